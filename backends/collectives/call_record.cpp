@@ -14,12 +14,12 @@ namespace {
 constexpr std::string_view kNames[] = {"nothing",    "barrier",   "all_reduce", "reduce",
                                        "all_gather", "broadcast", "exchange",   "share"};
 
-// A call without values has no type to speak of.
+// Whether the call has values, and so a type that messages show.
 bool has_type(CallKind kind) {
   return kind != CallKind::kNone && kind != CallKind::kBarrier && kind != CallKind::kGatherObjects;
 }
 
-// "rank 1", "ranks 0, 2 and 3".
+// Examples: "rank 1", "ranks 0, 2 and 3".
 std::string ranks_text(const std::vector<size_t>& ranks) {
   if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
   const std::span<const size_t> all(ranks);

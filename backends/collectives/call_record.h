@@ -1,6 +1,6 @@
-// A collective call as the other ranks see it: what must agree, and what messages say of it.
+// A collective call as other ranks see it: what must match between ranks, and what messages show.
 //
-// Lies in shared memory: no pointers.
+// Resides in shared memory, so it has no pointers.
 #pragma once
 
 #include <cstdint>
@@ -29,19 +29,18 @@ struct CallRecord {
   int32_t root = 0;
   TensorType type;
   int64_t step = 0;
-  char what[40] = {};  // as Site's, cut
-  char line[88] = {};  // "file:line", cut at its beginning
+  char what[40] = {};  // Site::what, truncated
+  char line[88] = {};  // "file:line", truncated at the beginning
 
   static CallRecord of(CallKind kind, const TensorType& type, const Site& site);
-  // Whether two ranks' calls can meet.
+  // Whether the calls of two ranks match.
   bool meets(const CallRecord& other) const;
-  // "all_reduce of gradients, (784, 1024) f32, at step 3, h.lua:7".
+  // Example: "all_reduce of gradients, (784, 1024) f32, at step 3, h.lua:7".
   std::string to_string() const;
 };
 static_assert(std::is_trivially_copyable_v<CallRecord>);
 
-// What is wrong with calls, one of each rank, that do not meet: "the replicas do not agree: ranks 0 and 2 call …, rank
-// 1 calls …".
+// Describes calls, one per rank, that do not match: "the replicas do not agree: ranks 0 and 2 call …, rank 1 calls …".
 std::string describe_disagreement(std::span<const CallRecord> calls);
 
 }  // namespace runner::backends

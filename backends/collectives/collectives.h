@@ -1,11 +1,10 @@
-// What replicas do together.  Processes that share memory and threads of one process implement it alike; nothing above
-// knows which.
+// Collective operations of the ranks. Processes with shared memory and threads of one process have the same
+// implementation; callers do not know which.
 //
-// Every rank makes the same calls in the same order, with the same types.  Where it does not, each call that meets
-// another throws Error(kRun), on every rank, with what each of them does.  A reduction is the left fold over ranks
-// 0 … size − 1 in the type's own arithmetic, so that its bits depend on neither pieces nor timing.
-// Thread safety: one thread of each rank calls; fail(), has_failed() and throw_failure() may be called from any, also
-// while that one does.
+// Every rank makes the same calls in the same order with the same types. If calls do not match, each of them throws
+// Error(kRun) on every rank, with the call of each rank. A reduction is the left fold over ranks 0 … size − 1 in the
+// arithmetic of the type, so its bits depend on neither chunking nor timing. Thread safety: one thread of each rank
+// makes calls; fail(), has_failed() and throw_failure() may be called from any thread at any time.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +20,11 @@
 
 namespace runner::backends {
 
-// Why a rank makes a call, for messages.
+// Source of a call, for messages.
 struct Site {
   std::string_view what;  // "gradients"; at most 39 characters are kept
   int64_t step = 0;
-  SourceMark line = {};  // of the hook; unknown: none
+  SourceMark line = {};  // line of the hook; unknown if there is none
 };
 
 enum class Reduction : uint8_t { kSum, kMin, kMax };
@@ -43,34 +42,34 @@ class Collectives {
   virtual int size() const = 0;
 
   virtual void barrier(const Site& site) = 0;
-  // The same; whether any rank has come with `mine`.
+  // A barrier that returns whether `mine` is true on any rank.
   virtual bool any(bool mine, const Site& site) = 0;
-  // `values`, of `type` (f32, f64, i32 or i64), become the fold over all ranks: everywhere, or on `root` alone.
+  // Replaces `values`, of `type` (f32, f64, i32 or i64), by the fold over all ranks: on every rank, or only on `root`.
   virtual void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction,
                           const Site& site) = 0;
   virtual void reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
                       const Site& site) = 0;
-  // `all` gets `mine` of every rank, of `type`, in the order of ranks.
+  // Writes the `mine` of all ranks, each of `type`, to `all` in rank order.
   virtual void all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
                           const Site& site) = 0;
-  // `values` become those of `root`.
+  // Replaces `values` by those of `root`.
   virtual void broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) = 0;
-  // The texts of all ranks, of any lengths.
+  // Returns the strings of all ranks, of any lengths.
   virtual std::vector<std::string> gather_objects(std::string_view mine, const Site& site) = 0;
 
-  // Zeroed memory for values of `type`, the same for all ranks: what one writes, another reads once both have met.
-  // Freed when the last rank lets go.  Throws Error(kRun) when the system has not so much.
+  // Returns zeroed memory for values of `type`, shared by all ranks. Writes are visible to other ranks after the next
+  // collective. Freed when the last rank releases it. Throws Error(kRun) if memory is exhausted.
   virtual std::shared_ptr<std::byte> share(const TensorType& type, const Site& site) = 0;
-  // The same for what may never be written: the system gives it where it is touched.  Whoever is about to write much of
-  // it calls take_pages() (shared_memory.h).
+  // Like share(), but commits pages on first touch, for memory that may never be written. Call take_pages()
+  // (shared_memory.h) before writing much of it.
   virtual std::shared_ptr<std::byte> reserve(const TensorType& type, const Site& site) = 0;
 
-  // This rank ends, because of `reason`, at `where` if that is known: the others throw Error(kRun) with both as soon as
-  // they wait for it.
+  // Declares this rank failed because of `reason`, at `where` if known. Other ranks throw Error(kRun) with both in
+  // their current or next collective.
   virtual void fail(std::string_view reason, const SourceMark& where) noexcept = 0;
-  // Whether a rank has: what this one does is for nothing.
+  // Whether any rank has failed, so that the work of this one is useless.
   virtual bool has_failed() const = 0;
-  // Throws Error(kRun) with what a rank has failed with; does nothing where none has.
+  // Throws Error(kRun) with the reason of the failed rank; does nothing if no rank has failed.
   virtual void throw_failure() const = 0;
 };
 

@@ -1,8 +1,8 @@
-// The collectives of a recording, each of which takes place once, however often the recording runs.
+// The collectives of a recording. Each takes place once, however often the recording runs.
 //
-// A recording under way may run in parts before it runs as a whole: a hook reads a value, on one rank perhaps and not
-// on another.  Every run does the collectives recorded so far, in their order; one that an earlier run has done gives
-// its result again.  Not thread-safe; a device calls it from where it works.
+// An incomplete recording may run in parts before it runs as a whole, because a hook reads a value, possibly not on all
+// ranks. Every run performs the collectives recorded so far, in order. A collective that an earlier run has performed
+// returns its stored result. Not thread-safe; called by the thread that executes.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,17 @@ namespace runner::backends {
 
 class Exchange {
  public:
-  // `ranks` must outlive it.
+  // `ranks` must outlive the object.
   explicit Exchange(Collectives& ranks) : ranks_(ranks) {}
 
-  // The next run begins, in this step of the training.  `again`: it is of a part, and another one of the same recording
-  // follows; else the next one begins anew.
+  // Starts a run. `step`: optimizer step, for messages. `again`: the run is a part and the same recording runs again;
+  // otherwise the next run starts a new recording.
   void begin(int64_t step, bool again);
 
-  // A recording of which parts have run is dropped; every rank has run as much of it.
+  // Drops a recording of which parts have run; every rank must have run the same parts.
   void forget() { again_ = false; }
 
-  // As Collectives::all_reduce, by the node at `line`.
+  // Like Collectives::all_reduce(), for the node at `line`.
   void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, std::string_view what,
                   const SourceMark& line);
 
@@ -34,8 +34,8 @@ class Exchange {
   Collectives& ranks_;
   int64_t step_ = 0;
   bool again_ = false;
-  size_t next_ = 0;                              // collective of this run
-  std::vector<std::vector<std::byte>> results_;  // of the runs before
+  size_t next_ = 0;                              // index of the next collective of this run
+  std::vector<std::vector<std::byte>> results_;  // of earlier runs
 };
 
 }  // namespace runner::backends

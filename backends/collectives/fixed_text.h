@@ -1,4 +1,4 @@
-// Texts in memory that processes share: without pointers, and of at most so many characters.
+// Strings of fixed capacity, without pointers, for shared memory.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace runner::backends {
 
-// Puts the beginning of `text`, as much as fits, and a zero behind it into `target`.
+// Copies as much of the beginning of `text` as fits, zero-terminated.
 template <size_t N>
 void set_fixed_text(char (&target)[N], std::string_view text) {
   const size_t size = std::min(text.size(), N - 1);
@@ -15,7 +15,7 @@ void set_fixed_text(char (&target)[N], std::string_view text) {
   target[size] = '\0';
 }
 
-// The same for its end.
+// Copies as much of the end of `text` as fits, zero-terminated.
 template <size_t N>
 void set_end_of_text(char (&target)[N], std::string_view text) {
   set_fixed_text(target, text.substr(text.size() - std::min(text.size(), N - 1)));

@@ -9,9 +9,9 @@
 namespace runner::backends {
 namespace {
 
-constexpr size_t kBlock = 2048;  // elements: what is folded stays in the first cache
+constexpr size_t kBlock = 2048;  // elements; the block being folded stays in the L1 cache
 
-// What the values of later ranks do to those of the ranks before.  NaN wins over numbers in kMin and kMax.
+// Combines the fold of earlier ranks with the value of the next. NaN takes precedence in kMin and kMax.
 template <Reduction reduction, class T>
 T combine(T before, T value) {
   if constexpr (reduction == Reduction::kSum) {

@@ -1,4 +1,4 @@
-// The left fold of ranks' values: ((rank 0 ∘ rank 1) ∘ rank 2) ∘ …
+// Left fold of the ranks' values: ((rank 0 ∘ rank 1) ∘ rank 2) ∘ …
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace runner::backends {
 
-// Writes the fold of `sources`, each of `bytes` bytes, at `target`, which may be none of them.  dtype: one that
-// is_reduced(); integers wrap around.
+// Writes the fold of `sources`, each of `bytes` bytes, to `target`, which must not be one of them. `dtype`: a type for
+// which is_reduced(). Integers wrap around.
 void fold(DType dtype, Reduction reduction, std::span<const std::byte* const> sources, size_t bytes, std::byte* target);
 
 }  // namespace runner::backends

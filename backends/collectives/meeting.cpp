@@ -7,8 +7,8 @@ namespace runner::backends {
 namespace {
 
 constexpr auto kSpin = std::chrono::microseconds(20);
-constexpr int kSpinsPerLook = 64;  // at the clock
-// A sleeper looks around this often: whoever fails may do so between its last look and its sleep.
+constexpr int kSpinsPerLook = 64;  // between two looks at the clock
+// A sleeping rank wakes up this often, since a failure may occur between its last check and its sleep.
 constexpr auto kNap = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -17,7 +17,7 @@ bool Meeting::waits(uint32_t generation) const {
   return generation_.load() == generation && !has_failed();
 }
 
-// Whether it is over, or somebody has failed, within a short while.
+// Whether the barrier completes or a rank fails within a short time.
 bool Meeting::is_over_soon(uint32_t generation, Courtesy* courtesy) const {
   if (courtesy != nullptr) return courtesy->wait([&] { return !waits(generation); });
   const Clock::time_point began = Clock::now();
@@ -26,7 +26,7 @@ bool Meeting::is_over_soon(uint32_t generation, Courtesy* courtesy) const {
   return !waits(generation);
 }
 
-// False: that has taken too long.
+// Returns false on timeout.
 bool Meeting::sleep(uint32_t generation, Clock::time_point end) {
   bool in_time = true;
   sleepers_.fetch_add(1);
@@ -35,8 +35,8 @@ bool Meeting::sleep(uint32_t generation, Clock::time_point end) {
   return in_time;
 }
 
-// The last to come counts `generation_` up, then looks for sleepers; a sleeper counts itself, then looks at
-// `generation_`.  All four are sequentially consistent, so that one of the two sees the other.
+// The last rank to arrive increments `generation_` and then reads `sleepers_`; a sleeper increments `sleepers_` and
+// then reads `generation_`. All four accesses are sequentially consistent, so at least one sees the other's write.
 Meeting::Outcome Meeting::meet(int size, Courtesy* courtesy, std::chrono::milliseconds timeout) {
   if (has_failed()) return Outcome::kFailed;
   const uint32_t generation = generation_.load(std::memory_order_acquire);

@@ -1,8 +1,8 @@
-// Where ranks meet, in memory that they share: nobody leaves before all have come.
+// Barrier in shared memory.
 //
-// A rank that waits spins for up to 20 µs where each rank has a core of its own, else it leaves its core to the others
-// for a short while; then it sleeps in the kernel until the last one comes or someone gives up.  Zeroed memory is a
-// Meeting that nobody has come to.
+// A waiting rank spins for up to 20 µs if each rank has a core of its own; otherwise it yields its core for a short
+// time. Then it sleeps in the kernel until the last rank arrives or a rank fails. Zeroed memory is a valid initial
+// state.
 #pragma once
 
 #include <atomic>
@@ -17,14 +17,14 @@ class Meeting {
  public:
   enum class Outcome { kMet, kFailed, kTimeout };
 
-  // This rank has come.  `courtesy`: of this rank, where it shares its core; null: it spins.  What any rank wrote
-  // before it came can be read by all who have met.
+  // Waits for all ranks. `courtesy`: of this rank if it shares its core; null: it spins. Everything that a rank wrote
+  // before it arrived is visible to all ranks afterwards.
   Outcome meet(int size, Courtesy* courtesy, std::chrono::milliseconds timeout);
 
-  // Nobody waits for anybody any more.  The first who says so is kept; what it wrote before can be read by all.
+  // Ends all waits, now and later. The first failing rank is recorded; what it wrote before is visible to all.
   void fail(int rank);
   bool has_failed() const { return failed_.load(std::memory_order_acquire) != 0; }
-  // Who has.
+  // The failed rank.
   int failed_rank() const { return static_cast<int>(failed_.load(std::memory_order_acquire)) - 1; }
 
  private:
@@ -33,9 +33,9 @@ class Meeting {
   bool is_over_soon(uint32_t generation, Courtesy* courtesy) const;
   bool sleep(uint32_t generation, Clock::time_point end);
 
-  alignas(64) std::atomic<uint32_t> generation_;  // how often all have met; what sleepers wait on
+  alignas(64) std::atomic<uint32_t> generation_;  // number of completed barriers; waiting ranks sleep on it
   std::atomic<uint32_t> sleepers_;
-  std::atomic<uint32_t> failed_;  // the rank + 1; 0: none has
+  std::atomic<uint32_t> failed_;  // rank + 1; 0: none has failed
   alignas(64) std::atomic<uint32_t> arrived_;
 };
 

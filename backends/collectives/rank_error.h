@@ -1,7 +1,7 @@
-// An error of another rank, thrown where this one has heard of it.
+// An error of another rank, rethrown on this one.
 //
-// It says what there is to say of its place: notes of this rank's, as of its device, its batch or the hook's callers,
-// would be about where it has waited.  Whoever adds such lets it pass.
+// Its message already has the location. Code that adds notes about this rank (device, batch, hook call stack) lets it
+// pass unchanged, since they would describe the place where this rank waited.
 #pragma once
 
 #include "schema/error.h"

@@ -1,10 +1,10 @@
-// How long a ring takes for an all-reduce.
+// Duration of a ring all-reduce.
 #pragma once
 
 namespace runner::backends {
 
-// Of so many bytes on each of `members`, over links of `rate` bytes a second and so many seconds a hop: each passes on
-// a part of bytes / n, n − 1 times to reduce-scatter and n − 1 times to all-gather (Patarasuk and Yuan, 2009).
+// `bytes`: per member; `rate`: bytes per second of a link; `hop_seconds`: latency of a hop. Each member sends bytes /
+// n, n − 1 times to reduce-scatter and n − 1 times to all-gather (Patarasuk and Yuan, 2009).
 constexpr double ring_all_reduce_seconds(double bytes, int members, double rate, double hop_seconds) {
   const double share = 2.0 * (members - 1) / members;
   return share * bytes / rate + 2 * (members - 1) * hop_seconds;

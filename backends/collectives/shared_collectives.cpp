@@ -19,11 +19,11 @@ namespace runner::backends {
 namespace {
 
 constexpr size_t kLine = 64;                  // bytes of a cache line
-constexpr size_t kPiece = size_t{256} << 10;  // bytes of one rank that pass at a time
-constexpr size_t kSmall = size_t{16} << 10;   // up to here a second meeting costs more than folding it all
+constexpr size_t kPiece = size_t{256} << 10;  // bytes that each rank passes at a time
+constexpr size_t kSmall = size_t{16} << 10;   // up to this size a second barrier costs more than folding everything
 
 void copy_bytes(std::byte* target, const void* source, size_t bytes) {
-  if (bytes > 0) std::memcpy(target, source, bytes);  // no bytes may have no address
+  if (bytes > 0) std::memcpy(target, source, bytes);  // without bytes, the pointer may be null
 }
 
 ScopedSpan span_of(std::string_view call, size_t bytes, const Site& site) {
@@ -36,8 +36,8 @@ size_t whole_pages(size_t bytes) {
 
 }  // namespace
 
-// Why a rank has failed; both texts may be cut.  Each rank has one of its own, which counts once it is whole: a process
-// that dies while it says why leaves the others free to.
+// Reason of a rank's failure; both strings may be truncated. Each rank has its own. It is valid once it is complete, so
+// a process that dies while writing it does not prevent others from failing.
 struct SharedCollectives::Reason {
   int32_t line;
   char file[256];
@@ -51,8 +51,8 @@ struct SharedCollectives::Reason {
   [[noreturn]] void raise() const { throw RankError(ErrorKind::kRun, text, {file, line, 0}); }
 };
 
-// What one rank writes and all read.  Records and stages are used in turn: when one is written again, all ranks have
-// met since they read it.
+// Written by one rank and read by all. Records and stages alternate: before one is written again, a barrier has
+// separated it from its readers.
 struct alignas(64) SharedCollectives::RankArea {
   std::atomic<uint64_t> calls;
   CallRecord records[2];
@@ -60,7 +60,7 @@ struct alignas(64) SharedCollectives::RankArea {
   alignas(64) std::byte stages[2][kPiece];
 };
 
-// What all write; the areas of the ranks stand behind it.
+// Written by all ranks; followed by the areas of the ranks.
 struct alignas(64) SharedCollectives::CommonArea {
   Meeting meeting;
   alignas(64) std::byte folded[kPiece];
@@ -114,7 +114,7 @@ void SharedCollectives::give_up(std::string_view reason) {
 
 void SharedCollectives::fail(std::string_view reason, const SourceMark& where) noexcept {
   const std::lock_guard lock(failing_);
-  if (common().meeting.has_failed()) return;  // this rank's reason may be the one that the others read
+  if (common().meeting.has_failed()) return;  // this rank's reason may be the one that others read
   area(rank_).reason.set(reason, where);
   common().meeting.fail(rank_);
 }
@@ -148,7 +148,7 @@ std::string SharedCollectives::who_is_missing() const {
                      fmt::join(absent, ", "), mine.to_string(), seconds, absent.front(), newest);
 }
 
-// Writes down the call, meets, and throws where the others have come for another.
+// Records the call, waits for all ranks, and throws if their calls do not match.
 void SharedCollectives::begin(const CallRecord& record) {
   RankArea& here = area(rank_);
   here.records[++calls_ % 2] = record;
@@ -174,8 +174,8 @@ bool SharedCollectives::any(bool mine, const Site& site) {
 
 // ---- values --------------------------------------------------------------------------------------------------------
 
-// Lets `bytes` bytes pass in pieces: stage(offset, count) writes this rank's piece, take(offset, count) reads those of
-// all ranks.
+// Passes `bytes` bytes in pieces: stage(offset, count) writes this rank's piece, take(offset, count) reads the pieces
+// of all ranks.
 template <class Stage, class Take>
 void SharedCollectives::pass(const CallRecord& record, size_t bytes, const Stage& stage, const Take& take) {
   size_t offset = 0;
@@ -300,7 +300,7 @@ std::shared_ptr<std::byte> SharedCollectives::share(const TensorType& type, Shar
   if (rank_ == 0) memory_.extend(shared_end_, pages);
   meet();
   std::shared_ptr<std::byte> memory = memory_.map(offset, bytes, pages);
-  meet();  // nobody lets go of it before all have it
+  meet();  // no rank may release it before all ranks have mapped it
   return memory;
 }
 

@@ -1,8 +1,8 @@
-// Collectives through SharedMemory: between processes, or between threads.
+// Collectives through SharedMemory, between processes or threads.
 //
-// Values pass in pieces that stay in the caches, so that a large reduction costs the memory one reading and one writing
-// of each rank's values.  Each piece is folded where it lies: a small one by every rank for itself, a large one by all
-// together, a share each.
+// Values are passed in pieces that fit into the caches, so that a large reduction reads and writes each rank's values
+// once in memory. Each piece is folded in place: a small one by every rank for itself, a large one by all ranks
+// together, each folding a part.
 #pragma once
 
 #include <chrono>
@@ -23,16 +23,16 @@ namespace runner::backends {
 class SharedCollectives final : public Collectives {
  public:
   struct Options {
-    std::chrono::milliseconds timeout = std::chrono::seconds(600);  // of one wait for the other ranks
-    bool spin = true;  // before sleeping; false where ranks are more than cores
+    std::chrono::milliseconds timeout = std::chrono::seconds(600);  // of one wait for other ranks
+    bool spin = true;  // before sleeping; false if there are more ranks than cores
   };
 
-  // For ranks on this machine: they spin where each has a core.
+  // Options for ranks on this machine: they spin if each has a core.
   static Options options_for(int size, std::chrono::milliseconds timeout);
 
-  // What `size` ranks need.
+  // Size of the shared memory for `size` ranks.
   static size_t memory_bytes(int size);
-  // `memory`: of memory_bytes(size), zeroed before the first rank comes; must outlive the ranks.
+  // `memory`: at least memory_bytes(size), zeroed before the first rank starts; must outlive the ranks.
   SharedCollectives(SharedMemory& memory, int rank, int size, const Options& options);
 
   int rank() const override { return rank_; }
@@ -52,7 +52,7 @@ class SharedCollectives final : public Collectives {
   bool has_failed() const override;
   void throw_failure() const override;
 
-  // The newest call of a rank, for whoever must say where it was when it died.  It may be a moment old.
+  // The newest call of a rank, to report where it was when it died. The value may be slightly out of date.
   CallRecord newest_call(int rank) const;
 
  private:
@@ -77,12 +77,12 @@ class SharedCollectives final : public Collectives {
   SharedMemory& memory_;
   const int rank_, size_;
   const Options options_;
-  std::mutex failing_;  // of this rank's reason
-  Courtesy courtesy_;   // of this rank, where ranks are more than cores
+  std::mutex failing_;  // guards the failure reason of this rank
+  Courtesy courtesy_;   // used if there are more ranks than cores
   uint64_t calls_ = 0;
-  int side_ = 0;                           // of the stages that the next piece goes to
-  size_t shared_end_;                      // of the memory that ranks have shared
-  std::vector<const std::byte*> sources_;  // of a fold, by rank
+  int side_ = 0;                           // which of the two stages the next piece uses
+  size_t shared_end_;                      // end of the memory that ranks have shared
+  std::vector<const std::byte*> sources_;  // sources of a fold, by rank
 };
 
 }  // namespace runner::backends

@@ -16,7 +16,7 @@ namespace runner::backends {
 namespace {
 
 [[noreturn]] void no_memory(size_t bytes, int error) {
-  const bool is_limited = error == EFBIG;  // by setrlimit(2), as files are
+  const bool is_limited = error == EFBIG;  // by setrlimit(2), since the memory is a file
   fail(
       ErrorKind::kRun, "cannot share {} bytes of memory between replicas: {}; {}", bytes, std::strerror(error),
       is_limited ? "raise the limit on the size of files, which holds for it (ulimit -f)" : "fewer replicas need less");
@@ -76,7 +76,7 @@ void SharedMemory::extend(size_t end, Pages pages) {
   allocate(file_, size, end - size);
 }
 
-// The number of those who have mapped it, in any process, lies in front of it.
+// The reference count over all processes is stored before the mapped memory.
 std::shared_ptr<std::byte> SharedMemory::map(size_t offset, size_t bytes, Pages pages) {
   using Owners = std::atomic<uint32_t>;
   static_assert(Owners::is_always_lock_free && sizeof(Owners) <= kOwners);

@@ -1,5 +1,5 @@
-// Memory that ranks share: processes, each through a SharedMemory of its own, or threads, through one.  It has no name
-// in any file system, and is gone with the last of them.
+// Memory shared by ranks: by processes, each with its own SharedMemory, or by threads with one. It has no name in a
+// file system and disappears with its last user.
 //
 // Thread safety: map() may be called from any thread.
 #pragma once
@@ -15,9 +15,9 @@ namespace runner::backends {
 
 class SharedMemory {
  public:
-  // New and zeroed.  Throws Error(kRun) with the size when the system has not so much.
+  // Creates zeroed memory. Throws Error(kRun) with the size if memory is exhausted.
   explicit SharedMemory(size_t bytes);
-  // What another process has made, through the descriptor that it has handed on, which is closed.
+  // Opens the memory of another process through the descriptor passed on by it, and takes ownership of the descriptor.
   static SharedMemory adopt(int descriptor);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
@@ -25,17 +25,17 @@ class SharedMemory {
 
   std::span<std::byte> bytes() const { return {data_, bytes_}; }
 
-  // When pages of memory are there: one that is missing when it is touched ends whoever does so.
+  // When pages are committed. If memory is exhausted, touching an uncommitted page kills the process.
   enum class Pages { kAtOnce, kWhenTouched };
 
-  // Memory that comes later lies behind, from multiples of page_bytes() on.  One rank makes it, up to `end`, zeroed;
-  // throws as the constructor.  Then each maps it, of which map() takes kOwners bytes for itself; threads get one
-  // address for what was mapped last.  When the last pointer to it is gone, of any rank, the system has it back.
+  // Memory added later follows at multiples of page_bytes(). One rank extends the file to `end`, zeroed; throws like
+  // the constructor. Then each rank maps the range, of which map() uses kOwners bytes itself; threads share one mapping
+  // of the newest range. The memory is returned to the system when the last pointer on any rank is gone.
   static constexpr size_t kOwners = 64;
   static size_t page_bytes();
   void extend(size_t end, Pages pages = Pages::kAtOnce);
   std::shared_ptr<std::byte> map(size_t offset, size_t bytes, Pages pages = Pages::kAtOnce);
-  // Closed when another program is executed, unless its flag is cleared.
+  // Close-on-exec, unless that flag is cleared.
   int descriptor() const { return file_.number(); }
 
  private:
@@ -45,13 +45,13 @@ class SharedMemory {
   const size_t bytes_;
   std::byte* const data_;
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   size_t newest_offset_ = 0;
-  std::weak_ptr<std::byte> newest_;  // of what was mapped
+  std::weak_ptr<std::byte> newest_;  // the newest mapping
 };
 
-// Has the pages of memory that is mapped given at once.  Throws Error(kRun) when the system has not so much; one that
-// is too old to be asked gives them where they are touched.
+// Commits the pages of mapped memory. Throws Error(kRun) if memory is exhausted. On kernels without
+// MADV_POPULATE_WRITE, pages are committed on first touch.
 void take_pages(std::span<std::byte> memory);
 
 }  // namespace runner::backends

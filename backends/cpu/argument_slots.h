@@ -1,4 +1,4 @@
-// The arguments of a Plan's execution, as the pointers that it runs on; and where it leaves its outputs.
+// Converts the arguments of a submission to the pointers that a Plan runs on, and locates its outputs.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ namespace runner::backends {
 
 class ArgumentSlots {
  public:
-  // Of a Program, which must outlive it.
+  // `program` must outlive the object.
   explicit ArgumentSlots(const Program& program);
 
-  // The slots of PlanRun.  States are HostBuffers, in whose memory the Plan works, as it does in that of the batch;
-  // numbers are copied, and stay until they are bound again.
+  // Returns the slots for PlanRun. States must be HostBuffers; the Plan works directly in their memory and in the
+  // batch. Scalars are copied and stay valid until the next call.
   std::span<std::byte* const> bind(std::byte* arena, const Arguments& arguments);
 
  private:
@@ -29,7 +29,7 @@ class ArgumentSlots {
   std::vector<std::byte*> slots_;
 };
 
-// Where in the arena output `index`, of so many bytes, is: one that targets no state.
+// Returns the arena offset of output `index`, which has `bytes` bytes and must not target a state.
 size_t offset_of_output(const Plan& plan, int index, size_t bytes);
 
 }  // namespace runner::backends

@@ -30,8 +30,7 @@ class CpuExecutable : public Executable {
   ArgumentSlots slots_;
 };
 
-// One arena serves all executables of the device, since one runs at a time; it only grows, when an executable that
-// needs more is first run.
+// All executables share one arena, since one runs at a time. It grows when an executable that needs more first runs.
 class CpuDevice : public Device {
  public:
   CpuDevice(int threads, std::optional<int64_t> memory) : pool_(threads), memory_(memory) {}
@@ -68,7 +67,7 @@ class CpuDevice : public Device {
     if (!arguments.name.empty())
       span.emplace(arguments.span, arguments.name, SpanWork{.bytes = ready.bytes(), .flops = ready.flops()});
     if (ready.arena_bytes() > arena_.bytes()) {
-      arena_ = {};  // before another is taken: the system may not have room for both
+      arena_ = {};  // freed first: the system may not have room for both
       arena_ = Arena(ready.arena_bytes());
     }
     run_plan(ready.plan(), ready.slots().bind(arena_.data(), arguments), pool_, arguments.lines, arguments.exchange,

@@ -1,4 +1,4 @@
-// The cpu device: replays Plans on the calling thread and the worker pool.
+// The CPU device: runs Plans on the calling thread and the worker pool.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,12 @@
 
 namespace runner::backends {
 
-// With a worker pool of `threads` (0: one for each core that the process may use).
+// `threads`: size of the worker pool; 0: one per core that the process may use. `memory`: limit for tensors in bytes,
+// or none.
 std::unique_ptr<Device> make_cpu_device(int threads, std::optional<int64_t> memory = {});
 
-// What such a device has compiled, without what is quick to make again; and an executable for any such device made of
-// it.  Throws as restore_plan().
+// Convert a compiled executable of this device to its image, which omits what is cheap to rebuild, and back.
+// restore_executable() throws like restore_plan().
 PlanImage image_of(const Executable& executable);
 std::shared_ptr<Executable> restore_executable(PlanImage image);
 

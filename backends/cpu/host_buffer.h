@@ -1,4 +1,4 @@
-// Memory of a device that computes in the memory of the host.
+// Buffer of a device that computes in host memory.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class HostBuffer : public Buffer {
   const size_t bytes_;
 };
 
-// Zeroed.  Throws as Arena.
+// Returns zeroed memory. Throws like Arena's constructor.
 inline std::shared_ptr<std::byte> zeroed_memory(size_t bytes) {
   auto arena = std::make_shared<Arena>(bytes);
   return {arena, arena->data()};

@@ -12,12 +12,12 @@
 namespace runner::backends {
 namespace {
 
-// A group may hold so many nodes: beyond it the registers of a block leave the first-level cache.
+// Maximum number of nodes in a group: with more, the registers of a block exceed the L1 cache.
 constexpr size_t kMaxNodes = 48;
 
-// Groups stand in the order of their positions.  Merging two of them keeps every group behind those it reads, so no
-// cycle can arise: either the later one moves to the earlier one's position, which takes that it reads nothing from in
-// between, or the earlier one to the later one's, which takes that nothing in between reads it.
+// Groups are ordered by position. Merging keeps every group after those it reads, so no cycle can arise: either the
+// later group moves to the earlier position, if it reads nothing from groups in between, or the earlier group moves to
+// the later position, if no group in between reads it.
 class Fuser {
  public:
   Fuser(const Program& program, Fusion fusion)
@@ -54,7 +54,7 @@ class Fuser {
   int group_of(ValueId id) const { return group_of_[static_cast<size_t>(id)]; }
   Building& building(int group) { return groups_[static_cast<size_t>(group)]; }
 
-  // Expands and constants that something reads as a tensor in memory.  Element-wise nodes look through an expand.
+  // Marks expands and constants that are read as a tensor in memory. Element-wise nodes look through an expand.
   void find_materialised() {
     const auto need = [this](ValueId id) {
       const Op op = program_.node(id).op;
@@ -66,10 +66,10 @@ class Fuser {
     for (const Output& output : program_.outputs()) need(output.value);
   }
 
-  // Is it in no group, but looked through?
+  // Whether the value is in no group, but looked through by its readers.
   bool is_transparent(ValueId id) const { return is_free(program_, id) && !materialised_[static_cast<size_t>(id)]; }
 
-  // The computed value or input behind an operand; kNoValue: a constant.
+  // Returns the computed value or input that an operand is derived from; kNoValue for a constant.
   ValueId source_of(ValueId operand) const {
     while (is_transparent(operand)) {
       if (program_.node(operand).op == Op::kConstant) return kNoValue;
@@ -123,7 +123,7 @@ class Fuser {
            same_compute_type(compute_dtype(a), compute_dtype(b));
   }
 
-  // The dtype in which a group computes: that of its first node that is not bool, or of that node's operands.
+  // Compute type of a group: the dtype of its first node that is not bool, or of the operands of a bool node.
   DType compute_dtype(const Group& group) const {
     for (const ValueId id : group.nodes)
       if (const DType dtype = compute_dtype(id); dtype != DType::kBool) return dtype;
@@ -135,7 +135,7 @@ class Fuser {
     return program_.type(program_.operands(id)[0]).dtype;
   }
 
-  // Does `reader` read a result of `group` through transparent nodes, so not element by element?
+  // Whether `reader` reads a result of `group` through transparent nodes, that is, not element by element.
   bool reads_view(int reader, int group) {
     for (const ValueId id : building(reader).group.nodes)
       for (const ValueId operand : program_.operands(id))
@@ -144,7 +144,7 @@ class Fuser {
     return false;
   }
 
-  // The last position that `group` reads from, but for `except`.
+  // Last position that `group` reads from, apart from `except`.
   int last_source(int group, int except) {
     int last = -1;
     for (const ValueId id : building(group).group.nodes)
@@ -156,12 +156,12 @@ class Fuser {
     return last;
   }
 
-  // The first position that reads `group`, but for `except`.
+  // First position that reads from `group`, apart from `except`.
   int first_reader(int group, int except) {
     int first = static_cast<int>(groups_.size());
     for (const ValueId id : building(group).group.nodes)
       for (const ValueId reader : readers_[static_cast<size_t>(id)]) {
-        const int by = group_of(reader);  // none: not placed yet
+        const int by = group_of(reader);  // kNone: not placed yet
         if (by != kNone && by != group && by != except) first = std::min(first, building(by).position);
       }
     return first;
@@ -187,8 +187,8 @@ class Fuser {
     return groups;
   }
 
-  // A node is a result if a node of another group reads it, or an output names it; a collective, whose kernel works on
-  // its result, always is one.
+  // Finds results: nodes that a node of another group or an output reads. A collective always is a result, since its
+  // kernel works in place.
   void find_results() {
     std::vector<char> needed(static_cast<size_t>(program_.size()), 0);
     for (ValueId id = 0; id < program_.size(); ++id) {
@@ -217,10 +217,10 @@ class Fuser {
 
   const Program& program_;
   const Fusion fusion_;
-  const std::set<int64_t> flat_sizes_;  // elements of states that are vectors; with kFlat
+  const std::set<int64_t> flat_sizes_;  // sizes of vector states; only for kFlat
   std::vector<int> group_of_;
   std::vector<char> materialised_;
-  std::vector<std::vector<ValueId>> readers_;  // by value; looking through transparent nodes
+  std::vector<std::vector<ValueId>> readers_;  // by value, looking through transparent nodes
   std::vector<Building> groups_;
 };
 

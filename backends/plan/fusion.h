@@ -1,7 +1,7 @@
-// Cutting a Program into groups: what will be one kernel each.
+// Groups the nodes of a Program: each group becomes one kernel.
 //
 // Invariants: 1. every node that computes something is in exactly one group; 2. the nodes of an element-wise group have
-// one shape and one compute type; 3. groups stand in an order in which each finds its operands computed.
+// the same shape and compute type; 3. groups are in topological order.
 #pragma once
 
 #include <string>
@@ -19,19 +19,18 @@ enum class GroupKind : uint8_t {
 struct Group {
   GroupKind kind;
   std::vector<ValueId> nodes;     // ascending
-  std::vector<ValueId> operands;  // what it reads from memory, each once
-  std::vector<ValueId> results;   // the nodes that others, or outputs, need
+  std::vector<ValueId> operands;  // distinct values that it reads from memory
+  std::vector<ValueId> results;   // nodes that other groups or outputs read
 };
 
 enum class Fusion : uint8_t {
-  kNone,  // every node is in a group of its own
-  kFlat,  // of whole flat buffers: vectors with as many elements as a state has, as optimizers and clipping compute
-          // with
+  kNone,  // every node is a group of its own
+  kFlat,  // only ops on whole flat buffers, as in optimizers and clipping: vectors with as many elements as a state
   kAll,
 };
 
-// Fuses element-wise nodes where no path leaves a group and comes back.
-// Expand and constant nodes that a kernel reads as a tensor become groups of their own (copies).
+// Fuses element-wise nodes wherever that creates no cycle between groups. Expand and constant nodes that a kernel reads
+// as a tensor become groups of their own (copies).
 std::vector<Group> make_groups(const Program& program, Fusion fusion = Fusion::kAll);
 
 std::string to_string(const Program& program, const std::vector<Group>& groups);

@@ -22,7 +22,7 @@ class GroupLowering {
   }
 
  private:
-  // A materialised expand or constant reads itself: as an element-wise node that uses it would.
+  // A materialised expand or constant reads itself, like an element-wise node that uses it.
   std::span<const ValueId> sources(ValueId id) const { return copy_ ? std::span(group_.nodes) : program_.operands(id); }
 
   bool is_inside(ValueId id) const {
@@ -35,7 +35,7 @@ class GroupLowering {
     registers_[id] = op == Op::kConstant ? ~constant(id) : input(op == Op::kExpand ? program_.operands(id)[0] : id);
   }
 
-  // The index of the constant among the constants.
+  // Returns the index among the constants, adding the constant if it is new.
   int constant(ValueId id) {
     std::vector<double>& all = lowered_.eltwise.constants;
     const double value = program_.constant_value(id);
@@ -46,7 +46,7 @@ class GroupLowering {
     return static_cast<int>(all.size()) - 1;
   }
 
-  // The index of a value in memory among the inputs; the group sees it broadcast to its shape.
+  // Returns the index among the inputs, adding the value if it is new. The group sees it broadcast to its shape.
   int input(ValueId id) {
     const TensorType& type = program_.type(id);
     const Shape& to = lowered_.eltwise.shape;
@@ -81,7 +81,7 @@ class GroupLowering {
   const Group& group_;
   const bool copy_;
   LoweredGroup lowered_;
-  std::unordered_map<ValueId, int> registers_;  // of a constant: the complement of its index
+  std::unordered_map<ValueId, int> registers_;  // for a constant: the bitwise complement of its index
 };
 
 }  // namespace

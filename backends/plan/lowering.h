@@ -1,4 +1,4 @@
-// From an element-wise group of a Program to the code that its kernel runs.
+// Lowers an element-wise group of a Program to the code of its kernel.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@ namespace runner::backends {
 
 struct LoweredGroup {
   EltwiseGroup eltwise;
-  std::vector<ValueId> inputs;  // the values, in memory, that the code's inputs are
+  std::vector<ValueId> inputs;  // values in memory that are the inputs of the code
 };
 
-// Expands become strides, constants registers; what several nodes read is one input.
+// Expands become strides and constants become registers; a value read by several nodes is one input.
 LoweredGroup lower(const Program& program, const Group& group);
 
 }  // namespace runner::backends

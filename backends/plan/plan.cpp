@@ -23,7 +23,7 @@ std::string summary(const Plan& plan) {
 
 class PlanBuilder {
  public:
-  // `program`: as the passes have made it.
+  // `program`: after the passes.
   PlanBuilder(Program program, const PlanOptions& options, PlaceBlocks place_blocks)
       : options_(options), place_blocks_(std::move(place_blocks)) {
     plan_.program = std::move(program);
@@ -84,7 +84,7 @@ class PlanBuilder {
     for (const ValueId id : group.results) step.bytes += static_cast<int64_t>(program().type(id).bytes());
   }
 
-  // Gives each step its places and drops the steps of concats that are written part by part.
+  // Sets the places of each step and drops the steps of concats that are written part by part.
   void place(const std::vector<Group>& groups, Storage storage) {
     const auto place_of = [&](ValueId id) {
       const Place place = storage.places[static_cast<size_t>(id)];

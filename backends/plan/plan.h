@@ -1,6 +1,6 @@
-// A Plan: a Program made executable.  Kernels are prepared, every value has its place; running it allocates nothing.
+// A Plan: an executable Program with prepared kernels and a memory plan. Running it allocates nothing.
 //
-// Immutable and shareable between threads; each execution needs its own arena.
+// Immutable; threads may share it. Each execution needs an arena of its own.
 #pragma once
 
 #include <cstdint>
@@ -20,66 +20,65 @@ struct PlanStep {
   Kernel kernel;
   std::vector<Place> operands;
   std::vector<Place> results;
-  std::vector<ValueId> operand_values, result_values;  // what lies there
+  std::vector<ValueId> operand_values, result_values;  // values at these places
   Place scratch;
   ValueId node = kNoValue;  // the last node of the group
   bool writes_state = false;
   int64_t flops = 0;
-  int64_t bytes = 0;  // operands and results, each counted once
+  int64_t bytes = 0;  // of operands and results, each counted once
 };
 
 struct Plan {
-  Program program;  // as optimised; what the steps were made from
+  Program program;  // after optimisation; the steps were compiled from it
   std::vector<PlanStep> steps;
   std::vector<StateCopy> copies;
   std::vector<Place> outputs;  // by output of the Program
   size_t arena_bytes = 0;
-  size_t pointers_offset = 0;   // where in the arena a step's arguments are written down
+  size_t pointers_offset = 0;   // arena offset for the pointers of a step's arguments
   std::vector<size_t> offsets;  // of the arena's blocks
   int64_t flops = 0;
   int64_t bytes = 0;
 };
 
-// Where a plan's kernels come from.
+// Functions that create the kernels of a Plan.
 struct KernelSource {
-  Kernel (*node)(const KernelRequest& request);  // of a node that is not element-wise
+  Kernel (*node)(const KernelRequest& request);  // for nodes that are not element-wise
   Kernel (*eltwise)(const EltwiseGroup& group);
 };
 inline constexpr KernelSource kFastKernels{prepare_kernel, prepare_eltwise};
 inline constexpr KernelSource kReferenceKernels{prepare_reference_kernel, prepare_reference_eltwise};
 
 struct PlanOptions {
-  bool optimise = true;  // fold and cse; what no output needs is never computed
+  bool optimise = true;  // constant folding and common subexpression elimination; dead nodes are always removed
   Fusion fusion = Fusion::kAll;
-  bool reuse = true;  // values share arena bytes, results overwrite operands and states
+  bool reuse = true;  // values share arena memory, and results overwrite operands and states
   KernelSource kernels = kFastKernels;
 };
 
-// Throws Error(kRun) at the node's source line where no kernel takes its types.
+// Throws Error(kRun) with the source line of a node if no kernel supports its types.
 Plan build_plan(const Program& program, const PlanOptions& options = {});
 
-// What of a Plan takes long to find: what the passes have made of a Program, and where its blocks lie in the arena.
+// The parts of a Plan that are expensive to compute: the Program after the passes, and the arena offsets of its blocks.
 struct PlanImage {
   Program program;
   std::vector<size_t> offsets;
 };
-// The Plan that an image is of; kernels are prepared anew.  Throws Error(kData) where the offsets are not of such a
-// Plan on this machine, and as build_plan().
+// Rebuilds the Plan from its image; kernels are prepared again. Throws Error(kData) if the offsets do not fit a Plan of
+// this Program on this machine, and otherwise like build_plan().
 Plan restore_plan(PlanImage image);
 
-// A Plan under way: its steps run one by one, in order.  `slots[0]` is an arena of plan.arena_bytes, 64-byte aligned;
-// `slots[1 + i]` the buffer of input i.  `lines`: of another recording of the same Program, where given; `exchange`:
-// with the other replicas; null: there are none.  All must outlive it.
+// Runs the steps of a Plan one by one, in order. `slots[0]`: arena of plan.arena_bytes, 64-byte aligned; `slots[1 +
+// i]`: buffer of input i. `lines`: source lines of another recording of the same Program, or null. `exchange`:
+// collectives with other ranks, or null if there are none. All arguments must outlive the object.
 class PlanRun {
  public:
   PlanRun(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool, const SourceLines* lines = nullptr,
           Exchange* exchange = nullptr)
       : plan_(plan), slots_(slots), pool_(pool), lines_(lines), exchange_(exchange) {}
 
-  // An Error of a kernel that names no place is rethrown with the source line of its node.  The contents of states are
-  // undefined then.
+  // Rethrows an Error of a kernel, with the source line of its node if it has no location. States are then undefined.
   void run(const PlanStep& step) const;
-  // Behind the last step: states whose new values could not be written in place get them.
+  // Call after the last step: copies new values to states that could not be updated in place.
   void update_states() const;
 
  private:
@@ -92,15 +91,15 @@ class PlanRun {
   Exchange* const exchange_;
 };
 
-// From its first step to its end; throws as PlanRun::run().  `has_written`: set to whether a step that writes to a
-// state has begun, also where it throws; null: nobody asks.
+// Runs a Plan completely; throws like PlanRun::run(). `has_written`: receives, also on a throw, whether a step that
+// writes to a state has begun; may be null.
 void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool, const SourceLines* lines = nullptr,
               Exchange* exchange = nullptr, bool* has_written = nullptr);
 
-// The source line of a step's last node; `lines` as above.
+// Source line of a step's last node; `lines` as in PlanRun.
 const SourceMark& mark_of(const Plan& plan, const PlanStep& step, const SourceLines* lines = nullptr);
 
-// A line per step: kernel, node, places, flops, bytes.
+// Prints one line per step: kernel, node, places, flops, bytes.
 std::string to_string(const Plan& plan);
 
 }  // namespace runner::backends

@@ -1,9 +1,8 @@
-// Finds what was compiled before: executables by (recorded Program, specification of the step).
+// Cache of compiled steps, keyed by recorded Program and specification of the step.
 //
-// A step that is found skips differentiation, passes and compilation.  A hit is verified against the recorded Program,
-// never trusted to the hash.  Source lines are not compared: submit with the lines of the recording at hand
-// (Arguments::lines).  Beyond its capacity, in steps or in nodes, the step that was used longest ago is forgotten.  Not
-// thread-safe.
+// A hit skips differentiation, passes and compilation. It is verified against the recorded Program, never by the hash
+// alone. Source lines are not compared, so submit with the lines of the current recording (Arguments::lines). Beyond
+// the capacity in steps or nodes, the least recently used step is evicted. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +21,8 @@
 
 namespace runner::backends {
 
-// What is done with the recorded forward Program: which value is differentiated, accumulated, clipped, updated, how.
-// Any encoding will do, as long as equal words mean equal steps.
+// What is done with the recorded forward Program: which values are differentiated, accumulated, clipped and updated,
+// and how. Any encoding works if equal words mean equal steps.
 using StepSpecification = std::vector<int64_t>;
 
 struct PlanCacheCounters {
@@ -36,18 +35,18 @@ inline uint64_t plan_key(const Program& recorded) {
   return recorded.hash().lo;
 }
 
-// `key_of` is another one in tests alone.
+// `key_of`: replaced only in tests.
 template <class Compiled, uint64_t (*key_of)(const Program&) = plan_key>
 class PlanCache {
  public:
   struct Capacity {
     size_t steps = 1024;
-    int64_t nodes = 500'000;  // of what was recorded
+    int64_t nodes = 500'000;  // of the recorded Programs
   };
   PlanCache() : PlanCache(Capacity()) {}
   explicit PlanCache(const Capacity& capacity) : capacity_(capacity) {}
 
-  // The compiled step, or what `make()` returns, kept from now on; it stays where it is until it is forgotten.
+  // Returns the cached step, or calls `make` and caches its result. The reference is valid until the step is evicted.
   template <class Make>
   Compiled& find_or_make(const Program& recorded, const StepSpecification& step, const Make& make) {
     const uint64_t key = key_of(recorded);
@@ -71,7 +70,7 @@ class PlanCache {
     return used_.front().compiled;
   }
 
-  // What was found or made last, as it was recorded when it was made.
+  // Recorded Program of the step that was returned last, as it was when the step was compiled.
   const std::shared_ptr<const Program>& newest_recorded() const { return used_.front().recorded; }
 
   const PlanCacheCounters& counters() const { return counters_; }
@@ -95,7 +94,7 @@ class PlanCache {
 
   const Capacity capacity_;
   int64_t nodes_ = 0;
-  Used used_;  // the newest first
+  Used used_;  // most recently used first
   std::unordered_multimap<uint64_t, typename Used::iterator> entries_;
   PlanCacheCounters counters_;
 };

@@ -44,9 +44,9 @@ class StoragePlanner {
   }
 
  private:
-  // Where a value stands: inside the home of another value, or on its own.
+  // Location of a value: inside the buffer of another value, or in a buffer of its own.
   struct Home {
-    ValueId in = kNoValue;  // the value whose buffer holds this one; kNoValue: a buffer of its own
+    ValueId in = kNoValue;  // value whose buffer contains this one; kNoValue: own buffer
     size_t offset = 0;
     int32_t slot = 0;  // of an own buffer; 0: the arena
     int first = -1, last = -1;
@@ -85,14 +85,14 @@ class StoragePlanner {
     return id;
   }
 
-  // The computed value behind reshapes that may be written into another buffer; kNoValue if there is none.
+  // Returns the computed value under reshapes if it may be written into another buffer, else kNoValue.
   ValueId movable(ValueId id) {
     id = behind_reshapes(id);
     const bool computed = step_of(id) >= 0 && home(id).in == kNoValue && home(id).slot == 0;
     return computed ? id : kNoValue;
   }
 
-  // Outer concats first, so that an inner one may move into its place as a whole.
+  // Outer concats are placed first, so that an inner concat can be placed into them as a whole.
   void place_concats() {
     for (size_t g = groups_.size(); g-- > 0;)
       if (program_.node(groups_[g].nodes[0]).op == Op::kConcat) place_concat(g);
@@ -119,7 +119,7 @@ class StoragePlanner {
     storage_.elided[g] = 1;
   }
 
-  // First write and last read of every buffer.
+  // Finds the first write and the last read of every buffer.
   void find_uses() {
     for (size_t g = 0; g < groups_.size(); ++g) {
       if (storage_.elided[g]) continue;
@@ -156,8 +156,8 @@ class StoragePlanner {
     }
   }
 
-  // True where `value` may be computed right into the buffer of the state `input`.  What is returned stays in the
-  // arena, where nobody but the device writes.
+  // Whether `value` may be computed directly into the buffer of state `input`. Returned outputs stay in the arena,
+  // which only the device writes.
   bool may_overwrite(ValueId value, ValueId input) {
     if (home(value).last == returned_) return false;
     const int write = home(value).first;
@@ -182,7 +182,7 @@ class StoragePlanner {
     return reads;
   }
 
-  // The same of a concat that is written part by part: nobody reads what a part overwrites behind it.
+  // The same for a concat that is written part by part: bytes overwritten by a part must not be read later.
   bool parts_may_overwrite(ValueId concat, ValueId input) {
     const std::vector<Read> reads = reads_of(input);
     return std::ranges::all_of(program_.operands(concat), [&](ValueId operand) {
@@ -209,8 +209,8 @@ class StoragePlanner {
            adds_to_product(group);
   }
 
-  // Does the group that computes `value` read `buffer` only at the element that it writes, which stand from `offset`
-  // on?
+  // Whether the group that computes `value` reads `buffer` only at the element that it writes. `offset`: of these
+  // elements.
   bool element_by_element(ValueId value, ValueId buffer, size_t offset) {
     const Group& group = groups_[static_cast<size_t>(step_of(value))];
     const TensorType& type = program_.type(value);
@@ -228,7 +228,7 @@ class StoragePlanner {
     return true;
   }
 
-  // Lets element-wise results take over the buffer of an operand that dies there.
+  // Lets element-wise results reuse the buffer of an operand that dies there.
   void place_in_place() {
     if (!reuse_) return;
     for (size_t g = 0; g < groups_.size(); ++g)
@@ -289,7 +289,7 @@ class StoragePlanner {
   const Program& program_;
   const std::vector<Group>& groups_;
   const bool reuse_;
-  const int copied_, returned_;  // the steps after the last: when states are copied in, when outputs are read
+  const int copied_, returned_;  // pseudo-steps after the last: state copies, and reading of outputs
   std::vector<int> step_of_;
   std::vector<Home> homes_;
   std::vector<const Output*> late_;
@@ -297,7 +297,7 @@ class StoragePlanner {
   Storage storage_;
 };
 
-// Goes through the steps with the blocks that live then, by offset: two neighbours among them must not overlap.
+// Checks that blocks live at the same time do not overlap: sweeps over the steps with the live blocks sorted by offset.
 void check_apart(const std::vector<ArenaBlock>& blocks) {
   std::vector<size_t> begins(blocks.size()), ends;
   std::iota(begins.begin(), begins.end(), size_t{0});
@@ -305,7 +305,7 @@ void check_apart(const std::vector<ArenaBlock>& blocks) {
   ends = begins;
   std::ranges::stable_sort(begins, {}, [&](size_t i) { return blocks[i].first; });
   std::ranges::stable_sort(ends, {}, [&](size_t i) { return blocks[i].last; });
-  std::map<size_t, size_t> live;  // offset of a block, its end
+  std::map<size_t, size_t> live;  // offset and end of a block
   size_t gone = 0;
   for (const size_t i : begins) {
     const ArenaBlock& block = blocks[i];
@@ -326,7 +326,7 @@ size_t assign_offsets(std::vector<ArenaBlock>& blocks) {
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
 
   size_t total = 0;
-  std::vector<size_t> placed;  // by offset
+  std::vector<size_t> placed;  // sorted by offset
   for (const size_t i : order) {
     ArenaBlock& block = blocks[i];
     for (const size_t j : placed) {
@@ -345,7 +345,7 @@ size_t assign_offsets(std::vector<ArenaBlock>& blocks) {
 size_t set_offsets(std::vector<ArenaBlock>& blocks, std::span<const size_t> offsets) {
   RUN_CHECK(offsets.size() == blocks.size(), ErrorKind::kData, "{} offsets for {} blocks of the arena", offsets.size(),
             blocks.size());
-  size_t all = 0;  // no arena is larger
+  size_t all = 0;  // upper bound of the arena size
   for (const ArenaBlock& block : blocks) all += aligned(block.bytes);
   size_t total = 0;
   for (size_t i = 0; i < blocks.size(); ++i) {

@@ -1,4 +1,4 @@
-// On which cores threads run.  Thread-safe.
+// Binding of threads to cores. Thread-safe.
 #pragma once
 
 #include <vector>
@@ -7,15 +7,15 @@
 
 namespace runner::backends {
 
-// By number, those that the calling thread may run on.
+// Returns the cores that the calling thread may run on, in ascending order.
 std::vector<int> usable_core_ids();
 
-// What each of `processes` gets of `cores`: as many as the others or one more, neighbours together; where there are
-// fewer cores than processes, one, in turn.
+// Divides `cores` among processes: contiguous ranges whose sizes differ by at most one. If there are fewer cores than
+// processes, each gets one core, in round-robin order.
 std::vector<std::vector<int>> shares_of_cores(const std::vector<int>& cores, int processes);
 
-// While one lives, the calling thread, and threads that it starts meanwhile, run on these cores alone (none: where they
-// like).  Throws Error(kRun) where the system does not let them.
+// While an object exists, the calling thread and threads that it starts run only on these cores (empty: unrestricted).
+// Throws Error(kRun) if the system does not allow it.
 class PinnedThread {
  public:
   explicit PinnedThread(const std::vector<int>& cores);

@@ -8,7 +8,7 @@
 namespace runner::backends {
 namespace {
 
-// The kernel may back regions of this size and more with huge pages.
+// The kernel may use huge pages for regions of at least this size.
 constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace

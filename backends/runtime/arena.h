@@ -1,4 +1,5 @@
-// One region of zeroed memory, 64-byte aligned, faulted in when it is made, so that a steady step takes no page fault.
+// A region of zeroed memory, 64-byte aligned and committed when created, so that a steady-state step has no page
+// faults.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@ namespace runner::backends {
 class Arena {
  public:
   Arena() = default;
-  // Throws Error(kRun) with the size when the system has not so much.
+  // Throws Error(kRun) with the size if memory is exhausted.
   explicit Arena(size_t bytes);
   ~Arena();
   Arena(Arena&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}

@@ -12,11 +12,10 @@ namespace {
 
 constexpr size_t kUnknown = std::numeric_limits<size_t>::max();
 
-// From this size on it is worth asking whether there is so much: the system promises more than it has, and ends a
-// process that takes it at its word.
+// Allocations from this size on are checked. Linux overcommits memory and kills the process that touches too much.
 constexpr size_t kLarge = size_t{64} << 20;
 
-// The number behind `name` in a file of lines "NAME NUMBER …".
+// Returns the number after `name` in a file of lines "NAME NUMBER …".
 size_t field(const char* path, const std::string& name) {
   std::ifstream file(path);
   std::string word;
@@ -28,7 +27,7 @@ size_t field(const char* path, const std::string& name) {
   return kUnknown;
 }
 
-// The only number of a file; unknown also for "max".
+// Returns the number that a file consists of; kUnknown also for "max".
 size_t only_number(const char* path) {
   std::ifstream file(path);
   size_t number = 0;
@@ -40,7 +39,7 @@ size_t of_machine() {
   return available == kUnknown ? kUnknown : 1024 * (available + (swap == kUnknown ? 0 : swap));
 }
 
-// Version 2, as a container sees its own; what files have cached is given back when it is needed.
+// Control groups version 2, as seen inside a container. File cache is reclaimable and counts as free.
 size_t of_control_group() {
   const size_t limit = only_number("/sys/fs/cgroup/memory.max"), used = only_number("/sys/fs/cgroup/memory.current");
   if (limit == kUnknown || used == kUnknown) return kUnknown;

@@ -1,15 +1,15 @@
-// How much memory this process may still take.
+// Memory still available to this process.
 #pragma once
 
 #include <cstddef>
 
 namespace runner::backends {
 
-// In bytes: what the machine has free or can free, swap included, within the limit of the process's control group.
-// The largest number where the system does not say.
+// Bytes that the machine has free or can free, including swap, within the limit of the process's control group. Returns
+// the maximum of size_t if the system does not tell.
 size_t available_memory();
 
-// Throws Error(kRun) where memory for tensors is more than that.  Only much memory is looked at.
+// Throws Error(kRun) if `bytes` for tensors exceed the available memory. Small sizes are not checked.
 void check_available(size_t bytes);
 
 }  // namespace runner::backends

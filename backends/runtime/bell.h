@@ -1,7 +1,7 @@
-// What threads wait on until there may be something to do: who has it ready rings, and nobody misses it.
+// Event count: threads wait until there may be work; a notification is never lost.
 //
-// A listener notes how often the bell has rung, looks for work, and sleeps only if it has not rung since.  Ringing
-// costs an atomic addition where nobody sleeps.  Thread safety: any thread may do anything at any time.
+// A waiting thread reads the count, looks for work, and sleeps only if the count is unchanged. Notifying costs an
+// atomic addition if no thread sleeps. Thread safety: any thread may call any function at any time.
 #pragma once
 
 #include <atomic>
@@ -18,13 +18,13 @@ class Bell {
   uint32_t heard() const { return rung_.load(std::memory_order_acquire); }
   bool has_rung_since(uint32_t heard) const { return rung_.load(std::memory_order_acquire) != heard; }
 
-  // A sleeper counts itself, then looks at `rung_`; a ringer counts `rung_` up, then looks for sleepers.  All four are
-  // sequentially consistent, so that one of the two sees the other.
+  // A sleeper increments `sleepers_` and then reads `rung_`; a notifier increments `rung_` and then reads `sleepers_`.
+  // All four accesses are sequentially consistent, so at least one sees the other's write.
   void ring() {
     rung_.fetch_add(1);
     if (sleepers_.load() > 0) wake_sleepers(rung_);
   }
-  // Returns when it has rung since, or after so long; may also return for no reason.
+  // Returns after a notification since `heard` or after `most`; may also return spuriously.
   void sleep(uint32_t heard, std::optional<std::chrono::nanoseconds> most = {}) {
     sleepers_.fetch_add(1);
     if (rung_.load() == heard) sleep_on(rung_, heard, most);

@@ -1,9 +1,9 @@
-// Waiting for threads that need this core: it is left to them for a short while, before one sleeps.
+// Backoff for threads that share cores: yields the core for a short time before the thread sleeps.
 //
-// Where threads are more than cores, whom one waits for may be next in line; to leave the core costs less than half of
-// what sleeping and being woken does.  But the system may give it to whoever else wants it, for milliseconds.  Who gets
-// it back late therefore sleeps at once in the next waits: each time in twice as many, and one less for each wait that
-// was not late.  Not thread-safe; each thread that waits has one.
+// If there are more threads than cores, the awaited thread may be next in the run queue; yielding costs less than half
+// of a sleep and wake-up. But the system may give the core to an unrelated thread for milliseconds. After such a late
+// return, the next waits sleep at once: twice as many after each late return, one less after each wait that was not
+// late. Not thread-safe; each waiting thread has its own.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +18,12 @@ class Courtesy {
  public:
   // A few times more than threads that wait for each other need to get their turns.
   static constexpr int kMostTimes = 16;
-  // What others need for a small step of theirs, and less than the system lets anybody compute who does not wait.
+  // Longer than a small step of another thread, and shorter than a time slice of a thread that does not wait.
   static constexpr auto kLate = std::chrono::microseconds(300);
-  // Waits that sleep at once.
+  // Number of waits that sleep at once.
   static constexpr int32_t kFewest = 512, kMost = 8192;
 
-  // Whether it is done within a short while.
+  // Returns whether `done` becomes true within a short time.
   template <class Done>
   bool wait(const Done& done) {
     if (done()) return true;

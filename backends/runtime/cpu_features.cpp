@@ -34,7 +34,7 @@ void append_registers(std::string& text, std::initializer_list<unsigned> registe
   }
 }
 
-// The tile registers are usable only where the system saves them: bits 17 and 18 of XCR0.
+// Tile registers are usable only if the system saves them: bits 17 and 18 of XCR0.
 bool system_saves_tiles() {
   if (!(cpuid(1).c >> 27 & 1u)) return false;  // OSXSAVE
   unsigned low = 0, high = 0;
@@ -50,7 +50,7 @@ CpuFeatures detect() {
     const Leaf part = cpuid(leaf);
     append_registers(cpu.brand, {part.a, part.b, part.c, part.d});
   }
-  cpu.brand = cpu.brand.c_str();  // ends at the first zero
+  cpu.brand = cpu.brand.c_str();  // truncated at the first zero
   const unsigned version = cpuid(1).a;
   const unsigned family = version >> 8 & 15u, extended_model = (version >> 16 & 15u) << 4;
   cpu.family = static_cast<int>(family == 15 ? family + (version >> 20 & 255u) : family);

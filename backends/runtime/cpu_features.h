@@ -1,4 +1,4 @@
-// What this CPU is and can do: decides instruction sets and which kernel multiplies bf16, and goes into the run record.
+// Properties of this CPU. They select instruction sets and the bf16 matrix kernel, and are stored with each run.
 //
 // Immutable after the first call; thread-safe.
 #pragma once
@@ -8,19 +8,19 @@
 namespace runner::backends {
 
 struct CpuFeatures {
-  std::string vendor;  // "AuthenticAMD", "GenuineIntel", …; "unknown" where there is no cpuid
+  std::string vendor;  // "AuthenticAMD", "GenuineIntel", …; "unknown" without cpuid
   std::string brand;   // marketing name, may be empty
   int family = 0, model = 0;
   bool avx2 = false, fma = false;
   bool avx512 = false;  // F, BW, DQ and VL
   bool avx512_bf16 = false, amx_bf16 = false;
 
-  // "AuthenticAMD family 26 model 2: avx2 fma avx512 avx512_bf16"
+  // Example: "AuthenticAMD family 26 model 2: avx2 fma avx512 avx512_bf16".
   std::string to_string() const;
 };
 const CpuFeatures& cpu_features();
 
-// The cores that this process may run on, at least 1.
+// Number of cores that this process may run on, at least 1.
 int usable_cores();
 
 // How products of bf16 are computed.
@@ -28,9 +28,8 @@ enum class Bf16Products {
   kNative,    // by the CPU's bf16 dot instructions
   kEmulated,  // operands widened to f32 (exact), f32 product, one rounding
 };
-// Chosen by a table over vendor and features, never by a measurement, so that results do not depend on the day: bf16
-// dot products run at twice the f32 rate on AMD's Zen 4 and later and with Intel's AMX, at half of it on Intel cores
-// with AVX512-BF16 alone.
+// Chosen by vendor and features, never by measurement, so that results are reproducible. bf16 dot products run at twice
+// the f32 rate on AMD Zen 4 and later and on Intel with AMX, and at half of it on Intel with AVX512-BF16 only.
 Bf16Products bf16_products(const CpuFeatures& cpu);
 
 }  // namespace runner::backends

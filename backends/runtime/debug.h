@@ -1,19 +1,19 @@
-// RUNNER_DEBUG=0…4: how much the engine tells on stderr.
+// RUNNER_DEBUG=0…4: level of debug output on stderr.
 #pragma once
 
 #include <string>
 
 namespace runner::backends {
 
-inline constexpr int kDebugPlans = 1;    // one line for each plan that is built
-inline constexpr int kDebugKernels = 2;  // and its steps, kernels, bytes
-inline constexpr int kDebugGroups = 3;   // and the fused groups
-inline constexpr int kDebugPasses = 4;   // and the Program after each pass, verified
+inline constexpr int kDebugPlans = 1;    // one line per plan built
+inline constexpr int kDebugKernels = 2;  // in addition, its steps with kernels and bytes
+inline constexpr int kDebugGroups = 3;   // in addition, the fused groups
+inline constexpr int kDebugPasses = 4;   // in addition, the Program after each pass, verified
 
-// Read from the environment once; 0 where unset or not a number.
+// Read from the environment once; 0 if unset or not a number.
 int debug_level();
 
-// Writes to stderr; what cannot be written there is lost.
+// Writes to stderr; ignores errors.
 void debug_print(const std::string& text);
 
 }  // namespace runner::backends

@@ -1,4 +1,4 @@
-// A file descriptor that is closed at the end.
+// A file descriptor that is closed on destruction.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@ namespace runner::backends {
 
 class Descriptor {
  public:
-  // Negative: none.
+  // `number`: negative for none.
   explicit Descriptor(int number) : number_(number) {}
   ~Descriptor() {
     if (number_ >= 0) ::close(number_);

@@ -10,10 +10,10 @@
 namespace runner::backends {
 namespace {
 
-// Longer than what lies between two small steps.
+// Longer than the gap between two small steps.
 constexpr auto kLinger = std::chrono::microseconds(50);
 
-// Returns when `state` is no longer `seen`, without sleep at first.
+// Returns when `state` differs from `seen`; spins first, then sleeps.
 void wait_for_change(const std::atomic<uint32_t>& state, uint32_t seen) {
   const auto has_changed = [&] { return state.load(std::memory_order_acquire) != seen; };
   if (!spin_until(has_changed, kLinger)) state.wait(seen, std::memory_order_acquire);
@@ -47,7 +47,7 @@ bool ExecutionThread::finish() {
   return true;
 }
 
-// Either thread may come first.
+// Called by both threads; the first one runs the job.
 bool ExecutionThread::run_if_started() {
   uint32_t expected = kStarted;
   if (!state_.compare_exchange_strong(expected, kRunning, std::memory_order_acq_rel)) return false;

@@ -1,8 +1,8 @@
-// A thread that does one job at a time for another one, which goes on meanwhile.
+// A thread that runs one job at a time for its owner, which continues meanwhile.
 //
-// Handing a job over costs less than a microsecond where jobs follow each other: the thread spins for a short while
-// before it sleeps.  A job that it has not begun when its owner waits for it, since cores are busy elsewhere, is done
-// by the owner.  Thread safety: one thread, the owner, calls start(), finish() and is_busy().
+// Handing over a job costs less than a microsecond if jobs follow each other closely: the thread spins for a short time
+// before it sleeps. If the thread has not started a job when the owner waits for it, because cores are busy, the owner
+// runs it. Thread safety: one thread, the owner, calls start(), finish() and is_busy().
 #pragma once
 
 #include <atomic>
@@ -15,16 +15,17 @@ namespace runner::backends {
 
 class ExecutionThread {
  public:
-  // `job` is called once for each start(), and must not throw.  `name`: in traces.
+  // `job`: called once per start(), must not throw. `name`: for traces.
   ExecutionThread(std::function<void()> job, std::string name);
-  // A job that has been started is done first.
+  // Completes a started job first.
   ~ExecutionThread();
   ExecutionThread(const ExecutionThread&) = delete;
   ExecutionThread& operator=(const ExecutionThread&) = delete;
 
-  // No job is under way.  What the owner has written before, the job sees.
+  // No job may be in flight. Writes of the owner before the call are visible to the job.
   void start();
-  // Returns when no job is under way; what the job has written, the owner sees then.  False: the owner has done it.
+  // Returns when no job is in flight; writes of the job are then visible to the owner. Returns false if the owner ran
+  // it.
   bool finish();
   bool is_busy() const { return state_.load(std::memory_order_acquire) != kIdle; }
 
@@ -36,7 +37,7 @@ class ExecutionThread {
 
   const std::function<void()> job_;
   alignas(64) std::atomic<uint32_t> state_{kIdle};
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last, since it uses all of the above
 };
 
 }  // namespace runner::backends

@@ -1,4 +1,4 @@
-// What to change where memory is short, as errors of devices say it.
+// Advice on what to change if a device runs out of memory.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@ namespace runner::backends {
 
 struct Advice {
   std::string text;    // "halve the batch size, 64 to 32"
-  int64_t saving = 0;  // bytes of what the device needs, predicted
+  int64_t saving = 0;  // predicted saving of device memory in bytes
   bool suffices = false;
 };
 
-// The first of `all`, of which there is one at least, that suffices; the one that saves most if none does.
+// Returns the first advice that suffices, or the one that saves most if none does. `all`: not empty.
 inline Advice first_that_suffices(std::span<const Advice> all) {
   for (const Advice& advice : all)
     if (advice.suffices) return advice;

@@ -1,5 +1,4 @@
-// The error of a device that has not the memory for something: what may be tried again with less
-// (train.auto_batch_size).
+// Error of a device that runs out of memory. The caller may retry with less (train.auto_batch_size).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@ namespace runner::backends {
 
 class OutOfMemory : public Error {
  public:
-  // bytes: that are needed; limit: that there are.
+  // `bytes`: needed; `limit`: available.
   OutOfMemory(std::string message, int64_t bytes, int64_t limit)
       : Error(ErrorKind::kRun, std::move(message)), bytes_(bytes), limit_(limit) {}
 

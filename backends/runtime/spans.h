@@ -1,9 +1,8 @@
-// What a thread does, and when: the raw material of traces.
+// Spans of activity per thread: the data of traces.
 //
-// Code that is worth a span opens one (ScopedSpan) and knows nothing of who records.  A thread records where it has
-// been given a recorder (RecordingThread) that is recording; elsewhere a span costs two loads and a branch.  Times are
-// those of CLOCK_MONOTONIC, which all processes of a machine share. Thread safety: threads may record into one recorder
-// at the same time.
+// Code opens a ScopedSpan and does not know whether it is recorded. A thread records if it has a recorder
+// (RecordingThread) that is recording; otherwise a span costs two loads and a branch. Times are CLOCK_MONOTONIC, which
+// all processes of a machine share. Thread safety: several threads may record into one recorder concurrently.
 #pragma once
 
 #include <atomic>
@@ -17,20 +16,20 @@
 namespace runner::backends {
 
 enum class SpanKind : uint8_t {
-  kStep,        // of the run: an optimizer window, with all that follows from it
-  kData,        // a batch is made, or waited for
+  kStep,        // an optimizer step of the run, with everything that follows from it
+  kData,        // a batch is prepared, or waited for
   kCompile,     // a step is recorded, or a Plan is built
   kExecute,     // a Plan runs
-  kKernel,      // one kernel of it
-  kOptimizer,   // a Plan runs that updates what replicas have together
+  kKernel,      // one kernel of a Plan
+  kOptimizer,   // a Plan that updates weights shared by ranks runs
   kTransfer,    // arrays are copied to or from the device
-  kCollective,  // with the other replicas, waiting for them included
+  kCollective,  // a collective, including waiting for other ranks
   kEvaluation,
-  kState,  // a state is saved
+  kState,  // a checkpoint is saved
 };
 std::string_view name_of(SpanKind kind);
 
-// What a span deals with; 0 and "": nothing, or not known.
+// Work of a span; 0 and "": none, or unknown.
 struct SpanWork {
   int64_t bytes = 0, flops = 0;
   std::string_view what = {};
@@ -49,51 +48,51 @@ int64_t monotonic_ns();
 
 class SpanRecorder {
  public:
-  // Keeps so many spans at most.
+  // `most`: maximum number of spans kept.
   explicit SpanRecorder(size_t most = size_t{1} << 20) : most_(most) {}
 
-  // Forgets all spans, those that are open as well, and records.
+  // Discards all spans, including open ones, and starts recording.
   void begin();
-  // Records no more; gives what has been recorded, as spans have ended.
+  // Stops recording. Returns the spans in the order in which they ended.
   std::vector<Span> end();
   bool is_recording() const { return recording_.load(std::memory_order_relaxed); }
-  // Counts the calls of begin(): a span is recorded where it ends in the one that it began in.
+  // Number of calls of begin(). A span is recorded only if it ends in the round in which it began.
   uint64_t round() const { return round_.load(std::memory_order_relaxed); }
 
-  // Numbers a thread; or what takes its place where times are predicted, not what has come to pass.
+  // Add a track and return its number: for a thread, or for predicted times.
   int add_thread(std::string name);
   int add_predicted(std::string name);
   void add(Span span, uint64_t round);
 
-  // Names, as they were added.
+  // Names of all tracks, in the order of their numbers.
   std::vector<std::string> threads() const;
-  // Of these, the numbers of those that are predicted.
+  // Numbers of the tracks with predicted times.
   std::vector<int> predicted() const;
-  // Spans since begin() that there was no room for.
+  // Spans since begin() that exceeded the maximum.
   int64_t left_out() const;
 
  private:
   const size_t most_;
   std::atomic<bool> recording_{false};
   std::atomic<uint64_t> round_{0};
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::vector<Span> spans_;
   std::vector<std::string> threads_;
   std::vector<int> predicted_;
   int64_t left_out_ = 0;
 };
 
-// While one lives, the calling thread records into `recorder` (null: nowhere), which must outlive it.
+// While an object exists, the calling thread records into `recorder` (null: not at all), which must outlive it.
 class RecordingThread {
  public:
   RecordingThread(SpanRecorder* recorder, std::string name);
-  // As one that add_thread() has numbered.
+  // Records to a track returned by add_thread().
   RecordingThread(SpanRecorder& recorder, int thread) : before_(here_) { here_ = {&recorder, thread}; }
   ~RecordingThread();
   RecordingThread(const RecordingThread&) = delete;
   RecordingThread& operator=(const RecordingThread&) = delete;
 
-  // That of the calling thread, for threads that work for it; null: none.
+  // Recorder of the calling thread, to be passed on to its helper threads; null: none.
   static SpanRecorder* recorder() { return here_.recorder; }
 
  private:
@@ -107,7 +106,7 @@ class RecordingThread {
   const Here before_;
 };
 
-// From its beginning to its end.  `name` and `work.what` must outlive it.
+// Records a span from construction to destruction. `name` and `work.what` must outlive it.
 class ScopedSpan {
  public:
   ScopedSpan(SpanKind kind, std::string_view name, const SpanWork& work = {}) {
@@ -124,7 +123,7 @@ class ScopedSpan {
   void open(SpanRecorder& recorder, SpanKind kind, std::string_view name, const SpanWork& work);
   void close();
 
-  SpanRecorder* recorder_ = nullptr;  // null: nothing is recorded; the rest is not set then
+  SpanRecorder* recorder_ = nullptr;  // null: not recorded, and the members below are not set
   SpanKind kind_;
   std::string_view name_;
   SpanWork work_;

@@ -1,11 +1,11 @@
-// For loops that wait without sleeping.
+// Helpers for busy waiting.
 #pragma once
 
 #include <chrono>
 
 namespace runner::backends {
 
-// Tells the core that it is in such a loop.
+// Hint to the CPU that the thread is spinning.
 inline void spin_pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -14,10 +14,10 @@ inline void spin_pause() {
 #endif
 }
 
-// Whether it is done within so long.
+// Returns whether `done` becomes true within `most`.
 template <class Done>
 bool spin_until(const Done& done, std::chrono::nanoseconds most) {
-  constexpr int kSpinsPerLook = 64;  // at the clock
+  constexpr int kSpinsPerLook = 64;  // between two looks at the clock
   const auto begin = std::chrono::steady_clock::now();
   do {
     for (int spin = 0; spin < kSpinsPerLook; ++spin) {

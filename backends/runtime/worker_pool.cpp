@@ -12,17 +12,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long an idle worker spins before it sleeps: kernels and steps that follow each other never pay for a wake-up, and
-// where a kernel waits for other processes no core is kept busy.
+// How long an idle worker spins before it sleeps. Consecutive kernels and steps never pay for a wake-up, and a kernel
+// that waits for other processes does not keep cores busy.
 constexpr auto kLinger = std::chrono::microseconds(200);
-// Spins between two looks at the clock or offers of the core to others.
+// Spins between two looks at the clock, or yields of the core.
 constexpr int kSpinsPerRest = 2048;
 
 }  // namespace
 
-// A job is published by storing `claim` = (generation, chunks left).  A thread takes a chunk by counting the lower half
-// down with a compare-exchange, which succeeds only while the job that it read is open: the fields of a job are written
-// when no chunk of the former one is left, so a thread that wakes late can never run an old body or a half-written one.
+// A job is published by storing `claim` = (generation, chunks left). A thread claims a chunk by decrementing the lower
+// half with a compare-exchange, which succeeds only while the job it read is open. The fields of a job are written only
+// when no chunk of the previous job is left, so a thread that wakes late can never run an old or half-written job.
 struct WorkerPool::Shared {
   static constexpr uint64_t kLeft = std::numeric_limits<uint32_t>::max();
 
@@ -32,7 +32,7 @@ struct WorkerPool::Shared {
   std::atomic<int64_t> chunks{0};
 
   alignas(128) std::atomic<int64_t> pending{0};  // chunks not finished
-  std::atomic<bool> failed{false};               // the first to set it owns `error`
+  std::atomic<bool> failed{false};               // the first thread to set it owns `error`
   std::exception_ptr error;
 
   alignas(128) std::atomic<int> sleepers{0};
@@ -41,7 +41,7 @@ struct WorkerPool::Shared {
 
   bool has_work() const { return (claim.load() & kLeft) != 0; }
 
-  // Takes one chunk of the current job; false when there is none.
+  // Runs one chunk of the current job. Returns false if there is none.
   bool run_one() {
     uint64_t ticket = claim.load(std::memory_order_acquire);
     while ((ticket & kLeft) != 0) {
@@ -67,8 +67,9 @@ struct WorkerPool::Shared {
   }
 
   // Either run() sees this sleeper or the sleeper sees its job: run() writes `claim`, then reads `sleepers`; this
-  // writes `sleepers`, then reads `claim`.  All four must be sequentially consistent, lest each reads before the
-  // other's write and the job runs without this thread.  A wake-up between the last look and wait() has changed `wake`.
+  // function writes `sleepers`, then reads `claim`. All four accesses must be sequentially consistent; otherwise each
+  // could read before the other's write, and the job would run without this thread. A wake-up between the last check
+  // and wait() has changed `wake`.
   void sleep() {
     sleepers.fetch_add(1);
     const uint32_t seen = wake.load();

@@ -1,8 +1,8 @@
-// The one pool of threads on which kernels run.
+// The thread pool that kernels run on.
 //
-// Work is cut into chunks whose number and bounds depend on shapes alone; threads claim chunks, the caller among them.
-// So the thread count never changes what is computed.  A worker that has nothing to do spins for a short while, then
-// sleeps.  A chunk that throws stops the claiming; the first exception is rethrown on the caller.
+// Work is split into chunks whose number and bounds depend only on shapes. Threads, including the caller, claim chunks,
+// so the number of threads never changes the result. An idle worker spins for a short time, then sleeps. After a chunk
+// throws, no more chunks run; the first exception is rethrown on the caller.
 //
 // Thread safety: parallel_for may be called by one thread at a time and not from inside a chunk.
 #pragma once
@@ -20,7 +20,7 @@ class WorkerPool {
   using Call = void (*)(const void* body, int64_t chunk);
 
  public:
-  // `threads` in all, the caller included; 1 starts none.
+  // `threads`: total, including the caller; 1 starts no thread.
   explicit WorkerPool(int threads);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -28,7 +28,7 @@ class WorkerPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls body(chunk) once for each chunk in [0, chunks) and returns when all have ended.  `body` is called through a
+  // Calls body(chunk) once for each chunk in [0, chunks) and returns when all have ended. `body` is called through a
   // pointer and never copied; nothing is allocated.
   template <class Body>
   void parallel_for(int64_t chunks, const Body& body) {

@@ -1,4 +1,4 @@
-// How memory that kernels run on is aligned: to a cache line, which is also the widest vector.
+// Alignment of memory that kernels use: a cache line, which is also the widest vector.
 #pragma once
 
 #include <cstddef>

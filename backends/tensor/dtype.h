@@ -7,7 +7,7 @@
 
 namespace runner::backends {
 
-// Their names reach states on disk: do not change them.
+// The names are stored in checkpoints and must not change.
 enum class DType : uint8_t { kF32 = 0, kF64 = 1, kBf16 = 2, kF16 = 3, kI32 = 4, kI64 = 5, kBool = 6 };
 inline constexpr int kDTypeCount = 7;
 

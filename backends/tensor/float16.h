@@ -46,7 +46,7 @@ inline uint16_t f32_to_f16(float value) {
   return static_cast<uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
 }
 
-// Writes a number as one element of `dtype` at `target`; integers and bool truncate.
+// Stores `value` as one element of `dtype` at `target`; integers and bool truncate.
 inline void store_element(DType dtype, double value, void* target) {
   const auto put = [target](auto element) { std::memcpy(target, &element, sizeof element); };
   switch (dtype) {
@@ -60,7 +60,7 @@ inline void store_element(DType dtype, double value, void* target) {
   }
 }
 
-// The element of `dtype` at `source`, which need not be aligned, as a number.
+// Loads the element of `dtype` at `source`, which need not be aligned.
 inline double load_element(DType dtype, const void* source) {
   const auto get = [source](auto element) {
     std::memcpy(&element, source, sizeof element);

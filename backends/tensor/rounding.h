@@ -6,7 +6,7 @@
 
 namespace runner::backends {
 
-// a / b for a >= 0, b > 0.
+// Returns a / b rounded up, for a >= 0 and b > 0.
 template <std::integral T>
 constexpr T ceil_div(T a, T b) {
   return (a + b - 1) / b;
@@ -23,7 +23,7 @@ struct Part {
   T first, end;
 };
 
-// What `rank` of `size` gets of `count` in whole lines, about as many as each other.
+// Returns the part of `count` elements that `rank` of `size` gets: whole lines of `line` elements, divided evenly.
 template <std::integral T>
 constexpr Part<T> part_of(T count, T line, int rank, int size) {
   const auto bound = [&](int r) {

@@ -10,7 +10,7 @@
 namespace runner::backends {
 namespace {
 
-// So many elements of eight bytes are counted by an int64_t.
+// The size of this many 8-byte elements fits into int64_t.
 constexpr int64_t kMostElements = (int64_t{1} << 60) - 1;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The shape of a tensor: at most 8 dimensions, held inline; row-major layout.
+// Shape of a tensor: at most 8 dimensions, stored inline; row-major layout.
 #pragma once
 
 #include <array>
@@ -17,25 +17,26 @@ class Shape {
 
   Shape() = default;  // a scalar: rank 0, one element
   Shape(std::initializer_list<int64_t> dims) : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
-  // Throws Error(kRun) for more than 8 dimensions, a negative one, or 2^60 elements and more: bytes() fits int64_t.
+  // Throws Error(kRun) for more than 8 dimensions, a negative dimension, or 2^60 or more elements (so that bytes() fits
+  // into int64_t).
   explicit Shape(std::span<const int64_t> dims);
 
   int rank() const { return rank_; }
   int64_t operator[](int axis) const { return dims_[static_cast<size_t>(axis)]; }
   int64_t back() const { return dims_[static_cast<size_t>(rank_ - 1)]; }
   std::span<const int64_t> dims() const& { return {dims_.data(), static_cast<size_t>(rank_)}; }
-  std::span<const int64_t> dims() const&& = delete;  // it would outlive the shape
+  std::span<const int64_t> dims() const&& = delete;  // the span would outlive the shape
   int64_t elements() const { return elements_; }
 
   // Row-major strides in elements.
   std::array<int64_t, kMaxRank> strides() const;
-  // The axis with negative numbers counted from the end.  Throws Error(kRun) naming `what` when out of range.
+  // Normalises an axis; negative axes count from the end. Throws Error(kRun) with `what` if it is out of range.
   int axis(int64_t axis, const char* what) const;
   Shape with(int axis, int64_t size) const;
   Shape without(int axis) const;
 
   bool operator==(const Shape& other) const { return rank_ == other.rank_ && dims_ == other.dims_; }
-  // "(64, 784)"; "()" for a scalar, "(3,)" never: "(3)".
+  // Example: "(64, 784)"; "()" for a scalar, and "(3)" rather than "(3,)" for one dimension.
   std::string to_string() const;
 
  private:
@@ -44,7 +45,7 @@ class Shape {
   int64_t elements_ = 1;
 };
 
-// The common shape of two shapes under NumPy's broadcasting.  Throws Error(kRun) with both shapes.
+// Shape that two shapes broadcast to, by NumPy's rules. Throws Error(kRun) with both shapes if they do not.
 Shape broadcast(const Shape& a, const Shape& b);
 
 struct TensorType {
@@ -53,7 +54,7 @@ struct TensorType {
 
   size_t bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
   bool operator==(const TensorType&) const = default;
-  // "(64, 784) f32".
+  // Example: "(64, 784) f32".
   std::string to_string() const;
 };
 
