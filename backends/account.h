@@ -1,8 +1,8 @@
-// What a device keeps account of beside what it runs: the graphs that the user's code would have it compile, as the
-// emulated TPU, or its memory as if its replica shared nothing with others, as the emulated GPU.
+// Device models: what a device models in addition to what it runs. The emulated TPU models the graphs that the user's
+// code would compile; the emulated GPU models its memory as if its rank shared nothing with others.
 //
-// Device::account() has it; null: the device keeps none.  The functions at the end are for whoever does not care.
-// Thread safety: as the device's.
+// Device::account() returns the model, or null if the device has none. The functions at the end handle both cases.
+// Thread safety: as for the device.
 #pragma once
 
 #include <cstdint>
@@ -14,56 +14,54 @@
 
 namespace runner::backends {
 
-// An array by its name and size.
+// An array with name and size.
 struct ArrayBytes {
   std::string_view name;
   int64_t bytes;
 };
 
-// What the user's code does between Programs.
+// Actions of the user's code between Programs.
 enum class HostEvent : uint8_t {
   kStepMark,
-  kScalarRead,  // of a value out of what is under way
-  kFigureRead,  // of what is done so far
-  kStateUse,    // the states are read, as for a checkpoint, or written
-  kRecording,   // it begins anew: of what it has had the device compute for reads, nothing belongs to what comes
+  kScalarRead,  // reads a value computed so far
+  kFigureRead,  // reads a metric of completed work
+  kStateUse,    // reads or writes the states, as for a checkpoint
+  kRecording,   // starts a new recording; work done for reads does not belong to it
 };
 
 class Account {
  public:
   virtual ~Account() = default;
 
-  // As Device::compile(), of a step of the user's: `graph` is what the user's code would have the device compile, where
-  // the engine divides the work in another way; where the device accounts for its memory, what a replica that shares
-  // nothing would compute.
+  // Like Device::compile(), for a step of the user. `graph`: what the user's code would compile, if the engine divides
+  // the work differently. For a device that models its memory: what a rank that shares nothing would compute.
   virtual std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) = 0;
 
-  // Calls in between are the engine's own affair, of which a device of the user's would do nothing.  Unaccounted makes
-  // them; those of one may lie in those of another.
+  // Mark engine-internal work that the device model ignores; use Unaccounted. Calls nest.
   virtual void begin_unaccounted() {}
   virtual void end_unaccounted() {}
 
   virtual bool keeps_graphs() const { return false; }
   virtual void note(HostEvent event, int64_t times) { static_cast<void>(event), static_cast<void>(times); }
 
-  // Whether the device says itself where its memory is short.
+  // Whether the device itself reports when its modelled memory is exhausted.
   virtual bool accounts_alone() const { return false; }
-  // Of such a device: what it takes at most where it has these arrays, and runs these Executables of its own, those of
-  // an epoch in their order and then an evaluation's, epoch after epoch.  Throws OutOfMemory where it has not so much.
+  // For such a device: returns the peak memory with these arrays while the executables of this device run: those of an
+  // epoch in order, then those of an evaluation, epoch after epoch. Throws OutOfMemory if it does not suffice.
   virtual int64_t memory_for(std::span<const ArrayBytes> arrays, std::span<const std::shared_ptr<Executable>> training,
                              std::span<const std::shared_ptr<Executable>> evaluation) const {
     static_cast<void>(arrays), static_cast<void>(training), static_cast<void>(evaluation);
     return 0;
   }
-  // What errors advise counts the arrays that are about to be made, and those that would be there, too, if batches came
-  // in parts whose gradients are kept.
+  // Announces arrays to be made, so that the advice in errors counts them. `for_parts`: further arrays needed with
+  // gradient accumulation (kept gradients).
   virtual void expect_arrays(std::span<const ArrayBytes> arrays, std::span<const ArrayBytes> for_parts) {
     static_cast<void>(arrays), static_cast<void>(for_parts);
   }
 };
 
-// While one lives, nothing that is compiled, submitted, read or written is accounted for: neither memory nor time. What
-// is compiled then is not to be submitted later.
+// While an object exists, the device model ignores what is compiled, submitted, read or written: neither memory nor
+// time counts. Executables compiled meanwhile must not be submitted later.
 class Unaccounted {
  public:
   explicit Unaccounted(Device& device) : account_(device.account()) {
@@ -79,7 +77,7 @@ class Unaccounted {
   Account* const account_;
 };
 
-// Throws as Device::compile().
+// Throws like Device::compile().
 inline std::shared_ptr<Executable> compile_graph(Device& device, const Program& program, const Program& graph) {
   Account* const account = device.account();
   return account != nullptr ? account->compile_graph(program, graph) : device.compile(program);

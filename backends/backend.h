@@ -1,11 +1,13 @@
-// The backend contract: what a device must do to run Programs.  Everything above it knows only this page.
+// The backend contract: what a device must implement to run Programs. Code above the backends knows only this header.
 //
-// Order: what is submitted to a device takes effect in the order of the calls.  submit() may return before the work is
-// done; read(), read_output(), wait() and synchronize() return when it is.
-// Errors: an op that fails in a submission (an Error with the source line of the op) voids what was submitted behind
-// it. The error is thrown once, by the first call that waits, or by submit() itself on a device that works inside it,
-// as the cpu device does; then the device is ready again, with undefined contents in the states of those submissions,
-// unless has_written_states() says otherwise, and in what has been written behind them.
+// Order: submissions to a device take effect in the order of the calls. submit() may return before the work is done;
+// read(), read_output(), wait() and synchronize() return when it is.
+//
+// Errors: if an op of a submission fails (with an Error that has the source line of the op), the submissions after it
+// are void. The error is thrown once, by the first call that waits, or by submit() itself on a synchronous device such
+// as the CPU. Then the device is usable again. Undefined are the contents of the states of those submissions, unless
+// has_written_states() says otherwise, and of buffers written after them.
+//
 // Thread safety: one thread at a time calls a device.
 #pragma once
 
@@ -26,28 +28,27 @@ namespace runner::backends {
 
 enum class SpanKind : uint8_t;  // runtime/spans.h
 
-// Memory of a device.  Freed when the last owner lets go and the device no longer needs it.
+// Memory of a device. Freed when the last owner releases it and the device no longer needs it.
 class Buffer {
  public:
   virtual ~Buffer() = default;
   virtual size_t bytes() const = 0;
 };
 
-// A Program made ready to run on one device.  May be run any number of times; freed as a Buffer is.
+// A Program compiled for one device. It may run any number of times. Freed like a Buffer.
 class Executable {
  public:
   virtual ~Executable() = default;
   virtual size_t arena_bytes() const = 0;  // temporary memory of one execution
   virtual int64_t flops() const = 0;
-  virtual int64_t bytes() const = 0;  // that the kernels read and write
+  virtual int64_t bytes() const = 0;  // read and written by the kernels
 };
 
-// Names a submission to the compute stream.  They grow by one; 0: of another stream, whose work is done when an event
-// behind it has been reached.
+// Sequence number on the compute stream, increasing by one; 0 for other streams (use an Event).
 using Ticket = uint64_t;
 
-// A mark in the work of a device with streams, counted each time that it is recorded.  Submissions to any device of the
-// process may wait for it, and keep it.
+// An event in the streams of a device, counted each time it is recorded. Submissions to any device of the process may
+// wait for it; they share ownership.
 class Event {
  public:
   virtual ~Event() = default;
@@ -58,14 +59,14 @@ struct StateBytes {
   size_t begin = 0, end = 0;
   bool operator==(const StateBytes&) const = default;
 };
-// When an event is recorded: when these bytes of a state have their new contents; no state: when all is done.  Signals
-// of one event stand next to each other.
+// Records an event when these bytes of a state have their new contents, or when the submission is complete if no state
+// is given. Signals of one event must be adjacent.
 struct Signal {
   Event* event;
   StateBytes bytes = {};
 };
-// What a replica that shares nothing would hand to the others as soon as it has it, to be added up: of the graph that
-// Account::compile_graph() was told of.  What is of one bucket stands next to each other, and goes together.
+// Byte ranges to all-reduce as soon as they are ready, as on a rank that shares nothing with others. They refer to the
+// graph passed to Account::compile_graph(). Ranges of one bucket must be adjacent and are reduced together.
 struct ReducedBytes {
   int32_t bucket;
   StateBytes bytes;
@@ -76,57 +77,57 @@ struct EventCount {
   uint64_t count;
 };
 
-// Of a device with streams: submissions to one take effect in order, beside those to the other.
+// Streams of a device that has them. Submissions to one stream run in order, and concurrently with the other stream.
 enum class StreamRole : uint8_t { kCompute, kCommunication };
 
-// One argument for each input of the Program, by kind, each list in the order of the inputs.
+// One argument per input of the Program, by kind, each list in input order.
 struct Arguments {
-  std::span<Buffer* const> states;          // apart from each other; updated where the Program has an output for them
-  std::span<const std::byte* const> batch;  // host memory; must stay as it is until wait(ticket) returns
+  std::span<Buffer* const> states;          // must not overlap; updated if the Program has an output for them
+  std::span<const std::byte* const> batch;  // host memory; must not change until wait(ticket) returns
   std::span<const double> scalars;          // copied
-  // The source lines that errors name: of the recording at hand, which may be another than the one that was compiled.
-  // Null: of that one.  Must stay as they are until wait(ticket) returns.
+  // Source lines that errors refer to: of the current recording, which may differ from the compiled one. Null: those of
+  // the compiled one. Must not change until wait(ticket) returns.
   const SourceLines* lines = nullptr;
-  // What DeviceStreams::stage() returned for the first of the batch; 0: nothing.
+  // Ticket of DeviceStreams::stage() for the first inputs of the batch; 0: not staged.
   uint64_t staged = 0;
-  // What a device that keeps account of graphs looks at: the numbers that traced code handed over, the states that no
-  // step has made yet (by index, ascending; their contents are zeros), and the training batch, from 1.
+  // For devices that record graphs: the scalars that traced code passed, the states that no step has created yet
+  // (indices, ascending; their contents are zeros), and the training batch, from 1.
   std::span<const TracedScalar> traced = {};
   std::span<const int32_t> absent = {};
   int64_t step = 0;
-  bool reads = false;  // the host waits for a value out of what is under way
-  bool waits = false;  // the host waits for this at once: a device need not hand it to a thread of its own
-  // In traces, where it has a name, which must outlive the device.
+  bool reads = false;  // the host waits for a value computed so far
+  bool waits = false;  // the host waits for this at once, so that a thread of its own gains nothing
+  // For traces; empty: not traced. Must outlive the device.
   std::string_view name = {};
   SpanKind span = {};
-  // With the other replicas, for Programs with collectives; null: there are none.  Must live until wait(ticket)
-  // returns.
+  // Collectives with the other ranks, for Programs that have any; null: none. Must live until wait(ticket) returns.
   Exchange* exchange = nullptr;
-  // For a device with streams; elsewhere there must be none of these.
+  // For devices with streams; must have default values on others.
   StreamRole stream = StreamRole::kCompute;
-  std::span<const EventCount> after = {};  // it begins
+  std::span<const EventCount> after = {};  // events to wait for before it begins
   std::span<const Signal> signals = {};
   std::span<const ReducedBytes> reduced = {};
 };
 
-// The name of the one output of a Program that computes what the user's code reads.
+// Name of the only output of a Program that computes a value read by the user's code.
 inline constexpr std::string_view kReadOutput = "item";
 
-// What a device with streams does beside what is under way.
+// Functions of a device with streams that run concurrently with submissions.
 class DeviceStreams {
  public:
   virtual ~DeviceStreams() = default;
 
-  // Begins to copy the first inputs of a batch that is to come, as far as `like`, a step of its kind, reads them.
-  // Submissions may name the copy until the call behind the next one; those whose inputs are of other sizes copy for
-  // themselves.  The memory must stay as it is until a submission that names it has been waited for, or all is dropped.
-  // Never 0.  Throws OutOfMemory where the device accounts for its memory and has not enough beside what is there.
+  // Starts copying the first inputs of a later batch to the device. `like`: a step of the same kind; inputs that it
+  // does not read are skipped. Returns a ticket, never 0, that submissions may refer to until the call after the next.
+  // A submission whose inputs have other sizes copies them itself. The memory must not change until a submission that
+  // refers to the ticket has been waited for, or until drop_staged(). Throws OutOfMemory if the device models its
+  // memory and has too little left.
   virtual uint64_t stage(const Executable& like, std::span<const std::span<const std::byte>> inputs) = 0;
-  // Waits until nothing is copied so any more, and forgets it all.
+  // Waits for all staged copies and discards them.
   virtual void drop_staged() noexcept = 0;
 
   virtual std::shared_ptr<Event> make_event() = 0;
-  // Records an event of the device behind all that has been submitted to its compute stream.
+  // Records an event of this device after everything submitted to its compute stream.
   virtual void record(Event& event) = 0;
 };
 
@@ -138,12 +139,12 @@ class Device {
 
   virtual std::string_view name() const = 0;
 
-  // Zeroed memory.  Throws Error(kRun) when the device has not so much.
+  // Returns zeroed memory. Throws Error(kRun) if memory is exhausted.
   virtual std::shared_ptr<Buffer> allocate(size_t bytes) = 0;
-  // A buffer over memory of the host that others may use, too: who writes when is the caller's affair.
+  // Returns a buffer over host memory that others may use too; the caller synchronises access.
   virtual std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte> memory, size_t bytes) = 0;
-  // The same two for an array that a replica would have of its own if it shared nothing with others: what a device that
-  // accounts for its memory counts, by this name.  Throw OutOfMemory where it has not so much.
+  // Like allocate() and wrap(), for an array that a rank would own if it shared nothing with others. A device that
+  // models its memory counts the array under `name`. Throw OutOfMemory if that memory is exhausted.
   virtual std::shared_ptr<Buffer> allocate_array(size_t bytes, std::string_view name) {
     static_cast<void>(name);
     return allocate(bytes);
@@ -152,43 +153,44 @@ class Device {
     static_cast<void>(name);
     return wrap(std::move(memory), bytes);
   }
-  // Copies from the host; `source` may be reused on return.  May leave the error of a submission to the next call that
+  // Copies from the host; `source` may be reused on return. May leave the error of a submission to the next call that
   // waits.
   virtual void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) = 0;
   // Copies to the host.
   virtual void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) = 0;
 
-  // Throws Error(kRun) where the device lacks an op for some types, and OutOfMemory where it accounts for its memory
-  // and has not enough for the Program alone.
+  // Throws Error(kRun) if the device does not support an op for some types, and OutOfMemory if it models its memory and
+  // the Program does not fit even by itself.
   virtual std::shared_ptr<Executable> compile(const Program& program) = 0;
-  // Whether products read their operands of f32 rounded to bf16; steps may bring states that are rounded already
+  // Whether f32 products read their operands rounded to bf16. Steps may then pass states that are already rounded
   // (Input::rounded_of).
   virtual bool rounds_operands() const { return false; }
-  // Whether the host may gain by going on while what it has submitted is under way.
+  // Whether the host may gain by continuing while its submissions are in flight.
   virtual bool runs_beside_host() const { return false; }
   virtual Ticket submit(Executable& executable, const Arguments& arguments) = 0;
-  // Whether the newest submission, which has ended or failed, may have written to a state of its own.  A device that
-  // does not know says so of each.
+  // Whether the newest submission, which has ended or failed, may have written to its states. A device that does not
+  // know returns true.
   virtual bool has_written_states() const { return true; }
-  // Null: it has none, and does one thing after the other.
+  // Returns null if the device is synchronous and has no streams.
   virtual DeviceStreams* streams() { return nullptr; }
-  // Null: it keeps none.
+  // Returns null if the device models nothing.
   virtual Account* account() { return nullptr; }
-  // Copies output `index` of the Program, which must not target a state, of the newest submission of `executable`;
-  // valid until the next submission to its compute stream.
+  // Copies output `index`, which must not target a state, of the newest submission of `executable`. Valid until the
+  // next submission to its compute stream.
   virtual void read_output(Executable& executable, int index, std::span<std::byte> target) = 0;
 
-  // What the user should be told of what has been submitted, and has not been told.
+  // Returns new warnings for the user about what has been submitted.
   virtual std::vector<std::string> take_warnings() { return {}; }
 
   virtual void wait(Ticket ticket) = 0;
   virtual void synchronize() = 0;
 
-  // What the tensors of one process may take; none: as much as the system gives.  Who runs Programs keeps to it.
+  // Limit for the tensors of one process in bytes; none: no limit but the system's. Enforced by the code that runs
+  // Programs.
   virtual std::optional<int64_t> memory_limit() const { return std::nullopt; }
-  // Temporary memory that submissions have made the device take, and still has.
+  // Temporary memory that submissions have allocated and the device still holds.
   virtual size_t temporary_bytes() const = 0;
-  // Gives it back; the next submission takes what it needs.  Outputs that have not been read are lost.
+  // Frees temporary memory; the next submission allocates what it needs. Outputs that have not been read are lost.
   virtual void release_temporary() = 0;
 };
 
