@@ -1,4 +1,4 @@
-// idx, npy and safetensors: files written byte by byte, and every way they can be damaged.
+// IDX, npy and safetensors: files written byte by byte, and damaged in every possible way.
 #include "runner/data/array.h"
 
 #include <bit>
@@ -81,7 +81,7 @@ TEST_F(ArrayTest, ReadsEveryIdxType) {
   EXPECT_EQ(features(0x0E, bytes_of(std::vector<double>{-1.5, 0.1, 1e30, 0}, true)), (Floats{-1.5f, 0.1f, 1e30f, 0}));
 }
 
-TEST_F(ArrayTest, ReadsLongArraysThroughTheChunk) {
+TEST_F(ArrayTest, ReadsArraysLargerThanTheBuffer) {
   std::vector<int16_t> values(200'000);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int16_t>(i * 7919);
   const Storage s =
@@ -89,7 +89,7 @@ TEST_F(ArrayTest, ReadsLongArraysThroughTheChunk) {
   EXPECT_EQ(s.values, Floats(values.begin(), values.end()));
 }
 
-TEST_F(ArrayTest, NamesDamageOfIdxFiles) {
+TEST_F(ArrayTest, ReportsDamagedIdxFiles) {
   const auto idx_error = [&](const std::string& features) { return error(DataFormat::kIdx, features); };
   EXPECT_EQ(idx_error(""), "f: ends at byte 0, inside the idx header");
   EXPECT_EQ(idx_error({0, 0, 8}), "f: ends at byte 3, inside the idx header");
@@ -107,13 +107,13 @@ TEST_F(ArrayTest, NamesDamageOfIdxFiles) {
             "f: shape (4294967295, 4294967295, 4294967295) needs more than the 1 bytes that follow");
 }
 
-TEST_F(ArrayTest, BoundsMemoryByTheSizeOfTheFile) {
+TEST_F(ArrayTest, MemoryIsLimitedByTheFileSize) {
   const std::string bomb = gzip(idx(8, {60000, 28, 28}, std::string(1000, '\0')));
   const std::string message = error(DataFormat::kIdx, bomb);
   EXPECT_TRUE(message.starts_with("f: shape (60000, 28, 28) needs more than the ")) << message;
 }
 
-TEST_F(ArrayTest, NamesLabelsThatDoNotFit) {
+TEST_F(ArrayTest, ReportsInvalidLabels) {
   const std::string features = idx(0x08, {2, 2}, "abcd");
   const auto label_error = [&](const std::string& labels, const ReadOptions& options = {}) {
     return error(DataFormat::kIdx, features, labels, options);
@@ -169,7 +169,7 @@ TEST_F(ArrayTest, ReadsEveryNpyTypeAndVersion) {
 }
 
 TEST_F(ArrayTest, ReadsColumnMajorArrays) {
-  // a[i, j, k] = 100 i + 10 j + k, i fastest in the file.
+  // a[i, j, k] = 100 i + 10 j + k, with i fastest in the file.
   Floats columns, rows;
   Bytes column_bytes;
   for (int k = 0; k < 2; ++k) {
@@ -201,7 +201,7 @@ TEST_F(ArrayTest, AnNpyVectorIsOneFeature) {
   EXPECT_EQ(s.values, (Floats{2, 4, 6}));
 }
 
-TEST_F(ArrayTest, NamesDamageOfNpyFiles) {
+TEST_F(ArrayTest, ReportsDamagedNpyFiles) {
   const auto npy_error = [&](const std::string& features) { return error(DataFormat::kNpy, features); };
   const std::string one = bytes_of(Floats{1});
   EXPECT_EQ(npy_error("\x93NUM"), "f: ends at byte 4, inside the npy header");
@@ -276,7 +276,7 @@ TEST_F(ArrayTest, ReadsEverySafetensorsType) {
   EXPECT_EQ(features("U8", std::string{1, '\xff'}), (Floats{1, 255}));
 }
 
-TEST_F(ArrayTest, NamesTensorsThatAreMissing) {
+TEST_F(ArrayTest, ReportsMissingTensors) {
   const std::string four = bytes_of(Floats{1});
   EXPECT_EQ(message_of([&] { read(DataFormat::kSafetensors, safetensors("{}", ""), ""); }),
             "f: no tensor named features");

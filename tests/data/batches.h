@@ -1,4 +1,4 @@
-// Batches of a data set that counts, as a loader yields them and as the plan says.
+// Expected batches of a counting data set: copies of what a loader yields, and the same computed from the plan.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace runner::data {
 
-// A csv file: sample i has features (i, -i) and the class i mod 5, or the target 2 i.
+// A CSV file in which sample i has features (i, -i) and class i mod 5, or target 2 i.
 inline std::string counting_csv(int64_t samples, bool targets = false) {
   std::string text = "a,b,l\n";
   for (int64_t i = 0; i < samples; ++i) text += fmt::format("{},{},{}\n", i, -i, targets ? 2 * i : i % 5);
@@ -32,7 +32,7 @@ class CountingTest : public FileTest {
   }
 };
 
-// What a batch holds, copied.
+// A copy of a batch.
 struct Copy {
   Position position;
   bool last = false;
@@ -59,7 +59,7 @@ inline std::vector<Copy> take(Loader& loader, int64_t count) {
   return batches;
 }
 
-// That of a file with classes, from the plan and the order of its epoch, one sample at a time.
+// Computes a batch of a CSV file with classes from the plan and the order of its epoch, sample by sample.
 inline Copy planned_batch(const DataPlan& plan, const Order& order, int64_t replica, const Position& position) {
   const Slice slice = plan.slice(replica, position.step);
   Copy batch;

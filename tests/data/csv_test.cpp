@@ -14,7 +14,7 @@ using schema::Missing;
 
 class CsvTest : public FileTest {
  protected:
-  // The records that the lexer cuts, with the line of each.
+  // Returns the lexer's records with the line of each.
   std::vector<std::pair<int64_t, std::vector<std::string>>> records(std::string_view text, char delimiter = ',') {
     formats::Input input(write("x.csv", text));
     CsvLexer lexer(input, delimiter);
@@ -43,7 +43,7 @@ using Texts = std::vector<std::string>;
 
 // ---- Lexing
 
-TEST_F(CsvTest, CutsRecordsIntoFields) {
+TEST_F(CsvTest, SplitsRecordsIntoFields) {
   EXPECT_EQ(records("a,b\n1,2\n"), (Records{{1, {"a", "b"}}, {2, {"1", "2"}}}));
   EXPECT_EQ(records("a,b\r\n1,2\r\n"), (Records{{1, {"a", "b"}}, {2, {"1", "2"}}}));
   EXPECT_EQ(records("a,b\n1,2"), (Records{{1, {"a", "b"}}, {2, {"1", "2"}}}));
@@ -54,17 +54,18 @@ TEST_F(CsvTest, CutsRecordsIntoFields) {
   EXPECT_EQ(records("a\n\n\nb\n"), (Records{{1, {"a"}}, {4, {"b"}}}));
 }
 
-TEST_F(CsvTest, TakesQuotes) {
+TEST_F(CsvTest, ParsesQuotedFields) {
   EXPECT_EQ(records("\"a,b\",c\n"), (Records{{1, {"a,b", "c"}}}));
   EXPECT_EQ(records("\"a\"\"b\",\"\"\"\"\n"), (Records{{1, {"a\"b", "\""}}}));
   EXPECT_EQ(records("\"a\nb\",c\nd,e\n"), (Records{{1, {"a\nb", "c"}}, {3, {"d", "e"}}}));
   EXPECT_EQ(records("\"\"\"a\"\"\"\r\n"), (Records{{1, {"\"a\""}}}));
   EXPECT_EQ(records("\"\",x\n"), (Records{{1, {"", "x"}}}));
-  EXPECT_EQ(records("a\"b,c\n"), (Records{{1, {"a\"b", "c"}}}));  // inside a field a quote is a character
+  EXPECT_EQ(records("a\"b,c\n"), (Records{{1, {"a\"b", "c"}}}));  // a quote inside an unquoted field is an ordinary
+                                                                  // character
   EXPECT_EQ(records("\"a\""), (Records{{1, {"a"}}}));
 }
 
-TEST_F(CsvTest, SkipsAByteOrderMarkAndRefusesUtf16) {
+TEST_F(CsvTest, SkipsByteOrderMarkAndRejectsUtf16) {
   EXPECT_EQ(records("\xEF\xBB\xBF"
                     "a,b\n"),
             (Records{{1, {"a", "b"}}}));
@@ -77,7 +78,7 @@ TEST_F(CsvTest, SkipsAByteOrderMarkAndRefusesUtf16) {
             "x.csv is UTF-16 text; save it as UTF-8");
 }
 
-TEST_F(CsvTest, ReadsRecordsAcrossAndBeyondTheWindow) {
+TEST_F(CsvTest, ReadsRecordsLargerThanTheWindow) {
   const std::string field(100'000, 'x');
   std::string text;
   Records expected;
@@ -88,7 +89,7 @@ TEST_F(CsvTest, ReadsRecordsAcrossAndBeyondTheWindow) {
   EXPECT_EQ(records(text), expected);
 }
 
-TEST_F(CsvTest, NamesDamagedQuotes) {
+TEST_F(CsvTest, ReportsDamagedQuotes) {
   EXPECT_EQ(message_of([&] { records("a,b\n1,\"2\n3,4\n"); }),
             "x.csv:2: a quote opens in this record and is never closed");
   EXPECT_EQ(message_of([&] { records("a,b\n1,\"2\"x\n"); }),
@@ -99,7 +100,7 @@ TEST_F(CsvTest, NamesDamagedQuotes) {
 
 // ---- Numbers
 
-TEST(ParseNumber, RoundsAsStrtofDoes) {
+TEST(ParseNumber, RoundsLikeStrtof) {
   const auto check = [](const std::string& text) {
     float value = 0;
     ASSERT_EQ(parse_number(text, value), Field::kNumber) << text;
@@ -143,7 +144,7 @@ TEST(ParseNumber, RoundsAsStrtofDoes) {
   }
 }
 
-TEST(ParseNumber, SeparatesWhatIsNoNumber) {
+TEST(ParseNumber, DistinguishesMissingInfiniteAndText) {
   float value = 0;
   for (const char* text : {"", "NA", "na", "N/A", "NaN", "nan", "null", "NULL", "?"}) {
     EXPECT_EQ(parse_number(text, value), Field::kMissing) << text;
@@ -164,7 +165,7 @@ TEST(ParseNumber, SeparatesWhatIsNoNumber) {
 
 // ---- Columns
 
-TEST_F(CsvTest, TakesTheLastColumnAsLabel) {
+TEST_F(CsvTest, LabelIsTheLastColumnByDefault) {
   const Storage s = read("x,y,label\n1,2,0\n3,4,2\n");
   EXPECT_EQ(s.samples, 2);
   EXPECT_EQ(s.feature_shape, backends::Shape{2});
@@ -175,7 +176,7 @@ TEST_F(CsvTest, TakesTheLastColumnAsLabel) {
   EXPECT_EQ(s.feature_names, (Texts{"x", "y"}));
 }
 
-TEST_F(CsvTest, TakesColumnsByNameAndIndex) {
+TEST_F(CsvTest, SelectsColumnsByNameAndIndex) {
   DatasetSpec spec;
   spec.label = Column{"a"};
   EXPECT_EQ(read("a,b,c\n1,2,3\n", spec).values, (Floats{2, 3}));
@@ -200,7 +201,7 @@ TEST_F(CsvTest, ReadsWithoutAHeader) {
   EXPECT_EQ(read("1.5;0\n", spec).values, (Floats{1.5}));
 }
 
-TEST_F(CsvTest, NamesWrongColumns) {
+TEST_F(CsvTest, ReportsInvalidColumns) {
   DatasetSpec spec;
   spec.label = Column{"alchol"};
   EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: no column is named 'alchol'; did you mean alcohol?");
@@ -222,7 +223,7 @@ TEST_F(CsvTest, NamesWrongColumns) {
   EXPECT_EQ(error("alcohol;ash\n1;2\n"), "x.csv:1: there is no column beside the label; fields are cut at ','");
 }
 
-TEST_F(CsvTest, NamesWrongHeaders) {
+TEST_F(CsvTest, ReportsInvalidHeaders) {
   EXPECT_EQ(error("1,2,3\n4,5,6\n"),
             "x.csv:1: the header holds only numbers; if the header is a row of data, set header: false");
   EXPECT_EQ(error("178,13,class_0\n1,2,3,0\n"),
@@ -239,7 +240,7 @@ TEST_F(CsvTest, NamesWrongHeaders) {
   EXPECT_EQ(error("a,b\n"), "x.csv has no complete row of data");
 }
 
-TEST_F(CsvTest, NamesWrongRows) {
+TEST_F(CsvTest, ReportsInvalidRows) {
   EXPECT_EQ(error("a,b\n1,2\n3\n"), "x.csv:3: 1 fields, the header has 2");
   EXPECT_EQ(error("a,b\n1,2\n3,4,5\n"), "x.csv:3: 3 fields, the header has 2");
   DatasetSpec spec;
@@ -253,7 +254,7 @@ TEST_F(CsvTest, NamesWrongRows) {
 
 // ---- Missing values
 
-TEST_F(CsvTest, RefusesDropsOrMarksMissingValues) {
+TEST_F(CsvTest, RejectsDropsOrMarksMissingValues) {
   const char* text = "a,b,label\n1,2,0\n,3,1\n4,NA,2\n5,6,\n7,8,1\n";
   EXPECT_EQ(error(text), "x.csv:3: column 'a' has no value; set missing: drop or missing: mean");
   DatasetSpec spec;
@@ -271,7 +272,7 @@ TEST_F(CsvTest, RefusesDropsOrMarksMissingValues) {
   EXPECT_EQ(error("a,label\n,1\n1,\n", spec), "x.csv has no complete row of data");
 }
 
-TEST_F(CsvTest, IgnoresGapsInColumnsThatAreNotChosen) {
+TEST_F(CsvTest, IgnoresMissingValuesInUnusedColumns) {
   DatasetSpec spec;
   spec.features = {Column{"b"}};
   EXPECT_EQ(read("a,b,label\n,2,0\nx,3,1\n", spec).values, (Floats{2, 3}));
@@ -279,7 +280,7 @@ TEST_F(CsvTest, IgnoresGapsInColumnsThatAreNotChosen) {
 
 // ---- Labels
 
-TEST_F(CsvTest, DecidesTheKindOfLabels) {
+TEST_F(CsvTest, DetectsTheKindOfLabels) {
   EXPECT_EQ(read("a,l\n1,3\n1,+1\n1,0\n").classes, (Ints{3, 1, 0}));
   const Storage targets = read("a,l\n1,3\n1,0.5\n1,-2\n");
   EXPECT_EQ(targets.label_kind, LabelKind::kTarget);
@@ -294,7 +295,7 @@ TEST_F(CsvTest, DecidesTheKindOfLabels) {
   EXPECT_EQ(mixed.classes, (Ints{0, 2, 1, 0}));
 }
 
-TEST_F(CsvTest, ReadsLabelsAsTheLossNeeds) {
+TEST_F(CsvTest, LabelKindFollowsTheLoss) {
   const ReadOptions targets{.labels = LabelsAs::kTargets}, classes{.labels = LabelsAs::kClasses},
       names{.labels = LabelsAs::kNames};
   EXPECT_EQ(read("a,l\n1,3\n1,-1\n", {}, targets).targets, (Floats{3, -1}));
@@ -304,23 +305,23 @@ TEST_F(CsvTest, ReadsLabelsAsTheLossNeeds) {
   EXPECT_EQ(read("a,l\n1,10\n1,9\n", {}, names).class_names, (Texts{"10", "9"}));
 }
 
-TEST_F(CsvTest, NamesWrongLabels) {
+TEST_F(CsvTest, ReportsInvalidLabels) {
   EXPECT_EQ(error("a,l\n1,0\n1,-1\n"), "x.csv:3: label '-1' is not a class; classes are integers from 0");
   EXPECT_EQ(error("a,l\n1,3000000000\n"), "x.csv:2: label '3000000000' is not a class; classes are integers from 0");
   EXPECT_EQ(error("a,l\n1,inf\n"), "x.csv:2: label 'inf' is not finite");
   EXPECT_EQ(error("a,l\n1,\xff\n"), "x.csv:2: label '\\xff' is not UTF-8");
 }
 
-TEST_F(CsvTest, GivesUpNamesOfVeryManyNumbers) {
+TEST_F(CsvTest, DiscardsTextsOfManyNumericLabels) {
   std::string text = "a,l\n";
   for (int i = 0; i < 70000; ++i) text += "0," + std::to_string(i) + ".5\n";
   EXPECT_EQ(read(text).targets.size(), 70000u);
   EXPECT_EQ(error(text + "0,dog\n"), "x.csv:70002: label 'dog' is not a number like those before it");
 }
 
-// ---- Reading for a model that is there already
+// ---- Reading for an existing model
 
-TEST_F(CsvTest, FindsKnownFeaturesWhereverTheyStand) {
+TEST_F(CsvTest, FindsKnownFeaturesByName) {
   const ReadOptions known{.feature_names = {"y", "x"}, .feature_count = 2};
   const Storage s = read("x,z,y,label\n1,2,3,0\n", {}, known);
   EXPECT_EQ(s.values, (Floats{3, 1}));

@@ -1,4 +1,4 @@
-// The sections of a recipe that name the files of one test.
+// Recipe sections that name the files of a test.
 #pragma once
 
 #include "schema/recipe.h"

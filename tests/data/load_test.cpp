@@ -1,4 +1,5 @@
-// From recipe to data sets: splits, classes, statistics, fingerprints, synthetic data, the data sets in the tree.
+// Loading the data sets of a recipe: splits, classes, statistics, fingerprints, synthetic data, and the data sets in
+// the repository.
 #include "runner/data/load.h"
 
 #include <algorithm>
@@ -53,7 +54,7 @@ Floats targets_of(const Dataset& set) {
   return values;
 }
 
-// x,l with x = row and l = row mod 3.
+// CSV with columns x and l, where x = row and l = row mod 3.
 std::string counting(int rows) {
   std::string text = "x,l\n";
   for (int i = 0; i < rows; ++i) text += fmt::format("{},{}\n", i, i % 3);
@@ -86,7 +87,7 @@ TEST_F(LoadTest, LoadsBothSections) {
   EXPECT_EQ(data.encoding.label_name, "l");
 }
 
-TEST_F(LoadTest, NumbersNamedClassesOverBothSections) {
+TEST_F(LoadTest, NumbersClassNamesOfBothSections) {
   const Data data = load(csv("x,l\n1,dog\n2,cat\n", "x,l\n3,bee\n4,dog\n"), 0);
   EXPECT_EQ(data.encoding.class_names, (Texts{"bee", "cat", "dog"}));
   EXPECT_EQ(classes_of(data.train), (Ints{2, 1}));
@@ -94,7 +95,7 @@ TEST_F(LoadTest, NumbersNamedClassesOverBothSections) {
   EXPECT_EQ(classes_of(*load(csv("x,l\n1,3A\n2,10\n", "x,l\n3,10\n"), 0).eval), (Ints{0}));
 }
 
-TEST_F(LoadTest, ReadsLaterSectionsAsTheTrainingData) {
+TEST_F(LoadTest, EvalSectionMustMatchTheTrainingData) {
   EXPECT_EQ(targets_of(*load(csv("x,l\n1,0.5\n", "x,l\n3,2\n"), 0).eval), (Floats{2}));
   EXPECT_EQ(features_of(*load(csv("x,y,l\n1,2,1\n", "l,y,x\n0,7,8\n"), 0).eval), (Floats{8, 7}));
   const auto error = [&](std::string_view train, std::string_view eval) {
@@ -115,7 +116,7 @@ TEST_F(LoadTest, CountsTheClassesOfBothSections) {
   EXPECT_EQ(load(csv("x,l\n1,0\n2,0\n"), 0, LabelsAs::kTargets).encoding.outputs, 1);
 }
 
-TEST_F(LoadTest, NotesTheSectionOfAnError) {
+TEST_F(LoadTest, ErrorNamesTheSection) {
   try {
     load(csv("x,l\n1,0\n", "x,l\n1\n"), 0);
     FAIL();
@@ -138,7 +139,7 @@ TEST(LabelsAs, FollowTheLoss) {
 
 // ---- Splits
 
-TEST_F(LoadTest, HoldsOutTheSamplesOfSmallestHash) {
+TEST_F(LoadTest, SplitHoldsOutSmallestHashes) {
   DataSpec spec = csv(counting(100));
   spec.split_eval = 0.256;
   const Data data = load(spec, 7);
@@ -149,7 +150,7 @@ TEST_F(LoadTest, HoldsOutTheSamplesOfSmallestHash) {
   }
   std::sort(hashes.begin(), hashes.end());
   Floats eval, train;
-  for (size_t i = 0; i < 100; ++i) (i < 26 ? eval : train).push_back(hashes[i].second);  // round(25.6)
+  for (size_t i = 0; i < 100; ++i) (i < 26 ? eval : train).push_back(hashes[i].second);  // 26 = round(25.6)
   std::sort(eval.begin(), eval.end());
   std::sort(train.begin(), train.end());
   EXPECT_EQ(features_of(*data.eval), eval);
@@ -158,14 +159,14 @@ TEST_F(LoadTest, HoldsOutTheSamplesOfSmallestHash) {
   for (size_t i = 0; i < train.size(); ++i) EXPECT_EQ(classes[i], static_cast<int64_t>(train[i]) % 3);
 }
 
-TEST_F(LoadTest, SplitsBySeed) {
+TEST_F(LoadTest, SplitDependsOnTheSeed) {
   DataSpec spec = csv(counting(50));
   spec.split_eval = 0.5;
   EXPECT_EQ(features_of(load(spec, 1).train), features_of(load(spec, 1).train));
   EXPECT_NE(features_of(load(spec, 1).train), features_of(load(spec, 2).train));
 }
 
-TEST_F(LoadTest, TakesSeedAndLossOfARecipe) {
+TEST_F(LoadTest, UsesSeedAndLossOfTheRecipe) {
   schema::Recipe recipe;
   recipe.seed = 5;
   recipe.data = csv(counting(50));
@@ -179,7 +180,7 @@ TEST_F(LoadTest, TakesSeedAndLossOfARecipe) {
   EXPECT_EQ(features_of(load(recipe).train), features_of(load(recipe.data, 6).train));
 }
 
-TEST_F(LoadTest, RefusesASplitThatLeavesOnePartEmpty) {
+TEST_F(LoadTest, RejectsASplitWithAnEmptyPart) {
   DataSpec spec = csv(counting(4));
   spec.split_eval = 0.1;
   EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.split.eval: 0.1 of 4 samples leaves one part empty");
@@ -192,7 +193,7 @@ TEST_F(LoadTest, RefusesASplitThatLeavesOnePartEmpty) {
 
 // ---- Statistics
 
-// mean and population deviation, in long double.
+// Mean and population standard deviation in long double.
 std::pair<long double, long double> moments(const Floats& values) {
   long double mean = 0, variance = 0;
   for (const float v : values) mean += v;
@@ -201,7 +202,7 @@ std::pair<long double, long double> moments(const Floats& values) {
   return {mean, std::sqrt(variance / static_cast<long double>(values.size()))};
 }
 
-TEST_F(LoadTest, StandardizesByTheTrainingPart) {
+TEST_F(LoadTest, StandardizesWithStatisticsOfTheTrainingPart) {
   std::string text = "a,b,c,l\n";
   for (int i = 0; i < 40; ++i) text += fmt::format("{},{},0.1,{}\n", i * i, 1000.5 + 0.25 * (i % 7), i % 2);
   DataSpec raw = csv(text);
@@ -217,7 +218,7 @@ TEST_F(LoadTest, StandardizesByTheTrainingPart) {
     EXPECT_NEAR(after.encoding.center[f], static_cast<double>(mean), 1e-9);
     EXPECT_NEAR(after.encoding.spread[f], f == 2 ? 1 : static_cast<double>(deviation), 1e-9);
   }
-  EXPECT_EQ(after.encoding.center[2], double{0.1f});  // exactly: a constant feature becomes 0
+  EXPECT_EQ(after.encoding.center[2], double{0.1f});  // exact: a constant feature becomes 0
   EXPECT_EQ(after.encoding.spread[2], 1);
   for (const auto& [plain, normal] : {std::pair(&before.train, &after.train), std::pair(&*before.eval, &*after.eval)}) {
     const Floats x = features_of(*plain), y = features_of(*normal);
@@ -229,8 +230,8 @@ TEST_F(LoadTest, StandardizesByTheTrainingPart) {
   }
 }
 
-// Such a spread has no inverse in f32.
-TEST_F(LoadTest, TakesATinySpreadAsConstant) {
+// The inverse of such a spread is infinite in f32.
+TEST_F(LoadTest, TreatsATinySpreadAsConstant) {
   DataSpec spec = csv("a,b,l\n0,1e-45,0\n1e-45,0,1\n");
   for (const Normalize normalize : {Normalize::kStandard, Normalize::kMinMax}) {
     spec.normalize = normalize;
@@ -240,7 +241,7 @@ TEST_F(LoadTest, TakesATinySpreadAsConstant) {
   }
 }
 
-TEST_F(LoadTest, ScalesToTheRangeOfTheTrainingPart) {
+TEST_F(LoadTest, MinMaxUsesTheRangeOfTheTrainingPart) {
   DataSpec spec = csv("a,b,l\n2,7,0\n4,7,1\n10,7,0\n", "a,b,l\n0,8,0\n6,7,1\n");
   spec.normalize = Normalize::kMinMax;
   const Data data = load(spec, 0);
@@ -264,7 +265,7 @@ TEST_F(LoadTest, NormalizesScaledBytes) {
   EXPECT_EQ(features_of(data.train), (Floats{-1, 1}));
 }
 
-TEST_F(LoadTest, FillsGapsWithTheMeanOfTheTrainingPart) {
+TEST_F(LoadTest, FillsMissingValuesWithTheMean) {
   DataSpec spec = csv("a,b,l\n1,,0\n3,4,1\n,8,0\n", "a,b,l\n,,0\n");
   spec.train.missing = spec.eval->missing = schema::Missing::kMean;
   const Data data = load(spec, 0);
@@ -295,7 +296,7 @@ TEST_F(LoadTest, CountsDroppedRows) {
   EXPECT_TRUE(load(csv("a,l\n1,1\n"), 0).warnings.empty());
 }
 
-TEST_F(LoadTest, FillsASplitByItsTrainingPartAlone) {
+TEST_F(LoadTest, FillUsesOnlyTheTrainingPartOfASplit) {
   std::string text = "a,l\n";
   for (int i = 0; i < 20; ++i) text += i % 4 == 3 ? ",1\n" : fmt::format("{},1\n", i);
   DataSpec spec = csv(text);
@@ -331,7 +332,7 @@ TEST_F(LoadTest, AppliesAnEncodingToOtherFiles) {
   EXPECT_EQ(features_of(unlabelled), (Floats{1, 1}));
 }
 
-TEST_F(LoadTest, RefusesFilesThatDoNotFitTheEncoding) {
+TEST_F(LoadTest, RejectsFilesThatDoNotMatchTheEncoding) {
   const auto error = [&](std::string_view train, std::string_view other) {
     DataSpec spec = csv(train);
     const Encoding encoding = load(spec, 0).encoding;
@@ -345,7 +346,7 @@ TEST_F(LoadTest, RefusesFilesThatDoNotFitTheEncoding) {
             "other.csv: feature 'x' of sample 0 is missing, and the training data was not read with missing: mean");
 }
 
-TEST_F(LoadTest, KeepsAnEncodingExactly) {
+TEST_F(LoadTest, EncodingRoundTripIsExact) {
   DataSpec spec = csv("a,b,l\n0.1,,\"c\xC3\xA4t\"\n0.3,4,dog\n7e-20,8,dog\n");
   spec.train.missing = schema::Missing::kMean;
   spec.normalize = Normalize::kStandard;
@@ -353,7 +354,7 @@ TEST_F(LoadTest, KeepsAnEncodingExactly) {
   EXPECT_EQ(Encoding::from_json(encoding.to_json()), encoding);
 }
 
-TEST_F(LoadTest, WritesAnEncodingInWords) {
+TEST_F(LoadTest, EncodingIsReadableJson) {
   DataSpec spec = csv("a,l\n1,cat\n3,dog\n");
   spec.normalize = Normalize::kMinMax;
   EXPECT_EQ(load(spec, 0).encoding.to_json(),
@@ -371,7 +372,7 @@ TEST_F(LoadTest, WritesAnEncodingInWords) {
   }
 }
 
-TEST_F(LoadTest, SaysWhatIsDamagedInAnEncoding) {
+TEST_F(LoadTest, ReportsADamagedEncoding) {
   DataSpec spec = csv("a,b,l\n1,2,cat\n3,5,dog\n");
   spec.normalize = Normalize::kStandard;
   const std::string good = load(spec, 0).encoding.to_json();
@@ -408,7 +409,7 @@ TEST_F(LoadTest, SaysWhatIsDamagedInAnEncoding) {
 
 // ---- Fingerprints
 
-TEST_F(LoadTest, FingerprintsSeeEveryChange) {
+TEST_F(LoadTest, FingerprintDetectsEveryChange) {
   const auto print = [&](std::string_view text, double split = 0) {
     DataSpec spec = csv(text);
     if (split > 0) spec.split_eval = split;
@@ -429,7 +430,7 @@ TEST_F(LoadTest, FingerprintsSeeEveryChange) {
   EXPECT_EQ(difference(part, print(counting(30), 0.5)), "");
 }
 
-TEST_F(LoadTest, FingerprintsSurviveAsText) {
+TEST_F(LoadTest, FingerprintTextRoundTrip) {
   const Fingerprint print = load(csv(counting(7)), 0).train.fingerprint();
   EXPECT_TRUE(print.to_string().starts_with("7 samples, features (1), 3 classes, sha256 ")) << print.to_string();
   EXPECT_EQ(Fingerprint::parse(print.to_string()), print);
@@ -446,7 +447,7 @@ TEST_F(LoadTest, FingerprintsSurviveAsText) {
 
 // ---- Synthetic data
 
-TEST_F(LoadTest, SyntheticSamplesDependOnTheirIndexAlone) {
+TEST_F(LoadTest, SyntheticSamplesDependOnlyOnTheirIndex) {
   const Data small = load(synthetic(10, {3, 5}, 4), 11), large = load(synthetic(1000, {3, 5}, 4), 11);
   EXPECT_EQ(small.train.feature_shape(), (backends::Shape{3, 5}));
   EXPECT_EQ(small.train.outputs(), 4);
@@ -458,14 +459,14 @@ TEST_F(LoadTest, SyntheticSamplesDependOnTheirIndexAlone) {
   EXPECT_NE(features_of(load(synthetic(10, {3, 5}, 4), 12).train), a);
 }
 
-TEST_F(LoadTest, SyntheticSectionsShareTheRuleButNoSample) {
+TEST_F(LoadTest, SyntheticSectionsShareTheRuleOnly) {
   DataSpec spec = synthetic(2000, {16}, 5);
   spec.eval = spec.train;
   spec.eval->samples = 1000;
   const Data data = load(spec, 3);
   const Floats train = features_of(data.train), eval = features_of(*data.eval);
   EXPECT_FALSE(std::equal(eval.begin(), eval.begin() + 16, train.begin()));
-  // The nearest centre of the training part classifies the eval part.
+  // Classifies the eval part by the nearest class centre of the training part.
   std::vector<std::vector<double>> centre(5, std::vector<double>(16));
   std::vector<double> count(5);
   const Ints labels = classes_of(data.train), eval_labels = classes_of(*data.eval);
@@ -492,7 +493,7 @@ TEST_F(LoadTest, SyntheticTargetsAreLinearInTheFeatures) {
   EXPECT_NEAR(static_cast<double>(mean), 0, 0.1);
   EXPECT_GT(deviation, 0.4L);
   EXPECT_LT(deviation, 1.7L);
-  // u has variance 1/3 and independent features: w = 3 E[u y].
+  // u has variance 1/3 and independent features, so w = 3 E[u y].
   for (size_t k = 0; k < 2; ++k) {
     std::vector<double> w(6);
     for (size_t i = 0; i < 3000; ++i) {
@@ -537,7 +538,7 @@ TEST_F(LoadTest, SyntheticDataMustSuitTheLoss) {
 
 // ---- The data sets of the recipes
 
-TEST_F(LoadTest, ReadsTheDigitsOfTheTree) {
+TEST_F(LoadTest, ReadsTheDigits) {
   DataSpec spec;
   spec.train = csv_spec(RUNNER_SOURCE_DIR "/recipes/data/digits.csv.gz");
   spec.split_eval = 0.2;
@@ -554,14 +555,14 @@ TEST_F(LoadTest, ReadsTheDigitsOfTheTree) {
   EXPECT_EQ(std::set<int64_t>(labels.begin(), labels.end()).size(), 10u);
 }
 
-TEST_F(LoadTest, ReadsTheWinesOfTheTree) {
+TEST_F(LoadTest, ReadsTheWines) {
   DataSpec spec;
   spec.train = csv_spec(RUNNER_SOURCE_DIR "/recipes/data/wine.csv");
   spec.normalize = Normalize::kStandard;
   const Data wine = load(spec, 0);
   EXPECT_EQ(wine.train.size(), 178);
   EXPECT_EQ(wine.encoding.outputs, 3);
-  EXPECT_NEAR(wine.encoding.center[0], 13.0006, 1e-4);  // mean alcohol, as the repository's notes state it: 13.0
+  EXPECT_NEAR(wine.encoding.center[0], 13.0006, 1e-4);  // mean alcohol; the notes of the source repository state 13.0
   spec.train.label = schema::Column{"flavanoids"};
   for (const char* name : {"alcohol", "malic_acid", "ash"}) spec.train.features.push_back({name});
   const Data regression = load(spec, 0);

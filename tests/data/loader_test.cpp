@@ -20,7 +20,7 @@ namespace {
 
 using LoaderTest = CountingTest;
 
-// What a loader yields, from the plan.
+// Returns the batches that a loader has to yield, computed from the plan.
 std::vector<Copy> planned(const DataPlan& plan, const LoaderSpec& spec, int64_t epochs) {
   std::vector<Copy> batches;
   Order order(plan.spec().samples, spec.seed, spec.shuffle);
@@ -33,14 +33,14 @@ std::vector<Copy> planned(const DataPlan& plan, const LoaderSpec& spec, int64_t 
   return batches;
 }
 
-// Counts the samples.
+// Counts the samples that it transforms.
 class Counting : public Transform {
  public:
   void apply(const Sample&) override { ++samples; }
   int64_t samples = 0;
 };
 
-TEST_F(LoaderTest, LeavesABatchHalfDoneWhereNobodyWaitsForIt) {
+TEST_F(LoaderTest, AbandonsABatchWhenTheConsumerGivesUp) {
   const Dataset data = counting(50);
   const auto counted = std::make_shared<Counting>();
   Loader loader(data, DataPlan({.samples = 50, .batch_size = 20}), {.prefetch = 0, .transform = counted});
@@ -53,7 +53,7 @@ TEST_F(LoaderTest, LeavesABatchHalfDoneWhereNobodyWaitsForIt) {
   EXPECT_EQ(counted->samples, 43);
 }
 
-TEST_F(LoaderTest, WaitsForWhatAThreadPrepares) {
+TEST_F(LoaderTest, WaitReturnsWhenABatchIsReady) {
   const Dataset data = counting(50);
   Loader loader(data, DataPlan({.samples = 50, .batch_size = 20}), {.epochs = 1});
   for (const int64_t size : {20, 20, 10}) {
@@ -64,7 +64,7 @@ TEST_F(LoaderTest, WaitsForWhatAThreadPrepares) {
   EXPECT_THROW(loader.next(), Error);
 }
 
-// Its transform lets a batch begin only when the consumer waits for it, or holds the one before.
+// A transform that blocks batches from number `allowed` on.
 class Lagging : public Transform {
  public:
   void apply(const Sample& sample) override {
@@ -73,7 +73,7 @@ class Lagging : public Transform {
   std::atomic<int64_t> allowed{0};
 };
 
-TEST_F(LoaderTest, GivesUpWaitingForAThread) {
+TEST_F(LoaderTest, WaitCanGiveUp) {
   const Dataset data = counting(50);
   const DataPlan plan({.samples = 50, .batch_size = 10});
   const auto lagging = std::make_shared<Lagging>();
@@ -82,7 +82,7 @@ TEST_F(LoaderTest, GivesUpWaitingForAThread) {
   lagging->allowed = 1000;
 }
 
-TEST_F(LoaderTest, CountsHowItsConsumerIsServed) {
+TEST_F(LoaderTest, CountsReadyBatchesAndWaitTime) {
   const Dataset data = counting(50);
   const DataPlan plan({.samples = 50, .batch_size = 10});
   InputUse alone, served;
@@ -115,10 +115,10 @@ TEST_F(LoaderTest, CountsHowItsConsumerIsServed) {
   EXPECT_LE(served.mean_ready(), static_cast<double>(served.ahead));
 }
 
-// Batches ahead and threads.
+// Values of `prefetch` and `threads`.
 constexpr std::pair<int64_t, int64_t> kWays[] = {{0, 1}, {1, 1}, {4, 1}, {100, 1}, {1, 2}, {4, 2}, {24, 4}, {1, 8}};
 
-TEST_F(LoaderTest, YieldsThePlanWithAnyThreads) {
+TEST_F(LoaderTest, YieldsThePlanWithAnyNumberOfThreads) {
   const Dataset data = counting(53);
   for (const int64_t batch_size : {1, 4, 60}) {
     for (const int64_t processes : {1, 3}) {
@@ -141,8 +141,8 @@ TEST_F(LoaderTest, YieldsThePlanWithAnyThreads) {
   }
 }
 
-// A device may be at work on a batch while the next one is taken.
-TEST_F(LoaderTest, KeepsTheBatchBeforeTheNewest) {
+// A device may still use a batch while the next one is taken.
+TEST_F(LoaderTest, PreviousBatchStaysValid) {
   const Dataset data = counting(50);
   for (const auto& [prefetch, threads] : kWays) {
     Loader loader(data, DataPlan({.samples = 50, .batch_size = 5}),
@@ -151,7 +151,7 @@ TEST_F(LoaderTest, KeepsTheBatchBeforeTheNewest) {
     for (int64_t step = 1; step < 40; ++step) {
       const Copy as_it_was = copy_of(before);
       const Batch now = loader.next();
-      if (step % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // for the thread to run ahead
+      if (step % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // lets the threads run ahead
       EXPECT_EQ(copy_of(before), as_it_was) << "step " << step << ", prefetch " << prefetch;
       before = now;
     }
@@ -173,13 +173,13 @@ TEST_F(LoaderTest, StartsAtAnyPosition) {
                 std::vector<Copy>(all.begin() + static_cast<ptrdiff_t>(done), all.end()));
     }
   }
-  spec.from = {1, plan.steps_per_epoch()};  // behind the last step: the next epoch
+  spec.from = {1, plan.steps_per_epoch()};  // after the last step, which means the next epoch
   Loader loader(data, plan, spec);
   EXPECT_EQ(loader.next().position, (Position{2, 0}));
 }
 
-// The first batch from the middle of an epoch of 2^31 - 1 samples is there at once, and no other sample was read.
-TEST_F(LoaderTest, SkipsWithoutWalking) {
+// The first batch from the end of an epoch of 2^31 - 1 samples is available at once, without reading other samples.
+TEST_F(LoaderTest, SkippingReadsNoSamples) {
   schema::DataSpec spec;
   spec.train.format = schema::DataFormat::kSynthetic;
   spec.train.samples = INT32_MAX;
@@ -205,7 +205,7 @@ TEST_F(LoaderTest, SkipsWithoutWalking) {
   EXPECT_EQ(count->samples, 64);
 }
 
-// What `runner plan --json --batches` prints is what the loaders of a run yield, repeats masked.
+// `runner plan --json --batches` prints what the loaders of a run yield, with padding marked.
 TEST_F(LoaderTest, YieldsWhatThePlanPrints) {
   schema::Recipe recipe;
   std::string text = "a,l\n";
@@ -247,8 +247,8 @@ TEST_F(LoaderTest, YieldsWhatThePlanPrints) {
   }
 }
 
-// Batches of 3 after 7 samples that came in others.
-TEST_F(LoaderTest, GoesOnBehindWhatOtherBatchesHaveUsed) {
+// Continues with batches of 3 after 7 samples that were consumed in batches of another size.
+TEST_F(LoaderTest, ContinuesAfterBatchesOfAnotherSize) {
   const Dataset data = counting(20);
   const DataPlan plan({.samples = 20, .batch_size = 3});
   const LoaderSpec whole{.seed = 4, .epochs = 3};
@@ -270,8 +270,8 @@ TEST_F(LoaderTest, GoesOnBehindWhatOtherBatchesHaveUsed) {
   }
 }
 
-// What all replicas get, counted one by one.
-TEST_F(LoaderTest, KnowsTheRepeatsOfAllReplicas) {
+// Compares `repeats` with the padding samples counted over all ranks.
+TEST_F(LoaderTest, CountsThePaddingOfAllRanks) {
   const Dataset data = counting(13);
   int64_t seen = 0;
   for (const int flags : {0, 1, 2, 3, 4, 5, 6, 7}) {
@@ -325,9 +325,9 @@ TEST_F(LoaderTest, EndsAfterTheLastEpoch) {
   }
 }
 
-TEST_F(LoaderTest, RethrowsWhatWentWrongWhereItWentWrong) {
+TEST_F(LoaderTest, RethrowsAnErrorAtItsBatch) {
   const Dataset data = counting(10);
-  const DataPlan plan({.samples = 12, .batch_size = 4});  // of other data
+  const DataPlan plan({.samples = 12, .batch_size = 4});  // a plan for more samples than there are
   for (const auto& [prefetch, threads] : kWays) {
     Loader loader(data, plan, {.shuffle = false, .prefetch = prefetch, .threads = threads});
     take(loader, 2);
@@ -337,7 +337,7 @@ TEST_F(LoaderTest, RethrowsWhatWentWrongWhereItWentWrong) {
   }
 }
 
-TEST_F(LoaderTest, StopsAtAnyMoment) {
+TEST_F(LoaderTest, CanBeDestroyedAtAnyTime) {
   const Dataset data = counting(50);
   const DataPlan plan({.samples = 50, .batch_size = 4});
   for (int64_t taken = 0; taken < 200; ++taken) {
@@ -346,7 +346,7 @@ TEST_F(LoaderTest, StopsAtAnyMoment) {
   }
 }
 
-TEST_F(LoaderTest, AllocatesNothingAndFaultsNoPageWhenSteady) {
+TEST_F(LoaderTest, NoAllocationOrPageFaultInSteadyState) {
   const Dataset data = counting(1000);
   const DataPlan plan({.samples = 1000, .batch_size = 32});
   for (const auto& [prefetch, threads] : kWays) {
@@ -360,13 +360,13 @@ TEST_F(LoaderTest, AllocatesNothingAndFaultsNoPageWhenSteady) {
     const int64_t allocated = support::allocations();
     for (int i = 0; i < 100; ++i) epoch();
     EXPECT_EQ(support::allocations(), allocated) << prefetch;
-    // A batch that faulted would do so 3200 times; a page of a stack that the system took back does once.
+    // One fault per batch would give 3200 faults. A stack page that the system reclaimed faults once.
     EXPECT_LE(support::page_faults(), faults + 16) << prefetch;
     EXPECT_NE(sum, 0);
   }
 }
 
-// Adds 1000 (epoch + 1) to the features and notes who called; throws at one sample.
+// Adds 1000 (epoch + 1) to the features and records its calls; throws for one sample.
 struct Shift : Transform {
   void apply(const Sample& sample) override {
     if (sample.id == thrown_at.first && sample.epoch == thrown_at.second) fail(ErrorKind::kRun, "at {}", sample.id);
@@ -382,7 +382,7 @@ struct Shift : Transform {
   void pass_on(int64_t batch) override { passed.push_back(batch); }
 
   std::pair<int64_t, int64_t> thrown_at{-1, -1};
-  std::map<int64_t, int64_t> seen;  // samples by batch
+  std::map<int64_t, int64_t> seen;  // number of samples per batch
   std::vector<int64_t> passed;
 };
 
@@ -414,7 +414,7 @@ TEST_F(LoaderTest, TransformsEverySampleOfItsBatch) {
   }
 }
 
-TEST_F(LoaderTest, GivesTheErrorOfATransformWithItsBatch) {
+TEST_F(LoaderTest, RethrowsTransformErrorWithItsBatch) {
   const Dataset data = counting(20);
   const DataPlan plan({.samples = 20, .batch_size = 4});
   for (const int64_t prefetch : {0, 8}) {

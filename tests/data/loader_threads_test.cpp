@@ -1,4 +1,4 @@
-// Several threads that make batches: in order, in time, in the trace.
+// Several threads that assemble batches: order, waiting, and traces.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -12,9 +12,9 @@ namespace {
 
 using LoaderThreadsTest = CountingTest;
 
-// The plan of other data has two batches of each epoch that cannot be made: several threads fail, each at its own, and
-// whatever comes first in time, the first of the plan is what the consumer gets, behind all batches before it.
-TEST_F(LoaderThreadsTest, GivesTheFirstOfSeveralErrorsInTurn) {
+// The plan has two batches per epoch whose samples do not exist. Several threads fail, each at its own batch. The
+// consumer gets all batches before the first of them in plan order, and then its error.
+TEST_F(LoaderThreadsTest, ThrowsTheFirstErrorInPlanOrder) {
   const Dataset data = counting(400);
 
   for (int round = 0; round < 100; ++round) {
@@ -34,8 +34,8 @@ TEST_F(LoaderThreadsTest, GivesTheFirstOfSeveralErrorsInTurn) {
   }
 }
 
-// A batch of 30,000 samples takes its thread a while; those behind it are tiny and done at once.
-TEST_F(LoaderThreadsTest, KeepsTheOrderWhereALaterBatchIsMadeSooner) {
+// A batch of 30,000 samples takes long to assemble; the tiny batch after it is complete much earlier.
+TEST_F(LoaderThreadsTest, KeepsOrderIfALaterBatchIsReadyEarlier) {
   schema::DataSpec spec;
   spec.train.format = schema::DataFormat::kSynthetic;
   spec.train.samples = 30'001;
@@ -54,8 +54,8 @@ TEST_F(LoaderThreadsTest, KeepsTheOrderWhereALaterBatchIsMadeSooner) {
   }
 }
 
-// With batches so large that the ring has three: one is waited for while the two before it are the consumer's.
-TEST_F(LoaderThreadsTest, OneBatchAheadIsEnoughForWhoWaits) {
+// The batches are so large that the ring has three slots: the consumer waits for one while it holds the two others.
+TEST_F(LoaderThreadsTest, PrefetchOfOneDoesNotDeadlock) {
   schema::DataSpec spec;
   spec.train.format = schema::DataFormat::kSynthetic;
   spec.train.samples = 64;
@@ -71,7 +71,7 @@ TEST_F(LoaderThreadsTest, OneBatchAheadIsEnoughForWhoWaits) {
   }
 }
 
-TEST_F(LoaderThreadsTest, ShowsTheBatchThatComesNext) {
+TEST_F(LoaderThreadsTest, PeekReturnsTheNextBatch) {
   const Dataset data = counting(50);
   const DataPlan plan({.samples = 50, .batch_size = 10});
   const auto never = [] { return false; };
@@ -90,7 +90,7 @@ TEST_F(LoaderThreadsTest, ShowsTheBatchThatComesNext) {
   EXPECT_EQ(sequential.next().ids.front(), 0);
 }
 
-// Each of the threads that make batches is named in a trace, and makes some.
+// Each loader thread has a name in the trace and assembles some batches.
 TEST_F(LoaderThreadsTest, NamesItsThreads) {
   const Dataset data = counting(50);
   const DataPlan plan({.samples = 50, .batch_size = 10});

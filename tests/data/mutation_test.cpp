@@ -1,5 +1,5 @@
-// Damaged files of every format: thousands of random edits, each of which must give data or an Error(kData), never a
-// crash, a leak or a large allocation.  Seeds are fixed; a failure prints the round.
+// Fuzzes files of every format with thousands of random edits. Each file must give data or throw Error(kData), without
+// a crash, a leak or a large allocation. Seeds are fixed; a failure prints the round.
 #include <functional>
 #include <random>
 
@@ -15,7 +15,7 @@ using schema::DatasetSpec;
 
 class MutationTest : public FileTest {
  protected:
-  // Reads `rounds` edited copies of `file` through `read`, which gets the path.
+  // Calls `read` with the path of each of `rounds` edited copies of `file`.
   void mutate(const std::string& name, const std::string& file, int rounds,
               const std::function<void(const std::string&)>& read) {
     std::mt19937 random(2024);

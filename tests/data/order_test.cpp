@@ -49,8 +49,8 @@ TEST(Order, IsTheIdentityWithoutShuffle) {
   EXPECT_EQ(order_of(5, 42, 7, false), (std::vector<int64_t>{0, 1, 2, 3, 4}));
 }
 
-// The order is part of what states promise to reproduce: these figures may never change.
-TEST(Order, IsFixedForGood) {
+// Resuming from a checkpoint depends on the order: these values must never change.
+TEST(Order, NeverChanges) {
   EXPECT_EQ(order_of(10, 42, 0), (std::vector<int64_t>{4, 7, 3, 5, 6, 9, 1, 2, 0, 8}));
   EXPECT_EQ(order_of(10, 42, 1), (std::vector<int64_t>{2, 8, 5, 6, 7, 9, 0, 4, 3, 1}));
 }
@@ -60,7 +60,7 @@ TEST(Order, DiffersBetweenEpochsAndSeeds) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     for (int64_t epoch = 0; epoch < 8; ++epoch) orders.insert(order_of(50, seed, epoch));
   }
-  EXPECT_EQ(orders.size(), 64u);  // seed 0 epoch 1 is not seed 1 epoch 0
+  EXPECT_EQ(orders.size(), 64u);  // seed 0 epoch 1 differs from seed 1 epoch 0
 }
 
 TEST(Order, NeedsNoEarlierEpoch) {
@@ -72,7 +72,7 @@ TEST(Order, NeedsNoEarlierEpoch) {
   }
 }
 
-TEST(Order, ReachesEveryPermutationEquallyOften) {
+TEST(Order, AllPermutationsAreEquallyLikely) {
   std::map<std::vector<int64_t>, int> counts;
   for (int64_t epoch = 0; epoch < 12000; ++epoch) ++counts[order_of(4, 5, epoch)];
   EXPECT_EQ(counts.size(), 24u);

@@ -1,5 +1,5 @@
-// The printed plan against the loaders that Accelerate prepares (tests/golden/data_plan.json), batch by batch, and
-// where we differ on purpose against our own rule.
+// Compares the printed plan with the loaders that Accelerate prepares (tests/golden/data_plan.json), batch by batch.
+// Where the plan differs on purpose, compares it with our own rule.
 #include <map>
 #include <set>
 #include <sstream>
@@ -20,18 +20,18 @@ namespace {
 using support::Json;
 using testing::Golden;
 using Indices = std::vector<int64_t>;
-using Shares = std::vector<std::vector<Indices>>;  // [replica][batch]
+using Shares = std::vector<std::vector<Indices>>;  // [rank][batch]
 
-// One line of a case: PROCESSES BATCH_SIZE SAMPLES, then REMAINDER: SHARES or the name of an error.
+// A line of a case: PROCESSES BATCH_SIZE SAMPLES, then REMAINDER: SHARES or the name of an error.
 struct Point {
   PlanSpec spec;
   std::string error;
-  int64_t remainder = -1;  // samples in the last step that gather_for_metrics keeps; 0: all, -1: not known
+  int64_t remainder = -1;  // number of samples of the last step that gather_for_metrics keeps; 0: all; −1: unknown
   Shares shares;
   bool has_empty_batches = false;
 };
 
-// "18-19,0"
+// Parses ranges such as "18-19,0".
 Indices parse_runs(const std::string& text) {
   Indices indices;
   std::istringstream runs(text);
@@ -80,7 +80,8 @@ Shares indices_in(const Json& replicas) {
   return shares;
 }
 
-// Where a batch repeats what an earlier one, or the same rank's or a lower one's of the same step, has had.
+// Returns the positions in each batch of samples that occurred before: in an earlier step, in the same step on a lower
+// rank, or earlier in the same batch.
 Shares repeats_in(const Shares& shares) {
   Shares repeats(shares.size());
   size_t steps = 0;
@@ -114,8 +115,8 @@ int64_t real_samples(const DataPlan& plan, int64_t step) {
   return real;
 }
 
-// Our rule where upstream refuses a batch that P does not divide, or loses samples of one of 1: the step's samples
-// in order, each once, in shares that differ by one at most.
+// Our rule for cases in which Accelerate rejects a batch size not divisible by P, or loses samples with batch size 1.
+// The samples of a step are read in order, each once, in shares whose sizes differ by at most one.
 void check_uneven_shares(const DataPlan& plan) {
   const PlanSpec& spec = plan.spec();
   int64_t next = 0;
@@ -140,11 +141,11 @@ void check_uneven_shares(const DataPlan& plan) {
   ASSERT_EQ(next, spec.drop_last ? spec.samples / spec.batch_size * spec.batch_size : spec.samples);
 }
 
-// Compares a point and says how: as upstream, or by which rule of ours.
+// Compares a point and returns the result: equal to Accelerate, or the rule of ours that applies.
 std::string compare(const Point& point) {
   const PlanSpec& spec = point.spec;
   const int64_t group = spec.split_batches ? spec.batch_size : spec.batch_size * spec.processes;
-  if (spec.drop_last && spec.samples < group) {  // upstream: nothing to iterate over, or an error of its own
+  if (spec.drop_last && spec.samples < group) {  // Accelerate iterates over nothing, or throws
     for (const auto& share : point.shares) EXPECT_TRUE(share.empty());
     EXPECT_THROW(DataPlan{spec}, Error);
     return "an epoch without a batch is an error";
@@ -180,20 +181,20 @@ Verdicts compare_all(const std::string& kind) {
       Point point = parse_point(text.text(), flags);
       ++verdicts[compare(point)];
       if (kind != "dispatch") continue;
-      point.spec.even_batches = false;  // upstream's dispatcher does not look at it, nor do we
+      point.spec.even_batches = false;  // ignored by Accelerate's dispatcher and by us
       compare(point);
     }
   }
   return verdicts;
 }
 
-// The counts keep the grid from shrinking.
+// The counts ensure that the grid does not shrink unnoticed.
 TEST(DataPlanOfAccelerate, ShardsOfDataSets) {
   EXPECT_EQ(compare_all("shard"),
             (Verdicts{{"same", 782}, {"uneven shares", 86}, {"an epoch without a batch is an error", 244}}));
 }
 
-// Streams know no even_batches: they always repeat.
+// Streams ignore even_batches: they always pad.
 TEST(DataPlanOfAccelerate, ShardsOfStreams) {
   EXPECT_EQ(compare_all("stream"),
             (Verdicts{{"same", 391}, {"uneven shares", 43}, {"an epoch without a batch is an error", 122}}));

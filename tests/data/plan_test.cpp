@@ -1,4 +1,5 @@
-// The plan's closed form against a plain transcription of the sharding rules in words, upstream's own cases, and laws.
+// Compares the plan's closed form with a direct transcription of the sharding rules and with Accelerate's own test
+// cases. Also checks general properties.
 #include "runner/data/plan.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ using Indices = std::vector<int64_t>;
 
 struct Planned {
   Indices indices;
-  int64_t repeats = 0;  // at the end
+  int64_t repeats = 0;  // number of padding samples at the end
   bool operator==(const Planned&) const = default;
 };
 
@@ -27,9 +28,9 @@ std::ostream& operator<<(std::ostream& out, const Planned& batch) {
   return out << "| " << batch.repeats << "]";
 }
 
-using Shards = std::vector<std::vector<Planned>>;  // [replica][batch]
+using Shards = std::vector<std::vector<Planned>>;  // [rank][batch]
 
-// ---- The rules, step by step, on lists.
+// ---- The rules, transcribed for lists.
 
 std::vector<Indices> batches_of(int64_t samples, int64_t batch_size, bool drop_last) {
   std::vector<Indices> batches;
@@ -45,7 +46,7 @@ Shards shard_whole_batches(const PlanSpec& s) {
   const auto B = static_cast<size_t>(s.batch_size), P = static_cast<size_t>(s.processes);
   const std::vector<Indices> batches = batches_of(s.samples, s.batch_size, s.drop_last);
   Shards shards(P);
-  size_t whole = 0;  // batches in whole rounds
+  size_t whole = 0;  // number of batches in complete rounds
   while (whole + P <= batches.size() && batches[whole + P - 1].size() == B) whole += P;
   for (size_t j = 0; j < whole; ++j) shards[j % P].push_back({batches[j]});
   if (s.drop_last || whole == batches.size()) return shards;
@@ -187,7 +188,7 @@ TEST(DataPlan, FollowsTheRulesOnAGrid) {
     }
     const DataPlan plan(spec);
     ASSERT_EQ(by_the_plan(plan), expected) << describe(spec);
-    // With shares of unequal size a replica may sit out any step, so that none has a batch in all of them.
+    // With uneven shares, a rank may have no batch in any step, so no rank need have a batch in all of them.
     if (!spec.split_batches || spec.batch_size % spec.processes == 0) {
       ASSERT_EQ(plan.steps_per_epoch(), static_cast<int64_t>(steps)) << describe(spec);
     }
@@ -209,7 +210,7 @@ TEST(DataPlan, FollowsTheRulesOnAGrid) {
   EXPECT_EQ(points, 22 * 8 * 6 * 16);
 }
 
-TEST(DataPlan, ReadsEverySampleOnceInTheSameOrderForAnyNumberOfReplicas) {
+TEST(DataPlan, GlobalOrderDoesNotDependOnTheNumberOfRanks) {
   for_each_point([](const PlanSpec& spec) {
     if (!has_batches(spec)) return;
     const DataPlan plan(spec);
@@ -227,7 +228,7 @@ TEST(DataPlan, ReadsEverySampleOnceInTheSameOrderForAnyNumberOfReplicas) {
   });
 }
 
-TEST(DataPlan, WindowsCutTheEpochAndCountItsSamples) {
+TEST(DataPlan, OptimizerStepsPartitionTheEpoch) {
   for (const int64_t accumulation : {1, 2, 3, 4, 7, 100}) {
     for_each_point([&](PlanSpec spec) {
       if (!has_batches(spec)) return;
@@ -249,7 +250,7 @@ TEST(DataPlan, WindowsCutTheEpochAndCountItsSamples) {
   }
 }
 
-TEST(DataPlan, WindowsThatGoOnOverTheEndOfAnEpochAreAllFull) {
+TEST(DataPlan, OptimizerStepsAcrossEpochsAreAllFull) {
   for (const int64_t accumulation : {1, 2, 3, 4, 7, 100}) {
     for_each_point([&](PlanSpec spec) {
       if (!has_batches(spec)) return;
@@ -270,7 +271,7 @@ TEST(DataPlan, WindowsThatGoOnOverTheEndOfAnEpochAreAllFull) {
           samples += samples_of(step);
         ASSERT_EQ(window.samples, samples);
       }
-      // What another plan has left of the first epoch, and so what is behind it.
+      // The rest of the first epoch under a plan that starts within it, and samples_ahead().
       const DataPlan rest = plan.from(plan.consumed(steps / 2));
       ASSERT_EQ(plan.optimizer_steps(rest, epochs), (rest.steps_per_epoch() + (epochs - 1) * steps) / accumulation);
       int64_t ahead = 0;
@@ -290,7 +291,7 @@ TEST(DataPlan, WindowsThatGoOnOverTheEndOfAnEpochAreAllFull) {
   }
 }
 
-TEST(DataPlan, StartedInsideAnEpochContinuesAtTheNextSample) {
+TEST(DataPlan, StartWithinAnEpochContinuesAtTheNextSample) {
   for_each_point([](const PlanSpec& spec) {
     if (!has_batches(spec)) return;
     const DataPlan plan(spec);
@@ -310,8 +311,8 @@ TEST(DataPlan, StartedInsideAnEpochContinuesAtTheNextSample) {
   });
 }
 
-// Cases of upstream's tests/test_data_loader.py.
-TEST(DataPlan, GivesUpstreamsCases) {
+// Cases from Accelerate's tests/test_data_loader.py.
+TEST(DataPlan, MatchesAcceleratesTests) {
   const auto indices = [](const PlanSpec& spec) {
     std::vector<std::vector<Indices>> shards;
     for (const auto& shard : by_the_plan(DataPlan(spec))) {
@@ -344,7 +345,7 @@ TEST(DataPlan, GivesUpstreamsCases) {
             (Expected{{{0, 1, 2}, {6, 7, 8}, {12, 13, 14}, {18}}, {{3, 4, 5}, {9, 10, 11}, {15, 16, 17}, {19}}}));
 }
 
-TEST(DataPlan, IsLazy) {
+TEST(DataPlan, NeedsNoMemoryPerSample) {
   const DataPlan plan({.samples = INT32_MAX, .batch_size = 64, .processes = 8});
   EXPECT_EQ(plan.steps_per_epoch(), 4194304);
   const Slice last = plan.slice(7, plan.steps_per_epoch() - 1);
@@ -370,7 +371,7 @@ TEST(DataPlan, AnEpochWithoutABatchIsAnError) {
   EXPECT_EQ(message({.samples = 8, .batch_size = 4, .processes = 2, .drop_last = true}), "");
 }
 
-TEST(DataPlan, WarnsOfWhatRunsButDeservesAWord) {
+TEST(DataPlan, WarnsOfUnusualPlans) {
   EXPECT_TRUE(DataPlan({.samples = 8, .batch_size = 4, .processes = 2, .accumulation = 1}).warnings().empty());
   const std::vector<std::string> warnings =
       DataPlan({.samples = 3, .batch_size = 2, .processes = 4, .accumulation = 2}).warnings();
@@ -382,7 +383,7 @@ TEST(DataPlan, WarnsOfWhatRunsButDeservesAWord) {
             "gradient_accumulation_steps 2 is more than the 1 step of an epoch: each epoch is one optimizer step");
 }
 
-TEST(PlanOfARecipe, TakesItsFlags) {
+TEST(PlanOfARecipe, UsesItsFlags) {
   schema::Recipe recipe;
   recipe.num_processes = 3;
   recipe.split_batches = true;
@@ -418,7 +419,7 @@ TEST(PlanJson, ListsEveryBatchAndItsPadding) {
   EXPECT_EQ(plan_json(plan, order, 2, false), sizes + "}");
 }
 
-TEST(PlanJson, GivesAnEmptyListToAReplicaWithoutBatches) {
+TEST(PlanJson, RankWithoutBatchesHasAnEmptyList) {
   const DataPlan plan({.samples = 1, .batch_size = 2, .processes = 3, .even_batches = false});
   Order order(1, 0, false);
   const auto document = support::Json::parse(plan_json(plan, order, 1, true));

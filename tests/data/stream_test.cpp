@@ -1,4 +1,4 @@
-// Streams against the same file in memory, and their order against the definition of a shuffle buffer.
+// Compares streams with the same file in memory, and their order with the definition of a shuffle buffer.
 #include "runner/data/stream.h"
 
 #include <cmath>
@@ -28,7 +28,7 @@ class StreamTest : public FileTest {
   }
 };
 
-// A shuffle buffer as it is defined: hold the next `buffer`, give out one of them, put the next in its place.
+// Reference shuffle buffer: holds the next `buffer` samples, draws one of them, and replaces it with the next sample.
 std::vector<int64_t> drawn(int64_t samples, int64_t buffer, uint64_t seed, int64_t epoch) {
   std::vector<int64_t> held(static_cast<size_t>(std::min(samples, buffer))), order;
   std::iota(held.begin(), held.end(), 0);
@@ -47,7 +47,7 @@ std::vector<int64_t> drawn(int64_t samples, int64_t buffer, uint64_t seed, int64
   return order;
 }
 
-TEST(OrderOfAStream, IsThatOfAShuffleBuffer) {
+TEST(OrderOfAStream, MatchesAShuffleBuffer) {
   for (const int64_t buffer : {1, 2, 7, 40, 1000}) {
     Order order(40, 9, true, buffer);
     for (const int64_t epoch : {0, 1, 5}) {
@@ -59,7 +59,7 @@ TEST(OrderOfAStream, IsThatOfAShuffleBuffer) {
   }
 }
 
-TEST(OrderOfAStream, HasEverySampleOnceAndNoneBeforeItWasRead) {
+TEST(OrderOfAStream, YieldsEverySampleOnceAndOnlyAfterReadingIt) {
   constexpr int64_t kSamples = 500, kBuffer = 20;
   Order order(kSamples, 3, true, kBuffer);
   order.set_epoch(2);
@@ -74,8 +74,9 @@ TEST(OrderOfAStream, HasEverySampleOnceAndNoneBeforeItWasRead) {
   EXPECT_GT(moved, kSamples / 2);
 }
 
-// All 6 orders of 3 samples are as likely: 6000 epochs, each order within 5 deviations of 1000.
-TEST(OrderOfAStream, AsLargeAsTheStreamMakesEveryOrderEquallyLikely) {
+// All 6 orders of 3 samples are equally likely: in 6000 epochs, each order occurs 1000 times within 5 standard
+// deviations.
+TEST(OrderOfAStream, BufferOfStreamSizeMakesAllOrdersEquallyLikely) {
   std::map<std::vector<int64_t>, int> counts;
   Order order(3, 1, true, 3);
   for (int64_t epoch = 0; epoch < 6000; ++epoch) {
@@ -86,8 +87,8 @@ TEST(OrderOfAStream, AsLargeAsTheStreamMakesEveryOrderEquallyLikely) {
   for (const auto& [permutation, count] : counts) EXPECT_NEAR(count, 1000, 5 * std::sqrt(6000 / 6.0 * 5 / 6));
 }
 
-// Whatever the order, a stream gives what a data set in memory gives for the order's samples.
-TEST_F(StreamTest, YieldsThePlanForEveryReplica) {
+// A stream yields the same samples as a data set in memory with the same order.
+TEST_F(StreamTest, YieldsThePlanForEveryRank) {
   const std::string path = counting(53);
   const Data data = load(stream_of(path, 10), 0);
   EXPECT_EQ(data.train.size(), 53);
@@ -118,7 +119,7 @@ TEST_F(StreamTest, YieldsThePlanForEveryReplica) {
   }
 }
 
-TEST_F(StreamTest, GoesOnAtAnyPosition) {
+TEST_F(StreamTest, ResumesAtAnyPosition) {
   const Data data = load(stream_of(counting(20), 6), 0);
   const DataPlan plan({.samples = 20, .batch_size = 3});
   LoaderSpec spec{.seed = 4, .epochs = 3};
@@ -135,7 +136,8 @@ TEST_F(StreamTest, GoesOnAtAnyPosition) {
   }
 }
 
-// 20,000 samples in several windows of the file; steps in the middle, the last whole one, and the last, which repeats.
+// 20,000 samples in several windows of the file. The steps tested are in the middle, the last full one, and the last
+// one, which has padding.
 class LongStreamTest : public StreamTest {
  protected:
   static std::string rows() {
@@ -151,7 +153,7 @@ class LongStreamTest : public StreamTest {
   }
 };
 
-TEST_F(LongStreamTest, GoesOnFarFromTheStart) {
+TEST_F(LongStreamTest, ResumesFarFromTheStart) {
   const auto same_as_in_one_go = [](const schema::DataSpec& spec) {
     const Data data = load(spec, 0);
     ASSERT_EQ(data.train.size(), 20'000);
@@ -171,8 +173,8 @@ TEST_F(LongStreamTest, GoesOnFarFromTheStart) {
   same_as_in_one_go(dropping);
 }
 
-// A row is damaged after it was counted: who begins behind it does not notice.
-TEST_F(LongStreamTest, DoesNotReadWhatLiesBefore) {
+// Damages a row after counting. A loader that starts after this row does not read it.
+TEST_F(LongStreamTest, ResumeDoesNotReadEarlierRows) {
   std::string text = rows();
   const std::string path = write("x.csv", text);
   const auto time = std::filesystem::last_write_time(path);
@@ -185,8 +187,8 @@ TEST_F(LongStreamTest, DoesNotReadWhatLiesBefore) {
   EXPECT_EQ(message_of([&] { from(data, 40, 30); }), "x.csv:7002: column 'a': 'xxxx' is not a number, as features are");
 }
 
-// Behind 7 samples that came in other batches, with as many replicas.
-TEST_F(StreamTest, GoesOnWithAnotherNumberOfReplicas) {
+// Continues with two ranks after 7 samples that were consumed in other batches.
+TEST_F(StreamTest, ResumesWithAnotherNumberOfRanks) {
   const Data data = load(stream_of(counting(20), 6), 0);
   const DataPlan plan({.samples = 20, .batch_size = 3, .processes = 2});
   Order order(20, 4, true, 6);
@@ -203,8 +205,9 @@ TEST_F(StreamTest, GoesOnWithAnotherNumberOfReplicas) {
   }
 }
 
-// Gaps, names of classes, another column order in the eval file, scale, statistics: bit for bit what loading gives.
-TEST_F(StreamTest, EncodesAsDataInMemory) {
+// Missing values, class names, another column order in the eval file, scale and statistics: bit-identical to data in
+// memory.
+TEST_F(StreamTest, EncodingEqualsThatOfDataInMemory) {
   std::string train = "a,b,kind\n", eval = "kind,b,a\n";
   for (int i = 0; i < 300; ++i) {
     const std::string a = i % 7 == 3 ? "" : fmt::format("{}", 0.1 * i * i);
@@ -251,7 +254,7 @@ TEST_F(StreamTest, ReadsTargets) {
   EXPECT_TRUE(batch.classes.empty());
 }
 
-TEST_F(StreamTest, HasAFingerprintOfItsContents) {
+TEST_F(StreamTest, FingerprintDependsOnContents) {
   const auto fingerprint = [&](const std::string& text) {
     return load(stream_of(write("x.csv", text), 4), 0).train.fingerprint().contents;
   };
@@ -263,7 +266,7 @@ TEST_F(StreamTest, HasAFingerprintOfItsContents) {
   EXPECT_NE(fingerprint("a,l\n2,1\n1,0\n"), base);
 }
 
-TEST_F(StreamTest, RefusesAFileThatHasChanged) {
+TEST_F(StreamTest, RejectsAModifiedFile) {
   const std::string refusal =
       "x.csv has changed since its samples were counted, and every epoch of a stream reads it anew; leave it alone "
       "while "
@@ -272,7 +275,7 @@ TEST_F(StreamTest, RefusesAFileThatHasChanged) {
   ASSERT_EQ(one.size(), two.size());
   struct Change {
     std::string before, after;
-    int seconds;  // between their times
+    int seconds;  // difference between the modification times
   };
   for (const auto& [before, after, seconds] :
        {Change{two, longer, 0}, Change{two, two, 1}, Change{two, one, 0}, Change{one, two, 0}, Change{two, two, 0}}) {
@@ -287,8 +290,8 @@ TEST_F(StreamTest, RefusesAFileThatHasChanged) {
   }
 }
 
-// What loading takes 8 MB for.
-TEST_F(StreamTest, TakesTheMemoryOfItsBufferWhateverTheSizeOfTheFile) {
+// Loading this file into memory takes 8 MB.
+TEST_F(StreamTest, MemoryDoesNotDependOnTheFileSize) {
   std::string text = "a,b,c,d,l\n";
   for (int i = 0; i < 500'000; ++i) text += "1,2,3,4,0\n";
   const std::string path = write("large.csv", text);
@@ -302,7 +305,7 @@ TEST_F(StreamTest, TakesTheMemoryOfItsBufferWhateverTheSizeOfTheFile) {
   EXPECT_LT(support::take_largest_allocation(), size_t{1} << 20);
 }
 
-TEST_F(StreamTest, NamesTheLineOfAFault) {
+TEST_F(StreamTest, ErrorNamesTheLine) {
   const std::string path = write("x.csv", "a,b,l\n1,2,0\n3,4\n");
   EXPECT_EQ(message_of([&] { load(stream_of(path, 4), 0); }), "x.csv:3: 2 fields, the header has 3");
 }

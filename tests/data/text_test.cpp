@@ -1,4 +1,4 @@
-// Text against strings cut by hand: what samples and labels are, vocabularies, splits, streams, and what is refused.
+// Compares text data with strings split by hand: samples and labels, vocabularies, splits, streams, and rejected files.
 #include "runner/data/text.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using Characters = std::vector<std::string>;
 
-// UTF-8 cut at each byte that begins a character.
+// Splits UTF-8 at each byte that begins a character.
 Characters characters_of(const std::string& text) {
   Characters characters;
   for (const char c : text) {
@@ -41,7 +41,7 @@ class TextTest : public FileTest {
     return load(spec, 0);
   }
 
-  // Features and labels of a sample as the characters that their numbers name.
+  // Returns features and labels of a sample as characters.
   static std::pair<std::string, std::string> sample(const Data& data, const Dataset& set, int64_t id) {
     const auto width = static_cast<size_t>(set.label_width());
     std::vector<float> features(width);
@@ -57,10 +57,10 @@ class TextTest : public FileTest {
   }
 };
 
-TEST_F(TextTest, LabelsAreTheTokensBehind) {
+TEST_F(TextTest, LabelsAreTheNextTokens) {
   const Data data = data_of("hello world", 4);
   EXPECT_EQ(data.train.size(), 2);
-  EXPECT_EQ(data.encoding.class_names, (Characters{" ", "d", "e", "h", "l", "o", "r", "w"}));  // sorted, as nanoGPT's
+  EXPECT_EQ(data.encoding.class_names, (Characters{" ", "d", "e", "h", "l", "o", "r", "w"}));  // sorted, as in nanoGPT
   EXPECT_EQ(data.encoding.outputs, 8);
   EXPECT_EQ(data.encoding.sequence, 4);
   EXPECT_EQ(sample(data, data.train, 0), (std::pair<std::string, std::string>("hell", "ello")));
@@ -68,7 +68,7 @@ TEST_F(TextTest, LabelsAreTheTokensBehind) {
   EXPECT_EQ(Encoding::from_json(data.encoding.to_json()), data.encoding);
 }
 
-TEST_F(TextTest, EveryLengthAndStrideGivesTheSamplesThatFit) {
+TEST_F(TextTest, YieldsAllCompleteSamplesForEveryLengthAndStride) {
   const std::string text = "Ünïcödé → 3 €, 𝄞!";
   const Characters characters = characters_of(text);
   for (int64_t length = 1; length < std::ssize(characters); ++length) {
@@ -92,7 +92,7 @@ TEST_F(TextTest, EveryLengthAndStrideGivesTheSamplesThatFit) {
   }
 }
 
-TEST_F(TextTest, BytesAreTheirOwnNumbers) {
+TEST_F(TextTest, ByteTokenIdsAreByteValues) {
   schema::DataSpec spec;
   spec.train = spec_of(write("x.bin", std::string("\x00\xFF\x80"
                                                   "a\n",
@@ -111,7 +111,7 @@ TEST_F(TextTest, BytesAreTheirOwnNumbers) {
   EXPECT_EQ(classes, (std::vector<int64_t>{255, 128, 97, 10}));
 }
 
-TEST_F(TextTest, EvaluationDataShareTheVocabulary) {
+TEST_F(TextTest, EvalDataSharesTheVocabulary) {
   schema::DataSpec spec;
   spec.train = spec_of(write("a.txt", "abcabcabc"), 2);
   spec.eval = spec_of(write("b.txt", "cbzcbz"), 2);
@@ -119,23 +119,23 @@ TEST_F(TextTest, EvaluationDataShareTheVocabulary) {
   EXPECT_EQ(data.encoding.class_names, (Characters{"a", "b", "c", "z"}));
   EXPECT_EQ(sample(data, *data.eval, 0), (std::pair<std::string, std::string>("cb", "bz")));
   EXPECT_EQ(sample(data, data.train, 1), (std::pair<std::string, std::string>("ca", "ab")));
-  // A later file must do with it.
+  // Files read later must use the same vocabulary.
   const Dataset later = load_encoded(spec_of(write("c.txt", "zzb"), 2), data.encoding, 0, "data", true);
   EXPECT_EQ(sample(data, later, 0), (std::pair<std::string, std::string>("zz", "zb")));
   EXPECT_EQ(message_of([&] { load_encoded(spec_of(write("d.txt", "zzq"), 2), data.encoding, 0, "data", true); }),
             "data: class 'q' is unknown to the model");
 }
 
-TEST_F(TextTest, ASplitHoldsTheEndOut) {
+TEST_F(TextTest, SplitHoldsOutTheEnd) {
   schema::DataSpec spec;
   std::string text;
   for (int i = 0; i < 100; ++i) text += static_cast<char>('0' + i % 10);
-  text[95] = 'x';  // in the end alone, and in the vocabulary all the same
+  text[95] = 'x';  // occurs only in the eval part, but is in the vocabulary
   spec.train = spec_of(write("x.txt", text), 3);
   spec.split_eval = 0.1;
   const Data data = load(spec, 0);
-  EXPECT_EQ(data.train.size(), 29);  // of 90 characters
-  EXPECT_EQ(data.eval->size(), 3);   // of 10
+  EXPECT_EQ(data.train.size(), 29);  // from 90 characters
+  EXPECT_EQ(data.eval->size(), 3);   // from 10 characters
   EXPECT_EQ(data.encoding.outputs, 11);
   EXPECT_EQ(sample(data, data.train, 28), (std::pair<std::string, std::string>("456", "567")));
   EXPECT_EQ(sample(data, *data.eval, 0), (std::pair<std::string, std::string>("012", "123")));
@@ -145,7 +145,7 @@ TEST_F(TextTest, ASplitHoldsTheEndOut) {
             "data.split.eval: 0.01 of the 100 tokens of x.txt leaves one part without a sample of 3");
 }
 
-TEST_F(TextTest, FingerprintsTellTextsApart) {
+TEST_F(TextTest, FingerprintsDiffer) {
   const auto print = [&](const std::string& text, int64_t length) {
     return data_of(text, length).train.fingerprint().to_string();
   };
@@ -155,7 +155,7 @@ TEST_F(TextTest, FingerprintsTellTextsApart) {
   EXPECT_EQ(prints.size(), 4u);
 }
 
-// A text long enough for places, with characters of all widths.
+// A text long enough to have recorded positions (StreamedFile::places), with characters of 1 to 4 bytes.
 std::string long_text() {
   const Characters alphabet{"a", "b", "é", "→", "𝄞", "\n", "z"};
   std::string text;
@@ -167,7 +167,7 @@ std::string long_text() {
   return text;
 }
 
-TEST_F(TextTest, AStreamYieldsWhatMemoryHolds) {
+TEST_F(TextTest, StreamYieldsTheSameAsMemory) {
   const std::string text = long_text();
   for (const char* name : {"x.txt", "x.txt.gz"}) {
     const bool zipped = std::string(name).ends_with("gz");
@@ -206,7 +206,7 @@ TEST_F(TextTest, AStreamYieldsWhatMemoryHolds) {
             ASSERT_EQ(batch.ids[static_cast<size_t>(i)], order[slice.position(i)]);
           check(batch);
         }
-        // Resuming far from the start.
+        // Resume far from the start.
         for (const int64_t step : {int64_t{1}, plan.steps_per_epoch() / 2, plan.steps_per_epoch() - 1}) {
           Loader later(streamed.train, plan, {.seed = 4, .replica = replica, .from = {0, step}});
           EXPECT_EQ(take(later, 1)[0], all[static_cast<size_t>(step)]);
@@ -216,14 +216,14 @@ TEST_F(TextTest, AStreamYieldsWhatMemoryHolds) {
   }
 }
 
-TEST_F(TextTest, AStreamNoticesAnotherFile) {
+TEST_F(TextTest, StreamRejectsAModifiedFile) {
   const std::string path = write("x.txt", "abcdefghij");
   schema::DataSpec spec;
   spec.train = spec_of(path, 3);
   spec.stream = true;
   const Data data = load(spec, 0);
   const auto time = std::filesystem::last_write_time(path);
-  write("x.txt", "abcdefgXij");  // a character that was not counted
+  write("x.txt", "abcdefgXij");  // a character that is not in the vocabulary
   std::filesystem::last_write_time(path, time);
   Loader loader(data.train, DataPlan({.samples = 3, .batch_size = 3}), {.shuffle = false, .prefetch = 0});
   EXPECT_EQ(message_of([&] { loader.next(); }),
@@ -231,7 +231,7 @@ TEST_F(TextTest, AStreamNoticesAnotherFile) {
             "alone while the run lasts, or set data.stream to false");
 }
 
-TEST_F(TextTest, WhatCannotBeReadIsRefused) {
+TEST_F(TextTest, RejectsUnreadableText) {
   const auto message = [&](const std::string& text, int64_t length, bool bytes = false, bool stream = false) {
     schema::DataSpec spec;
     spec.train = spec_of(write("x.txt", text), length);
