@@ -1,4 +1,4 @@
-// Traces as text, and put together from parts.
+// Traces as text, and documents combined from parts.
 #include "runner/formats/chrome_trace.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(ChromeTrace, Text) {
 )");
 }
 
-TEST(ChromeTrace, PartsOfProcessesAndOfDocumentsMakeADocument) {
+TEST(ChromeTrace, CombinesPartsOfProcessesAndDocuments) {
   const std::vector<Span> spans = two_spans();
   std::vector<std::string> parts;
   for (int rank = 0; rank < 3; ++rank)
@@ -55,14 +55,14 @@ TEST(ChromeTrace, PartsOfProcessesAndOfDocumentsMakeADocument) {
   EXPECT_TRUE(support::Json::parse(trace_document({}))["traceEvents"].items().empty());
 }
 
-TEST(ChromeTrace, SaysWhatItLacks) {
+TEST(ChromeTrace, ReportsOmittedSpans) {
   const std::string events = trace_events({.process = 0, .threads = {}, .spans = {}, .left_out = 12});
   const support::Json event = support::Json::parse(trace_document(std::span(&events, 1)))["traceEvents"][1];
   EXPECT_EQ(event["name"], "left_out");
   EXPECT_EQ(event["args"]["spans"], 12);
 }
 
-TEST(ChromeTrace, WhatIsNoTrace) {
+TEST(ChromeTrace, RejectsOtherDocuments) {
   for (const char* text : {"", "{}", "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"})
     EXPECT_THROW(events_of(text), Error);
 }

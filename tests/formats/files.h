@@ -1,4 +1,4 @@
-// A folder for the files of one test, and what reading them says.
+// Fixture with a temporary folder for files, and the messages of errors when reading them.
 #pragma once
 
 #include <algorithm>
@@ -21,13 +21,13 @@ class FileTest : public ::testing::Test {
  protected:
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
-  // Writes the file and returns its path.
+  // Writes a file and returns its path.
   std::string write(const std::string& name, std::string_view bytes) const {
     support::write_text(path(name), bytes);
     return path(name);
   }
 
-  // The message of the Error that `read` throws, without the folder; "" if it throws none.
+  // Returns the message of the Error that `read` throws, without the folder; "" if it throws none.
   template <class Read>
   std::string message_of(Read read) const {
     try {
@@ -45,7 +45,7 @@ class FileTest : public ::testing::Test {
   const std::string folder_ = temporary_.path();
 };
 
-// One gzip member.
+// Compresses to one gzip member.
 inline std::string gzip(std::string_view bytes) {
   z_stream stream{};
   deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
@@ -60,7 +60,7 @@ inline std::string gzip(std::string_view bytes) {
   return out;
 }
 
-// The bytes of values as they lie in memory, or the other way round.
+// Returns the bytes of `values` in native order. `swap`: in reversed order.
 template <class T, class Allocator = std::allocator<T>>
 std::string bytes_of(const std::vector<T, Allocator>& values, bool swap = false) {
   std::string bytes(values.size() * sizeof(T), '\0');
@@ -71,7 +71,7 @@ std::string bytes_of(const std::vector<T, Allocator>& values, bool swap = false)
   return bytes;
 }
 
-// Files of the two formats, from their parts.
+// Assemble files of the two formats from their parts.
 inline std::string npy(const std::string& dict, const std::string& elements, int version = 1) {
   std::string file = "\x93NUMPY" + std::string{static_cast<char>(version), 0};
   const auto length = static_cast<uint32_t>(dict.size());

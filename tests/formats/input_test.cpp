@@ -40,11 +40,11 @@ TEST_F(InputTest, ReadsPlainAndGzippedFiles) {
   EXPECT_EQ(read_all(write("empty.gz", gzip(""))), "");
 }
 
-TEST_F(InputTest, JoinsTheMembersOfAGzipFile) {
+TEST_F(InputTest, ReadsAllMembersOfAGzipFile) {
   EXPECT_EQ(read_all(write("a.gz", gzip("one ") + gzip("") + gzip("two"))), "one two");
 }
 
-TEST_F(InputTest, BoundsWhatCanFollow) {
+TEST_F(InputTest, BoundsTheBytesLeft) {
   Input plain(write("a", "0123456789"));
   EXPECT_EQ(plain.most_left(), 10);
   std::array<std::byte, 4> four;
@@ -54,7 +54,7 @@ TEST_F(InputTest, BoundsWhatCanFollow) {
   EXPECT_GE(Input(write("a.gz", gzip(zeros))).most_left(), 1000000);
 }
 
-TEST_F(InputTest, NamesWhatCannotBeOpened) {
+TEST_F(InputTest, ReportsFilesThatCannotBeOpened) {
   EXPECT_EQ(message_of([&] { Input input(path("absent.csv")); }), "cannot open absent.csv: No such file or directory");
   std::filesystem::create_directory(path("folder"));
   EXPECT_EQ(message_of([&] { Input input(path("folder")); }), "folder is a folder, not a regular file");
@@ -66,7 +66,7 @@ TEST_F(InputTest, NamesWhatCannotBeOpened) {
   EXPECT_EQ(message_of([&] { Input input(write("a.gz", "")); }), "a.gz is not gzip: it has 0 bytes");
 }
 
-TEST_F(InputTest, NamesTheByteWhereDataEndsEarly) {
+TEST_F(InputTest, ReportsTheByteWhereDataEnds) {
   Input input(write("a", "0123456789"));
   std::array<std::byte, 12> twelve;
   EXPECT_EQ(message_of([&] { input.read_exactly(twelve, "the head"); }), "a: ends at byte 10, inside the head");
@@ -76,7 +76,7 @@ TEST_F(InputTest, NamesTheByteWhereDataEndsEarly) {
   EXPECT_EQ(message_of([&] { longer.expect_end(); }), "b: more bytes follow after its end at byte 4");
 }
 
-TEST_F(InputTest, NamesDamageOfGzipData) {
+TEST_F(InputTest, ReportsDamagedGzipData) {
   const std::string good = gzip(long_text());
   EXPECT_EQ(message_of([&] { read_all(write("a.gz", std::string_view(good).substr(0, 5000))); }),
             "a.gz: the gzip data ends early, at byte 5000 of the file; is it cut off?");
@@ -100,7 +100,7 @@ TEST_F(InputTest, SurvivesAnyFlippedByteOfAGzipFile) {
     bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
     std::string got;
     const std::string message = message_of([&] { got = read_all(write("a.gz", bad)); });
-    EXPECT_TRUE(!message.empty() || got == text) << i;  // a flag of the header may not matter
+    EXPECT_TRUE(!message.empty() || got == text) << i;  // some flags in the header have no effect
   }
 }
 

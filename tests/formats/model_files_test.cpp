@@ -1,4 +1,4 @@
-// Models in several files, read back by a reader that knows the format alone.
+// Sharded models, read back by an independent reader of the format.
 #include "runner/formats/model_files.h"
 
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 class ModelFilesTest : public FileTest {
  protected:
-  // Of `floats[i]` numbers each; their values tell tensors apart.
+  // Returns tensors of `floats[i]` elements each, with different values.
   std::vector<NamedTensor> tensors(const std::vector<int64_t>& floats) {
     std::vector<NamedTensor> made;
     for (size_t i = 0; i < floats.size(); ++i) {
@@ -34,7 +34,7 @@ class ModelFilesTest : public FileTest {
     return names;
   }
 
-  // name → its numbers, of one file.
+  // Reads one file into a map from name to values.
   std::map<std::string, std::vector<float>> read_model(const std::string& file) const {
     const std::string bytes = read_text(path(file));
     uint64_t length = 0;
@@ -56,9 +56,9 @@ class ModelFilesTest : public FileTest {
   std::vector<std::vector<float>> values_;
 };
 
-// As split_torch_state_dict_into_shards of huggingface_hub 0.36 splits the same sizes: 40, 40, 40, 400, 4 and 36 bytes
-// at 80 bytes a file.
-TEST_F(ModelFilesTest, SplitAsHuggingFaceDoes) {
+// Same split as split_torch_state_dict_into_shards of huggingface_hub 0.36 for the same sizes: 40, 40, 40, 400, 4 and
+// 36 bytes, with at most 80 bytes per file.
+TEST_F(ModelFilesTest, SplitsLikeHuggingFace) {
   const std::vector<ModelFile> parts = model_files(tensors({10, 10, 10, 100, 1, 9}), "model.safetensors", 80);
   ASSERT_EQ(parts.size(), 5u);
   const std::vector<size_t> counts{2, 1, 1, 2, 0};
@@ -74,14 +74,14 @@ TEST_F(ModelFilesTest, SplitAsHuggingFaceDoes) {
     "layer.4": "model-00004-of-00004.safetensors", "layer.5": "model-00004-of-00004.safetensors"})"));
 }
 
-TEST_F(ModelFilesTest, WhatFitsIsOneFileAndNeedsNoIndex) {
+TEST_F(ModelFilesTest, SmallModelIsOneFileWithoutIndex) {
   const std::vector<ModelFile> whole = model_files(tensors({10, 10}), "model.safetensors", 80);
   ASSERT_EQ(whole.size(), 1u);
   EXPECT_EQ(whole[0].name, "model.safetensors");
-  EXPECT_EQ(model_files(tensors({10, 10}), "weights.st", 1).size(), 1u);  // by its name it cannot be in parts
+  EXPECT_EQ(model_files(tensors({10, 10}), "weights.st", 1).size(), 1u);  // its name does not allow shards
 }
 
-TEST_F(ModelFilesTest, EveryTensorIsInTheFileThatTheIndexNames) {
+TEST_F(ModelFilesTest, IndexNamesTheFileOfEveryTensor) {
   const std::vector<std::string> written = write_model(path("model.safetensors"), tensors({3, 5, 2, 7, 1}), 32);
   EXPECT_EQ(written.back(), path("model.safetensors.index.json"));
   const Json index = Json::parse(read_text(written.back()));
@@ -93,7 +93,7 @@ TEST_F(ModelFilesTest, EveryTensorIsInTheFileThatTheIndexNames) {
   }
 }
 
-TEST_F(ModelFilesTest, FilesOfAnEarlierModelGo) {
+TEST_F(ModelFilesTest, RemovesFilesOfAnEarlierModel) {
   write("model-notes.txt", "");
   write("model-00001-of-00002.safetensors.bak", "");
   write("other-00001-of-00002.safetensors", "");
@@ -107,7 +107,8 @@ TEST_F(ModelFilesTest, FilesOfAnEarlierModelGo) {
   std::set<std::string> wanted = others;
   wanted.insert("model.safetensors");
   EXPECT_EQ(files(), wanted);
-  write_model(path("model.safetensors"), tensors({10, 10}), 40);  // would else be taken for the whole model
+  write_model(path("model.safetensors"), tensors({10, 10}), 40);  // must remove the single file, which would be
+                                                                  // mistaken for the whole model
   EXPECT_FALSE(files().contains("model.safetensors"));
 }
 

@@ -1,4 +1,4 @@
-// The header as NumPy writes and reads it; damage is covered where data sets are read (tests/data/array_test.cpp).
+// npy headers as NumPy reads and writes them. tests/data/array_test.cpp covers damaged files.
 #include "runner/formats/npy.h"
 
 #include "tests/formats/files.h"
@@ -9,7 +9,7 @@ namespace {
 using NpyTest = FileTest;
 using Dims = std::vector<int64_t>;
 
-TEST_F(NpyTest, WritesWhatNumPyWrites) {
+TEST_F(NpyTest, WritesTheSameAsNumPy) {
   const auto numpys = [](const std::string& dict) {
     return std::string("\x93NUMPY\1\0v\0", 10) + dict + std::string(117 - dict.size(), ' ') + "\n";
   };
@@ -18,7 +18,7 @@ TEST_F(NpyTest, WritesWhatNumPyWrites) {
   EXPECT_EQ(npy_header("<f4", Dims{0, 1}), numpys("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1), }"));
 }
 
-TEST_F(NpyTest, ReadsWhatItWrites) {
+TEST_F(NpyTest, RoundTrip) {
   for (const Dims& shape : {Dims{}, Dims{7}, Dims{2, 3}, Dims(8, 1'234'567'890)}) {
     const std::string header = npy_header("<f8", shape);
     EXPECT_EQ(header.size() % 64, 0u);

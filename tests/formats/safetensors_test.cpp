@@ -1,4 +1,4 @@
-// Files written byte by byte, every way they can be damaged, and what is written.
+// Files written byte by byte and damaged in every possible way, and the output of the writer.
 #include "runner/formats/safetensors.h"
 
 #include "runner/formats/input.h"
@@ -11,7 +11,7 @@ using SafetensorsTest = FileTest;
 using Floats = std::vector<float>;
 using Ints = std::vector<int64_t>;
 
-TEST_F(SafetensorsTest, NamesDamage) {
+TEST_F(SafetensorsTest, ReportsDamagedFiles) {
   const auto st_error = [&](const std::string& file) {
     return message_of([&] { SafetensorsFile tensors(write("f", file)); });
   };
@@ -21,7 +21,7 @@ TEST_F(SafetensorsTest, NamesDamage) {
   EXPECT_EQ(st_error(bytes_of(std::vector<uint64_t>{uint64_t{1} << 60}) + "{}"),
             "f: the safetensors header claims 1152921504606846976 bytes, but at most 2 follow");
   st_error(bytes_of(std::vector<uint64_t>{100'000'001}));
-  std::filesystem::resize_file(path("f"), 100'000'009);  // takes no space
+  std::filesystem::resize_file(path("f"), 100'000'009);  // a sparse file, which takes no disk space
   EXPECT_EQ(message_of([&] { SafetensorsFile tensors(path("f")); }),
             "f: the safetensors header claims 100000001 bytes; at most 100000000 are possible");
   EXPECT_EQ(header_error("nonsense"), "f: the safetensors header is not a JSON object: 'nonsense'");
@@ -64,7 +64,7 @@ std::span<const std::byte> view(const std::string& bytes) {
   return std::as_bytes(std::span(bytes));
 }
 
-TEST_F(SafetensorsTest, WritesWhatItReads) {
+TEST_F(SafetensorsTest, RoundTrip) {
   using backends::DType;
   const std::string f = bytes_of(Floats{1, 2, 3, 4, 5, 6}), h = bytes_of(std::vector<uint16_t>{1, 2, 3}),
                     i = bytes_of(Ints{7}), u = "abc", none;
@@ -91,7 +91,7 @@ TEST_F(SafetensorsTest, WritesWhatItReads) {
   EXPECT_FALSE(std::filesystem::exists(file + ".tmp"));
 }
 
-TEST_F(SafetensorsTest, WritesTheSameBytesForTheSameTensors) {
+TEST_F(SafetensorsTest, OutputIsDeterministic) {
   using backends::DType;
   const std::string a = bytes_of(Floats{1}), b = bytes_of(Floats{2});
   const auto contents = [&](const char* name) {
@@ -110,7 +110,7 @@ TEST_F(SafetensorsTest, WritesTheSameBytesForTheSameTensors) {
   EXPECT_EQ(contents("1"), safetensors(header + std::string(8 - header.size() % 8, ' '), a + b));
 }
 
-TEST_F(SafetensorsTest, NamesAFileThatCannotBeWritten) {
+TEST_F(SafetensorsTest, ReportsAFileThatCannotBeWritten) {
   EXPECT_EQ(message_of([&] { write_safetensors(path("no/folder"), {}); }),
             "cannot write no/folder: No such file or directory");
 }

@@ -1,5 +1,5 @@
-// Event files read back by a decoder of this test's own, written from the formats' descriptions: records with a
-// checksum that is computed bit by bit, messages as nested lists of fields.
+// Reads event files back with an independent decoder, written from the descriptions of the formats: records with
+// bitwise checksums, and messages as maps of fields.
 #include "runner/formats/tensorboard.h"
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace runner::formats {
 namespace {
 
-// Division of the message by the polynomial x^32 + x^28 + … in its mirrored form, one bit at a time.
+// Bitwise CRC-32C in reflected form.
 uint32_t slow_crc32c(const std::string& bytes) {
   uint32_t remainder = ~0U;
   for (const char c : bytes) {
@@ -61,7 +61,7 @@ class Reader {
   size_t at_ = 0;
 };
 
-// Field number -> its bytes (a varint as its eight bytes); a field twice is an error here.
+// Returns the bytes of each field by number (a varint as eight bytes). A repeated field is an error in these messages.
 std::map<uint64_t, std::string> message(const std::string& bytes) {
   std::map<uint64_t, std::string> fields;
   Reader reader(bytes);
@@ -105,14 +105,14 @@ std::vector<std::map<uint64_t, std::string>> events(const std::string& file) {
   return events;
 }
 
-TEST(TensorBoard, ChecksumIsThatOfTheStandard) {
+TEST(TensorBoard, ChecksumMatchesTheStandard) {
   EXPECT_EQ(crc32c("123456789"), 0xE3069283U);
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAU);  // RFC 3720, B.4
   EXPECT_EQ(crc32c(std::string(32, '\xFF')), 0x62A8AB43U);
   EXPECT_EQ(crc32c(""), 0U);
 }
 
-TEST(TensorBoard, EveryScalarComesBack) {
+TEST(TensorBoard, ScalarsRoundTrip) {
   const std::vector<Scalar> scalars{{"train/loss", 1, 1'700'000'000'250, 0.1},
                                     {"eval/accuracy", 3'000'000'000, 1'700'000'000'500, NAN},
                                     {std::string_view("naïve \"tag\""), 0, 0, -1e300}};
@@ -134,7 +134,7 @@ TEST(TensorBoard, EveryScalarComesBack) {
   }
 }
 
-TEST(TensorBoard, ARestartSaysFromWhichStepOn) {
+TEST(TensorBoard, RestartRecordHasTheStep) {
   const auto read = events(restart_record(1'700'000'000'250, 51));
   ASSERT_EQ(read.size(), 1U);
   EXPECT_EQ(read[0].size(), 3U);

@@ -13,11 +13,11 @@
 
 namespace {
 
-std::vector<std::string> synced;  // the files, as often as they were
+std::vector<std::string> synced;  // file name of each call of fsync()
 
 }  // namespace
 
-// Stands for the system's.
+// Replaces the system's fsync().
 extern "C" int fsync(int fd) {
   synced.push_back(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)).filename());
   return 0;
@@ -37,7 +37,7 @@ class WriteTest : public FileTest {
   int64_t files() const { return std::distance(fs::directory_iterator(folder_), {}); }
 };
 
-TEST_F(WriteTest, ReplacesAFileAsAWhole) {
+TEST_F(WriteTest, ReplacesAFile) {
   write_file(path("x"), "one");
   EXPECT_EQ(contents("x"), "one");
   const std::string_view parts[] = {"two", "", " and three"};
@@ -48,8 +48,8 @@ TEST_F(WriteTest, ReplacesAFileAsAWhole) {
   EXPECT_EQ(files(), 1);
 }
 
-// Under the name that it has before it takes the old one's place.
-TEST_F(WriteTest, SyncsAFileBeforeItHasItsName) {
+// The file is synced under its temporary name, before the rename.
+TEST_F(WriteTest, SyncsBeforeTheRename) {
   synced.clear();
   write_file(path("x"), "one");
   write_file(path("x"), "two");
@@ -57,7 +57,7 @@ TEST_F(WriteTest, SyncsAFileBeforeItHasItsName) {
   EXPECT_EQ(synced, (std::vector<std::string>{beside, beside}));
 }
 
-TEST_F(WriteTest, KeepsThePermissionsOfWhatItReplaces) {
+TEST_F(WriteTest, KeepsPermissions) {
   for (const mode_t mode : {0600, 0666, 0751}) {
     write_file(path("x"), "old");
     ASSERT_EQ(::chmod(path("x").c_str(), mode), 0);
@@ -68,7 +68,7 @@ TEST_F(WriteTest, KeepsThePermissionsOfWhatItReplaces) {
   }
 }
 
-TEST_F(WriteTest, TouchesNoOtherFile) {
+TEST_F(WriteTest, ModifiesNoOtherFile) {
   const std::string first = fmt::format("x.{}.0.tmp", ::getpid());
   for (const std::string& name : {std::string("x.tmp"), first}) write(name, "the user's");
   write_file(path("x"), "new");
@@ -78,7 +78,7 @@ TEST_F(WriteTest, TouchesNoOtherFile) {
   EXPECT_EQ(files(), 3);
 }
 
-TEST_F(WriteTest, KeepsALinkAndReplacesWhatItPointsTo) {
+TEST_F(WriteTest, ReplacesTheTargetOfALink) {
   fs::create_directory(path("there"));
   write("there/x", "old");
   fs::create_symlink("there/x", path("link"));
@@ -90,9 +90,10 @@ TEST_F(WriteTest, KeepsALinkAndReplacesWhatItPointsTo) {
   EXPECT_EQ(contents("there/y"), "made");
 }
 
-TEST_F(WriteTest, WritesToWhatIsNoRegularFile) {
+TEST_F(WriteTest, WritesInPlaceToAPipe) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
-  const int keep = ::open(path("pipe").c_str(), O_RDWR | O_CLOEXEC);  // so that the writer need not wait
+  const int keep = ::open(path("pipe").c_str(), O_RDWR | O_CLOEXEC);  // so that opening the pipe for writing does not
+                                                                      // block
   ASSERT_GE(keep, 0);
   write_file(path("pipe"), "data");
   char got[4];
@@ -103,7 +104,7 @@ TEST_F(WriteTest, WritesToWhatIsNoRegularFile) {
   EXPECT_EQ(files(), 1);
 }
 
-// The file behind a descriptor that was opened to append keeps what it has.
+// A file to which standard output appends keeps its contents.
 TEST_F(WriteTest, WritesToStandardOutputByItsDescriptor) {
   write("log", "before ");
   const int saved = ::dup(STDOUT_FILENO);
@@ -118,7 +119,7 @@ TEST_F(WriteTest, WritesToStandardOutputByItsDescriptor) {
   EXPECT_EQ(files(), 1);
 }
 
-TEST_F(WriteTest, NamesAFileThatCannotBeWritten) {
+TEST_F(WriteTest, ReportsAFileThatCannotBeWritten) {
   EXPECT_EQ(message_of([&] { write_file(path("no/x"), "four"); }), "cannot write no/x: No such file or directory");
   fs::create_directory(path("folder"));
   EXPECT_EQ(message_of([&] { write_file(path("folder"), "four"); }), "cannot write folder: Is a directory");
@@ -126,7 +127,7 @@ TEST_F(WriteTest, NamesAFileThatCannotBeWritten) {
   EXPECT_EQ(files(), 1);
 }
 
-TEST_F(WriteTest, RefusesToReplaceWhatMustBeNew) {
+TEST_F(WriteTest, NewFileMustNotExist) {
   write_new_file(path("x"), "one");
   EXPECT_EQ(message_of([&] { write_new_file(path("x"), "two"); }), "x exists already; name another file, or remove it");
   EXPECT_EQ(contents("x"), "one");
