@@ -1,4 +1,4 @@
-// model.init_from: what fits is read exactly, what does not is named.
+// model.init_from: matching tensors are read exactly, and errors name mismatches.
 #include "runner/nn/initial_weights.h"
 
 #include "runner/formats/safetensors.h"
@@ -68,13 +68,13 @@ TEST_F(InitialWeightsTest, ReadsElementsInOrder) {
   EXPECT_EQ(part, (Floats{3, 4, 5}));
 }
 
-TEST_F(InitialWeightsTest, LeavesValuesAloneWithoutAFile) {
+TEST_F(InitialWeightsTest, KeepsValuesWithoutAFile) {
   Floats values = {7, 8};
   EXPECT_FALSE(InitialWeights("", parameters_).read(parameters_[1], values));
   EXPECT_EQ(values, (Floats{7, 8}));
 }
 
-TEST_F(InitialWeightsTest, NamesWhatDoesNotFit) {
+TEST_F(InitialWeightsTest, ReportsMismatches) {
   EXPECT_EQ(error({weight()}), "model.init_from: w has no tensor 0.bias, which the model wants as (2)");
   EXPECT_EQ(error({}), "model.init_from: w has no tensor 0.weight, which the model wants as (2, 3)");
   EXPECT_EQ(error({weight(DType::kF32, {3, 2}), bias()}),
@@ -88,7 +88,7 @@ TEST_F(InitialWeightsTest, NamesWhatDoesNotFit) {
             "model.init_from: 0.weight in w is U8, the model wants floats");
 }
 
-TEST_F(InitialWeightsTest, NamesAFileThatCannotBeRead) {
+TEST_F(InitialWeightsTest, ReportsAFileThatCannotBeRead) {
   EXPECT_EQ(message_of([&] { InitialWeights(path("absent"), parameters_); }),
             "cannot open absent: No such file or directory");
   EXPECT_EQ(message_of([&] { InitialWeights(write("w", "x,y\n1,2\n3,4\n"), parameters_); }),

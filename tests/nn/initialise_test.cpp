@@ -1,5 +1,4 @@
-// What parameters start from: PyTorch's distributions (tests/golden/init.json), by moments and by distribution
-// function.
+// Initial values follow PyTorch's distributions (tests/golden/init.json): compares moments and distribution functions.
 #include <algorithm>
 #include <cmath>
 
@@ -23,7 +22,7 @@ ModulePtr make(const Golden& item) {
   return layer_norm(weight[0]);
 }
 
-// At least kDraws values, from as many seeds as that takes.
+// Returns at least kDraws values, from as many seeds as needed.
 std::vector<double> draw(const Parameter& parameter) {
   std::vector<double> all;
   std::vector<float> values(static_cast<size_t>(parameter.elements()));
@@ -34,7 +33,7 @@ std::vector<double> draw(const Parameter& parameter) {
   return all;
 }
 
-// The largest distance between the share of values below x and what `row` says, over all x (Kolmogorov, Smirnov).
+// Kolmogorov-Smirnov statistic: the largest distance between the empirical distribution function and that of `row`.
 double distance(std::vector<double> values, const Golden& row) {
   const auto share_below = [&](double x) {
     if (row["kind"].text() == "normal") return 0.5 * std::erfc(-x / std::sqrt(2.0));
@@ -61,14 +60,14 @@ void check(const std::vector<double>& drawn, const Golden& row) {
   EXPECT_NEAR(sum / count, mean, error * deviation);
   EXPECT_NEAR(std::sqrt(squares / count), deviation, error * deviation);
   if (row["kind"].text() == "constant") return;
-  EXPECT_LT(distance(drawn, row), 2 / std::sqrt(count));  // beyond it with probability 0.0007
+  EXPECT_LT(distance(drawn, row), 2 / std::sqrt(count));  // exceeded with probability 0.0007
   if (row["kind"].text() != "uniform") return;
   const auto [least, most] = std::minmax_element(drawn.begin(), drawn.end());
   EXPECT_GE(*least, static_cast<double>(static_cast<float>(row["low"].number())));
   EXPECT_LE(*most, static_cast<double>(static_cast<float>(row["high"].number())));
 }
 
-TEST(Initialise, DrawsFromPyTorchsDistributions) {
+TEST(Initialise, MatchesPyTorchsDistributions) {
   for (const Golden& item : Golden::load("init.json").cases()) {
     ParameterSet set;
     const ModulePtr module = make(item);
@@ -91,7 +90,7 @@ std::vector<float> initial(const std::string& name, uint64_t seed, int64_t eleme
   return values;
 }
 
-TEST(Initialise, IsAFunctionOfSeedAndName) {
+TEST(Initialise, DependsOnSeedAndName) {
   const std::vector<float> values = initial("0.weight", 1, 100);
   EXPECT_EQ(initial("0.weight", 1, 100), values);
   const std::vector<float> longer = initial("0.weight", 1, 200);
@@ -102,7 +101,7 @@ TEST(Initialise, IsAFunctionOfSeedAndName) {
   EXPECT_NE(initial("0.weight", (uint64_t{1} << 32) + 1, 100), values);
 }
 
-TEST(Initialise, GivesUncorrelatedNumbersToNamesAndSeeds) {
+TEST(Initialise, NamesAndSeedsAreUncorrelated) {
   constexpr int64_t kCount = 20'000;
   const std::vector<float> values = initial("0.weight", 1, kCount);
   for (const auto& other :

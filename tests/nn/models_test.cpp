@@ -1,4 +1,4 @@
-// The built-in models: names, shapes and order of their parameters are PyTorch's.
+// The built-in models have the same parameter names, shapes and order as in PyTorch.
 #include "runner/nn/models.h"
 
 #include <map>
@@ -38,7 +38,7 @@ Texts names_of(const Model& model) {
   return names;
 }
 
-TEST(BuildModel, NamesAnMlpAsSequential) {
+TEST(BuildModel, MlpHasNamesOfSequential) {
   EXPECT_EQ(names_of(build_model(mlp({16, 8}), {4}, 3)), (Texts{"0.weight (16, 4)", "0.bias (16)", "2.weight (8, 16)",
                                                                 "2.bias (8)", "4.weight (3, 8)", "4.bias (3)"}));
   EXPECT_EQ(names_of(build_model(mlp({}), {4}, 3)), (Texts{"0.weight (3, 4)", "0.bias (3)"}));
@@ -47,7 +47,7 @@ TEST(BuildModel, NamesAnMlpAsSequential) {
   EXPECT_EQ(names_of(build_model(without_bias, {4}, 3)), (Texts{"0.weight (16, 4)", "2.weight (3, 16)"}));
 }
 
-TEST(BuildModel, CountsLayerNormAndDropoutAsMembers) {
+TEST(BuildModel, LayerNormAndDropoutAreNumberedMembers) {
   EXPECT_EQ(
       names_of(build_model(mlp({16}, 0, true), {4}, 3)),
       (Texts{"0.weight (16, 4)", "0.bias (16)", "1.weight (16)", "1.bias (16)", "3.weight (3, 16)", "3.bias (3)"}));
@@ -58,13 +58,13 @@ TEST(BuildModel, CountsLayerNormAndDropoutAsMembers) {
                    "5.weight (8)", "5.bias (8)", "8.weight (3, 8)", "8.bias (3)"}));
 }
 
-TEST(BuildModel, FlattensSamplesWithoutANameForIt) {
+TEST(BuildModel, FlattenAddsNoNameLevel) {
   EXPECT_EQ(names_of(build_model(of_type(schema::ModelType::kLinear), {28, 28}, 10)),
             (Texts{"0.weight (10, 784)", "0.bias (10)"}));
 }
 
-// The state dicts that PyTorch trained, for the recipes beside them.
-TEST(BuildModel, HasTheParametersOfPyTorchsModels) {
+// Compares with the state dicts of models trained by PyTorch for the recipes in the same folder.
+TEST(BuildModel, MatchesParametersOfPyTorch) {
   const testing::Golden file = testing::Golden::load("training.json");
   for (const testing::Golden& item : file.cases()) {
     SCOPED_TRACE(item.name());
@@ -82,7 +82,7 @@ TEST(BuildModel, HasTheParametersOfPyTorchsModels) {
   }
 }
 
-TEST(BuildModel, ComputesAnMlpOverFlatSamples) {
+TEST(BuildModel, MlpForwardFlattensSamples) {
   const Model model = build_model(mlp({2}), {2, 2}, 1);
   Recording recording(*model.module);
   recording.set_parameter({1, 0, -1, 2, 0, 1, 1, -3});  // (2, 4)
@@ -91,11 +91,11 @@ TEST(BuildModel, ComputesAnMlpOverFlatSamples) {
   recording.set_parameter({10});
   const Value x = recording.input({backends::DType::kF32, Shape{2, 2, 2}}, {1, 2, 3, 4, 0, 1, 2, 0});
   const auto y = recording.run({recording.forward(x)});
-  // Hidden: (1 − 3 + 8 + 0.5, 2 + 3 − 12 − 1) = (6.5, −8) and (−2 + 0.5, 1 + 2 − 1) = (−1.5, 2).
+  // Hidden units: (1 − 3 + 8 + 0.5, 2 + 3 − 12 − 1) = (6.5, −8) and (−2 + 0.5, 1 + 2 − 1) = (−1.5, 2).
   EXPECT_EQ(y[0], (std::vector<double>{10 + 2 * 6.5, 10 - 2}));
 }
 
-TEST(BuildModel, RefusesATypeThatDoesNotExistYet) {
+TEST(BuildModel, RejectsUnsupportedType) {
   try {
     build_model(of_type(schema::ModelType::kGpt), {4}, 3);
     FAIL();

@@ -1,4 +1,4 @@
-// The modules by themselves: names, what they compute, forward and backward.
+// Individual modules: parameter names, forward and backward computation.
 #include "runner/nn/module.h"
 
 #include <algorithm>
@@ -62,8 +62,8 @@ TEST(Linear, NeedsNoBias) {
   EXPECT_EQ(recording.run({recording.forward(x)})[0], Doubles{11});
 }
 
-// PyTorch's figures for F.embedding, with rows that are read several times and one that never is.
-TEST(Embedding, LooksRowsUpAndAddsTheirGradients) {
+// PyTorch's values for F.embedding, with rows that are looked up repeatedly and one that is never looked up.
+TEST(Embedding, ForwardAndGradientMatchPyTorch) {
   const testing::Golden item = testing::Golden::load("ops.json").find("embedding/f32");
   const testing::GoldenTensor table = item["inputs"]["table"].tensor(), ids = item["inputs"]["ids"].tensor();
   const ModulePtr module = embedding(table.shape[0], table.shape[1]);
@@ -87,12 +87,12 @@ TEST(LayerNorm, NormalisesTheLastAxis) {
   recording.set_parameter({1, 2, 3, 4});
   recording.set_parameter({0, 0, 0, 10});
   const Value x = recording.input({DType::kF32, Shape{2, 4}}, {1, 2, 3, 4, 5, 5, 5, 5});
-  const double unit = 1 / std::sqrt(1.25 + 1e-5);  // the deviation of 1, 2, 3, 4 is √1.25
+  const double unit = 1 / std::sqrt(1.25 + 1e-5);  // the standard deviation of 1, 2, 3, 4 is √1.25
   expect_near(recording.run({recording.forward(x)})[0],
               {-1.5 * unit, -0.5 * unit * 2, 0.5 * unit * 3, 1.5 * unit * 4 + 10, 0, 0, 0, 10}, 1e-5);
 }
 
-TEST(Activation, ComputesWhatItIsNamedFor) {
+TEST(Activation, MatchesItsFormula) {
   using schema::Activation;
   const Doubles inputs = {-2, -0.5, 0, 0.25, 3};
   const double root = std::sqrt(2 / std::numbers::pi);
@@ -117,7 +117,7 @@ TEST(Activation, ComputesWhatItIsNamedFor) {
   }
 }
 
-TEST(Dropout, ScalesWhatItKeepsInTrainingAlone) {
+TEST(Dropout, ScalesKeptElementsInTrainingOnly) {
   constexpr int64_t kRows = 200, kWidth = 50;
   const ModulePtr module = dropout(0.25);
   Recording recording(*module);
@@ -152,7 +152,7 @@ TEST(Dropout, DependsOnTheSampleAndTheLayer) {
   const Doubles batch = run(*one, {3, 8, 5}), alone = run(*one, {8});
   EXPECT_EQ(row(batch, 1), alone);
   EXPECT_NE(row(batch, 0), row(batch, 1));
-  // Two layers zero more than one: their masks differ.
+  // Two layers zero more elements than one, because their masks differ.
   const Doubles both = run(*two, {8});
   EXPECT_GT(std::count(both.begin(), both.end(), 0.0), std::count(alone.begin(), alone.end(), 0.0));
 }
@@ -172,7 +172,7 @@ TEST(Flatten, KeepsTheFirstAxis) {
   EXPECT_EQ(recording.forward(recording.input({DType::kF32, Shape{0, 3}}, {})).shape(), (Shape{0, 0}));
 }
 
-TEST(Sequential, NumbersItsMembersAlsoInsideAnother) {
+TEST(Sequential, NumbersNestedMembers) {
   const ModulePtr module = sequence(linear(2, 2), activation(schema::Activation::kRelu),
                                     sequence(layer_norm(2), dropout(0.1), linear(2, 1, false)), embedding(3, 2));
   ParameterSet set;
@@ -191,7 +191,7 @@ TEST(Sequential, AppliesItsMembersInOrder) {
   EXPECT_EQ(recording.run({recording.forward(x)})[0], (Doubles{1, 26}));  // 5 relu(2 x − 3) + 1
 }
 
-// What forward() of a module, recorded with x of a shape, says; modules before the wrong one have zeros as parameters.
+// Returns the error of forward() with an input of this type and shape. All parameters are zero.
 std::string error_of(const ModulePtr& module, DType dtype, const Shape& shape) {
   Recording recording(*module);
   for (const Parameter& parameter : recording.parameters().parameters())
@@ -205,7 +205,7 @@ std::string error_of(const ModulePtr& module, DType dtype, const Shape& shape) {
   return "no error";
 }
 
-TEST(Module, ErrorsSayWhereInTheModelTheyArose) {
+TEST(Module, ErrorNamesTheModule) {
   const auto relu = [] { return activation(schema::Activation::kRelu); };
   EXPECT_EQ(error_of(sequence(linear(4, 8), relu(), linear(9, 2)), DType::kF32, {3, 4}),
             "in 2 (nn.Linear) of the model: matmul: the inner sizes differ: (3, 8) f32 × (2, 9) f32ᵀ");
@@ -220,13 +220,13 @@ TEST(Module, ErrorsSayWhereInTheModelTheyArose) {
             "in the model (nn.Embedding): embedding: indices must be i64, got (3) f32");
   EXPECT_EQ(error_of(flatten(), DType::kF32, {}),
             "in the model (nn.Flatten): flatten: wants at least one axis, got () f32");
-  // A module that stands at two places has the name of the first.
+  // A module used at two places has the name of the first one.
   const ModulePtr twice = linear(4, 4);
   EXPECT_EQ(error_of(sequence(twice, linear(4, 3), twice), DType::kF32, {3, 4}),
             "in 0 (nn.Linear) of the model: matmul: the inner sizes differ: (3, 3) f32 × (4, 4) f32ᵀ");
 }
 
-TEST(Module, ThatIsNotPartOfTheModelHasNoParameters) {
+TEST(Module, OutsideTheModelHasNoParameters) {
   backends::Program program;
   const Value x{&program, program.input(backends::InputKind::kBatch, "x", {DType::kI64, Shape{3}})};
   Forward context{
@@ -242,8 +242,8 @@ TEST(Module, ThatIsNotPartOfTheModelHasNoParameters) {
   }
 }
 
-// Products in bf16, norms in f32, parameters in f32.
-TEST(Autocast, FollowsPyTorchsLists) {
+// Matrix products run in bf16, norms in f32, and parameters are f32.
+TEST(Autocast, FollowsPyTorchsOpLists) {
   const ModulePtr module = sequence(linear(2, 2), layer_norm(2));
   Recording recording(*module, {.dtype = DType::kBf16});
   for (const Doubles& values : {Doubles{1, 0, 0, 1}, Doubles{0, 0}, Doubles{1, 1}, Doubles{0, 0}})
@@ -257,7 +257,7 @@ TEST(Autocast, FollowsPyTorchsLists) {
   lowered.set_parameter({0});
   const Value y = lowered.forward(lowered.input({DType::kF32, Shape{1, 2}}, {1.001, 0}));
   EXPECT_EQ(y.dtype(), DType::kBf16);
-  EXPECT_EQ(lowered.run({y})[0], Doubles{1});  // 1.001 is 1 in bf16
+  EXPECT_EQ(lowered.run({y})[0], Doubles{1});  // 1.001 rounds to 1 in bf16
 }
 
 }  // namespace

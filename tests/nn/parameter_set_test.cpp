@@ -1,4 +1,4 @@
-// How parameters are found by pattern, and where they lie.
+// Pattern matching of parameter names, and the memory layout.
 #include "runner/nn/parameter_set.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 using Patterns = std::vector<std::string>;
 using Groups = std::vector<Patterns>;
 
-TEST(Matches, TakesWholeNames) {
+TEST(Matches, MatchesWholeNames) {
   struct Case {
     const char* pattern;
     const char* name;
@@ -56,7 +56,7 @@ TEST(Matches, TakesWholeNames) {
     EXPECT_EQ(matches(c.pattern, c.name), c.matches) << c.pattern << " " << c.name;
 }
 
-// Linear(2, 3), LayerNorm(3), Linear(3, 1).
+// Parameters of Linear(2, 3), LayerNorm(3), Linear(3, 1).
 ParameterSet example() {
   ParameterSet set;
   set.add("0.weight", {3, 2}, {});
@@ -68,7 +68,7 @@ ParameterSet example() {
   return set;
 }
 
-// "GROUP: name@offset …" of each buffer.
+// Returns "GROUP (ELEMENTS): name@offset …" for each buffer.
 std::vector<std::string> layout(const ParameterSet& set) {
   std::vector<std::string> text;
   for (size_t b = 0; b < set.buffers().size(); ++b) {
@@ -82,7 +82,7 @@ std::vector<std::string> layout(const ParameterSet& set) {
   return text;
 }
 
-TEST(ParameterSet, LaysAllOutInOneBuffer) {
+TEST(ParameterSet, OneBufferWithoutGroups) {
   ParameterSet set = example();
   set.lay_out({}, {});
   EXPECT_EQ(layout(set), (Patterns{"0 (19): 0.weight@0 0.bias@6 1.weight@9 1.bias@12 3.weight@15 3.bias@18"}));
@@ -90,7 +90,7 @@ TEST(ParameterSet, LaysAllOutInOneBuffer) {
   EXPECT_EQ(set.trainable_elements(), 19);
 }
 
-TEST(ParameterSet, PutsAParameterIntoTheFirstGroupThatMatches) {
+TEST(ParameterSet, FirstMatchingGroupApplies) {
   ParameterSet set = example();
   const Groups groups = {{"*.bias"}, {"1.*", "3.*"}};
   set.lay_out({}, groups);
@@ -98,7 +98,7 @@ TEST(ParameterSet, PutsAParameterIntoTheFirstGroupThatMatches) {
             (Patterns{"0 (7): 0.bias@0 1.bias@3 3.bias@6", "1 (6): 1.weight@0 3.weight@3", "2 (6): 0.weight@0"}));
 }
 
-TEST(ParameterSet, HasNoBufferForAGroupWithoutParameters) {
+TEST(ParameterSet, EmptyGroupHasNoBuffer) {
   ParameterSet set = example();
   const Patterns freeze = {"1.*"};
   const Groups groups = {{"1.*"}, {"*"}};
@@ -106,7 +106,7 @@ TEST(ParameterSet, HasNoBufferForAGroupWithoutParameters) {
   EXPECT_EQ(layout(set), (Patterns{"1 (13): 0.weight@0 0.bias@6 3.weight@9 3.bias@12", "-1 (6): 1.weight@0 1.bias@3"}));
 }
 
-TEST(ParameterSet, KeepsFrozenParametersApart) {
+TEST(ParameterSet, FrozenParametersHaveASeparateBuffer) {
   ParameterSet set = example();
   const Patterns freeze = {"0.*", "3.bias"};
   const Groups groups = {{"*.bias"}};
@@ -115,7 +115,7 @@ TEST(ParameterSet, KeepsFrozenParametersApart) {
             (Patterns{"0 (3): 1.bias@0", "1 (6): 1.weight@0 3.weight@3", "-1 (10): 0.weight@0 0.bias@6 3.bias@9"}));
   EXPECT_EQ(set.trainable_elements(), 9);
   EXPECT_EQ(set.elements(), 19);
-  set.lay_out({}, {});  // again, from the start
+  set.lay_out({}, {});  // starts from scratch
   EXPECT_EQ(set.trainable_elements(), 19);
 }
 
@@ -129,7 +129,7 @@ std::string error(const Patterns& freeze, const Groups& groups, ParameterSet set
   return "";
 }
 
-TEST(ParameterSet, NamesAPatternThatMatchesNothing) {
+TEST(ParameterSet, ReportsAPatternThatMatchesNothing) {
   EXPECT_EQ(error({"0.*", "9.*"}, {}),
             "model.freeze: the pattern '9.*' matches no parameter of the model; they are named like 0.weight");
   EXPECT_EQ(error({}, {{"*.bias"}, {"weight"}}),
@@ -138,7 +138,7 @@ TEST(ParameterSet, NamesAPatternThatMatchesNothing) {
             "model.freeze: the pattern '*' matches no parameter of the model; they are named like nothing");
 }
 
-TEST(ParameterSet, RefusesAGroupThatOthersLeaveNothing) {
+TEST(ParameterSet, RejectsAGroupCoveredByEarlierOnes) {
   EXPECT_EQ(error({}, {{"*"}, {"1.*"}}),
             "optimizer.groups[1] is ignored: its parameters belong to optimizer.groups[0] before it; put the narrower "
             "group first");
@@ -146,14 +146,14 @@ TEST(ParameterSet, RefusesAGroupThatOthersLeaveNothing) {
             "optimizer.groups[2] is ignored: its parameters belong to optimizer.groups[0] before it; put the narrower "
             "group first");
   EXPECT_EQ(error({}, {{"1.*"}, {"*"}}), "");
-  EXPECT_EQ(error({"1.*"}, {{"*"}, {"1.*"}}), "");  // frozen, which no other group did
+  EXPECT_EQ(error({"1.*"}, {{"*"}, {"1.*"}}), "");  // frozen, not taken by an earlier group
 }
 
-TEST(ParameterSet, NeedsSomethingToTrain) {
+TEST(ParameterSet, RequiresATrainableParameter) {
   EXPECT_EQ(error({"*"}, {}), "model.freeze leaves no parameter to train");
 }
 
-TEST(ParameterSet, RefusesANameTwice) {
+TEST(ParameterSet, RejectsDuplicateNames) {
   ParameterSet set = example();
   try {
     set.add("1.bias", {7}, {});

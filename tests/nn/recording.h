@@ -1,4 +1,4 @@
-// A module on a device: declares its parameters, records its forward pass and gradients, runs them once.
+// Runs a module on a device: declares its parameters, records forward pass and gradients, and executes them once.
 #pragma once
 
 #include <vector>
@@ -11,21 +11,22 @@ namespace runner::nn {
 
 class Recording {
  public:
-  // Declares the parameters of `module`, which must live as long.
+  // Declares the parameters of `module`, which must outlive this object.
   explicit Recording(Module& module, Autocast autocast = {});
 
   const ParameterSet& parameters() const { return parameters_; }
 
-  // Values that the run starts from.  Each parameter must be set once, in order, before forward().
+  // Set the values of the next parameter, and create an input with values. Every parameter must be set once, in order,
+  // before forward().
   void set_parameter(const std::vector<double>& values);
   Value input(const backends::TensorType& type, const std::vector<double>& values);
 
-  // Records the module; `sample_ids` are those of dropout, with key {seed 7, step 0}.
+  // Records the module. `sample_ids`: for dropout, whose key is {seed 7, epoch 0}.
   Value forward(Value x, bool training = false, const std::vector<double>& sample_ids = {});
-  // The gradients of Σ root · seed for each parameter.
+  // Records the gradients of Σ root · seed with respect to each parameter.
   std::vector<Value> gradients(Value root, Value seed);
 
-  // Runs the program and returns the elements of `values`.
+  // Runs the Program and returns the elements of `values`.
   std::vector<std::vector<double>> run(const std::vector<Value>& values);
 
  private:
@@ -37,7 +38,7 @@ class Recording {
   std::vector<std::vector<std::byte>> inputs_;
 };
 
-// Elements 0, 1, 2, … of a tensor, divided by `divisor`.
+// Returns 0, 1, 2, …, each divided by `divisor`.
 std::vector<double> counting(int64_t elements, double divisor = 1);
 
 }  // namespace runner::nn
