@@ -35,8 +35,8 @@ struct Array {
 Array open_idx(formats::Input& input);
 Array open_npy(formats::Input& input);
 
-// Throws Error(kData) unless the shape has 1 to 8 nonnegative axes and 1 to 2^31 − 1 samples, and its elements fit into
-// `most_bytes`, the most that the file can contain. Call it before using the shape.
+// Throws Error(kData) unless the shape has 1 to 8 nonnegative axes and 1 to 2^31 − 1 samples. Also throws it if the
+// elements need more than `most_bytes`, an upper bound for the data in the file. Call it before using the shape.
 void check_shape(const Array& array, int64_t most_bytes);
 
 // Stores the features (u8 elements as bytes) and applies `scale`. An array with one axis has one feature per sample.

@@ -8,7 +8,7 @@
 // - drop_last: the positions are not used.
 // - even_batches: every share is padded with samples from the start of the epoch's order, read cyclically.
 // - dispatch_batches: the step is divided evenly. If P does not divide its size, every rank gets floor(size / P) + 1
-//   samples, and the missing ones are taken from the first P samples of the epoch.
+//   samples. The missing ones are the first samples of the epoch, at most P of them.
 // - otherwise: shares are truncated, and a rank with an empty share has no batch.
 //
 // With P = 1 there is no padding. Reference: BatchSamplerShard and DataLoaderDispatcher of Accelerate, which reject a

@@ -78,7 +78,7 @@ class Damage : public StoreTest {
   }
 };
 
-TEST_F(Damage, ReportedWhereverItIs) {
+TEST_F(Damage, ReportedByEveryQuery) {
   constexpr size_t kLost = 8192, kStep = 1024;
   const std::string whole = read_file(path);
   const fs::path file = folder / "damaged.db";
