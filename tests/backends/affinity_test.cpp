@@ -1,4 +1,4 @@
-// Which cores threads run on.
+// Binding of threads to cores.
 #include "backends/runtime/affinity.h"
 
 #include <thread>
@@ -12,20 +12,20 @@ namespace {
 
 using Shares = std::vector<std::vector<int>>;
 
-TEST(Affinity, SharesAreEvenAndOfNeighbours) {
+TEST(Affinity, DividesCoresEvenlyIntoContiguousRanges) {
   EXPECT_EQ(shares_of_cores({0, 1, 2, 3}, 2), (Shares{{0, 1}, {2, 3}}));
   EXPECT_EQ(shares_of_cores({0, 1, 2, 3, 8}, 2), (Shares{{0, 1}, {2, 3, 8}}));
   EXPECT_EQ(shares_of_cores({5, 6, 7}, 3), (Shares{{5}, {6}, {7}}));
   EXPECT_EQ(shares_of_cores({1, 4}, 1), (Shares{{1, 4}}));
 }
 
-TEST(Affinity, FewerCoresThanProcessesAreTakenInTurn) {
+TEST(Affinity, AssignsScarceCoresRoundRobin) {
   EXPECT_EQ(shares_of_cores({0, 1}, 5), (Shares{{0}, {1}, {0}, {1}, {0}}));
   EXPECT_EQ(shares_of_cores({3}, 2), (Shares{{3}, {3}}));
 }
 
-// Each core is of one process, and no share is larger than another by more than one.
-TEST(Affinity, SharesCoverAllCores) {
+// Each core belongs to one process, and the sizes of the parts differ by at most one.
+TEST(Affinity, AssignsEveryCoreOnce) {
   for (int count = 1; count <= 20; ++count) {
     std::vector<int> cores;
     for (int core = 0; core < count; ++core) cores.push_back(3 * core);
@@ -41,7 +41,7 @@ TEST(Affinity, SharesCoverAllCores) {
   }
 }
 
-TEST(Affinity, OfAThreadAndThoseThatItStarts) {
+TEST(Affinity, PinsAThreadAndThreadsItStarts) {
   const std::vector<int> before = usable_core_ids();
   ASSERT_FALSE(before.empty());
   ASSERT_EQ(static_cast<int>(before.size()), usable_cores());

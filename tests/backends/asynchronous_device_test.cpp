@@ -1,5 +1,5 @@
-// The backend contract holds for devices that work while the host goes on: the same bits as the cpu device, errors
-// that surface later at the line of their op, and memory that lives as long as the device needs it.
+// The backend contract on asynchronous devices: results bit-identical to the CPU device, errors thrown later with the
+// line of their op, and memory that lives as long as the device needs it.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ Results train(Device& device, const MlpOptions& options, int steps) {
   for (int i = 1; i <= steps; ++i) {
     MlpStep::set_step(inputs, i);
     for (const size_t input : {kKey, kKeep, kStepSize, kRoot}) session.set_input(input, inputs[input]);
-    device.wait(session.submit());  // the batch must stay as it is so long
+    device.wait(session.submit());  // the batch must not change before this returns
   }
   return session.results();
 }
@@ -26,7 +26,7 @@ Results train(Device& device, const MlpOptions& options, int steps) {
 struct Kind {
   const char* name;
   std::unique_ptr<Device> (*make)();
-  const char* note;  // of its errors
+  const char* note;  // note on its errors
 };
 
 class AsynchronousDevice : public ::testing::TestWithParam<Kind> {
@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(
                            "\n  note: on gpu 0"}),
     [](const auto& kind) { return std::string(kind.param.name); });
 
-TEST_P(AsynchronousDevice, TrainsWithTheBitsOfTheCpuDevice) {
+TEST_P(AsynchronousDevice, TrainsBitIdenticallyToCpu) {
   const MlpOptions cases[] = {{},
                               {.batch = 5, .widths = {7, 12, 9, 3}, .layer_norm = true, .dropout = 0.25},
                               {.batch = 16, .widths = {10, 33, 5}, .product_dtype = DType::kBf16}};
@@ -55,7 +55,7 @@ TEST_P(AsynchronousDevice, TrainsWithTheBitsOfTheCpuDevice) {
   for (const MlpOptions& options : cases) EXPECT_EQ(train(*cpu, options, 5), train(*device_, options, 5));
 }
 
-// y = table[ids], with the line of the op.
+// y = table[ids], with a source line.
 struct Lookup {
   Program program;
   Inputs inputs;
@@ -84,7 +84,7 @@ std::string message_of(const std::function<void()>& call) {
 
 constexpr const char* kOutOfRange = "lookup.lua:8: embedding: index 5 at position 0 is out of range: there are 3";
 
-TEST_P(AsynchronousDevice, ErrorSurfacesWhereTheCallerWaits) {
+TEST_P(AsynchronousDevice, ThrowsErrorsFromTheNextCallThatWaits) {
   Lookup bad(5), good(1);
   for (int way = 0; way < 4; ++way) {
     Session session(*device_, bad.program, bad.inputs);
@@ -98,20 +98,20 @@ TEST_P(AsynchronousDevice, ErrorSurfacesWhereTheCallerWaits) {
                 if (way == 3) session.results();
               }),
               kOutOfRange + note_);
-    device_->synchronize();  // thrown once; the device works on
+    device_->synchronize();  // thrown once; the device stays usable
     Session after(*device_, good.program, good.inputs);
     after.submit();
     EXPECT_EQ(after.output(0).values(), (std::vector<double>{2, 3, 2, 3}));
   }
 }
 
-TEST(AsynchronousDevices, NameTheLinesThatTheCpuDeviceNames) {
+TEST(AsynchronousDevices, ReportTheSameLinesAsCpu) {
   const auto device = make_cpu_device(1);
   Lookup bad(5);
   EXPECT_EQ(message_of([&] { Session(*device, bad.program, bad.inputs).submit(); }), kOutOfRange);
 }
 
-TEST_P(AsynchronousDevice, ErrorsNameTheLinesOfTheRecordingAtHand) {
+TEST_P(AsynchronousDevice, ErrorsHaveLinesOfTheCurrentRecording) {
   Lookup recorded(5);
   Program moved;  // the same Program from other lines
   moved.set_mark({"other.lua", 1, 0});
@@ -152,7 +152,7 @@ TEST_P(AsynchronousDevice, SubmissionsTakeEffectInOrder) {
   EXPECT_EQ(results.states[0].values(), (std::vector<double>{50, 51, 52, 53, 54, 55}));
 }
 
-TEST_P(AsynchronousDevice, BuffersMayBeLetGoWhileWorkForThemIsQueued) {
+TEST_P(AsynchronousDevice, KeepsBuffersAliveWhileWorkIsQueued) {
   Program program;
   const Value x{&program, program.input(InputKind::kState, "x", {DType::kF32, Shape{1000}})};
   program.output("x", ops::exp(x).id, 0);

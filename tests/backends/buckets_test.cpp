@@ -1,4 +1,4 @@
-// Buckets of gradients against PyTorch's DistributedDataParallel itself (tests/golden/buckets.py).
+// Gradient buckets against PyTorch's DistributedDataParallel (tests/golden/buckets.py).
 #include "backends/collectives/buckets.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void expect_buckets(const Golden& item, const std::vector<Bucket>& buckets) {
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(indices_of(buckets[i]), sorted(wanted[i].integers())) << i;
 }
 
-TEST(Buckets, AreThoseOfTorch) {
+TEST(Buckets, MatchDistributedDataParallel) {
   int cut = 0, trained = 0;
   for (const Golden& item : Golden::load("buckets.json").cases()) {
     SCOPED_TRACE(item.name());
@@ -48,12 +48,12 @@ TEST(Buckets, AreThoseOfTorch) {
   EXPECT_EQ(trained, 6);
 }
 
-TEST(Buckets, OfNoGradientsAreNone) {
+TEST(Buckets, AreEmptyWithoutGradients) {
   EXPECT_TRUE(gradient_buckets({}).empty());
 }
 
-// Every gradient once, from the last to the first; no bucket could end sooner, and all but the last are full.
-TEST(Buckets, HoldEveryGradientOnce) {
+// Every gradient is in one bucket, from last to first. No bucket could be smaller, and all but the last reach the cap.
+TEST(Buckets, ContainEveryGradientOnce) {
   for (uint32_t seed = 1; seed <= 300; ++seed) {
     std::mt19937 random(seed);
     std::vector<int64_t> bytes(random() % 60);

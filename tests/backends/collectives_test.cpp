@@ -1,4 +1,4 @@
-// Collectives between threads and between processes: values against a plain fold, disagreements, failures, time-outs.
+// Collectives between threads and processes: values against a plain fold, mismatched calls, failures, time-outs.
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -42,7 +42,8 @@ constexpr DType kTypeOf = std::is_same_v<T, float>     ? DType::kF32
                           : std::is_same_v<T, int32_t> ? DType::kI32
                                                        : DType::kI64;
 
-// Values of a rank: a function of (seed, rank, index), of very different sizes, so that the order of a sum shows.
+// Values of a rank: a function of (seed, rank, index), of very different magnitudes, so that the order of a sum
+// matters.
 template <class T>
 std::vector<T> values_of(int rank, size_t count, uint32_t seed = 1) {
   std::mt19937 random(seed * 1000 + static_cast<uint32_t>(rank));
@@ -113,8 +114,8 @@ void check_reductions(int size, size_t count) {
   }
 }
 
-// 4096 floats are folded by each rank for itself; 140,001 take three pieces, folded in shares, with a rest.
-TEST(Collectives, ReduceAsAPlainFoldDoes) {
+// Each rank folds 4096 floats by itself. 140,001 floats take three pieces, folded jointly, the last one incomplete.
+TEST(Collectives, ReduceLikeAPlainFold) {
   for (const int size : {1, 2, 3, 5, 8}) {
     for (const size_t count : {0u, 1u, 7u, 4096u, 4097u, 140'001u}) check_reductions<float>(size, count);
     for (const size_t count : {3u, 70'001u}) {
@@ -125,7 +126,7 @@ TEST(Collectives, ReduceAsAPlainFoldDoes) {
   }
 }
 
-TEST(Collectives, ShowNaNInAnyReduction) {
+TEST(Collectives, PropagateNaNInEveryReduction) {
   for (const Reduction reduction : {Reduction::kSum, Reduction::kMin, Reduction::kMax})
     for (int sick = 0; sick < 3; ++sick)
       on_threads(3, [&](SharedCollectives& ranks) {
@@ -135,7 +136,7 @@ TEST(Collectives, ShowNaNInAnyReduction) {
       });
 }
 
-TEST(Collectives, GatherInTheOrderOfRanks) {
+TEST(Collectives, GatherInRankOrder) {
   for (const int size : {1, 2, 5})
     for (const size_t count : {0u, 3u, 150'000u})
       on_threads(size, [&](SharedCollectives& ranks) {
@@ -160,7 +161,7 @@ TEST(Collectives, BroadcastFromAnyRank) {
       });
 }
 
-TEST(Collectives, GatherTextsOfAnyLength) {
+TEST(Collectives, GatherObjectsOfAnyLength) {
   on_threads(4, [](SharedCollectives& ranks) {
     const auto text = [](int rank) {
       return std::string(static_cast<size_t>(rank) * 200'000, static_cast<char>('a' + rank));
@@ -172,9 +173,9 @@ TEST(Collectives, GatherTextsOfAnyLength) {
   });
 }
 
-// Any sequence of calls, of small and large values, at different speeds: what one rank reads another must not write
-// yet.
-TEST(Collectives, FollowEachOtherInAnyOrder) {
+// Any sequence of calls, with small and large values, at different speeds: data that one rank reads must not yet be
+// overwritten by another.
+TEST(Collectives, RunInAnySequence) {
   for (const bool spin : {true, false}) {
     std::atomic<int> wrong = 0;
     on_threads(3,
@@ -209,7 +210,7 @@ TEST(Collectives, FollowEachOtherInAnyOrder) {
 
 // ---- what goes wrong -----------------------------------------------------------------------------------------------
 
-TEST(Collectives, NameCallsThatDoNotMeet) {
+TEST(Collectives, ReportMismatchedCalls) {
   const auto body = [](SharedCollectives& ranks) {
     std::vector<float> values(6), all(18);
     if (ranks.rank() == 1) {
@@ -225,7 +226,7 @@ TEST(Collectives, NameCallsThatDoNotMeet) {
   EXPECT_EQ(errors_of(3, body), std::vector<std::string>(3, expected));
 }
 
-TEST(Collectives, NameShapesThatDiffer) {
+TEST(Collectives, ReportMismatchedShapes) {
   const std::vector<std::string> errors = errors_of(3, [](SharedCollectives& ranks) {
     std::vector<float> values(static_cast<size_t>(ranks.rank()) + 4);
     ranks.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, {"loss", 1});
@@ -236,8 +237,8 @@ TEST(Collectives, NameShapesThatDiffer) {
                         "all_reduce of loss, (5) f32, at step 1; rank 2 calls all_reduce of loss, (6) f32, at step 1"));
 }
 
-// As the host of a device does while that adds up; a sanitizer sees whether the two are in each other's way.
-TEST(Collectives, TellAnotherThreadOfARankWhatHasFailed) {
+// The host of a device does so while the device reduces. Thread sanitizer checks for races between the two threads.
+TEST(Collectives, ReportFailuresToOtherThreadsOfARank) {
   SharedMemory memory(SharedCollectives::memory_bytes(2));
   std::string of_call, of_host;
   on_threads(memory, 2, [&](SharedCollectives& ranks) {
@@ -268,7 +269,7 @@ TEST(Collectives, TellAnotherThreadOfARankWhatHasFailed) {
   EXPECT_EQ(of_host, "rank 1: no more");
 }
 
-TEST(Collectives, EndForAllWhenOneFails) {
+TEST(Collectives, FailOnAllRanksWhenOneFails) {
   for (const bool spin : {true, false}) {
     const std::vector<std::string> errors = errors_of(3,
                                                       [](SharedCollectives& ranks) {
@@ -282,7 +283,7 @@ TEST(Collectives, EndForAllWhenOneFails) {
   }
 }
 
-TEST(Collectives, WaitNoLongerThanTheyMay) {
+TEST(Collectives, TimeOut) {
   const std::vector<std::string> errors =
       errors_of(2,
                 [](SharedCollectives& ranks) {
@@ -297,7 +298,7 @@ TEST(Collectives, WaitNoLongerThanTheyMay) {
             "newest call was barrier of start, at step 4");
 }
 
-TEST(Collectives, SleepWhileTheyWait) {
+TEST(Collectives, SleepWhileWaiting) {
   on_threads(2,
              [](SharedCollectives& ranks) {
                if (ranks.rank() == 1) std::this_thread::sleep_for(300ms);
@@ -314,7 +315,7 @@ TEST(Collectives, SleepWhileTheyWait) {
 
 // ---- devices -------------------------------------------------------------------------------------------------------
 
-// x (1000) becomes its fold, in its own memory; then 2 · x is reduced as well, and once for nothing.
+// x (1000) becomes its fold, in place; then 2 · x is reduced too, and another reduction has no reader.
 Program two_reductions() {
   Program program;
   program.set_mark({"h.lua", 7, 1});
@@ -327,8 +328,8 @@ Program two_reductions() {
   return program;
 }
 
-// Of a device that works inside the call, and of one with a queue.
-TEST(Collectives, ReduceWhatProgramsCompute) {
+// On a synchronous device and on one with a queue.
+TEST(Collectives, ReduceInsidePrograms) {
   const Program program = two_reductions();
   const std::vector<float> want = folded<float>(3, 1000, Reduction::kSum);
   on_threads(3, [&](SharedCollectives& ranks) {
@@ -352,8 +353,8 @@ TEST(Collectives, ReduceWhatProgramsCompute) {
   });
 }
 
-// A part that one rank runs ahead, and whose reduction it has then done.
-TEST(Collectives, TakePlaceOnceHoweverOftenARecordingRuns) {
+// One rank runs a part ahead, and has then already done its reduction.
+TEST(Collectives, RunOncePerRecording) {
   on_threads(3, [](SharedCollectives& ranks) {
     const std::vector<float> want = folded<float>(3, 10, Reduction::kSum);
     const auto reduce = [&](Exchange& exchange) {
@@ -374,7 +375,7 @@ TEST(Collectives, TakePlaceOnceHoweverOftenARecordingRuns) {
   });
 }
 
-TEST(Collectives, NameTheLineOfTheNode) {
+TEST(Collectives, ReportTheLineOfTheNode) {
   const Program program = two_reductions();
   const std::vector<std::string> errors = errors_of(2, [&](SharedCollectives& ranks) {
     if (ranks.rank() == 1) return ranks.barrier({"the end", 4});
@@ -394,7 +395,7 @@ TEST(Collectives, NameTheLineOfTheNode) {
 
 // ---- processes -----------------------------------------------------------------------------------------------------
 
-TEST(Collectives, WorkBetweenProcesses) {
+TEST(Collectives, RunBetweenProcesses) {
   on_processes(4, [](SharedCollectives& ranks, SharedMemory&) {
     for (uint32_t round = 0; round < 20; ++round) {
       std::vector<float> values = values_of<float>(ranks.rank(), 50'000, round);
@@ -405,7 +406,7 @@ TEST(Collectives, WorkBetweenProcesses) {
   });
 }
 
-// x (2²⁰) · 2 is made by all threads, and reduced.
+// x (2²⁰) · 2 is computed by all threads, then reduced.
 Program reduction_behind_parallel_work() {
   Program program;
   const Value x{&program, program.input(InputKind::kState, "x", {DType::kF32, Shape{1 << 20}})};
@@ -419,7 +420,7 @@ double cpu_seconds_of_process() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// The threads of the device, too.
+// The threads of the device sleep too.
 TEST(Collectives, SleepWhileProgramsWait) {
   if (!support::kFaultsAreOurs) GTEST_SKIP() << "a process that a sanitizer's has forked may start no threads";
   on_processes(2, [](SharedCollectives& ranks, SharedMemory&) {
@@ -438,7 +439,7 @@ TEST(Collectives, SleepWhileProgramsWait) {
   });
 }
 
-// A text of which the second half cannot be read: whoever says it dies in the middle.
+// A string whose second half is unreadable: the rank that reports it dies half-way.
 std::string_view deadly_text() {
   const size_t page = SharedMemory::page_bytes();
   void* const pages = ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -448,7 +449,7 @@ std::string_view deadly_text() {
   return {text + page - 1000, 2000};
 }
 
-TEST(Collectives, EndWhenWhoeverFailsDiesOfIt) {
+TEST(Collectives, FailWhenARankDiesWhileReportingFailure) {
   SharedMemory memory(SharedCollectives::memory_bytes(2));
   const pid_t child = ::fork();
   if (child == 0) {

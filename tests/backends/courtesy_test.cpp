@@ -1,4 +1,4 @@
-// Who leaves its core to others gets it back soon, or leaves it no more for a while.
+// Backoff: after yielding, a thread gets its core back soon, or it stops yielding for a while.
 #include "backends/runtime/courtesy.h"
 
 #include <thread>
@@ -8,7 +8,7 @@
 namespace runner::backends {
 namespace {
 
-// How often it is looked at in a wait that is not done; a look may take longer than others may have the core.
+// Number of checks in a wait that does not succeed. `late`: each check takes longer than kLate.
 int looks_in_wait(Courtesy& courtesy, bool late = false) {
   int looks = 0;
   EXPECT_FALSE(courtesy.wait([&] {
@@ -19,7 +19,7 @@ int looks_in_wait(Courtesy& courtesy, bool late = false) {
   return looks;
 }
 
-TEST(Courtesy, EndsWhenItIsDone) {
+TEST(Courtesy, ReturnsWhenDone) {
   Courtesy courtesy;
   EXPECT_TRUE(courtesy.wait([] { return true; }));
   int looks = 0;
@@ -27,15 +27,15 @@ TEST(Courtesy, EndsWhenItIsDone) {
   EXPECT_EQ(looks, 2);
 }
 
-TEST(Courtesy, IsShort) {
+TEST(Courtesy, GivesUpAfterAShortTime) {
   for (int round = 0; round < 100; ++round) {
     Courtesy courtesy;
     EXPECT_LE(looks_in_wait(courtesy), Courtesy::kMostTimes + 1);
   }
 }
 
-// However often others have had the core for long: waits that leave it alone get more, up to a limit.
-TEST(Courtesy, LeavesAloneACoreThatItGotBackLate) {
+// Each late return makes more waits sleep at once, up to a limit.
+TEST(Courtesy, SleepsAtOnceAfterALateReturn) {
   Courtesy courtesy;
   for (int32_t pause = Courtesy::kFewest; pause < 4 * Courtesy::kMost; pause *= 2) {
     EXPECT_EQ(looks_in_wait(courtesy, /*late=*/true), 2);

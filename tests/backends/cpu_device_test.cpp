@@ -1,4 +1,4 @@
-// The cpu device: the same bits on any number of threads, no allocation once it runs, outputs that keep.
+// The CPU device: the same bits with any number of threads, no allocations in steady state, lifetime of outputs.
 #include "backends/cpu/cpu_device.h"
 
 #include <fstream>
@@ -41,7 +41,7 @@ TEST(CpuDevice, ThreadsDoNotChangeTheBitsOfAGpt) {
   expect_same_bits_on_any_threads(step.program(), step.inputs(1));
 }
 
-// Runs a step that is prepared and counts what operator new hands out meanwhile.
+// Runs steps after a warm-up and counts calls of operator new.
 int64_t allocations_of_steps(const Program& program, const Inputs& inputs, int threads) {
   const auto device = make_cpu_device(threads);
   Session session(*device, program, inputs);
@@ -51,7 +51,7 @@ int64_t allocations_of_steps(const Program& program, const Inputs& inputs, int t
   return support::allocations() - before;
 }
 
-TEST(CpuDevice, SteadyStepsAllocateNothing) {
+TEST(CpuDevice, StepsAllocateNothingInSteadyState) {
   const MlpStep mlp({.batch = 64, .widths = {100, 200, 10}, .layer_norm = true, .dropout = 0.2});
   const GptStep gpt({.batch = 2, .length = 16, .width = 32, .heads = 4, .layers = 2, .vocabulary = 50});
   for (const int threads : {1, 2}) {
@@ -60,7 +60,7 @@ TEST(CpuDevice, SteadyStepsAllocateNothing) {
   }
 }
 
-// y = x · value over (n); x is a state that is doubled.
+// y = x · value over (n); x is a state, updated to y.
 Program scaled(int64_t n, double value) {
   Program program;
   const Value x{&program, program.input(InputKind::kState, "x", {DType::kF32, Shape{n}})};
@@ -70,13 +70,13 @@ Program scaled(int64_t n, double value) {
   return program;
 }
 
-TEST(CpuDevice, OutputsKeepUntilTheNextSubmission) {
+TEST(CpuDevice, OutputsStayValidUntilTheNextSubmission) {
   const auto device = make_cpu_device(1);
   auto small = std::make_unique<Session>(
       *device, scaled(2, 3),
       Inputs{HostTensor({DType::kF32, Shape{2}}, [](int64_t i) { return static_cast<double>(i + 1); })});
   small->submit();
-  // What else goes on does not touch them: another executable, larger; writes to the state that took the value.
+  // Other work does not affect them: compiling a larger executable, and writing to another buffer.
   const auto large = device->compile(scaled(100'000, 2));
   const auto buffer = device->allocate(1 << 20);
   const std::vector<std::byte> ones(8, std::byte{1});
@@ -100,7 +100,7 @@ TEST(CpuDevice, MemoryIsZeroedAndMayBeEmpty) {
   EXPECT_TRUE(run_program(*device, scaled(0, 2), {HostTensor({DType::kF32, Shape{0}})}).outputs[0].bytes.empty());
 }
 
-TEST(CpuDevice, SaysHowMuchMemoryIsMissing) {
+TEST(CpuDevice, ReportsHowMuchMemoryIsMissing) {
   const auto device = make_cpu_device(1);
   try {
     device->allocate(size_t{1} << 60);
@@ -113,14 +113,14 @@ TEST(CpuDevice, SaysHowMuchMemoryIsMissing) {
   }
 }
 
-// The system would promise it, and end the process that takes it.
-TEST(CpuDevice, DoesNotTakeMoreMemoryThanThereIs) {
+// The system overcommits memory and kills the process that touches too much.
+TEST(CpuDevice, RefusesMoreMemoryThanAvailable) {
   const size_t available = available_memory();
   ASSERT_LT(available, size_t{1} << 50);
   EXPECT_THROW(make_cpu_device(1)->allocate(available + (size_t{256} << 20)), Error);
 }
 
-// Of this process since it was last asked to forget its peak.
+// Peak resident set size since it was last reset.
 int64_t peak_resident_kib() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;)
@@ -128,7 +128,7 @@ int64_t peak_resident_kib() {
   return -1;
 }
 
-TEST(CpuDevice, AGrowingArenaReplacesTheFormerOne) {
+TEST(CpuDevice, AGrowingArenaReplacesTheOldOne) {
   constexpr int64_t kFloats = 16 << 20, kKib = kFloats * 4 / 1024;
   const auto device = make_cpu_device(1);
   const auto state = device->allocate(kFloats * 5);
@@ -142,7 +142,7 @@ TEST(CpuDevice, AGrowingArenaReplacesTheFormerOne) {
   const int64_t before = peak_resident_kib();
   run(kFloats / 4 * 5);
   EXPECT_EQ(device->temporary_bytes() / 1024 / kKib, 1u);
-  if (!support::kFaultsAreOurs) return;  // a sanitizer has memory of its own
+  if (!support::kFaultsAreOurs) return;  // a sanitizer uses memory of its own
   EXPECT_LT(peak_resident_kib() - before, kKib / 2);
 }
 

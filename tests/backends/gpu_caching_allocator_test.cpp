@@ -1,4 +1,4 @@
-// The caching allocator of an emulated GPU: each rule of PyTorch's by hand, and random requests beside a slow model.
+// The caching allocator of an emulated GPU: each of PyTorch's rules by hand, and random requests against a slow model.
 #include <random>
 
 #include <gtest/gtest.h>
@@ -14,12 +14,12 @@ namespace {
 
 constexpr int64_t kK = 1024, kM = kK * kK, kG = kK * kM;
 
-// Requests by address, of pool 0 for owner 0 unless said.
+// Allocations by address; pool 0 and owner 0 by default.
 class CachedMemory {
  public:
   explicit CachedMemory(int64_t limit = kG) : allocator(limit) {}
 
-  // The address; −1: refused.
+  // Returns the address, or −1 if the request is refused.
   int64_t take(int64_t bytes, PoolId pool = 0, OwnerId owner = 0) {
     const BlockId id = allocator.allocate(bytes, pool, owner);
     if (id == kNoBlock) return -1;
@@ -55,7 +55,7 @@ TEST(GpuCachingAllocator, SmallRequestsShareSegmentsOf2MiB) {
   CachedMemory memory;
   EXPECT_EQ(memory.take(kM), 0);
   EXPECT_EQ(memory.take(kM - 512), kM);
-  // What is left is as little as a block may be.
+  // The rest is a block of minimum size.
   EXPECT_EQ(memory.all().split_bytes.current, 512);
   EXPECT_EQ(memory.take(513), 2 * kM);
   EXPECT_EQ(memory.take(512), 2 * kM - 512);
@@ -70,7 +70,7 @@ TEST(GpuCachingAllocator, MediumRequestsShareSegmentsOf20MiB) {
   EXPECT_EQ(memory.bytes_at(0), kM + 512);
   EXPECT_EQ(memory.take(10 * kM - 512), kM + 512);
   EXPECT_EQ(memory.reserved(), 20 * kM);
-  // 9 MiB are left: too little for the next, which has a segment of its own.
+  // The remaining 9 MiB are too small for the next request, which gets a segment of its own.
   EXPECT_EQ(memory.all().split_bytes.current, 9 * kM);
   EXPECT_EQ(memory.take(10 * kM), 20 * kM);
   EXPECT_EQ(memory.reserved(), 30 * kM);
@@ -80,40 +80,40 @@ TEST(GpuCachingAllocator, LargeRequestsHaveSegmentsInStepsOf2MiB) {
   CachedMemory memory;
   EXPECT_EQ(memory.take(10 * kM + 1), 0);
   EXPECT_EQ(memory.reserved(), 12 * kM);
-  EXPECT_EQ(memory.bytes_at(0), 10 * kM + 512);  // 2 MiB − 512 are left: a block of their own
+  EXPECT_EQ(memory.bytes_at(0), 10 * kM + 512);  // the remaining 2 MiB − 512 bytes become a block
   EXPECT_EQ(memory.all().split_bytes.current, 2 * kM - 512);
   EXPECT_EQ(memory.take(100 * kM), 12 * kM);
   EXPECT_EQ(memory.reserved(), 112 * kM);
 }
 
-TEST(GpuCachingAllocator, LargeRemaindersOfAMiBStayWithTheirBlock) {
+TEST(GpuCachingAllocator, LargeRemaindersUpToAMiBStayInTheirBlock) {
   CachedMemory memory;
-  EXPECT_EQ(memory.take(11 * kM), 0);  // 1 MiB is left
+  EXPECT_EQ(memory.take(11 * kM), 0);  // 1 MiB remains
   EXPECT_EQ(memory.bytes_at(0), 12 * kM);
   EXPECT_EQ(memory.all().allocated_bytes.current, 12 * kM);
   EXPECT_EQ(memory.all().requested_bytes.current, 11 * kM);
   EXPECT_EQ(memory.all().split_blocks.current, 0);
   memory.give(0);
-  EXPECT_EQ(memory.take(11 * kM - 512), 0);  // 1 MiB + 512
+  EXPECT_EQ(memory.take(11 * kM - 512), 0);  // 1 MiB + 512 bytes remain
   EXPECT_EQ(memory.bytes_at(0), 11 * kM - 512);
   EXPECT_EQ(memory.all().split_bytes.current, kM + 512);
 }
 
-TEST(GpuCachingAllocator, TakesTheSmallestBlockThatHoldsARequest) {
+TEST(GpuCachingAllocator, UsesTheSmallestBlockThatFits) {
   CachedMemory memory;
   const int64_t a = memory.take(4 * kM), b = memory.take(2 * kM), c = memory.take(3 * kM), d = memory.take(2 * kM);
-  EXPECT_EQ(d, 9 * kM);  // 9 MiB are left behind it
+  EXPECT_EQ(d, 9 * kM);  // followed by 9 free MiB
   memory.give(a);
   memory.give(c);
   EXPECT_EQ(memory.take(2 * kM + 1), c);
-  EXPECT_EQ(memory.bytes_at(c), 3 * kM);  // less than a MiB would be left
+  EXPECT_EQ(memory.bytes_at(c), 3 * kM);  // less than 1 MiB would remain
   EXPECT_EQ(memory.take(2 * kM + 1), a);
   EXPECT_EQ(memory.bytes_at(a), 2 * kM + 512);
   EXPECT_EQ(memory.take(4 * kM), 11 * kM);
   EXPECT_EQ(b, 4 * kM);
 }
 
-TEST(GpuCachingAllocator, OfEqualBlocksTakesTheLowest) {
+TEST(GpuCachingAllocator, UsesTheLowestOfEqualBlocks) {
   CachedMemory memory;
   std::vector<int64_t> blocks;
   for (int i = 0; i < 6; ++i) blocks.push_back(memory.take(2 * kM));
@@ -123,7 +123,7 @@ TEST(GpuCachingAllocator, OfEqualBlocksTakesTheLowest) {
   EXPECT_EQ(memory.take(2 * kM), blocks[4]);
 }
 
-TEST(GpuCachingAllocator, FreedBlocksMergeWithTheirNeighbours) {
+TEST(GpuCachingAllocator, FreedBlocksMergeWithNeighbours) {
   CachedMemory memory;
   const int64_t a = memory.take(2 * kM), b = memory.take(2 * kM), c = memory.take(2 * kM), d = memory.take(2 * kM);
   memory.give(a);
@@ -131,12 +131,12 @@ TEST(GpuCachingAllocator, FreedBlocksMergeWithTheirNeighbours) {
   EXPECT_EQ(memory.all().split_bytes.current, 2 * kM + 12 * kM);
   memory.give(c);
   EXPECT_EQ(memory.all().split_blocks.current, 3);
-  memory.give(b);  // between two free ones
+  memory.give(b);  // between two free blocks
   EXPECT_EQ(memory.all().split_blocks.current, 2);
   EXPECT_EQ(memory.all().split_bytes.current, 6 * kM + 12 * kM);
   EXPECT_EQ(memory.take(6 * kM), a);
   memory.give(a);
-  memory.give(d);  // all of the segment is free: that is no fragment
+  memory.give(d);  // the whole segment is free, which is not fragmentation
   EXPECT_EQ(memory.all().split_blocks.current, 0);
   EXPECT_EQ(memory.all().split_bytes.current, 0);
   EXPECT_EQ(memory.reserved(), 20 * kM);
@@ -152,7 +152,7 @@ TEST(GpuCachingAllocator, SegmentsNeverMerge) {
   EXPECT_EQ(memory.take(20 * kM), 20 * kM);
 }
 
-TEST(GpuCachingAllocator, BlocksAreReusedOnTheirStreamAlone) {
+TEST(GpuCachingAllocator, BlocksAreReusedOnlyOnTheirStream) {
   CachedMemory memory;
   memory.give(memory.take(kM, 0));
   EXPECT_EQ(memory.take(kM, 1), 2 * kM);
@@ -166,7 +166,7 @@ TEST(GpuCachingAllocator, SmallRequestsDoNotTakeLargeBlocks) {
   EXPECT_EQ(memory.take(kM), 20 * kM);
 }
 
-TEST(GpuCachingAllocator, EmptyCacheGivesWholeSegmentsBack) {
+TEST(GpuCachingAllocator, EmptyCacheReleasesWholeSegments) {
   CachedMemory memory;
   const int64_t a = memory.take(3 * kM), b = memory.take(18 * kM), c = memory.take(512), d = memory.take(512, 1);
   memory.give(b);
@@ -185,16 +185,16 @@ TEST(GpuCachingAllocator, EmptyCacheGivesWholeSegmentsBack) {
   EXPECT_EQ(memory.all().segments.peak, 4);
 }
 
-TEST(GpuCachingAllocator, GivesCachedSegmentsBackBeforeItRefuses) {
+TEST(GpuCachingAllocator, ReleasesCachedSegmentsBeforeItFails) {
   CachedMemory memory(40 * kM);
   memory.give(memory.take(20 * kM));
   memory.give(memory.take(kM, 1));
   EXPECT_EQ(memory.reserved(), 22 * kM);
-  EXPECT_EQ(memory.take(30 * kM), 0);  // both segments had to go, whatever their pool and size
+  EXPECT_EQ(memory.take(30 * kM), 0);  // both segments were released, whatever their pool and size
   EXPECT_EQ(memory.reserved(), 30 * kM);
   EXPECT_EQ(memory.allocator.statistics().retries, 1);
   EXPECT_EQ(memory.allocator.statistics().ooms, 0);
-  EXPECT_EQ(memory.take(5 * kM), -1);  // a segment of 20 MiB
+  EXPECT_EQ(memory.take(5 * kM), -1);  // needs a segment of 20 MiB
   EXPECT_EQ(memory.take(10 * kM), 30 * kM);
   EXPECT_EQ(memory.take(1), -1);
   EXPECT_EQ(memory.take(int64_t{1} << 62), -1);
@@ -202,7 +202,7 @@ TEST(GpuCachingAllocator, GivesCachedSegmentsBackBeforeItRefuses) {
   EXPECT_EQ(memory.allocator.statistics().ooms, 3);
 }
 
-TEST(GpuCachingAllocator, PeaksAreReset) {
+TEST(GpuCachingAllocator, ResetsPeaks) {
   CachedMemory memory;
   const int64_t a = memory.take(4 * kM);
   memory.give(memory.take(3 * kM));
@@ -216,7 +216,7 @@ TEST(GpuCachingAllocator, PeaksAreReset) {
   EXPECT_EQ(memory.all().allocated_bytes.total - memory.all().allocated_bytes.current, 7 * kM);
 }
 
-TEST(GpuCachingAllocator, KnowsWhoHasWhat) {
+TEST(GpuCachingAllocator, ReportsUseByOwner) {
   CachedMemory memory;
   memory.take(3 * kM, 0, 7);
   memory.take(512, 0, 5);
@@ -229,7 +229,7 @@ TEST(GpuCachingAllocator, KnowsWhoHasWhat) {
   EXPECT_EQ(uses, (std::vector<std::array<int64_t, 3>>{{7, 5 * kM, 2}, {3, 512, 1}, {5, 512, 1}}));
 }
 
-TEST(GpuCachingAllocator, ADeviceHoldsASegmentAtLeast) {
+TEST(GpuCachingAllocator, RefusesALimitBelowOneSegment) {
   EXPECT_NO_THROW(CachingAllocator(2 * kM));
   try {
     CachingAllocator(2 * kM - 1);
@@ -242,7 +242,7 @@ TEST(GpuCachingAllocator, ADeviceHoldsASegmentAtLeast) {
   }
 }
 
-TEST(GpuCachingAllocator, SizesAsPyTorchPrintsThem) {
+TEST(GpuCachingAllocator, PrintsSizesLikePyTorch) {
   const std::pair<int64_t, const char*> sizes[] = {
       {0, "0 bytes"},   {1023, "1023 bytes"},   {1024, "1.00 KiB"}, {1536, "1.50 KiB"},
       {kM, "1.00 MiB"}, {20 * kM, "20.00 MiB"}, {kG, "1.00 GiB"},   {1536 * kG, "1536.00 GiB"}};
@@ -259,7 +259,7 @@ std::vector<int64_t> figures_of(const MemoryStatistics& statistics) {
   return figures;
 }
 
-// Sizes at and around every bound of the rules, and any between.
+// Sizes at and around every limit in the rules, and any in between.
 int64_t random_bytes(std::mt19937& random) {
   const auto up_to = [&](int64_t most) { return 1 + static_cast<int64_t>(random()) % most; };
   switch (random() % 6) {
@@ -276,7 +276,7 @@ int64_t random_bytes(std::mt19937& random) {
 
 class GpuRandomRequests : public ::testing::TestWithParam<uint32_t> {};
 
-TEST_P(GpuRandomRequests, AreAnsweredAsByTheSlowModel) {
+TEST_P(GpuRandomRequests, MatchTheSlowModel) {
   std::mt19937 random(GetParam());
   const int64_t limit = (20 + static_cast<int64_t>(random() % 300)) * kM + static_cast<int64_t>(random() % 1000);
   CachingAllocator fast(limit);
@@ -290,7 +290,7 @@ TEST_P(GpuRandomRequests, AreAnsweredAsByTheSlowModel) {
   };
   int64_t most_live = 0;
   for (int i = 0; i < 4000; ++i) {
-    // Fills up and drains in turns.
+    // Alternates between filling and draining.
     const bool fills = random() % 100 < (i / 500 % 2 == 0 ? 70U : 35U);
     if (random() % 500 == 0) {
       fast.empty_cache();
@@ -328,8 +328,8 @@ TEST_P(GpuRandomRequests, AreAnsweredAsByTheSlowModel) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, GpuRandomRequests, ::testing::Range(0U, 8U));
 
-// A layout is not another's that differs in any one thing.
-TEST(GpuCachingAllocator, TellsLayoutsApart) {
+// Layouts that differ in any one property are different.
+TEST(GpuCachingAllocator, DistinguishesLayouts) {
   CachedMemory memory;
   const int64_t a = memory.take(2 * kM), b = memory.take(2 * kM);
   std::vector<Extent> layout;
@@ -352,7 +352,7 @@ TEST(GpuCachingAllocator, TellsLayoutsApart) {
   EXPECT_FALSE(in_another_pool.allocator.has_layout(layout));
 }
 
-TEST(GpuCachingAllocator, PlacesWhatLayInTheMiddle) {
+TEST(GpuCachingAllocator, PlacesBlocksInsideFreeBlocks) {
   CachedMemory memory;
   memory.give(memory.take(3 * kM));
   std::vector<Extent> empty, placed;
@@ -368,8 +368,8 @@ TEST(GpuCachingAllocator, PlacesWhatLayInTheMiddle) {
   EXPECT_EQ(memory.take(4 * kM), 0);
 }
 
-// Of whichever blocks a steady loop needs, the host's memory has been there before.
-TEST(GpuCachingAllocator, TakesNoMemoryOfTheHostInTheSteadyState) {
+// Whichever blocks a steady-state loop needs, their host memory has already been allocated.
+TEST(GpuCachingAllocator, AllocatesNoHostMemoryInSteadyState) {
   CachingAllocator allocator(kG);
   std::vector<BlockId> live(64, kNoBlock);
   const auto round = [&](uint32_t seed) {

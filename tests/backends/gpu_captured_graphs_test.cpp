@@ -1,4 +1,4 @@
-// Captured graphs of an emulated GPU: which submissions are replayed, that nothing else is, and that bits stay.
+// Captured graphs of an emulated GPU: which submissions are replays, and that results stay bit-identical.
 #include <map>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ namespace {
 using backends::testing::MlpStep;
 using backends::testing::Session;
 
-// Steps on batches of these sizes, each with an Executable for its size, as a training has them.
+// Result of steps on batches of the given sizes, with one Executable per size, as in training.
 struct Trained {
   std::vector<backends::testing::HostTensor> states;
   CaptureCounters captures;
@@ -48,7 +48,7 @@ class GpuCapturedGraphs : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(OwnThread, GpuCapturedGraphs, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Yes" : "No"; });
 
-TEST_P(GpuCapturedGraphs, AreReplayedFromTheThirdSubmissionOn) {
+TEST_P(GpuCapturedGraphs, AreReplayedFromTheThirdSubmission) {
   const Trained captured = train(options(), {8, 8, 8, 8, 8});
   EXPECT_EQ(captured.captures.graphs, 1);
   EXPECT_EQ(captured.captures.replays, 3);
@@ -56,7 +56,7 @@ TEST_P(GpuCapturedGraphs, AreReplayedFromTheThirdSubmissionOn) {
   EXPECT_TRUE(captured.warnings.empty());
 }
 
-TEST_P(GpuCapturedGraphs, HaveTheBitsOfLaunches) {
+TEST_P(GpuCapturedGraphs, AreBitIdenticalToEagerLaunches) {
   const Trained captured = train(options(), {8, 8, 8, 8, 8});
   const Trained launched = train({.own_thread = GetParam()}, {8, 8, 8, 8, 8});
   EXPECT_EQ(captured.states, launched.states);
@@ -66,7 +66,7 @@ TEST_P(GpuCapturedGraphs, HaveTheBitsOfLaunches) {
   EXPECT_LT(captured.time.host_launches * 3, launched.time.host_launches * 2);
 }
 
-TEST_P(GpuCapturedGraphs, AreNeverReplayedInThePlaceOfAnother) {
+TEST_P(GpuCapturedGraphs, AreNotReplayedForAnotherGraph) {
   const Trained captured = train(options(), {8, 8, 8, 6, 8, 6, 8, 6});
   EXPECT_EQ(captured.captures.graphs, 2);
   EXPECT_EQ(captured.captures.replays, 4);
@@ -79,8 +79,8 @@ TEST_P(GpuCapturedGraphs, AreNeverReplayedInThePlaceOfAnother) {
             "until it has come twice: features is (6, 4) f32, and was (8, 4) f32");
 }
 
-// A graph that is new at every step is never captured, and that is said, too.
-TEST_P(GpuCapturedGraphs, AreMissedWhereNoneComesThreeTimes) {
+// A graph that changes every step is never captured, and a warning says so.
+TEST_P(GpuCapturedGraphs, AreReportedMissingIfNoneRepeats) {
   std::vector<int64_t> sizes;
   for (int64_t size = 2; size < 17; ++size) sizes.push_back(size);
   const Trained captured = train(options(), sizes);
@@ -95,8 +95,8 @@ TEST_P(GpuCapturedGraphs, AreMissedWhereNoneComesThreeTimes) {
   EXPECT_EQ(train(options(), sizes).captures.fallbacks, 0);
 }
 
-// As the batches of a window do: the second kind is captured before the first has come twice.
-TEST_P(GpuCapturedGraphs, AreOfAllThatTakeTurnsFromTheBeginning) {
+// Like micro-batches of an optimizer step: the second kind is captured before the first has run twice.
+TEST_P(GpuCapturedGraphs, AreCapturedForAlternatingSteps) {
   const Trained captured = train(options(), {8, 6, 6, 6, 8, 6, 6, 6, 8, 6});
   EXPECT_EQ(captured.captures.graphs, 2);
   EXPECT_EQ(captured.captures.replays, 6);

@@ -1,4 +1,4 @@
-// What the calls of a GPU's host come to on its predicted clock, worked out by hand.
+// Predicted time of the host's calls on a GPU, against values worked out by hand.
 #include "backends/gpu/gpu_clock.h"
 
 #include <array>
@@ -19,7 +19,7 @@ namespace {
 constexpr GpuMachine kTwo{.gpus = 2};
 constexpr Picoseconds kLaunch = LaunchTimes().eager, kArrival = LaunchTimes().arrival;
 
-// Two gradients of 64 MiB, one after the other, each by a product of 2 · 4096² · 512 operations: 881 us.
+// Two gradients of 64 MiB, one after the other, each from a product of 2 · 4096² · 512 flops: 881 us.
 struct Backward {
   Program program;
   std::optional<Plan> plan;
@@ -31,7 +31,7 @@ struct Backward {
     };
     const Value first = input(InputKind::kState, {4096, 4096}), second = input(InputKind::kState, {4096, 4096});
     const Value a = input(InputKind::kBatch, {4096, 512}), b = input(InputKind::kBatch, {512, 4096});
-    input(InputKind::kBatch, {1000});  // that nobody reads
+    input(InputKind::kBatch, {1000});  // has no reader
     const Value product = ops::matmul(a, b);
     program.output("", product.id, 0);
     program.output("", ops::matmul(a, ops::reshape(ops::slice(product, 0, 0, 512), Shape{512, 4096})).id, 1);
@@ -51,11 +51,11 @@ class GpuClockTest : public ::testing::Test {
   Backward backward_;
   AccountedStep step_;
   GpuClock clock_{{.machine = kTwo}};
-  // Two buckets, in the order in which backward has them.
+  // Two buckets, in the order in which backward produces them.
   const std::vector<ReducedBytes> reduced_ = {{0, {0, 0, kGradientBytes}}, {1, {1, 0, kGradientBytes}}};
 };
 
-TEST_F(GpuClockTest, BatchesComeBeforeTheLaunchesThatReadThem) {
+TEST_F(GpuClockTest, BatchesAreCopiedBeforeTheLaunchesThatReadThem) {
   ASSERT_EQ(step_.batch().size(), 2u);
   ASSERT_EQ(step_.launches().size(), 2u);
   clock_.compute(step_, {});
@@ -67,8 +67,8 @@ TEST_F(GpuClockTest, BatchesComeBeforeTheLaunchesThatReadThem) {
   EXPECT_EQ(time.of(StreamKind::kCompute).unfed + time.exposed_copies(), copied);
 }
 
-// The first bucket is reduced while the second is computed; what comes behind waits for what is left.
-TEST_F(GpuClockTest, BucketsAreReducedBehindTheLaunchThatFillsThem) {
+// The first bucket is reduced while the second is computed; later work waits for the remaining reduction.
+TEST_F(GpuClockTest, BucketsAreReducedAfterTheLaunchThatFillsThem) {
   const Picoseconds reduction = all_reduce(64 << 20, kTwo).duration;
   ASSERT_LT(reduction, kProduct);
   clock_.compute(step_, {.reduced = reduced_});
@@ -80,7 +80,7 @@ TEST_F(GpuClockTest, BucketsAreReducedBehindTheLaunchThatFillsThem) {
   EXPECT_EQ(time.elapsed, copied + 4 * kProduct + reduction);
 }
 
-// Parts of one bucket are reduced as one, behind the last.
+// Parts of one bucket are reduced together, after the last.
 TEST_F(GpuClockTest, ABucketIsReducedOnce) {
   std::vector<ReducedBytes> parts = reduced_;
   parts[1].bucket = parts[0].bucket;
@@ -90,9 +90,9 @@ TEST_F(GpuClockTest, ABucketIsReducedOnce) {
   EXPECT_EQ(time.launches, 5);
 }
 
-// Gradients of a window's last batch are added to those of the others one by one: a bucket is reduced when they are
-// there.
-TEST(GpuClockOfWindows, BucketsWaitForTheirOwnSumsAlone) {
+// The gradients of an optimizer step's last micro-batch are added to the accumulated ones one by one. A bucket is
+// reduced when all its gradients are complete.
+TEST(GpuClockOfSteps, BucketsWaitOnlyForTheirOwnGradients) {
   constexpr int64_t kWidth = 4096, kElements = kWidth * kWidth;
   Program program;
   const auto input = [&](InputKind kind, const char* name, const Shape& shape) -> Value {
@@ -122,8 +122,8 @@ TEST(GpuClockOfWindows, BucketsWaitForTheirOwnSumsAlone) {
   EXPECT_EQ(clock.take().exposed_communication(), all_reduce(64 << 20, kTwo).duration) << "of the last";
 }
 
-// As with a compression hook: computing stands still for it.
-TEST(GpuClockOfWindows, ACollectiveOfAStepIsExposed) {
+// As with a compression hook: the compute stream waits for it.
+TEST(GpuClockOfSteps, ACollectiveInsideAStepIsExposed) {
   Program program;
   const Value gradients{&program, program.input(InputKind::kState, "gradients", {DType::kF32, Shape{1 << 20}})};
   const Value sum = ops::all_reduce(ops::mul(gradients, 0.5), Reduction::kSum, Subject::kGradients);
@@ -139,8 +139,8 @@ TEST(GpuClockOfWindows, ACollectiveOfAStepIsExposed) {
   EXPECT_EQ(time.exposed_communication(), time.of(LaunchClass::kCollective));
 }
 
-// What is staged is copied while the step before is computed.
-TEST_F(GpuClockTest, AStagedBatchIsThereWhenTheStepBeginsThatReadsIt) {
+// A staged batch is copied while the previous step is computed.
+TEST_F(GpuClockTest, StagedBatchesAreCopiedDuringThePreviousStep) {
   constexpr int64_t kBytes = 4096 * 512 * 4;
   clock_.compute(step_, {});
   const GpuClock::StagedInputs staged = clock_.stage(step_, {kBytes, kBytes, 4000});
@@ -154,14 +154,14 @@ TEST_F(GpuClockTest, AStagedBatchIsThereWhenTheStepBeginsThatReadsIt) {
   EXPECT_GT(first, time.elapsed);
 }
 
-TEST_F(GpuClockTest, WhatIsNotStagedIsCopied) {
+TEST_F(GpuClockTest, InputsThatAreNotStagedAreCopied) {
   const GpuClock::StagedInputs other = clock_.stage(step_, {4096 * 512 * 4, 8});
   static_cast<void>(clock_.take());
   clock_.compute(step_, {.staged = &other});
   EXPECT_EQ(clock_.take().launches, 3) << "one copy";
 }
 
-TEST_F(GpuClockTest, TheHostWaitsWhereItReads) {
+TEST_F(GpuClockTest, TheHostWaitsForReads) {
   clock_.compute(step_, {});
   static_cast<void>(clock_.take());
   clock_.download(4);
@@ -170,7 +170,7 @@ TEST_F(GpuClockTest, TheHostWaitsWhereItReads) {
   EXPECT_EQ(time.of(StreamKind::kCompute).unfed, time.elapsed) << "the host goes on behind it";
 }
 
-TEST_F(GpuClockTest, ANumberBehindAnotherComesWithIt) {
+TEST_F(GpuClockTest, ANumberReadAfterAnotherIsFree) {
   clock_.compute(step_, {});
   clock_.download(4);
   const Picoseconds one = clock_.take().elapsed;
@@ -185,7 +185,7 @@ TEST_F(GpuClockTest, ANumberBehindAnotherComesWithIt) {
   EXPECT_EQ(clock_.take().elapsed, one) << "of another submission";
 }
 
-TEST_F(GpuClockTest, BlockingLaunchesTakeTheHostsTime) {
+TEST_F(GpuClockTest, BlockingLaunchesTakeHostTime) {
   GpuClock blocking({.machine = kTwo, .launch_blocking = true});
   blocking.compute(step_, {});
   const PredictedTime time = blocking.take();
@@ -193,7 +193,7 @@ TEST_F(GpuClockTest, BlockingLaunchesTakeTheHostsTime) {
   EXPECT_EQ(time.elapsed, 4 * (kLaunch + kArrival) + copies + 2 * kProduct);
 }
 
-// The host launches a captured graph once, its copies apart; reductions are parts of it.
+// The host launches a captured graph once, in addition to the copies; reductions are part of it.
 TEST_F(GpuClockTest, ACapturedGraphIsLaunchedOnce) {
   clock_.compute(step_, {.reduced = reduced_, .replays = true});
   const PredictedTime time = clock_.take();
@@ -203,7 +203,7 @@ TEST_F(GpuClockTest, ACapturedGraphIsLaunchedOnce) {
   EXPECT_EQ(time.elapsed, copied + 2 * kProduct + all_reduce(64 << 20, kTwo).duration);
 }
 
-TEST_F(GpuClockTest, ABlockingHostWaitsForACapturedGraphAsAWhole) {
+TEST_F(GpuClockTest, ABlockingHostWaitsOncePerCapturedGraph) {
   GpuClock blocking({.machine = kTwo, .launch_blocking = true});
   blocking.compute(step_, {.replays = true});
   const PredictedTime time = blocking.take();
@@ -211,8 +211,8 @@ TEST_F(GpuClockTest, ABlockingHostWaitsForACapturedGraphAsAWhole) {
   EXPECT_EQ(time.elapsed, 2 * (kLaunch + kArrival) + copies + LaunchTimes().replay + kArrival + 2 * kProduct);
 }
 
-// A round of a recorder has the spans of both clocks, each in tracks of its own.
-TEST_F(GpuClockTest, TracesHaveTracksOfTheirOwn) {
+// A recording round has the spans of both clocks, on separate tracks.
+TEST_F(GpuClockTest, TracesHaveSeparateTracks) {
   SpanRecorder recorder;
   const RecordingThread recording(&recorder, "training");
   GpuClock traced({.machine = kTwo});
@@ -231,8 +231,8 @@ TEST_F(GpuClockTest, TracesHaveTracksOfTheirOwn) {
   }
 }
 
-// Of the device's calls, whoever does its work.
-TEST(GpuDeviceTime, IsTheSameInEachRun) {
+// Predicted time depends on the device's calls, not on the thread that does the work.
+TEST(GpuDeviceTime, IsReproducible) {
   const backends::testing::MlpStep step({.batch = 64, .widths = {32, 64, 10}});
   const auto predicted = [&](bool own_thread) {
     const auto device = make_gpu_device({.own_thread = own_thread});

@@ -1,4 +1,4 @@
-// The memory of an emulated GPU through submissions: what is there when, and what is known.
+// Modelled memory of an emulated GPU over submissions: what is allocated when, and which outcomes are remembered.
 #include <random>
 #include <string>
 #include <vector>
@@ -32,12 +32,12 @@ std::vector<int64_t> figures_of(const DeviceMemory& memory) {
   return figures;
 }
 
-TEST(GpuDeviceMemory, OutputsStayUntilTheNextSubmissionAndBatchesUntilTheNextOneIsThere) {
+TEST(GpuDeviceMemory, FreesOutputsAndBatchesAtTheNextSubmission) {
   DeviceMemory memory({"gpu 0", 100 * kMiB});
   const MemoryTrace trace = trace_of({{1024, 0, 1}, {512, 1, 2}, {2048, 1, 3}}, 3, {{"features", 512}});
   StepAccount step(trace, memory.owners());
   memory.run(step, {});
-  // The batch has the segment of the copying stream; what stays lies behind the others' places.
+  // The batch is in the segment of the copy stream; outputs are placed after the other results.
   EXPECT_EQ(allocated_text(memory), fmt::format("0+512 {}+2048 ", 2 * kMiB + 1536));
   EXPECT_EQ(memory.allocator().statistics().all.allocated_bytes.peak, 512 + 1024 + 512 + 2048);
   memory.run(step, {});
@@ -49,8 +49,8 @@ TEST(GpuDeviceMemory, OutputsStayUntilTheNextSubmissionAndBatchesUntilTheNextOne
   EXPECT_EQ(allocated_text(memory), "");
 }
 
-// A staged batch is there from then on until a submission brings another.
-TEST(GpuDeviceMemory, StagedBatchesAreBesideThoseThatAreComputed) {
+// A staged batch stays allocated until a submission brings another.
+TEST(GpuDeviceMemory, KeepsStagedBatchesInAddition) {
   DeviceMemory memory({"gpu 0", 100 * kMiB});
   const MemoryTrace trace =
       trace_of({{1024, 0, 1}}, 1,
@@ -70,14 +70,14 @@ TEST(GpuDeviceMemory, StagedBatchesAreBesideThoseThatAreComputed) {
   EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 2 + 1) << "the first is not needed any more";
   EXPECT_EQ(memory.allocator().statistics().all.blocks.total, 4 + 3 + 1) << "nothing was brought that was there";
 
-  // An evaluation brings its own, while that of the training waits.
+  // An evaluation brings its own batch while the training batch is staged.
   memory.stage(3, step, bytes);
   memory.run(step, {});
   EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 4 + 1);
   memory.run(step, {.staged = 3});
   EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 2 + 1);
 
-  // A part of another size brings what is not there.
+  // If a staged input has another size, the submission brings its own.
   memory.stage(4, step, std::vector<int64_t>{1024, 0, 512});
   memory.run(step, {.staged = 4});
   EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 3 + 1);
@@ -87,12 +87,12 @@ TEST(GpuDeviceMemory, StagedBatchesAreBesideThoseThatAreComputed) {
   EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 0);
 }
 
-TEST(GpuDeviceMemory, KnowsWhatASubmissionComesTo) {
+TEST(GpuDeviceMemory, RemembersOutcomesOfSubmissions) {
   DeviceMemory memory({"gpu 0", 100 * kMiB});
   const MemoryTrace trace = trace_of({{1024, 0, 1}, {3 * kMiB, 1, 2}, {2048, 1, 3}}, 3, {{"features", 512}});
   StepAccount step(trace, memory.owners());
   for (int i = 0; i < 10; ++i) memory.run(step, {});
-  // The first takes segments; the next two have their batches in one and in the other place.
+  // The first run allocates segments; the batches of the next two are in alternating places.
   EXPECT_EQ(step.known_runs(), 7);
   const BlockId array = memory.allocate(700, 0, memory.owners().intern("array"));
   memory.run(step, {});
@@ -106,8 +106,8 @@ TEST(GpuDeviceMemory, KnowsWhatASubmissionComesTo) {
   EXPECT_EQ(step.known_runs(), 8) << "without segments";
 }
 
-// Whatever is known: two devices, of which one replays each submission anew.
-TEST(GpuDeviceMemory, KnownSubmissionsLeaveWhatReplaysLeave) {
+// Compares two devices, one of which replays each submission again.
+TEST(GpuDeviceMemory, RememberedOutcomesEqualReplays) {
   const MlpStep mlp({.batch = 64, .widths = {32, 700, 9}, .layer_norm = true});
   const MlpStep evaluation({.batch = 100, .widths = {32, 64, 9}});
   const GptStep gpt({.batch = 3, .length = 40, .width = 64, .heads = 4, .layers = 2, .vocabulary = 50});
@@ -152,7 +152,7 @@ TEST(GpuDeviceMemory, KnownSubmissionsLeaveWhatReplaysLeave) {
   EXPECT_LT(accounts[0].known_runs(), accounts[0].runs());
 }
 
-TEST(GpuDeviceMemory, KnownSubmissionsTakeNoMemoryOfTheHost) {
+TEST(GpuDeviceMemory, RememberedOutcomesAllocateNoHostMemory) {
   const MlpStep mlp({.batch = 64, .widths = {32, 64, 9}});
   const MemoryTrace trace = trace_memory(launched_plan(mlp.program()));
   DeviceMemory memory({"gpu 0", 64 * kMiB});

@@ -1,4 +1,4 @@
-// What steps are said to take of a GPU's memory before any runs, beside what they take.
+// Forecast GPU memory of steps, against the memory they use.
 #include <utility>
 #include <vector>
 
@@ -18,7 +18,7 @@ namespace {
 using backends::testing::launched_plan;
 using backends::testing::MlpStep;
 
-TEST(GpuMemoryForecast, IsWhatADeviceReserves) {
+TEST(GpuMemoryForecast, EqualsReservedMemory) {
   const MlpStep mlp({.batch = 512, .widths = {64, 1024, 10}});
   const MemoryTrace trace = trace_memory(launched_plan(mlp.program()));
   const MemoryForecast forecast = forecast_memory(trace, {"gpu 0", 1024 * kMiB, /*captures=*/false});
@@ -42,8 +42,8 @@ TEST(GpuMemoryForecast, IsWhatADeviceReserves) {
               }).find("parameters") != std::string::npos);
 }
 
-// Their segments are no others', and stay where memory is short.
-TEST(GpuMemoryForecast, CapturedGraphsHaveMemoryOfTheirOwn) {
+// Their segments are separate and are not released if memory is short.
+TEST(GpuMemoryForecast, CapturedGraphsHaveTheirOwnMemory) {
   const MlpStep mlp({.batch = 4096, .widths = {64, 1024, 10}});
   const MemoryTrace trace = trace_memory(launched_plan(mlp.program()));
   const MemoryForecast launched = forecast_memory(trace, {"gpu 0", 1024 * kMiB, /*captures=*/false});
@@ -51,7 +51,7 @@ TEST(GpuMemoryForecast, CapturedGraphsHaveMemoryOfTheirOwn) {
   EXPECT_GT(captured.temporary(), launched.temporary() * 3 / 2);
   EXPECT_LE(captured.temporary(), launched.temporary() * 2) << "batches are in a pool of both";
 
-  // What launches had cached goes back to the device for a graph, and not the other way round.
+  // Segments cached by eager launches are released for a graph, but not vice versa.
   DeviceMemory memory({"gpu 0", launched.peak_reserved + 2 * kMiB, /*captures=*/true});
   for (int i = 0; i < 3; ++i) memory.allocate(307240, 0, memory.owners().intern("array"));
   StepAccount step(trace, memory.owners());
@@ -60,8 +60,8 @@ TEST(GpuMemoryForecast, CapturedGraphsHaveMemoryOfTheirOwn) {
   EXPECT_NE(message_of([&] { memory.run(step, {}); }).find("leave gpu.capture out"), std::string::npos);
 }
 
-// Batches of training wait while an evaluation has its own, and a smaller step may ask another pool for memory.
-TEST(GpuMemoryForecast, OfATrainingIsWhatItReserves) {
+// Training batches stay staged while an evaluation uses its own, and a smaller step may use another pool.
+TEST(GpuMemoryForecast, OfTrainingEqualsReservedMemory) {
   const MemoryTrace whole = trace_of({{12 * kMiB, 0, 1}}, 2, {{"features", 6 * kMiB}});
   const MemoryTrace rest = trace_of({{kMiB / 2, 0, 1}}, 2, {{"features", 5 * kMiB}});
   const MemoryTrace update = trace_of({{3 * kMiB, 0, 0}}, 1);
@@ -71,7 +71,7 @@ TEST(GpuMemoryForecast, OfATrainingIsWhatItReserves) {
                             bool captures, int64_t limit = 1024 * kMiB) {
     return forecast_training({arrays, std::move(training), std::move(evaluating)}, {"gpu 0", limit, captures}) / kMiB;
   };
-  // The array shares a segment of 20 MiB with what is computed; batches have another.
+  // The array shares a segment of 20 MiB with results; batches have another.
   EXPECT_EQ(reserved({&whole, &update}, {}, false), 20 + 20);
   EXPECT_EQ(reserved({&whole, &whole, &rest, &update}, {}, false), 20 + 20 + 2);
   EXPECT_EQ(reserved({&whole, &update}, {&evaluation}, false), 20 + 20 + 20) << "6, 6 and 9 MiB of batches";
@@ -80,8 +80,8 @@ TEST(GpuMemoryForecast, OfATrainingIsWhatItReserves) {
   EXPECT_THROW(reserved({&whole, &update}, {}, true, 51 * kMiB), OutOfMemory);
 }
 
-// The second epoch takes what the first does, the third takes more: batches lie elsewhere by then.
-TEST(GpuMemoryForecast, OfATrainingLooksBeyondAnEpochThatTakesNoMore) {
+// The second epoch uses as much as the first, the third uses more: by then batches are in other places.
+TEST(GpuMemoryForecast, OfTrainingContinuesAfterAnEpochWithoutGrowth) {
   constexpr int64_t kHalf = kMiB / 2;
   const MemoryTrace first = trace_of({{9 * kHalf, 0, 1}, {3 * kHalf, 1, 1}}, 2, {{"features", 7 * kHalf}});
   const MemoryTrace second = trace_of({{29 * kHalf, 0, 0}, {29 * kHalf, 1, 1}}, 2, {{"features", 13 * kHalf}});
@@ -91,8 +91,8 @@ TEST(GpuMemoryForecast, OfATrainingLooksBeyondAnEpochThatTakesNoMore) {
   EXPECT_EQ(forecast_training(traces, {"gpu 0", 1024 * kMiB, /*captures=*/false}), 56 * kMiB);
 }
 
-// Of a million random ones one of those that go on longest.
-TEST(GpuMemoryForecast, OfATrainingThatTakesMoreInItsFifthEpoch) {
+// Of a million random training runs, one of those that grow longest.
+TEST(GpuMemoryForecast, OfTrainingFindsGrowthInTheFifthEpoch) {
   constexpr int64_t kHalf = kMiB / 2;
   const MemoryTrace step = trace_of({{4 * kHalf, 1, 1}, {5 * kHalf, 1, 1}}, 2, {{"features", 7 * kHalf}});
   const MemoryTrace first = trace_of({{5 * kHalf, 1, 2}}, 2, {{"features", 27 * kHalf}});

@@ -1,4 +1,4 @@
-// An emulated GPU whose memory is short: where it says so, what it keeps, and that it goes on.
+// An emulated GPU with too little memory: when it fails, what it keeps, and that it stays usable.
 #include <functional>
 #include <set>
 #include <string>
@@ -27,7 +27,7 @@ std::string shortage_of(const std::function<void()>& call) {
   return "";
 }
 
-// Some MiB, most of them activations.
+// A few MiB, mostly activations.
 const MlpStep& sized_step() {
   static const MlpStep step({.batch = 50000, .widths = {16, 64, 64, 64, 64, 64, 10}});
   return step;
@@ -37,13 +37,13 @@ int64_t peak_of(const GpuDevice& device) {
   return device.memory_statistics().all.reserved_bytes.peak;
 }
 
-// (What a first line says it cannot allocate.)
+// The subject of the error message's first line.
 std::string wanted_by(const std::string& message) {
   const size_t begin = message.find(" for ");
   return message.substr(begin, message.find('\n') - begin) + message.substr(0, message.find(':', 8));
 }
 
-TEST(GpuMemoryLimit, CountsArraysAsLongAsTheyLive) {
+TEST(GpuMemoryLimit, CountsArraysWhileTheyExist) {
   const auto device = make_gpu_device({.memory = 64 * kMiB});
   const PoolStatistics& counted = device->memory_statistics().all;
   EXPECT_EQ(device->memory_limit(), 64 * kMiB);
@@ -69,8 +69,8 @@ TEST(GpuMemoryLimit, ArraysMayOutliveTheDevice) {
   array.reset();
 }
 
-// What a step takes beside its states is what the device reserves when it runs.
-TEST(GpuMemoryLimit, StepsTakeWhatWasForecast) {
+// The memory of a step in addition to its states equals what the device reserves.
+TEST(GpuMemoryLimit, StepsUseTheForecastMemory) {
   const auto device = make_gpu_device({});
   backends::testing::Session session(*device, sized_step().program(), sized_step().inputs(1));
   const int64_t arrays = peak_of(*device);
@@ -79,8 +79,9 @@ TEST(GpuMemoryLimit, StepsTakeWhatWasForecast) {
   EXPECT_EQ(peak_of(*device), arrays + static_cast<int64_t>(session.executable().arena_bytes()));
 }
 
-// From what it needs down to the least, each limit is an error before anything is computed, or the bits are the same.
-TEST(GpuMemoryLimit, EveryLimitSuffersOrSuffices) {
+// With each limit, from the required memory down to the minimum, either an error is thrown before anything is computed
+// or the results are bit-identical.
+TEST(GpuMemoryLimit, EveryLimitFailsCleanlyOrSuffices) {
   const auto whole = make_gpu_device({});
   const auto wanted = run_program(*whole, sized_step().program(), sized_step().inputs(1), 2);
   int errors = 0;
@@ -97,8 +98,8 @@ TEST(GpuMemoryLimit, EveryLimitSuffersOrSuffices) {
   EXPECT_GE(errors, 10);
 }
 
-// Arrays of others take more and more of the memory, so that one allocation of the step after the other is refused.
-TEST(GpuMemoryLimit, RefusedSubmissionsLeaveStatesAndDeviceAsTheyWere) {
+// Other arrays use more and more memory, so that the step's allocations are refused one after the other.
+TEST(GpuMemoryLimit, RefusedSubmissionsChangeNothing) {
   const auto device = make_gpu_device({.memory = 256 * kMiB});
   backends::testing::Session session(*device, sized_step().program(), sized_step().inputs(1));
   session.submit();
@@ -114,7 +115,7 @@ TEST(GpuMemoryLimit, RefusedSubmissionsLeaveStatesAndDeviceAsTheyWere) {
     EXPECT_EQ(session.results().states, before) << error;
   }
   EXPECT_GE(refused.size(), 6u);
-  // The first submission, that which had room, and one more.
+  // Three submissions ran: the first, the one with enough room, and this one.
   session.submit();
   const auto other = make_gpu_device({});
   EXPECT_EQ(session.results(), run_program(*other, sized_step().program(), sized_step().inputs(1), 3));

@@ -1,4 +1,4 @@
-// What launches ask of an allocator: small Programs by hand, random ones beside a plain account of what is read when.
+// Allocator requests of launches: small Programs by hand, random ones against a plain computation of lifetimes.
 #include <numeric>
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ Value input_of(Program& program, InputKind kind, const char* name, const Shape& 
   return {&program, program.input(kind, name, {kF32, shape})};
 }
 
-// "+matmul 32" as it is allocated, "-matmul" as it is freed, in order; what stays last.
+// "+matmul 32" for an allocation, "-matmul" for a free, in order; "=sum" for what stays.
 std::string text_of(const MemoryTrace& trace) {
   std::string text;
   for (const TraceEvent& event : trace.events) {
@@ -35,7 +35,7 @@ std::string text_of(const MemoryTrace& trace) {
   return text;
 }
 
-TEST(GpuMemoryTrace, ResultsLiveUntilTheyAreReadLast) {
+TEST(GpuMemoryTrace, ResultsLiveUntilTheirLastRead) {
   Program program;
   const Value parameters = input_of(program, InputKind::kState, "parameters", {16});
   const Value x = input_of(program, InputKind::kBatch, "features", {4, 8});
@@ -47,7 +47,7 @@ TEST(GpuMemoryTrace, ResultsLiveUntilTheyAreReadLast) {
 
   const Plan plan = launched_plan(program);
   const MemoryTrace trace = trace_memory(plan);
-  // Neither the slice of a state nor a result where its operand dies is in place.
+  // Neither the slice of a state nor a result whose operand dies is in place.
   EXPECT_EQ(text_of(trace), "+matmul 32 +exp 32 +mul 32 -matmul -exp +sum 4 -mul =sum ");
   EXPECT_EQ(trace.buffers[0].line, (SourceMark{"m.lua", 10, 0}));
   EXPECT_EQ(trace.buffers[1].line, (SourceMark{"m.lua", 11, 0}));
@@ -60,11 +60,11 @@ TEST(GpuMemoryTrace, ResultsLiveUntilTheyAreReadLast) {
   EXPECT_TRUE(trace.has_f32_products);
   EXPECT_TRUE(trace.buffers[2].grows);
   EXPECT_FALSE(trace.buffers[3].grows) << "a sum over samples";
-  // Blocks of 512 bytes: the batch, and the three that are there for mul.
+  // Blocks of 512 bytes: the batch, and the three buffers live during mul.
   EXPECT_EQ(fullest_bytes(trace), 4 * 512);
 }
 
-TEST(GpuMemoryTrace, OptimizersWriteOverStates) {
+TEST(GpuMemoryTrace, OptimizersUpdateStatesInPlace) {
   Program program;
   const Value p = input_of(program, InputKind::kState, "parameters", {2, 3});
   const Value g = input_of(program, InputKind::kBatch, "gradients", {2, 3});
@@ -72,7 +72,7 @@ TEST(GpuMemoryTrace, OptimizersWriteOverStates) {
   EXPECT_EQ(text_of(trace_memory(launched_plan(program))), "+mul 24 -mul ");
 }
 
-TEST(GpuMemoryTrace, AStateThatIsReadLaterIsCopiedInBehindAllLaunches) {
+TEST(GpuMemoryTrace, AStateThatIsReadLaterIsCopiedAtTheEnd) {
   Program program;
   const Value a = input_of(program, InputKind::kState, "a", {3}), b = input_of(program, InputKind::kState, "b", {3});
   program.output("", ops::add(b, 1.0).id, 0);
@@ -83,7 +83,7 @@ TEST(GpuMemoryTrace, AStateThatIsReadLaterIsCopiedInBehindAllLaunches) {
   EXPECT_EQ(trace_memory(plan).buffers[0].last, 2);
 }
 
-// As many elements as the parameters: scaling and the update are one launch, which writes over what was scaled.
+// As many elements as the parameters: scaling and update are one launch that overwrites its operand.
 TEST(GpuMemoryTrace, WholeFlatBuffersAreScaledInPlace) {
   Program program;
   const Value p = input_of(program, InputKind::kState, "parameters", {6});
@@ -95,7 +95,7 @@ TEST(GpuMemoryTrace, WholeFlatBuffersAreScaledInPlace) {
   EXPECT_EQ(text_of(trace_memory(launched_plan(program))), "+mul 24 +sum 4 -sum +exp 20 -mul =exp ");
 }
 
-TEST(GpuMemoryTrace, PartsAreWrittenWhereTheyAreJoined) {
+TEST(GpuMemoryTrace, PartsOfAConcatAreWrittenInPlace) {
   Program program;
   const Value x = input_of(program, InputKind::kBatch, "x", {3}), y = input_of(program, InputKind::kBatch, "y", {2, 2});
   const Value parts[] = {ops::exp(x), ops::reshape(ops::neg(y), {4})};
@@ -106,7 +106,7 @@ TEST(GpuMemoryTrace, PartsAreWrittenWhereTheyAreJoined) {
   EXPECT_EQ(text_of(trace_memory(plan)), "+concat 28 +relu 12 -concat =relu ");
 }
 
-TEST(GpuMemoryTrace, ReductionsBetweenReplicasAreInPlace) {
+TEST(GpuMemoryTrace, AllReducesAreInPlace) {
   Program program;
   const Value x = input_of(program, InputKind::kBatch, "x", {3, 2});
   const Value sum = ops::all_reduce(ops::exp(x), Reduction::kSum, Subject::kGradients);
@@ -127,7 +127,7 @@ TEST(GpuMemoryTrace, EmptyTensorsTakeNoMemory) {
   EXPECT_TRUE(trace.batch.empty());
 }
 
-TEST(GpuMemoryTrace, BatchesAreWhatIsCopiedOfThem) {
+TEST(GpuMemoryTrace, BatchesHaveTheCopiedInputs) {
   Program program;
   const Value unread = input_of(program, InputKind::kBatch, "unread", {4, 3});
   const Value x = input_of(program, InputKind::kBatch, "x", {4, 3});
@@ -141,7 +141,7 @@ TEST(GpuMemoryTrace, BatchesAreWhatIsCopiedOfThem) {
   EXPECT_EQ(trace.batch[0].input, 1u);
 }
 
-// Who shares memory, and from when until when it is needed: by going over all steps for each value.
+// Finds which values share memory, and their lifetimes, by visiting all steps for each value.
 class PlainAccount {
  public:
   explicit PlainAccount(const Plan& plan)
@@ -165,7 +165,7 @@ class PlainAccount {
     for (const Output& output : program_.outputs()) needed(output.value, output.state < 0 ? steps + 1 : steps);
   }
 
-  // While a step runs.
+  // While `step` runs.
   int64_t live_bytes(int step) const {
     int64_t bytes = 0;
     for (const Need& need : needs_)
@@ -198,7 +198,7 @@ class PlainAccount {
         return unite(step.operand_values[i], id);
   }
 
-  // The bytes of the memory that a value is in.
+  // Size of the memory that a value is in.
   int64_t size_of_all(ValueId id) const {
     int64_t most = 0;
     for (ValueId other = 0; other < program_.size(); ++other)
@@ -223,8 +223,8 @@ class PlainAccount {
 
   const Plan& plan_;
   const Program& program_;
-  std::vector<ValueId> same_;  // by value: one of those in the same memory
-  std::vector<Need> needs_;    // by that one
+  std::vector<ValueId> same_;  // by value: one of the values in the same memory
+  std::vector<Need> needs_;    // by that value
 };
 
 void expect_plain_account(const Plan& plan, const std::string& name) {
@@ -261,18 +261,18 @@ void expect_plain_accounts(const Program& program, const std::string& name) {
   expect_plain_account(build_plan(program), name + ", fused");
 }
 
-TEST(GpuMemoryTrace, RandomProgramsTakeWhatIsRead) {
+TEST(GpuMemoryTrace, RandomProgramsAllocateWhatIsRead) {
   for (uint32_t seed = 0; seed < 60; ++seed)
     expect_plain_accounts(backends::testing::RandomProgram(seed, 40).program, fmt::format("seed {}", seed));
 }
 
-TEST(GpuMemoryTrace, TrainingStepsTakeWhatIsRead) {
+TEST(GpuMemoryTrace, TrainingStepsAllocateWhatIsRead) {
   expect_plain_accounts(backends::testing::MlpStep({.layer_norm = true, .dropout = 0.1}).program(), "mlp");
   expect_plain_accounts(backends::testing::GptStep({}).program(), "gpt");
 }
 
-// Activations shrink with the batch, gradients and updates do not.
-TEST(GpuMemoryTrace, ASmallerBatchTakesLess) {
+// Activations shrink with the batch; gradients and updates do not.
+TEST(GpuMemoryTrace, ASmallerBatchUsesLess) {
   const auto fullest = [](int64_t batch, TraceScale scale) {
     const backends::testing::MlpStep step({.batch = batch, .widths = {64, 256, 256, 8}});
     return fullest_bytes(scaled(trace_memory(launched_plan(step.program())), scale));

@@ -1,4 +1,4 @@
-// The table of GPU models, and what a launch is predicted to take on one: against published figures and by hand.
+// Table of GPU models and predicted launch durations, against published figures and values worked out by hand.
 #include "backends/gpu/gpu_model.h"
 
 #include <cmath>
@@ -26,7 +26,7 @@ const GpuModelRow& gpu(std::string_view name) {
   return row_of(static_cast<GpuModel>(model));
 }
 
-TEST(GpuModel, ChoicesOfTheRecipeAreTheTable) {
+TEST(GpuModel, TableMatchesTheRecipeField) {
   const std::span<const schema::Field> fields = schema::find_fields("gpu.model");
   ASSERT_EQ(fields.size(), 1U);
   ASSERT_EQ(fields[0].choices.size(), static_cast<size_t>(kGpuModelCount));
@@ -36,8 +36,8 @@ TEST(GpuModel, ChoicesOfTheRecipeAreTheTable) {
   }
 }
 
-// Two operations for each multiplier at each tick: of the vector units, and of the tensor cores at f16.
-TEST(GpuModel, PeaksFollowFromTheUnits) {
+// Two operations per multiplier and cycle: of the vector units, and of the tensor cores for f16.
+TEST(GpuModel, PeaksFollowFromClocksAndUnits) {
   struct Chip {
     const char* name;
     int multiprocessors, vector_lanes, tensor_lanes;
@@ -53,13 +53,13 @@ TEST(GpuModel, PeaksFollowFromTheUnits) {
     const double f16 = 2e9 * chip.multiprocessors * chip.tensor_lanes * chip.tensor_ghz;
     EXPECT_NEAR(rates.f32, f32, 0.01 * f32) << chip.name;
     EXPECT_NEAR(rates.f16, f16, 0.01 * f16) << chip.name;
-    // Tensor cores that know bf16 know tf32, at half its rate.
+    // Tensor cores that support bf16 also support TF32, at half the rate.
     EXPECT_EQ(rates.bf16, rates.bf16 == 0 ? 0 : rates.f16) << chip.name;
     EXPECT_NEAR(rates.tf32, rates.bf16 / 2, 0.01 * rates.f16) << chip.name;
   }
 }
 
-// Wires, each with so many bits a second.
+// Bus width times the rate per wire.
 TEST(GpuModel, MemoryRatesFollowFromTheBus) {
   struct Bus {
     const char* name;
@@ -73,8 +73,8 @@ TEST(GpuModel, MemoryRatesFollowFromTheBus) {
         << bus.name;
 }
 
-// "GPU 0 has a total capacity of 39.49 GiB".
-TEST(GpuModel, CapacitiesAreThoseOfTheMessages) {
+// From messages like "GPU 0 has a total capacity of 39.49 GiB".
+TEST(GpuModel, CapacitiesMatchPyTorchMessages) {
   const std::pair<const char*, double> totals[] = {{"a100-40g", 39.49}, {"a100-80g", 79.15}, {"h100", 79.11},
                                                    {"h200", 139.80},    {"v100", 31.74},     {"rtx3090", 23.69},
                                                    {"l4", 22.03},       {"t4", 14.56},       {"rtx4090", 23.64}};
@@ -92,13 +92,13 @@ TEST(GpuModel, ProductsRunAtTheRateOfTheirOperands) {
   EXPECT_EQ(product_flops(a100, DType::kF16, true), 312e12);
   EXPECT_EQ(product_flops(a100, DType::kBf16, false), 312e12);
   EXPECT_EQ(product_flops(a100, DType::kF64, true), 19.5e12);
-  // No units for tf32 and bf16: as f32.
+  // Without units for TF32 and bf16, the f32 rate applies.
   EXPECT_EQ(product_flops(t4, DType::kF32, true), 8.1e12);
   EXPECT_EQ(product_flops(t4, DType::kBf16, false), 8.1e12);
   EXPECT_EQ(product_flops(t4, DType::kF16, false), 65e12);
 }
 
-TEST(GpuModel, IsDocumentedAsItIs) {
+TEST(GpuModel, MatchesTheDocumentation) {
   std::ifstream file(RUNNER_SOURCE_DIR "/docs/gpu-model.md");
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   const auto rate = [](double flops) { return flops == 0 ? "" : fmt::format("{}", flops / 1e12); };
@@ -134,8 +134,8 @@ Launch only_launch(const Recorded& recorded, const GpuMachine& machine = {}) {
   return launches.at(0);
 }
 
-// 2 · 4096³ operations: 7.048 ms at 19.5 TFLOP/s, 881 us at 156; 201 MB are 129 us.
-TEST(GpuLaunch, LargeProductsWaitForTheUnits) {
+// 2 · 4096³ flops: 7.048 ms at 19.5 TFLOP/s, 881 us at 156; 201 MB take 129 us.
+TEST(GpuLaunch, LargeProductsAreComputeBound) {
   Recorded g;
   g.program.output("", ops::matmul(g({4096, 4096}), g({4096, 4096})).id);
   const Launch f32 = only_launch(g), tf32 = only_launch(g, {.allow_tf32 = true});
@@ -145,8 +145,8 @@ TEST(GpuLaunch, LargeProductsWaitForTheUnits) {
   EXPECT_EQ(tf32.duration, to_picoseconds(2.0 * 4096 * 4096 * 4096 / 156e12));
 }
 
-// (1, 4096) × (4096, 4096): 67 MB are 43 us, 33.6 MFLOP 1.7 us.
-TEST(GpuLaunch, ProductsWithAVectorWaitForMemory) {
+// (1, 4096) × (4096, 4096): 67 MB take 43 us, 33.6 MFLOP 1.7 us.
+TEST(GpuLaunch, ProductsWithAVectorAreMemoryBound) {
   Recorded g;
   g.program.output("", ops::matmul(g({1, 4096}), g({4096, 4096})).id);
   const Launch launch = only_launch(g);
@@ -154,7 +154,7 @@ TEST(GpuLaunch, ProductsWithAVectorWaitForMemory) {
   EXPECT_EQ(launch.at_peak, to_picoseconds(2.0 * 4096 * 4096 / 19.5e12));
 }
 
-TEST(GpuLaunch, LoopsReadAndWriteWhatTheyName) {
+TEST(GpuLaunch, LoopsCountOperandsAndResults) {
   Recorded g;
   const Value x = g({1 << 20, 16});
   g.program.output("", ops::mul(x, x).id);
@@ -170,8 +170,8 @@ TEST(GpuLaunch, SmallKernelsTakeTheShortestTime) {
   EXPECT_EQ(only_launch(g).duration, kShortestKernel);
 }
 
-// A table of 512 MB is not read: 65536 rows of 512 bytes twice, and their numbers.
-TEST(GpuLaunch, GathersTouchWhatTheyTake) {
+// The table of 512 MB is not read in full: 65536 rows of 512 bytes are read and written, and their indices read.
+TEST(GpuLaunch, GathersCountOnlyAccessedRows) {
   Recorded g;
   g.program.output("", ops::embedding(g({1 << 20, 128}), g({1 << 16}, DType::kI64)).id);
   const Launch launch = only_launch(g);
@@ -180,7 +180,7 @@ TEST(GpuLaunch, GathersTouchWhatTheyTake) {
 }
 
 // w − grad²: one launch over the flat buffers, which reads two and writes one.
-TEST(GpuLaunch, UpdatesOfStatesAreTheOptimizers) {
+TEST(GpuLaunch, UpdatesOfStatesCountAsOptimizer) {
   Recorded g;
   const Value w = g({1 << 20}, DType::kF32, InputKind::kState), grad = g({1 << 20});
   g.program.output("", ops::sub(w, ops::mul(grad, grad)).id, 0);
@@ -189,7 +189,7 @@ TEST(GpuLaunch, UpdatesOfStatesAreTheOptimizers) {
   EXPECT_EQ(launch.duration, to_picoseconds(3.0 * 4 * (1 << 20) / 1555e9));
 }
 
-TEST(GpuLaunch, EveryStepOfATrainingHasOne) {
+TEST(GpuLaunch, EveryStepOfTrainingHasOne) {
   const backends::testing::MlpStep step({.batch = 64, .widths = {784, 256, 10}, .layer_norm = true, .dropout = 0.1});
   const Plan plan = build_plan(step.program(), {.fusion = Fusion::kFlat});
   const std::vector<Launch> launches = launches_of(plan, {});
@@ -206,15 +206,15 @@ TEST(GpuLaunch, EveryStepOfATrainingHasOne) {
 
 // ---- links ---------------------------------------------------------------------------------------------------------
 
-// Two GPUs pass on half of the bytes twice; eight an eighth, fourteen times.
-TEST(GpuLink, RingsPassOnEveryPartTwice) {
+// Two GPUs send half of the bytes twice; eight GPUs send an eighth fourteen times.
+TEST(GpuLink, RingsSendEveryPartTwice) {
   EXPECT_DOUBLE_EQ(ring_all_reduce_seconds(1e6, 2, 1e9, 1e-6), 1e-3 + 2e-6);
   EXPECT_DOUBLE_EQ(ring_all_reduce_seconds(8e6, 8, 1e9, 1e-6), 14e-3 + 14e-6);
   EXPECT_DOUBLE_EQ(ring_all_reduce_seconds(8e6, 1, 1e9, 1e-6), 0);
 }
 
-// 25 MiB over two A100: 26.2 MB at 235 GB/s and two hops of 3.4 us, begun in 8.4 us.
-TEST(GpuLink, LargeAllReducesUseTheWholeLink) {
+// 25 MiB over two A100s: 26.2 MB at 235 GB/s and two hops of 3.4 us, after a base latency of 8.4 us.
+TEST(GpuLink, LargeAllReducesUseTheFullLinkRate) {
   constexpr int64_t kBytes = 25 << 20;
   EXPECT_EQ(all_reduce(kBytes, {.gpus = 2}).duration, to_picoseconds(8.4e-6 + kBytes / 235e9 + 2 * 3.4e-6));
   EXPECT_EQ(all_reduce(kBytes, {.gpus = 8}).duration, to_picoseconds(8.4e-6 + 1.75 * kBytes / 235e9 + 14 * 3.4e-6));
@@ -222,15 +222,15 @@ TEST(GpuLink, LargeAllReducesUseTheWholeLink) {
   EXPECT_EQ(all_reduce(kBytes, t4).duration, to_picoseconds(8.4e-6 + 1.75 * kBytes / 12e9 + 14 * 5.7e-6));
 }
 
-// A scalar goes by the protocol with the least latency, at a quarter of the rate.
-TEST(GpuLink, SmallAllReducesTakeTheLeastLatency) {
+// A scalar uses the protocol with the lowest latency, at a quarter of the rate.
+TEST(GpuLink, SmallAllReducesUseTheFastestProtocol) {
   EXPECT_EQ(all_reduce(4, {.gpus = 8}).duration, to_picoseconds(6.6e-6 + 1.75 * 4 / (235e9 / 4) + 14 * 0.6e-6));
   const GpuMachine l4{.model = GpuModel::kL4, .gpus = 2};
   EXPECT_EQ(all_reduce(4, l4).duration, to_picoseconds(6.6e-6 + 4 / (24e9 / 4) + 2 * 1.0e-6));
   EXPECT_EQ(all_reduce(1 << 20, {.gpus = 1}).duration, kShortestKernel);
 }
 
-TEST(GpuLink, CopiesRunAtTheRateOfTheHostsLink) {
+TEST(GpuLink, CopiesRunAtTheHostLinkRate) {
   EXPECT_EQ(host_copy(24'000'000, {}).duration, to_picoseconds(1e-3));
   EXPECT_EQ(host_copy(24'000'000, {.model = GpuModel::kT4}).duration, to_picoseconds(2e-3));
   EXPECT_EQ(host_copy(1, {}).duration, kShortestKernel);
@@ -240,9 +240,9 @@ TEST(GpuLink, CopiesRunAtTheRateOfTheHostsLink) {
 // ---- measured trainings --------------------------------------------------------------------------------------------
 
 // BERT-large on one A100, as NVIDIA measured its PyTorch examples (pytorch:20.06-py3 with 40 GB, 21.11-py3 with 80 GB;
-// sequences a second).  Theirs fuses gelu with its bias, norms, and masks with softmax, which is most of what half
-// precision leaves to do; a launch for each op takes up to 1.2 times as long.
-TEST(GpuBertLarge, TakesAboutWhatItTook) {
+// sequences per second). NVIDIA's version fuses gelu with its bias, norms, and masks with softmax, which is most of the
+// remaining work at half precision; one launch per op takes up to 1.2 times as long.
+TEST(GpuBertLarge, PredictionMatchesMeasurement) {
   struct Measured {
     GpuModel model;
     DType dtype;

@@ -1,4 +1,4 @@
-// The memory of an emulated GPU that is too small: what is said then, and what is left.
+// Out-of-memory errors of an emulated GPU: their text, and the state of the memory afterwards.
 #include <set>
 #include <string>
 #include <utility>
@@ -25,7 +25,7 @@ using backends::testing::GptStep;
 using backends::testing::launched_plan;
 using backends::testing::MlpStep;
 
-TEST(GpuOutOfMemory, OfAnArray) {
+TEST(GpuOutOfMemory, ForAnArray) {
   DeviceMemory memory({"gpu 1", 24 * kMiB});
   memory.allocate(12 * kMiB, 0, memory.owners().intern("parameters"));
   memory.allocate(1000, 0, memory.owners().intern("scale"));
@@ -46,8 +46,8 @@ First thing to change: a smaller model)");
                        "is allocated, 2.00 MiB is reserved but unallocated, and 10.00 MiB is free.\n\n"));
 }
 
-// An array of 12 MiB too many; what is known of all of them says how much memory would do.
-TEST(GpuOutOfMemory, OfAnArrayWhereAllAreKnown) {
+// An array of 12 MiB does not fit. Since all arrays are announced, the error has the memory that would suffice.
+TEST(GpuOutOfMemory, ForAnArrayIfAllArraysAreAnnounced) {
   DeviceMemory memory({"gpu 0", 24 * kMiB});
   memory.expect_arrays({12 * kMiB, 1000, 12 * kMiB}, {});
   memory.allocate(12 * kMiB, 0, memory.owners().intern("parameters"));
@@ -60,8 +60,8 @@ TEST(GpuOutOfMemory, OfAnArrayWhereAllAreKnown) {
       "estimate says what all steps take");
 }
 
-// The blocks of a submission are those of its lines, and of equal name and line they are one owner.
-TEST(GpuOutOfMemory, OfAStepNamesItsLines) {
+// Blocks get the source lines of the submission; those with equal name and line have one owner.
+TEST(GpuOutOfMemory, ForAStepReportsSourceLines) {
   DeviceMemory memory({"gpu 0", 40 * kMiB});
   memory.allocate(10 * kMiB, 0, memory.owners().intern("parameters"));
   MemoryTrace trace = trace_of({{4 * kMiB, 0, 9, "matmul"},
@@ -91,14 +91,14 @@ First thing to change: a batch of 32 instead of 64 samples; with gradient_accumu
 This step would fit into 62.00 MiB, and the smallest gpu.model with as much is t4; runner estimate says what all steps take)";
   EXPECT_EQ(message_of([&] { memory.run(step, {.pools = {}}, &lines); }),
             "mlp.lua:13: out of memory: gpu 0 cannot allocate 12.00 MiB for matmul\n" + text);
-  // What the submission had is free again, and the next one is told the same, with its own lines.
+  // The submission's memory has been freed. The next submission gets the same error with its own lines.
   EXPECT_EQ(allocated_text(memory), fmt::format("0+{} ", 10 * kMiB));
   EXPECT_TRUE(message_of([&] { memory.run(step, {.pools = {}}); }).starts_with("hook.lua:5: out of memory: gpu 0"));
   EXPECT_EQ(memory.allocator().statistics().ooms, 2);
 }
 
-// The batch before is there until this one is.
-TEST(GpuOutOfMemory, OfABatch) {
+// The previous batch stays until the new one is allocated.
+TEST(GpuOutOfMemory, ForABatch) {
   DeviceMemory memory({"gpu 0", 34 * kMiB});
   memory.allocate(10 * kMiB, 0, memory.owners().intern("parameters"));
   MemoryTrace trace = trace_of({{512, 0, 1}}, 2, {{"labels", 512, true, 0}, {"features", 16 * kMiB, true, 1}});
@@ -122,7 +122,7 @@ This step would fit into 44.00 MiB, and the smallest gpu.model with as much is t
   EXPECT_EQ(allocated_text(memory), fmt::format("0+{} ", 10 * kMiB));
 }
 
-TEST(GpuOutOfMemory, OfAStagedBatch) {
+TEST(GpuOutOfMemory, ForAStagedBatch) {
   DeviceMemory memory({"gpu 0", 44 * kMiB});
   memory.allocate(10 * kMiB, 0, memory.owners().intern("parameters"));
   MemoryTrace trace = trace_of({{512, 0, 1}}, 1, {{"labels", 512, true, 0}, {"features", 16 * kMiB, true, 1}});
@@ -138,8 +138,8 @@ TEST(GpuOutOfMemory, OfAStagedBatch) {
   EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 1 + 2 + 1) << "what is computed is still there";
 }
 
-// Two batches of 8 MiB share a segment, three need two: the staged batch of training is beside that of an evaluation.
-TEST(GpuOutOfMemory, OfAnEvaluationBesideAStagedBatch) {
+// Two batches of 8 MiB share a segment, three need two: the staged training batch stays during the evaluation.
+TEST(GpuOutOfMemory, ForAnEvaluationWithAStagedBatch) {
   DeviceMemory memory({"gpu 0", 30 * kMiB});
   memory.allocate(kMiB / 2, 0, memory.owners().intern("parameters"));
   MemoryTrace training = trace_of({{512, 0, 1}}, 1, {{"features", 8 * kMiB, true, 0}});
@@ -157,9 +157,9 @@ TEST(GpuOutOfMemory, OfAnEvaluationBesideAStagedBatch) {
   EXPECT_NE(text.find("This step would fit into 42.00 MiB"), std::string::npos) << text;
 }
 
-// Half the batch would do for launches, in what the array leaves of its segment; the graph that they become has
-// segments of its own.
-TEST(GpuOutOfMemory, AdviceIsOfCapturedGraphsWhereStepsBecomeThem) {
+// With eager launches half the batch would fit into the rest of the array's segment. A captured graph has segments of
+// its own.
+TEST(GpuOutOfMemory, AdviceConsidersCapturedGraphs) {
   const auto advice = [](bool captures) {
     DeviceMemory memory({"gpu 0", 30 * kMiB, captures});
     memory.allocate(4 * kMiB, kStreamPools.compute, memory.owners().intern("parameters"));
@@ -182,27 +182,27 @@ Advice advice_for(const MemoryTrace* trace, std::vector<int64_t> arrays, int64_t
                                CachingAllocator(limit));
 }
 
-TEST(GpuOutOfMemory, TheFirstThingToChange) {
+TEST(GpuOutOfMemory, AdvisesTheFirstThingToChange) {
   MemoryTrace trace = trace_of({{16 * kMiB, 0, 9}, {12 * kMiB, 1, 9}, {10 * kMiB, 2, 9}}, 3);
   trace.batch_size = 48;
   trace.has_f32_products = trace.writes_states = true;
   for (const size_t b : {0, 1}) trace.buffers[b].grows = trace.buffers[b].is_f32 = true;
-  // 38 MiB, 28 of them by the batch.  With half of it 8 and 6 MiB share a segment of 20 MiB.
+  // 38 MiB, of which 28 grow with the batch. With half the batch, 8 and 6 MiB share a segment of 20 MiB.
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).text,
             "a batch of 24 instead of 48 samples; with gradient_accumulation_steps 2 times as large, as "
             "train.auto_batch_size does it where the loop is not a hook's");
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).saving, 14 * kMiB);
-  // 8 + 6 + 10 MiB are too much; 4 and 3 share such a segment, but not with 10; all three do with 2 and 1.5 MiB.
+  // 8 + 6 + 10 MiB do not fit; 4 and 3 MiB share such a segment, but not with 10; 10, 2 and 1.5 MiB do.
   EXPECT_EQ(advice_for(&trace, {}, 20 * kMiB).text,
             "a batch of 12 instead of 48 samples; with gradient_accumulation_steps 4 times as large, as "
             "train.auto_batch_size does it where the loop is not a hook's");
-  // Gradients of 3 MiB that are kept lie beside them: 8 + 6 + 3 MiB share the segment.
+  // 3 MiB of kept gradients are added: 8 + 6 + 3 MiB share the segment.
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB, {3 * kMiB}).text,
             "a batch of 24 instead of 48 samples; with gradient_accumulation_steps 2 times as large, as "
             "train.auto_batch_size does it where the loop is not a hook's, 3.00 MiB of gradients are kept between "
             "batches");
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB, {3 * kMiB}).saving, 11 * kMiB);
-  // With 14 MiB more no batch is small enough, and bf16 is.
+  // With another 14 MiB no batch is small enough, but bf16 is.
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB, {30 * kMiB}).text, "mixed_precision: bf16");
   trace.writes_states = false;
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB, {30 * kMiB}).text,
@@ -223,7 +223,7 @@ TEST(GpuOutOfMemory, TheFirstThingToChange) {
   EXPECT_EQ(advice_for(nullptr, {}, 20 * kMiB).text, "a smaller model");
 }
 
-TEST(GpuOutOfMemory, TheMemoryThatSuffices) {
+TEST(GpuOutOfMemory, ReportsTheMemoryThatSuffices) {
   MemoryTrace trace = trace_of({{16 * kMiB, 0, 9}, {12 * kMiB, 1, 9}}, 2);
   const auto sufficient = [&trace](std::vector<int64_t> arrays, int64_t limit) {
     const MemorySpec spec{.device = "gpu 0", .limit = limit};
@@ -242,8 +242,8 @@ TEST(GpuOutOfMemory, TheMemoryThatSuffices) {
   EXPECT_EQ(smallest_model_with(row_of(GpuModel::kH200).capacity_bytes + 1), nullptr);
 }
 
-// 40 MiB in four pieces of 10, of which every other is free: 20 MiB are there, and there is no room for them.
-TEST(GpuOutOfMemory, OfMemoryInPieces) {
+// 40 MiB in four pieces of 10 MiB, every other one free: 20 MiB are free, but no request of 20 MiB fits.
+TEST(GpuOutOfMemory, ForFragmentedMemory) {
   DeviceMemory memory({"gpu 0", 40 * kMiB});
   const BlockId whole = memory.allocate(40 * kMiB, 0, memory.owners().intern("evaluation"));
   memory.free(whole);
@@ -264,12 +264,12 @@ Of 40.00 MiB, 20.00 MiB is allocated, 20.00 MiB is reserved but unallocated, and
 First thing to change: let all steps be of one size (data.drop_last, an eval.batch_size like data.batch_size): there is enough memory, but in pieces; PyTorch can join them with expandable_segments)");
 }
 
-// Each request of a sequence in turn is the one for which there is no segment.
-TEST(GpuOutOfMemory, AtEachRequest) {
+// Each request of the step in turn is the first without a segment.
+TEST(GpuOutOfMemory, AtEveryRequestOfAStep) {
   std::vector<Life> lives;
   for (int i = 0; i < 8; ++i) lives.push_back({(10 + 2 * i) * kMiB, i, 7, fmt::format("op{}", i)});
   const MemoryTrace trace = trace_of(lives, 8);
-  int64_t reserved = 2 * kMiB;  // of the array
+  int64_t reserved = 2 * kMiB;  // the segment of the array
   for (size_t at = 0; at < lives.size(); ++at) {
     DeviceMemory memory({"gpu 0", reserved + lives[at].bytes - 1});
     memory.allocate(600, 0, memory.owners().intern("scale"));
@@ -287,7 +287,7 @@ TEST(GpuOutOfMemory, AtEachRequest) {
           torch_size_text(allocated), torch_size_text(reserved - allocated), torch_size_text(lives[at].bytes - 1),
           torch_size_text(lives[at].bytes));
       EXPECT_EQ(text.substr(0, expected.size()), expected);
-      // The five largest: those allocated last, and the array where there is room for it.
+      // The five largest owners: the latest allocations, and the array if there is room for it.
       size_t rows = 0;
       for (size_t i = at; i-- > 0 && rows < 5; ++rows)
         EXPECT_NE(text.find(fmt::format("{:>12}  op{} (hook.lua:{})\n", torch_size_text(lives[i].bytes), i, i + 1)),
@@ -302,8 +302,8 @@ TEST(GpuOutOfMemory, AtEachRequest) {
   }
 }
 
-// On a device that is too small in any way a step has all it needs, or none; and the next one is not the worse for it.
-TEST(GpuOutOfMemory, WithAnyMemory) {
+// With every limit below the required memory, a step gets all its memory or none, and later steps are not affected.
+TEST(GpuOutOfMemory, WithEveryMemoryLimit) {
   const GptStep gpt({.batch = 4, .length = 64, .width = 128, .heads = 4, .layers = 2, .vocabulary = 100});
   const MlpStep mlp({.batch = 2, .widths = {8, 4}});
   const MemoryTrace large = trace_memory(launched_plan(gpt.program()));

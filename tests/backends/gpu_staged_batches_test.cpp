@@ -1,5 +1,4 @@
-// Batches that are copied to an emulated GPU before a submission asks for them: what it computes is of the copy, where
-// there is one that it may use.
+// Batches copied to an emulated GPU before a submission needs them: the submission reads the copy if it is usable.
 #include <memory>
 #include <vector>
 
@@ -14,7 +13,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// The sum of the first input; others are not read.
+// The sum of the first input; the others are not read.
 Program sum_of(int64_t elements) {
   Program program;
   const auto input = [&](const char* name) -> Value {
@@ -26,7 +25,7 @@ Program sum_of(int64_t elements) {
   return program;
 }
 
-// Fails where the index is not 0.
+// Fails unless the index is 0.
 Program look_up() {
   Program program;
   const Value table{&program, program.input(InputKind::kBatch, "table", {DType::kF32, Shape{1, 1}})};
@@ -69,7 +68,7 @@ class GpuStagedBatches : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(OwnThread, GpuStagedBatches, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Yes" : "No"; });
 
-TEST_P(GpuStagedBatches, AreWhatSubmissionsReadThatNameThem) {
+TEST_P(GpuStagedBatches, AreReadBySubmissionsWithTheirTicket) {
   Floats x{1, 2, 3, 4};
   const uint64_t staged = stage(x);
   EXPECT_NE(staged, 0u);
@@ -79,7 +78,7 @@ TEST_P(GpuStagedBatches, AreWhatSubmissionsReadThatNameThem) {
   EXPECT_EQ(sum(x, 0), 20);
 }
 
-TEST_P(GpuStagedBatches, StayUntilTheCallBehindTheNext) {
+TEST_P(GpuStagedBatches, StayUntilTheCallAfterTheNext) {
   Floats x{1, 1, 1, 1};
   const uint64_t first = stage(x);
   EXPECT_EQ(sum(x, first), 4);
@@ -102,8 +101,8 @@ TEST_P(GpuStagedBatches, OfOtherSizesAreNotUsed) {
   EXPECT_EQ(sum(*shorter, {10, 20}, staged), 30);
 }
 
-// A copy behind what has failed may have been left out.
-TEST_P(GpuStagedBatches, BeforeAFailureAreNotUsed) {
+// A copy queued after a failed launch may have been skipped.
+TEST_P(GpuStagedBatches, AreNotUsedAfterAFailure) {
   Floats x{1, 2, 3, 4};
   const uint64_t staged = stage(x);
   fail();
@@ -111,8 +110,8 @@ TEST_P(GpuStagedBatches, BeforeAFailureAreNotUsed) {
   EXPECT_EQ(sum(x, staged), 20);
 }
 
-// Nobody has named them, so nothing that is submitted tells when their copies are done.
-TEST_P(GpuStagedBatches, MayFollowEachOther) {
+// No submission reads them, so no submission implies that their copies are complete.
+TEST_P(GpuStagedBatches, CanBeStagedRepeatedly) {
   constexpr int64_t kFloats = 1 << 18;
   const auto step = device_->compile(sum_of(kFloats));
   const Floats x(kFloats, 1.0F);
@@ -121,8 +120,8 @@ TEST_P(GpuStagedBatches, MayFollowEachOther) {
   EXPECT_EQ(sum(*step, x, staged), static_cast<float>(kFloats));
 }
 
-// Whoever has the memory may take it back then.
-TEST_P(GpuStagedBatches, AreDroppedWhereNobodyNamesThem) {
+// After drop_staged() the owner may free the memory.
+TEST_P(GpuStagedBatches, CanBeDroppedUnused) {
   for (int i = 0; i < 200; ++i) {
     const auto x = std::make_unique<Floats>(4096, 1.0F);
     const auto step = device_->compile(sum_of(4096));

@@ -1,5 +1,5 @@
-// Streams of an emulated GPU: order in each, waits between them, errors that void what is behind them, and a host that
-// neither hangs nor is told twice.
+// Streams of an emulated GPU: order within each, waits between them, errors that void later commands, and a host that
+// neither hangs nor gets an error twice.
 #include <filesystem>
 #include <functional>
 #include <iterator>
@@ -15,7 +15,7 @@
 namespace runner::backends::gpu {
 namespace {
 
-// Launches that do what a test says, and tell in which order.
+// Launches that run a function and record their order.
 struct Recorder : Launchable {
   std::function<void(int32_t)> what = [](int32_t) {};
   std::vector<int32_t> done;
@@ -47,11 +47,11 @@ class GpuStreams : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(OwnThread, GpuStreams, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Yes" : "No"; });
 
-TEST_P(GpuStreams, DoWhatIsInOneInOrder) {
+TEST_P(GpuStreams, ExecuteEachStreamInOrder) {
   Recorder work;
   Streams streams(options());
   std::vector<int32_t> wanted;
-  for (int32_t i = 0; i < 10000; ++i) {  // more than fit
+  for (int32_t i = 0; i < 10000; ++i) {  // more than fit into the ring
     streams.launch(StreamKind::kCompute, work, i);
     wanted.push_back(i);
   }
@@ -59,7 +59,7 @@ TEST_P(GpuStreams, DoWhatIsInOneInOrder) {
   EXPECT_EQ(work.done, wanted);
 }
 
-TEST_P(GpuStreams, DoSeveralLaunchesAsOneCommand) {
+TEST_P(GpuStreams, ExecuteSeveralLaunchesOfOneCommand) {
   Recorder work;
   Streams streams(options());
   for (int32_t i = 0; i < 30000; i += 3) streams.launch_all(StreamKind::kCompute, work, i, i + 3);
@@ -68,7 +68,7 @@ TEST_P(GpuStreams, DoSeveralLaunchesAsOneCommand) {
   EXPECT_TRUE(std::ranges::is_sorted(work.done));
 }
 
-TEST(GpuStreamsOfAHost, DoCopiesBetweenTheLaunchesOfOneCommand) {
+TEST(GpuStreamsOfAHost, ExecuteCopiesBetweenLaunchesOfOneCommand) {
   Recorder work;
   Streams streams({.own_thread = false});
   work.what = [&](int32_t index) {
@@ -79,7 +79,7 @@ TEST(GpuStreamsOfAHost, DoCopiesBetweenTheLaunchesOfOneCommand) {
   EXPECT_EQ(work.done, (std::vector<int32_t>{0, 1, 100, 2, 3}));
 }
 
-TEST_P(GpuStreams, LeaveOutWhatStandsBehindAFailureInOneCommand) {
+TEST_P(GpuStreams, SkipLaunchesAfterAFailureInOneCommand) {
   Recorder work;
   Streams streams(options());
   work.what = [](int32_t index) { RUN_CHECK(index != 1, ErrorKind::kRun, "no"); };
@@ -94,7 +94,7 @@ TEST_P(GpuStreams, WaitForEachOther) {
   const auto copied_event = event_of("gpu 2"), computed_event = event_of("gpu 2");
   Event &copied = *copied_event, &computed = *computed_event;
   for (int32_t i = 0; i < 100; ++i) {
-    // The kernel is launched first, and the copy done first.
+    // The kernel is queued first, but the copy runs first.
     streams.wait(StreamKind::kCompute, copied, copied.recorded() + 1);
     streams.launch(StreamKind::kCompute, work, 3 * i + 1);
     streams.launch(StreamKind::kCopyIn, work, 3 * i);
@@ -116,7 +116,7 @@ TEST_P(GpuStreams, WaitForEachOther) {
   }
 }
 
-TEST_P(GpuStreams, ReturnFromTheHostsWaitWhereTheEventIsReachedThoughMoreIsLaunched) {
+TEST_P(GpuStreams, HostWaitsEndAtTheEventEvenIfMoreIsQueued) {
   std::binary_semaphore gate(0);
   Recorder first, second;
   second.what = [&](int32_t) { gate.acquire(); };
@@ -133,13 +133,13 @@ TEST_P(GpuStreams, ReturnFromTheHostsWaitWhereTheEventIsReachedThoughMoreIsLaunc
   EXPECT_EQ(second.done, std::vector<int32_t>{1});
 }
 
-// Hosts that hear of it from the device, not by looking now and then.
+// Hosts that the device wakes: their polling interval is too long to find out by themselves.
 class GpuHostsThatAreWoken : public ::testing::TestWithParam<bool> {
  protected:
   Streams::Options options() const {
     return {.name = "gpu 2", .own_thread = true, .spins = GetParam(), .nap = std::chrono::minutes(1)};
   }
-  // So that the host waits, and does not do it itself.
+  // Waits until the device has begun, so that the host does not execute the command itself.
   static void await_begin(const Streams& streams) {
     while (streams.is_idle()) std::this_thread::yield();
   }
@@ -151,8 +151,8 @@ class GpuHostsThatAreWoken : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Spins, GpuHostsThatAreWoken, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Yes" : "No"; });
 
-// The first launch takes longer than a host spins; the second is not over before the host is back.
-TEST_P(GpuHostsThatAreWoken, WhereAnEventIsReachedThoughMoreIsLaunched) {
+// The first launch takes longer than a host spins; the second ends only after the host has returned.
+TEST_P(GpuHostsThatAreWoken, AtAnEventEvenIfMoreIsQueued) {
   std::binary_semaphore gate(0);
   std::atomic<bool> may_end = false;
   Recorder first, second;
@@ -179,7 +179,7 @@ TEST_P(GpuHostsThatAreWoken, WhereAnEventIsReachedThoughMoreIsLaunched) {
   EXPECT_LT(elapsed(), std::chrono::seconds(30));
 }
 
-TEST_P(GpuHostsThatAreWoken, WhereAFullStreamHasRoomAgain) {
+TEST_P(GpuHostsThatAreWoken, WhenAFullStreamHasRoomAgain) {
   std::binary_semaphore is_full(0), goes_on(0);
   Recorder work;
   work.what = [&](int32_t index) {
@@ -201,7 +201,7 @@ TEST_P(GpuHostsThatAreWoken, WhereAFullStreamHasRoomAgain) {
   EXPECT_LT(elapsed(), std::chrono::seconds(30));
 }
 
-TEST_P(GpuStreams, LeaveOutWhatIsBehindAnErrorOfAnyStreamAndTellOnce) {
+TEST_P(GpuStreams, SkipCommandsAfterAnErrorAndThrowItOnce) {
   Recorder bad, good;
   bad.what = [](int32_t) { throw Error(ErrorKind::kRun, "log of -1", {"hook.lua", 4, 0}); };
   Streams streams(options());
@@ -221,7 +221,7 @@ TEST_P(GpuStreams, LeaveOutWhatIsBehindAnErrorOfAnyStreamAndTellOnce) {
   EXPECT_EQ(good.done, (std::vector<int32_t>{0, 4}));
 }
 
-TEST_P(GpuStreams, TellOfErrorsThatAreNoneOfOurs) {
+TEST_P(GpuStreams, WrapForeignExceptions) {
   Recorder bad;
   bad.what = [](int32_t) { throw std::bad_alloc(); };
   Streams streams(options());
@@ -238,7 +238,7 @@ TEST_P(GpuStreams, RefuseEventsOfOtherDevices) {
   EXPECT_EQ(error_of([&] { streams.synchronize(event, 1); }), "the host cannot wait for an event of gpu 5 at gpu 2");
 }
 
-TEST_P(GpuStreams, DropWhatHasNotBegunAtTheEnd) {
+TEST_P(GpuStreams, DropPendingCommandsOnDestruction) {
   Recorder work;
   {
     Streams streams(options()), other(options());
@@ -250,7 +250,7 @@ TEST_P(GpuStreams, DropWhatHasNotBegunAtTheEnd) {
   EXPECT_TRUE(work.done.empty());
 }
 
-TEST(GpuDevicesThatWait, WaitForEventsOfOthers) {
+TEST(GpuStreamWaits, WorkAcrossDevices) {
   Recorder first, second;
   Streams one({.name = "gpu 0"}), two({.name = "gpu 1"});
   const auto ready_event = event_of(one.name());
@@ -274,8 +274,9 @@ int64_t threads_of_process() {
   return std::distance(begin(tasks), end(tasks));
 }
 
-// It does nothing more, also where it comes to itself: what was queued may be of memory that is gone.  Its thread ends.
-TEST(GpuDevicesThatWait, GiveUpOnOneThatDoesNotAnswer) {
+// A lost device does nothing more, even if its launch ends later: queued commands may refer to freed memory. Its thread
+// ends.
+TEST(GpuStreamWaits, GiveUpOnAHangingDevice) {
   std::binary_semaphore gate(0);
   Recorder work;
   work.what = [&](int32_t) { gate.acquire(); };
@@ -286,7 +287,7 @@ TEST(GpuDevicesThatWait, GiveUpOnOneThatDoesNotAnswer) {
   streams.launch(StreamKind::kCompute, work, 7);
   streams.launch(StreamKind::kCompute, work, 8);
   const uint64_t end = streams.record(StreamKind::kCompute, event);
-  while (streams.is_idle()) std::this_thread::yield();  // else the host would do it
+  while (streams.is_idle()) std::this_thread::yield();  // otherwise the host would execute it
   const char* const error = "gpu 1 has not answered for 100 ms; it is at work 7";
   EXPECT_EQ(error_of([&] { streams.synchronize(event, end); }), error);
   gate.release();
@@ -300,8 +301,8 @@ TEST(GpuDevicesThatWait, GiveUpOnOneThatDoesNotAnswer) {
   EXPECT_LT(threads_of_process(), threads);
 }
 
-// A device that another one keeps waiting hears that it will not go on.
-TEST(GpuDevicesThatWait, GiveUpWhereOthersDo) {
+// A device that waits for another one notices that the other has failed.
+TEST(GpuStreamWaits, GiveUpWhenOtherDevicesHaveFailed) {
   std::atomic<bool> has_failed = false;
   const auto check = [&] { RUN_CHECK(!has_failed, ErrorKind::kRun, "rank 0 has failed"); };
   Recorder work;
@@ -320,8 +321,8 @@ TEST(GpuDevicesThatWait, GiveUpWhereOthersDo) {
   EXPECT_TRUE(work.done.empty());
 }
 
-// Whatever a launch throws: a device of its own thread, or a host that does the work, goes on.
-TEST_P(GpuStreams, SurviveWhatIsNoException) {
+// Whatever a launch throws, the executing thread, of the device or the host, continues.
+TEST_P(GpuStreams, SurviveAnyThrownType) {
   Recorder work;
   Streams streams(options());
   work.what = [](int32_t index) {
@@ -337,7 +338,7 @@ TEST_P(GpuStreams, SurviveWhatIsNoException) {
   EXPECT_EQ(work.done, std::vector<int32_t>{3});
 }
 
-TEST(GpuDevicesThatWait, GiveUpOnADeviceThatNeverRecords) {
+TEST(GpuStreamWaits, GiveUpOnAnEventThatIsNeverRecorded) {
   Streams one({.name = "gpu 0"}), two({.name = "gpu 1", .patience = std::chrono::milliseconds(100)});
   const auto never_event = event_of(one.name());
   Event& never = *never_event;
@@ -346,8 +347,8 @@ TEST(GpuDevicesThatWait, GiveUpOnADeviceThatNeverRecords) {
             "gpu 1 has not answered for 100 ms; its communication stream waits for gpu 0");
 }
 
-// Streams that wait for the one that waits for it are not to be told of.
-TEST_P(GpuStreams, SayWhichOtherDeviceDoesNotCome) {
+// Waits for other streams of the same device, which wait for the other device themselves, are not reported.
+TEST_P(GpuStreams, ReportWhichOtherDeviceIsAwaited) {
   Recorder work;
   const auto never = event_of("gpu 5"), reduced = event_of("gpu 2");
   Streams::Options impatient = options();
@@ -361,7 +362,7 @@ TEST_P(GpuStreams, SayWhichOtherDeviceDoesNotCome) {
             "gpu 2 has not answered for 100 ms; its communication stream waits for gpu 5");
 }
 
-TEST_P(GpuStreams, SayWhichOfTheirOwnEventsDoesNotCome) {
+TEST_P(GpuStreams, ReportWhichOwnEventIsAwaited) {
   const auto never = event_of("gpu 2");
   Streams::Options impatient = options();
   impatient.patience = std::chrono::milliseconds(100);
@@ -374,8 +375,8 @@ TEST_P(GpuStreams, SayWhichOfTheirOwnEventsDoesNotCome) {
             "gpu 2 has not answered for 100 ms; nothing is left in its streams");
 }
 
-// Launches some of which fail, of three devices whose streams wait for each other.  Written to by who does them, one
-// after the other.
+// Launches, some of which fail, on three devices whose streams wait for each other. Written only by the executing
+// thread, one thread at a time.
 class FlakyRecorder final : public Launchable {
  public:
   void launch(int32_t index) override {
@@ -396,7 +397,7 @@ struct StressedHost {
   std::atomic<uint64_t> recorded{0};
   std::array<Recorder, kStreamCount> work;
   std::array<FlakyRecorder, kStreamCount> flaky;
-  int64_t errors = 0;  // that it has been told of
+  int64_t errors = 0;  // errors thrown by synchronize()
 
   void synchronize() {
     try {
@@ -419,8 +420,8 @@ class GpuStreamsOfDevices : public ::testing::TestWithParam<bool> {
     }
   }
 
-  // Launches, records and waits at random; launches of `flaky` now and then fail.  The device is gone when it returns,
-  // whoever still asks for its events.
+  // Launches, records and waits at random; launches of `flaky` sometimes fail. The device is destroyed on return, even
+  // if others still query its events.
   void drive(size_t device, bool flaky) {
     constexpr int kSteps = 30000;
     std::mt19937 random(static_cast<uint32_t>(device));
@@ -431,7 +432,7 @@ class GpuStreamsOfDevices : public ::testing::TestWithParam<bool> {
       const auto kind = static_cast<StreamKind>(stream);
       switch (random() % 8) {
         case 0: host.recorded.store(host.streams->record(kind, *host.event)); break;
-        case 1: {  // of a count that is recorded: else two could wait for each other
+        case 1: {  // only counts already recorded; otherwise two devices could deadlock
           StressedHost& other = hosts_[random() % kDevices];
           host.streams->wait(kind, *other.event, other.recorded.load());
           break;
@@ -465,7 +466,7 @@ class GpuStreamsOfDevices : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(OwnThread, GpuStreamsOfDevices, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Yes" : "No"; });
 
-// Nothing is lost, done twice or done before what it waits for.
+// No launch is lost, runs twice, or runs before what it waits for.
 TEST_P(GpuStreamsOfDevices, KeepOrderUnderRandomLaunches) {
   drive_all(/*flaky=*/false);
   for (const StressedHost& host : hosts_) {
@@ -475,8 +476,8 @@ TEST_P(GpuStreamsOfDevices, KeepOrderUnderRandomLaunches) {
   }
 }
 
-// Nobody hangs, what is left out stays out, and each failure is told once.
-TEST_P(GpuStreamsOfDevices, GoOnBehindFailures) {
+// No thread hangs, skipped launches stay skipped, and each failure is thrown once.
+TEST_P(GpuStreamsOfDevices, ContinueAfterFailures) {
   drive_all(/*flaky=*/true);
   for (const StressedHost& host : hosts_) {
     int64_t failures = 0;

@@ -1,4 +1,4 @@
-// Products of rounded operands, against the bits of tf32.
+// TF32 products, against operands rounded by their bits.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -19,14 +19,14 @@ namespace {
 using backends::testing::HostTensor;
 using backends::testing::run_program;
 
-// By its bits: half of what is cut off is added, less one bit where the last that stays is even.
+// Rounds by bits: adds half of the truncated part, minus one bit if the last kept bit is even.
 float tf32_of(float x) {
   if (!std::isfinite(x)) return x;
   const auto bits = std::bit_cast<uint32_t>(x);
   return std::bit_cast<float>((bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu);
 }
 
-// Around each border between two numbers of tf32, at some exponents, and what is special.
+// Values around each border between two TF32 numbers, for some exponents, and special values.
 std::vector<float> floats() {
   std::vector<float> all = {0.0f,
                             -0.0f,
@@ -44,7 +44,7 @@ std::vector<float> floats() {
   return all;
 }
 
-TEST(GpuTf32, RoundsToTheNearest) {
+TEST(GpuTf32, RoundsToNearestEven) {
   const std::vector<float> values = floats();
   Program program;
   const TensorType type{DType::kF32, Shape{std::ssize(values)}};
@@ -69,7 +69,7 @@ Program product() {
   return program;
 }
 
-// The exact product of what is rounded, rounded once more: as good as equal.
+// The exact product of the rounded operands, rounded once, must be almost equal.
 TEST(GpuTf32, ProductsReadRoundedOperands) {
   const Program program = product();
   std::mt19937 random(3);

@@ -1,4 +1,4 @@
-// The predicted clock against timelines worked out by hand, and what holds of any.
+// The predicted clock, against timelines worked out by hand, and properties of random timelines.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -14,7 +14,7 @@ constexpr StreamKind kCompute = StreamKind::kCompute, kCopyIn = StreamKind::kCop
                      kCommunication = StreamKind::kCommunication;
 constexpr StreamKind kAllStreams[] = {kCommunication, kCopyIn, kCopyOut, kCompute};
 
-// A host that takes 10 to launch, 15 for a graph, and 5 until the launch is there.
+// A host that takes 10 per launch, 15 per graph, and 5 until a launch arrives.
 constexpr LaunchTimes kSlowHost{.eager = 10, .replay = 15, .arrival = 5};
 constexpr LaunchTimes kNoHost{.eager = 0, .replay = 0, .arrival = 0};
 
@@ -22,7 +22,7 @@ Launch kernel(Picoseconds duration, LaunchClass cls = LaunchClass::kMatmul) {
   return {.cls = cls, .duration = duration, .at_peak = duration / 2, .name = "kernel"};
 }
 
-// Launched at 10, 20, 30; there 5 later; each done before the next is there: the device waits for the host.
+// Launched at 10, 20, 30, arriving 5 later; each kernel ends before the next arrives: the device waits for the host.
 TEST(GpuTimeline, SmallKernelsWaitForTheHost) {
   Timeline timeline(kSlowHost);
   for (int i = 0; i < 3; ++i) timeline.launch(kCompute, kernel(4));
@@ -36,8 +36,8 @@ TEST(GpuTimeline, SmallKernelsWaitForTheHost) {
   EXPECT_EQ(time.launches, 3);
 }
 
-// The first is there at 15 and runs until 115; the others wait behind it.
-TEST(GpuTimeline, LargeKernelsHideTheHost) {
+// The first kernel arrives at 15 and runs until 115; the others are queued.
+TEST(GpuTimeline, LargeKernelsHideHostTime) {
   Timeline timeline(kSlowHost);
   for (int i = 0; i < 3; ++i) timeline.launch(kCompute, kernel(100));
   EXPECT_EQ(timeline.host(), 30);
@@ -46,7 +46,7 @@ TEST(GpuTimeline, LargeKernelsHideTheHost) {
   EXPECT_EQ(time.of(kCompute).unfed, 15);
 }
 
-// One launch of 15 for all, there at 20.
+// One launch of 15 for all kernels, arriving at 20.
 TEST(GpuTimeline, AGraphIsLaunchedOnce) {
   Timeline timeline(kSlowHost);
   timeline.begin_replay();
@@ -59,8 +59,9 @@ TEST(GpuTimeline, AGraphIsLaunchedOnce) {
   EXPECT_EQ(time.launches, 3);
 }
 
-// Batches are copied in 30, used in 50: the first is waited for, the second comes beside the first one's kernels.
-TEST(GpuTimeline, CopiesRunBesideKernels) {
+// Batches take 30 to copy and 50 to use: the first copy is waited for, the second overlaps with the first batch's
+// kernels.
+TEST(GpuTimeline, CopiesOverlapWithKernels) {
   Timeline timeline(kNoHost);
   for (int batch = 0; batch < 2; ++batch) {
     timeline.launch(kCopyIn, kernel(30, LaunchClass::kCopy));
@@ -75,9 +76,8 @@ TEST(GpuTimeline, CopiesRunBesideKernels) {
   EXPECT_EQ(time.of(LaunchClass::kMatmul), 100);
 }
 
-// Copies of 80 bound kernels of 50: from 80 to 130, and from 160 to 210.
-// As while a state is saved, between steps that are counted.
-TEST(GpuTimeline, AStreamIsIdleInThePhaseInWhichItWas) {
+// For example while a checkpoint is saved between steps that are measured.
+TEST(GpuTimeline, IdleTimeBelongsToThePeriodInWhichItOccurred) {
   Timeline timeline(kSlowHost);
   timeline.launch(kCompute, kernel(50));
   timeline.synchronize(kCompute);
@@ -91,6 +91,7 @@ TEST(GpuTimeline, AStreamIsIdleInThePhaseInWhichItWas) {
   EXPECT_EQ(step.elapsed, 10 + 5 + 50);
 }
 
+// Copies of 80 limit kernels of 50, which run from 80 to 130 and from 160 to 210.
 TEST(GpuTimeline, SlowCopiesAreExposed) {
   Timeline timeline(kNoHost);
   for (int batch = 0; batch < 2; ++batch) {
@@ -103,7 +104,7 @@ TEST(GpuTimeline, SlowCopiesAreExposed) {
   EXPECT_EQ(time.exposed_copies(), 80 + 30);
 }
 
-// Backward in three parts of 40, of which each has a bucket; then an update of 10.
+// Backward in three parts of 40, each with a bucket; then an update of 10.
 PredictedTime backward_with_buckets(Picoseconds reduction) {
   Timeline timeline(kNoHost);
   for (int part = 0; part < 3; ++part) {
@@ -117,21 +118,21 @@ PredictedTime backward_with_buckets(Picoseconds reduction) {
 }
 
 TEST(GpuTimeline, ReductionsOverlapWithBackward) {
-  // At 40, 80 and 120, each done before the next: only the last is exposed.
+  // The buckets start at 40, 80 and 120, each done before the next: only the last is exposed.
   const PredictedTime fast = backward_with_buckets(30);
   EXPECT_EQ(fast.elapsed, 120 + 30 + 10);
   EXPECT_EQ(fast.exposed_communication(), 30);
   EXPECT_EQ(fast.of(kCommunication).busy, 90);
   EXPECT_EQ(fast.of(kCommunication).waited[static_cast<size_t>(kCompute)], 40 + 10 + 10);
-  // From 40 on without a gap: 40 + 3 · 70.
+  // The buckets run from 40 without a gap: 40 + 3 · 70.
   const PredictedTime slow = backward_with_buckets(70);
   EXPECT_EQ(slow.elapsed, 250 + 10);
   EXPECT_EQ(slow.exposed_communication(), 250 - 120);
   EXPECT_EQ(slow.of(kCommunication).waited[static_cast<size_t>(kCompute)], 40);
 }
 
-// Rings over A100: 25 MiB over two take 126.8 us, over eight 251.2 us; the kernels before them 1 ms.
-TEST(GpuTimeline, RingsOfTwoAndEight) {
+// Ring all-reduces on A100s: 25 MiB take 126.8 us on two, 251.2 us on eight; the kernels before them 1 ms.
+TEST(GpuTimeline, RingAllReducesOfTwoAndEight) {
   for (const int gpus : {2, 8}) {
     Timeline timeline;
     timeline.launch(kCompute, kernel(to_picoseconds(1e-3)));
@@ -146,8 +147,8 @@ TEST(GpuTimeline, RingsOfTwoAndEight) {
   }
 }
 
-// An event that is past, or of a stream's own, costs nothing; one that is to come, until then.
-TEST(GpuTimeline, EventsAreWaitedForOnce) {
+// Waiting for a past event, or for one of the same stream, costs nothing; for a later event, the time until then.
+TEST(GpuTimeline, WaitsEndAtTheEvent) {
   Timeline timeline(kNoHost);
   timeline.launch(kCopyOut, kernel(20));
   const PredictedEvent early = timeline.record(kCopyOut);
@@ -163,8 +164,8 @@ TEST(GpuTimeline, EventsAreWaitedForOnce) {
   EXPECT_EQ(time.of(kCompute).waited[static_cast<size_t>(kCopyOut)], 50);
 }
 
-// The host reads at 15 + 100 and goes on: what it launches at 125 is there at 130.
-TEST(GpuTimeline, AHostThatWaitsLeavesAGap) {
+// The host reads at 15 + 100; what it launches until 125 arrives at 130.
+TEST(GpuTimeline, AWaitingHostLeavesAGap) {
   Timeline timeline(kSlowHost);
   timeline.launch(kCompute, kernel(100));
   timeline.synchronize(kCompute);
@@ -176,7 +177,7 @@ TEST(GpuTimeline, AHostThatWaitsLeavesAGap) {
   EXPECT_EQ(time.of(kCompute).unfed, 15 + 15);
 }
 
-TEST(GpuTimeline, SpansAreLaunchesOnTheClock) {
+TEST(GpuTimeline, SpansHaveTheTimesOfLaunches) {
   Timeline timeline(kSlowHost);
   std::vector<PredictedSpan> spans;
   timeline.launch(kCompute, kernel(1));
@@ -258,14 +259,14 @@ TEST(GpuTimeline, EveryPicosecondHasOneCause) {
       ASSERT_GE(time.elapsed, of.busy) << seed;
       busy += of.busy;
     }
-    // As if nothing overlapped, and each command travelled by itself.
+    // The bound if nothing overlapped and each command arrived by itself.
     const Picoseconds issuing = time.host_launches * std::max(kSlowHost.eager, kSlowHost.replay);
     ASSERT_LE(time.elapsed, busy + issuing + arrivals * kSlowHost.arrival) << seed;
     ASSERT_EQ(std::accumulate(time.classes.begin(), time.classes.end(), Picoseconds{0}), busy) << seed;
   }
 }
 
-// Longer kernels and more of them end no sooner.
+// Longer or additional kernels never end sooner.
 TEST(GpuTimeline, MoreWorkTakesNoLessTime) {
   for (uint32_t seed = 1; seed <= 300; ++seed) {
     const std::vector<Call> calls = random_calls(seed);
@@ -282,8 +283,9 @@ TEST(GpuTimeline, MoreWorkTakesNoLessTime) {
   }
 }
 
-// A step that begins when all is done takes the same time whenever it comes, and sums are those of the whole.
-TEST(GpuTimeline, EqualStepsTakeEquallyLong) {
+// A step that begins when everything is done takes the same time whenever it runs, and the sum of steps equals the
+// whole.
+TEST(GpuTimeline, EqualStepsTakeEqualTime) {
   const std::vector<Call> calls = random_calls(7);
   Timeline parts(kSlowHost), whole(kSlowHost);
   const auto step = [&](Timeline& timeline) {

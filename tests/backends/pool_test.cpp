@@ -24,8 +24,8 @@ TEST_P(Pool, RunsEveryChunkOnce) {
   }
 }
 
-// Plain memory that one job writes and the next reads: TSan sees any missing edge between jobs.
-TEST_P(Pool, ManyTinyStepsSeeEachOther) {
+// Plain memory that one job writes and the next reads: TSan detects any missing synchronisation between jobs.
+TEST_P(Pool, JobsSeeWritesOfEarlierJobs) {
   WorkerPool pool(GetParam());
   std::vector<int64_t> values(16, 0);
   for (int step = 0; step < 3000; ++step) {
@@ -61,7 +61,7 @@ TEST_P(Pool, RethrowsTheFirstExceptionAndStaysUsable) {
   }
 }
 
-TEST_P(Pool, AThrowStopsTheClaiming) {
+TEST_P(Pool, AThrowStopsFurtherChunks) {
   WorkerPool pool(GetParam());
   std::atomic<int> ran{0};
   EXPECT_THROW(pool.parallel_for(1 << 20,
@@ -73,7 +73,7 @@ TEST_P(Pool, AThrowStopsTheClaiming) {
   EXPECT_LE(ran.load(), GetParam());
 }
 
-TEST(PoolDeath, NestedUseIsAProgrammerError) {
+TEST(PoolDeath, NestedUseIsAnAssertionFailure) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
       {
@@ -85,8 +85,7 @@ TEST(PoolDeath, NestedUseIsAProgrammerError) {
 
 TEST(PoolSharing, TwoThreadsRunAtOnce) {
   WorkerPool pool(2);
-  // The second chunk can end only after the first has begun, and the first only after the second: two threads are
-  // needed.
+  // The second chunk can end only after the first has begun, and vice versa, so two threads are needed.
   std::atomic<int> begun{0};
   pool.parallel_for(2, [&](int64_t) {
     begun.fetch_add(1);

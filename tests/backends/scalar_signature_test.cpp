@@ -24,14 +24,14 @@ bool same_graph(const std::vector<TracedScalar>& a, const std::vector<TracedScal
   return same;
 }
 
-TEST(ScalarSignature, OnlyZeroAndOnesAreValues) {
+TEST(ScalarSignature, OnlyZeroAndOnesAreBaked) {
   EXPECT_TRUE(same_graph({factor(0.1)}, {factor(1e-9)}));
   EXPECT_TRUE(same_graph({factor(2)}, {factor(-3)}));
   for (const double special : {0.0, 1.0, -1.0}) EXPECT_FALSE(same_graph({factor(0.1)}, {factor(special)})) << special;
   EXPECT_FALSE(same_graph({factor(1)}, {factor(-1)}));
 }
 
-TEST(ScalarSignature, OperandsAreRoundedFirst) {
+TEST(ScalarSignature, OperandsAreComparedAsF32) {
   const double near = 1 - 1e-12;
   EXPECT_TRUE(same_graph({operand(near)}, {operand(1)}));
   EXPECT_FALSE(same_graph({factor(near)}, {factor(1)}));
@@ -40,7 +40,7 @@ TEST(ScalarSignature, OperandsAreRoundedFirst) {
   EXPECT_FALSE(same_graph({in_double(1e-60)}, {in_double(0)}));
 }
 
-TEST(ScalarSignature, EqualNumbersAreOneInput) {
+TEST(ScalarSignature, EqualScalarsShareOneInput) {
   EXPECT_FALSE(same_graph({operand(0.9), factor(0.9)}, {operand(0.9), factor(0.8)}));
   EXPECT_TRUE(same_graph({operand(0.9), factor(0.9)}, {operand(0.8), factor(0.8)}));
   EXPECT_TRUE(same_graph({operand(0.9), factor(0.9)}, {operand(0.9), factor(0.9 + 1e-12)})) << "equal as f32";
@@ -53,7 +53,7 @@ TracedScalar typed(ScalarUse use, double value, bool is_integer, DType beside = 
   return {.use = use, .value = value, .beside = beside, .is_integer = is_integer};
 }
 
-TEST(ScalarSignature, AttributesArePartsOfTheGraph) {
+TEST(ScalarSignature, AttributesAreBaked) {
   const auto power = [](double value, bool is_integer = false) {
     return std::vector{typed(ScalarUse::kAttribute, value, is_integer)};
   };
@@ -62,7 +62,7 @@ TEST(ScalarSignature, AttributesArePartsOfTheGraph) {
   EXPECT_FALSE(same_graph(power(2), power(2, true))) << "2.0 and 2";
 }
 
-TEST(ScalarSignature, NumbersHaveTheTypeThatTheyAreUploadedIn) {
+TEST(ScalarSignature, ScalarsHaveTheirUploadType) {
   const auto pair = [](const TracedScalar& a, const TracedScalar& b) { return std::vector{a, b}; };
   const TracedScalar half = typed(ScalarUse::kOperand, 0.5, false);
   const TracedScalar half_f64 = typed(ScalarUse::kOperand, 0.5, false, DType::kF64);
@@ -71,17 +71,17 @@ TEST(ScalarSignature, NumbersHaveTheTypeThatTheyAreUploadedIn) {
   EXPECT_EQ(signature_of(pair(half, half_bf16))[3], 0) << "bf16's are uploaded as f32";
   EXPECT_EQ(signature_of(pair(half, half_f64))[3], 1) << "f64's are not";
   EXPECT_TRUE(same_graph(pair(half, half_f64), pair(half, typed(ScalarUse::kOperand, 0.25, false, DType::kF64))));
-  // x > 2 is handed an integer, x > 2.5 a double; x * 2 and x * 2.5 the same.
+  // x > 2 passes an integer, x > 2.5 a double; x * 2 and x * 2.5 pass the same type.
   EXPECT_FALSE(same_graph({typed(ScalarUse::kValue, 2, true)}, {typed(ScalarUse::kValue, 2.5, false)}));
   EXPECT_TRUE(same_graph({typed(ScalarUse::kOperand, 2, true)}, {typed(ScalarUse::kOperand, 2.5, false)}));
-  // 1 - x and 1.0 - x have constants of two types, 0 - x and 0.0 - x have not.
+  // 1 - x and 1.0 - x have constants of two types, 0 - x and 0.0 - x do not.
   EXPECT_FALSE(same_graph({typed(ScalarUse::kFactor, 1, true)}, {typed(ScalarUse::kFactor, 1, false)}));
   EXPECT_TRUE(same_graph({typed(ScalarUse::kFactor, 0, true)}, {typed(ScalarUse::kFactor, 0, false)}));
   EXPECT_FALSE(same_graph({typed(ScalarUse::kValue, 0, true)}, {typed(ScalarUse::kValue, 0, false)}));
   EXPECT_TRUE(same_graph({typed(ScalarUse::kOperand, 1, true)}, {typed(ScalarUse::kOperand, 1, false)}));
 }
 
-TEST(ScalarSignature, DifferenceSaysWhatChanged) {
+TEST(ScalarSignature, DifferenceDescribesTheChange) {
   const auto rate = [](double value) { return TracedScalar{ScalarUse::kFactor, value, "-lr"}; };
   const auto momentum = [](double value) { return TracedScalar{ScalarUse::kOperand, value, "momentum"}; };
   EXPECT_EQ(difference(std::vector{rate(-0.016)}, std::vector{rate(-0.0)}).text,
@@ -92,7 +92,7 @@ TEST(ScalarSignature, DifferenceSaysWhatChanged) {
             "-lr has become equal to momentum, 0.5: they are one input now");
   EXPECT_EQ(difference(std::vector{momentum(0.5), rate(0.5)}, std::vector{momentum(0.25), rate(0.5)}).text,
             "momentum and -lr, which were equal, 0.5, are 0.25 and 0.5 now: they are two inputs");
-  // Of one name: whose they are.
+  // Scalars of the same name are distinguished by optimizer and batch.
   const auto whose = [](double value, int32_t optimizer, int64_t batch) {
     TracedScalar scalar{ScalarUse::kFactor, value, "-lr"};
     scalar.optimizer = optimizer;
@@ -107,7 +107,7 @@ TEST(ScalarSignature, DifferenceSaysWhatChanged) {
       difference(std::vector{whose(-0.5, 0, 1), whose(-0.5, 0, 2)}, std::vector{whose(-0.5, 0, 1), whose(-0.25, 0, 2)})
           .text,
       "-lr in batch 1 and -lr in batch 2, which were equal, -0.5, are -0.5 and -0.25 now: they are two inputs");
-  // Digits tell numbers apart: as the code has written what is part of a graph, and as an input is uploaded.
+  // Enough digits to distinguish the numbers: baked scalars as written, inputs as uploaded.
   const auto power = [](double value) { return std::vector{typed(ScalarUse::kAttribute, value, false)}; };
   EXPECT_EQ(difference(power(2.5), power(2.5 + 1e-12)).text,
             "a number was 2.5 f64 and is 2.500000000001 f64 now, which is part of the graph here whatever it is");
@@ -137,8 +137,8 @@ bool same_in(Dialect dialect, const DeviceTypes& types, const std::vector<Traced
   return same;
 }
 
-// Of 1.7: whether a number is 0 or 1 is asked of the number as it was written, and all are uploaded in one type.
-TEST(ScalarSignature, OfAnOlderPyTorchXla) {
+// In 1.7, whether a scalar is 0 or 1 is decided by the value as written, and all are uploaded in one type.
+TEST(ScalarSignature, FollowsPyTorchXla17) {
   const auto same = [](const std::vector<TracedScalar>& a, const std::vector<TracedScalar>& b) {
     return same_in(Dialect::kXla17, kFullTypes, a, b);
   };
@@ -150,7 +150,7 @@ TEST(ScalarSignature, OfAnOlderPyTorchXla) {
   EXPECT_TRUE(same({in_double(0.9), in_double(0.9)}, {in_double(0.9), in_double(0.9 + 1e-12)}));
 }
 
-TEST(ScalarSignature, OfAnOlderPyTorchXlaInBf16) {
+TEST(ScalarSignature, FollowsPyTorchXla17InBf16) {
   const auto same = [](const DeviceTypes& types) {
     return same_in(Dialect::kXla17, types, {operand(0.999), operand(0.99999)}, {operand(0.999), operand(0.5)});
   };
@@ -159,7 +159,7 @@ TEST(ScalarSignature, OfAnOlderPyTorchXlaInBf16) {
   EXPECT_FALSE(same_in(Dialect::kXla17, kBf16Types, {operand(0.999)}, {operand(1)})) << "and yet not a constant";
 }
 
-TEST(ScalarSignature, OfACleanDialectNeverDiffers) {
+TEST(ScalarSignature, NeverDiffersInTheCleanDialect) {
   const std::vector<TracedScalar> numbers{operand(0.5), factor(0.5), in_double(0.25)};
   for (const double value : {0.0, 1.0, -1.0, 0.25, 0.5})
     EXPECT_TRUE(same_in(Dialect::kClean, kBf16Types, numbers, {operand(value), factor(0.5), in_double(value)}))

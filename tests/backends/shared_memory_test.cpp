@@ -1,4 +1,4 @@
-// Memory that replicas share: what each finds in it, when it is there, and who has it back.
+// Memory shared by ranks: its contents on each rank, its lifetime, and when pages are committed.
 #include "backends/collectives/shared_memory.h"
 
 #include <chrono>
@@ -25,7 +25,7 @@ using testing::errors_of;
 using testing::on_processes;
 using testing::on_threads;
 
-// Whether each rank finds in what all share what the others wrote there, in each of several pieces.
+// Whether each rank sees what the others wrote to the shared memory, in each of several regions.
 bool share_what_they_write(SharedCollectives& ranks) {
   const auto size = static_cast<size_t>(ranks.size()), mine = static_cast<size_t>(ranks.rank());
   for (const size_t each : {1, 5'000, 300'000}) {
@@ -45,16 +45,16 @@ bool share_what_they_write(SharedCollectives& ranks) {
   return true;
 }
 
-TEST(MemoryOfReplicas, IsTheSameForAllThreads) {
+TEST(SharedMemory, IsTheSameForAllThreads) {
   on_threads(3, [](SharedCollectives& ranks) { EXPECT_TRUE(share_what_they_write(ranks)); });
 }
 
-TEST(MemoryOfReplicas, IsTheSameForAllProcesses) {
+TEST(SharedMemory, IsTheSameForAllProcesses) {
   on_processes(4, [](SharedCollectives& ranks, SharedMemory&) { return share_what_they_write(ranks); });
 }
 
-// Whoever fails may leave at any point of the others' way to the memory.
-TEST(MemoryOfReplicas, OutlivesRanksThatFail) {
+// A rank may fail at any point while the others set up the memory.
+TEST(SharedMemory, OutlivesRanksThatFail) {
   constexpr int kRounds = 200;
   std::mt19937 random(5);
   for (int round = 0; round < kRounds; ++round) {
@@ -75,7 +75,7 @@ TEST(MemoryOfReplicas, OutlivesRanksThatFail) {
   }
 }
 
-TEST(MemoryOfReplicas, OfDifferentSizesIsADisagreement) {
+TEST(SharedMemory, SizesMustMatchBetweenRanks) {
   const std::vector<std::string> errors = errors_of(2, [](SharedCollectives& ranks) {
     ranks.share({DType::kF32, Shape{10 + ranks.rank()}}, {"parameters 0"});
   });
@@ -86,14 +86,14 @@ TEST(MemoryOfReplicas, OfDifferentSizesIsADisagreement) {
         "parameters 0, (11) f32, at step 0");
 }
 
-// What the pages of the file take.
+// Bytes committed for the file.
 size_t bytes_taken(const SharedMemory& memory) {
   struct stat status {};
   ::fstat(memory.descriptor(), &status);
   return static_cast<size_t>(status.st_blocks) * 512;
 }
 
-TEST(MemoryOfReplicas, IsFreedWithItsLastOwner) {
+TEST(SharedMemory, IsFreedWithItsLastOwner) {
   constexpr int64_t kFloats = 1 << 20;
   constexpr size_t kBytes = kFloats * sizeof(float);
   on_processes(3, [](SharedCollectives& ranks, SharedMemory& mine) {
@@ -117,14 +117,14 @@ TEST(MemoryOfReplicas, IsFreedWithItsLastOwner) {
   });
 }
 
-// Rank 0 has its row taken, rank 1 writes a page of its own, and rank 2 nothing.
-TEST(MemoryOfReplicas, IsTakenWhereItIsAskedForOrTouched) {
+// Rank 0 commits its row, rank 1 writes a page of its own row, and rank 2 does nothing.
+TEST(SharedMemory, IsCommittedOnRequestOrFirstTouch) {
   constexpr size_t kRow = size_t{1} << 20;
   on_processes(3, [](SharedCollectives& ranks, SharedMemory& mine) {
     const size_t page = SharedMemory::page_bytes(), before = bytes_taken(mine);
     std::shared_ptr<std::byte> memory = ranks.reserve({DType::kF32, Shape{3, kRow / sizeof(float)}}, {"gradients"});
     const auto row = [&](int rank) { return std::span(memory.get() + static_cast<size_t>(rank) * kRow, kRow); };
-    if (bytes_taken(mine) > before + page) return false;  // with the number of its owners
+    if (bytes_taken(mine) > before + page) return false;  // the page with the reference count
     ranks.barrier({"looked at"});
     if (ranks.rank() == 0) take_pages(row(0));
     if (ranks.rank() == 1) row(1)[kRow / 2] = std::byte{7};
@@ -139,7 +139,7 @@ TEST(MemoryOfReplicas, IsTakenWhereItIsAskedForOrTouched) {
   });
 }
 
-TEST(MemoryOfReplicas, PagesThatCannotBeTakenAreAnError) {
+TEST(SharedMemory, FailingToCommitPagesIsAnError) {
   const size_t page = SharedMemory::page_bytes();
   void* const gone = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ::munmap(gone, page);
@@ -153,7 +153,7 @@ TEST(MemoryOfReplicas, PagesThatCannotBeTakenAreAnError) {
   }
 }
 
-TEST(MemoryOfReplicas, ThatTheSystemHasNotIsAnError) {
+TEST(SharedMemory, ExceedingAvailableMemoryIsAnError) {
   const size_t bytes = available_memory() / 2 * 3;
   try {
     const SharedMemory memory(bytes);

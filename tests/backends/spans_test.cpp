@@ -1,4 +1,4 @@
-// Spans: what is recorded, and what is not.
+// Spans: which are recorded, and which are not.
 #include "backends/runtime/spans.h"
 
 #include <thread>
@@ -14,7 +14,7 @@ std::vector<std::string> names_of(const std::vector<Span>& spans) {
   return names;
 }
 
-TEST(Spans, EndInsideThoseAroundThem) {
+TEST(Spans, Nest) {
   SpanRecorder recorder;
   const RecordingThread thread(&recorder, "main");
   recorder.begin();
@@ -38,7 +38,7 @@ TEST(Spans, EndInsideThoseAroundThem) {
   EXPECT_EQ(inner.what, "x");
 }
 
-TEST(Spans, OfThreadsWithARecorderThatRecords) {
+TEST(Spans, AreRecordedOnlyWhileRecording) {
   SpanRecorder recorder;
   { const ScopedSpan nowhere(SpanKind::kData, "no recorder"); }
   const RecordingThread thread(&recorder, "main");
@@ -56,8 +56,8 @@ TEST(Spans, OfThreadsWithARecorderThatRecords) {
   EXPECT_TRUE(recorder.end().empty());
 }
 
-// What warm-up steps record is thrown away, and so is what reaches into it.
-TEST(Spans, BelongToTheRoundInWhichTheyBeganAndEnd) {
+// Spans of warm-up steps are discarded, and so are spans that began during warm-up.
+TEST(Spans, MustBeginAndEndInTheSameRound) {
   SpanRecorder recorder;
   const RecordingThread thread(&recorder, "main");
   recorder.begin();
@@ -70,7 +70,7 @@ TEST(Spans, BelongToTheRoundInWhichTheyBeganAndEnd) {
   EXPECT_EQ(names_of(recorder.end()), std::vector<std::string>{"inside"});
 }
 
-TEST(Spans, OfSeveralThreadsAtATime) {
+TEST(Spans, AreRecordedByConcurrentThreads) {
   constexpr int kThreads = 4, kEach = 1000;
   SpanRecorder recorder;
   const RecordingThread thread(&recorder, "main");
@@ -92,7 +92,7 @@ TEST(Spans, OfSeveralThreadsAtATime) {
   EXPECT_EQ(count[0], 0);
 }
 
-TEST(Spans, BeyondTheMostAreCounted) {
+TEST(Spans, BeyondTheMaximumAreCounted) {
   SpanRecorder recorder(/*most=*/3);
   const RecordingThread thread(&recorder, "main");
   recorder.begin();
