@@ -1,7 +1,8 @@
-// Predictions against what is known of BERT-large on a v3-8 with torch_xla 1.7: what fits, flops, seconds a step.
+// Predictions against published facts about BERT-large on a v3-8 with torch_xla 1.7: what fits, flops, seconds per
+// step.
 //
 // The Program is a transformer of BERT-large's size (24 layers, width 1024, 16 heads, 512 tokens, vocabulary 30522)
-// with AdamW, for one replica.  It has no dropout, and its attention is causal, which costs nothing more.
+// with AdamW, for one rank. It has no dropout, and its attention is causal, which costs the same.
 #include <gtest/gtest.h>
 
 #include "backends/tpu/hbm.h"
@@ -34,16 +35,16 @@ bool fits(int64_t batch, DeviceTypes types, Generation generation) {
   return plan_hbm(BertLarge(batch, types).graph.device(), {.generation = generation}).fits();
 }
 
-TEST(TpuBertLarge, FitsWhereItDid) {
+TEST(TpuBertLarge, FitsWhereItFittedInReality) {
   EXPECT_TRUE(fits(8, kFullTypes, Generation::kV3));
   EXPECT_FALSE(fits(16, kFullTypes, Generation::kV3));
   EXPECT_TRUE(fits(16, kBf16Types, Generation::kV3));
   EXPECT_FALSE(fits(8, kFullTypes, Generation::kV2));
 }
 
-// 1.104 TFLOP a sequence, and measured seconds a step: 0.9986 in fp32 with 64 sequences over 8 cores, 1.1908 in bf16
-// with 128.  The efficiency was fitted on the first.
-TEST(TpuBertLarge, StepsTakeWhatTheyTook) {
+// 1.104 TFLOP per sequence, and measured seconds per step: 0.9986 in fp32 with 64 sequences on 8 cores, 1.1908 in bf16
+// with 128. The efficiency was fitted to the first.
+TEST(TpuBertLarge, PredictedStepTimesIncludeMeasurements) {
   const auto time_of = [](int64_t batch, DeviceTypes types) {
     const BertLarge bert(batch, types);
     return predict_step(bert.graph.device(), trace_tensors(bert.graph.device()), {});
@@ -54,7 +55,7 @@ TEST(TpuBertLarge, StepsTakeWhatTheyTook) {
   EXPECT_GT(fp32.most(Generation::kV3), 0.9986);
   EXPECT_LT(bf16.least(), 1.1908);
   EXPECT_GT(bf16.most(Generation::kV3), 1.1908);
-  // Twice the sequences in 1.19 of the time: the interval moves as the measurements did, to a fifth.
+  // Twice the sequences take 1.19 times as long; the prediction changes by the same factor, within 0.25.
   EXPECT_NEAR(bf16.least() / fp32.least(), 1.1908 / 0.9986, 0.25);
 }
 

@@ -1,4 +1,4 @@
-// Costs against XLA's own HloCostAnalysis, and predictions of time against figures worked out by hand.
+// Costs against XLA's own HloCostAnalysis, and predicted times against values worked out by hand.
 #include <functional>
 #include <map>
 #include <set>
@@ -34,7 +34,7 @@ Cost total_of(const OnTpu& graph) {
   return total;
 }
 
-// The cases of tests/golden/hlo_cost.py, with our operations.
+// The cases of tests/golden/hlo_cost.py, with our ops.
 const std::map<std::string, std::function<Value(Graph&)>>& golden_cases() {
   static const Shape kX{32, 128};
   static const int64_t kFirst[] = {0}, kLast[] = {1};
@@ -75,8 +75,8 @@ const std::map<std::string, std::function<Value(Graph&)>>& golden_cases() {
   return cases;
 }
 
-TEST(TpuCost, IsWhatXlaCounts) {
-  // One operation each, of full tiles: bytes are comparable, too.
+TEST(TpuCost, MatchesXla) {
+  // Cases with one op and full tiles, whose bytes are comparable too.
   const std::set<std::string> whole{"add", "gt", "exp", "pow", "concat"};
   const auto golden = runner::testing::Golden::load("hlo_cost.json").cases();
   EXPECT_EQ(golden.size(), golden_cases().size());
@@ -94,7 +94,7 @@ TEST(TpuCost, IsWhatXlaCounts) {
   }
 }
 
-// Ops that are not in the golden file, each from its formula: (4, 10), so 40 elements and 4 rows.
+// Ops that are not in the golden file, from their formulas. (4, 10): 40 elements and 4 rows.
 TEST(TpuCost, RowOperationsOfTraining) {
   struct Case {
     std::function<Value(Graph&)> make;
@@ -104,7 +104,7 @@ TEST(TpuCost, RowOperationsOfTraining) {
   const auto labels = [](Graph& g) { return g({4}, DType::kI64); };
   const int64_t axis[] = {1};
   const Case cases[] = {
-      // log_softmax (4 · 40 − 2 · 4; 40 + 4) and a sign a row.
+      // log_softmax (4 · 40 − 2 · 4; 40 + 4) and a negation per row.
       {[&](Graph& g) { return ops::cross_entropy(x(g), labels(g)); }, 4 * 40 - 8 + 4, 44},
       {[&](Graph& g) { return ops::argmax(x(g), 1); }, 6 * 40 - 6 * 4, 0},
       {[&](Graph& g) { return ops::one_hot(labels(g), 10); }, 40, 0},
@@ -148,17 +148,17 @@ int64_t flops_of(Op op, const std::vector<TensorType>& operands, const std::vect
 TEST(TpuCost, GradientsOfRowOperations) {
   const TensorType x{DType::kF32, Shape{4, 10}}, row{DType::kF32, Shape{10}}, labels{DType::kI64, Shape{4}};
   const TensorType losses{DType::kF32, Shape{4}};
-  // The normalised rows again (5 n + r), gamma · grad, its mean, its mean with the rows (2 n), and four operations that
-  // put them together.
+  // The normalised rows again (5 n + r), gamma · grad, its mean, its mean with the rows (2 n), and four ops to combine
+  // them.
   EXPECT_EQ(flops_of(Op::kLayerNormGradX, {x, row, x}, {pack_f64(1e-5)}), 13 * 40 + 4);
-  // Those rows · grad, summed over the four of them.
+  // The normalised rows times grad, summed over the four rows.
   EXPECT_EQ(flops_of(Op::kLayerNormGradGamma, {x, x}, {pack_f64(1e-5)}), 5 * 40 + 4 + 40 + (40 - 10));
-  // softmax (4 n − 2 r), less one-hot, times the gradient.
+  // softmax (4 n − 2 r), minus one-hot, times the gradient.
   EXPECT_EQ(flops_of(Op::kCrossEntropyGrad, {x, labels, losses}, {-100, pack_f64(0)}), 6 * 40 - 8);
   EXPECT_EQ(flops_of(Op::kEmbeddingGrad, {labels, x}, {100}), 40);
 }
 
-// y = (a + b) · a of (8, 128) is one fusion: it reads a and b once, and writes y.
+// y = (a + b) · a of (8, 128) is one fusion: it reads a and b once and writes y.
 TEST(TpuCost, AFusionReadsEachOperandOnce) {
   Graph g;
   const Value a = g({8, 128}), b = g({8, 128});
@@ -168,17 +168,17 @@ TEST(TpuCost, AFusionReadsEachOperandOnce) {
   EXPECT_EQ(costs[0], (Cost{.flops = 2048, .transcendentals = 0, .bytes = 3 * 4096}));
 }
 
-// Gathers touch what they take: twice (256, 128) f32 and 256 s64; a table of 512 MB is not read.
-TEST(TpuCost, GathersTouchWhatTheyTake) {
+// Gathers count the rows they access: (256, 128) f32 twice and 256 s64; the table of 512 MB is not read in full.
+TEST(TpuCost, GathersCountOnlyAccessedRows) {
   Graph g;
   const Value table = g({1 << 20, 128}), ids = g({256}, DType::kI64);
   g.program.output("", ops::embedding(table, ids).id);
   EXPECT_EQ(total_of(OnTpu(g.program)).bytes, 2 * 256 * 128 * 4 + 256 * 8);
 }
 
-// A slice of a flat state that is one of its tensors counts as that tensor, with its padding; a concat of gradients,
-// which only lists them, as nothing.
-TEST(TpuCost, FlatArraysCountByTheirTensors) {
+// A slice of a flat state that is one of its tensors counts as that tensor, with its padding. A concat of gradients is
+// only a list of tensors and costs nothing.
+TEST(TpuCost, FlatArraysCountAsTheirTensors) {
   Graph g;
   const Value p = g({10 * 128 + 10}, DType::kF32, InputKind::kState), h = g({32, 128});
   const Value w = ops::reshape(ops::slice(p, 0, 0, 1280), {10, 128});
@@ -197,9 +197,9 @@ TEST(TpuCost, FlatArraysCountByTheirTensors) {
   EXPECT_EQ(costs[2], Cost{});
 }
 
-// A fusion has the flops and transcendentals of its nodes, and never more bytes, unless it reads something expanded,
-// which a node by itself would find in memory.
-TEST(TpuCost, OfRandomProgramsIsThatOfTheirNodes) {
+// A fusion has the flops and transcendentals of its nodes, and never more bytes, unless it reads a broadcast value that
+// a single node would find in memory.
+TEST(TpuCost, OfFusionsIsTheSumOfTheirNodes) {
   int64_t saved = 0;
   for (uint32_t seed = 1; seed <= 500; ++seed) {
     const OnTpu graph(runner::backends::testing::RandomProgram(seed, 24).program);
@@ -231,14 +231,14 @@ StepTime time_of(const OnTpu& graph, const Machine& machine) {
   return predict_step(graph.device(), trace_tensors(graph.device()), machine);
 }
 
-TEST(TpuRoofline, TilesThatAreNotFull) {
+TEST(TpuRoofline, PartlyFilledTiles) {
   EXPECT_DOUBLE_EQ(tile_efficiency(8, 128, 128, 128), 1);
-  EXPECT_DOUBLE_EQ(tile_efficiency(512, 64, 512, 128), 0.5);   // scores of attention with heads of 64
+  EXPECT_DOUBLE_EQ(tile_efficiency(512, 64, 512, 128), 0.5);   // attention scores with heads of 64
   EXPECT_DOUBLE_EQ(tile_efficiency(512, 64, 512, 256), 0.25);  // on v6e
   EXPECT_DOUBLE_EQ(tile_efficiency(4, 128, 10, 128), 0.5 * 10 / 128);
 }
 
-// (4096, 4096)² of f32 in full tiles: 2 · 4096³ flops at 61.5 TFLOP/s are 2.235 ms, over 201 MB at 450 GB/s 0.447 ms.
+// (4096, 4096)² of f32 in full tiles: 2 · 4096³ flops at 61.5 TFLOP/s are 2.235 ms; 201 MB at 450 GB/s are 0.447 ms.
 TEST(TpuRoofline, ProductsByPrecision) {
   Graph g;
   const Value a = g({4096, 4096}), b = g({4096, 4096});
@@ -255,7 +255,7 @@ TEST(TpuRoofline, ProductsByPrecision) {
     EXPECT_DOUBLE_EQ(time.on_device(), passes * once + 1.5e-6);
     EXPECT_DOUBLE_EQ(time.most(Generation::kV3), time.least() / 0.35);
   }
-  // Of bf16 the precision is no matter.
+  // For bf16 the precision does not matter.
   const OnTpu bf16(g.program, {}, kBf16Types);
   EXPECT_DOUBLE_EQ(time_of(bf16, {.precision = MatmulPrecision::kHighest}).matrix, once);
   EXPECT_DOUBLE_EQ(time_of(bf16, {}).memory, 3.0 * 4096 * 4096 * 2 / 450e9);
@@ -271,8 +271,8 @@ TEST(TpuRoofline, ProductsWithVectors) {
   EXPECT_DOUBLE_EQ(time.vector, 2.0 * 1024 * 512 / (8 * 128 * 2 * 0.94e9));
 }
 
-// 1.34 GB of gradients on a v3-8: 2 · 3/4 of it around a ring of four chips, 24.5 ms one way, half of that both ways;
-// before, the two cores of each chip add up in their HBM.
+// 1.34 GB of gradients on a v3-8: 2 · 3/4 of it around a ring of four chips takes 24.5 ms in one direction, half of
+// that in both; before that, the two cores of each chip add in their HBM.
 TEST(TpuRoofline, AllReduceOnABoard) {
   const int64_t bytes = 1'340'000'000;
   const double ring = 2 * 0.75 * 1.34e9 / 82e9;
@@ -289,7 +289,7 @@ TEST(TpuRoofline, AllReduceOnABoard) {
   EXPECT_EQ(time_of(OnTpu(g.program), {.replicas = 1}).on_device(), 0);
 }
 
-TEST(TpuRoofline, FormulaNamesWhatWentIn) {
+TEST(TpuRoofline, FormulaHasAllFigures) {
   const StepTime time{.cost = {},
                       .matrix = 0.25e-3,
                       .vector = 0.125e-3,
@@ -306,8 +306,8 @@ TEST(TpuRoofline, FormulaNamesWhatWentIn) {
       "TFLOP/s of bf16, 1 pass for f32, 450 GB/s; 0.35: measured: BERT-large, fp32, v3-8, torch_xla 1.7");
 }
 
-// A batch that takes longer to upload than to use sets the pace: (4096, 1024) of f32 and its sum.
-TEST(TpuRoofline, BoundByItsInput) {
+// The upload of a batch takes longer than the computation: (4096, 1024) of f32 and its sum.
+TEST(TpuRoofline, UploadBoundStep) {
   Graph g;
   g.program.output("", ops::sum(g({4096, 1024})).id);
   const StepTime time = time_of(OnTpu(g.program), {});
@@ -317,15 +317,15 @@ TEST(TpuRoofline, BoundByItsInput) {
   EXPECT_DOUBLE_EQ(time_of(OnTpu(g.program, {}, kBf16Types), {}).upload, time.upload / 2);
 }
 
-// A whole step: everything is counted once, and a faster chip is never slower.
-TEST(TpuRoofline, OfATrainingStep) {
+// A whole training step: everything is counted once, and a faster chip is never slower.
+TEST(TpuRoofline, TrainingStep) {
   using runner::backends::testing::MlpStep;
   const MlpStep step({.batch = 256, .widths = {784, 1024, 1024, 10}});
   const OnTpu graph(step.program());
   const StepTime v2 = time_of(graph, {.generation = Generation::kV2});
   const StepTime v3 = time_of(graph, {.generation = Generation::kV3});
   const StepTime v5p = time_of(graph, {.generation = Generation::kV5p});
-  // Products alone: three of each layer, but for the derivative of the features.
+  // Products alone: three per layer, except for the derivative with respect to the features.
   const int64_t products = int64_t{2} * 256 * (2 * 784 * 1024 + 3 * 1024 * 1024 + 3 * 1024 * 10);
   EXPECT_GT(v3.cost.flops, products);
   EXPECT_LT(v3.cost.flops, products * 1.1);

@@ -1,4 +1,4 @@
-// An emulated TPU whose operations run one by one: the same bits, and an account of operations.
+// An emulated TPU whose operations run one by one: bit-identical results, and statistics of operations.
 #include <map>
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ std::vector<int64_t> compile_times_of(const Executable& executable) {
 
 // ---- the host ------------------------------------------------------------------------------------------------------
 
-TEST(EagerHost, GivesTheBitsOfWholeProgramsAlsoWhenItGoesOn) {
+TEST(EagerHost, IsBitIdenticalToWholeProgramsOverSeveralRuns) {
   const auto whole = make_cpu_device(1), one_by_one = eager_host();
   for (uint32_t seed = 1; seed <= 300; ++seed) {
     const RandomProgram random(seed, 24);
@@ -51,14 +51,14 @@ TEST(EagerHost, GivesTheBitsOfWholeProgramsAlsoWhenItGoesOn) {
   }
 }
 
-TEST(EagerHost, RunsEachOperationByItselfAndCompilesEachKindOnce) {
+TEST(EagerHost, RunsOperationsSeparatelyAndCompilesEachKindOnce) {
   Program program;
   const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{2, 3}})};
   const Value bias{&program, program.input(InputKind::kState, "bias", {DType::kF32, Shape{3}})};
   const Value a = ops::relu(ops::add(x, ops::expand(bias, Shape{2, 3})));
   const Value b = ops::relu(ops::mul(a, 2.0));
   program.output("sum", ops::sum(ops::reshape(b, Shape{6})).id);
-  ops::exp(x);  // that nobody asks for
+  ops::exp(x);  // has no reader
 
   const auto device = eager_host();
   const std::vector<double> numbers = {1, -2, 3, -4, 5, -6}, ones = {1, 1, 1};
@@ -74,7 +74,7 @@ TEST(EagerHost, RunsEachOperationByItselfAndCompilesEachKindOnce) {
   EXPECT_EQ(compile_times_of(*again), compiled_in);
 }
 
-TEST(EagerHost, ResultsGiveTheirMemoryBackBehindTheirLastReader) {
+TEST(EagerHost, FreesResultsAfterTheirLastReader) {
   Program program;
   Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{1024}})};
   for (int i = 0; i < 20; ++i) x = ops::exp(ops::neg(x));
@@ -85,12 +85,12 @@ TEST(EagerHost, ResultsGiveTheirMemoryBackBehindTheirLastReader) {
   EXPECT_LT(executable->arena_bytes(), 3u * 4096);
 }
 
-TEST(EagerHost, NamesTheLineOfAnOperationThatFailsAlsoOfAnotherRecording) {
+TEST(EagerHost, ErrorsHaveLinesOfTheCurrentRecording) {
   const auto recorded_at = [](int line) {
     Program program;
     const Value table{&program, program.input(InputKind::kState, "table", {DType::kF32, Shape{4, 2}})};
     const Value ids{&program, program.input(InputKind::kBatch, "ids", {DType::kI64, Shape{1}})};
-    for (const int each : {line, line + 1}) {  // of one kind: compiled once
+    for (const int each : {line, line + 1}) {  // equal operations, compiled once
       program.set_mark({"h.lua", each, 0});
       const Value rows = ops::embedding(table, ops::add(ids, each == line ? 0.0 : 4.0));
       program.output("rows", rows.id);
@@ -117,9 +117,9 @@ TEST(EagerHost, NamesTheLineOfAnOperationThatFailsAlsoOfAnotherRecording) {
 
 // ---- memory --------------------------------------------------------------------------------------------------------
 
-constexpr int64_t kTile = 4096, kCode = 32 * 1024;  // 8 × 128 f32; of an operation
+constexpr int64_t kTile = 4096, kCode = 32 * 1024;  // of 8 × 128 f32; code of an operation
 
-TEST(EagerMemory, HoldsWhatIsLiveAndTheResultThatIsMade) {
+TEST(EagerMemory, CountsLiveTensorsAndTheCurrentResult) {
   Program program;
   const Value w{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{8, 128}})};
   const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{16, 128}})};
@@ -142,7 +142,7 @@ TEST(EagerMemory, HoldsWhatIsLiveAndTheResultThatIsMade) {
 
 // ---- the account ---------------------------------------------------------------------------------------------------
 
-// A step of SGD with momentum on one weight, as an engine records it: w (8) and v (8), the rate a number.
+// A step of SGD with momentum on one weight, as the engine records it: w (8) and v (8), the learning rate a scalar.
 Program momentum_step(int64_t batch) {
   Program program;
   const Value w{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{8}})};
@@ -213,9 +213,9 @@ class EagerTpu : public ::testing::Test {
 
 using Counted = std::vector<int64_t>;
 
-TEST_F(EagerTpu, CountsEachOperationAndNoGraph) {
+TEST_F(EagerTpu, CountsOperationsInsteadOfGraphs) {
   const auto step = compiled(momentum_step(4));
-  run(*step, 0.1, {1});  // v is made, of zeros; then sum, v · 0.9, +, · lr, −
+  run(*step, 0.1, {1});  // v is created with zeros; then sum, v · 0.9, +, · lr, −
   EXPECT_EQ(counts(), (Counted{6, 0, 6, 6}));
   run(*step, 0.1);
   EXPECT_EQ(counts(), (Counted{6, 5, 6, 11}));
@@ -231,7 +231,7 @@ TEST_F(EagerTpu, CountsEachOperationAndNoGraph) {
   EXPECT_FLOAT_EQ(w[0], -(0.1f * 4.0f + 0.1f * (0.9f * 4.0f + 4.0f)));
 }
 
-TEST_F(EagerTpu, SaysInWhatAnOperationDiffersFromTheNewestOfItsKind) {
+TEST_F(EagerTpu, ExplainsHowAnOperationDiffersFromTheNewestOfItsKind) {
   run(*compiled(momentum_step(4)), 0.1, {1});
   EXPECT_EQ(causes(), (std::vector<std::string>{"the first aten::expand", "the first aten::sum", "the first aten::mul",
                                                 "the first aten::add", "aten::mul takes lr, and took the number 0.9",
@@ -242,7 +242,7 @@ TEST_F(EagerTpu, SaysInWhatAnOperationDiffersFromTheNewestOfItsKind) {
   EXPECT_EQ(device_->graphs().back().first_step, 2);
 }
 
-TEST_F(EagerTpu, SaysWhatElseAnOperationIsOrTakes) {
+TEST_F(EagerTpu, ExplainsOtherDifferencesOfOperations) {
   Program program;
   const Value w{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{8}})};
   const Value v{&program, program.input(InputKind::kState, "v", {DType::kF32, Shape{8}})};
@@ -264,7 +264,7 @@ TEST_F(EagerTpu, SaysWhatElseAnOperationIsOrTakes) {
                                       "aten::mul takes a tensor of (8) f32 repeated, and took a tensor"}));
 }
 
-TEST_F(EagerTpu, ANumberThatReachesZeroIsPartOfTheOperationThatTakesIt) {
+TEST_F(EagerTpu, AScalarThatBecomesZeroIsBaked) {
   const auto step = compiled(momentum_step(4));
   for (const double lr : {0.1, 0.2, 0.0, 0.3, 0.0}) run(*step, lr);
   EXPECT_EQ(counts(), (Counted{6, 19, 6, 25}));
@@ -275,7 +275,7 @@ TEST_F(EagerTpu, ANumberThatReachesZeroIsPartOfTheOperationThatTakesIt) {
   EXPECT_EQ(counts(), (Counted{5, 5, 5, 10}));
 }
 
-TEST_F(EagerTpu, WhatWasReadOfAStepIsNotRunAgain) {
+TEST_F(EagerTpu, OperationsRunForAReadAreNotRunAgain) {
   const Program program = momentum_step(4);
   Program read = program.without_outputs();
   read.output(std::string(kReadOutput), program.outputs()[0].value);
@@ -290,7 +290,7 @@ TEST_F(EagerTpu, WhatWasReadOfAStepIsNotRunAgain) {
   EXPECT_EQ(counts(), (Counted{5, 5, 5, 10}));
 }
 
-// What is computed of x (4, 8) twice, of which the first may be read before the second is recorded.
+// Two computations on x (4, 8); the first may be read before the second is recorded.
 Program two_passes(bool second) {
   Program program;
   const Value w{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{8}})};
@@ -304,7 +304,7 @@ Program two_passes(bool second) {
   return program;
 }
 
-TEST_F(EagerTpu, ASecondPassThatIsReadIsRunAlthoughItsOperationsAreThoseOfTheFirst) {
+TEST_F(EagerTpu, EqualOperationsOfASecondPassRunForItsRead) {
   const auto first = compiled(two_passes(false)), both = compiled(two_passes(true));
   run(*first, 0.1, {}, /*reads=*/true);
   EXPECT_EQ(counts(), (Counted{2, 0, 2, 2}));
@@ -314,7 +314,7 @@ TEST_F(EagerTpu, ASecondPassThatIsReadIsRunAlthoughItsOperationsAreThoseOfTheFir
   EXPECT_EQ(counts(), (Counted{2, 2, 2, 4}));
 }
 
-TEST_F(EagerTpu, WhatWasReadOfARecordingThatIsDroppedRunsAgainInTheNext) {
+TEST_F(EagerTpu, OperationsOfADroppedRecordingRunAgain) {
   const auto first = compiled(two_passes(false));
   run(*first, 0.1, {}, /*reads=*/true);
   note(*device_, HostEvent::kRecording);
@@ -322,7 +322,7 @@ TEST_F(EagerTpu, WhatWasReadOfARecordingThatIsDroppedRunsAgainInTheNext) {
   EXPECT_EQ(counts(), (Counted{2, 2, 2, 4}));
 }
 
-TEST_F(EagerTpu, AnExponentIsPartOfTheOperationWhateverItsValue) {
+TEST_F(EagerTpu, ExponentsAreAlwaysBaked) {
   Program program;
   const Value w{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{8}})};
   program.input(InputKind::kState, "v", {DType::kF32, Shape{8}});
@@ -347,7 +347,7 @@ TEST_F(EagerTpu, AnExponentIsPartOfTheOperationWhateverItsValue) {
   EXPECT_EQ(counts()[0], 41);
 }
 
-TEST_F(EagerTpu, OfAStepThatFailsWhatHasRunIsCounted) {
+TEST_F(EagerTpu, CountsTheOperationsBeforeAFailure) {
   Program program;
   const Value w{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{8}})};
   program.input(InputKind::kState, "v", {DType::kF32, Shape{8}});
@@ -364,8 +364,8 @@ TEST_F(EagerTpu, OfAStepThatFailsWhatHasRunIsCounted) {
   EXPECT_EQ(counter("xla::relu"), 0);
 }
 
-// A step, and the sum of a batch of another size, as an evaluation has it.
-TEST_F(EagerTpu, EvaluationsAreNoPartOfWhatIsSaidOfTraining) {
+// A step, and the sum of a batch of another size, as in an evaluation.
+TEST_F(EagerTpu, AnalysisIgnoresEvaluations) {
   const auto step = compiled(momentum_step(4));
   run(*step, 0.1, {1});
   run(*step, 0.1);
@@ -385,7 +385,7 @@ TEST_F(EagerTpu, EvaluationsAreNoPartOfWhatIsSaidOfTraining) {
   EXPECT_EQ(counter("ExecuteComputation"), 6 + 5 + 1);
 }
 
-TEST_F(EagerTpu, TellsOfCompilations) {
+TEST_F(EagerTpu, NotifiesTheListenerOfCompilations) {
   struct Listener : tpu::CompileListener {
     void begun(std::function<std::string()> what) override { texts.push_back(what()); }
     void ended() override { texts.emplace_back("done"); }
@@ -398,7 +398,7 @@ TEST_F(EagerTpu, TellsOfCompilations) {
             (std::vector<std::string>{fmt::format("the operations of {} nodes", program.size()), "done"}));
 }
 
-TEST_F(EagerTpu, ABudgetCountsOperations) {
+TEST_F(EagerTpu, TheGraphBudgetCountsOperations) {
   make({.max_graphs = 3});
   try {
     run(*compiled(momentum_step(4)), 0.1);
@@ -413,8 +413,8 @@ TEST_F(EagerTpu, ABudgetCountsOperations) {
   }
 }
 
-// A state and what is computed of it: the batch of a MiB is not what is too large.
-TEST_F(EagerTpu, WeightsBeyondTheMemoryAreNotBlamedOnTheBatch) {
+// A state and values computed from it: the batch of 1 MiB is not what is too large.
+TEST_F(EagerTpu, AdviceForLargeWeightsIsNotASmallerBatch) {
   const auto advice_in = [&](int64_t rows, tpu::DeviceTypes types) {
     Program program;
     const Value w{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{rows, 32768}})};
@@ -427,7 +427,7 @@ TEST_F(EagerTpu, WeightsBeyondTheMemoryAreNotBlamedOnTheBatch) {
     const std::string text = device_->forecast(program).exhausted;
     return text.substr(text.rfind("First thing"));
   };
-  // Three times 4.5 GiB in f32, of 7.48; three times 6 GiB in bf16, of which 7.48 are 41.5 %.
+  // Three times 4.5 GiB in f32, of 7.48 GiB; three times 6 GiB in bf16, of which 7.48 GiB are 41.5 %.
   EXPECT_EQ(advice_in(36864, tpu::kFullTypes),
             "First thing to change: mixed_precision: bf16 (saves about 6.75G); as one graph, without tpu.eager, it "
             "takes too much, too");
@@ -436,7 +436,7 @@ TEST_F(EagerTpu, WeightsBeyondTheMemoryAreNotBlamedOnTheBatch) {
             "(saves about 10.62G); as one graph, without tpu.eager, it takes too much, too");
 }
 
-TEST_F(EagerTpu, AnOperationBeyondTheMemoryIsNamedBeforeAnythingRuns) {
+TEST_F(EagerTpu, ReportsAnOperationThatDoesNotFitBeforeAnythingRuns) {
   Program program;
   program.input(InputKind::kState, "w", {DType::kF32, Shape{8}});
   program.input(InputKind::kState, "v", {DType::kF32, Shape{8}});

@@ -1,4 +1,4 @@
-// The table of generations against the figures that vendors and error messages print.
+// Table of generations, against published figures and error messages.
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -23,8 +23,8 @@ TEST(TpuGeneration, IsFoundByItsName) {
   EXPECT_FALSE(generation_of(""));
 }
 
-// "Used 9.08G of 7.48G hbm": two digits of 2^30 bytes.
-TEST(TpuGeneration, LimitsAreThoseOfTheMessages) {
+// From messages like "Used 9.08G of 7.48G hbm": two decimals, units of 2^30 bytes.
+TEST(TpuGeneration, LimitsMatchXlaMessages) {
   const std::pair<const char*, double> limits[] = {{"v2", 7.48},   {"v3", 15.48},  {"v4", 30.75},
                                                    {"v5e", 15.75}, {"v5p", 95.74}, {"v6e", 31.25}};
   for (const auto& [name, limit] : limits) {
@@ -33,11 +33,11 @@ TEST(TpuGeneration, LimitsAreThoseOfTheMessages) {
   }
 }
 
-// Two operations for each cell of the matrix units at each tick; v6e alone is published otherwise.
+// Two operations per cell of the matrix units and cycle; only v6e is published differently.
 TEST(TpuGeneration, PeaksFollowFromTheMatrixUnits) {
   struct Chip {
     const char* name;
-    int units;  // of a chip
+    int units;  // per chip
     double published;
   };
   for (const Chip& chip : {Chip{"v2", 2, 46e12}, Chip{"v3", 4, 123e12}, Chip{"v4", 8, 275e12}, Chip{"v5e", 4, 197e12},
@@ -65,7 +65,7 @@ TEST(TpuGeneration, VectorUnits) {
   EXPECT_DOUBLE_EQ(row_of(Generation::kV3).vector_flops(), 1.92512e12);
 }
 
-TEST(TpuGeneration, IsDocumentedAsItIs) {
+TEST(TpuGeneration, MatchesTheDocumentation) {
   std::ifstream file(RUNNER_SOURCE_DIR "/docs/tpu-model.md");
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   for (int i = 0; i < kGenerationCount; ++i) {

@@ -1,4 +1,4 @@
-// The compile cache: what is found, what is forgotten, and why a graph is not there.
+// Compile cache: hits, evictions, and explanations of misses.
 #include <gtest/gtest.h>
 
 #include "backends/ir/ops.h"
@@ -7,7 +7,7 @@
 namespace runner::backends::tpu {
 namespace {
 
-// Σ exp(w · batch · factor), of so many samples.
+// Σ exp(w · batch · factor) over `samples` samples.
 struct Wanted {
   int64_t samples = 4;
   double factor = 0.5;
@@ -45,7 +45,7 @@ bool finds(GraphCache& cache, const Wanted& wanted) {
   return cache.find(key_of(identity), identity) != nullptr;
 }
 
-TEST(GraphCache, FindsWhatIsTheSame) {
+TEST(GraphCache, FindsEqualGraphs) {
   GraphCache cache;
   EXPECT_FALSE(finds(cache, {}));
   cache.add(graph_of({}));
@@ -56,7 +56,7 @@ TEST(GraphCache, FindsWhatIsTheSame) {
   EXPECT_FALSE(finds(cache, {.absent = {0}}));
 }
 
-TEST(GraphCache, ForgetsWhatWasUsedLongestAgo) {
+TEST(GraphCache, EvictsTheLeastRecentlyUsedGraph) {
   GraphCache cache({}, {.graphs = 2});
   cache.add(graph_of({.samples = 1}));
   cache.add(graph_of({.samples = 2}));
@@ -72,19 +72,19 @@ TEST(GraphCache, ForgetsWhatWasUsedLongestAgo) {
   EXPECT_EQ(again.cause, "it had been forgotten: the cache is full");
 }
 
-TEST(GraphCache, ForgetsWhereGraphsHaveTooManyNodes) {
+TEST(GraphCache, EvictsByNumberOfNodes) {
   const int64_t nodes = identity_of({}).program->size();
   GraphCache cache({}, {.nodes = 2 * nodes});
   for (const int64_t samples : {1, 2, 3}) cache.add(graph_of({.samples = samples}));
   EXPECT_FALSE(finds(cache, {.samples = 1}));
   EXPECT_TRUE(finds(cache, {.samples = 2}));
   EXPECT_TRUE(finds(cache, {.samples = 3}));
-  cache.add(graph_of({.samples = 4, .exp = true}));  // which is larger
+  cache.add(graph_of({.samples = 4, .exp = true}));  // this one is larger
   EXPECT_TRUE(finds(cache, {.samples = 4, .exp = true}));
   EXPECT_FALSE(finds(cache, {.samples = 3}));
 }
 
-// What is shown of a graph, by their number.
+// Numbers of the graphs whose tensor graph is kept.
 std::vector<int64_t> shown_of(const GraphCache& cache) {
   std::vector<int64_t> shown;
   for (size_t i = 0; i < cache.compiled().size(); ++i)
@@ -92,7 +92,7 @@ std::vector<int64_t> shown_of(const GraphCache& cache) {
   return shown;
 }
 
-TEST(GraphCache, KeepsTheTensorsOfTheFirstAndOfTheNewestGraphs) {
+TEST(GraphCache, KeepsTensorGraphsOfTheFirstAndNewestGraphs) {
   const auto filled = [](GraphCache::Capacity capacity) {
     GraphCache cache({}, capacity);
     for (int64_t samples = 1; samples <= 9; ++samples) {
@@ -109,7 +109,7 @@ TEST(GraphCache, KeepsTheTensorsOfTheFirstAndOfTheNewestGraphs) {
   EXPECT_EQ(filled({}).size(), 9u);
 }
 
-// How a graph differs from that of Wanted{}.
+// Expected explanation of a graph that differs from Wanted{}.
 struct Differs {
   Wanted wanted;
   MissKind kind;
@@ -117,7 +117,7 @@ struct Differs {
   int line;  // 0: none
 };
 
-TEST(GraphCache, SaysInWhatAGraphDiffers) {
+TEST(GraphCache, ExplainsHowAGraphDiffers) {
   const Differs cases[] = {
       {{.samples = 5}, MissKind::kBatchSize, "features is (5) f32, and was (4) f32", 3},
       {{.factor = 1},
@@ -138,7 +138,7 @@ TEST(GraphCache, SaysInWhatAGraphDiffers) {
   }
 }
 
-TEST(GraphCache, ComparesWithTheNearestOfThoseUsedLast) {
+TEST(GraphCache, ComparesWithTheNearestRecentGraph) {
   GraphCache cache;
   cache.add(graph_of({.samples = 4, .exp = true}));
   cache.add(graph_of({.samples = 9}));

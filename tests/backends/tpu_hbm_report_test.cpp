@@ -1,4 +1,4 @@
-// Texts of memory plans, what to change first, and padding that a swap of axes saves.
+// Texts of memory plans, advice on what to change, and padding that swapping axes would save.
 #include <gtest/gtest.h>
 
 #include "backends/ir/batch_growth.h"
@@ -16,7 +16,7 @@
 namespace runner::backends::tpu::testing {
 namespace {
 
-TEST(TpuHbmReport, SizesAsXlaPrintsThem) {
+TEST(TpuHbmReport, PrintsSizesLikeXla) {
   const std::pair<int64_t, const char*> sizes[] = {{0, "0B"},
                                                    {1023, "1023B"},
                                                    {1024, "1.0K"},
@@ -28,7 +28,8 @@ TEST(TpuHbmReport, SizesAsXlaPrintsThem) {
   for (const auto& [bytes, text] : sizes) EXPECT_EQ(xla_size_text(bytes), text);
 }
 
-// (N, 4) of bf16 from a product, summed: 1.5 GiB for 48 MiB at each 6,291,456 rows.  Eight times that do not fit v2.
+// (N, 4) bf16 from a product, summed: 1.5 GiB instead of 48 MiB per 6,291,456 rows. Eight times that does not fit on
+// v2.
 class Narrow {
  public:
   explicit Narrow(int64_t rows) : graph_(record(rows)) {}
@@ -110,7 +111,7 @@ Program hbm requirement 9.00G:
 First thing to change: model.lua:12: swap the axes of bf16[37748736,4], as bf16[4,37748736] it takes 288.00M for 9.00G (saves about 8.72G))");
 }
 
-TEST(TpuHbmReport, PaddingFaultsNameTheSwap) {
+TEST(TpuHbmReport, PaddingFaultsAdviseToSwapAxes) {
   const Narrow narrow(6291456);
   const std::vector<PaddingFault> faults = padding_faults(narrow.device(), plan_hbm(narrow.device(), {}));
   ASSERT_EQ(faults.size(), 1U);
@@ -119,13 +120,13 @@ TEST(TpuHbmReport, PaddingFaultsNameTheSwap) {
       faults[0].text,
       "bf16[6291456,4] takes 1.50G of hbm for 48.00M: its last axis of 4 is padded to 128 (32.0x expansion); with "
       "the long axis last, as bf16[4,6291456], it takes 48.00M");
-  // 4,000 rows are less than a MiB, and no matter; in the better order there is nothing to find.
+  // 4,000 rows take less than 1 MiB and are ignored; in the better axis order there is nothing to report.
   EXPECT_TRUE(padding_faults(Narrow(4000).device(), plan_hbm(Narrow(4000).device(), {})).empty());
   const HbmPlan tight = plan_hbm(narrow.device(), {.ordering = Ordering::kTightest});
   EXPECT_TRUE(padding_faults(narrow.device(), tight).empty());
 }
 
-TEST(TpuHbmReport, PaddingIsToldOnceForEachShapeAndNoMoreThanThreeTimes) {
+TEST(TpuHbmReport, PaddingTextsAreDistinctAndAtMostThree) {
   Program program;
   const Value x{&program, program.input(InputKind::kBatch, "features", {DType::kF32, Shape{4096, 8}})};
   for (const int64_t width : {1, 2, 2, 3, 4}) {
@@ -147,7 +148,7 @@ TEST(TpuHbmReport, PaddingIsToldOnceForEachShapeAndNoMoreThanThreeTimes) {
             "model.lua:12: bf16[6291456,4] ta");
 }
 
-// x (batch, width) · x, summed over the batch into a state of (width): what fits decides what is said.
+// x (batch, width) · x, summed over the batch into a state of (width). The sizes decide which advice is given.
 Program activations(int64_t batch, int64_t width) {
   Program program;
   const Value x{&program, program.input(InputKind::kBatch, "features", {DType::kF32, Shape{batch, width}})};
@@ -166,20 +167,20 @@ Advice advice_for(const Program& program, Generation generation) {
 }
 
 TEST(TpuHbmAdvice, HalvesTheBatch) {
-  // Features and two temporaries of 3 GiB; half of them fit.
+  // Features and two temporaries of 3 GiB; half of them fits.
   const Advice advice = advice_for(activations(3 << 18, 1024), Generation::kV2);
   EXPECT_EQ(advice.text, "halve the batch size, 786432 to 393216");
   EXPECT_EQ(advice.saving, int64_t{9} << 29);
 }
 
-TEST(TpuHbmAdvice, HalvesTheBatchAsOftenAsItNeeds) {
-  // Three times 32 GiB: half, of either kind, is too much; a sixteenth is 6 GiB.
+TEST(TpuHbmAdvice, HalvesTheBatchRepeatedly) {
+  // Three times 32 GiB: half of them, by either change, is too much; a sixteenth is 6 GiB.
   const Advice advice = advice_for(activations(8 << 20, 1024), Generation::kV2);
   EXPECT_EQ(advice.text, "a batch size of 524288 for 8388608");
   EXPECT_EQ(advice.saving, int64_t{90} << 30);
 }
 
-TEST(TpuHbmAdvice, TakesTheCheapestThatSuffices) {
+TEST(TpuHbmAdvice, ChoosesTheLeastCostlyChangeThatSuffices) {
   const struct {
     Shortage shortage;
     const char* text;
@@ -207,8 +208,8 @@ TEST(TpuHbmAdvice, TakesTheCheapestThatSuffices) {
   }
 }
 
-// What a hook makes is no smaller for a smaller model, nor for a smaller batch.
-TEST(TpuHbmAdvice, NamesATensorOfTheHooks) {
+// A hook tensor shrinks with neither the model nor the batch.
+TEST(TpuHbmAdvice, NamesAHookTensor) {
   Program program;
   const Value w{&program, program.input(InputKind::kState, "parameters 0", {DType::kF32, Shape{64, 64}})};
   const Value x{&program, program.input(InputKind::kBatch, "features", {DType::kF32, Shape{8, 64}})};
@@ -226,11 +227,11 @@ TEST(TpuHbmAdvice, NamesATensorOfTheHooks) {
     static_cast<void>(LoweredGraph(graph, {}).check_memory({.machine = {.generation = Generation::kV2}}));
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.where().to_string(), "hook.lua:9");  // exp takes the memory of its operand over
+    EXPECT_EQ(error.where().to_string(), "hook.lua:9");  // exp reuses the memory of its operand
   }
 }
 
-TEST(TpuHbmAdvice, NarrowsTypesOrTheModel) {
+TEST(TpuHbmAdvice, ChoosesBf16OrASmallerModel) {
   // Weights of 12 GiB and a batch of one row.
   Program program;
   const Value x{&program, program.input(InputKind::kBatch, "features", {DType::kF32, Shape{1, 1 << 15}})};
@@ -238,7 +239,7 @@ TEST(TpuHbmAdvice, NarrowsTypesOrTheModel) {
   program.output("", ops::matmul(x, w).id);
   EXPECT_EQ(advice_for(program, Generation::kV2).text, "mixed_precision: bf16");
   const OnTpu bf16(program, {}, kBf16Types);
-  // It fits then; were it three times as large, only a smaller model would do.
+  // It fits then. Three times as large, only a smaller model would fit.
   EXPECT_TRUE(plan_hbm(bf16.device(), {.generation = Generation::kV2}).fits());
   Program larger;
   const Value y{&larger, larger.input(InputKind::kBatch, "features", {DType::kBf16, Shape{1, 1 << 15}})};
@@ -251,14 +252,14 @@ TEST(TpuHbmAdvice, NarrowsTypesOrTheModel) {
   EXPECT_EQ(advice.saving, (int64_t{12} << 30) * 38 / 100);
 }
 
-// Of a training step: activations, their gradients, losses and masks grow, parameters, their gradients, moments and
-// sums do not.  The reference is the same step with twice the batch: what grows is twice as large.
+// Compares a training step with the same step of twice the batch: values that grow with the batch are twice as large.
+// Activations, their gradients, losses and masks grow; parameters, their gradients, moments and sums do not.
 void expect_growth(const Program& one, const Program& two) {
   ASSERT_EQ(one.size(), two.size());
   const std::vector<char> grows = grows_with_batch(one);
   int grown = 0;
   for (ValueId id = 0; id < one.size(); ++id) {
-    if (is_free(one, id)) continue;  // it needs no memory of its own
+    if (is_free(one, id)) continue;  // needs no memory of its own
     const bool twice = two.type(id).shape.elements() == 2 * one.type(id).shape.elements();
     EXPECT_EQ(grows[static_cast<size_t>(id)] != 0, twice) << to_string(one, id);
     grown += twice;
@@ -266,7 +267,7 @@ void expect_growth(const Program& one, const Program& two) {
   EXPECT_GT(grown, 20);
 }
 
-TEST(TpuHbmAdvice, KnowsWhatGrowsWithTheBatch) {
+TEST(TpuHbmAdvice, FindsWhatGrowsWithTheBatch) {
   using runner::backends::testing::GptStep;
   using runner::backends::testing::MlpStep;
   const auto mlp = [](int64_t batch) {

@@ -1,6 +1,6 @@
-// Memory plans of a TPU: hand-worked graphs with their exact bytes, and properties of many random Programs.
+// Memory plans of a TPU: hand-worked graphs with exact sizes, and properties of random Programs.
 //
-// All sizes are of tiles of 8 × 128: a row of 128 f32 takes 512 bytes, a tile 4,096.
+// All sizes are in tiles of 8 × 128: a row of 128 f32 takes 512 bytes, a tile 4,096.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -51,8 +51,8 @@ void expect(const HbmPlan& plan, const Expected& want) {
                              want.groups * kCode + plan.prefetched);
 }
 
-// 1. y = a · a, returned: an argument, an output, nothing else.
-TEST(TpuHbm, ResultThatIsReturned) {
+// 1. y = a · a, returned: an argument and an output, nothing else.
+TEST(TpuHbm, ReturnedResult) {
   Recording r;
   const Value a = r.batch({8, 128});
   r.returns(ops::mul(a, a));
@@ -60,8 +60,8 @@ TEST(TpuHbm, ResultThatIsReturned) {
          {.arguments = kTile, .outputs = kTile, .aliased = 0, .temporaries = 0, .groups = 1});
 }
 
-// 2. a ← a + b: the new value stands in the old one's memory.
-TEST(TpuHbm, StateThatIsReplacedInPlace) {
+// 2. a ← a + b: the new value is written over the old one.
+TEST(TpuHbm, StateUpdatedInPlace) {
   Recording r;
   const Value a = r.state({16, 128}), b = r.batch({16, 128});
   r.updates(0, ops::add(a, b));
@@ -69,7 +69,7 @@ TEST(TpuHbm, StateThatIsReplacedInPlace) {
   const Expected donated{
       .arguments = 4 * kTile, .outputs = 2 * kTile, .aliased = 2 * kTile, .temporaries = 0, .groups = 1};
   expect(plan_hbm(graph.device(), {}), donated);
-  // A partial sync gives nothing away: state and output stand beside each other.
+  // A partial sync donates nothing: state and output both take memory.
   expect(plan_hbm(graph.device(), {.donate = false}),
          {.arguments = 4 * kTile, .outputs = 2 * kTile, .aliased = 0, .temporaries = 0, .groups = 1});
   // Three batches that wait: three times b.
@@ -78,9 +78,9 @@ TEST(TpuHbm, StateThatIsReplacedInPlace) {
   EXPECT_EQ(waiting.prefetched, 3 * 2 * kTile);
 }
 
-// 3. x (8, 256) × w (256, 128) -> h (8, 128); exp in place; × v (128, 256) -> (8, 256) returned.  Only h is temporary:
-// exp takes its memory over.
-TEST(TpuHbm, ElementWiseResultTakesTheMemoryOfItsOperand) {
+// 3. x (8, 256) × w (256, 128) -> h (8, 128); exp in place; × v (128, 256) -> (8, 256), returned. Only h is temporary:
+// exp reuses its memory.
+TEST(TpuHbm, ElementWiseResultReusesItsOperand) {
   Recording r;
   const Value x = r.batch({8, 256}), w = r.state({256, 128}), v = r.state({128, 256});
   r.returns(ops::matmul(ops::exp(ops::matmul(x, w)), v));
@@ -89,26 +89,26 @@ TEST(TpuHbm, ElementWiseResultTakesTheMemoryOfItsOperand) {
          {.arguments = 2 * kTile + weights, .outputs = 2 * kTile, .aliased = 0, .temporaries = kTile, .groups = 3});
 }
 
-// 4. a ← a · a, but the sum of the old a is taken behind the product (which is all that the group order knows): the
-// new value waits among the temporaries and is copied in at the end.
-TEST(TpuHbm, StateThatIsReadAfterItsNewValueIsWritten) {
+// 4. a ← a · a, but the sum with the old a comes after the product in group order: the new value is a temporary and is
+// copied at the end.
+TEST(TpuHbm, StateReadAfterItsNewValueIsWritten) {
   Recording r;
   const Value a = r.state({128, 128});
   const Value squared = ops::matmul(a, a);
   const Value old = ops::add(ops::matmul(squared, a), a);
   r.updates(0, squared);
   r.returns(old);
-  // Groups: product, product, sum.  Temporaries: the new a (16 tiles) and the second product (16), which the output
-  // does not take over, since it has its own memory.
+  // Groups: product, product, sum. Temporaries: the new a (16 tiles) and the second product (16), which the output
+  // cannot reuse, since it has memory of its own.
   expect(
       plan_hbm(OnTpu(r.program).device(), {}),
       {.arguments = 16 * kTile, .outputs = 32 * kTile, .aliased = 16 * kTile, .temporaries = 32 * kTile, .groups = 3});
 }
 
-// 5. bf16 (6291456, 4) × (4, 4), summed over its rows.  As a result it takes 128 columns for 4: 1.5 GiB for 48 MiB.  As
-// an argument PyTorch/XLA lays it out with the long axis most minor: 48 MiB.  The (4, 4) takes 4 rows of 128, the
-// result (4) a tile of 256 bf16.
-TEST(TpuHbm, NarrowLastAxisBlowsUp) {
+// 5. bf16 (6291456, 4) × (4, 4), summed over its rows. As a result it is padded from 4 to 128 columns: 1.5 GiB instead
+// of 48 MiB. As an argument, PyTorch/XLA makes the long axis most minor: 48 MiB. The (4, 4) operand takes 4 rows of
+// 128, the result (4) a tile of 256 bf16.
+TEST(TpuHbm, NarrowLastAxisIsPadded) {
   Recording r;
   const Value x = r.batch({6291456, 4}, DType::kBf16), w = r.state({4, 4}, DType::kBf16);
   const int64_t axes[] = {0};
@@ -128,12 +128,13 @@ TEST(TpuHbm, NarrowLastAxisBlowsUp) {
   EXPECT_DOUBLE_EQ(expansion(largest[0].tensor.type, largest[0].tensor.layout), 32);
   EXPECT_EQ(largest[0].allocation, Allocation::kTemporary);
   EXPECT_EQ(largest[1].allocation, Allocation::kArgument);
-  // What it would take in the better order.
+  // Its size in the better axis order.
   expect(plan_hbm(graph.device(), {.ordering = Ordering::kTightest}),
          {.arguments = arguments, .outputs = 512, .aliased = 0, .temporaries = 48 * kMiB, .groups = 2});
 }
 
-// 6. A flat state of (1024, 784) and (10): 1024 rows of 896 columns and a tile of 128, not 802,826 elements in a row.
+// 6. A flat state of (1024, 784) and (10): 1024 rows of 896 columns and a tile of 128, not a vector of 802,826
+// elements.
 TEST(TpuHbm, FlatStatesArePaddedTensorByTensor) {
   Recording r;
   const Value p = r.state({802826}), m = r.state({802826});
@@ -143,14 +144,14 @@ TEST(TpuHbm, FlatStatesArePaddedTensorByTensor) {
   const int64_t one = 1024 * 896 * 4 + 128 * 4;
   expect(plan_hbm(OnTpu(r.program, {tensors, tensors}).device(), {}),
          {.arguments = 2 * one, .outputs = 2 * one, .aliased = 2 * one, .temporaries = 0, .groups = 2});
-  // Nothing said of its inputs, a flat array is a vector: 785 tiles of 1,024.
+  // Without information about its tensors, a flat array is a vector: 785 tiles of 1,024.
   EXPECT_EQ(plan_hbm(OnTpu(r.program).device(), {}).arguments, 2 * 785 * 1024 * 4);
 }
 
-// 7. Gradients of a (128, 64) and a (10, 128), joined into a flat array and divided by its norm.  The joined array is
-// no tensor of its own: the two products are, each padded by itself, and the parts of the flat state that the division
-// replaces.
-TEST(TpuHbm, JoinedGradientsAreTheTensorsOfTheirParts) {
+// 7. Gradients of (128, 64) and (10, 128), concatenated into a flat array and divided by its norm. The concatenated
+// array is not a tensor of its own; the tensors are the two products, each padded separately, and the parts of the flat
+// state that the division replaces.
+TEST(TpuHbm, ConcatenatedGradientsAreTheTensorsOfTheirParts) {
   Recording r;
   const Value p = r.state({8192 + 1280});
   const Value x = r.batch({32, 64}), h = r.batch({32, 128}), g = r.batch({32, 10});
@@ -159,22 +160,21 @@ TEST(TpuHbm, JoinedGradientsAreTheTensorsOfTheirParts) {
   const Value norm = ops::sum(ops::mul(flat, flat));
   r.updates(0, ops::sub(p, ops::div(flat, ops::expand(norm, flat.shape()))));
   const std::vector<TensorType> tensors{{DType::kF32, Shape{128, 64}}, {DType::kF32, Shape{10, 128}}};
-  // Arguments: (128, 64) is laid out (64, 128) as its axes are sorted: 64 · 128; (10, 128) has 1.6 of padding, so it is
-  // sorted, too, to itself: 16 · 128; x (32, 64): 64 -> 128 is double, sorted to (32, 64) itself: 32 · 128; h 32 · 128;
-  // g (32, 10) sorted to (10, 32): 16 · 128.
+  // Arguments: (128, 64) is laid out as (64, 128), sorted by size: 64 · 128; (10, 128) has a padding factor of 1.6 and
+  // is sorted too, to the same order: 16 · 128; x (32, 64) pads 64 to 128, a factor of 2, and is sorted to the same
+  // order: 32 · 128; h 32 · 128; g (32, 10) is sorted to (10, 32): 16 · 128.
   const int64_t arguments = (64 * 128 + 16 * 128 + 32 * 128 + 32 * 128 + 16 * 128) * 4;
   const int64_t state = (64 * 128 + 16 * 128) * 4;
-  // Temporaries: products (128, 64) -> 128 · 128 and (10, 128) -> 16 · 128, the squares of both beside them, and the
-  // sum, a scalar: 128 · 4.  The squares are dead when the sum is, so it is they that count; in the step that sums, all
-  // three live.
+  // Temporaries: the products (128, 64) -> 128 · 128 and (10, 128) -> 16 · 128, their squares, and the sum, a scalar of
+  // 128 · 4. The squares die with the sum, so the step that sums, in which all three are live, is the peak.
   const int64_t products = (128 * 128 + 16 * 128) * 4;
   expect(plan_hbm(OnTpu(r.program, {tensors}).device(), {}),
          {.arguments = arguments, .outputs = state, .aliased = state, .temporaries = 2 * products + 512, .groups = 5});
 }
 
-// 7, again. Gradients that add up in a flat state, where the product gives (16, 36) for a weight of (16, 4, 3, 3): the
-// sum has the shapes of the state and stands in it, whichever operand comes first.
-TEST(TpuHbm, SumsOfGradientsHaveTheShapesOfTheirState) {
+// 8. Gradients accumulated in a flat state, with a product of (16, 36) for a weight of (16, 4, 3, 3): the sum has the
+// shapes of the state and is stored in it, whichever operand comes first.
+TEST(TpuHbm, AccumulatedGradientsHaveTheShapesOfTheirState) {
   for (const bool state_first : {true, false}) {
     Recording r;
     const Value g = r.state({576 + 16});
@@ -183,18 +183,18 @@ TEST(TpuHbm, SumsOfGradientsHaveTheShapesOfTheirState) {
     const Value now = ops::concat(parts, 0);
     r.updates(0, state_first ? ops::add(g, now) : ops::add(now, g));
     const std::vector<TensorType> tensors{{DType::kF32, Shape{16, 4, 3, 3}}, {DType::kF32, Shape{16}}};
-    // (16, 4, 3, 3) by size: 16 -> 128 columns, 4 rows, 9 times; (16) a tile of 128.
+    // (16, 4, 3, 3) sorted by size: 16 -> 128 columns, 4 rows, 9 times; (16) takes a tile of 128.
     const int64_t state = 9 * 4 * 128 * 4 + 128 * 4;
-    // x (32, 36) with its 36 most minor: 32 · 128; y (32, 16) with its 32 most minor: 16 · 128; the bias 128.
+    // x (32, 36) with the 36 most minor: 32 · 128; y (32, 16) with the 32 most minor: 16 · 128; the bias 128.
     const int64_t arguments = state + (32 * 128 + 16 * 128 + 128) * 4;
-    // The product alone is temporary: 16 · 128.
+    // Only the product is temporary: 16 · 128.
     expect(plan_hbm(OnTpu(r.program, {tensors}).device(), {}),
            {.arguments = arguments, .outputs = state, .aliased = state, .temporaries = 16 * 128 * 4, .groups = 2});
   }
 }
 
-// 8. mixed_precision: bf16 halves what is f32; labels stay what they are: s64 as two arrays of 32 bits.
-TEST(TpuHbm, TypesOfTheDevice) {
+// 9. mixed_precision: bf16 halves f32 tensors; labels stay s64, stored as two arrays of 32 bits.
+TEST(TpuHbm, DeviceTypes) {
   Recording r;
   const Value logits = r.batch({64, 256}), labels = r.batch({64}, DType::kI64);
   r.returns(ops::cross_entropy(ops::exp(logits), labels));
@@ -208,8 +208,9 @@ TEST(TpuHbm, TypesOfTheDevice) {
                                                                    .groups = 2});
 }
 
-// 9. A cast that the device does not see is no copy: w f32 is bf16 there, the product reads it as it is.
-TEST(TpuHbm, CastsBetweenEqualTypesOfTheDeviceAreFree) {
+// 10. A cast between types that are equal on the device is not a copy: w f32 is bf16 there, and the product reads it
+// directly.
+TEST(TpuHbm, CastsBetweenEqualDeviceTypesAreFree) {
   Recording r;
   const Value x = r.batch({16, 128}, DType::kBf16), w = r.state({128, 128});
   r.returns(ops::matmul(x, ops::cast(w, DType::kBf16)));
@@ -223,8 +224,8 @@ TEST(TpuHbm, CastsBetweenEqualTypesOfTheDeviceAreFree) {
   EXPECT_EQ(bf16.temporaries, 0);
 }
 
-// 10. Two states that change places: the old b is copied, the copy of a goes right into b, then that of b into a.
-TEST(TpuHbm, StatesThatChangePlaces) {
+// 11. Two states that are swapped: the old b is copied; a is copied directly into b, then the copy of b into a.
+TEST(TpuHbm, SwappedStates) {
   Recording r;
   const Value a = r.state({8, 128}), b = r.state({8, 128});
   r.updates(0, b);
@@ -233,9 +234,9 @@ TEST(TpuHbm, StatesThatChangePlaces) {
          {.arguments = 2 * kTile, .outputs = 2 * kTile, .aliased = 2 * kTile, .temporaries = kTile, .groups = 2});
 }
 
-// 11. What is kept for the way back is what counts.  x (256, 128) -> f (256, 512) -> relu -> (256, 128); the derivative
-// needs f > 0, one byte an element.
-TEST(TpuHbm, WhatIsKeptForTheDerivative) {
+// 12. Values kept for backward determine the peak. x (256, 128) -> f (256, 512) -> relu -> (256, 128); the derivative
+// needs f > 0, one byte per element.
+TEST(TpuHbm, ValuesKeptForBackward) {
   Recording r;
   const Value x = r.batch({256, 128}), w = r.state({128, 512}), v = r.state({512, 128});
   const Value f = ops::relu(ops::matmul(x, w));
@@ -243,8 +244,8 @@ TEST(TpuHbm, WhatIsKeptForTheDerivative) {
   const Value y = ops::matmul(f, v);
   const Value back = ops::matmul(y, v, false, true);
   r.returns(ops::where(mask, back, ops::full_like(back, 0)));
-  // Widest at the relu: product (in whose memory relu writes) and mask: 256 · 512 · (4 + 1); at the last step: back and
-  // mask, the output elsewhere.  In between, while f × v runs: f, mask, y.
+  // Live at the relu: the product (reused by relu) and the mask: 256 · 512 · (4 + 1). Live at the last step: back and
+  // the mask; the output is elsewhere. The peak is in between, while f × v runs: f, mask, y.
   const int64_t f_bytes = 256 * 512 * 4, mask_bytes = 256 * 512, y_bytes = 256 * 128 * 4;
   expect(plan_hbm(OnTpu(r.program).device(), {}), {.arguments = y_bytes + 2 * 128 * 512 * 4,
                                                    .outputs = f_bytes,
@@ -267,8 +268,8 @@ TEST(TpuHbm, FitsUpToTheLimit) {
 
 constexpr int kSteps = 24, kPrograms = 2000;
 
-// A lower bound of what must be in memory behind each group: every computed value, once, that a later group or nobody
-// but the caller reads.  Views and joins have no bytes, but keep what they are of; vectors count without padding.
+// Lower bound of the memory after each group: every computed value, once, that a later group or only the caller reads.
+// Views and concats have no bytes of their own but keep their operands alive. Vectors count without padding.
 class LiveSum {
  public:
   explicit LiveSum(const OnTpu& graph) : program_(graph.program()), groups_(graph.groups()) {
@@ -288,7 +289,7 @@ class LiveSum {
   }
 
  private:
-  // A concat of vectors; one that names the same twice is a copy.
+  // A concat of vectors; one that uses a value twice is a copy.
   bool is_join(ValueId id) const {
     if (program_.node(id).op != Op::kConcat || program_.type(id).shape.rank() != 1) return false;
     const std::vector<ValueId> all = roots_of_operands(id);
@@ -305,7 +306,7 @@ class LiveSum {
       for (const ValueId root : roots(part)) all.push_back(root);
     return all;
   }
-  // Outputs, and what they list, may stand in memory that is not temporary.
+  // Outputs, and the values they consist of, need not be in temporary memory.
   bool leaves(ValueId id) const {
     for (const Output& output : program_.outputs())
       for (const ValueId root : roots(output.value))
@@ -358,12 +359,12 @@ TEST(TpuHbm, RandomProgramsKeepTheirProperties) {
   EXPECT_GT(shared, kPrograms / 10);
 }
 
-TEST(TpuHeap, TakesTheSmallestGapThatFits) {
+TEST(TpuHeap, UsesTheSmallestGapThatFits) {
   std::vector<HeapBlock> blocks{{100, 0, 9}, {60, 0, 4}, {50, 0, 9}, {40, 0, 4}, {36, 0, 9}, {35, 5, 9}};
   EXPECT_EQ(pack_best_fit(blocks), 286);
   std::vector<int64_t> offsets;
   for (const HeapBlock& block : blocks) offsets.push_back(block.offset);
-  // 100 | 60 | 50 | 40 | 36: from step 5 on there are gaps of 60 and 40, and 35 goes into that of 40.
+  // 100 | 60 | 50 | 40 | 36: from step 5 on there are gaps of 60 and 40, and 35 is placed in the gap of 40.
   EXPECT_EQ(offsets, (std::vector<int64_t>{0, 100, 160, 210, 250, 210}));
   const Fullest fullest = fullest_step(blocks, 10);
   EXPECT_EQ(fullest.step, 0);

@@ -1,4 +1,4 @@
-// What a device counts: tables, rings, threads.
+// Metrics of a device: tables, rings, threads.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -17,7 +17,7 @@ MetricSnapshot snapshot_of(const DeviceMetrics& metrics, Metric metric) {
   return metrics.snapshot().metrics[static_cast<size_t>(metric)];
 }
 
-TEST(TpuMetrics, AreRowsUnderTheNamesOfPyTorchXla) {
+TEST(TpuMetrics, HaveTheNamesOfPyTorchXla) {
   const struct {
     Metric metric;
     const char* name;
@@ -65,7 +65,7 @@ TEST(TpuMetrics, AreRowsUnderTheNamesOfPyTorchXla) {
   for (const char* name : {"CachedCompile", "xla::add"}) EXPECT_EQ(group_of(name), MetricGroup::kTracing);
 }
 
-TEST(TpuMetrics, StartWithZerosThatAreThere) {
+TEST(TpuMetrics, SnapshotsIncludeUnusedEntries) {
   const MetricsSnapshot snapshot = DeviceMetrics({"xla::add"}).snapshot();
   ASSERT_EQ(snapshot.metrics.size(), kMetricCount);
   ASSERT_EQ(snapshot.counters.size(), kCounterCount + 1);
@@ -98,8 +98,8 @@ TEST(TpuMetrics, CountByIndex) {
   EXPECT_EQ(counters[kCounterCount + 1], (CounterSnapshot{"xla::mm", 3}));
 }
 
-// Count and sum are of all samples, the ring and its window of the last 1024.
-TEST(TpuMetrics, KeepARingOfTheLastSamples) {
+// Count and sum cover all samples; the ring and its time window cover the latest 1024.
+TEST(TpuMetrics, KeepARingOfTheLatestSamples) {
   DeviceMetrics metrics;
   std::vector<MetricSample> all;
   int64_t sum = 0;
@@ -130,9 +130,9 @@ TEST(TpuMetrics, TimeASection) {
   EXPECT_LE(time.ring[0].at_ns, after);
 }
 
-// A host thread and a device thread move the same entries while a third one reads: nothing is lost, and each entry of a
-// snapshot is consistent in itself.
-TEST(TpuMetrics, AreMovedByThreadsAtTheSameTime) {
+// A host thread and a device thread update the same entries while a third one reads: nothing is lost, and each entry of
+// a snapshot is consistent in itself.
+TEST(TpuMetrics, CanBeUpdatedConcurrently) {
   constexpr int64_t kTimes = 20'000;
   DeviceMetrics metrics({"xla::add"});
   const auto work = [&] {

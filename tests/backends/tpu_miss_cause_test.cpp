@@ -1,4 +1,4 @@
-// Why a graph had to be compiled, in the words that `runner graphs` has.
+// Explanations of compilations, as `runner graphs` shows them.
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,7 +29,7 @@ Program training(int rows = 1) {
   return program;
 }
 
-// The sum of w, alone or added to those of the batches before.
+// The sum of w, alone or added to the sums of earlier batches.
 Program evaluation(bool is_first) {
   Program program;
   const Value w{&program, program.input(InputKind::kState, "parameters 0", kWeights)};
@@ -39,7 +39,7 @@ Program evaluation(bool is_first) {
   return program;
 }
 
-// What a hook reads in a line of it: w, times two or not.
+// A read by a hook at `line`: of w + w or −w.
 Program read_of(int line, bool is_doubled = false) {
   Program program;
   const Value w{&program, program.input(InputKind::kState, "parameters 0", kWeights)};
@@ -48,7 +48,7 @@ Program read_of(int line, bool is_doubled = false) {
   return program;
 }
 
-// Compiles them one behind the other; the cause of the last.
+// Compiles the graphs in order; returns the cause of the last.
 MissCause cause_of_last(std::vector<GraphIdentity> graphs) {
   GraphCache cache;
   for (GraphIdentity& identity : graphs) {
@@ -61,7 +61,7 @@ MissCause cause_of_last(std::vector<GraphIdentity> graphs) {
   return {last.cause, last.line, last.kind};
 }
 
-TEST(TpuMissCause, GraphsAreComparedWithOthersOfTheirRole) {
+TEST(TpuMissCause, ComparesGraphsOfTheSameRole) {
   EXPECT_EQ(role_of(training()), GraphRole::kUpdate);
   EXPECT_EQ(role_of(evaluation(true)), GraphRole::kForward);
   EXPECT_EQ(role_of(read_of(3)), GraphRole::kRead);
@@ -73,7 +73,7 @@ TEST(TpuMissCause, GraphsAreComparedWithOthersOfTheirRole) {
   EXPECT_EQ(cause_of_last({step, first, later}).text, "the graph goes on where the nearest ends, with add (2) f64");
 }
 
-TEST(TpuMissCause, ReadsAreComparedWithThoseOfTheirLine) {
+TEST(TpuMissCause, ComparesReadsOfTheSameLine) {
   const auto step = identity_with(training()), read = identity_with(read_of(3)), other = identity_with(read_of(4)),
              changed = identity_with(read_of(3, true));
   const MissCause first = cause_of_last({step, read, other});
@@ -84,7 +84,7 @@ TEST(TpuMissCause, ReadsAreComparedWithThoseOfTheirLine) {
             "the first node that differs is add (4) f32, and was neg (4) f32");
 }
 
-TEST(TpuMissCause, GraphsOfSeveralBatchesSayHowManyTheyHold) {
+TEST(TpuMissCause, ReportsTheNumberOfBatches) {
   const auto of = [](int batches) {
     GraphIdentity identity = identity_with(training(batches));
     identity.batches = batches;
@@ -94,8 +94,8 @@ TEST(TpuMissCause, GraphsOfSeveralBatchesSayHowManyTheyHold) {
   EXPECT_EQ(cause_of_last({of(3), of(6), of(9)}).text, "it holds 9 batches, and the nearest graph 6");
 }
 
-// Not when it was compiled.
-TEST(TpuMissCause, ANumberWasWhatItWasWhenTheNearestGraphLastRan) {
+// Quotes the value of its last run, not the one it was compiled with.
+TEST(TpuMissCause, QuotesTheScalarOfTheNearestGraphsLastRun) {
   const auto with = [](double rate) { return identity_with(training(), {{ScalarUse::kFactor, rate, "-lr"}}); };
   GraphCache cache;
   Graph graph;
@@ -106,7 +106,7 @@ TEST(TpuMissCause, ANumberWasWhatItWasWhenTheNearestGraphLastRan) {
   EXPECT_EQ(cache.cause_of(with(0)).text, "-lr was -0.05 and is 0 now, which is part of the graph (0, 1 and -1 are)");
 }
 
-TEST(TpuMissCause, AnExponentIsNoNumberThatCouldBeAnInput) {
+TEST(TpuMissCause, ReportsExponentsAsAttributes) {
   const auto with = [](double power) {
     return identity_with(training(), {{ScalarUse::kAttribute, power, "a number of the hook's"}});
   };

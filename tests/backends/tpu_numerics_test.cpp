@@ -1,4 +1,4 @@
-// The numbers of an emulated TPU against plain loops over the bits of bf16.
+// Numerics of an emulated TPU, against plain loops over the bits of bf16.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -25,7 +25,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // ---- conversion ----------------------------------------------------------------------------------------------------
 
-// The nearest bf16 by search among all of them, which needs no bit of IEEE 754 but the order of positive numbers.
+// Finds the nearest bf16 by searching all of them. Uses no property of IEEE 754 except the order of positive numbers.
 class NearestBf16 {
  public:
   NearestBf16() {
@@ -39,7 +39,7 @@ class NearestBf16 {
 
  private:
   float magnitude(double x) const {
-    // Infinity stands where the next number would be: what lies halfway to it, or beyond, overflows.
+    // Infinity takes the place of the next number: values at least half-way to it overflow.
     const double largest = values_.back(), beyond = 0x1p128;
     if (x >= (largest + beyond) / 2) return kInfinity;
     const auto above = std::lower_bound(values_.begin(), values_.end(), x);
@@ -48,7 +48,7 @@ class NearestBf16 {
       --nearest;
     } else if (nearest > 0 && values_[nearest] != x) {
       const double up = values_[nearest] - x, down = x - values_[nearest - 1];
-      if (down < up || (down == up && nearest % 2 == 1)) --nearest;  // neighbours are even and odd in turn
+      if (down < up || (down == up && nearest % 2 == 1)) --nearest;  // even and odd numbers alternate
     }
     return values_[nearest] < 0x1p-126 ? 0.0f : values_[nearest];
   }
@@ -56,8 +56,8 @@ class NearestBf16 {
   std::vector<float> values_;  // from 0 to the largest, ascending
 };
 
-// Every bf16, and around each border between two of them the borders and their neighbours in f32; all numbers from the
-// two largest subnormal ones to the smallest normal one.
+// Every bf16, and around each border between two of them the border and its f32 neighbours; all numbers from the two
+// largest subnormals to the smallest normal.
 std::vector<float> interesting_numbers() {
   std::vector<float> numbers;
   for (uint32_t bits = 0x007e0000; bits <= 0x00800000; ++bits)
@@ -72,7 +72,7 @@ HostTensor tensor_of(const Shape& shape, const std::vector<float>& values) {
   return {{DType::kF32, shape}, [&](int64_t i) { return values[static_cast<size_t>(i)]; }};
 }
 
-TEST(TpuNumerics, ConversionToBf16OfEveryValueAndEveryBorder) {
+TEST(TpuNumerics, ConvertsEveryBf16AndEveryBorder) {
   const std::vector<float> numbers = interesting_numbers();
   const Shape shape{static_cast<int64_t>(numbers.size())};
   Program program;
@@ -121,7 +121,7 @@ std::vector<float> product(const Factors& f, MatmulPrecision precision) {
   return {values.begin(), values.end()};
 }
 
-// Σ over k of the passes' products, in f64: what each pass multiplies is exact there.
+// Σ over k of the products of all passes, in f64, in which each product is exact.
 std::vector<double> passes_of_loop(const Factors& f, MatmulPrecision precision) {
   const NearestBf16 nearest;
   std::vector<double> c;
@@ -140,14 +140,14 @@ std::vector<double> passes_of_loop(const Factors& f, MatmulPrecision precision) 
   return c;
 }
 
-// Small and large products go to different kernels.
+// Small and large products use different kernels.
 const std::vector<std::array<int64_t, 3>>& sizes() {
   static const std::vector<std::array<int64_t, 3>> kSizes = {{2, 2, 2}, {3, 70, 5}, {150, 200, 130}};
   return kSizes;
 }
 
-// Whole numbers of up to twelve bits: bf16 has eight, and no sum of so few products is rounded in f32.
-TEST(TpuNumerics, ProductsOfWholeNumbersAreThoseOfThePassesExactly) {
+// Integers of up to twelve bits: bf16 has eight, and sums of so few products are exact in f32.
+TEST(TpuNumerics, ProductsOfIntegersAreExact) {
   std::mt19937 rng(7);
   const auto whole = [&rng] { return static_cast<float>(static_cast<int>(rng() % 1023) - 511); };
   for (const auto& [rows, inner, cols] : {std::array<int64_t, 3>{2, 3, 2}, {17, 50, 9}, {160, 60, 240}}) {
@@ -160,7 +160,7 @@ TEST(TpuNumerics, ProductsOfWholeNumbersAreThoseOfThePassesExactly) {
   }
 }
 
-TEST(TpuNumerics, ProductsAreThoseOfThePassesWithinTheRoundingOfSums) {
+TEST(TpuNumerics, ProductsMatchTheirPassesUpToRounding) {
   std::mt19937 rng(8);
   std::normal_distribution<float> normal;
   for (const auto& [rows, inner, cols] : sizes()) {
@@ -187,8 +187,8 @@ double largest_error(MatmulPrecision precision, const Factors& f) {
   return error;
 }
 
-// 8 bits, 14 to 16, and those of f32.
-TEST(TpuNumerics, MorePassesHaveMoreBits) {
+// 8 bits, 14 to 16 bits, and the precision of f32.
+TEST(TpuNumerics, MorePassesAreMorePrecise) {
   std::mt19937 rng(9);
   std::normal_distribution<float> normal;
   const Factors f = factors(16, 64, 16, [&] { return normal(rng); });
@@ -218,8 +218,8 @@ TEST(TpuNumerics, OperandsThatRoundToInfinity) {
   for (const float c : product(f, MatmulPrecision::kHigh)) EXPECT_TRUE(std::isnan(c));
 }
 
-// Products of the backward pass have more columns or rows than one where those of the forward pass have.
-TEST(TpuNumerics, DerivativesAreProductsOfBf16Too) {
+// Products of the backward pass have more than one row and column if those of the forward pass do.
+TEST(TpuNumerics, DerivativesUseBf16ProductsToo) {
   Program program;
   const TensorType type{DType::kF32, Shape{2, 2}};
   const Value a{&program, program.input(InputKind::kBatch, "a", type)};
@@ -238,7 +238,7 @@ TEST(TpuNumerics, DerivativesAreProductsOfBf16Too) {
   EXPECT_EQ(products, 3);
 }
 
-TEST(TpuNumerics, AValueIsRoundedOnce) {
+TEST(TpuNumerics, RoundsEachValueOnce) {
   Program program;
   const TensorType type{DType::kF32, Shape{2, 2}};
   const Value a{&program, program.input(InputKind::kBatch, "a", type)};
@@ -250,7 +250,7 @@ TEST(TpuNumerics, AValueIsRoundedOnce) {
   EXPECT_EQ(casts, 2);
 }
 
-// In the parts that products read, and at the device's rounding alone.
+// Also for the views that products read, and only at the device's rounding.
 TEST(TpuNumerics, ProductsReadRoundedCopiesOfStates) {
   Program program;
   const TensorType flat{DType::kF32, Shape{40}}, rows{DType::kF32, Shape{3, 5}};
@@ -278,7 +278,7 @@ TEST(TpuNumerics, ProductsReadRoundedCopiesOfStates) {
             run(program, MatmulPrecision::kHighest, {weights, batch}));
 }
 
-TEST(TpuNumerics, HighestHasTheBitsOfTheHost) {
+TEST(TpuNumerics, HighestIsBitIdenticalToTheHost) {
   const auto host = make_cpu_device(1);
   for (uint32_t seed = 1; seed <= 200; ++seed) {
     const RandomProgram random(seed, 24);

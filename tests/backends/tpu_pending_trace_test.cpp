@@ -10,7 +10,7 @@ namespace {
 
 const TensorType kVector{DType::kF32, Shape{4}};
 
-// w' = w · batch, and what it was; `loss`: Σ w'.
+// w' = w · batch, and the former w; `loss`: Σ w'.
 GraphIdentity step(double rate, std::vector<int32_t> absent = {}) {
   Program program;
   const Value weights{&program, program.input(InputKind::kState, "w", kVector)};
@@ -34,18 +34,18 @@ GraphIdentity reading(bool of_weights) {
   return {std::make_shared<const Program>(std::move(program)), {}, {}, {}};
 }
 
-TEST(PendingTrace, GoesOnFromTheStatesThatWereLeft) {
+TEST(PendingTrace, ContinuesFromTheStatesOfEarlierParts) {
   PendingTrace pending;
   pending.add(step(0.5));
   pending.add(step(0.25));
   const GraphIdentity whole = pending.take();
   EXPECT_TRUE(pending.empty());
   const Program& program = *whole.program;
-  ASSERT_EQ(program.inputs().size(), 4u);   // w, former and a batch each
-  ASSERT_EQ(program.outputs().size(), 4u);  // a loss each, and the states once
+  ASSERT_EQ(program.inputs().size(), 4u);   // w, former, and one batch per part
+  ASSERT_EQ(program.outputs().size(), 4u);  // one loss per part, and each state once
   EXPECT_EQ(program.outputs()[2].state, 0);
   EXPECT_EQ(program.outputs()[3].state, 1);
-  // The second batch is multiplied with the product of the first.
+  // The second batch is multiplied by the product of the first.
   const ValueId second = program.outputs()[2].value;
   const ValueId first = program.operands(second)[0];
   EXPECT_EQ(program.operands(first)[0], program.inputs()[0].value);
@@ -54,7 +54,7 @@ TEST(PendingTrace, GoesOnFromTheStatesThatWereLeft) {
   EXPECT_EQ(whole.signature, signature_of(whole.scalars));
 }
 
-TEST(PendingTrace, OfOnePartIsThatPartWithItsStatesLast) {
+TEST(PendingTrace, OfOnePartEqualsThePartWithStatesLast) {
   PendingTrace pending;
   pending.add(step(0.5, {1}));
   const GraphIdentity whole = pending.take(), part = step(0.5, {1});
@@ -62,14 +62,14 @@ TEST(PendingTrace, OfOnePartIsThatPartWithItsStatesLast) {
   EXPECT_TRUE(whole.program->same_structure(*part.program));
 }
 
-TEST(PendingTrace, StatesAreMadeOnce) {
+TEST(PendingTrace, CreatesAbsentStatesOnce) {
   PendingTrace pending;
   pending.add(step(0.5, {1}));
   pending.add(step(0.5));
   EXPECT_EQ(pending.take().absent, std::vector<int32_t>{1});
 }
 
-TEST(PendingTrace, EqualPartsAreEqualWholes) {
+TEST(PendingTrace, EqualPartsGiveEqualGraphs) {
   PendingTrace one, other, longer;
   for (PendingTrace* pending : {&one, &other, &longer}) pending->add(step(0.5));
   for (PendingTrace* pending : {&one, &other, &longer}) pending->add(step(0.25));
@@ -79,16 +79,16 @@ TEST(PendingTrace, EqualPartsAreEqualWholes) {
   EXPECT_FALSE(whole.program->hash() == longer.take().program->hash());
 }
 
-TEST(PendingTrace, AReadTakesWhatItNeeds) {
+TEST(PendingTrace, AReadIncludesWhatItNeeds) {
   PendingTrace pending;
   pending.add(step(0.5));
   const GraphIdentity of_batch = pending.read(reading(/*of_weights=*/false));
   EXPECT_TRUE(of_batch.program->same_structure(*reading(false).program));
   const GraphIdentity of_weights = pending.read(reading(/*of_weights=*/true));
   ASSERT_EQ(of_weights.program->outputs().size(), 1u);
-  EXPECT_EQ(states_read(*of_weights.program), std::vector<int32_t>{0});  // not what w was
+  EXPECT_EQ(states_read(*of_weights.program), std::vector<int32_t>{0});  // not `former`
   EXPECT_EQ(of_weights.scalars.size(), 1u);
-  EXPECT_FALSE(pending.empty());  // it goes on
+  EXPECT_FALSE(pending.empty());  // the trace continues
   EXPECT_EQ(pending.take().program->outputs().size(), 3u);
 }
 

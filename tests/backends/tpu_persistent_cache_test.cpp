@@ -1,4 +1,4 @@
-// Graphs that another device has compiled: what is found, what it counts as, and what damage does.
+// Graphs that another device has compiled: hits, counters, and damaged entries.
 #include <map>
 
 #include <fmt/format.h>
@@ -53,7 +53,7 @@ struct Outcome {
   float sum = 0;
 };
 
-// Two steps on a device of its own.
+// Runs two steps on a new device.
 Outcome train(GraphStore* store, const Hardware& hardware = {}, int64_t rows = 5) {
   const auto device = make_tpu_device({.hardware = hardware});
   if (store != nullptr) device->keep_graphs_in(*store);
@@ -82,7 +82,7 @@ Outcome train(GraphStore* store, const Hardware& hardware = {}, int64_t rows = 5
   return outcome;
 }
 
-// Each as PyTorch/XLA counts it (torch_xla/csrc/runtime/cache.h).
+// Counters as in PyTorch/XLA (torch_xla/csrc/runtime/cache.h).
 struct Counts {
   int64_t hit, miss, failure, uncached, cached;
 };
@@ -103,7 +103,7 @@ constexpr Counts kMiss{.hit = 0, .miss = 1, .failure = 0, .uncached = 1, .cached
 constexpr Counts kHit{.hit = 1, .miss = 0, .failure = 0, .uncached = 0, .cached = 2};
 constexpr Counts kFailure{.hit = 0, .miss = 0, .failure = 1, .uncached = 1, .cached = 1};
 
-TEST(TpuPersistentCache, WhatIsThereIsNotCompiled) {
+TEST(TpuPersistentCache, StoredGraphsAreNotCompiled) {
   const Outcome without = train(nullptr);
   expect_counts(without, kWithout);
   MapStore store;
@@ -118,7 +118,7 @@ TEST(TpuPersistentCache, WhatIsThereIsNotCompiled) {
   EXPECT_TRUE(second.warnings.empty());
 }
 
-TEST(TpuPersistentCache, OtherShapesAndOtherHardwareAreNotThere) {
+TEST(TpuPersistentCache, MissesOtherShapesAndOtherHardware) {
   MapStore store;
   train(&store);
   expect_counts(train(&store, {}, 6), kMiss);
@@ -128,8 +128,9 @@ TEST(TpuPersistentCache, OtherShapesAndOtherHardwareAreNotThere) {
   expect_counts(train(&store), kHit);
 }
 
-// Bytes of what it was made from, and of what was made: all are told of, none is used, and what is put back is good.
-TEST(TpuPersistentCache, DamageIsToldOfAndRepaired) {
+// Damages bytes of the inputs and of the result: all damage is reported, no damaged entry is used, and the entry is
+// replaced by a good one.
+TEST(TpuPersistentCache, DamageIsReportedAndRepaired) {
   MapStore good;
   const Outcome reference = train(&good);
   for (const auto& [made_from, entry] : good.entries) {

@@ -1,4 +1,4 @@
-// What is said of a run's graphs at its end: occasions, differences, places.
+// Warnings about a run's graphs at its end: triggers, differences, source lines.
 #include <gtest/gtest.h>
 
 #include "backends/backend.h"
@@ -38,13 +38,13 @@ std::vector<std::string> said(const std::vector<Made>& graphs, const RunFigures&
 
 using Texts = std::vector<std::string>;
 
-TEST(TpuRunAnalysis, NothingIsSaidOfARunWithoutFaults) {
+TEST(TpuRunAnalysis, IsEmptyForAGoodRun) {
   EXPECT_EQ(said({}, {}), Texts());
   EXPECT_EQ(said({{MissKind::kFirst}, {MissKind::kState, "x", 2}, {MissKind::kStructure, "y", 4}}, {.batches = 9}),
             Texts());
 }
 
-TEST(TpuRunAnalysis, BatchSizesAndNumbersAreNamedWithTheirDifference) {
+TEST(TpuRunAnalysis, ReportsBatchSizesAndScalars) {
   EXPECT_EQ(
       said({{MissKind::kFirst}, {MissKind::kBatchSize, "features is (4, 8) f32, and was (32, 8) f32", 4}},
            {.batches = 12}),
@@ -60,7 +60,7 @@ TEST(TpuRunAnalysis, BatchSizesAndNumbersAreNamedWithTheirDifference) {
              "without"}));
 }
 
-TEST(TpuRunAnalysis, ExponentsAreNoInputs) {
+TEST(TpuRunAnalysis, ReportsExponents) {
   EXPECT_EQ(
       said({{MissKind::kFirst}, {MissKind::kAttribute, "p was 2 f64 and is 3 f64 now", 4, {"h.lua", 5, 0}}},
            {.batches = 12}),
@@ -69,8 +69,8 @@ TEST(TpuRunAnalysis, ExponentsAreNoInputs) {
              "as an input"}));
 }
 
-// More than one graph for two batches, of ten batches and more; graphs of a store were not compiled.
-TEST(TpuRunAnalysis, CompilingThatGoesOnIsNamedInPlaceOfItsSizes) {
+// More than one graph per two batches, after at least ten batches. Graphs loaded from a store were not compiled.
+TEST(TpuRunAnalysis, ReportsContinuedCompilationInsteadOfBatchSizes) {
   std::vector<Made> graphs;
   for (int64_t step = 1; step <= 6; ++step)
     graphs.push_back({MissKind::kBatchSize, "its shape", step, {"h.lua", 3, 0}});
@@ -84,7 +84,7 @@ TEST(TpuRunAnalysis, CompilingThatGoesOnIsNamedInPlaceOfItsSizes) {
   EXPECT_EQ(said(graphs, {.batches = 10}), Texts());
 }
 
-TEST(TpuRunAnalysis, ReadsAreCountedAndPlaced) {
+TEST(TpuRunAnalysis, ReportsReadsWithTheirLine) {
   const std::vector<Made> graphs{{MissKind::kFirst}, {MissKind::kStored, "", 1, {}, std::string(kReadOutput)}};
   EXPECT_EQ(said(graphs, {.batches = 10, .reads = 25}),
             (Texts{"a hook reads values of tensors, 2.5 in each training batch, of the tensor made at mnist.lua:12: "

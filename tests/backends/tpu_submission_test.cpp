@@ -1,4 +1,4 @@
-// The thread beside the host: what is handed to it, when the host waits, and what becomes of errors.
+// The execution thread: what is handed over to it, when the host waits, and what happens to errors.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -24,8 +24,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(ExecutionThreadTest, DoesEachJobOnceAndShowsWhatItWrote) {
-  int64_t input = 0, done = 0;  // plain: the hand-over orders them
+TEST(ExecutionThreadTest, RunsEachJobOnceAndPublishesItsWrites) {
+  int64_t input = 0, done = 0;  // not atomic: the hand-over orders accesses
   int64_t sum = 0, by_thread = 0;
   ExecutionThread thread(
       [&] {
@@ -37,7 +37,7 @@ TEST(ExecutionThreadTest, DoesEachJobOnceAndShowsWhatItWrote) {
   for (int64_t job = 1; job <= kJobs; ++job) {
     input = job;
     thread.start();
-    if (job % 1000 == 0) std::this_thread::sleep_for(milliseconds(1));  // longer than the thread lingers
+    if (job % 1000 == 0) std::this_thread::sleep_for(milliseconds(1));  // longer than the thread spins
     by_thread += thread.finish();
     ASSERT_EQ(done, job);
     ASSERT_FALSE(thread.is_busy());
@@ -47,7 +47,7 @@ TEST(ExecutionThreadTest, DoesEachJobOnceAndShowsWhatItWrote) {
   EXPECT_TRUE(thread.finish()) << "nothing is under way";
 }
 
-TEST(ExecutionThreadTest, DoesAJobThatNobodyHasWaitedFor) {
+TEST(ExecutionThreadTest, RunsAJobThatIsNotWaitedFor) {
   int done = 0;
   {
     ExecutionThread thread([&] { ++done; }, "device");
@@ -63,7 +63,7 @@ class NoExecutable : public Executable {
   int64_t bytes() const override { return 0; }
 };
 
-// Does what it is told to.
+// Runs the job that a test sets.
 class ToldDevice : public Device {
  public:
   std::function<void(const Arguments&)> job;
@@ -103,7 +103,7 @@ class SubmissionSlotTest : public ::testing::Test {
   DeviceMetrics metrics_;
 };
 
-TEST_F(SubmissionSlotTest, LetsTheHostGoOnWithACopyOfTheArguments) {
+TEST_F(SubmissionSlotTest, RunsConcurrentlyOnACopyOfTheArguments) {
   std::atomic<bool> has_begun{false}, may_go{false};
   std::thread::id where;
   double seen = 0;
@@ -115,9 +115,9 @@ TEST_F(SubmissionSlotTest, LetsTheHostGoOnWithACopyOfTheArguments) {
   };
   SubmissionSlot slot(host_, metrics_, /*own_thread=*/true);
   std::vector<double> scalars{3};
-  begin(slot, {.states = {}, .batch = {}, .scalars = scalars});  // returns although the job cannot be done yet
+  begin(slot, {.states = {}, .batch = {}, .scalars = scalars});  // returns although the job cannot complete yet
   scalars[0] = 4;
-  while (!has_begun.load()) std::this_thread::sleep_for(milliseconds(1));  // else the host would do it
+  while (!has_begun.load()) std::this_thread::sleep_for(milliseconds(1));  // otherwise the host would run it
   std::this_thread::sleep_for(milliseconds(20));
   std::thread release([&] {
     std::this_thread::sleep_for(milliseconds(5));
@@ -139,7 +139,7 @@ TEST_F(SubmissionSlotTest, LetsTheHostGoOnWithACopyOfTheArguments) {
   }
 }
 
-TEST_F(SubmissionSlotTest, RunsWhereItIsCalledWithoutAThreadOrWhereTheHostWaits) {
+TEST_F(SubmissionSlotTest, RunsInTheCallerWithoutAThreadOrIfTheHostWaits) {
   std::thread::id where;
   host_.job = [&](const Arguments&) { where = std::this_thread::get_id(); };
   SubmissionSlot alone(host_, metrics_, /*own_thread=*/false);
@@ -152,7 +152,7 @@ TEST_F(SubmissionSlotTest, RunsWhereItIsCalledWithoutAThreadOrWhereTheHostWaits)
   EXPECT_EQ(executions().count, 2);
 }
 
-TEST_F(SubmissionSlotTest, ThrowsOnceWhereTheHostWaitsNext) {
+TEST_F(SubmissionSlotTest, ThrowsOnceFromTheNextWait) {
   bool fails = true;
   host_.job = [&](const Arguments&) { RUN_CHECK(!fails, ErrorKind::kRun, "an op"); };
   for (const bool own_thread : {false, true}) {
@@ -174,7 +174,7 @@ TEST_F(SubmissionSlotTest, ThrowsOnceWhereTheHostWaitsNext) {
 }
 
 // Parts of a graph are one execution, which ends when all of them are done.
-TEST_F(SubmissionSlotTest, AddsUpTheParts) {
+TEST_F(SubmissionSlotTest, CountsPartsAsOneExecution) {
   host_.job = [](const Arguments&) { std::this_thread::sleep_for(milliseconds(2)); };
   for (const bool own_thread : {false, true}) {
     SubmissionSlot slot(host_, metrics_, own_thread);
@@ -192,8 +192,8 @@ TEST_F(SubmissionSlotTest, AddsUpTheParts) {
   }
 }
 
-// Jobs that are handed over would gain nothing where the host does nothing meanwhile.
-TEST_F(SubmissionSlotTest, KeepsWhatTheHostDoesNothingBeside) {
+// Handing over gains nothing if the host does nothing meanwhile.
+TEST_F(SubmissionSlotTest, RunsInTheCallerIfTheHostIsIdle) {
   int64_t here = 0;
   const std::thread::id host = std::this_thread::get_id();
   host_.job = [&](const Arguments&) { here += std::this_thread::get_id() == host; };
@@ -205,8 +205,8 @@ TEST_F(SubmissionSlotTest, KeepsWhatTheHostDoesNothingBeside) {
   EXPECT_GT(here, 800);
 }
 
-// w ← w + x, so often; what the device holds in the end, and what it has counted.
-TEST(TpuSubmissionTest, HasTheSameBitsAndCountsBesideTheHost) {
+// w ← w + x, repeated; returns the final contents of the device and its counters.
+TEST(TpuSubmissionTest, ConcurrencyChangesNeitherBitsNorCounts) {
   Program program;
   const Value w{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{512}})};
   const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{512}})};
@@ -222,7 +222,7 @@ TEST(TpuSubmissionTest, HasTheSameBitsAndCountsBesideTheHost) {
     Buffer* const states[] = {held.get()};
     std::vector<float> found(512);
     for (int64_t number = 1; number <= 200; ++number) {
-      std::vector<float>& batch = batches[static_cast<size_t>(number % 2)];  // the other may be in use
+      std::vector<float>& batch = batches[static_cast<size_t>(number % 2)];  // the other one may be in use
       for (size_t i = 0; i < batch.size(); ++i) batch[i] = static_cast<float>(i * static_cast<size_t>(number) % 7) / 8;
       const std::byte* const inputs[] = {reinterpret_cast<const std::byte*>(batch.data())};
       const double scalars[] = {1.0 / static_cast<double>(number)};
@@ -246,7 +246,7 @@ TEST(TpuSubmissionTest, HasTheSameBitsAndCountsBesideTheHost) {
   }
 }
 
-TEST(TpuSubmissionTest, SaysWhetherItRunsBesideTheHost) {
+TEST(TpuSubmissionTest, ReportsWhetherItRunsConcurrently) {
   EXPECT_FALSE(make_tpu_device({})->runs_beside_host());
   EXPECT_TRUE(make_tpu_device({.own_thread = true})->runs_beside_host());
   EXPECT_FALSE(make_tpu_device({.own_thread = true, .waits_at_cuts = true})->runs_beside_host());
@@ -256,7 +256,7 @@ using backends::testing::HostTensor;
 using backends::testing::Inputs;
 using backends::testing::Session;
 
-// x is doubled where it is, and rows are taken of a table: in this order, or in the other.
+// x is doubled in place, and rows are looked up in a table: in this order or in the other.
 Program doubling_beside_lookup(bool doubles_first) {
   Program program;
   const Value x{&program, program.input(InputKind::kState, "x", {DType::kF32, Shape{4}})};
@@ -275,7 +275,7 @@ Inputs lookup_inputs(double id) {
           HostTensor({DType::kI64, Shape{2}}, [id](int64_t) { return id; })};
 }
 
-TEST(HasWrittenStates, TellsWhatAnOpThatFailsHasLeft) {
+TEST(HasWrittenStates, AfterAFailedOp) {
   std::vector<std::shared_ptr<Device>> devices;
   devices.push_back(make_cpu_device(1));
   for (const TpuOptions& options : {TpuOptions{}, TpuOptions{.own_thread = true}, TpuOptions{.eager = true}})
@@ -294,7 +294,7 @@ TEST(HasWrittenStates, TellsWhatAnOpThatFailsHasLeft) {
   }
 }
 
-TEST(HasWrittenStates, NotByAGraphThatIsRefused) {
+TEST(HasWrittenStates, IsFalseForARefusedGraph) {
   const auto device = make_tpu_device({.max_graphs = 1});
   const auto submit = [&](bool doubles_first) {
     const Program program = doubling_beside_lookup(doubles_first);

@@ -1,4 +1,4 @@
-// Graphs by tensors: what is shown of them, and how many tensors are counted.
+// Tensor graphs: their texts, and the number of tensors.
 #include <regex>
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kWeights = 0, kMomenta = 1;
 
-// What the arrays hold: a (2, 3) and a (2).
+// Tensors in the arrays: (2, 3) and (2).
 StateTensors layer() {
   const TensorType weight{DType::kF32, Shape{2, 3}}, bias{DType::kF32, Shape{2}};
   return {{{"0.weight", weight}, {"0.bias", bias}}, {{"m of 0.weight", weight}, {"m of 0.bias", bias}}};
@@ -38,7 +38,7 @@ int64_t count(const std::string& text, const std::string& pattern) {
   return std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator());
 }
 
-// What is counted is what both texts show.
+// The counts must match both texts.
 void expect_counts_of_texts(const Program& graph) {
   const GraphSize size = size_of(graph);
   const std::string ir = ir_text(graph), hlo = hlo_text(graph);
@@ -49,7 +49,8 @@ void expect_counts_of_texts(const Program& graph) {
   EXPECT_EQ(size.donated, count(hlo, "may-alias"));
 }
 
-// w' = w - 0.1 (x^T w1 as the gradient of the weight, and the sum of it as that of the bias), as SGD does it.
+// An SGD step, w' = w − 0.1 · g. For the weight, g is a product of three matrices; for the bias, the bias plus the row
+// sums of that product.
 Flat sgd_step() {
   Flat flat;
   const Value x = flat.batch({2, 3});
@@ -61,8 +62,8 @@ Flat sgd_step() {
   return flat;
 }
 
-// HLO has rules of its own for shapes.
-TEST(HloText, StretchesNoAxisAndSaysWhatItPadsWith) {
+// HLO has shape rules of its own.
+TEST(HloText, DropsStretchedAxesAndPrintsPadding) {
   Program program;
   const Value column{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{3, 1}})};
   const Value wide = ops::expand(column, Shape{2, 3, 4});
@@ -77,7 +78,7 @@ TEST(HloText, StretchesNoAxisAndSaysWhatItPadsWith) {
       << text;
 }
 
-TEST(TensorGraph, HasANodeForEachTensor) {
+TEST(TensorGraph, HasOneNodePerTensor) {
   Flat flat = sgd_step();
   const Program graph = tensor_graph(identity_of(flat), layer());
   EXPECT_EQ(ir_text(graph), R"(IR {
@@ -133,9 +134,8 @@ ENTRY %SyncTensorsGraph.19 (p0.3: f32[2,3], p1.5: f32[2,3], p2.14: f32[2]) -> (f
   expect_counts_of_texts(graph);
 }
 
-// As torch_xla does it in the first step: zeros are made in the graph, and there is no former value to write over.
-// The same nodes: a float is what the device has for it, and a cast between types that it has one for is none.
-TEST(TensorGraph, IsShownInTheTypesOfTheDevice) {
+// The same nodes: floats have their device type, and a cast between types that are equal on the device is omitted.
+TEST(TensorGraph, IsPrintedInDeviceTypes) {
   Flat flat = sgd_step();
   const Value wide = ops::cast(flat.batch({2, 3}), DType::kF64);
   flat.program.output("sum", ops::sum(wide).id);
@@ -157,8 +157,8 @@ TEST(TensorGraph, IsShownInTheTypesOfTheDevice) {
   EXPECT_NE(hlo_text(graph, {kBf16Types, {}}).find("= bf16[] constant(0.1001)\n"), std::string::npos);
 }
 
-// Losses are the device's, their sum is not, and neither is the number of samples: marks say so, and are no nodes.
-TEST(TensorGraph, AccountsAreShownInTypesOfTheirOwn) {
+// Losses have device types; their sum and the number of samples do not. on_host() marks say so and are not nodes.
+TEST(TensorGraph, BookkeepingIsPrintedInLogicalTypes) {
   Program program;
   const Value total{&program, program.input(InputKind::kState, "total", {DType::kF64, {}})};
   const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{3}})};
@@ -198,7 +198,8 @@ TEST(TensorGraph, AccountsAreShownInTypesOfTheirOwn) {
   expect_counts_of_texts(graph.program);
 }
 
-TEST(TensorGraph, MakesStatesThatDoNotExistYet) {
+// As in torch_xla's first step: zeros are created in the graph, and there is no former value to overwrite.
+TEST(TensorGraph, CreatesAbsentStates) {
   const auto step = [](std::vector<int32_t> absent) {
     Flat flat;
     const Value momenta = ops::add(ops::mul(flat.momenta, 0.9), flat.weights);
@@ -216,9 +217,9 @@ TEST(TensorGraph, MakesStatesThatDoNotExistYet) {
   for (const Program* graph : {&later, &first}) expect_counts_of_texts(*graph);
 }
 
-// A whole reduction is one of each tensor; what is no affair of single tensors sees them joined; a cut that is none of
-// them is a cut of the whole.
-TEST(TensorGraph, JoinsWhatIsUsedAsAWhole) {
+// A reduction of a whole array becomes one per tensor. Other uses of the whole array see it concatenated. A slice that
+// is not one of its tensors is a slice of the whole array.
+TEST(TensorGraph, ConcatenatesFlatArraysUsedAsAWhole) {
   Flat flat;
   flat.program.output("squares", ops::sum(ops::mul(flat.weights, flat.weights)).id);
   flat.program.output("softmax", ops::softmax(flat.weights).id);
@@ -233,8 +234,8 @@ TEST(TensorGraph, JoinsWhatIsUsedAsAWhole) {
   expect_counts_of_texts(graph);
 }
 
-// What a hook joins itself stays as it wrote it.
-TEST(TensorGraph, LeavesJoinsOfOtherSizes) {
+// A concat written by a hook stays as it is.
+TEST(TensorGraph, KeepsConcatsOfOtherSizes) {
   Flat flat;
   const Value x = flat.batch({4});
   const Value parts[] = {x, x};
@@ -242,7 +243,7 @@ TEST(TensorGraph, LeavesJoinsOfOtherSizes) {
   EXPECT_EQ(count(ir_text(tensor_graph(identity_of(flat), layer())), "aten::mul\\("), 1);
 }
 
-TEST(TensorGraph, HasOneInputForEqualNumbers) {
+TEST(TensorGraph, HasOneInputForEqualScalars) {
   for (const double second : {0.5, 0.25}) {
     Flat flat;
     const Value a = flat.number(), b = flat.number();
@@ -256,14 +257,14 @@ TEST(TensorGraph, HasOneInputForEqualNumbers) {
   }
 }
 
-// Numbers of the engine's own count no losses: a cast to the type itself is no node.
-TEST(TensorGraph, LeavesOutMarks) {
+// Marks of engine bookkeeping are casts to the same type and are not nodes.
+TEST(TensorGraph, OmitsMarks) {
   Flat flat;
   flat.program.output("sum", ops::sum(ops::on_host(ops::detach(flat.batch({4})))).id);
   EXPECT_EQ(size_of(tensor_graph(identity_of(flat), layer())).nodes, 2);
 }
 
-TEST(TensorGraph, SaysWhichNumbersAreParameters) {
+TEST(TensorGraph, FindsWhichScalarsAreParameters) {
   const std::vector<TracedScalar> scalars{
       {ScalarUse::kOperand, 0.5}, {ScalarUse::kOperand, 1}, {ScalarUse::kOperand, 0.5}};
   const ScalarSignature signature = signature_of(scalars);

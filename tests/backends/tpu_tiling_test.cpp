@@ -1,4 +1,4 @@
-// Padded bytes against a count of the tiles that a tensor's elements touch, and against figures that XLA printed.
+// Padded sizes, against a count of the tiles that a tensor's elements occupy, and against sizes printed by XLA.
 #include <algorithm>
 #include <random>
 #include <set>
@@ -12,7 +12,7 @@
 namespace runner::backends::tpu {
 namespace {
 
-// The tiles that hold an element, found element by element.
+// Finds the tile of every element.
 int64_t bytes_of_touched_tiles(const TensorType& type, const Layout& layout) {
   const int rank = type.shape.rank();
   const auto strides = type.shape.strides();
@@ -30,7 +30,7 @@ int64_t bytes_of_touched_tiles(const TensorType& type, const Layout& layout) {
   return static_cast<int64_t>(tiles.size()) * elements_of_tile * static_cast<int64_t>(size_of(type.dtype));
 }
 
-TEST(TpuTiling, CountsTheTilesThatElementsTouch) {
+TEST(TpuTiling, CountsTheTilesThatElementsOccupy) {
   std::mt19937 random(7);
   constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kI32, DType::kI64, DType::kBool};
   for (int i = 0; i < 400; ++i) {
@@ -50,7 +50,7 @@ struct Printed {
   int64_t bytes;
 };
 
-TEST(TpuTiling, RowMajorIsWhatMessagesShow) {
+TEST(TpuTiling, RowMajorMatchesXlaMessages) {
   const Printed rows[] = {
       // 48.00M unpadded and 1.50G padded, 32.0x; 1 GB that became 32 GB.
       {{DType::kBf16, Shape{6291456, 4}}, "bf16[6291456,4]{1,0:T(8,128)(2,1)}", 1536 * kMiB},
@@ -58,12 +58,12 @@ TEST(TpuTiling, RowMajorIsWhatMessagesShow) {
       // Size: 124.00M, Unpadded size: 122.50M.
       {{DType::kF32, Shape{512, 245, 256}}, "f32[512,245,256]{2,1,0:T(8,128)}", 124 * kMiB},
       {{DType::kBf16, Shape{512, 16, 3072}}, "bf16[512,16,3072]{2,1,0:T(8,128)(2,1)}", 48 * kMiB},
-      // Few rows take smaller tiles: 4 × 128 of f32, 2 × 128 of bf16.
+      // Few rows use smaller tiles: 4 × 128 of f32, 2 × 128 of bf16.
       {{DType::kF32, Shape{3, 130}}, "f32[3,130]{1,0:T(4,128)}", 4 * 256 * 4},
       {{DType::kBf16, Shape{1, 7}}, "bf16[1,7]{1,0:T(2,128)(2,1)}", 2 * 128 * 2},
       {{DType::kBool, Shape{2, 8}}, "pred[2,8]{1,0:T(4,128)(4,1)}", 4 * 128},
       {{DType::kF32, Shape{20, 3}}, "f32[20,3]{1,0:T(8,128)}", 24 * 128 * 4},
-      // Vectors: tiles of 128 to 1024 elements, of narrow types at least a lane row each.
+      // Vectors: tiles of 128 to 1024 elements; narrow types have at least a full lane row.
       {{DType::kI32, Shape{16}}, "s32[16]{0:T(128)}", 128 * 4},
       {{DType::kF32, Shape{200}}, "f32[200]{0:T(256)}", 256 * 4},
       {{DType::kI32, Shape{2048}}, "s32[2048]{0:T(1024)}", 2048 * 4},
@@ -71,7 +71,7 @@ TEST(TpuTiling, RowMajorIsWhatMessagesShow) {
       {{DType::kBf16, Shape{6144}}, "bf16[6144]{0:T(1024)(128)(2,1)}", 6144 * 2},
       {{DType::kBf16, Shape{128}}, "bf16[128]{0:T(256)(128)(2,1)}", 256 * 2},
       {{DType::kBool, Shape{1}}, "pred[1]{0:T(512)(128)(4,1)}", 512},
-      // Scalars take a tile, types of 64 bits two arrays of 32, nothing takes nothing.
+      // Scalars take a tile, 64-bit types two arrays of 32 bits, empty tensors nothing.
       {{DType::kF32, Shape{}}, "f32[]{:T(128)}", 512},
       {{DType::kI64, Shape{}}, "s64[]{:T(128)}", 1024},
       {{DType::kI64, Shape{64, 784}}, "s64[64,784]{1,0:T(8,128)}", 64 * 896 * 8},
@@ -84,7 +84,7 @@ TEST(TpuTiling, RowMajorIsWhatMessagesShow) {
   }
 }
 
-// (6291456, 4) with its long axis most minor: 4 rows of full tiles, nothing padded.
+// (6291456, 4) with its long axis most minor: 4 rows of full tiles, no padding.
 TEST(TpuTiling, LargestAxisMostMinor) {
   const TensorType narrow{DType::kBf16, Shape{6291456, 4}};
   EXPECT_EQ(hlo_text(narrow, tightest_layout(narrow)), "{0,1:T(4,128)(2,1)}");
@@ -97,9 +97,8 @@ TEST(TpuTiling, LargestAxisMostMinor) {
   EXPECT_DOUBLE_EQ(expansion({DType::kF32, Shape{0, 5}}, Layout{}), 1);
 }
 
-// An argument keeps its order below a quarter of padding: 896 · 1024 / (784 · 1024) = 1.14; 128 · 16 / (100 · 10)
-// = 2.05.
-TEST(TpuTiling, ArgumentsAreReorderedWherePaddingIsLarge) {
+// An argument keeps its order if padding is below 25%: 896 · 1024 / (784 · 1024) = 1.14; 128 · 16 / (100 · 10) = 2.05.
+TEST(TpuTiling, ArgumentsAreReorderedIfPaddingIsLarge) {
   const TensorType wide{DType::kF32, Shape{1024, 784}}, narrow{DType::kF32, Shape{100, 10}};
   EXPECT_EQ(hlo_text(wide, argument_layout(wide)), "{1,0:T(8,128)}");
   EXPECT_EQ(hlo_text(narrow, argument_layout(narrow)), "{0,1:T(8,128)}");
@@ -110,7 +109,7 @@ TEST(TpuTiling, ArgumentsAreReorderedWherePaddingIsLarge) {
   EXPECT_EQ(hlo_text(over, argument_layout(over)), "{0,2,1:T(8,128)}");
 }
 
-TEST(TpuTiling, TypesOnTheDevice) {
+TEST(TpuTiling, DeviceTypes) {
   EXPECT_EQ(kFullTypes.of(DType::kF64), DType::kF64);
   EXPECT_EQ(kBf16Types.of(DType::kF32), DType::kBf16);
   EXPECT_EQ(kBf16Types.of(DType::kF64), DType::kBf16);

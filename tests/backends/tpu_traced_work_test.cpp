@@ -1,4 +1,4 @@
-// What executions of a graph count beside themselves: operations, numbers and batches.
+// Work counted in addition to executions of a graph: operations, scalars and batches.
 #include <algorithm>
 #include <map>
 
@@ -52,7 +52,7 @@ TEST(TracedWork, CountsOperationsAndBatchesOfEachExecution) {
   EXPECT_EQ(outbound(metrics).sum, 2 * (24 + 32 + 80));
 }
 
-TEST(TracedWork, HasACounterForEachNameOnce) {
+TEST(TracedWork, HasOneCounterPerName) {
   const std::vector<std::string> names = op_counter_names();
   for (size_t i = 1; i < names.size(); ++i) EXPECT_LT(names[i - 1], names[i]);
   for (const std::string& name : names) EXPECT_TRUE(name.starts_with("xla::")) << name;
@@ -63,7 +63,7 @@ class Numbers {
  public:
   explicit Numbers(const ScalarRules& rules = {}, const DeviceTypes& types = {}) : cache_(rules, types) {}
 
-  // How many bytes go to the device.
+  // Bytes uploaded to the device.
   int64_t upload(const std::vector<TracedScalar>& scalars) {
     const int64_t before = outbound(metrics_).sum;
     for (const TracedScalar& scalar : scalars) cache_.upload(scalar, metrics_);
@@ -76,18 +76,18 @@ class Numbers {
   DeviceMetrics metrics_;
 };
 
-TEST(DeviceDataCache, UploadsNumbersOnce) {
+TEST(DeviceDataCache, UploadsScalarsOnce) {
   Numbers numbers;
   const TracedScalar rate{ScalarUse::kFactor, -0.1}, one{ScalarUse::kOperand, 1}, value{ScalarUse::kValue, -0.1};
-  EXPECT_EQ(numbers.upload({rate, rate, one}), 4);  // f32; equal ones are one, and 1 is part of the graph
+  EXPECT_EQ(numbers.upload({rate, rate, one}), 4);  // f32; equal scalars count once, and 1 is baked
   EXPECT_EQ(numbers.upload({rate}), 0);
   EXPECT_EQ(numbers.upload({value}), 8);  // f64
   EXPECT_EQ(numbers.misses(), 2);
   EXPECT_EQ(Numbers({}, kBf16Types).upload({rate, value}), 2 + 2);  // as the device stores them
 }
 
-// What was used longest ago goes.
-TEST(DeviceDataCache, KeepsTheNewest128) {
+// The least recently used number is evicted.
+TEST(DeviceDataCache, KeepsTheLatest128) {
   Numbers numbers;
   for (int i = 0; i < 128; ++i) numbers.upload({{ScalarUse::kOperand, 2.0 + i}});
   EXPECT_EQ(numbers.upload({{ScalarUse::kOperand, 2.0}}), 0);

@@ -1,4 +1,4 @@
-// Programs in the number types of an emulated TPU: worked figures, and two ways to compute the same.
+// Programs in the number types of an emulated TPU: worked examples, and two ways to compute the same.
 #include <cmath>
 #include <limits>
 
@@ -19,7 +19,7 @@ namespace {
 
 using tpu::Rounding;
 
-// What a host with an emulated TPU's numbers gives.
+// Runs a Program on a host with an emulated TPU's number types.
 struct Typed {
   tpu::DeviceTypes types;
   Rounding rounding = Rounding::kPerOp;
@@ -30,7 +30,7 @@ struct Typed {
   }
 };
 
-// A Program of numbers (n), and its results on a device.
+// A Program on vectors (n), and its results on a device.
 struct Numbers {
   Program program;
   Inputs inputs;
@@ -47,27 +47,27 @@ struct Numbers {
     return input(InputKind::kState, dtype, values);
   }
   void output(Value value, int32_t state = -1) { program.output("y", value.id, state); }
-  // Of the first output.
+  // Values of the first output.
   std::vector<double> on(const Typed& typed) const { return typed.run(program, inputs).outputs[0].values(); }
 };
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-TEST(TpuTypes, ARunningSumStalls) {
+TEST(TpuTypes, ARunningSumStallsInBf16) {
   Numbers numbers;
   numbers.output(ops::add(numbers.batch({4096, 256, 255}), numbers.batch({1, 1, 1})));
   EXPECT_EQ(numbers.on({tpu::kBf16Types}), (std::vector<double>{4096, 256, 256}));
   EXPECT_EQ(numbers.on({tpu::kFullTypes}), (std::vector<double>{4097, 257, 256}));
 }
 
-TEST(TpuTypes, TheSmallestFloatAsAMaskIsMinusInfinity) {
+TEST(TpuTypes, TheLowestFloatBecomesMinusInfinity) {
   Numbers numbers;
   const Value x = numbers.batch({1, 2});
   numbers.output(ops::where(ops::gt(x, 1.5), x, ops::full_like(x, std::numeric_limits<float>::lowest())));
   EXPECT_EQ(numbers.on({tpu::kBf16Types}), (std::vector<double>{-kInf, 2}));
 }
 
-TEST(TpuTypes, BatchesAreConvertedOnTheirWay) {
+TEST(TpuTypes, BatchesAreConvertedOnUpload) {
   Numbers numbers;
   numbers.output(ops::mul(numbers.batch({1.00390625, 1.01171875, 3.4e38, 1e-39, -1e-39, 0.1}), 2.0));
   const std::vector<double> on_device = numbers.on({tpu::kBf16Types});
@@ -75,8 +75,8 @@ TEST(TpuTypes, BatchesAreConvertedOnTheirWay) {
   EXPECT_TRUE(std::signbit(on_device[4]));
 }
 
-// So is what is read as it came, with nothing computed of it: a tensor of a hook's, random numbers, a constant.
-TEST(TpuTypes, WhatIsReadAsItIsIsConvertedToo) {
+// This also holds for values read without computation: a hook's tensor literal, random numbers, a constant.
+TEST(TpuTypes, ValuesReadUnchangedAreConvertedToo) {
   Numbers numbers;
   const Value x = numbers.batch({0.1, -3.4e38, -1e-40, 1});
   const std::vector<double> given = {0.10009765625, -kInf, -0.0, 1};
@@ -104,7 +104,7 @@ TEST(TpuTypes, WhatIsReadAsItIsIsConvertedToo) {
             Typed{tpu::kBf16Types}.run(numbers.program, numbers.inputs).outputs[1].values());
 }
 
-// An integer that becomes a float is the user's number, whatever follows.
+// An integer cast to a float is a user value, whatever follows.
 TEST(TpuTypes, IntegersThatBecomeFloatsAreRounded) {
   Numbers numbers;
   const Value i = numbers.batch({299, 299, 299}, DType::kI64), f = ops::cast(i, DType::kF32);
@@ -124,8 +124,8 @@ TEST(TpuTypes, IntegersThatBecomeFloatsAreRounded) {
   }
 }
 
-// Of a double: bf16, or a float with downcast_bf16.  What is read has the type of the tensor.
-TEST(TpuTypes, DoublesAreBf16OrFloats) {
+// A double becomes bf16, or f32 with downcast_bf16. A value that is read has the logical type.
+TEST(TpuTypes, DoublesBecomeBf16OrF32) {
   Numbers numbers;
   const Value x = numbers.batch({1 + 0x1p-20, 1 + 0x1p-30}, DType::kF64);
   numbers.output(ops::mul(x, 3.0));
@@ -134,7 +134,7 @@ TEST(TpuTypes, DoublesAreBf16OrFloats) {
   EXPECT_EQ(numbers.on({tpu::kFullTypes}), (std::vector<double>{3 + 3 * 0x1p-20, 3 + 3 * 0x1p-30}));
 }
 
-TEST(TpuTypes, StatesHoldWhatTheDeviceCanHold) {
+TEST(TpuTypes, StatesAreRoundedToDeviceTypes) {
   Numbers numbers;
   const Value weight = numbers.state({1, 0.3}), step = numbers.batch({0.001, 0.001});
   numbers.output(ops::sub(weight, step), 0);
@@ -143,7 +143,7 @@ TEST(TpuTypes, StatesHoldWhatTheDeviceCanHold) {
   EXPECT_EQ(results.states[0].values(), (std::vector<double>{1, 0.298828125}));  // 0.30078125 − 0.00099945…
 }
 
-// 0.999 is 1 in bf16, and from 0.5 on what is added is less than half of the last place.
+// 0.999 is 1 in bf16, and from 0.5 on the addend is less than half of the last place.
 TEST(TpuTypes, AdamsSecondMomentNeverDecaysAndStalls) {
   Numbers numbers;
   const Value v = numbers.state({0}), g = numbers.batch({2});
@@ -155,8 +155,8 @@ TEST(TpuTypes, AdamsSecondMomentNeverDecaysAndStalls) {
   EXPECT_EQ(device.run(numbers.program, numbers.inputs, 3000).states[0][0], 2.0);
 }
 
-// States of f64, what becomes part of them, and what is marked, with the numbers that it is made of: not rounded.
-TEST(TpuTypes, TheEnginesAccountsStayAsTheyAre) {
+// f64 states, values added to them, marked values and their operands are not rounded.
+TEST(TpuTypes, BookkeepingIsNotRounded) {
   Numbers numbers;
   const Value account = numbers.state({4096}, DType::kF64), losses = numbers.batch({1.01171875, 300, 1});
   const Value counted = numbers.batch({301, 1, 1});
@@ -173,8 +173,8 @@ TEST(TpuTypes, TheEnginesAccountsStayAsTheyAre) {
   EXPECT_EQ(Typed{tpu::kBf16Types}.run(counts.program, counts.inputs).states[0][0], 4353);
 }
 
-// The factor of the user's gradients is the engine's: it becomes bf16 where both meet.
-TEST(TpuTypes, AnAccountIsRoundedWhereItMeetsTheUsersNumbers) {
+// The factor of the user's gradients is bookkeeping: it becomes bf16 where the two meet.
+TEST(TpuTypes, BookkeepingIsRoundedWhereUserOpsReadIt) {
   Numbers numbers;
   const Value count = numbers.state({100}, DType::kF64), gradient = numbers.batch({100});
   numbers.output(ops::mul(gradient, ops::cast(ops::div(1.0, count), DType::kF32)));
@@ -184,8 +184,8 @@ TEST(TpuTypes, AnAccountIsRoundedWhereItMeetsTheUsersNumbers) {
   EXPECT_EQ(numbers.on({tpu::kBf16Types})[0], hundredth);
 }
 
-// A result that only element-wise ops read keeps its digits in a fusion, and loses them where it is kept.
-TEST(TpuTypes, FusedRoundingKeepsWhatIsBetweenElementWiseOps) {
+// A result read only by element-wise ops keeps its precision in a fusion and loses it when it is stored.
+TEST(TpuTypes, FusedRoundingKeepsPrecisionBetweenElementWiseOps) {
   Numbers numbers;
   const Value x = numbers.batch({256}), y = numbers.batch({1});
   const Value sum = ops::add(x, y);
@@ -196,15 +196,15 @@ TEST(TpuTypes, FusedRoundingKeepsWhatIsBetweenElementWiseOps) {
   EXPECT_EQ(numbers.on({tpu::kBf16Types, Rounding::kFused})[0], 0);
 }
 
-TEST(TpuTypes, ProductsAndRowsRoundOnce) {
+TEST(TpuTypes, ProductsAndReductionsRoundOnce) {
   Numbers numbers;
   const Value x = ops::reshape(numbers.batch({256, 1, 1, 256}), Shape{2, 2});
   numbers.output(ops::sum(ops::matmul(x, x), std::array<int64_t, 1>{1}));
-  // 256² + 1 = 65537 and 512, to eight bits; their sum 66048 to 66048 = 258 · 256.
+  // 256² + 1 = 65537 and 512, rounded to eight bits; their sum 66048 rounded to 66048 = 258 · 256.
   EXPECT_EQ(numbers.on({tpu::kBf16Types}), (std::vector<double>{66048, 66048}));
 }
 
-TEST(TpuTypes, ConstantsThatOverflowAreNamed) {
+TEST(TpuTypes, WarnsAboutConstantsThatOverflow) {
   Numbers numbers;
   numbers.program.set_mark({"hook.lua", 7, 0});
   const Value x = numbers.batch({1, 2});
@@ -217,7 +217,7 @@ TEST(TpuTypes, ConstantsThatOverflowAreNamed) {
   EXPECT_EQ(tpu::range_warnings(numbers.program, tpu::kFullTypes), std::vector<std::string>{});
 }
 
-TEST(TpuTypes, DoublesThatStayDoublesAreSlow) {
+TEST(TpuTypes, WarnsAboutDoubles) {
   Numbers numbers;
   numbers.program.set_mark({"hook.lua", 7, 0});
   const Value x = ops::cast(numbers.batch({1, 2}), DType::kF64);
@@ -231,8 +231,8 @@ TEST(TpuTypes, DoublesThatStayDoublesAreSlow) {
   EXPECT_EQ(tpu::range_warnings(account.program, tpu::kFullTypes), std::vector<std::string>{});
 }
 
-// Rewritten Programs are well formed and give what their ops give one by one; so do those that are made of them.
-TEST(TpuTypes, RandomProgramsGiveWhatTheirOpsGiveOneByOne) {
+// Rewritten Programs are well-formed and equal their ops run one by one; so do Programs derived from them.
+TEST(TpuTypes, RandomProgramsEqualTheirOpsRunOneByOne) {
   const auto host = make_cpu_device(1);
   OpByOpDevice one_by_one;
   for (uint32_t seed = 1; seed <= 300; ++seed) {

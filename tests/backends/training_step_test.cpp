@@ -1,4 +1,4 @@
-// A whole training step on the cpu device: it learns.
+// A whole training step on the CPU device reduces the loss.
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_device.h"
