@@ -1,4 +1,4 @@
-// Derivatives of whole models against finite differences, and what differentiate() promises beyond single ops.
+// Derivatives of whole models against finite differences, and guarantees of differentiate() beyond single ops.
 #include "backends/ir/autograd.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ struct Model {
   }
 };
 
-// Every element's derivative of Σ root by the formula of error h⁴.
+// Checks the derivative of Σ root with respect to every element by a formula with error h⁴.
 void check_gradients(Model& model, Value root) {
   const Value sum = ops::sum(root);
   model.program.output("sum", sum.id);
@@ -93,11 +93,11 @@ TEST(Autograd, AttentionBlock) {
 TEST(Autograd, EmbeddingTiedToTheOutput) {
   Model m;
   const Value table = m.parameter({5, 3});
-  const Value ids = m.integers({4}, {0, 2, 2, 4});  // a row used twice, rows not used
+  const Value ids = m.integers({4}, {0, 2, 2, 4});  // one row is used twice, some are unused
   check_gradients(m, ops::log_softmax(ops::matmul(ops::tanh(ops::embedding(table, ids)), table, false, true)));
 }
 
-TEST(Autograd, ValuesUsedManyTimesAndInManyWays) {
+TEST(Autograd, ValuesWithManyUses) {
   Model m;
   const Value x = m.parameter({2, 3}), y = m.parameter({3});
   const Value shared = ops::mul(x, y);
@@ -129,7 +129,7 @@ TEST(Autograd, GptParameters) {
   Session session(*device, program, inputs);
   session.submit();
   const size_t first = program.outputs().size() - step.gradients().size();
-  std::vector<double> gradient;  // parameters lie behind each other in state 0
+  std::vector<double> gradient;  // the parameters are contiguous in state 0
   for (size_t i = 0; i < step.gradients().size(); ++i)
     for (const double value : session.output(first + i).values()) gradient.push_back(value);
 
@@ -138,7 +138,7 @@ TEST(Autograd, GptParameters) {
     moved[0].set(element, moved[0][element] + move);
     return run_program(*device, program, moved).outputs[1][0];
   };
-  // In f32, so by wide steps and to few digits; single ops are checked to many in op_cases_test.
+  // In f32, so with large steps and few digits; op_cases_test checks single ops to many digits.
   ASSERT_EQ(static_cast<int64_t>(gradient.size()), inputs[0].size());
   for (int64_t i = 0; i < inputs[0].size(); i += 3) {
     const double slope = (loss_at(i, 0.02) - loss_at(i, -0.02)) / 0.04;
@@ -148,7 +148,7 @@ TEST(Autograd, GptParameters) {
 
 // ---- promises ------------------------------------------------------------------------------------------------------
 
-TEST(Autograd, WhatIsNotReachedStaysUnset) {
+TEST(Autograd, UnreachedValuesHaveNoGradient) {
   Model m;
   const Value x = m.parameter({2}), unused = m.parameter({2});
   const Value counted = ops::cast(ops::argmax(x, 0), DType::kF64);  // argmax has no derivative
@@ -160,7 +160,7 @@ TEST(Autograd, WhatIsNotReachedStaysUnset) {
   const std::vector<Value> grads = differentiate(y, ops::full_like(y, 1.0), wrt);
   EXPECT_FALSE(grads[0]);
   EXPECT_FALSE(grads[1]);
-  EXPECT_EQ(grads[2].type(), y.type());  // of itself: the seed
+  EXPECT_EQ(grads[2].type(), y.type());  // gradient of itself: the seed
   EXPECT_FALSE(grads[3]);
 }
 
@@ -201,7 +201,7 @@ TEST(Autograd, SecondDerivatives) {
   check_gradients(m, ops::mul(slope, slope));  // d Σ (3x²)² = 36 x³
 }
 
-TEST(Autograd, NodesCarryTheLineOfTheOpTheyDerive) {
+TEST(Autograd, NodesHaveTheLineOfTheForwardOp) {
   Model m;
   m.program.set_mark({"model.lua", 1, 0});
   const Value x = m.parameter({2});
@@ -218,12 +218,12 @@ TEST(Autograd, NodesCarryTheLineOfTheOpTheyDerive) {
   std::vector<int> lines;
   for (ValueId id = before; id < m.program.size(); ++id) lines.push_back(m.program.mark_of(id).line);
   EXPECT_EQ(lines.front(), 4);
-  EXPECT_EQ(lines[1], 3);                          // of exp: grad · exp(y)
-  EXPECT_EQ(lines[2], 2);                          // of tanh
-  EXPECT_EQ(m.program.mark_of(after.id).line, 4);  // the line in force again
+  EXPECT_EQ(lines[1], 3);                          // from exp: grad · exp(y)
+  EXPECT_EQ(lines[2], 2);                          // from tanh
+  EXPECT_EQ(m.program.mark_of(after.id).line, 4);  // the current line again
 }
 
-TEST(Autograd, ContributionsAddInTheOrderOfTheWalk) {
+TEST(Autograd, ContributionsAreAddedInReverseOrder) {
   Model m;
   const Value x = m.parameter({2});
   const Value a = ops::mul(x, 2.0), b = ops::mul(x, 3.0), c = ops::mul(x, 5.0);

@@ -10,7 +10,7 @@ namespace {
 
 using runner::testing::Golden;
 
-// What a case gives its function.
+// Arguments of a case's function.
 struct Call {
   const std::map<std::string, Value>& inputs;
   Golden attrs;
@@ -33,7 +33,7 @@ struct Call {
   }
 };
 
-// The weights of the samples that count: what torch's mean divides by.
+// Total weight of the samples that are not ignored: the divisor of torch's mean.
 Value counted_weight(const Call& call, const ops::CrossEntropyOptions& options) {
   const Value logits = call("logits"), labels = call("labels");
   const Value counts = ops::ne(labels, ops::full_like(labels, static_cast<double>(options.ignore_index)));

@@ -11,14 +11,14 @@
 namespace runner::backends::testing {
 
 struct GoldenOp {
-  Program program;  // output 0 is the op's result, then the gradients, by name
+  Program program;  // output 0 is the result of the op, followed by the gradients by name
   std::vector<HostTensor> inputs;
   std::vector<std::pair<std::string, HostTensor>> expected;  // by output
 };
 
 HostTensor to_host(const runner::testing::GoldenTensor& tensor);
 
-// Throws std::runtime_error where the case's function is not in the table of golden_ops.cpp.
+// Throws std::runtime_error if the function of the case is not in the table of golden_ops.cpp.
 GoldenOp record_golden(const runner::testing::Golden& item);
 
 }  // namespace runner::backends::testing

@@ -1,6 +1,6 @@
-// What becomes of Programs: the text of every stage of some small ones, in ir/NAME.txt.
+// Text of every stage of some small Programs, compared with ir/NAME.txt.
 //
-// RUNNER_UPDATE=1 writes the files; the change is then read as a diff.
+// RUNNER_UPDATE=1 writes the files; review the change as a diff.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct Builder {
   void give(const char* name, Value value, int32_t state = -1) { program.output(name, value.id, state); }
 };
 
-// Arithmetic on constants, ×1, /1, −0, layout of layout and known conditions disappear.
+// Folds arithmetic on constants, ×1, /1, −0, nested layout ops and known conditions.
 Program folding() {
   Builder b;
   const Value x = b.batch("x", {2, 3});
@@ -49,7 +49,7 @@ Program common_nodes() {
   return std::move(b.program);
 }
 
-// a and c could be one group, were it not for the product between them.
+// a and c could be one group, but for the product between them.
 Program product_between() {
   Builder b;
   const Value x = b.batch("x", {4, 4}), w = b.state("w", {4, 4});
@@ -59,7 +59,8 @@ Program product_between() {
   return std::move(b.program);
 }
 
-// The mask is computed after gelu(x) and before the product of both: gelu moves behind the mask into one group.
+// The mask is computed after gelu(x) and before their product: gelu moves after the mask, into one group with the
+// product.
 Program dropout() {
   Builder b;
   const Value x = b.batch("x", {2, 3}), key = b.batch("key", {2}, DType::kI64);
@@ -69,7 +70,7 @@ Program dropout() {
   return std::move(b.program);
 }
 
-// A bias is read through its expand, by strides.
+// The bias is read through its expand, by strides.
 Program bias_and_activation() {
   Builder b;
   const Value x = b.batch("x", {8, 4}), w = b.state("w", {3, 4}), bias = b.state("b", {3});
@@ -77,7 +78,7 @@ Program bias_and_activation() {
   return std::move(b.program);
 }
 
-// Two sums, of a half of the state each, of which the first is of the elements from `first` on.
+// Two sums, each with one half of the state; the first sum uses the elements from `first` on.
 Program halves_added(int64_t first) {
   Builder b;
   const Value sum = b.state("sum", {6}), x = b.batch("x", {2, 3});
@@ -88,17 +89,17 @@ Program halves_added(int64_t first) {
   return std::move(b.program);
 }
 
-// Each half is added to where it stands in the state, as gradients are to those of a window: no concat, no copy.
+// Each half is added in place in the state, like gradient accumulation: no concat and no copy.
 Program parts_added_to_a_state() {
   return halves_added(0);
 }
 
-// The halves change places: what the first overwrites is read behind it.
+// The halves are swapped: what the first sum overwrites is read later.
 Program parts_of_a_state_swapped() {
   return halves_added(3);
 }
 
-// Both halves are written where the state wants them, once its old contents are read: no concat runs, no copy.
+// Both parts are written directly into the state after its old contents are read: no concat and no copy.
 Program concat_into_state() {
   Builder b;
   const Value old = b.state("sum", {6}), x = b.batch("x", {2, 3});
@@ -109,7 +110,7 @@ Program concat_into_state() {
   return std::move(b.program);
 }
 
-// Each state takes the other's contents: one goes through the arena.
+// Each state gets the other's contents: one goes through the arena.
 Program state_swap() {
   Builder b;
   const Value p = b.state("p", {4}), q = b.state("q", {4});
@@ -118,7 +119,7 @@ Program state_swap() {
   return std::move(b.program);
 }
 
-// p is updated in place; m, which the last product still reads, is copied in at the end.
+// p is updated in place; m is read by the last product, so its new value is copied at the end.
 Program late_read_of_a_state() {
   Builder b;
   const Value p = b.state("p", {2, 2}), m = b.state("m", {2, 2}), g = b.batch("g", {2, 2});
@@ -129,7 +130,7 @@ Program late_read_of_a_state() {
   return std::move(b.program);
 }
 
-// Outputs that are inputs, views of inputs, constants or given twice are copied or shared.
+// Outputs that are inputs, views of inputs, constants, or duplicates are copied or shared.
 Program plain_outputs() {
   Builder b;
   const Value x = b.batch("x", {2, 3}), s = b.state("s", {3});
@@ -176,7 +177,7 @@ Program mlp_step() {
   return MlpStep({.batch = 8, .widths = {4, 16, 3}}).program();
 }
 
-// Kernels are those of reference, whose names and scratch are the same on every machine.
+// Uses the reference kernels, whose names and scratch sizes are the same on every machine.
 std::string stages(const Program& recorded) {
   std::string text, last;
   const auto add = [&](const char* stage, const std::string& now) {
@@ -204,7 +205,7 @@ struct Case {
 
 class Ir : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Ir, StagesAreAsBefore) {
+TEST_P(Ir, StagesMatchTheRecordedText) {
   const std::string path = fmt::format("{}/tests/backends/ir/{}.txt", RUNNER_SOURCE_DIR, GetParam().name);
   const std::string now = stages(GetParam().build());
   if (support::should_update()) std::ofstream(path) << now;

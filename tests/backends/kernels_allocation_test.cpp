@@ -1,4 +1,4 @@
-// Running a prepared kernel allocates nothing.  (What oneDNN allocates inside a call is its own.)
+// Running a prepared kernel allocates nothing. (Allocations inside oneDNN calls do not count.)
 #include <gtest/gtest.h>
 
 #include "backends/ir/op.h"
@@ -10,7 +10,7 @@
 namespace runner::backends {
 namespace {
 
-// The count while the kernel runs for the second time, on two threads.
+// Number of allocations while the kernel runs for the second time, on two threads.
 int64_t allocations_of(const Kernel& kernel, std::span<const TensorType> operands, const TensorType& result) {
   std::vector<TestTensor> tensors;
   for (const TensorType& type : operands)
@@ -29,7 +29,7 @@ int64_t allocations_of(const Kernel& kernel, std::span<const TensorType> operand
   return support::allocations() - before;
 }
 
-TEST(KernelAllocations, TheCounterCounts) {
+TEST(KernelAllocations, AreCounted) {
   const int64_t before = support::allocations();
   std::vector<int> some(10);
   EXPECT_EQ(some.size(), 10u);

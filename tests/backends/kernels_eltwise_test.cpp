@@ -46,7 +46,7 @@ EltwiseGroup single(Op op, DType dtype, const Shape& shape, std::vector<DType> i
   return group;
 }
 
-// Every distinct value of a test of special cases: zeros, ones, denormals, limits, infinities, NaN.
+// Special values: zeros, ones, denormals, limits, infinities, NaN.
 double special(int64_t i) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   constexpr double kValues[] = {0.0,
@@ -103,7 +103,7 @@ TEST_P(EltwiseOps, UnaryMatchesTheReference) {
     for (const bool specials : {false, true}) {
       const TensorType type{GetParam(), shape};
       const TestTensor x = specials ? TestTensor(type, special) : random_tensor(type, 7, 2.0);
-      // Tails of the gelus and silu cancel: see vector_math.h; here arguments of random data stay above −8.
+      // The tails of the gelus and silu cancel (see vector_math.h); the random arguments here stay above −8.
       const bool tail = op == Op::kGelu || op == Op::kGeluTanh || op == Op::kSilu;
       compare_group(single(op, GetParam(), shape, {GetParam()}), std::span(&x, 1), tail ? 64 : 4,
                     std::string(name_of(op)));
@@ -177,7 +177,7 @@ struct GroupCase {
   std::vector<TestTensor> operands;
 };
 
-// A straight-line group over inputs of any strides; `compute` decides the dtypes in it.
+// A straight-line group over inputs with arbitrary strides; `compute` determines its dtypes.
 GroupCase random_case(uint64_t seed, Compute compute) {
   std::mt19937_64 rng(seed);
   const auto pick = [&](auto values) { return values[rng() % values.size()]; };
@@ -201,7 +201,7 @@ GroupCase random_case(uint64_t seed, Compute compute) {
     const DType dtype = k == 0 ? dtypes[0] : pick(dtypes);
     EltwiseInput input = contiguous(dtype, group.shape);
     std::vector<int64_t> stored(group.shape.dims().begin(), group.shape.dims().end());
-    // Broadcast some axes, then lay out what is left; or walk every second element of each row.
+    // Broadcasts some axes and lays out the rest; or reads every second element of each row.
     for (int64_t& dim : stored)
       if (rng() % 3 == 0) dim = 1;
     const auto strides = Shape(stored).strides();
@@ -254,7 +254,7 @@ GroupCase random_case(uint64_t seed, Compute compute) {
   return c;
 }
 
-// The same group with one kernel for each instruction and every intermediate result stored.
+// The same group with one kernel per instruction, storing every intermediate result.
 std::vector<TestTensor> run_unfused(const GroupCase& c) {
   const EltwiseGroup& group = c.group;
   std::vector<TestTensor> values;
@@ -303,10 +303,10 @@ TEST_P(RandomGroups, FusedEqualsUnfusedBitForBit) {
   }
 }
 
-TEST_P(RandomGroups, AgreeWithTheReference) {
+TEST_P(RandomGroups, MatchTheReference) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     GroupCase c = random_case(seed, GetParam());
-    // One instruction: errors of longer groups grow without bound.
+    // A single instruction: errors of longer groups are unbounded.
     c.group.code.resize(1);
     c.group.outputs = {static_cast<int16_t>(c.group.inputs.size() + c.group.constants.size())};
     const auto got = run_kernel(prepare_eltwise(c.group), c.operands, result_types(c.group));
@@ -315,7 +315,7 @@ TEST_P(RandomGroups, AgreeWithTheReference) {
   }
 }
 
-TEST_P(RandomGroups, GiveTheSameBitsOnAnyIsaAndThreadCount) {
+TEST_P(RandomGroups, AreBitIdenticalOnAnyIsaAndThreadCount) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     GroupCase c = random_case(seed, GetParam());
     std::vector<TestTensor> first;
@@ -331,7 +331,7 @@ TEST_P(RandomGroups, GiveTheSameBitsOnAnyIsaAndThreadCount) {
   }
 }
 
-TEST(Eltwise, LargeGroupsAreCutIntoChunksWithTheSameBits) {
+TEST(Eltwise, LargeGroupsAreBitIdenticalInChunks) {
   const Shape shape{300, 1500};
   EltwiseGroup group{.shape = shape,
                      .inputs = {contiguous(DType::kF32, shape), {DType::kF32, {0, 1}}, {DType::kBf16, {1, 0}}},
@@ -349,14 +349,13 @@ TEST(Eltwise, LargeGroupsAreCutIntoChunksWithTheSameBits) {
   const auto want = run_kernel(prepare_reference_eltwise(group), operands, result_types(group));
   for (size_t k = 0; k < 2; ++k) {
     EXPECT_TRUE(a[k].same_bits(b[k]));
-    expect_close(a[k], want[k], 2, 0x1p-7, "chunked");  // a neighbouring bf16
+    expect_close(a[k], want[k], 2, 0x1p-7, "chunked");  // one bf16 step
   }
 }
 
-// ---- sharing of buffers, names
-// ---------------------------------------------------------------------------------------
+// ---- sharing of buffers, names --------------------------------------------------------------------------------------
 
-TEST(Eltwise, AResultMayTakeTheBufferOfAnInput) {
+TEST(Eltwise, AResultMayReuseTheBufferOfAnInput) {
   const Shape shape{5000};
   // The first output could overwrite input 0 before the last instruction reads it.
   EltwiseGroup group{.shape = shape,
@@ -380,8 +379,8 @@ TEST(Eltwise, AResultMayTakeTheBufferOfAnInput) {
   }
 }
 
-// Each output takes the place of a contiguous input of its element size, as far as there are any.
-TEST_P(RandomGroups, GiveTheSameBitsInPlace) {
+// Each output reuses the buffer of a contiguous input with the same element size, if there is one.
+TEST_P(RandomGroups, AreBitIdenticalInPlace) {
   int shared = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const GroupCase c = random_case(seed, GetParam());
@@ -427,7 +426,7 @@ TEST(Eltwise, TextNamesInputsConstantsAndOutputs) {
             "(f32, bf16, f32., i32~, const) r5 = gt:bool r0 r4; r6 = where:bf16 r5 r1 r2; r7 = add r6 r3 -> r7, r5");
 }
 
-TEST(Eltwise, OpNamesOfTheParserAreTheTables) {
+TEST(Eltwise, ParserKnowsTheOpNamesOfTheTable) {
   ASSERT_EQ(std::size(kEltwiseNames), static_cast<size_t>(Op::kWhere) - static_cast<size_t>(Op::kNeg) + 1);
   for (size_t i = 0; i < std::size(kEltwiseNames); ++i)
     EXPECT_EQ(kEltwiseNames[i], name_of(Op(static_cast<size_t>(kFirstEltwise) + i)));
@@ -455,7 +454,7 @@ EltwiseGroup group_of(const NamedGroup& named, const Shape& shape, bool broadcas
   return group;
 }
 
-TEST(Eltwise, NamedLoopsGiveTheBitsOfTheVm) {
+TEST(Eltwise, NamedLoopsAreBitIdenticalToTheVm) {
   for (const NamedLoop& loop : loops().named) {
     const NamedGroup named = NamedGroupParser(loop.text).parse();
     for (const bool broadcast_rows : {false, true})
@@ -486,8 +485,8 @@ EltwiseGroup flat_group(const char* text, int64_t elements) {
   return group_of(NamedGroupParser(text).parse(), Shape{elements}, false);
 }
 
-// What a rule of the table does not have before it in one loop runs as several, over blocks.
-TEST(Eltwise, ChainsOfLoopsGiveTheBitsOfTheVm) {
+// A group that matches no single loop runs as a chain of several loops, block by block.
+TEST(Eltwise, ChainsOfLoopsAreBitIdenticalToTheVm) {
   constexpr const char* kText =
       "(f32, f32, f32., f32, f32., bool., const, const, const) r9 = add r0 r1; r10 = mul r9 r2; r11 = lt:bool r10 r6; "
       "r12 = where r11 r6 r10; r13 = gt:bool r12 r7; r14 = where r13 r7 r12; r15 = mul r3 r8; r16 = add r14 r15; "
@@ -512,8 +511,8 @@ TEST(Eltwise, ChainsOfLoopsGiveTheBitsOfTheVm) {
   }
 }
 
-// Gradients of many replicas: what is tried for loops grows with the loops there are, not with the group.
-TEST(Eltwise, ALongFoldIsSoonPrepared) {
+// Like gradients of many ranks: the search for loops must grow with the number of loops, not with the group.
+TEST(Eltwise, ALongFoldIsPreparedQuickly) {
   constexpr int16_t kReplicas = 127;
   EltwiseGroup fold = flat_group("(f32, f32) r2 = add r0 r1 -> r2", 1000);
   fold.inputs.resize(kReplicas, fold.inputs.front());
@@ -528,8 +527,8 @@ TEST(Eltwise, ALongFoldIsSoonPrepared) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
 }
 
-TEST(Eltwise, OnlyOneValueMayPassFromLoopToLoop) {
-  // Two values, an early output, an intermediate of 16 bits: the interpreter's.
+TEST(Eltwise, ChainsPassOnlyOneValueBetweenLoops) {
+  // Two values, an early output, or a 16-bit intermediate: run by the interpreter.
   for (const char* text : {"(f32, f32, f32) r3 = add r0 r1; r4 = mul r0 r2; r5 = sub r3 r4 -> r5",
                            "(f32, f32, f32) r3 = add r0 r1; r4 = mul r3 r2 -> r3, r4",
                            "(f32) r1 = cast:bf16 r0; r2 = cast r1; r3 = relu r2 -> r3"})

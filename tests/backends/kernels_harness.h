@@ -1,4 +1,4 @@
-// What the kernel tests share: tensors in aligned memory, running a prepared kernel, comparing with a bound.
+// Shared by the kernel tests: tensors in aligned memory, running a prepared kernel, comparing with tolerance.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,7 @@
 
 namespace runner::backends {
 
-// 64-byte aligned memory with guard bytes behind it: a kernel that writes too far fails the test.
+// 64-byte aligned memory followed by guard bytes: a kernel that writes out of bounds fails the test.
 class TestBuffer {
  public:
   explicit TestBuffer(size_t bytes) : storage_(bytes + 2 * kAlign, std::byte{0xa5}), bytes_(bytes) {}
@@ -50,7 +50,7 @@ struct TestTensor {
   std::byte* at(int64_t i) const { return buffer->data() + static_cast<size_t>(i) * size_of(type.dtype); }
   double operator[](int64_t i) const { return load_element(type.dtype, at(i)); }
   void set(int64_t i, double value) { store_element(type.dtype, value, at(i)); }
-  // Equal bit for bit, but for the sign and payload of NaN, which IEEE 754 leaves open.
+  // Bit-identical, except for the sign and payload of NaN, which IEEE 754 does not specify.
   bool same_bits(const TestTensor& other) const {
     if (!(type == other.type)) return false;
     for (int64_t i = 0; i < type.shape.elements(); ++i) {
@@ -61,7 +61,7 @@ struct TestTensor {
   }
 };
 
-// Normal numbers, or small whole ones for integers and 0 or 1 for bool.
+// Normally distributed floats, small integers, or random bools.
 inline TestTensor random_tensor(const TensorType& type, uint64_t seed, double scale = 1.0) {
   std::mt19937_64 rng(seed);
   std::normal_distribution<double> normal(0.0, scale);
@@ -71,7 +71,7 @@ inline TestTensor random_tensor(const TensorType& type, uint64_t seed, double sc
           }};
 }
 
-// Pools of 1 … 4 threads that tests share.
+// Shared pools of 1 to 4 threads.
 inline WorkerPool& pool_of(int threads) {
   static WorkerPool pools[] = {WorkerPool(1), WorkerPool(2), WorkerPool(3), WorkerPool(4)};
   return pools[threads - 1];
@@ -92,7 +92,7 @@ inline std::vector<TestTensor> run_kernel(const Kernel& kernel, std::span<const 
   return tensors;
 }
 
-// Distance of neighbouring numbers of a dtype around x.
+// Distance between neighbouring numbers of a dtype around x.
 inline double spacing(DType dtype, double x) {
   const auto [digits, least] = [&]() -> std::pair<int, int> {
     switch (dtype) {
@@ -108,7 +108,7 @@ inline double spacing(DType dtype, double x) {
   return std::ldexp(1.0, std::max(exponent - digits, least));
 }
 
-// Every element within `ulps` units in the last place of the wanted value, or within `absolute`; NaN equals NaN.
+// Every element is within `ulps` units in the last place of the expected value, or within `absolute`; NaN equals NaN.
 inline void expect_close(const TestTensor& got, const TestTensor& want, double ulps, double absolute,
                          const std::string& what) {
   ASSERT_EQ(got.type, want.type) << what;
@@ -120,7 +120,7 @@ inline void expect_close(const TestTensor& got, const TestTensor& want, double u
   }
 }
 
-// The instruction sets that this machine has; restores the one in use.
+// Runs a test with every instruction set of this machine; restores the current one afterwards.
 class EveryIsa {
  public:
   EveryIsa() : before_(isa_in_use()) {}

@@ -1,4 +1,4 @@
-// The elementary functions of vector_math.h against the C library in long double: the bounds that the header states.
+// Elementary functions of vector_math.h against the C library in long double: the error bounds given in the header.
 #include <cmath>
 #include <random>
 
@@ -30,8 +30,8 @@ struct Function {
   const char* name;
   float (*fast)(float);
   Real (*exact)(Real);
-  double ulps;             // the bound in the header
-  float from = -vm::kInf;  // where it holds
+  double ulps;             // bound in the header
+  float from = -vm::kInf;  // lower end of its range
 };
 
 const Function kFunctions[] = {
@@ -47,7 +47,7 @@ const Function kFunctions[] = {
     {"silu", [](float x) { return vm::silu(x); }, silu, 4, -87},
 };
 
-// Distance in units of the last place of the f32 next to `exact`; 0 for two NaN or equal infinities.
+// Error in units in the last place of the f32 nearest to `exact`; 0 for two NaN or equal infinities.
 double ulps(float got, Real exact) {
   const auto rounded = static_cast<float>(exact);
   if (std::isnan(rounded) || std::isinf(rounded) || std::isinf(got))
@@ -63,12 +63,12 @@ void expect_bound(const Function& function, float x) {
       << function.name << "(" << std::hexfloat << x << ")";
 }
 
-TEST(VectorMath, EveryBf16StaysInItsBound) {
+TEST(VectorMath, EveryBf16IsWithinItsBound) {
   for (const Function& function : kFunctions)
     for (uint32_t bits = 0; bits < 1u << 16; ++bits) expect_bound(function, vm::from_bits(bits << 16));
 }
 
-TEST(VectorMath, DenseSamplesOfF32StayInTheirBound) {
+TEST(VectorMath, DenseSamplesOfF32AreWithinTheirBound) {
   for (const Function& function : kFunctions) {
     for (uint64_t bits = 0; bits < 1ull << 32; bits += 40009)
       expect_bound(function, vm::from_bits(static_cast<uint32_t>(bits)));
@@ -80,7 +80,7 @@ TEST(VectorMath, SinCos) {
   constexpr Real kTurn = 6.283185307179586476925L;
   const auto check = [](uint32_t turn) {
     const vm::SinCos got = vm::sin_cos(turn);
-    // A quarter comes off exactly here too, or the reference would not be zero where it is.
+    // Quarter turns must be removed exactly here too, or the reference would not be zero at its zeros.
     const Real rest = kTurn * (turn % (1u << 30)) / 0x1p32L;
     Real s = std::sin(rest), c = std::cos(rest);
     for (uint32_t quarter = turn >> 30; quarter > 0; --quarter) std::swap(s, c), c = -c;
@@ -107,7 +107,7 @@ TEST(VectorMath, Pow) {
   }
 }
 
-TEST(VectorMath, PowOfSpecialValuesIsThatOfC) {
+TEST(VectorMath, PowOfSpecialValuesMatchesC) {
   constexpr float kValues[] = {0.0f,        -0.0f,      1.0f,        -1.0f,      2.0f,     -2.0f,     3.0f,
                                -3.0f,       0.5f,       -0.5f,       1e30f,      -1e30f,   1e-40f,    -1e-40f,
                                16777218.0f, 8388607.0f, -8388607.0f, 4194303.5f, vm::kInf, -vm::kInf, vm::kNan};
@@ -131,7 +131,7 @@ TEST(VectorMath, ZerosKeepTheirSign) {
   EXPECT_FALSE(std::signbit(vm::tanh(0.0f)));
 }
 
-TEST(VectorMath, F16RoundsAsTheScalarConversion) {
+TEST(VectorMath, F16RoundsLikeTheScalarConversion) {
   for (uint64_t bits = 0; bits < 1ull << 32; bits += 1021) {
     const float x = vm::from_bits(static_cast<uint32_t>(bits));
     ASSERT_EQ(vm::to_f16(x), f32_to_f16(x)) << std::hexfloat << x;

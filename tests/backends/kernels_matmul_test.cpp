@@ -24,7 +24,7 @@ Product product(int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb
   return {{ta ? matrix(k, m) : matrix(m, k), tb ? matrix(n, k) : matrix(k, n)}, matrix(m, n), {ta, tb, false}};
 }
 
-// Of bf16, with a result in f32.
+// bf16 operands with an f32 result.
 Product wide_product(int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
   Product p = product(batch, m, n, k, ta, tb, DType::kBf16);
   p.attrs[2] = true;
@@ -37,7 +37,7 @@ std::string text(const Product& p) {
                      p.attrs[1] ? "ᵀ" : "");
 }
 
-// |error| of a dot product of k terms of unit variance, in the worst case seen times four.
+// Error bound of a dot product of k terms of unit variance: four times the worst case observed.
 double bound(DType dtype, int64_t k) {
   const double unit = dtype == DType::kF64 ? 0x1p-53 : dtype == DType::kF32 ? 0x1p-24 : 0;
   return 8 * unit * static_cast<double>(k);
@@ -49,7 +49,7 @@ void check(const Product& p) {
   const auto want = run_kernel(prepare_reference_kernel(p.request()), operands, types);
   const Kernel kernel = prepare_kernel(p.request());
   const auto got = run_kernel(kernel, operands, types);
-  // A 16-bit result has one rounding more than the f32 sum.
+  // A 16-bit result is rounded once more than the f32 sum.
   const bool narrow = size_of(p.c.dtype) == 2;
   const int64_t inner = p.operands[0].shape.elements() * std::max<int64_t>(1, p.c.shape.back()) / p.c.shape.elements();
   expect_close(got[0], want[0], narrow ? 1.01 : 1, bound(narrow ? DType::kF32 : p.c.dtype, inner),
@@ -59,7 +59,7 @@ void check(const Product& p) {
   }
 }
 
-// The result takes the place of the third operand.
+// The result overwrites the third operand.
 TestTensor run_onto_addend(const Kernel& kernel, const std::array<TestTensor, 3>& operands, const TensorType& type) {
   TestTensor c(type, [&](int64_t i) { return operands[2][i]; });
   std::byte* in[] = {operands[0].buffer->data(), operands[1].buffer->data(), c.buffer->data()};
@@ -105,8 +105,8 @@ TEST(MatmulKernels, WideProductsMatchTheReference) {
       for (const bool tb : {false, true}) check(wide_product(batch, m, n, k, ta, tb));
 }
 
-// By rows or by columns, of one size or of two, with operands and results that a tile reads and writes through copies.
-TEST_P(Matmul, LargeProductsAreCutIntoTiles) {
+// By rows or by columns, with tiles of one size or two, and with operands and results that tiles access through copies.
+TEST_P(Matmul, LargeProductsAreTiled) {
   constexpr int64_t kSizes[][4] = {{0, 150, 200, 100}, {0, 20, 700, 200},  {0, 33, 700, 131},
                                    {0, 200, 15, 1000}, {3, 129, 131, 127}, {2, 250, 90, 100}};
   for (const auto& [batch, m, n, k] : kSizes)
@@ -159,7 +159,7 @@ TEST(MatmulKernels, IntegersAreRefused) {
   }
 }
 
-TEST(MatmulKernels, Bf16TableGoesByVendorAndFeatures) {
+TEST(MatmulKernels, Bf16ChoiceDependsOnVendorAndFeatures) {
   CpuFeatures zen5{.vendor = "AuthenticAMD",
                    .brand = "",
                    .family = 26,
@@ -180,7 +180,7 @@ TEST(MatmulKernels, Bf16TableGoesByVendorAndFeatures) {
   EXPECT_EQ(bf16_products(zen3), Bf16Products::kEmulated);
 }
 
-TEST(MatmulKernels, NamesTellWhatRuns) {
+TEST(MatmulKernels, NamesDescribeTheKernel) {
   EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF32).request()).name, "matmul.f32");
   EXPECT_EQ(prepare_kernel(product(0, 300, 300, 300, false, false, DType::kF32).request()).name, "matmul.dnnl.f32");
   EXPECT_EQ(prepare_kernel(product(0, 3000, 10, 300, false, false, DType::kF32).request()).name, "matmul.f32");

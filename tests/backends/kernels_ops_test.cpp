@@ -1,5 +1,5 @@
-// The op matrix of everything that is not element-wise: each case against the reference, on every instruction set, with
-// the same bits for any number of threads.
+// All ops that are not element-wise: each case against the reference, on every instruction set, bit-identical for any
+// number of threads.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ struct KernelCase {
   Op op;
   std::vector<TensorType> operands;
   std::vector<int64_t> attrs;
-  double ulps = 1;      // bound for random data of any size
-  double absolute = 0;  // where terms cancel
+  double ulps = 1;      // bound for random data of any magnitude
+  double absolute = 0;  // used if terms cancel
   TensorType requested{};
 };
 
@@ -31,7 +31,7 @@ std::string text(const KernelCase& c) {
   return result + fmt::format(" [{}]", fmt::join(c.attrs, ", "));
 }
 
-// Labels, ids and indices in range; everything else random.
+// Labels, ids and indices are in range; all else is random.
 std::vector<TestTensor> operands_of(const KernelCase& c) {
   std::vector<TestTensor> tensors;
   for (size_t k = 0; k < c.operands.size(); ++k) tensors.push_back(random_tensor(c.operands[k], k + 1, 2.0));
@@ -51,7 +51,7 @@ std::vector<TestTensor> operands_of(const KernelCase& c) {
       indices(1, c.operands[0].shape[1]);
       const int64_t rows = c.operands[1].shape[0];
       if (rows > 2) tensors[1].set(2, static_cast<double>(c.attrs[0]));
-      // Class weights are not negative.
+      // Class weights must not be negative.
       const size_t weights = c.op == Op::kCrossEntropy ? 2 : 3;
       if (tensors.size() > weights)
         tensors[weights] = TestTensor(c.operands[weights], [](int64_t i) { return 0.25 * static_cast<double>(i % 9); });
@@ -90,7 +90,7 @@ constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kF16
 constexpr DType kNumbers[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kF16, DType::kI32, DType::kI64};
 constexpr DType kAll[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kF16, DType::kI32, DType::kI64, DType::kBool};
 
-// One unit in the last place of f64 sums is not one of the result where terms cancel.
+// If terms cancel, one unit in the last place of the f64 terms is more than one of the result.
 double cancellation(DType dtype, double terms) {
   return dtype == DType::kF64 ? 4 * terms * 0x1p-52 : 0x1p-22;
 }
@@ -142,8 +142,8 @@ TEST(KernelOps, ReductionsOfSpecialValues) {
     }
 }
 
-// A million equal numbers: what a naive f32 sum gets wrong in the fourth digit.
-TEST(KernelOps, LongSumsKeepTheirDigits) {
+// A million equal numbers: a naive f32 sum is wrong in the fourth digit.
+TEST(KernelOps, LongSumsArePrecise) {
   const TensorType x = tensor(DType::kF32, {1 << 20}), scalar = tensor(DType::kF32, {});
   const TestTensor data(x, [](int64_t) { return 0.1f; });
   const int64_t axes[] = {0};
@@ -234,7 +234,7 @@ TEST(KernelOps, LayerNorm) {
     }
 }
 
-// Rows far from zero: a one-pass variance in f32 would be all rounding error.
+// Rows far from zero: a one-pass variance in f32 would be dominated by rounding errors.
 TEST(KernelOps, LayerNormOfShiftedRows) {
   const TensorType x = tensor(DType::kF32, {2, 512}), row = tensor(DType::kF32, {512});
   const std::array operands = {TestTensor(x, [](int64_t i) { return 10000.0 + static_cast<double>(i % 7) / 8; }),
@@ -264,7 +264,7 @@ TEST(KernelOps, RandomTensors) {
   }
 }
 
-TEST(KernelOps, DropoutMaskKeepsTheRightShare) {
+TEST(KernelOps, DropoutMaskKeepsTheRightFraction) {
   const TensorType types[] = {tensor(DType::kI64, {2}), tensor(DType::kI64, {100})};
   const TensorType mask = tensor(DType::kF32, {100, 1000});
   const int64_t attrs[] = {0, pack_f64(0.1)};
@@ -288,7 +288,7 @@ std::string error_of(const KernelCase& c, const std::vector<TestTensor>& operand
   return "no error";
 }
 
-TEST(KernelOps, IndicesOutOfRangeAreErrorsOfTheRun) {
+TEST(KernelOps, IndicesOutOfRangeAreRunErrors) {
   const TensorType x = tensor(DType::kF32, {6, 10}), labels = tensor(DType::kI64, {6});
   std::vector<TestTensor> operands = {random_tensor(x, 1),
                                       TestTensor(labels, [](int64_t i) { return i == 5 ? 12 : 1; })};

@@ -14,7 +14,7 @@ TEST(Philox, KnownAnswers) {
             (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(Philox, BlocksAtOnceAreThoseOfTheirCounters) {
+TEST(Philox, BatchedBlocksMatchSingleBlocks) {
   const PhiloxKey key{0xa4093822, 0x299f31d0};
   for (const uint64_t first : {uint64_t{0}, uint64_t{48}, uint64_t{0xfffffff8}, uint64_t{1} << 40}) {
     const uint64_t upper = 0x0370734413198a2e;
@@ -28,7 +28,7 @@ TEST(Philox, BlocksAtOnceAreThoseOfTheirCounters) {
   }
 }
 
-TEST(Philox, EveryPartOfADropoutKeyCounts) {
+TEST(Philox, DropoutDependsOnEveryPartOfItsKey) {
   const auto draw = [](uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t layer) {
     return DropoutStream(seed, epoch, sample, layer).block(0);
   };

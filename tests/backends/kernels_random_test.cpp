@@ -1,4 +1,4 @@
-// Random tensors: the words that the documentation names, written out here again, and the distributions.
+// Random tensors: the documented words, computed independently here, and the distributions.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ uint32_t word(const Drawn& from, int64_t e, uint32_t use) {
 constexpr Drawn kDrawn[] = {{}, {42, 7, 3}, {0x9e3779b97f4a7c15u, 0x0123456789abcdefu, 0xffffffffu}};
 constexpr int64_t kSizes[] = {1, 2, 3, 4, 5, 67, 40'003};
 
-TEST(RandomTensors, UniformNumbersAreTheWordsOfTheirStream) {
+TEST(RandomTensors, UniformNumbersFollowTheDocumentation) {
   for (const Drawn& from : kDrawn)
     for (const int64_t n : kSizes) {
       const std::vector<float> got = drawn(Op::kRandomUniform, from, n, 2);
@@ -48,7 +48,7 @@ TEST(RandomTensors, UniformNumbersAreTheWordsOfTheirStream) {
     }
 }
 
-TEST(RandomTensors, NormalNumbersArePairsOfBoxAndMuller) {
+TEST(RandomTensors, NormalNumbersAreBoxMullerPairs) {
   constexpr double kPi = 3.14159265358979323846;
   for (const Drawn& from : kDrawn)
     for (const int64_t n : kSizes) {
@@ -63,7 +63,7 @@ TEST(RandomTensors, NormalNumbersArePairsOfBoxAndMuller) {
     }
 }
 
-TEST(RandomTensors, EveryPartOfAStreamCounts) {
+TEST(RandomTensors, DependOnEveryPartOfTheStream) {
   const Drawn base{1, 2, 3};
   const Drawn others[] = {{2, 2, 3}, {1 | 1ull << 40, 2, 3}, {1, 3, 3}, {1, 2 | 1ull << 40, 3}, {1, 2, 4}};
   for (const Op op : {Op::kRandomUniform, Op::kRandomNormal}) {
@@ -73,8 +73,8 @@ TEST(RandomTensors, EveryPartOfAStreamCounts) {
   }
 }
 
-// Nothing else in the engine draws these numbers: dropout's layers are small, and the two distributions differ.
-TEST(RandomTensors, NoStreamIsThatOfAnotherUse) {
+// No other part of the engine draws these numbers: dropout's layer indices are small, and the two distributions differ.
+TEST(RandomTensors, StreamsOfDifferentUsesDiffer) {
   const auto block = [](TensorStream::Use use) { return TensorStream(5, 6, 7, use).block(8); };
   EXPECT_NE(block(TensorStream::Use::kUniform), block(TensorStream::Use::kNormal));
   EXPECT_EQ(block(TensorStream::Use::kUniform), DropoutStream(5, 7, 6, 0x72616e01).block(8));
@@ -86,7 +86,7 @@ TEST(RandomTensors, NoStreamIsThatOfAnotherUse) {
 
 constexpr int64_t kSamples = 200'000;
 
-// Largest distance between the distribution of the sample and `cdf`, times √n: Kolmogorov's D, above 1.95 once in a
+// Kolmogorov's D: the largest distance between the empirical distribution and `cdf`, times √n. Exceeds 1.95 once in a
 // thousand samples.
 template <class Cdf>
 double kolmogorov(std::vector<float> sample, const Cdf& cdf) {
@@ -100,14 +100,14 @@ double kolmogorov(std::vector<float> sample, const Cdf& cdf) {
   return largest * std::sqrt(n);
 }
 
-// Σ (a[i] − mean)(b[i] − mean) / (n variance), times √n: about N(0, 1) where a and b are independent.
+// Σ (a[i] − mean)(b[i] − mean) / (n variance), times √n: about N(0, 1) if a and b are independent.
 double correlation(std::span<const float> a, std::span<const float> b, double mean, double variance) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - mean) * (b[i] - mean);
   return sum / (variance * std::sqrt(static_cast<double>(a.size())));
 }
 
-// Elements that stand `lag` apart in one tensor are independent, and so are those of two draws and two streams.
+// Checks that elements at distance `lag` in one tensor are independent, and so are different draws and streams.
 void expect_independent(Op op, double mean, double variance) {
   const std::vector<float> x = drawn(op, {11, 0, 0}, kSamples);
   const std::span<const float> all = x;
@@ -118,7 +118,7 @@ void expect_independent(Op op, double mean, double variance) {
   EXPECT_LT(std::fabs(correlation(x, drawn(op, {12, 0, 0}, kSamples), mean, variance)), 3.9);
 }
 
-// Mean of f over the sample, less what it should be, in standard deviations of that mean.
+// Deviation of the mean of f over the sample from `mean`, in standard deviations of that mean.
 template <class F>
 double excess(std::span<const float> sample, const F& f, double mean, double variance) {
   double sum = 0;
@@ -144,12 +144,13 @@ TEST(RandomTensors, NormalNumbersAreNormal) {
   for (const uint64_t seed : {0u, 1u, 12345u}) {
     const std::vector<float> x = drawn(Op::kRandomNormal, {seed, 3, 2}, kSamples);
     EXPECT_LT(kolmogorov(x, [](double v) { return std::erfc(-v / std::sqrt(2.0)) / 2; }), 1.95);
-    // Moments 0, 1, 0, 3; a moment's variance is that of twice the power less its square: 1, 2, 15, 96.
+    // The moments are 0, 1, 0, 3. The variance of a moment is the moment of twice the power minus its square: 1, 2, 15,
+    // 96.
     EXPECT_LT(excess(x, power(1), 0, 1), 3.9);
     EXPECT_LT(excess(x, power(2), 1, 2), 3.9);
     EXPECT_LT(excess(x, power(3), 0, 15), 3.9);
     EXPECT_LT(excess(x, power(4), 3, 96), 3.9);
-    // Beyond 4: 63 of a million.
+    // Beyond 4: 63 in a million.
     const auto tail = [](double v) { return std::fabs(v) > 4 ? 1.0 : 0.0; };
     EXPECT_LT(excess(x, tail, 6.334e-5, 6.334e-5), 3.9);
   }

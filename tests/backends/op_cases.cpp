@@ -35,7 +35,7 @@ class Table {
   }
 
  private:
-  // What stands in place of a shape when speed is measured.
+  // Replaces a shape when speed is measured.
   Shape of_size(const Shape& small, const Shape& large) const { return large_ ? large : small; }
   std::span<const DType> floats() const { return large_ ? std::span(kFloats).first(1) : kFloats; }
   std::span<const DType> numbers() const { return large_ ? std::span(kNumbers).first(1) : kNumbers; }
@@ -88,7 +88,7 @@ class Table {
       add("on_host", {{{dtype, shapes().back()}}}, [](In x) { return ops::on_host(x[0]); });
   }
 
-  // Two operands of one shape, and two that broadcast.
+  // Pairs of equal shapes, and pairs that broadcast.
   std::vector<std::pair<Shape, Shape>> pairs() const {
     std::vector<std::pair<Shape, Shape>> pairs;
     for (const Shape& shape : shapes()) pairs.emplace_back(shape, shape);
@@ -265,7 +265,7 @@ class Table {
     add("random_normal", {key}, [shape](In v) { return ops::random_normal(v[0], shape, 1); });
   }
 
-  // Of one replica alone.
+  // With a single rank.
   void collectives() {
     for (const DType dtype : large_ ? numbers() : std::span(kReduced))
       for (const Reduction reduction : {Reduction::kSum, Reduction::kMax})
@@ -324,7 +324,7 @@ HostTensor spread(const OpInput& input, size_t number) {
   std::vector<int64_t> place(static_cast<size_t>(n));
   std::iota(place.begin(), place.end(), 0);
   std::shuffle(place.begin(), place.end(), random);
-  // Apart from those of other inputs too, and from 0, where some functions have a kink.
+  // Different from the values of other inputs too, and from 0, where some functions are not differentiable.
   const double shift = 0.013 * static_cast<double>(number + 1);
   const double step = (input.high - input.low) / static_cast<double>(std::max<int64_t>(n, 1));
   return HostTensor(input.type, [&](int64_t i) {

@@ -1,5 +1,5 @@
-// The op matrix: every function of ir/ops.h on several shapes and dtypes, as one table for three uses: fast kernels
-// against reference kernels, derivatives against finite differences (op_cases_test.cpp), speed (bench/ops_bench.cpp).
+// Table of op cases: every function of ir/ops.h with several shapes and dtypes. It has three uses: fast kernels against
+// reference kernels, derivatives against finite differences (op_cases_test.cpp), and speed (bench/ops_bench.cpp).
 #pragma once
 
 #include <functional>
@@ -11,23 +11,23 @@
 
 namespace runner::backends::testing {
 
-// Floats are spread evenly over [low, high), no two alike; integers are drawn from it.
+// Floats are spread evenly over [low, high), all different; integers are drawn from it.
 struct OpInput {
   TensorType type;
   double low = -2, high = 2;
 };
 
 struct OpCase {
-  std::string function;  // its name in ir/ops.h
+  std::string function;  // name in ir/ops.h
   std::vector<OpInput> inputs;
   std::function<Value(std::span<const Value> inputs)> record;
 
-  // "sum (3, 5) f32".
+  // Example: "sum (3, 5) f32".
   std::string name() const;
 };
 
 enum class OpCaseSize {
-  kSmall,  // a few elements to a few thousand, all dtypes
+  kSmall,  // up to a few thousand elements, all dtypes
   kLarge,  // about a million elements, f32
 };
 std::vector<OpCase> op_cases(OpCaseSize size);

@@ -1,5 +1,5 @@
-// The op matrix: fast kernels against reference kernels, derivatives against finite differences, and a case for
-// everything that there is.
+// Op cases: fast kernels against reference kernels, derivatives against finite differences, and completeness of the
+// table.
 #include "tests/backends/op_cases.h"
 
 #include <set>
@@ -17,11 +17,11 @@
 namespace runner::backends::testing {
 namespace {
 
-// Units in the last place of the result's magnitude or, in sums that cancel, of the largest result.  The reference
-// rounds once, the fast kernels once for each of a few operations in the compute type.
+// Units in the last place of the result or, for sums that cancel, of the largest result. The reference rounds once, the
+// fast kernels once per operation in the compute type.
 constexpr double kAllowedUlps = 16;
 
-TEST(OpCases, FastKernelsAgreeWithReferenceKernels) {
+TEST(OpCases, FastKernelsMatchReferenceKernels) {
   WorkerPool pool(1);
   for (const OpCase& c : op_cases(OpCaseSize::kSmall)) {
     SCOPED_TRACE(c.name());
@@ -32,7 +32,7 @@ TEST(OpCases, FastKernelsAgreeWithReferenceKernels) {
   }
 }
 
-// Σ w · f(x) with weights w that are all different, and its derivatives by x.
+// Σ w · f(x) with distinct weights w, and its derivatives with respect to x.
 struct WeightedSum {
   RecordedCase recorded;
   std::vector<size_t> floats;  // inputs that have a derivative
@@ -52,7 +52,7 @@ struct WeightedSum {
   }
 };
 
-// The derivative of Σ w f by one element, by a formula whose error is h⁴.
+// Derivative of Σ w f with respect to one element, by a formula with error h⁴.
 double finite_difference(Session& session, const HostTensor& tensor, size_t input, int64_t element) {
   constexpr double h = 1e-3;
   HostTensor moved = tensor;
@@ -67,7 +67,7 @@ double finite_difference(Session& session, const HostTensor& tensor, size_t inpu
   return slope;
 }
 
-TEST(OpCases, DerivativesAgreeWithFiniteDifferences) {
+TEST(OpCases, DerivativesMatchFiniteDifferences) {
   const auto device = make_cpu_device(1);
   int checked = 0;
   for (const OpCase& c : op_cases(OpCaseSize::kSmall)) {
@@ -95,7 +95,7 @@ TEST(OpCases, DerivativesAgreeWithFiniteDifferences) {
   EXPECT_GT(checked, 1000);
 }
 
-// The functions that ir/ops.h declares.
+// Functions declared in ir/ops.h.
 std::set<std::string> declared_functions() {
   const std::string text = support::read_text(RUNNER_SOURCE_DIR "/backends/ir/ops.h");
   const support::Pattern function(R"((?:^|\n)(?:inline )?Value (\w+)\()");
@@ -105,7 +105,7 @@ std::set<std::string> declared_functions() {
 }
 
 TEST(OpCases, EveryFunctionHasACase) {
-  std::set<std::string> covered = {"unary", "binary"};  // what the named ones are made of
+  std::set<std::string> covered = {"unary", "binary"};  // building blocks of the named functions
   for (const OpCase& c : op_cases(OpCaseSize::kSmall)) covered.insert(c.function);
   const std::set<std::string> declared = declared_functions();
   EXPECT_GT(declared.size(), 60u);

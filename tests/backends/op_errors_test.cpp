@@ -1,4 +1,4 @@
-// What users read when a tensor does not fit: the message of every rule, and the source line it names.
+// Error messages of ops: the message of every type rule, and its source line.
 #include <functional>
 #include <set>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr DType f32 = DType::kF32, f64 = DType::kF64, i64 = DType::kI64, boolean = DType::kBool;
 
-// Makes inputs on line 1; what the case does stands on line 2.
+// Records inputs on line 1 and the op under test on line 2.
 struct Recorder {
   Program program;
 
@@ -351,7 +351,7 @@ std::string error_of(const std::function<void()>& call) {
   return "no error";
 }
 
-TEST(OpErrors, NameTheRuleTheTypesAndTheLine) {
+TEST(OpErrors, HaveTheRuleTheTypesAndTheLine) {
   for (const Case& c : all_cases()) {
     Recorder recorder;
     EXPECT_EQ(error_of([&] { c.record(recorder); }), "model.lua:2: " + c.message);
@@ -359,13 +359,13 @@ TEST(OpErrors, NameTheRuleTheTypesAndTheLine) {
 }
 
 TEST(OpErrors, EveryOpThatCanFailHasACase) {
-  std::set<std::string> covered = {"input", "constant", "cast", "detach"};  // take anything
+  std::set<std::string> covered = {"input", "constant", "cast", "detach"};  // these accept anything
   for (const Case& c : all_cases()) covered.insert(c.message.substr(0, c.message.find(':')));
   for (int op = 0; op < kOpCount; ++op)
     EXPECT_EQ(covered.count(std::string(name_of(static_cast<Op>(op)))), 1u) << name_of(static_cast<Op>(op));
 }
 
-TEST(OpErrors, AProgramGoesOnAfterAnError) {
+TEST(OpErrors, AProgramStaysUsableAfterAnError) {
   Recorder x;
   const Value a = x(f32, {2});
   const Program before = x.program;
@@ -377,7 +377,7 @@ TEST(OpErrors, AProgramGoesOnAfterAnError) {
 
 // ---- when a Program runs -------------------------------------------------------------------------------------------
 
-// Runs what `record` makes of indices that are all `index`, by a plan of fast or of reference kernels.
+// Runs the Program of `record` on indices that all equal `index`, with a plan of fast or reference kernels.
 std::string run_error(const std::function<Value(Recorder&, Value)>& record, const Shape& shape, double index,
                       const KernelSource& kernels) {
   Recorder recorder;
@@ -391,7 +391,7 @@ std::string run_error(const std::function<Value(Recorder&, Value)>& record, cons
   return error_of([&] { run_plan_once(recorder.program, inputs, {.kernels = kernels}, pool); });
 }
 
-TEST(OpErrors, IndicesOutOfRangeAreNamedWithTheLine) {
+TEST(OpErrors, IndicesOutOfRangeHaveTheLine) {
   struct RunCase {
     std::function<Value(Recorder&, Value)> record;
     Shape shape;

@@ -1,4 +1,4 @@
-// Every op and its derivative against PyTorch's figures, by the fast kernels and by the reference kernels.
+// Every op and its derivative against PyTorch's results, with the fast and with the reference kernels.
 #include <set>
 
 #include <gtest/gtest.h>
@@ -12,21 +12,21 @@ namespace {
 
 using runner::testing::Golden;
 
-// IEEE 754 fixes the result of these, or they only move elements.
+// The results of these are fixed by IEEE 754, or the ops only move elements.
 const std::set<std::string> kExact = {"abs",    "neg",        "sign",    "relu",     "cast",   "add",    "sub",
                                       "mul",    "div",        "minimum", "maximum",  "eq",     "ne",     "lt",
                                       "le",     "gt",         "ge",      "where",    "clamp",  "sqrt",   "reduce_max",
                                       "argmax", "reduce_min", "reshape", "permute",  "expand", "concat", "slice",
                                       "pad",    "gather",     "one_hot", "embedding"};
 
-// PyTorch's f64 functions are a few units off themselves, and many where a mean cancels.
+// PyTorch's f64 functions are off by a few units themselves, and by many where a mean cancels.
 double allowed_ulps(const Golden& item, const std::string& output) {
   if (output == "output" && kExact.count(item["op"].text()) > 0) return 0;
   return item.name() == "layer_norm/hard_rows/f64" ? 1000 : 16;
 }
 
-// The case whose figures to expect: those in f64 are the exact reference of f32 too, and better than torch's f32, which
-// gives gelu(inf) = NaN and silu(-90) = 0.
+// The case with the expected results. f64 results are also the exact reference for f32, and better than torch's f32,
+// which gives gelu(inf) = NaN and silu(-90) = 0.
 Golden reference_of(const Golden& file, const Golden& item) {
   const std::string name = item.name();
   const bool has_both = name.ends_with("/f32") && item["op"].text() != "one_hot";
@@ -54,11 +54,11 @@ void check_all(const KernelSource& kernels) {
   }
 }
 
-TEST(OpsGolden, FastKernelsGiveTheFiguresOfTorch) {
+TEST(OpsGolden, FastKernelsMatchPyTorch) {
   check_all(kFastKernels);
 }
 
-TEST(OpsGolden, ReferenceKernelsGiveTheFiguresOfTorch) {
+TEST(OpsGolden, ReferenceKernelsMatchPyTorch) {
   check_all(kReferenceKernels);
 }
 

@@ -1,4 +1,4 @@
-// What each pass does and, as important, leaves alone.
+// What each pass changes and, as important, what it leaves unchanged.
 #include "backends/ir/passes/passes.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ int count(const Program& program, Op op) {
   return n;
 }
 
-// y = f(x) over numbers on which careless algebra shows.
+// y = f(x) for values that reveal careless algebra.
 struct OfSpecials {
   Program program;
   Inputs inputs;
@@ -31,7 +31,7 @@ struct OfSpecials {
   }
 };
 
-TEST(Passes, FoldDropsOnlyWhatIsExact) {
+TEST(Passes, FoldRemovesOnlyExactIdentities) {
   struct Folding {
     Op op;
     bool dropped;
@@ -62,13 +62,13 @@ TEST(Passes, FoldDropsOnlyWhatIsExact) {
   }
 }
 
-TEST(Passes, CseMergesEqualNodesAndNoOthers) {
+TEST(Passes, CseMergesOnlyEqualNodes) {
   Program program;
   const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{4}})};
   const Value z{&program, program.input(InputKind::kBatch, "z", {DType::kF32, Shape{4}})};
   const Value same = ops::add(ops::exp(x), ops::exp(x));
   const Value others = ops::add(ops::slice(x, 0, 0, 2), ops::slice(x, 0, 1, 3));
-  const Value zeros = ops::sub(ops::mul(x, 0.0), ops::mul(x, -0.0));  // constants that differ in a bit
+  const Value zeros = ops::sub(ops::mul(x, 0.0), ops::mul(x, -0.0));  // constants that differ in one bit
   program.output("y", ops::concat(std::vector<Value>{same, others, zeros, ops::exp(z)}, 0).id);
   const Program merged = dce(cse(program));
   EXPECT_EQ(count(merged, Op::kExp), 2);
@@ -76,8 +76,8 @@ TEST(Passes, CseMergesEqualNodesAndNoOthers) {
   EXPECT_EQ(count(merged, Op::kMul), 2);
 }
 
-// Random numbers are drawn when the Program runs, also where the key is known, and merged only where they are equal.
-TEST(Passes, RandomTensorsAreNotFoldedAndMergedOnlyWhereEqual) {
+// Random numbers are drawn when the Program runs, even if the key is constant, and are merged only if they are equal.
+TEST(Passes, RandomTensorsAreNotFoldedAndMergedOnlyIfEqual) {
   Program program;
   const Value key{&program, program.input(InputKind::kBatch, "key", {DType::kI64, Shape{2}})};
   const Value other{&program, program.input(InputKind::kBatch, "other", {DType::kI64, Shape{2}})};
@@ -95,8 +95,8 @@ TEST(Passes, RandomTensorsAreNotFoldedAndMergedOnlyWhereEqual) {
   EXPECT_EQ(count(optimised, Op::kRandomUniform), 1);
 }
 
-// Other replicas wait for each of them.
-TEST(Passes, CollectivesAreNeitherMergedNorLeftOut) {
+// Other ranks wait for each of them.
+TEST(Passes, CollectivesAreNeitherMergedNorRemoved) {
   Program program;
   const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{4}})};
   ops::all_reduce(x, Reduction::kSum, Subject::kGradients);
@@ -110,7 +110,7 @@ TEST(Passes, CollectivesAreNeitherMergedNorLeftOut) {
   EXPECT_EQ(count(optimised, Op::kTanh), 0);
 }
 
-TEST(Passes, DceKeepsInputsInTheirPlace) {
+TEST(Passes, DceKeepsInputs) {
   Program program;
   const Value a{&program, program.input(InputKind::kState, "a", {DType::kF32, Shape{4}})};
   const Value b{&program, program.input(InputKind::kBatch, "b", {DType::kF32, Shape{4}})};
@@ -123,7 +123,7 @@ TEST(Passes, DceKeepsInputsInTheirPlace) {
   EXPECT_EQ(live.inputs()[1].kind, InputKind::kBatch);
 }
 
-TEST(Passes, KeepTheLinesOfNodes) {
+TEST(Passes, KeepSourceLines) {
   Program program;
   program.set_mark({"a.lua", 1, 0});
   const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{4}})};
@@ -136,8 +136,8 @@ TEST(Passes, KeepTheLinesOfNodes) {
   for (ValueId id = 0; id < 3; ++id) EXPECT_EQ(plain.mark_of(id).line, id + 1);
 }
 
-// Unfolded, element-wise kernels would see a register of one type where they want another.
-TEST(Passes, LegalisedConstantsMayBeConditionsAndComparedWithEachOther) {
+// Without folding, element-wise kernels would read a register with the wrong type.
+TEST(Passes, LegaliseFoldsConstantConditionsAndComparisons) {
   Program program;
   const TensorType type{DType::kF64, {}};
   const Value x{&program, program.input(InputKind::kBatch, "x", type)};
@@ -157,9 +157,9 @@ TEST(Passes, LegalisedConstantsMayBeConditionsAndComparedWithEachOther) {
     }
 }
 
-// What a hook has left unused is in no graph, numbers and lists that came with it neither; what all Programs begin with
-// stays where it is.
-TEST(Passes, LivePartDropsWhatNoOutputNeeds) {
+// Values that a hook does not use are not part of the graph, nor are the scalars and lists it passed for them. Inputs
+// that all Programs begin with keep their position.
+TEST(Passes, LivePartDropsUnusedNodes) {
   Program program;
   const TensorType type{DType::kF32, Shape{4}};
   program.input(InputKind::kBatch, "unused", type);

@@ -1,4 +1,4 @@
-// The plan cache finds a step again by what it computes, never by its hash alone.
+// The plan cache finds a step by what it computes, never by its hash alone.
 #include "backends/plan/plan_cache.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ int find(Cache& cache, const Program& program, const StepSpecification& step, in
   return cache.find_or_make(program, step, [made] { return made; });
 }
 
-TEST(PlanCache, HitsWhatComputesTheSame) {
+TEST(PlanCache, HitsEqualSteps) {
   PlanCache<int> cache;
   EXPECT_EQ(find(cache, recorded(4), {1, 1}, 10), 10);
   EXPECT_EQ(find(cache, recorded(4), {1, 1}, 11), 10);
@@ -33,7 +33,7 @@ TEST(PlanCache, HitsWhatComputesTheSame) {
   EXPECT_EQ(cache.counters().collisions, 0);
 }
 
-TEST(PlanCache, MissesAnotherShapeConstantOutputOrSpecification) {
+TEST(PlanCache, MissesOnAnyDifference) {
   PlanCache<int> cache;
   find(cache, recorded(4), {1, 1}, 10);
   EXPECT_EQ(find(cache, recorded(5), {1, 1}, 11), 11);
@@ -52,7 +52,7 @@ uint64_t one_key(const Program&) {
   return 7;
 }
 
-TEST(PlanCache, VerifiesAHit) {
+TEST(PlanCache, VerifiesHits) {
   PlanCache<int, one_key> cache;
   EXPECT_EQ(find(cache, recorded(4), {}, 10), 10);
   EXPECT_EQ(find(cache, recorded(5), {}, 11), 11);
@@ -62,13 +62,13 @@ TEST(PlanCache, VerifiesAHit) {
   EXPECT_EQ(cache.counters().hits, 2);
 }
 
-TEST(PlanCache, KeepsNothingOfAStepThatDoesNotCompile) {
+TEST(PlanCache, CachesNothingIfCompilationFails) {
   PlanCache<int> cache;
   EXPECT_THROW(cache.find_or_make(recorded(4), {}, []() -> int { fail(ErrorKind::kRun, "no kernel"); }), Error);
   EXPECT_EQ(find(cache, recorded(4), {}, 10), 10);
 }
 
-TEST(PlanCache, ForgetsWhatWasUsedLongestAgo) {
+TEST(PlanCache, EvictsTheLeastRecentlyUsedStep) {
   PlanCache<int> cache({.steps = 2});
   find(cache, recorded(1), {}, 1);
   find(cache, recorded(2), {}, 2);
@@ -80,7 +80,7 @@ TEST(PlanCache, ForgetsWhatWasUsedLongestAgo) {
   EXPECT_EQ(kept->size(), recorded(2).size()) << "who has it may use it";
 }
 
-TEST(PlanCache, ForgetsWhereStepsHaveTooManyNodes) {
+TEST(PlanCache, EvictsByNumberOfNodes) {
   const int64_t nodes = recorded(1).size();
   PlanCache<int> cache({.nodes = 2 * nodes});
   find(cache, recorded(1), {}, 1);
@@ -94,7 +94,7 @@ TEST(PlanCache, ForgetsWhereStepsHaveTooManyNodes) {
   EXPECT_EQ(find(tiny, recorded(1), {}, 2), 1) << "the newest stays, whatever its size";
 }
 
-// What is compiled stays where it is while others are added.
+// References stay valid while other steps are added.
 TEST(PlanCache, ReturnsStableReferences) {
   PlanCache<int> cache;
   const int& first = cache.find_or_make(recorded(1), {}, [] { return 1; });

@@ -1,4 +1,4 @@
-// Programs and plans as bytes: they come back as they were, and nothing else is taken for one.
+// Serialisation of Programs and plans: round trips, and rejection of anything else.
 #include "backends/ir/program_bytes.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ void expect_comes_back(const Program& program) {
     ASSERT_EQ(read.mark_of(id).to_string(), program.mark_of(id).to_string());
 }
 
-TEST(ProgramBytes, ComeBackAsTheyWere) {
+TEST(ProgramBytes, RoundTrip) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     const RandomProgram random(seed, 40);
     expect_comes_back(random.program);
@@ -58,8 +58,8 @@ TEST(ProgramBytes, AnyPrefixIsRefused) {
     EXPECT_THROW(program_of_bytes(std::span(bytes).first(size), program), Error) << size;
 }
 
-// What is read from damaged bytes is a well-formed Program of its own, or nothing.
-TEST(ProgramBytes, DamageIsAnErrorOrAnotherProgram) {
+// Reading damaged bytes gives a well-formed Program or an error.
+TEST(ProgramBytes, DamagedBytesAreRefusedOrWellFormed) {
   std::mt19937 random(3);
   int refused = 0;
   constexpr int kRounds = 4000;
@@ -79,7 +79,7 @@ TEST(ProgramBytes, DamageIsAnErrorOrAnotherProgram) {
   EXPECT_GT(refused, kRounds / 2);
 }
 
-TEST(ProgramBytes, NumbersHaveOneSpelling) {
+TEST(ProgramBytes, NumbersHaveAUniqueEncoding) {
   ByteWriter to;
   const int64_t integers[] = {0, 1, -1, 63, -64, 64, INT64_MAX, INT64_MIN};
   for (const int64_t value : integers) to.integer(value);
@@ -94,8 +94,8 @@ TEST(ProgramBytes, NumbersHaveOneSpelling) {
   }
 }
 
-// A plan that is restored does what the plan did that it is an image of.
-TEST(PlanImages, ComputeWhatTheirPlansDo) {
+// A restored plan computes the same as the plan that the image was made from.
+TEST(PlanImages, RestoreEquivalentPlans) {
   const auto device = make_cpu_device(1);
   for (uint32_t seed = 0; seed < 60; ++seed) {
     const RandomProgram random(seed, 30);

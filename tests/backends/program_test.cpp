@@ -1,4 +1,4 @@
-// Programs: what the hash and the comparison of structure see, what the printer and the verifier say.
+// Programs: what the hash and the structural comparison cover, and the output of printer and verifier.
 #include "backends/ir/program.h"
 
 #include <gtest/gtest.h>
@@ -36,8 +36,8 @@ Program build(const Variant& v) {
   return program;
 }
 
-// The bytes of any tensor are counted without wrapping around.
-TEST(Program, ShapesHoldLessThanTwoToTheSixty) {
+// The size in bytes of any tensor is computed without overflow.
+TEST(Program, ShapesHaveLessThanTwoToTheSixtyElements) {
   constexpr int64_t kLargest = int64_t{1} << 59;
   EXPECT_EQ((TensorType{DType::kI64, Shape{kLargest}}.bytes()), size_t{1} << 62);
   EXPECT_EQ((Shape{kLargest, 0, kLargest}.elements()), 0);
@@ -45,7 +45,7 @@ TEST(Program, ShapesHoldLessThanTwoToTheSixty) {
   EXPECT_THROW((Shape{2, 2, kLargest}), Error);
 }
 
-TEST(Program, HashAndStructureSeeWhatIsComputed) {
+TEST(Program, HashAndStructureCoverTheComputation) {
   const Program base = build({});
   const Variant different[] = {{.kind = InputKind::kBatch},
                                {.type = {DType::kF64, Shape{4}}},
@@ -64,13 +64,13 @@ TEST(Program, HashAndStructureSeeWhatIsComputed) {
   }
 }
 
-TEST(Program, HashAndStructureDoNotSeeNamesAndLines) {
+TEST(Program, HashAndStructureIgnoreNamesAndLines) {
   const Program other = build({.name = "y", .line = 9});
   EXPECT_TRUE(other.same_structure(build({})));
   EXPECT_EQ(other.hash(), build({}).hash());
 }
 
-TEST(Program, HashSeesAttributesThatTypesDoNotShow) {
+TEST(Program, HashCoversAttributesThatDoNotAffectTypes) {
   const auto sliced = [](int64_t start) {
     Program program;
     const Value x{&program, program.input(InputKind::kBatch, "x", kVector)};
@@ -81,7 +81,7 @@ TEST(Program, HashSeesAttributesThatTypesDoNotShow) {
   EXPECT_FALSE(sliced(0).same_structure(sliced(1)));
 }
 
-TEST(Program, ConstantsAreWhatTheirDtypeHolds) {
+TEST(Program, ConstantsAreRoundedToTheirDtype) {
   Program program;
   const auto value = [&](double x, DType dtype) { return program.constant_value(program.constant(x, {dtype, {}})); };
   EXPECT_EQ(value(0.1, DType::kF64), 0.1);
@@ -104,7 +104,7 @@ TEST(Program, LinesBelongToNodes) {
   EXPECT_EQ(program.mark().to_string(), "b.lua:4:7");
 }
 
-TEST(Program, VerifierSeesAStateThatIsUpdatedTwice) {
+TEST(Program, VerifierRejectsAStateThatIsUpdatedTwice) {
   Program program = build({.target = 0, .outputs = 2});
   EXPECT_EQ(verify(program), "state 'x' is updated twice");
   EXPECT_EQ(verify(build({.target = 0})), "");

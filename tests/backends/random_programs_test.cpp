@@ -1,6 +1,6 @@
-// Properties that hold for every Program, checked on many random ones.
+// Properties of every Program, checked on many random ones.
 //
-// RUNNER_RANDOM_PROGRAMS sets how many; a failure prints the seed and the fewest steps that still fail.
+// RUNNER_RANDOM_PROGRAMS sets the number. A failure prints the seed and the fewest steps that still fail.
 #include <cstdlib>
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ std::string difference(const char* what, const Results& got, const Results& want
   return outputs.empty() ? compare("state", got.states, want.states) : outputs;
 }
 
-// What each property says of one Program: empty, or how it fails.
+// Checks of the properties of one Program. Each returns an empty string or a description of the failure.
 class Properties {
  public:
   Properties() : one_(1), three_(3) {}
@@ -56,7 +56,7 @@ class Properties {
   }
 
  private:
-  // Each pass keeps every result bit for bit, and what it writes is well formed.
+  // Every pass keeps all results bit-identical and produces a well-formed Program.
   std::string passes(const RandomProgram& random) {
     struct Pass {
       const char* name;
@@ -75,7 +75,7 @@ class Properties {
     return "";
   }
 
-  // A plan gives what the ops give one by one, whatever is optimised, fused or reused, with any number of threads.
+  // A plan is bit-identical to the ops run one by one, with any optimisation, fusion, reuse and number of threads.
   std::string plans(const RandomProgram& random) {
     struct Way {
       const char* name;
@@ -96,8 +96,8 @@ class Properties {
     return "";
   }
 
-  // With the numbers of a TPU the same holds: what a device's types, rounding and products make of a Program is
-  // computed alike op by op and as a plan.
+  // The same holds with the numerics of a TPU: a Program rewritten for its types, rounding and matmul precision gives
+  // the same results op by op and as a plan.
   std::string on_a_tpu(uint32_t seed, const RandomProgram& random) {
     constexpr tpu::DeviceTypes kTypes[] = {tpu::kFullTypes, tpu::kBf16Types, tpu::kDowncastBf16Types};
     constexpr tpu::MatmulPrecision kPrecisions[] = {tpu::MatmulPrecision::kDefault, tpu::MatmulPrecision::kHigh,
@@ -115,7 +115,7 @@ class Properties {
     return "";
   }
 
-  // Groups hold every computed node once, in an order that computes operands first, and are of one shape.
+  // Groups contain every computed node once, in topological order, and have one shape each.
   std::string groups(const RandomProgram& random) {
     const Program program = legalise(optimise(random.program));
     for (const Fusion fusion : {Fusion::kAll, Fusion::kFlat, Fusion::kNone}) {
@@ -139,7 +139,8 @@ class Properties {
     return "";
   }
 
-  // Do the computed values that `id` reads, also through free nodes, stand in earlier groups or, directly, in its own?
+  // Whether the computed values that `id` reads, also through free nodes, are in earlier groups or, if read directly,
+  // in its own.
   static bool reads_earlier(const Program& program, ValueId id, const std::vector<int>& step_of, bool direct,
                             ValueId reader = kNoValue) {
     if (reader == kNoValue) reader = id;
@@ -164,7 +165,7 @@ class Properties {
     return "";
   }
 
-  // The same recording has the same hash and structure; one more node, or another, does not.
+  // The same recording has the same hash and structure; with one more node, or a different one, it does not.
   std::string hashes(uint32_t seed, int steps, const RandomProgram& random) {
     const RandomProgram again(seed, steps);
     if (!(again.program.hash() == random.program.hash())) return "the same recording has another hash";
@@ -180,7 +181,7 @@ class Properties {
   Results expected_;
 };
 
-TEST(RandomPrograms, KeepTheirProperties) {
+TEST(RandomPrograms, SatisfyAllProperties) {
   Properties properties;
   const auto fault_of = [&](uint32_t seed, int steps) {
     try {

@@ -1,5 +1,5 @@
 // A training step of a small GPT: token and position embeddings, blocks of causal attention and an MLP, a head tied to
-// the token embedding, gradients joined into one array, AdamW without clipping.
+// the token embedding, gradients concatenated into one array, AdamW without clipping.
 #pragma once
 
 #include "backends/ir/autograd.h"
@@ -10,7 +10,8 @@ namespace runner::backends::testing {
 
 struct GptOptions {
   int64_t batch = 2, length = 8, width = 16, heads = 2, layers = 2, vocabulary = 11;
-  // As under autocast: of products and what lies between them; norms, softmax, losses and sums of blocks are f32.
+  // As under autocast: the dtype of products and the values between them; norms, softmax, losses and residual sums are
+  // f32.
   DType product_dtype = DType::kF32;
 };
 
@@ -19,7 +20,7 @@ class GptStep {
   explicit GptStep(const GptOptions& options) : o_(options) { record(); }
 
   const Program& program() const { return program_; }
-  // Of Σ losses, by parameter; the parameters are reshaped slices of state 0.
+  // Gradients of Σ losses, by parameter. The parameters are reshaped slices of state 0.
   std::span<const Value> gradients() const { return gradients_; }
   std::span<const Value> parameters() const { return parameters_; }
   Value losses() const { return losses_; }
@@ -103,7 +104,7 @@ class GptStep {
     return linear(ops::reshape(mixed, {o_.batch, o_.length, o_.width}), o_.width, o_.width);
   }
 
-  // (T, T) bool: column after row.
+  // (T, T) bool: true if the column is after the row.
   Value future() {
     std::vector<Value> rows;
     for (int64_t t = 0; t < o_.length; ++t) {

@@ -1,4 +1,4 @@
-// Steps for the memory of an emulated GPU that are written by hand, and what there is in it.
+// Hand-written memory traces of an emulated GPU, and access to its modelled memory.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@
 
 namespace runner::backends::gpu::testing {
 
-// A trace by hand: buffers in order of their allocation, with the steps of their lives; `steps` to the end: it stays.
+// A buffer of a hand-written trace, allocated in step `first` and freed after step `last`; it stays if
+// `last` is at least the number of steps.
 struct Life {
   int64_t bytes;
   int first, last;
@@ -52,7 +53,7 @@ inline std::vector<Extent> layout_of(const DeviceMemory& memory) {
   return layout;
 }
 
-// "address+bytes" of what is allocated.
+// Allocated blocks as "address+bytes".
 inline std::string allocated_text(const DeviceMemory& memory) {
   std::string text;
   for (const Extent& extent : layout_of(memory))
@@ -60,7 +61,7 @@ inline std::string allocated_text(const DeviceMemory& memory) {
   return text;
 }
 
-// What the shortage that `call` ends with says.
+// Returns the text of the OutOfMemory that `call` throws.
 inline std::string message_of(const std::function<void()>& call) {
   try {
     call();

@@ -1,4 +1,4 @@
-// Tensors in host memory: what tests feed Programs with and compare what comes back.
+// Tensors in host memory: inputs of Programs in tests, and results to compare.
 #pragma once
 
 #include <cmath>
@@ -38,7 +38,7 @@ struct HostTensor {
     return result;
   }
 
-  // Bit for bit, but for the sign and payload of NaN, which IEEE 754 leaves open.
+  // Bit-identical, except for the sign and payload of NaN, which IEEE 754 does not specify.
   bool operator==(const HostTensor& other) const {
     if (type != other.type) return false;
     if (bytes == other.bytes) return true;
@@ -61,7 +61,7 @@ inline void PrintTo(const HostTensor& tensor, std::ostream* out) {
   *out << fmt::format("{} [{}{}]", tensor.type.to_string(), fmt::join(values, ", "), long_one ? ", …" : "");
 }
 
-// Normal floats; small integers; fair bools.
+// Normally distributed floats, small integers, random bools.
 inline HostTensor random_tensor(const TensorType& type, std::mt19937& random) {
   std::normal_distribution<double> normal;
   return HostTensor(type, [&](int64_t) {

@@ -1,4 +1,4 @@
-// The Plan of a Program whose operations are launched one by one.
+// Plan of a Program whose operations are launched one by one.
 #pragma once
 
 #include "backends/plan/plan.h"

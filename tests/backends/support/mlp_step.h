@@ -1,5 +1,6 @@
 // A training step as the trainer records it: an MLP whose parameters are slices of one flat buffer, its loss over a
-// masked batch, gradients joined into one array, clipping, AdamW, and a step that is skipped unless all is finite.
+// masked batch, gradients concatenated into one array, clipping, AdamW, and a step that is skipped unless everything is
+// finite.
 #pragma once
 
 #include <numeric>
@@ -28,7 +29,7 @@ class MlpStep {
   const Program& program() const { return program_; }
   int64_t parameter_count() const { return parameter_count_; }
 
-  // Weights and a batch whose label is the largest of the first features.
+  // Weights, and a batch whose label is the index of the largest of the first features.
   Inputs inputs(uint32_t seed) const {
     std::mt19937 random(seed);
     Inputs inputs;
@@ -49,7 +50,7 @@ class MlpStep {
     return inputs;
   }
 
-  // The scalars and the random key of step `step`, from 1.
+  // Sets the scalars and the random key of step `step`, from 1.
   static void set_step(Inputs& inputs, int step) {
     constexpr double kRate = 0.02, kDecay = 0.01;
     inputs[kKey] = HostTensor(inputs[kKey].type, [step](int64_t i) { return i == 0 ? 42.0 : step; });

@@ -1,4 +1,4 @@
-// The kernel of one node by itself: all operands in memory, none of the machinery of plans.
+// The kernel of a single node, with all operands in memory and without a plan.
 #pragma once
 
 #include "backends/ir/views.h"
@@ -6,13 +6,13 @@
 
 namespace runner::backends::testing {
 
-// `id` is neither an input nor a constant.
+// `id`: neither an input nor a constant.
 inline Kernel kernel_of_node(const Program& program, ValueId id, const KernelSource& kernels = kFastKernels) {
   const Node& node = program.node(id);
   std::vector<TensorType> types;
   for (const ValueId operand : program.operands(id)) types.push_back(program.type(operand));
   const KernelRequest request{node.op, types, program.attrs(id), node.type};
-  if (is_free(program, id)) return prepare_reference_kernel(request);  // fast ones exist only for what plans run
+  if (is_free(program, id)) return prepare_reference_kernel(request);  // fast kernels exist only for what plans run
   if (!is_elementwise(node.op)) return kernels.node(request);
 
   EltwiseGroup group{.shape = node.type.shape, .inputs = {}, .constants = {}, .code = {}, .outputs = {}};

@@ -1,4 +1,4 @@
-// Replicas as processes, each with its own mapping of the memory that they share.
+// Ranks as processes, each with its own mapping of the shared memory.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace runner::backends::testing {
 
-// Runs `body`, which returns whether all is well, in a process for each rank; this one is rank 0.
+// Runs `body` in one process per rank; this process is rank 0. `body` returns whether the test passes.
 inline void on_processes(int size, const std::function<bool(SharedCollectives&, SharedMemory&)>& body) {
   SharedMemory memory(SharedCollectives::memory_bytes(size));
   const auto run = [&](int rank, SharedMemory& mine) {
@@ -25,7 +25,7 @@ inline void on_processes(int size, const std::function<bool(SharedCollectives&, 
   for (int rank = 1; rank < size; ++rank) {
     children.push_back(::fork());
     if (children.back() != 0) continue;
-    SharedMemory mine = SharedMemory::adopt(::dup(memory.descriptor()));  // at an address of its own
+    SharedMemory mine = SharedMemory::adopt(::dup(memory.descriptor()));  // maps at an address of its own
     ::_exit(run(rank, mine) ? 0 : 1);
   }
   EXPECT_TRUE(run(0, memory));

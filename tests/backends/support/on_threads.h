@@ -1,4 +1,4 @@
-// Replicas as threads: their collectives in one block of memory, so that a sanitizer sees all of them.
+// Ranks as threads with their collectives in one block of memory, so that a sanitizer sees all accesses.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace runner::backends::testing {
 
-// Runs `body` on a thread for each rank, and waits for all of them.
+// Runs `body` on one thread per rank and waits for all of them.
 inline void on_threads(SharedMemory& memory, int size, const std::function<void(SharedCollectives&)>& body,
                        const SharedCollectives::Options& options = {}) {
   std::vector<std::jthread> threads;
@@ -28,7 +28,7 @@ inline void on_threads(int size, const std::function<void(SharedCollectives&)>& 
   on_threads(memory, size, body, options);
 }
 
-// What each rank's `body` ends with.
+// Returns the error of each rank's `body`.
 inline std::vector<std::string> errors_of(int size, const std::function<void(SharedCollectives&)>& body,
                                           const SharedCollectives::Options& options = {}) {
   std::vector<std::string> errors(static_cast<size_t>(size), "no error");

@@ -1,4 +1,4 @@
-// A Program as a TPU would get it: optimised, legalised, grouped.
+// A Program as prepared for a TPU: optimised, legalised, grouped.
 #pragma once
 
 #include <utility>

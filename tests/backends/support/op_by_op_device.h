@@ -1,8 +1,8 @@
-// A second backend, for tests: launches the nodes of a Program one by one, as recorded, on a thread of its own.
+// A second device for tests: launches the nodes of a Program one by one, as recorded, on a thread of its own.
 //
-// It stands for a threaded GPU.  Every call but those that wait puts work into a queue and returns; an error poisons
-// what is queued behind it and surfaces, with the source line of its op, in the next call that waits.  No passes, no
-// fusion, no plan: each value has memory of its own, so what it computes is also the oracle for plans.
+// It represents an asynchronous device. Every call except those that wait queues work and returns. An error voids what
+// is queued after it and is thrown, with the source line of its op, by the next call that waits. There are no passes,
+// no fusion and no plan; each value has memory of its own, so the device is also the reference for plans.
 #pragma once
 
 #include <condition_variable>
@@ -42,7 +42,7 @@ class TaskQueue {
   }
   uint64_t pushed() const { return pushed_; }
 
-  // Returns when the first `count` tasks are done; throws the first error, once, when all behind it are skipped.
+  // Returns when the first `count` tasks are done. Throws the first error, once, after the tasks behind it are skipped.
   void wait(uint64_t count) {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [&] { return (done_ >= count && !error_) || done_ == pushed_; });
@@ -124,7 +124,7 @@ class OpByOpDevice : public Device {
       queue_.push([this, launches, &step, lines = arguments.lines, exchange = arguments.exchange] {
         launch(*launches, step, lines, exchange);
       });
-    // What leaves the Program is set aside first: a state may take what another one held.
+    // Results are first copied aside, since a state may receive what another one contained.
     for (size_t i = 0; i < launches->program.outputs().size(); ++i)
       queue_.push([launches, i] { launches->set_aside(i); });
     for (size_t i = 0; i < launches->program.outputs().size(); ++i)
@@ -145,7 +145,7 @@ class OpByOpDevice : public Device {
   void wait(Ticket ticket) override { queue_.wait(finished_at_[ticket - 1]); }
   void synchronize() override { queue_.wait(queue_.pushed()); }
 
-  // Every executable has its own.
+  // Each executable has its own memory.
   size_t temporary_bytes() const override { return 0; }
   void release_temporary() override {}
 
@@ -153,16 +153,16 @@ class OpByOpDevice : public Device {
   struct Memory : Buffer {
     Memory(std::shared_ptr<std::byte> memory, size_t bytes) : data(std::move(memory)), size(bytes) {}
     size_t bytes() const override { return size; }
-    const std::shared_ptr<std::byte> data;  // shared with the work that is queued for it
+    const std::shared_ptr<std::byte> data;  // shared with queued work that uses it
     const size_t size;
   };
 
-  // A Program with a kernel for each node, and memory for each value, each kernel and each output.
+  // A Program with a kernel per node and memory for each value, kernel and output.
   struct Launches : Executable, std::enable_shared_from_this<Launches> {
     struct Step {
       ValueId node;
       Kernel kernel;
-      size_t scratch;  // offsets into the arena
+      size_t scratch;  // offset into the arena
     };
 
     Launches(const Program& recorded, const KernelSource& kernels) : program(recorded) {
@@ -215,11 +215,11 @@ class OpByOpDevice : public Device {
     Arena arena;
     size_t size = 0;
     std::vector<std::byte*> places;  // by value
-    std::vector<size_t> leaving;     // offsets, by output
+    std::vector<size_t> leaving;     // arena offset, by output
     std::vector<Step> steps;
   };
 
-  // Points the inputs at their buffers when the queue gets there; earlier submissions still run with theirs.
+  // Sets the pointers to the inputs when the queue reaches the submission; earlier submissions still use theirs.
   void bind(const std::shared_ptr<Launches>& launches, const Arguments& arguments) {
     size_t state = 0, batch = 0, scalar = 0;
     std::vector<std::shared_ptr<std::byte>> alive;
@@ -265,8 +265,8 @@ class OpByOpDevice : public Device {
 
   const KernelSource kernels_;
   WorkerPool pool_;
-  std::vector<uint64_t> finished_at_;              // tasks before each ticket
-  std::vector<std::shared_ptr<std::byte>> bound_;  // what the running submission reads
+  std::vector<uint64_t> finished_at_;              // number of tasks before each ticket
+  std::vector<std::shared_ptr<std::byte>> bound_;  // buffers read by the running submission
   TaskQueue queue_;                                // last: its thread ends first
 };
 

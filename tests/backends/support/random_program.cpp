@@ -22,7 +22,7 @@ class Generator {
       program_.set_mark({"random.lua", i + 1, 0});
       add_step();
     }
-    random_.seed(seed + 1);  // what leaves does not depend on how many numbers the steps drew
+    random_.seed(seed + 1);  // outputs must not depend on how many numbers the steps drew
     update_states();
     add_outputs();
   }
@@ -53,11 +53,11 @@ class Generator {
     return Shape(dims);
   }
 
-  // A value for which `fits` holds, unset if there is none.
+  // Returns a value for which `fits` holds, or an unset value.
   template <class Fits>
   Value find(const Fits& fits) {
     const auto n = static_cast<int64_t>(pool_.size());
-    const int64_t start = chance(60) ? n - 1 - up_to(std::min<int64_t>(n - 1, 3)) : up_to(n - 1);  // often a new one
+    const int64_t start = chance(60) ? n - 1 - up_to(std::min<int64_t>(n - 1, 3)) : up_to(n - 1);  // often a recent one
     for (int64_t i = 0; i < n; ++i) {
       const Value value = pool_[static_cast<size_t>((start - i + n) % n)];
       if (fits(value)) return value;
@@ -85,7 +85,7 @@ class Generator {
     return true;
   }
 
-  // A value, or sometimes a constant, that goes with `a` in an op of two operands.
+  // Returns a value, or sometimes a constant, that can be combined with `a` in a binary op.
   Value partner(Value a) {
     if (chance(15)) return ops::full_like(a, one_of({0.0, -0.0, 1.0, -1.0, 0.5, 2.0}));
     return find([&](Value b) { return b.dtype() == a.dtype() && broadcasts(a.shape(), b.shape()) && small(a, b); });
@@ -151,7 +151,7 @@ class Generator {
     const Value a = any_number();
     const Value b = a ? partner(a) : a;
     if (!b) return;
-    // Integers grow by addition alone, so that no product overflows.
+    // Integers grow only by addition, so that no product overflows.
     const bool floats = is_float(a.dtype());
     const Op op = floats ? one_of({Op::kAdd, Op::kSub, Op::kMul, Op::kMul, Op::kDiv, Op::kPow, Op::kMin, Op::kMax})
                          : one_of({Op::kAdd, Op::kSub, Op::kMin, Op::kMax});
@@ -181,7 +181,7 @@ class Generator {
   void cast() {
     Value x = any_value();
     const DType to = any_dtype();
-    if (is_float(x.dtype()) && is_int(to)) {  // what an integer cannot hold has no value
+    if (is_float(x.dtype()) && is_int(to)) {  // values outside the integer range are undefined
       x = ops::where(ops::is_finite(x), x, ops::full_like(x, 0.0));
       x = ops::clamp(x, -100.0, 100.0);
     }
@@ -263,7 +263,7 @@ class Generator {
         parts.push_back(part);
     keep(ops::concat(parts, axis));
   }
-  // As gradients are joined into one array.
+  // Like gradients concatenated into one array.
   void join_flat() {
     std::vector<Value> parts;
     for (int i = 0; i < 3; ++i)
@@ -342,11 +342,11 @@ class Generator {
     if (!x) return;
     const Value key = add_indices({2}, 1000);
     const Value first = chance(50) ? ops::random_normal(key, x.shape(), 0) : ops::random_uniform(key, x.shape(), 0);
-    const Value second = ops::random_normal(key, x.shape(), up_to(1));  // may be the first again
+    const Value second = ops::random_normal(key, x.shape(), up_to(1));  // may equal the first
     keep(ops::add(ops::mul(x, first), second));
   }
 
-  // The same node again, for cse.
+  // Records the same node twice, for common subexpression elimination.
   void twin() {
     const Value x = any_float();
     if (!x) return;
@@ -371,7 +371,7 @@ class Generator {
     if (!flat.empty()) keep(ops::concat(flat, 0));
   }
 
-  // ---- what leaves -------------------------------------------------------------------------------------------------
+  // ---- outputs -------------------------------------------------------------------------------------------------------
 
   void update_states() {
     std::vector<int32_t> states;
@@ -386,7 +386,7 @@ class Generator {
     }
   }
 
-  // A value made from x that has the type, by a cast, a cut of its elements and a view; unset if x has too few.
+  // Returns a value of the given type, made from x by a slice, a cast and a view; unset if x has too few elements.
   Value of_type(Value x, const TensorType& type) {
     if (x.shape().elements() < type.shape.elements() || (is_float(x.dtype()) && is_int(type.dtype))) return {};
     const Value run = ops::slice(ops::flatten(x), 0, 0, type.shape.elements());

@@ -1,7 +1,7 @@
-// Random Programs: every class of op, all dtypes, views, broadcasts, derivatives, states that are updated in every way.
+// Random Programs: every class of op, all dtypes, views, broadcasts, derivatives, and states updated in every way.
 //
-// A Program is a function of (seed, steps), and the Program of fewer steps is a prefix but for its outputs: a failure
-// shrinks by asking for fewer steps.
+// A Program is a function of (seed, steps). With fewer steps it is a prefix, except for its outputs, so a failure can
+// be reduced by lowering the number of steps.
 #pragma once
 
 #include "tests/backends/support/run_program.h"

@@ -1,4 +1,4 @@
-// Running a Program once on a device: inputs in, outputs and states out.
+// Runs a Program on a device: inputs in, outputs and states out.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,12 @@ namespace runner::backends::testing {
 using Inputs = std::vector<HostTensor>;
 
 struct Results {
-  std::vector<HostTensor> outputs;  // those that are returned, in order
-  std::vector<HostTensor> states;   // of all state inputs, after the run
+  std::vector<HostTensor> outputs;  // returned outputs, in order
+  std::vector<HostTensor> states;   // all states after the run
   bool operator==(const Results&) const = default;
 };
 
-// A Program, its executable and its states on a device.
+// A Program with its executable and states on a device.
 class Session {
  public:
   Session(Device& device, const Program& program, const Inputs& inputs)
@@ -34,7 +34,7 @@ class Session {
 
   void set_input(size_t index, HostTensor tensor) { inputs_[index] = std::move(tensor); }
 
-  int64_t step = 0;  // Arguments::step
+  int64_t step = 0;  // see Arguments::step
   Ticket submit() {
     pointers_.clear(), batch_.clear(), scalars_.clear();
     for (const auto& state : states_) pointers_.push_back(state.get());
@@ -78,7 +78,7 @@ class Session {
   std::vector<double> scalars_;
 };
 
-// The results of a plan made with these options and run once, without a device.
+// Results of a plan built with these options and run once, without a device.
 inline Results run_plan_once(const Program& program, const Inputs& inputs, const PlanOptions& options,
                              WorkerPool& pool) {
   const Plan plan = build_plan(program, options);
@@ -100,7 +100,7 @@ inline Results run_plan_once(const Program& program, const Inputs& inputs, const
   return results;
 }
 
-// The results after `times` executions.
+// Results after `times` executions.
 inline Results run_program(Device& device, const Program& program, const Inputs& inputs, int times = 1) {
   Session session(device, program, inputs);
   for (int i = 0; i < times; ++i) session.submit();

@@ -1,4 +1,4 @@
-// A constant without dimensions.
+// Returns a constant of rank 0.
 #pragma once
 
 #include "backends/ir/program.h"

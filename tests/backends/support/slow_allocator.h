@@ -1,7 +1,7 @@
-// PyTorch's caching allocator as slowly and plainly as can be: what the fast one is compared with.
+// PyTorch's caching allocator in its simplest form: the reference for the fast one.
 //
-// A segment is a list of what is allocated in it; free blocks are the gaps, found anew for each request, and statistics
-// are summed up from nothing.
+// A segment is a list of its allocations. Free blocks are the gaps, found again for each request, and statistics are
+// computed from scratch.
 #pragma once
 
 #include <algorithm>
@@ -59,7 +59,7 @@ class SlowAllocator {
     return statistics_;
   }
 
-  // Inside their segments, apart from each other, and segments inside the device.
+  // Whether blocks are within their segments and segments within the device, without overlaps.
   bool is_sound() const {
     int64_t reserved = 0, end = 0;
     for (const Segment& segment : segments_) {

@@ -18,7 +18,7 @@ class StorageCheck {
                const std::vector<size_t>& scratch_bytes)
       : program_(program), groups_(groups), storage_(storage), scratch_bytes_(scratch_bytes) {}
 
-  // Empty, or the first fault.
+  // Returns an empty string or the first fault.
   std::string run() {
     check_blocks();
     memory_.resize(program_.inputs().size() + 1);
@@ -66,7 +66,7 @@ class StorageCheck {
     }
   }
 
-  // What the bytes of a value are made of: views and concats that are written part by part have no bytes of their own.
+  // Tags of the bytes of a value. Views and concats that are written part by part have no bytes of their own.
   const std::vector<Tag>& contents(ValueId id) {
     auto [entry, fresh] = contents_.try_emplace(id);
     std::vector<Tag>& tags = entry->second;
@@ -119,7 +119,7 @@ class StorageCheck {
     return std::equal(tags.begin(), tags.end(), memory.begin() + static_cast<std::ptrdiff_t>(range.place.offset));
   }
 
-  // The operands of a group in memory, and whether it reads each element where it writes that element.
+  // Operands of a group in memory, and whether it reads each element only where it writes that element.
   std::vector<std::pair<ValueId, bool>> reads_of(const Group& group) {
     std::vector<std::pair<ValueId, bool>> reads;
     for (const ValueId id : group.nodes) {

@@ -1,7 +1,7 @@
-// Follows a memory plan step by step and checks that every group reads what it should.
+// Simulates a memory plan step by step and checks that every group reads the right values.
 //
-// Independent of how the plan was made: each byte of memory carries the name of the value, and its byte, that was last
-// written there; a read that finds anything else is a fault, and so is a step that writes over what it still reads.
+// It does not depend on how the plan was made. Each byte of memory is tagged with the value, and the byte of it, that
+// was last written there. Reading any other tag is a fault, and so is overwriting what a step still reads.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace runner::backends::testing {
 
-// Empty, or the first fault.
+// Returns an empty string or the first fault.
 std::string storage_fault(const Program& program, const std::vector<Group>& groups, const Storage& storage,
                           const std::vector<size_t>& scratch_bytes);
 

@@ -1,4 +1,4 @@
-// How far two figures of a dtype may lie apart.
+// Tolerances for comparing results, by dtype.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace runner::backends::testing {
 
-// The distance from 1 to the next number of the dtype; 0 for those that are exact.
+// Distance from 1 to the next number of the dtype; 0 for exact types.
 inline double epsilon_of(DType dtype) {
   switch (dtype) {
     case DType::kF32: return 0x1p-23;
@@ -20,7 +20,7 @@ inline double epsilon_of(DType dtype) {
   }
 }
 
-// The smallest number above 0.
+// Smallest positive number.
 inline double smallest_of(DType dtype) {
   switch (dtype) {
     case DType::kF32: return 0x1p-149;
@@ -38,14 +38,15 @@ inline std::string first_difference(const HostTensor& got, const HostTensor& wan
   return "";
 }
 
-// Empty, or the first element of `got` that is further from `want` than `ulps` units in the last place of its own
-// magnitude or, where figures cancel, of the largest finite one of the tensor.  NaN wants NaN, infinity itself.
+// Returns an empty string, or a description of the first element of `got` that differs from `want` by more than `ulps`
+// units in the last place of its own magnitude or, if results cancel, of the largest finite value of the tensor. NaN
+// must match NaN, and infinities must be equal.
 inline std::string far_apart(const HostTensor& got, const HostTensor& want, double ulps) {
   if (got.type != want.type) return fmt::format("{} is not {}", got.type.to_string(), want.type.to_string());
   double largest = 0;
   for (const double value : want.values())
     if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
-  // Specials of one tensor span all magnitudes: only their own counts.
+  // Special values span all magnitudes, so only their own magnitude counts.
   const double scale = largest > 1e6 ? 0 : largest;
   if (ulps == 0) return first_difference(got, want);
   const double bound = ulps * epsilon_of(want.type.dtype);
