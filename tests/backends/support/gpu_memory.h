@@ -15,8 +15,8 @@
 
 namespace runner::backends::gpu::testing {
 
-// A buffer of a hand-written trace, allocated in step `first` and freed after step `last`; it stays if
-// `last` is at least the number of steps.
+// A buffer of a hand-written trace, allocated in step `first` and freed after step `last`; it stays if `last` is at
+// least the number of steps.
 struct Life {
   int64_t bytes;
   int first, last;
