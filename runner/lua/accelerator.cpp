@@ -24,9 +24,9 @@ namespace runner::lua {
 namespace {
 
 constexpr const char* kName = "acc";
-constexpr const char* kModel = "runner.model";  // registry
+constexpr const char* kModel = "runner.model";  // key in the registry
 constexpr const char* kVars = "runner.vars";
-constexpr char kAccelerator = 0;  // its address is a key in there
+constexpr char kAccelerator = 0;  // its address is a registry key
 
 int push_integer(lua_State* state, int64_t value) {
   lua_pushinteger(state, value);
@@ -40,7 +40,7 @@ int push_text(lua_State* state, std::string_view text) {
 
 // ---- fields --------------------------------------------------------------------------------------------------------
 
-// The metatable at the top of the stack is that of a table that takes no new entries.
+// Makes a table read-only for new entries; its metatable is at the top of the stack.
 void refuse_entries(lua_State* state, const char* name) {
   lua_pushstring(state, name);
   lua_pushcclosure(state, bound<refuse_entry>, 1);
@@ -48,7 +48,7 @@ void refuse_entries(lua_State* state, const char* name) {
   protect_metatable(state);
 }
 
-// acc.metrics[name]: the newest value, nil before the first.
+// acc.metrics[name]: the newest value, or nil before the first one.
 int metric(lua_State* state) {
   const Accelerator& accelerator = **static_cast<Accelerator**>(lua_touserdata(state, lua_upvalueindex(1)));
   const auto value = run_of(accelerator, "metrics").metric(std::string(key_argument(state, "acc.metrics")));
@@ -68,7 +68,7 @@ int push_metrics(lua_State* state, Accelerator&) {
   return 1;
 }
 
-// One table for all calls; what were set in it would be in no state.
+// All calls return the same sealed table. Values set in it would not be part of checkpoints.
 int push_vars(lua_State* state, Accelerator& accelerator) {
   if (lua_getfield(state, LUA_REGISTRYINDEX, kVars) != LUA_TNIL) return 1;
   push_map(state, accelerator.recipe.vars);
@@ -140,7 +140,7 @@ int print(lua_State* state) {
   return 0;
 }
 
-// acc:log{name = number, …}; in a loop of the hook's tensors of one number count too.
+// acc:log{name = number, …}. In a custom loop, scalar tensors are accepted too.
 int log(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
   train::RunControl& run = run_of(accelerator, "log");
@@ -151,9 +151,10 @@ int log(lua_State* state) {
               integer_argument(state, 3), run.step());
   train::CustomLoop* const loop =
       accelerator.loop != nullptr && accelerator.loop->in_window() ? accelerator.loop : nullptr;
-  constexpr int64_t kEntry = 100;  // instructions: a point costs about as many
+  constexpr int64_t kEntry = 100;  // instructions; approximate cost of a point
   Runtime::of(state).spend(state, kEntry * count_entries(state, 2));
-  for (const std::string& name : metric_keys(state, 2, "log")) {  // in order: series are numbered alike in every run
+  // Sorted, so that series have the same numbers in every run.
+  for (const std::string& name : metric_keys(state, 2, "log")) {
     RUN_CHECK(!name.starts_with("train/") && !name.starts_with("eval/"), ErrorKind::kRun,
               "log: {} is a name of the run's own; log other names, or return metrics from a step", name);
     lua_getfield(state, 2, name.c_str());
@@ -204,7 +205,7 @@ int save_model(lua_State* state) {
   const int64_t most = lua_isnoneornil(state, 3)
                            ? formats::kDefaultShardSize
                            : formats::shard_size(text_argument(state, 3), "acc:save_model: max_shard_size");
-  if (accelerator.loop != nullptr) accelerator.loop->mark_step();  // what is recorded may change the model
+  if (accelerator.loop != nullptr) accelerator.loop->mark_step();  // traced operations may change the model
   run_of(accelerator, "save_model")
       .save_model(folder.empty() ? "model.safetensors" : folder + "/model.safetensors", most);
   return 0;
@@ -292,7 +293,7 @@ std::span<const AcceleratorName> accelerator_names() {
   return names;
 }
 
-// `acc` is one pointer; what it shows stands in the Accelerator.
+// The userdata of `acc` is a pointer to the Accelerator.
 Accelerator& accelerator_argument(lua_State* state) {
   auto* object = static_cast<Accelerator**>(luaL_testudata(state, 1, kName));
   if (object == nullptr) bad_argument(state, 1, "acc: write acc:name(…), with a colon");
@@ -352,7 +353,7 @@ void push_map(lua_State* state, const schema::ValueMap& map) {
 }
 
 void push_value(lua_State* state, const schema::Value& value) {
-  luaL_checkstack(state, 4, "a value of the recipe is too deep");  // of this call; lists and maps call again
+  luaL_checkstack(state, 4, "a value of the recipe is too deep");  // for this call; lists and maps recurse
   if (value.boolean() != nullptr) {
     lua_pushboolean(state, *value.boolean());
   } else if (value.integer() != nullptr) {

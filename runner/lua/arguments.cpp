@@ -18,7 +18,7 @@ namespace runner::lua {
 std::string_view type_name(lua_State* state, int index) {
   const int type = luaL_getmetafield(state, index, "__name");
   if (type != LUA_TNIL) {
-    const char* const name = type == LUA_TSTRING ? lua_tostring(state, -1) : nullptr;  // the metatable keeps it
+    const char* const name = type == LUA_TSTRING ? lua_tostring(state, -1) : nullptr;  // owned by the metatable
     lua_pop(state, 1);
     if (name != nullptr) return name;
   }
@@ -116,7 +116,7 @@ bool push_field(lua_State* state, int index, const char* name) {
 }
 
 bool push_method(lua_State* state, int index, const char* name) {
-  constexpr int kMostTables = 100;  // behind each other, perhaps in a circle
+  constexpr int kMostTables = 100;  // length of the chain, which may be a cycle
   lua_pushvalue(state, index);
   for (int i = 0; i < kMostTables && lua_istable(state, -1); ++i) {
     const bool found = push_field(state, -1, name);
@@ -168,7 +168,7 @@ bool push_stray_key(lua_State* state, int index, int64_t size) {
     lua_pop(state, 1);
     const bool in_list = lua_isinteger(state, -1) && lua_tointeger(state, -1) >= 1 && lua_tointeger(state, -1) <= size;
     if (in_list) continue;
-    lua_pushvalue(state, -1);  // messages make a text of it
+    lua_pushvalue(state, -1);  // a copy, because messages convert it to a string in place
     lua_remove(state, -2);
     return true;
   }

@@ -1,7 +1,7 @@
-// What Lua code passes to C++ functions: values, lists and tables of options, read with their types checked, and as
-// messages show them.
+// Reads the arguments of C++ functions called from Lua with type checks: values, lists and tables of options. Also
+// formats Lua values for messages.
 //
-// All throw Error(kRun), which names the function under way; the line is added by bound().
+// All functions throw Error(kRun) with the name of the called function. bound() adds the line.
 #pragma once
 
 #include <cstdint>
@@ -18,75 +18,79 @@ namespace runner::lua {
 
 // ---- values in messages ----
 
-// "number", "string", "nil", "tensor", "nn.Linear": the type of a value as messages name it.
+// Returns the type name of a value for messages: "number", "string", "nil", "tensor" or "nn.Linear".
 std::string_view type_name(lua_State* state, int index);
 
-// Pushes the text of the value at `index` as tostring() and print() give it.  It has no address in it, other than Lua's
-// own, as equal runs would print different ones.
+// Pushes the text of the value at `index`, as tostring() and print() format it. Unlike Lua's own text it contains no
+// address, because equal runs must print the same.
 void push_text_of(lua_State* state, int index);
 
-// The same as a text for messages.
+// Returns the same text for messages.
 std::string text_of(lua_State* state, int index);
 
-// A number as messages show it.
+// Formats a number for messages.
 std::string shown(double number);
 
-// "name: argument 2 is …": what reading arguments throws.
+// Throws "name: argument 2 is …, expected …".
 [[noreturn]] void bad_argument(lua_State* state, int index, std::string_view wanted);
-// "name: option is …", of the value at the top of the stack.
+// Throws "name: option is …, expected …" about the value at the top of the stack.
 [[noreturn]] void bad_option(lua_State* state, std::string_view option, std::string_view wanted);
-// The key of an __index or __newindex.  Throws "what has no entry [1]; …" where it is no text.
+// Returns the key passed to __index or __newindex. Throws "what has no entry [1]; …" if it is not a string.
 std::string_view key_argument(lua_State* state, std::string_view what);
 
 // ---- arguments ----
 
-// The integer at `index`; none: no number, or one with a fraction.
+// Returns the integer at `index`, or nullopt if the value is not a number or has a fraction.
 std::optional<int64_t> integer_at(lua_State* state, int index);
 
 double number_argument(lua_State* state, int index);
 int64_t integer_argument(lua_State* state, int index);
 std::string_view text_argument(lua_State* state, int index);  // valid while the value is on the stack
-// The same of an argument that may be left out, or nil.
+// Overloads for optional arguments: return `otherwise` if the argument is missing or nil.
 double number_argument(lua_State* state, int index, double otherwise);
 int64_t integer_argument(lua_State* state, int index, int64_t otherwise);
 bool boolean_argument(lua_State* state, int index, bool otherwise);
 std::string_view text_argument(lua_State* state, int index, std::string_view otherwise);
 
-// A field of the table at `index` itself, left on the stack; false, and nothing, where it is nil.
+// Raw access to a field of the table at `index`. Returns true and leaves the value on the stack, or returns false and
+// pushes nothing if the field is nil.
 bool push_field(lua_State* state, int index, const char* name);
 
-// The same for a function of an object: its own, or that of the tables behind it that its metatable's __index names. No
-// Lua code runs, so that a table that answers unknown names with an error has no more functions than it has.
+// Like push_field(), but also searches the tables in the chain of __index metafields. No Lua code runs, so a table
+// whose __index raises errors for unknown names is safe to search.
 bool push_method(lua_State* state, int index, const char* name);
 
-// The keys of the table at `index` that are texts, in order.
+// Returns the string keys of the table at `index`, sorted.
 std::vector<std::string> text_keys(lua_State* state, int index);
 
-// Throws "what: … cannot name thing: …" where the store and its readers could not show a name.
+// Throws "what: … cannot name thing: …" if the store and its readers could not display the name.
 void check_name(const std::string& name, std::string_view what, std::string_view thing);
 
-// The keys, in order, of a table whose keys are names of metrics.  Throws "what: …" for a key that cannot be one.
+// Returns the sorted keys of a table of metrics. Throws "what: …" for a key that is not a valid metric name.
 std::vector<std::string> metric_keys(lua_State* state, int index, std::string_view what);
 
-// Whether the table at `index` has a key that is none of 1 … `size`, and so is more than a list; pushes such a key.
+// Returns whether the table at `index` has a key other than 1 … `size`, so that it is not a plain list; pushes that
+// key.
 bool push_stray_key(lua_State* state, int index, int64_t size);
 
-// Of the table at `index`, whatever their keys.
+// Returns the number of entries of the table at `index`, with keys of any type.
 int64_t count_entries(lua_State* state, int index);
 
-// The length of the table at `index`, which has no other keys: "what is a list without gaps, got the key …; hint".
+// Returns the length of the list at `index`. Throws "what is a list without gaps, got the key …; hint" if it has other
+// keys.
 int64_t list_size(lua_State* state, int index, std::string_view what, std::string_view hint = "");
-// The same of an argument of the function under way.
+// Like list_size(), for an argument of the called function.
 int64_t list_argument_size(lua_State* state, int index);
 
-// Throws where the table at `index` has a key that is not in `known`: "what: unknown entry 'x'; did you mean …".
+// Throws "what: unknown entry 'x'; did you mean …" if the table at `index` has a key that is not in `known`.
 void check_keys(lua_State* state, int index, std::string_view what, std::span<const std::string_view> known);
 
-// Throws "whose 'name'; did you mean …", `whose` being "acc has no"; where no name is near, `otherwise` or all names.
+// Throws "whose 'name'; did you mean …", where `whose` is for example "acc has no". If no name is similar, the message
+// continues with `otherwise`, or with all names.
 [[noreturn]] void fail_unknown(std::string_view whose, std::string_view name, const std::vector<std::string>& names,
                                std::string_view otherwise = "");
 
-// The names of the rows of a table.
+// Returns the names of the rows of a table.
 template <class Rows>
 std::vector<std::string> names_of(const Rows& rows) {
   std::vector<std::string> names;
@@ -94,18 +98,18 @@ std::vector<std::string> names_of(const Rows& rows) {
   return names;
 }
 
-// The table of options that a function takes as its last argument.
+// The table of options that is the last argument of a function.
 class Options {
  public:
-  // Throws where there is something else at `index` than such a table, or nothing, or a key that is not in `known`.
+  // Throws if the value at `index` is neither missing nor a table, or if the table has a key that is not in `known`.
   Options(lua_State* state, int index, std::initializer_list<std::string_view> known);
 
-  // Each throws "function: name is …, expected …" for another type.
+  // Each getter throws "function: name is …, expected …" if the option has another type.
   double number(const char* name, double otherwise) const;
   int64_t integer(const char* name, int64_t otherwise) const;
   bool flag(const char* name, bool otherwise) const;
   std::string text(const char* name, std::string_view otherwise) const;
-  // Leaves the value on the stack; false, and nothing, where it is not given.
+  // Pushes the value and returns true, or returns false and pushes nothing if the option is missing.
   bool push(const char* name) const { return is_given_ && push_field(state_, index_, name); }
 
  private:

@@ -8,9 +8,9 @@
 namespace runner::lua {
 namespace {
 
-constexpr const char* kNames = "runner.names";  // registry: names by C function
+constexpr const char* kNames = "runner.names";  // registry key: table of names by C function
 
-// Pushes that table.
+// Pushes the table of names.
 void push_names(lua_State* state) {
   if (lua_getfield(state, LUA_REGISTRYINDEX, kNames) == LUA_TTABLE) return;
   lua_pop(state, 1);
@@ -29,7 +29,7 @@ std::string called_as(lua_State* state) {
   lua_pushcfunction(state, lua_tocfunction(state, -2));
   lua_rawget(state, -2);
   const char* const known = lua_tostring(state, -1);
-  const std::string_view shown = frame.name != nullptr ? frame.name : "?";  // Lua says so of t[k](x), too
+  const std::string_view shown = frame.name != nullptr ? frame.name : "?";  // Lua shows "?" for calls like t[k](x) too
   std::string name(shown == "?" && known != nullptr ? known : shown);
   lua_pop(state, 3);
   return name;

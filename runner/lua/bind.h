@@ -1,7 +1,7 @@
-// How C++ functions are bound to Lua: what is thrown becomes a Lua error at the caller's line, and the exception again
-// where it leaves Lua (Runtime::call).
+// Binds C++ functions to Lua. An exception becomes a Lua error with the caller's line, and is rethrown as the original
+// exception where it leaves Lua (Runtime::call).
 //
-// Our Lua is built as C++: its own errors, such as a budget of memory that is spent, unwind C++ frames, too.
+// Lua is built as C++, so its own errors, such as an exceeded memory budget, unwind C++ frames too.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@ struct lua_State;
 
 namespace runner::lua {
 
-// The name under which Lua code called the function under way; that of its table where the call shows none, as below
-// pcall or in a tail call.
+// Returns the name under which Lua code called the current function. If the call has no name (under pcall or in a tail
+// call), returns the name registered by name_function().
 std::string called_as(lua_State* state);
-// Notes the name for that.
+// Registers the name of a function for called_as().
 void name_function(lua_State* state, const char* name, int (*function)(lua_State*));
 
-// Who may go on after an exception: a hook that catches it with pcall, or nobody, because the run is over.  An error of
-// the store, an interruption and whatever is no Error always end the run.
+// Whether pcall catches an exception (kCaught) or the run ends (kEndsRun). An error of the store, an interruption, and
+// any exception other than Error always end the run.
 enum class Raise { kCaught, kEndsRun };
 inline Raise always_caught(lua_State*) {
   return Raise::kCaught;
 }
 
-// Makes the exception under way a Lua error; it has the caller's line where it has none of its own.  Does not return.
+// Raises `exception` as a Lua error. An error without a line gets the line of the caller. Does not return.
 int raise_exception(lua_State* state, const std::exception_ptr& exception, Raise raise);
 
-// Counts a call of C++ code, which takes longer than an instruction does, against the budget.
+// Charges the instruction budget for a call of a C++ function, which takes longer than an instruction.
 void count_call(lua_State* state);
 
-// `function` as Lua calls it.  `raise` is asked when it has thrown.
+// Adapter that makes `function` callable from Lua. `raise` decides how an exception is treated.
 template <int (*function)(lua_State*), Raise (*raise)(lua_State*) = always_caught>
 int bound(lua_State* state) {
   count_call(state);
@@ -46,23 +46,23 @@ int bound(lua_State* state) {
   return raise_exception(state, thrown, raise(state));
 }
 
-// The line of the hook that called the C++ function under way; line 0 where none did.
+// Returns the line of the hook that called the current C++ function, or line 0 if there is none.
 SourceMark line_of_caller(lua_State* state);
 
-// Where the function at the top of the stack, which is popped, is defined; unknown where that is not in Lua.
+// Pops the function at the top of the stack and returns where it is defined, or an unknown mark if not in Lua code.
 SourceMark place_of_function(lua_State* state);
 
-// Sets a function in the table at the top of the stack, and notes its name.
+// Sets a function in the table at the top of the stack and registers its name.
 void set_function(lua_State* state, const char* name, int (*function)(lua_State*));
 
-// A metamethod, or an entry of a table that has only functions.
+// A metamethod, or an entry of a table that contains only functions.
 struct NamedFunction {
   const char* name;
   int (*function)(lua_State*);
 };
 
-// Sets the functions of rows, each with a `name` and a `function`, in the table at the top of the stack: those for
-// which `wanted` holds.
+// Sets the functions of `rows` for which `wanted` is true in the table at the top of the stack. Each row has a `name`
+// and a `function`.
 template <class Rows, class Wanted>
 void set_functions(lua_State* state, const Rows& rows, const Wanted& wanted) {
   for (const auto& row : rows)

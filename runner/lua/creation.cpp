@@ -14,7 +14,7 @@ namespace ops = backends::ops;
 using backends::DType;
 using backends::Shape;
 
-// Sizes one by one or as a list, then perhaps a dtype.
+// Reads sizes as separate arguments or as one list, followed by an optional dtype.
 int constant_by_sizes(lua_State* state, double value) {
   DType dtype = DType::kF32;
   if (lua_gettop(state) > 1 && lua_type(state, -1) == LUA_TSTRING) {
@@ -25,7 +25,7 @@ int constant_by_sizes(lua_State* state, double value) {
   return push_tensor(state, {&program, program.constant(value, {dtype, shape_from(state, 1)})});
 }
 
-// How many, of a row or a square.
+// Reads the length of a row or the side of a square.
 int64_t count_argument(lua_State* state, const char* what) {
   const int64_t count = integer_argument(state, 1);
   RUN_CHECK(count >= 0, ErrorKind::kRun, "{}: wants a size of at least 0, got {}", what, count);

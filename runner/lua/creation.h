@@ -1,4 +1,4 @@
-// Functions of nn in Lua that make tensors of numbers, for the table in tensor.cpp.
+// Functions of `nn` in Lua that create tensors of numbers; tensor.cpp has the table of them.
 #pragma once
 
 struct lua_State;

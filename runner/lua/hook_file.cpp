@@ -40,10 +40,10 @@ using train::HookEntry;
 using train::HookEvent;
 using train::StepInputs;
 
-constexpr const char* kHook = "runner.hook";  // registry: the table that the file returned
+constexpr const char* kHook = "runner.hook";  // registry key: the table that the file returned
 constexpr const char* kAcc = "runner.acc";
 
-// The value at the top, which is no number: "nil", "the string 'half'", "a table".
+// Describes the value at the top, which is not a number: "nil", "the string 'half'", "a table".
 std::string described(lua_State* state) {
   if (lua_type(state, -1) == LUA_TSTRING) return fmt::format("the string '{}'", lua_tostring(state, -1));
   return lua_isnil(state, -1) ? "nil" : fmt::format("a {}", type_name(state, -1));
@@ -221,7 +221,7 @@ class LuaHooks : public train::Hooks {
     runtime_.set_seed(train::hook_seed(recipe_, run->replicas()));
   }
 
-  // The random numbers drawn, and the registered objects.
+  // Contains the number of random draws and the registered objects.
   std::string state() override {
     const LoopHidden hidden(accelerator_);
     std::string text;
@@ -249,7 +249,7 @@ class LuaHooks : public train::Hooks {
     lua_pop(lua, 1);
   }
 
-  // Calls a function of each tracker that has it, with the tracker, acc and what `push` pushes.
+  // Calls `function` of each tracker that has it, with the tracker, acc, and the values that `push` pushes.
   template <class Push>
   void each_tracker(const char* function, int arguments, const Push& push) {
     const LoopHidden hidden(accelerator_);
@@ -272,7 +272,7 @@ class LuaHooks : public train::Hooks {
     });
   }
 
-  // While an event or a step of the run's own is under way, a loop of the hook's is not: it stands between two parts.
+  // Hides the custom loop during events and steps of the run, which happen between two parts of the loop.
   struct LoopHidden {
     explicit LoopHidden(Accelerator& accelerator)
         : accelerator_(accelerator), loop_(std::exchange(accelerator.loop, nullptr)) {}
@@ -285,7 +285,7 @@ class LuaHooks : public train::Hooks {
     train::CustomLoop* const loop_;
   };
 
-  // Runs what calls an entry of the hook; errors that no line of it made get the line where it is defined.
+  // Runs `body`, which calls an entry of the hook. An error without a line gets the line where the entry is defined.
   template <class Body>
   std::invoke_result_t<Body> with_line(std::string_view entry, const Body& body) {
     using Result = std::invoke_result_t<Body>;
@@ -312,7 +312,7 @@ class LuaHooks : public train::Hooks {
 
   bool traces_once() const { return train::traces_once(recipe_); }
 
-  // A call of a step that may be replayed: what would be another value in the next one is refused.
+  // Marks a call of a step that may be replayed. Rejects values that would differ in the next step.
   class ReplayedCall {
    public:
     explicit ReplayedCall(LuaHooks& hooks) : hooks_(hooks) {
@@ -370,10 +370,10 @@ class LuaHooks : public train::Hooks {
         recipe_, runtime_.sources(), [this](std::string_view line) { print(line); }, [this] { return interrupted(); });
   }
 
-  // Transforms ask on a thread of their own, which lives while the run is attached.
+  // Thread safety: transforms call this on their own thread, which exists while the run is attached.
   bool interrupted() const { return accelerator_.run != nullptr && accelerator_.run->must_end(); }
 
-  // In a run of several processes each line says whose it is.
+  // In a run with several processes, prefixes each line with the rank.
   void print(std::string_view line) {
     if (accelerator_.run != nullptr) {
       const backends::Collectives* const replicas = accelerator_.run->replicas();
@@ -391,7 +391,7 @@ class LuaHooks : public train::Hooks {
     lua_remove(state, -2);
   }
 
-  // What `model` and `optimizers` are given.
+  // Pushes `cfg`, the argument of `model` and `optimizers`.
   void push_configuration(lua_State* state, const data::Encoding& encoding) const {
     lua_newtable(state);
     push_map(state, recipe_.vars);
@@ -413,11 +413,11 @@ class LuaHooks : public train::Hooks {
     refuse_unknown(state, "cfg");
   }
 
-  // name(acc, batch); its result is at the top.
+  // Calls name(acc, batch) and leaves the result at the top.
   void call_step(std::string_view name, const StepInputs& inputs) {
     lua_State* const state = runtime_.state();
     use_model(inputs.model);
-    inputs.forward.program.set_mark(line_of(name));  // of what is recorded before the first line that records
+    inputs.forward.program.set_mark(line_of(name));  // line of operations traced before the first line of the hook
     push_entry(name);
     lua_getfield(state, LUA_REGISTRYINDEX, kAcc);
     lua_createtable(state, 0, static_cast<int>(batch_fields().size()));
@@ -432,11 +432,12 @@ class LuaHooks : public train::Hooks {
   const schema::Recipe& recipe_;
   const bool silent_;
   std::array<bool, train::kEntryCount + train::kEventCount> has_{};
-  const std::filesystem::path folder_;  // of the hook file
+  const std::filesystem::path folder_;  // folder of the hook file
   Recording recording_;
   Runtime runtime_;
-  Accelerator accelerator_;                     // after the runtime, in which modules of its model may live
-  std::shared_ptr<data::Transform> transform_;  // made with the hook, so that its errors are found then; for the first
+  Accelerator accelerator_;  // declared after the runtime, which may keep modules of its model
+  // The first transform, created with the hook so that its errors are reported then.
+  std::shared_ptr<data::Transform> transform_;
 };
 
 }  // namespace

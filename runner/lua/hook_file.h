@@ -1,4 +1,4 @@
-// A hook file: Lua code that puts functions of its own in place of parts of a training.
+// Hook files: Lua code that replaces or extends parts of the training.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,13 @@
 
 namespace runner::lua {
 
-// Runs the file that the recipe names as `hooks`; null where it names none.  `recorded`: texts that stand for it and
-// for files that it requires.  Throws Error(kRecipe) with the line: the file cannot be read, is not Lua, fails, or does
-// not return a table with the known entries.  `silent`: what it prints outside a run is not shown.
+// Loads the file named by `hooks` in the recipe; returns null if there is none. `recorded`: recorded texts used instead
+// of this file and the files that it requires. `silent`: suppresses output printed outside a run. Throws Error(kRecipe)
+// with the line if the file cannot be read, is not valid Lua, fails, or does not return a table of known entries.
 std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe,
                                          const std::vector<train::HookSource>& recorded = {}, bool silent = false);
 
-// Such a maker for train::run().
+// Returns a function for train::run() that calls load_hooks().
 train::MakeHooks hooks_maker(std::vector<train::HookSource> recorded = {}, bool silent = false);
 
 }  // namespace runner::lua

@@ -14,7 +14,7 @@
 namespace runner::lua {
 namespace {
 
-// The first line, from 1, that is not UTF-8.
+// Returns the first line, from 1, that is not UTF-8.
 int line_of_wrong_byte(std::string_view text) {
   int line = 1;
   for (size_t end = 0; (end = text.find('\n')) != std::string_view::npos; ++line) {
@@ -24,7 +24,7 @@ int line_of_wrong_byte(std::string_view text) {
   return line;
 }
 
-// Reads what Lua code may be.  Throws Error(kRecipe).
+// Reads a file of Lua source text. Throws Error(kRecipe).
 std::string read_text(const std::filesystem::path& file, const std::string& name) {
   constexpr size_t kLargest = size_t{16} << 20;  // bytes
   using Kind = std::filesystem::file_type;
@@ -50,7 +50,7 @@ std::string read_text(const std::filesystem::path& file, const std::string& name
   return source;
 }
 
-// As the program lua does; the first line's newline stays, so that lines keep their numbers.
+// Skips the same prefix as the program `lua`. The newline of the first line stays, so that line numbers do not change.
 std::string_view code_of(std::string_view source) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (source.starts_with(kByteOrderMark)) source.remove_prefix(kByteOrderMark.size());
@@ -58,7 +58,7 @@ std::string_view code_of(std::string_view source) {
   return source;
 }
 
-// "a.b" -> "a/b.lua"; empty where it is no module name.
+// Maps "a.b" to "a/b.lua". Returns an empty path if the name is invalid.
 std::filesystem::path path_of_module(std::string_view name) {
   std::string path;
   bool starts = true;
@@ -72,7 +72,7 @@ std::filesystem::path path_of_module(std::string_view name) {
   return starts ? std::filesystem::path() : std::filesystem::path(path + ".lua");
 }
 
-// As Lua shows it in messages, where long names are cut.
+// Returns the path as Lua shows it in messages, which shorten long names.
 std::string shown_by_lua(const std::string& path) {
   if (path.size() < LUA_IDSIZE) return path;
   return "..." + path.substr(path.size() - (LUA_IDSIZE - sizeof "..."));
@@ -117,7 +117,7 @@ std::filesystem::path file_of_module(const std::string& name, const std::filesys
 
 void check_module_file(const std::filesystem::path& file, const std::filesystem::path& folder,
                        const std::string& name) {
-  std::error_code ignored;  // a name that no file can have
+  std::error_code ignored;  // set for a name that no file can have
   RUN_CHECK(std::filesystem::is_regular_file(file, ignored), ErrorKind::kRun,
             "require: there is no module '{}': neither built in nor {}", name, file.string());
   const std::filesystem::path real = std::filesystem::canonical(file);

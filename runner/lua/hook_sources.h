@@ -1,4 +1,4 @@
-// The files that a hook consists of: what is read, in order, and which of them an error of Lua names.
+// The source files of a hook: reads them, keeps their order, and finds the file that an error of Lua names.
 //
 // Not thread-safe.
 #pragma once
@@ -13,23 +13,24 @@
 namespace runner::lua {
 
 struct Source {
-  std::string path;  // as messages name it
+  std::string path;  // as shown in messages
   std::string text;
 };
 
 class HookSources {
  public:
-  // `recorded`: texts that stand for the files of these paths, which need not be there.
+  // `recorded`: texts used instead of the files with these paths, which need not exist.
   explicit HookSources(std::vector<Source> recorded) : recorded_(std::move(recorded)) {}
 
-  // Reads a file, and gives what Lua is to read of it: no byte order mark, and no first line that begins with #.  Valid
-  // until the next call.  Throws Error(kRecipe) where it cannot be read, is too large, or is no text.
+  // Reads a file and returns the part that Lua compiles: without a byte order mark, and without a first line that
+  // begins with #. The text is valid until the next call. Throws Error(kRecipe) if the file cannot be read, is too
+  // large, or is not text.
   std::string_view read(const std::filesystem::path& file);
   bool is_recorded(const std::filesystem::path& file) const { return recorded(file) != nullptr; }
-  // What has been read, in that order.
+  // Files read so far, in order.
   const std::vector<Source>& all() const { return all_; }
 
-  // Cuts "file:12: " off the beginning of a message, where the file is one of these.
+  // Removes the prefix "file:12: " from `message` if the file is one of these, and returns it as a mark.
   SourceMark take_line(std::string& message) const;
 
  private:
@@ -39,10 +40,10 @@ class HookSources {
   std::vector<Source> all_;
 };
 
-// The file that require "a.b" means, in `folder`: a/b.lua.  Throws Error(kRun) where the name is none.
+// Returns the path of the module `name`: require "a.b" means a/b.lua in `folder`. Throws Error(kRun) if the name is
+// invalid.
 std::filesystem::path file_of_module(const std::string& name, const std::filesystem::path& folder);
-// Throws Error(kRun) where `file`, which require '`name`' asks for, is not there or is reached through a link that
-// leaves `folder`.
+// Throws Error(kRun) if `file`, required as `name`, does not exist or is reached through a link that leaves `folder`.
 void check_module_file(const std::filesystem::path& file, const std::filesystem::path& folder, const std::string& name);
 
 }  // namespace runner::lua

@@ -31,7 +31,7 @@ constexpr std::string_view kEntries[] = {"model",         "optimizers",      "sc
                                          "on_evaluation", "on_epoch_end",    "on_run_end"};
 static_assert(std::size(kEntries) == train::kEntryCount + train::kEventCount);
 
-// Line `number`, from 1, without its end; empty where there is none.
+// Returns line `number`, from 1, without its end, or an empty text if there is no such line.
 std::string_view line_at(std::string_view text, int number) {
   for (int line = 1; line < number; ++line) {
     const size_t end = text.find('\n');
@@ -45,7 +45,7 @@ bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// Where "name =" stands in a line, as the entry of a table is written; npos: nowhere.
+// Returns the position of "name =" in a line, as a table entry is written, or npos.
 size_t entry_in(std::string_view line, std::string_view name) {
   for (size_t at = line.find(name); at != std::string_view::npos; at = line.find(name, at + 1)) {
     const size_t next = line.find_first_not_of(" \t", at + name.size());
@@ -59,7 +59,7 @@ class TableCheck {
  public:
   TableCheck(lua_State* state, const Source& file) : state_(state), file_(file) {}
 
-  // The table is at the top.
+  // The table is at the top of the stack.
   void run() {
     check_names();
     for (size_t i = 0; i < std::size(kEntries); ++i) {
@@ -99,11 +99,11 @@ class TableCheck {
     return false;
   }
 
-  // The value is at the top.
+  // The value is at the top of the stack.
   void check_entry(size_t entry) {
     const std::string name(kEntries[entry]);
     const auto report = [&](const std::string& message, const SourceMark& where) {
-      lua_pushnil(state_);  // what add() takes off
+      lua_pushnil(state_);  // popped by add()
       add(ErrorId::kWrongType, name, message, "");
       if (where.known()) move_to(problems_.back(), where);
     };
@@ -114,7 +114,7 @@ class TableCheck {
     add(ErrorId::kWrongType, name, message, "");
   }
 
-  // Of the entry whose value is at the top, which is popped.
+  // Adds a diagnostic for an entry and pops the entry's value from the top of the stack.
   void add(ErrorId id, const std::string& name, const std::string& message, const std::string& hint) {
     Diagnostic problem{
         .id = id, .where = {}, .width = 1, .key = name, .message = message, .hint = hint, .source_line = {}};
@@ -122,7 +122,7 @@ class TableCheck {
         lua_isfunction(state_, -1) ? place_of_function(state_) : (lua_pop(state_, 1), SourceMark());
     const int guess = defined.file == file_.path ? defined.line : 1;
     point_at(problem, guess, 0, 1);
-    for (int line = guess; line <= lines_; ++line) {  // a function may be made elsewhere than it is entered
+    for (int line = guess; line <= lines_; ++line) {  // the function may be defined before its entry
       const size_t at = entry_in(line_at(file_.text, line), name);
       if (at == std::string_view::npos) continue;
       point_at(problem, line, at, static_cast<int>(name.size()));
@@ -138,7 +138,7 @@ class TableCheck {
     problem.source_line = schema::visible(text);
   }
 
-  // Perhaps in a file that this one requires.
+  // The mark may be in a file that this one requires.
   void move_to(Diagnostic& problem, const SourceMark& where) const {
     const size_t text = line_at(file_.text, where.line).find_first_not_of(" \t");
     point_at(problem, where.line, text == std::string_view::npos ? 0 : text, 1);

@@ -1,4 +1,4 @@
-// The table that a hook file returns: the names in it, and whether what stands under them can be used.
+// The table that a hook file returns: its entries and their validation.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace runner::lua {
 
-// Told of each fault in an entry; `where`: unknown where it is in no function.
+// Called for each fault in an entry. `where`: line of the fault, or unknown if it is not in a function.
 using ReportFault = std::function<void(const std::string& message, const SourceMark& where)>;
 
-// All names: in the order of enum HookEntry, then of enum HookEvent; each ends with a NUL.
+// All entry names: first in the order of enum HookEntry, then of enum HookEvent. Each is NUL-terminated.
 std::span<const std::string_view> hook_entries();
 
 constexpr size_t place_of(train::HookEntry entry) {
@@ -25,8 +25,8 @@ constexpr size_t place_of(train::HookEvent event) {
   return train::kEntryCount + static_cast<size_t>(event);
 }
 
-// Checks the value at the top of the stack, which `file` has returned.  Throws schema::RecipeError with all that is
-// wrong in it, each at its line as far as that can be told; where it is no table, Error(kRecipe).
+// Checks the value at the top of the stack, which `file` returned. Throws schema::RecipeError with all faults and their
+// lines as far as known, or Error(kRecipe) if the value is not a table.
 void check_hook_table(lua_State* state, const Source& file);
 
 }  // namespace runner::lua

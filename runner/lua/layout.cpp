@@ -30,7 +30,7 @@ std::vector<Value> tensors_in(lua_State* state, int index) {
   return parts;
 }
 
-// Where a new axis goes: 1…rank + 1 or −1…−rank − 1 as 0…rank.
+// Reads the position of a new axis: 1…rank + 1 or −1…−rank − 1. Returns 0…rank.
 int64_t place_of(lua_State* state, int index, Value x, std::string_view what) {
   const int64_t axis = integer_argument(state, index);
   const int rank = x.shape().rank();
@@ -47,7 +47,7 @@ int triangle_of(lua_State* state) {
 
 }  // namespace
 
-// Sizes with at most one −1, which takes what is left.
+// Reads sizes. At most one may be −1; it is inferred from the number of elements.
 int reshape(lua_State* state) {
   const Value x = operand(state);
   Integers sizes = integers_from(state, 2);
@@ -59,7 +59,7 @@ int reshape(lua_State* state) {
   }
   if (open != nullptr) {
     *open = 1;
-    const int64_t known = Shape(sizes.span()).elements();  // or it is too large
+    const int64_t known = Shape(sizes.span()).elements();  // throws if the product is too large
     *open = known == 0 ? 0 : x.shape().elements() / known;
   }
   const Shape shape(sizes.span());
@@ -111,7 +111,7 @@ int squeeze(lua_State* state) {
   return push_tensor(state, ops::reshape(x, Shape(dims.span())));
 }
 
-// x:slice(axis, first, last [, step]): both ends count, as in string.sub.
+// x:slice(axis, first, last [, step]): both ends are inclusive, as in string.sub.
 int slice(lua_State* state) {
   const Value x = operand(state);
   const int64_t axis = axis_of(state, 2, x);
@@ -141,7 +141,8 @@ int stack(lua_State* state) {
   return push_tensor(state, from_one([&] { return ops::stack(parts, place); }));
 }
 
-// The list of x's parts: `count` of equal size along an axis, the last smaller where that does not go.
+// Returns a list of at most `count` slices of x along an axis. All have the same size, except that the last may be
+// smaller.
 int chunk(lua_State* state) {
   const Value x = operand(state);
   const int64_t count = integer_argument(state, 2);

@@ -1,4 +1,4 @@
-// Functions of tensors in Lua that move elements and compute none, for the table in tensor.cpp.
+// Tensor functions in Lua that move elements without computing; tensor.cpp has the table of them.
 #pragma once
 
 struct lua_State;

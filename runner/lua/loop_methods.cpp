@@ -1,4 +1,4 @@
-// What acc offers to a loop of the hook's own, with Accelerate's names.
+// Methods of `acc` for custom training loops, with the names of Accelerate.
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,7 +32,7 @@ CustomLoop& loop_argument(lua_State* state, std::string_view what) {
   return loop_of(accelerator_argument(state), what);
 }
 
-// An object of acc's that is one T beside the accelerator; T stands in it.
+// Userdata of an object that `acc` returns: a T and the accelerator.
 template <class T>
 struct Part {
   Accelerator* accelerator;
@@ -60,7 +60,7 @@ Accelerator& upvalue_accelerator(lua_State* state) {
   return *static_cast<Accelerator*>(lua_touserdata(state, lua_upvalueindex(1)));
 }
 
-// Numbers from 1, within this loop.
+// Returns the next epoch, counted from 1 within this loop.
 int next_epoch(lua_State* state) {
   const CustomLoop::Epochs epochs{lua_tointeger(state, lua_upvalueindex(2)), lua_tointeger(state, lua_upvalueindex(3))};
   Runtime::of(state).refill();
@@ -81,11 +81,11 @@ int epochs(lua_State* state) {
   lua_pushcclosure(state, bound_in_loop<next_epoch>, 3);
   lua_pushnil(state);
   lua_pushnil(state);
-  push_part(state, accelerator, epochs.end, kEpochsName);  // closed when the loop is left
+  push_part(state, accelerator, epochs.end, kEpochsName);  // __close calls end_epochs() when the loop ends
   return 4;
 }
 
-// A loop over epochs has been left.
+// __close of acc:epochs().
 int end_epochs(lua_State* state) {
   const Part<int64_t>& loop = part_argument<int64_t>(state, kEpochsName);
   if (loop.accelerator->loop != nullptr) loop.accelerator->loop->end_epochs();
@@ -110,7 +110,7 @@ int next_batch(lua_State* state) {
   return 1;
 }
 
-// Whether the value at the top, which is popped, is what the newest loop over batches asks for its next one.
+// Pops the value at the top and returns whether it is the iterator of the newest loop over batches.
 bool is_newest(lua_State* state, Accelerator& accelerator, Split split) {
   bool is = lua_tocfunction(state, -1) == bound_in_loop<next_batch>;
   for (const auto& [upvalue, number] :
@@ -123,8 +123,8 @@ bool is_newest(lua_State* state, Accelerator& accelerator, Split split) {
   return is;
 }
 
-// Whether a `for` that one of the functions under way is in goes through the newest loop: it has that in a local
-// variable while it is not left.
+// Returns whether a `for` statement of an active Lua function iterates over the newest loop. Lua keeps the iterator in
+// a local variable until the statement ends.
 bool is_in_newest(lua_State* state, Accelerator& accelerator, Split split) {
   lua_Debug frame{};
   for (int level = 1; lua_getstack(state, level, &frame) != 0; ++level)
@@ -133,8 +133,8 @@ bool is_in_newest(lua_State* state, Accelerator& accelerator, Split split) {
   return false;
 }
 
-// The loop is not told when it is left: Lua 5.4.4 gives a value that is to be closed in a loop in a loop the place of
-// another one, where a function has taken the loop's variable along and break leaves it.  CustomLoop finds out.
+// The iterator has no to-be-closed value, so CustomLoop itself detects that the loop was left. Reason: Lua 5.4.4
+// confuses the to-be-closed values of nested loops if a closure captures the loop variable and break leaves the loop.
 int batches(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
   const std::string_view split = text_argument(state, 2, "train");
@@ -309,7 +309,7 @@ int load_state(lua_State* state) {
   return 0;
 }
 
-// acc:profile(f): what f returns; a line says what it cost.
+// acc:profile(f): returns the results of f and prints a line with its cost.
 int profile(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
   if (!lua_isfunction(state, 2)) bad_argument(state, 2, "a function");
@@ -375,7 +375,7 @@ int no_assignment(lua_State* state) {
             : "keep values of your own in a local table");
 }
 
-// A kind of object with one metamethod, of which nothing can be set.
+// Registers a read-only kind of object with one metamethod.
 void register_kind(lua_State* state, const char* name, const char* event, int (*function)(lua_State*)) {
   luaL_newmetatable(state, name);
   set_function(state, event, function);

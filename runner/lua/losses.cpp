@@ -16,7 +16,7 @@ namespace {
 namespace ops = backends::ops;
 using nn::Autocast;
 
-constexpr int kOptions = 3;  // the argument that holds them
+constexpr int kOptions = 3;  // index of the argument with the options
 
 enum class Reduced { kNone, kMean, kSum };
 
@@ -52,7 +52,8 @@ int element_loss(lua_State* state, const Loss& loss) {
   return push_reduced(state, loss(pair.prediction, pair.target), reduction_of(state, given));
 }
 
-// A smoothing is a number of the hook's as others are; torch.nn.functional.cross_entropy computes nothing with 0.
+// The smoothing is a traced number like any other number of a hook. With 0, torch.nn.functional.cross_entropy traces no
+// smoothing, so neither does this function.
 Value smoothed_losses(const Recording& recording, Value logits, Value labels, const ops::CrossEntropyOptions& options,
                       double smoothing) {
   if (smoothing == 0) return ops::cross_entropy(logits, labels, options);

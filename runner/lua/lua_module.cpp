@@ -40,7 +40,7 @@ void LuaModule::push_table(lua_State* state) const {
 
 Value LuaModule::record(nn::Forward& context, Value x) const {
   const ModuleCall module_call(*runtime_.recording);
-  const RecordingScope scope(runtime_, context);  // a step of the hook is recording already
+  const RecordingScope scope(runtime_, context);  // nests within the recording of a step
   Recording& recording = recording_of(runtime_.state(), "a module's output");
   lua_State* const state = recording.caller();
   const int callee = push_callee(state);
@@ -48,11 +48,11 @@ Value LuaModule::record(nn::Forward& context, Value x) const {
   runtime_.call(state, callee, 1);
   const Value y = returned(state);
   lua_pop(state, 1);
-  recording.mark_line(state);  // what follows was called from there, not from the function that has returned
+  recording.mark_line(state);  // later operations belong to the line of the caller, not to the function that returned
   return y;
 }
 
-// The tensor at the top.
+// Returns the tensor at the top of the stack.
 Value LuaModule::returned(lua_State* state) const {
   if (is_tensor(state, -1)) return tensor_value(state, -1, "a module's output");
   const std::string type(type_name(state, -1));
@@ -65,7 +65,7 @@ Value LuaModule::returned(lua_State* state) const {
       place_of_function(state));
 }
 
-// Modules of the table at the top and of the tables in it by name, in the order of the names; numbers first.
+// Finds the modules in the table at the top of the stack and in nested tables. Order: numbers first, then names sorted.
 void LuaModule::find_members(lua_State* state, const std::string& prefix, std::set<const void*>& seen) {
   if (!seen.insert(lua_topointer(state, -1)).second) return;
   check_depth(std::ranges::count(prefix, '.'));
@@ -82,7 +82,7 @@ void LuaModule::find_members(lua_State* state, const std::string& prefix, std::s
   }
 }
 
-// The value at the top, which is popped.
+// Takes the value at the top of the stack and pops it.
 void LuaModule::take_member(lua_State* state, const std::string& name, std::set<const void*>& seen) {
   if (is_module(state, -1)) {
     nn::ModulePtr member = module_value(state, -1, name);

@@ -1,5 +1,5 @@
-// A module that a hook has written: a table of modules, parameters and anything else with a function `forward`, or a
-// function alone, or a table alone.
+// A module written in a hook: a table of modules, parameters and other values with a function `forward`; or only a
+// function; or only a table.
 #pragma once
 
 #include <set>
@@ -15,19 +15,20 @@ namespace runner::lua {
 
 class Runtime;
 
-// The table lives in the registry of the state, under the address of this object, which must be gone before the state.
+// The table or function is in the registry of the Lua state under the address of this object. The object must be
+// destroyed before the state.
 class LuaModule : public nn::Module {
  public:
-  // Takes the table or function at the top of the stack, and leaves it there.
+  // Keeps the table or function at the top of the stack, and leaves it there.
   explicit LuaModule(lua_State* state);
   ~LuaModule() override;
 
-  // Pushes the function to call, and the table as its first argument where it is a method; returns the number of
-  // arguments so far + 1.
+  // Pushes the function to call, followed by the table if the function is a method. Returns 1 for a function or 2 for a
+  // method, which is the number of arguments of a call with one further argument.
   int push_callee(lua_State* state) const;
   void push_table(lua_State* state) const;
 
-  // By the names of their parameters: "blocks.0".
+  // Submodules by the prefix of their parameter names, for example "blocks.0".
   const std::vector<std::pair<std::string, nn::ModulePtr>>& named_members() const { return members_; }
   std::string text() const override { return is_function_ ? "a function" : "nn.Module"; }
 

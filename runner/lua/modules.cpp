@@ -36,7 +36,7 @@ nn::ModulePtr* module_test(lua_State* state, int index) {
 
 // ---- constructors --------------------------------------------------------------------------------------------------
 
-// What a constructor gives.
+// Pushes the result of a constructor.
 int push_made(lua_State* state, nn::ModulePtr module) {
   module->set_made_at(line_of_caller(state));
   push_module(state, std::move(module));
@@ -50,7 +50,7 @@ int64_t size_argument(lua_State* state, int index) {
   return size;
 }
 
-// A constructor that takes so many arguments: one that would be ignored is an error.
+// Wraps a constructor with at most `most` arguments, so that an excess argument is an error instead of being ignored.
 template <int (*function)(lua_State*), int most>
 int takes(lua_State* state) {
   for (int i = most + 1; i <= lua_gettop(state); ++i)
@@ -86,7 +86,7 @@ int activation(lua_State* state) {
   return push_made(state, nn::activation(kind));
 }
 
-// An activation that recipes do not have.
+// An activation that recipes do not offer.
 class Pointwise : public nn::Module {
  public:
   using Function = std::function<Value(Value)>;
@@ -98,9 +98,9 @@ class Pointwise : public nn::Module {
   std::string_view type() const override { return type_; }
   std::string text() const override { return fmt::format("{}({})", type_, number_ ? fmt::to_string(*number_) : ""); }
 
-  const std::string_view type_;  // a literal
+  const std::string_view type_;  // a string literal
   const Function function_;
-  const std::optional<double> number_;  // that the constructor takes
+  const std::optional<double> number_;  // constructor argument
 };
 
 int leaky_relu(lua_State* state) {
@@ -123,7 +123,7 @@ int flatten(lua_State* state) {
   return push_made(state, nn::flatten());
 }
 
-// nn.Sequential{…} or nn.Sequential(a, b): modules, and functions of a tensor.
+// nn.Sequential{…} or nn.Sequential(a, b): modules, or functions of a tensor.
 int sequential(lua_State* state) {
   if (!lua_istable(state, 1)) {
     const int count = lua_gettop(state);
@@ -190,9 +190,10 @@ nn::ModulePtr& module_argument(lua_State* state, int index) {
   return *module;
 }
 
-// Replaces the value at `index` by its like in which tensors that are half as wide are f32: a plain table by a new one.
+// Converts tensors of 16 bits to f32 in the value at `index`, which is replaced. A plain table is replaced by a new
+// table.
 void raise_outputs(lua_State* state, int index, int depth) {
-  constexpr int kDeepest = 4;  // of tables in tables
+  constexpr int kDeepest = 4;  // nesting depth of tables
   if (is_tensor(state, index)) {
     push_tensor(state, nn::Autocast::raise_half(tensor_argument(state, index)));
     return lua_replace(state, index);
@@ -211,9 +212,9 @@ void raise_outputs(lua_State* state, int index, int depth) {
   lua_replace(state, index);
 }
 
-// module(x): a module of Lua is called as its function is, with any arguments.
+// module(x). A module written in Lua takes the arguments of its function.
 int call(lua_State* state) {
-  const nn::Module* module = module_argument(state, 1).get();  // the stack keeps it
+  const nn::Module* module = module_argument(state, 1).get();  // owned by the stack
   Recording& recording = *Runtime::of(state).recording;
   const ModuleCall module_call(recording);
   if (const auto* in_lua = dynamic_cast<const LuaModule*>(module)) {
@@ -231,7 +232,7 @@ int call(lua_State* state) {
   return push_tensor(state, module_call.is_outermost() ? nn::Autocast::raise_half(y) : y);
 }
 
-// sequential[1], the first, or sequential["0"], by its name in states.
+// Pushes a member: sequential[1] is the first one; sequential["0"] is the same one by its name in checkpoints.
 int member(lua_State* state, std::span<const nn::ModulePtr> members) {
   lua_Integer number = 0;
   if (lua_type(state, 2) == LUA_TSTRING) {
@@ -265,7 +266,7 @@ int no_assignment(lua_State* state) {
   fail(ErrorKind::kRun, "a module is as it was made: '{}' of it cannot be set", text_of(state, 2));
 }
 
-// module.weight, a member of nn.Sequential, and what the table of a module in Lua holds.
+// Pushes module.weight, a member of nn.Sequential, or an entry of the table of a module written in Lua.
 int index(lua_State* state) {
   const nn::Module& module = *module_argument(state, 1);
   if (const auto* in_lua = dynamic_cast<const LuaModule*>(&module)) {
@@ -289,7 +290,7 @@ int index(lua_State* state) {
                names.empty() ? "it has no parameters of its own, and is called: module(x)" : "");
 }
 
-// The module and those in it, one on each line: "nn.Sequential(\n  (0): nn.ReLU()\n)".
+// Text of a module and its submodules, one per line: "nn.Sequential(\n (0): nn.ReLU()\n)".
 class Structure {
  public:
   explicit Structure(const nn::Module& module) { add(module, ""); }
@@ -311,7 +312,7 @@ class Structure {
     text += fmt::format("\n{})", indent);
   }
 
-  // A module that stands in others many times would be shown as often.
+  // The number of lines is limited because a shared module is shown at each place where it is used.
   void add_member(const std::string& name, const nn::Module& member, const std::string& indent) {
     constexpr int kMostLines = 1000;
     if (lines_ > kMostLines) return;

@@ -1,4 +1,4 @@
-// Modules of nn in Lua: nn.Linear(…), nn.Sequential{…}, and modules written in Lua.
+// Modules of `nn` in Lua: nn.Linear(…), nn.Sequential{…}, and modules written in Lua.
 #pragma once
 
 #include <span>
@@ -20,16 +20,15 @@ std::span<const ModuleFunction> module_functions();
 // Registers the metatable of modules.
 void open_modules(lua_State* state);
 
-// The table that `require "nn"` gives: modules and functions of tensors.
+// Pushes the table that `require "nn"` returns: modules and tensor functions.
 int open_nn(lua_State* state);
 
-// What the hook `model` returned, at the top of the stack: a module, or a table of modules by name.  Throws Error(kRun)
-// for anything else.
+// Returns the result of the hook's `model` at the top of the stack: a module, or a table of named modules. Throws
+// Error(kRun) for anything else.
 nn::ModulePtr model_at_top(lua_State* state);
 bool is_module(lua_State* state, int index);
-// The module at `index`, which `what` names.  Throws Error(kRun) for anything else.
+// Returns the module at `index`. `what`: its name in messages. Throws Error(kRun) for anything else.
 nn::ModulePtr module_value(lua_State* state, int index, std::string_view what);
-// Pushes a module.
 void push_module(lua_State* state, nn::ModulePtr module);
 
 }  // namespace runner::lua

@@ -1,9 +1,10 @@
-// Numbers of a hook's code as parts of what is recorded.
+// Traces numbers of a hook's code.
 //
-// A number beside a tensor is an input of the Program, with the value that it has in this recording: steps that differ
-// in numbers alone are one plan.  0, 1 and −1 are constants, as they are in PyTorch/XLA's graphs (but with the dialect
-// clean), and so are all numbers where nobody hands values over at each execution: where there is no Forward::host, or
-// a fixed one, which still hears of them.  A value has the same bits either way.
+// A number next to a tensor is an input of the Program, with its value at the time of tracing. Steps that differ only
+// in numbers therefore share one plan. The numbers 0, 1 and −1 are constants, as in the graphs of PyTorch/XLA, except
+// with the dialect `clean`. All numbers are constants if Forward::host is null or `fixed`, because then no values are
+// passed at each execution. A fixed host still records the numbers in HostValues::traced. The bits of a value are the
+// same in all cases.
 #pragma once
 
 #include <optional>
@@ -13,30 +14,30 @@
 
 namespace runner::lua {
 
-// As Lua has it.
+// A number as in Lua.
 struct Number {
   double value;
   bool is_integer;
 };
-Number number_at(lua_State* state, int index);  // where there is one
-// Throws Error(kRun) for anything else.
+Number number_at(lua_State* state, int index);  // requires a number at `index`
+// Throws Error(kRun) if the value is not a number.
 Number checked_number(lua_State* state, int index);
 Number checked_number(lua_State* state, int index, Number otherwise);
 
-// A number beside tensors of a type: of their dtype, () or of their shape, which operands that broadcast may be. `use`:
-// how the same code hands it to PyTorch.
+// Returns a number as an operand next to a tensor of `type`. The result has that dtype, and the shape () or that of
+// `type`; operands broadcast. `use`: how PyTorch would pass the number in the same code.
 Value number_beside(const Recording& recording, Number number, const backends::TensorType& type,
                     backends::ScalarUse use);
 inline Value number_beside(const Recording& recording, Number number, Value tensor, backends::ScalarUse use) {
   return number_beside(recording, number, tensor.type(), use);
 }
-// The same of exactly that type.
+// Like number_beside(), with exactly the shape of `type`.
 Value filled(const Recording& recording, Number number, const backends::TensorType& type);
 
-// A number for the run alone, which PyTorch would not hand to a device, () f32.
+// Returns a number () f32 that only the run needs and that PyTorch would not pass to a device.
 Value host_number(const Recording& recording, double number);
 
-// The list of numbers at `index`, at most 1,024, as a tensor (N) f32.
+// Returns the list of numbers at `index`, at most 1,024, as a tensor (N) f32.
 Value list_of_numbers(lua_State* state, int index);
 
 }  // namespace runner::lua

@@ -31,21 +31,21 @@ using schema::OptimizerType;
 
 constexpr const char* kOptimizerName = "optimizer";
 
-// What optim.Adam(module, {lr = …}) gives: parameters and a rule.
+// Userdata of an optimizer such as optim.Adam(module, {lr = …}): parameters and update rule.
 struct LuaOptimizer {
   std::vector<std::pair<nn::ParameterId, nn::ParameterId>> parameters;  // ranges [first, end)
   optim::Rule rule;
   bool has_rate = false;
-  SourceMark line = {};  // that made it
+  SourceMark line = {};  // the line that created it
 };
 
 // ---- a rule in Lua -------------------------------------------------------------------------------------------------
 
-// update(p, g, slots, lr, step) returns the new p and puts new values into slots.  The function lives in the registry
-// of the state, under the address of this object.
+// An update rule in Lua: update(p, g, slots, lr, step) returns the new p and stores new values in `slots`. The function
+// is in the registry of the Lua state under the address of this object.
 class LuaRule : public optim::CustomRule {
  public:
-  // Takes the function at the top of the stack.
+  // Takes the function at the top of the stack and pops it.
   LuaRule(lua_State* state, std::vector<std::string> slots) : runtime_(Runtime::of(state)), slots_(std::move(slots)) {
     lua_rawsetp(state, LUA_REGISTRYINDEX, this);
   }
@@ -65,7 +65,7 @@ class LuaRule : public optim::CustomRule {
     lua_State* const state = runtime_.state();
     nn::HostValues host{.fixed = true};
     nn::Forward forward{.program = *parameters.program, .host = &host};
-    const RecordingScope scope(runtime_, forward);  // a loop of the hook is recording already
+    const RecordingScope scope(runtime_, forward);  // nests within the recording of a custom loop
     lua_rawgetp(state, LUA_REGISTRYINDEX, this);
     push_tensor(state, parameters);
     push_tensor(state, gradient);
@@ -76,7 +76,7 @@ class LuaRule : public optim::CustomRule {
     }
     refuse_unknown(state, "slots", /*closed=*/true);
     lua_pushvalue(state, -1);
-    lua_insert(state, -5);  // below the function, to be read afterwards
+    lua_insert(state, -5);  // below the function, to be read after the call
     push_tensor(state, lr);
     push_tensor(state, step);
     runtime_.call(state, 5, 1);
@@ -114,7 +114,7 @@ class LuaRule : public optim::CustomRule {
 
 // ---- constructors --------------------------------------------------------------------------------------------------
 
-// A number, a boolean, or a list of numbers.
+// Converts the option at the top of the stack: a number, a boolean, a text, or a list of numbers.
 schema::Value option_value(lua_State* state, const std::string& name) {
   if (lua_type(state, -1) == LUA_TNUMBER && !lua_isinteger(state, -1))
     RUN_CHECK(std::isfinite(lua_tonumber(state, -1)), ErrorKind::kRun, "{} is {}, expected a finite number", name,
@@ -151,7 +151,7 @@ schema::ValueMap options_of(lua_State* state, int index) {
   return options;
 }
 
-// A module, or a list of them.
+// Reads a module or a list of modules.
 std::vector<std::pair<nn::ParameterId, nn::ParameterId>> parameters_of(lua_State* state, int index) {
   std::vector<std::pair<nn::ParameterId, nn::ParameterId>> ranges;
   const auto add = [&](int at) {
@@ -187,7 +187,8 @@ bool has_rate(const schema::ValueMap& options) {
   return std::any_of(options.begin(), options.end(), [](const auto& option) { return option.first == "lr"; });
 }
 
-// A message about YAML as Lua says it: "betas[0]" is betas[1], "[0.9, 0.999]" is {0.9, 0.999}.
+// Converts index and list syntax in a message about YAML to that of Lua: "betas[0]" to betas[1], and "[0.9, 0.999]" to
+// {0.9, 0.999}.
 std::string in_lua(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -245,7 +246,7 @@ int custom(lua_State* state) {
   if (!lua_istable(state, 2)) bad_argument(state, 2, "a table with a function update");
   constexpr std::string_view kKnown[] = {"lr", "slots", "update"};
   check_keys(state, 2, "optim.Optimizer", kKnown);
-  constexpr double kRate = 1e-3;  // as torch's optimizers have
+  constexpr double kRate = 1e-3;  // default of torch's optimizers
   LuaOptimizer optimizer{parameters_of(state, 1), {OptimizerType::kHook, {.lr = kRate}}, false};
   if (push_field(state, 2, "lr")) {
     option_value(state, "lr");

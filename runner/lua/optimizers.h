@@ -1,4 +1,4 @@
-// Optimizers in Lua: `require "optim"`, and what the entry `optimizers` of a hook returns.
+// Optimizers in Lua: `require "optim"` and the result of the hook's entry `optimizers`.
 #pragma once
 
 #include <span>
@@ -21,12 +21,12 @@ std::span<const OptimizerFunction> optimizer_functions();
 // Registers the metatable of optimizers.
 void open_optimizers(lua_State* state);
 
-// The table that `require "optim"` gives.
+// Pushes the table that `require "optim"` returns.
 int open_optim(lua_State* state);
 
-// What the hook `optimizers` returned, at the top of the stack, which is popped: an optimizer, or a table of them by
-// name.  `recipe` has the schedule, and the rate of optimizers without one.  Throws Error(kRun) where it is anything
-// else, or a parameter of `model` has two.
+// Takes the result of the hook's `optimizers` at the top of the stack and pops it: an optimizer, or a table of named
+// optimizers. `recipe`: has the schedule, and the learning rate of optimizers that set none. Throws Error(kRun) for any
+// other value, or if a parameter of `model` is in two optimizers.
 train::Optimizers take_optimizers(lua_State* state, const nn::Model& model, const schema::Recipe& recipe);
 
 }  // namespace runner::lua

@@ -9,7 +9,7 @@ namespace {
 
 using Byte = unsigned char;
 
-constexpr int kMaxDepth = 200;  // as Lua's own, so that the same patterns are refused
+constexpr int kMaxDepth = 200;  // same limit as Lua, so that the same patterns are rejected
 
 bool is_digit(Byte c) {
   return c >= '0' && c <= '9';
@@ -27,7 +27,7 @@ bool is_graph(Byte c) {
   return c > ' ' && c < 127;
 }
 
-// Whether `c` is in the class %letter; a letter that names no class stands for itself.
+// Returns whether `c` is in the class %letter. A letter that names no class matches itself.
 bool in_class(Byte c, Byte letter) {
   bool in = false;
   switch (is_upper(letter) ? letter - 'A' + 'a' : letter) {
@@ -41,7 +41,7 @@ bool in_class(Byte c, Byte letter) {
     case 'u': in = is_upper(c); break;
     case 'w': in = is_alpha(c) || is_digit(c); break;
     case 'x': in = is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); break;
-    case 'z': in = c == 0; break;  // not in the manual any more, but in Lua
+    case 'z': in = c == 0; break;  // no longer in the manual, but still in Lua
     default: return letter == c;
   }
   return in != is_upper(letter);
@@ -70,7 +70,7 @@ void Matcher::call_hook() {
 
 namespace {
 
-// Pushes the first bytes of a text as a Lua program would write them.
+// Pushes the first bytes of a text, escaped as in Lua source.
 const char* push_excerpt(lua_State* state, std::string_view text) {
   constexpr size_t kMost = 40;
   luaL_Buffer buffer;
@@ -137,7 +137,7 @@ size_t Matcher::match_items(size_t s, size_t p) {
   return s;
 }
 
-// An item of one byte with its repeat.
+// Matches an item of one byte with its repetition.
 Matcher::Step Matcher::match_item(size_t s, size_t p) {
   const size_t end = item_end(p);
   const Byte repeat = pattern_at(end);
@@ -154,7 +154,7 @@ Matcher::Step Matcher::match_item(size_t s, size_t p) {
   return {s + 1, end, false};
 }
 
-// `p` is at the set behind %f; the place behind that, or kNoMatch.
+// `p`: position of the set after %f. Returns the position after the set, or kNoMatch.
 size_t Matcher::match_frontier(size_t s, size_t p) {
   if (pattern_at(p) != '[') luaL_error(state_, "missing '[' after '%%f' in pattern");
   const size_t end = item_end(p);
@@ -180,7 +180,7 @@ size_t Matcher::close_capture(size_t s, size_t p) {
   return end;
 }
 
-// As often as the item fits, then once less until the rest of the pattern matches.
+// Greedy repetition: matches the item as often as possible, then backtracks until the rest of the pattern matches.
 size_t Matcher::match_longest(size_t s, size_t p, size_t end) {
   size_t last = s;
   while (item_fits(last, p, end)) ++last;
@@ -190,7 +190,7 @@ size_t Matcher::match_longest(size_t s, size_t p, size_t end) {
   }
 }
 
-// Not at all, then once more until the rest of the pattern matches.
+// Lazy repetition: starts with no match of the item and adds one until the rest of the pattern matches.
 size_t Matcher::match_shortest(size_t s, size_t p, size_t end) {
   for (;; ++s) {
     const size_t found = match(s, end + 1);
@@ -198,7 +198,7 @@ size_t Matcher::match_shortest(size_t s, size_t p, size_t end) {
   }
 }
 
-// `p` is at the two bytes after %b.
+// `p`: position of the two bytes after %b.
 size_t Matcher::match_balance(size_t s, size_t p) {
   if (p + 1 >= pattern_.size()) luaL_error(state_, "malformed pattern (missing arguments to '%%b')");
   const Byte open = pattern_at(p), close = pattern_at(p + 1);
@@ -221,7 +221,7 @@ size_t Matcher::match_back_reference(size_t s, Byte digit) {
     luaL_error(state_, "invalid capture index %%%d", i + 1);
   }
   const Capture& capture = capture_[i];
-  if (capture.length > subject_.size() - s) return kNoMatch;  // a position is: nothing is as long
+  if (capture.length > subject_.size() - s) return kNoMatch;  // true for a position capture, whose length is huge
   spend(capture.length);
   const bool same = subject_.substr(capture.from, capture.length) == subject_.substr(s, capture.length);
   return same ? s + capture.length : kNoMatch;
@@ -229,7 +229,7 @@ size_t Matcher::match_back_reference(size_t s, Byte digit) {
 
 // ---- single bytes --------------------------------------------------------------------------------------------------
 
-// The end of the item at `p`, without its repeat.  In a set, a bracket that comes first closes nothing.
+// Returns the end of the item at `p`, without its repetition. A bracket at the beginning of a set does not close it.
 size_t Matcher::item_end(size_t p) {
   const Byte first = pattern_at(p++);
   if (first == '%') {
@@ -259,7 +259,7 @@ bool Matcher::item_fits(size_t s, size_t p, size_t end) {
   }
 }
 
-// Whether `c` is in the set from its bracket at `p` to behind the other at `end`.
+// Returns whether `c` is in the set that begins with the bracket at `p` and ends before `end`.
 bool Matcher::set_fits(Byte c, size_t p, size_t end) {
   const size_t last = end - 1;
   bool in = true;
@@ -284,7 +284,7 @@ bool Matcher::set_fits(Byte c, size_t p, size_t end) {
   return found ? in : !in;
 }
 
-// Whether the set begins to hold at `s`.  Before the first and after the last byte of the subject there are zeros.
+// Returns whether the byte at `s` is in the set and the byte before it is not. The subject is surrounded by zero bytes.
 bool Matcher::at_frontier(size_t s, size_t p, size_t end) {
   const Byte before = s == 0 ? Byte{0} : subject_at(s - 1);
   return !set_fits(before, p, end) && set_fits(subject_at(s), p, end);

@@ -1,4 +1,5 @@
-// Called by Lua as it is, without bound(): errors leave through lua_error.  Nothing here owns memory or throws.
+// Lua calls these functions directly, without bound(): errors leave through lua_error. Therefore nothing here owns
+// memory or throws.
 #include "runner/lua/patterns.h"
 
 #include <cstring>
@@ -17,7 +18,8 @@ std::string_view string_argument(lua_State* state, int index) {
   return {text, size};
 }
 
-// The optional argument `init` as an offset: from 1, negative from the end.  May lie past the end.
+// Returns the optional argument `init` as an offset. It counts from 1, or from the end if negative. The result may
+// exceed `size`.
 size_t start_argument(lua_State* state, int index, size_t size) {
   const lua_Integer init = luaL_optinteger(state, index, 1);
   if (init > 0) return static_cast<size_t>(init) - 1;
@@ -40,7 +42,7 @@ void push_place(lua_State* state, Span match) {
   lua_pushinteger(state, static_cast<lua_Integer>(match.to));
 }
 
-// memmem's time is linear; string_view::find's is not.
+// Uses memmem because its time is linear, unlike string_view::find.
 int find_plain(lua_State* state, std::string_view subject, std::string_view text, size_t from) {
   size_t at = from;
   if (!text.empty()) {
@@ -55,7 +57,7 @@ int find_plain(lua_State* state, std::string_view subject, std::string_view text
   return 2;
 }
 
-// string.find and, without the two places, string.match.
+// string.find; with `places` false, string.match, which does not return the positions.
 int search(lua_State* state, bool places) {
   const std::string_view subject = string_argument(state, 1);
   std::string_view pattern = string_argument(state, 2);
@@ -89,10 +91,11 @@ int match(lua_State* state) {
   return search(state, false);
 }
 
-// What the iterator of gmatch remembers, after the budget.
+// Upvalues of the iterator of gmatch, after the budget.
 constexpr int kSubject = lua_upvalueindex(2), kPattern = lua_upvalueindex(3);
 constexpr int kNext = lua_upvalueindex(4);     // where the next match may begin
-constexpr int kLastEnd = lua_upvalueindex(5);  // where the last one ended: an empty one there is no new one; -1: none
+constexpr int kLastEnd = lua_upvalueindex(5);  // end of the previous match, at which an empty match does not count; -1:
+                                               // none
 
 int next_match(lua_State* state) {
   const std::string_view subject = string_argument(state, kSubject);
@@ -123,7 +126,7 @@ int gmatch(lua_State* state) {
   return 1;
 }
 
-// Adds the replacement string, with captures for %1 to %9 and the match for %0.
+// Adds the replacement string, with %1 to %9 replaced by captures and %0 by the match.
 void add_string(lua_State* state, Matcher& matcher, luaL_Buffer& out, std::string_view subject, Span match) {
   size_t size = 0;
   const char* data = lua_tolstring(state, 3, &size);
@@ -146,7 +149,8 @@ void add_string(lua_State* state, Matcher& matcher, luaL_Buffer& out, std::strin
   luaL_addlstring(&out, text.data(), text.size());
 }
 
-// Adds what a table or a function gives for the match; false or nil leaves the match.  Returns whether it was replaced.
+// Adds the value that a table or function has for the match. If it is false or nil, adds the match itself. Returns
+// whether the match was replaced.
 bool add_value(lua_State* state, Matcher& matcher, luaL_Buffer& out, std::string_view subject, Span match) {
   if (lua_istable(state, 3)) {
     matcher.push_capture(0, match);
@@ -167,7 +171,7 @@ bool add_value(lua_State* state, Matcher& matcher, luaL_Buffer& out, std::string
   return true;
 }
 
-// What gsub has made so far.
+// State of gsub.
 struct Substitution {
   lua_State* state;
   std::string_view subject;
@@ -189,7 +193,7 @@ void add_replacement(Substitution& to, Span match) {
   to.from = match.to;
 }
 
-// Goes through the subject, until `most` are replaced; anchored: looks at its beginning alone.
+// Processes the subject until `most` matches are replaced. If `anchored`, tries a match only at the beginning.
 void substitute(Substitution& to, lua_Integer most, bool anchored) {
   size_t last_end = kNoMatch;
   while (to.count < most) {

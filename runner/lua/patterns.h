@@ -1,8 +1,8 @@
-// Lua's pattern functions with a budget: string.find, match, gmatch and gsub of Lua 5.4, results and error texts alike,
-// except that a call that takes too many steps ends with an error.
+// Pattern functions with a budget: string.find, match, gmatch and gsub with the results and error messages of Lua 5.4.
+// A call that takes too many steps raises an error.
 //
-// Lua's own take time exponential in the pattern, and no debug hook fires inside them: a sandbox could not end them.
-// Letters, digits and so on are ASCII whatever the locale.  As all of Lua, a state is used by one thread at a time.
+// Lua's own functions can take time exponential in the pattern without calling a debug hook, so a sandbox could not
+// stop them. Character classes are ASCII in any locale. Not thread-safe, like any Lua state.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,13 @@ struct lua_State;
 
 namespace runner::lua {
 
-// After so many steps in a call, the state's count hook, if it has one, is called as if instructions had been executed,
-// so that a limit of time holds in here as well.  Its lua_Debug is that of the calling function.  It may raise an
-// error.
+// Steps of a call between two calls of the state's count hook, if it has one, so that a time limit also holds in
+// pattern functions. The hook's lua_Debug is that of the calling function. The hook may raise an error.
 inline constexpr int64_t kPatternStepsPerHook = 65'536;
 
-// Replaces the four functions in the global table `string`, which must be there; methods of strings follow.  `budget`:
-// steps of one call (of gmatch: of one match); a step is an item of a pattern tried on a byte, one to three
-// nanoseconds. Raises Lua errors (out of memory), so it is called in protected mode where those may happen.
+// Replaces the four functions in the global table `string`, which must exist, and thus the methods of strings.
+// `budget`: maximum steps per call; for gmatch, per match. A step tests one pattern item on one byte and takes one to
+// three nanoseconds. Raises Lua errors if memory is exhausted; call in protected mode.
 void replace_pattern_functions(lua_State* state, int64_t budget);
 
 }  // namespace runner::lua

@@ -17,7 +17,7 @@ namespace runner::lua {
 namespace {
 
 constexpr int kMaxDepth = 32;
-// What writing an entry costs, in instructions: a table that stands in others many times is written as often.
+// Instructions charged per written entry. A table that is referenced many times is written as many times.
 constexpr int64_t kEntry = 50;
 
 std::string literal(std::string_view text) {
@@ -32,7 +32,7 @@ std::string literal(std::string_view text) {
 std::string number_text(lua_State* state) {
   if (lua_isinteger(state, -1)) {
     const lua_Integer value = lua_tointeger(state, -1);
-    // The literal of the smallest would be read as a float.
+    // The literal of the smallest integer would be parsed as a float.
     return value == std::numeric_limits<lua_Integer>::min() ? "-9223372036854775807-1" : std::to_string(value);
   }
   const double value = lua_tonumber(state, -1);
@@ -66,7 +66,7 @@ class Writer {
  public:
   Writer(lua_State* state, PlainUse use) : state_(state), words_(use == PlainUse::kState ? kOfState : kOfExchange) {}
 
-  // The value at the top.
+  // Writes the value at the top of the stack.
   void write(const std::string& name, int depth) {
     const size_t limit = Runtime::of(state_).options().budget.memory_bytes;
     RUN_CHECK(text.size() <= limit, ErrorKind::kRun,
@@ -150,7 +150,7 @@ void push_plain(lua_State* state, const std::string& text) {
   const std::string code = "return " + text;
   RUN_CHECK(luaL_loadbufferx(state, code.data(), code.size(), "=state", "t") == LUA_OK, ErrorKind::kRun,
             "what the state keeps of the hook cannot be read: {}", lua_tostring(state, -1));
-  lua_newtable(state);  // it sees no names
+  lua_newtable(state);  // an empty environment
   lua_setupvalue(state, -2, 1);
   Runtime::of(state).call(state, 0, 1);
 }

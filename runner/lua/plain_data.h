@@ -1,6 +1,6 @@
-// Plain data of Lua as text and back: nil, booleans, numbers, texts, and tables of them, exactly.
+// Exact conversion of plain Lua data to text and back: nil, booleans, numbers, strings, and tables of them.
 //
-// The text is a Lua expression with keys in a fixed order, so equal data give equal texts.
+// The text is a Lua expression with sorted keys, so equal data give equal texts.
 #pragma once
 
 #include <string>
@@ -9,14 +9,15 @@ struct lua_State;
 
 namespace runner::lua {
 
-// What it is for, as messages say it: to be in a state, or to be sent to other processes.
+// Purpose of the data, for messages: stored in a checkpoint, or sent to other processes.
 enum class PlainUse { kState, kExchange };
 
-// Throws Error(kRun) naming the place in the data ("best.model is a function"), which begins with `name`.  Its entries
-// count against the budget of the call, the text may be as long as that has memory; in protected mode.
+// Returns the value at `index` as text. `name`: prefix of the path in messages. Entries are charged to the budget of
+// the call, and the text is limited by its memory budget. Call in protected mode. Throws Error(kRun) with the path of a
+// value that is not plain ("best.model is a function").
 std::string plain_text(lua_State* state, int index, const std::string& name, PlainUse use = PlainUse::kState);
 
-// Pushes what the text says.  Throws Error(kRun) where it is not such a text.
+// Pushes the data in `text`. Throws Error(kRun) if it is not such a text.
 void push_plain(lua_State* state, const std::string& text);
 
 }  // namespace runner::lua

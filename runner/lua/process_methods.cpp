@@ -1,5 +1,5 @@
-// What acc offers about several processes, with Accelerate's names.  One process has nothing to wait for, and gathers
-// what it has.
+// Methods of `acc` for several processes, with the names of Accelerate. With one process, nothing waits, and gathered
+// values are the process's own.
 #include <algorithm>
 #include <span>
 #include <string>
@@ -21,12 +21,12 @@ namespace {
 
 using backends::Collectives;
 
-// Null: this process is the only one.
+// Returns null for a single process.
 Collectives* replicas_of(const Accelerator& accelerator, std::string_view what) {
   return accelerator.recipe.num_processes == 1 ? nullptr : run_of(accelerator, what).replicas();
 }
 
-// What a call acc:WHAT(value …) does with its value.
+// Returns the exchange for a call acc:WHAT(value …).
 ValueExchange exchange_of(lua_State* state, std::string_view what) {
   Accelerator& accelerator = accelerator_argument(state);
   if (lua_isnone(state, 2)) bad_argument(state, 2, "a value");
@@ -47,7 +47,7 @@ int gather_for_metrics(lua_State* state) {
   return 1;
 }
 
-// acc:f(x): a list with all of them.
+// acc:gather_object(x): a list with the value of each process.
 int gather_object(lua_State* state) {
   const ValueExchange exchange = exchange_of(state, "gather_object");
   lua_settop(state, 2);
@@ -81,7 +81,7 @@ int broadcast(lua_State* state) {
   return 1;
 }
 
-// acc:f(x [, pad [, axis]])
+// acc:pad_across_processes(x [, pad [, axis]])
 int pad_across_processes(lua_State* state) {
   const double pad = number_argument(state, 3, 0);
   const int64_t axis = integer_argument(state, 4, 1);
@@ -91,7 +91,8 @@ int pad_across_processes(lua_State* state) {
   return 1;
 }
 
-// acc:f(list, function): the function gets this process's part; the first ones get one more where it does not divide.
+// acc:split_between_processes(list, function): calls the function with this process's part. If the list does not divide
+// evenly, the first processes get one more element.
 int split_between_processes(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
   if (!lua_istable(state, 2)) bad_argument(state, 2, "a list");
@@ -117,7 +118,8 @@ int wait_for_everyone(lua_State* state) {
   return 0;
 }
 
-// acc:f(function): what the function returns.  A function of its own for each name that messages say.
+// acc:f(function): returns the results of the function. The template parameter makes one C function per name, because
+// messages find the name by the C function.
 template <char>
 int run(lua_State* state) {
   accelerator_argument(state);
@@ -137,7 +139,7 @@ int autocast(lua_State* state) {
   return lua_gettop(state) - 1;
 }
 
-// acc:join({even_batches = …}, f): what f returns.
+// acc:join({even_batches = …}, f): returns the results of f.
 int join(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
   const Options options(state, 2, {"even_batches"});
@@ -151,7 +153,7 @@ int join(lua_State* state) {
   return lua_gettop(state) - 2;
 }
 
-// An error of the function's comes when the others have been let go.
+// Rethrows an error of the function only after the other processes have been released.
 int main_process_first(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
   if (!lua_isfunction(state, 2)) bad_argument(state, 2, "a function");

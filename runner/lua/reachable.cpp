@@ -10,16 +10,16 @@
 namespace runner::lua {
 namespace {
 
-// A snapshot is a list of five values for each container (a function or a table): itself, a table with a copy of its
-// values, how many those are, its name, and its metatable or false.  Field kKnown of it holds the containers as keys,
-// kSize how many values there are in all.
+// Layout of a snapshot: a list with five values per container (a function or a table): the container, a table with a
+// copy of its values, its name, the number of values, and its metatable or false. Field kKnown has the containers as
+// keys; field kSize is the total number of values.
 constexpr lua_Integer kContainer = 1, kCopy = 2, kName = 3, kCount = 4, kMetatable = 5, kStride = 5;
 constexpr const char* kKnown = "known";
 constexpr const char* kSize = "size";
 
-// Below, `snapshot` is an absolute index, and `first` where the list holds a container.
+// Below, `snapshot` is an absolute stack index, and `first` the position of a container in the list.
 
-// Pushes the name of the entry of table `name` under the key at `key`.
+// Pushes the name of the entry of table `name` whose key is at `key`. Both are stack indices.
 void push_entry_name(lua_State* state, int name, int key) {
   const char* const table = lua_tostring(state, name);
   if (lua_type(state, key) == LUA_TSTRING) {
@@ -31,7 +31,8 @@ void push_entry_name(lua_State* state, int name, int key) {
   }
 }
 
-// Pushes the name of upvalue `index` of the function `name`; those of C functions have none.
+// Pushes the name of an upvalue of the function `name`. Upvalues of C functions have no name; then pushes that of the
+// function.
 void push_upvalue_name(lua_State* state, int name, const char* upvalue) {
   *upvalue == 0 ? lua_pushvalue(state, name) : static_cast<void>(lua_pushstring(state, upvalue));
 }
@@ -40,7 +41,7 @@ void push_metatable_name(lua_State* state, int name) {
   lua_pushfstring(state, "the metatable of %s", lua_tostring(state, name));
 }
 
-// Takes a value and its name off the stack, and puts it at the end of the list if it is a container that is not there.
+// Pops a name and the value below it. Appends the value to the list if it is a container that is not yet in it.
 void append(lua_State* state, int snapshot) {
   const int name = lua_gettop(state), value = name - 1;
   RUN_CHECK(lua_type(state, value) != LUA_TTHREAD, ErrorKind::kRun,
@@ -69,7 +70,8 @@ void append(lua_State* state, int snapshot) {
   lua_settop(state, value - 1);
 }
 
-// Copies the upvalues of a function, and appends what they are.  The container, its copy and its name are at the top.
+// Copies the upvalues of a function and appends the containers among them. The stack ends with the container, its copy
+// and its name.
 void copy_function(lua_State* state, int snapshot) {
   const int name = lua_gettop(state), copy = name - 1, function = name - 2;
   for (int i = 1; const char* upvalue = lua_getupvalue(state, function, i); ++i) {
@@ -80,7 +82,7 @@ void copy_function(lua_State* state, int snapshot) {
   }
 }
 
-// The same for the entries of a table, and its metatable.
+// Like copy_function(), for the entries of a table and its metatable.
 void copy_table(lua_State* state, int snapshot, lua_Integer first) {
   const int name = lua_gettop(state), copy = name - 1, table = name - 2;
   lua_pushnil(state);
@@ -104,7 +106,7 @@ void push_container(lua_State* state, int snapshot, lua_Integer first) {
   for (const lua_Integer part : {kContainer, kCopy, kName}) lua_rawgeti(state, snapshot, first - 1 + part);
 }
 
-// Whether the two values at the top are the same; takes both off.  A NaN is one that stays.
+// Pops two values and returns whether they are equal. NaN equals NaN.
 bool same(lua_State* state) {
   const bool equal =
       lua_rawequal(state, -1, -2) != 0 || (lua_type(state, -1) == LUA_TNUMBER && lua_type(state, -2) == LUA_TNUMBER &&
@@ -113,7 +115,7 @@ bool same(lua_State* state) {
   return equal;
 }
 
-// Like compare(), of a container, its copy and its name at the top.
+// Like compare(), for one function. The stack ends with the container, its copy and its name.
 bool same_upvalues(lua_State* state) {
   const int name = lua_gettop(state), copy = name - 1, function = name - 2;
   for (int i = 1; const char* upvalue = lua_getupvalue(state, function, i); ++i) {
@@ -125,7 +127,8 @@ bool same_upvalues(lua_State* state) {
   return true;
 }
 
-// Pushes the name of an entry that the copy at the top has and the table has no more.
+// Pushes the name of an entry that is in the copy but no longer in the table. The stack ends with the container, its
+// copy and its name.
 void push_gone(lua_State* state, int name) {
   const int copy = name - 1, table = name - 2;
   lua_pushnil(state);

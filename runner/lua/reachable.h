@@ -1,10 +1,10 @@
-// What a Lua function can keep from one call to the next: its upvalues, tables, and those of the functions and tables
-// that it reaches.  A snapshot says whether any of it has changed since.
+// Detects changes of the values that a Lua function can keep between calls: its upvalues, and recursively the tables
+// and functions that it can reach. A snapshot tells whether any of them changed.
 //
-// Neither proxies nor marks: code runs at its own speed on its own tables, and compare() reads them all.  The
-// collector cannot give an address to something else meanwhile, because the snapshot holds every value.
+// There are no proxies and no marks, so that code runs at full speed on its own tables; compare() reads all values. The
+// snapshot references every value, so the garbage collector cannot reuse an address meanwhile.
 //
-// All functions work on the stack and may raise Lua errors (out of memory): call them in protected mode.
+// All functions use the stack and may raise Lua errors (out of memory): call them in protected mode.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ struct lua_State;
 
 namespace runner::lua {
 
-// Pushes a new snapshot, to which roots can be added.
+// Pushes a new, empty snapshot.
 void push_snapshot(lua_State* state);
 
-// Adds the function or table at the top of the stack, which is taken off, and all that it reaches, to the snapshot at
-// `index`.  `name` is what messages call it; entries of a table named "" go by their keys alone.  Throws Error(kRun)
-// where a coroutine is reached, in which anything can hide.
+// Pops the function or table at the top of the stack and adds it and everything that it can reach to the snapshot at
+// `index`. `name`: its name in messages; entries of a table named "" are shown by their keys alone. Throws Error(kRun)
+// if a coroutine is reached, because its local variables cannot be examined.
 void add_root(lua_State* state, int index, const char* name);
 
-// How many values the snapshot at `index` holds: what compare() costs.
+// Returns the number of values in the snapshot at `index`, to which the cost of compare() is proportional.
 int64_t snapshot_size(lua_State* state, int index);
 
-// True: all values are as they were.  Otherwise pushes the name of one that is not, such as "count" or "cache.hits".
+// Returns true if no value changed. Otherwise pushes the name of one that did, such as "count" or "cache.hits".
 bool compare(lua_State* state, int index);
 
 }  // namespace runner::lua

@@ -15,10 +15,10 @@ struct Handle {
   backends::ValueId id;
 };
 
-// Its address is the key of the metatable in the registry, which is found faster than by a name.
+// Its address is the registry key of the metatable, which is found faster than by name.
 constexpr char kMetatable = 0;
 
-// The handle that stands at `index`, null for anything else.
+// Returns the handle at `index`, or null if the value is not a tensor.
 const Handle* handle_at(lua_State* state, int index) {
   const void* const data = lua_touserdata(state, index);
   if (data == nullptr || lua_getmetatable(state, index) == 0) return nullptr;

@@ -1,7 +1,7 @@
-// The step that is being recorded, as tensors in Lua see it.
+// The step that is being traced, as tensors in Lua see it.
 //
-// A tensor in Lua is the number of a node, with the number of the recording that it belongs to: the collector holds no
-// memory of the engine, however long it waits, and a tensor that outlives its step is an error rather than a leak.
+// A tensor in Lua is the id of a node and the number of its recording. The garbage collector therefore holds no engine
+// memory, and the use of a tensor after its step is an error instead of a leak.
 #pragma once
 
 #include <array>
@@ -19,14 +19,14 @@ using backends::Value;
 
 class Runtime;
 
-// What tensors in Lua belong to; Runtime::user points at it.
+// The recording to which tensors in Lua belong; Runtime::recording points to it.
 class Recording {
  public:
-  // The elements of a value now; what it depends on is computed for that.
+  // Returns the elements of a value; computes its inputs at once.
   using Read = std::function<std::vector<double>(Value)>;
 
-  // Between begin() and end() tensors can be made; `forward` must live as long.  `read`: null where nothing has a
-  // value.
+  // Tensors can be created between begin() and end(). `forward`: must outlive that time. `read`: null if values cannot
+  // be read.
   void begin(lua_State* state, nn::Forward& forward, Read read);
   void end();
 
@@ -37,24 +37,25 @@ class Recording {
   backends::Program& program() const { return forward_->program; }
   std::vector<double> read(Value value) const;
 
-  // For the next random tensor of the step: number 0, 1, …; the first takes a draw of the run's generator, which with
-  // the seed is the key of all of them.  Modules of a declared step are recordings of their own, and share its numbers.
+  // Returns the stream number of the next random tensor of the step: 0, 1, …. The first call takes a draw of the run's
+  // generator. The draw and the seed are the key of all random tensors of the step. Modules of a declared step have
+  // separate recordings but share its numbers.
   int64_t next_stream(Runtime& runtime);
   int64_t draw() const { return draw_; }
-  // For a recording that is used once more.
+  // Takes a new draw for a recording that runs again.
   void draw_again(Runtime& runtime);
 
-  // The state, main or of a coroutine, whose code is running: where modules call back into Lua.
+  // The Lua thread, main or coroutine, whose code is running; modules call back into it.
   lua_State* caller() const { return caller_; }
   void set_caller(lua_State* state) { caller_ = state; }
 
-  // What Lua code records of its own, outside the modules, is in f32, but where acc:autocast says otherwise: called
-  // where such code begins to record.
+  // Sets the precision for operations that Lua code traces outside of modules: f32, unless acc:autocast applies. Called
+  // before such code begins to trace.
   void set_precision();
-  // Under a recipe of mixed precision.
+  // Returns whether the recipe uses mixed precision.
   bool is_mixed() const { return active() && forward_->mixed.dtype != backends::DType::kF32; }
 
-  // Gives the line of the hook that is running to the nodes recorded from now on.
+  // Assigns the running line of the hook to the nodes traced from now on.
   void mark_line(lua_State* state);
 
  private:
@@ -72,12 +73,12 @@ class Recording {
   Read read_;
   uint32_t number_ = 0;
   int64_t draw_ = 0;
-  std::optional<bool> mixed_;      // what the innermost acc:autocast says
-  int modules_ = 0;                // that are being called
-  std::array<Line, 256> lines_{};  // by line: most steps are shorter
+  std::optional<bool> mixed_;      // setting of the innermost acc:autocast
+  int modules_ = 0;                // number of active module calls
+  std::array<Line, 256> lines_{};  // cache indexed by line number; most steps have fewer lines
 };
 
-// Tensors belong to `forward` while this lives, which they may do already.
+// Makes tensors belong to `forward` during its lifetime. Has no effect if they already do.
 class RecordingScope {
  public:
   RecordingScope(Runtime& runtime, nn::Forward& forward, Recording::Read read = nullptr);
@@ -86,11 +87,11 @@ class RecordingScope {
   RecordingScope& operator=(const RecordingScope&) = delete;
 
  private:
-  Recording* recording_ = nullptr;  // that ends with this
+  Recording* recording_ = nullptr;  // the recording to end, or null
 };
 
-// While a module is called, products are in the recipe's mixed precision, unless acc:autocast has said something else.
-// Both scopes hold where a loop goes on with another recording within.
+// During a module call, matrix products use the recipe's mixed precision, unless acc:autocast is active. This scope and
+// AutocastRegion stay in effect if a custom loop begins another recording within them.
 class ModuleCall {
  public:
   explicit ModuleCall(Recording& recording) : recording_(recording) {
@@ -104,7 +105,7 @@ class ModuleCall {
   ModuleCall(const ModuleCall&) = delete;
   ModuleCall& operator=(const ModuleCall&) = delete;
 
-  // By what is no module: its outputs are f32.
+  // True if the caller is not a module, in which case the outputs are f32.
   bool is_outermost() const { return recording_.modules_ == 1; }
 
  private:
@@ -130,17 +131,17 @@ class AutocastRegion {
   const std::optional<bool> outer_;
 };
 
-// The recording of a state; throws Error(kRun), naming `what`, where nothing is being recorded.
+// Returns the active recording. Throws Error(kRun) with the name `what` if nothing is being traced.
 Recording& recording_of(lua_State* state, const char* what);
 
-// Makes the table at the top of the stack, which is popped, the metatable of tensors.
+// Pops the table at the top of the stack and makes it the metatable of tensors.
 void set_tensor_metatable(lua_State* state);
-// Pushes a tensor of the recording under way; gives 1, the number of results of a function that returns it.
+// Pushes a tensor of the active recording. Returns 1, the number of results of a bound function that returns it.
 int push_tensor(lua_State* state, Value value);
 bool is_tensor(lua_State* state, int index);
-// The tensor at `index`.  Throws Error(kRun) for anything else and for a tensor of a step that is over.
+// Returns the tensor at `index`. Throws Error(kRun) if it is not a tensor or belongs to a finished step.
 Value tensor_argument(lua_State* state, int index);
-// The same for a value that a hook returned, which `what` names.
+// Like tensor_argument(), for a value returned by a hook. `what`: its name in messages.
 Value tensor_value(lua_State* state, int index, std::string_view what);
 
 }  // namespace runner::lua

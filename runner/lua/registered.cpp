@@ -12,10 +12,11 @@
 namespace runner::lua {
 namespace {
 
-constexpr const char* kObjects = "runner.registered";  // registry: the objects
-constexpr const char* kRestored = "runner.restored";   // registry: the contents of a state, for those to come too
+constexpr const char* kObjects = "runner.registered";  // registry key: list of the registered objects
+// Registry key: contents of the restored checkpoint, also for objects registered later.
+constexpr const char* kRestored = "runner.restored";
 
-// Pushes a table of the registry, which may be new.
+// Pushes a table of the registry; creates it if necessary.
 void push_list(lua_State* state, const char* name) {
   if (lua_getfield(state, LUA_REGISTRYINDEX, name) == LUA_TTABLE) return;
   lua_pop(state, 1);
@@ -31,7 +32,7 @@ lua_Integer length_of(lua_State* state, const char* name) {
   return length;
 }
 
-// The table at `to` gets the contents of the one at `from`, and nothing else.
+// Replaces the contents of the table at `to` with those of the table at `from`.
 void replace_contents(lua_State* state, int to, int from) {
   lua_pushnil(state);
   while (lua_next(state, to) != 0) {
@@ -48,7 +49,7 @@ void replace_contents(lua_State* state, int to, int from) {
   }
 }
 
-// Object number `i` gets what the restored state holds for it, if anything.
+// Restores object number `i` from the restored checkpoint if that contains it.
 void put_back(lua_State* state, lua_Integer i) {
   const int top = lua_gettop(state);
   push_list(state, kObjects);
@@ -70,8 +71,8 @@ void put_back(lua_State* state, lua_Integer i) {
   lua_settop(state, top);
 }
 
-// Whether the object says itself what it keeps.  One function without the other would be noticed when the run is
-// resumed, and it would be too late.
+// Returns whether the object has state_dict and load_state_dict. Throws if it has only one of them, which would
+// otherwise be noticed only when the run is resumed.
 bool has_methods(lua_State* state, int index) {
   const bool gives = push_method(state, index, "state_dict");
   if (gives) lua_pop(state, 1);
@@ -82,7 +83,7 @@ bool has_methods(lua_State* state, int index) {
   return gives;
 }
 
-// What state_dict of an object gives: the two at the top of the stack, of which state_dict is popped.
+// Returns the result of state_dict as text. The object and its state_dict are at the top of the stack; pops the latter.
 std::string text_of_state_dict(lua_State* state, lua_Integer i) {
   lua_pushvalue(state, -1);
   const SourceMark defined = place_of_function(state);
@@ -107,7 +108,7 @@ void register_object(lua_State* state, int index) {
   if (!lua_istable(state, index)) bad_argument(state, index, "a table");
   const lua_Integer i = length_of(state, kObjects) + 1;
   if (!has_methods(state, index))
-    plain_text(state, index, fmt::format("registered object {}", i));  // what no state can keep is found now
+    plain_text(state, index, fmt::format("registered object {}", i));  // reports values that a checkpoint cannot store
   push_list(state, kObjects);
   lua_pushvalue(state, index);
   lua_rawseti(state, -2, i);

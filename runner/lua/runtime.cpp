@@ -15,13 +15,13 @@
 namespace runner::lua {
 namespace {
 
-// What protect() runs, and what it has thrown.
+// The function that protect() runs, and the exception that it threw.
 struct Job {
   const std::function<void()>& body;
   std::exception_ptr thrown;
 };
 
-// Lua's own errors pass through: they are no std::exception.
+// Lua's own errors pass through, because they are not derived from std::exception.
 int run_job(lua_State* state) {
   Job& job = *static_cast<Job*>(lua_touserdata(state, 1));
   lua_settop(state, 0);
@@ -35,16 +35,17 @@ int run_job(lua_State* state) {
   return lua_error(state);
 }
 
-// A text of the hook's own may be anything.
+// Shortens a message, because a hook can raise a text of any length.
 std::string shortened(std::string message) {
   constexpr size_t kLongest = 4096;  // bytes
   if (message.size() <= kLongest) return message;
   size_t end = kLongest;
-  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80) --end;  // inside a character
+  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80) --end;  // inside a UTF-8 character
   return fmt::format("{}… ({} bytes)", message.substr(0, end), message.size());
 }
 
-// What bound code threw.  Throws it as it is where a line of the hook would not explain it.
+// Returns the error of a bound function with a line of the hook. Rethrows it unchanged if such a line would not explain
+// it.
 Error thrown(const std::exception_ptr& cause, const SourceMark& where) {
   try {
     std::rethrow_exception(cause);
@@ -66,7 +67,7 @@ Runtime::Runtime(RuntimeOptions options)
   lua_State* const state = lua_newstate(allocate, this);
   RUN_CHECK(state != nullptr, ErrorKind::kRun, "hooks: not enough memory");
   state_ = state;
-  *static_cast<Runtime**>(lua_getextraspace(state)) = this;  // coroutines take it over
+  *static_cast<Runtime**>(lua_getextraspace(state)) = this;  // copied to coroutines
   lua_atpanic(state, [](lua_State*) -> int { assertion_failed("a Lua error reached nobody", __FILE__, __LINE__); });
   lua_pushcfunction(state, [](lua_State* opened) {
     open_sandbox(opened, of(opened).options_.budget.pattern_steps);
@@ -105,7 +106,7 @@ void Runtime::call(lua_State* state, int arguments, int results) {
   lua_remove(state, handler);
   const std::string* const ended = meter_.ended();
   if (status == LUA_OK && ended == nullptr) return;
-  if (status == LUA_OK) {  // the last that the hook did was to catch it
+  if (status == LUA_OK) {  // the hook caught the error that ends the run, and then returned
     lua_settop(state, handler - 1);
     lua_pushlstring(state, ended->data(), ended->size());
   }
@@ -136,7 +137,7 @@ void Runtime::keep_raised(lua_State* state, Raised raised, bool ends_run) {
   if (ends_run) meter_.end(state, raised_.text);
 }
 
-// Message handler: turns any error object into a text and notes who called.
+// Message handler: converts any error object to a text and records the callers.
 int Runtime::on_error(lua_State* state) {
   if (lua_type(state, 1) != LUA_TSTRING) {
     const bool has_text = luaL_getmetafield(state, 1, "__tostring") != LUA_TNIL;
@@ -151,8 +152,8 @@ int Runtime::on_error(lua_State* state) {
   return 1;
 }
 
-// Lines of Lua functions on the stack; the first is where it happened.  An error that has been noted deeper down is on
-// its way up.
+// Records the lines of the Lua functions on the stack, that of the error first. An error already recorded at a deeper
+// level is only propagating.
 void Runtime::trace(lua_State* state, const char* text) {
   constexpr int kCallersShown = 8;
   if (text == traced_) return;
@@ -167,13 +168,13 @@ void Runtime::trace(lua_State* state, const char* text) {
   }
 }
 
-// Throws what the error at the top of the stack, which is popped, stands for.
+// Pops the error at the top of the stack and throws the corresponding exception.
 void Runtime::throw_error(lua_State* state, int status) {
   size_t size = 0;
   const char* text = lua_tolstring(state, -1, &size);
   std::string message = text != nullptr ? std::string(text, size) : "an error without a text";
   lua_pop(state, 1);
-  if (const std::string* const ended = meter_.ended()) message = *ended;  // whatever became of it on its way
+  if (const std::string* const ended = meter_.ended()) message = *ended;  // even if the hook replaced the text
   const std::exception_ptr cause = message == raised_.text ? raised_.cause : nullptr;
   const bool leaves_the_hook = meter_.depth() == 0;
   if (leaves_the_hook) {
@@ -182,7 +183,7 @@ void Runtime::throw_error(lua_State* state, int status) {
   }
   if (status == LUA_ERRMEM || message == WorkMeter::kNoMemory)
     message = fmt::format("the hook needs more than {} MiB of Lua memory", options_.budget.memory_bytes >> 20);
-  // Or what filled it would be in the way of the next call.
+  // Frees the memory that would otherwise impede the next call.
   if (meter_.is_half_full()) lua_gc(state, LUA_GCCOLLECT);
   SourceMark where = files_.take_line(message);
   if (!where.known() && !callers_.empty()) where = callers_.front().line;
@@ -201,7 +202,7 @@ void Runtime::note_callers(Error& error) {
 
 // ---- files ---------------------------------------------------------------------------------------------------------
 
-// Leaves the first result of the file on the stack.
+// Pushes the first result of the file.
 void Runtime::load_file(lua_State* state, const std::filesystem::path& file) {
   const std::string_view text = files_.read(file);
   const std::string chunk = "@" + file.string();
@@ -225,7 +226,7 @@ void Runtime::add_module(const char* name, int (*open)(lua_State*)) {
   lua_pop(state_, 1);
 }
 
-// require "name": a built-in module, or the result of a file beside the hook file, run once.
+// require "name": a built-in module, or the result of a file in the hook's folder, which runs once.
 int Runtime::require(lua_State* state) {
   Runtime& runtime = Runtime::of(state);
   const std::string name(text_argument(state, 1));
@@ -238,7 +239,7 @@ int Runtime::require(lua_State* state) {
   const std::filesystem::path& folder = runtime.options_.folder;
   const std::filesystem::path file = file_of_module(name, folder);
   if (!runtime.files_.is_recorded(file)) check_module_file(file, folder, name);
-  lua_pushlightuserdata(state, &runtime);  // being loaded
+  lua_pushlightuserdata(state, &runtime);  // marks a module that is being loaded
   lua_setfield(state, 2, name.c_str());
   try {
     runtime.load_file(state, file);
@@ -257,7 +258,7 @@ int Runtime::require(lua_State* state) {
 
 uint64_t Runtime::draw() {
   if (random_source_) return random_source_();
-  // Counter word 3 names the use: dropout's layers and the data path have numbers of their own.
+  // Counter word 3 identifies the use. Dropout layers and the data path use other values.
   constexpr uint32_t kUse = 0x6c756101;
   const uint64_t at = draws_++;
   const auto block = backends::philox4x32({static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32), 0, kUse},

@@ -1,10 +1,14 @@
 // A sandboxed Lua 5.4 state that runs a hook file.
 //
-// Promises: the code reaches neither files nor the system; each call has a budget of work, counted in instructions, and
-// the state one of memory; whatever goes wrong in Lua comes out as Error(kRun) with the line of the hook, and what C++
-// has thrown below it as the same exception; equal code gives equal results, so pairs() goes through keys in an order
-// of its own and math.random is a function of (seed, how often it was called). Not thread-safe: a Runtime belongs to
-// one thread at a time.
+// Guarantees:
+// - The code cannot access files or the system.
+// - Each call has a budget of work, counted in instructions. The state has a memory budget.
+// - A Lua error leaves as Error(kRun) with the line of the hook. An exception thrown by C++ code below Lua leaves as
+//   the same exception.
+// - Equal code gives equal results: pairs() visits keys in a fixed order, and math.random is a function of the seed and
+//   the number of its calls.
+//
+// Not thread-safe: one thread at a time may use a Runtime.
 #pragma once
 
 #include <cstddef>
@@ -26,23 +30,24 @@ struct lua_State;
 namespace runner::lua {
 
 struct RuntimeOptions {
-  std::filesystem::path folder;  // of the hook file: where `require` finds files, and below it
+  std::filesystem::path folder;  // folder of the hook file, in and below which `require` finds files
   uint64_t seed = 0;             // of math.random
   Budget budget = {};
-  std::function<void(std::string_view)> print;  // takes the lines that print() writes
-  std::vector<Source> recorded = {};            // stand for the files of these paths, which need not be there
+  std::function<void(std::string_view)> print;  // receives the lines printed by print()
+  std::vector<Source> recorded = {};            // texts used instead of files with these paths, which need not exist
 };
 
-// Whether an error is no fault of the hook's, which neither catches nor explains it: the store's, and an interruption.
+// Returns whether the error is not the hook's fault: an error of the store or an interruption. A hook can neither catch
+// nor explain it.
 bool is_of_the_run(const Error& error);
 
-// An exception on its way through Lua, where it is a text.
+// An exception that propagates through Lua as a text.
 struct Raised {
   std::exception_ptr cause;
   std::string text;
 };
 
-// In the registry of a state: what `require` has loaded, by name.
+// Registry key: modules loaded by `require`, by name.
 inline constexpr const char* kRequired = "runner.modules";
 
 class Recording;  // recording.h
@@ -57,47 +62,48 @@ class Runtime {
   static Runtime& of(lua_State* state);
   lua_State* state() const { return state_; }
 
-  // What `require "name"` finds without a file; `open` leaves one value on the stack.
+  // Registers a built-in module of `require`. `open`: pushes one value.
   void add_module(const char* name, int (*open)(lua_State*));
 
-  // Runs a file and leaves its first result on the stack.  Throws Error(kRecipe) with the line where the file cannot be
-  // read, is not Lua or fails.
+  // Runs a file and pushes its first result. Throws Error(kRecipe) with the line if the file cannot be read, is not
+  // valid Lua or fails.
   void run_file(const std::filesystem::path& file);
 
-  // Calls the function below its `arguments` on the stack of `state`, with a fresh budget of instructions where no
-  // other call is under way; leaves `results`.  Throws what a bound function has thrown, or Error(kRun), at the line of
-  // the hook, with a note for each caller.
+  // Calls the function below its `arguments` on the stack of `state` and leaves `results`. An outermost call gets a
+  // fresh instruction budget. Throws the exception of a bound function, or Error(kRun). The error has the line of the
+  // hook and a note for each caller.
   void call(lua_State* state, int arguments, int results);
-  // A bound function, called by `state`, has thrown.  `ends_run`: the hook cannot go on, whatever it catches.
+  // Records the exception of a bound function that `state` called. `ends_run`: the run ends even if the hook catches
+  // it.
   void keep_raised(lua_State* state, Raised raised, bool ends_run);
-  // Runs `body`, which uses the Lua API, so that what goes wrong in Lua itself, such as a budget of memory that is
-  // spent, comes out as Error(kRun) too.  Nothing may be left on the stack.
+  // Runs `body`, which uses the Lua API. A Lua error within it, such as an exceeded memory budget, is thrown as
+  // Error(kRun). `body` must leave the stack as it was.
   void protect(const std::function<void()>& body);
 
   WorkMeter& meter() { return meter_; }
-  // A fresh budget inside a call: a loop of the hook's own has come round.
+  // Renews the budget within a call, for each iteration of a custom loop.
   void refill() { meter_.refill(state_); }
-  // Counts what C++ does for a call as so many instructions more.  Raises a Lua error where the budget is spent.
+  // Charges work of C++ code to the instruction budget. Raises a Lua error if the budget is exceeded.
   void spend(lua_State* state, int64_t instructions) { meter_.spend(state, instructions); }
 
-  // Asked while a call is under way: whether it should come to its end, for which it has a tenth of its budget then.
+  // `interrupted`: polled during calls. Once it returns true, the call may use another tenth of its budget.
   void set_interrupted(std::function<bool()> interrupted) { meter_.interrupted = std::move(interrupted); }
 
-  // That of math.random from now on.
+  // Sets the seed of math.random.
   void set_seed(uint64_t seed) { seed_ = seed; }
-  // How often math.random has drawn: with the seed, all that it is.
+  // Number of draws of math.random; with the seed, its complete state.
   uint64_t random_draws() const { return draws_; }
   void set_random_draws(uint64_t draws) { draws_ = draws; }
-  // The next number of math.random's stream.
+  // Returns the next number of math.random's stream.
   uint64_t draw();
-  // From now on it is `source` that gives those numbers.
+  // Replaces the stream of math.random with `source`; an empty function restores it.
   void set_random_source(std::function<uint64_t()> source) { random_source_ = std::move(source); }
 
-  // The hook file and what it has required, in the order read.
+  // The hook file and the files that it required, in the order read.
   const std::vector<Source>& sources() const { return files_.all(); }
-  // The options that the library functions work with.
+  // Options used by the library functions.
   const RuntimeOptions& options() const { return options_; }
-  // That tensors of this state belong to; the owner of the runtime sets it, and must keep it as long.
+  // The recording to which tensors of this state belong. Set by the owner of the runtime, which must keep it alive.
   Recording* recording = nullptr;
 
  private:

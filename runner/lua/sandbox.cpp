@@ -17,14 +17,14 @@ namespace {
 
 // ---- an order of keys that does not depend on addresses or hash seeds ----------------------------------------------
 
-// What going to the next entry of a table costs in here, and sorting one, in instructions.
+// Instructions charged for visiting an entry of a table, and for sorting one.
 constexpr int64_t kWalk = 5, kSort = 20;
 
 void spend(lua_State* state, int64_t instructions) {
   Runtime::of(state).spend(state, instructions);
 }
 
-// Numbers come first, then texts, then false and true, then all else in the order in which Lua has it.
+// Order of keys: numbers, strings, false, true, then all other keys in Lua's own order.
 int rank_of(lua_State* state, int index) {
   switch (lua_type(state, index)) {
     case LUA_TNUMBER: return 0;
@@ -41,11 +41,11 @@ bool key_less(lua_State* state, int a, int b) {
   return rank < 2 && lua_compare(state, a, b, LUA_OPLT) != 0;
 }
 
-// Pushes the smallest key of the table at 1 that is greater than the key at 2 (nil: than nothing), or nil.  Keys of the
-// last rank follow in Lua's order.
+// Pushes the smallest key of the table at 1 that is greater than the key at 2, or the smallest of all if that is nil;
+// nil if there is none. Ignores keys of the last rank, which push_next_unordered() handles.
 void push_next_key(lua_State* state) {
   const bool first = lua_isnil(state, 2);
-  lua_pushnil(state);  // 3: the best so far
+  lua_pushnil(state);  // 3: the smallest so far
   lua_pushnil(state);
   for (; lua_next(state, 1) != 0; spend(state, kWalk)) {
     lua_pop(state, 1);
@@ -58,7 +58,7 @@ void push_next_key(lua_State* state) {
   }
 }
 
-// The rest of the keys, those without an order of their own.
+// Pushes the next key of the last rank, in Lua's own order.
 void push_next_unordered(lua_State* state) {
   if (!lua_isnil(state, 2) && rank_of(state, 2) == 3) {
     lua_pushvalue(state, 2);
@@ -92,8 +92,8 @@ int next_entry(lua_State* state) {
   return 2;
 }
 
-// The iterator of pairs: upvalue 1 holds the keys in order, upvalue 2 how many were given out, upvalue 3 the table, as
-// whoever calls it may pass anything.
+// Iterator of pairs. Upvalue 1: the sorted keys; upvalue 2: the number of keys returned so far; upvalue 3: the table,
+// because callers may pass any arguments.
 int next_of_keys(lua_State* state) {
   for (;;) {
     const lua_Integer at = lua_tointeger(state, lua_upvalueindex(2)) + 1;
@@ -102,7 +102,7 @@ int next_of_keys(lua_State* state) {
     if (lua_rawgeti(state, lua_upvalueindex(1), at) == LUA_TNIL) return 1;
     lua_pushvalue(state, -1);
     if (lua_rawget(state, lua_upvalueindex(3)) != LUA_TNIL) return 2;
-    lua_pop(state, 2);  // taken away since
+    lua_pop(state, 2);  // removed in the meantime
   }
 }
 
@@ -169,7 +169,7 @@ int to_string(lua_State* state) {
   return 1;
 }
 
-// string.format, upvalue 1: Lua's own, whose %s and %p would show addresses.
+// string.format. Upvalue 1: Lua's own function, whose %s and %p would show addresses.
 int format(lua_State* state) {
   const std::string_view pattern = text_argument(state, 1);
   int argument = 1;
@@ -187,7 +187,7 @@ int format(lua_State* state) {
   return lua_tocfunction(state, lua_upvalueindex(1))(state);
 }
 
-// A finalizer would run at moments of the collector's choosing, without a budget.
+// Rejects finalizers, which would run whenever the garbage collector chooses, and without a budget.
 int set_metatable(lua_State* state) {
   if (!lua_istable(state, 1)) bad_argument(state, 1, "a table");
   if (!lua_isnoneornil(state, 2) && !lua_istable(state, 2)) bad_argument(state, 2, "a table or nil");
@@ -203,10 +203,10 @@ int set_metatable(lua_State* state) {
   return 1;
 }
 
-// What an error that is caught costs, in instructions: to throw it and to unwind.
+// Instructions charged for a caught error: throwing and unwinding.
 constexpr int64_t kCaughtError = 2000;
 
-// pcall that counts the errors it catches.
+// pcall that charges the budget for caught errors.
 int after_pcall(lua_State* state, int status, lua_KContext) {
   if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(state);
   spend(state, kCaughtError);
@@ -217,13 +217,13 @@ int after_pcall(lua_State* state, int status, lua_KContext) {
 
 int pcall(lua_State* state) {
   luaL_checkany(state, 1);
-  lua_pushboolean(state, 1);  // before the results, which may leave no room
+  lua_pushboolean(state, 1);  // before the call, whose results may leave no room on the stack
   lua_insert(state, 1);
   return after_pcall(state, lua_pcallk(state, lua_gettop(state) - 2, LUA_MULTRET, 0, 0, after_pcall), 0);
 }
 
-// xpcall with a handler that runs after the stack is unwound: Lua's own runs it where the error is, and where that is
-// in the count hook, which watches the budget, no hook watches the handler.
+// xpcall whose handler runs after the stack is unwound. Lua's own xpcall runs it at the point of the error. If that is
+// the count hook, which enforces the budget, no hook would run during the handler.
 int after_handler(lua_State* state, int, lua_KContext) {
   lua_pushboolean(state, 0);
   lua_insert(state, -2);
@@ -249,7 +249,7 @@ int protected_call(lua_State* state) {
   return after_call(state, lua_pcallk(state, lua_gettop(state) - 2, LUA_MULTRET, 0, 0, after_call), 0);
 }
 
-// Uniform in [low, high] without bias: draws until one falls below the largest multiple of the count.
+// Returns a uniform integer in [low, high] without bias, by rejecting draws above the largest multiple of the count.
 int64_t draw_between(Runtime& runtime, int64_t low, int64_t high) {
   const uint64_t count = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;
   if (count == 0) return static_cast<int64_t>(runtime.draw());
@@ -259,7 +259,7 @@ int64_t draw_between(Runtime& runtime, int64_t low, int64_t high) {
   return static_cast<int64_t>(static_cast<uint64_t>(low) + bits % count);
 }
 
-// As Lua's: () -> [0, 1), (m) -> 1…m, (m, n) -> m…n, (0) -> 64 bits.
+// math.random as in Lua: () -> [0, 1), (m) -> 1…m, (m, n) -> m…n, (0) -> 64 bits.
 int random(lua_State* state) {
   Runtime& runtime = Runtime::of(state);
   const int arguments = lua_gettop(state);
@@ -282,7 +282,7 @@ int random_seed(lua_State*) {
   fail(ErrorKind::kRun, "math.randomseed: the seed is the run's; set `seed` in the recipe");
 }
 
-// Lua checks the size only against the memory, and fills it first.
+// string.rep that checks the size first. Lua's own function fills memory until the allocation fails.
 int repeat(lua_State* state) {
   const std::string_view text = text_argument(state, 1);
   const int64_t count = integer_argument(state, 2);
@@ -304,24 +304,24 @@ int repeat(lua_State* state) {
 
 // ---- functions that go through more than their call shows ----------------------------------------------------------
 
-// Functions of Lua's library, upvalue 1, that first count what they are going to do, `work`.
+// Calls a function of Lua's library, upvalue 1, after charging work() instructions.
 template <int64_t (*work)(lua_State*)>
 int counted(lua_State* state) {
   spend(state, work(state));
   return lua_tocfunction(state, lua_upvalueindex(1))(state);
 }
 
-// Those whose results are as many as they do.
+// For functions whose work is proportional to the number of their results.
 int spreading(lua_State* state) {
   const int results = lua_tocfunction(state, lua_upvalueindex(1))(state);
   spend(state, results);
   return results;
 }
 
-// Changing to a coroutine and back.
+// Instructions charged for a switch to a coroutine and back.
 constexpr int64_t kResume = 20;
 
-// coroutine.resume, which catches errors too.
+// coroutine.resume, which also catches errors.
 int resuming(lua_State* state) {
   spend(state, kResume);
   const int results = lua_tocfunction(state, lua_upvalueindex(1))(state);
@@ -329,7 +329,7 @@ int resuming(lua_State* state) {
   return results;
 }
 
-// What coroutine.wrap gives: upvalue 1, which resumes.
+// Function returned by coroutine.wrap. Upvalue 1: Lua's own one.
 int resume_wrapped(lua_State* state) {
   spend(state, kResume);
   lua_pushvalue(state, lua_upvalueindex(1));
@@ -344,9 +344,9 @@ int wrapping(lua_State* state) {
   return 1;
 }
 
-// A length may be what a metamethod says.
+// Returns count * each without overflow; a length can be any value returned by a metamethod.
 int64_t times(int64_t count, int64_t each) {
-  constexpr int64_t kMore = int64_t{1} << 40;  // than any budget
+  constexpr int64_t kMore = int64_t{1} << 40;  // more than any budget
   return std::clamp<int64_t>(count, 0, kMore) * each;
 }
 
@@ -355,7 +355,8 @@ int64_t entries(lua_State* state) {
   return lua_istable(state, 1) ? times(luaL_len(state, 1), each) : 0;
 }
 
-// All that stand behind the place are moved; without one, as many arguments as `without`, none is.
+// Number of entries that move: all entries after the position, or none if there are at most `without` arguments and
+// thus no position.
 template <int without>
 int64_t to_shift(lua_State* state) {
   if (!lua_istable(state, 1) || lua_gettop(state) <= without) return 0;
@@ -386,7 +387,7 @@ constexpr Wrapped kCounted[] = {{"table", "concat", counted<entries<kWalk>>},
 
 // ---- what is taken away --------------------------------------------------------------------------------------------
 
-// What `name` would do, for those who look for it.
+// A missing name and the hint for its users.
 struct Missing {
   const char* name;
   const char* why;
@@ -404,7 +405,7 @@ constexpr Missing kMissing[] = {
     {"warn", "use print"},
 };
 
-// Reading an unknown global: nil as in Lua, but those above say why they are missing.
+// Reads an unknown global: nil as in Lua, except for the names above, which raise an error with the hint.
 int missing_global(lua_State* state) {
   if (lua_type(state, 2) != LUA_TSTRING) return 0;
   const std::string_view name = text_argument(state, 2);
@@ -426,7 +427,7 @@ void remove(lua_State* state, const char* table, const char* name) {
   lua_pop(state, 1);
 }
 
-// Puts a closure over the function in its place.
+// Replaces a function by a closure that has it as upvalue 1.
 void wrap(lua_State* state, const Wrapped& row) {
   lua_getglobal(state, row.table);
   lua_getfield(state, -1, row.name);

@@ -1,5 +1,5 @@
-// What a hook finds under its global names: Lua's own library without what reaches out, hangs or differs from run to
-// run.
+// The global environment of hooks: Lua's own library without the functions that access the system, can hang, or differ
+// between runs.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@ struct lua_State;
 
 namespace runner::lua {
 
-// Fills the globals of a new state, which must belong to a Runtime.  `pattern_steps`: the budget of string.find and its
-// like.
+// Fills the globals of a new state, which must belong to a Runtime. `pattern_steps`: budget of string.find and the
+// other pattern functions.
 void open_sandbox(lua_State* state, int64_t pattern_steps);
 
 }  // namespace runner::lua

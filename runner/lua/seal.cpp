@@ -16,15 +16,15 @@ int refuse_entry(lua_State* state) {
 
 namespace {
 
-constexpr char kSealed = 0;  // its address is a key in the metatables that seal() makes
+constexpr char kSealed = 0;  // its address is a key in the metatables of sealed tables
 
-// __len; upvalue 1: the library.
+// __len. Upvalue 1: the library.
 int length_of_library(lua_State* state) {
   lua_pushinteger(state, static_cast<lua_Integer>(lua_rawlen(state, lua_upvalueindex(1))));
   return 1;
 }
 
-// __pairs; upvalue 1: the library.
+// __pairs. Upvalue 1: the library.
 int pairs_of_library(lua_State* state) {
   lua_getglobal(state, "pairs");
   lua_pushvalue(state, lua_upvalueindex(1));
@@ -77,7 +77,7 @@ void seal_all(lua_State* state, const std::string& name) {
       seal_all(state, fmt::format("{}.{}", name, text_of(state, -2)));
       lua_pushvalue(state, -2);
       lua_insert(state, -2);
-      lua_rawset(state, table);  // of a field that is there: lua_next may go on
+      lua_rawset(state, table);  // assigns an existing field, which lua_next permits
     } else {
       lua_pop(state, 1);
     }

@@ -36,7 +36,7 @@ Value by_sample(Value x) {
 
 namespace {
 
-// A tensor in the table at the top; unset where there is none.
+// Returns the tensor or number `name` of the table at the top of the stack; unset if it is nil.
 Value field(lua_State* state, const char* name, std::string_view what) {
   if (!push_field(state, -1, name)) return {};
   Value value;
@@ -49,7 +49,8 @@ Value field(lua_State* state, const char* name, std::string_view what) {
   return value;
 }
 
-// What a loss is divided by.  A number that cannot be is found now, a tensor when the step has run.
+// Returns the divisor of the loss. An invalid number is an error at once; an invalid tensor is detected when the step
+// runs.
 Value weight_field(lua_State* state) {
   if (push_field(state, -1, "weight")) {
     const double weight = lua_type(state, -1) == LUA_TNUMBER ? lua_tonumber(state, -1) : 0;
@@ -59,14 +60,14 @@ Value weight_field(lua_State* state) {
   return field(state, "weight", "weight");
 }
 
-// A negative weight turns a gradient around.  A loss with one is NaN, which the run explains (train/step/not_finite.h).
+// A negative weight would reverse a gradient. Makes such a loss NaN, which the run reports (train/step/not_finite.h).
 void refuse_negative(train::StepLosses& step) {
   const Value wrong = ops::full_like(step.losses, std::numeric_limits<double>::quiet_NaN());
   step.losses = ops::where(ops::lt(step.weights, ops::full_like(step.weights, 0.0)), wrong, step.losses);
 }
 
-// loss: (), (B) or (B, …).  Without a weight a scalar is the mean over the samples, and an element counts 1; with
-// one, both are sums.
+// loss: (), (B) or (B, …). Without a weight, a scalar is the mean over the samples, and each element has weight 1. With
+// a weight, both scalars are sums.
 template <class Step>
 void set_loss(Step& step, const StepInputs& inputs, Value loss, Value weight) {
   RUN_CHECK(is_float(loss.dtype()), ErrorKind::kRun, "the loss is {}, expected a tensor of floats", loss.type());
@@ -89,7 +90,7 @@ void set_loss(Step& step, const StepInputs& inputs, Value loss, Value weight) {
   step.weights = by_sample(weight ? ops::cast(weight, DType::kF32) : ops::full_like(loss, 1.0));
 }
 
-// A sum over the batch as one value for each sample, of which padding does not count.
+// Distributes a sum over the batch evenly over the samples. Padding is masked when the values are used.
 Value spread(const StepInputs& inputs, Value sum) {
   return ops::mul(ops::full_like(inputs.mask, 1.0), ops::div(sum, ops::sum(inputs.mask)));
 }
@@ -111,21 +112,22 @@ StepMetric metric(const StepInputs& inputs, const std::string& name, Value value
   return {name, ops::cast(ops::sum(ops::on_host(ops::mul(value, inputs.mask))), DType::kF64), samples};
 }
 
-// Whether `name` is `known` with a letter more or less, or two letters swapped: "weights", "wieght".
+// Returns whether `name` is `known` with one letter more or less, or with two letters swapped: "weights", "wieght".
 bool is_slip(std::string_view name, std::string_view known) {
   if (schema::edit_distance(name, known) != 1) return false;
   const bool letters = std::ranges::all_of(name, [](char c) { return c >= 'a' && c <= 'z'; });
   return letters && (name.size() != known.size() || std::ranges::is_permutation(name, known));
 }
 
-// An entry that is meant to weigh or to be compared with would become one more metric.
+// Rejects misspelled names of entries, which would silently become metrics.
 void check_slip(const std::string& name, std::initializer_list<std::string_view> taken) {
   for (const std::string_view known : taken)
     RUN_CHECK(known == "loss" || !is_slip(name, known), ErrorKind::kRun,
               "a step returned '{}', which would be a metric; did you mean {}?", name, known);
 }
 
-// The other entries of the table at the top: one value, or one for each sample, and their mean over the samples.
+// Returns the metrics in the table at the top of the stack: entries not in `taken`. Each is a scalar or one value per
+// sample, and is averaged over the samples.
 std::vector<StepMetric> metrics(lua_State* state, const StepInputs& inputs,
                                 std::initializer_list<std::string_view> taken) {
   std::vector<StepMetric> metrics;

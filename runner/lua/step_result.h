@@ -1,4 +1,4 @@
-// What the steps of a hook return, checked and made into what the trainer works with.
+// Checks the results of a hook's steps and converts them for the trainer.
 #pragma once
 
 #include "runner/train/step/hooks.h"
@@ -7,11 +7,11 @@ struct lua_State;
 
 namespace runner::lua {
 
-// Σ over all axes but the first of x (B, …): (B).
+// Sums x (B, …) over all axes but the first; returns (B).
 train::Value by_sample(train::Value x);
 
-// Each takes the value at the top of the stack, what training_step or evaluation_step returned, and pops it.  Throws
-// Error(kRun) for another type, another shape, or a table without what has to be in it.
+// Each pops the result of training_step or evaluation_step from the top of the stack. Throws Error(kRun) for a wrong
+// type or shape, or a table without a required entry.
 train::StepLosses take_losses(lua_State* state, const train::StepInputs& inputs);
 train::StepPredictions take_predictions(lua_State* state, const train::StepInputs& inputs);
 

@@ -33,7 +33,7 @@ using nn::Autocast;
 
 // ---- operators -----------------------------------------------------------------------------------------------------
 
-// torch's type promotion among the types that we have.
+// Rank of a dtype in torch's type promotion.
 int width_of(DType dtype) {
   switch (dtype) {
     case DType::kBool: return 0;
@@ -49,11 +49,11 @@ int width_of(DType dtype) {
 
 DType wider(DType a, DType b) {
   if (a == b) return a;
-  if (width_of(a) == width_of(b)) return DType::kF32;  // bf16 and f16
+  if (width_of(a) == width_of(b)) return DType::kF32;  // bf16 with f16
   return width_of(a) > width_of(b) ? a : b;
 }
 
-// How the op of PyTorch takes a number, which may stand before it.
+// Returns how PyTorch's op receives a number operand. `before`: the number is the left operand.
 ScalarUse use_in(Op op, bool before) {
   switch (op) {
     case Op::kPow: return ScalarUse::kAttribute;
@@ -70,7 +70,8 @@ ScalarUse use_in(Op op, bool before) {
   }
 }
 
-// A number beside a tensor has its dtype, or both are f32 where an integer tensor meets a fraction.
+// Converts a number operand to a value of the tensor's dtype. If the tensor has integers and the number has a fraction,
+// or the op divides, the tensor is cast to f32 first.
 Value beside(const Recording& recording, Value& tensor, Number number, Op op, bool before) {
   const bool fraction = op == Op::kDiv || number.value != std::floor(number.value);
   if (!is_float(tensor.dtype()) && fraction) tensor = ops::cast(tensor, DType::kF32);
@@ -100,7 +101,7 @@ Operands operands_of(lua_State* state, Op op) {
   return {ops::cast(a, common), ops::cast(b, common)};
 }
 
-// What `record` gives for two operands that were cast to one type; an error names the types that the hook's have.
+// Calls `record` with operands cast to a common dtype. An error names the types of the hook's operands instead.
 template <class Record>
 Value recorded_for(lua_State* state, int a, int b, const Operands& cast, const Record& record) {
   try {
@@ -162,7 +163,7 @@ int matmul(lua_State* state) {
 
 // ---- reductions ----------------------------------------------------------------------------------------------------
 
-// Axes as the reductions take them: none, some, or a list; a last `true` keeps them.
+// Arguments of a reduction: no axes, several axes, or a list of them; optionally followed by `true` to keep the axes.
 struct Reduction {
   Integers axes;
   bool keep = false;
@@ -254,7 +255,7 @@ int masked_fill(lua_State* state) {
   return push_tensor(state, ops::where(mask, argument_beside(state, 3, x, ScalarUse::kValue), x));
 }
 
-// nn.embedding(ids, table), in torch's order.
+// nn.embedding(ids, table), with the argument order of torch.nn.functional.
 int embedding(lua_State* state) {
   const Value ids = operand(state), table = tensor_argument(state, 2);
   return push_tensor(state, ops::embedding(table, ids));
@@ -288,7 +289,7 @@ int detach(lua_State* state) {
 
 // ---- operators that are none ----------------------------------------------------------------------------------------
 
-// What Lua would answer with true or false, which a tensor is not before it is computed.
+// Comparison operators, whose results Lua converts to true or false; a traced tensor has no value yet.
 int no_comparison(lua_State*) {
   fail(ErrorKind::kRun,
        "<, <= and == between tensors would have to be true or false; write x:lt(y), x:le(y), x:eq(y), or "
@@ -421,12 +422,12 @@ constexpr NamedFunction kOperators[] = {
     {"__len", bound<queries::length>},  {"__lt", bound<no_comparison>},     {"__le", bound<no_comparison>},
     {"__eq", bound<no_comparison>},     {"__concat", bound<no_concat>},     {"__tostring", bound<queries::to_string>}};
 
-// What torch's tensors have and these have under other names.
+// Methods of torch tensors that have another name here.
 constexpr std::pair<std::string_view, std::string_view> kOfTorch[] = {
     {"backward", "write acc:backward(x)"}, {"view", "write x:reshape(size...)"}, {"to", "write x:cast(dtype)"},
     {"float", "write x:cast(\"f32\")"},    {"numpy", "write x:tolist()"},        {"cat", "write nn.concat{x, y}"}};
 
-// x.name where there is no such method: an error that suggests one.
+// x.name for an unknown method: throws an error that suggests one.
 int no_method(lua_State* state) {
   if (lua_type(state, 2) != LUA_TSTRING)
     fail(ErrorKind::kRun, "a tensor has no entries; x:slice(axis, first, last) takes a part of it");
@@ -450,7 +451,7 @@ void open_tensors(lua_State* state) {
   set_functions(state, kOperators);
   lua_pushliteral(state, "tensor");
   lua_setfield(state, -2, "__name");
-  lua_newtable(state);  // of methods: Lua finds one there without a call
+  lua_newtable(state);  // table of methods; Lua looks them up without a call
   set_functions(state, kFunctions, [](const TensorFunction& row) { return row.is_method; });
   lua_createtable(state, 0, 1);
   set_function(state, "__index", bound<no_method>);

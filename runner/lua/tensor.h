@@ -1,7 +1,7 @@
-// Tensors in Lua: operators, methods, and the functions of `nn` that work on tensors, from one table.
+// Tensors in Lua: one table of operators, methods, and functions of `nn` that work on tensors.
 //
-// Axes count from 1, or from −1 at the end.  Numbers stand for tensors of the other operand's type; operands of two
-// types meet in the wider one, as torch's do.
+// Axes count from 1, or from −1 at the end. A number operand takes the type of the tensor operand. Operands of
+// different types are promoted as in torch.
 #pragma once
 
 #include <span>
@@ -11,11 +11,11 @@ struct lua_State;
 
 namespace runner::lua {
 
-// A name that hooks can use, for docs/lua.md and suggestions.
+// A name available to hooks, for docs/lua.md and suggestions.
 struct TensorFunction {
   const char* name;
   int (*function)(lua_State*);
-  bool is_method;     // x:name(…), x first
+  bool is_method;     // x:name(…), with x as the first argument
   bool is_function;   // nn.name(…)
   const char* usage;  // "x:sum([axis…])"
   const char* text;

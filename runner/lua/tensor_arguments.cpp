@@ -34,7 +34,7 @@ Error with_axes_from_one(const Error& error) {
     at += kWord.size();
     result += text.substr(0, at);
     text.remove_prefix(at);
-    uint64_t axis = 0;  // one from the end has a minus
+    uint64_t axis = 0;  // unsigned: axes counted from the end have a minus sign and are skipped
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), axis);
     if (failure != std::errc()) continue;
     result += std::to_string(axis + 1);

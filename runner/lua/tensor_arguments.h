@@ -1,6 +1,6 @@
-// How the functions of tensors read their arguments, and give what they record the line of the call.
+// Reads the arguments of tensor functions, and assigns the line of the call to the operations that they trace.
 //
-// Integers come one by one or as one list.  All throw Error(kRun); the line is added by bound().
+// Integers are separate arguments or one list. All functions throw Error(kRun); bound() adds the line.
 #pragma once
 
 #include <array>
@@ -11,16 +11,16 @@
 
 namespace runner::lua {
 
-// The step that is being recorded; nodes get the line of the hook that called.
+// Returns the recording of the current step. Operations traced from now on have the line of the calling hook.
 Recording& record_here(lua_State* state);
 
-// The tensor that a method is called on, after record_here().
+// Calls record_here() and returns the tensor of a method call, its first argument.
 Value operand(lua_State* state);
 
-// The integer at `index` among 1…rank or −rank…−1, as the engine counts axes: from 0, or from −1 at the end.
+// Reads an axis, 1…rank or −rank…−1. Returns it as the engine counts axes: from 0, or from −1 at the end.
 int64_t axis_of(lua_State* state, int index, Value x);
 
-// What `record` gives.  The engine's messages count axes from 0, those of Lua from 1.
+// Returns record(). Axis numbers in the engine's error messages count from 0 and are converted to those of Lua, from 1.
 Error with_axes_from_one(const Error& error);
 template <class Record>
 Value from_one(const Record& record) {
@@ -40,13 +40,13 @@ struct Integers {
   std::span<const int64_t> span() const { return {values.data(), count}; }
 };
 
-// The integers from argument `first` on, or those of the list that stands there.
+// Reads the integers from argument `first` on, or from a list at `first`.
 Integers integers_from(lua_State* state, int first);
-// The same as axes of x, as axis_of() counts.
+// Like integers_from(), but reads axes of x with the conversion of axis_of().
 Integers axes_from(lua_State* state, int first, Value x);
 backends::Shape shape_from(lua_State* state, int first);
 
-// "f32", "i64", …
+// Reads the name of a dtype: "f32", "i64", ….
 backends::DType dtype_of(lua_State* state, int index);
 
 }  // namespace runner::lua

@@ -25,7 +25,8 @@ void push_element(lua_State* state, DType dtype, double value) {
   }
 }
 
-// The part of a tensor behind its first `axis` indices.
+// Pushes the elements of a tensor at fixed indices of the first `axis` axes as a nested list. `next`: next element to
+// push.
 void push_list(lua_State* state, const backends::TensorType& type, int axis, const double*& next) {
   if (axis == type.shape.rank()) return push_element(state, type.dtype, *next++);
   const int64_t size = type.shape[axis];

@@ -1,4 +1,4 @@
-// What a hook may ask about a tensor: its shape and dtype, and its values, which are computed for that.
+// Queries of a tensor in Lua: its shape and dtype, and its values, which are computed on demand.
 #pragma once
 
 struct lua_State;

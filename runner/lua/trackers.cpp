@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::string_view kFunctions[] = {"start", "log", "finish"};
 
-// Function names of the tracker's own at the top of the stack that nobody would call; whether there are any.
+// Reports functions of the table at the top of the stack with unknown names, which would never be called. Returns
+// whether there are any.
 bool check_names(lua_State* state, lua_Integer number, const ReportFault& report) {
   bool any = false;
   lua_pushnil(state);
@@ -54,7 +55,7 @@ void check_tracker(lua_State* state, lua_Integer number, const ReportFault& repo
            {});
 }
 
-// One function of a tracker, its arguments above it.
+// Calls a function of a tracker with the arguments above it on the stack.
 void call(Runtime& runtime, int arguments) {
   lua_State* const state = runtime.state();
   lua_pushvalue(state, -arguments - 1);

@@ -1,7 +1,7 @@
-// Trackers of a hook: tables whose functions hear of the points of a run as they are made.
+// Trackers of a hook: tables whose functions are called with the points of a run as they are recorded.
 //
-// A tracker has one or more of start(self, acc), log(self, acc, values, step) and finish(self, acc, status), its own or
-// by a metatable.  Everything else in it that is no function is its own.
+// A tracker has at least one of start(self, acc), log(self, acc, values, step) and finish(self, acc, status), in the
+// table or through its metatable. It may have any other fields that are not functions.
 #pragma once
 
 #include <functional>
@@ -15,11 +15,12 @@ namespace runner::lua {
 
 class Runtime;
 
-// Reports all that keeps the value at the top of the stack, which stays there, from being a list of trackers.
+// Reports all faults in the value at the top of the stack, which must be a list of trackers. Leaves it there.
 void check_trackers(lua_State* state, const ReportFault& report);
 
-// Calls function `name` of each tracker that has it, with the tracker and `arguments` values that `push` pushes.  The
-// list is at the top of the stack, which is popped.  Throws the first Error(kRun), with the line, when all have heard.
+// Calls function `name` of each tracker that has it, with the tracker and the `arguments` values pushed by `push`. Pops
+// the list of trackers from the top of the stack. Calls all trackers even if one fails; then throws the first
+// Error(kRun) with its line.
 void call_trackers(Runtime& runtime, const char* name, int arguments, const std::function<void()>& push);
 
 }  // namespace runner::lua

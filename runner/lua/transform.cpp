@@ -26,21 +26,21 @@ namespace {
 
 using data::Sample;
 
-constexpr const char* kCall = "runner.transform";  // registry: the closure of call_transform
+constexpr const char* kCall = "runner.transform";  // registry key: the closure of call_transform
 constexpr const char* kOwnState =
     "it runs in a state of its own, and samples come to it in any order; sample.id, sample.epoch and math.random tell "
     "them apart";
 
 // ---- what is missing in the state -----------------------------------------------------------------------------------
 
-// __newindex of the globals once the files have run.
+// __newindex of the globals after the files have run.
 int refuse_global(lua_State* state) {
   const char* const name = lua_type(state, 2) == LUA_TSTRING ? lua_tostring(state, 2) : luaL_typename(state, 2);
   fail(ErrorKind::kRun, "transform sets the global '{}', which it does not share with the rest of the hook: {}", name,
        kOwnState);
 }
 
-// __index of globals that are not there; upvalue 1: what the sandbox does.
+// __index of unknown globals. Upvalue 1: the function of the sandbox.
 int missing_global(lua_State* state) {
   lua_settop(state, 2);
   if (lua_type(state, 2) == LUA_TSTRING && text_argument(state, 2) == "acc")
@@ -51,7 +51,7 @@ int missing_global(lua_State* state) {
   return 1;
 }
 
-// nn.relu and the like; upvalue 1: the name.
+// A tensor function such as nn.relu. Upvalue 1: its name.
 int no_tensors(lua_State* state) {
   fail(ErrorKind::kRun,
        "nn.{} works on tensors, and a transform has none: it runs beside the training, on the numbers of "
@@ -61,7 +61,7 @@ int no_tensors(lua_State* state) {
 
 int open_nn_without_tensors(lua_State* state) {
   open_nn(state);
-  luaL_getmetafield(state, -1, "__index");  // what is behind the table that takes no entries
+  luaL_getmetafield(state, -1, "__index");  // the table behind the sealed one
   for (const TensorFunction& entry : tensor_functions()) {
     if (!entry.is_function) continue;
     lua_pushstring(state, entry.name);
@@ -72,15 +72,15 @@ int open_nn_without_tensors(lua_State* state) {
   return 1;
 }
 
-// Code gets an empty table for its globals, behind which the real ones stand: a global that is there already is set
-// without a word to anyone.
+// Gives Lua code an empty table of globals with the real globals behind it. Otherwise, assigning an existing global
+// would not call __newindex.
 int cover_globals(lua_State* state) {
   lua_pushglobaltable(state);  // 1
   lua_getmetatable(state, 1);  // 2
   lua_getfield(state, 2, "__index");
   lua_pushcclosure(state, bound<missing_global>, 1);
   lua_setfield(state, 2, "__index");
-  lua_newtable(state);           // 3: what code sees
+  lua_newtable(state);           // 3: the globals that Lua code sees
   lua_createtable(state, 0, 3);  // 4: its metatable
   for (const char* event : {"__index", "__newindex"}) {
     lua_pushvalue(state, 1);
@@ -98,7 +98,8 @@ int cover_globals(lua_State* state) {
 
 constexpr std::string_view kFields[] = {"features", "shape", "label", "id", "epoch", "vars"};
 
-// Upvalues of call_transform: the function, tables that serve every sample, and the snapshot of what stays.
+// Upvalues of call_transform: the function, tables reused for every sample, and the snapshot of values that must not
+// change.
 enum Upvalue { kFunction = 1, kSample, kFeatures, kShape, kTargets, kVars, kSnapshot, kUpvalueCount = kSnapshot };
 
 constexpr int at(Upvalue upvalue) {
@@ -118,7 +119,7 @@ void fill(lua_State* state, int table, const Numbers& numbers) {
   }
 }
 
-// Whether the table at `index` is `numbers` alone.
+// Returns whether the table at `index` contains exactly `numbers`.
 template <class Numbers>
 bool holds(lua_State* state, int index, const Numbers& numbers) {
   lua_Integer i = 0;
@@ -165,7 +166,7 @@ bool has_table(lua_State* state, const char* field, Upvalue table) {
   return has;
 }
 
-// Changes that nobody would see are mistakes.
+// Rejects changes of other fields, which would have no effect.
 void check_description(lua_State* state, const Sample& sample) {
   constexpr const char* kOnly = "only sample.features may be changed";
   const bool same_label = sample.targets.empty()
@@ -184,8 +185,8 @@ void check_description(lua_State* state, const Sample& sample) {
 
 // ---- what it returns ------------------------------------------------------------------------------------------------
 
-// Says what is wrong with a list that `did` ("returned", "left"): that of the right length has something in it that is
-// no number.
+// Throws a message that explains why a list is not valid. `did`: "returned" or "left". A list of the right length
+// contains a value that is not a number.
 [[noreturn]] void refuse_features(lua_State* state, int list, const char* did, size_t wanted) {
   lua_Integer count = 0;
   lua_pushnil(state);
@@ -208,7 +209,7 @@ void check_description(lua_State* state, const Sample& sample) {
   }
 }
 
-// Reads the list at `list`, and nothing but it: what else were in the table would be there for the next sample.
+// Reads the list at `list`. Rejects additional entries, which would still be there for the next sample.
 void read_features(lua_State* state, int list, const char* did, std::span<float> features) {
   const auto size = static_cast<lua_Integer>(features.size());
   lua_Integer count = 0;
@@ -224,7 +225,7 @@ void read_features(lua_State* state, int list, const char* did, std::span<float>
   RUN_CHECK(lua_getmetatable(state, list) == 0, ErrorKind::kRun, "transform {} features with a metatable", did);
 }
 
-// The result is at the top.
+// Reads the result at the top of the stack.
 void take_result(lua_State* state, const Sample& sample) {
   const bool left = lua_isnil(state, -1) || lua_rawequal(state, -1, at(kSample)) != 0;
   if (left) lua_getfield(state, at(kSample), "features");
@@ -234,7 +235,7 @@ void take_result(lua_State* state, const Sample& sample) {
          left ? "in sample.features " : "nothing, the sample, or ", sample.features.size());
   read_features(state, lua_gettop(state), did, sample.features);
   if (lua_rawequal(state, -1, at(kFeatures)) != 0) return;
-  lua_newtable(state);  // nobody has looked at what it holds now
+  lua_newtable(state);  // the contents of the table were not checked
   lua_replace(state, at(kFeatures));
 }
 
@@ -290,7 +291,7 @@ class LuaTransform : public data::Transform {
   }
 
  private:
-  // (the hook's table, this): from now on globals stay as they are, and `transform` can be called.
+  // Arguments: the hook's table and the LuaTransform. Makes the globals read-only and prepares the call of `transform`.
   static int close_state(lua_State* state) {
     auto& self = *static_cast<LuaTransform*>(lua_touserdata(state, 2));
     lua_settop(state, 1);
@@ -301,12 +302,12 @@ class LuaTransform : public data::Transform {
     lua_pushvalue(state, 1);
     self.defined_ = place_of_function(state);
 
-    lua_pushnil(state);  // 2, where the globals will be
+    lua_pushnil(state);  // 2: reserved for the globals
     lua_pushglobaltable(state);
     lua_getmetatable(state, -1);
     lua_pushcfunction(state, bound<refuse_global>);
     lua_setfield(state, -2, "__newindex");
-    lua_getfield(state, -1, "__index");  // the real ones
+    lua_getfield(state, -1, "__index");  // the real globals
     lua_replace(state, 2);
 
     lua_createtable(state, 0, static_cast<int>(std::size(kFields)));
@@ -327,7 +328,8 @@ class LuaTransform : public data::Transform {
     return 0;
   }
 
-  // (transform, globals, …, the sample at `sample`): all that a call could change; gives its place.
+  // Pushes a snapshot of all values that a call could change, and returns its index. The stack begins with the
+  // transform and the globals; `sample`: index of the sample.
   static int push_snapshot_of(lua_State* state, int sample) {
     push_snapshot(state);
     const int snapshot = lua_gettop(state);
@@ -343,7 +345,7 @@ class LuaTransform : public data::Transform {
     return snapshot;
   }
 
-  // (this)
+  // Argument: the LuaTransform.
   static int call_transform(lua_State* state) {
     auto& self = *static_cast<LuaTransform*>(lua_touserdata(state, 1));
     const Sample& sample = *self.sample_;
@@ -358,7 +360,7 @@ class LuaTransform : public data::Transform {
     return 0;
   }
 
-  // What is the same for every sample.
+  // Sets the fields that are the same for every sample.
   void describe_data(lua_State* state) const {
     fill(state, at(kShape), sample_->shape.dims());
     lua_pushvalue(state, at(kShape));
@@ -368,10 +370,11 @@ class LuaTransform : public data::Transform {
     lua_setfield(state, at(kSample), "label");
   }
 
-  // Whether a call has left anything behind.  It mostly shows at once, and the comparison is dear where there are large
-  // tables: so it is made after the first, second, fourth, … call of an epoch, and else when calls have saved for it.
+  // Checks that calls changed no values. Most changes show at once, and comparing large tables is expensive. Therefore
+  // this compares after calls 1, 2, 4, 8, … of an epoch, and otherwise once the calls since the last comparison pay for
+  // it.
   void check_unchanged(lua_State* state) {
-    constexpr int64_t kPerCall = 16;  // values
+    constexpr int64_t kPerCall = 16;  // values per call that pay for a comparison
     RUN_CHECK(runtime_.sources().size() == files_, ErrorKind::kRun,
               "transform requires {} when it is called; do so where the file begins", runtime_.sources().back().path);
     if (calls_++ == 0 || sample_->epoch != epoch_) calls_of_epoch_ = 0;
@@ -392,7 +395,7 @@ class LuaTransform : public data::Transform {
     return block[0] | static_cast<uint64_t>(block[1]) << 32;
   }
 
-  // What the files print when they are run is printed already, by the hook's own state.
+  // Keeps a printed line. Ignores lines printed while the files run, because the hook's main state prints them.
   void keep_line(std::string_view line) {
     if (sample_ == nullptr) return;
     const std::lock_guard lock(mutex_);
@@ -400,7 +403,7 @@ class LuaTransform : public data::Transform {
     has_lines_ = true;
   }
 
-  // Those up to a batch: what is printed, and when, does not depend on how far this thread is ahead.
+  // Removes the lines up to a batch. This makes the output independent of how far this thread runs ahead.
   std::vector<std::string> take_lines(int64_t batch) {
     const std::lock_guard lock(mutex_);
     std::vector<std::string> taken;
@@ -417,16 +420,16 @@ class LuaTransform : public data::Transform {
 
   const schema::Recipe& recipe_;
   const std::function<void(std::string_view)> print_;
-  Recording recording_;  // never begun: there are no tensors
+  Recording recording_;  // never begins, because a transform has no tensors
   const Sample* sample_ = nullptr;
-  uint32_t draws_ = 0;  // for the sample
+  uint32_t draws_ = 0;  // draws of the current sample
   SourceMark defined_;
-  size_t files_ = 0;                  // read
-  int64_t size_ = 0, unchecked_ = 0;  // of the snapshot; what calls since the last comparison have saved
-  int64_t epoch_ = 0, calls_ = 0;     // of the newest sample; since the beginning
+  size_t files_ = 0;                  // number of files read
+  int64_t size_ = 0, unchecked_ = 0;  // size of the snapshot; values paid for since the last comparison
+  int64_t epoch_ = 0, calls_ = 0;     // epoch of the newest sample; number of calls
   uint64_t calls_of_epoch_ = 0;
   std::mutex mutex_;
-  std::deque<Line> lines_;  // printed and not yet passed on
+  std::deque<Line> lines_;  // printed but not yet passed on
   std::atomic<bool> has_lines_ = false;
   Runtime runtime_;
 };

@@ -1,8 +1,8 @@
-// `transform` of a hook: Lua that changes the features of training samples, in a state of its own.
+// The entry `transform` of a hook: Lua code that changes the features of training samples, in a Lua state of its own.
 //
-// The state runs the hook's files again, so what stands at file level is there, as a copy.  A sample is a function of
-// the run's seed, the epoch and its id: math.random draws from those, and what could carry anything from one sample to
-// the next is refused or found out: globals are read-only, upvalues and tables are compared with what they were.
+// The state runs the hook's files again, so file-level values exist there as copies. The result for a sample depends
+// only on the run's seed, the epoch and the sample's id: math.random is seeded from these. Globals are read-only, and
+// upvalues and tables are compared with a snapshot to detect data carried from one sample to the next.
 #pragma once
 
 #include <functional>
@@ -17,12 +17,12 @@
 
 namespace runner::lua {
 
-// What `sample` has.
+// Names of the fields of `sample`.
 std::span<const std::string_view> sample_fields();
 
-// `sources`: the files as the hook has read them.  `print` takes the lines that the transform prints, when they are
-// passed on.  The recipe must outlive the transform.  Throws Error(kRecipe) with the line where the file cannot be run.
-// `interrupted`, which is asked on the thread that transforms: whether a call is to come to its end soon.
+// `sources`: the files as the hook read them. `print`: receives the lines that the transform prints, when they are
+// passed on. `interrupted`: returns true if calls should end soon; called on the thread that runs the transform. The
+// recipe must outlive the transform. Throws Error(kRecipe) with the line if a file cannot be run.
 std::unique_ptr<data::Transform> make_transform(const schema::Recipe& recipe, std::vector<Source> sources,
                                                 std::function<void(std::string_view)> print,
                                                 std::function<bool()> interrupted = nullptr);

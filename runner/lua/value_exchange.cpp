@@ -25,16 +25,16 @@ using train::CustomLoop;
 using train::HostTensor;
 using train::SentTensor;
 
-constexpr size_t kMostTables = 32;  // one in another
-constexpr int kStackSlots = 8;      // that one of them takes at most
+constexpr size_t kMostTables = 32;  // maximum nesting depth
+constexpr int kStackSlots = 8;      // maximum stack slots per nesting level
 constexpr int kMostSlots = 1000;
-constexpr int64_t kEntry = 20;  // what looking at an entry costs, in instructions
+constexpr int64_t kEntry = 20;  // instructions charged per entry visited
 
 std::string_view name_of(train::Fold fold) {
   return fold == train::Fold::kSum ? "sum" : fold == train::Fold::kMean ? "take the mean of" : "take the maximum of";
 }
 
-// Appends the first `most` of what is at the top, a list or one value, to the list below it, and pops it.
+// Pops the value at the top, a list or a single value, and appends its first `most` elements to the list below it.
 void append(lua_State* state, lua_Integer most = LUA_MAXINTEGER) {
   auto place = static_cast<lua_Integer>(lua_rawlen(state, -2));
   if (!lua_istable(state, -1)) return lua_rawseti(state, -2, place + 1);
@@ -46,7 +46,8 @@ void append(lua_State* state, lua_Integer most = LUA_MAXINTEGER) {
   lua_pop(state, 1);
 }
 
-// Leaves out the rows of repeated samples; what is not by sample counts where the batch has a sample.
+// Removes the rows of padding samples. A tensor that is not per sample is kept if the batch has a sample on this rank,
+// else becomes empty.
 void leave_out_repeats(HostTensor& tensor, const CustomLoop::Rows& rows) {
   backends::Shape& shape = tensor.type.shape;
   const bool by_sample = shape.rank() > 0 && shape[0] == rows.all;
@@ -107,14 +108,14 @@ bool ValueExchange::holds_tensor(int index) const {
   bool found = false;
   lua_pushnil(state_);
   while (!found && lua_next(state_, index) != 0) {
-    Runtime::of(state_).spend(state_, kEntry);  // a table may stand in others many times
+    Runtime::of(state_).spend(state_, kEntry);  // because a table may be referenced many times
     found = holds_tensor(lua_gettop(state_));
     lua_pop(state_, found ? 2 : 1);
   }
   return found;
 }
 
-// The names in a table; throws where `each` would leave something out, or never come to an end.
+// Returns the string keys of a table. Throws if `each` would skip an entry or recurse without end.
 std::vector<std::string> ValueExchange::names_in(int index) const {
   RUN_CHECK(path_.size() < kMostTables && lua_checkstack(state_, kStackSlots) != 0, ErrorKind::kRun,
             "{}: the tables in tables are too many, or one holds itself", name());
@@ -127,7 +128,8 @@ std::vector<std::string> ValueExchange::names_in(int index) const {
   return names;
 }
 
-// Pushes what `leaf` makes of the value, or a table of what it makes of the leaves in it.
+// Calls `leaf`, which pushes a result, for the value if it is a leaf, or for all leaves in a table. Then pushes a table
+// of the results.
 template <class IsLeaf, class Leaf>
 void ValueExchange::each(int index, const IsLeaf& is_leaf, const Leaf& leaf) {
   if (!lua_istable(state_, index) || is_leaf(index)) return leaf(index);
@@ -257,7 +259,7 @@ void ValueExchange::broadcast(int index) {
       });
 }
 
-// The others may have anything.
+// Pushes the value of rank 0. Other ranks may have any value there.
 void ValueExchange::push_first(int index) {
   const bool is_mine = is_tensor(state_, index);
   const Sent sent = sent_by_all("a value", [&](std::string& text) {

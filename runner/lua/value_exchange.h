@@ -1,8 +1,8 @@
-// What acc:gather and its like do with their value: tensors, numbers, lists of them, and tables of all these.
+// Implements acc:gather and similar methods for their values: tensors, numbers, lists of them, and tables of all these.
 //
-// The others are met for each tensor, number or list, in an order that does not depend on the process: positions, then
-// names; who has something else at that place is told what all have.  Without others everything is as if they had
-// nothing.
+// The ranks communicate once per tensor, number or list, in the same order on all ranks: positions, then names. If a
+// rank has a different kind of value at the same place, the error shows the kinds on all ranks. For a single process
+// the result is the same as for a group of size one.
 #pragma once
 
 #include <string>
@@ -16,21 +16,21 @@ namespace runner::lua {
 
 class ValueExchange {
  public:
-  // `replicas`: null, where this process is the only one.  All must outlive the call of acc:WHAT that this is of.
+  // `replicas`: process group, or null for a single process. All arguments must outlive the call of acc:WHAT.
   ValueExchange(lua_State* state, Accelerator& accelerator, backends::Collectives* replicas, std::string_view what)
       : state_(state), accelerator_(accelerator), replicas_(replicas), what_(what) {}
 
-  // All push what becomes of the value at `index`, and throw Error(kRun) where values of several processes do not fit.
+  // Each method pushes the result for the value at `index`. Throws Error(kRun) if the values of the ranks do not match.
 
-  // Joined along the first axis, a list with the others' lists; a number becomes a list, a scalar a vector.
-  // `for_metrics`: without repeated samples.
+  // Concatenates along the first axis; concatenates lists. A number becomes a list, a scalar tensor a vector.
+  // `for_metrics`: excludes padding samples.
   void gather(int index, bool for_metrics);
   void reduce(int index, train::Fold fold);
-  // That of process 0.
+  // Pushes the value of rank 0.
   void broadcast(int index);
-  // As long along an axis (from 1) as the longest, with `pad` behind it.
+  // Extends the value along an axis (from 1) to the largest length of all ranks, with `pad` at the end.
   void pad_across_processes(int index, double pad, int64_t axis);
-  // Of a plain value, without tensors: its text (plain_data.h), as every process has it.
+  // Returns the texts (plain_data.h) of a value without tensors, from all ranks.
   std::vector<std::string> texts(int index) const;
 
  private:
@@ -46,11 +46,11 @@ class ValueExchange {
   void pad_list(int index, double pad);
   int64_t longest(int64_t mine) const;
   std::vector<std::string> names_in(int index) const;
-  // What all processes send at this place of their values; `kind`: what it is, for messages.  `add`: appends what this
-  // one sends.
+  // Exchanges the values at the current place of all ranks. `kind`: kind of this rank's value, for messages. `add`:
+  // appends this rank's data.
   struct Sent {
     std::vector<std::string> texts;
-    std::vector<std::string_view> contents;  // into them
+    std::vector<std::string_view> contents;  // views into `texts`
   };
   template <class Add>
   Sent sent_by_all(std::string_view kind, const Add& add) const;
@@ -58,7 +58,7 @@ class ValueExchange {
   std::string text_of(int index) const;
   // The tensor at `index`.
   train::HostTensor read(int index) const;
-  // What `make` makes of those of all.
+  // Calls `make` with the tensors of all ranks and returns its result.
   template <class Make>
   train::HostTensor of_all(const train::HostTensor& mine, std::string_view kind, const Make& make) const;
   void push(train::HostTensor tensor);
@@ -68,7 +68,7 @@ class ValueExchange {
   Accelerator& accelerator_;
   backends::Collectives* const replicas_;
   const std::string_view what_;
-  std::vector<std::string> path_;  // of keys, to the value at hand
+  std::vector<std::string> path_;  // keys leading to the current value
 };
 
 }  // namespace runner::lua

@@ -14,8 +14,8 @@ namespace {
 
 // ---- lists ---------------------------------------------------------------------------------------------------------
 
-// They are made in protected mode, as they may be more than the memory that a hook has.  What Lua 5.4 takes for a list:
-// a header, and 16 bytes an entry.
+// Memory of a list in Lua 5.4: a header and 16 bytes per entry. The lists are created in protected mode, because they
+// may exceed the memory budget of the hook.
 constexpr int64_t list_bytes(int64_t entries) {
   return 56 + 16 * entries;
 }
@@ -25,7 +25,7 @@ int64_t bytes_of(const train::EvaluatedSet& set) {
   return set.samples * (list_bytes(set.outputs) + label + int64_t{2} * 16);
 }
 
-// rows: (samples, width)
+// `rows`: (samples, width).
 void push_rows(lua_State* state, const std::vector<float>& rows, int64_t samples, int64_t width) {
   const float* at = rows.data();
   lua_createtable(state, static_cast<int>(samples), 0);
@@ -48,7 +48,7 @@ void push_targets(lua_State* state, const train::EvaluatedSet& set) {
   }
 }
 
-// (function, set) -> function(predictions, targets)
+// Arguments: a function and an EvaluatedSet. Calls function(predictions, targets).
 int call_metric(lua_State* state) {
   const auto& set = *static_cast<const train::EvaluatedSet*>(lua_touserdata(state, 2));
   lua_settop(state, 1);
@@ -58,7 +58,7 @@ int call_metric(lua_State* state) {
   return 1;
 }
 
-// Of the function at the top of the stack, which is taken off.
+// Pops the function at the top of the stack and returns its value.
 double value_of(Runtime& runtime, const std::string& name, const train::EvaluatedSet& set) {
   lua_State* const state = runtime.state();
   lua_pushvalue(state, -1);
@@ -66,7 +66,7 @@ double value_of(Runtime& runtime, const std::string& name, const train::Evaluate
 
   lua_pushcfunction(state, call_metric);
   lua_insert(state, -2);
-  lua_pushlightuserdata(state, const_cast<train::EvaluatedSet*>(&set));  // read only
+  lua_pushlightuserdata(state, const_cast<train::EvaluatedSet*>(&set));  // used read-only
   try {
     runtime.call(state, 2, 1);
   } catch (const Error& error) {

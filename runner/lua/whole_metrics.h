@@ -1,4 +1,4 @@
-// `metrics` of a hook: figures of a whole evaluation that are no means over its samples, such as an AUC.
+// The entry `metrics` of a hook: metrics of a whole evaluation that are not means over its samples, such as an AUC.
 #pragma once
 
 #include <map>
@@ -13,13 +13,13 @@ namespace runner::lua {
 
 class Runtime;
 
-// Reports all that keeps the value at the top of the stack, which stays there, from being a table of functions by name,
-// of which no name is that of a built-in metric.
+// Reports all faults in the value at the top of the stack, which must be a table of named functions without names of
+// built-in metrics. Leaves it there.
 void check_whole_metrics(lua_State* state, const ReportFault& report);
 
-// Takes such a table off the top of the stack and calls each function, in the order of the names, with the set as Lua
-// lists made for that call: what one does to them is not seen by the next.  Values by name.  Throws Error(kRun) with
-// the line of the hook.
+// Pops such a table from the top of the stack and calls each function, in the order of the names. Each call gets its
+// own Lua lists of the set, so that a function cannot change those of the next one. Returns the values by name. Throws
+// Error(kRun) with the line of the hook.
 std::map<std::string, double> whole_metrics(Runtime& runtime, const train::EvaluatedSet& set);
 
 }  // namespace runner::lua

@@ -11,14 +11,14 @@
 namespace runner::lua {
 namespace {
 
-constexpr int kHookInterval = 10'000;  // instructions between two looks at the budget
-// Memory costs time as well: to fill, to collect, and above all to go through where none is left.
+constexpr int kHookInterval = 10'000;  // instructions between two checks of the budget
+// Memory also costs time: to fill and to collect, above all when it is nearly exhausted.
 constexpr int64_t kBytesPerInstruction = 4;
 
 }  // namespace
 
 void* WorkMeter::allocate(lua_State* state, void* block, size_t old_size, size_t new_size) {
-  if (block == nullptr) old_size = 0;  // it says the kind of object then
+  if (block == nullptr) old_size = 0;  // Lua then passes the kind of object
   if (new_size == 0) {
     std::free(block);
     used_ -= old_size;
@@ -35,7 +35,7 @@ void* WorkMeter::allocate(lua_State* state, void* block, size_t old_size, size_t
   return now;
 }
 
-// Lua collects and asks once more; where that does not help, the budget is spent.
+// Lua collects garbage and requests the same size again. If that fails too, the budget is exceeded.
 void* WorkMeter::refuse(lua_State* state, size_t size) {
   const bool spent = std::exchange(refused_, size) == size;
   if (!spent) {
@@ -46,7 +46,7 @@ void* WorkMeter::refuse(lua_State* state, size_t size) {
   return nullptr;
 }
 
-// In the allocator, which must not raise an error: the next instruction looks at what is left.
+// Called in the allocator, which must not raise an error. Therefore the next instruction checks the budget.
 void WorkMeter::spend_bytes(lua_State* state, size_t bytes) {
   left_ -= static_cast<int64_t>(bytes) / kBytesPerInstruction;
   if (left_ <= next_look_ && depth_ > 0) lua_sethook(state, on_count, LUA_MASKCOUNT, 1);
@@ -88,7 +88,7 @@ void WorkMeter::look(lua_State* state) {
     lua_pushlstring(state, end_->data(), end_->size());
     lua_error(state);
   }
-  // Collections find less and less before there is no memory left at all, and each costs the same.
+  // When memory is nearly exhausted, collections free less and less but cost the same.
   if (collected_ > budget_.instructions / 4) {
     lua_pushstring(state, kNoMemory);
     lua_error(state);

@@ -1,7 +1,7 @@
-// What a state of Lua uses: memory as it is allocated, and work, counted in instructions, of the call under way.  Once
-// either is spent, or the run is over, every instruction is an error, so that no pcall outlives it.
+// Limits the resources of a Lua state: allocated memory, and the work of a call, counted in instructions. Once one is
+// exhausted, or the run is over, every instruction raises an error, so that no pcall can continue.
 //
-// As the state: one thread at a time.
+// Not thread-safe, like the state.
 #pragma once
 
 #include <cstddef>
@@ -17,37 +17,38 @@ namespace runner::lua {
 
 struct Budget {
   size_t memory_bytes = size_t{256} << 20;
-  int64_t instructions = 1'000'000'000;  // of one call, with what spend() adds to them; about ten seconds
-  int64_t pattern_steps = 10'000'000;    // of one string.find, match, gmatch step or gsub
+  int64_t instructions = 1'000'000'000;  // per call, including those charged by spend(); about ten seconds
+  int64_t pattern_steps = 10'000'000;    // per string.find, match or gsub, and per match of gmatch
 };
 
 class WorkMeter {
  public:
-  // Lua's own text where there is no memory, which it keeps ready.
+  // Lua's own message if memory is exhausted; it is allocated in advance.
   static constexpr const char* kNoMemory = "not enough memory";
 
   explicit WorkMeter(const Budget& budget) : budget_(budget) {}
 
-  // Allocates for `state`, which is null until it is made; null makes Lua collect, then fail.
+  // Allocator of `state`, which is null until the state exists. Returns null if the memory budget is exceeded; Lua then
+  // collects garbage, retries, and fails.
   void* allocate(lua_State* state, void* block, size_t old_size, size_t new_size);
   bool is_half_full() const { return used_ > budget_.memory_bytes / 2; }
 
-  // Between these a call is under way.
+  // Mark the begin and end of a call. Calls nest.
   void enter() { ++depth_; }
   void leave() { --depth_; }
   int depth() const { return depth_; }
 
-  // A fresh budget.
+  // Renews the budget.
   void refill(lua_State* state);
-  // Counts so many instructions more.  Raises a Lua error where the budget is spent.
+  // Charges instructions to the budget. Raises a Lua error if it is exceeded.
   void spend(lua_State* state, int64_t instructions);
-  // Asked while a call is under way: whether it should come to its end, for which it has a tenth of its budget then.
+  // Polled during calls. Once it returns true, the call may use another tenth of its budget.
   std::function<bool()> interrupted;
 
-  // From now on every instruction is the error `text`, until forget_end().
+  // Makes every instruction raise the error `text`, until forget_end().
   void end(lua_State* state, std::string text);
   void forget_end() { end_.reset(); }
-  // Null: nothing has ended the run.
+  // Text of the error that ended the run, or null.
   const std::string* ended() const { return end_ ? &*end_ : nullptr; }
 
  private:
@@ -58,12 +59,12 @@ class WorkMeter {
 
   const Budget budget_;
   size_t used_ = 0;        // bytes
-  size_t refused_ = 0;     // the newest request that there was no memory for, in bytes; 0: it was helped
-  int64_t of_call_ = 0;    // what the call under way has in all, in instructions
-  int64_t left_ = 0;       // of it
-  int64_t next_look_ = 0;  // at so many left
-  int64_t collected_ = 0;  // spent on collections for want of memory, in instructions
-  int depth_ = 0;          // of calls
+  size_t refused_ = 0;     // size in bytes of the newest refused request; 0 if a later one succeeded
+  int64_t of_call_ = 0;    // instruction budget of the current call
+  int64_t left_ = 0;       // remaining instructions
+  int64_t next_look_ = 0;  // remaining instructions at the next check
+  int64_t collected_ = 0;  // instructions charged for garbage collections due to lack of memory
+  int depth_ = 0;          // nesting depth of calls
   std::optional<std::string> end_;
 };
 
