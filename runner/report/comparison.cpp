@@ -18,7 +18,7 @@ namespace {
 
 using Facts = std::map<std::string, store::Param::Value>;
 
-// The parts of a run's record that are compared.
+// Parts of a run's record that are compared.
 constexpr std::string_view kParams = "parameters", kProvenance = "provenance", kMetrics = "metrics";
 
 bool has(const Comparison& comparison, std::string_view part) {
@@ -42,7 +42,7 @@ void add_provenance(const store::Provenance& provenance, Facts& facts) {
   facts["git.commit"] = provenance.git.commit;
   facts["git.branch"] = provenance.git.branch;
   for (const store::SourceText& source : provenance.sources) {
-    const bool is_diff = source.kind == "diff";  // its path is the commit
+    const bool is_diff = source.kind == "diff";  // whose path is the commit
     facts[is_diff ? "git.diff" : source.kind + ' ' + source.path] = hex(sha256(source.text)).substr(0, 12);
   }
 }
@@ -69,7 +69,7 @@ std::vector<Comparison::Difference> differences(const Facts& a, const Facts& b) 
   for (const auto& [key, value] : b) both[key].b = value;
   std::vector<Comparison::Difference> found;
   for (auto& [key, difference] : both) {
-    if (text_of(difference.a) == text_of(difference.b)) continue;  // as texts: NaN is NaN
+    if (text_of(difference.a) == text_of(difference.b)) continue;  // compares texts, so that NaN equals NaN
     difference.key = key;
     found.push_back(std::move(difference));
   }

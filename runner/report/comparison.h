@@ -1,4 +1,4 @@
-// Where two runs differ.  Thread-safe.
+// Compares two runs. Thread-safe.
 #pragma once
 
 #include <optional>
@@ -12,21 +12,21 @@ namespace runner::report {
 struct Comparison {
   struct Difference {
     std::string key;
-    std::optional<store::Param::Value> a, b;  // nothing where a run has none
+    std::optional<store::Param::Value> a, b;  // nullopt if a run does not have the key
   };
   struct Metric {
     std::string name;
-    double a, b;  // newest values, NaN where a run has none
+    double a, b;  // newest values; NaN if a run does not have the metric
   };
 
   std::string a, b;  // run ids
   std::vector<Difference> params;
   std::vector<Difference> environment;
-  std::vector<Metric> metrics;        // all of both runs, by name
+  std::vector<Metric> metrics;        // all metrics of both runs, by name
   std::vector<store::Damage> damage;  // of both runs
 };
 
-// What is damaged in one run is compared in neither.
+// A part of the record that is damaged in one run is not compared.
 Comparison compare(const store::RunDetails& a, const store::RunDetails& b);
 
 std::string comparison_text(const Comparison& comparison, int width, bool color);

@@ -24,7 +24,7 @@ json::Value error_json(const std::string& message, const std::string& file, int 
       {"message", message}, {"file", json::or_null(file)}, {"line", line > 0 ? json::Value(line) : json::Value()}};
 }
 
-// Null: processes run where they like.
+// Null if processes are not bound to cores.
 json::Value cores_json(const std::vector<std::vector<int>>& cores) {
   if (cores.empty()) return {};
   return json::list_of(cores, [](const std::vector<int>& share) {
@@ -32,7 +32,7 @@ json::Value cores_json(const std::vector<std::vector<int>>& cores) {
   });
 }
 
-// Null: batches are computed whole.
+// Null if the batch size was not fitted to memory.
 json::Value fitted_json(const std::optional<train::FittedBatch>& fitted) {
   if (!fitted) return {};
   return json::Object{
@@ -99,12 +99,12 @@ void set(json::Object& object, std::string_view key, json::Value value) {
   object.emplace_back(key, std::move(value));
 }
 
-// Puts what went wrong into a document that exists already.
+// Adds an error to an existing document.
 std::string failed(json::Object document, const Error& error) {
   set(document, "exit_code", exit_code(error.kind()));
   std::string message(error.text());
   if (const auto* recipe = dynamic_cast<const schema::RecipeError*>(&error)) {
-    message = recipe->diagnostics().front().message;  // stands for the rest
+    message = recipe->diagnostics().front().message;  // the first one represents all
     const json::Value faults = json::parse(schema::render_json(recipe->diagnostics()));
     for (const auto& [name, member] : json::members_of(faults)) {
       if (name == "errors") set(document, name, member);
@@ -222,7 +222,7 @@ json::Object note_json(const store::Note& note) {
   return {{"time", utc_time(note.time_ms)}, {"text", note.text}};
 }
 
-// What a device has counted, if anything.
+// Returns the metrics of a device with their attempt, or null if there are none.
 json::Value of_attempt(const json::Value& counted, int64_t attempt) {
   if (counted == json::Value()) return {};
   json::Object figures{{"attempt", attempt}};

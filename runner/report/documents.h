@@ -1,7 +1,7 @@
-// The JSON documents of the command line (docs/cli.md lists their keys).
+// JSON documents of the command line (docs/cli.md lists their keys).
 //
-// Keys may be added, none is ever renamed.  What is not known is null, and so is NaN, which JSON cannot say.  Times are
-// UTC in ISO 8601.  Each document ends with a newline.  Thread-safe.
+// Keys may be added but are never renamed. Unknown values and NaN, which JSON does not have, are null. Times are UTC in
+// ISO 8601. Each document ends with a newline. Thread-safe.
 #pragma once
 
 #include <span>
@@ -16,40 +16,40 @@
 
 namespace runner::report {
 
-// exec, resume, fork.
+// Result of exec, resume and fork.
 std::string run_document(const train::RunResult& result);
 
-// Where a command failed: {"exit_code", "error": {"message", "file", "line"}}, and "errors" as `check` prints them
-// where the error is a RecipeError.
+// Document of a failed command: {"exit_code", "error": {"message", "file", "line"}}. If the error is a RecipeError,
+// also "errors" in the format of `check`.
 std::string failure_document(const Error& error);
-// The same with the other keys of a run_document: a run that never came to be.
+// Like failure_document(), with the other keys of run_document(), for a run that was not created.
 std::string failed_run_document(const Error& error);
-// The same with the "ok" of `check`.
+// Like failure_document(), with the key "ok" of `check`.
 std::string failed_check_document(const Error& error);
 
-// {"message", "file": null, "line": null}: the "error" of a document that says what went wrong beside what it has.
+// Returns {"message", "file": null, "line": null}, the "error" of a document that also has other contents.
 json::Value error_value(const std::string& message);
 
-// Adds that "error", of the first, and "left_out", the names of the parts; nothing where there is no damage.
+// Adds "error", the first damage, and "left_out", the names of the damaged parts. Adds nothing if there is no damage.
 void add_damage(json::Object& document, std::span<const store::Damage> damage);
 
-// "columns" of each run holds what was asked for, name → value; it is there only where something was.
+// "columns" of a run contains the requested columns as name → value; omitted if no columns were requested.
 std::string runs_document(const store::RunSelection& selection);
 std::string states_document(std::span<const store::StateInfo> states);
 std::string metrics_document(std::span<const store::MetricSummary> metrics);
 std::string points_document(const store::RunRow& run, std::string_view metric, std::span<const store::Point> points);
-// A part that is damaged is empty or null; "error" and "left_out", an array of their names, are there only then.
-// `counted`: its "tpu" (xla/report_json.h) or its "gpu" (train/record/gpu_use.h), and whose "attempt" that is; without
-// any: null.
+// A damaged part is empty or null; "error" and "left_out", the list of their names, are present only then. `counted`:
+// metrics of the device, "tpu" (xla/report_json.h) or "gpu" (train/record/gpu_use.h), with the attempt that they belong
+// to; null if there are none.
 std::string show_document(const store::RunDetails& details, const store::DeviceMetrics& counted = {});
 // {KEY: value}.
 std::string params_document(const store::RunDetails& details);
-// Every event as a document on a line of its own: {"time", "attempt", "level", "kind", "data"}.
+// One document per line for each event: {"time", "attempt", "level", "kind", "data"}.
 std::string events_lines(const store::RunDetails& details);
-// {"run", "name", "metrics": {NAME: [[step, value], …]}}: every point of every metric.
+// {"run", "name", "metrics": {NAME: [[step, value], …]}}, with every point of every metric.
 using MetricPoints = std::vector<std::pair<std::string, std::vector<store::Point>>>;
 std::string all_points_document(const store::RunRow& run, const MetricPoints& metrics);
-// Rows as objects; a column whose name came before gets a number: "x", "x_2".
+// Rows as objects. Repeated column names get a number: "x", "x_2".
 std::string sql_document(const store::SqlResult& result);
 
 }  // namespace runner::report

@@ -41,7 +41,7 @@ constexpr const char* kBuild = "optimised";
 constexpr const char* kBuild = "not optimised";
 #endif
 
-// Calls `work` for at least `seconds` after one call to warm up; returns the calls a second.
+// Calls `work` once to warm up, then repeatedly for at least `seconds`. Returns calls per second.
 template <class Work>
 double rate_of(double seconds, Work work) {
   using Clock = std::chrono::steady_clock;
@@ -78,7 +78,7 @@ double copy_gb_per_s() {
   return rate_of(0.05, [&] { std::memcpy(to.data(), from.data(), kBytes); }) * kBytes * 1e-9;
 }
 
-// `count`: which of the numbers of pages that sysconf() knows.
+// `count`: sysconf() name of a number of pages.
 int64_t bytes_of_pages(int count) {
   return int64_t{::sysconf(count)} * ::sysconf(_SC_PAGESIZE);
 }

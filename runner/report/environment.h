@@ -1,4 +1,4 @@
-// `runner doctor`: what this program runs on and how fast its kernels are here.
+// `runner doctor`: the hardware and software that this program runs on, and the measured speed of its kernels.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,23 @@ namespace runner::report {
 struct Environment {
   std::string version, compiler, build;
   std::string cpu, cpu_features;
-  std::vector<int> cores;  // that this process may use, by number
+  std::vector<int> cores;  // cores that this process may use, by number
   int64_t memory_bytes = 0, memory_free_bytes = 0;
-  std::string system;                      // kernel and release
-  std::string kernels;                     // JSON: which kernel computes what
-  double f32_gflops = 0, bf16_gflops = 0;  // products of 512 × 512 matrices on all cores
-  double copy_gb_per_s = 0;                // one core, 64 MiB
+  std::string system;                      // kernel name and release
+  std::string kernels;                     // JSON: the kernel used for each kind of work
+  double f32_gflops = 0, bf16_gflops = 0;  // products of 512 × 512 matrices, on all cores
+  double copy_gb_per_s = 0;                // one core, copying 64 MiB
   std::string sqlite;
   std::string store;         // path
-  std::string store_status;  // "ok", "none yet", or what is wrong
+  std::string store_status;  // "ok", "none yet", or an error message
   int64_t store_bytes = 0, store_runs = 0;
 };
 
-// Looks and measures, about a quarter of a second.  Never throws for what is wrong with the store: that is a finding.
+// Collects and measures everything, which takes about a quarter of a second. Reports problems of the store in
+// `store_status` instead of throwing.
 Environment inspect_environment(const std::filesystem::path& store, std::string version);
 
-// Parts of it that cost nothing: "GCC 12.2.0", "optimised", "Linux 6.1.0 x86_64", the memory of the machine.
+// Parts of it that need no measurement: "GCC 12.2.0", "optimised", "Linux 6.1.0 x86_64", and the memory of the machine.
 std::string compiler_name();
 std::string build_kind();
 std::string system_name();

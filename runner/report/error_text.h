@@ -1,4 +1,4 @@
-// Errors and warnings as people read them: nothing in them moves the cursor.  Thread-safe.
+// Formats errors and warnings for a terminal, without control characters that could move the cursor. Thread-safe.
 #pragma once
 
 #include <string>
@@ -8,12 +8,13 @@
 
 namespace runner::report {
 
-// "error: " with place, message and notes; a RecipeError's faults with their lines and carets.  Ends with a newline.
+// "error: " with place, message and notes; or the faults of a RecipeError with their lines and carets. Ends with a
+// newline.
 std::string error_text(const Error& error, bool color);
-// The same for a text that holds all of it.
+// Overload for an error given as a complete text.
 std::string error_text(std::string_view text, bool color);
 
-// "warning: " with the text.  Ends with a newline.
+// "warning: " and the text. Ends with a newline.
 std::string warning_text(std::string_view text, bool color);
 
 }  // namespace runner::report

@@ -1,4 +1,4 @@
-// What `runner estimate` prints.  Thread-safe.
+// Output of `runner estimate`. Thread-safe.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@ namespace runner::report {
 
 struct PrecisionEstimate {
   std::string_view precision;                        // as in mixed_precision
-  bool of_recipe = false;                            // the one that it asks for
-  std::optional<train::MemoryEstimate> memory = {};  // none: the device has not so much
+  bool of_recipe = false;                            // the precision of the recipe
+  std::optional<train::MemoryEstimate> memory = {};  // nullopt: does not fit in the device's memory
 };
 
 std::string estimate_text(std::span<const PrecisionEstimate> estimates, int64_t processes, int width, bool color);
 // {"num_processes", "precisions": [{"mixed_precision", "of_recipe", "parameters", "gradients", "optimizer", "other",
-// "activations", "peak": {"training", "evaluation", "saving"}, "all_processes", "at_once": samples, or null}]}, in
-// bytes; behind "of_recipe" all is null where the device has not so much.
+// "activations", "peak": {"training", "evaluation", "saving"}, "all_processes", "at_once": samples, or null}]}. Sizes
+// are in bytes. If the device's memory does not suffice, all keys after "of_recipe" are null.
 std::string estimate_document(std::span<const PrecisionEstimate> estimates, int64_t processes);
 
 }  // namespace runner::report

@@ -61,7 +61,8 @@ json::Value forecast_json(const train::RunForecast& forecast, backends::tpu::Gen
 
 namespace {
 
-// The whole error of the graph that lacks most memory, and the names of the others that lack some.
+// Returns the complete error of the graph that exceeds the memory most, and the names of the other graphs that exceed
+// it.
 std::vector<std::string> exhausted_texts(const train::RunForecast& forecast) {
   std::vector<const train::NamedForecast*> beyond;
   for (const train::NamedForecast& each : forecast.graphs)

@@ -1,4 +1,4 @@
-// What the graphs of a run would take on an emulated TPU, as `runner plan` prints it.  Thread-safe.
+// Predicted graphs of a run on an emulated TPU, as printed by `runner plan`. Thread-safe.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace runner::report {
 
-// A row for each graph, and what is not known.
+// A table with a row for each graph, followed by a note on what is unknown.
 std::string forecast_text(const train::RunForecast& forecast, backends::tpu::Generation generation, int width,
                           bool color);
 // {"generation", "hbm_bytes", "graphs": [{"graph", "hbm_bytes", "unpadded_bytes", "padded_bytes", "fits", "flops",
 // "bytes", "least_seconds", "most_seconds", "formula"}], "unknown"}.
 json::Value forecast_json(const train::RunForecast& forecast, backends::tpu::Generation generation);
 
-// What padding wastes, each once, and which graphs do not fit.
+// Warnings about memory wasted by padding, each once, and about graphs that do not fit.
 std::vector<std::string> forecast_warnings(const train::RunForecast& forecast);
 
-// "0.0212 … 0.0606 ms": steps of small models take microseconds.
+// "0.0212 … 0.0606 ms". Steps of small models take microseconds.
 std::string predicted_text(double least_seconds, double most_seconds);
 
 }  // namespace runner::report

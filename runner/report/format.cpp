@@ -17,7 +17,7 @@ struct Character {
   size_t bytes;
 };
 
-// The character at text[at]; a byte that is not UTF-8 stands for itself.
+// Decodes the character at text[at]. A byte that is not UTF-8 is returned as it is.
 Character character_at(std::string_view text, size_t at) {
   const auto first = static_cast<unsigned char>(text[at]);
   const size_t length = schema::utf8_length(text, at);
@@ -27,14 +27,14 @@ Character character_at(std::string_view text, size_t at) {
   return {code, length};
 }
 
-constexpr std::string_view kReplacement = "\uFFFD";  // for a byte that is not UTF-8
+constexpr std::string_view kReplacement = "\uFFFD";  // replaces a byte that is not UTF-8
 
 struct Interval {
   char32_t first, last;
 };
 
-// Zero-width and wide blocks of Unicode 15 (general categories Mn and Cf; UAX #11, East_Asian_Width W and F), to the
-// block where that is enough for names and notes.
+// Zero-width and wide blocks of Unicode 15 (general categories Mn and Cf; UAX #11, East_Asian_Width W and F). Whole
+// blocks are precise enough for names and notes.
 constexpr std::array kZeroWidth{Interval{0x300, 0x36F},   Interval{0x200B, 0x200F}, Interval{0x202A, 0x202E},
                                 Interval{0x20D0, 0x20FF}, Interval{0xFE00, 0xFE0F}, Interval{0xE0100, 0xE01EF}};
 constexpr std::array kWide{Interval{0x1100, 0x115F},   Interval{0x2E80, 0xA4CF},   Interval{0xAC00, 0xD7A3},
@@ -148,14 +148,15 @@ std::string shortened(std::string_view text, int width) {
 
 namespace {
 
-// The length of the colour at text[at]: "\033[31m"; 0: there is none.
+// Length of the colour code at text[at], such as "\033[31m"; 0 if there is none.
 size_t color_bytes(std::string_view text, size_t at) {
   if (text.substr(at, 2) != "\033[") return 0;
   const size_t end = text.find_first_not_of("0123456789;", at + 2);
   return end != std::string_view::npos && text[end] == 'm' ? end + 1 - at : 0;
 }
 
-// What is cut away leaves its colours behind, which end those before it.
+// Appends at most `width` columns of `line`. Colour codes of the removed part are kept, because they end earlier
+// colours.
 void append_cut(std::string& out, std::string_view line, int width) {
   int used = 0;
   for (size_t at = 0; at < line.size();) {

@@ -1,4 +1,4 @@
-// Numbers, sizes, times and texts as people read them.
+// Human-readable numbers, sizes, times and texts.
 //
 // Thread-safe.
 #pragma once
@@ -13,42 +13,42 @@ namespace runner::report {
 // Six significant digits: "0.981481", "1e-08", "nan".
 std::string rounded_text(double value);
 
-// A rate with three digits and a magnitude: "812", "52.3k", "1.20M".
+// A rate with three digits and a suffix: "812", "52.3k", "1.20M".
 std::string short_text(double value);
 
 // "812 B", "1.2 MiB".
 std::string bytes_text(int64_t bytes);
 
-// "3.7 us", "4.2 ms", "1.84 s", "3 min 20 s", "2 h 05 min"; "?" unless finite.
+// "3.7 us", "4.2 ms", "1.84 s", "3 min 20 s", "2 h 05 min"; "?" if not finite.
 std::string duration_text(double seconds);
 
 // "1 step", "2 steps".
 std::string count_text(int64_t count, std::string_view noun);
 
-// Ascending numbers, neighbours as their ends: "0-3,8".
+// Formats ascending numbers, with runs as intervals: "0-3,8".
 std::string ranges_text(std::span<const int> numbers);
 
-// Milliseconds since 1970 in local time: "2026-03-01 12:34:56".
+// Formats milliseconds since 1970 in local time: "2026-03-01 12:34:56".
 std::string local_time(int64_t ms);
 
-// Columns that UTF-8 text takes on a terminal: 0 for combining characters, 2 for wide ones, 1 for a byte that is no
-// UTF-8.
+// Returns the number of terminal columns of UTF-8 text: 0 for combining characters, 2 for wide ones, 1 for a byte that
+// is not UTF-8.
 int display_width(std::string_view text);
 
-// At most `width` columns of `text`, the last being "…" where something was cut.
+// Shortens `text` to at most `width` columns. The last one is "…" if something was cut.
 std::string shortened(std::string_view text, int width);
 
-// As much of lines of text as a terminal shows without wrapping or scrolling, the cursor being below the last: at most
-// `height` - 1 lines, each cut to `width` columns.  Colours take no columns.
+// Returns the part of a text that a terminal shows without wrapping or scrolling, with the cursor below the last line:
+// at most `height` - 1 lines, each cut to `width` columns. Colour codes take no columns.
 std::string cut_to_screen(std::string_view text, int width, int height);
 
-// Where the bytes of an output file went, behind "wrote ": "model.safetensors", "to standard output" for "-".
+// Destination of an output file, to follow "wrote ": "model.safetensors", or "to standard output" for "-".
 std::string file_text(std::string_view file);
 
-// The text on one line: control characters, which could move the cursor, become spaces.
+// Returns the text on one line. Control characters, which could move the cursor, become spaces.
 std::string on_one_line(std::string_view text);
 
-// Most texts are: a look at each byte is all that they cost.
+// Fast check of all bytes; true for most texts.
 bool is_printable_ascii(std::string_view text);
 
 }  // namespace runner::report

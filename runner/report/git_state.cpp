@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kLargestStatus = size_t{4} << 20;
 constexpr size_t kLargestComplaint = 1000;
 
-// A pipe whose ends close with it and are not inherited.
+// A pipe that is closed by its destructor and not inherited by child processes.
 struct Pipe {
   std::array<int, 2> ends{-1, -1};
 
@@ -48,13 +48,13 @@ struct Answer {
   enum class How { kDone, kNotStarted, kLate } how = How::kNotStarted;
   int exit_code = 0;
   std::string out, complaint;
-  bool cut = false;  // there was more than `most`
+  bool cut = false;  // the output exceeded `most` bytes
 
   bool good() const { return how == How::kDone && (exit_code == 0 || cut); }
 };
 
-// In a process group of its own, so that a Ctrl-C does not reach it and everything that it started can be killed, with
-// the usual signals: the thread that asks may block them.
+// Starts a process in its own process group, so that Ctrl-C does not reach it and kill() can end all its children.
+// Resets the signal mask, because the calling thread may block signals.
 pid_t start(const std::vector<std::string>& words, const Pipe& out, const Pipe& complaint) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -77,7 +77,7 @@ pid_t start(const std::vector<std::string>& words, const Pipe& out, const Pipe& 
   return child;
 }
 
-// Takes what has come.  False at the end.
+// Reads available data. Returns false at the end of the stream.
 bool take(int from, std::string& to, size_t most, bool& cut) {
   std::array<char, 16384> buffer;
   const ssize_t count = ::read(from, buffer.data(), buffer.size());
@@ -93,7 +93,7 @@ int milliseconds_to(Clock::time_point deadline) {
   return static_cast<int>(std::max<int64_t>(0, left));
 }
 
-// Reads both pipes to their ends.  False: the time is up, or `most` bytes are there and no more is wanted.
+// Reads both pipes to their ends. Returns false if the time limit was reached, or if `most` bytes were read.
 bool read_answer(const Pipe& out, const Pipe& complaint, size_t most, Clock::time_point deadline, Answer& answer) {
   std::array<pollfd, 2> open{{{out.ends[0], POLLIN, 0}, {complaint.ends[0], POLLIN, 0}}};
   bool ignored = false;
@@ -135,8 +135,8 @@ void add_note(store::GitState& state, std::string_view text) {
   state.note += fmt::format("{}{}", state.note.empty() ? "" : "; ", text);
 }
 
-// `git status --porcelain=v2 --branch -z`: entries that end with a zero byte; a renamed file has one more, its old
-// name.
+// Parses the output of `git status --porcelain=v2 --branch -z`: entries that end with a zero byte. A renamed file is
+// followed by its old name as another entry.
 void read_status(std::string_view text, store::GitState& state) {
   size_t untracked = 0;
   state.dirty = false;
@@ -160,7 +160,7 @@ void read_status(std::string_view text, store::GitState& state) {
   }
 }
 
-// Why there is no answer.
+// Returns why there is no answer.
 std::string reason(const Answer& answer, std::chrono::milliseconds limit) {
   if (answer.how == Answer::How::kNotStarted) return "git is not installed";
   if (answer.how == Answer::How::kLate) {

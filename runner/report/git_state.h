@@ -1,8 +1,8 @@
-// What git says about the folder of a recipe.
+// The state of the git repository that contains a recipe.
 //
-// Runs `git` directly, without a shell, and kills it when the time is up: a run never waits for a slow disk or a
-// repository of any size.  Changes nothing in the repository and runs no program that its configuration names.
-// Thread-safe; leaves no child process behind.
+// Runs `git` directly, without a shell, and kills it after a time limit, so that a run never waits for a slow disk or a
+// large repository. Does not change the repository and runs no program from its configuration. Leaves no child process.
+// Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -12,15 +12,15 @@
 
 namespace runner::report {
 
-inline constexpr size_t kLargestDiff = size_t{256} << 10;  // bytes kept of the uncommitted changes
-inline constexpr size_t kMostUntracked = 100;              // names kept
+inline constexpr size_t kLargestDiff = size_t{256} << 10;  // maximum size of the recorded diff in bytes
+inline constexpr size_t kMostUntracked = 100;              // maximum number of recorded names
 
 struct GitFindings {
   store::GitState state;
-  std::string diff;  // of files that git tracks, against the commit, at most kLargestDiff bytes; the note says if cut
+  std::string diff;  // >uncommitted changes of tracked files, at most kLargestDiff bytes; a note says if it was cut
 };
 
-// `folder`: "" is the current one.  Never throws for what git does or is not: the note says it.
+// `folder`: "" for the current folder. Never throws because of git; the note describes the problem.
 GitFindings inspect_git(const std::string& folder, std::chrono::milliseconds limit = std::chrono::milliseconds(1000));
 
 }  // namespace runner::report

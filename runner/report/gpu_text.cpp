@@ -20,7 +20,7 @@ int64_t whole(const json::Value& value) {
   return value.integer() != nullptr ? *value.integer() : 0;
 }
 
-// Peaks.
+// Peak values.
 Table memory_table(const json::Value& gpu) {
   Table table({{"gpu", Align::kRight},
                {"memory", Align::kRight},
@@ -48,7 +48,7 @@ double number(const json::Value& value) {
   return value.number() != nullptr ? *value.number() : 0;
 }
 
-// Of an optimizer step.
+// Times per optimizer step.
 Table time_table(const json::Value& gpu) {
   const json::Value model = member(gpu, "model"), predicted = member(gpu, "predicted");
   const json::Value classes = member(predicted, "class_seconds");

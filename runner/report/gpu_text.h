@@ -1,4 +1,4 @@
-// What the emulated GPUs of a run have counted, as people read it.  Thread-safe.
+// Metrics of the emulated GPUs of a run as text. Thread-safe.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace runner::report {
 
-// Tables below an empty line each, of the document of train/record/gpu_use.h; empty where there is none.
+// Formats the document of train/record/gpu_use.h as tables, each after an empty line. Returns "" if there is none.
 std::string gpu_text(const json::Value& gpu, int width, bool color);
 
 }  // namespace runner::report

@@ -50,7 +50,7 @@ std::string cause_text(const store::GraphRow& graph) {
 
 struct GraphColumn {
   Column column;
-  bool is_left_out;  // where there is little room
+  bool is_left_out;  // omitted if there is little room
   std::string (*text)(const store::GraphRow& graph);
 };
 
@@ -72,7 +72,7 @@ const GraphColumn kColumns[] = {
     {{"cause"}, true, cause_text},
 };
 
-// Those of several attempts have a column for it.
+// Graphs of several attempts have a column for the attempt.
 Table graphs_table(std::span<const store::DeviceAccount> accounts, bool in_full) {
   const auto is_shown = [&](const GraphColumn& column) { return in_full || !column.is_left_out; };
   std::vector<Column> columns;
@@ -92,7 +92,7 @@ Table graphs_table(std::span<const store::DeviceAccount> accounts, bool in_full)
   return table;
 }
 
-// Each row of a table, and below it what the table has no room for.
+// Adds a line with the omitted columns after each row of a table.
 std::string with_lines_below(const std::string& table, std::span<const store::DeviceAccount> accounts) {
   std::string text;
   size_t begin = table.find('\n') + 1;

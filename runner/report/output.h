@@ -1,8 +1,9 @@
-// The two channels of a command: data on stdout, talk on stderr, and what each of them can show.
+// The two output channels of a command: data on stdout, messages on stderr, and the capabilities of each.
 //
-// Data that cannot be written is an error, except that a reader who has left (`runner ls | head`) is not; talk that
-// cannot be written is lost in silence.  Control characters of colour and cursor go to terminals alone.
-// Thread safety: data() on one thread; talk() on any.
+// Failure to write data is an error, unless the reader has closed the pipe (`runner ls | head`). Failure to write
+// messages is ignored. Control sequences for colour and cursor are written only to terminals.
+//
+// Thread safety: call data() from one thread only; talk() from any.
 #pragma once
 
 #include <string>
@@ -14,26 +15,27 @@ enum class ColorMode { kAuto, kAlways, kNever };
 
 enum class Color { kNone, kBold, kRed, kGreen, kYellow, kBlue };
 
-// `text` in a colour; as it is for kNone or where `enabled` is false.
+// Returns `text` in a colour. Returns it unchanged if `enabled` is false or the colour is kNone.
 std::string painted(std::string_view text, Color color, bool enabled);
 
 class Output {
  public:
-  // kAuto: colour on a terminal, unless NO_COLOR is set and not empty or TERM is "dumb".  The descriptors are borrowed.
+  // kAuto uses colour on a terminal, unless NO_COLOR is set and not empty or TERM is "dumb". The file descriptors must
+  // outlive the object.
   explicit Output(ColorMode mode = ColorMode::kAuto, int data_fd = 1, int talk_fd = 2);
 
-  // Writes all of `text`.  Throws Error(kRun) with the system's reason.
+  // Writes all of `text`. Throws Error(kRun) with the system's error message.
   void data(std::string_view text);
   void talk(std::string_view text) noexcept;
 
   bool data_color() const { return data_color_; }
   bool talk_color() const { return talk_color_; }
-  // Whether a line may be redrawn on stderr.
+  // Whether a line on stderr can be redrawn.
   bool live() const { return live_; }
-  // Columns of the terminal, asked anew; 0: no terminal, no limit.
+  // Current width of the terminal in columns; 0 if it is not a terminal, which means no limit.
   int data_width() const;
   int talk_width() const;
-  int talk_height() const;  // its lines
+  int talk_height() const;  // current height in lines
 
  private:
   int data_fd_, talk_fd_;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// From values to fractions of the height.
+// Maps values to fractions of the height.
 struct Scale {
   double low = 0, high = 1;
   bool log = false;
@@ -32,7 +32,7 @@ struct Frame {
   Scale x, y;
 };
 
-// As drawn: the logarithm, or NaN, where the scale is logarithmic.
+// Returns the value to draw, which is its logarithm on a logarithmic scale; NaN if it cannot be drawn.
 double plotted(double value, bool log) {
   if (!log) return std::isfinite(value) ? value : kNan;
   return value > 0 && std::isfinite(value) ? std::log10(value) : kNan;
@@ -45,7 +45,7 @@ void widen(Scale& scale, double value, bool& any) {
   any = true;
 }
 
-// A scale of one value has it in the middle.
+// Widens a scale with a single value, so that the value is in the middle.
 void open_up(Scale& scale, bool any) {
   if (!any) scale = {0, 1, scale.log};
   if (scale.high > scale.low) return;
@@ -79,7 +79,7 @@ Frame frame_of(std::span<const Curve> curves, bool log) {
   return frame;
 }
 
-// Dots, two by four in a cell, as the Unicode block of braille patterns has them.
+// A grid of dots, two by four per cell, as in the Unicode block of braille patterns.
 class Canvas {
  public:
   Canvas(int width, int height) : width_(width), height_(height), cells_(static_cast<size_t>(width * height)) {}
@@ -102,7 +102,7 @@ class Canvas {
 
   struct Cell {
     uint8_t dots = 0;
-    int curve = 0;  // the newest there
+    int curve = 0;  // index of the curve drawn last
   };
   const Cell& cell(int column, int row) const { return cells_[static_cast<size_t>(row * width_ + column)]; }
 
@@ -158,7 +158,7 @@ void finish(std::string& line) {
   line += '\n';
 }
 
-// Value labels on the first, middle and last line.
+// Labels of the first, middle and last line.
 std::string row_label(const Scale& scale, int row, int rows) {
   if (row != 0 && row != rows / 2 && row != rows - 1) return "";
   return tick(scale.shown(1 - static_cast<double>(row) / (rows - 1)));
@@ -196,7 +196,7 @@ struct SvgBox {
   double left = 70, top = 40, width = 700, height = 300;
 };
 
-// One path; a gap lifts the pen.
+// Returns the SVG path of a curve. A gap starts a new subpath.
 std::string svg_path(const Curve& curve, const Frame& frame, const SvgBox& box) {
   std::string path;
   bool pen_down = false;

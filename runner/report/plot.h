@@ -1,7 +1,7 @@
-// Curves as text in braille dots and as SVG.
+// Plots curves as text with braille dots, and as SVG.
 //
-// A NaN makes a gap.  Curves are thinned to what can be seen before they are drawn: of each column of dots the first,
-// smallest, largest and last point (M4, Jugel et al., VLDB 2014), which draws the same picture.  Thread-safe.
+// A NaN makes a gap. Before drawing, curves are reduced to the first, smallest, largest and last point of each column
+// of dots, which gives the same picture (M4, Jugel et al., VLDB 2014). Thread-safe.
 #pragma once
 
 #include <span>
@@ -16,38 +16,39 @@ struct PlotPoint {
 
 struct Curve {
   std::string label;
-  std::vector<PlotPoint> points;  // x never falls
+  std::vector<PlotPoint> points;  // x does not decrease
 };
 
 constexpr int kLeastWidth = 30, kLargestWidth = 500;  // columns
-// Of a plot on a terminal of so many columns; 0: there is none.
+// Returns the plot width for a terminal with `columns` columns; 0 means that there is no terminal.
 constexpr int plot_width(int columns) {
   return columns > 0 ? columns : 80;
 }
 
 struct PlotStyle {
-  std::string title;    // of the values
+  std::string title;    // title of the values
   std::string x_label;  // "step", "seconds"
-  int width = 80;       // columns; text has kLeastWidth or more
-  int height = 16;      // lines of the plot itself
-  bool log = false;     // values on a logarithmic scale; what is not above 0 is a gap
-  bool color = false;   // without, several curves are drawn in letters
+  int width = 80;       // in columns; text plots have at least kLeastWidth
+  int height = 16;      // lines of the plot area
+  bool log = false;     // logarithmic scale of the values; values that are not positive are gaps
+  bool color = false;   // without colour, several curves are drawn with letters
 };
 
-// Exponential moving average with weight `amount` (0 to 1, without 1) on the past, without the bias of its start; a NaN
-// stays one and is left out of the average.
+// Bias-corrected exponential moving average with weight `amount` in [0, 1) on the past. A NaN stays NaN and does not
+// enter the average.
 void smooth(std::vector<PlotPoint>& points, double amount);
 
-// Whether any of the values has a place on the scale: all finite ones, or those above zero where it is logarithmic.
+// Returns whether any value can be drawn: a finite one, or a positive one on a logarithmic scale.
 bool has_drawable(std::span<const Curve> curves, bool log);
 
-// At most four points for each of `columns` equal intervals of x, and every gap that is wide enough to be seen.
+// Returns at most four points for each of `columns` equal intervals of x, and keeps every gap that is wide enough to be
+// visible.
 std::vector<PlotPoint> thinned(std::span<const PlotPoint> points, int columns);
 
-// Lines that end with a newline.
+// Each line ends with a newline.
 std::string plot_text(std::span<const Curve> curves, const PlotStyle& style);
 
-// A document of its own, in 800 × 400 units.
+// A standalone document of 800 × 400 units.
 std::string plot_svg(std::span<const Curve> curves, const PlotStyle& style);
 
 }  // namespace runner::report

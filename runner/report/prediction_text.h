@@ -1,4 +1,4 @@
-// What `predict` writes.  Thread-safe.
+// Output of `predict`. Thread-safe.
 #pragma once
 
 #include <string>
@@ -7,18 +7,18 @@
 
 namespace runner::report {
 
-// The most likely class of a sample as its name or number; empty for targets.
+// Returns the name or number of the most likely class of a sample; "" for targets.
 std::string predicted_class(const train::Prediction& prediction, int64_t sample);
 
-// A line for each sample.  Classes: "class", then the logit of each class, titled with its name or number; targets:
+// One line for each sample. For classes: "class", then the logit of each class under its name or number. For targets:
 // "target_0", ….
 std::string prediction_csv(const train::Prediction& prediction);
 
-// The outputs as one array (samples, outputs) of little-endian f32 in NumPy's format, version 1.0.
+// The outputs as an array (samples, outputs) of little-endian f32 in NumPy format version 1.0.
 std::string prediction_npy(const train::Prediction& prediction);
 
-// {"run", "state", "samples", "classes": [names or numbers], "predictions": [class, …], "outputs": [[…], …]}; for
-// targets "classes" and "predictions" are null.
+// {"run", "state", "samples", "classes": [names or numbers], "predictions": [class, …], "outputs": [[…], …]}. For
+// targets, "classes" and "predictions" are null.
 std::string prediction_document(const std::string& run, int64_t state, const train::Prediction& prediction);
 
 }  // namespace runner::report

@@ -1,6 +1,7 @@
-// Tells on stderr how a run goes: one redrawn line on a terminal, else a line every few seconds and at evaluations.
+// Shows the progress of a run on stderr: one redrawn line on a terminal; otherwise a line every few seconds and after
+// evaluations.
 //
-// Belongs to the training thread.  A step costs one look at the clock; the terminal is written ten times a second.
+// Used by the training thread only. A step reads the clock once; the terminal is updated ten times per second.
 #pragma once
 
 #include <cmath>
@@ -14,14 +15,14 @@
 
 namespace runner::report {
 
-// Seconds of a clock that never goes back.
+// Seconds of a monotonic clock.
 double monotonic_seconds();
 
 class ProgressReporter : public train::Observer {
  public:
-  // quiet: warnings only.  clock: for tests.
+  // `quiet`: show warnings only. `clock`: replaced in tests.
   ProgressReporter(Output& out, bool quiet, double (*clock)() = monotonic_seconds);
-  // Takes the redrawn line away.
+  // Erases the redrawn line.
   ~ProgressReporter() override;
 
   void on_start(std::string_view run, std::string_view name) override;
@@ -34,13 +35,13 @@ class ProgressReporter : public train::Observer {
  private:
   void measure(const Progress& progress, double now);
   std::string line(const Progress& progress) const;
-  void print(std::string_view text);  // above the redrawn line
+  void print(std::string_view text);  // prints above the redrawn line
   void erase();
 
   Output& out_;
   const bool quiet_, live_;
   double (*const clock_)();
-  double next_ = 0;  // when the next line is due
+  double next_ = 0;  // time at which the next line is due
   double measured_ = 0;
   int64_t measured_step_ = -1, measured_samples_ = 0;
   double steps_per_s_ = NAN, samples_per_s_ = NAN;

@@ -19,11 +19,11 @@
 namespace runner::report {
 namespace {
 
-// What steers the program, its libraries and their threads.
+// Prefixes of environment variables that affect the program, its libraries and their threads.
 constexpr std::array<std::string_view, 9> kSteering{
     "RUNNER_", "OMP_", "GOMP_", "KMP_", "DNNL_", "ONEDNN_", "MKL_", "LD_PRELOAD=", "LD_LIBRARY_PATH="};
 
-// "Debian GNU/Linux 12 (bookworm)"; empty where the file is missing.
+// "Debian GNU/Linux 12 (bookworm)"; "" if the file is missing.
 std::string os_name() {
   std::ifstream file("/etc/os-release");
   constexpr std::string_view kKey = "PRETTY_NAME=\"";
@@ -66,7 +66,7 @@ std::string environment_json() {
 
 store::Provenance provenance_at_start(std::vector<store::SourceText> sources) {
   store::Provenance provenance{.git = {}, .environment_json = environment_json(), .sources = std::move(sources)};
-  provenance.git.note = "git had not answered yet";  // what stays of a process that is killed before
+  provenance.git.note = "git had not answered yet";  // remains if the process is killed before git answers
   return provenance;
 }
 

@@ -1,4 +1,4 @@
-// What a run is recorded with besides its recipe: git state, environment, and the texts that it was made from.
+// Provenance recorded with a run in addition to its recipe: git state, environment, and source texts.
 //
 // Thread-safe.
 #pragma once
@@ -10,12 +10,12 @@
 
 namespace runner::report {
 
-// What costs nothing to know: the environment, with `sources`, the texts besides the recipe's own that it was read
-// from.
+// Returns the part that takes no time to collect: the environment and `sources`, the texts other than the recipe itself
+// that the run was created from.
 store::Provenance provenance_at_start(std::vector<store::SourceText> sources);
 
-// Adds the git state of `folder`, of the recipe, and the uncommitted changes.  Takes some milliseconds and never more
-// than a second; never throws for what cannot be found out.
+// Adds the git state of the recipe's folder `folder` and the uncommitted changes. Takes some milliseconds, at most one
+// second. Does not throw if something cannot be determined.
 void add_git_state(store::Provenance& provenance, const std::string& folder);
 
 }  // namespace runner::report

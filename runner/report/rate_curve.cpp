@@ -11,14 +11,14 @@ namespace {
 
 constexpr int kPlotHeight = 8;
 
-// Of the optimizer step with this many before it.
+// Learning rate of the optimizer step after `step` other steps.
 double rate_at(const train::Session& session, int64_t step) {
   return session.trainer.optimizers().lr * session.schedule.factor(step * session.schedule.steps_per_update());
 }
 
-// The first step of [low, high] with the highest rate: of a thousand steps evenly spread, then between the neighbours
-// of the best one, and so on, so that a run may be as long as it likes.  Misses a peak narrower than a thousandth of
-// the run.
+// Returns the first step of [low, high] with the highest rate. Samples about a thousand steps, then searches
+// recursively next to the best one, so the cost is small for runs of any length. Can miss a peak narrower than a
+// thousandth of the run.
 int64_t highest_step(const train::Session& session, int64_t low, int64_t high) {
   constexpr int64_t kLooks = 1000;
   const int64_t stride = (high - low) / kLooks + 1;
@@ -50,7 +50,8 @@ std::vector<PlotPoint> rate_curve(const train::Session& session, int count) {
   std::vector<PlotPoint> points;
   for (int64_t i = 0; i < count; ++i) {
     const auto step = static_cast<int64_t>(static_cast<double>(last) * static_cast<double>(i) / (count - 1));
-    if (!points.empty() && points.back().x == static_cast<double>(step + 1)) continue;  // a short run
+    // Short run: several points are the same step.
+    if (!points.empty() && points.back().x == static_cast<double>(step + 1)) continue;
     points.push_back({static_cast<double>(step + 1), rate_at(session, step)});
   }
   return points;

@@ -1,4 +1,4 @@
-// The learning rate of a run before it is made.  Thread-safe.
+// The planned learning rates of a run. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace runner::report {
 
-// The rate at the start, at its highest (where a warm-up ends) and at the end of the run.
+// Learning rates at the start, at the maximum (the end of the warm-up) and at the end of the run.
 struct Rates {
   double first = 0, highest = 0, last = 0;
   int64_t highest_step = 1;
@@ -19,9 +19,9 @@ struct Rates {
 Rates rates_of(const train::Session& session);
 std::string rate_text(const Rates& rates);
 
-// The rate at up to `count` (at least 2) steps, evenly spread, from 1 to the last.
+// Learning rates at up to `count` (at least 2) evenly spaced steps, from 1 to the last.
 std::vector<PlotPoint> rate_curve(const train::Session& session, int count);
-// It as a plot of `width` columns; empty where the rate never changes.
+// The curve as a plot of `width` columns; "" if the rate is constant.
 std::string rate_plot(const train::Session& session, int width, bool color);
 
 }  // namespace runner::report

@@ -20,7 +20,7 @@ std::string seconds_between(int64_t from_ms, int64_t to_ms) {
   return duration_text(static_cast<double>(to_ms - from_ms) / 1000);
 }
 
-// How long the newest attempt has worked.
+// Time that the newest attempt has run.
 std::string time_taken(const store::RunRow& run) {
   return seconds_between(run.started_ms, run.ended_ms.value_or(run.heartbeat_ms));
 }
@@ -29,7 +29,7 @@ std::string joined(std::span<const std::string> words) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-// The notes of an error (Error::note) behind it, on its line where it has but one.
+// Moves the notes of an error (Error::note) to its line if the error has only one line.
 std::string with_notes_inline(std::string text) {
   constexpr std::string_view kNote = "\n  note: ";
   if (text.find('\n') != text.find(kNote)) return text;
@@ -43,7 +43,7 @@ std::string status_text(const store::RunRow& run) {
   return run.reason.empty() ? text : text + ": " + with_notes_inline(run.reason);
 }
 
-// What the run's own document counts.
+// Counters in the summary document of the run.
 std::string work_text(const std::string& summary_json) {
   const json::Value summary = json::parse(summary_json);
   std::vector<std::string> parts;
@@ -59,7 +59,7 @@ std::string work_text(const std::string& summary_json) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// The most memory for tensors that each phase has taken.
+// Peak tensor memory of each phase.
 std::string memory_text(const std::string& summary_json) {
   const json::Value summary = json::parse(summary_json);
   std::vector<std::string> parts;
@@ -73,7 +73,7 @@ std::string memory_text(const std::string& summary_json) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// What train.auto_batch_size has found; empty: nothing was to be found.
+// Result of train.auto_batch_size; "" if it was not used.
 std::string fitted_text(const std::string& summary_json) {
   const json::Value summary = json::parse(summary_json);
   std::map<std::string, int64_t> found;
@@ -98,7 +98,7 @@ std::string fitted_text(const std::string& summary_json) {
   return text;
 }
 
-// Of each process, by rank: "0-1 | 2-3"; empty: they run where they like.
+// Cores of each process, by rank: "0-1 | 2-3"; "" if processes are not bound to cores.
 std::string cores_text(const std::string& summary_json) {
   const json::Value summary = json::parse(summary_json);
   std::vector<std::string> shares;
@@ -157,7 +157,7 @@ std::string origin_text(const json::Value& origin) {
   return file.empty() || line.empty() ? kind : file + ':' + line;
 }
 
-// The origin of a list is that of its elements.
+// Elements of a list have the origin of the list.
 Table params_table(const store::RunDetails& details) {
   const json::Value origins = json::parse(details.recipe.origins_json);
   const std::map<std::string, json::Value> known(json::members_of(origins).begin(), json::members_of(origins).end());
@@ -293,7 +293,7 @@ Table runs_table(std::span<const store::RunRow> runs) {
 
 namespace {
 
-// Of a text of several lines, as an error of memory that is short.
+// Shortens a text with several lines, such as an out-of-memory error.
 store::Param::Value first_line_of(const store::Param::Value& value) {
   const auto* text = std::get_if<std::string>(&value);
   const size_t end = text != nullptr ? text->find('\n') : std::string::npos;
@@ -307,7 +307,7 @@ Table selection_table(const store::RunSelection& selection) {
   std::vector<std::vector<store::Param::Value>> rows;
   for (const store::RunRow& run : selection.runs) rows.push_back({run.uid});
   for (size_t c = 0; c < selection.columns.size(); ++c) {
-    if (selection.columns[c] == "run") continue;  // it is the first in any case
+    if (selection.columns[c] == "run") continue;  // always the first column
     titles.push_back(selection.columns[c]);
     for (size_t i = 0; i < rows.size(); ++i) rows[i].push_back(first_line_of(selection.values[i][c]));
   }
@@ -353,7 +353,7 @@ Table metrics_table(std::span<const store::MetricSummary> metrics) {
 
 namespace {
 
-// Whose account of GPUs it is, where that is not all of the newest attempt's.
+// Metrics of the GPUs, with a note if they are incomplete or of an older attempt.
 std::string device_text(const store::RunRow& run, const store::DeviceMetrics& counted, int width, bool color) {
   const json::Value gpu = train::gpu_of_document(counted.json);
   std::string text = gpu_text(gpu, width, color);

@@ -1,4 +1,4 @@
-// Runs, states and metrics as people read them.  Thread-safe.
+// Runs, states and metrics as text. Thread-safe.
 #pragma once
 
 #include <span>
@@ -12,26 +12,26 @@ namespace runner::report {
 
 Color color_of(store::RunStatus status);
 
-// A parameter's value: text as it is, numbers with every digit.
+// Value of a parameter: text unchanged, numbers with all digits.
 std::string param_text(const store::Param::Value& value);
 
-// Which kernel computes what, from the JSON that the store keeps: "products_f32 oneDNN, …".
+// Kernels in use, from the JSON in the store: "products_f32 oneDNN, …".
 std::string kernels_text(const std::string& kernels_json);
 
-// "52c6d14a6b1f, branch main, uncommitted changes, 2 untracked files", and what is not known.
+// "52c6d14a6b1f, branch main, uncommitted changes, 2 untracked files", followed by notes on what is unknown.
 std::string git_text(const store::GitState& git);
 
-// "step 120/5000  12 s left": how far a run is whose newest point is of `step`.  What is not known is left out.
+// "step 120/5000 12 s left": progress of a run whose newest point is at `step`. Unknown parts are omitted.
 std::string steps_text(const store::RunRow& run, int64_t step);
 
 Table runs_table(std::span<const store::RunRow> runs);
-// Each run's id and the columns chosen.
+// The id of each run and the selected columns.
 Table selection_table(const store::RunSelection& selection);
 Table states_table(std::span<const store::StateInfo> states);
 Table metrics_table(std::span<const store::MetricSummary> metrics);
 
-// Every fact about a run: its life, attempts, metrics, states, artifacts, parameters with their origins, sources,
-// environment, events, notes.  `counted`: as of show_document().
+// All facts about a run: status, attempts, metrics, states, artifacts, parameters with their origins, sources,
+// environment, events and notes. `counted`: as for show_document().
 std::string show_text(const store::RunDetails& details, const store::DeviceMetrics& counted, int width, bool color);
 
 }  // namespace runner::report

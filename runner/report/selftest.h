@@ -1,4 +1,4 @@
-// What `selftest` prints.  Thread-safe.
+// Output of `selftest`. Thread-safe.
 #pragma once
 
 #include <span>
@@ -8,29 +8,29 @@
 
 namespace runner::report {
 
-// One thing that a scenario looks at.
+// One check of a scenario.
 struct Figure {
   std::string what;
   std::string got, wanted;
   bool right = false;
 };
 
-// A scenario on a backend.
+// Result of a scenario on a backend.
 struct ScenarioResult {
   std::string_view id;      // "data/shards"
-  std::string_view source;  // which of Accelerate's own tests it stands for: "1, 14"
+  std::string_view source;  // numbers of the corresponding tests of Accelerate: "1, 14"
   std::string_view about;
-  std::string_view backend;     // empty: it is not run
-  std::string_view reason;      // why it is not run; else empty
-  std::vector<Figure> figures;  // none where it is not run
+  std::string_view backend;     // empty if not run
+  std::string_view reason;      // reason for not being run, or empty
+  std::vector<Figure> figures;  // empty if not run
   double seconds = 0;
 
   bool is_run() const { return reason.empty(); }
-  bool passed() const;  // was run, and every figure is right
+  bool passed() const;  // run, with all figures right
   bool failed() const { return is_run() && !passed(); }
 };
 
-// A table, and below it the figures of what failed.  `width`: 0: no limit.
+// A table, followed by the wrong figures of failed scenarios. `width`: 0 for no limit.
 std::string selftest_text(std::span<const ScenarioResult> results, int width, bool color);
 // {"passed", "failed", "not_run", "seconds", "scenarios": [{"id", "source", "about", "backend", "status", "reason",
 // "seconds", "figures": [{"what", "got", "wanted", "right"}]}]}.

@@ -11,7 +11,7 @@
 namespace runner::report {
 namespace {
 
-constexpr int kRates = 100;  // in the document
+constexpr int kRates = 100;  // number of points in the document
 
 std::string data_text(const data::Data& data) {
   const char* outputs = data.encoding.label_kind == data::LabelKind::kClass ? "class" : "target";
@@ -31,14 +31,14 @@ json::Value host_memory_json(const train::Session& session) {
       {"start_method", forks(session) ? "fork" : "spawn"}, {"fork", memory.forked()}, {"spawn", memory.spawned()}};
 }
 
-// What stays on the device between steps.
+// Memory of the arrays that stay on the device between steps.
 int64_t state_bytes(const train::DeviceLayout& layout) {
   size_t bytes = 0;
   for (const train::DeviceArray& array : layout.arrays()) bytes += array.type.bytes();
   return static_cast<int64_t>(bytes);
 }
 
-// "30 epochs of 4": how a run's length comes about.
+// Length of the run and how it is computed, for example "30 epochs of 4".
 std::string run_text(const train::Session& session) {
   const std::string steps = count_text(session.scale.total_steps, "optimizer step");
   const auto& epochs = session.recipe.train.epochs;
@@ -51,7 +51,7 @@ std::string run_text(const train::Session& session) {
   return fmt::format("{}: {:.6g} epochs", steps, in_epochs);
 }
 
-// Of a real TPU's host.
+// Memory of the host of a real TPU.
 std::string host_memory_text(const train::Session& session) {
   const train::HostMemory memory = train::host_memory(session);
   const std::string forked = bytes_text(memory.forked()), spawned = bytes_text(memory.spawned());
@@ -62,7 +62,7 @@ std::string host_memory_text(const train::Session& session) {
                            spawned, memory.processes, forked);
 }
 
-// "name  value" lines as rows, so that all values stand below each other.
+// Adds lines "name value" as rows, so that all values are aligned.
 void add_lines(Facts& facts, std::string_view lines) {
   while (!lines.empty()) {
     const std::string_view line = lines.substr(0, lines.find('\n'));
@@ -109,7 +109,7 @@ std::string session_document(const train::Session& session, std::string plan, co
                                                       {"last", rates.last}}},
                        {"rates", json::list_of(rate_curve(session, kRates), point)}};
   members.insert(members.end(), more.begin(), more.end());
-  plan.back() = ',';  // the brace that closes it
+  plan.back() = ',';  // replaces the closing brace
   return plan + json::line(members).substr(1);
 }
 

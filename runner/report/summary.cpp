@@ -14,7 +14,7 @@ std::string next_command(const train::RunResult& result) {
   return (unfinished ? "runner resume " : "runner show ") + result.run;
 }
 
-// As many metrics as one may want to look at.
+// Table of metrics with a limited number of rows.
 std::string ranges_text(const train::RunResult& result, int width, bool color) {
   constexpr size_t kMostRows = 100;
   const auto& metrics = result.metrics;
@@ -30,7 +30,7 @@ std::string ranges_text(const train::RunResult& result, int width, bool color) {
   return text;
 }
 
-// Where training has waited for its data for a part of the time that is worth a word.
+// Time that training waited for data, if that is a significant part of the total.
 std::string input_text(const train::RunResult& result) {
   constexpr double kWorthAWord = 0.1, kLeastSeconds = 0.5;
   const data::InputUse& input = result.input;

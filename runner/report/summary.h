@@ -1,4 +1,4 @@
-// What a training command prints when the run has ended.  Thread-safe.
+// Final output of a training command. Thread-safe.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace runner::report {
 
-// The run's id and end, its size, a table of metrics, states, every warning, and the next useful command.  The error of
-// a failed run is not repeated here.
+// The run's id and status, its size, a table of metrics, its states, all warnings, and the next useful command. Does
+// not repeat the error of a failed run.
 std::string summary_text(const train::RunResult& result, int width, bool color);
 
 }  // namespace runner::report

@@ -10,21 +10,22 @@ namespace runner::report {
 namespace {
 
 constexpr std::string_view kGap = "  ";
-constexpr int kNarrowest = 8;     // columns are cut to this first
-constexpr int kShortTitle = 4;    // titles of numbers as well
-constexpr int kNarrowFirst = 12;  // what names the row, such as a run's id, is cut to this before others vanish
+constexpr int kNarrowest = 8;     // minimum width of text columns in the first pass
+constexpr int kShortTitle = 4;    // minimum width of titles of numeric columns
+constexpr int kNarrowFirst = 12;  // minimum width of the first column, which names the row, before other columns are
+                                  // cut completely
 
 void append(std::string& line, std::string_view text, int whole, Color paint, int width, Align align, bool color) {
   const std::string cut = whole > width ? shortened(text, width) : std::string();
   const std::string_view shown = whole > width ? std::string_view(cut) : text;
-  // What is cut may be a column short, where a wide character did not fit.
+  // The cut text may be one column short if a wide character did not fit.
   const auto padding = static_cast<size_t>(width - (whole > width ? display_width(cut) : whole));
   if (align == Align::kRight) line.append(padding, ' ');
   color&& paint != Color::kNone ? line += painted(shown, paint, color) : line += shown;
   if (align == Align::kLeft) line.append(padding, ' ');
 }
 
-// Takes `excess` columns from the widest that have more than their least, as far as they go.
+// Takes `excess` columns from the widest columns, without going below their minimum, until nothing is left to take.
 void shrink(std::vector<int>& widths, const std::vector<int>& least, int& excess) {
   for (; excess > 0; --excess) {
     size_t widest = widths.size();
@@ -36,7 +37,7 @@ void shrink(std::vector<int>& widths, const std::vector<int>& least, int& excess
   }
 }
 
-// With the gaps between them.
+// Total width, including gaps.
 int total(const std::vector<int>& widths) {
   return std::accumulate(widths.begin(), widths.end(), static_cast<int>(kGap.size() * (widths.size() - 1)));
 }
@@ -60,7 +61,7 @@ void Table::add(const std::vector<Cell>& cells) {
   }
 }
 
-// The columns of the widest cells; of a column without any, none.
+// Width of the widest cell of each column; 0 if it has no cells.
 std::vector<int> Table::cell_widths() const {
   std::vector<int> widths(columns_.size(), 0);
   for (size_t i = 0; i < cells_.size(); ++i) {
@@ -75,7 +76,7 @@ std::vector<int> Table::widths(int limit) const {
   std::vector<int> widths, least, one(columns_.size(), 1);
   for (size_t c = 0; c < columns_.size(); ++c) {
     widths.push_back(std::max(cells[c], display_width(columns_[c].title)));
-    // Of numbers every digit counts, of their title the beginning tells.
+    // Numbers must keep all digits; a title is still readable if it is cut.
     least.push_back(c == 0                              ? widths[c]
                     : columns_[c].align == Align::kLeft ? kNarrowest
                                                         : std::max(cells[c], kShortTitle));

@@ -1,8 +1,8 @@
-// Aligned columns of text.
+// A text table with aligned columns.
 //
-// Columns are as wide as their widest cell, counted in terminal columns.  Where the table is wider than it may be, its
-// widest left-aligned columns are cut; where that is not enough, the first as well, which names the row and keeps 12
-// columns, and at last those of numbers.  A cell is one line: control characters become spaces.  Not thread-safe.
+// A column is as wide as its widest cell, in terminal columns. If the table exceeds its maximum width, the widest
+// left-aligned columns are cut. If that does not suffice, the first column, which names the row, is cut down to 12
+// columns, and finally numeric columns are cut. A cell is one line: control characters become spaces. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -30,23 +30,24 @@ struct Cell {
 
 class Table {
  public:
-  // Without any title there is no title line.
+  // If no column has a title, there is no title line.
   explicit Table(std::vector<Column> columns);
 
-  // cells: one for each column.
+  // `cells`: one for each column.
   void add(const std::vector<Cell>& cells);
   bool empty() const { return cells_.empty(); }
 
-  // The columns that it takes where nothing is cut.
+  // Width if no cell is cut.
   int width() const;
 
-  // Lines without spaces at their ends.  width 0: no limit.
+  // Returns the lines without trailing spaces. `width`: 0 for no limit.
   std::string render(int width = 0, bool color = false) const;
 
  private:
-  // A cell as it is kept: a list may have ten thousand rows, and a string for each cell would be most of its cost.
+  // Compact storage of a cell. A table may have ten thousand rows, for which one string per cell would be most of the
+  // cost.
   struct Kept {
-    size_t end = 0;  // of its text in texts_, which begins where that of the cell before it ends
+    size_t end = 0;  // end of its text in texts_; it begins at the end of the previous cell's text
     int width = 0;
     Color color = Color::kNone;
   };
@@ -59,11 +60,11 @@ class Table {
   std::string texts_;
 };
 
-// A table of names and values, without titles; values are never cut.
+// A table of names and values without titles; values are never cut.
 class Facts {
  public:
   Facts() : table_({{""}, {""}}) {}
-  // A fact with an empty value is left out; further lines of a value stand below its first, without the color.
+  // Adds a fact unless its value is empty. Further lines of the value follow below the first one, without colour.
   void add(std::string_view name, const std::string& value, Color color = Color::kNone);
   std::string render(bool color = false) const { return table_.render(0, color); }
 

@@ -1,4 +1,4 @@
-// The verdict of `verify-resume`.  Thread-safe.
+// Output of `verify-resume`. Thread-safe.
 #pragma once
 
 #include <string>

@@ -12,16 +12,16 @@
 namespace runner::report::xla {
 namespace {
 
-// Of PyTorch/XLA's analysis.
+// Thresholds of PyTorch/XLA's own analysis.
 constexpr double kManyPerStep = 0.5;
 constexpr int64_t kWarmupSteps = 10;
 constexpr double kLongCompileNs = 300e9, kLongExecutionNs = 30e9;
 constexpr double kManyEvictionsPerStep = 0.1;
 constexpr std::string_view kScalarRead = "aten::_local_scalar_dense";
 
-// The device is at work all the time, but for what a launch costs.
+// Device utilisation above which the device is busy except for launch overhead.
 constexpr double kBusy = 0.9;
-// A wait for the device that is more than the noise of a lock.
+// Minimum wait for the device, relative to its execution time, that is more than lock noise.
 constexpr double kWaitShare = 0.1;
 
 using Names = std::span<const std::string_view>;
@@ -31,7 +31,7 @@ int64_t samples_of(const MetricsReport& report, Names names) {
                          [&](int64_t sum, std::string_view name) { return sum + report.samples(name); });
 }
 
-// None: one of them is not known.
+// Returns the sum of the accumulators, or nullopt if one of them is unknown.
 std::optional<double> sum_of(const MetricsReport& report, Names names) {
   double sum = 0;
   for (const std::string_view name : names) {
@@ -43,20 +43,21 @@ std::optional<double> sum_of(const MetricsReport& report, Names names) {
   return sum;
 }
 
-// The names of releases 1 and 2.
+// Names in releases 1 and 2.
 constexpr std::string_view kExecutions[] = {"ExecuteTime", "ExecuteReplicatedTime", "ExecuteParallelTime"};
-// Of graphs of one operation each, in eager mode.
+// Metrics of graphs with one operation each, in eager mode.
 constexpr std::string_view kEagerExecutions = "EagerOpExecuteTime", kEagerCompiles = "EagerOpCompileTime";
 constexpr std::string_view kDownloads[] = {"TransferFromDeviceTime", "TransferFromServerTime"};
 
-// Rates of fewer executions say little: the first of them ran before the time that they are spread over.
+// Rates of fewer executions are not meaningful, because the first execution ran before the period that rates are
+// computed over.
 constexpr int64_t kLeastForRates = 10;
 
 std::string seconds_text(double ns) {
   return duration_text(ns / 1e9);
 }
 
-// Behind a count; "" where the sum is not known.
+// Text after a count; "" if the sum is unknown.
 std::string took_text(std::optional<double> ns) {
   return ns ? fmt::format(", which took {}", seconds_text(*ns)) : "";
 }
@@ -67,7 +68,8 @@ bool is_eager(const MetricsReport& report) {
   return report.samples(kEagerExecutions) > 0 && samples_of(report, kExecutions) == 0;
 }
 
-// What is never counted is not printed: that nothing was compiled is known only where every execution found its graph.
+// Reports do not print zero counts. So zero compilations are certain only if every execution found its graph in a
+// cache.
 std::optional<int64_t> compiles_of(const MetricsReport& report, int64_t executions) {
   const int64_t compiles = std::max({report.samples("CompileTime"), report.samples(kEagerCompiles),
                                      report.counter("UncachedCompile"), report.counter("CreateCompileHandles")});
@@ -112,7 +114,7 @@ std::vector<Identity> identities_of(const MetricsReport& report) {
   const int64_t compiles = report.samples(compiled), executions = report.samples(executed);
   const int64_t cached = report.counter("CachedCompile"), uncached = report.counter("UncachedCompile");
   const int64_t handles = report.counter("CreateCompileHandles"), waits = report.samples("DeviceLockWait");
-  // A report that was copied in part may lack UncachedCompile, which CompileTime counts, too.
+  // A partial copy of a report may lack UncachedCompile; the samples of CompileTime are the same number.
   if (cached > 0 && executions > 0) {
     const int64_t misses = uncached > 0 ? uncached : compiles;
     all.push_back(
@@ -141,9 +143,9 @@ std::optional<double> percentile_of(const ReportMetric* metric, double percent) 
   return found != metric->percentiles.end() ? std::optional(found->value) : std::nullopt;
 }
 
-// DeviceLockWait is the wait of a sync until the execution before it has freed the device: about device time less host
-// time.  Where most of the waits are long, the device paces; where they are short and the device is idle in between,
-// the host does: it traces, reads values, or waits for input.
+// DeviceLockWait is the time that a sync waits until the previous execution has released the device: about device time
+// minus host time. If most waits are long, the device limits the speed. If they are short and the device is idle in
+// between, the host does: it traces, reads values, or waits for input.
 Verdict verdict_of(const MetricsReport& report, const Cadence& cadence) {
   if (cadence.executions > 0 && cadence.compile_ns && cadence.execute_ns && *cadence.compile_ns > *cadence.execute_ns) {
     return {Pace::kCompiler,
@@ -180,7 +182,7 @@ Verdict verdict_of(const MetricsReport& report, const Cadence& cadence) {
 
 // ---- what to change ------------------------------------------------------------------------------------------------
 
-// More than `most` a step, in a training that is no longer warming up.
+// Returns whether `count` is more than `most` per step, after the warm-up of the training.
 bool is_often(int64_t count, const Cadence& cadence, double most) {
   return cadence.steps > kWarmupSteps && static_cast<double>(count) > most * static_cast<double>(cadence.steps);
 }
@@ -201,7 +203,7 @@ void find_many_compiles(const MetricsReport&, const Cadence& cadence, std::vecto
        "changing numbers out of the graph, or in tensors; log at every step or in a step closure"});
 }
 
-// Each kind of operation is compiled once, most of them in the first step.
+// In eager mode each kind of operation is compiled once, most of them in the first step.
 void find_eager_mode(const MetricsReport&, const Cadence& cadence, std::vector<Finding>& findings) {
   if (!cadence.is_eager) return;
   const std::string each =
@@ -218,8 +220,8 @@ void find_eager_mode(const MetricsReport&, const Cadence& cadence, std::vector<F
        "its operations are fused, and the host waits for it once"});
 }
 
-// A read in the middle of a step makes two graphs of it, and so more executions than steps; one behind a step, as a
-// step closure makes it, only waits.
+// A read in the middle of a step splits it into two graphs, so there are more executions than steps. A read after a
+// step, as in a step closure, only waits.
 std::string reads_text(const Cadence& cadence) {
   if (cadence.is_eager) return "each waits for the device";
   if (!cadence.steps_are_marked || cadence.executions == 0)
@@ -245,7 +247,7 @@ void find_many_reads(const MetricsReport& report, const Cadence& cadence, std::v
        "read a loss every so many steps, and in a step closure; add metrics up on the device"});
 }
 
-// The largest percentile, which is the longest of all where there are no more than a hundred.
+// Reports the largest percentile if it is too long. With at most a hundred samples it is the maximum.
 void find_long(const MetricsReport& report, std::string_view name, double most_ns, Finding finding,
                std::vector<Finding>& findings) {
   const ReportMetric* const metric = report.metric(name);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kOpPrefix = "xla::";
 
-// A duration to the nanosecond: "27s920ms153.731us", or short: "27.9 s".
+// A duration to the nanosecond, "27s920ms153.731us", or short, "27.9 s".
 std::string cell_text(double value, MetricKind kind, bool is_short) {
   if (is_short && kind == MetricKind::kTime) return duration_text(value / 1e9);
   return figure_text(value, kind, DurationStyle::kExact);
@@ -46,7 +46,7 @@ Table metrics_table(const MetricsReport& report, bool is_short) {
   return table;
 }
 
-// Durations are short where whole ones would have to be cut.
+// Uses short durations if exact ones would be cut.
 std::string metrics_text(const MetricsReport& report, int width, bool color) {
   const Table whole = metrics_table(report, false);
   if (whole.empty()) return "";
@@ -54,7 +54,7 @@ std::string metrics_text(const MetricsReport& report, int width, bool color) {
   return (fits ? whole : metrics_table(report, true)).render(width, color) + "\n";
 }
 
-// Of operations there may be a hundred: their sum will do.
+// There may be a hundred counters of operations, so only their sum is shown.
 std::string counters_table(const MetricsReport& report, int width, bool color) {
   Table table({{"counter"}, {"value", Align::kRight}});
   int64_t ops = 0, calls = 0;

@@ -1,4 +1,4 @@
-// What `runner report` prints: a metrics report that was read, with true durations, and what it says.  Thread-safe.
+// Output of `runner report`: a metrics report with corrected durations, and its analysis. Thread-safe.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace runner::report::xla {
 
-// A table of the metrics, the counters, steps and pace, identities, findings; within `width` columns.  0: no limit.
+// A table of metrics, the counters, steps and pace, identities, and findings. `width`: maximum width in columns, or 0
+// for no limit.
 std::string analysis_text(const ReportReading& reading, int width, bool color);
-// The report as report_json() has it, with "file", "line", "rank", "step", "reports", "durations", "analysis",
-// "warnings".
+// The document of report_json() with the additional keys "file", "line", "rank", "step", "reports", "durations",
+// "analysis" and "warnings".
 std::string analysis_document(const ReportReading& reading, const std::string& file);
 
-// What a reader should know of how it was read: durations that may be others, and what could not be read, with its
-// line.
+// Warnings about the reading: ambiguous durations, and parts that could not be read, with their lines.
 std::vector<std::string> reading_warnings(const ReportReading& reading, const std::string& file);
 
 }  // namespace runner::report::xla

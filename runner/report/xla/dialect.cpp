@@ -7,7 +7,7 @@ namespace runner::report::xla {
 namespace {
 
 struct Name {
-  std::string_view now, before;  // empty: there was no such figure
+  std::string_view now, before;  // `before` is empty if the older release has no such metric
 };
 constexpr Name kNames[] = {{"TransferToDeviceTime", "TransferToServerTime"},
                            {"TransferFromDeviceTime", "TransferFromServerTime"},

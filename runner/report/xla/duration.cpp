@@ -17,7 +17,7 @@ namespace {
 struct Unit {
   std::string_view name;
   int64_t ns;
-  int64_t limit;  // so many make one of the unit above
+  int64_t limit;  // number of units that make one of the next larger unit
   int width;
 };
 constexpr Unit kUnits[] = {{"d", 86'400'000'000'000, std::numeric_limits<int64_t>::max(), 2},
@@ -28,7 +28,7 @@ constexpr Unit kUnits[] = {{"d", 86'400'000'000'000, std::numeric_limits<int64_t
 constexpr std::string_view kMicroseconds = "us";
 constexpr int64_t kMillisecond = 1'000'000;
 
-// Some of the nanoseconds that a printed "1000.000us" may stand for: less than 1000 us, but nearer to it than 999.999.
+// Subtracted from a printed "1000.000us": the true value is less than 1000 us but closer to it than to 999.999.
 constexpr double kAlmost = 0.25;
 
 std::string exact_text(double ns) {
@@ -57,9 +57,9 @@ std::string upstream_text(double ns) {
 // ---- reading -------------------------------------------------------------------------------------------------------
 
 struct Parts {
-  std::span<const Unit> units;  // those that are there, us aside
+  std::span<const Unit> units;  // units present, except us
   std::array<int64_t, std::size(kUnits)> counts{};
-  int64_t below_ns = 0;  // what us say
+  int64_t below_ns = 0;  // value of the us part
 };
 
 std::optional<int64_t> read_digits(std::string_view& text, size_t most) {
@@ -71,7 +71,7 @@ std::optional<int64_t> read_digits(std::string_view& text, size_t most) {
   return number;
 }
 
-// "153.731us", in nanoseconds.
+// Returns "153.731us" in nanoseconds.
 std::optional<int64_t> read_microseconds(std::string_view text) {
   const auto whole = read_digits(text, 4);
   if (!whole) return {};
@@ -88,7 +88,7 @@ std::optional<int64_t> read_microseconds(std::string_view text) {
   return ns;
 }
 
-// The unit of the first part; none: that of the microseconds.
+// Returns the unit of the first part, or null if it is us.
 const Unit* first_unit(std::string_view text) {
   const size_t name = text.find_first_not_of("0123456789");
   if (name == std::string_view::npos) return nullptr;
@@ -126,9 +126,10 @@ std::optional<double> exact_ns(const Parts& parts) {
   return static_cast<double>(ns);
 }
 
-// What upstream printed as these parts, from the microseconds upwards: a printed count is one more than the true one
-// exactly if half a unit or more stands below it.  At exactly half it is even, whether rounded up or down; an odd one
-// was a rate, a little above or below.  `tied`: is set where that is so, which can happen to one part alone.
+// Returns the duration that upstream printed as these parts, starting with the microseconds. A printed count is one
+// more than the true count exactly if half a unit or more follows. If exactly half a unit follows, upstream rounds to
+// an even number, so the true count can be either neighbour. An odd count then belongs to a rate slightly above or
+// below half. `tied`: set if this happens, which is possible for at most one part.
 std::optional<double> upstream_ns(const Parts& parts, bool tie_is_up, bool& tied) {
   if (parts.below_ns > kMillisecond) return {};
   auto ns = static_cast<double>(parts.below_ns);
@@ -155,7 +156,7 @@ std::string time_text(double ns, DurationStyle style) {
 }
 
 std::optional<DurationReading> read_time(std::string_view text) {
-  if (text.ends_with("nanus")) return DurationReading{NAN, NAN, false};  // of a metric of XRT without samples
+  if (text.ends_with("nanus")) return DurationReading{NAN, NAN, false};  // a metric of XRT without samples
   const std::optional<Parts> parts = read_parts(text);
   if (!parts) return {};
   DurationReading reading;

@@ -1,9 +1,10 @@
-// Durations as the metrics report of PyTorch/XLA writes them: "04m22s555ms668.071us".
+// Durations as written in the metrics report of PyTorch/XLA: "04m22s555ms668.071us".
 //
-// Parts d, h, m, s (two digits), ms (three) and us (seven characters), from the first that is not zero on; us are
-// always there.  Upstream's text has a defect, which is reproduced and undone here: it rounds every part but the last
-// to the nearest whole number, and goes on with what lies above the next lower one.  So a part is printed one too high
-// wherever half a unit or more stands below it: 27.920153731 s is "28s920ms153.731us". Thread-safe.
+// The parts are d, h, m, s (two digits), ms (three digits) and us (seven characters), starting with the first part that
+// is not zero; us is always present. Upstream's format has a defect, which this code reproduces and undoes: each part
+// except the last is rounded to the nearest integer, but the remainder is computed from the integer below. Therefore a
+// part is printed one too high if half a unit or more follows. For example, 27.920153731 s is printed as
+// "28s920ms153.731us". Thread-safe.
 #pragma once
 
 #include <optional>
@@ -13,23 +14,25 @@
 namespace runner::report::xla {
 
 enum class DurationStyle {
-  kExact,     // every part is what it says
-  kUpstream,  // as torch_xla prints it, from the same floating-point steps
+  kExact,     // every part has its true value
+  kUpstream,  // as printed by torch_xla, with the same floating-point operations
 };
 
-// ns: not negative.  kExact rounds to whole nanoseconds.
+// `ns`: not negative. kExact rounds to whole nanoseconds.
 std::string time_text(double ns, DurationStyle style);
 
-// What a text means in each style, in nanoseconds; none where that style cannot have printed it.  Whole numbers, but
-// where a rate was rounded to "1000.000us" or to half a unit: then a fraction, so that it prints as it was read.
+// Meaning of a text in each style, in nanoseconds; nullopt if that style cannot print the text. The values are
+// integers, except for a rate that was rounded to "1000.000us" or to half a unit. Its value has a fraction, so that it
+// prints as it was read.
 struct DurationReading {
   std::optional<double> exact, upstream;
-  // Exactly half a unit stands below a part: upstream rounds it to an even number, whichever it was.  `upstream` is the
-  // lower one, where there can be one.
+  // Exactly half a unit follows a part, which upstream rounds to an even number in either direction. `upstream` is the
+  // lower one of the two possible values if that is valid.
   bool tie = false;
 };
 
-// None: the text is no duration.  Parts of older releases are read too, which are not filled up with zeros.
+// Returns nullopt if the text is not a duration. Also reads durations of older releases, which are not padded with
+// zeros.
 std::optional<DurationReading> read_time(std::string_view text);
 
 }  // namespace runner::report::xla

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kSizes{"B", "KB", "MB", "GB", "TB", "PB"};
 
-// "1024.00KB" stands for a little less, else it would be "1.00MB".
+// Value of "1024.00KB". The true value is slightly less, otherwise it would be printed as "1.00MB".
 constexpr double kAlmostNext = 1024 - 0.0025;
 
 std::string size_text(double bytes) {

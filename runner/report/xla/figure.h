@@ -1,4 +1,4 @@
-// The figures of a metrics report of PyTorch/XLA as text: "11010.00", "49.50KB", "28s920ms153.731us".
+// Figures of a PyTorch/XLA metrics report as text: "11010.00", "49.50KB", "28s920ms153.731us".
 //
 // Thread-safe.
 #pragma once
@@ -14,16 +14,16 @@ namespace runner::report::xla {
 
 using backends::tpu::MetricKind;
 
-// value: a number, bytes, or nanoseconds.
+// `value`: a number, bytes, or nanoseconds, depending on `kind`.
 std::string figure_text(double value, MetricKind kind, DurationStyle style);
 
 struct FigureReading {
   MetricKind kind = MetricKind::kValue;
-  double value = 0;          // not of kTime
-  DurationReading duration;  // of kTime
+  double value = 0;          // except for kTime
+  DurationReading duration;  // for kTime
 };
 
-// The kind follows from the unit.  None: the text is no figure.
+// Infers the kind from the unit. Returns nullopt if the text is not a figure.
 std::optional<FigureReading> read_figure(std::string_view text);
 
 }  // namespace runner::report::xla

@@ -7,7 +7,7 @@
 namespace runner::report::xla {
 namespace {
 
-// By LineKey.
+// Indexed by LineKey.
 constexpr std::string_view kKeys[] = {"Metric", "Counter",   "TotalSamples", "Accumulator", "Mean",
                                       "StdDev", "ValueRate", "Rate",         "Percentiles", "Value"};
 constexpr std::string_view kStepPrefix = "[MetricsData; step=";
@@ -35,11 +35,11 @@ std::string without_colors(std::string_view line) {
   }
 }
 
-// The first keyword of a line: a word of its own, with a colon and then a space or nothing behind it.
+// The first keyword in a line: a separate word followed by a colon, and then by a space or the end of the line.
 struct FoundKey {
   LineKey key = LineKey::kOther;
-  size_t at = 0;            // where it begins
-  std::string_view behind;  // its colon
+  size_t at = 0;            // its position
+  std::string_view behind;  // text after the colon
 };
 
 FoundKey find_key(std::string_view line) {

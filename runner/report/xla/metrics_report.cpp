@@ -38,7 +38,7 @@ std::vector<Percentile> percentiles_of(const std::vector<MetricSample>& ring, st
   return percentiles;
 }
 
-// The divisions are in the order in which upstream makes them, which shows in the last digits.
+// Divides in the same order as upstream, because the last digits depend on it.
 double per_second(double amount, int64_t window_ns) {
   return 1e6 * (amount / (static_cast<double>(window_ns) / 1000));
 }

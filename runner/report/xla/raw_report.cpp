@@ -15,8 +15,8 @@ std::optional<double> value_in(const FigureReading& figure, DurationStyle style)
   return style == DurationStyle::kExact ? figure.duration.exact : figure.duration.upstream;
 }
 
-// A figure that the style cannot have printed is what the other one makes of it: the reader leaves out what neither
-// can.
+// A figure that is invalid in this style gets its value in the other style. The reader omits figures that are invalid
+// in both.
 double resolve(const FigureReading& figure, DurationStyle style) {
   return value_in(figure, style).value_or(value_in(figure, other(style)).value_or(0));
 }
@@ -41,7 +41,8 @@ bool percentiles_rise(const RawMetric& metric, DurationStyle style) {
   return true;
 }
 
-// Whether the rates fit to the sum, to the digits that are printed: six of Rate, nanoseconds of ValueRate.
+// Returns whether the rates are consistent with the sum, to the printed precision: six digits of Rate, nanoseconds of
+// ValueRate.
 bool rates_fit(const RawMetric& metric, DurationStyle style) {
   const double per_second = resolve(*metric.value_rate, style), sum = resolve(*metric.accumulator, style);
   const double from_rates = per_second / *metric.rate * static_cast<double>(metric.total_samples);
@@ -54,7 +55,7 @@ bool has_all_samples(const RawMetric& metric) {
          metric.total_samples <= static_cast<int64_t>(backends::tpu::kMetricRing);
 }
 
-// What the style explains and the other one does not.
+// Counts facts that are consistent with this style but not with the other one.
 int evidence_for(DurationStyle style, const RawReport& raw) {
   int count = 0;
   const auto only_here = [&](bool here, bool there) { count += here && !there ? 1 : 0; };

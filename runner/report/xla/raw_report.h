@@ -1,8 +1,8 @@
-// A metrics report as its text says it, before it is known in which style its durations were printed.
+// A metrics report as read from its text, before the style of its durations is known.
 //
-// A text does not say the style, but often only one explains it: parts such as "60s" or "1000ms", percentiles that
-// would fall, and, as long as a report holds all its samples, that ValueRate / Rate · TotalSamples is Accumulator.
-// Thread-safe.
+// The text does not state the style, but often only one style is consistent with it. Evidence: parts such as "60s" or
+// "1000ms"; percentiles that would decrease; and, if the report contains all its samples, ValueRate / Rate ·
+// TotalSamples = Accumulator. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace runner::report::xla {
 struct RawMetric {
   std::string name;
   int block = 0;
-  MetricKind kind = MetricKind::kValue;  // of all figures
+  MetricKind kind = MetricKind::kValue;  // of all figures of the metric
   int64_t total_samples = 0;
   std::optional<FigureReading> accumulator, mean, stddev, value_rate;
   std::optional<double> rate;
@@ -31,19 +31,20 @@ struct RawReport {
   std::vector<ReportCounter> counters;
 };
 
-// How durations were read, and how sure that is.
+// The style chosen for durations, and the certainty of the choice.
 struct DurationDecision {
   DurationStyle style = DurationStyle::kUpstream;
-  bool told = false;      // by the caller
-  int evidence = 0;       // what only this style explains
-  int contradiction = 0;  // what only the other one does
-  int differing = 0;      // durations that are others in the other style
-  int ties = 0;           // durations that two values of this style print
+  bool told = false;      // specified by the caller
+  int evidence = 0;       // number of facts consistent only with this style
+  int contradiction = 0;  // number of facts consistent only with the other style
+  int differing = 0;      // number of durations with another value in the other style
+  int ties = 0;           // number of durations that have two possible values in this style
 
   bool certain() const { return told || differing == 0 || evidence > contradiction; }
 };
 
-// `style`: none: that with more evidence; without any, upstream's, as reports are torch_xla's.
+// `style`: style to use; if nullopt, the style with more evidence, or kUpstream if there is none, because reports come
+// from torch_xla.
 DurationDecision decide_durations(const RawReport& raw, std::optional<DurationStyle> style);
 MetricsReport resolved(const RawReport& raw, DurationStyle style);
 

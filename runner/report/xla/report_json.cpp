@@ -19,7 +19,7 @@ namespace {
 constexpr std::array<std::pair<MetricKind, std::string_view>, 3> kKinds{
     {{MetricKind::kValue, "value"}, {MetricKind::kBytes, "bytes"}, {MetricKind::kTime, "time"}}};
 
-// Whole numbers without a point, as far as a double tells them apart.
+// Writes integers without a decimal point if a double represents them exactly.
 json::Value number_json(double number) {
   constexpr double kExact = 9007199254740992;  // 2^53
   if (std::abs(number) <= kExact && number == std::floor(number)) return static_cast<int64_t>(number);
@@ -46,7 +46,7 @@ json::Value metric_json(const ReportMetric& metric) {
 
 // ---- reading -------------------------------------------------------------------------------------------------------
 
-// Null: there is no such member.
+// Returns null if there is no such member.
 const json::Value* find_member(const json::Value& object, std::string_view name) {
   const json::Object& members = json::members_of(object);
   const auto member = std::ranges::find(members, name, [](const auto& row) { return std::string_view(row.first); });

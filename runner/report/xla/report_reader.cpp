@@ -22,25 +22,25 @@ std::optional<Number> read_number(std::string_view text) {
   return number;
 }
 
-// "4.33049 / second" without the unit; empty where there is none.
+// Removes the unit of "4.33049 / second"; returns "" if there is none.
 std::string_view per_second(std::string_view text) {
   constexpr std::string_view kUnit = " / second";
   return text.ends_with(kUnit) ? text.substr(0, text.size() - kUnit.size()) : std::string_view();
 }
 
-// A figure that is a duration must be one in some style.
+// Reads a figure. A duration must be valid in at least one style.
 std::optional<FigureReading> read_known_figure(std::string_view text) {
   const auto figure = read_figure(text);
   if (!figure || figure->kind != MetricKind::kTime) return figure;
   return figure->duration.exact || figure->duration.upstream ? figure : std::nullopt;
 }
 
-// Of a metric or a counter: one word of printable ASCII.
+// Name of a metric or counter: one word of printable ASCII.
 bool is_name(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
 }
 
-// The lines of one rank, in which reports follow each other.
+// Parses the lines of one rank, which may contain several reports.
 class LineParser {
  public:
   explicit LineParser(int rank) : rank_(rank) {}
@@ -49,11 +49,11 @@ class LineParser {
   void end();
 
   int reports() const { return reports_; }
-  // The last report.
+  // Returns the last report.
   ReportReading take(std::optional<DurationStyle> style) &&;
 
  private:
-  // A report, and what is known of it beside its figures.
+  // A report and its context.
   struct Current {
     RawReport raw;
     int line = 0;
@@ -65,12 +65,13 @@ class LineParser {
 
     bool empty() const { return raw.metrics.empty() && raw.counters.empty(); }
   };
-  // The metric whose lines are being read.
+  // The metric that is being read.
   struct Open {
     RawMetric metric;
-    std::optional<MetricKind> kind;  // that of its first figure that can be read
+    std::optional<MetricKind> kind;  // kind of the first readable figure
     int line = 0;
-    bool has_samples = false, has_sum = false, is_whole = false;  // has_sum: its line is there, readable or not
+    bool has_samples = false, has_sum = false, is_whole = false;  // has_sum: the line of the sum was found, readable or
+                                                                  // not
     std::vector<ReportProblem> problems;
   };
 
@@ -89,12 +90,12 @@ class LineParser {
 
   const int rank_;
   int reports_ = 0;
-  Current current_, last_;  // last_: the last one that is whole
+  Current current_, last_;  // last_: the last complete report
   std::optional<Open> metric_;
-  std::string counter_;  // whose value comes; empty: none
+  std::string counter_;  // counter whose value is expected; "" if none
   int counter_line_ = 0;
-  std::string step_;  // of the report to come
-  bool gap_ = false;  // there were other lines since the last entry
+  std::string step_;  // step of the next report
+  bool gap_ = false;  // other lines occurred since the last entry
 };
 
 void LineParser::unreadable(const LogLine& line, std::string_view what) {
@@ -226,7 +227,8 @@ void LineParser::end_counter(const LogLine& line) {
   if (!value) return unreadable(line, "no whole number");
   const std::string name = std::exchange(counter_, {});
   ReportCounter* known = find_counter(name);
-  // The same name in both registries is one counter; behind counters alone another report begins with it.
+  // The same name in both registries is one counter. If the block has only counters, the repeated name begins a new
+  // report.
   const auto of_block = [&](const RawMetric& metric) { return metric.block == current_.block; };
   if (known != nullptr && std::ranges::none_of(current_.raw.metrics, of_block)) {
     begin_report();
@@ -235,7 +237,7 @@ void LineParser::end_counter(const LogLine& line) {
   begin_entry(true, counter_line_);
   if (known == nullptr) {
     current_.raw.counters.push_back({name, current_.block, *value});
-  } else if (!name.starts_with("aten::") || known->value != *value) {  // a short report may say these twice
+  } else if (!name.starts_with("aten::") || known->value != *value) {  // a short report may print these twice
     known->value += *value;
   }
   if (line.is_unended)
@@ -255,7 +257,7 @@ bool LineParser::repeats(std::string_view metric) const {
 
 void LineParser::begin_entry(bool is_counter, int line) {
   if (!is_counter && current_.last_was_counter) {
-    // What is left of a report that was cut at its beginning ends with its counters.
+    // The rest of a report whose beginning was cut ends with its counters.
     if (current_.beginning_is_cut && gap_) {
       begin_report();
     } else {

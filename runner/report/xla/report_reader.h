@@ -1,8 +1,7 @@
-// Reads a metrics report as a user meets it: printed by any release of PyTorch/XLA up to 2.9, in a file or within a
-// log, cut off, several times over.
+// Reads a metrics report as users have it: printed by any release of PyTorch/XLA up to 2.9, alone or within a log,
+// possibly truncated or repeated.
 //
-// Lines that belong to no report are passed over.  What belongs to one and cannot be read is a problem, and left out.
-// Thread-safe.
+// Skips lines that belong to no report. Omits unreadable parts of a report and lists them as problems. Thread-safe.
 #pragma once
 
 #include <optional>
@@ -22,15 +21,16 @@ struct ReportProblem {
 
 struct ReportReading {
   MetricsReport report;
-  int line = 0;      // of the text, where the report begins
-  int rank = -1;     // that the lines of a log name; -1: none
-  int reports = 1;   // that the text has, of all ranks; this is the last one of the lowest rank
-  std::string step;  // "[MetricsData; step=N]" before it; empty: there was none
+  int line = 0;      // line of the text at which the report begins
+  int rank = -1;     // rank in the log lines; -1 if there is none
+  int reports = 1;   // number of reports of all ranks in the text; this is the last one of the lowest rank
+  std::string step;  // from "[MetricsData; step=N]" before the report; "" if there is none
   DurationDecision durations;
   std::vector<ReportProblem> problems;
 };
 
-// None: the text has no entry of a report that is whole.  `style`: as durations were printed; none: as figures tell.
+// Returns nullopt if the text has no complete entry of a report. `style`: style of the durations; if nullopt, it is
+// inferred from the figures.
 std::optional<ReportReading> read_report(std::string_view text, std::optional<DurationStyle> style = {});
 
 }  // namespace runner::report::xla
