@@ -1,4 +1,4 @@
-// Which store a command works on.
+// The store that a command works on.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +8,10 @@
 
 namespace runner::cli {
 
-// --db, else RUNNER_DB unless empty, else runner.db in the current folder.
+// Path of the store: --db, else RUNNER_DB unless it is empty, else runner.db in the current folder.
 std::filesystem::path store_path(const Options& options);
 
-// Throws Error(kStore); reading never makes a store.
+// Throws Error(kStore). Access for reading never creates a store.
 store::Store open_store(const Options& options, store::Access access = store::Access::kRead);
 
 }  // namespace runner::cli

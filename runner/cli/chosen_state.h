@@ -1,4 +1,4 @@
-// The state that a command reads a model from.
+// The checkpoint from which a command reads a model.
 #pragma once
 
 #include "runner/cli/command.h"
@@ -6,8 +6,8 @@
 
 namespace runner::cli {
 
-// The state `id` of the run; Options::kNotGiven: its newest.  Throws Error(kNotFound), or Error(kStore) where the state
-// is damaged.
+// Returns the state `id` of the run; Options::kNotGiven means the newest one. Throws Error(kNotFound), or Error(kStore)
+// if the state is damaged.
 store::LoadedState load_state(store::Store& store, const store::RunRow& run, int64_t id);
 
 struct ChosenState {
@@ -15,7 +15,8 @@ struct ChosenState {
   store::LoadedState state;
 };
 
-// options.run and its state options.state.  Throws the same, and Error(kStore) where the run's record is damaged.
+// Loads the run options.run and its state options.state. Throws like load_state(), and Error(kStore) if the run's
+// record is damaged.
 ChosenState load_chosen_state(const Options& options);
 
 }  // namespace runner::cli

@@ -1,7 +1,7 @@
-// The command line as data: every command with its arguments, help text and function.
+// The command line as data: all commands with their arguments, help texts and functions.
 //
-// The table in command_table.cpp is what is parsed, what help prints and what runs; a new command is one row there and
-// one function in commands/.  Constant data, no work at start-up, thread-safe.
+// The table in command_table.cpp defines parsing, help and execution. To add a command, add a row there and a function
+// in commands/. Constant data without start-up cost; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ class Output;
 
 namespace runner::cli {
 
-// What a command line may say.  A command reads the members that its row names.
+// Values of a command line. A command reads the members that its row of the table names.
 struct Options {
-  // of every command
+  // common to all commands
   std::string db;  // empty: RUNNER_DB, or else runner.db in the current folder
   bool json = false;
   std::string color = "auto";
@@ -41,49 +41,49 @@ struct Options {
   bool log = false;
   bool ir = false, hlo = false;
   bool metrics_report = false, upstream_durations = false;
-  static constexpr int64_t kNotGiven = -1;  // what is given is never negative
-  int64_t epochs = kNotGiven;               // 1
-  int64_t limit = kNotGiven;                // all
-  int64_t state = kNotGiven;                // the newest
+  static constexpr int64_t kNotGiven = -1;  // given numbers are never negative
+  int64_t epochs = kNotGiven;               // default: 1
+  int64_t limit = kNotGiven;                // default: no limit
+  int64_t state = kNotGiven;                // default: the newest
   int64_t kills = 5;
-  int64_t grace = 30;         // days
-  int64_t width = kNotGiven;  // that of the terminal
+  int64_t grace = 30;         // in days
+  int64_t width = kNotGiven;  // default: width of the terminal
   std::string from;           // a file to import
-  std::string backend;        // of selftest; empty: all
+  std::string backend;        // for selftest; empty: all
   std::string format, output, model_file, shard_size, metrics_file, artifact, durations;
 };
 
 using Member =
     std::variant<bool Options::*, int64_t Options::*, std::string Options::*, std::vector<std::string> Options::*>;
 
-// What a word names, for who completes it.
+// Kind of value of an argument, for completion.
 enum class Kind {
-  kText,  // nothing that is known before it is typed, or a file, which the shell completes
+  kText,  // free text, or a file name, which the shell completes
   kRun,
   kTrashedRun,
-  kRunOrMetric,  // behind the first run its metrics as well
-  kMetric,       // the run being the first positional, as for kState and kArtifact
+  kRunOrMetric,  // a run; after the first run also its metrics
+  kMetric,       // of the run given as first positional; likewise kState and kArtifact
   kState,
   kArtifact,
   kRunFields,  // names of columns, parameters and metrics, separated by commas
   kSetting,    // KEY=VALUE
-  kExplained,  // what explain knows besides files: error ids, error and exit
-  kDetail,     // of that: a setting; behind error an id, behind exit a code
+  kExplained,  // arguments of `explain` other than files: error ids, `error` and `exit`
+  kDetail,     // second argument of `explain`: a setting; after `error` an id, after `exit` a code
   kCommand,
   kScenario,  // of selftest
 };
 
 struct Argument {
-  // A flag or option ("--epochs"), a positional ("RECIPE") or one that may be absent ("[DATA]").  A vector takes all
-  // positionals that are left.
+  // A flag or option ("--epochs"), a required positional ("RECIPE"), or an optional one ("[DATA]"). A vector target
+  // takes all remaining positionals.
   std::string_view name;
-  std::string_view value;  // of an option: "N", "PATH", or the words that it knows: "table|csv|json"
+  std::string_view value;  // value of an option: "N", "PATH", or the allowed words: "table|csv|json"
   std::string_view text;
   Member target;
   Kind kind = Kind::kText;
-  std::string_view letter = {};  // "-o", where an option has such a name as well
+  std::string_view letter = {};  // short name of the option, such as "-o", if it has one
 
-  // "-o, --output".
+  // Names for help texts: "-o, --output".
   std::string names() const { return std::string(letter) + (letter.empty() ? "" : ", ") + std::string(name); }
   bool is_positional() const { return !name.starts_with("-"); }
   bool is_required() const { return is_positional() && !name.starts_with("["); }
@@ -102,29 +102,30 @@ struct Command {
   std::string_view summary;
   std::string_view details;  // sentences, in lines of up to 100 columns; may be empty
   std::span<const Argument> arguments;
-  std::string_view examples;  // lines
-  // Returns the exit code, or throws an Error.
+  std::string_view examples;  // one per line
+  // Returns the exit code or throws an Error.
   int (*run)(const Options&, report::Output&);
-  // What --json prints when the command fails.
+  // JSON document printed if the command fails with --json.
   std::string (*failure_document)(const Error&);
 };
 
-// Every command, in the order of the help.
+// All commands, in the order of the help.
 std::span<const Command> commands();
 // In the order of the help.
 std::span<const GroupTitle> groups();
-// The arguments that every command takes.
+// The arguments common to all commands.
 std::span<const Argument> common_arguments();
 
-// Null: there is none.
+// Returns null if there is no such command.
 const Command* find_command(std::string_view name);
-// Throws Error(kUsage) with the nearest names.
+// Throws Error(kUsage) with the most similar names.
 const Command& known_command(std::string_view name);
-// The option that a word names, "--db" or "--db=PATH": of this command, of any where it is null.  Null: there is none.
+// Returns the option named by `word`, which is "--db" or "--db=PATH", or null. `command`: the command that has the
+// option, or null to search all commands.
 const Argument* find_option(const Command* command, std::string_view word);
-// "--db", "--epochs": those of every command, and those of this one unless it is null.
+// Returns names of options, such as "--db": the common ones, and those of `command` unless it is null.
 std::vector<std::string> option_names(const Command* command);
-// The words that an argument knows; none where it takes any.
+// Returns the allowed words of an argument; empty if any value is allowed.
 std::vector<std::string> choices(const Argument& argument);
 
 }  // namespace runner::cli

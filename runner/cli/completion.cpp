@@ -71,7 +71,7 @@ Words command_names() {
   return names;
 }
 
-// A setting, and after its = what it may be.
+// Adds the keys of settings, or after "KEY=" the possible values.
 void add_settings(Words& found, std::string_view word, bool keys_alone) {
   const size_t equals = word.find('=');
   if (equals == std::string_view::npos) {
@@ -88,13 +88,13 @@ void add_settings(Words& found, std::string_view word, bool keys_alone) {
   }
 }
 
-// The command line as far as it is written.
+// The command line up to the word being completed.
 struct Line {
   const Command* command = nullptr;
-  Options options;                   // db, and as its run the first positional
-  int positionals = 0;               // before the word that is completed
-  const Argument* option = nullptr;  // whose value that word is
-  bool is_wrong = false;             // there is no such command
+  Options options;                   // `db`, and `run` with the first positional
+  int positionals = 0;               // number of positionals before that word
+  const Argument* option = nullptr;  // the option whose value is that word
+  bool is_wrong = false;             // the command does not exist
 };
 
 void take_option(Line& line, const Argument& option, const std::string& value) {
@@ -123,7 +123,8 @@ Line read_line(std::span<const std::string> words) {
   return line;
 }
 
-// The positional that comes after `count` others; the last one where it takes all that are left; null: none.
+// Returns the positional after `count` others. Returns the last one if it takes all remaining words, or null if there
+// is none.
 const Argument* positional_after(const Command& command, int count) {
   const Argument* last = nullptr;
   for (const Argument& argument : command.arguments) {
@@ -144,7 +145,7 @@ void add_runs(Words& found, const Line& line, store::Trash trash) {
   }
 }
 
-// The run that the line names first.
+// Returns the run that is the first positional.
 store::RunRow run_of(const Line& line, store::Store& store) {
   return store::find_run(store, line.options.run);
 }
@@ -170,7 +171,7 @@ void add_artifacts(Words& found, const Line& line) {
   }
 }
 
-// The last of names separated by commas.
+// Completes the last of several names separated by commas.
 void add_run_fields(Words& found, const Line& line, std::string_view word) {
   store::Store store = open_store(line.options);
   const std::string before(word.substr(0, word.rfind(',') + 1));
@@ -191,7 +192,7 @@ void add_details(Words& found, const Line& line, std::string_view word) {
   }
 }
 
-// What `argument` may be where `word` is as far as it is written.
+// Returns the possible values of `argument`. `word`: the part typed so far.
 Words values_of(const Argument& argument, const Line& line, std::string_view word) {
   Words found = choices(argument);
   switch (argument.kind) {
@@ -220,7 +221,7 @@ Words values_of(const Argument& argument, const Line& line, std::string_view wor
   return found;
 }
 
-// Options, and after the = of one what it may be.
+// Completes option names, and after "OPTION=" its values.
 Words options_of(const Line& line, const std::string& word) {
   const size_t equals = word.find('=');
   if (equals == std::string::npos) {
@@ -258,7 +259,7 @@ std::vector<std::string> completions(std::span<const std::string> words) {
   Words found;
   try {
     found = candidates(words);
-  } catch (const Error&) {  // no store, no such run: there is nothing to offer
+  } catch (const Error&) {  // no candidates without a store or run
   }
   std::erase_if(found, [&](const std::string& word) { return !word.starts_with(words.back()); });
   std::sort(found.begin(), found.end());

@@ -1,5 +1,5 @@
-// Completion of command lines: the scripts that shells load, and the words that they ask for.  Made from the table of
-// commands.
+// Shell completion: scripts for the shells, and the candidate words that the scripts request. Generated from the table
+// of commands.
 #pragma once
 
 #include <span>
@@ -11,11 +11,11 @@
 
 namespace runner::cli {
 
-// For bash, zsh or fish.
+// `shell`: bash, zsh or fish.
 std::string completion_script(std::string_view shell);
 
-// What the last of `words` may become: those after "runner" up to the cursor.  Looks into the store for runs and
-// metrics; never throws for what is wrong with it.  Empty: files, or nothing.
+// Returns the completions of the last of `words`, which are the words after "runner" up to the cursor. Reads runs and
+// metrics from the store, and ignores errors of the store. An empty result means that the shell completes file names.
 std::vector<std::string> completions(std::span<const std::string> words);
 
 }  // namespace runner::cli

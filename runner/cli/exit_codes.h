@@ -1,4 +1,4 @@
-// The exit codes of the program, as help, `explain exit N`, the man page and docs/errors.md tell them.  Constant data.
+// Exit codes of the program, as shown by the help, `explain exit N`, the manual page and docs/errors.md. Constant data.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,16 @@ namespace runner::cli {
 struct ExitCode {
   int code;
   std::string_view meaning;  // in a few words
-  std::string_view text;     // what leads to it: the row of docs/errors.md
+  std::string_view text;     // causes, as in docs/errors.md
   std::string_view remedy;
 };
 
-inline constexpr int kSignalCode = 128;  // and the number of the signal: what a shell says of a process it has ended
+inline constexpr int kSignalCode = 128;  // plus the number of the signal, as shells report a process ended by a signal
 
 std::span<const ExitCode> exit_codes();
 
-// That row, or 128 + N where signal N ended the process, of which the text is the signal's name; none: no such code.
+// Returns the row of a code. For 128 + N, returns a row whose text is the name of signal N. Returns nullopt for other
+// codes.
 std::optional<ExitCode> find_exit_code(std::string_view code);
 
 }  // namespace runner::cli

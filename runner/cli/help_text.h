@@ -1,4 +1,4 @@
-// Help texts, made from the table of commands.  Thread-safe.
+// Help texts generated from the table of commands. Thread-safe.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@ namespace runner::cli {
 // "exec RECIPE [KEY=VALUE ...]".
 std::string usage_of(const Command& command);
 
-// What `runner --help` prints: every command with its arguments and summary.
+// Output of `runner --help`: all commands with their arguments and summaries.
 std::string program_help(bool color);
-// What `runner COMMAND --help` prints.
+// Output of `runner COMMAND --help`.
 std::string command_help(const Command& command, bool color);
 
 }  // namespace runner::cli

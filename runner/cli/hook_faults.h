@@ -1,4 +1,4 @@
-// What is wrong with a hook file, told as faults of the recipe that names it are.
+// Reports errors in a hook file like faults of the recipe that names it.
 #pragma once
 
 #include "runner/train/step/hooks.h"
@@ -6,8 +6,8 @@
 
 namespace runner::cli {
 
-// A maker that throws schema::RecipeError where hooks of `make` cannot be used, or do not agree with the recipe: at the
-// line of the file, else at the key.  The recipe must outlive it.
+// Wraps `make`. The result throws schema::RecipeError if the hook cannot be used or contradicts the recipe, with the
+// line of the hook file or else the recipe key. `recipe` must outlive the result.
 train::MakeHooks usable_hooks(const schema::ReadResult& recipe, train::MakeHooks make);
 
 }  // namespace runner::cli

@@ -14,7 +14,7 @@ constexpr std::string_view kAtStart = "\ninterrupt: stopping before the first st
 constexpr std::string_view kInRun = "\ninterrupt: finishing the step and saving a state; again to stop now\n";
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
 
-// A signal handler can reach nothing but statics.
+// A signal handler can access only static data.
 std::atomic<int> signals{0};
 std::atomic<size_t> message_start{0};
 std::atomic<bool> in_run{false};
@@ -22,7 +22,7 @@ std::array<struct sigaction, kSignals.size()> former{};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<size_t>::is_always_lock_free &&
               std::atomic<bool>::is_always_lock_free);
 
-// Async-signal-safe: lock-free atomics, write, _exit.
+// Async-signal-safe: uses only lock-free atomics, write and _exit.
 extern "C" void on_signal(int signal) {
   const int saved_errno = errno;
   if (signals.fetch_add(1) > 0) ::_exit(128 + signal);

@@ -1,6 +1,7 @@
-// The first SIGINT, SIGTERM or SIGHUP asks a run to stop after its step, the second ends the process at once.
+// Signal handling during a run: the first SIGINT, SIGTERM or SIGHUP requests a stop after the current step, the second
+// ends the process at once.
 //
-// One lives at a time.  A signal that the parent made this process ignore stays ignored (nohup).
+// At most one object may exist at a time. A signal that the parent process set to be ignored stays ignored (nohup).
 #pragma once
 
 #include <atomic>
@@ -9,17 +10,17 @@ namespace runner::cli {
 
 class Interrupt {
  public:
-  // live: stderr shows a line that is redrawn, so a message has to begin on a new one.
+  // `live`: stderr shows a redrawn line, so messages have to begin on a new line.
   explicit Interrupt(bool live);
-  // Puts the former handlers back.
+  // Restores the previous handlers.
   ~Interrupt();
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  // Whether there is a step to finish and a run to save a state of: what the message says.  Not at first.
+  // Sets whether the message mentions a step to finish and a state to save. Initially false.
   void run_has_begun(bool begun);
 
-  // The number of signals so far.
+  // Returns the number of signals received so far.
   const std::atomic<int>& count() const;
 };
 

@@ -11,7 +11,7 @@
 namespace runner::cli {
 namespace {
 
-// Text that troff takes as it is: no escapes, no requests, hyphens that can be copied.
+// Escapes text for troff: no escapes or requests, and hyphens that can be copied.
 std::string plain(std::string_view text) {
   std::string out;
   bool line_start = true;

@@ -1,4 +1,4 @@
-// Manual pages in troff's man macros, made from the table of commands.  Thread-safe.
+// Manual pages with troff's man macros, generated from the table of commands. Thread-safe.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace runner::cli {
 
-// runner(1): every command with its arguments and examples.
+// runner(1): all commands with their arguments and examples.
 std::string program_man_page();
 // runner-COMMAND(1).
 std::string command_man_page(const Command& command);

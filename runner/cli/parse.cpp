@@ -10,13 +10,14 @@
 namespace runner::cli {
 namespace {
 
-// Whether the word after an option is its value, whatever the command is.
+// Returns whether the word after an option is its value, for an option of any command.
 bool takes_next_word(std::string_view word) {
   const Argument* option = find_option(nullptr, word);
   return option != nullptr && !option->value.empty() && word.find('=') == std::string_view::npos;
 }
 
-// The index of the first word that is neither an option nor the value of one; words.size() if there is none.
+// Returns the index of the first word that is neither an option nor an option's value, or words.size() if there is
+// none.
 size_t find_command_word(std::span<const std::string> words) {
   for (size_t i = 0; i < words.size(); ++i) {
     if (!words[i].starts_with("-")) return i;
@@ -61,13 +62,13 @@ const std::string& read_word(const Argument& argument, const std::string& text) 
   return text;
 }
 
-// Lets `app` fill the member of `options` that `argument` names.
+// Makes `app` store the value of `argument` in its member of `options`.
 struct Bind {
   CLI::App& app;
   const Command& command;
   Options& options;
   const Argument& argument;
-  std::string name;  // CLI11 wants positionals to be plain words
+  std::string name;  // a plain word for a positional, as CLI11 requires
 
   void operator()(bool Options::*member) const { app.add_flag(name, options.*member); }
   void operator()(std::vector<std::string> Options::*member) const { app.add_option(name, options.*member); }
@@ -118,7 +119,7 @@ Options parse_options(const Command& command, std::vector<std::string> words) {
     }
   }
   for (const Bind& bind : binds) std::visit(bind, bind.argument.target);
-  std::reverse(words.begin(), words.end());  // what CLI11 wants
+  std::reverse(words.begin(), words.end());  // order required by CLI11
   try {
     app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
@@ -126,7 +127,7 @@ Options parse_options(const Command& command, std::vector<std::string> words) {
     fail_without_value(text.substr(0, text.find(':')), command);
   }
   std::vector<std::string> extras = app.remaining();
-  std::erase(extras, "--");  // what is behind it are positionals
+  std::erase(extras, "--");  // the words after it are positionals
   if (!extras.empty()) {
     const auto option = std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word[0] == '-'; });
     fail_unexpected(command, option != extras.end() ? *option : extras.front());

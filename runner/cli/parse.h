@@ -1,6 +1,6 @@
-// From the words of a command line to a command and its Options.
+// Parses the words of a command line into a command and its Options.
 //
-// Options may stand anywhere, also before the command.  Thread-safe.
+// Options may be anywhere, also before the command. Thread-safe.
 #pragma once
 
 #include <span>
@@ -15,8 +15,9 @@ struct Call {
   Options options;
 };
 
-// words: without the program's name.  --help anywhere asks for the help of the command.  Fills `call`, the command
-// first, so that it is known when the rest is wrong.  Throws Error(kUsage), with the nearest name for a wrong one.
+// `words`: the arguments without the program name. --help anywhere shows the help of the command. Sets call.command
+// first, so that it is known even if the rest is invalid. Throws Error(kUsage), with the most similar name for an
+// unknown one.
 void parse(std::span<const std::string> words, Call& call);
 
 }  // namespace runner::cli

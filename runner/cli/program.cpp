@@ -22,8 +22,8 @@
 namespace runner::cli {
 namespace {
 
-// A closed descriptor would be given to the next file that is opened, the store for instance, and talk would land in
-// it.  It is opened for the wrong direction, so that using it still fails.
+// Opens /dev/null for closed standard descriptors. Otherwise the next opened file, for instance the store, would get
+// the number, and messages would be written to it. The access mode is the wrong one, so that use still fails.
 void occupy_standard_descriptors() {
   constexpr std::array kModes{O_WRONLY, O_RDONLY, O_RDONLY};
   for (int fd = 0; fd < 3; ++fd) {
@@ -43,7 +43,7 @@ int report_failure(const Error& error, const Call& call, bool json, report::Outp
   try {
     out.data(document(error));
   } catch (const Error&) {
-    // Standard output is what failed, and that has been said.
+    // Writing to standard output failed, which has been reported.
   }
   return exit_code(error.kind());
 }
@@ -52,7 +52,7 @@ int report_failure(const Error& error, const Call& call, bool json, report::Outp
 
 int run_program(int argc, const char* const* argv) {
   occupy_standard_descriptors();
-  // Writing to a closed pipe or past a limit on the size of files says so instead.
+  // Writing to a closed pipe or beyond the file size limit then returns an error.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   store::set_lock_notice([](const std::filesystem::path& path) {

@@ -1,9 +1,10 @@
-// The program: parses a command line, runs the command, and turns what it throws into a message and an exit code.
+// Main function of the program: parses the command line, runs the command, and converts exceptions to messages and exit
+// codes.
 #pragma once
 
 namespace runner::cli {
 
-// The exit code: docs/errors.md.  Never throws.  Call it once, from main.
+// Returns the exit code (docs/errors.md). Never throws. Must be called at most once.
 int run_program(int argc, const char* const* argv);
 
 }  // namespace runner::cli

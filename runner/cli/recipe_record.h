@@ -1,4 +1,4 @@
-// What the store keeps of a recipe that has been read.  Thread-safe.
+// Conversion of recipes to records of the store. Thread-safe.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@ namespace runner::cli {
 
 store::RecipeRecord record_of(const schema::ReadResult& recipe);
 
-// The record of a run that goes on: its text and origins are those of `before`, except that what the command line of
-// this attempt has set says so.
+// Returns the record of a resumed run. Keeps the text and origins of `before`, except that settings from the command
+// line of this attempt have that origin.
 store::RecipeRecord record_of_resumed(const store::RecipeRecord& before, const schema::ReadResult& after);
 
-// `after` with its paths as `before` had them from its folder, where this attempt has not set them: resuming alone
-// changes neither hash nor parameters.
+// Replaces paths in `after` that this attempt did not set by their original spelling in `before`, so that resuming
+// alone changes neither hash nor parameters.
 schema::ReadResult with_paths_as_written(const store::RecipeRecord& before, schema::ReadResult after);
 
 std::vector<store::Param> params_of(const schema::ReadResult& recipe);

@@ -1,5 +1,4 @@
-// The texts that a run in the store was made from, beside its recipe's own, and what the hook's files say now.
-// Thread-safe.
+// Source texts of a recorded run other than the recipe, and their comparison with the present files. Thread-safe.
 #pragma once
 
 #include <string>
@@ -11,18 +10,19 @@
 
 namespace runner::cli {
 
-// The included recipes of the newest attempt that has recorded any.
+// Returns the included recipes of the newest attempt that recorded any.
 std::vector<store::SourceText> recorded_includes(const store::RunDetails& run);
 
 struct RecordedHook {
   enum class Files { kSame, kChanged, kGone };
 
-  std::vector<train::HookSource> sources;  // of the newest attempt that has recorded any; empty: none has
-  Files files = Files::kSame;              // beside `sources`; kGone: the hook file itself is missing
-  std::string file;                        // that is another one, or is missing
+  std::vector<train::HookSource> sources;  // from the newest attempt that recorded any; empty if none did
+  // State of the files compared with `sources`; kGone: the hook file itself is missing.
+  Files files = Files::kSame;
+  std::string file;  // the changed or missing file
 };
 
-// `recipe`: that of the run.  A file that cannot be read counts as missing.
+// `recipe`: recipe of the run. A file that cannot be read counts as missing.
 RecordedHook recorded_hook(const store::RunDetails& run, const schema::Recipe& recipe);
 
 }  // namespace runner::cli

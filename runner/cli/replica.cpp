@@ -17,7 +17,7 @@ namespace {
 
 struct Job {
   std::string recipe;
-  std::string hooks, init_from;  // files, as rank 0 calls them
+  std::string hooks, init_from;  // file names as on rank 0
   std::vector<train::HookSource> sources;
 };
 
@@ -34,18 +34,18 @@ Job read_job(const std::string& text) {
   return job;
 }
 
-// Rank 0 alone answers to people; the others pass on what their hooks print.
+// Prints only the output of hooks; rank 0 prints everything else.
 class Follower : public train::Observer {
  public:
   void on_print(std::string_view text) override {
-    out_.talk(fmt::format("{}{}\n", out_.live() ? "\r\033[K" : "", text));  // over the line that rank 0 redraws
+    out_.talk(fmt::format("{}{}\n", out_.live() ? "\r\033[K" : "", text));  // overwrites the line that rank 0 redraws
   }
 
  private:
   report::Output out_;
 };
 
-// `data`: of the recipe; null: to be read.
+// `data`: the data sets, or null to read them.
 void follow(const schema::Recipe& recipe, const std::vector<train::HookSource>& hook, const std::atomic<int>& stop,
             const data::SharedData& data, backends::Collectives& ranks) {
   Follower observer;

@@ -1,4 +1,5 @@
-// The other replicas of a run: what exec tells those that are processes, and what they and those that are threads do.
+// The other ranks of a run: the job description sent to ranks that are processes, and the function that ranks execute,
+// as processes or threads.
 #pragma once
 
 #include <span>
@@ -11,16 +12,16 @@
 
 namespace runner::cli {
 
-// What each other replica is told: the recipe, also resolved, and where the hook is recorded its files.  Empty where
-// there is none.
+// Returns the job description for the other ranks: the recipe, its resolved form, and the recorded hook files if there
+// are any. Returns "" for a single process.
 std::string replica_job(const schema::Recipe& recipe, const std::string& resolved,
                         const std::vector<train::HookSource>& hook);
 
-// What such a thread does.  `hook`: as above.
+// Returns the function executed by a rank that is a thread. `hook`: the recorded hook files.
 train::Follow follower(std::vector<train::HookSource> hook);
 
-// The whole program of such a process; `words`: its command line behind train::kReplicaWord.  Says nothing: what goes
-// wrong is told to rank 0.
+// Main function of a rank that is a process. `words`: its command line after train::kReplicaWord. Prints nothing;
+// errors are sent to rank 0.
 int run_as_replica(std::span<const std::string> words);
 
 }  // namespace runner::cli

@@ -1,4 +1,4 @@
-// An empty folder for temporary files, which disappears with the object.  Not thread-safe.
+// An empty folder for temporary files that is removed by the destructor. Not thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@ namespace runner::cli {
 
 class ScratchFolder {
  public:
-  // Named after `purpose`, where TMPDIR says, else in /tmp.  Throws Error(kRun) where there can be none.
+  // Creates a folder whose name contains `purpose`, in TMPDIR or else in /tmp. Throws Error(kRun) if that fails.
   explicit ScratchFolder(std::string_view purpose);
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;

@@ -18,7 +18,7 @@ size_t padded(size_t bytes) {
   return (bytes + kNoteAlignment - 1) / kNoteAlignment * kNoteAlignment;
 }
 
-// The build id among the notes of a segment; empty: it is not there.
+// Returns the build id in the notes of a segment, or an empty span.
 std::span<const std::byte> build_id_in(std::span<const std::byte> notes) {
   ElfW(Nhdr) note;
   while (notes.size() >= sizeof(note)) {

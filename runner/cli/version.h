@@ -1,4 +1,4 @@
-// What `runner --version` prints.
+// Version information of the program.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@ namespace runner::cli {
 // "runner 0.1.0".
 std::string version();
 
-// What the linker has made of the contents of this program, in hexadecimal.  Throws Error(kRun) where it was linked
-// without one.
+// Returns the build id, a hash of the program's contents made by the linker, in hexadecimal. Throws Error(kRun) if the
+// program was linked without one.
 std::string build_id();
 
 }  // namespace runner::cli

@@ -1,4 +1,4 @@
-// tag, note.
+// Commands tag and note.
 #include <algorithm>
 
 #include "runner/cli/access.h"
@@ -10,7 +10,7 @@
 namespace runner::cli {
 namespace {
 
-// `ls` and the view runs show tags with blanks between them.
+// A tag must not contain blanks, because `ls` and the view `runs` separate tags by blanks.
 bool is_word(std::string_view text) {
   const auto separates = [](unsigned char c) { return c <= ' ' || c == 0x7F; };
   return !text.empty() && schema::is_utf8(text) && std::none_of(text.begin(), text.end(), separates);

@@ -1,4 +1,4 @@
-// The functions of all commands.  Each prints data to `out` and returns the exit code, or throws an Error.
+// Functions of all commands. Each writes data to `out` and returns the exit code, or throws an Error.
 #pragma once
 
 #include "runner/cli/command.h"
@@ -6,7 +6,7 @@
 
 namespace runner::cli {
 
-// training: exec.cpp (exec, resume, fork), evaluate.cpp (eval, predict), verify_resume.cpp
+// Training: exec.cpp (exec, resume, fork), evaluate.cpp (eval, predict), verify_resume.cpp.
 int exec(const Options& options, report::Output& out);
 int resume(const Options& options, report::Output& out);
 int fork(const Options& options, report::Output& out);
@@ -14,7 +14,7 @@ int eval(const Options& options, report::Output& out);
 int predict(const Options& options, report::Output& out);
 int verify_resume(const Options& options, report::Output& out);
 
-// recipes: check.cpp, plan.cpp, estimate.cpp, explain.cpp, init.cpp
+// Recipes: check.cpp, plan.cpp, estimate.cpp, explain.cpp, init.cpp.
 int check(const Options& options, report::Output& out);
 int plan(const Options& options, report::Output& out);
 int estimate(const Options& options, report::Output& out);
@@ -22,7 +22,7 @@ int explain(const Options& options, report::Output& out);
 int schema(const Options& options, report::Output& out);
 int init(const Options& options, report::Output& out);
 
-// runs and results: a file each, but annotate.cpp (tag, note) and remove.cpp (rm, restore, gc)
+// Runs and results: one file each, except annotate.cpp (tag, note) and remove.cpp (rm, restore, gc).
 int ls(const Options& options, report::Output& out);
 int show(const Options& options, report::Output& out);
 int metrics(const Options& options, report::Output& out);
@@ -41,7 +41,7 @@ int rm(const Options& options, report::Output& out);
 int restore(const Options& options, report::Output& out);
 int gc(const Options& options, report::Output& out);
 
-// this program: selftest.cpp, doctor.cpp, help.cpp (help, man, completion, version)
+// This program: selftest.cpp, doctor.cpp, help.cpp (help, man, completion, version).
 int selftest(const Options& options, report::Output& out);
 int doctor(const Options& options, report::Output& out);
 int help(const Options& options, report::Output& out);

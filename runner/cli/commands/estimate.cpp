@@ -20,8 +20,8 @@ struct Choice {
 constexpr std::array kChoices{Choice{schema::Precision::kNo, "no"}, Choice{schema::Precision::kBf16, "bf16"},
                               Choice{schema::Precision::kFp16, "fp16"}};
 
-// With hooks of its own: a hook makes a model once.  That another precision than the recipe's takes too much is
-// something to tell, too.
+// Returns the memory estimate in a precision; nullopt if the memory does not suffice and it is not the precision of the
+// recipe. Loads its own hooks, because a hook creates a model only once.
 std::optional<train::MemoryEstimate> estimate_in(const schema::Recipe& recipe, schema::Precision precision,
                                                  const train::Session& session) {
   schema::Recipe other = recipe;

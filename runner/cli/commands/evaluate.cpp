@@ -1,4 +1,4 @@
-// eval, predict.
+// Commands eval and predict.
 #include "runner/cli/chosen_state.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/recorded_sources.h"
@@ -18,7 +18,7 @@ namespace {
 struct Model {
   ChosenState chosen;
   schema::ReadResult recipe;
-  RecordedHook hook;  // what the weights were trained with
+  RecordedHook hook;  // the hook with which the weights were trained
   train::StoredModel model;
 
   explicit Model(const Options& options)
@@ -43,7 +43,7 @@ bool goes_to_stdout(const std::string& output) {
   return output.empty() || output == "-";
 }
 
-// What the outputs are written as.
+// Format of the outputs.
 std::string format_of(const Options& options) {
   if (options.json && goes_to_stdout(options.output)) {
     RUN_CHECK(options.format.empty() || options.format == "json", ErrorKind::kUsage,

@@ -1,4 +1,4 @@
-// exec, resume, fork.
+// Commands exec, resume and fork.
 #include <filesystem>
 
 #include "runner/cli/access.h"
@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where the recipe was when the run began; the current folder if it is not there any more.
+// Returns the folder of the recipe at the start of the run, or the current folder if the recipe is no longer there.
 std::string folder_of_recipe(const store::RecipeRecord& record) {
   const json::Value origins = json::parse(record.origins_json);
   for (const auto& [key, origin] : json::members_of(origins)) {
@@ -48,19 +48,19 @@ std::vector<store::SourceText> includes_of(const schema::ReadResult& recipe) {
   return includes;
 }
 
-// Where a run begins: at nothing, at its own newest state, at a state of another run.
+// How an attempt begins: a new run, a resumed run, or a fork of another run.
 struct Beginning {
-  std::string folder;                        // of the recipe
-  std::vector<store::SourceText> includes;   // of it
-  std::vector<train::HookSource> hook = {};  // recorded: stands for the files
-  std::vector<std::string> warnings = {};    // about it
+  std::string folder;                        // folder of the recipe
+  std::vector<store::SourceText> includes;   // included recipes
+  std::vector<train::HookSource> hook = {};  // recorded hook files, used instead of the present ones
+  std::vector<std::string> warnings = {};    // warnings about the beginning
   std::string resume = {};
   bool longer = false;
   const train::ForkRequest* fork = nullptr;
   bool may_begin_again = false;
 };
 
-// All that an attempt of a run is made of.
+// All inputs of an attempt.
 struct Attempt {
   schema::ReadResult recipe;
   store::RecipeRecord record;
@@ -68,7 +68,7 @@ struct Attempt {
   Beginning beginning;
 };
 
-// Tells the interrupt what it interrupts.
+// Informs the Interrupt when the run begins.
 class RunReporter : public report::ProgressReporter {
  public:
   RunReporter(report::Output& out, bool quiet, Interrupt& interrupt)
@@ -83,8 +83,8 @@ class RunReporter : public report::ProgressReporter {
   Interrupt& interrupt_;
 };
 
-// train::run(), whose errors are of before the run.  One that is interrupted then has no state: exit code 4, which says
-// that there is one to resume from, is not for it, unless it is resumed anyway.
+// Calls train::run(), which throws only for errors before the run begins. If a new run is interrupted then, there is no
+// state to resume from, so the exit code is 1 instead of 4.
 train::RunResult run_to_its_end(const train::RunRequest& request) {
   try {
     return train::run(request);
@@ -94,15 +94,15 @@ train::RunResult run_to_its_end(const train::RunRequest& request) {
   }
 }
 
-// Whether the command line says which hook it is, or that there is none.
+// Returns whether the command line sets the hook or removes it.
 bool names_hook(const schema::ReadResult& before, const schema::ReadResult& after) {
   const schema::Leaf* hooks = after.find("hooks");
   return before.recipe.hooks != after.recipe.hooks ||
          (hooks != nullptr && hooks->origin == schema::OriginKind::kCommandLine);
 }
 
-// A resumed run is the same experiment: it has the hook that it had, as it has the recipe that it had, unless the
-// command line names a file.
+// A resumed run is the same experiment: it uses the recorded hook, like the recorded recipe, unless the command line
+// names a file.
 void go_on_with_hook(Beginning& beginning, RecordedHook hook, bool named) {
   const bool changed = hook.files == RecordedHook::Files::kChanged;
   if (changed && named) {
@@ -117,7 +117,7 @@ void go_on_with_hook(Beginning& beginning, RecordedHook hook, bool named) {
   if (!named) beginning.hook = std::move(hook.sources);
 }
 
-// A forked run is a new experiment: it has the hook as it is now, if there is one.
+// A forked run is a new experiment: it uses the present hook file if there is one.
 void fork_with_hook(Beginning& beginning, RecordedHook hook, std::string_view parent) {
   using Files = RecordedHook::Files;
   if (hook.files == Files::kSame) return;
@@ -133,7 +133,7 @@ bool is_longer(const schema::TrainSpec& before, const schema::TrainSpec& after) 
   return after.epochs > before.epochs || after.steps > before.steps;
 }
 
-// `recipe` is the one that `details` recorded, with what the command line changed.
+// `recipe`: the recipe recorded in `details`, with the changes of the command line.
 Attempt attempt_of(const store::RunDetails& details, schema::ReadResult recipe, Beginning beginning) {
   store::RecipeRecord record = record_of_resumed(details.recipe, recipe);
   std::vector<store::Param> params = params_of(with_paths_as_written(details.recipe, recipe));
@@ -158,7 +158,7 @@ Attempt attempt_to_resume(const store::RunDetails& details, const std::vector<st
 
 // ---- training ------------------------------------------------------------------------------------------------------
 
-// Errors of `work`, which may be of before the run, tell in their document what was to run.
+// Adds information about the recipe to errors of `work`, for the JSON document of a run that did not begin.
 template <class Work>
 auto about_recipe(const schema::ReadResult& recipe, Work work) {
   try {
@@ -204,7 +204,7 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
   return about_recipe(attempt.recipe, [&] { return run_to_its_end(request); });
 }
 
-// Errors of `work` tell in their document which run they are about.
+// Adds information about the run to errors of `work`, for the JSON document.
 template <class Work>
 auto about_run(const store::RunRow& run, Work work) {
   try {
@@ -224,7 +224,7 @@ store::RunDetails details_of(const std::string& selector, const Options& options
   return about_run(run, [&] { return store::show_run(store, run); });
 }
 
-// A run that has lost a process goes on as `runner resume` would; max_restarts times.
+// Trains, and after the loss of a process resumes the run like `runner resume`, up to max_restarts times.
 train::RunResult train_with_restarts(Attempt attempt, const Options& options, train::Observer& observer,
                                      Interrupt& interrupt) {
   const std::atomic<int>& stop = interrupt.count();
@@ -282,7 +282,7 @@ int fork_run(const store::RunDetails& details, const Options& options, report::O
   const schema::ReadResult before = schema::read_resolved(details.recipe.resolved_json);
   request.before = before.recipe;
   schema::ReadResult after = schema::read_resolved(details.recipe.resolved_json, options.overrides);
-  after.recipe.model.init_from.clear();  // the state has the weights
+  after.recipe.model.init_from.clear();  // the weights come from the state
   Beginning beginning{
       .folder = folder_of_recipe(details.recipe), .includes = recorded_includes(details), .fork = &request};
   if (!names_hook(before, after)) {

@@ -1,4 +1,4 @@
-// explain: settings of a recipe, ids of errors, exit codes.
+// Command explain: settings of a recipe, ids of errors, exit codes.
 #include "schema/explain.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ void explain_exit(const Options& options, report::Output& out) {
                                       row->text, row->remedy));
 }
 
-// What stands in brackets at the end of a message.
+// Explains an error id, which is in brackets at the end of a message.
 void explain_error(const std::string& id, const Options& options, report::Output& out) {
   const auto rows = schema::error_ids();
   const auto row =

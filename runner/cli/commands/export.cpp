@@ -26,14 +26,14 @@ std::vector<formats::Scalar> scalars_of(const report::MetricPoints& metrics) {
   return scalars;
 }
 
-// A line for each point of every metric.
+// One line for each point of every metric.
 std::string points_csv(const report::MetricPoints& metrics) {
   std::string text = formats::csv_header(/*origins=*/false);
   for (const formats::Scalar& point : scalars_of(metrics)) text += formats::csv_line(point);
   return text;
 }
 
-// Every point of a run, decoded when it is first asked for, and once.
+// All points of a run, decoded once, on first use.
 class AllPoints {
  public:
   AllPoints(store::Store& store, const store::RunRow& run) : store_(store), run_(run) {}
@@ -57,7 +57,7 @@ class AllPoints {
   std::optional<report::MetricPoints> points_;
 };
 
-// A document on each line for each point.
+// One JSON document per line for each point.
 std::string points_jsonl(const report::MetricPoints& metrics) {
   std::string text;
   for (const formats::Scalar& point : scalars_of(metrics)) text += formats::json_line(point);
@@ -77,7 +77,8 @@ void make_folder(const fs::path& folder) {
   RUN_CHECK(!error, ErrorKind::kRun, "cannot make the folder {}: {}", folder.string(), error.message());
 }
 
-// Returns the file.  By step, as TensorBoard expects a file to grow; its name is what it looks for, and the same again.
+// Returns the file name. TensorBoard expects the points of an event file in the order of steps. The name follows
+// TensorBoard's pattern and is the same for each export of the run.
 std::string export_events(const report::MetricPoints& metrics, const store::RunRow& run, const fs::path& folder) {
   std::vector<formats::Scalar> scalars = scalars_of(metrics);
   std::stable_sort(scalars.begin(), scalars.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
@@ -87,7 +88,7 @@ std::string export_events(const report::MetricPoints& metrics, const store::RunR
   return file.string();
 }
 
-// A file of --folder, and the part of the run's record that it is made of.
+// A file written by --folder, and the part of the run's record that it contains.
 struct RunFile {
   const char* name;
   const char* part;
@@ -105,8 +106,8 @@ constexpr RunFile kRunFiles[] = {
     {"summary.json", "", [](const auto& details, auto&) { return json::text(json::parse(details.run.summary_json)); }},
 };
 
-// Everything but states and artifacts, as files that any program reads.  Returns what is left out because it is
-// damaged.
+// Writes everything except states and artifacts as files in common formats. Returns the damaged parts, which are
+// omitted.
 std::vector<store::Damage> export_folder(const store::RunDetails& details, AllPoints& points, const fs::path& folder) {
   std::vector<store::Damage> damage = details.damage;
   make_folder(folder);
@@ -125,7 +126,7 @@ std::vector<store::Damage> export_folder(const store::RunDetails& details, AllPo
   return damage;
 }
 
-// Returns the file: FILE, or what the name ends in.
+// Returns the file name: FILE, or the last part of the artifact's name.
 std::string export_artifact(store::Store& store, const store::RunRow& run, const Options& options) {
   const store::ArtifactInfo artifact = store::find_artifact(store, run.id, options.artifact);
   std::string file = options.file.empty() ? fs::path(artifact.header.name).filename().string() : options.file;
@@ -146,7 +147,7 @@ void check_targets(const Options& options) {
             "the model and the artifact cannot both go to standard output; name a file");
 }
 
-// Before anything is written.
+// Checks the options before anything is written.
 void check_wanted(const Options& options) {
   RUN_CHECK(
       !options.model_file.empty() || !options.metrics_file.empty() || !options.artifact.empty() ||
@@ -169,7 +170,7 @@ void check_wanted(const Options& options) {
             "--json and the artifact cannot both go to standard output; name a file");
 }
 
-// What the options ask for, one after the other, and the document that says so.
+// Performs the requested exports in order and creates the JSON document.
 class Export {
  public:
   Export(const Options& options, report::Output& out)
@@ -234,7 +235,7 @@ class Export {
   const Options& options_;
   report::Output& out_;
   store::Store store_;
-  const store::RunRow run_;  // @last may be another by now
+  const store::RunRow run_;  // found once, because @last can change meanwhile
   AllPoints points_{store_, run_};
   json::Value state_, model_, model_files_, metrics_, tensorboard_, folder_, artifact_, error_;
 };

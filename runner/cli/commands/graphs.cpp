@@ -23,7 +23,7 @@ struct FoundGraph {
   const store::GraphRow* row;
 };
 
-// The one whose key begins so, of the newest attempt that has it.
+// Returns the graph whose key begins with `key`, of the newest attempt that has it.
 FoundGraph find_graph(std::span<const store::DeviceAccount> accounts, const std::string& key,
                       const store::RunRow& run) {
   std::vector<FoundGraph> found;

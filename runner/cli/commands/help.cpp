@@ -1,4 +1,4 @@
-// help, man, completion, version.
+// Commands help, man, completion and version.
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/completion.h"
 #include "runner/cli/help_text.h"

@@ -1,4 +1,4 @@
-// init, schema.
+// Commands init and schema.
 #include <filesystem>
 
 #include "runner/cli/commands/commands.h"
@@ -13,9 +13,9 @@ namespace runner::cli {
 namespace {
 
 constexpr std::string_view kLeftOut = "left out: ";
-constexpr const char* kSchemaFile = "runner.schema.json";  // the name in the recipe's first line
+constexpr const char* kSchemaFile = "runner.schema.json";  // also the name in the recipe's first line
 
-// In the recipe each comment stays on its line.
+// Comments for the recipe; each is a single line.
 std::vector<std::string> comments_of(const schema::ImportedConfig& config, const std::string& file) {
   std::vector<std::string> comments{fmt::format("From {}, a configuration of Accelerate.", file)};
   for (const std::string& text : config.left_out)

@@ -1,4 +1,4 @@
-// metrics RUN, metrics RUN NAME.
+// Command metrics: metrics RUN, metrics RUN NAME.
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/report/documents.h"
@@ -18,7 +18,7 @@ void list_all(store::Store& store, const store::RunRow& run, bool json, report::
   }
 }
 
-// One point a line, every digit: what other programs read.
+// One point per line with all digits, for other programs.
 std::string lines_of(std::span<const store::Point> points) {
   fmt::memory_buffer text;
   for (const store::Point& point : points) {

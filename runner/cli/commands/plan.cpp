@@ -38,7 +38,7 @@ int64_t epochs_to_print(const Options& options, const data::DataPlan& plan) {
   return epochs;
 }
 
-// What `runner exec` would warn of before its first step.
+// Warnings that `runner exec` would print before the first step.
 std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const train::Session& session,
                                      const std::optional<train::RunForecast>& forecast) {
   std::vector<std::string> warnings = schema::recipe_warnings(recipe);
@@ -50,7 +50,7 @@ std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const tra
   return warnings;
 }
 
-// With hooks of its own: a hook makes a model once.
+// Loads its own hooks, because a hook creates a model only once.
 std::optional<train::RunForecast> forecast_of(const train::Session& session) {
   if (session.tpu == nullptr) return std::nullopt;
   const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(session.recipe);
@@ -63,7 +63,7 @@ int plan(const Options& options, report::Output& out) {
   check_options(options);
   const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
   const std::unique_ptr<train::Hooks> hooks = usable_hooks(read, lua::hooks_maker())(read.recipe);
-  // Before what takes memory by the sample: data in parts, an order.
+  // Checks the limit before allocating memory per sample (data, order).
   const int64_t known = data::known_samples(read.recipe.data).value_or(0);
   if (known > 0 && options.batches) epochs_to_print(options, data::DataPlan(data::train_plan(read.recipe, known)));
   const train::Session session(read.recipe, hooks.get());

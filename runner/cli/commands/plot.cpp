@@ -12,7 +12,7 @@
 namespace runner::cli {
 namespace {
 
-// 0.9 of the past, 0.1 of the new; 0: as it is.
+// Weight of the past in the moving average; 0 for no smoothing.
 double smoothing(const std::string& text) {
   if (text.empty()) return 0;
   double amount = -1;

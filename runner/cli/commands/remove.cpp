@@ -1,4 +1,4 @@
-// rm, restore, gc.
+// Commands rm, restore and gc.
 #include <algorithm>
 
 #include "runner/cli/access.h"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kDayMs = int64_t{24} * 3'600'000;
 
-// All are found before the first is changed; each once.
+// Finds all runs before any is changed; returns each only once.
 std::vector<store::RunRow> find_all(store::Store& store, const std::vector<std::string>& selectors,
                                     store::Trash trash) {
   std::vector<store::RunRow> runs;
@@ -36,7 +36,7 @@ json::List ids_of(const std::vector<store::RunRow>& runs) {
 int rm(const Options& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kEdit);
   auto runs = find_all(store, options.runs, options.purge ? store::Trash::kIncluded : store::Trash::kHidden);
-  // Newest first: a fork goes before the run that it needs.
+  // Newest first, so that a fork is removed before its parent, on which it depends.
   if (options.purge) std::sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a.id > b.id; });
   for (const store::RunRow& run : runs) {
     options.purge ? store::remove_run(store, run.id) : store::trash_run(store, run.id);

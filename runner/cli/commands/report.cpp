@@ -50,7 +50,7 @@ std::optional<DurationStyle> style_of(const std::string& word) {
 int metrics_report(const Options& options, report::Output& out) {
   const std::string name = options.file == "-" ? "standard input" : options.file;
   const std::string text = read_text(options.file);
-  // As `>` of PowerShell writes it.
+  // As written by `>` in PowerShell.
   RUN_CHECK(!text.starts_with("\xFF\xFE") && !text.starts_with("\xFE\xFF"), ErrorKind::kData,
             "{} is UTF-16 text; save it as UTF-8: iconv -f UTF-16 -t UTF-8", name);
   const auto reading = report::xla::read_report(text, style_of(options.durations));

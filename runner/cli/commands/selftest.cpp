@@ -13,7 +13,7 @@ namespace {
 
 using scenarios::Scenario;
 
-// Scenarios whose id begins with one of the words; all where there is none.
+// Returns the scenarios whose id begins with one of the words; all if there are no words.
 std::vector<Scenario> chosen(const std::vector<std::string>& words) {
   std::vector<Scenario> all = scenarios::all_scenarios();
   for (const std::string& word : words) {
@@ -37,7 +37,7 @@ report::ScenarioResult row_of(const Scenario& scenario, std::string_view backend
           .figures = {}};
 }
 
-// That of the name, or all.
+// Returns the backend of this name, or all if it is empty.
 std::vector<scenarios::Backend> chosen_backends(const std::string& name) {
   std::vector<scenarios::Backend> chosen;
   for (const scenarios::Backend& backend : scenarios::backends())
@@ -52,7 +52,7 @@ report::ScenarioResult run(const Scenario& scenario, const scenarios::Backend& b
   const auto start = std::chrono::steady_clock::now();
   try {
     scenario.check(bench);
-  } catch (const std::out_of_range&) {  // a document lacks what the scenario reads of it
+  } catch (const std::out_of_range&) {  // the output lacks a part that the scenario reads
     bench.equal("what the program prints", "a part is missing", "all of it");
   }
   report::ScenarioResult result = row_of(scenario, backend.name);

@@ -15,7 +15,7 @@
 namespace runner::cli {
 namespace {
 
-// Whether it was in the dialect of PyTorch/XLA 1.7.
+// Returns whether the run used the dialect of PyTorch/XLA 1.7.
 bool is_in_1_7(store::Store& store, const store::RunRow& run) {
   const std::vector<store::Param> params = store::what_is_left(store, run).params;
   const auto dialect = std::ranges::find(params, "tpu.dialect", &store::Param::key);

@@ -13,7 +13,7 @@
 namespace runner::cli {
 namespace {
 
-// The cycles of the newest attempt that has traced any, in their order.
+// Returns the cycles of the newest attempt with a trace, in order.
 std::vector<store::ArtifactInfo> newest_cycles(store::Store& store, const store::RunRow& run) {
   std::vector<store::ArtifactInfo> cycles = store::list_artifacts(store, run.id);
   std::erase_if(cycles, [](const auto& artifact) { return artifact.header.kind != train::kTraceKind; });

@@ -1,4 +1,4 @@
-// watch: looks at a run from outside, as any reader; Ctrl-C ends the watching, never the run.
+// Command watch: reads the store like any other reader; Ctrl-C ends watching, not the run.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -16,8 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLook = std::chrono::milliseconds(500);  // between two looks at the store
-constexpr auto kLine = std::chrono::seconds(5);         // between two lines where nothing can be redrawn
+constexpr auto kLook = std::chrono::milliseconds(500);  // interval between reads of the store
+constexpr auto kLine = std::chrono::seconds(5);         // interval between lines if nothing can be redrawn
 constexpr int kPlotHeight = 8;
 
 struct Look {
@@ -32,7 +32,7 @@ struct Look {
   bool over() const { return run.status != store::RunStatus::kRunning; }
 };
 
-// The run by its id: a name or @last may be another one by now.
+// Finds the run by its id, because a name or @last can refer to another run later.
 Look look_at(store::Store& store, const std::string& uid) {
   Look look{store::find_run(store, uid, store::Trash::kIncluded), {}};
   look.metrics = store::list_metrics(store, look.run.id);
@@ -86,7 +86,7 @@ int watch(const Options& options, report::Output& out) {
   store::Store store = open_store(options);
   const std::string uid = store::find_run(store, options.run).uid;
   Clock::time_point next_line{};
-  int drawn = 0;  // lines on the terminal that the next look replaces
+  int drawn = 0;  // number of lines on the terminal that the next update replaces
   for (;; std::this_thread::sleep_for(kLook)) {
     const Look look = look_at(store, uid);
     if (out.live() && !options.json) {

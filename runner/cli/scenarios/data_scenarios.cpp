@@ -1,4 +1,4 @@
-// Who gets which sample.
+// Scenarios about the assignment of samples to processes.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -26,10 +26,10 @@ constexpr const char* kDispatchedDropped = "data.dispatch_batches=true data.drop
 struct Batches {
   const char* settings;
   int processes, batch_size, samples;
-  const char* wanted;  // as batches_text()
+  const char* wanted;  // in the format of batches_text()
 };
 
-// Of Accelerate 1.15 (tests/golden/data_plan.py makes many more).
+// Results of Accelerate 1.15 (tests/golden/data_plan.py generates many more).
 constexpr Batches kSharded[] = {
     {kWhole, 2, 3, 1, "0,0,0 | 0,0,0"},
     {kWhole, 2, 3, 2, "0-1,0 | 1,0-1"},
@@ -111,7 +111,7 @@ std::string batch_size(int64_t size) {
   return fmt::format("data.batch_size={}", size);
 }
 
-// The plan of the first epochs with every batch.
+// Returns the plan of the first epochs with all batches.
 json::Value batches_of(Workbench& bench, const Words& settings, int epochs = 1) {
   return bench.plan(with(settings, {"--batches", fmt::format("--epochs={}", epochs)}));
 }
@@ -146,7 +146,7 @@ void refusals(Workbench& bench) {
 
 // ---- order ----------------------------------------------------------------------------------------------------------
 
-// The samples of an epoch in the order in which global steps read them, repeats left out.
+// Returns the samples of an epoch in the order in which global steps read them, without padding.
 std::vector<int64_t> global_order(const json::Value& epoch) {
   const json::List& replicas = list(at(epoch, {"batches"}));
   std::vector<int64_t> order;

@@ -1,4 +1,4 @@
-// Reading the documents that commands print.  Thread-safe.
+// Access to JSON documents printed by commands. Thread-safe.
 #pragma once
 
 #include <cmath>
@@ -11,17 +11,18 @@
 
 namespace runner::cli::scenarios {
 
-// What lies at a path of names, "metrics.train/loss.last" being ("metrics", "train/loss", "last"); null where there is
-// nothing.
+// Returns the value at a path of names; for example "metrics.train/loss.last" is ("metrics", "train/loss", "last").
+// Returns null if there is none.
 const json::Value& at(const json::Value& document, std::initializer_list<std::string_view> path);
 
-// NaN where it is no number.
+// Returns NaN if the value is not a number.
 double number(const json::Value& value);
 int64_t whole(const json::Value& value);
-// None where it is no list.
+// Returns an empty list if the value is not a list.
 const json::List& list(const json::Value& value);
 
-// "0-2 6,0-1 | 3-5 2-4": the batches of each replica, runs of neighbours as their ends; "none": no batch.
+// Formats the batches of each rank as "0-2 6,0-1 | 3-5 2-4", with consecutive indices as intervals; "none" for a rank
+// without a batch.
 std::string batches_text(const json::Value& replicas);
 
 }  // namespace runner::cli::scenarios

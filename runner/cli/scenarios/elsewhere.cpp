@@ -1,4 +1,4 @@
-// What Accelerate tests and this program has no scenario for, each with the reason.
+// Topics of Accelerate's tests for which there is no scenario here, each with the reason.
 #include "runner/cli/scenarios/scenario.h"
 
 namespace runner::cli::scenarios {

@@ -1,4 +1,4 @@
-// Metrics are those of every sample once, whatever the number of processes; points arrive wherever they are sent.
+// Scenarios about metrics: each sample counts once for any number of processes, and points are written to all outputs.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 namespace runner::cli::scenarios {
 namespace {
 
-// Counts what gather_for_metrics gives of every loader.
+// Counts the samples that gather_for_metrics returns for each loader.
 constexpr const char* kCount = R"(
 return {train = function(acc)
   for _, loader in ipairs{"train", "eval"} do

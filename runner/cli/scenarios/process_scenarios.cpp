@@ -1,4 +1,4 @@
-// What processes tell each other, and what becomes of all when one of them fails.
+// Scenarios about communication between processes, and about failures of a process.
 #include <fmt/format.h>
 
 #include "runner/cli/scenarios/document.h"
@@ -9,7 +9,7 @@ namespace {
 
 const Words kShort{processes(3), "data.train.samples=6", "data.batch_size=2", "train.epochs=1", "data.eval=null"};
 
-// The entry on_run_begin of a hook: what all processes do once.
+// Runs `body` once in each process, as the hook's on_run_begin.
 void once(Workbench& bench, const char* name, std::string_view body) {
   bench.train_with_hook(name, fmt::format("return {{on_run_begin = function(acc)\n{}\nend}}", body), kShort);
 }
@@ -132,7 +132,7 @@ end})";
   bench.train_with_hook("own", kHook, with(kShort, {"vars.wanted=different", "device_specific_seed=true"}));
 }
 
-// The run ends with exit code 1 and these words, long before anybody's patience does.
+// Expects that the run ends within seconds with exit code 1 and a message that contains `says`.
 void fails(Workbench& bench, const char* what, std::string_view body, const char* says) {
   bench.write("fails.lua", fmt::format("return {{on_step_end = function(acc)\n{}\nend}}", body));
   const Ran ran = bench.run(with({"exec", "recipe.yaml", "--quiet", "hooks=fails.lua"}, kShort));
@@ -149,7 +149,7 @@ void failures(Workbench& bench) {
         "the replicas do not agree");
 }
 
-// Of a trace: "cycles / steps of rank 0 / steps of rank 1".
+// Summary of a trace: "cycles / steps of rank 0 / steps of rank 1".
 std::string traced(const Workbench& bench, const std::string& run) {
   const std::string file = run + ".json";
   const json::Value wrote = json::parse(bench.run({"trace", run, "-o", file, "--json"}).out);
@@ -161,7 +161,7 @@ std::string traced(const Workbench& bench, const std::string& run) {
   return fmt::format("{} / {} / {}", whole(at(wrote, {"cycles"})), steps[0], steps[1]);
 }
 
-// Fourteen steps each.
+// Each run has fourteen steps.
 void profiles(Workbench& bench) {
   const auto cycles = [&](const std::string& name, const std::string& profile, const std::string& wanted) {
     bench.train(name, {processes(2), "profile={" + profile + "}"});

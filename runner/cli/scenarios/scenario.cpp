@@ -5,7 +5,7 @@
 namespace runner::cli::scenarios {
 namespace {
 
-// One process where a scenario says nothing, and the bits of the CPU.
+// Defaults: one process on the TPU if a scenario does not set a number, and arithmetic with the same bits as the CPU.
 const std::array<Backend, 3> kBackends{{{"cpu", {"backend=cpu"}},
                                         {"gpu", {"backend=gpu"}},
                                         {"tpu", {"backend=tpu", "num_processes=1"}, {"tpu.matmul_precision=highest"}}}};

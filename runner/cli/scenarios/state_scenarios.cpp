@@ -1,4 +1,4 @@
-// What is kept, and what a run goes on from; and what the command line makes of recipes.
+// Scenarios about checkpoints and resuming, memory, and recipes.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 namespace runner::cli::scenarios {
 namespace {
 
-// Killed three times while it trains and saves, and resumed, a training must equal one in one go.
+// Expects that a training killed three times and resumed equals an uninterrupted one.
 void verify(Workbench& bench, const std::string& what, const Words& settings) {
   const Ran ran = bench.run(with({"verify-resume", "recipe.yaml", "--json", "--kills=3"}, settings));
   const json::Value document = json::parse(ran.out);
@@ -74,7 +74,7 @@ void refuses_other_models(Workbench& bench) {
                 "0.weight");
 }
 
-// What `estimate` says of a run, and what it then has taken.
+// Compares the result of `estimate` with the memory that a run used.
 void estimates(Workbench& bench) {
   for (const int p : {1, 2}) {
     const Words settings{processes(p), "model.hidden=[256, 256]", "optimizer={type: adamw, lr: 0.01}",
@@ -112,7 +112,7 @@ void wrong_recipes(Workbench& bench) {
   bench.at_least("errors told at once", static_cast<double>(list(at(json::parse(ran.out), {"errors"})).size()), 5);
 }
 
-// With memory for batches of two.
+// Limits the memory to what batches of two samples need.
 void fits(Workbench& bench) {
   for (const int p : {1, 2}) {
     const Words settings{processes(p), "train.auto_batch_size=true", "train.epochs=1"};

@@ -1,4 +1,5 @@
-// Training by several processes, in windows of several batches and in half precision equals training by one.
+// Scenarios about training: several processes, gradient accumulation and half precision give the same results as one
+// process.
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -11,7 +12,7 @@
 namespace runner::cli::scenarios {
 namespace {
 
-constexpr double kRounding = 1e-6;  // relative, of sums in another order
+constexpr double kRounding = 1e-6;  // relative error of sums in another order
 constexpr std::array kMetrics{"train/loss", "train/lr", "train/grad_norm", "eval/loss", "eval/accuracy"};
 
 Words global_batch(int64_t size, int count, int64_t accumulation = 1) {
@@ -19,7 +20,7 @@ Words global_batch(int64_t size, int count, int64_t accumulation = 1) {
           fmt::format("gradient_accumulation_steps={}", accumulation)};
 }
 
-// Two trainings have the same points of every metric, within `tolerance`.
+// Expects that two trainings have the same points of every metric, within `tolerance`.
 void same(Workbench& bench, const std::string& what, const Words& a, const Words& b, double tolerance) {
   const Words clipped{"train.clip_grad_norm=100"};
   bench.train("a", with(clipped, a));
@@ -41,7 +42,7 @@ void replicas(Workbench& bench) {
 }
 
 void regression(Workbench& bench) {
-  // y = 2 x + 3 and noise of ±0.1
+  // y = 2 x + 3, with noise of ±0.1.
   std::string csv = "x,y\n";
   for (int i = 0; i < 64; ++i) {
     const double x = i / 16.0 - 2;
@@ -99,7 +100,7 @@ void windows(Workbench& bench) {
   }
 }
 
-// A loop in Lua, `body` being what it does with each batch.
+// Trains with a custom loop in Lua that executes `body` for each batch.
 void loop(Workbench& bench, const char* name, std::string_view before, std::string_view body, std::string_view after,
           const Words& settings) {
   bench.train_with_hook(name,
@@ -198,7 +199,7 @@ void other_length(Workbench& bench) {
 constexpr int kSteps = 12;
 constexpr double kRate = 0.1;
 
-// A run of kSteps optimizer steps, and the rates that it has used.
+// Returns the learning rates of a run of kSteps optimizer steps.
 std::vector<double> rates(Workbench& bench, const std::string& name, const std::string& scheduler, int p, int64_t k) {
   bench.train(name, with(global_batch(24, p, k),
                          {"scheduler=" + scheduler, "train.epochs=null", fmt::format("train.steps={}", kSteps)}));
@@ -236,7 +237,7 @@ void other_schedules(Workbench& bench) {
 
 // ---- scaler ---------------------------------------------------------------------------------------------------------
 
-// PyTorch's rule: the scale halves where a step is skipped, and doubles behind `interval` good steps in a row.
+// PyTorch's rule: the scale is halved after a skipped step, and doubled after `interval` consecutive good steps.
 std::vector<double> scales_of(const std::vector<double>& skipped, double scale, int interval) {
   std::vector<double> scales;
   int good = 0;

@@ -37,7 +37,7 @@ constexpr const char* kFigureModule = R"(return function(acc, what, got, wanted)
 end
 )";
 
-// In the child.  Only calls that are safe between fork and exec.
+// Runs in the child process. Uses only functions that are safe between fork and exec.
 [[noreturn]] void become_program(const char* folder, char* const* arguments) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
   if (::chdir(folder) != 0) _exit(126);
@@ -63,7 +63,7 @@ std::vector<std::string> fields_of(const std::string& line) {
   return fields;
 }
 
-// What a failed command says is wrong, on its first line.
+// Returns the first line of an error message.
 std::string error_line(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
