@@ -1,5 +1,5 @@
-// The recipes of the tree on all backends: emulated GPUs, and in fp32 an emulated TPU whose products are exact, give
-// the cpu's bits, and each goes on from the states of the others.
+// Runs the recipes of the repository on all backends. Emulated GPUs, and an emulated TPU in fp32 with exact products,
+// give the same bits as the CPU. Each backend can resume from checkpoints of the others.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -26,12 +26,12 @@ class BackendParity : public ::testing::Test {
     return result.out;
   }
 
-  // A recipe's run of so many epochs, by the name NAME.
+  // Trains a recipe under the name `name`. `keys`: settings such as the number of epochs.
   void train(const std::string& recipe, const std::string& name, const std::string& keys) const {
     out_of(fmt::format("runner exec recipes/{}.yaml name={} {} {}", recipe, name, keys, kQuiet));
   }
 
-  // What a run has come to: all points of its loss, and the weights.
+  // Results of a run: all points of its loss, and its weights.
   std::string loss_of(const std::string& name) const {
     return out_of(fmt::format("runner metrics {} train/loss --json | grep -o '\"points\".*'", name));
   }
@@ -43,7 +43,7 @@ class BackendParity : public ::testing::Test {
   const Folder folder_;
 };
 
-TEST_F(BackendParity, RecipesGiveTheBitsOfTheCpu) {
+TEST_F(BackendParity, RecipesAreBitIdenticalToTheCpu) {
   std::vector<std::string> recipes;
   for (const auto& entry : fs::directory_iterator(RUNNER_SOURCE_DIR "/recipes"))
     if (entry.path().extension() == ".yaml") recipes.push_back(entry.path().stem());
@@ -62,7 +62,7 @@ TEST_F(BackendParity, RecipesGiveTheBitsOfTheCpu) {
   }
 }
 
-TEST_F(BackendParity, GpusGiveTheBitsOfAsManyProcesses) {
+TEST_F(BackendParity, GpusAreBitIdenticalToAsManyCpuProcesses) {
   const char* const settings[] = {"num_processes=8",
                                   "num_processes=2 gradient_accumulation_steps=3",
                                   "num_processes=3 train.clip_grad_norm=0.5 split_batches=true data.batch_size=48",
@@ -84,8 +84,8 @@ TEST_F(BackendParity, GpusGiveTheBitsOfAsManyProcesses) {
   }
 }
 
-// (The end of a run is a point of its loss, which the whole run may not have.)
-TEST_F(BackendParity, EachBackendGoesOnFromTheStatesOfTheOther) {
+// Compares only the weights, because the end of a run adds a point of its loss that the whole run may not have.
+TEST_F(BackendParity, EachBackendResumesCheckpointsOfTheOthers) {
   for (const char* recipe : {"wine", "regression"})
     for (const int replicas : {1, 2}) {
       SCOPED_TRACE(fmt::format("{} with {} replicas", recipe, replicas));
@@ -102,7 +102,7 @@ TEST_F(BackendParity, EachBackendGoesOnFromTheStatesOfTheOther) {
     }
 }
 
-TEST_F(BackendParity, ARunThatGoesToATpuAndBackGivesTheBitsOfTheCpu) {
+TEST_F(BackendParity, RunMovedToTpuAndBackIsBitIdenticalToTheCpu) {
   for (const int replicas : {1, 4}) {
     SCOPED_TRACE(replicas);
     const std::string whole = fmt::format("whole{}", replicas), chain = fmt::format("chain{}", replicas);

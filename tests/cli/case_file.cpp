@@ -34,7 +34,7 @@ std::string replace_all(std::string text, const std::string& what, const std::st
   return text;
 }
 
-// An expected line as a regular expression.
+// Converts an expected line to a regular expression.
 support::Pattern pattern_of(const std::string& line, const std::string& folder) {
   static const support::Pattern special(R"([.^$|()\[\]{}*+?\\])"), spaces(" {2,}"), leading("^ +");
   constexpr std::pair<const char*, const char*> kPlaceholders[] = {
@@ -43,7 +43,7 @@ support::Pattern pattern_of(const std::string& line, const std::string& folder) 
       {"<utc>", "\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z"},
       {"<n>", "-?\\d+"},
       {"<x>", "(-?\\d+(\\.\\d+)?(e[-+]?\\d+)?|nan)"},
-      {"<\\*>", ".*"},  // special characters have been escaped before
+      {"<\\*>", ".*"},  // special characters were escaped before
   };
   std::string text = replace_all(line, "<folder>", folder);
   text = special.replace_all(text, R"(\$&)");
@@ -67,7 +67,7 @@ bool lines_match(const std::vector<std::string>& expected, size_t e, const std::
   return l == lines.size();
 }
 
-// An actual line with placeholders for what differs from run to run.
+// Replaces the parts of an actual line that differ between runs by placeholders.
 std::string with_placeholders(const std::string& line, const std::string& folder) {
   static const support::Pattern utc(R"(\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)");
   static const support::Pattern time(R"(\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)"), id(R"(\b\d[0-9a-z]{9}\b)");
@@ -93,7 +93,7 @@ Section section_of(std::vector<std::string>& lines, const std::string& case_name
   return {at, std::find_if(at + 1, end, [&](const std::string& line) { return is_run(line) || is_file(line); })};
 }
 
-// Replaces the outputs in the lines of a step.  An empty output has no directive.
+// Replaces the outputs in the lines of a step. An empty output has no directive.
 void set_outputs(std::vector<std::string>& section, const std::string& out, const std::string& err) {
   const auto is_directive = [](const std::string& line) { return line.starts_with("@"); };
   const auto is_text = [](const std::string& line) { return !line.empty(); };
@@ -101,7 +101,7 @@ void set_outputs(std::vector<std::string>& section, const std::string& out, cons
   auto begin = std::find_if(section.begin(), section.end(), is_output);
   if (begin == section.end()) {
     begin = std::find_if(section.rbegin(), section.rend(), is_directive).base();
-  } else {  // the blank lines before the next case stay
+  } else {  // keeps the blank lines before the next case
     begin = section.erase(begin, std::find_if(section.rbegin(), section.rend(), is_text).base());
   }
   std::vector<std::string> outputs;
@@ -159,7 +159,7 @@ std::vector<Case> read_cases(const std::string& path) {
       wrong(line);
     }
   }
-  // Empty lines before the next case belong to none.
+  // Empty lines before the next case do not belong to the output.
   for (Case& c : cases) {
     for (Step& step : c.steps) {
       for (std::string* text : {&step.out, &step.err}) {

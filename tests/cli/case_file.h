@@ -1,19 +1,19 @@
-// Text-driven command line cases: tests/cli/cases/*.test.
+// Text-driven test cases of the command line: tests/cli/cases/*.test.
 //
 //   # a comment
-//   == name of the case          each case has an empty folder of its own
-//   @store                       makes runner.db there (sample_store.h)
+//   == name of the case          each case has its own empty folder
+//   @store                       creates runner.db there (sample_store.h)
 //   @file NAME                   a file, up to the next @ line
-//   @run COMMAND                 a shell command; `runner` is the binary under test.  Several may follow each other
-//   @exit N                      of the command before; 0 where it is not said
-//   @stdout                      its exact output, up to the next @ line; none where it is not said
+//   @run COMMAND                 a shell command; `runner` is the binary under test. Repeat for several commands
+//   @exit N                      exit code of the command above; default 0
+//   @stdout                      its exact output, up to the next @ line; default empty
 //   @stderr
 //
-// In an expected text, <id> stands for a run's id, <time> and <utc> for times, <n> for a whole number, <x> for any
-// number, <folder> for the case's folder, <*> for anything on the line, and a line "..." for any lines.  Two spaces or
-// more match any number of them from two on.
+// Placeholders in an expected text: <id> for a run's id, <time> and <utc> for times, <n> for an integer, <x> for any
+// number, <folder> for the case's folder, <*> for anything on the line, and a line "..." for any lines. Two or more
+// spaces match any number of at least two.
 //
-// RUNNER_UPDATE=1 rewrites what follows @stdout and @stderr where it does not match; review the difference.
+// RUNNER_UPDATE=1 rewrites the texts of @stdout and @stderr that do not match; review the difference.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ struct Step {
   std::string command;
   int exit_code = 0;
   std::string out, err;  // expected
-  int line = 0;          // of @run in the file
+  int line = 0;          // line of @run in the file
 };
 
 struct Case {
@@ -36,17 +36,17 @@ struct Case {
   std::vector<Step> steps;
 };
 
-// Throws std::runtime_error naming the line for a file that is not written as above.
+// Throws std::runtime_error with the line if the file has another syntax.
 std::vector<Case> read_cases(const std::string& path);
 
-// Whether `text` is what `expected` says.
+// Returns whether `text` matches `expected`.
 bool matches(const std::string& expected, const std::string& text, const std::string& folder);
 
 // Returns `expected` with as few changes as possible so that it matches `text`.
 std::string updated(const std::string& expected, const std::string& text, const std::string& folder);
 
-// Returns the text of a case file with new expected outputs for a step of a case.
-// `step`: index of the step in the case, from 0.  The file must have the case and the step.
+// Returns the text of a case file with new expected outputs for a step of a case. `step`: index of the step in the
+// case, from 0. The file must have the case and the step.
 std::string with_outputs(const std::string& file, const std::string& case_name, size_t step, const std::string& out,
                          const std::string& err);
 

@@ -1,4 +1,4 @@
-// Rewriting the expected outputs of cases/*.test.
+// Updates of expected outputs in cases/*.test.
 #include "tests/cli/case_file.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(CaseFile, KeepsPlaceholdersOfChangedLines) {
   EXPECT_EQ(updated_in_folder("cause <*> and is 1 now\n", "cause lr was 2 and is 3 now\n"), "cause <*> and is 3 now\n");
 }
 
-TEST(CaseFile, AWildcardDoesNotTakeAChangedLine) {
+TEST(CaseFile, WildcardDoesNotMatchAChangedLine) {
   EXPECT_EQ(updated_in_folder("a\n...\nthe last line\n", "a\nb\nc\nthe final line\n"), "a\n...\nthe final line\n");
   EXPECT_EQ(updated_in_folder("...\nb: old\n...\n", "a\nb: new\nc\n"), "...\nb: new\n...\n");
 }

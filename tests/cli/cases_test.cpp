@@ -1,4 +1,4 @@
-// Runs cases/*.test; a case is a test of its own, named after its file.
+// Runs cases/*.test. Each case is a separate test, named after its file.
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -47,7 +47,7 @@ class CommandLine : public ::testing::Test {
                                                                  << expected;
   }
 
-  // Rewrites the outputs of a step in the case file.
+  // Updates the outputs of a step in the case file.
   void update(size_t i, const Result& result, const Folder& folder) const {
     const Step& step = case_.steps[i];
     const std::string out = updated(step.out, result.out, folder.path().string());

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What goes before a command: its folder and environment.
+// Returns the part before a command that sets its folder and environment.
 std::string surroundings(const fs::path& folder) {
   return fmt::format("cd '{}' && unset RUNNER_DB NO_COLOR TERM && export TZ=UTC HOME='{}' PATH='{}':$PATH",
                      folder.string(), folder.string(), fs::path(RUNNER_BINARY).parent_path().string());

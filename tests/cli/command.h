@@ -1,4 +1,4 @@
-// Runs shell commands with the binary under test as `runner`, in a folder of their own.
+// Runs shell commands in a folder of their own, with the binary under test as `runner`.
 #pragma once
 
 #include <filesystem>
@@ -9,14 +9,15 @@
 namespace runner::cli::testing {
 
 struct Result {
-  int exit_code = 0;  // 128 + signal for a killed shell
+  int exit_code = 0;  // 128 + signal number if a signal ended the shell
   std::string out, err;
 };
 
-// `command` runs by sh in `folder`, which is HOME too, without RUNNER_DB, NO_COLOR and TERM, and with time zone UTC.
+// Runs `command` with sh in `folder`, which is also HOME. RUNNER_DB, NO_COLOR and TERM are unset, and the time zone is
+// UTC.
 Result run_command(const std::string& command, const std::filesystem::path& folder);
 
-// The same for a command that is interrupted (SIGINT) as soon as a line of its progress shows; both streams are in
+// Like run_command(), but interrupts the command (SIGINT) as soon as it prints a progress line. Both streams are in
 // `out`.
 Result run_until_progress(const std::string& command, const std::filesystem::path& folder);
 

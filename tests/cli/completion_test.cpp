@@ -1,4 +1,4 @@
-// Completion in zsh and fish themselves: what becomes of a line when its end is completed.  cases/help.test has bash.
+// Completion in zsh and fish: types a line, completes it, and checks the result. cases/help.test covers bash.
 #include <map>
 #include <sstream>
 
@@ -27,7 +27,7 @@ class Completion : public ::testing::Test {
   Folder folder_;
 };
 
-// Types each line of standard input and a tab into an interactive zsh, and writes what became of it to `typed`.
+// Types each line of standard input and a tab into an interactive zsh, and writes the resulting line to `typed`.
 constexpr const char* kType = R"(zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell "PS1=; autoload -Uz compinit; $1; "'report() { print -r -- "$BUFFER" >>typed; BUFFER=; print -r rep""orted }; zle -N report; bindkey "^X" report; print -r re""ady'
@@ -63,7 +63,7 @@ TEST_F(Completion, InZsh) {
   }
   write_text(path() / "type.zsh", kType);
   write_text(path() / "lines", lines);
-  // By hand, and where `make install` puts it.
+  // Loaded by hand, and from the place where `make install` puts it.
   run_command("mkdir functions; runner completion zsh >functions/_runner", path());
   for (const char* set_up :
        {"compinit -D -u; source <(runner completion zsh)", "fpath=(functions $fpath); compinit -D -u"}) {

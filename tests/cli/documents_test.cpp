@@ -1,4 +1,4 @@
-// The JSON documents: their keys and types are a contract (docs/cli.md).
+// JSON documents, whose keys and types are a contract (docs/cli.md).
 #include "runner/report/documents.h"
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 using support::Json;
 
-// Every key of `wanted` must be there, with the type of its example.
+// Expects that every key of `wanted` is present with the type of its example.
 void expect_shape(const Json& document, const Json& wanted, const std::string& where = "document") {
   for (const std::string& key : wanted.keys()) {
     ASSERT_TRUE(document.contains(key)) << where << " lacks " << key << ": " << document.dump();
@@ -45,7 +45,7 @@ train: {epochs: 2}
 log: {every: 1 step}
 )";
 
-TEST(RunDocument, HasNullForNan) {
+TEST(RunDocument, NanIsNull) {
   train::RunResult result;
   result.run = "0f3k2m9x7q";
   result.metrics = {{"train/loss", {NAN, -INFINITY, 2}}};
@@ -71,7 +71,7 @@ TEST_F(Documents, ExecAndResume) {
     ASSERT_TRUE(first["metrics"].contains(name)) << name;
     expect_shape(first["metrics"][name], Json::parse(R"({"last": 0.5, "min": 0.5, "max": 0.5})"), name);
   }
-  EXPECT_EQ(run("resume tiny --json"), first);  // finished: the same document again
+  EXPECT_EQ(run("resume tiny --json"), first);  // a finished run prints the same document
 
   const Json longer = run("resume tiny train.epochs=3 --json");
   expect_shape(longer, wanted);
@@ -106,7 +106,7 @@ TEST_F(Documents, FailedExec) {
   EXPECT_EQ(run("fork @last seed=2 --json", 5)["error"]["file"], nullptr);
 }
 
-TEST_F(Documents, EveryFailureHasAnError) {
+TEST_F(Documents, FailuresHaveAnErrorKey) {
   with_sample_store();
   for (const auto& [command, exit_code] : std::vector<std::pair<std::string, int>>{{"show nothing", 3},
                                                                                    {"metrics wine eval/los", 3},
@@ -235,7 +235,7 @@ TEST_F(Documents, CheckAndExplainAndPlan) {
   EXPECT_GE(short_plan["memory_bytes"].integer(), 4 * short_plan["parameters"].integer());
 }
 
-TEST_F(Documents, CommandsThatOnlyDoSomething) {
+TEST_F(Documents, CommandsWithoutOutputOfTheirOwn) {
   with_sample_store();
   EXPECT_EQ(run("init --json"), Json::parse(R"({"recipe": "recipe.yaml", "schema": "runner.schema.json"})"));
   EXPECT_EQ(run("tag wine best --json"), Json::parse(R"({"run": "0000000aaa", "tag": "best"})"));

@@ -1,5 +1,5 @@
-// What is wrong below a run, through the program: a disk that fills up at any moment, states and stores that are
-// damaged.
+// Failures of the storage below a run, tested through the program: a disk that is full at any moment, and damaged
+// checkpoints and stores.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// 8 windows, a state after every second.
+// 8 optimizer steps, with a checkpoint after every second one.
 constexpr const char* kSmall = R"(schema_version: 1
 name: small
 model: {type: mlp, hidden: [8], dropout: 0.25}
@@ -49,14 +49,14 @@ class Faults : public ::testing::Test {
   fs::path file(const std::string& name) const { return folder_.path() / name; }
   Result run(const std::string& command) const { return run_command(command, folder_.path()); }
 
-  // The weights at the end of the newest run.
+  // Returns the final weights of the newest run.
   std::string model() const {
     const Result result = run("runner export @last --model m.safetensors");
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return read_text(file("m.safetensors"));
   }
 
-  // Those of a training without faults; `overrides`: more of the command line.
+  // Returns the final weights of a training without faults. `overrides`: more settings for the command line.
   std::string reference_model(const std::string& overrides = "") const {
     const Folder other;
     write_text(other.path() / "r.yaml", kSmall);
@@ -80,16 +80,17 @@ class Faults : public ::testing::Test {
 
 struct Ended {
   int exit_code = 0;
-  bool fired = false;  // the fault came
+  bool fired = false;  // the fault occurred
   std::string out, err;
   bool trained() const { return !out.empty(); }
 };
 
 class FullDisk : public Faults {
  protected:
-  // `runner exec` in a child process on a file system with faults, where no file may have more than `largest` bytes.
+  // Runs `runner exec` in a child process on a file system with faults, where no file may have more than `largest`
+  // bytes.
   Ended exec(const store::FaultVfs::Plan& plan, rlim_t largest = RLIM_INFINITY) {
-    std::fflush(nullptr);  // or the child writes what this process has buffered
+    std::fflush(nullptr);  // prevents the child from writing data buffered by this process
     const pid_t child = ::fork();
     if (child == 0) {
       const rlimit limit{largest, RLIM_INFINITY};
@@ -101,24 +102,25 @@ class FullDisk : public Faults {
     return {WEXITSTATUS(status), fs::remove(file("fired")), read_text(file("out")), read_text(file("err"))};
   }
 
-  // Where states that were due are not in the store, the first of them in a row is named.
+  // If states that were due are missing from the store, a warning must name the first of each sequence.
   void expect_no_state_is_lost_in_silence(const Ended& ended) const {
     if (!ended.trained()) return;
     const std::set<int64_t> saved = saved_steps();
     bool named = false;
-    for (int64_t step = saved.contains(kSteps) ? 4 : 2; step <= kSteps; step += 2) {  // the last one removes the first
+    // Saving the last one removed the first one.
+    for (int64_t step = saved.contains(kSteps) ? 4 : 2; step <= kSteps; step += 2) {
       const std::string warning = fmt::format("warning: the state of step {} was not saved: ", step);
       named = !saved.contains(step) && (named || ended.err.find(warning) != std::string::npos);
       EXPECT_TRUE(named || saved.contains(step)) << step << "\n" << ended.err;
     }
   }
 
-  // A run that is not in the store is not said to have an id.
+  // The output must not show an id if the run is not in the store.
   void expect_id_only_of_what_is_recorded(const Ended& ended) const {
     EXPECT_EQ(ended.out.starts_with("run not recorded  small"), ended.trained() && !is_recorded()) << ended.out;
   }
 
-  // The disk works again: the run is finished from what was committed, or begun anew where nothing was.
+  // With a working disk, resumes the run from what was committed, or starts it again if nothing was.
   void finish() {
     const Result resumed = run("runner resume @last --quiet");
     if (resumed.exit_code != 0) {
@@ -148,7 +150,7 @@ class FullDisk : public Faults {
       store::Store store = store::Store::open(file("runner.db"), store::Access::kRead);
       for (const store::StateInfo& state : store::list_states(store, store::find_run(store, "@last").id))
         steps.insert(state.step);
-    } catch (const Error&) {  // no store or no run: no state
+    } catch (const Error&) {  // no state without a store or run
     }
     return steps;
   }
@@ -173,8 +175,8 @@ class FullDisk : public Faults {
   }
 };
 
-// A moment costs at most the state that was being saved then, and what is saved is whole.
-TEST_F(FullDisk, ForAMoment) {
+// A fault at one moment loses at most the checkpoint that was being saved, and saved ones are intact.
+TEST_F(FullDisk, AtOneMoment) {
   int64_t went_on = 0, warned = 0;
   for (int64_t n = 1;; n += 7) {
     SCOPED_TRACE(fmt::format("operation {} fails", n));
@@ -198,14 +200,14 @@ TEST_F(FullDisk, ForAMoment) {
   EXPECT_GT(warned, 5);
 }
 
-TEST_F(FullDisk, ForGood) {
+TEST_F(FullDisk, FromOneMomentOn) {
   int64_t failed = 0;
   for (int64_t n = 1;; n += 11) {
     SCOPED_TRACE(fmt::format("operations from {} on fail", n));
     clear();
     const Ended ended = exec({.fail_at = n, .code = SQLITE_FULL, .for_good = true});
     if (!ended.fired) break;
-    // The last operations tidy the log away; the run is complete before them.
+    // The last operations only remove the log; the run is complete before them.
     failed += ended.exit_code == 5;
     EXPECT_TRUE(ended.exit_code == 5 || (ended.exit_code == 0 && ended.err.empty())) << ended.err;
     expect_no_state_is_lost_in_silence(ended);
@@ -216,9 +218,10 @@ TEST_F(FullDisk, ForGood) {
   EXPECT_GT(failed, 5);
 }
 
-// A disk that is full for good at some size, for every size: the run is in the store with its end, or not at all.
-TEST_F(FullDisk, EndsEveryRunThatHasBegun) {
-  constexpr rlim_t kStep = 2048;  // half a page: writes are cut in their middle, too
+// The disk stays full from some file size on, for every size. The run is in the store with its final status, or not at
+// all.
+TEST_F(FullDisk, EveryRecordedRunHasItsFinalStatus) {
+  constexpr rlim_t kStep = 2048;  // half a page, so that some writes are incomplete
   std::map<std::string, int> ended_as;
   for (rlim_t largest = 32 * kStep; ended_as["done"] < 4 && !HasFailure(); largest += kStep) {
     SCOPED_TRACE(fmt::format("files of at most {} bytes", largest));
@@ -252,7 +255,7 @@ class DamagedState : public Faults {
     return ids;
   }
 
-  // Flips one bit of the first weights of a state, where they lie in the file.
+  // Flips one bit of the first weights of a state in the file.
   void flip_a_bit(int64_t state) const {
     const std::string weights = [&] {
       store::Store store = store::Store::open(file("runner.db"), store::Access::kRead);
@@ -260,7 +263,7 @@ class DamagedState : public Faults {
       return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }();
     std::string contents = read_text(file("runner.db"));
-    int copies = 0;  // pages that are free may hold old ones
+    int copies = 0;  // free pages may contain old copies
     for (size_t at = 0; (at = contents.find(weights.substr(0, 64), at)) != std::string::npos; ++copies)
       contents[at] = static_cast<char>(contents[at] ^ 1);
     ASSERT_GT(copies, 0);
@@ -273,7 +276,7 @@ class DamagedState : public Faults {
   }
 };
 
-TEST_F(DamagedState, IsNamedAndTheOneBeforeItIsUsed) {
+TEST_F(DamagedState, IsReportedAndTheOneBeforeIsUsed) {
   ASSERT_EQ(run("runner exec r.yaml --quiet").exit_code, 0);
   const std::vector<int64_t> ids = states();
   ASSERT_EQ(ids.size(), 3u);
@@ -292,7 +295,7 @@ TEST_F(DamagedState, IsNamedAndTheOneBeforeItIsUsed) {
   EXPECT_EQ(std::ranges::count(run("runner metrics @last train/loss").out, '\n'), 2 * kSteps);
 }
 
-TEST_F(DamagedState, EndsTheResumingWhereThereIsNoOther) {
+TEST_F(DamagedState, ResumingFailsWithoutAnIntactOne) {
   ASSERT_EQ(run("runner exec r.yaml --quiet").exit_code, 0);
   const std::vector<int64_t> ids = states();
   for (const int64_t id : ids) flip_a_bit(id);
@@ -303,10 +306,10 @@ TEST_F(DamagedState, EndsTheResumingWhereThereIsNoOther) {
   EXPECT_TRUE(files() == before);
 }
 
-TEST_F(Faults, ADamagedArtifactIsNamedAndNotWritten) {
+TEST_F(Faults, DamagedArtifactIsReportedAndNotWritten) {
   make_sample_store(file("runner.db"));
   std::string store = read_text(file("runner.db"));
-  int copies = 0;  // pages that are free may hold old ones
+  int copies = 0;  // free pages may contain old copies
   for (size_t at = 0; (at = store.find("label,errors", at)) != std::string::npos; ++copies) store[at] = 'L';
   ASSERT_GT(copies, 0);
   write_text(file("runner.db"), store);
@@ -318,8 +321,8 @@ TEST_F(Faults, ADamagedArtifactIsNamedAndNotWritten) {
   EXPECT_FALSE(fs::exists(file("errors.csv")));
 }
 
-// What does not need the recipe is there without it, and what needs it says so.
-TEST_F(Faults, ADamagedRecipeTakesNothingElseAway) {
+// Commands that do not need the recipe work without it; those that need it report the damage.
+TEST_F(Faults, DamagedRecipeAffectsNothingElse) {
   ASSERT_EQ(run("runner exec r.yaml --quiet").exit_code, 0);
   const std::string whole = run("runner show small").out, weights = model();
   {
@@ -364,8 +367,8 @@ TEST_F(Faults, ADamagedRecipeTakesNothingElseAway) {
   }
 }
 
-// Two environments, as different variables make them.
-TEST_F(Faults, WhatIsDamagedInOneRunIsComparedInNeither) {
+// The environments of the two runs differ in a variable.
+TEST_F(Faults, DiffOmitsPartsDamagedInOneRun) {
   ASSERT_EQ(run("runner exec r.yaml --quiet; OMP_NUM_THREADS=3 runner exec r.yaml --quiet name=other seed=9").exit_code,
             0);
   EXPECT_NE(run("runner diff small other").out.find("\nenv.OMP_NUM_THREADS "), std::string::npos);
@@ -398,8 +401,8 @@ std::string with(std::string bytes, size_t at, const std::string& patch) {
   return bytes.replace(at, patch.size(), patch);
 }
 
-// Every command says which file is wrong and why, and leaves all files alone.
-TEST_F(Faults, AStoreThatCannotBeUsedIsNamedAndNotTouched) {
+// Every command reports the unusable file and the reason, and leaves all files unchanged.
+TEST_F(Faults, UnusableStoreIsReportedAndNotChanged) {
   ASSERT_EQ(run("runner exec r.yaml --quiet").exit_code, 0);
   const std::string good = read_text(file("runner.db"));
   constexpr size_t kVersionAt = 60, kProgramAt = 68, kPage = 4096;  // sqlite.org/fileformat2.html
@@ -429,8 +432,8 @@ TEST_F(Faults, AStoreThatCannotBeUsedIsNamedAndNotTouched) {
   }
 }
 
-// Another program holds the store's lock for longer than people wait without wondering.
-TEST_F(Faults, ALockedStoreIsWaitedForWithANote) {
+// Another program holds the lock of the store for a noticeable time.
+TEST_F(Faults, WaitsForALockedStoreWithANotice) {
   make_sample_store(file("runner.db"));
   store::Database other(file("runner.db"), store::OpenMode::kReadWrite);
   other.configure();
@@ -443,8 +446,9 @@ TEST_F(Faults, ALockedStoreIsWaitedForWithANote) {
   EXPECT_EQ(read_text(file("talk")), note + "run 0000000aaa is tagged patient\n");
 }
 
-// Of all that a persistent cache holds: the run is as without, and the one behind it finds all again.
-TEST_F(Faults, ADamagedPersistentCacheIsToldOfAndRepaired) {
+// Damages each kind of entry in a persistent cache: the run is the same as without a cache, and the next run finds all
+// entries again.
+TEST_F(Faults, DamagedPersistentCacheIsReportedAndRepaired) {
   const std::string exec = "runner exec r.yaml --quiet backend=tpu num_processes=1 tpu.persistent_cache=true";
   const auto count = [&](const char* what) {
     return run(fmt::format("runner show @last --json | grep -o '\"{}\": *[0-9]*' | grep -o '[0-9]*$'", what)).out;
@@ -473,8 +477,9 @@ TEST_F(Faults, ADamagedPersistentCacheIsToldOfAndRepaired) {
   }
 }
 
-// A signal ends that wait; what has not begun has no state, and what is resumed has the one that it had.
-TEST_F(Faults, AnInterruptedWaitPromisesNoState) {
+// A signal ends the wait for the lock. A run that has not begun has no state; a resumed run keeps the state that it
+// had.
+TEST_F(Faults, InterruptedWaitPromisesNoState) {
   ASSERT_EQ(run("runner exec r.yaml --quiet train.epochs=2").exit_code, 0);
   store::Database other(file("runner.db"), store::OpenMode::kReadWrite);
   other.configure();

@@ -1,4 +1,4 @@
-// What a trace of emulated GPUs shows on the real clock: gradients are added up while others are still computed.
+// Trace of emulated GPUs in real time: gradients are reduced while others are still being computed.
 #include <map>
 #include <string>
 #include <vector>
@@ -40,10 +40,10 @@ std::vector<Span> spans(const nlohmann::json& trace, const std::string& name) {
   return found;
 }
 
-// Whichever replica is the last to have the gradients of a bucket adds up its slice before it goes on; the last bucket
-// comes with the end of backward.  On one core hosts do what their devices have to do, behind all that they submit: so
-// no reduction is submitted late.
-TEST(GpuOverlap, BucketsAreReducedInsideBackward) {
+// The last rank to finish the gradients of a bucket reduces the bucket's slice before it continues; the last bucket is
+// complete at the end of backward. With one core, hosts do the work of their devices after all submissions, so no
+// reduction is submitted late.
+TEST(GpuOverlap, BucketsAreReducedDuringBackward) {
   const backends::PinnedThread on_one_core({backends::usable_core_ids().front()});
   const Folder folder;
   write_text(folder.path() / "r.yaml", kRecipe);
@@ -52,8 +52,8 @@ TEST(GpuOverlap, BucketsAreReducedInsideBackward) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json trace = nlohmann::json::parse(result.out);
   const std::vector<Span> reductions = spans(trace, "all-reduce"), backwards = spans(trace, "forward, backward");
-  ASSERT_EQ(backwards.size(), 16u);   // 8 windows of 2 replicas
-  ASSERT_EQ(reductions.size(), 32u);  // of 2 buckets
+  ASSERT_EQ(backwards.size(), 16u);   // 8 optimizer steps of 2 ranks
+  ASSERT_EQ(reductions.size(), 32u);  // 2 buckets each
   int overlapped = 0;
   for (const Span& reduction : reductions)
     for (const Span& backward : backwards) overlapped += reduction.is_inside(backward);

@@ -13,7 +13,7 @@
 namespace runner::cli {
 namespace {
 
-// What a child process that runs `body` ends with, and what it writes to stderr.
+// Exit status and stderr of a child process that runs `body`.
 struct Ended {
   int status = 0;
   std::string err;
@@ -35,7 +35,7 @@ Ended in_child(Body body) {
   return ended;
 }
 
-TEST(Interrupt, TheFirstSignalIsCountedAndExplained) {
+TEST(Interrupt, FirstSignalIsCountedAndExplained) {
   const Ended ended = in_child([] {
     Interrupt interrupt(false);
     interrupt.run_has_begun(true);
@@ -47,7 +47,7 @@ TEST(Interrupt, TheFirstSignalIsCountedAndExplained) {
   EXPECT_EQ(ended.err, "interrupt: finishing the step and saving a state; again to stop now\n");
 }
 
-TEST(Interrupt, PromisesNoStateOfARunThatHasNotBegun) {
+TEST(Interrupt, PromisesNoStateBeforeTheRunBegins) {
   const Ended ended = in_child([] {
     { Interrupt(false).run_has_begun(true); }
     const Interrupt interrupt(false);
@@ -56,7 +56,7 @@ TEST(Interrupt, PromisesNoStateOfARunThatHasNotBegun) {
   EXPECT_EQ(ended.err, "interrupt: stopping before the first step; again to stop now\n");
 }
 
-TEST(Interrupt, BeginsANewLineBelowALiveOne) {
+TEST(Interrupt, MessageBeginsBelowARedrawnLine) {
   const Ended ended = in_child([] {
     Interrupt interrupt(true);
     interrupt.run_has_begun(true);
@@ -65,7 +65,7 @@ TEST(Interrupt, BeginsANewLineBelowALiveOne) {
   EXPECT_EQ(ended.err, "\ninterrupt: finishing the step and saving a state; again to stop now\n");
 }
 
-TEST(Interrupt, TheSecondSignalEndsTheProcess) {
+TEST(Interrupt, SecondSignalEndsTheProcess) {
   for (const int second : {SIGINT, SIGTERM}) {
     const Ended ended = in_child([second] {
       const Interrupt interrupt(false);
@@ -77,7 +77,7 @@ TEST(Interrupt, TheSecondSignalEndsTheProcess) {
   }
 }
 
-TEST(Interrupt, LeavesASignalIgnoredThatWasIgnored) {
+TEST(Interrupt, IgnoredSignalStaysIgnored) {
   const Ended ended = in_child([] {
     std::signal(SIGHUP, SIG_IGN);
     const Interrupt interrupt(false);
@@ -88,7 +88,7 @@ TEST(Interrupt, LeavesASignalIgnoredThatWasIgnored) {
   EXPECT_EQ(ended.err, "");
 }
 
-TEST(Interrupt, PutsTheFormerHandlersBack) {
+TEST(Interrupt, RestoresThePreviousHandlers) {
   const Ended ended = in_child([] {
     { const Interrupt interrupt(false); }
     std::raise(SIGTERM);
@@ -96,7 +96,7 @@ TEST(Interrupt, PutsTheFormerHandlersBack) {
   EXPECT_TRUE(WIFSIGNALED(ended.status));
 }
 
-// Ctrl-C in earnest: `runner exec long.yaml` in `folder`, interrupted when it has written `sign`.
+// Tests a real Ctrl-C: runs `runner exec long.yaml` in `folder` and interrupts it after it has written `sign`.
 Ended interrupted_at(const testing::Folder& folder, std::string_view sign) {
   Ended ended;
   int talk[2];
@@ -104,7 +104,7 @@ Ended interrupted_at(const testing::Folder& folder, std::string_view sign) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(talk[0]);
-    std::signal(SIGINT, SIG_DFL);  // a shell may have started the tests with it ignored
+    std::signal(SIGINT, SIG_DFL);  // the shell may have started the tests with SIGINT ignored
     if (::chdir(folder.path().c_str()) != 0 || ::dup2(talk[1], 2) != 2 || std::freopen("out", "w", stdout) == nullptr)
       ::_exit(99);
     ::execl(RUNNER_BINARY, "runner", "exec", "long.yaml", nullptr);
@@ -144,7 +144,7 @@ train: {epochs: 1000000}
 eval: {every: 100 epochs}
 )";
 
-TEST(Interrupt, SigintLetsTheProgramSaveAState) {
+TEST(Interrupt, SigintSavesAState) {
   const testing::Folder folder;
   testing::write_text(folder.path() / "long.yaml", kLongRecipe);
   expect_saved_at_interrupt(folder, "\nstep");
@@ -179,8 +179,8 @@ optimizer: {type: sgd, lr: 0.01}
 train: {epochs: 1000000}
 )";
 
-// The hook's model() is asked for before the run is recorded.
-TEST(Interrupt, SigintWhileARunIsPreparedRecordsNothing) {
+// The hook's model() is called before the run is recorded.
+TEST(Interrupt, SigintDuringPreparationRecordsNothing) {
   for (const char* backend : {"{backend: cpu}", "{backend: cpu, num_processes: 2}", "{backend: gpu, num_processes: 8}",
                               "{backend: tpu, num_processes: 8}"}) {
     SCOPED_TRACE(backend);
@@ -205,8 +205,8 @@ end}
   }
 }
 
-// A step that does not end cannot be finished.
-TEST(Interrupt, SigintEndsAHookThatWouldGoOn) {
+// The step of an endless hook cannot be finished.
+TEST(Interrupt, SigintEndsAnEndlessHook) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer hands a signal over at the next call that it knows, and a loop in Lua makes none";
 #endif

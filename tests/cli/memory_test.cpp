@@ -1,4 +1,4 @@
-// The memory that is estimated and measured, against what the system says of the process.
+// Compares estimated and measured memory with the memory of the process according to the system.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -14,7 +14,7 @@ namespace {
 
 using support::Json;
 
-// The most bytes that a process of the program has had in memory; it must succeed.
+// Returns the peak resident memory of a process of the program, which must succeed.
 int64_t resident_bytes_of(const std::filesystem::path& folder, std::vector<std::string> words) {
   std::vector<char*> arguments;
   words.insert(words.begin(), "runner");
@@ -41,8 +41,8 @@ optimizer: {type: adamw, lr: 0.001}
 train: {epochs: 1}
 )";
 
-// The program itself takes the same in both.
-TEST(Memory, IsWhatTheSystemSays) {
+// Compares two runs, because the program itself takes the same memory in both.
+TEST(Memory, EstimateMatchesTheSystem) {
   const Folder folder;
   write_text(folder.path() / "r.yaml", kRecipe);
   const std::vector<std::string> small{"exec", "r.yaml", "--quiet"},
@@ -53,13 +53,13 @@ TEST(Memory, IsWhatTheSystemSays) {
   const auto grown =
       static_cast<double>(resident_bytes_of(folder.path(), large) - resident_bytes_of(folder.path(), small));
   EXPECT_GT(peak["training"].number(), 50e6);
-  if (!support::kFaultsAreOurs) return;  // a sanitizer has memory of its own
+  if (!support::kFaultsAreOurs) return;  // a sanitizer allocates memory of its own
   EXPECT_GT(grown, 0.95 * peak["training"].number());
   EXPECT_LT(grown, 1.2 * peak["saving"].number());
 }
 
-// What is too long to print is refused before it is made.
-TEST(Memory, OfIndicesIsNotTakenForARefusal) {
+// A plan that is too long to print is rejected before its memory is allocated.
+TEST(Memory, RejectedPlanAllocatesNoIndices) {
   const Folder folder;
   write_text(folder.path() / "r.yaml", kRecipe);
   const std::string limit = support::kFaultsAreOurs ? "ulimit -v 2000000; " : "";
@@ -71,12 +71,12 @@ TEST(Memory, OfIndicesIsNotTakenForARefusal) {
             "take fewer samples\n");
 }
 
-// The others are counted, and nothing is made for them.
-TEST(Memory, OfThousandsOfProcessesIsEstimatedInOne) {
+// Other processes are only counted; nothing is allocated for them.
+TEST(Memory, EstimateOfThousandsOfProcessesNeedsOne) {
   const Folder folder;
   write_text(folder.path() / "r.yaml", kRecipe);
   const int64_t resident = resident_bytes_of(folder.path(), {"estimate", "r.yaml", "num_processes=4096"});
-  if (!support::kFaultsAreOurs) return;  // a sanitizer has memory of its own
+  if (!support::kFaultsAreOurs) return;  // a sanitizer allocates memory of its own
   EXPECT_LT(resident, int64_t{512} << 20);
 }
 

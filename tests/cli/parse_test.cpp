@@ -26,7 +26,7 @@ std::string error_of(const std::vector<std::string>& words) {
   return "no error";
 }
 
-TEST(Parse, TakesOptionsAnywhere) {
+TEST(Parse, OptionsMayBeAnywhere) {
   for (const std::vector<std::string>& words : {
            std::vector<std::string>{"exec", "r.yaml", "seed=1", "a.b=[1,2]", "--json", "--db", "x.db"},
            std::vector<std::string>{"--json", "--db", "x.db", "exec", "r.yaml", "seed=1", "a.b=[1,2]"},
@@ -41,15 +41,15 @@ TEST(Parse, TakesOptionsAnywhere) {
   }
 }
 
-TEST(Parse, FindsTheCommandBehindOptionsWithValues) {
+TEST(Parse, FindsTheCommandAfterOptionsWithValues) {
   const Call call = parsed({"--epochs", "3", "plan", "r.yaml", "--batches"});
   EXPECT_EQ(call.command->name, "plan");
   EXPECT_EQ(call.options.epochs, 3);
   EXPECT_TRUE(call.options.batches);
 }
 
-// Before the command is known, so that what is a value must not depend on it.
-TEST(Parse, AnOptionTakesAValueInEveryCommandOrInNone) {
+// Options are parsed before the command is known, so whether an option has a value must not depend on the command.
+TEST(Parse, OptionHasAValueInAllCommandsOrInNone) {
   for (const Command& command : commands()) {
     for (const Argument& argument : command.arguments) {
       if (argument.is_positional()) continue;
@@ -63,8 +63,8 @@ TEST(Parse, AnOptionTakesAValueInEveryCommandOrInNone) {
   EXPECT_EQ(find_option(nullptr, "--nothing"), nullptr);
 }
 
-// By their names, so that those of a new command are not forgotten.
-TEST(CommandTable, SaysWhatArgumentsName) {
+// Checks the kinds by the names of arguments, so that those of a new command are not forgotten.
+TEST(CommandTable, ArgumentsHaveTheKindOfTheirName) {
   const std::map<std::string_view, std::set<Kind>> kinds{{"RUN", {Kind::kRun}},
                                                          {"A", {Kind::kRun}},
                                                          {"B", {Kind::kRun}},
@@ -82,19 +82,19 @@ TEST(CommandTable, SaysWhatArgumentsName) {
   }
 }
 
-TEST(Parse, KeepsValuesThatLookLikeOtherThings) {
+TEST(Parse, KeepsUnusualValues) {
   const Call call = parsed({"exec", "r.yaml", "a=-1", "b=x=y", "c=", "d=[1, 2]", "e={f: 1}"});
   EXPECT_EQ(call.options.overrides, (std::vector<std::string>{"a=-1", "b=x=y", "c=", "d=[1, 2]", "e={f: 1}"}));
   EXPECT_EQ(parsed({"sql", "SELECT 1, -2 -- all"}).options.query, "SELECT 1, -2 -- all");
 }
 
-TEST(Parse, TheLastOfRepeatedOptionsCounts) {
+TEST(Parse, LastOfRepeatedOptionsWins) {
   const Call call = parsed({"ls", "--db", "a", "--db=b", "--json", "--json"});
   EXPECT_EQ(call.options.db, "b");
   EXPECT_TRUE(call.options.json);
 }
 
-TEST(Parse, HelpWinsOverEverything) {
+TEST(Parse, HelpOverridesOtherOptions) {
   EXPECT_EQ(parsed({"--help"}).command->name, "help");
   const Call call = parsed({"exec", "--bogus", "-h"});
   EXPECT_EQ(call.command->name, "help");
@@ -102,14 +102,14 @@ TEST(Parse, HelpWinsOverEverything) {
   EXPECT_EQ(parsed({"--version"}).command->name, "version");
 }
 
-TEST(Parse, KnowsTheCommandWhenTheRestIsWrong) {
+TEST(Parse, CommandIsKnownIfTheRestIsInvalid) {
   Call call;
   EXPECT_THROW(parse(std::vector<std::string>{"exec", "--json"}, call), Error);
   ASSERT_NE(call.command, nullptr);
   EXPECT_EQ(call.command->name, "exec");
 }
 
-TEST(Parse, SaysWhatIsWrong) {
+TEST(Parse, ErrorsExplainInvalidArguments) {
   EXPECT_EQ(error_of({}), "runner needs a command; `runner --help` lists all");
   EXPECT_EQ(error_of({"exce"}), "there is no command 'exce'; did you mean exec?");
   EXPECT_EQ(error_of({"frobnicate"}), "there is no command 'frobnicate'; `runner --help` lists all");
@@ -129,7 +129,7 @@ TEST(Parse, SaysWhatIsWrong) {
   EXPECT_EQ(error_of({"ls", "--color=blue"}), "--color wants auto, always or never, got 'blue'");
 }
 
-TEST(Help, NamesEveryCommandAndOption) {
+TEST(Help, ListsEveryCommandAndOption) {
   const std::string all = program_help(false);
   for (const Command& command : commands()) {
     EXPECT_NE(all.find("\n  " + std::string(command.name)), std::string::npos) << command.name;
@@ -141,7 +141,6 @@ TEST(Help, NamesEveryCommandAndOption) {
   }
 }
 
-// Every example must be a command line that parses.
 TEST(Help, ExamplesParse) {
   for (const Command& command : commands()) {
     std::string_view lines = command.examples;

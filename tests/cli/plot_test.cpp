@@ -1,4 +1,4 @@
-// Plots, seen dot by dot.
+// Plots, compared dot by dot.
 #include "runner/report/plot.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ Curve line_of(int points, double (*value)(int)) {
   return curve;
 }
 
-TEST(Plot, ARisingLineGoesFromCornerToCorner) {
+TEST(Plot, RisingLineGoesFromCornerToCorner) {
   const Curve curve = line_of(2, [](int i) { return static_cast<double>(i); });
   EXPECT_EQ(plot_text(std::span(&curve, 1), {.title = "m", .x_label = "step", .width = 30, .height = 3}),
             "m\n"
@@ -29,7 +29,7 @@ TEST(Plot, ARisingLineGoesFromCornerToCorner) {
             "     ⣿ run\n");
 }
 
-TEST(Plot, ANanIsAGapAndSeveralCurvesWithoutColourAreLetters) {
+TEST(Plot, NanIsAGapAndCurvesWithoutColourAreLetters) {
   Curve gap = line_of(3, [](int i) { return i == 1 ? NAN : 1.0; });
   Curve other = line_of(3, [](int) { return 3.0; });
   gap.label = "first";
@@ -48,7 +48,7 @@ TEST(Plot, ANanIsAGapAndSeveralCurvesWithoutColourAreLetters) {
             std::string::npos);
 }
 
-TEST(Plot, WhatIsNotAboveZeroHasNoLogarithm) {
+TEST(Plot, LogScaleOmitsValuesThatAreNotPositive) {
   const Curve curve = line_of(5, [](int i) { return i == 2 ? -1.0 : std::pow(10.0, i); });
   const std::string text =
       plot_text(std::span(&curve, 1), {.title = "m", .x_label = "x", .width = 30, .height = 3, .log = true});
@@ -57,7 +57,7 @@ TEST(Plot, WhatIsNotAboveZeroHasNoLogarithm) {
   EXPECT_NE(text.find("\n    1 │"), std::string::npos) << text;
 }
 
-TEST(Plot, NothingToDrawIsAnEmptyFrame) {
+TEST(Plot, NoDrawableValueGivesAnEmptyFrame) {
   for (const Curve& curve : {Curve{"none", {}}, Curve{"nan", {{1, NAN}}}, Curve{"inf", {{1, INFINITY}}}}) {
     const std::string text =
         plot_text(std::span(&curve, 1), {.title = "m", .x_label = "step", .width = 1, .height = 3});
@@ -67,7 +67,7 @@ TEST(Plot, NothingToDrawIsAnEmptyFrame) {
   }
 }
 
-// Thinning keeps the picture: each column's first, last and extreme values.
+// Thinning keeps the first, last and extreme values of each column, and thus the picture.
 TEST(Plot, ThinningKeepsExtremesAndEnds) {
   std::mt19937 random(3);
   Curve curve{"run", {}};
@@ -88,18 +88,18 @@ TEST(Plot, ThinningKeepsExtremesAndEnds) {
   EXPECT_LT(plot_svg(std::span(&all, 1), style).size(), 60'000U);
 }
 
-// The average of equal values is that value from the first on, and a constant stays one.
+// The average of equal values is that value from the beginning on.
 TEST(Plot, SmoothingHasNoBiasAndSkipsGaps) {
   std::vector<PlotPoint> points{{1, 2}, {2, NAN}, {3, 2}, {4, 5}};
   smooth(points, 0.5);
   EXPECT_DOUBLE_EQ(points[0].y, 2);
   EXPECT_TRUE(std::isnan(points[1].y));
   EXPECT_DOUBLE_EQ(points[2].y, 2);
-  // 0.5·5 + 0.25·2 + 0.125·2 over 0.875
+  // (0.5·5 + 0.25·2 + 0.125·2) / 0.875
   EXPECT_DOUBLE_EQ(points[3].y, (0.5 * 5 + 0.25 * 2 + 0.125 * 2) / 0.875);
 }
 
-TEST(Plot, APictureSaysItsTextsAsTexts) {
+TEST(Plot, SvgEscapesTexts) {
   Curve curve = line_of(3, [](int i) { return static_cast<double>(i); });
   curve.label = "<script> & \"x\"";
   const std::string svg = plot_svg(std::span(&curve, 1), {.title = "a<b", .x_label = "step"});

@@ -1,5 +1,4 @@
-// What a run is recorded with: git's word on its folder, asked for with all that can go wrong, and the whole path
-// through exec, show, diff and sql.
+// Provenance of runs: the git state of a folder, including all failures, and its path through exec, show, diff and sql.
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -26,7 +25,7 @@ optimizer: {type: sgd, lr: 0.1}
 train: {epochs: 1}
 )";
 
-// Puts a variable of this process back when it goes.
+// Sets a variable of this process and restores it in the destructor.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {
@@ -69,17 +68,17 @@ class Git : public ::testing::Test {
     return text.substr(0, text.find('\n'));
   }
 
-  report::GitFindings inspect(std::chrono::milliseconds limit = 10s) const {  // slow machines are no failure
+  report::GitFindings inspect(std::chrono::milliseconds limit = 10s) const {  // long limit for slow machines
     return report::inspect_git(path().string(), limit);
   }
 
  private:
   Folder folder_;
-  // A repository above the folder for temporary files is none of ours.
+  // Ignores repositories above the folder for temporary files.
   Variable ceiling_{"GIT_CEILING_DIRECTORIES", fs::temp_directory_path().string()};
 };
 
-TEST_F(Git, ACleanRepository) {
+TEST_F(Git, CleanRepository) {
   make_repository();
   const auto [state, diff] = inspect();
   EXPECT_EQ(state.commit, head());
@@ -101,7 +100,7 @@ TEST_F(Git, UncommittedChangesAndUntrackedFiles) {
   EXPECT_EQ(state.untracked, (std::vector<std::string>{"a b.txt", "sub/"}));
   EXPECT_TRUE(diff.starts_with("diff --git a/r.yaml b/r.yaml\n")) << diff;
   EXPECT_TRUE(diff.ends_with("+seed: 7\n")) << diff;
-  // What is staged is a change as well, and a renamed file is one entry of two names.
+  // A staged change counts as a change, and a renamed file is one entry with two names.
   git("mv r.yaml s.yaml");
   const auto [staged, more] = inspect();
   EXPECT_EQ(staged.dirty, true);
@@ -109,8 +108,8 @@ TEST_F(Git, UncommittedChangesAndUntrackedFiles) {
   EXPECT_NE(more.find("rename to s.yaml\n"), std::string::npos) << more;
 }
 
-// Neither the index nor anything else is written, and no program of the repository's choice runs.
-TEST_F(Git, ChangesNothingAndRunsNothing) {
+// Nothing is written, not even the index, and no program configured in the repository runs.
+TEST_F(Git, DoesNotWriteOrRunPrograms) {
   make_repository();
   for (const char* program : {"diff.external", "core.fsmonitor", "core.pager", "diff.x.textconv"})
     git(fmt::format("config {} 'touch {}/ran'", program, path().string()));
@@ -122,7 +121,7 @@ TEST_F(Git, ChangesNothingAndRunsNothing) {
   EXPECT_EQ(read_text(path() / ".git/index"), index);
 }
 
-TEST_F(Git, ADetachedHeadAndNoCommit) {
+TEST_F(Git, DetachedHeadAndNoCommit) {
   git("init -q");
   write_text(path() / "r.yaml", kUntracked);
   EXPECT_EQ(inspect().state.commit, "");
@@ -135,7 +134,7 @@ TEST_F(Git, ADetachedHeadAndNoCommit) {
   EXPECT_EQ(inspect().state.note, "");
 }
 
-TEST_F(Git, BoundsWhatItKeeps) {
+TEST_F(Git, LimitsTheRecordedSize) {
   make_repository();
   for (int i = 0; i < 103; ++i) write_text(path() / fmt::format("u{}", i), "x");
   std::string large = kUntracked;
@@ -160,8 +159,8 @@ TEST_F(Git, NotInstalled) {
   EXPECT_EQ(inspect().state.note, "git is not installed");
 }
 
-// A git that never answers, and what it has started, are killed when the time is up.
-TEST_F(Git, DoesNotWaitForOne) {
+// A git that does not answer is killed with its child processes after the time limit.
+TEST_F(Git, KillsAGitThatDoesNotAnswer) {
   const std::string outside = std::getenv("PATH");
   fs::create_directory(path() / "bin");
   write_text(path() / "bin/git",
@@ -174,8 +173,8 @@ TEST_F(Git, DoesNotWaitForOne) {
   EXPECT_EQ(note, "git did not answer within 0.3 s");
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);  // no child is left
   const int started = std::atoi(read_text(path() / "pid").c_str());
-  if (started == 0) return;  // the machine was too slow to get there
-  // The orphan is init's to collect: soon it is gone, or dead and waiting for that.
+  if (started == 0) return;  // the machine was too slow to start it
+  // The init process reaps the orphan, so it is soon gone, or a zombie.
   const std::string stat = fmt::format("/proc/{}/stat", started);
   const auto lives = [&] {
     const std::string text = fs::exists(stat) ? read_text(stat) : "";
@@ -194,9 +193,9 @@ class ProvenanceOfRuns : public Git {
   std::string sql(const std::string& query) const { return run("runner sql \"" + query + "\" --format csv").out; }
 };
 
-TEST_F(ProvenanceOfRuns, AreRecordedShownAndCompared) {
+TEST_F(ProvenanceOfRuns, IsRecordedShownAndCompared) {
   make_repository();
-  write_text(path() / ".git/info/exclude", "runner.db*\n");  // the log comes and goes
+  write_text(path() / ".git/info/exclude", "runner.db*\n");  // the SQLite log is created and removed
   fs::create_directory(path() / "recipes");
   write_text(path() / "recipes/base.yaml", kUntracked);
   write_text(path() / "recipes/child.yaml", "include: base.yaml\nseed: 3\n");
@@ -232,7 +231,7 @@ TEST_F(ProvenanceOfRuns, AreRecordedShownAndCompared) {
     EXPECT_EQ(compared.find(key), std::string::npos) << compared;
 }
 
-TEST_F(ProvenanceOfRuns, AreRecordedOfARunThatFailsBeforeItsFirstStep) {
+TEST_F(ProvenanceOfRuns, IsRecordedIfTheRunFailsBeforeItsFirstStep) {
   make_repository();
   write_text(path() / "huge.csv", "x,y,label\n3e38,1,0\n3e38,-1,1\n-3e38,1,0\n3e38,2,1\n");
   std::string recipe = kUntracked;
@@ -245,7 +244,7 @@ TEST_F(ProvenanceOfRuns, AreRecordedOfARunThatFailsBeforeItsFirstStep) {
   EXPECT_EQ(sql("SELECT status, git_branch FROM attempts"), "status,git_branch\nfailed,main\n");
 }
 
-TEST_F(ProvenanceOfRuns, AResumedRunHasThoseOfItsRecipesFolder) {
+TEST_F(ProvenanceOfRuns, ResumedRunUsesTheFolderOfItsRecipe) {
   make_repository();
   ASSERT_EQ(run("runner exec r.yaml --quiet").exit_code, 0);
   fs::create_directory(path() / "elsewhere");

@@ -1,4 +1,4 @@
-// The recipes of the tree: each trains, is recorded, and reaches what it is there to show.
+// The recipes of the repository: each trains, is recorded, and reaches its goal.
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -18,20 +18,20 @@ namespace fs = std::filesystem;
 struct Goal {
   const char* recipe;
   const char* metric;
-  double least, most;  // the last point; eval/… of samples that were held out
+  double least, most;  // limits of the last point; eval/… is computed on held-out samples
 };
 
-// Where a figure is not from the recipe itself: 40 % of the wines are of the most frequent cultivar, and predicting the
-// mean alcohol of all wines has a squared error of 0.66, its variance.
+// Baselines for values that are not from the recipe itself: 40 % of the wines are of the most frequent cultivar, and
+// predicting the mean alcohol for all wines has a squared error of 0.66, which is its variance.
 constexpr Goal kGoals[] = {
     {"digits", "eval/accuracy", 0.97, 1},     {"digits_lua", "eval/accuracy", 0.97, 1},
     {"wine", "eval/accuracy", 0.93, 1},       {"wine", "eval/f1_macro", 0.93, 1},
     {"regression", "eval/mse", 0, 0.4},       {"regression", "eval/mae", 0, 0.5},
-    {"transfer", "eval/accuracy", 0.8, 0.96},  // of random features
+    {"transfer", "eval/accuracy", 0.8, 0.96},  // random features
     {"gan_lua", "gan/modes", 6, 8},
 };
 
-TEST(Recipes, ReachWhatTheyAreFor) {
+TEST(Recipes, ReachTheirGoals) {
   std::set<std::string> run;
   for (const Goal& goal : kGoals) {
     const Folder folder;
@@ -84,8 +84,8 @@ TEST(Recipes, TransferKeepsFrozenWeights) {
   EXPECT_NE(runs[0]["parent"], nullptr);
 }
 
-// What `make install` does, somewhere else.
-TEST(Install, TheInstalledProgramTrainsTheInstalledRecipes) {
+// Runs the installation of `make install` with another prefix.
+TEST(Install, InstalledProgramTrainsInstalledRecipes) {
   const Folder folder;
   const fs::path build = fs::path(RUNNER_BINARY).parent_path().parent_path();
   const Result result = run_command(

@@ -1,4 +1,4 @@
-// What people read: numbers, tables, channels, progress, the summary.
+// Output for users: numbers, tables, channels, progress and summary.
 #include <cmath>
 
 #include <fcntl.h>
@@ -84,7 +84,7 @@ TEST(Format, WidthCountsTerminalColumns) {
   EXPECT_EQ(shortened("abc", 3), "abc");
 }
 
-TEST(Format, PrintableTextCannotMoveTheCursor) {
+TEST(Format, OneLineTextCannotMoveTheCursor) {
   EXPECT_EQ(on_one_line("a\nb\033[2Jc\x7F"
                         "d"),
             "a b [2Jc d");
@@ -92,7 +92,7 @@ TEST(Format, PrintableTextCannotMoveTheCursor) {
   EXPECT_EQ(on_one_line("a\xFF\xE6\x95"), "a\uFFFD\uFFFD\uFFFD");
 }
 
-TEST(RunText, StepsTellHowFarARunIs) {
+TEST(RunText, StepsShowTheProgressOfARun) {
   store::RunRow run;
   run.started_ms = 1000;
   run.heartbeat_ms = 11'000;
@@ -102,13 +102,13 @@ TEST(RunText, StepsTellHowFarARunIs) {
   run.start_step = 200;  // resumed: 100 steps in these ten seconds
   EXPECT_EQ(steps_text(run, 300), "step 300/500  20.0 s left");
   EXPECT_EQ(steps_text(run, 200), "step 200/500");
-  EXPECT_EQ(steps_text(run, 0), "step 0/500");  // it has not logged since it was resumed
+  EXPECT_EQ(steps_text(run, 0), "step 0/500");  // has not logged since it was resumed
   EXPECT_EQ(steps_text(run, 500), "step 500/500");
   run.status = store::RunStatus::kInterrupted;
   EXPECT_EQ(steps_text(run, 300), "step 300/500");
 }
 
-TEST(Table, AlignsByColumns) {
+TEST(Table, AlignsByTerminalColumns) {
   Table table({{"name"}, {"value", Align::kRight}});
   table.add({"数据", "1"});
   table.add({"x", "1000"});
@@ -125,8 +125,8 @@ TEST(Table, CutsTheWidestLeftColumnOnANarrowTerminal) {
   EXPECT_EQ(table.render(20), "run  name      value\nid   a-very…  123456\n");
 }
 
-// As many columns as `ls --columns` may be asked for, on terminals as narrow as people have.
-TEST(Table, IsCutToTheTerminalWhateverTheColumns) {
+// As many columns as `ls --columns` may select, on the narrowest usual terminals.
+TEST(Table, FitsTheTerminalForAnyColumns) {
   Table table({{"run"},
                {"best(eval/accuracy)", Align::kRight},
                {"optimizer.weight_decay", Align::kRight},
@@ -139,7 +139,7 @@ TEST(Table, IsCutToTheTerminalWhateverTheColumns) {
       width = std::max(width, display_width(std::string_view(text).substr(at, text.find('\n', at) - at)));
     return width;
   };
-  // Titles of numbers go before the numbers do.
+  // Titles of numeric columns are cut before their numbers.
   EXPECT_EQ(table.render(60),
             "run         best(eval…  optimizer…  reason       数据\n"
             "0000000aaa       0.987        0.01  the loss o…  数据集数据…\n");
@@ -153,7 +153,7 @@ TEST(Table, IsCutToTheTerminalWhateverTheColumns) {
   EXPECT_EQ(named.render(24), "metric              poi…\ntrain/a-metric-wi…  1000\n");
 }
 
-TEST(Table, LinesUpWhereAWideCharacterIsCut) {
+TEST(Table, StaysAlignedIfAWideCharacterIsCut) {
   Table table({{"run"}, {"name"}, {"value", Align::kRight}});
   table.add({"id", "数据集数据集", "1"});
   table.add({"id", "abcdefghijkl", "1"});
@@ -169,13 +169,13 @@ TEST(Format, TextIsCutToTheScreen) {
   EXPECT_EQ(cut_to_screen("", 9, 3), "");
 }
 
-TEST(Table, PaintsCellsWithoutMovingOthers) {
+TEST(Table, ColourDoesNotMoveCells) {
   Table table({{"a"}, {"b"}});
   table.add({Cell("x", Color::kGreen), "y"});
   EXPECT_EQ(table.render(0, true), "\033[1ma\033[0m  \033[1mb\033[0m\n\033[32mx\033[0m  y\n");
 }
 
-TEST(Facts, LeavesEmptyOnesOut) {
+TEST(Facts, OmitsEmptyValues) {
   Facts facts;
   facts.add("run", "x");
   facts.add("parent", "");
@@ -192,7 +192,7 @@ store::RunDetails details_with(const char* run, double lr, double loss) {
   return details;
 }
 
-TEST(Comparison, LeavesOutWhatIsDamagedInOneOfTwo) {
+TEST(Comparison, OmitsPartsDamagedInOneRun) {
   const store::RunDetails a = details_with("a", 0.5, 1);
   store::RunDetails b = details_with("b", 0.25, 3);
   const std::string params = "parameter     a    b\noptimizer.lr  0.5  0.25\n";
@@ -210,7 +210,7 @@ TEST(Comparison, LeavesOutWhatIsDamagedInOneOfTwo) {
   EXPECT_EQ(without("recipe"), params + '\n' + environment + '\n' + metrics);
 }
 
-TEST(Csv, QuotesWhatNeedsQuotes) {
+TEST(Csv, QuotesFieldsIfNecessary) {
   const std::vector<std::string> fields{"a", "b,c", "d\"e", "f\ng", ""};
   EXPECT_EQ(formats::csv_line(fields), "a,\"b,c\",\"d\"\"e\",\"f\ng\",\n");
 }
@@ -226,14 +226,14 @@ class OutputTest : public ::testing::Test {
   Output out_{ColorMode::kAuto, data_, talk_};
 };
 
-TEST_F(OutputTest, AFileHasNoColorAndNoWidth) {
+TEST_F(OutputTest, FileHasNoColorAndNoWidth) {
   EXPECT_FALSE(out_.data_color());
   EXPECT_FALSE(out_.live());
   EXPECT_EQ(out_.data_width(), 0);
   EXPECT_TRUE(Output(ColorMode::kAlways, data_, talk_).data_color());
 }
 
-TEST_F(OutputTest, DataThatCannotBeWrittenIsAnError) {
+TEST_F(OutputTest, FailureToWriteDataIsAnError) {
   Output full(ColorMode::kAuto, ::open("/dev/full", O_WRONLY), talk_);
   try {
     full.data("x");
@@ -259,7 +259,7 @@ class TerminalTest : public ::testing::Test {
     ::close(terminal_);
   }
 
-  // The kernel hands on what was written in pieces of its own.
+  // The kernel may deliver the written text in several pieces.
   void expect_shown(std::string_view text) {
     std::string shown;
     pollfd ready{controller_, POLLIN, 0};
@@ -275,15 +275,15 @@ class TerminalTest : public ::testing::Test {
   int controller_ = -1, terminal_ = -1;
 };
 
-TEST_F(TerminalTest, ATerminalHasColorAndWidth) {
+TEST_F(TerminalTest, TerminalHasColorAndWidth) {
   const Output out(ColorMode::kAuto, terminal_, terminal_);
   EXPECT_TRUE(out.data_color());
   EXPECT_TRUE(out.live());
   EXPECT_EQ(out.data_width(), 60);
 }
 
-// Lines that wrapped, and those that scrolled away, would be drawn again below themselves.
-TEST_F(TerminalTest, WatchFitsTheTerminalAndItsNamesCannotMoveTheCursor) {
+// Lines that wrapped or scrolled away would be drawn again below.
+TEST_F(TerminalTest, WatchFitsTheTerminalAndNamesCannotMoveTheCursor) {
   const cli::testing::Folder folder;
   const std::string path = folder.path() / "runner.db";
   {
@@ -321,7 +321,7 @@ TEST_F(TerminalTest, WatchFitsTheTerminalAndItsNamesCannotMoveTheCursor) {
 }
 
 TEST_F(TerminalTest, ObeysNoColorAndTerm) {
-  ::setenv("NO_COLOR", "", 1);  // empty: as if unset
+  ::setenv("NO_COLOR", "", 1);  // empty means unset
   EXPECT_TRUE(Output(ColorMode::kAuto, terminal_, terminal_).data_color());
   ::setenv("NO_COLOR", "1", 1);
   EXPECT_FALSE(Output(ColorMode::kAuto, terminal_, terminal_).data_color());
@@ -365,7 +365,7 @@ TEST_F(OutputTest, ProgressIsALineEveryFiveSecondsAndAtEvaluations) {
   EXPECT_EQ(text("out"), "");
 }
 
-TEST_F(OutputTest, QuietProgressIsWarningsAlone) {
+TEST_F(OutputTest, QuietProgressShowsOnlyWarnings) {
   now = 0;
   ProgressReporter progress(out_, true, test_clock);
   progress.on_start("0f3k2m9x7q", "digits");
@@ -376,7 +376,7 @@ TEST_F(OutputTest, QuietProgressIsWarningsAlone) {
   EXPECT_EQ(text("err"), "warning: attention\n");
 }
 
-TEST_F(TerminalTest, ProgressIsOneLineThatIsRedrawnAndTakenAway) {
+TEST_F(TerminalTest, ProgressIsOneRedrawnLineThatIsErased) {
   Output out(ColorMode::kNever, terminal_, terminal_);
   now = 0;
   {
@@ -385,9 +385,9 @@ TEST_F(TerminalTest, ProgressIsOneLineThatIsRedrawnAndTakenAway) {
     expect_shown("run 0f3k2m9x7q  digits\r\n");
     now = 1;
     progress.on_step(at_step(500));
-    // As long as the terminal is wide, less the column in which the cursor waits.
+    // As wide as the terminal, minus one column for the cursor.
     expect_shown("\r█████░░░░░  step 500/1000  epoch 6/10  loss 0.5\033[K");
-    now = 1.05;  // too early
+    now = 1.05;  // before the next update
     progress.on_step(at_step(501));
     progress.on_warning("attention");
     expect_shown("\r\033[Kwarning: attention\r\n");
@@ -413,7 +413,7 @@ train::RunResult sample_result() {
   return result;
 }
 
-TEST(Summary, SaysHowTheRunWentAndWhatIsNext) {
+TEST(Summary, ShowsTheResultAndTheNextCommand) {
   EXPECT_EQ(summary_text(sample_result(), 0, false),
             "run 0f3k2m9x7q  digits  done after 1.50 s, first step after 40.0 ms\n"
             "cpu, 1 process, 2 epochs, 100 steps, 3200 samples\n"
@@ -426,14 +426,14 @@ TEST(Summary, SaysHowTheRunWentAndWhatIsNext) {
             "next: runner show 0f3k2m9x7q\n");
 }
 
-TEST(ErrorText, PaintsItsFirstWordAndLetsNothingElseReachTheTerminal) {
+TEST(ErrorText, ColoursTheFirstWordAndEscapesControlCharacters) {
   EXPECT_EQ(error_text("no file \x1b[31mx\r", false), "error: no file \\x1b[31mx\\x0d\n");
   EXPECT_EQ(error_text("no file", true), "\033[31merror:\033[0m no file\n");
   EXPECT_EQ(warning_text("old \x1b[31mx\r", false), "warning: old \\x1b[31mx\\x0d\n");
   EXPECT_EQ(warning_text("old", true), "\033[33mwarning:\033[0m old\n");
 }
 
-TEST(Summary, ShowsWhatWasSkippedAndEveryWarning) {
+TEST(Summary, ShowsSkippedStepsAndAllWarnings) {
   train::RunResult result = sample_result();
   result.status = store::RunStatus::kInterrupted;
   result.skipped_steps = 2;

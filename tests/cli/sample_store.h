@@ -1,13 +1,13 @@
-// A store with one run of each kind, for tests that print it.
+// A store with one run of each kind, for tests of output.
 #pragma once
 
 #include <filesystem>
 
 namespace runner::cli::testing {
 
-// Makes `path`: 0000000aaa "wine", done, with a NaN point, two states (one pinned), an
-// artifact, an event, a tag and a note;
-// 0000000bbb "digits", failed, a child of the first; 0000000ccc "digits", whose process is gone.
+// Creates a store at `path` with three runs. 0000000aaa "wine" is done and has a NaN point, two states (one pinned), an
+// artifact, an event, a tag and a note. 0000000bbb "digits" failed and is a child of the first. The process of
+// 0000000ccc "digits" no longer exists.
 void make_sample_store(const std::filesystem::path& path);
 
 }  // namespace runner::cli::testing

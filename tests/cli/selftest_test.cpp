@@ -1,5 +1,5 @@
-// The scenarios of `selftest`: that each of Accelerate's tests has one, and that wrong figures are seen.  That all pass
-// is what the example of the command shows (docs/commands.md).
+// The scenarios of `selftest`: each of Accelerate's tests has one, and wrong figures are detected. The example of the
+// command in docs/commands.md shows that all scenarios pass.
 #include <map>
 #include <set>
 #include <sstream>
@@ -23,7 +23,7 @@ std::set<std::string> sources_of(const Scenario& scenario) {
   return sources;
 }
 
-TEST(Selftest, IdsAreUniqueAndScenariosRunOrSayWhyNot) {
+TEST(Selftest, IdsAreUniqueAndScenariosRunOrHaveAReason) {
   std::set<std::string_view> ids;
   for (const Scenario& scenario : scenarios::all_scenarios()) {
     EXPECT_TRUE(ids.insert(scenario.id).second) << scenario.id;
@@ -32,7 +32,7 @@ TEST(Selftest, IdsAreUniqueAndScenariosRunOrSayWhyNot) {
   }
 }
 
-TEST(Selftest, EachOfAcceleratesTestsHasTheScenariosThatThePageSays) {
+TEST(Selftest, ScenariosMatchTheDocumentation) {
   std::map<std::string, std::set<std::string>> wanted, shown;
   for (const Scenario& scenario : scenarios::all_scenarios()) {
     for (const std::string& source : sources_of(scenario)) wanted[source].insert(std::string(scenario.id));
@@ -62,7 +62,7 @@ class Figures : public ::testing::Test {
   scenarios::Workbench bench_{folder_.path(), backend_, watch_};
 };
 
-TEST_F(Figures, AreRightOnlyWhereTheyAre) {
+TEST_F(Figures, AreRightOnlyIfTheValuesMatch) {
   bench_.equal("text", "a", "a");
   EXPECT_TRUE(last_is_right());
   bench_.equal("number", 1, 2);

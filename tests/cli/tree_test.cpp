@@ -1,4 +1,5 @@
-// The rules of the tree that a compiler does not check (CONTRIBUTING.md): who may include whom, what headers look like.
+// Rules for the source tree that the compiler does not check (CONTRIBUTING.md): allowed includes and the form of
+// headers.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -19,9 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Source {
-  std::string path;  // from the root
+  std::string path;  // path from the repository root
   std::string text;
-  std::vector<std::string> includes;  // <name> without, "name" with the quotes
+  std::vector<std::string> includes;  // <name> without brackets, "name" with quotes
 
   bool is_header() const { return path.ends_with(".h"); }
 };
@@ -50,7 +51,7 @@ bool starts_with_any(const std::string& text, const std::vector<std::string>& pr
   return std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) { return text.starts_with(prefix); });
 }
 
-TEST(Tree, FoldersIncludeOnlyWhatStandsBelowThem) {
+TEST(Tree, FoldersIncludeOnlyLowerFolders) {
   const std::vector<std::string> ours{"schema/", "backends/", "store/", "runner/", "tests/", "bench/"};
   const std::map<std::string, std::vector<std::string>> allowed{
       {"schema", {"schema/"}},
@@ -67,8 +68,8 @@ TEST(Tree, FoldersIncludeOnlyWhatStandsBelowThem) {
   }
 }
 
-// The layers of the engine, and its contract, which stands on the Program and the collectives alone.
-TEST(Tree, EngineFoldersIncludeOnlyWhatStandsBelowThem) {
+// The layers of the engine, and its contract, which depends only on the Program and the collectives.
+TEST(Tree, EngineFoldersIncludeOnlyLowerFolders) {
   std::vector<std::string> lower;
   std::set<std::string> folders;
   for (const char* folder : {"tensor", "runtime", "collectives", "ir", "kernels", "plan"}) {
@@ -93,9 +94,9 @@ TEST(Tree, EngineFoldersIncludeOnlyWhatStandsBelowThem) {
   }
 }
 
-// Inside runner/: file formats stand alone, models, update rules and data know no training and not each other, training
-// knows no reports, reports no commands.
-TEST(Tree, FoldersOfRunnerIncludeOnlyWhatStandsBelowThem) {
+// Within runner/: file formats include no other folder; models, optimizers and data include neither training nor each
+// other; training includes no reports; reports include no commands.
+TEST(Tree, FoldersOfRunnerIncludeOnlyLowerFolders) {
   const std::map<std::string, std::vector<std::string>> allowed{
       {"formats", {}},
       {"data", {"formats"}},
@@ -123,7 +124,7 @@ TEST(Tree, FoldersOfRunnerIncludeOnlyWhatStandsBelowThem) {
   }
 }
 
-TEST(Tree, LibrariesStayWhereTheyBelong) {
+TEST(Tree, LibrariesAreUsedOnlyInTheirFolders) {
   struct Library {
     std::string header;
     std::string folder;
@@ -147,7 +148,7 @@ TEST(Tree, LibrariesStayWhereTheyBelong) {
   }
 }
 
-TEST(Tree, HeadersSayWhatTheyAreFor) {
+TEST(Tree, HeadersBeginWithADescription) {
   for (const Source& source : sources()) {
     if (!source.is_header()) continue;
     EXPECT_TRUE(source.text.starts_with("// ")) << source.path;
@@ -156,7 +157,7 @@ TEST(Tree, HeadersSayWhatTheyAreFor) {
   }
 }
 
-// A file that no list names is never compiled.
+// A file that no CMakeLists.txt lists is not compiled.
 TEST(Tree, EverySourceIsBuilt) {
   for (const Source& source : sources()) {
     if (source.is_header()) continue;

@@ -1,4 +1,4 @@
-// Which type products have where, against Accelerate's regions.
+// Compares the dtypes of matrix products with those of Accelerate's autocast regions.
 #include <cmath>
 #include <span>
 #include <string>
@@ -17,7 +17,7 @@ namespace {
 using backends::DType;
 using testing::Golden;
 
-// A step with Accelerate's x and w, and its model as `model`.
+// A step with the inputs x and w of Accelerate's test case, and its model as `model`.
 class AutocastStep {
  public:
   AutocastStep(const Golden& file, const Golden& item)
@@ -46,7 +46,7 @@ class AutocastStep {
 
   DType dtype(const std::string& code) { return step_.record(code).dtype(); }
 
-  // `code` gives what Accelerate's `result` is.
+  // Compares the value of `code` with Accelerate's `result`.
   void expect(const std::string& result, const std::string& code) {
     SCOPED_TRACE(result);
     const testing::GoldenTensor want = item_["results"][result].tensor();
@@ -62,7 +62,7 @@ class AutocastStep {
   LuaStep step_;
 };
 
-TEST(Autocast, IsByRegionAsAcceleratesIs) {
+TEST(Autocast, RegionsMatchAccelerate) {
   const Golden file = Golden::load("autocast.json");
   for (const Golden& item : file.cases()) {
     SCOPED_TRACE(item.name());
@@ -87,9 +87,9 @@ TEST(Autocast, IsByRegionAsAcceleratesIs) {
   }
 }
 
-// Where ours is not Accelerate's: a layer that is called by itself is a model as the whole one is, so its outputs are
-// f32; and what is off is off for the model as well, whose own region is on there in spite of it.
-TEST(Autocast, DiffersWhereItSaysSo) {
+// Intended differences from Accelerate. A single layer that is called directly is treated like a model, so its outputs
+// are f32. Disabling autocast also affects the model, while Accelerate's model enables it again by its own region.
+TEST(Autocast, DocumentedDifferencesFromAccelerate) {
   const Golden file = Golden::load("autocast.json");
   for (const Golden& item : file.cases()) {
     SCOPED_TRACE(item.name());
@@ -104,7 +104,7 @@ TEST(Autocast, DiffersWhereItSaysSo) {
   }
 }
 
-// Tensors in plain tables as well; in a module that another one calls they stay what they are.
+// Includes tensors in plain tables. Outputs of a module that another module calls keep their dtype.
 TEST(Autocast, OutputsOfModelsAreF32) {
   LuaStep step({DType::kBf16});
   step.input("x", HostTensor({DType::kF32, backends::Shape{2, 2}}, [](int64_t) { return 1.001; }));

@@ -1,4 +1,4 @@
-// docs/lua.md says what the tables of the binding say.
+// Compares docs/lua.md with the tables of the binding.
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -29,7 +29,7 @@ std::string row(std::string_view usage, std::string_view text) {
   return line;
 }
 
-// The rows of the tables from one heading to the end of the page.
+// Returns the table rows from a heading to the end of the page.
 std::set<std::string> rows_from(const std::string& heading) {
   std::istringstream text(document());
   std::set<std::string> rows;
@@ -41,7 +41,7 @@ std::set<std::string> rows_from(const std::string& heading) {
   return rows;
 }
 
-TEST(LuaDocument, HasTheNamesThatThereAreAndNoOther) {
+TEST(LuaDocument, ListsExactlyTheExistingNames) {
   std::set<std::string> rows;
   for (const AcceleratorName& name : accelerator_names())
     rows.insert(row(*name.usage != 0 ? name.usage : fmt::format("acc.{}", name.name), name.text));
@@ -53,7 +53,7 @@ TEST(LuaDocument, HasTheNamesThatThereAreAndNoOther) {
   for (const std::string& line : written) EXPECT_TRUE(rows.contains(line)) << "remove " << line;
 }
 
-TEST(LuaDocument, HasTheEntriesAndTheFieldsOfBatchesAndSamples) {
+TEST(LuaDocument, ListsEntriesAndFieldsOfBatchesAndSamples) {
   const std::string text = document();
   for (const std::string_view entry : hook_entries()) {
     const bool is_there = text.find(fmt::format("`{}(", entry)) != text.npos ||
@@ -69,7 +69,7 @@ TEST(LuaDocument, HasTheEntriesAndTheFieldsOfBatchesAndSamples) {
     EXPECT_NE(text.find(fmt::format("`sample.{}`", field), sample), text.npos) << field;
 }
 
-TEST(LuaDocument, EveryNameIsInItsUsage) {
+TEST(LuaDocument, UsageBeginsWithTheName) {
   for (const ModuleFunction& module : module_functions())
     EXPECT_TRUE(std::string_view(module.usage).starts_with(fmt::format("nn.{}", module.name))) << module.name;
   constexpr std::string_view kOperators = "add sub mul div pow neg";

@@ -1,4 +1,4 @@
-// C++ exceptions that cross Lua: what a hook may catch, and what comes out.
+// C++ exceptions that propagate through Lua: which of them a hook can catch, and what the caller gets.
 #include <cstdlib>
 #include <functional>
 #include <new>
@@ -42,7 +42,7 @@ class Exceptions : public ::testing::Test {
     EXPECT_EQ(lua_gettop(state), 0);
   }
 
-  // "kind: where: message" and notes of what `code` ends with.
+  // Returns "kind: where: message" and the notes of the error that `code` raises.
   std::string outcome(const std::string& code) {
     try {
       run(code);
@@ -58,7 +58,7 @@ class Exceptions : public ::testing::Test {
   lua_State* state() const { return runtime_.state(); }
 
   std::function<void()> throw_ = [] { fail(ErrorKind::kNotFound, "nothing is there"); };
-  int reached_ = 0;  // how often Lua has come to throw
+  int reached_ = 0;  // number of calls of the throwing functions
   int alive_ = 0;
   const support::TempFolder folder_;
   const support::CurrentFolder inside_{folder_.path()};
@@ -99,7 +99,7 @@ class Exceptions : public ::testing::Test {
   }
 };
 
-TEST_F(Exceptions, KeepKindAndNotesAndGetTheLine) {
+TEST_F(Exceptions, KeepKindAndNotesAndGetALine) {
   EXPECT_EQ(outcome("throw()"), "3: h.lua:1: nothing is there");
   throw_ = [] { throw Error(ErrorKind::kData, "row 3 is short", {"data.csv", 4, 0}).note("while reading data.train"); };
   EXPECT_EQ(
@@ -107,7 +107,7 @@ TEST_F(Exceptions, KeepKindAndNotesAndGetTheLine) {
       "2: data.csv:4: row 3 is short\n  note: while reading data.train\n  note: called from h.lua:1, in a function");
 }
 
-TEST_F(Exceptions, NameAllCallersAlsoThroughBoundCode) {
+TEST_F(Exceptions, ListAllCallersIncludingThroughBoundCode) {
   EXPECT_EQ(
       outcome("local function inner() throw() end call_back(function() inner() end)"),
       "3: h.lua:1: nothing is there\n  note: called from h.lua:1, in a function\n  note: called from h.lua:1, in a "
@@ -116,13 +116,13 @@ TEST_F(Exceptions, NameAllCallersAlsoThroughBoundCode) {
             "1: h.lua:1: own\n  note: called from h.lua:1, in a function\n  note: called from h.lua:1, in a function");
 }
 
-TEST_F(Exceptions, AreTextsForPcall) {
+TEST_F(Exceptions, PcallReturnsThemAsText) {
   EXPECT_EQ(outcome("local ok, text = pcall(function() throw() end) assert(text == 'h.lua:1: nothing is there', text)"),
             "no error");
   EXPECT_EQ(outcome("local ok, text = pcall(function() throw() end) error(text, 0)"), "3: h.lua:1: nothing is there");
 }
 
-TEST_F(Exceptions, ThatEndTheRunAreNotCaught) {
+TEST_F(Exceptions, PcallDoesNotCatchThoseThatEndTheRun) {
   for (const char* code : {
            "while true do pcall(throw_last) end",
            "while true do pcall(function() throw_last() end) end",
@@ -142,7 +142,7 @@ TEST_F(Exceptions, ThatEndTheRunAreNotCaught) {
   }
 }
 
-TEST_F(Exceptions, OfTheStoreAndInterruptionsComeOutAsTheyAre) {
+TEST_F(Exceptions, StoreErrorsAndInterruptionsAreUnchanged) {
   throw_ = [] { throw Error(ErrorKind::kStore, "the store is full").note("while saving"); };
   EXPECT_EQ(outcome("while true do pcall(throw) end"), "5: the store is full\n  note: while saving");
   throw_ = [] { fail(ErrorKind::kInterrupted, "the run is over"); };
@@ -152,13 +152,13 @@ TEST_F(Exceptions, OfTheStoreAndInterruptionsComeOutAsTheyAre) {
   EXPECT_EQ(reached_, 3);
 }
 
-// What the bindings rely on: a Lua library built as C would jump over the destructor.
-TEST_F(Exceptions, OfLuaUnwindBoundCode) {
+// The bindings rely on this: a Lua library built as C would skip the destructor.
+TEST_F(Exceptions, LuaErrorsUnwindBoundCode) {
   EXPECT_EQ(outcome("throw_while_alive()"), "1: h.lua:1: Lua's own");
   EXPECT_EQ(alive_, 0);
 }
 
-TEST_F(Exceptions, NamesTypesWithoutTouchingTheStack) {
+TEST_F(Exceptions, TypeNameLeavesTheStackUnchanged) {
   for (const char* name : {"12", "{}", "true"}) {
     ASSERT_EQ(luaL_loadstring(state(), (std::string("return setmetatable({}, {__name = ") + name + "})").c_str()),
               LUA_OK);

@@ -1,4 +1,5 @@
-// Losses in Lua: the bits of the recipe's losses with the same options, and the formulas of torch by plain loops.
+// Losses in Lua: bit-identical to the recipe's losses with the same options, and equal to torch's formulas in plain
+// loops.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -27,14 +28,14 @@ struct Classification : LuaStep {
     labels = input("labels",
                    HostTensor({DType::kI64, Shape{kBatch}}, [](int64_t i) { return static_cast<double>(kLabels[i]); }));
   }
-  // Σ losses / Σ weights, as a step of the recipe has it.
+  // Computes Σ losses / Σ weights like a step of the recipe.
   HostTensor of_recipe(const schema::TrainSpec& spec) {
     const train::SampleLosses losses = train::sample_losses(spec, schema::Loss::kCrossEntropy, logits, labels);
     return compute(ops::div(ops::sum(losses.losses), ops::sum(losses.weights)));
   }
 };
 
-TEST(LuaLosses, CrossEntropyHasTheBitsOfTheRecipe) {
+TEST(LuaLosses, CrossEntropyIsBitIdenticalToTheRecipe) {
   struct Row {
     const char* options;
     std::vector<double> weights;
@@ -67,7 +68,7 @@ TEST(LuaLosses, CrossEntropyHasTheBitsOfTheRecipe) {
   }
 }
 
-// torch.nn.functional.cross_entropy by its formula.
+// The formula of torch.nn.functional.cross_entropy.
 struct CrossEntropy {
   double loss = 0, weight = 0;
 };
@@ -82,7 +83,7 @@ CrossEntropy sample(int64_t row, std::span<const double> weights, int64_t ignore
   return {-(1 - smoothing) * weight * log_likelihood(label) + smoothing * smooth, weight};
 }
 
-TEST(LuaLosses, CrossEntropyIsThatOfTorch) {
+TEST(LuaLosses, CrossEntropyMatchesTorch) {
   constexpr double kWeights[] = {0.5, 2, 0.25, 1};
   CrossEntropy sum;
   std::vector<double> each;
@@ -104,7 +105,7 @@ TEST(LuaLosses, CrossEntropyIsThatOfTorch) {
   for (int64_t row = 0; row < kBatch; ++row) EXPECT_NEAR(none[row], each[static_cast<size_t>(row)], 1e-6) << row;
 }
 
-TEST(LuaLosses, OfElementsAreThoseOfTorch) {
+TEST(LuaLosses, ElementwiseLossesMatchTorch) {
   struct Row {
     const char* call;
     double (*loss)(double, double);
@@ -145,7 +146,7 @@ TEST(LuaLosses, OfElementsAreThoseOfTorch) {
   }
 }
 
-// Losses of a model in bf16 are f32.
+// Losses of a bf16 model are f32.
 TEST(LuaLosses, ComputeInF32) {
   LuaStep step({DType::kBf16});
   step.input("x", HostTensor({DType::kBf16, Shape{2}}, [](int64_t) { return 0.1; }));
@@ -153,7 +154,7 @@ TEST(LuaLosses, ComputeInF32) {
   EXPECT_EQ(step.record("nn.mse(x, y)").dtype(), DType::kF32);
 }
 
-TEST(LuaLosses, RefuseOptionsThatMeanNothing) {
+TEST(LuaLosses, RejectInvalidOptions) {
   Classification step;
   const std::pair<const char*, const char*> cases[] = {
       {"ignore_index = 0.5", "cross_entropy: ignore_index is number, expected an integer"},
@@ -171,7 +172,7 @@ TEST(LuaLosses, RefuseOptionsThatMeanNothing) {
   }
 }
 
-TEST(LuaLosses, RefuseLogitsOfOtherRanksAlikeWithAndWithoutSmoothing) {
+TEST(LuaLosses, WrongRankGivesTheSameErrorWithAndWithoutSmoothing) {
   Classification step;
   const std::string plain = step.error("nn.cross_entropy(logits:sum(2), labels)");
   EXPECT_NE(plain.find("cross_entropy"), std::string::npos) << plain;

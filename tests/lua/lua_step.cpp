@@ -76,7 +76,7 @@ HostTensor LuaStep::compute(Value value) {
   return backends::testing::run_program(*device, program, all_inputs()).outputs[0];
 }
 
-// In the order of the program's, numbers among them.
+// Values of all inputs in the order of the program, including traced numbers.
 std::vector<HostTensor> LuaStep::all_inputs() const {
   std::vector<HostTensor> all;
   size_t own = 0, scalar = 0, given = 0;
@@ -98,7 +98,7 @@ std::string LuaStep::error(const std::string& code) {
   try {
     run(code);
   } catch (const Error& error) {
-    const std::string line = error.where().to_string() + ": ";  // in the message where it is Lua's own
+    const std::string line = error.where().to_string() + ": ";  // already part of the message if Lua raised the error
     return error.message().starts_with(line) ? error.message() : line + error.message();
   }
   return "no error";

@@ -1,4 +1,4 @@
-// A step that is recorded by Lua code alone: code in, values of the tensors that it returns out.
+// Traces a step given as Lua code, and computes the values of the tensors that the code returns.
 #pragma once
 
 #include <map>
@@ -19,27 +19,28 @@ class LuaStep {
   explicit LuaStep(nn::Autocast autocast = {});
   ~LuaStep();
 
-  // A batch input, a variable of that name in the code.
+  // Adds a batch input, available to the code as a variable of that name.
   Value input(const std::string& name, HostTensor tensor);
-  // Parameters for declared modules, all ones.
+  // Adds the parameters of declared modules, all ones.
   void declare(nn::Module& module);
 
-  // The tensor that the expression `code` gives; `nn` is there.  Throws Error, "step:1" being its line.
+  // Evaluates the expression `code`, in which `nn` is available, and returns its tensor. Throws Error with the line
+  // "step:1".
   Value record(const std::string& code);
-  // What the program recorded so far computes.
+  // Computes a value of the program traced so far.
   HostTensor compute(Value value);
   HostTensor compute(const std::string& code) { return compute(record(code)); }
-  // The text of the error that `code` ends with, "no error" else.
+  // Returns the message of the error that `code` raises, or "no error".
   std::string error(const std::string& code);
-  // The text of what is no tensor, as tostring() gives it.
+  // Returns the value of `code`, which is not a tensor, as text, like tostring().
   std::string text(const std::string& code);
 
-  // Leaves the value of `code` on the stack.
+  // Pushes the value of `code`.
   void run(const std::string& code);
 
   backends::Program& program() { return program_; }
   nn::HostValues& host() { return host_; }
-  // From now on nobody hands numbers over.
+  // Makes numbers constants from now on, as if no values were passed at execution.
   void bake_numbers() { forward_.host = nullptr; }
   Runtime& runtime() { return runtime_; }
 
@@ -53,7 +54,7 @@ class LuaStep {
   std::vector<HostTensor> all_inputs() const;
 
   std::map<std::string, Value> names_;
-  std::vector<HostTensor> inputs_;  // of input()
+  std::vector<HostTensor> inputs_;  // values of input()
   nn::HostValues host_;
 };
 

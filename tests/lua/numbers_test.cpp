@@ -1,4 +1,4 @@
-// Numbers beside tensors: which of them are inputs, how PyTorch would take them, and that values do not depend on it.
+// Numbers next to tensors: which of them are inputs, how PyTorch would pass them, and that values do not depend on it.
 #include "runner/lua/numbers.h"
 
 #include <map>
@@ -34,7 +34,7 @@ class Numbers : public ::testing::Test {
   LuaStep step_;
 };
 
-TEST_F(Numbers, AreInputsButFor0And1) {
+TEST_F(Numbers, AreInputsExcept0And1) {
   step_.record("(x * 0.3 + 2.5):sum()");
   EXPECT_EQ(step_.host().scalars, (std::vector<double>{0.3, 2.5}));
   EXPECT_EQ(inputs(InputKind::kScalar), 2);
@@ -44,7 +44,7 @@ TEST_F(Numbers, AreInputsButFor0And1) {
   EXPECT_EQ(step_.host().traced.size(), 2u + 3u + 2u) << "all are traced";
 }
 
-TEST_F(Numbers, RecordOneProgramWhateverTheyAre) {
+TEST_F(Numbers, DifferentNumbersGiveTheSameProgram) {
   const auto recorded = [](double number) {
     LuaStep step;
     step.input("x", HostTensor({DType::kF32, Shape{4}}, [](int64_t) { return 1; }));
@@ -55,7 +55,7 @@ TEST_F(Numbers, RecordOneProgramWhateverTheyAre) {
   EXPECT_NE(recorded(0.5), recorded(1));
 }
 
-// The tensor that a row of the golden file is about.
+// Returns the tensor expression for a row of the golden file.
 std::string tensor_of(const std::string& row) {
   for (const char* dtype : {"bf16", "f64", "i64"})
     if (row.ends_with(dtype)) return std::string("x:cast('") + dtype + "')";
@@ -86,7 +86,7 @@ std::string call_of(const std::string& row, const std::string& s) {
   return call;
 }
 
-// The number 0.3, 3 or 1 + 2^-30 as a function hands it over.
+// Returns how a function passes the number 0.3, 3 or 1 + 2^-30.
 TracedScalar traced_by(const std::string& row, const std::string& number) {
   LuaStep step;
   step.input("x", HostTensor({DType::kF32, Shape{4}}, [](int64_t) { return 1.5; }));
@@ -97,7 +97,7 @@ TracedScalar traced_by(const std::string& row, const std::string& number) {
   return {};
 }
 
-TEST(NumbersOfFunctions, AreTakenAsInTorchXla) {
+TEST(NumbersOfFunctions, ArePassedAsInTorchXla) {
   const testing::Golden file = testing::Golden::load("xla/scalars.json");
   for (const testing::Golden& row : file["functions"].items()) {
     const std::string name = row["name"].text();
@@ -114,8 +114,8 @@ TEST(NumbersOfFunctions, AreTakenAsInTorchXla) {
   }
 }
 
-// Constants are what they were before numbers became inputs.
-TEST(NumbersOfFunctions, HaveTheBitsOfConstants) {
+// An input gives the same bits as a constant.
+TEST(NumbersOfFunctions, AreBitIdenticalToConstants) {
   const auto computed = [](const std::string& code, bool baked) {
     LuaStep step;
     step.input("x",
@@ -149,7 +149,7 @@ TEST(NumbersOfFunctions, HaveTheBitsOfConstants) {
   }
 }
 
-TEST_F(Numbers, OfAListAreOneInput) {
+TEST_F(Numbers, AListIsOneInput) {
   const int before = inputs(InputKind::kBatch);
   const HostTensor sum = step_.compute("(x + nn.tensor{0.5, 1, 0}):sum(1)");
   EXPECT_EQ(inputs(InputKind::kBatch), before + 1);
@@ -157,8 +157,8 @@ TEST_F(Numbers, OfAListAreOneInput) {
   EXPECT_TRUE(step_.host().traced.empty()) << "torch uploads a list, whatever is in it";
 }
 
-// A number that a step returns beside its loss stays with the run, also where it is 0 or 1.
-TEST_F(Numbers, ForTheRunAloneAreNotTraced) {
+// A number that a step returns next to its loss is used only by the run, even if it is 0 or 1.
+TEST_F(Numbers, UsedOnlyByTheRunAreNotTraced) {
   Recording& recording = *step_.runtime().recording;
   host_number(recording, 1);
   host_number(recording, 0.25);

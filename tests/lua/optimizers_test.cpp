@@ -1,4 +1,4 @@
-// What the constructors of `optim` make.
+// Constructors of `optim`.
 #include "runner/lua/optimizers.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace runner::lua {
 namespace {
 
-// The optimizers that the Lua expression `made` gives, for a linear model of which `model` is the module.
+// Returns the optimizers created by the Lua expression `made` for a linear model whose module is `model`.
 train::Optimizers optimizers_of(const std::string& made) {
   Recording recording;
   Runtime runtime({});
@@ -39,11 +39,11 @@ train::Optimizers optimizers_of(const std::string& made) {
   return optimizers;
 }
 
-TEST(LuaOptimizers, EachHasTheRuleOfItsName) {
+TEST(LuaOptimizers, ConstructorsHaveTheRuleOfTheirName) {
   const auto& types = schema::find_fields("optimizer.type")[0].choices;
   for (const OptimizerFunction& function : optimizer_functions()) {
     const std::string name = function.name;
-    if (name == "Optimizer") continue;  // a rule of the hook's own
+    if (name == "Optimizer") continue;  // a custom update rule
     const train::Optimizers made = optimizers_of(fmt::format("optim.{}(model, {{lr = 0.25}})", name));
     std::string lower = name;
     std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });

@@ -1,10 +1,10 @@
-// A Lua chunk that makes the same calls in any state, so that their descriptions can be compared.
+// A Lua chunk that makes the same calls in any state, so that their results can be compared as text.
 #pragma once
 
 namespace runner::lua {
 
-// Defines calls(subject, pattern, replacement, init, most), which makes every kind of call and describes each by its
-// results or its error.
+// Defines calls(subject, pattern, replacement, init, most), which makes every kind of call and describes the result or
+// error of each.
 inline constexpr const char* kPatternCalls = R"(
 local string, table, pcall, type, tostring = string, table, pcall, type, tostring
 local function show(value)

@@ -1,4 +1,5 @@
-// Our pattern functions against Lua's own: the same calls in two states, results and errors compared as text.
+// Compares our pattern functions with Lua's own: the same calls in two states, with results and errors compared as
+// text.
 #include "runner/lua/patterns.h"
 
 #include <algorithm>
@@ -35,7 +36,8 @@ State our_state(int64_t budget = Budget{}.pattern_steps) {
   return state;
 }
 
-// The value on top of the stack, which is emptied; of what is neither text nor a number, its type.
+// Returns the value at the top of the stack as text, or its type if it is neither a string nor a number. Clears the
+// stack.
 std::string take_result(lua_State* state) {
   size_t size = 0;
   const char* text = lua_tolstring(state, -1, &size);
@@ -44,14 +46,14 @@ std::string take_result(lua_State* state) {
   return result;
 }
 
-// Runs a chunk named "hook.lua"; its first result, or its error.
+// Runs a chunk named "hook.lua" and returns its first result or its error.
 std::string run(lua_State* state, const std::string& chunk) {
   const bool good =
       luaL_loadbuffer(state, chunk.data(), chunk.size(), "@hook.lua") == LUA_OK && lua_pcall(state, 0, 1, 0) == LUA_OK;
   return (good ? "" : "error: ") + take_result(state);
 }
 
-// What a call of `calls` takes; an absent number is nil.
+// Arguments of a call of `calls`; an absent number is nil.
 struct Call {
   std::string subject, pattern, replacement;
   int init = kAbsent, most = kAbsent;
@@ -78,7 +80,7 @@ class Patterns : public ::testing::Test {
     EXPECT_EQ(run(ours_.get(), kPatternCalls), "nil");
   }
 
-  // Whether both answer alike, and what stock Lua says.
+  // Expects the same answer from both states, and returns that of stock Lua.
   std::string same(const Call& call) {
     const std::string wanted = describe(stock_.get(), call);
     EXPECT_EQ(describe(ours_.get(), call), wanted)
@@ -102,13 +104,13 @@ std::vector<std::string> words(const std::string& text) {
   return {std::istream_iterator<std::string>(in), {}};
 }
 
-// The text with a byte 0 for each Z.
+// Replaces each Z by a zero byte.
 std::string with_zeros(std::string text) {
   std::replace(text.begin(), text.end(), 'Z', '\0');
   return text;
 }
 
-// An expression and its first value in each line.
+// An expression and its first value per line.
 constexpr const char* kExamples = R"~(
 string.gsub("hello world", "(%w+)", "%1 %1")                         => hello hello world world
 string.gsub("hello world", "%w+", "%0 %0", 1)                        => hello hello world
@@ -132,7 +134,7 @@ string.match("hello", "^l", 3)                                       => l
 ("x"):rep(3):gsub("x", "y")                                          => yyy
 )~";
 
-TEST_F(Patterns, ExamplesOfTheManualGiveWhatItSays) {
+TEST_F(Patterns, ExamplesOfTheManual) {
   const std::string all = R"~(
     local function all(pattern, text)
       local found = {}
@@ -152,7 +154,7 @@ TEST_F(Patterns, ExamplesOfTheManualGiveWhatItSays) {
   EXPECT_EQ(count, 20);
 }
 
-TEST_F(Patterns, EveryClassHoldsTheSameBytes) {
+TEST_F(Patterns, ClassesContainTheSameBytes) {
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes.push_back(static_cast<char>(i));
   for (int letter = 1; letter < 256; ++letter) {
@@ -164,7 +166,7 @@ TEST_F(Patterns, EveryClassHoldsTheSameBytes) {
   }
 }
 
-TEST_F(Patterns, PatternsThatAreHardToReadMeanTheSame) {
+TEST_F(Patterns, UnusualPatternsMatchAlike) {
   std::vector<std::string> patterns = words(R"~(
       ^ $ ^$ a$b a^b ( ) () (() ()) (a a) % a% %% [ [] [^ [^] []] [^]] []-a] [a-] [-a] [a-%z] [%a-z] [a-b-c] [%] [%]] [a%
       [a- [a [^^] [^a %b %ba %bab %bab+ %baa %b() %f %fa %f[ %f[a %f[a] %f[^a] %f[%z] %0 %1 (%1) (a)%1 (a)%2 ()%1 (a*)%1
@@ -192,7 +194,7 @@ TEST_F(Patterns, PatternsThatAreHardToReadMeanTheSame) {
   }
 }
 
-TEST_F(Patterns, LimitsOfDepthAndCapturesAreTheSame) {
+TEST_F(Patterns, DepthAndCaptureLimitsAreTheSame) {
   for (int count : {1, 31, 32, 33, 197, 198, 199, 200, 201, 202, 400}) {
     for (const char* item : {"a?", "a*", "a-", "(a)", "()", "(a", "(a*", "a", "b?", "b*", "[ab]?", "((a)"}) {
       same({std::string(300, 'a'), times(count, item), "%1"});
@@ -200,13 +202,13 @@ TEST_F(Patterns, LimitsOfDepthAndCapturesAreTheSame) {
     }
     same({times(300, "ab"), times(count, "a+b"), "%1"});
   }
-  // The results of both kinds are among them.
+  // Both kinds of results occur.
   EXPECT_NE(same({std::string(300, 'a'), times(199, "a?"), ""}).find("find = 1, 199"), std::string::npos);
   EXPECT_NE(same({std::string(300, 'a'), times(200, "a?"), ""}).find("pattern too complex"), std::string::npos);
   EXPECT_NE(same({std::string(300, 'a'), times(33, "()"), ""}).find("too many captures"), std::string::npos);
 }
 
-TEST_F(Patterns, WrongArgumentsAreRefusedInTheSameWords) {
+TEST_F(Patterns, WrongArgumentsGiveTheSameErrors) {
   std::istringstream calls(R"~(string.find()
 string.find('a')
 string.find({}, 'a')
@@ -250,7 +252,7 @@ string.gsub('a', 'a', coroutine.yield)
   EXPECT_EQ(count, 34);
 }
 
-TEST_F(Patterns, IteratorsAreIndependentAndGoThroughTables) {
+TEST_F(Patterns, IteratorsAreIndependentAndUseMetamethods) {
   same_chunk(R"~(
     local out = {}
     local first, second = string.gmatch("abcabc", "(.)b()"), ("xyz"):gmatch(".")
@@ -264,7 +266,7 @@ TEST_F(Patterns, IteratorsAreIndependentAndGoThroughTables) {
   same_chunk(R"~(return table.concat({string.rep("ab", 5000):gsub("(a)(b)", "%2%1%0")}, " "))~");
 }
 
-// A pattern of few items that repeat, so that Lua's own ends soon.
+// Returns a pattern with few repetitions, so that stock Lua finishes quickly.
 std::string random_pattern(const std::function<size_t(size_t)>& below) {
   static const std::vector<std::string> items{"a",  "b",    "c",       ".",    "%a",    "%d",    "%W",
                                               "%s", "[ab]", "[\"-%%]", "[^a]", "[a-c]", "[%d_]", "[]]",
@@ -309,7 +311,7 @@ std::string random_pattern(const std::function<size_t(size_t)>& below) {
   return below(8) == 0 ? pattern + "$" : pattern;
 }
 
-TEST_F(Patterns, RandomPatternsGiveTheSame) {
+TEST_F(Patterns, RandomPatternsMatchAlike) {
   std::mt19937 random(20261121);
   const auto below = [&](size_t bound) { return random() % bound; };
   const std::string letters("aaabbbc1_ .-()]\xe4\0A", 18);
@@ -330,7 +332,7 @@ TEST_F(Patterns, RandomPatternsGiveTheSame) {
 
 // ---- what Lua's own do not do
 
-TEST(PatternBudget, EndlessPatternsEndWithAnErrorThatSaysWhy) {
+TEST(PatternBudget, ErrorExplainsAnEndlessPattern) {
   const State state = our_state(1'000'000);
   EXPECT_EQ(
       run(state.get(), "local s = ('a'):rep(28)\nreturn s:match(('a?'):rep(28) .. s .. 'b')"),
@@ -344,7 +346,7 @@ TEST(PatternBudget, EndlessPatternsEndWithAnErrorThatSaysWhy) {
       "comes after");
 }
 
-TEST(PatternBudget, HoldsInEveryFunctionAndForEveryKindOfItem) {
+TEST(PatternBudget, AppliesToAllFunctionsAndKindsOfItems) {
   const State state = our_state(300'000);
   EXPECT_EQ(run(state.get(), R"(a, b = ("a"):rep(1000), ("(("):rep(2000))"), "nil");
   std::istringstream calls(R"~(a:find('.-.-.-b')
@@ -368,7 +370,7 @@ a:rep(1000):match('^a*'))~");
   }
 }
 
-TEST(PatternBudget, IsOfOneCallAndAnErrorCanBeCaught) {
+TEST(PatternBudget, AppliesPerCallAndItsErrorCanBeCaught) {
   const State state = our_state(10'000);
   EXPECT_EQ(run(state.get(), R"(
     local caught = 0
@@ -383,7 +385,7 @@ TEST(PatternBudget, IsOfOneCallAndAnErrorCanBeCaught) {
 
 TEST(PatternBudget, CountsStepsNotTime) {
   const std::string chunk = "return (('a'):rep(100):find('.-.-b'))";
-  int64_t too_few = 5'000, enough = 1'000'000;  // the square of the text's length, and its cube
+  int64_t too_few = 5'000, enough = 1'000'000;  // the square and the cube of the text's length
   while (enough - too_few > 1) {
     const int64_t middle = (enough + too_few) / 2;
     (run(our_state(middle).get(), chunk) == "nil" ? enough : too_few) = middle;
@@ -392,10 +394,10 @@ TEST(PatternBudget, CountsStepsNotTime) {
   EXPECT_NE(run(our_state(too_few).get(), chunk).find("is given up"), std::string::npos);
 }
 
-TEST(PatternBudget, LargeTextsAndLongSearchesAreNoMatterOfIt) {
+TEST(PatternBudget, AllowsLargeTextsAndLongSearches) {
   const State state = our_state();
   EXPECT_EQ(run(state.get(), "return select(2, ('word 12, '):rep(500000):gsub('%w+', '%0'))"), "1000000");
-  // In time linear in the text; the obvious search would compare 2.5e11 bytes.
+  // Runs in time linear in the text. A naive search would compare 2.5e11 bytes.
   EXPECT_EQ(run(state.get(), "return (('a'):rep(1000000):find(('a'):rep(500000) .. 'b', 1, true))"), "nil");
   EXPECT_EQ(run(state.get(), "return (('a'):rep(1000000):find(('a'):rep(500000) .. 'b'))"), "nil");
 }
@@ -410,7 +412,7 @@ void count_five(lua_State* state, lua_Debug* caller) {
   if (++count_events == 5) luaL_error(state, "too long");
 }
 
-TEST(PatternBudget, TheCountHookIsCalledDuringLongCallsAndMayEndThem) {
+TEST(PatternBudget, CountHookRunsDuringLongCallsAndMayEndThem) {
   const State state = our_state(10 * kPatternStepsPerHook);
   const std::string chunk = "local s = ('a'):rep(100000)\n\nreturn s:gsub('.-.-b', '%0')";
   lua_sethook(state.get(), count_five, LUA_MASKCOUNT, 1 << 30);
@@ -418,7 +420,7 @@ TEST(PatternBudget, TheCountHookIsCalledDuringLongCallsAndMayEndThem) {
   EXPECT_EQ(run(state.get(), chunk), "error: hook.lua:3: too long");
   EXPECT_EQ(count_events, 5);
   EXPECT_EQ(caller_line, 3);
-  // Not during a short call, and not where the hook is for something else.
+  // The hook is not called during a short call, or if it is not a count hook.
   count_events = 0;
   EXPECT_EQ(run(state.get(), "return (('a'):rep(100):find('.-b'))"), "nil");
   lua_sethook(state.get(), count_five, LUA_MASKRET, 0);
@@ -426,7 +428,7 @@ TEST(PatternBudget, TheCountHookIsCalledDuringLongCallsAndMayEndThem) {
   EXPECT_EQ(count_events, 0);
 }
 
-// Refuses the allocation number `fails`, and what follows it.
+// Allocator that fails from allocation number `fails` on.
 struct Memory {
   int fails;
   int made = 0;
@@ -443,7 +445,7 @@ struct Memory {
   }
 };
 
-TEST(PatternMemory, WithoutMemoryACallEndsWithAnErrorAndLeaksNothing) {
+TEST(PatternMemory, AllocationFailureRaisesAnErrorWithoutLeak) {
   const std::string chunk = R"~(
     local words = {}
     for a, b in ("alpha beta gamma delta"):gmatch("(%a+) (%a+)") do words[#words + 1] = a .. b end

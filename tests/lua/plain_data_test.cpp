@@ -1,4 +1,4 @@
-// Plain data as text: exactly what was there comes back, and equal data give equal texts.
+// Plain data as text: the round trip is exact, and equal data give equal texts.
 #include "runner/lua/plain_data.h"
 
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 
 class PlainData : public ::testing::Test {
  protected:
-  // Leaves what the code returns at the top of the stack.
+  // Pushes the result of the code.
   void run(const std::string& code) {
     ASSERT_EQ(luaL_loadstring(state(), code.c_str()), LUA_OK) << lua_tostring(state(), -1);
     runtime_.call(state(), 0, 1);
@@ -33,7 +33,7 @@ class PlainData : public ::testing::Test {
       return error.message();
     }
   }
-  // Whether Lua finds what comes back of the text equal to the expression, kinds of numbers included.
+  // Returns whether Lua finds the data read back from the text equal to the expression, including the kinds of numbers.
   bool comes_back(const std::string& expression) {
     const std::string written = text(expression);
     run(R"(local function same(a, b)
@@ -70,7 +70,7 @@ TEST_F(PlainData, IsALuaExpression) {
   EXPECT_EQ(text("{10, {x = true}, y = 'z', [-1] = 2}"), R"({[-1]=2,[1]=10,[2]={["x"]=true,},["y"]="z",})");
 }
 
-TEST_F(PlainData, ComesBackExactly) {
+TEST_F(PlainData, RoundTripIsExact) {
   for (const char* expression : {"nil",
                                  "false",
                                  "0",
@@ -105,7 +105,7 @@ TEST_F(PlainData, EqualDataGiveEqualTexts) {
   EXPECT_NE(text("1"), text("1.0"));
 }
 
-TEST_F(PlainData, WhatCannotBeKeptIsNamedByItsPlace) {
+TEST_F(PlainData, ErrorsNameThePathOfTheValue) {
   const std::string kinds = ", which a state cannot keep: it keeps numbers, texts, booleans and tables of them";
   EXPECT_EQ(error("print"), "data is function" + kinds);
   EXPECT_EQ(error("{a = {1, {f = print}}}"), "data.a[2].f is function" + kinds);
@@ -123,14 +123,14 @@ TEST_F(PlainData, WhatCannotBeKeptIsNamedByItsPlace) {
             std::string::npos);
 }
 
-TEST_F(PlainData, TextsThatAreNoneAreRefused) {
+TEST_F(PlainData, InvalidTextsAreRejected) {
   for (const char* text : {"{", "1 2", "print(1)", "math.huge.x", "\x1bLua"})
     EXPECT_THROW(push_plain(state(), text), Error) << text;
   push_plain(state(), "math");
   EXPECT_TRUE(lua_isnil(state(), -1)) << "names are there to be read";
 }
 
-// A table that stands in others many times is written as often: 30 tables in pairs are 2^30 entries.
+// A table that is referenced many times is written as many times: 30 nested pairs give 2^30 entries.
 class SharedTables : public PlainData {
  protected:
   static constexpr const char* kShared = "(function() local t = {%s} for i = 1, 30 do t = {t, t} end return t end)()";

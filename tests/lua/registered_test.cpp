@@ -1,4 +1,4 @@
-// Registered objects: what they hold goes into a state and comes back, whether they are registered before or after it.
+// Registered objects: saved in a checkpoint and restored, whether they are registered before or after restoring.
 #include "runner/lua/registered.h"
 
 #include <string>
@@ -20,12 +20,12 @@ int register_here(lua_State* state) {
   return 0;
 }
 
-// A hook's state, in which register(object) is a function.
+// A hook state with a global function register(object).
 class Hook {
  public:
   Hook() { lua_register(state(), "register", bound<register_here>); }
 
-  // The text of what the code returns, or of its error.
+  // Returns the result of the code or its error as text.
   std::string run(const std::string& code) {
     if (luaL_loadbufferx(state(), code.data(), code.size(), "=code", "t") != LUA_OK) return lua_tostring(state(), -1);
     try {
@@ -63,14 +63,14 @@ constexpr const char* kObjects = R"(
   function sum:load_state_dict(data) self.total = data end
   register(count) register(sum))";
 
-TEST(Registered, AreKeptInTheOrderOfRegistration) {
+TEST(Registered, AreSavedInTheOrderOfRegistration) {
   Hook hook;
   EXPECT_EQ(hook.kept(), "{}");
   hook.run(kObjects);
   EXPECT_EQ(hook.kept(), R"({{["gone"]=true,["n"]=0,},0x1p-1,})");
 }
 
-TEST(Registered, ContentsComeBackAndNothingElseStays) {
+TEST(Registered, RestoringReplacesAllContents) {
   Hook hook;
   hook.run(kObjects);
   hook.run("before = count");
@@ -79,7 +79,7 @@ TEST(Registered, ContentsComeBackAndNothingElseStays) {
             "3nil17");
 }
 
-TEST(Registered, WhatIsRegisteredAfterwardsGetsItsPartAtOnce) {
+TEST(Registered, LaterRegistrationRestoresAtOnce) {
   Hook hook;
   hook.restore(R"({{["n"]=3},7})");
   EXPECT_EQ(hook.kept(),
@@ -87,11 +87,11 @@ TEST(Registered, WhatIsRegisteredAfterwardsGetsItsPartAtOnce) {
             "acc:register_for_checkpointing before the first step");
   hook.run(kObjects);
   EXPECT_EQ(hook.run("return count.n .. sum.total"), "37");
-  EXPECT_EQ(hook.run("register{n = 1} return count.n"), "3");  // one more than the state had
+  EXPECT_EQ(hook.run("register{n = 1} return count.n"), "3");  // one object more than in the checkpoint
   EXPECT_EQ(hook.kept(), R"({{["n"]=3,},7,{["n"]=1,},})");
 }
 
-TEST(Registered, FunctionsMayBeInheritedAndTablesStrict) {
+TEST(Registered, SupportsInheritedFunctionsAndStrictTables) {
   Hook hook;
   hook.run(R"(
     local class = {}
@@ -106,7 +106,7 @@ TEST(Registered, FunctionsMayBeInheritedAndTablesStrict) {
   EXPECT_EQ(hook.run("return object.x .. strict.y"), "56");
 }
 
-TEST(Registered, AnyPlainDataMayBeGiven) {
+TEST(Registered, StateDictMayReturnAnyPlainData) {
   for (const char* data : {"true", "false", "\"text\"", "-3", "0x1p-1", "{}"}) {
     Hook hook;
     hook.run(
@@ -121,7 +121,7 @@ TEST(Registered, AnyPlainDataMayBeGiven) {
   }
 }
 
-TEST(Registered, WhatCannotComeBackIsRefused) {
+TEST(Registered, RejectsObjectsThatCannotBeRestored) {
   EXPECT_EQ(Hook().run("register(3)"), "register: argument 1 is number, expected a table");
   EXPECT_EQ(Hook().run("register{state_dict = print}"),
             "register_for_checkpointing: the object has state_dict but no load_state_dict");

@@ -1,4 +1,4 @@
-// The sandbox: what hooks cannot do, what they cannot exceed, and that equal code gives equal results.
+// The sandbox: restrictions and limits of hooks, and that equal code gives equal results.
 #include "runner/lua/runtime.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class RuntimeTest : public ::testing::Test {
 
   static void write(const std::string& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
 
-  // The text that `code` returns.
+  // Returns the result of `code` as text.
   static std::string run(Runtime& runtime, const std::string& code) {
     write("h.lua", code);
     runtime.run_file("h.lua");
@@ -49,7 +49,7 @@ class RuntimeTest : public ::testing::Test {
     return run(runtime, code);
   }
 
-  // "3: message" of the error that `code` ends with.
+  // Returns "line: message" of the error that `code` raises.
   std::string error(const std::string& code) {
     Runtime runtime(options());
     try {
@@ -57,7 +57,7 @@ class RuntimeTest : public ::testing::Test {
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
       EXPECT_TRUE(error.where().file.empty() || error.where().file == "h.lua") << error.where().file;
-      // Whatever happened, the state is whole and has its memory back.
+      // After any error, the state is usable and its memory is free again.
       EXPECT_EQ(run(runtime, "return #('x'):rep(2^21)"), "2097152");
       return fmt::format("{}: {}", error.where().line, error.message());
     }
@@ -71,7 +71,7 @@ class RuntimeTest : public ::testing::Test {
   const support::CurrentFolder inside_{folder_.path()};
 };
 
-TEST_F(RuntimeTest, GivesNoWayOut) {
+TEST_F(RuntimeTest, HidesTheSystem) {
   const struct {
     const char* code;
     const char* error;
@@ -110,7 +110,7 @@ TEST_F(RuntimeTest, GivesNoWayOut) {
 
 const std::string kEndless = "the hook has run for 10 million Lua instructions: an endless loop?";
 
-TEST_F(RuntimeTest, EndsWhatDoesNotEnd) {
+TEST_F(RuntimeTest, StopsEndlessCode) {
   EXPECT_EQ(error("\nwhile true do end"), "2: " + kEndless);
   EXPECT_EQ(error("while true do pcall(function() while true do end end) end"), "1: " + kEndless);
   EXPECT_EQ(error("local function f() while true do end end\nwhile true do xpcall(f, f) end").substr(3), kEndless);
@@ -123,7 +123,7 @@ TEST_F(RuntimeTest, EndsWhatDoesNotEnd) {
       std::string::npos);
 }
 
-// Each does few instructions, and would be through with a tenth of the budget if nothing else counted.
+// Each case executes few instructions. It would finish within a tenth of the budget if only instructions counted.
 TEST_F(RuntimeTest, CountsTheWorkOfLibrariesAndMemory) {
   const std::string list = "local t = {} for i = 1, 1e4 do t[i] = i end ";
   const std::string cases[] = {
@@ -150,7 +150,7 @@ TEST_F(RuntimeTest, CountsTheWorkOfLibrariesAndMemory) {
       "local f = coroutine.wrap(function() while true do coroutine.yield() end end) for i = 1, 4e5 do f() end",
   };
   for (const std::string& code : cases) EXPECT_EQ(error(code), "1: " + kEndless) << code;
-  // What costs little counts little.
+  // Cheap operations are charged little.
   EXPECT_EQ(
       run(list + "for i = 1, 2e5 do table.insert(t, i) table.remove(t) table.insert(t, #t + 1, i) table.remove(t, "
                  "#t) end return #t"),
@@ -161,7 +161,7 @@ TEST_F(RuntimeTest, CountsTheWorkOfLibrariesAndMemory) {
   EXPECT_EQ(run("local n = 0 for i = 1, 1e5 do n = n + select('#', pcall(select, 2, i, i)) end return n"), "200000");
 }
 
-TEST_F(RuntimeTest, CatchesErrorsAsLuaDoes) {
+TEST_F(RuntimeTest, PcallBehavesLikeLua) {
   EXPECT_EQ(run("return table.concat({tostring(pcall(error, 'a')), select('#', pcall(error)), "
                 "select(2, pcall(error, 'b', 0)), select('#', pcall(table.unpack, {}, 1, 200))}, ' ')"),
             "false 2 b 201");
@@ -172,7 +172,7 @@ TEST_F(RuntimeTest, CatchesErrorsAsLuaDoes) {
   EXPECT_EQ(error("pcall()"), "1: bad argument #1 to 'pcall' (value expected)");
 }
 
-TEST_F(RuntimeTest, HurriesACallWhenTheRunIsInterrupted) {
+TEST_F(RuntimeTest, InterruptionShortensTheBudget) {
   Runtime runtime(options());
   bool interrupted = false;
   runtime.set_interrupted([&] { return interrupted; });
@@ -195,7 +195,7 @@ TEST_F(RuntimeTest, HurriesACallWhenTheRunIsInterrupted) {
   EXPECT_EQ(run(runtime, count), "counted");
 }
 
-TEST_F(RuntimeTest, BoundsMemory) {
+TEST_F(RuntimeTest, LimitsMemory) {
   const std::string full = "the hook needs more than 8 MiB of Lua memory";
   EXPECT_EQ(error("local t = {} for i = 1, 1e9 do t[i] = i end"), "0: " + full);
   EXPECT_EQ(error("local s = 'x' while true do s = s .. s end"), "0: " + full);
@@ -204,9 +204,9 @@ TEST_F(RuntimeTest, BoundsMemory) {
   EXPECT_EQ(error("local t = {} for i = 1, 100 do t[i] = ('x'):rep(1e5) end return table.concat(t, ('y'):rep(1e5))"),
             "0: " + full);
   EXPECT_EQ(run("local ok, e = pcall(string.rep, 'x', 1e12) return tostring(ok)"), "false") << "it can be caught";
-  // It is not taken for an endless loop where each collection finds a little.
+  // The error is about memory, not an endless loop, even though each collection frees a little.
   EXPECT_EQ(error("local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end").substr(3), full);
-  // Catching the error does not make room, nor does catching it in a coroutine.
+  // Catching the error does not help, not even in a coroutine.
   const std::string fill =
       "local t = {} local function f() for i = 1, 1e9 do t[#t + 1] = ('x'):rep(1000) .. i end end ";
   for (const std::string& loop :
@@ -216,7 +216,7 @@ TEST_F(RuntimeTest, BoundsMemory) {
   }
 }
 
-TEST_F(RuntimeTest, TakesAnyErrorObject) {
+TEST_F(RuntimeTest, AcceptsAnyErrorObject) {
   EXPECT_EQ(error("error('bad thing')"), "1: bad thing");
   EXPECT_EQ(error("error({1})"), "1: the error is a table, not a text");
   EXPECT_EQ(error("error()"), "1: the error is a nil, not a text");
@@ -233,7 +233,7 @@ TEST_F(RuntimeTest, TakesAnyErrorObject) {
   EXPECT_EQ(error("local x <close> = setmetatable({}, {__close = function() error('closing') end})"), "1: closing");
 }
 
-TEST_F(RuntimeTest, NotesWhoCalled) {
+TEST_F(RuntimeTest, ErrorsListTheCallers) {
   Runtime runtime(options());
   try {
     run(runtime, "local function inner() error('deep') end\nlocal function outer()\n  inner()\nend\nouter()");
@@ -253,7 +253,7 @@ TEST_F(RuntimeTest, NotesWhoCalled) {
   }
 }
 
-TEST_F(RuntimeTest, RefusesWhatIsNotLua) {
+TEST_F(RuntimeTest, RejectsInvalidFiles) {
   Runtime runtime(options());
   const auto refused = [&](const std::string& contents) -> std::string {
     write("h.lua", contents);
@@ -274,7 +274,7 @@ TEST_F(RuntimeTest, RefusesWhatIsNotLua) {
   EXPECT_THROW(runtime.run_file("lib"), Error);
 }
 
-TEST_F(RuntimeTest, SkipsAByteOrderMarkAndALineForTheShell) {
+TEST_F(RuntimeTest, SkipsByteOrderMarkAndShebang) {
   for (const char* skipped : {"\xef\xbb\xbf", "#!/usr/bin/lua\n", "\xef\xbb\xbf#!/usr/bin/lua\n"})
     EXPECT_EQ(run(std::string(skipped) + "return 1"), "1") << skipped;
   EXPECT_EQ(run("#!/usr/bin/lua"), "nil");
@@ -282,8 +282,8 @@ TEST_F(RuntimeTest, SkipsAByteOrderMarkAndALineForTheShell) {
   EXPECT_TRUE(error("return 1\n#!").starts_with("2: ")) << "only the first line";
 }
 
-// An address would make the lines of equal runs differ.
-TEST_F(RuntimeTest, PrintsNoAddress) {
+// Equal runs must print equal lines, which addresses would prevent.
+TEST_F(RuntimeTest, PrintsNoAddresses) {
   run("print({}, print, coroutine.create(print), function() end) print(nil, 1.5, 'a', true) return 1");
   EXPECT_EQ(printed_, "table\tfunction\tthread\tfunction\nnil\t1.5\ta\ttrue\n");
   EXPECT_EQ(run("return tostring({}) .. tostring(print) .. tostring(12)"), "tablefunction12");
@@ -300,12 +300,12 @@ TEST_F(RuntimeTest, PrintsNoAddress) {
   EXPECT_EQ(error("tostring()"), "1: bad argument #1 to 'tostring' (value expected)");
 }
 
-TEST_F(RuntimeTest, RefusesNamesThatNoFileCanHave) {
+TEST_F(RuntimeTest, RejectsNamesThatNoFileCanHave) {
   const std::string message = error("require(('a'):rep(5000))");
   EXPECT_TRUE(message.starts_with("1: require: there is no module 'aaaa")) << message.substr(0, 200);
 }
 
-TEST_F(RuntimeTest, RequiresFilesBesideTheRecipeOnce) {
+TEST_F(RuntimeTest, RequireLoadsAFileOnce) {
   write("lib/tools.lua", "count = (count or 0) + 1\nreturn {twice = function(x) return 2 * x end}");
   EXPECT_EQ(run("local a, b = require 'lib.tools', require 'lib.tools' return tostring(a == b) .. a.twice(count)"),
             "true2");
@@ -317,8 +317,8 @@ TEST_F(RuntimeTest, RequiresFilesBesideTheRecipeOnce) {
   EXPECT_EQ(runtime.sources()[1].text, "return require 'lib.loop'");
 }
 
-// Lua seeds its hashes by addresses and the clock, and orders a table's texts by them.
-TEST_F(RuntimeTest, GoesThroughKeysInAnOrderOfItsOwn) {
+// Lua seeds its hashes with addresses and the time, and the order of its string keys depends on them.
+TEST_F(RuntimeTest, VisitsKeysInAFixedOrder) {
   const std::string code = R"(
     local t = {[3] = 0, [1] = 0, [2.5] = 0, [true] = 0, [false] = 0}
     for i = 1, 60 do t["key" .. i * 7 % 61] = i end
@@ -338,7 +338,7 @@ TEST_F(RuntimeTest, GoesThroughKeysInAnOrderOfItsOwn) {
     return fmt::format("1 2.5 3 {} false true|{}", fmt::join(texts, " "), fmt::join(all, " "));
   }();
   EXPECT_EQ(run(code), wanted);
-  // The iterator goes through its table, whatever it is called with.
+  // The iterator uses its own table for any arguments.
   EXPECT_EQ(run("return pairs({a = 1})()"), "a");
   EXPECT_EQ(run("return select(2, pairs({a = 1})(5))"), "1");
   EXPECT_EQ(run("local n = 0 for k, v in pairs({{}, {}, [print] = 1, [{}] = 2}) do n = n + 1 end return n"), "4");
@@ -348,7 +348,7 @@ TEST_F(RuntimeTest, GoesThroughKeysInAnOrderOfItsOwn) {
       "own");
 }
 
-TEST_F(RuntimeTest, DrawsRandomNumbersFromTheSeed) {
+TEST_F(RuntimeTest, RandomNumbersDependOnTheSeed) {
   const std::string code = "local t = {} for i = 1, 5 do t[i] = math.random(1000) end return table.concat(t, ' ')";
   Runtime one(options(1)), same(options(1)), other(options(2));
   const std::string first = run(one, code), second = run(one, code);

@@ -1,5 +1,5 @@
-// What steps return, as the trainer takes it: sums and weights by hand, over a batch of three samples, the last of
-// which only fills up.
+// Results of steps as converted for the trainer: sums and weights computed by hand, for a batch of three samples whose
+// last one is padding.
 #include "runner/lua/step_result.h"
 
 #include <map>
@@ -82,26 +82,26 @@ class StepResult : public ::testing::Test {
   std::map<std::string, Value> values_;
 };
 
-TEST_F(StepResult, ALossForEachSampleCountsOnce) {
+TEST_F(StepResult, LossPerSampleHasWeightOne) {
   const train::StepLosses taken = losses("each");
-  EXPECT_EQ(of(taken.losses), (Values{2, 4, 100}));  // the trainer masks
+  EXPECT_EQ(of(taken.losses), (Values{2, 4, 100}));  // masked by the trainer
   EXPECT_EQ(of(taken.weights), (Values{1, 1, 1}));
   EXPECT_TRUE(taken.metrics.empty());
 }
 
-TEST_F(StepResult, ALossForEachElementCountsAsOftenAsThereAre) {
+TEST_F(StepResult, LossPerElementIsWeightedByTheNumberOfElements) {
   const train::StepLosses taken = losses("{loss = both}");
   EXPECT_EQ(of(taken.losses), (Values{3, 7, 110}));
   EXPECT_EQ(of(taken.weights), (Values{2, 2, 2}));
 }
 
-TEST_F(StepResult, AScalarIsTheMeanOverTheSamplesThatCount) {
+TEST_F(StepResult, ScalarLossIsTheMeanOverSamplesWithoutPadding) {
   const train::StepLosses taken = losses("mean");
   EXPECT_EQ(of(taken.losses), Values{10});
   EXPECT_EQ(of(taken.weights), Values{2});
 }
 
-TEST_F(StepResult, WithAWeightBothAreSums) {
+TEST_F(StepResult, LossAndWeightAreSums) {
   train::StepLosses taken = losses("{loss = each, weight = weight}");
   EXPECT_EQ(of(taken.losses), (Values{2, 4, 100}));
   EXPECT_EQ(of(taken.weights), (Values{0.5, 1.5, 9}));
@@ -111,18 +111,18 @@ TEST_F(StepResult, WithAWeightBothAreSums) {
   taken = losses("{loss = mean, weight = 4}");
   EXPECT_EQ(of(taken.losses), Values{5});
   EXPECT_EQ(of(taken.weights), Values{4});
-  taken = losses("{loss = mean, weight = weights}");  // of the samples that count
+  taken = losses("{loss = mean, weight = weights}");  // without padding
   EXPECT_EQ(of(taken.losses), Values{5});
   EXPECT_EQ(of(taken.weights), Values{3});
 }
 
-TEST_F(StepResult, LossesAreTakenInF32) {
+TEST_F(StepResult, LossesAreConvertedToF32) {
   const train::StepLosses taken = losses("{loss = half, weight = half}");
   EXPECT_EQ(taken.losses.dtype(), DType::kF32);
   EXPECT_EQ(taken.weights.dtype(), DType::kF32);
 }
 
-TEST_F(StepResult, MetricsAreMeansOverTheSamplesThatCount) {
+TEST_F(StepResult, MetricsAreMeansOverSamplesWithoutPadding) {
   const train::StepLosses taken = losses("{loss = mean, zero = 7, a = each, hit = labels:eq(0), m = mean}");
   ASSERT_EQ(taken.metrics.size(), 4u);
   const std::vector<std::pair<std::string, double>> expected{{"a", 3}, {"hit", 0.5}, {"m", 5}, {"zero", 7}};
@@ -134,7 +134,7 @@ TEST_F(StepResult, MetricsAreMeansOverTheSamplesThatCount) {
   }
 }
 
-TEST_F(StepResult, LossesThatCannotBe) {
+TEST_F(StepResult, RejectsInvalidLosses) {
   EXPECT_EQ(loss_error("3"), "training_step returned number, expected a loss: a tensor, or a table with `loss`");
   EXPECT_EQ(loss_error("{}"), "training_step returned a table without `loss`");
   EXPECT_EQ(loss_error("labels"), "the loss is (3) i64, expected a tensor of floats");
@@ -148,7 +148,7 @@ TEST_F(StepResult, LossesThatCannotBe) {
             "what a step returned: the name of a metric is a number, expected a text: {name = value}");
 }
 
-TEST_F(StepResult, SlipsOfNamesAreNoMetrics) {
+TEST_F(StepResult, RejectsMisspelledEntries) {
   for (const char* name : {"weights", "wieght", "eight", "weigt", "weightt"})
     EXPECT_EQ(loss_error(std::string("{loss = mean, ") + name + " = mean}"),
               std::string("a step returned '") + name + "', which would be a metric; did you mean weight?");
@@ -158,7 +158,7 @@ TEST_F(StepResult, SlipsOfNamesAreNoMetrics) {
     EXPECT_EQ(loss_error(std::string("{loss = mean, ") + name + " = mean}"), "taken") << name;
 }
 
-TEST_F(StepResult, PredictionsAloneOrWithTheirOwnLoss) {
+TEST_F(StepResult, PredictionsWithAndWithoutLoss) {
   train::StepPredictions taken = predictions("both");
   EXPECT_EQ(of(taken.predictions), (Values{1, 2, 3, 4, 50, 60}));
   EXPECT_FALSE(taken.targets || taken.losses || taken.weights);
@@ -172,7 +172,7 @@ TEST_F(StepResult, PredictionsAloneOrWithTheirOwnLoss) {
   EXPECT_EQ(of(taken.metrics[0].sum), Values{6});
 }
 
-TEST_F(StepResult, PredictionsThatCannotBe) {
+TEST_F(StepResult, RejectsInvalidPredictions) {
   EXPECT_EQ(prediction_error("nil"),
             "evaluation_step returned nil, expected predictions: a tensor, or a table with `predictions`");
   EXPECT_EQ(prediction_error("{loss = mean}"), "evaluation_step returned a table without `predictions`");
@@ -187,8 +187,8 @@ TEST_F(StepResult, BySampleSumsAllAxesButTheFirst) {
   EXPECT_EQ(of(by_sample(values_.at("mean"))), Values{5});
 }
 
-// What is written for a (3, 2) would be read as one.
-TEST_F(StepResult, PredictionsHaveTheShapeOfTheData) {
+// A result of another shape would be read as (3, 2).
+TEST_F(StepResult, PredictionsMustHaveTheShapeOfTheData) {
   const auto refusal = [&](const std::string& code) { return refused([&] { predictions(code); }); };
   EXPECT_EQ(refusal("each"),
             "evaluation_step returned predictions (3) f32, expected (3, 2) f32: 2 outputs for each sample");

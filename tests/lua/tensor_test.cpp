@@ -1,4 +1,4 @@
-// Every function of tensors in Lua against plain loops over doubles, and what wrong arguments say.
+// Compares every tensor function in Lua with plain loops over doubles, and checks the messages about wrong arguments.
 #include "runner/lua/tensor.h"
 
 #include <cmath>
@@ -56,7 +56,7 @@ Doubles both(const Doubles& x, const Doubles& y, const std::function<double(doub
   for (size_t k = 0; k < x.size(); ++k) result.push_back(f(x[k], y[k]));
   return result;
 }
-// f of each row (axis 1) of a (2, 3) tensor, and of each column.
+// Applies f to each row (axis 1) of a (2, 3) tensor, and to each column.
 Doubles rows(const Doubles& x, const std::function<double(const Doubles&)>& f) {
   return {f({x[0], x[1], x[2]}), f({x[3], x[4], x[5]})};
 }
@@ -340,7 +340,7 @@ std::vector<Row> all_rows() {
   return all;
 }
 
-TEST(LuaTensors, ComputeWhatTheyAreNamedFor) {
+TEST(LuaTensors, FunctionsComputeTheExpectedValues) {
   Step step;
   for (const Row& row : all_rows()) {
     const HostTensor got = step.compute(row.code);
@@ -353,7 +353,7 @@ TEST(LuaTensors, ComputeWhatTheyAreNamedFor) {
   }
 }
 
-TEST(LuaTensors, AnswerQuestions) {
+TEST(LuaTensors, QueriesReturnShapesAndValues) {
   Step step;
   for (const auto& [code, text] : kTexts) EXPECT_EQ(step.text(code), text) << code;
 }
@@ -369,7 +369,7 @@ TEST(LuaTensors, EveryFunctionHasARow) {
   }
 }
 
-// A product in bf16, softmax in f32, as torch's autocast.
+// Products are in bf16 and softmax in f32, as in torch's autocast.
 TEST(LuaTensors, FollowAutocast) {
   LuaStep step({DType::kBf16});
   step.input("x", HostTensor({f32, Shape{2, 2}}, [](int64_t) { return 1.001; }));
@@ -378,7 +378,7 @@ TEST(LuaTensors, FollowAutocast) {
   EXPECT_EQ(step.record("x:matmul(x):softmax()").dtype(), f32);
 }
 
-TEST(LuaTensors, SayWhatIsWrong) {
+TEST(LuaTensors, ErrorsExplainWrongArguments) {
   Step step;
   const std::pair<const char*, const char*> cases[] = {
       {"x:sum('a')", "step:1: sum: argument 2 is string, expected an integer"},
@@ -421,8 +421,8 @@ TEST(LuaTensors, SayWhatIsWrong) {
   for (const auto& [code, message] : cases) EXPECT_EQ(step.error(code), message);
 }
 
-// Each node has the line that made it, arguments that are cast included.
-TEST(LuaTensors, GiveNodesTheLineOfTheCall) {
+// Each node has the line that created it, including casts of arguments.
+TEST(LuaTensors, NodesHaveTheLineOfTheCall) {
   Step step;
   const auto first = step.program().size();
   step.record("(function() local a = x:exp()\n return nn.mse(a, n) end)()");
@@ -433,8 +433,8 @@ TEST(LuaTensors, GiveNodesTheLineOfTheCall) {
                                              "constant step:2", "div step:2"}));
 }
 
-// An activation is there as a module and as a function, whose values other tests check.
-TEST(LuaModules, ActivationsAreTheFunctionsOfTheirNames) {
+// An activation exists as a module and as a function; other tests check the values of the function.
+TEST(LuaModules, ActivationsMatchTheFunctionsOfTheSameName) {
   Step step;
   const std::pair<std::string, std::string> kActivations[] = {
       {"ReLU", "relu"}, {"GELU", "gelu"},         {"GELUTanh", "gelu_tanh"},
@@ -446,7 +446,7 @@ TEST(LuaModules, ActivationsAreTheFunctionsOfTheirNames) {
         << module;
 }
 
-TEST(LuaModules, PrintAsTheCallThatMakesThem) {
+TEST(LuaModules, PrintAsTheirConstructorCall) {
   LuaStep step;
   for (const char* call : {"nn.Linear(2, 3)", "nn.Linear(2, 3, {bias = false})", "nn.Dropout(0.25)", "nn.ReLU()",
                            "nn.GELUTanh()", "nn.Identity()", "nn.Flatten()", "nn.Softplus()", "nn.LeakyReLU(0.5)",
@@ -455,7 +455,7 @@ TEST(LuaModules, PrintAsTheCallThatMakesThem) {
   EXPECT_EQ(step.text("tostring(nn.Sequential{nn.ReLU()}[1])"), "nn.ReLU()");
 }
 
-TEST(LuaModules, PrintTheModulesInThem) {
+TEST(LuaModules, PrintTheirSubmodules) {
   LuaStep step;
   EXPECT_EQ(step.text("tostring(nn.Sequential{nn.Linear(2, 3), function(x) return x end, nn.Sequential{nn.ReLU()}})"),
             "nn.Sequential(\n"
@@ -473,8 +473,8 @@ TEST(LuaModules, PrintTheModulesInThem) {
   EXPECT_EQ(step.text("tostring(nn.Module{forward = print, a = setmetatable({}, {__tostring = error})})"), "nn.Module");
 }
 
-// 2^40 of them.
-TEST(LuaModules, PrintAThousandModulesAtMost) {
+// The structure has 2^40 modules.
+TEST(LuaModules, PrintAtMostAThousandModules) {
   LuaStep step;
   EXPECT_EQ(
       step.text("(function() local m = nn.ReLU() for i = 1, 40 do m = nn.Sequential{m, m} end "
@@ -483,7 +483,7 @@ TEST(LuaModules, PrintAThousandModulesAtMost) {
       "true");
 }
 
-TEST(LuaTensors, ErrorsNameTheTypesBeforeTheyMeet) {
+TEST(LuaTensors, ErrorsNameTheTypesBeforePromotion) {
   LuaStep step;
   const std::string made = "nn.ones(2, 3)";
   EXPECT_EQ(step.error(made + " + nn.zeros(4, 'i64')"),
@@ -496,7 +496,7 @@ TEST(LuaTensors, ErrorsNameTheTypesBeforeTheyMeet) {
             "step:1: where: (3) f32 and (4) i64 do not broadcast: 3 against 4 at axis -1");
 }
 
-TEST(LuaModules, LibraryTakesNoEntries) {
+TEST(LuaModules, LibraryIsReadOnly) {
   LuaStep step;
   const std::string wanted = " cannot be set; keep values of your own in a local table";
   EXPECT_EQ(step.error("(function() nn.relu = 5 end)()"), "step:1: nn.relu" + wanted);

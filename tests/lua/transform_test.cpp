@@ -1,4 +1,4 @@
-// transform of a hook: what it makes of samples, and that no sample knows of another.
+// The entry `transform` of a hook: its results, and the isolation of samples from each other.
 #include "runner/lua/transform.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class TransformTest : public ::testing::Test {
                           [this](std::string_view line) { printed_ += std::string(line) + "\n"; });
   }
 
-  // A hook whose transform is `body`, with things at file level that it might change.
+  // A hook whose transform is `body`, with file-level values that it might change.
   static std::string hook(const std::string& body) {
     return R"(local nn = require "nn"
 local count, cache, list, deep = 0, {}, {1, 2, 3}, {inner = {1}}
@@ -41,7 +41,7 @@ return {transform = function(sample)
            "\nend}\n";
   }
 
-  // Sample `id` has features (10 id + 1, 10 id + 2, …).
+  // Applies the transform to sample `id`, which has features (10 id + 1, 10 id + 2, …).
   std::vector<float> apply(data::Transform& transform, int64_t id, int64_t epoch = 0, int64_t batch = 0) {
     std::vector<float> features;
     for (int64_t i = 1; i <= shape_.elements(); ++i) features.push_back(static_cast<float>(10 * id + i));
@@ -55,7 +55,7 @@ return {transform = function(sample)
     return features;
   }
 
-  // "line: message" of what the first sample meets, id 7.
+  // Returns "line: message" of the error for the first sample, id 7.
   std::string error(const std::string& body) {
     try {
       apply(*make(hook(body)), 7);
@@ -77,7 +77,7 @@ return {transform = function(sample)
 
 using Floats = std::vector<float>;
 
-TEST_F(TransformTest, ComesToItsEndWhenTheRunIsInterrupted) {
+TEST_F(TransformTest, InterruptionShortensTheBudget) {
   const auto transform = make_transform(
       recipe_, {{"h.lua", hook("while sample.id > 0 do end")}}, [](std::string_view) {}, [] { return true; });
   apply(*transform, 0);
@@ -90,7 +90,7 @@ TEST_F(TransformTest, ComesToItsEndWhenTheRunIsInterrupted) {
   }
 }
 
-TEST_F(TransformTest, ChangesFeaturesInAnyOfThreeWays) {
+TEST_F(TransformTest, ChangesFeaturesInThreeWays) {
   EXPECT_EQ(apply(*make(hook("")), 1), (Floats{11, 12, 13, 14}));
   EXPECT_EQ(apply(*make(hook("for i = 1, #f do f[i] = helper(f[i]) end")), 1), (Floats{22, 24, 26, 28}));
   EXPECT_EQ(apply(*make(hook("f[1], f[4] = f[4], f[1] return f")), 1), (Floats{14, 12, 13, 11}));
@@ -101,7 +101,7 @@ TEST_F(TransformTest, ChangesFeaturesInAnyOfThreeWays) {
   EXPECT_EQ(apply(*swaps, 2), (Floats{21, 22, 23, 24}));
 }
 
-TEST_F(TransformTest, SeesTheSample) {
+TEST_F(TransformTest, ReceivesTheSample) {
   EXPECT_EQ(apply(*make(hook("return {sample.id, sample.epoch, sample.label, sample.vars.noise}")), 5, 9),
             (Floats{5, 9, 2, 0.5}));
   EXPECT_EQ(apply(*make(hook("return {#sample.shape, sample.shape[1], sample.shape[2], #f}")), 5),
@@ -114,14 +114,14 @@ TEST_F(TransformTest, SeesTheSample) {
       (Floats{2, 0.25F, 8, 1}));
 }
 
-TEST_F(TransformTest, LoadsWhateverTheHookLoads) {
+TEST_F(TransformTest, LoadsTheLibrariesOfTheHook) {
   const std::string code =
       "local nn, optim = require 'nn', require 'optim'\nlocal relu = nn.ReLU()\n"
       "return {transform = function(s) end, model = function() return nn.Linear(4, 2) end}";
   EXPECT_EQ(apply(*make(code), 1), (Floats{11, 12, 13, 14}));
 }
 
-TEST_F(TransformTest, RequiresFilesWhereTheFileBegins) {
+TEST_F(TransformTest, RequireWorksOnlyAtFileLevel) {
   const std::string code =
       "local tools = require 'tools'\nreturn {transform = function(s) s.features[1] = tools.one end}";
   EXPECT_EQ(apply(*make(code, "return {one = 1}"), 3).at(0), 1);
@@ -134,7 +134,7 @@ TEST_F(TransformTest, RequiresFilesWhereTheFileBegins) {
   }
 }
 
-TEST_F(TransformTest, ChecksWhatItReturns) {
+TEST_F(TransformTest, RejectsInvalidResults) {
   const struct {
     const char* body;
     const char* error;
@@ -166,7 +166,7 @@ TEST_F(TransformTest, ChecksWhatItReturns) {
   EXPECT_EQ(error("sample.label[2] = 3"), "7: transform changes sample.label: only sample.features may be changed");
 }
 
-TEST_F(TransformTest, SaysWhyThingsAreMissing) {
+TEST_F(TransformTest, ExplainsUnavailableNames) {
   const std::string own =
       "it runs in a state of its own, and samples come to it in any order; sample.id, sample.epoch and math.random "
       "tell "
@@ -188,8 +188,8 @@ TEST_F(TransformTest, SaysWhyThingsAreMissing) {
   }
 }
 
-// Whatever could carry something from one sample to the next.
-TEST_F(TransformTest, FindsOutWhatIsLeftBehind) {
+// All ways to carry data from one sample to the next.
+TEST_F(TransformTest, DetectsDataCarriedBetweenSamples) {
   const struct {
     const char* body;
     const char* name;
@@ -222,14 +222,14 @@ TEST_F(TransformTest, FindsOutWhatIsLeftBehind) {
         << c.body;
   }
   EXPECT_EQ(error("nn.mine = 1"), "9: nn.mine cannot be set; keep values of your own in a local table");
-  // What is its own, it may change.
+  // Local values may change.
   EXPECT_EQ(error("local n, t = 0, {} local function add() n = n + 1 t[n] = n end for i = 1, 9 do add() end nan = nan"),
             "no error");
   EXPECT_EQ(error("local co = coroutine.wrap(function() coroutine.yield(4) end) f[1] = co()"), "no error");
   EXPECT_EQ(error("count = count + 1 count = count - 1"), "no error");
 }
 
-TEST_F(TransformTest, RefusesACoroutineFromOutside) {
+TEST_F(TransformTest, RejectsACoroutineFromOutside) {
   try {
     make(
         "local next_value = coroutine.wrap(function() while true do coroutine.yield(1) end end)\n\n"
@@ -244,8 +244,8 @@ TEST_F(TransformTest, RefusesACoroutineFromOutside) {
   }
 }
 
-// Comparing ten thousand values after each sample would be dear; nothing stays hidden for long all the same.
-TEST_F(TransformTest, FindsChangesOfLargeTablesSoon) {
+// Comparing ten thousand values after each sample would be expensive, but changes must still be found soon.
+TEST_F(TransformTest, DetectsChangesOfLargeTablesSoon) {
   const std::string code =
       "local big = {}\nfor i = 1, 10000 do big[i] = i end\n"
       "return {transform = function(sample) if sample.id == 0 then big[9999] = 0 end end}";
@@ -265,13 +265,13 @@ TEST_F(TransformTest, FindsChangesOfLargeTablesSoon) {
     };
     EXPECT_LE(calls_until_found(), std::min<int64_t>(when + 1, 700)) << when;
   }
-  // At the latest with the first sample of the next epoch.
+  // At the latest after the first sample of the next epoch.
   const auto transform = make(code);
   for (int64_t call = 0; call < 40; ++call) apply(*transform, call == 33 ? 0 : call + 1);
   EXPECT_THROW(apply(*transform, 5, 1), Error);
 }
 
-TEST_F(TransformTest, DrawsFromSeedEpochAndSample) {
+TEST_F(TransformTest, RandomNumbersDependOnSeedEpochAndSample) {
   const std::string code =
       "local at_file = math.random()\n"
       "return {transform = function(sample) return {math.random(), math.random(), math.random(6), at_file} end}";
@@ -298,7 +298,7 @@ TEST_F(TransformTest, DrawsFromSeedEpochAndSample) {
   EXPECT_NE(apply(*make(code), 0), forward[0]);
 }
 
-TEST_F(TransformTest, PrintsWhenTheBatchIsTaken) {
+TEST_F(TransformTest, OutputAppearsWhenTheBatchIsTaken) {
   const auto transform = make("print('at file level')\nreturn {transform = function(s) print(s.id, s.epoch) end}");
   for (int64_t id = 0; id < 6; ++id) apply(*transform, id, 1, id / 2);
   EXPECT_EQ(printed_, "");

@@ -1,4 +1,4 @@
-// metrics over a whole evaluation, where the lists are large.
+// Metrics of a whole evaluation with large lists.
 #include "runner/lua/whole_metrics.h"
 
 #include <filesystem>
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The metrics of `code` in a hook that may hold 8 MiB.
+// Returns the metrics of `code` in a hook with a memory limit of 8 MiB.
 std::map<std::string, double> metrics(const std::string& code, const train::EvaluatedSet& set) {
   const fs::path file = fs::temp_directory_path() / fmt::format("runner-metrics-{}.lua", ::getpid());
   std::ofstream(file) << code;
@@ -52,9 +52,9 @@ constexpr const char* kCode = R"(
   end
   return {a = last, b = last})";
 
-// docs/lua.md gives the bytes: S (88 + 16 N), or S (144 + 32 N) with targets.  Both functions of a hook may use almost
-// all of its memory, one after the other.
-TEST(WholeMetrics, FitTheMemoryThatTheManualNames) {
+// docs/lua.md documents the memory: S (88 + 16 N) bytes, or S (144 + 32 N) with targets. Each function of a hook may
+// use almost all of the limit, one after the other.
+TEST(WholeMetrics, MemoryMatchesTheDocumentation) {
   constexpr int64_t kBytes = 8 << 20, kOfClasses = 88 + 32, kOfTargets = 144 + 64;
   for (const int64_t each : {kOfClasses, kOfTargets}) {
     const auto set = [each](int64_t samples) { return each == kOfClasses ? classes(samples) : targets(samples); };

@@ -1,4 +1,4 @@
-// `runner graphs` on wide and on narrow terminals, and of several attempts.
+// `runner graphs` on wide and narrow terminals, and with several attempts.
 #include <gtest/gtest.h>
 
 #include "runner/report/graphs.h"
@@ -32,7 +32,7 @@ std::vector<store::DeviceAccount> accounts() {
   return one;
 }
 
-TEST(GraphsText, IsOneLineForEachWhereThereIsRoom) {
+TEST(GraphsText, WideTerminalShowsOneLinePerGraph) {
   const std::string text =
       "key           step  runs  compiled in  nodes  in  out  donated        HBM          predicted  cause\n"
       "196bb5d8f0b7     4     3     900.0 us    234  25   15        7  531.0 MiB  0.0555 … 0.159 ms  the first graph\n"
@@ -43,7 +43,7 @@ TEST(GraphsText, IsOneLineForEachWhereThereIsRoom) {
   EXPECT_EQ(graphs_text(accounts(), 160, false), text);
 }
 
-TEST(GraphsText, CutsNoCauseWhereThereIsNot) {
+TEST(GraphsText, NarrowTerminalShowsTheCauseOnASecondLine) {
   EXPECT_EQ(graphs_text(accounts(), 80, false),
             "key           step  runs  compiled in  nodes        HBM          predicted\n"
             "196bb5d8f0b7     4     3     900.0 us    234  531.0 MiB  0.0555 … 0.159 ms\n"
@@ -52,7 +52,7 @@ TEST(GraphsText, CutsNoCauseWhereThereIsNot) {
             "  25 in, 15 out, 7 donated: features is (4, 8) f32, and was (32, 8) f32 (hook.lua:9)\n");
 }
 
-TEST(GraphsText, NamesTheAttemptWhereThereAreSeveral) {
+TEST(GraphsText, SeveralAttemptsHaveAColumn) {
   std::vector<store::DeviceAccount> two = accounts();
   two.push_back(two.front());
   two[0].attempt = 1;

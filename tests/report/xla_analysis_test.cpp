@@ -1,4 +1,4 @@
-// What a metrics report says: steps, pace, identities, findings; and what is told of how it was read.
+// Analysis of a metrics report: steps, pace, identities and findings; and warnings about how it was read.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -21,7 +21,7 @@ MetricsReport bert_report() {
   return read_report(support::read_text(RUNNER_SOURCE_DIR "/recipes/data/bert_metrics_report.txt"))->report;
 }
 
-// A metric whose samples all took `each` and came `rate` times a second.
+// Returns a metric whose samples each took `each`, at `rate` samples per second.
 ReportMetric steady(const std::string& name, int64_t samples, double each, double rate) {
   ReportMetric metric;
   metric.name = name;
@@ -46,8 +46,8 @@ std::vector<std::string> found_in(const MetricsReport& report) {
 
 using Ids = std::vector<std::string>;
 
-// Figures worked out from the text by hand: 1 / 4.33049 s, 0.922872877 / 4.33049 s, 0.151051277 / 4.33049 s.
-TEST(XlaAnalysis, OfABertRun) {
+// Expected values computed by hand from the text: 1 / 4.33049 s, 0.922872877 / 4.33049 s, 0.151051277 / 4.33049 s.
+TEST(XlaAnalysis, BertRun) {
   const Analysis analysis = analysis_of(bert_report());
   EXPECT_EQ(analysis.cadence.steps, 1220);
   EXPECT_FALSE(analysis.cadence.steps_are_marked);
@@ -66,7 +66,7 @@ TEST(XlaAnalysis, OfABertRun) {
   for (const Identity& identity : analysis.identities) EXPECT_TRUE(identity.holds) << identity.text;
 }
 
-TEST(XlaAnalysis, ChecksCountsThatMoveTogether) {
+TEST(XlaAnalysis, ChecksIdentitiesOfCounts) {
   const auto time = [](const char* name, int64_t samples) { return steady(name, samples, 1e6, 1); };
   const auto report = report_with({time("CompileTime", 3), time("DeviceLockWait", 9), time("ExecuteTime", 10)},
                                   {{"CachedCompile", 0, 8}, {"CreateCompileHandles", 0, 4}, {"UncachedCompile", 0, 2}});
@@ -82,7 +82,7 @@ TEST(XlaAnalysis, ChecksCountsThatMoveTogether) {
   EXPECT_FALSE(analysis_of(report_with({time("CompileTime", 10)}, {})).cadence.compiles_per_step());
 }
 
-TEST(XlaAnalysis, KnowsEagerMode) {
+TEST(XlaAnalysis, EagerMode) {
   const auto eager = [](int64_t compiles) {
     return report_with({steady("EagerOpCompileTime", compiles, 1e6, 1), steady("EagerOpExecuteTime", 3600, 1e5, 1)},
                        {{"CachedCompile", 0, 3600 - compiles},
@@ -104,16 +104,16 @@ TEST(XlaAnalysis, KnowsEagerMode) {
   ASSERT_EQ(analysis.identities.size(), 3U);
   EXPECT_EQ(analysis.identities[0].text, "CachedCompile + UncachedCompile = EagerOpExecuteTime samples");
   for (const Identity& identity : analysis.identities) EXPECT_TRUE(identity.holds) << identity.text;
-  // One that is eager in a part alone has graphs, too.
+  // A run that is only partly eager has graphs too.
   MetricsReport both = eager(97);
   both.metrics.push_back(steady("ExecuteTime", 36, 1e6, 1));
   EXPECT_EQ(analysis_of(both).cadence.executions, 36);
   EXPECT_EQ(found_in(both), Ids{"many-compiles"});
 }
 
-// A device that needs d for a graph and a host that needs h for a step: a step takes the longer one, and the host waits
-// for what the device needs more.
-TEST(XlaAnalysis, TellsWhatPaces) {
+// Model: the device needs d per graph and the host h per step. A step takes the longer time, and the host waits for the
+// difference if d is longer.
+TEST(XlaAnalysis, FindsWhatLimitsTheSpeed) {
   const struct {
     double device_ms, host_ms;
     Pace pace;
@@ -145,7 +145,7 @@ TEST(XlaAnalysis, TellsWhatPaces) {
   }
 }
 
-TEST(XlaAnalysis, TellsWhereItCannotTellWhatPaces) {
+TEST(XlaAnalysis, PaceIsUnknownWithoutEnoughData) {
   const Verdict compiling =
       analysis_of(report_with({steady("CompileTime", 2, 30e9, 1), steady("ExecuteTime", 50, 1e9, 1)}, {})).verdict;
   EXPECT_EQ(compiling.pace, Pace::kCompiler);
@@ -163,7 +163,7 @@ TEST(XlaAnalysis, TellsWhereItCannotTellWhatPaces) {
 
 // ---- findings: each just at its threshold and just above it --------------------------------------------------------
 
-TEST(XlaAnalysis, FindsGraphsThatKeepChanging) {
+TEST(XlaAnalysis, FindsRecompilations) {
   const auto report = [](int64_t compiles, int64_t steps) {
     return report_with({steady("CompileTime", compiles, 2e9, 1), steady("ExecuteTime", steps, 9e9, 1)},
                        {{"MarkStep", 0, steps}});
@@ -182,7 +182,7 @@ TEST(XlaAnalysis, FindsGraphsThatKeepChanging) {
       "changing numbers out of the graph, or in tensors; log at every step or in a step closure");
 }
 
-TEST(XlaAnalysis, FindsReadsOfValues) {
+TEST(XlaAnalysis, FindsFrequentReadsOfValues) {
   const auto report = [](const char* name, int64_t reads, int64_t scalars) {
     return report_with({steady(name, reads, 3e6, 1), steady("ExecuteTime", 20, 9e9, 1)},
                        {{"MarkStep", 0, 20}, {"aten::_local_scalar_dense", 0, scalars}});
@@ -197,7 +197,7 @@ TEST(XlaAnalysis, FindsReadsOfValues) {
       "executions (20) are no more than steps");
   EXPECT_EQ(analysis_of(report("TransferFromDeviceTime", 11, 0)).findings[0].advice,
             "read a loss every so many steps, and in a step closure; add metrics up on the device");
-  // Reads within the step make two executions of it; without steps, nothing tells.
+  // Reads within a step split it into two executions. Without marked steps, this is unknown.
   const auto text = [](int64_t steps) {
     const auto reads = steady("TransferFromDeviceTime", 20, 3e6, 1), executions = steady("ExecuteTime", 39, 9e9, 1);
     const std::string all = analysis_of(report_with({reads, executions}, {{"MarkStep", 0, steps}})).findings[0].text;
@@ -209,8 +209,8 @@ TEST(XlaAnalysis, FindsReadsOfValues) {
   EXPECT_EQ(text(0), "each waits for the device, and one in the middle of a step cuts its graph");
 }
 
-// What was never counted is not printed, and what is damaged is not there: neither is a nought.
-TEST(XlaAnalysis, CountsCompilesByWhatIsThere) {
+// Zero counts are not printed and damaged lines are missing, so a missing entry does not mean zero.
+TEST(XlaAnalysis, CountsCompilationsFromAvailableEntries) {
   const auto compiles = [](std::vector<ReportMetric> metrics, std::vector<ReportCounter> counters) {
     return analysis_of(report_with(std::move(metrics), std::move(counters))).cadence.compiles;
   };
@@ -223,7 +223,7 @@ TEST(XlaAnalysis, CountsCompilesByWhatIsThere) {
   EXPECT_EQ(compiles({executions}, {{"CachedCompile", 0, 19}, {"PersistentCacheHit", 0, 1}}), 0);
 }
 
-TEST(XlaAnalysis, LeavesOutASumThatCannotBeRead) {
+TEST(XlaAnalysis, OmitsAnUnreadableSum) {
   ReportMetric compile = steady("CompileTime", 15, 30e9, 1);
   compile.accumulator.reset();
   const Analysis analysis = analysis_of(report_with({compile, steady("ExecuteTime", 20, 1e9, 1)}, {}));
@@ -232,7 +232,7 @@ TEST(XlaAnalysis, LeavesOutASumThatCannotBeRead) {
   EXPECT_EQ(analysis.verdict.pace, Pace::kUnknown);
 }
 
-TEST(XlaAnalysis, FindsWhatTakesLong) {
+TEST(XlaAnalysis, FindsLongCompilationsAndExecutions) {
   EXPECT_EQ(found_in(report_with({steady("CompileTime", 1, 300e9, 1)}, {})), Ids());
   EXPECT_EQ(found_in(report_with({steady("ExecuteTime", 1, 30e9, 1)}, {})), Ids());
   const auto findings =
@@ -250,7 +250,7 @@ TEST(XlaAnalysis, FindsWhatTakesLong) {
             "cut the step: one sync for each batch; a graph that no sync ends grows from step to step");
 }
 
-TEST(XlaAnalysis, FindsOperationsThatTheHostComputes) {
+TEST(XlaAnalysis, FindsFallbacksToTheHost) {
   EXPECT_EQ(found_in(report_with({}, {{"aten::_local_scalar_dense", 0, 7}, {"aten::nonzero", 0, 0}})), Ids());
   const auto findings = analysis_of(report_with({}, {{"aten::nonzero", 0, 12}, {"aten::unique", 0, 1}})).findings;
   ASSERT_EQ(findings.size(), 1U);
@@ -261,7 +261,7 @@ TEST(XlaAnalysis, FindsOperationsThatTheHostComputes) {
             "write them with other operations: each call fetches its operands from the device and uploads its result");
 }
 
-TEST(XlaAnalysis, FindsMemoryThatIsNearlyFull) {
+TEST(XlaAnalysis, FindsMemoryPressure) {
   for (const char* name : {"XrtTryFreeMemory", "XrtCompaction", "XrtExecutorEvict"}) {
     const auto report = [&](int64_t times) { return report_with({}, {{"MarkStep", 0, 20}, {name, 0, times}}); };
     EXPECT_EQ(found_in(report(2)), Ids());
@@ -269,7 +269,7 @@ TEST(XlaAnalysis, FindsMemoryThatIsNearlyFull) {
     EXPECT_EQ(analysis_of(report(3)).findings[0].text,
               fmt::format("3 {} in 20 steps, 0.15 a step (more than 0.1 after 10 steps)", name));
   }
-  // As a metric of the server.
+  // The same count as a metric of the server.
   EXPECT_EQ(found_in(report_with({steady("XrtCompaction", 3, 1e6, 1)}, {{"MarkStep", 0, 20}})), Ids{"memory-pressure"});
 }
 
@@ -279,7 +279,7 @@ std::vector<std::string> warnings_of(const std::string& text, std::optional<Dura
   return reading_warnings(*read_report(text, style), "x.log");
 }
 
-TEST(XlaAnalysis, WarnsOfDurationsThatMayBeOthers) {
+TEST(XlaAnalysis, WarnsOfAmbiguousDurations) {
   const std::string metric = "Metric: M\n  TotalSamples: 2\n  Accumulator: ", end = "\n  Percentiles: \n";
   using Texts = std::vector<std::string>;
   EXPECT_EQ(warnings_of(metric + "28s020ms153.131us" + end), Texts());
@@ -298,8 +298,8 @@ TEST(XlaAnalysis, WarnsOfDurationsThatMayBeOthers) {
             Texts{"x.log:5: Value of B is 'x', which is no whole number"});
 }
 
-// Where whole durations do not fit, they are short ones, never cut ones.
-TEST(XlaAnalysis, WritesDurationsShortOnANarrowTerminal) {
+// If exact durations do not fit, short ones are shown; they are never cut.
+TEST(XlaAnalysis, NarrowTerminalShowsShortDurations) {
   const auto reading = read_report(support::read_text(RUNNER_SOURCE_DIR "/recipes/data/bert_metrics_report.txt"));
   EXPECT_NE(analysis_text(*reading, 120, false).find("27s920ms153.731us  05s584ms030.746us"), std::string::npos);
   const std::string narrow = analysis_text(*reading, 80, false);
@@ -311,7 +311,7 @@ TEST(XlaAnalysis, WritesDurationsShortOnANarrowTerminal) {
       << narrow;
 }
 
-TEST(XlaAnalysis, SaysTimesBelowAMillisecondInMicroseconds) {
+TEST(XlaAnalysis, TimesBelowAMillisecondAreInMicroseconds) {
   ReportReading reading;
   reading.report = report_with({steady("ExecuteTime", 20, 40e3, 1e4)}, {});
   const std::string text = analysis_text(reading, 0, false);
@@ -321,7 +321,7 @@ TEST(XlaAnalysis, SaysTimesBelowAMillisecondInMicroseconds) {
       << text;
 }
 
-TEST(XlaAnalysis, AsAJsonDocument) {
+TEST(XlaAnalysis, JsonDocument) {
   const std::string text = support::read_text(RUNNER_SOURCE_DIR "/tests/report/samples/mlp_2.9.txt");
   const auto document =
       support::Json::parse(analysis_document(*read_report("[MetricsData; step=6]\n" + text), "m.txt"));

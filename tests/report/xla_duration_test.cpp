@@ -1,4 +1,4 @@
-// Durations of PyTorch/XLA: both styles, the defect of one of them, and what a text means.
+// Durations of PyTorch/XLA: both styles, the defect of one of them, and decoding.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kUnitNs[] = {86400e9, 3600e9, 60e9, 1e9, 1e6};
 
-// What torch_xla prints, by the C library: each count rounded as it is printed, its floor taken away.
+// Formats a duration like torch_xla, with the C library: each count is rounded when printed, then its floor is
+// subtracted.
 std::string printed_by_c(double ns) {
   const char* const formats[] = {"%02.0fd", "%02.0fh", "%02.0fm", "%02.0fs", "%03.0fms"};
   std::string text;
@@ -31,7 +32,7 @@ std::string printed_by_c(double ns) {
   return text + part;
 }
 
-// Whole nanoseconds of every magnitude, often at or beside a whole or half unit.
+// Returns durations in whole nanoseconds of every magnitude, often at or next to a whole or half unit.
 std::vector<int64_t> durations(int count) {
   std::mt19937_64 random(7);
   const auto below = [&](int64_t limit) { return static_cast<int64_t>(random() % static_cast<uint64_t>(limit)); };
@@ -47,7 +48,7 @@ std::vector<int64_t> durations(int count) {
   return all;
 }
 
-TEST(XlaDuration, InBothStyles) {
+TEST(XlaDuration, TextInBothStyles) {
   const struct {
     double ns;
     const char *exact, *upstream;
@@ -70,7 +71,7 @@ TEST(XlaDuration, InBothStyles) {
   }
 }
 
-TEST(XlaDuration, UpstreamStyleIsWhatTheCLibraryPrints) {
+TEST(XlaDuration, UpstreamStyleMatchesTheCLibrary) {
   for (const int64_t ns : durations(100'000)) {
     for (const double fraction : {0.0, 0.25, 0.4996}) {
       const double value = static_cast<double>(ns) + fraction;
@@ -79,7 +80,7 @@ TEST(XlaDuration, UpstreamStyleIsWhatTheCLibraryPrints) {
   }
 }
 
-TEST(XlaDuration, ExactStyleReadsBack) {
+TEST(XlaDuration, ExactStyleRoundTrip) {
   for (const int64_t ns : durations(100'000)) {
     const auto reading = read_time(time_text(static_cast<double>(ns), DurationStyle::kExact));
     ASSERT_TRUE(reading && reading->exact) << ns;
@@ -87,7 +88,7 @@ TEST(XlaDuration, ExactStyleReadsBack) {
   }
 }
 
-// Where exactly half a unit stands below a part, two durations print the same: then it is one of them.
+// If exactly half a unit follows a part, two durations print the same text. The reading is then one of them.
 TEST(XlaDuration, UpstreamStyleIsDecodedToWholeNanoseconds) {
   int other = 0;
   for (const int64_t ns : durations(100'000)) {
@@ -102,9 +103,9 @@ TEST(XlaDuration, UpstreamStyleIsDecodedToWholeNanoseconds) {
   EXPECT_GT(other, 100);
 }
 
-// A rate is no whole number of nanoseconds; what was read of it prints the same again.  Above 26 days a second a double
-// has no room for the fraction that says so.
-TEST(XlaDuration, RatesPrintAsTheyWereRead) {
+// A rate is not a whole number of nanoseconds; its reading must print as the same text. Above 26 days per second, a
+// double cannot represent the fraction that this needs.
+TEST(XlaDuration, RatesRoundTripAsText) {
   for (const int64_t ns : durations(100'000)) {
     for (const double fraction : {0.2, -0.2, 0.4, -0.4, 0.499, -0.499}) {
       if ((ns == 0 && fraction < 0) || ns >= int64_t{1} << 51) continue;
@@ -120,10 +121,10 @@ TEST(XlaDuration, RatesPrintAsTheyWereRead) {
   }
 }
 
-TEST(XlaDuration, TellWhichStyleCannotHavePrintedThem) {
+TEST(XlaDuration, DetectsTextsThatAStyleCannotPrint) {
   const struct {
     const char* text;
-    double exact, upstream;  // -1: none
+    double exact, upstream;  // −1: none
   } rows[] = {
       {"04h60m30s500ms000.000us", -1, 3 * 3600e9 + 59 * 60e9 + 30.5e9},
       {"28s920ms153.731us", 28'920'153'731, 27'920'153'731},
@@ -146,8 +147,9 @@ TEST(XlaDuration, TellWhichStyleCannotHavePrintedThem) {
   }
 }
 
-// Two durations print "28s500ms000.000us" upstream; an odd count of seconds is never printed of whole nanoseconds.
-TEST(XlaDuration, OfExactlyHalfAUnitAreTies) {
+// The upstream style prints two durations as "28s500ms000.000us". It never prints an odd count of seconds there for a
+// whole number of nanoseconds.
+TEST(XlaDuration, ExactlyHalfAUnitIsATie) {
   EXPECT_EQ(printed_by_c(27.5e9), "28s500ms000.000us");
   EXPECT_EQ(printed_by_c(28.5e9), "28s500ms000.000us");
   const auto even = read_time("28s500ms000.000us");
@@ -162,14 +164,14 @@ TEST(XlaDuration, OfExactlyHalfAUnitAreTies) {
   EXPECT_FALSE(read_time("28s499ms000.000us")->tie);
 }
 
-TEST(XlaDuration, OfOlderReleasesAreNotFilledUp) {
+TEST(XlaDuration, ReadsUnpaddedTextsOfOlderReleases) {
   EXPECT_EQ(read_time("001ms32.778us")->exact, 1'032'778);
   EXPECT_EQ(read_time("191ms81.607us")->upstream, 191'081'607);
   EXPECT_EQ(read_time("54ms856us")->upstream, 53'856'000);
   EXPECT_EQ(read_time("4m5s6ms7.8us")->exact, 245'006'007'800);
 }
 
-TEST(XlaDuration, AreNotWhatIsCutOrOtherwiseWrong) {
+TEST(XlaDuration, RejectsTruncatedAndInvalidTexts) {
   for (const char* text : {"", "us", "28s", "28s920ms", "28s920ms153.731u", "28s920ms153.731", "28s153.731us",
                            "-28.000us", "920ms28s153.731us", "1.5s000ms000.000us", "0x1us", "153.7311us", "1e3us",
                            " 153.731us", "153.731us ", "28y920ms153.731us", "99999999999ms000.000us"}) {

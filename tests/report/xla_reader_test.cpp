@@ -1,4 +1,4 @@
-// Reading metrics reports: of several releases, in logs, cut off, several of them, and 10,000 random ones.
+// Reading metrics reports: several releases, within logs, truncated, repeated, and 10,000 random ones.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -64,7 +64,7 @@ TEST(XlaReader, DecodesTheReportOfABertRun) {
   EXPECT_EQ(reading.report.counter("CreateCompileHandles"), 5);
 }
 
-TEST(XlaReader, ReadsWhatTorchXla29Prints) {
+TEST(XlaReader, ReadsReportsOfTorchXla29) {
   for (const char* name : {kMlp, kShort}) {
     const std::string text = sample(name);
     const ReportReading reading = read(text);
@@ -166,7 +166,7 @@ TEST(XlaReader, FindsAReportInALog) {
   EXPECT_EQ(read("\n\nhello\n" + text).line, 4);
 }
 
-TEST(XlaReader, TakesTheLastOfSeveralReports) {
+TEST(XlaReader, ReturnsTheLastOfSeveralReports) {
   const std::string first = sample(kBert), last = sample(kMlp);
   const ReportReading reading = read(first + "\n" + first + "some text\n" + last);
   EXPECT_EQ(reading.reports, 3);
@@ -178,7 +178,7 @@ TEST(XlaReader, TakesTheLastOfSeveralReports) {
   EXPECT_EQ(report_text(read(file).report, DurationStyle::kUpstream), last);
 }
 
-TEST(XlaReader, KeepsRanksApartThatPrintAtTheSameTime) {
+TEST(XlaReader, SeparatesInterleavedLinesOfRanks) {
   std::istringstream one(sample(kBert)), two(sample(kMlp));
   std::string log, line;
   while (one || two) {
@@ -191,8 +191,8 @@ TEST(XlaReader, KeepsRanksApartThatPrintAtTheSameTime) {
   EXPECT_EQ(report_text(reading.report, DurationStyle::kUpstream), sample(kMlp));
 }
 
-// Of torch_xla 2, a name may be in both blocks; a short report may have counters of aten twice.
-TEST(XlaReader, AddsUpCountersOfBothBlocks) {
+// In torch_xla 2 a name may occur in both blocks, and a short report may contain aten counters twice.
+TEST(XlaReader, AddsCountersOfBothBlocks) {
   const std::string metric = "  TotalSamples: 1\n  Accumulator: 1.00\n  Percentiles: 1%=1.00\n";
   const ReportReading reading =
       read("Metric: A\n" + metric + "Counter: X\n  Value: 3\nMetric: B\n" + metric +
@@ -205,8 +205,8 @@ TEST(XlaReader, AddsUpCountersOfBothBlocks) {
 
 // ---- cut off -------------------------------------------------------------------------------------------------------
 
-// Wherever a report is cut, what was whole before is read, and nothing that was not there.
-TEST(XlaReader, ReadsWhatIsLeftOfAReport) {
+// Wherever a report is truncated, the complete entries before are read, and nothing else.
+TEST(XlaReader, ReadsTruncatedReports) {
   const std::string text = sample(kBert);
   const MetricsReport whole = read(text).report;
   int without = 0;
@@ -247,7 +247,7 @@ TEST(XlaReader, ReadsFromTheMiddleOfAReport) {
   EXPECT_EQ(problems_of(two), Problems());
 }
 
-TEST(XlaReader, SaysWhatItCannotRead) {
+TEST(XlaReader, ReportsUnreadableLines) {
   const auto problems = [](const std::string& accumulator, const std::string& rest) {
     return problems_of(
         read("Counter: A\n  Value: 1\nMetric: M\n  TotalSamples: 2\n  Accumulator: " + accumulator + "\n" + rest));
@@ -264,8 +264,8 @@ TEST(XlaReader, SaysWhatItCannotRead) {
             (Problems{"4: Value of B is 'many', which is no whole number"}));
 }
 
-// A line that is damaged costs what it says, not the lines below it.
-TEST(XlaReader, KeepsWhatStandsBelowADamagedLine) {
+// A damaged line does not affect the lines below it.
+TEST(XlaReader, KeepsLinesBelowADamagedLine) {
   const std::string text = sample(kBert), sum = "28s920ms153.731us", samples = "TotalSamples: 5\n";
   const MetricsReport whole = read(text).report;
   const auto damaged = [&](const std::string& what, const std::string& with) {
@@ -288,7 +288,7 @@ TEST(XlaReader, KeepsWhatStandsBelowADamagedLine) {
   EXPECT_EQ(*without_samples.report.metric("ExecuteTime"), *whole.metric("ExecuteTime"));
 }
 
-TEST(XlaReader, FindsNoReportWhereThereIsNone) {
+TEST(XlaReader, FindsNoReportInOtherTexts) {
   for (const char* text :
        {"", "\n", "loss 0.3\n", "Metric: accuracy\n", "Metric: M\n  TotalSamples: 3\n", "Counter: A\n",
         "Value: 3\nRate: 0.1\n", "Metric: M\n  TotalSamples: 3\n  Accumulator: 1h\n"}) {
@@ -298,27 +298,27 @@ TEST(XlaReader, FindsNoReportWhereThereIsNone) {
 
 // ---- styles --------------------------------------------------------------------------------------------------------
 
-TEST(XlaReader, TellsStylesApartByTheirFigures) {
+TEST(XlaReader, InfersTheStyleFromTheFigures) {
   const auto decision = [](const std::string& sum, const std::string& rest) {
     return read("Metric: M\n  TotalSamples: 2\n  Accumulator: " + sum + "\n" + rest).durations;
   };
-  // Nothing tells: upstream's, and that it would differ.
+  // No evidence: the upstream style, with the warning that another reading is possible.
   EXPECT_EQ(decision("28s920ms153.731us", "").style, DurationStyle::kUpstream);
   EXPECT_FALSE(decision("28s920ms153.731us", "").certain());
   EXPECT_EQ(decision("28s920ms153.731us", "").differing, 1);
   EXPECT_TRUE(decision("28s020ms153.231us", "").certain());
-  // Parts.
+  // Evidence from parts.
   EXPECT_TRUE(decision("28s1000ms900.731us", "").certain());
   EXPECT_EQ(decision("01s920ms153.731us", "").style, DurationStyle::kExact);
   EXPECT_TRUE(decision("01s920ms153.731us", "").certain());
-  // Percentiles that would fall.
+  // Evidence from percentiles that would decrease.
   EXPECT_TRUE(decision("28s920ms153.731us", "  Percentiles: 1%=054ms856.143us; 5%=054ms447.633us\n").certain());
   EXPECT_EQ(decision("28s920ms153.731us",
                      "  Percentiles: 1%=053ms900.000us; 5%=054ms100.000us; 9%=054ms700.000us; 10%=054ms800.000us; "
                      "11%=055ms200.000us; 12%=055ms600.000us; 13%=055ms100.000us\n")
                 .style,
             DurationStyle::kUpstream);
-  // The sum of two samples 1 s apart: 28.92 or 27.92 s.
+  // Evidence from the sum of two samples 1 s apart: 28.92 or 27.92 s.
   EXPECT_EQ(decision("28s920ms153.731us", "  ValueRate: 28s920ms153.731us / second\n  Rate: 2 / second\n").certain(),
             false);
   EXPECT_EQ(decision("28s920ms153.731us", "  ValueRate: 14s460ms076.866us / second\n  Rate: 1 / second\n").style,
@@ -355,7 +355,7 @@ class RandomDevice {
  private:
   int64_t below(int64_t limit) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(limit)); }
 
-  // Up to 40 samples, once in a while more than the ring holds, of one magnitude or of many; some at half a unit.
+  // Adds up to 40 samples, sometimes more than the ring holds, of one or many magnitudes; some are at half a unit.
   void fill(backends::tpu::DeviceMetrics& metrics, backends::tpu::Metric metric) {
     const int64_t count = below(100) == 0 ? 1000 + below(100) : below(40);
     const int64_t magnitude = 1 + below(46), step = below(4) == 0 ? 0 : 1 + below(1'000'000'000);
@@ -386,9 +386,9 @@ void expect_decoded(const MetricsReport& read, const MetricsReport& made, uint64
   for (const ReportCounter& counter : made.counters) EXPECT_EQ(read.counter(counter.name), counter.value) << seed;
 }
 
-// In each style: the text of what was read is the text again, and times are the whole nanoseconds that were counted,
-// but where two durations print the same.  Where the reader says that it is certain of the style, it is right.
-TEST(XlaReader, TenThousandRandomReportsComeBack) {
+// In each style, the reading prints as the same text, and times are the original whole nanoseconds, except if two
+// durations print the same. If the reader is certain of the style, it is right.
+TEST(XlaReader, TenThousandRandomReportsRoundTrip) {
   int ties = 0, uncertain = 0;
   for (uint64_t seed = 0; seed < 10'000; ++seed) {
     const MetricsReport made = report_of(RandomDevice(seed).snapshot());

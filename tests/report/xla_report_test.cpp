@@ -1,4 +1,4 @@
-// Metrics reports as values: from snapshots, as text, as JSON.
+// Metrics reports as values, created from snapshots, and as text and JSON.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -18,7 +18,7 @@ using backends::tpu::Counter;
 using backends::tpu::DeviceMetrics;
 using backends::tpu::Metric;
 
-TEST(XlaFigure, AreTextsOfThreeKinds) {
+TEST(XlaFigure, TextOfThreeKinds) {
   const auto text = [](double value, MetricKind kind) { return figure_text(value, kind, DurationStyle::kExact); };
   EXPECT_EQ(text(233, MetricKind::kValue), "233.00");
   EXPECT_EQ(text(0.125, MetricKind::kValue), "0.12");
@@ -30,7 +30,7 @@ TEST(XlaFigure, AreTextsOfThreeKinds) {
   EXPECT_EQ(text(1'004'242, MetricKind::kTime), "001ms004.242us");
 }
 
-TEST(XlaFigure, AreReadBack) {
+TEST(XlaFigure, ReadsTextOfThreeKinds) {
   const struct {
     const char* text;
     MetricKind kind;
@@ -55,7 +55,7 @@ TEST(XlaFigure, AreReadBack) {
     EXPECT_FALSE(read_figure(text)) << text;
 }
 
-// Two samples of one metric, 100 µs apart, and a few counters: worked out by hand.
+// Two samples of one metric, 100 µs apart, and a few counters. Expected values are computed by hand.
 DeviceMetrics& small_device(DeviceMetrics& metrics) {
   metrics.add(Metric::kExecuteTime, 1'500'000, 10'000);
   metrics.add(Metric::kExecuteTime, 500'000, 110'000);
@@ -68,7 +68,7 @@ DeviceMetrics& small_device(DeviceMetrics& metrics) {
   return metrics;
 }
 
-TEST(XlaReport, OfASnapshotIsInTheOrderOfTorchXla) {
+TEST(XlaReport, SnapshotIsInTheOrderOfTorchXla) {
   DeviceMetrics metrics({"xla::mm", "xla::add"});
   const MetricsReport report = report_of(small_device(metrics).snapshot());
   EXPECT_EQ(report_text(report, DurationStyle::kExact),
@@ -106,7 +106,7 @@ TEST(XlaReport, OfASnapshotIsInTheOrderOfTorchXla) {
   EXPECT_EQ(report.counter("unheard of"), 0);
 }
 
-// Of 3000 samples, rates and percentiles are of the last 1024, and Rate · TotalSamples is not Accumulator.
+// With 3000 samples, rates and percentiles are of the last 1024, and Rate · TotalSamples is not Accumulator.
 TEST(XlaReport, RatesAndPercentilesAreOfTheLastSamples) {
   DeviceMetrics metrics;
   for (int64_t i = 1; i <= 3000; ++i) metrics.add(Metric::kExecuteTime, i * 1000, i * 1'000'000);
@@ -121,7 +121,7 @@ TEST(XlaReport, RatesAndPercentilesAreOfTheLastSamples) {
   EXPECT_EQ(time.percentiles, (std::vector<Percentile>{{0.1, 1978e3}, {50, (1977 + 512) * 1e3}, {99.9, 2999e3}}));
 }
 
-TEST(XlaReport, AsJsonHasZerosAndComesBack) {
+TEST(XlaReport, JsonHasZerosAndRoundTrips) {
   DeviceMetrics metrics({"xla::mm", "xla::add"});
   const std::string empty = json::compact(report_json(report_of(metrics.snapshot())));
   EXPECT_NE(
@@ -139,7 +139,7 @@ TEST(XlaReport, AsJsonHasZerosAndComesBack) {
   EXPECT_EQ(*back, report);
 }
 
-TEST(XlaReport, IsNotReadFromOtherJson) {
+TEST(XlaReport, RejectsOtherJson) {
   const std::string metric = R"({"kind": "time", "count": 1, "sum": 2, "percentiles": {"50": 2}})";
   const auto document = [](const std::string& of_metric, const std::string& of_counter) {
     return json::parse(R"({"metrics": {"A": )" + of_metric + R"(}, "counters": {"B": )" + of_counter + "}}");
@@ -159,7 +159,7 @@ TEST(XlaReport, IsNotReadFromOtherJson) {
   }
 }
 
-TEST(XlaDialect, OfOneSevenHasOneBlockAndItsNames) {
+TEST(XlaDialect, Release17HasOneBlockAndItsOwnNames) {
   backends::tpu::MetricsSnapshot snapshot;
   for (const char* name :
        {"CompileTime", "TransferFromDeviceTime", "DeviceLockWait", "LazyTracing", "PersistentCacheLoad"})
