@@ -288,7 +288,7 @@ int push_scheduler(lua_State* state, Accelerator& accelerator) {
   return push_part(state, accelerator, 0, kSchedulerName);
 }
 
-// ---- states and triggers -------------------------------------------------------------------------------------------
+// ---- checkpoints and triggers --------------------------------------------------------------------------------------
 
 int check_trigger(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
@@ -326,7 +326,7 @@ int profile(lua_State* state) {
   return lua_gettop(state) - 1;
 }
 
-// ---- the tables ----------------------------------------------------------------------------------------------------
+// ---- tables of fields and methods ----------------------------------------------------------------------------------
 
 constexpr AcceleratorField kFields[] = {
     {"optimizer", push_optimizer, "The optimizer: acc.optimizer:step(), acc.optimizer:zero_grad(), acc.optimizer.lr."},

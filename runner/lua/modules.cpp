@@ -181,7 +181,7 @@ constexpr ModuleFunction kModules[] = {
      "A module of your own; its modules are named by their keys."},
 };
 
-// ---- what a module answers -----------------------------------------------------------------------------------------
+// ---- methods of modules --------------------------------------------------------------------------------------------
 
 nn::ModulePtr& module_argument(lua_State* state, int index) {
   nn::ModulePtr* module = module_test(state, index);

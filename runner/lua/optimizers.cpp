@@ -39,7 +39,7 @@ struct LuaOptimizer {
   SourceMark line = {};  // the line that created it
 };
 
-// ---- a rule in Lua -------------------------------------------------------------------------------------------------
+// ---- update rules in Lua -------------------------------------------------------------------------------------------
 
 // An update rule in Lua: update(p, g, slots, lr, step) returns the new p and stores new values in `slots`. The function
 // is in the registry of the Lua state under the address of this object.

@@ -15,7 +15,7 @@
 namespace runner::lua {
 namespace {
 
-// ---- an order of keys that does not depend on addresses or hash seeds ----------------------------------------------
+// ---- order of keys, independent of addresses and hash seeds --------------------------------------------------------
 
 // Instructions charged for visiting an entry of a table, and for sorting one.
 constexpr int64_t kWalk = 5, kSort = 20;
@@ -302,7 +302,7 @@ int repeat(lua_State* state) {
   return 1;
 }
 
-// ---- functions that go through more than their call shows ----------------------------------------------------------
+// ---- library functions charged for their work ----------------------------------------------------------------------
 
 // Calls a function of Lua's library, upvalue 1, after charging work() instructions.
 template <int64_t (*work)(lua_State*)>
@@ -385,7 +385,7 @@ constexpr Wrapped kCounted[] = {{"table", "concat", counted<entries<kWalk>>},
                                 {"string", "byte", spreading},
                                 {"utf8", "codepoint", spreading}};
 
-// ---- what is taken away --------------------------------------------------------------------------------------------
+// ---- removed functions ---------------------------------------------------------------------------------------------
 
 // A missing name and the hint for its users.
 struct Missing {

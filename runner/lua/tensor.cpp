@@ -212,7 +212,7 @@ int over_axis(lua_State* state) {
   return push_tensor(state, over(Autocast::raise(x), lua_isnoneornil(state, 2) ? -1 : axis_of(state, 2, x)));
 }
 
-// ---- indexing and choice -------------------------------------------------------------------------------------------
+// ---- indexing and selection ----------------------------------------------------------------------------------------
 
 int gather(lua_State* state) {
   const Value x = tensor_argument(state, 1), index = tensor_argument(state, 3);
@@ -287,7 +287,7 @@ int detach(lua_State* state) {
   return push_tensor(state, ops::detach(x));
 }
 
-// ---- operators that are none ----------------------------------------------------------------------------------------
+// ---- unsupported operators ------------------------------------------------------------------------------------------
 
 // Comparison operators, whose results Lua converts to true or false; a traced tensor has no value yet.
 int no_comparison(lua_State*) {

@@ -31,7 +31,7 @@ constexpr const char* kOwnState =
     "it runs in a state of its own, and samples come to it in any order; sample.id, sample.epoch and math.random tell "
     "them apart";
 
-// ---- what is missing in the state -----------------------------------------------------------------------------------
+// ---- names that are not available -----------------------------------------------------------------------------------
 
 // __newindex of the globals after the files have run.
 int refuse_global(lua_State* state) {
@@ -94,7 +94,7 @@ int cover_globals(lua_State* state) {
   return 0;
 }
 
-// ---- the sample, as Lua sees it -------------------------------------------------------------------------------------
+// ---- the sample in Lua ----------------------------------------------------------------------------------------------
 
 constexpr std::string_view kFields[] = {"features", "shape", "label", "id", "epoch", "vars"};
 
@@ -183,7 +183,7 @@ void check_description(lua_State* state, const Sample& sample) {
   fail(ErrorKind::kRun, "transform changes sample itself: {}", kOnly);
 }
 
-// ---- what it returns ------------------------------------------------------------------------------------------------
+// ---- results --------------------------------------------------------------------------------------------------------
 
 // Throws a message that explains why a list is not valid. `did`: "returned" or "left". A list of the right length
 // contains a value that is not a number.
@@ -239,7 +239,7 @@ void take_result(lua_State* state, const Sample& sample) {
   lua_replace(state, at(kFeatures));
 }
 
-// ---- a state and its calls ------------------------------------------------------------------------------------------
+// ---- the transform --------------------------------------------------------------------------------------------------
 
 class LuaTransform : public data::Transform {
  public:

@@ -224,7 +224,7 @@ void ValueExchange::gather_list(int index, bool for_metrics) {
   }
 }
 
-// ---- the others ----------------------------------------------------------------------------------------------------
+// ---- reduce, broadcast, pad ----------------------------------------------------------------------------------------
 
 void ValueExchange::reduce(int index, train::Fold fold) {
   each(

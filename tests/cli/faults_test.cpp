@@ -76,7 +76,7 @@ class Faults : public ::testing::Test {
   Folder folder_;
 };
 
-// ---- a disk that fills up ------------------------------------------------------------------------------------------
+// ---- full disks ----------------------------------------------------------------------------------------------------
 
 struct Ended {
   int exit_code = 0;
@@ -242,7 +242,7 @@ TEST_F(FullDisk, EveryRecordedRunHasItsFinalStatus) {
   EXPECT_GT(ended_as["failed"], 20);
 }
 
-// ---- damaged states ------------------------------------------------------------------------------------------------
+// ---- damaged checkpoints -------------------------------------------------------------------------------------------
 
 class DamagedState : public Faults {
  protected:

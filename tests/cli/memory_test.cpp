@@ -72,7 +72,7 @@ TEST(Memory, RejectedPlanAllocatesNoIndices) {
 }
 
 // Other processes are only counted; nothing is allocated for them.
-TEST(Memory, EstimateOfThousandsOfProcessesNeedsOne) {
+TEST(Memory, EstimatesThousandsOfProcessesInOne) {
   const Folder folder;
   write_text(folder.path() / "r.yaml", kRecipe);
   const int64_t resident = resident_bytes_of(folder.path(), {"estimate", "r.yaml", "num_processes=4096"});

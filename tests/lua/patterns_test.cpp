@@ -330,7 +330,7 @@ TEST_F(Patterns, RandomPatternsMatchAlike) {
   EXPECT_GT(finds, 6'000);
 }
 
-// ---- what Lua's own do not do
+// ---- differences from Lua's own functions
 
 TEST(PatternBudget, ErrorExplainsAnEndlessPattern) {
   const State state = our_state(1'000'000);

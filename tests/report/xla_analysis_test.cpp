@@ -161,7 +161,7 @@ TEST(XlaAnalysis, PaceIsUnknownWithoutEnoughData) {
   }
 }
 
-// ---- findings: each just at its threshold and just above it --------------------------------------------------------
+// ---- findings, just at and just above their thresholds -------------------------------------------------------------
 
 TEST(XlaAnalysis, FindsRecompilations) {
   const auto report = [](int64_t compiles, int64_t steps) {
@@ -273,7 +273,7 @@ TEST(XlaAnalysis, FindsMemoryPressure) {
   EXPECT_EQ(found_in(report_with({steady("XrtCompaction", 3, 1e6, 1)}, {{"MarkStep", 0, 20}})), Ids{"memory-pressure"});
 }
 
-// ---- what is told of how a report was read -------------------------------------------------------------------------
+// ---- warnings about how a report was read --------------------------------------------------------------------------
 
 std::vector<std::string> warnings_of(const std::string& text, std::optional<DurationStyle> style = {}) {
   return reading_warnings(*read_report(text, style), "x.log");

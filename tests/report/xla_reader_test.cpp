@@ -203,7 +203,7 @@ TEST(XlaReader, AddsCountersOfBothBlocks) {
   EXPECT_EQ(read("Counter: X\n  Value: 3\nCounter: X\n  Value: 4\n").reports, 2);
 }
 
-// ---- cut off -------------------------------------------------------------------------------------------------------
+// ---- truncated reports ---------------------------------------------------------------------------------------------
 
 // Wherever a report is truncated, the complete entries before are read, and nothing else.
 TEST(XlaReader, ReadsTruncatedReports) {

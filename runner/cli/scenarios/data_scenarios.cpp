@@ -11,7 +11,7 @@
 namespace runner::cli::scenarios {
 namespace {
 
-// ---- the batches that Accelerate's prepared loaders give ------------------------------------------------------------
+// ---- batches of Accelerate's prepared loaders -----------------------------------------------------------------------
 
 constexpr const char* kWhole = "";
 constexpr const char* kWholeUneven = "data.even_batches=false";

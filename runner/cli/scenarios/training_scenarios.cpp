@@ -29,7 +29,7 @@ void same(Workbench& bench, const std::string& what, const Words& a, const Words
     bench.close(fmt::format("{}: {}", what, metric), bench.points("b", metric), bench.points("a", metric), tolerance);
 }
 
-// ---- replicas -------------------------------------------------------------------------------------------------------
+// ---- data-parallel training -----------------------------------------------------------------------------------------
 
 void replicas(Workbench& bench) {
   for (const int p : {2, 3, 4}) {
@@ -90,7 +90,7 @@ void comm_hooks(Workbench& bench) {
   }
 }
 
-// ---- accumulation ---------------------------------------------------------------------------------------------------
+// ---- gradient accumulation ------------------------------------------------------------------------------------------
 
 void windows(Workbench& bench) {
   for (const int p : {1, 2, 3}) {

@@ -98,7 +98,7 @@ Cadence cadence_of(const MetricsReport& report) {
   return cadence;
 }
 
-// ---- what must fit together ----------------------------------------------------------------------------------------
+// ---- identities ----------------------------------------------------------------------------------------------------
 
 Identity equality(std::string text, int64_t left, int64_t right, std::string left_figures = {}) {
   const bool holds = left == right;
@@ -135,7 +135,7 @@ std::vector<Identity> identities_of(const MetricsReport& report) {
   return all;
 }
 
-// ---- what paces ----------------------------------------------------------------------------------------------------
+// ---- pace ----------------------------------------------------------------------------------------------------------
 
 std::optional<double> percentile_of(const ReportMetric* metric, double percent) {
   if (metric == nullptr) return {};
@@ -180,7 +180,7 @@ Verdict verdict_of(const MetricsReport& report, const Cadence& cadence) {
                       seconds_text(*wait), idle)};
 }
 
-// ---- what to change ------------------------------------------------------------------------------------------------
+// ---- findings ------------------------------------------------------------------------------------------------------
 
 // Returns whether `count` is more than `most` per step, after the warm-up of the training.
 bool is_often(int64_t count, const Cadence& cadence, double most) {
