@@ -16,7 +16,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "backends/ir/op.h"
+#include "backends/ir/op_def.h"
 #include "backends/ir/program.h"
 #include "backends/kernels/eltwise.h"
 #include "backends/kernels/eltwise_vm.h"
@@ -311,7 +311,7 @@ const std::vector<OpCase>& op_cases() {
 // index, threads
 void op(benchmark::State& state) {
   const OpCase& c = op_cases()[static_cast<size_t>(state.range(0))];
-  const TensorType result = row_of(c.op).infer({c.operands, c.attrs, c.requested});
+  const TensorType result = result_type(c.op, c.operands, c.attrs, c.requested);
   run(state, prepare_kernel({c.op, c.operands, c.attrs, result}), c.operands, std::span(&result, 1),
       static_cast<int>(state.range(1)), 0);
   state.SetLabel(std::string(name_of(c.op)) + " " + c.operands[0].to_string());

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backends/collectives/ring.h"
+#include "backends/ir/op_def.h"
 #include "backends/ir/traffic.h"
 
 namespace runner::backends::gpu {
@@ -37,17 +38,17 @@ double all_reduce_seconds(int64_t bytes, int gpus, const GpuModelRow& row) {
   return least;
 }
 
-LaunchClass class_of(OpClass cls) {
-  switch (cls) {
-    case OpClass::kMatmul: return LaunchClass::kMatmul;
-    case OpClass::kReduce: return LaunchClass::kReduce;
-    case OpClass::kRow: return LaunchClass::kRow;
-    case OpClass::kIndex: return LaunchClass::kIndex;
-    case OpClass::kRandom: return LaunchClass::kRandom;
-    case OpClass::kCollective: return LaunchClass::kCollective;
-    case OpClass::kElementwise: return LaunchClass::kElementwise;
-    case OpClass::kLeaf:  // a constant that a kernel reads as a tensor
-    case OpClass::kLayout: return LaunchClass::kLayout;
+LaunchClass class_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::kContraction: return LaunchClass::kMatmul;
+    case OpKind::kReduction: return LaunchClass::kReduce;
+    case OpKind::kRow: return LaunchClass::kRow;
+    case OpKind::kIndexing: return LaunchClass::kIndex;
+    case OpKind::kRandom: return LaunchClass::kRandom;
+    case OpKind::kCollective: return LaunchClass::kCollective;
+    case OpKind::kElementwise: return LaunchClass::kElementwise;
+    case OpKind::kLeaf:  // a constant that a kernel reads as a tensor
+    case OpKind::kMovement: return LaunchClass::kLayout;
   }
   return LaunchClass::kElementwise;
 }
@@ -69,7 +70,7 @@ bool updates_state(const Plan& plan, const PlanStep& step) {
 // Products run at the rate of their operands' dtype, everything else at the f32 rate, or the f64 rate for f64 results.
 double flop_rate(const Program& program, ValueId id, const GpuMachine& machine) {
   const GpuModelRow& row = row_of(machine.model);
-  if (program.node(id).op == Op::kMatmul)
+  if (def_of(program.node(id).op).matrix_operands > 0)
     return product_flops(row, program.type(program.operands(id)[0]).dtype, machine.allow_tf32);
   return program.type(id).dtype == DType::kF64 ? row.product_flops.f64 : row.product_flops.f32;
 }
@@ -91,7 +92,7 @@ Launch launch_of(const Plan& plan, const PlanStep& step, const GpuMachine& machi
   const Program& program = plan.program;
   const auto bytes_of = [&](ValueId id) { return static_cast<int64_t>(program.type(id).bytes()); };
   const Op op = program.node(step.node).op;
-  Launch launch{.cls = class_of(row_of(op).cls), .name = name_of(op)};
+  Launch launch{.cls = class_of(kind_of(op)), .name = name_of(op)};
   if (launch.cls == LaunchClass::kCollective) {
     launch.bytes = bytes_of(step.node);
     launch.duration = all_reduce(launch.bytes, machine).duration;

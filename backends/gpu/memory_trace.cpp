@@ -144,7 +144,8 @@ class Tracer {
     trace_.writes_states =
         std::ranges::any_of(program_.outputs(), [](const Output& output) { return output.state >= 0; });
     for (ValueId id = 0; id < program_.size(); ++id)
-      trace_.has_f32_products |= program_.node(id).op == Op::kMatmul && program_.type(id).dtype == DType::kF32;
+      trace_.has_f32_products |=
+          def_of(program_.node(id).op).matrix_operands > 0 && program_.type(id).dtype == DType::kF32;
   }
 
   void add_input(std::vector<TraceInput>& to, const Input& input, size_t number) const {

@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/ir/op_def.h"
 #include "backends/ir/ops.h"
 #include "backends/ir/passes/rewriter.h"
 
@@ -28,13 +29,14 @@ Program with_tf32_products(const Program& program) {
   };
   for (ValueId id = 0; id < program.size(); ++id) {
     const Node& node = program.node(id);
-    if (node.op != Op::kMatmul || program.type(program.operands(id)[0]).dtype != DType::kF32) {
+    const int matrix_operands = def_of(node.op).matrix_operands;
+    if (matrix_operands == 0 || program.type(program.operands(id)[0]).dtype != DType::kF32) {
       rewriter.copy(id);
       continue;
     }
     rewriter.make_from(id);
-    std::vector<ValueId> operands = rewriter.mapped_operands(id);  // an addend may follow the two factors
-    for (size_t i = 0; i < 2; ++i) operands[i] = operand(program.operands(id)[i]);
+    std::vector<ValueId> operands = rewriter.mapped_operands(id);  // an addend may follow the factors
+    for (size_t i = 0; i < static_cast<size_t>(matrix_operands); ++i) operands[i] = operand(program.operands(id)[i]);
     rewriter.map(id, rewriter.to().record(node.op, operands, program.attrs(id), node.type));
   }
   return rewriter.finish();

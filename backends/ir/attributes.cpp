@@ -3,63 +3,89 @@
 #include <algorithm>
 #include <functional>
 
-#include "backends/collectives/collectives.h"
+#include "schema/error.h"
 
 namespace runner::backends {
 namespace {
 
-// So that sizes can be added up.
-constexpr int64_t kMostSize = int64_t{1} << 40;
-
-bool in_range(int64_t value, int64_t end) {
-  return 0 <= value && value < end;
+// How many numbers an attribute takes; `left`: those that the attributes before it have not taken.
+size_t numbers_of(AttributeType type, int rank, size_t left) {
+  const auto axes = static_cast<size_t>(rank);
+  switch (type) {
+    case AttributeType::kInt:
+    case AttributeType::kF64:
+    case AttributeType::kAxis: return 1;
+    case AttributeType::kAxes: return left;
+    case AttributeType::kPermutation: return axes;
+    case AttributeType::kSlices: return 3 * axes;
+    case AttributeType::kMargins: return 2 * axes;
+    case AttributeType::kShape: return 0;
+  }
+  return 0;
 }
 
-bool are_sizes(std::span<const int64_t> attrs) {
-  return std::ranges::all_of(attrs, [](int64_t size) { return in_range(size, kMostSize); });
+bool are_within(const Bounds& bounds, std::span<const int64_t> numbers) {
+  return std::ranges::all_of(numbers, [&](int64_t number) { return bounds.least <= number && number <= bounds.most; });
 }
 
-bool are_axes(std::span<const int64_t> attrs, int rank) {
-  return std::ranges::all_of(attrs, [&](int64_t axis) { return in_range(axis, rank); });
+bool are_ascending(std::span<const int64_t> numbers) {
+  return std::ranges::adjacent_find(numbers, std::greater_equal<>()) == numbers.end();
+}
+
+bool takes_numbers(const Attribute& attribute, int rank, std::span<const int64_t> numbers) {
+  const Bounds axes = one_of(rank);
+  switch (attribute.type) {
+    case AttributeType::kF64:
+    case AttributeType::kShape: return true;
+    case AttributeType::kAxis:
+    case AttributeType::kPermutation: return are_within(axes, numbers);
+    case AttributeType::kAxes: return are_within(axes, numbers) && are_ascending(numbers);
+    case AttributeType::kInt:
+    case AttributeType::kSlices:
+    case AttributeType::kMargins: return are_within(attribute.bounds, numbers);
+  }
+  return false;
+}
+
+int rank_of_first(std::span<const TensorType> operands) {
+  return operands.empty() ? 0 : operands[0].shape.rank();
 }
 
 }  // namespace
 
 bool takes_attributes(Op op, std::span<const TensorType> operands, std::span<const int64_t> attrs) {
-  const int rank = operands.empty() ? 0 : operands[0].shape.rank();
-  const auto axes = static_cast<size_t>(rank);
-  const auto count = [&](size_t wanted) { return attrs.size() == wanted; };
-  switch (op) {
-    case Op::kInput: return count(2) && in_range(attrs[0], 3) && attrs[1] >= 0;
-    case Op::kConstant:
-    case Op::kLayerNorm:
-    case Op::kLayerNormGradX:
-    case Op::kLayerNormGradGamma:
-    case Op::kRandomUniform:
-    case Op::kRandomNormal: return count(1);
-    case Op::kDropoutMask:
-    case Op::kCrossEntropy:
-    case Op::kCrossEntropyGrad: return count(2);
-    case Op::kSum:
-    case Op::kReduceMax:
-    case Op::kReduceMin:
-      return are_axes(attrs, rank) && std::ranges::adjacent_find(attrs, std::greater_equal<>()) == attrs.end();
-    case Op::kArgMax:
-    case Op::kConcat:
-    case Op::kGather:
-    case Op::kScatterAdd: return count(1) && are_axes(attrs, rank);
-    case Op::kPermute: return count(axes) && are_axes(attrs, rank);
-    case Op::kSlice: return count(3 * axes) && are_sizes(attrs);
-    case Op::kPad: return count(2 * axes) && are_sizes(attrs);
-    case Op::kOneHot:
-    case Op::kEmbeddingGrad: return count(1) && are_sizes(attrs);
-    case Op::kMatmul:
-      return (count(2) || count(3)) && std::ranges::all_of(attrs, [](int64_t a) { return in_range(a, 2); });
-    case Op::kAllReduce:
-      return count(2) && in_range(attrs[0], static_cast<int64_t>(Reduction::kMax) + 1) &&
-             in_range(attrs[1], static_cast<int64_t>(Subject::kLoss) + 1);
-    default: return attrs.empty();
+  const int rank = rank_of_first(operands);
+  const Attributes& attributes = def_of(op).attributes;
+  for (const Attribute& attribute : attributes) {
+    if (attrs.empty() && attribute.presence == Presence::kOptional) return true;
+    const size_t size = numbers_of(attribute.type, rank, attrs.size());
+    if (attrs.size() < size || !takes_numbers(attribute, rank, attrs.first(size))) return false;
+    attrs = attrs.subspan(size);
   }
+  return attrs.empty();
+}
+
+std::vector<AttributeValue> attributes_of(const Program& program, ValueId id) {
+  const std::span<const ValueId> operands = program.operands(id);
+  const int rank = operands.empty() ? 0 : program.type(operands[0]).shape.rank();
+  std::span<const int64_t> attrs = program.attrs(id);
+  std::vector<AttributeValue> values;
+  const Attributes& attributes = def_of(program.node(id).op).attributes;
+  for (const Attribute& attribute : attributes) {
+    if (attrs.empty() && attribute.presence == Presence::kOptional) break;
+    const size_t size = numbers_of(attribute.type, rank, attrs.size());
+    RUN_ASSERT(size <= attrs.size());
+    values.push_back({&attribute, attrs.first(size)});
+    attrs = attrs.subspan(size);
+  }
+  return values;
+}
+
+size_t attribute_index(Op op, std::string_view name) {
+  const Attributes& attributes = def_of(op).attributes;
+  const auto found = std::ranges::find_if(attributes, [&](const Attribute& each) { return each.name == name; });
+  RUN_ASSERT(found != attributes.end());
+  return static_cast<size_t>(found - attributes.begin());
 }
 
 }  // namespace runner::backends

@@ -1,5 +1,6 @@
 #include "backends/ir/autograd.h"
 
+#include "backends/ir/op_def.h"
 #include "backends/ir/ops.h"
 #include "schema/error.h"
 
@@ -56,11 +57,11 @@ std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> 
   Derivation derivation(program);
   const auto pass_on = [&](ValueId id) {
     const Value grad = grads[static_cast<size_t>(id)];
-    const auto vjp = row_of(program.node(id).op).vjp;
-    if (!grad || !vjp || !depends[static_cast<size_t>(id)]) return;
+    const Gradient gradient = def_of(program.node(id).op).gradient;
+    if (!grad || gradient == kNoGradient || !depends[static_cast<size_t>(id)]) return;
     derivation.of(id);  // an error in the derivative is an error of the line that made the node
     operand_grads.assign(program.operands(id).size(), Value{});
-    vjp({&program, id}, grad, operand_grads);
+    gradient({&program, id}, grad, operand_grads);
     for (size_t i = 0; i < operand_grads.size(); ++i) {
       const auto operand = static_cast<size_t>(program.operands(id)[i]);
       if (!operand_grads[i] || !depends[operand]) continue;

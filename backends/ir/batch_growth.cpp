@@ -3,22 +3,22 @@
 #include <algorithm>
 #include <span>
 
+#include "backends/ir/op_def.h"
+
 namespace runner::backends {
 namespace {
 
-// Does what `id` computes sum over the samples of operands that grow?
-bool sums_over_samples(const Program& program, ValueId id, const std::vector<char>& grows) {
+// Whether a node that reads a value which grows grows itself.
+bool passes_growth_on(const Program& program, ValueId id, const std::vector<char>& grows) {
   const auto grown = [&](size_t i) { return grows[static_cast<size_t>(program.operands(id)[i])] != 0; };
-  switch (program.node(id).op) {
-    case Op::kMatmul: return program.type(id).shape.rank() == 2 && grown(0) && grown(1);
-    case Op::kSum:
-    case Op::kReduceMax:
-    case Op::kReduceMin:
-    case Op::kArgMax: return !program.attrs(id).empty() && program.attrs(id)[0] == 0;
-    case Op::kLayerNormGradGamma:
-    case Op::kEmbeddingGrad: return true;
-    default: return false;
+  const std::span<const int64_t> attrs = program.attrs(id);
+  switch (def_of(program.node(id).op).batch) {
+    case BatchRule::kGrows: return true;
+    case BatchRule::kUnlessReduced: return attrs.empty() || attrs[0] != 0;
+    case BatchRule::kUnlessContracted: return program.type(id).shape.rank() != 2 || !grown(0) || !grown(1);
+    case BatchRule::kSumsSamples: return false;
   }
+  return true;
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ std::vector<char> grows_with_batch(const Program& program) {
     const std::span<const ValueId> operands = program.operands(id);
     const bool reads = std::any_of(operands.begin(), operands.end(),
                                    [&](ValueId operand) { return grows[static_cast<size_t>(operand)] != 0; });
-    if (reads && !sums_over_samples(program, id, grows)) grows[static_cast<size_t>(id)] = 1;
+    if (reads && passes_growth_on(program, id, grows)) grows[static_cast<size_t>(id)] = 1;
   }
   return grows;
 }

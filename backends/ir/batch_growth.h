@@ -1,4 +1,4 @@
-// What of a Program is larger for a larger batch.
+// Which values of a Program are larger for a larger batch.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace runner::backends {
 
-// The first axis of the first batch input.  None: there is no batch.
+// The size of the first axis of the first batch input; none without one.
 std::optional<int64_t> batch_size_of(const Program& program);
 
-// By value: does it grow with the batch, whose size is the first axis of the batch inputs?  Sums over samples, as
-// gradients of parameters are, do not.
+// By value: whether it grows with the batch, whose size is the first axis of the batch inputs.  Sums over samples, such
+// as gradients of parameters, do not (BatchRule in op_def.h).
 std::vector<char> grows_with_batch(const Program& program);
 
 }  // namespace runner::backends

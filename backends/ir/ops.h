@@ -14,8 +14,10 @@
 
 namespace runner::backends::ops {
 
+// By op, for those of one operand, of two, and for reductions (below).
 Value unary(Op op, Value x);
 Value binary(Op op, Value a, Value b);
+Value reduce(Op op, Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);
 
 inline Value neg(Value x) {
   return unary(Op::kNeg, x);

@@ -3,37 +3,43 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/ir/attributes.h"
+
 namespace runner::backends {
 namespace {
 
 constexpr std::string_view kKindNames[] = {"state", "batch", "scalar"};
 
 // The shortest digits that tell the number from others of its dtype, f32 standing in for the 16-bit ones.
-std::string constant(double value, DType dtype) {
+std::string constant_text(double value, DType dtype) {
   return dtype == DType::kF64 ? fmt::format("{}", value) : fmt::format("{}", static_cast<float>(value));
+}
+
+std::string leaf_text(const Program& program, ValueId id) {
+  if (program.node(id).op == Op::kConstant) return constant_text(program.constant_value(id), program.type(id).dtype);
+  const std::span<const int64_t> attrs = program.attrs(id);
+  const Input& input = program.inputs()[static_cast<size_t>(attrs[1])];
+  return fmt::format("{} '{}'", kKindNames[attrs[0]], input.name);
+}
+
+// "eps 1e-05", "0, 1"; empty for a shape, which the node's type shows.
+std::string attribute_text(const AttributeValue& value) {
+  if (value.numbers.empty()) return "";
+  const Attribute& attribute = *value.attribute;
+  std::string text = attribute.type == AttributeType::kF64 ? fmt::format("{}", unpack_f64(value.numbers[0]))
+                                                           : fmt::format("{}", fmt::join(value.numbers, ", "));
+  const std::string_view name = attribute.name;
+  return attribute.printed == Printed::kNameAndValue ? fmt::format("{} {}", name, text) : text;
 }
 
 }  // namespace
 
 std::string attributes_text(const Program& program, ValueId id) {
-  const std::span<const int64_t> attrs = program.attrs(id);
-  switch (program.node(id).op) {
-    case Op::kInput: {
-      const Input& input = program.inputs()[static_cast<size_t>(attrs[1])];
-      return fmt::format("{} '{}'", kKindNames[attrs[0]], input.name);
-    }
-    case Op::kConstant: return constant(unpack_f64(attrs[0]), program.type(id).dtype);
-    case Op::kLayerNorm:
-    case Op::kLayerNormGradX:
-    case Op::kLayerNormGradGamma: return fmt::format("{{eps {}}}", unpack_f64(attrs[0]));
-    case Op::kDropoutMask: return fmt::format("{{layer {}, p {}}}", attrs[0], unpack_f64(attrs[1]));
-    case Op::kRandomUniform:
-    case Op::kRandomNormal: return fmt::format("{{stream {}}}", attrs[0]);
-    case Op::kCrossEntropy:
-    case Op::kCrossEntropyGrad:
-      return fmt::format("{{ignore_index {}, label_smoothing {}}}", attrs[0], unpack_f64(attrs[1]));
-    default: return attrs.empty() ? "" : fmt::format("{{{}}}", fmt::join(attrs, ", "));
-  }
+  if (kind_of(program.node(id).op) == OpKind::kLeaf) return leaf_text(program, id);
+  std::vector<std::string> texts;
+  for (const AttributeValue& value : attributes_of(program, id))
+    if (std::string text = attribute_text(value); !text.empty()) texts.push_back(std::move(text));
+  return texts.empty() ? "" : fmt::format("{{{}}}", fmt::join(texts, ", "));
 }
 
 std::string to_string(const Program& program, ValueId id) {

@@ -1,4 +1,4 @@
-// Programs as text: what RUNNER_DEBUG shows, what golden files hold.
+// Programs as text: what RUNNER_DEBUG prints, and golden files hold.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace runner::backends {
 
-// One line a node, "%3 = matmul %1 %2 {0, 1} : (32, 128) f32", then one line an output.
+// One line per node, "%3 = matmul %1 %2 {0, 1} : (32, 128) f32", then one line per output.
 std::string to_string(const Program& program);
 
 // One node without a line break.
 std::string to_string(const Program& program, ValueId id);
-// What it is beside its operands, as the op names it: "{eps 1e-05}", "{0, 1}"; empty: nothing.
+// Its attributes: "{eps 1e-05}", "{0, 1}"; of a leaf its kind and name, or its value; empty: none.
 std::string attributes_text(const Program& program, ValueId id);
 
 }  // namespace runner::backends

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/ir/op_def.h"
 #include "backends/tensor/float16.h"
 #include "schema/error.h"
 
@@ -56,9 +57,7 @@ ValueId Program::constant(double value, TensorType type) {
 
 ValueId Program::record(Op op, std::span<const ValueId> operands, std::span<const int64_t> attrs,
                         const TensorType& requested) {
-  const OpRow& row = row_of(op);
-  RUN_ASSERT(static_cast<int>(operands.size()) >= row.min_operands &&
-             (row.max_operands < 0 || static_cast<int>(operands.size()) <= row.max_operands));
+  RUN_ASSERT(takes_operands(op, operands.size()));
 
   constexpr size_t kInlineOperands = 4;
   std::array<TensorType, kInlineOperands> inline_types;
@@ -81,7 +80,7 @@ ValueId Program::record(Op op, std::span<const ValueId> operands, std::span<cons
             .first_attr = static_cast<uint32_t>(attr_pool_.size()),
             .attr_count = static_cast<uint32_t>(attrs.size())};
   try {
-    node.type = row.infer({types, attrs, requested});
+    node.type = def_of(op).infer({op, types, attrs, requested});
   } catch (Error& error) {
     error.locate(mark());
     throw;

@@ -41,7 +41,7 @@ class ProgramReader {
     const Op op = static_cast<Op>(from_.choice(kOpCount - 1));
     read_origin();
     const TensorType type = read_type(from_);
-    read_operands(row_of(op));
+    read_operands(op);
     attrs_.resize(from_.count());
     for (int64_t& attr : attrs_) attr = from_.integer();
     from_.require(takes_attributes(op, types_, attrs_), "an op has attributes that it does not take");
@@ -56,11 +56,9 @@ class ProgramReader {
     program_.set_origin(static_cast<Origin>(origin));
   }
 
-  void read_operands(const OpRow& row) {
+  void read_operands(Op op) {
     const size_t count = from_.count();
-    const auto least = static_cast<size_t>(row.min_operands);
-    from_.require(count >= least && (row.max_operands < 0 || count <= static_cast<size_t>(row.max_operands)),
-                  "an op has another number of operands");
+    from_.require(takes_operands(op, count), "an op has another number of operands");
     operands_.clear();
     types_.clear();
     for (size_t i = 0; i < count; ++i) {

@@ -1,36 +1,27 @@
-// What a kernel that computes one node reads and writes.
+// The bytes that a kernel reads and writes to compute one node.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/ir/op_def.h"
 #include "backends/ir/program.h"
 
 namespace runner::backends {
 
-// Bytes, where bytes_of(id) are those of a value in memory: each operand once and the result, but slices, gathers and
-// scatters touch what they take only, random numbers no operand worth counting, views nothing.  As XLA's
-// HloCostAnalysis counts.
+// By the Traffic of the op, where bytes_of(id) are the bytes of a value in memory.
 template <class BytesOf>
 int64_t touched_bytes(const Program& program, ValueId id, const BytesOf& bytes_of) {
   const std::span<const ValueId> operands = program.operands(id);
-  switch (program.node(id).op) {
-    case Op::kInput:
-    case Op::kReshape:
-    case Op::kDetach: return 0;
-    case Op::kSlice: return 2 * bytes_of(id);
-    case Op::kGather:
-    case Op::kEmbedding: return 2 * bytes_of(id) + bytes_of(operands[1]);
-    case Op::kScatterAdd: return 3 * bytes_of(operands[2]) + bytes_of(operands[1]);
-    case Op::kEmbeddingGrad: return 3 * bytes_of(operands[1]) + bytes_of(operands[0]) + bytes_of(id);  // zeros first
-    case Op::kDropoutMask:
-    case Op::kRandomUniform:
-    case Op::kRandomNormal: return bytes_of(id);
-    default: break;
+  const Traffic& traffic = def_of(program.node(id).op).cost.traffic;
+  int64_t sum = traffic.result > 0 ? traffic.result * bytes_of(id) : 0;
+  if (traffic.is_each_once) {
+    for (auto at = operands.begin(); at != operands.end(); ++at)
+      if (std::find(operands.begin(), at, *at) == at) sum += bytes_of(*at);
+    return sum;
   }
-  int64_t sum = bytes_of(id);
-  for (auto at = operands.begin(); at != operands.end(); ++at)
-    if (std::find(operands.begin(), at, *at) == at) sum += bytes_of(*at);
+  for (size_t i = 0; i < traffic.operands.size(); ++i)
+    if (traffic.operands[i] > 0) sum += traffic.operands[i] * bytes_of(operands[i]);
   return sum;
 }
 

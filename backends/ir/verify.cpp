@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/ir/op_def.h"
 #include "backends/ir/print.h"
 #include "schema/error.h"
 
@@ -18,7 +19,7 @@ std::string verify_node(const Program& program, ValueId id) {
   }
   const Node& node = program.node(id);
   try {
-    const TensorType type = row_of(node.op).infer({types, program.attrs(id), node.type});
+    const TensorType type = result_type(node.op, types, program.attrs(id), node.type);
     if (type != node.type) return fmt::format("the type rule gives {}", type.to_string());
   } catch (const Error& error) {
     return error.message();

@@ -3,12 +3,11 @@
 namespace runner::backends {
 namespace {
 
-bool is_contiguous_slice(const Program& program, ValueId id) {
-  if (program.node(id).op != Op::kSlice) return false;
-  const Shape& from = program.type(program.operands(id)[0]).shape;
-  const Shape& to = program.type(id).shape;
-  const std::span<const int64_t> cuts = program.attrs(id);
-  // All axes before the first cut one must have size 1 in the result, and the cut must have step 1.
+// All axes before the first that is cut must have size 1 in the result, and the cut must have step 1.
+bool is_one_run(const Program& program, ValueId slice) {
+  const Shape& from = program.type(program.operands(slice)[0]).shape;
+  const Shape& to = program.type(slice).shape;
+  const std::span<const int64_t> cuts = program.attrs(slice);
   bool leading = true;
   for (int axis = 0; axis < from.rank(); ++axis) {
     const bool whole = to[axis] == from[axis];
@@ -21,11 +20,19 @@ bool is_contiguous_slice(const Program& program, ValueId id) {
 }  // namespace
 
 bool is_view(const Program& program, ValueId id) {
-  return program.node(id).op == Op::kReshape || is_contiguous_slice(program, id);
+  const Op op = program.node(id).op;
+  if (kind_of(op) != OpKind::kMovement) return false;
+  switch (def_of(op).memory) {
+    case MemoryRule::kView: return true;
+    case MemoryRule::kSliceView: return is_one_run(program, id);
+    case MemoryRule::kBuffer:
+    case MemoryRule::kBroadcast: return false;
+  }
+  return false;
 }
 
 int64_t view_start(const Program& program, ValueId id) {
-  if (program.node(id).op == Op::kReshape) return 0;
+  if (def_of(program.node(id).op).memory == MemoryRule::kView) return 0;
   const Shape& from = program.type(program.operands(id)[0]).shape;
   const auto strides = from.strides();
   int64_t start = 0;
@@ -35,8 +42,7 @@ int64_t view_start(const Program& program, ValueId id) {
 }
 
 bool is_free(const Program& program, ValueId id) {
-  const Op op = program.node(id).op;
-  return op == Op::kExpand || op == Op::kConstant || is_view(program, id);
+  return is_broadcast(program.node(id).op) || is_view(program, id);
 }
 
 }  // namespace runner::backends

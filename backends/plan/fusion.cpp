@@ -57,8 +57,7 @@ class Fuser {
   // Marks expands and constants that are read as a tensor in memory. Element-wise nodes look through an expand.
   void find_materialised() {
     const auto need = [this](ValueId id) {
-      const Op op = program_.node(id).op;
-      if (op == Op::kExpand || op == Op::kConstant) materialised_[static_cast<size_t>(id)] = 1;
+      if (is_broadcast(program_.node(id).op)) materialised_[static_cast<size_t>(id)] = 1;
     };
     for (ValueId id = 0; id < program_.size(); ++id)
       if (!is_elementwise(program_.node(id).op))
@@ -90,7 +89,7 @@ class Fuser {
   void place(ValueId id) {
     const Op op = program_.node(id).op;
     if (op == Op::kInput || is_transparent(id)) return;
-    const bool copy = op == Op::kExpand || op == Op::kConstant;
+    const bool copy = is_broadcast(op);
     group_of_[static_cast<size_t>(id)] = static_cast<int>(groups_.size());
     groups_.push_back({.group = {is_elementwise(op) || copy ? GroupKind::kEltwise : GroupKind::kKernel, {id}, {}, {}},
                        .position = static_cast<int>(groups_.size())});

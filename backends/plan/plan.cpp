@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/ir/op_def.h"
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
 #include "backends/plan/fusion.h"
@@ -77,9 +78,7 @@ class PlanBuilder {
   }
 
   void count(const Group& group, const std::vector<ValueId>& operands, PlanStep& step) const {
-    for (const ValueId id : group.nodes)
-      step.flops +=
-          row_of(program().node(id).op).flops({operand_types(id), program().attrs(id), {}}, program().type(id));
+    for (const ValueId id : group.nodes) step.flops += NodeQuery(program(), id).flops();
     for (const ValueId id : operands) step.bytes += static_cast<int64_t>(program().type(id).bytes());
     for (const ValueId id : group.results) step.bytes += static_cast<int64_t>(program().type(id).bytes());
   }

@@ -63,7 +63,7 @@ class TypeRewriter {
   // them.
   bool is_converted(ValueId old, bool read) const {
     const Op op = from().node(old).op;
-    if (row_of(op).cls == OpClass::kRandom) return true;
+    if (kind_of(op) == OpKind::kRandom) return true;
     return read && (op == Op::kConstant || (op == Op::kInput && input_kind(old) == InputKind::kBatch));
   }
 
@@ -71,7 +71,7 @@ class TypeRewriter {
   bool enters(ValueId old) const { return is_given(old) || owners_[static_cast<size_t>(old)] != Owner::kUser; }
   bool is_given(ValueId old) const {
     const Op op = from().node(old).op;
-    return op == Op::kInput || row_of(op).cls == OpClass::kRandom;
+    return op == Op::kInput || kind_of(op) == OpKind::kRandom;
   }
 
   // Returns `old` in its device type, as an operand of a user op.
@@ -132,7 +132,7 @@ class TypeRewriter {
   // Collectives do not support bf16: the sum over all ranks is computed in the logical type and rounded once.
   Value reduced(ValueId id) {
     const ValueId operands[] = {ops::cast(value(rounded(from().operands(id)[0])), from().type(id).dtype).id};
-    const ValueId sum = rewriter_.to().record(Op::kAllReduce, operands, from().attrs(id), from().type(id));
+    const ValueId sum = rewriter_.to().record(from().node(id).op, operands, from().attrs(id), from().type(id));
     return ops::cast(value(sum), device_type(id).dtype);
   }
 

@@ -6,7 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/tpu/op_names.h"
+#include "backends/ir/attributes.h"
+#include "backends/ir/op_def.h"
 #include "backends/tpu/rounding.h"
 
 namespace runner::backends::tpu {
@@ -31,44 +32,41 @@ std::string shape_text(const TensorType& type) {
 
 // ---- IR ------------------------------------------------------------------------------------------------------------
 
-std::string slices_text(std::span<const int64_t> attrs) {
+std::string slices_text(std::span<const int64_t> numbers) {
   std::vector<std::string> axes;
-  for (size_t at = 0; at + 2 < attrs.size(); at += 3)
-    axes.push_back(fmt::format("[{}:{}:{}]", attrs[at], attrs[at + 1], attrs[at + 2]));
-  return fmt::format("{{{}}}", fmt::join(axes, ", "));
+  for (size_t at = 0; at + 2 < numbers.size(); at += 3)
+    axes.push_back(fmt::format("[{}:{}:{}]", numbers[at], numbers[at + 1], numbers[at + 2]));
+  return fmt::format("{}", fmt::join(axes, ", "));
+}
+
+// The value of an attribute as PyTorch writes it.
+std::string ir_value(const Program& program, ValueId id, const AttributeValue& value) {
+  switch (value.attribute->type) {
+    case AttributeType::kF64: return fmt::format("{}", unpack_f64(value.numbers[0]));
+    case AttributeType::kSlices: return slices_text(value.numbers);
+    case AttributeType::kShape: return fmt::format("{}", fmt::join(program.type(id).shape.dims(), ", "));
+    default: return fmt::format("{}", fmt::join(value.numbers, ", "));
+  }
+}
+
+std::string leaf_text(const Program& program, ValueId id, const ShownTypes& types) {
+  if (program.node(id).op == Op::kConstant) return fmt::format(", value={}", number_text(program, id, types));
+  return fmt::format(", name=\"{}\"", program.inputs()[static_cast<size_t>(program.attrs(id)[1])].name);
 }
 
 std::string attributes(const Program& program, ValueId id, const ShownTypes& types) {
-  const std::span<const int64_t> attrs = program.attrs(id);
-  switch (program.node(id).op) {
-    case Op::kInput: return fmt::format(", name=\"{}\"", program.inputs()[static_cast<size_t>(attrs[1])].name);
-    case Op::kConstant: return fmt::format(", value={}", number_text(program, id, types));
-    case Op::kSum:
-    case Op::kReduceMax:
-    case Op::kReduceMin:
-    case Op::kArgMax: return fmt::format(", dim=({})", fmt::join(attrs, ", "));
-    case Op::kPermute: return fmt::format(", dims=({})", fmt::join(attrs, ", "));
-    case Op::kReshape: return fmt::format(", output_size=({})", fmt::join(program.type(id).shape.dims(), ", "));
-    case Op::kExpand: return fmt::format(", size=({})", fmt::join(program.type(id).shape.dims(), ", "));
-    case Op::kSlice: return fmt::format(", slice={}", slices_text(attrs));
-    case Op::kPad: return fmt::format(", pad=({})", fmt::join(attrs, ", "));
-    case Op::kGather:
-    case Op::kScatterAdd:
-    case Op::kConcat: return fmt::format(", dim={}", attrs[0]);
-    case Op::kDropoutMask: return fmt::format(", p={}", program.attr_f64(id, 1));
-    case Op::kLayerNorm:
-    case Op::kLayerNormGradX:
-    case Op::kLayerNormGradGamma: return fmt::format(", eps={}", program.attr_f64(id, 0));
-    case Op::kCrossEntropy:
-    case Op::kCrossEntropyGrad:
-      return fmt::format(", ignore_index={}, label_smoothing={}", attrs[0], program.attr_f64(id, 1));
-    default: return "";
+  if (kind_of(program.node(id).op) == OpKind::kLeaf) return leaf_text(program, id, types);
+  std::string text;
+  for (const AttributeValue& value : attributes_of(program, id)) {
+    const std::string_view shown = value.attribute->aten;
+    if (!shown.empty()) text += ", " + fmt::format(fmt::runtime(shown), ir_value(program, id, value));
   }
+  return text;
 }
 
 std::string ir_line(const Program& program, ValueId id, const ShownTypes& types) {
   const std::string type = shape_text(types.of(program, id));
-  std::string line = fmt::format("  %{} = {} {}(%{}), xla_shape={}{}", id, type, ir_name(program, id),
+  std::string line = fmt::format("  %{} = {} {}(%{}), xla_shape={}{}", id, type, aten_name(program, id),
                                  fmt::join(program.operands(id), ", %"), type, attributes(program, id, types));
   if (program.operands(id).empty()) line.replace(line.find("(%)"), 3, "()");
   if (const SourceMark& mark = program.mark_of(id); mark.known()) line += ", location=" + mark.to_string();
@@ -79,28 +77,20 @@ std::string ir_line(const Program& program, ValueId id, const ShownTypes& types)
 
 // ---- HLO -----------------------------------------------------------------------------------------------------------
 
-constexpr std::string_view direction_of(Op op) {
-  switch (op) {
-    case Op::kEq: return "EQ";
-    case Op::kNe: return "NE";
-    case Op::kLt: return "LT";
-    case Op::kLe: return "LE";
-    case Op::kGt: return "GT";
-    default: return "GE";
+std::string margins_text(std::span<const int64_t> numbers) {
+  std::vector<std::string> axes;
+  for (size_t at = 0; at + 1 < numbers.size(); at += 2)
+    axes.push_back(fmt::format("{}_{}", numbers[at], numbers[at + 1]));
+  return fmt::format("{}", fmt::join(axes, "x"));
+}
+
+// The value of an attribute as XLA writes it.
+std::string hlo_value(const AttributeValue& value) {
+  switch (value.attribute->type) {
+    case AttributeType::kSlices: return slices_text(value.numbers);
+    case AttributeType::kMargins: return margins_text(value.numbers);
+    default: return fmt::format("{}", fmt::join(value.numbers, ","));
   }
-}
-
-constexpr bool is_reduction(Op op) {
-  return op == Op::kSum || op == Op::kReduceMax || op == Op::kReduceMin;
-}
-
-constexpr std::string_view reducer_of(Op op) {
-  return op == Op::kReduceMax ? "maximum" : op == Op::kReduceMin ? "minimum" : "add";
-}
-
-// Initial value of a reduction.
-constexpr std::string_view initial_of(Op op) {
-  return op == Op::kReduceMax ? "-inf" : op == Op::kReduceMin ? "inf" : "0";
 }
 
 class HloWriter {
@@ -125,7 +115,7 @@ class HloWriter {
   // Returns operand `operand` in the type that node `id` reads it in, with a convert if needed. A cast reads any type.
   std::string taken(ValueId id, ValueId operand) {
     const TensorType from = type(operand), to = types_.of(program_, operand, id);
-    if (from == to || program_.node(id).op == Op::kCast) return typed(operand);
+    if (from == to || hlo_of(program_.node(id).op).form == HloForm::kConvert) return typed(operand);
     const std::string made = fresh("convert");
     line(made, to, fmt::format("convert({})", typed(operand)));
     return fmt::format("{} %{}", shape_text(to), made);
@@ -137,21 +127,28 @@ class HloWriter {
   }
   std::string fresh(std::string_view opcode) { return fmt::format("{}.{}", opcode, next_++); }
 
+  static const Hlo& hlo_of(Op op) { return def_of(op).xla.hlo; }
+
   void write(ValueId id) {
-    const Op op = program_.node(id).op;
-    if (op == Op::kInput) return parameter(id);
-    if (op == Op::kConstant) return constant(id);
-    if (op == Op::kRelu) return relu(id);
-    if (op == Op::kExpand) return expand(id);
-    if (op == Op::kCast && keeps_type(id)) return static_cast<void>(name(id) = name(program_.operands(id)[0]));
-    const std::string_view opcode = names_of(op).hlo;
+    const Hlo& hlo = hlo_of(program_.node(id).op);
+    switch (hlo.form) {
+      case HloForm::kParameter: return parameter(id);
+      case HloForm::kConstant: return constant(id);
+      case HloForm::kMaximumWithZero: return maximum_with_zero(id);
+      case HloForm::kBroadcast: return broadcast(id);
+      case HloForm::kConvert:
+        if (keeps_type(id)) return static_cast<void>(name(id) = name(program_.operands(id)[0]));
+        break;
+      case HloForm::kDot:
+      case HloForm::kInstruction:
+      case HloForm::kCustomCall: break;
+    }
+    const std::string_view opcode = hlo.opcode, further = hlo.scalar;
     std::vector<std::string> operands;
     for (const ValueId operand : program_.operands(id)) operands.push_back(taken(id, operand));
-    if (is_reduction(op)) operands.push_back(scalar(initial_of(op), type(id).dtype));
-    if (op == Op::kPad) operands.push_back(scalar("0", type(id).dtype));
-    name(id) = fresh(opcode.empty() ? "custom-call" : opcode);
-    line(name(id), type(id),
-         fmt::format("{}({}){}", opcode.empty() ? "custom-call" : opcode, fmt::join(operands, ", "), details(id)));
+    if (!further.empty()) operands.push_back(scalar(further, type(id).dtype));
+    name(id) = fresh(opcode);
+    line(name(id), type(id), fmt::format("{}({}){}", opcode, fmt::join(operands, ", "), details(id)));
   }
 
   // A cast between two types that are the same on the device.
@@ -179,7 +176,7 @@ class HloWriter {
     return fmt::format("{} %{}", shape_text({dtype, {}}), made);
   }
 
-  void relu(ValueId id) {
+  void maximum_with_zero(ValueId id) {
     const TensorType made = type(id);
     const std::string zero = scalar("0", made.dtype), zeros = fresh("broadcast");
     line(zeros, made, fmt::format("broadcast({}), dimensions={{}}", zero));
@@ -188,8 +185,8 @@ class HloWriter {
          fmt::format("maximum({}, {} %{})", taken(id, program_.operands(id)[0]), shape_text(made), zeros));
   }
 
-  // HLO's broadcast does not stretch axes of size 1: they are dropped by a reshape and added again.
-  void expand(ValueId id) {
+  // HLO stretches no axis: one of size 1 is dropped, and made anew.
+  void broadcast(ValueId id) {
     const TensorType from = operand_type(id), to = type(id);
     const int added = to.shape.rank() - from.shape.rank();
     std::vector<int> axes;
@@ -213,34 +210,18 @@ class HloWriter {
   }
 
   std::string details(ValueId id) {
-    const Op op = program_.node(id).op;
-    const std::span<const int64_t> attrs = program_.attrs(id);
-    switch (op) {
-      case Op::kEq:
-      case Op::kNe:
-      case Op::kLt:
-      case Op::kLe:
-      case Op::kGt:
-      case Op::kGe: return fmt::format(", direction={}", direction_of(op));
-      case Op::kSum:
-      case Op::kReduceMax:
-      case Op::kReduceMin:
-        return fmt::format(", dimensions={{{}}}, to_apply=%{}", fmt::join(attrs, ","), computation(op, type(id).dtype));
-      case Op::kAllReduce: return fmt::format(", to_apply=%{}", computation(Op::kSum, type(id).dtype));
-      case Op::kPermute: return fmt::format(", dimensions={{{}}}", fmt::join(attrs, ","));
-      case Op::kSlice: return ", slice=" + slices_text(attrs);
-      case Op::kPad: return padding(attrs);
-      case Op::kConcat: return fmt::format(", dimensions={{{}}}", attrs[0]);
-      case Op::kMatmul: return contraction(id);
-      default: break;
-    }
-    return names_of(op).hlo.empty() ? fmt::format(", custom_call_target=\"{}\"", names_of(op).ir) : "";
-  }
-
-  static std::string padding(std::span<const int64_t> attrs) {
-    std::vector<std::string> axes;
-    for (size_t at = 0; at + 1 < attrs.size(); at += 2) axes.push_back(fmt::format("{}_{}", attrs[at], attrs[at + 1]));
-    return fmt::format(", padding={}", fmt::join(axes, "x"));
+    const OpDef& def = def_of(program_.node(id).op);
+    const Hlo& hlo = def.xla.hlo;
+    if (hlo.form == HloForm::kCustomCall)
+      return fmt::format(", custom_call_target=\"{}\"", std::string_view(def.xla.aten));
+    if (hlo.form == HloForm::kDot) return contraction(id);
+    std::string text(std::string_view(hlo.details));
+    for (const AttributeValue& value : attributes_of(program_, id))
+      if (const std::string_view shown = value.attribute->hlo; !shown.empty())
+        text += ", " + fmt::format(fmt::runtime(shown), hlo_value(value));
+    if (const std::string_view applies = hlo.applies; !applies.empty())
+      text += fmt::format(", to_apply=%{}", computation(applies, type(id).dtype));
+    return text;
   }
 
   std::string contraction(ValueId id) const {
@@ -252,11 +233,12 @@ class HloWriter {
     return text;
   }
 
-  // Returns the name of the reduction's computation (to_apply).
-  std::string computation(Op op, DType dtype) {
-    const std::string name = fmt::format("{}.{}", reducer_of(op), hlo_text({dtype, {}}));
-    computations_.emplace(std::string(name.substr(0, name.find('['))), std::pair(reducer_of(op), dtype));
-    return name.substr(0, name.find('['));
+  // The name of the computation of two numbers that a reduction applies.
+  std::string computation(std::string_view opcode, DType dtype) {
+    const std::string name = fmt::format("{}.{}", opcode, hlo_text({dtype, {}}));
+    const std::string without_shape = name.substr(0, name.find('['));
+    computations_.emplace(without_shape, std::pair(opcode, dtype));
+    return without_shape;
   }
 
   std::string computations() const {

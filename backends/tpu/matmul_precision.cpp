@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "backends/ir/attributes.h"
 #include "backends/ir/ops.h"
 #include "backends/ir/passes/rewriter.h"
 #include "backends/tpu/rounding.h"
@@ -67,10 +68,14 @@ class ProductRewriter {
   }
 
   Value pass(ValueId product, Value a, Value b, Value addend = {}) {
+    const Op op = rewriter_.from().node(product).op;
     const std::span<const int64_t> old = rewriter_.from().attrs(product);
-    const int64_t attrs[] = {old[0], old[1], /*wide=*/1};
+    const size_t wide = attribute_index(op, "wide");
+    std::vector<int64_t> attrs(old.begin(), old.end());
+    attrs.resize(std::max(attrs.size(), wide + 1));
+    attrs[wide] = 1;
     const ValueId operands[] = {a.id, b.id, addend.id};
-    return {&rewriter_.to(), rewriter_.to().record(Op::kMatmul, std::span(operands).first(addend ? 3 : 2), attrs)};
+    return {&rewriter_.to(), rewriter_.to().record(op, std::span(operands).first(addend ? 3 : 2), attrs)};
   }
 
   Value product(ValueId id) {
@@ -96,9 +101,9 @@ int passes_of(MatmulPrecision precision) {
 }
 
 bool is_matrix_product(const Program& program, ValueId id) {
-  if (program.node(id).op != Op::kMatmul) return false;
-  const Shape& result = program.type(id).shape;
-  return result[result.rank() - 2] > 1 && result[result.rank() - 1] > 1;
+  if (kind_of(program.node(id).op) != OpKind::kContraction) return false;
+  const ProductSize product = NodeQuery(program, id).product();
+  return product.m > 1 && product.n > 1;
 }
 
 Program with_matmul_precision(const Program& program, MatmulPrecision precision) {

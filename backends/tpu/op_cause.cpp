@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "backends/ir/op_def.h"
 #include "backends/ir/print.h"
 #include "backends/ir/type_text.h"
-#include "backends/tpu/op_names.h"
 
 namespace runner::backends::tpu {
 namespace {
@@ -71,7 +71,7 @@ std::string operand_cause(std::string_view name, const Program& before, const Pr
 }  // namespace
 
 MissCause cause_of_op(const Program& op, const BakedText& number, const std::deque<Graph>& compiled) {
-  const std::string_view name = ir_name(op, last(op));
+  const std::string_view name = aten_name(op, last(op));
   const SourceMark& line = op.mark_of(last(op));
   const Program* nearest = nullptr;
   size_t compared = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "backends/ir/views.h"
+
 namespace runner::backends::tpu {
 namespace {
 
@@ -53,10 +55,7 @@ class Cutter {
 
 std::vector<char> parts_of_readers(const Program& program) {
   std::vector<char> is_part(static_cast<size_t>(program.size()), 0);
-  for (ValueId id = 0; id < program.size(); ++id) {
-    const Op op = program.node(id).op;
-    is_part[static_cast<size_t>(id)] = op == Op::kConstant || op == Op::kExpand;
-  }
+  for (ValueId id = 0; id < program.size(); ++id) is_part[static_cast<size_t>(id)] = is_broadcast(program.node(id).op);
   const auto stands_alone = [&](ValueId id) {
     if (program.node(id).op == Op::kExpand) is_part[static_cast<size_t>(id)] = 0;
   };

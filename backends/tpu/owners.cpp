@@ -45,7 +45,7 @@ std::vector<Owner> owners_by_operands(const Program& program) {
     for (const ValueId operand : program.operands(id))
       if (is_float(program.type(operand).dtype)) owner = std::max(owner, owners[static_cast<size_t>(operand)]);
     if (op == Op::kInput) owner = owner_of_input(program, id);
-    if (row_of(op).cls == OpClass::kRandom) owner = Owner::kUser;
+    if (kind_of(op) == OpKind::kRandom) owner = Owner::kUser;
     if (marks_host(program, id)) owner = Owner::kEngine;
     owners.push_back(owner);
   }

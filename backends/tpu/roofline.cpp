@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "backends/collectives/ring.h"
+#include "backends/ir/op_def.h"
 #include "backends/tensor/rounding.h"
 
 namespace runner::backends::tpu {
@@ -15,16 +16,6 @@ namespace {
 constexpr double kLaunchSeconds = 1.5e-6;
 constexpr double kOperationsOfTranscendental = 7, kOperationsOfRandom = 40;
 constexpr double kHopSeconds = 1e-6;
-
-struct Product {
-  int64_t m, k, n;
-};
-
-Product product_of(const Program& program, ValueId id) {
-  const Shape &a = program.type(program.operands(id)[0]).shape, &result = program.type(id).shape;
-  const int rank = result.rank();
-  return {result[rank - 2], a[rank - (program.attrs(id)[0] != 0 ? 2 : 1)], result[rank - 1]};
-}
 
 class Predictor {
  public:
@@ -70,14 +61,14 @@ class Predictor {
 
   double matrix_seconds(ValueId id, const Cost& cost) const {
     if (cost.flops == 0) return 0;
-    const Product product = product_of(program_, id);
+    const ProductSize product = NodeQuery(program_, id).product();
     const int passes = operand_type(id) == DType::kF32 ? passes_of(machine_.precision) : 1;
     return passes * static_cast<double>(cost.flops) /
            (row_.matrix_flops * tile_efficiency(product.m, product.k, product.n, row_.matrix_tile));
   }
 
   double vector_operations(const Group& group, const Cost& cost) const {
-    const bool random = row_of(program_.node(group.nodes[0]).op).cls == OpClass::kRandom;
+    const bool random = kind_of(program_.node(group.nodes[0]).op) == OpKind::kRandom;
     return static_cast<double>(cost.flops) +
            static_cast<double>(cost.transcendentals) * (random ? kOperationsOfRandom : kOperationsOfTranscendental);
   }

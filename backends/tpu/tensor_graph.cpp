@@ -236,22 +236,18 @@ class Splitter {
     return true;
   }
 
+  // Of a reduction: the op that joins the reductions of parts.
+  std::optional<Op> joining_op(ValueId id) const { return def_of(op_of(id)).combines_by; }
+
   bool is_whole_reduction(ValueId id) {
-    const Op op = op_of(id);
-    return (op == Op::kSum || op == Op::kReduceMax || op == Op::kReduceMin) && is_flat(operand(id)) &&
-           from_.attrs(id).size() == 1;
+    return joining_op(id).has_value() && is_flat(operand(id)) && from_.attrs(id).size() == 1;
   }
 
   void write_reduction(ValueId id) {
-    const Op op = op_of(id);
-    const Op joining = op == Op::kSum ? Op::kAdd : op == Op::kReduceMax ? Op::kMax : Op::kMin;
     std::optional<Value> all;
     for (const ValueId tensor : form(operand(id)).tensors) {
-      const Value part = value(tensor);
-      const Value reduced = op == Op::kSum         ? ops::sum(part)
-                            : op == Op::kReduceMax ? ops::reduce_max(part)
-                                                   : ops::reduce_min(part);
-      all = all ? ops::binary(joining, *all, reduced) : reduced;
+      const Value reduced = ops::reduce(op_of(id), value(tensor));
+      all = all ? ops::binary(*joining_op(id), *all, reduced) : reduced;
     }
     set(id, all->id);
   }

@@ -3,28 +3,32 @@
 #include <algorithm>
 #include <map>
 
-#include "backends/tpu/op_names.h"
+#include "backends/ir/op_def.h"
 
 namespace runner::backends::tpu {
 namespace {
 
 constexpr std::string_view kPrefix = "xla::";
 
-std::string counter_name(std::string_view ir) {
-  return std::string(kPrefix).append(ir.substr(ir.find("::") + 2));
+std::string counter_name(std::string_view aten) {
+  return std::string(kPrefix).append(aten.substr(aten.find("::") + 2));
 }
 
 // Inputs and constants are not calls.
 bool is_call(Op op) {
-  return row_of(op).cls != OpClass::kLeaf;
+  return kind_of(op) != OpKind::kLeaf;
 }
 
 }  // namespace
 
 std::vector<std::string> op_counter_names() {
-  std::vector<std::string> names = {counter_name(kIrMm)};
-  for (int op = 0; op < kOpCount; ++op)
-    if (is_call(static_cast<Op>(op))) names.push_back(counter_name(names_of(static_cast<Op>(op)).ir));
+  std::vector<std::string> names;
+  for (int op = 0; op < kOpCount; ++op) {
+    if (!is_call(static_cast<Op>(op))) continue;
+    const XlaNames& of_op = def_of(static_cast<Op>(op)).xla;
+    for (const std::string_view name : {of_op.aten, of_op.aten_of_matrices})
+      if (!name.empty()) names.push_back(counter_name(name));
+  }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
@@ -35,7 +39,7 @@ TracedWork traced_work(const Program& tensor_graph, const DeviceTypes& types) {
   std::map<size_t, int64_t> calls;
   for (ValueId id = 0; id < tensor_graph.size(); ++id)
     if (is_call(tensor_graph.node(id).op))
-      ++calls[static_cast<size_t>(std::ranges::lower_bound(names, counter_name(ir_name(tensor_graph, id))) -
+      ++calls[static_cast<size_t>(std::ranges::lower_bound(names, counter_name(aten_name(tensor_graph, id))) -
                                   names.begin())];
   TracedWork work{{calls.begin(), calls.end()}, {}};
   for (const Input& input : tensor_graph.inputs())

@@ -1,7 +1,7 @@
 // Running a prepared kernel allocates nothing. (Allocations inside oneDNN calls do not count.)
 #include <gtest/gtest.h>
 
-#include "backends/ir/op.h"
+#include "backends/ir/op_def.h"
 #include "backends/ir/program.h"
 #include "backends/kernels/eltwise_vm.h"
 #include "tests/backends/kernels_harness.h"
@@ -76,7 +76,7 @@ TEST(KernelAllocations, NoOpAllocatesWhenItRuns) {
       {Op::kRandomNormal, {i64({2})}, {0}, f32({100, 2001})},
   };
   for (const Row& row : rows) {
-    const TensorType result = row_of(row.op).infer({row.operands, row.attrs, row.requested});
+    const TensorType result = result_type(row.op, row.operands, row.attrs, row.requested);
     const Kernel kernel = prepare_kernel({row.op, row.operands, row.attrs, result});
     EXPECT_EQ(allocations_of(kernel, row.operands, result), 0) << kernel.name;
   }

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/ir/op.h"
+#include "backends/ir/op_def.h"
 #include "backends/ir/program.h"
 #include "schema/error.h"
 #include "tests/backends/kernels_harness.h"
@@ -21,8 +21,8 @@ struct KernelCase {
   TensorType requested{};
 };
 
-TensorType result_type(const KernelCase& c) {
-  return row_of(c.op).infer({c.operands, c.attrs, c.requested});
+TensorType type_of(const KernelCase& c) {
+  return result_type(c.op, c.operands, c.attrs, c.requested);
 }
 
 std::string text(const KernelCase& c) {
@@ -63,7 +63,7 @@ std::vector<TestTensor> operands_of(const KernelCase& c) {
 }
 
 void check(const KernelCase& c) {
-  const TensorType result = result_type(c);
+  const TensorType result = type_of(c);
   const KernelRequest request{c.op, c.operands, c.attrs, result};
   const std::vector<TestTensor> operands = operands_of(c);
   const TestTensor want = run_kernel(prepare_reference_kernel(request), operands, std::span(&result, 1))[0];
@@ -279,7 +279,7 @@ TEST(KernelOps, DropoutMaskKeepsTheRightFraction) {
 // ---- errors --------------------------------------------------------------------------------------------------------
 
 std::string error_of(const KernelCase& c, const std::vector<TestTensor>& operands) {
-  const TensorType result = result_type(c);
+  const TensorType result = type_of(c);
   try {
     run_kernel(prepare_kernel({c.op, c.operands, c.attrs, result}), operands, std::span(&result, 1), 2);
   } catch (const Error& error) {

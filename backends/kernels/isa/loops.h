@@ -15,6 +15,7 @@
 
 #include "backends/ir/op.h"
 #include "backends/kernels/philox.h"
+#include "backends/tensor/dtype.h"
 
 namespace runner::backends {
 

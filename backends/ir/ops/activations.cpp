@@ -1,0 +1,156 @@
+// Functions of one float tensor, element by element.
+#include <cmath>
+#include <numbers>
+
+#include "backends/ir/ops/definition.h"
+
+namespace runner::backends::op_defs {
+
+// ---- elementary functions ------------------------------------------------------------------------------------------
+
+constexpr OpDef kExp = float_function({
+    .gradient = [](Value y, Value grad, Grads grads) { grads[0] = ops::mul(grad, y); },
+    .xla_count = xla_count<kOneTranscendental>,
+    .xla = xla_names("aten::exp", hlo_instruction("exponential")),
+});
+
+constexpr OpDef kLog = float_function({
+    .gradient = [](Value y, Value grad, Grads grads) { grads[0] = ops::div(grad, operand(y, 0)); },
+    .xla_count = xla_count<kOneTranscendental>,
+    .xla = xla_names("aten::log", hlo_instruction("log")),
+});
+
+constexpr OpDef kLog1p = float_function({
+    .gradient = [](Value y, Value grad, Grads grads) { grads[0] = ops::div(grad, ops::add(operand(y, 0), 1.0)); },
+    .xla_count = xla_count<kOneTranscendental>,
+    .xla = xla_names("aten::log1p", hlo_instruction("log-plus-one")),
+});
+
+constexpr OpDef kSqrt = float_function({
+    .gradient = [](Value y, Value grad, Grads grads) { grads[0] = ops::div(grad, ops::mul(y, 2.0)); },
+    .xla_count = xla_count<kOneTranscendental>,
+    .xla = xla_names("aten::sqrt", hlo_instruction("sqrt")),
+});
+
+// y = x^(−1/2): dy/dx = −y³/2.
+constexpr OpDef kRsqrt = float_function({
+    .gradient =
+        [](Value y, Value grad, Grads grads) {
+          const Value cube = ops::mul(ops::mul(y, y), y);
+          grads[0] = ops::mul(grad, ops::mul(cube, -0.5));
+        },
+    .xla_count = xla_count<kOneTranscendental>,
+    .xla = xla_names("aten::rsqrt", hlo_instruction("rsqrt")),
+});
+
+constexpr OpDef kTanh = float_function({
+    .gradient = [](Value y, Value grad, Grads grads) { grads[0] = ops::mul(grad, ops::sub(1.0, ops::mul(y, y))); },
+    .xla_count = xla_count<kOneTranscendental>,
+    .xla = xla_names("aten::tanh", hlo_instruction("tanh")),
+});
+
+constexpr OpDef kSigmoid = float_function({
+    .gradient = [](Value y, Value grad, Grads grads) { grads[0] = ops::mul(grad, ops::mul(y, ops::sub(1.0, y))); },
+    .xla_count = xla_count<kOneTranscendental>,
+    .xla = xla_names("aten::sigmoid", hlo_instruction("logistic")),
+});
+
+// d erf(x)/dx = 2/√π · exp(−x²).
+constexpr OpDef kErf = float_function({
+    .gradient =
+        [](Value y, Value grad, Grads grads) {
+          const Value x = operand(y, 0);
+          const Value bell = ops::exp(ops::neg(ops::mul(x, x)));
+          grads[0] = ops::mul(grad, ops::mul(bell, 2.0 * std::numbers::inv_sqrtpi));
+        },
+    .xla_count = xla_count<kOneTranscendental>,
+    .xla = xla_names("aten::erf", hlo_instruction("erf")),
+});
+
+// ---- activations ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+// d/dx x Φ(x) = Φ(x) + x φ(x), φ the normal density.
+void gelu_gradient(Value y, Value grad, Grads grads) {
+  const Value x = operand(y, 0);
+  const Value cdf = ops::mul(ops::add(ops::erf(ops::mul(x, std::numbers::sqrt2 / 2)), 1.0), 0.5);
+  const double normal = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+  const Value pdf = ops::mul(ops::exp(ops::mul(ops::mul(x, x), -0.5)), normal);
+  grads[0] = ops::mul(grad, ops::add(cdf, ops::mul(x, pdf)));
+}
+
+// With u = √(2/π) (x + 0.044715 x³), t = tanh u: (1 + t)/2 + x/2 (1 − t²) √(2/π) (1 + 3·0.044715 x²).
+void gelu_tanh_gradient(Value y, Value grad, Grads grads) {
+  const Value x = operand(y, 0);
+  const double root = std::sqrt(2 * std::numbers::inv_pi);
+  const Value x2 = ops::mul(x, x);
+  const Value u = ops::mul(ops::mul(x, ops::add(ops::mul(x2, 0.044715), 1.0)), root);
+  const Value t = ops::tanh(u);
+  const Value du = ops::mul(ops::add(ops::mul(x2, 3 * 0.044715), 1.0), root);
+  const Value slope = ops::mul(ops::mul(x, 0.5), ops::mul(ops::sub(1.0, ops::mul(t, t)), du));
+  grads[0] = ops::mul(grad, ops::add(ops::mul(ops::add(t, 1.0), 0.5), slope));
+}
+
+// d/dx x σ(x) = σ (1 + x (1 − σ)).
+void silu_gradient(Value y, Value grad, Grads grads) {
+  const Value x = operand(y, 0);
+  const Value s = ops::sigmoid(x);
+  grads[0] = ops::mul(grad, ops::mul(s, ops::add(ops::mul(x, ops::sub(1.0, s)), 1.0)));
+}
+
+}  // namespace
+
+// max(x, 0).
+constexpr OpDef kRelu = float_function({
+    .gradient = [](Value y, Value grad,
+                   Grads grads) { grads[0] = ops::where(ops::gt(y, 0.0), grad, zeros_like(grad)); },
+    .xla_count = xla_count<kOneFlop>,
+    .xla = xla_names("aten::relu", hlo_form(HloForm::kMaximumWithZero, "maximum")),
+});
+
+// x · Φ(x), Φ the normal distribution function: 0.5 · x · (1 + erf(x · √½)).
+constexpr OpDef kGelu = float_function({
+    .gradient = gelu_gradient,
+    .xla_count = xla_count<kOneTranscendental.plus(4)>,
+    .xla = xla_names("aten::gelu", kCustomCall),
+});
+
+// 0.5 · x · (1 + tanh(√(2/π) · (x + 0.044715 · x · x · x))).
+constexpr OpDef kGeluTanh = float_function({
+    .gradient = gelu_tanh_gradient,
+    .xla_count = xla_count<kOneTranscendental.plus(8)>,
+    .xla = xla_names("aten::gelu", kCustomCall),
+});
+
+// x · σ(x).
+constexpr OpDef kSilu = float_function({
+    .gradient = silu_gradient,
+    .xla_count = xla_count<kOneTranscendental.plus(1)>,
+    .xla = xla_names("aten::silu", kCustomCall),
+});
+
+}  // namespace runner::backends::op_defs
+
+namespace runner::backends::ops {
+
+// max(x, 0) + log(1 + exp(−|x|)).  At x = 0 the maximum has slope ½ and |x| slope 0: the sum's is σ(0).
+Value softplus(Value x) {
+  return add(maximum(x, full_like(x, 0.0)), log1p(exp(neg(abs(x)))));
+}
+
+Value log_sigmoid(Value x) {
+  return neg(softplus(neg(x)));
+}
+
+Value leaky_relu(Value x, Value slope) {
+  return where(gt(x, 0.0), x, mul(x, slope));
+}
+
+// The exponential of min(x, 0): above 0 it could overflow, and its derivative would be NaN.
+Value elu(Value x, Value alpha) {
+  const Value below = minimum(x, full_like(x, 0.0));
+  return where(gt(x, 0.0), x, mul(sub(exp(below), 1.0), alpha));
+}
+
+}  // namespace runner::backends::ops

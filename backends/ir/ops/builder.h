@@ -1,0 +1,29 @@
+// What the functions of ops.h are made of: they check, and record nodes.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "backends/ir/ops.h"
+#include "backends/ir/type_text.h"
+#include "schema/error.h"
+
+namespace runner::backends::ops {
+
+// An input check with the source line in force, as Program::record has them.
+template <class... Args>
+void check_input(bool holds, Value x, fmt::format_string<Args...> format, Args&&... args) {
+  if (!holds) throw Error(ErrorKind::kRun, fmt::format(format, std::forward<Args>(args)...), x.program->mark());
+}
+
+Value record(Op op, std::initializer_list<Value> operands, std::span<const int64_t> attrs = {},
+             const TensorType& requested = {});
+
+// The axis with negative numbers counted from the end.
+int normal_axis(std::string_view op, Value x, int64_t axis);
+
+// The shape that two tensors broadcast to.
+Shape common_shape(std::string_view op, Value a, Value b);
+
+}  // namespace runner::backends::ops

@@ -1,0 +1,35 @@
+#include "backends/ir/ops/definition.h"
+
+namespace runner::backends::op_defs {
+
+TensorType as_requested(Query q) {
+  return q.requested;
+}
+
+TensorType as_operand(Query q) {
+  return q.operands[0];
+}
+
+TensorType float_operand(Query q) {
+  check(is_float(q.operands[0].dtype), "{}: wants a float tensor, got {}", name_of(q.op), q.operands[0]);
+  return q.operands[0];
+}
+
+void check_index(const TensorType& index, std::string_view op) {
+  check(index.dtype == DType::kI64, "{}: indices must be i64, got {}", op, index);
+}
+
+ValueId fold_moved_constant(const FoldQuery& query) {
+  const std::optional<double> value = query.constant(0);
+  return value ? query.to.constant(*value, query.type()) : kNoValue;
+}
+
+XlaCount counted(const XlaRates& rates, const TensorType& worked_through, const TensorType& result) {
+  const Shape& shape = worked_through.shape;
+  const int64_t elements = shape.elements();
+  const int64_t rows = elements == 0 ? 0 : shape.rank() == 0 ? 1 : elements / shape.back();
+  return {.flops = elements * rates.flops + rows * rates.flops_of_row + result.shape.elements() * rates.flops_of_result,
+          .transcendentals = elements * rates.transcendentals + rows * rates.transcendentals_of_row};
+}
+
+}  // namespace runner::backends::op_defs

@@ -1,0 +1,118 @@
+// Cross-entropy, and the losses that are made of other ops.
+#include "backends/ir/ops/builder.h"
+#include "backends/ir/ops/rows.h"
+
+namespace runner::backends::op_defs {
+namespace {
+
+constexpr Attribute kCrossEntropyAttributes[] = {
+    {"ignore_index", Type::kInt, kAnyInt, kAlways, kNameAndValue, "ignore_index={}", ""},
+    {"label_smoothing", Type::kF64, kAnyInt, kAlways, kNameAndValue, "label_smoothing={}", ""},
+};
+
+void check_cross_entropy(Query q, size_t weights_at) {
+  const std::string_view op = name_of(q.op);
+  const TensorType &logits = q.operands[0], &labels = q.operands[1];
+  check(is_float(logits.dtype) && logits.shape.rank() == 2, "{}: logits must be (N, C) floats, got {}", op, logits);
+  check(labels.dtype == DType::kI64 && labels.shape == Shape{logits.shape[0]},
+        "{}: labels must be ({}) i64 class numbers, got {}", op, logits.shape[0], labels);
+  if (q.operands.size() <= weights_at) return;
+  const TensorType wanted{logits.dtype, Shape{logits.shape[1]}};
+  check(q.operands[weights_at] == wanted, "{}: class weights must be {}, got {}", op, wanted, q.operands[weights_at]);
+}
+
+TensorType cross_entropy_type(Query q) {
+  check_cross_entropy(q, 2);
+  return {q.operands[0].dtype, q.operands[1].shape};
+}
+
+TensorType cross_entropy_grad_type(Query q) {
+  check_cross_entropy(q, 3);
+  check_gradient(q.operands[2], {q.operands[0].dtype, q.operands[1].shape}, name_of(q.op));
+  return q.operands[0];
+}
+
+void cross_entropy_gradient(Value result, Value grad, Grads grads) {
+  std::vector<ValueId> operands = {operand(result, 0).id, operand(result, 1).id, grad.id};
+  if (grads.size() > 2) operands.push_back(operand(result, 2).id);
+  grads[0] = {result.program, result.program->record(Op::kCrossEntropyGrad, operands, copy_of_attrs(result))};
+}
+
+}  // namespace
+
+// (logits (N, C), labels (N) i64 [, class_weights (C)]) -> (N).
+constexpr OpDef kCrossEntropy = row_op({
+    .attributes = Attributes(kCrossEntropyAttributes),
+    .infer = cross_entropy_type,
+    .gradient = cross_entropy_gradient,
+    .flops = flops<5, 0>,
+    .xla_count = xla_count<kLogSumExp.plus(1, 1, 1), 0>,  // log_softmax, and the sign of the label's
+    .batch = BatchRule::kGrows,
+    .aten = "aten::cross_entropy_loss",
+});
+
+// (logits, labels, grad (N) [, class_weights]) -> (N, C).
+constexpr OpDef kCrossEntropyGrad = row_op({
+    .attributes = Attributes(kCrossEntropyAttributes),
+    .infer = cross_entropy_grad_type,
+    .gradient = kNoGradient,
+    .flops = flops<5, 0>,
+    .xla_count = xla_count<kLogSumExp.plus(3), 0>,  // softmax − one-hot, times the row's gradient
+    .batch = BatchRule::kGrows,
+    .aten = "aten::cross_entropy_loss_backward",
+});
+
+}  // namespace runner::backends::op_defs
+
+namespace runner::backends::ops {
+
+Value cross_entropy(Value logits, Value labels, const CrossEntropyOptions& options) {
+  const int64_t attrs[] = {options.ignore_index, pack_f64(options.label_smoothing)};
+  if (options.class_weights) return record(Op::kCrossEntropy, {logits, labels, options.class_weights}, attrs);
+  return record(Op::kCrossEntropy, {logits, labels}, attrs);
+}
+
+Value smoothed_cross_entropy(Value logits, Value labels, CrossEntropyOptions options, Value kept, Value each) {
+  options.label_smoothing = 0;
+  const Value of_labels = cross_entropy(logits, labels, options);
+  options.label_smoothing = 1;
+  const Value of_classes = mul(cross_entropy(logits, labels, options), static_cast<double>(logits.shape()[1]));
+  return add(mul(of_labels, kept), mul(of_classes, each));
+}
+
+Value label_weights(Value labels, const CrossEntropyOptions& options) {
+  const Value skipped = eq(labels, full_like(labels, static_cast<double>(options.ignore_index)));
+  Value weights{labels.program, labels.program->constant(1.0, {DType::kF32, labels.shape()})};
+  if (const Value classes = options.class_weights) {
+    // Labels to skip may be outside the table: look up class 0 for them.
+    const Value known = where(skipped, full_like(labels, 0.0), labels);
+    weights = reshape(embedding(reshape(classes, Shape{classes.shape()[0], 1}), known), labels.shape());
+  }
+  return where(skipped, full_like(weights, 0.0), weights);
+}
+
+Value mse(Value prediction, Value target) {
+  const Value difference = sub(prediction, target);
+  return mul(difference, difference);
+}
+
+Value l1(Value prediction, Value target) {
+  return abs(sub(prediction, target));
+}
+
+// e²/2 for |e| ≤ δ, else δ (|e| − δ/2); torch.nn.HuberLoss.
+Value huber(Value prediction, Value target, double delta) {
+  const Value error = sub(prediction, target);
+  const Value size = abs(error);
+  const Value inside = mul(mul(error, error), 0.5);
+  const Value outside = mul(sub(size, 0.5 * delta), delta);
+  return where(binary(Op::kLe, size, full_like(size, delta)), inside, outside);
+}
+
+// max(x, 0) − x y + log(1 + exp(−|x|)).  At x = 0 the maximum has slope ½ and |x| slope 0: the sum's is σ(0) − y.
+Value bce_with_logits(Value logits, Value target) {
+  const Value softplus = log1p(exp(neg(abs(logits))));
+  return add(sub(maximum(logits, full_like(logits, 0.0)), mul(logits, target)), softplus);
+}
+
+}  // namespace runner::backends::ops

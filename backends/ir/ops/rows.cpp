@@ -1,0 +1,176 @@
+// Softmax and layer normalisation, over the last axis.
+#include "backends/ir/ops/rows.h"
+
+#include "backends/ir/ops/builder.h"
+
+namespace runner::backends::op_defs {
+
+void check_gradient(const TensorType& grad, const TensorType& result, std::string_view op) {
+  check(grad == result, "{}: the gradient must be {}, got {}", op, result, grad);
+}
+
+namespace {
+
+// ---- types ----
+
+TensorType softmax_type(Query q) {
+  check(q.operands[0].shape.rank() >= 1, "{}: wants at least one axis, got a scalar", name_of(q.op));
+  return float_operand(q);
+}
+
+const TensorType& layer_norm_operand(Query q) {
+  const TensorType& x = q.operands[0];
+  check(is_float(x.dtype) && x.shape.rank() >= 1, "{}: wants a float tensor with at least one axis, got {}",
+        name_of(q.op), x);
+  return x;
+}
+
+void check_row(Query q, size_t at, const char* what) {
+  const TensorType& x = q.operands[0];
+  const TensorType wanted{x.dtype, Shape{x.shape.back()}};
+  check(q.operands[at] == wanted, "{}: {} must be {}, got {}", name_of(q.op), what, wanted, q.operands[at]);
+}
+
+TensorType layer_norm_type(Query q) {
+  const TensorType& x = layer_norm_operand(q);
+  check_row(q, 1, "gamma");
+  check_row(q, 2, "beta");
+  return x;
+}
+
+TensorType layer_norm_grad_x_type(Query q) {
+  const TensorType& x = layer_norm_operand(q);
+  check_row(q, 1, "gamma");
+  check_gradient(q.operands[2], x, name_of(q.op));
+  return x;
+}
+
+TensorType layer_norm_grad_gamma_type(Query q) {
+  const TensorType& x = layer_norm_operand(q);
+  check_gradient(q.operands[1], x, name_of(q.op));
+  return {x.dtype, Shape{x.shape.back()}};
+}
+
+// ---- gradients ----
+
+void softmax_gradient(Value y, Value grad, Grads grads) {
+  const int64_t last[] = {-1};
+  const Value dot = ops::sum(ops::mul(grad, y), last, true);
+  grads[0] = ops::mul(y, ops::sub(grad, dot));
+}
+
+void log_softmax_gradient(Value y, Value grad, Grads grads) {
+  const int64_t last[] = {-1};
+  grads[0] = ops::sub(grad, ops::mul(ops::exp(y), ops::sum(grad, last, true)));
+}
+
+void layer_norm_gradient(Value result, Value grad, Grads grads) {
+  Program& program = *result.program;
+  const Value x = operand(result, 0), gamma = operand(result, 1);
+  const int64_t eps[] = {attrs(result)[0]};
+  const ValueId of_x[] = {x.id, gamma.id, grad.id}, of_gamma[] = {x.id, grad.id};
+  grads[0] = {&program, program.record(Op::kLayerNormGradX, of_x, eps)};
+  grads[1] = {&program, program.record(Op::kLayerNormGradGamma, of_gamma, eps)};
+  std::vector<int64_t> leading;
+  for (int axis = 0; axis + 1 < x.shape().rank(); ++axis) leading.push_back(axis);
+  grads[2] = leading.empty() ? grad : ops::sum(grad, leading);
+}
+
+// ---- costs ----
+
+// Maximum, subtraction, exponential, sum, and a last pass.
+constexpr FlopRule kSoftmaxFlops = flops<5, 0>;
+constexpr FlopRule kLayerNormFlops = flops<8, 0>;
+
+// XLA: mean, difference, square, variance + eps, its inverse root, product.
+constexpr XlaRates kNormalised{.flops = 5, .flops_of_row = 1, .transcendentals_of_row = 1};
+
+constexpr Attribute kEps[] = {
+    {"eps", Type::kF64, kAnyInt, kAlways, kNameAndValue, "eps={}", ""},
+};
+
+}  // namespace
+
+constexpr OpDef kSoftmax = row_op({
+    .attributes = Attributes(),
+    .infer = softmax_type,
+    .gradient = softmax_gradient,
+    .flops = kSoftmaxFlops,
+    .xla_count = xla_count<kLogSumExp.plus(1), 0>,  // a division
+    .batch = BatchRule::kGrows,
+    .aten = "aten::softmax",
+});
+
+constexpr OpDef kLogSoftmax = row_op({
+    .attributes = Attributes(),
+    .infer = softmax_type,
+    .gradient = log_softmax_gradient,
+    .flops = kSoftmaxFlops,
+    .xla_count = xla_count<kLogSumExp.plus(1, 0, 1), 0>,  // a logarithm a row, a difference
+    .batch = BatchRule::kGrows,
+    .aten = "aten::log_softmax",
+});
+
+// (x (…, D), gamma (D), beta (D)).
+constexpr OpDef kLayerNorm = row_op({
+    .attributes = Attributes(kEps),
+    .infer = layer_norm_type,
+    .gradient = layer_norm_gradient,
+    .flops = kLayerNormFlops,
+    .xla_count = xla_count<kNormalised.plus(2), 0>,  // · gamma + beta
+    .batch = BatchRule::kGrows,
+    .aten = "aten::native_layer_norm",
+});
+
+// (x, gamma, grad).
+constexpr OpDef kLayerNormGradX = row_op({
+    .attributes = Attributes(kEps),
+    .infer = layer_norm_grad_x_type,
+    .gradient = kNoGradient,
+    .flops = kLayerNormFlops,
+    .xla_count = xla_count<kNormalised.plus(8), 0>,  // two means of gamma · grad, and their differences
+    .batch = BatchRule::kGrows,
+    .aten = "aten::native_layer_norm_backward",
+});
+
+// (x, grad) -> (D).
+constexpr OpDef kLayerNormGradGamma = row_op({
+    .attributes = Attributes(kEps),
+    .infer = layer_norm_grad_gamma_type,
+    .gradient = kNoGradient,
+    .flops = kLayerNormFlops,
+    // · grad, summed over the rows
+    .xla_count =
+        xla_count<XlaRates{.flops = 7, .flops_of_row = 1, .flops_of_result = -1, .transcendentals_of_row = 1}, 0>,
+    .batch = BatchRule::kSumsSamples,
+    .aten = "aten::native_layer_norm_backward",
+});
+
+}  // namespace runner::backends::op_defs
+
+namespace runner::backends::ops {
+namespace {
+
+// Swaps `axis` with the last one around a row op.
+Value over_last(Op op, Value x, int64_t axis) {
+  check_input(x.shape().rank() > 0, x, "{}: wants at least one axis, got {}", name_of(op), x.type());
+  const int normal = normal_axis(name_of(op), x, axis);
+  if (normal == x.shape().rank() - 1) return record(op, {x});
+  return transpose(record(op, {transpose(x, normal, -1)}), normal, -1);
+}
+
+}  // namespace
+
+Value softmax(Value x, int64_t axis) {
+  return over_last(Op::kSoftmax, x, axis);
+}
+Value log_softmax(Value x, int64_t axis) {
+  return over_last(Op::kLogSoftmax, x, axis);
+}
+
+Value layer_norm(Value x, Value gamma, Value beta, double eps) {
+  const int64_t attrs[] = {pack_f64(eps)};
+  return record(Op::kLayerNorm, {x, gamma, beta}, attrs);
+}
+
+}  // namespace runner::backends::ops
