@@ -105,7 +105,7 @@ std::set<std::string> declared_functions() {
 }
 
 TEST(OpCases, EveryFunctionHasACase) {
-  std::set<std::string> covered = {"unary", "binary", "reduce"};  // what the named ones are made of
+  std::set<std::string> covered = {"unary", "binary", "reduce"};  // building blocks of the named functions
   for (const OpCase& c : op_cases(OpCaseSize::kSmall)) covered.insert(c.function);
   const std::set<std::string> declared = declared_functions();
   EXPECT_GT(declared.size(), 60u);
