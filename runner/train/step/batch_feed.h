@@ -1,6 +1,6 @@
-// The batches of a training, the next one of which is on its way to the device while this one is computed.
+// Yields the training batches of a loader and copies the next batch to the device while the current one is computed.
 //
-// A device without streams has each when a step is submitted.  Not thread-safe.
+// Without streams, the device copies each batch when its step is submitted. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ namespace runner::train {
 
 class BatchFeed {
  public:
-  // `give_up`: of waiting for a batch, as Loader::wait() has it; empty: never.  All must outlive it.
+  // `give_up`: see Loader::wait(); empty to wait without limit. `loader`, `device` and `encoding` must outlive the
+  // object.
   BatchFeed(data::Loader& loader, std::function<bool()> give_up, backends::Device& device,
             const data::Encoding& encoding)
       : loader_(loader), give_up_(std::move(give_up)), streams_(device.streams()), encoding_(encoding) {}
@@ -27,23 +28,24 @@ class BatchFeed {
   BatchFeed(const BatchFeed&) = delete;
   BatchFeed& operator=(const BatchFeed&) = delete;
 
-  // Loader::next().
+  // Returns the next batch; see Loader::next().
   const data::Batch& next();
-  // What a step on the beginning of that batch names (Arguments::staged); 0: nothing.
+  // Ticket for the first micro-batch of the current batch, for Arguments::staged; 0 if it was not staged.
   uint64_t staged() const { return staged_; }
-  // Throws OutOfMemory where the device had not enough for its copy.
+  // Throws OutOfMemory if the device had too little memory to stage the current batch.
   void throw_failure();
-  // Begins to copy the first part of the batch behind it, where batches are made ahead; waits until that is made, so
-  // that what is copied when is the same in each run.  `like`: a step of its kind.  Where it finds no room, that is
-  // told when the batch is taken: what is under way is not the worse for it.
+  // Starts copying the first micro-batch of the next batch to the device, if the loader prefetches. Waits until the
+  // loader has assembled that batch, so that the order of copies is the same in every run. `like`: a step of the same
+  // kind. If the copy does not fit, throw_failure() reports it once the batch has been taken; work in flight is not
+  // affected.
   void stage_next(const backends::Executable& like, const WindowParts& parts);
 
  private:
   data::Loader& loader_;
   const std::function<bool()> give_up_;
-  backends::DeviceStreams* const streams_;  // null: the device has none
+  backends::DeviceStreams* const streams_;  // null if the device has no streams
   const data::Encoding& encoding_;
-  const data::Batch* next_ = nullptr;  // that next_staged_ is of
+  const data::Batch* next_ = nullptr;  // batch that next_staged_ belongs to
   uint64_t staged_ = 0, next_staged_ = 0;
   std::exception_ptr failure_;
 };

@@ -1,4 +1,4 @@
-// Which batch the device computes with: its errors say so, whenever the host learns of them.
+// The batch that the device computes, for error messages. The host may see an error later than it happened.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace runner::train {
 struct BatchPlace {
   enum class Of { kTraining, kEvaluation, kPrediction };
   Of of;
-  int64_t number;     // from 1: of a run's training, or of one pass over other data
-  int64_t epoch = 0;  // of training
+  int64_t number;     // from 1; of the training run, or within one pass over other data
+  int64_t epoch = 0;  // for training only
 
   std::string text() const {
     if (of == Of::kTraining) return fmt::format("in training batch {} (epoch {})", number, epoch);
@@ -23,7 +23,7 @@ struct BatchPlace {
   }
 };
 
-// An error of `work`, or one of a kind alone, gets a note with the place.
+// Runs `work` and adds the place as a note to an Error that it throws. `Noted`: the type of errors to annotate.
 template <class Noted = Error, class Work>
 auto in_batch(const BatchPlace& place, const Work& work) {
   try {

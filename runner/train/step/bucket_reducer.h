@@ -1,12 +1,13 @@
-// Gradients that replicas add up while they still compute: in buckets, as DistributedDataParallel has them.
+// Overlaps the all-reduce of gradients with the backward pass, bucket by bucket, like DistributedDataParallel.
 //
-// A device with streams tells when the gradients of a bucket are ready.  The communication stream of each replica waits
-// for those of all, and adds up a slice of the bucket for everyone: the left fold over ranks, to the bit, wherever the
-// bucket and its slices end.  Behind it stand the sums of all, in one array that all replicas have together, from which
-// each updates its share of the weights.
+// A device with streams signals when the gradients of a bucket are ready. The communication stream of each rank waits
+// for these signals of all ranks and sums one slice of the bucket. Sums are the left fold over ranks, so the bits do
+// not depend on the boundaries of buckets and slices. The sums are written to one array shared by all ranks, from which
+// each rank updates its shard of the weights.
 //
-// For more buckets than one: where one has all gradients, all is computed when it is ready, and the update adds them up
-// itself, which spares the replicas a meeting.  Not thread-safe; each replica has one, and all make the same calls.
+// Used only with more than one bucket. With a single bucket, all gradients become ready at the same time, so the update
+// adds them up itself, which saves a barrier. Not thread-safe. Each rank has one object, and all ranks must make the
+// same calls.
 #pragma once
 
 #include <cstdint>
@@ -27,36 +28,37 @@ namespace runner::train {
 
 class BucketReducer {
  public:
-  // Without memory yet.  All arguments must outlive it.
+  // Allocates nothing. All arguments must outlive the object.
   BucketReducer(const StepBuilder& builder, const GradientBuckets& buckets, const Shares& shares,
                 backends::Device& device, backends::Collectives& ranks);
-  // Called by all together, behind the arrays of all.
+  // Allocates the sums and exchanges the events. Collective; call it after the arrays of all ranks have been allocated.
   void allocate(const SharedArrays& arrays);
 
-  // What the step that ends a window, and leaves its gradients in their arrays or in a message (null: in their arrays),
-  // is to signal.
-  // Once in a window.
+  // Returns the signals for the last micro-batch of an optimizer step. `message`: layout of the factored gradients, or
+  // null if gradients are in their arrays. Call once per optimizer step.
   std::span<const backends::Signal> begin_signals(const MessageLayout* message);
-  // For a replica whose gradients of this window are there, without such a step.
+  // Signals all buckets at once, for a rank without such a micro-batch whose gradients are already complete.
   void signal_all(const MessageLayout* message);
-  // Behind either: adds them up.  `messages`: of all ranks, where gradients travel so.
+  // Sums the gradients. Call after begin_signals() or signal_all(). `messages`: factored gradients of all ranks, if
+  // `message` is set.
   void reduce(const MessageLayout* message, std::span<const std::shared_ptr<backends::Buffer>> messages);
 
-  // Whether what ends the window has told, or will tell.
+  // Whether begin_signals() has been called in this optimizer step.
   bool has_signalled() const { return has_signalled_; }
 
-  // What an update comes after; valid until the next call of reduce().
+  // Events that the update must wait for. Valid until the next reduce().
   std::span<const backends::EventCount> reduced() const { return reduced_; }
-  // Of each flat buffer that this rank has a share of, in order, its share of the sums: the states of an update behind
-  // all others.
+  // This rank's shard of the sums, for each flat buffer of which it has one, in order. The update takes them as its
+  // last states.
   std::span<const std::shared_ptr<backends::Buffer>> sums() const { return share_sums_; }
 
  private:
   using Piece = GradientBuckets::Piece;
-  // What this rank adds up of a bucket.
+  // The slice of a bucket that this rank sums.
   struct Reduction {
     SharedStep step;
-    std::vector<std::shared_ptr<backends::Buffer>> states;  // behind the messages, from the first submission on
+    std::vector<std::shared_ptr<backends::Buffer>>
+        states;  // after those of the messages; filled before the first submission
   };
 
   std::vector<Reduction>& reductions_of(const MessageLayout* message);
@@ -73,12 +75,12 @@ class BucketReducer {
   const Shares& shares_;
   backends::Device& device_;
   backends::Collectives& ranks_;
-  std::vector<SharedRows> gradients_, sums_;  // by flat buffer
+  std::vector<SharedRows> gradients_, sums_;  // per flat buffer
   std::vector<std::shared_ptr<backends::Buffer>> share_sums_;
-  std::vector<std::shared_ptr<backends::Event>> ready_;                // by rank and bucket
-  std::vector<std::shared_ptr<backends::Event>> done_;                 // by rank
-  std::map<const MessageLayout*, std::vector<Reduction>> reductions_;  // by bucket
-  std::vector<uint64_t> signalled_;                                    // by bucket: so far, by each rank
+  std::vector<std::shared_ptr<backends::Event>> ready_;                // per rank and bucket
+  std::vector<std::shared_ptr<backends::Event>> done_;                 // per rank
+  std::map<const MessageLayout*, std::vector<Reduction>> reductions_;  // per bucket
+  std::vector<uint64_t> signalled_;  // per bucket: number of signals so far, the same on each rank
   bool has_signalled_ = false;
   uint64_t windows_ = 0;
   std::vector<backends::Signal> signals_;

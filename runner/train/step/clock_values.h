@@ -1,4 +1,4 @@
-// What a Program takes from the counts and rates that the device keeps (update_clock.h), and how it moves them on.
+// Reads and updates the device-side counters and rates (update_clock.h) in a Program under construction.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ inline bool has_clock(const ArrayValues& arrays) {
   return arrays.has(Role::kClock);
 }
 
-// The factor of the rates that the next step uses, () f64.
+// Returns the learning rate factor of the next update, () f64.
 Value clock_factor(const ArrayValues& arrays);
-// Number of the next update of an optimizer, from 1, () f64.
+// Returns the number of the next update of an optimizer, counted from 1, () f64.
 Value next_update(const ArrayValues& arrays, int32_t optimizer);
-// Scalars of an update with that number, or one number for each of several, under the recipe's schedule, f32.
+// Returns the f32 scalars of update `number` under the recipe's schedule. `number`: () f64, or (n) for several updates.
 std::vector<Value> clock_scalars(const ArrayValues& arrays, const schema::SchedulerSpec& schedule,
                                  const optim::Rule& rule, Value number);
-// An update was applied, and the schedule goes on with one, where that was.  applied: () bool.
+// Count an update of an optimizer, and a step of the schedule, if `applied`. `applied`: () bool.
 void count_update(ArrayValues& arrays, int32_t optimizer, Value applied);
 void move_schedule(ArrayValues& arrays, Value applied);
 

@@ -1,8 +1,8 @@
-// The arrays of a DeviceLayout on a device, as one replica sees them: weights, slots, gradients, sums.
+// The arrays of a DeviceLayout on a device, as one rank sees them: weights, optimizer slots, gradients, sums.
 //
-// Replicas that update together have one copy of weights and slots (shares.h): rank 0 writes it from the host, and all
-// may read it once they have met since.  Gradients and sums are each replica's own.  What is read here, or written,
-// comes behind whatever was submitted to the device before.  Not thread-safe.
+// Ranks that update together share one copy of weights and slots (shares.h). Rank 0 writes it from the host; the others
+// may read it after the next barrier. Gradients and sums belong to each rank. Reads and writes take place after
+// everything that was submitted to the device before. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -32,95 +32,93 @@ namespace runner::train {
 
 class DeviceArrays {
  public:
-  // Without memory yet.  `ranks`: null, or the replicas; `one_copy`: they update the weights together.  Throws
-  // Error(kData) where model.init_from does not fit the model.  All must outlive it.
+  // Allocates nothing. `ranks`: process group, or null for a single process. `one_copy`: the ranks share one copy of
+  // the weights. Throws Error(kData) if model.init_from does not fit the model. All arguments must outlive the object.
   DeviceArrays(const StepBuilder& builder, backends::Device& device, backends::Collectives* ranks, bool one_copy);
 
-  // Gives the arrays memory and their initial contents; called by all replicas together where they have one copy.
-  // Throws Error(kRun) where the device has not so much.  `halt`: asked before each parameter is drawn, and may throw.
+  // Allocates the arrays and writes their initial contents. Collective if there is one copy. `halt`: called before each
+  // parameter is initialised; may throw. Throws Error(kRun) if the device has too little memory.
   void allocate(const std::function<void()>& halt);
-  // The same for what the layout of this only replica has more since then.
+  // Allocates the arrays that the layout has gained since allocate(). For a single rank only.
   void allocate_added();
 
   const DeviceLayout& layout() const { return layout_; }
-  // What this replica updates of the one copy; none: it updates all of its own.
+  // The shard of the shared copy that this rank updates; none if it updates all of its own copy.
   const std::optional<Shares>& shares() const { return shares_; }
-  // How gradients travel of batches of which the replica with most has so many samples; null: in their arrays.
+  // Layout of the factored gradients for a batch whose largest part on any rank has `largest` samples; null if
+  // gradients travel in their arrays.
   const MessageLayout* message(int64_t largest) { return messages_ ? messages_->layout(largest) : nullptr; }
-  // Before a batch whose gradients travel so, called by all replicas together: there is room for them.  Throws
-  // Error(kRun) where there is not.
+  // Prepares a batch. Returns the layout of its factored gradients after allocating them, or null if gradients travel
+  // in their arrays. Collective. Throws Error(kRun) if memory is exhausted.
   const MessageLayout* begin_batch(int64_t largest, bool as_message);
 
-  // Those in which GPUs that share nothing reduce gradients while they compute them; null: elsewhere they are reduced
-  // at the window's end.
+  // Buckets in which GPUs that share nothing would reduce gradients during the backward pass; null if gradients are
+  // reduced at the end of the optimizer step.
   const GradientBuckets* buckets() const { return buckets_ ? &*buckets_ : nullptr; }
-  // Where replicas do so here: of more than one bucket; null: elsewhere the update adds them up.
+  // Reduces in buckets on this device; null if there is at most one bucket, so that the update adds up the gradients.
   BucketReducer* reducer() { return reducer_ ? &*reducer_ : nullptr; }
-  // Behind the reducer's signals.
+  // Call after BucketReducer::begin_signals() or signal_all().
   void reduce(const MessageLayout* message) { reducer_->reduce(message, messages_of_all(message)); }
 
   // ---- contents ----
 
-  // Of an array by its number in the layout.  A device that keeps account of graphs is not told: who makes a state of
-  // what it reads, or puts one there, says so (Trainer::note_state_use).
+  // Reads an array by its index in the layout. Device models of graphs do not see reads and writes; code that saves or
+  // loads a checkpoint must call Trainer::note_state_use().
 
   std::vector<std::byte> read(int32_t array) const;
-  // From byte `offset` on.
+  // Reads from byte `offset` on.
   void read(int32_t array, size_t offset, std::span<std::byte> target) const;
-  // Does nothing where another replica writes it.
+  // Does nothing if another rank writes this array.
   void write(int32_t array, std::span<const std::byte> contents);
   bool writes(const DeviceArray& array) const;
 
-  // What is read and written while it lives no device of the user's would be asked for.
+  // While the returned object exists, the device model ignores reads and writes.
   backends::Unaccounted unaccounted() const { return backends::Unaccounted(device_); }
 
-  // {Σ loss, Σ weight} of this replica's windows since the last call; the second forgets them.
+  // Returns {Σ loss, Σ weight} of this rank's optimizer steps since the last call. forget_logged_sums() resets them.
   std::array<double, 2> take_logged_sums();
   void forget_logged_sums();
 
-  // ---- gradients ----
-  // Which of them are there, by flat buffer.
+  // ---- gradients ---- Which gradients exist, by flat buffer.
 
-  // What the gradient array of each flat buffer holds between two segments, or two calls of Trainer::advance(); at the
-  // end of a window no shares, so that it can be in a state.
+  // What the gradient array of each flat buffer contains between two traced regions, or between two calls of
+  // Trainer::advance(). After an optimizer step it is never kShare, so that gradients can be saved in a checkpoint.
   const std::vector<Held>& gradients() const { return gradients_; }
-  // Of what one replica holds of all, rank 0 is the one.
+  // If the ranks share one copy, only rank 0 holds gradients that are sums over all ranks.
   void set_gradients(std::vector<Held> held);
-  // The same for all that are trained.
+  // Sets the same value for all trained buffers.
   void hold(Held held);
   bool holds_gradients(int32_t buffer) const { return gradients_[static_cast<size_t>(buffer)] != Held::kNothing; }
   bool holds_any_gradients() const;
-  // Whether an array has an element for each of its buffer's parameters that means something now.
+  // Whether an array has one element per parameter element of its buffer and its contents are valid.
   bool is_of_parameters(const DeviceArray& array) const;
 
-  // ---- for Programs ----
-  // Buffers, in the order in which Programs declare their states.
+  // ---- for Programs ---- Buffers in the order in which Programs declare their states.
 
-  // The states of any step; of a training step, which may send a message; and of the end of a window, where messages
-  // may be read.  Valid until the next call.
+  // States of any step; of a training step, which may send factored gradients; and of the end of an optimizer step,
+  // which may read them. Valid until the next call.
   std::span<backends::Buffer* const> states() const { return states_; }
   std::span<backends::Buffer* const> states_of_step(bool sends_message);
   std::span<backends::Buffer* const> states_of_window(bool reads_messages);
-  // Where the reducer has added up all gradients.
+  // States of the end of an optimizer step after the reducer has summed all gradients.
   std::span<backends::Buffer* const> states_of_summed_window();
-  // Declares the last of them, as a training step has them: the rounded weights, where there are such.
+  // Declares the rounded weights as the last states of a training step, if there are any.
   void declare_rounded_weights(backends::Program& step) const;
 
-  // This replica has had no batch of a window, in which gradients travel so (null: in their arrays): the others read
-  // zeros.
+  // Writes zeros for a rank that had no batch in this optimizer step. `message`: layout of the factored gradients, or
+  // null if gradients travel in their arrays.
   void clear_window(const MessageLayout* message);
-  // It has updated its share; before others read it.
+  // Rounds the shard that this rank has updated. Call before other ranks read it.
   void round_share();
 
-  // ---- memory ----
-  // Of this replica, in bytes.
+  // ---- memory ---- Of this rank, in bytes.
 
-  // What the arrays take.
+  // Returns the memory of the arrays.
   MemoryUse memory() const;
-  // Each array that a device has which accounts for itself alone.
+  // Returns the sizes of all arrays as on a device that shares nothing.
   std::vector<backends::ArrayBytes> sizes() const;
-  // What a process may have beside them; none: any amount, or the device says itself where it has not so much.  Throws
-  // Error(kRun) where they are too large themselves.
+  // Returns how much memory a process may use in addition to the arrays; none if there is no limit or the device
+  // reports exhaustion itself. Throws Error(kRun) if the arrays themselves exceed the limit.
   std::optional<int64_t> memory_left() const;
 
  private:
@@ -141,17 +139,19 @@ class DeviceArrays {
   backends::Collectives* const ranks_;
   const nn::InitialWeights weights_;
   std::optional<Shares> shares_;
-  std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;  // SharedArrays
-  std::vector<backends::Buffer*> states_, window_states_;                  // the same
-  std::vector<SharedRows> rows_;                                           // the same
-  bool has_taken_gradients_ = false;                                       // whose memory was only reserved
+  std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;  // see SharedArrays
+  std::vector<backends::Buffer*> states_, window_states_;                  // pointers into them
+  std::vector<SharedRows> rows_;                                           // see SharedArrays
+  bool has_taken_gradients_ = false;  // whether the reserved gradient rows have been committed
   std::optional<Messages> messages_;
   std::optional<GradientBuckets> buckets_;
-  std::vector<std::shared_ptr<backends::Buffer>> buckets_of_device_;  // as each real one has them
+  std::vector<std::shared_ptr<backends::Buffer>>
+      buckets_of_device_;  // DDP's bucket copies of gradients, for the device model only
   std::optional<BucketReducer> reducer_;
   std::optional<RoundedWeights> rounded_;
-  std::vector<backends::Buffer*> joined_states_;  // those of an execution, with messages and rounded weights
-  std::vector<Held> gradients_;                   // by flat buffer
+  std::vector<backends::Buffer*>
+      joined_states_;            // states of one submission, with factored gradients and rounded weights
+  std::vector<Held> gradients_;  // by flat buffer
 };
 
 }  // namespace runner::train

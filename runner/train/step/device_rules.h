@@ -1,4 +1,4 @@
-// What each backend asks of a training, and what makes its devices: a row for each.
+// Properties of each backend that training depends on, and its device factory. One row per backend.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,16 @@
 namespace runner::train {
 
 struct DeviceRules {
-  bool replicas_are_processes;  // else threads of one process, whose devices meet
-  // Lazily, as PyTorch/XLA does: what the user's code records becomes graphs, which are compiled for good, cut at marks
-  // and kept beyond the run, and whose numbers may be parts of them.
+  bool replicas_are_processes;  // otherwise threads of one process, whose devices share memory
+  // Records lazily like PyTorch/XLA: the user's code becomes graphs, cut at step marks, compiled once and cached beyond
+  // the run. Scalars may be part of them.
   bool traces_graphs;
-  bool replicas_run_one_graph;  // which all must have traced alike
-  bool has_loader;              // that brings batches to it ahead, with queues and threads
-  bool has_bf16_floats;         // a recipe of bf16 makes all its numbers such, and needs no casts
-  // For a replica; `ranks`: null, or all of them, which must outlive it.  `own_thread`: whether the device works on a
-  // thread of its own beside the replica's; none: where there is a core for it.  Its workers take no signals.
+  bool replicas_run_one_graph;  // all ranks must have traced the same graph
+  bool has_loader;       // an asynchronous loader copies batches to the device ahead of time, with queues and threads
+  bool has_bf16_floats;  // a bf16 recipe makes all floats bf16, so no casts are needed
+  // Makes the device of one rank. `ranks`: process group, or null for a single process; must outlive the device.
+  // `own_thread`: whether the device executes on a thread of its own; none to decide by the number of free cores. Its
+  // worker threads block signals.
   std::unique_ptr<backends::Device> (*make)(const schema::Recipe& recipe, backends::Collectives* ranks,
                                             std::optional<bool> own_thread);
 };

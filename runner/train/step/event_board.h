@@ -1,8 +1,7 @@
-// Where replicas, threads of one process, hand each other the events that they are to wait for.
+// Exchanges events between ranks that are threads of one process.
 //
-// What hangs there belongs to all who have a board, and is gone with the last of them: who leaves early, since some
-// replica has failed, takes nothing away that another one is looking at.  Not thread-safe; each replica has one, and
-// all make the same calls.
+// The board is shared and freed with its last user. A rank that leaves early after a failure does not free what another
+// rank still reads. Not thread-safe; each rank has one, and all ranks must make the same calls.
 #pragma once
 
 #include <cstddef>
@@ -20,20 +19,20 @@ using Events = std::vector<std::shared_ptr<backends::Event>>;
 
 class EventBoard {
  public:
-  // Hangs these there.  `ranks` must outlive it.
+  // Publishes the events of this rank. Collective. `ranks` must outlive the object.
   EventBoard(Events own, backends::Collectives& ranks);
   ~EventBoard();
   EventBoard(const EventBoard&) = delete;
   EventBoard& operator=(const EventBoard&) = delete;
 
-  // Those of all, in the order of ranks.  Throws Error(kRun) where a replica has failed.
+  // Returns the events of all ranks in rank order. Collective. Throws Error(kRun) if a rank has failed.
   Events of_all() const;
 
  private:
   std::span<Events*> rows() const;
 
   backends::Collectives& ranks_;
-  const std::shared_ptr<std::byte> memory_;  // the number of those who have left, and a row for each rank
+  const std::shared_ptr<std::byte> memory_;  // number of ranks that have left, then one row per rank
 };
 
 }  // namespace runner::train

@@ -1,5 +1,5 @@
-// Compiles Programs of a training once, and runs them on the device of one replica: where their memory suffices, and
-// with the other replicas where a Program meets them.  Not thread-safe.
+// Compiles the Programs of a training run once each and runs them on the device of one rank. Checks their memory and
+// runs their collectives. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace runner::train {
 
 struct CompiledStep {
   std::shared_ptr<backends::Executable> executable;
-  std::vector<backends::TracedScalar> rule_numbers = {};  // of a hook's update rules, as the step has recorded them
+  std::vector<backends::TracedScalar> rule_numbers = {};  // scalars that a hook's update rules recorded in this step
 };
 using SharedStep = std::shared_ptr<const CompiledStep>;
 
@@ -32,46 +32,47 @@ inline SharedStep compiled_step(std::shared_ptr<backends::Executable> executable
 
 class Executor {
  public:
-  // `ranks`: null, or the replicas.  `counters`: of the windows, which errors name.  All must outlive it.
+  // `ranks`: process group, or null for a single process. `counters`: give the step number for error messages. All must
+  // outlive the object.
   Executor(backends::Device& device, backends::Collectives* ranks, const Counters& counters);
 
   backends::PlanCache<SharedStep>& cache() { return cache_; }
   const backends::PlanCache<SharedStep>& cache() const { return cache_; }
 
-  // What a step may take beside the arrays; none, as at first: any amount.
+  // Sets the memory that a step may use in addition to the arrays; none, the default, for no limit.
   void set_memory(std::optional<int64_t> bytes) { memory_ = bytes; }
   const std::optional<int64_t>& memory() const { return memory_; }
-  // Throws Error(kRun) where it needs more.  `name`: as below.
+  // Throws Error(kRun) if the step needs more. `name`: see execute().
   void check_memory(std::string_view name, const backends::Executable& step,
                     backends::SpanKind kind = backends::SpanKind::kExecute) const;
 
-  // Asked before each step that is compiled; throws where there are to be no more.  Empty, as at first: there may be.
+  // `halt` is called before each compilation and throws to stop it. Empty, the default, never stops.
   void set_halt(std::function<void()> halt) { halt_ = std::move(halt); }
   void ask_halt() const {
     if (halt_) halt_();
   }
 
-  // Runs a step to its end; `name`: in traces and errors.
+  // Runs a step and waits until it is done. `name`: for traces and errors.
   void execute(std::string_view name, const CompiledStep& step, const backends::Arguments& arguments,
                backends::SpanKind kind = backends::SpanKind::kExecute);
-  // The same; the device may be at work when it returns.
+  // Like execute(), but may return while the device is still running.
   backends::Ticket submit(std::string_view name, const CompiledStep& step, backends::Arguments arguments,
                           backends::SpanKind kind = backends::SpanKind::kExecute);
 
-  // A value of a recording under way: its elements, and as they lie in memory.
+  // Computes a value of the recording in progress and returns its elements, or its bytes in memory.
   std::vector<double> read_value(const backends::Program& program, backends::ValueId value,
                                  const backends::Arguments& arguments);
   std::vector<std::byte> read_bytes(const backends::Program& program, backends::ValueId value,
                                     const backends::Arguments& arguments);
 
-  // What the Programs of this replica meet the others by; null: there are none.
+  // Collectives of the Programs of this rank; null for a single process.
   backends::Exchange* exchange() { return exchange_ ? &*exchange_ : nullptr; }
-  // Before a Program that meets others runs; `again`: as Exchange::begin says.
+  // Call before a Program with collectives runs. `again`: see Exchange::begin().
   void begin_exchange(bool again);
-  // What is read from is dropped.
+  // Drops the recording that values were read from; see Exchange::forget().
   void forget_exchanged();
 
-  // Of a call in the window under way, where replicas meet.
+  // Identifies a collective of the current optimizer step.
   backends::Site site(std::string_view what) const { return {what, counters_.windows + 1}; }
 
  private:

@@ -1,4 +1,4 @@
-// Batches through the model as it is, without training.  Not thread-safe.
+// Runs batches through the current model without training. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +15,26 @@
 
 namespace runner::train {
 
-// One batch as the model left it.
+// Results of the model for one batch.
 struct Evaluated {
   std::vector<float> outputs;    // (B, N)
-  std::vector<int64_t> classes;  // (B), for classes; of a text (B, T)
-  std::vector<float> targets;    // (B, N), for targets
+  std::vector<int64_t> classes;  // (B) for class labels; (B, T) for text
+  std::vector<float> targets;    // (B, N) for targets
   std::vector<float> losses, weights;
   MetricSums metrics;  // of a hook
 };
 
 class Forward {
  public:
-  // All must outlive it.
+  // All arguments must outlive the object.
   Forward(const data::Encoding& encoding, backends::Device& device, Executor& executor, StepArguments& arguments,
           Steps& steps);
 
-  // `result` is overwritten.  `first`: of an evaluation.
+  // Evaluates a batch and overwrites `result`. `first`: whether it is the first batch of an evaluation.
   void evaluate(const data::Batch& batch, bool first, Evaluated& result);
-  // The same without labels.
+  // Computes the outputs of a batch without labels.
   void predict(const data::Batch& batch, std::span<float> outputs);
-  // Compiles the step of an evaluation with batches of so many samples.
+  // Compiles the evaluation step for batches of `samples` samples.
   SharedStep step_of_evaluation(int64_t samples);
 
  private:

@@ -1,5 +1,5 @@
-// The gradients of a model in the buckets in which replicas on GPUs reduce them, as DistributedDataParallel cuts them.
-// Values; thread-safe.
+// The gradients of a model, divided into buckets that GPU ranks reduce together, like DistributedDataParallel's
+// buckets. Immutable; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@
 
 namespace runner::train {
 
-// Whether they may be added up before the window's end is known: what is rounded or compressed on its way depends on
-// the sum of all weights.
+// Whether gradients may be summed before the end of the optimizer step is known. False for compressed or rounded
+// gradients, which depend on the sum of all weights.
 bool may_reduce_in_buckets(const schema::Recipe& recipe);
 
 class GradientBuckets {
  public:
-  // The name of what a real device has of them, beside its gradients: as much.
+  // Name for DDP's copies of the gradients in a device model. They are as large as the gradients.
   static constexpr std::string_view kName = "buckets of gradients";
 
   using Bucket = std::vector<nn::ParameterId>;
@@ -31,25 +31,25 @@ class GradientBuckets {
     int64_t first, count;
   };
 
-  // All parameters that are trained.
+  // Divides all trained parameters.
   explicit GradientBuckets(const StepBuilder& builder);
 
   size_t size() const { return buckets_.size(); }
   const Bucket& operator[](size_t bucket) const { return buckets_[bucket]; }
-  // Neighbours in a buffer are one.
+  // Parts of flat buffers in a bucket. Adjacent parameters are merged.
   const std::vector<Piece>& pieces(size_t bucket) const { return pieces_[bucket]; }
-  // What a replica that shares nothing has reduced: all of it (Arguments::reduced).
+  // Byte ranges that a rank which shares nothing reduces, for Arguments::reduced: all gradients.
   std::span<const backends::ReducedBytes> reduced() const { return reduced_; }
 
  private:
   std::vector<Piece> joined(const Bucket& bucket, const nn::ParameterSet& parameters) const;
 
-  std::vector<Bucket> buckets_;  // in the order in which they are reduced
+  std::vector<Bucket> buckets_;  // in the order of reduction
   std::vector<std::vector<Piece>> pieces_;
   std::vector<backends::ReducedBytes> reduced_;
 };
 
-// Of an array of floats that is a state.
+// Byte range of `count` floats starting at element `first` of a state.
 backends::StateBytes floats_of(int32_t state, int64_t first, int64_t count);
 
 }  // namespace runner::train

@@ -1,9 +1,9 @@
-// What replicas hand each other of their gradients where they meet behind each batch: of a large weight two factors.
+// Factored gradients: ranks that all-reduce after each batch exchange a large gradient as two factors.
 //
-// The gradient of a weight (M, N) over K samples is the product Aᵀ B of A (K, M) and B (K, N).  With few samples for a
-// replica K (M + N) numbers say as much as M N, and each replica computes what it needs of all products for the share
-// that it updates: nobody writes a gradient that others read once.  A sum is the same left fold over ranks, to the bit:
-// a product with a few samples is added up in registers, and then to what is there.
+// The gradient of a weight (M, N) over K samples is the product Aᵀ B of A (K, M) and B (K, N). If each rank has few
+// samples, the K (M + N) elements of the factors are fewer than M N. Each rank computes the products only for the shard
+// that it updates, so no full gradient is written to memory to be read once. A sum is the same left fold over ranks, to
+// the bit: a product over few samples is accumulated in registers and then added to the sum so far.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,23 @@ namespace runner::train {
 struct MessagePart {
   nn::ParameterId parameter;
   int64_t offset;   // in the message, in floats
-  int64_t samples;  // of the factors of a replica with the largest share; 0: the gradient itself
+  int64_t samples;  // rows of the factors, for the rank with the largest part of the batch; 0: the gradient itself
 };
 
-// One array of floats, with a part for each parameter that is trained; empty: no weight is worth it, and gradients are
-// added up from the arrays that they lie in.
+// One array of floats with a part for each trained parameter. Empty if factoring pays off for no weight; then gradients
+// are summed from their arrays.
 struct MessageLayout {
-  std::vector<MessagePart> parts;  // in the order of the buffers
+  std::vector<MessagePart> parts;  // in the order of the flat buffers
   int64_t elements = 0;
 };
 
-// Of the derivative of a step with the largest share.
+// Returns the layout for the derivative of a step on the largest part of a batch.
 MessageLayout message_layout(const Derivative& derivative, const nn::ParameterSet& set);
 
-// (layout.elements) f32: what a replica with that share or less has to say, padded with zeros.
+// Returns the message of a rank, (layout.elements) f32. Factors of fewer samples are padded with zeros.
 Value message_of(const Derivative& derivative, const MessageLayout& layout);
 
-// Of all gradients of a flat buffer, this range, f32: the left fold over the messages of all ranks.
+// Returns elements `range` of the summed gradients of a flat buffer, f32: the left fold over the messages of all ranks.
 Value sum_of_messages(std::span<const Value> by_rank, const MessageLayout& layout, const nn::ParameterSet& set,
                       int32_t buffer, const Shares::Range& range);
 

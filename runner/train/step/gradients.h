@@ -1,4 +1,4 @@
-// Gradients of a model's parameters as values under construction, one for each flat buffer that is trained.
+// Gradients of a model's parameters as values under construction, one per trained flat buffer.
 #pragma once
 
 #include <cstdint>
@@ -16,52 +16,54 @@ namespace runner::train {
 
 using backends::Value;
 
-// By flat buffer, (elements) f32 each; unset: none.
+// By flat buffer, (elements) f32 each; unset: no gradient.
 using Gradients = std::vector<Value>;
 
-// What the gradient array of a flat buffer holds between two segments of a hook's loop: nothing, what this replica has
-// added up and is still to be reduced, or the sum over all replicas.
+// What the gradient array of a flat buffer contains between two traced regions: nothing, a sum of this rank that is
+// still to be reduced, or the sum over all ranks.
 enum class Held : uint8_t { kNothing, kShare, kSum };
 
-// Where rank 0 alone goes on from a sum over all replicas: the value that it has there, and the one that others have.
+// An addition that only rank 0 records, to a sum over all ranks: its result on rank 0, and the value that the other
+// ranks have instead.
 struct OfRank0 {
   backends::ValueId value, of_others;
 };
 
 struct Derivative {
   Gradients gradients;
-  std::vector<Value> of_parameters;  // by ParameterId, in the parameter's shape; unset: it is not trained
-  std::vector<bool> reached;         // by ParameterId: it is trained, and root depends on it
+  std::vector<Value> of_parameters;  // by ParameterId, in the parameter's shape; unset: not trained
+  std::vector<bool> reached;         // by ParameterId: trained, and root depends on it
 };
 
-// d Σ root · seed / d parameters.  `parameters`: by ParameterId, the values that root was computed from.  A parameter
-// that root does not depend on has zeros; a buffer that is not trained has none.  `finish`: makes of the gradient of a
-// parameter that is trained, by ParameterId, what stands in its place, as soon as it is complete.  Throws Error(kRun)
-// where root depends on no parameter that is trained.
+// Returns d Σ root · seed / d parameters. `parameters`: by ParameterId, the values that root was computed from. The
+// gradient of a trained parameter that root does not depend on is zero; untrained buffers have none. `finish`: maps the
+// gradient of a trained parameter, given its ParameterId, to its replacement as soon as the gradient is complete.
+// Throws Error(kRun) if root depends on no trained parameter.
 Derivative derivative_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set,
                          const backends::Finish& finish = nullptr);
 
-// ((v0 + v1) + v2) + …: how what ranks have is added up, in their order.
+// ((v0 + v1) + v2) + …: the order in which values of ranks are summed.
 Value left_fold(std::span<const Value> values);
 
-// By ValueId: what a value is computed from, as far as derivatives go.
+// By ValueId: whether `root` is computed from the value and its derivative reaches it.
 std::vector<bool> needed_for(const backends::Program& program, backends::ValueId root);
 
-// What other replicas see of a gradient, f32: it may travel as fp16 or bf16.
+// Rounds a gradient to the type in which it is communicated (fp16 or bf16) and back to f32.
 Value on_its_way(Value gradient, const schema::CommSpec& comm);
-// Whether gradients travel as fp16, where they may overflow.
+// Whether gradients are communicated as fp16, which may overflow.
 bool travels_in_fp16(const schema::Recipe& recipe);
 
-// Whether a step looks at its gradients: they may be infinite where the loss is not, and then it is left out.
+// Whether a step checks its gradients and is skipped if they are not finite. They may be infinite although the loss is
+// finite.
 bool checks_gradients(const schema::Recipe& recipe);
 
-// Σ of the squares of all elements, by flat buffer; unset: there are none.
+// Sum of the squares of all elements of all flat buffers; unset if there are no gradients.
 Value sum_of_squares(std::span<const Value> gradients);
-// The same as replicas with shares of them add it up: the left fold over ranks of Σ over a rank's share.  Without ranks
-// as above.
+// Like sum_of_squares(), in the order in which ranks with shards compute it: the left fold over ranks of the sum over
+// the rank's shard. `ranks`: empty for the plain sum.
 Value sum_of_squares(std::span<const Value> gradients, std::span<const Shares> ranks);
 
-// min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ multiplies by.  limit: () f32.
+// min(1, limit / (norm + 1e-6)), the factor of torch.nn.utils.clip_grad_norm_. limit: () f32.
 Value clip_factor(Value norm, Value limit);
 
 }  // namespace runner::train

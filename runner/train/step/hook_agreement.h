@@ -1,4 +1,5 @@
-// What a recipe and its hook must say alike: who makes the model, the optimizers, the schedule, the loop.
+// Checks that a recipe and its hook agree on which of them provides the model, the optimizers, the schedule and the
+// loop.
 #pragma once
 
 #include <string>
@@ -10,14 +11,14 @@
 namespace runner::train {
 
 struct Disagreement {
-  std::string key;  // of the recipe, which one would change
+  std::string key;  // recipe key to change
   std::string message;
 };
 
-// `hooks`: null where there is none.  Thread-safe.
+// Returns all disagreements. `hooks`: null if there is no hook. Thread-safe.
 std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hooks* hooks);
 
-// Throws the first as Error(kRecipe).
+// Throws the first disagreement as Error(kRecipe).
 void check_agreement(const schema::Recipe& recipe, const Hooks* hooks);
 
 }  // namespace runner::train

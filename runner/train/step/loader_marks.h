@@ -1,5 +1,5 @@
-// Where PyTorch/XLA's device loader marks a step, and a device that keeps account of graphs cuts them: before it gives
-// a batch, or finds that there is none, so many batches behind the last mark, and once more at the end.  Not
+// Marks steps where the device loader of PyTorch/XLA does, so that a lazy device cuts its graph there: before a batch
+// is returned, or at the end of the data, every `batches_per_execution` batches, and once more at the end. Not
 // thread-safe.
 #pragma once
 
@@ -13,12 +13,12 @@ namespace runner::train {
 
 class LoaderMarks {
  public:
-  // Both must outlive it.
+  // Both must outlive the object.
   LoaderMarks(const schema::Recipe& recipe, backends::Device& device) : recipe_(recipe), device_(device) {}
 
-  // A loader has given a batch, of training or not.
+  // Call after taking a batch from a loader. `training`: whether it is the training loader.
   void begin_batch(bool training);
-  // It has no more of this epoch.
+  // Call at the end of an epoch.
   void end_batches(bool training);
 
  private:
@@ -26,7 +26,8 @@ class LoaderMarks {
 
   const schema::Recipe& recipe_;
   backends::Device& device_;
-  std::array<int64_t, 2> since_mark_{};  // of the loader of evaluations, and of that of training
+  std::array<int64_t, 2>
+      since_mark_{};  // batches since the last mark, of the evaluation loader and of the training loader
 };
 
 }  // namespace runner::train

@@ -1,4 +1,4 @@
-// From model outputs and labels to one loss and one weight per sample.
+// Computes one loss and one weight per sample from model outputs and labels.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,22 @@
 
 namespace runner::train {
 
-// The loss that a recipe means: kAuto is cross entropy for classes and mean squared error for targets.  Throws
-// Error(kRecipe) where the loss, or an option that it would ignore, does not fit the labels.
+// Resolves kAuto: cross entropy for classes, mean squared error for targets. Throws Error(kRecipe) if the loss does not
+// fit the labels or would ignore an option.
 schema::Loss resolve_loss(const schema::TrainSpec& spec, data::LabelKind labels);
 
-// A digest of the shape of a loss that a hook gives, (), (B) or (B, …), without its samples: the same on all replicas.
+// Digest of the shape of a hook's loss, (), (B) or (B, …), without B, so that it is the same on all ranks.
 uint64_t form_of(const backends::Shape& loss);
 
 struct SampleLosses {
-  backends::Value losses;   // (B) f32
-  backends::Value weights;  // (B) f32: what a sample counts; the gradient of a window is Σ losses' / Σ weights
+  backends::Value losses;  // (B) f32
+  backends::Value
+      weights;  // (B) f32, weights of the samples; the gradient of an optimizer step is that of Σ losses / Σ weights
 };
 
-// outputs: (B, N) f32; labels: (B) i64, or targets (B) or (B, K) f32.  A regression sample's loss is the mean over its
-// targets.  Weights are 1, with cross entropy the label's class weight, or 0 for ignore_index (torch's mean reduction).
+// outputs: (B, N) f32; labels: (B) i64, or targets (B) or (B, K) f32. With targets, a sample's loss is the mean over
+// its targets. Weights are 1; for cross entropy they are the label's class weight, or 0 for ignore_index (mean
+// reduction of torch).
 SampleLosses sample_losses(const schema::TrainSpec& spec, schema::Loss loss, backends::Value outputs,
                            backends::Value labels);
 

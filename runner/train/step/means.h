@@ -1,4 +1,4 @@
-// Means since the last points, of the loss and of a hook's metrics.
+// Means of the loss and of a hook's metrics since the last recorded points.
 #pragma once
 
 #include <array>
@@ -13,20 +13,20 @@ namespace runner::train {
 
 class Means {
  public:
-  // `local`: null, or the replicas with weights of their own (train.local_sgd), who call the functions together.  All
-  // must outlive it.
+  // `local`: ranks that train separate weights (train.local_sgd), or null. If set, all functions are collective. All
+  // arguments must outlive the object.
   Means(const StepBuilder& builder, DeviceArrays& arrays, Executor& executor, StepMetrics& metrics,
         backends::Collectives* local);
 
-  // Mean train loss by weight over the windows since the last call; NaN when there was none.
+  // Returns the weighted mean train loss over the optimizer steps since the last call; NaN if there was none.
   double take_loss();
-  // Of the windows since the last call.
+  // Returns the metrics of the optimizer steps since the last call.
   MetricSums take_metrics();
-  // Of replicas with weights of their own: what is in no point yet is with rank 0 alone from now on, as a state has it.
+  // Moves everything not yet in a point to rank 0, as a checkpoint needs it. For ranks with separate weights.
   void gather();
 
  private:
-  // {Σ loss, Σ weight} since the last call.
+  // Returns {Σ loss, Σ weight} since the last call.
   std::array<double, 2> take_sums();
 
   const StepBuilder& builder_;

@@ -1,4 +1,4 @@
-// The messages of replicas (gradient_message.h): how they are laid out, and the memory in which all read them.
+// Layouts of factored gradients (gradient_message.h), and the shared memory in which ranks read them.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,27 @@
 
 namespace runner::train {
 
-// Whether gradients may travel so where a window is one batch, which hooks decide while it trains: as they are, of a
-// step that is the same for each batch.
+// Whether gradients may be exchanged as factors if an optimizer step has one batch. Requires unmodified gradients of a
+// step that is the same for every batch. Hooks may change the accumulation during training, so it is checked per batch.
 bool may_send_messages(const schema::Recipe& recipe, const StepBuilder& builder);
 
 class Messages {
  public:
-  // All arguments must outlive it.
+  // All arguments must outlive the object.
   Messages(const StepBuilder& builder, backends::Device& device, backends::Collectives& ranks);
 
-  // Of batches of which the replica with most has so many samples, the same object each time.  Null: gradients stay in
-  // their arrays.
+  // Returns the layout for a batch whose largest part on any rank has `largest` samples; the same object each time.
+  // Null if gradients stay in their arrays.
   const MessageLayout* layout(int64_t largest);
-  // The same for the next batch, called by all replicas together: there is room for it.  A message takes at most half
-  // of the gradients that it stands for, whose arrays are untouched as long as windows are of one batch: so nobody
-  // counts its memory.
+  // Like layout(), and allocates memory for the next batch. Collective. A message takes at most half the memory of the
+  // gradients that it replaces, whose arrays are untouched while optimizer steps have one batch. So its memory is not
+  // counted.
   const MessageLayout* begin_batch(int64_t largest);
 
-  // The state of a step that sends one, and those of a window's end where all are read.
+  // States of a step that sends factored gradients, and of the end of an optimizer step that reads those of all ranks.
   backends::Buffer& mine() const { return *of_rank_[static_cast<size_t>(ranks_.rank())]; }
   std::span<const std::shared_ptr<backends::Buffer>> of_all_ranks() const { return of_rank_; }
-  // A replica without samples has nothing to say.
+  // Writes zeros, for a rank without samples.
   void send_nothing(const MessageLayout& layout);
 
  private:
@@ -44,7 +44,7 @@ class Messages {
   backends::Device& device_;
   backends::Collectives& ranks_;
   std::map<int64_t, MessageLayout> layouts_;
-  int64_t room_ = 0;  // floats of each message
+  int64_t room_ = 0;  // floats per message
   std::vector<std::shared_ptr<backends::Buffer>> of_rank_;
 };
 

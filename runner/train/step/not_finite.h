@@ -1,4 +1,4 @@
-// Where a NaN or an infinity came from, or a weight that makes a loss NaN.
+// Finds the origin of a NaN, an infinity, or a weight that makes a loss NaN.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,29 @@ struct NotFinite {
   enum class Source { kFeature, kTarget, kParameter, kComputed, kWeight };
   std::string what;  // "parameter 0.weight is inf"
   Source source = Source::kComputed;
-  SourceMark where = {};  // the line of a hook that recorded it; unknown: none did
+  SourceMark where = {};  // hook line that recorded the value; unknown if none did
 };
 
-// A recorded forward pass: its nodes up to `end`, the last of which is the sum of the losses.
+// A recorded forward pass: its nodes up to `end`. The last one is the sum of the losses.
 struct ForwardPass {
-  const backends::Program& program;               // outputs do not matter
+  const backends::Program& program;               // its outputs are ignored
   std::span<const backends::ValueId> parameters;  // by ParameterId
-  backends::ValueId features, labels;             // kNoValue: there is no batch
+  backends::ValueId features, labels;             // kNoValue if there is no batch
   backends::ValueId end;
-  backends::ValueId weights = backends::kNoValue;  // (B) or () f32, of the losses
+  backends::ValueId weights = backends::kNoValue;  // (B) or () f32, weights of the losses
 };
 
-// Runs the pass once more with every value kept, or several times with as many as `memory` bytes beside the arrays have
-// room for (none: all at once; a single value needs no more than the step did), and names the first that is not finite,
-// or negative and a weight: a feature or target of a sample, a parameter, the weight of a sample, the result of an op,
-// the sum of the losses. None: all are as they should be. `arguments`: those of the step that went wrong.  Compiles a
-// Program; not for the steady state.
+// Reruns the pass and keeps every value, to find the first that is not finite, or is a negative weight: a feature or
+// target of a sample, a parameter, the weight of a sample, the result of an op, or the sum of the losses. Returns none
+// if all are valid. `memory`: bytes that may be used in addition to the arrays (none: no limit). If all values do not
+// fit, runs several times with as many as do; a single value needs no more memory than the step did. `arguments`: those
+// of the failed step. Compiles Programs, so use it only after an error.
 std::optional<NotFinite> first_not_finite(backends::Device& device, const ForwardPass& pass,
                                           const nn::ParameterSet& parameters, const backends::Arguments& arguments,
                                           std::optional<int64_t> memory);
 
-// What a step that ends a run is told to have failed of, and what helps; `stepped`: an optimizer has changed something
-// before it; `transformed`: the features have come through a hook's transform, and were finite before it.
+// Error message for a step that ends the run, with advice. `stepped`: an optimizer has updated parameters before it;
+// `transformed`: the features passed a hook's transform and were finite before it.
 std::string what_failed(const NotFinite& found, int64_t step, bool stepped, bool transformed);
 
 }  // namespace runner::train

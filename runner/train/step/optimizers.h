@@ -1,4 +1,4 @@
-// Which rule updates which parameters: the recipe's optimizer, or those of a hook.
+// Assigns update rules to parameters: the recipe's optimizer, or the optimizers of a hook.
 #pragma once
 
 #include <string>
@@ -16,31 +16,32 @@ class Hooks;  // hooks.h
 
 // The parameters that one rule updates.
 struct OptimizerGroup {
-  int32_t optimizer = 0;  // index of Optimizers::names
+  int32_t optimizer = 0;  // index into Optimizers::names
   std::vector<std::string> params;
   optim::Rule rule;      // under the recipe's schedule
-  SourceMark line = {};  // of the hook that made it
+  SourceMark line = {};  // hook line that made it
 };
 
 struct Optimizers {
-  std::vector<std::string> names;      // of the optimizers that a loop steps; "" for one without
-  std::vector<OptimizerGroup> groups;  // by the numbers that ParameterSet::lay_out gives
+  std::vector<std::string> names;      // of the optimizers that a training loop steps; "" for a single unnamed one
+  std::vector<OptimizerGroup> groups;  // indexed by the numbers that ParameterSet::lay_out assigns
 
-  double lr = 0;  // before the schedule: the recipe's, or that of the hook's first optimizer
+  double lr = 0;  // before the schedule: the recipe's learning rate, or that of the hook's first optimizer
 
   const optim::Rule& rule(int32_t group) const { return groups[static_cast<size_t>(group)].rule; }
-  // Marks a number of a group's update with whose it is, as far as there are several.
+  // Sets the optimizer and the group of a scalar, if there are several.
   void mark_owner(backends::TracedScalar& number, const OptimizerGroup& group) const;
 };
 
-// The recipe's: one optimizer with its groups, the last of which has no patterns and takes what is left.
+// Returns the recipe's optimizer with its groups. The last group has no patterns and takes the remaining parameters.
 Optimizers optimizers_of(const schema::Recipe& recipe);
 
-// Lays the parameters out in buffers by group.  Throws Error(kRecipe) where a pattern matches nothing, a group is left
-// without parameters, or a parameter that is not frozen has no group.
+// Lays the parameters out in buffers by group. Throws Error(kRecipe) if a pattern matches nothing, a group has no
+// parameters, or a parameter that is not frozen has no group.
 void lay_out(nn::ParameterSet& parameters, const schema::Recipe& recipe, const Optimizers& optimizers);
 
-// The recipe's, or those of the hook (null: there is none); lays the model out for them.
+// Returns the recipe's optimizers or those of the hook, and lays out the model for them. `hooks`: null if there is no
+// hook.
 Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks,
                            nn::Model& model);
 

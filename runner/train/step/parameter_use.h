@@ -1,9 +1,9 @@
-// comm.unused: skip: a step leaves those parameters alone that no loss of its window depends on, on any replica, as
-// torch.optim does with those whose grad is None: no decay, neither of weights nor of moments, and no update counted.
+// comm.unused: skip. An optimizer step does not touch parameters on which no loss of the step depends, on any rank, as
+// torch.optim skips parameters whose grad is None: no weight decay, no decay of moments, no update counted.
 //
-// So each parameter has a count of updates of its own, which its bias corrections come from, and the device keeps them:
-// the arrays of Role::kUse have one number for each parameter of a flat buffer, in the order of the buffer.
-// docs/decisions/039-unused-parameters.md says why.
+// Each parameter therefore has its own count of updates for its bias corrections, and the device keeps it. The arrays
+// of Role::kUse have one number per parameter of a flat buffer, in the order of the buffer. Rationale:
+// docs/decisions/039-unused-parameters.md.
 #pragma once
 
 #include <span>
@@ -24,26 +24,27 @@ inline bool skips_unused(const ArrayValues& arrays) {
 
 // ---- in a Program --------------------------------------------------------------------------------------------------
 
-// By flat buffer that is trained, (parameters) f64: 1 where a loss depends on the parameter, else 0; unset: none does.
+// By trained flat buffer, (parameters) f64: 1 if a loss depends on the parameter, else 0. Unset: no loss depends on
+// any.
 using ReachedParameters = std::vector<Value>;
 
-// Adds what a derivative has reached, by ParameterId.
+// Adds the parameters that a derivative has reached, by ParameterId.
 void add_reached(ReachedParameters& reached, backends::Program& program, const std::vector<bool>& by_parameter,
                  const nn::ParameterSet& parameters);
-// What any of several has reached.
+// Elementwise maximum: what any of `each` has reached.
 Value reached_by_any(std::span<const Value> each);
 
-// Those of an update where the device counts.  With `reached`, unset where unused parameters are updated, too, they are
-// by element; but the scalars of a rule of a hook's own, which knows of no parameters, are those of the whole
-// optimizer. applied: () bool, whether the step is.
+// Scalars and condition of an update with device-side counters. If `reached` is set they are per element, except that a
+// hook's own rule, which does not know parameters, gets the scalars of the whole optimizer. If unset, unused parameters
+// are updated too. applied: () bool, whether the optimizer step is applied.
 UpdateTerms clock_terms(const ArrayValues& arrays, const StepBuilder& builder, int32_t buffer, Value reached,
                         Value applied);
-// Behind it: an update counts for those that were reached.
+// Counts the update for the parameters that were reached. Call after the update.
 void count_update_of_each(ArrayValues& arrays, int32_t buffer, Value reached, Value applied);
 
 // ---- on the host ---------------------------------------------------------------------------------------------------
 
-// Trained parameters that were not reached, "2.weight, 2.bias"; empty: all were.
+// Names of trained parameters that were not reached, "2.weight, 2.bias"; empty if all were.
 std::string unused_parameters(const std::vector<bool>& reached, const nn::ParameterSet& parameters);
 
 }  // namespace runner::train

@@ -1,8 +1,8 @@
-// The newest window of a declared loop: what of it the device may be at work on, and how it has ended.
+// The optimizer step in flight of a declared loop: what the device may still be running, and how the step ended.
 //
-// The host goes on while the device computes, so the end of a window is counted as if it were finite, and taken back
-// when the host learns that it was not, or has failed.  From begin() to learn_end() it is one window.  settle() comes
-// before anything else is submitted, since the device has the outputs of its newest submission alone.  Not thread-safe.
+// The host runs ahead: it counts a step as finite and rolls the counters back if the step was not finite or failed. One
+// optimizer step lasts from begin() to learn_end(). Call settle() before submitting anything else, because the device
+// keeps only the outputs of its newest submission. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,61 +21,63 @@
 
 namespace runner::train {
 
-// Adds the metrics of a hook's step, which has run: outputs from `first` on.
+// Adds the metrics of a hook's step that has run. They are its outputs from `first` on.
 void add_metrics(backends::Device& device, const CompiledStep& step, const StepBuilder::Recorded& recorded, int first,
                  MetricSums& sums);
 
 class PendingWindow {
  public:
-  // `device_counts`: which windows were applied (update_clock.h), and the host does not know.  All must outlive it.
+  // `device_counts`: the device counts applied steps (update_clock.h), and the host does not know which were applied.
+  // All other arguments must outlive the object.
   PendingWindow(const schema::Recipe& recipe, backends::Device& device, const Optimizers& optimizers,
                 Counters& counters, StepMetrics& metrics, bool device_counts);
 
-  // What the device computes, and what the host reads of it then.
+  // A submission in flight and what to read from it when it is done.
   struct UnderWay {
     backends::Ticket ticket;
     SharedStep step;
-    const StepBuilder::Recorded* recorded;  // with metrics of a hook; null: there are none
-    bool completes;                         // a window
+    const StepBuilder::Recorded* recorded;  // with metrics of a hook; null if there are none
+    bool completes;                         // whether it completes an optimizer step
     BatchPlace batch;
   };
-  // A window goes on: what there was of the one before is over.
+  // Continues with an optimizer step. The outcome of the previous one can no longer be read.
   void begin();
-  // What comes next updates what is trained: a step that is submitted, until settle() has seen it done, or that of all
-  // replicas, which is done when the window has ended.
+  // Mark that trained arrays are about to be updated: by a submission, until settle() has seen it complete, or by a
+  // step of all ranks, until end().
   void begin_update() { update_ = Update::kOfStep; }
   void begin_update_of_all() { update_ = Update::kOfAll; }
-  // Behind what has failed: whether what is trained may be other than at the end of the newest window that has ended.
+  // After a failure: whether trained arrays may differ from those after the last finished optimizer step.
   bool may_be_half_updated() const {
     return update_ == Update::kOfAll || (update_ == Update::kOfStep && device_.has_written_states());
   }
   void set_under_way(UnderWay submitted) { under_way_ = std::move(submitted); }
-  // Whether the device may read what is in a recording.
+  // Whether the submission in flight may read a recording.
   bool reads(const StepBuilder::Recorded& recorded) const { return under_way_ && under_way_->recorded == &recorded; }
 
-  // Waits for what is under way, and adds metrics that it has left to those of the batches.  What has failed is kept.
+  // Waits for the submission in flight and adds its metrics to those of the batches. An error is stored.
   void settle();
-  // Throws what has failed, and forgets it.
+  // Throws the stored error and clears it.
   void throw_failure();
-  // The same without forgetting it, since a hook may catch it and go on; and Error(kRun) where the window before was
-  // not finite and ends the run.  Before anything is made ready that follows it.
+  // Throws the stored error but keeps it, because a hook may catch it and continue. Throws Error(kRun) if the previous
+  // optimizer step was not finite and therefore ends the run. Call before preparing the next step.
   void check() const;
 
-  // `step` ends the window, or has: it counts as if it were finite.
+  // Marks that `step` ends the optimizer step. Counts it as finite.
   void end(const SharedStep& step, const WindowRates& rates, const TrainingWindow& window);
-  // Whether one has ended, and the caller has not learned how.
+  // Whether an optimizer step has ended and learn_end() has not been called yet.
   bool has_ended() const { return ended_.has_value(); }
-  // Behind settle(), where one has: says how.
+  // Sets how the optimizer step ended. Call after settle(), and only if has_ended().
   void learn_end(TrainingWindow& newest);
 
-  // Where the device counts: whether the window's step was applied, and its rate, as long as its outputs are there.
+  // With device-side counters: whether the optimizer step was applied, and its learning rate. read_outcome() must be
+  // called while the outputs of the step still exist.
   void read_outcome();
   void tell_outcome(TrainingWindow& newest) const;
 
  private:
-  // What of a window can be known behind it.
+  // What is known about an optimizer step after its end.
   struct Ended {
-    int64_t scheduled, samples, repeats;  // that were counted with it
+    int64_t scheduled, samples, repeats;  // counted for it
     bool known = false, finite = true;
     double grad_norm = 0;
   };
@@ -84,7 +86,7 @@ class PendingWindow {
     double lr;
   };
   enum class Update { kNone, kOfStep, kOfAll };
-  // The first of the outputs that StepOutput does not name: `applied` and the factor, where there are such.
+  // First output after those of StepOutput: `applied` and the learning rate factor, if the device counts.
   int outcome_outputs() const;
   void read_end(const CompiledStep& step);
   void take_back();
@@ -96,11 +98,11 @@ class PendingWindow {
   StepMetrics& metrics_;
   const bool device_counts_;
   std::optional<UnderWay> under_way_;
-  std::optional<Ended> ended_;  // from end() until learn_end()
+  std::optional<Ended> ended_;  // set from end() until learn_end()
   std::exception_ptr failure_;
   Update update_ = Update::kNone;
-  SharedStep step_;                 // that has ended the window; null: it goes on
-  std::optional<Outcome> outcome_;  // of that
+  SharedStep step_;                 // the step that ended the optimizer step; null while it is in progress
+  std::optional<Outcome> outcome_;  // of step_
 };
 
 }  // namespace runner::train

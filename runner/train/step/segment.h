@@ -1,8 +1,8 @@
-// What a loop of a hook's computes between two cuts, under construction.
+// A traced region of a hook's training loop, from one mark_step to the next, under construction.
 //
-// The loop sees parameters, gradients and optimizer slots as things that change; the Segment records what they become,
-// and when its Program has run every array on the device that has changed holds its new contents.  A loss that is not
-// finite voids the updates behind it, on all replicas.
+// The loop sees parameters, gradients and optimizer slots as mutable; the region records their new values. After its
+// Program has run, every changed array on the device has its new contents. A loss that is not finite cancels the
+// updates after it, on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -26,46 +26,47 @@ namespace runner::train {
 class Segment {
  public:
   struct Beginning {
-    std::optional<int64_t> batch = {};  // samples of the batch that it works on; none: there is no batch
+    std::optional<int64_t> batch = {};  // size of its batch; none if it has no batch
     bool training = true;
-    std::vector<Held> gradients = {};     // by flat buffer
-    std::vector<bool> reached = {};       // by ParameterId: by what these gradients are of, on this replica
-    bool losses = false;                  // the window's sum holds losses that are in no point yet
-    bool voided = false;                  // a loss of the window was not finite before: nothing is updated
-    int64_t accumulation = 1;             // batches of a window
-    std::optional<int> rank = {};         // among replicas; none: this is the only one
-    std::span<const Shares> shares = {};  // of all of them, which must outlive the segment
+    std::vector<Held> gradients = {};  // by flat buffer
+    std::vector<bool> reached = {};    // by ParameterId: whether these gradients depend on the parameter, on this rank
+    bool losses = false;               // the sum of the current optimizer step contains losses that are in no point yet
+    bool voided = false;               // an earlier loss of the optimizer step was not finite: no updates are applied
+    int64_t accumulation = 1;          // micro-batches per optimizer step
+    std::optional<int> rank = {};      // rank in the process group; none for a single process
+    std::span<const Shares> shares = {};  // shards of all ranks; must outlive the region
   };
   Segment(const StepBuilder& builder, Beginning beginning);
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
   StepInputs& inputs() { return inputs_; }
-  // A tensor with these contents.
+  // Adds a tensor with these contents as an input.
   Value give(HostTensor tensor);
   const backends::Program& program() const { return program_; }
 
-  // Adds the gradients of share · loss.  loss: (), or (B, …) of which the sum over the samples counts, padding
-  // excluded.  train/loss gets that sum, or samples · loss, to be divided by the sum of `counted`.
+  // Adds the gradients of share · loss. loss: (), or (B, …), which is summed over the samples without padding. Adds
+  // that sum, or samples · loss, to train/loss; `counted` is added to the sum that it is divided by.
   void backward(Value loss, double share, double samples, double counted);
-  // What replicas have added up becomes the sum over all of them: gradients, losses, and whether those are finite.
-  // Before anything that uses gradients, and at the end of the last batch of a window.
+  // All-reduces gradients, losses and whether they are finite. Required before gradients are used and at the end of the
+  // last batch of an optimizer step.
   void reduce();
-  // Parameters of an optimizer that have gradients although no loss on this replica depends on them, "2.weight".
+  // Names of parameters of an optimizer that have gradients although no loss on this rank depends on them: "2.weight".
   std::string unused(int32_t optimizer) const;
-  // Norm of the gradients of an optimizer (none: of all) before clipping, () f32; they are scaled so that it is at most
-  // `limit`.
+  // Scales the gradients of an optimizer (none: of all) so that their norm is at most `limit`. Returns the norm before
+  // clipping, () f32.
   Value clip_grad_norm(std::optional<int32_t> optimizer, double limit);
   void clip_grad_value(std::optional<int32_t> optimizer, double limit);
-  // One update of an optimizer's parameters.  rates(ahead): those of the schedule, `ahead` steps on from where it is if
-  // all updates of this segment are applied; number: that of the update, from 1, in the same case.
+  // Records one update of an optimizer's parameters. rates(ahead): rates of the schedule `ahead` steps after its
+  // current position if all updates of this region are applied. `number`: number of the update, from 1, in the same
+  // case.
   void step(int32_t optimizer, const std::function<WindowRates(int64_t ahead)>& rates, int64_t number);
   void zero_grad(int32_t optimizer);
-  // Whether the last step of an optimizer in this segment was applied, () bool; unset: there was none.
+  // Whether the last step of an optimizer in this region was applied, () bool; unset if there was none.
   Value applied() const { return applied_; }
-  // The schedule moves on with that step.
+  // Advances the schedule by `steps` if the last update is applied.
   void step_schedule(int64_t steps);
-  // A number that the loop wants to see when the segment has run.
+  // Records a number for the loop to read after the region has run.
   void log(std::string name, Value scalar);
 
   // ---- at the end ----
@@ -73,35 +74,35 @@ class Segment {
   struct Step {
     int32_t optimizer;
     Value applied;          // () bool
-    int64_t scheduled = 0;  // steps that the schedule moves on with it
-    int output = -1;        // `applied`
+    int64_t scheduled = 0;  // schedule steps taken with it
+    int output = -1;        // index of the output `applied`
   };
   struct Logged {
     std::string name;
     int output;  // () f64
   };
-  // Declares the outputs; nothing can be recorded any more.
+  // Declares the outputs. Nothing can be recorded afterwards.
   void finish();
   bool does_something() const { return !program_.outputs().empty(); }
-  // () bool, −1: nothing of the kind.  Whether the losses of this replica are finite, and whether what has been
-  // reduced, and so is the same for all, is.
+  // Output indices, () bool, or −1 if there is none: whether the losses of this rank are finite, and whether the
+  // reduced losses, which are the same on all ranks, are finite.
   int own_finite_output() const { return own_finite_output_; }
   int finite_output() const { return finite_output_; }
-  // How often other replicas take part in what is recorded.
+  // Number of collectives in the region.
   int64_t meetings() const { return meetings_; }
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Logged>& logged() const { return logged_; }
-  // What this replica has added to sums over all of them, as rank 0.
+  // What this rank has added, as rank 0, to sums over all ranks.
   const std::vector<OfRank0>& of_rank_0() const { return of_rank_0_; }
-  // Numbers of the hook's among those that the segment itself hands over.
+  // Numbers passed to the Program by the hook and by the region itself.
   const nn::HostValues& host() const { return host_; }
-  // Where the device counts: those of the schedule, by how often it has moved in this segment.
+  // With device-side counters: rates by the number of schedule steps in this region.
   const std::vector<WindowRates>& rates() const { return rates_; }
-  // Afterwards.
+  // State at the end of the region.
   std::vector<Held> gradients() const;
   const std::vector<bool>& reached() const { return reached_; }
   bool losses() const { return static_cast<bool>(losses_); }
-  // Up to the newest loss, on the parameters as they were before.
+  // The forward pass up to the last loss, on the original parameters.
   ForwardPass forward_pass() const;
 
  private:
@@ -125,27 +126,27 @@ class Segment {
   const StepBuilder& builder_;
   const Beginning beginning_;
   backends::Program program_;
-  StepFrame frame_;  // its parameters are what they are now
+  StepFrame frame_;  // its parameters have their current values
   ArrayValues arrays_;
-  std::vector<backends::ValueId> outdated_;  // parameters before an update
+  std::vector<backends::ValueId> outdated_;  // parameters as they were before an update
   Gradients gradients_;
   std::vector<OfRank0> of_rank_0_;
   std::vector<bool> shares_;          // by flat buffer: the gradient is still to be reduced
-  std::vector<bool> reached_;         // as Beginning's
-  ReachedParameters reached_values_;  // by any replica, joined as gradients are; with comm.unused: skip
+  std::vector<bool> reached_;         // see Beginning::reached
+  ReachedParameters reached_values_;  // by any rank, reduced together with the gradients; only with comm.unused: skip
   nn::HostValues host_;
   nn::Forward forward_;
   StepInputs inputs_;
   std::vector<WindowRates> rates_;
-  int64_t moves_ = 0;  // of the schedule, at most
+  int64_t moves_ = 0;  // upper bound of the schedule steps
   std::vector<backends::ValueId> first_parameters_;
-  backends::ValueId loss_end_ = 0;  // behind the newest sum of losses
-  Value losses_;                    // (2) f64, {Σ loss, Σ weight} in no point yet; unset: none
-  Value losses_finite_;             // of this replica, in this segment; unset: there are none
-  Value finite_;                    // of what has been reduced; unset: nothing can be infinite so far
+  backends::ValueId loss_end_ = 0;  // end of the last sum of losses
+  Value losses_;                    // (2) f64, {Σ loss, Σ weight} that are in no point yet; unset if none
+  Value losses_finite_;             // of this rank in this region; unset if there are no losses
+  Value finite_;                    // of what has been reduced; unset if nothing can be infinite so far
   bool reduced_ = false;
   int64_t meetings_ = 0;
-  Value applied_;  // of the newest step
+  Value applied_;  // of the last step
   std::vector<std::pair<std::string, Value>> wanted_;
   int own_finite_output_ = -1, finite_output_ = -1;
   std::vector<Step> steps_;

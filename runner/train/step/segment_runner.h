@@ -1,4 +1,5 @@
-// Runs the segments of a hook's loop (segment.h), and computes values of one that is under way.  Not thread-safe.
+// Runs the traced regions of a hook's training loop (segment.h) and computes values of a region in progress. Not
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -20,29 +21,30 @@ class Segment;  // segment.h
 
 class SegmentRunner {
  public:
-  // `clock`: null, or the device counts.  `traced`: null, or what replicas compare.  All must outlive it.
+  // `clock`: device-side counters, or null if the host counts. `traced`: graphs that ranks compare, or null. All
+  // arguments must outlive the object.
   SegmentRunner(const StepBuilder& builder, backends::Device& device, Executor& executor, StepArguments& arguments,
                 UpdateClock* clock, TracedGraphs* traced);
 
-  // Before a segment begins, whose updates count as they are recorded.
+  // Call before a region begins. The updates of a region count when they are recorded.
   void begin() {
     note(device_, backends::HostEvent::kRecording);
     arguments_.find_absent_states();
   }
-  // Runs a finished segment on a batch (null: it has none).
-  // `name`: in traces and errors.
+  // Runs a finished region. `batch`: null if it has none. `name`: for traces and errors.
   void run(std::string_view name, const Segment& segment, const data::Batch* batch);
-  // Of the segment that has run last.
+  // Reads an output of the region that ran last.
   double read_output(const Segment& segment, int output);
-  // A segment that has been read from is dropped.
+  // Drops a region of which values have been read.
   void forget_exchanged() { executor_.forget_exchanged(); }
 
-  // The elements of a value of a segment under way, computed from the arrays and the batch.
+  // Computes a value of a region in progress from the arrays and the batch. Returns its elements.
   std::vector<double> read_value(const Segment& segment, backends::ValueId value, const data::Batch* batch);
-  // The same as they lie in memory.
+  // Like read_value(), but returns the bytes in memory.
   std::vector<std::byte> read_bytes(const Segment& segment, backends::ValueId value, const data::Batch* batch);
 
-  // What was not finite first in a segment that has run, on this replica; what it has changed since may hide it.
+  // Finds the first value that was not finite in a region that has run, on this rank. May miss it if the region has
+  // changed the parameters since.
   std::optional<NotFinite> explain_not_finite(const Segment& segment, const data::Batch* batch);
 
  private:
@@ -54,7 +56,7 @@ class SegmentRunner {
   StepArguments& arguments_;
   UpdateClock* const clock_;
   TracedGraphs* const traced_;
-  SharedStep newest_;  // that has run
+  SharedStep newest_;  // the last one that ran
 };
 
 }  // namespace runner::train

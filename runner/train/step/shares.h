@@ -1,8 +1,9 @@
-// How replicas update the weights that they share: there is one copy of the parameters and of the optimizers' slots,
-// and each replica updates a share of it, from the gradients of all.
+// Sharding of weight updates: there is one copy of the parameters and optimizer slots, and each rank updates a shard of
+// it from the gradients of all ranks.
 //
-// Nobody writes what another one reads: a replica reads parameters, and writes its own gradients, before all meet at
-// the end of a window; then it reads the gradients of all, and reads and writes its share; then all meet again.
+// No rank writes what another rank reads. Until the barrier at the end of an optimizer step, ranks read parameters and
+// write their own gradients. After it, a rank reads the gradients of all ranks and updates its shard. A second barrier
+// follows.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,10 @@
 
 namespace runner::train {
 
-// Floats of a cache line: parts of an array that replicas write have whole ones.
+// Floats per cache line. Parts of an array written by different ranks consist of whole cache lines.
 inline constexpr int64_t kFloatsOfLine = 16;
 
-// What one replica updates of each flat buffer.
+// The shard of each flat buffer that one rank updates.
 class Shares {
  public:
   Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers, const schema::CommSpec& comm, int rank,
@@ -28,9 +29,9 @@ class Shares {
   struct Range {
     int64_t first = 0, count = 0;  // elements
   };
-  // Whole cache lines, about as many for each rank.  A rule of a hook's, PowerSGD and counts of parameters' updates
-  // look at more than an element at a time: such a buffer is of one rank, whole.  Nothing of a buffer that is not
-  // trained.
+  // The shard of a trained buffer, in whole cache lines of about equal number per rank. Hooks' update rules, PowerSGD
+  // and per-parameter update counts need all elements; such a buffer belongs to one rank entirely. Untrained buffers
+  // have empty shards.
   const Range& of(int32_t buffer) const { return ranges_[static_cast<size_t>(buffer)]; }
 
   int rank() const { return rank_; }
@@ -41,37 +42,36 @@ class Shares {
   std::vector<Range> ranges_;  // by flat buffer
 };
 
-// Those of all ranks.
+// Returns the shards of all ranks.
 std::vector<Shares> shares_of_all(const nn::ParameterSet& parameters, const Optimizers& optimizers,
                                   const schema::CommSpec& comm, int size);
 
-// Memory of all ranks for an array of which each has one, a row of whole cache lines, or all together.
+// Memory of an array of which each rank has a row of whole cache lines, or of which all ranks share one.
 struct SharedRows {
   std::shared_ptr<std::byte> memory;
-  size_t stride = 0;  // bytes from rank to rank
+  size_t stride = 0;  // bytes between the rows of successive ranks; 0 if they share one
 
   std::shared_ptr<std::byte> of(int rank, size_t offset = 0) const {
     return {memory, memory.get() + static_cast<size_t>(rank) * stride + offset};
   }
 };
-// A row for each rank, zeroed; called by all.  The second of memory that is there once it is touched.
+// Allocate a zeroed row for each rank. Collective. `reserve_rows()` commits pages on first touch.
 SharedRows share_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks);
 SharedRows reserve_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks);
-// Of what has been reserved each rank takes its row now; called by all.  Throws Error(kRun) when the system has not so
-// much.
+// Commits this rank's row of reserved memory. Collective. Throws Error(kRun) if memory is exhausted.
 void take_rows(const SharedRows& rows, std::string_view name, backends::Collectives& ranks);
 
-// The arrays of a replica.
+// The arrays of one rank.
 struct SharedArrays {
-  std::vector<std::shared_ptr<backends::Buffer>> arrays;  // as in the layout
-  // As complete_window() declares its states: those of the layout, of trained buffers the share alone, then what the
-  // other replicas have added up.
+  std::vector<std::shared_ptr<backends::Buffer>> arrays;  // in the order of the layout
+  // States of complete_window(): the arrays of the layout, with only the shard of trained buffers, then what the other
+  // ranks have accumulated.
   std::vector<std::shared_ptr<backends::Buffer>> window;
-  // By array of the layout: those of all replicas, where all read them.
+  // By array of the layout: the rows of all ranks, if all ranks read them.
   std::vector<SharedRows> rows;
 };
 
-// Whether replicas have one array together, or each has its own, which all read.
+// Whether ranks share one array, or each has its own, which all ranks read.
 inline bool is_common(const DeviceArray& array) {
   return array.role == Role::kParameters || array.role == Role::kSlot || array.role == Role::kCompression;
 }
@@ -80,11 +80,10 @@ inline bool is_read_by_all(const DeviceArray& array) {
          (array.role == Role::kUse && array.index == kReached);
 }
 
-// What of an array this rank updates, or reads of all: nothing but the whole where it has no share.
+// Type of the part of an array that this rank updates or reads from all ranks. Without a shard it is the whole array.
 backends::TensorType window_type(const DeviceArray& array, const Shares& shares);
 
-// Called by all ranks.  Zeroed.  Throws Error(kRun) when the system has not so much memory, or where the ranks' layouts
-// differ.
+// Allocates zeroed arrays. Collective. Throws Error(kRun) if memory is exhausted or the ranks' layouts differ.
 SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
                           backends::Collectives& ranks);
 

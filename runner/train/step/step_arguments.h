@@ -1,8 +1,8 @@
-// What an execution of a replica is handed: arrays, the batch, random keys, the numbers of updates, and for a device
-// that keeps account of graphs what the user's code would have traced.
+// Builds the Arguments of a submission: arrays, the batch, random keys, scalars of updates, and, for lazy devices, the
+// scalars that the user's code would have traced.
 //
-// Arguments refer to memory of this, of the batch and of the recording: each call voids those of the calls before, and
-// none may come while the device is still at work on them.  Not thread-safe.
+// Arguments refer to memory of this object, of the batch and of the recording. Each call invalidates those of earlier
+// calls, so none may be made while the device is still using them. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -24,43 +24,43 @@ namespace runner::train {
 
 class Segment;  // segment.h
 
-// What a loader gives of the batch inputs of a Program, from kFeatures to kSampleIds.
+// Returns the batch inputs of a Program that come from the loader, kFeatures to kSampleIds.
 std::array<std::span<const std::byte>, kSampleIds + 1> inputs_of(const data::Batch& batch,
                                                                  const data::Encoding& encoding);
 
 class StepArguments {
  public:
-  // What it is made from; all must outlive it.
+  // Everything it reads from; all must outlive it.
   struct Sources {
     const StepBuilder& builder;
     const data::Encoding& encoding;
     backends::Device& device;
     const DeviceArrays& arrays;
     const Counters& counters;
-    const UpdateClock* clock;      // null: the host counts
-    Hooks* hooks;                  // null: there is none
+    const UpdateClock* clock;      // null if the host counts updates
+    Hooks* hooks;                  // null if there is no hook
     uint64_t hook_seed;            // of its random tensors
-    backends::Exchange* exchange;  // null: there are no other replicas
+    backends::Exchange* exchange;  // null for a single process
   };
   explicit StepArguments(const Sources& from);
 
-  // Updates have these rates from now on, and a window so many batches.
+  // Sets the rates of updates and the micro-batches per optimizer step from now on.
   void set_rates(const WindowRates& rates, int64_t accumulation);
-  // For what updates nothing, and comes before any rates: every Program has the numbers.
+  // Sets arbitrary rates for a step that updates nothing, if none are set yet: every Program has the scalars.
   void set_any_rates();
-  // Before updates count: which states no step has made yet.
+  // Finds the states that no step has created yet. Call before updates are counted.
   void find_absent_states();
 
-  // What the user's code would have traced: as far as the loss, to the gradients, or to the end of a window.
+  // How far the user's code would have traced: to the loss, to the gradients, or to the end of the optimizer step.
   enum class Traced { kForward, kBackward, kUpdate };
-  // `recorded`: null, or the recording that a step was found by, whose numbers and lines are new.  `rule_numbers`: of
-  // the step, where it updates.
+  // `recorded`: the recording that the step was found by, for its scalars and lines, or null. `rule_numbers`: scalars
+  // of the hook's update rules in the step, if it updates.
   backends::Arguments of_step(const data::Batch& batch, const StepBuilder::Recorded* recorded,
                               Traced traced = Traced::kForward,
                               std::span<const backends::TracedScalar> rule_numbers = {});
-  // On a batch or without one (null).
+  // `batch`: null if the region has none.
   backends::Arguments of_segment(const Segment& segment, const data::Batch* batch);
-  // Of the step in which replicas meet.
+  // For the step that combines the gradients of all ranks.
   backends::Arguments of_window_end() { return inputs(nullptr, nullptr, {}); }
 
  private:
@@ -72,10 +72,10 @@ class StepArguments {
   const Sources from_;
   const schema::Recipe& recipe_;
   int64_t accumulation_ = 1;
-  std::vector<double> scalars_, step_scalars_;                // of an update; with those of a hook's recording
+  std::vector<double> scalars_, step_scalars_;  // of an update; the second with those of a hook's recording
   std::vector<backends::TracedScalar> traced_, step_traced_;  // likewise
   std::vector<int32_t> absent_;
-  std::vector<const std::byte*> batch_inputs_;  // by BatchInput, then what a segment is given
+  std::vector<const std::byte*> batch_inputs_;  // by BatchInput, then the inputs given to a traced region
   std::array<int64_t, 2> random_key_{}, draw_key_{};
 };
 

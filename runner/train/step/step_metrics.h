@@ -1,4 +1,4 @@
-// What a hook's training steps measure, added up between points.
+// Metrics of a hook's training steps, accumulated between points.
 #pragma once
 
 #include <map>
@@ -6,7 +6,7 @@
 
 namespace runner::train {
 
-// What a hook's metric is made of: Σ sum / Σ weight.
+// A hook's metric: Σ sum / Σ weight.
 struct MetricSum {
   double sum = 0, weight = 0;
   void operator+=(const MetricSum& other) {
@@ -17,11 +17,11 @@ struct MetricSum {
 using MetricSums = std::map<std::string, MetricSum>;
 void add_to(MetricSums& sums, const MetricSums& more);
 
-// Those of a hook's training step since the last points.  As in train/loss, a window counts if it is finite.
+// Metrics since the last points. Like train/loss, they include an optimizer step only if it was finite.
 struct StepMetrics {
-  MetricSums ended;    // of windows that are over
-  MetricSums window;   // of the one under way, of all replicas whose gradients it adds up
-  MetricSums batches;  // of it, too, on this replica: the others have not added theirs
+  MetricSums ended;    // of finished optimizer steps
+  MetricSums window;   // of the optimizer step in progress, over all ranks, as far as reduced
+  MetricSums batches;  // of the optimizer step in progress, on this rank, not yet reduced
   MetricSums in_window() const;
   void end_window(bool finite);
 };

@@ -1,8 +1,7 @@
-// The steps of a training, each kind compiled when it is needed first, and what a hook records for them.
+// The steps of a training run, compiled on first use, and the recordings that a hook makes for them.
 //
-// The recording of a declared model is a function of the kind of step, so a steady step does not even record.  That of
-// a hook is made anew for each step, in one of two places, while the device works on what is in the other.  Not
-// thread-safe.
+// The recording of a declared model is a function of the kind of step, so repeated steps are not recorded again. A hook
+// records each step again, into one of two recordings while the device runs the other. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -30,17 +29,17 @@ namespace runner::train {
 struct StepKind {
   bool training;
   bool labelled;    // of a forward step
-  StepShape shape;  // first and last: of a training step; first: of an evaluation, too
-  // Of replicas that update together, for an account of graphs: the update belongs to it.
+  StepShape shape;  // first and last: of a training step; first: also of an evaluation
+  // For device models of graphs, with ranks that update together: the update belongs to this step.
   bool closes_window = false;
-  int64_t padded = 0;  // samples of a declared step's batch in such an account: those of the replica with most
-  const MessageLayout* message = nullptr;  // in which gradients travel; null: in their arrays
+  int64_t padded = 0;  // for such models: samples of a declared step's batch when padded to that of the largest rank
+  const MessageLayout* message = nullptr;  // layout of factored gradients; null if they are in their arrays
   bool operator==(const StepKind&) const = default;
 };
 
 class Steps {
  public:
-  // What it is made from; all must outlive it.
+  // Everything it is made from; all must outlive it.
   struct Sources {
     const StepBuilder& builder;
     backends::Device& device;
@@ -49,46 +48,45 @@ class Steps {
     StepArguments& arguments;
     PendingWindow& pending;
     const Counters& counters;
-    Hooks* hooks;                  // null: there is none
-    backends::Collectives* ranks;  // null: there are no other replicas
+    Hooks* hooks;                  // null if there is no hook
+    backends::Collectives* ranks;  // null for a single process
   };
   explicit Steps(const Sources& from);
 
-  // `batch`: null, or that which a hook may read values with.
+  // Returns the compiled step. `batch`: batch that a hook may read values with, or null.
   SharedStep find(const StepKind& kind, const data::Batch* batch);
-  // Asks a hook for its step and runs nothing: of a replica without samples, whose hook may meet the others.
+  // Calls a hook's step and runs nothing: for a rank without samples, whose hook may take part in collectives.
   void record(const data::Batch& batch, bool training);
-  // The newest recording, where there was one for this step.
+  // The last recording, if this step was recorded.
   const StepBuilder::Recorded* recording(bool training) const {
     return from_.builder.varies(training) ? recorded_ : nullptr;
   }
   uint64_t form() const { return recorded_->form; }
-  // Reads values of a recording under way from the arrays and the batch (null: there is none yet).
+  // Reads values of a recording in progress, from the arrays and the batch (null if there is none yet).
   StepBuilder::Read reader(const data::Batch* batch, bool training);
 
-  // Those of StepArguments, for what may follow what is under way.
+  // Like StepArguments::of_step(), after waiting for the submission in flight.
   backends::Arguments arguments(const data::Batch& batch, const StepBuilder::Recorded* recorded,
                                 StepArguments::Traced traced = StepArguments::Traced::kForward,
                                 std::span<const backends::TracedScalar> rule_numbers = {});
-  // Waits for what is under way, and throws what has failed, of which a hook may have heard before.
+  // Waits for the submission in flight. Throws its error, which a hook may have seen before.
   void wait_for_batch();
   BatchPlace place_of(const data::Batch& batch, bool training, bool labelled = true) const;
-  // Samples of a step for one of so many: StepKind::padded.
+  // Returns StepKind::padded for a step of `size` samples.
   int64_t padded(int64_t size, const data::Batch* batch, bool training) const;
 
-  // Trained parameters on which the loss of a step has not depended, "2.weight, 2.bias": of the first such kind of
-  // step.
+  // Trained parameters that the loss did not depend on, "2.weight, 2.bias", of the first kind of step with any.
   const std::string& unused() const { return unused_; }
-  // Notes such names.  Throws Error(kRun) with comm.unused: error.
+  // Records such names. Throws Error(kRun) with comm.unused: error.
   void note_unused(const std::string& names);
 
-  // Where replicas compare them; null: they do not.
+  // null if ranks do not compare their graphs
   TracedGraphs* traced_graphs() { return traced_graphs_ ? &*traced_graphs_ : nullptr; }
-  // Replicas of a device whose replicas all run one graph: called by all where they have done a window, or an
-  // evaluation.  Throws Error(kRun) where their hooks have traced different ones.
+  // Compares the graphs that hooks traced, on devices whose ranks all run one graph. Collective; call after an
+  // optimizer step or an evaluation. Throws Error(kRun) if they differ.
   void compare_graphs();
 
-  // Steps that held their plan already, without asking the cache.
+  // Number of steps that had their plan already, without using the plan cache.
   int64_t replayed() const { return replayed_; }
 
  private:
@@ -104,7 +102,7 @@ class Steps {
   std::optional<BatchPlace> known_place(const data::Batch* batch, bool training) const;
   StepBuilder::Recorded recorded_as_counted(const StepKind& kind) const;
   void begin_recording();
-  // Of a hook that is not asked again.
+  // Whether a hook's trace is replayed instead of recorded again.
   bool replays(bool training) const { return traces_once(from_.builder.recipe()) && from_.builder.varies(training); }
   void keep_trace(HeldStep& held);
   void use_trace(HeldStep& held, const data::Batch* batch);
@@ -112,7 +110,7 @@ class Steps {
   const Sources from_;
   std::optional<TracedGraphs> traced_graphs_;
   std::string unused_;
-  std::deque<HeldStep> held_;  // which stay where they are
+  std::deque<HeldStep> held_;  // elements keep their addresses
   std::array<StepBuilder::Recorded, 2> recordings_;
   StepBuilder::Recorded* recorded_ = recordings_.data();
   int64_t replayed_ = 0;

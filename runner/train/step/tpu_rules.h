@@ -1,4 +1,4 @@
-// What a recipe says of the emulated TPU: the types of its numbers, and which of them decide what recompiles.
+// Settings of the emulated TPU in a recipe: the types of its numbers, and which scalars cause recompilation.
 #pragma once
 
 #include "backends/tpu/dialect.h"

@@ -1,8 +1,8 @@
-// What a hook's step has traced at first, and whether it would trace the same again.
+// The first trace of a hook's step, and the check that tracing again would give the same.
 //
-// A step that is traced once for each shape and then replayed must do the same each time.  What a hook can ask that
-// changes is refused while it is traced; what it changes itself, in variables of its own, shows where it is traced once
-// more: at the uses 1, 2, 4, 8, … of what is kept.
+// A step that is traced once per shape and then replayed must do the same each time. Calls with changing results are
+// rejected during tracing. Changes of the hook's own variables are found by tracing again at uses 1, 2, 4, 8, … of the
+// trace.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,7 @@ struct KeptTrace {
   StepBuilder::Recorded recorded;
   int64_t uses = 0;
 
-  // Counts a use; whether it is one of those at which the step is traced again.
+  // Counts a use. Returns whether the step must be traced again at this use.
   bool is_checked() { return std::has_single_bit(static_cast<uint64_t>(++uses)); }
 };
 
@@ -26,7 +26,8 @@ inline bool traces_once(const schema::Recipe& recipe) {
   return device_rules(recipe).traces_graphs && recipe.tpu.trace_once;
 }
 
-// Throws Error(kRun) with the line of the first node where `again` is not what was kept.  `entry`: of the hook.
+// Throws Error(kRun) with the line of the first different node if `again` differs from `kept`. `entry`: name of the
+// hook's entry.
 void check_same_trace(const StepBuilder::Recorded& kept, const StepBuilder::Recorded& again, std::string_view entry);
 
 }  // namespace runner::train

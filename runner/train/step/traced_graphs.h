@@ -1,7 +1,7 @@
-// What a replica's hook has traced since it was last compared with what the others have.
+// Graphs that the hook of one rank has traced since the last comparison with the other ranks.
 //
-// Replicas of a TPU run one graph: where their hooks trace different ones they wait for each other for ever.  Here they
-// compare, and name the first node that differs.
+// The ranks of a TPU run one graph; on a real TPU, ranks that trace different graphs deadlock. Here they compare the
+// graphs and report the first different node.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ namespace runner::train {
 
 class TracedGraphs {
  public:
-  // `rules`: which numbers are part of a graph.
+  // `rules`: which scalars are part of a graph.
   explicit TracedGraphs(const backends::tpu::ScalarRules& rules) : rules_(rules) {}
 
-  // For a batch of so many samples, with the numbers that the hook has handed over; what `roots` are computed from
-  // counts.  `place`: of the batch, where it is known.  `of_rank_0`: what this replica computes as rank 0, where its
-  // hook has traced nothing else than others'.
+  // Adds a graph for a batch of `batch` samples. Only nodes that `roots` depend on count. `numbers`: scalars passed by
+  // the hook. `place`: place of the batch, if known. `of_rank_0`: nodes that only rank 0 has although the hooks trace
+  // the same.
   void add(int64_t batch, const std::optional<BatchPlace>& place, std::shared_ptr<const backends::Program> program,
            std::vector<backends::ValueId> roots, std::span<const backends::TracedScalar> numbers,
            std::vector<OfRank0> of_rank_0 = {}) {
@@ -35,8 +35,8 @@ class TracedGraphs {
         {batch, place, std::move(program), std::move(roots), {numbers.begin(), numbers.end()}, std::move(of_rank_0)});
   }
 
-  // Called by all replicas together; forgets.  Compares replicas whose shares have as many samples, graph by graph;
-  // others a device would pad.  What only one has behind the graphs of all is not compared.  Throws Error(kRun).
+  // Compares the graphs in order and clears them. Collective. Only ranks with equal batch sizes are compared, because a
+  // device would pad the others. Graphs that not all ranks have are not compared. Throws Error(kRun) if two differ.
   void compare(backends::Collectives& ranks, const backends::Site& site);
 
  private:

@@ -1,8 +1,8 @@
-// A model in training: its compiled steps on its arrays, one optimizer window at a time.
+// A model in training: compiled steps and their arrays, one optimizer step at a time.
 //
-// The Trainer executes Plans and nothing else; what a step computes is in StepBuilder and Segment.  It knows nothing of
-// epochs, evaluation, the store or the time: that is replica_run.h.  After the first window of each shape a window of
-// a declared model that is trained by one process allocates nothing.  Not thread-safe.
+// The Trainer only executes Plans; StepBuilder and Segment define what a step computes. Epochs, evaluation, the store
+// and time belong to replica_run.h. After the first optimizer step of each shape, a declared model trained by one
+// process allocates nothing. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -39,88 +39,89 @@
 
 namespace runner::train {
 
-// Batches of a window after which replicas add up what they have, at the latest: so that the wait for the end of a long
-// window is short for who interrupts it, and costs next to nothing.
+// Maximum number of batches of an optimizer step between all-reduces. An interrupt then takes effect soon even in a
+// long optimizer step, and the overhead is negligible.
 inline constexpr int64_t kBatchesOfPart = 8;
 
 class Trainer {
  public:
-  // Lays the model out, without memory for it.  Throws Error(kRecipe) or Error(kData) where recipe, data and weights do
-  // not fit each other.  All arguments must outlive the Trainer.
-  // `hooks`: null, or what stands for parts of the recipe.  `ranks`: null, or the replicas, one of which this is.
+  // Lays out the model without allocating memory. `hooks`: null if there is no hook. `ranks`: process group, or null
+  // for a single process. Throws Error(kRecipe) or Error(kData) if recipe, data and weights do not fit together. All
+  // arguments must outlive the object.
   Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device,
           Hooks* hooks = nullptr, backends::Collectives* ranks = nullptr);
   ~Trainer();
 
-  // What takes long before the first step, to compile steps and to draw parameters, asks this in between, which throws
-  // where the rest is not to be done.  Empty, as at first: all is done.
+  // `halt` is called repeatedly while steps are compiled and parameters are initialised before the first step, and
+  // throws to stop. Empty, the default, never stops.
   void set_halt(std::function<void()> halt) { executor_.set_halt(std::move(halt)); }
 
-  // Gives the model its arrays on the device, with the initial parameters: before anything runs, reads or writes.
-  // Replicas call it together: they update one copy of the weights (shares.h), unless a loop of a hook's does it.
+  // Allocates the arrays and writes the initial parameters. Call before anything runs, reads or writes. Collective. The
+  // ranks share one copy of the weights (shares.h), unless a hook has its own training loop.
   void allocate();
-  // Between parts of a batch, too.  Before a step is compiled.
+  // Keeps gradients between micro-batches too. Call before a step is compiled.
   void keep_gradients();
   DeviceArrays& arrays() { return arrays_; }
   const DeviceArrays& arrays() const { return arrays_; }
 
-  // Compiles a training step ahead of its first use: what does not fit together is found before a run begins.
+  // Compiles a training step before its first use, to find mismatches before a run begins.
   void prepare(const StepShape& shape);
-  // Before allocate(), on a device that keeps account of graphs: compiles all kinds of training steps, and that of an
-  // evaluation with batches of so many (0: there is none), each of which must fit its memory.
+  // On lazy devices, before allocate(): compiles all kinds of training steps, and the evaluation step for batches of
+  // `evaluation_batch` samples (0: none), and checks that each fits into device memory.
   void check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_batch);
 
-  // For advance().
+  // Makes the argument of advance().
   BatchFeed feed(data::Loader& loader, std::function<bool()> give_up = {}) {
     return {loader, std::move(give_up), device_, encoding_};
   }
-  // Goes on with a window: takes batches from `batches` up to where gradients and sums are those of all replicas, so
-  // that a state can hold them.  That is the end of the window, where the optimizer steps, and before it the end of an
-  // epoch and every kBatchesOfPart batches; with sync_each_batch, and where there is one replica, each batch.  A window
-  // that is not finite counts only if such windows are skipped (train.on_nan).  `rates`: of the next step of the
-  // schedule behind all that are pending.  The device may be at work when it returns, and the end of a window is
-  // counted as if it were finite, until learn_end().
-  // `asked_to_stop`: whether this replica has been; where replicas meet they learn of each other (window.interrupted).
+  // Continues an optimizer step: takes batches until gradients and sums are those of all ranks and can be saved in a
+  // checkpoint. That is at the end of the optimizer step, after its update. It is also at the end of an epoch and every
+  // kBatchesOfPart batches; with sync_each_batch or a single rank, after every batch. An optimizer step that is not
+  // finite counts only with train.on_nan: skip. `rates`: for the next schedule step after all pending ones.
+  // `asked_to_stop`: whether this rank was asked to stop; ranks share it at each all-reduce
+  // (TrainingWindow::interrupted). May return while the device is still running. A finished optimizer step counts as
+  // finite until learn_end().
   void advance(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window,
                const std::function<bool()>& asked_to_stop = {});
-  // Waits for the newest window, and learns how it has ended.  Throws what has failed in it.
+  // Waits for the last optimizer step and sets how it ended. Throws its error.
   void learn_end(TrainingWindow& newest);
-  // Behind what has failed in advance() or learn_end(): whether the window in which it has may have updated something.
+  // After advance() or learn_end() has thrown: whether the failed optimizer step may have updated some arrays.
   bool may_be_half_updated() const { return pending_.may_be_half_updated(); }
-  // Whether that may come behind the recording of the next window's first batch: the next window then throws where this
-  // one was not finite, before it computes anything, and learn_end() still tells.
+  // Whether learn_end() may be called as late as after the first batch of the next optimizer step has been recorded. If
+  // the earlier step was not finite, the next one then throws before it computes anything, and learn_end() still
+  // reports it.
   bool may_learn_late() const;
-  // From its beginning to its end.
+  // Runs a whole optimizer step.
   TrainingWindow run_window(data::Loader& loader, const WindowRates& rates);
-  // Whether this is a replica that updates weights of its own between averages (train.local_sgd): none but its own
-  // batches count in a step, and states and evaluations need an average before.
+  // Whether ranks update separate weights between averages (train.local_sgd). A step then uses only the rank's own
+  // batches, and checkpoints and evaluations need an average first.
   bool is_local() const { return ranks_ != nullptr && recipe_.train.average_every.has_value(); }
-  // Counts a window that has run; run_window() does so itself.
+  // Counts a finished optimizer step. run_window() does so itself.
   void count(const TrainingWindow& window);
 
-  // Where the device counts what it applies (update_clock.h): windows of which the host does not know whether they were
-  // applied, and whose updates and steps of the schedule the counters lack.
+  // With device-side counters (update_clock.h): number of optimizer steps whose outcome the host does not know. The
+  // counters lack their updates and schedule steps.
   int64_t pending() const { return clock_ ? clock_->pending() : 0; }
-  // Learns of them.  `newest`: the newest window, of which it says what was not known.
+  // Reads the device-side counters. `newest`: the last optimizer step, whose outcome is set.
   void learn();
   void learn(TrainingWindow& newest);
 
-  // That of the next step; none: the loss is not scaled.
+  // Loss scale of the next step; none without loss scaling.
   std::optional<double> loss_scale();
 
   const StepBuilder& builder() const { return builder_; }
   Steps& steps() { return steps_; }
-  // Of a hook's loop.
+  // For a hook's training loop.
   SegmentRunner& segments() { return segments_; }
   Forward& forward() { return forward_; }
   Means& means() { return means_; }
-  // Where a window was not finite.
+  // Finds what was not finite in an optimizer step.
   WindowSearch& search() { return search_; }
 
-  // Who takes batches from a loader, of training or not, tells these.
+  // Code that takes batches from any loader must call these.
   LoaderMarks& marks() { return marks_; }
-  // The code of a loop cuts, that of an evaluation reads its figures, or that of a checkpoint the arrays, or it fills
-  // them.
+  // Call when the user's code would mark a step, read a metric in an evaluation, or save or load the arrays for a
+  // checkpoint.
   void note_step_mark() { note(device_, backends::HostEvent::kStepMark); }
   void note_figure_read() { note(device_, backends::HostEvent::kFigureRead); }
   void note_state_use() { note(device_, backends::HostEvent::kStateUse); }
@@ -131,24 +132,24 @@ class Trainer {
   const DeviceLayout& layout() const { return layout_; }
   const data::Encoding& encoding() const { return encoding_; }
 
-  // What the arrays take, and the temporary memory that the device has.
+  // Returns the memory of the arrays, and the temporary memory of the device.
   MemoryUse memory() const;
-  // The kinds of training steps in windows as those at the beginning and at the end of an epoch, on the replica with
-  // the most samples.
+  // The kinds of training steps in the first and in the last optimizer step of an epoch, on the rank with the largest
+  // batches.
   struct WindowStep {
     StepShape shape;
-    bool closes_window;  // where replicas update together behind it
+    bool closes_window;  // with several ranks: an update of all ranks follows
     bool operator==(const WindowStep&) const = default;
   };
   std::vector<WindowStep> steps_of_windows(const data::DataPlan& plan) const;
-  // What the replica with the most samples takes at most, arrays and all, in epochs, and with evaluations between them,
-  // if there are any: their steps are compiled for it.
+  // Returns the peak memory of the rank with the largest batches, including arrays: during epochs, and during
+  // evaluations between them, if there are any. Compiles their steps.
   PeakMemory peak_memory(const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation);
 
-  // How the steps came by their plans; printed at the end with RUNNER_DEBUG=1.
+  // How steps obtained their plans; printed at the end with RUNNER_DEBUG=1.
   struct PlanUse {
     backends::PlanCacheCounters cache;
-    int64_t replayed = 0;  // steps that held their plan already, without asking the cache
+    int64_t replayed = 0;  // steps that had their plan already, without using the plan cache
   };
   PlanUse plan_use() const { return {executor_.cache().counters(), steps_.replayed()}; }
 
@@ -157,35 +158,35 @@ class Trainer {
   WindowParts parts;
 
  private:
-  // Of replicas: inside a window, or at its end.
+  // A step in which ranks add up their gradients: within an optimizer step, or at its end.
   struct Meeting {
     bool ends_window = false;
-    bool are_summed = false;                 // the gradients, in buckets
-    const MessageLayout* message = nullptr;  // that they read; null: none
+    bool are_summed = false;                 // gradients, in buckets
+    const MessageLayout* message = nullptr;  // layout of factored gradients to read; null if there are none
     auto operator<=>(const Meeting&) const = default;
   };
 
-  // Takes batches up to where the gradients of all replicas are to be added up.  The last step, whose outputs can be
-  // read where it has ended the window; null where a replica has had no batch.
+  // Takes batches until the gradients of all ranks must be added up. Returns the last step, whose outputs can be read
+  // if it ended the optimizer step; null if the rank had no batch.
   SharedStep run_batches(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window);
-  // Of a part of a batch.
+  // Properties of a micro-batch.
   struct PartOfWindow {
     uint64_t staged = 0;  // BatchFeed::staged(), or 0
     bool ends_window = false;
-    bool reduces = false;  // GPUs that share nothing reduce their gradients behind it
+    bool reduces = false;  // GPUs that share nothing reduce their gradients after it
   };
   SharedStep run_part(const data::Batch& part, const PartOfWindow& place);
-  // As run_batches() on each replica, and the step that adds up what all have, at the end of the window with the
-  // update.
+  // Calls run_batches() on each rank, then runs the step that adds up the results of all ranks and, at the end of the
+  // optimizer step, updates.
   SharedStep run_batches_together(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window,
                                   const std::function<bool()>& asked_to_stop);
   void reduce_in_buckets();
   void keep_sum_of_part(const CompiledStep& part);
   void end_window(const SharedStep& step, const WindowRates& rates, TrainingWindow& window);
-  // Gradients of several batches add up in their arrays.
+  // Gradients of several batches accumulate in their arrays.
   bool sends_messages() const { return parts.accumulation == 1; }
   const MessageLayout* message(int64_t largest) { return sends_messages() ? arrays_.message(largest) : nullptr; }
-  // Whether this process makes a step from its own batches alone.
+  // Whether this process makes an optimizer step from its own batches only.
   bool steps_alone() const { return ranks_ == nullptr || is_local(); }
   bool sums_behind(const TrainingWindow& window) const;
   UpdateClock* clock() { return clock_ ? &*clock_ : nullptr; }
@@ -195,8 +196,8 @@ class Trainer {
   Meeting end_of_window(const MessageLayout* message);
   StepShape shape_of(int64_t batch, bool first, bool last) const;
   bool may_ask_for_values() const;
-  // On the replica with the most samples, in their order: what begins and ends an epoch, or an evaluation, and stands
-  // for what is between.
+  // Executables on the rank with the largest batches, in order: the first and the last ones of an epoch or evaluation,
+  // which represent those in between.
   using Executables = std::vector<std::shared_ptr<backends::Executable>>;
   Executables steps_of_epoch(const data::DataPlan& plan);
   void add_window(const data::DataPlan& plan, const data::Window& window, Executables& steps);
@@ -212,7 +213,7 @@ class Trainer {
   DeviceLayout layout_;
   const StepBuilder builder_;
   DeviceArrays arrays_;
-  std::optional<UpdateClock> clock_;  // where the device counts
+  std::optional<UpdateClock> clock_;  // only if the device counts updates
   LoaderMarks marks_;
   Executor executor_;
   StepArguments arguments_;
@@ -223,7 +224,7 @@ class Trainer {
   Means means_;
   WindowSearch search_;
 
-  const MessageLayout* message_ = nullptr;  // of the newest batch; null: gradients travel in their arrays
+  const MessageLayout* message_ = nullptr;  // of the current batch; null if gradients are in their arrays
   std::map<Meeting, SharedStep> meeting_steps_;
 };
 

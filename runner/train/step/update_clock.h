@@ -1,11 +1,11 @@
-// How often each optimizer has updated and how far the schedule is, where the device counts that.
+// Device-side counters: the updates of each optimizer and the position in the schedule.
 //
-// A step that the loss scaler leaves out moves neither, and one that leaves parameters out (parameter_use.h) counts for
-// the others alone: the bias corrections and the rate of the next one follow from what the device alone knows.  Then a
-// Program takes them from arrays: counts of its own, and a table of rates, which the host fills for all that may have
-// been applied.  So the next step can be recorded and submitted before the one under way is done, and the host learns
-// the counts when it needs them. docs/decisions/034-counts-on-the-device.md says why.  Not thread-safe; belongs to the
-// training thread.
+// A step that the loss scaler skips advances neither, and a step that skips parameters (parameter_use.h) counts only
+// for the others. So the bias corrections and the learning rate of the next step depend on what only the device knows.
+// Programs then read them from arrays: counters, and a table of rates that the host fills for every possible outcome.
+// The next step can thus be recorded and submitted while the current one is in flight, and the host reads the counters
+// when it needs them. Rationale: docs/decisions/034-counts-on-the-device.md. Not thread-safe; belongs to the training
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,19 @@ class Segment;  // segment.h
 
 class UpdateClock {
  public:
-  // All must outlive it; the arrays have memory when anything else is called.
+  // All arguments must outlive the object. The arrays must be allocated before any other call.
   UpdateClock(DeviceArrays& arrays, Counters& counters, const Optimizers& optimizers);
 
-  // Windows since the host has learned the counts.
+  // Number of optimizer steps since the host last read the counters.
   int64_t pending() const { return pending_; }
-  // The table is full: learn() comes before the next window.
+  // Whether the rate table is full, so that learn() must be called before the next optimizer step.
   bool is_full() const { return pending_ == kClockRows; }
-  // Before a window; `rates`: those that it has if all that are pending were applied.
+  // Call before an optimizer step. `rates`: its rates if all pending steps are applied.
   void begin_window(const WindowRates& rates);
-  // Waits for what is pending, and adds it to the counters.
+  // Waits for pending steps and updates the host's counters.
   void learn();
 
-  // Before a segment that steps, in place of a window; the host reads afterwards which of its steps were applied.
+  // Like begin_window(), for a traced region with updates. The host reads afterwards which of them were applied.
   void begin_segment(const Segment& segment);
 
  private:

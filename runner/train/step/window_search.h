@@ -1,4 +1,4 @@
-// Looks for what was not finite in a window of the recipe's loop.
+// Finds what was not finite in an optimizer step of the declared loop.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace runner::train {
 
 class WindowSearch {
  public:
-  // `hooks`: null, or what stands for parts of the recipe.  `ranks`: null, or the replicas whose windows are one.  All
-  // must outlive it.
+  // `hooks`: null if there is no hook. `ranks`: ranks that take the optimizer step together, or null. All arguments
+  // must outlive the object.
   WindowSearch(const StepBuilder& builder, const WindowParts& parts, backends::Device& device, Executor& executor,
                Steps& steps, Hooks* hooks, backends::Collectives* ranks);
 
-  // What was not finite first in the window that `loader` yields once more: "parameter 0.weight is inf", "a feature of
-  // sample 17 is nan", "the result of exp … is inf".  Nothing must have been updated since that window, `before` of
-  // whose batches come before the loader's first.  A transform of the loader's gives the same batches again
-  // (data/transform.h); a hook does again what it did behind `mark`, and is left as it is.
+  // Finds the first value that was not finite in an optimizer step: "parameter 0.weight is inf", "a feature of sample
+  // 17 is nan", "the result of exp … is inf". `loader` must yield its batches again, from batch number `before` on.
+  // Nothing may have been updated since. The loader's transform returns the same batches again (data/transform.h). A
+  // hook is set back to `mark` to repeat its steps, and is restored afterwards. Collective if `ranks` is set.
   NotFinite explain(data::Loader& loader, int64_t before, const HookMark& mark);
 
  private:
