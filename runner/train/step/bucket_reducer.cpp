@@ -74,7 +74,7 @@ std::shared_ptr<backends::Buffer> BucketReducer::part_of(const SharedRows& rows,
   return device_.wrap(rows.of(rank, bytes_of(piece.first)), bytes_of(piece.count));
 }
 
-// Of each piece whole cache lines, about as many for each rank.
+// Returns this rank's part of each piece, in whole cache lines of about equal number per rank.
 std::vector<GradientBuckets::Piece> BucketReducer::slices_of(size_t bucket) const {
   std::vector<Piece> slices;
   for (const Piece& piece : buckets_.pieces(bucket)) {
@@ -147,8 +147,7 @@ void BucketReducer::reduce(const MessageLayout* message, std::span<const std::sh
   for (const auto& done : done_) reduced_.push_back({done.get(), windows_});
 }
 
-// For a device that is to account for replicas that share nothing there is nothing in them: Arguments::reduced tells
-// it.
+// The graph for the device model is empty: it takes the reduction from Arguments::reduced.
 std::vector<BucketReducer::Reduction>& BucketReducer::reductions_of(const MessageLayout* message) {
   std::vector<Reduction>& reductions = reductions_[message];
   if (reductions.empty())
@@ -157,7 +156,8 @@ std::vector<BucketReducer::Reduction>& BucketReducer::reductions_of(const Messag
   return reductions;
 }
 
-// Its states are the messages of all ranks, or for each slice the gradients of all, and the sums of each slice.
+// States: the messages of all ranks, then the sums of each slice; or, without messages, for each slice the gradients of
+// all ranks and the sums.
 Program BucketReducer::program_of(size_t bucket, const MessageLayout* message) const {
   Program program;
   std::vector<Value> messages;

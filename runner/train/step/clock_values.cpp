@@ -16,7 +16,7 @@ Value looked_up(const ArrayValues& arrays, ClockState table) {
   return ops::reshape(ops::gather(arrays.get(Role::kClock, 0, table), 0, row), Shape{});
 }
 
-// One more where `applied`.
+// Adds 1 if `applied`.
 void count(ArrayValues& arrays, int32_t index, Value applied) {
   const Value before = arrays.get(Role::kClock, 0, index);
   arrays.set(ops::add(before, ops::cast(applied, DType::kF64)), Role::kClock, 0, index);

@@ -39,7 +39,7 @@ void DeviceArrays::allocate(const std::function<void()>& halt) {
     announce();
     SharedArrays shared = share_arrays(layout_, *shares_, device_, *ranks_);
     if (reducer_) reducer_->allocate(shared);
-    for (const DeviceArray& array : layout_.arrays())  // for the device's account alone
+    for (const DeviceArray& array : layout_.arrays())  // for the device model only
       if (buckets_ && array.role == Role::kGradients)
         buckets_of_device_.push_back(device_.wrap_array(nullptr, array.type.bytes(), GradientBuckets::kName));
     arrays_ = std::move(shared.arrays);
@@ -57,7 +57,7 @@ void DeviceArrays::allocate(const std::function<void()>& halt) {
   if (shares_) ranks_->barrier({"initial weights", 1});
 }
 
-// To a device whose errors advise what to change.
+// Announces the arrays to a device model, for the advice in its errors.
 void DeviceArrays::announce() const {
   backends::Account* const account = device_.account();
   if (account == nullptr) return;
@@ -90,7 +90,7 @@ void DeviceArrays::write_initial_values() {
   }
 }
 
-// Replicas that have one copy draw a part of each parameter.
+// Ranks that share one copy initialise one part of each parameter each.
 void DeviceArrays::write_initial_weights(const std::function<void()>& halt) {
   const int64_t parts = shares_ ? shares_->size() : 1, part = shares_ ? shares_->rank() : 0;
   LargeArray<float> values;
@@ -122,7 +122,7 @@ bool DeviceArrays::is_local() const {
   return ranks_ != nullptr && builder_.recipe().train.average_every.has_value();
 }
 
-// What replicas have together, or counts once, is with rank 0.
+// Rank 0 writes what ranks share and what must count only once.
 bool DeviceArrays::writes(const DeviceArray& array) const {
   const bool logged = array.role == Role::kSum && array.index == kLoggedSum;
   const bool with_rank_0 = shares_ ? is_common(array) : is_local() && logged;

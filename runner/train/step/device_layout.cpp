@@ -88,7 +88,7 @@ void DeviceLayout::add_gradients(int32_t buffer) {
   if (skips_unused_) add_use(kReached, buffer, "reached");
 }
 
-// A buffer of which nothing is compressed has arrays, too: of one number.
+// A buffer without compressed matrices has these arrays too, with one element each.
 void DeviceLayout::add_compression(const schema::CommSpec& comm, int32_t buffer) {
   int64_t errors = 0, qs = 0;
   for (const LowRankMatrix& matrix : low_rank_matrices(comm, parameters_, buffer)) {

@@ -16,26 +16,27 @@
 namespace runner::train {
 namespace {
 
-// Of one replica: they share the cores.
+// Number of threads of one rank; ranks share the cores.
 int threads_of(const schema::Recipe& recipe) {
   if (recipe.threads > 0) return static_cast<int>(recipe.threads);
-  if (recipe.enable_cpu_affinity) return backends::usable_cores();  // its share alone
+  if (recipe.enable_cpu_affinity) return backends::usable_cores();  // already only the cores of this rank
   return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
 }
 
-// Whether each replica has one to execute on beside the one that records.
+// Whether each rank has a core for its device in addition to the one for recording.
 bool has_core_for_device(const schema::Recipe& recipe) {
   return backends::usable_cores() > (recipe.enable_cpu_affinity ? 1 : recipe.num_processes);
 }
 
-// Whether each has one at all: of its share of them, where they are shared out, a crowd cannot be told.
+// Whether each rank has a core at all. With affinity, usable_cores() counts only this rank's share, so all cores are
+// counted.
 bool has_core_for_replica(const schema::Recipe& recipe) {
   const int64_t cores = recipe.enable_cpu_affinity ? sysconf(_SC_NPROCESSORS_ONLN) : backends::usable_cores();
   return recipe.num_processes <= cores;
 }
 
-// A collective that the device is in says in time which rank has not come; the device itself could say no more than
-// where it is.
+// Added to the collective timeout, because a collective reports which rank is missing, whereas the device reports only
+// where it waits.
 constexpr auto kBehindCollectives = std::chrono::seconds(5);
 
 std::chrono::milliseconds patience_of(const schema::Recipe& recipe) {
@@ -65,7 +66,7 @@ std::unique_ptr<backends::Device> make_cpu(const schema::Recipe& recipe, backend
   return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);
 }
 
-// The host asks while the device may be in a collective.
+// Called by the host while the device may be in a collective.
 void check(const backends::Collectives* ranks) {
   if (ranks != nullptr) ranks->throw_failure();
 }

@@ -19,7 +19,7 @@ EventBoard::EventBoard(Events own, backends::Collectives& ranks) : ranks_(ranks)
   rows()[static_cast<size_t>(ranks.rank())] = new Events(std::move(own));
 }
 
-// Behind the last one nobody reads.
+// The last rank to leave frees the rows, since no rank reads them any more.
 EventBoard::~EventBoard() {
   std::atomic_ref left(*reinterpret_cast<int64_t*>(memory_.get()));
   if (left.fetch_add(1, std::memory_order_acq_rel) + 1 < ranks_.size()) return;

@@ -14,7 +14,7 @@
 namespace runner::train {
 namespace {
 
-// Of the numbers, those that a value is computed with: a lazy device looks at no more of what was recorded.
+// Returns the scalars that `value` is computed from: a lazy device sees no others of the recording.
 std::vector<backends::TracedScalar> traced_for(const backends::Program& program, backends::ValueId value,
                                                std::span<const backends::TracedScalar> traced) {
   return backends::scalars_in(program, backends::needed_by(program, std::span(&value, 1)), traced);

@@ -10,7 +10,7 @@ Forward::Forward(const data::Encoding& encoding, backends::Device& device, Execu
                  Steps& steps)
     : encoding_(encoding), device_(device), executor_(executor), arguments_(arguments), steps_(steps) {}
 
-// Devices that keep no account of graphs need not know where an evaluation begins.
+// Only device models of graphs need to know where an evaluation begins.
 SharedStep Forward::run(const data::Batch& batch, bool labelled, bool first) {
   arguments_.set_any_rates();
   const StepKind kind{.training = false,

@@ -12,7 +12,7 @@ namespace {
 namespace ops = backends::ops;
 using backends::Shape;
 
-// Aᵀ B.
+// The gradient is Aᵀ B.
 struct Factors {
   Value a, b;  // (K, M), (K, N)
 };
@@ -28,7 +28,8 @@ std::optional<Factors> factors_of(Value gradient) {
   return Factors{{gradient.program, operands[0]}, {gradient.program, operands[1]}};
 }
 
-// Smaller gradients stay in the caches; factors of half their size have saved what more products cost.
+// Smaller gradients stay in cache. Factors of at most half their size were measured to save more than the additional
+// products cost.
 bool is_worth_it(const Shape& gradient, int64_t samples) {
   constexpr int64_t kLarge = 1 << 16;
   return gradient.elements() >= kLarge && 2 * samples * (gradient[0] + gradient[1]) <= gradient.elements();
@@ -38,7 +39,7 @@ int64_t elements_of(const MessagePart& part, const nn::Parameter& parameter) {
   return part.samples == 0 ? parameter.elements() : part.samples * (parameter.shape[0] + parameter.shape[1]);
 }
 
-// With rows of zeros behind it.
+// Pads a factor with rows of zeros.
 Value padded(Value factor, int64_t samples) {
   return ops::flatten(ops::pad(factor, 0, 0, samples - factor.shape()[0]));
 }
@@ -47,8 +48,8 @@ Value part_of_message(Value message, int64_t first, int64_t count) {
   return ops::slice(message, 0, first, first + count);
 }
 
-// Elements [first, end) of the sum of a weight's gradients, from whole rows.  Two of them at least: a product with one
-// row is no matrix product to a TPU, which rounds those alone.
+// Returns elements [first, end) of the sum of a weight's gradients, computed from whole rows. It uses at least two
+// rows: the TPU does not treat a product with one row as a matrix product, and rounds only matrix products.
 Value sum_of_products(std::span<const Value> by_rank, const MessagePart& part, const Shape& weight, int64_t first,
                       int64_t end) {
   const int64_t rows = weight[0], cols = weight[1];

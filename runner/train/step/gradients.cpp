@@ -54,7 +54,7 @@ std::vector<bool> needed_for(const backends::Program& program, backends::ValueId
 
 namespace {
 
-// None: all of f32.
+// None means f32.
 std::optional<backends::DType> type_on_its_way(const schema::CommSpec& comm) {
   using schema::CommHook;
   using schema::CommWrapper;

@@ -11,7 +11,7 @@
 namespace runner::train {
 namespace {
 
-// An entry of the hook that a choice of the recipe calls for, and that calls for the choice.
+// A hook entry and a recipe setting that require each other.
 struct Pair {
   HookEntry entry;
   bool (*is_chosen)(const schema::Recipe& recipe);
@@ -59,7 +59,7 @@ std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hook
                        "none; remove it"});
     return found;
   }
-  // What a loop of the hook's does itself would be ignored.
+  // Recipe settings that a hook's training loop would ignore.
   for (const auto& [is_set, name] : {std::pair(recipe.train.clip_grad_norm.has_value(), "clip_grad_norm"),
                                      std::pair(recipe.train.clip_grad_value.has_value(), "clip_grad_value")})
     if (is_set)

@@ -80,12 +80,12 @@ class RunControl {
   virtual int64_t steps() const = 0;                                        // of the whole run
   virtual std::optional<double> metric(const std::string& name) const = 0;  // its latest point
   virtual void log(const std::string& name, double value) = 0;              // records a point at step()
-  virtual int64_t accumulation() const = 0;                                 // micro-batches per optimizer step
+  virtual int64_t accumulation() const = 0;                                 // batches per optimizer step
   virtual void set_accumulation(int64_t batches) = 0;                       // takes effect with the next optimizer step
   virtual void save() = 0;  // a checkpoint, after the current optimizer step
   virtual void stop() = 0;  // ends the run after the current optimizer step
-  virtual bool must_end()
-      const = 0;  // whether a call in progress must end: a signal arrived, or another rank ended the run
+  // Whether a call in progress must end: a signal has arrived, or another rank has ended the run.
+  virtual bool must_end() const = 0;
   virtual void print(std::string_view text) = 0;
   virtual backends::Collectives* replicas() const = 0;  // null: this process trains alone
   // Stores bytes with the run under a relative path. Throws Error(kRun) for an invalid name.

@@ -8,7 +8,7 @@ void LoaderMarks::begin_batch(bool training) {
   if (recipe_.tpu.auto_mark_step) mark_where_due(training);
 }
 
-// The loader of PyTorch/XLA cuts where it finds the end, and, since 2, behind it.
+// PyTorch/XLA's loader marks a step when it finds the end of the data and, since version 2, once more after it.
 void LoaderMarks::end_batches(bool training) {
   if (!recipe_.tpu.auto_mark_step) return;
   mark_where_due(training);

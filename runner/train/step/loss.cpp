@@ -14,7 +14,7 @@ Value ones(Value like) {
   return ops::full_like(like, 1.0);
 }
 
-// As nn.cross_entropy of hooks has them, bit for bit.
+// Bit-identical to nn.cross_entropy of hooks.
 Value smoothed_losses(Value logits, Value labels, const ops::CrossEntropyOptions& options, double smoothing) {
   if (smoothing == 0) return ops::cross_entropy(logits, labels, options);
   const auto constant = [&](double value) {
@@ -46,7 +46,7 @@ Value per_element(const schema::TrainSpec& spec, schema::Loss loss, Value output
   }
 }
 
-// Options that cross_entropy alone has.  With any other loss that is written the reader refuses them.
+// Rejects options of cross_entropy. With an explicit other loss, the recipe reader rejects them.
 void refuse_options_of_classes(const schema::TrainSpec& spec) {
   const char* ignored = !spec.class_weights.empty()     ? "class_weights"
                         : spec.label_smoothing != 0     ? "label_smoothing"

@@ -24,7 +24,7 @@ void unscale(Gradients& gradients, Value scale) {
     if (gradient) gradient = unscaled(gradient, scale);
 }
 
-// One that is not makes a sum of squares so.
+// A sum of squares is not finite if any element is not.
 Value all_finite(std::span<const Value> gradients) {
   return ops::is_finite(sum_of_squares(gradients));
 }

@@ -6,7 +6,7 @@
 
 namespace runner::train {
 
-// A device whose own floats are bf16 rounds each replica's product.
+// A device with bf16 floats would round each rank's product.
 bool may_send_messages(const schema::Recipe& recipe, const StepBuilder& builder) {
   const bool is_rounded = device_rules(recipe).has_bf16_floats &&
                           (recipe.mixed_precision != schema::Precision::kNo || recipe.downcast_bf16);

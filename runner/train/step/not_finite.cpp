@@ -32,8 +32,8 @@ std::optional<Found> find(DType dtype, const std::vector<std::byte>& contents, b
   return std::nullopt;
 }
 
-// "a feature of sample 17" for a batch input, "0.weight" for a parameter, "the weight of sample 17", "the result of exp
-// (32, 10) f32" for the rest.
+// Describes an element: "a feature of sample 17" for a batch input, "parameter 0.weight", "the weight of sample 17", or
+// "the result of exp (32, 10) f32".
 NotFinite describe(const ForwardPass& pass, const nn::ParameterSet& parameters, ValueId id, int64_t element,
                    const backends::Arguments& arguments) {
   const Program& program = pass.program;
@@ -58,7 +58,7 @@ NotFinite describe(const ForwardPass& pass, const nn::ParameterSet& parameters, 
                       program.type(id).to_string())};
 }
 
-// In their order.
+// Values to check, in order of their ids.
 std::vector<ValueId> values_to_watch(const ForwardPass& pass) {
   std::vector<ValueId> watched;
   for (ValueId id = 0; id < pass.end; ++id) {
@@ -71,14 +71,14 @@ std::vector<ValueId> values_to_watch(const ForwardPass& pass) {
   return watched;
 }
 
-// first_not_finite() among some values.
+// Implements first_not_finite().
 class Search {
  public:
   Search(backends::Device& device, const ForwardPass& pass, const nn::ParameterSet& parameters,
          const backends::Arguments& arguments, std::optional<int64_t> memory)
       : device_(device), pass_(pass), parameters_(parameters), arguments_(arguments), memory_(memory) {}
 
-  // Where they have no room together, one half after the other.
+  // If the values do not fit into memory together, tries each half in turn.
   std::optional<NotFinite> first_of(std::span<const ValueId> watched) {
     Program program = pass_.program.without_outputs();
     for (const ValueId id : watched) program.output("watched", id);
@@ -124,7 +124,7 @@ std::optional<NotFinite> first_not_finite(backends::Device& device, const Forwar
 
 namespace {
 
-// What the optimizer has done is to blame only if it has done something.
+// Blames the optimizer only if it has updated something.
 std::string remedy_of(const NotFinite& found, bool stepped) {
   if (found.source == NotFinite::Source::kParameter && !stepped) return "it came so from model.init_from";
   std::string skip = "train.on_nan: skip skips such steps";

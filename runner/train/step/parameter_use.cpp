@@ -13,7 +13,7 @@ using backends::Shape;
 
 namespace {
 
-// Of one number for each parameter of a buffer, one for each element.
+// Repeats one number per parameter of a buffer for each of its elements.
 Value spread(Value numbers, const nn::ParameterSet& parameters, int32_t buffer) {
   std::vector<Value> parts;
   for (const nn::ParameterId id : parameters.in_buffer(buffer)) {

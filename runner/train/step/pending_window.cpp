@@ -38,7 +38,7 @@ int PendingWindow::outcome_outputs() const {
 void PendingWindow::settle() {
   if (!under_way_) return;
   const UnderWay done = *std::exchange(under_way_, std::nullopt);
-  // What has failed between a submission and end() leaves the window before as the one that has ended.
+  // If something has failed between the submission and end(), ended_ still belongs to the previous optimizer step.
   const bool ends = done.completes && ended_ && !ended_->known;
   try {
     in_batch(done.batch, [&] { device_.wait(done.ticket); });
@@ -96,7 +96,7 @@ void PendingWindow::read_end(const CompiledStep& step) {
   if (!ended_->finite) take_back();
 }
 
-// A window that is not finite counts only where such are skipped.
+// A step that is not finite keeps its count in windows, samples and repeats with train.on_nan: skip.
 void PendingWindow::take_back() {
   if (!device_counts_) {
     --counters_.applied;

@@ -47,7 +47,7 @@ Value zeros_like(Value x) {
   return ops::full_like(x, 0.0);
 }
 
-// Gram and Schmidt's, in f64.  A column without a direction of its own becomes 0, where torch's becomes NaN.
+// Gram–Schmidt in f64. A column that depends linearly on the previous ones becomes 0; in torch it becomes NaN.
 Value orthogonal(Value matrix) {
   const DType dtype = matrix.dtype();
   Value rest = ops::cast(matrix, DType::kF64);
@@ -65,7 +65,7 @@ Value orthogonal(Value matrix) {
   return ops::cast(ops::concat(done, 1), dtype);
 }
 
-// The compression of one buffer under construction.
+// Compresses one buffer.
 class Compression {
  public:
   Compression(ArrayValues& arrays, const StepBuilder& builder, int32_t buffer)
@@ -101,7 +101,7 @@ class Compression {
     arrays_.set(ops::where(condition, now, before), Role::kCompression, buffer_, what);
   }
 
-  // All that a wrapper leaves as wide as it was.
+  // Rounds to the wrapper's dtype, if there is one.
   Value rounded(Value x) const { return on_its_way(x, recipe_.comm); }
 
   void compress(const LowRankMatrix& matrix, Value part, std::vector<Value>& approximated, std::vector<Value>& errors,
@@ -121,13 +121,13 @@ class Compression {
     qs.push_back(ops::flatten(alive(q, before)));
   }
 
-  // A column that has become 0 would stay so for ever: it keeps its direction.
+  // Keeps the previous direction of columns that have become 0; otherwise they would remain 0.
   static Value alive(Value q, Value before) {
     const Value norms = ops::expand(norms_of_columns(q), q.shape());
     return ops::where(ops::eq(norms, zeros_like(norms)), before, q);
   }
 
-  // That of the reduction before, or, without warm_start, one drawn for this one.
+  // Returns the Q of the previous reduction, or, without warm_start, a new random one.
   Value first_q(const LowRankMatrix& matrix) {
     const Shape shape{matrix.columns, matrix.rank};
     if (recipe_.comm.warm_start)

@@ -60,7 +60,7 @@ Value Segment::scalar(std::string name, double value) {
   return {&program_, program_.input(backends::InputKind::kScalar, std::move(name), {DType::kF32, {}})};
 }
 
-// Numbers that were traced from `first` on belong to what is computed with `node`.
+// Assigns the scalars traced since index `first` to the origin of `node`.
 void Segment::trace_from(size_t first, Value node) {
   for (size_t i = first; i < host_.traced.size(); ++i) host_.traced[i].origin = program_.node(node.id).origin;
 }
@@ -77,7 +77,7 @@ void Segment::backward(Value loss, double share, double samples, double counted)
             loss.type());
   refuse_stale(loss);
   loss = ops::cast(loss, DType::kF32);
-  if (const int rank = loss.shape().rank(); rank > 1) {  // the mean of a sample's elements
+  if (const int rank = loss.shape().rank(); rank > 1) {  // mean over the elements of a sample
     std::vector<int64_t> axes;
     for (int axis = 1; axis < rank; ++axis) axes.push_back(axis);
     loss = ops::mean(loss, axes);
@@ -108,7 +108,7 @@ void Segment::backward(Value loss, double share, double samples, double counted)
   losses_ = losses_ ? ops::add(losses_, sums) : sums;
 }
 
-// Behind a sum over all replicas that the hook has kept: it counts once, where rank 0 adds to it.
+// If the hook has kept a sum over all ranks, only rank 0 adds to it, so that it counts once.
 void Segment::add_gradient(size_t buffer, Value added) {
   Value& gradient = gradients_[buffer];
   const bool behind_sum = gradient && !shares_[buffer];
@@ -147,7 +147,7 @@ Value Segment::sum_of_gradients(int32_t buffer, Value share) {
   return is_power_sgd(comm) ? compressed(arrays_, builder_, buffer, sum) : sum;
 }
 
-// A loss that is not finite makes the sum of all so.
+// A loss that is not finite makes the sum not finite.
 void Segment::reduce() {
   for (size_t b = 0; b < gradients_.size(); ++b) {
     if (!gradients_[b] || !shares_[b]) continue;
@@ -165,7 +165,7 @@ void Segment::reduce() {
   reduced_ = true;
 }
 
-// Its gradient would be that of parameters which are gone.
+// The gradient would refer to parameters that have been replaced.
 void Segment::refuse_stale(Value loss) const {
   if (outdated_.empty()) return;
   const std::vector<bool> needed = needed_for(program_, loss.id);
@@ -256,13 +256,13 @@ std::vector<Value> Segment::scalar_inputs(const OptimizerGroup& group, const Win
   std::vector<Value> scalars;
   for (size_t i = 0; i < names.size(); ++i) scalars.push_back(scalar(std::string(names[i]), numbers[i]));
   trace_from(traced, scalars.front());
-  if (rule.custom)  // its scalars are those that are traced
+  if (rule.custom)  // its scalars are exactly the traced ones
     for (size_t i = 0; i < names.size(); ++i) trace_from(traced + i, scalars[i]);
   return scalars;
 }
 
 void Segment::update(int32_t buffer, const UpdateTerms& terms) {
-  // No derivative goes through an update, neither of the gradient nor of the parameters before.
+  // Derivatives do not pass through an update, neither to its gradient nor to the previous parameters.
   const Value gradient = ops::detach(gradients_[static_cast<size_t>(buffer)]);
   apply_update(arrays_, builder_.group_of(buffer).rule, buffer, gradient, terms);
   const Value updated = ops::detach(arrays_.get(Role::kParameters, buffer));
@@ -310,7 +310,7 @@ void Segment::finish() {
   arrays_.output(program_);
 }
 
-// For the next segment; unset: nothing.
+// Keeps a value for the next region, if it is set and has changed.
 void Segment::keep(Value value, Role role, int32_t buffer, int32_t index) {
   if (value && value.id != arrays_.get(role, buffer, index).id) arrays_.set(value, role, buffer, index);
 }

@@ -32,7 +32,7 @@ class Segment {
     std::vector<bool> reached = {};    // by ParameterId: whether these gradients depend on the parameter, on this rank
     bool losses = false;               // the sum of the current optimizer step contains losses that are in no point yet
     bool voided = false;               // an earlier loss of the optimizer step was not finite: no updates are applied
-    int64_t accumulation = 1;          // micro-batches per optimizer step
+    int64_t accumulation = 1;          // batches per optimizer step
     std::optional<int> rank = {};      // rank in the process group; none for a single process
     std::span<const Shares> shares = {};  // shards of all ranks; must outlive the region
   };

@@ -17,7 +17,7 @@ Shares::Range share(int64_t elements, int rank, int size) {
   return {first, end - first};
 }
 
-// Gradients may all travel as messages: then nobody writes the arrays.
+// Gradient rows are reserved only: if all gradients are factored, no rank writes them.
 SharedRows allocate(const DeviceArray& array, backends::Collectives& ranks) {
   if (is_common(array)) return {ranks.share(array.type, {array.name}), 0};
   const auto rows_of = array.role == Role::kGradients ? reserve_rows : share_rows;
@@ -43,7 +43,7 @@ SharedRows reserve_rows(const backends::TensorType& row, std::string_view name, 
   return {ranks.reserve(type_of_rows(row, ranks.size()), {name}), stride_of(row)};
 }
 
-// Rank 0 looks before anybody has taken any.
+// Rank 0 checks the available memory before any rank has taken some.
 void take_rows(const SharedRows& rows, std::string_view name, backends::Collectives& ranks) {
   if (ranks.rank() == 0) backends::check_available(static_cast<size_t>(ranks.size()) * rows.stride);
   ranks.barrier({name});

@@ -41,8 +41,8 @@ void StepArguments::set_any_rates() {
   if (scalars_.empty()) set_rates({}, accumulation_);
 }
 
-// Of an update as torch.optim and torch.nn.utils have it: a group without parameters traces nothing.  Where the device
-// counts, its numbers are on it.
+// Traces what torch.optim and torch.nn.utils trace for an update. A group without parameters traces nothing. With
+// device-side counters the scalars are on the device.
 void StepArguments::trace_scalars(const WindowRates& rates) {
   traced_.clear();
   if (const auto limit = recipe_.train.clip_grad_norm) optim::trace_clip_grad_norm(*limit, traced_);
@@ -62,7 +62,7 @@ void StepArguments::trace_scalars(const WindowRates& rates) {
   }
 }
 
-// An optimizer makes its slots in its first update.
+// An optimizer creates its slots in its first update.
 void StepArguments::find_absent_states() {
   absent_.clear();
   if (!keeps_graphs(from_.device)) return;
@@ -85,7 +85,7 @@ std::array<std::span<const std::byte>, kSampleIds + 1> inputs_of(const data::Bat
 
 backends::Arguments StepArguments::inputs(const data::Batch* batch, const backends::SourceLines* lines,
                                           std::span<const std::vector<std::byte>> given) {
-  RUN_ASSERT(!from_.arrays.states().empty());  // allocate() comes first
+  RUN_ASSERT(!from_.arrays.states().empty());  // allocate() must come first
   batch_inputs_.resize(kBatchInputCount);
   for (const std::vector<std::byte>& bytes : given) batch_inputs_.push_back(bytes.data());
   draw_key_[1] = from_.hooks != nullptr ? from_.hooks->draw() : 0;
@@ -116,7 +116,7 @@ backends::Arguments StepArguments::of_segment(const Segment& segment, const data
   return arguments;
 }
 
-// As PyTorch traces them: those of the user's code, then the division by the batches of a window, then the update's.
+// In PyTorch's order: scalars of the user's code, the division by the accumulation steps, scalars of the update.
 backends::Arguments StepArguments::of_step(const data::Batch& batch, const StepBuilder::Recorded* recorded,
                                            Traced traced, std::span<const backends::TracedScalar> rule_numbers) {
   const nn::HostValues none;

@@ -44,7 +44,7 @@ class StepArguments {
   };
   explicit StepArguments(const Sources& from);
 
-  // Sets the rates of updates and the micro-batches per optimizer step from now on.
+  // Sets the rates of updates and the batches per optimizer step from now on.
   void set_rates(const WindowRates& rates, int64_t accumulation);
   // Sets arbitrary rates for a step that updates nothing, if none are set yet: every Program has the scalars.
   void set_any_rates();

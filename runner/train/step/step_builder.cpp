@@ -57,7 +57,8 @@ void append(backends::StepSpecification& words, const std::optional<double>& num
   words.push_back(backends::pack_f64(number.value_or(0)));
 }
 
-// All but the rate.  A field more is an error here.  A rule of a hook is one in each group, and groups have an order.
+// Appends all hyperparameters except the rate. A new field is a compile error here. Hook rules are not compared: there
+// is one per group, and the order of groups is fixed.
 void append(backends::StepSpecification& words, const optim::Rule& rule) {
   words.push_back(static_cast<int64_t>(rule.type));
   const auto& [lr, weight_decay, momentum, dampening, nesterov, beta1, beta2, eps, amsgrad, alpha, centered, lr_decay,
@@ -140,7 +141,7 @@ StepFrame StepBuilder::begin(Program& program, std::optional<int64_t> batch, boo
   while (input < layout_.arrays().size()) frame.arrays.push_back(input_value(program, input++));
   for (size_t i = batch ? kFeatures : kDrawKey; i < kBatchInputCount; ++i)
     frame.batch_inputs[i] = input_value(program, input++);
-  // Whatever trains sees tokens as what indices are; loaders know one type of features, which is none of the device's.
+  // Models see tokens as i64 indices. Loaders deliver all features as f32, which is no type of the device's.
   if (batch && encoding_.sequence > 0)
     frame.batch_inputs[kFeatures] = ops::cast(ops::on_host(frame.batch_inputs[kFeatures]), DType::kI64);
   frame.parameters.reserve(begun.parameters.size());
@@ -169,7 +170,7 @@ Value StepBuilder::parameter(Value buffer, nn::ParameterId id) const {
 
 namespace {
 
-// A device whose own type is bf16 needs no casts.
+// A device whose float type is bf16 needs no casts.
 nn::Autocast autocast_of(const schema::Recipe& recipe) {
   const bool own = device_rules(recipe).has_bf16_floats && recipe.mixed_precision == schema::Precision::kBf16;
   return {own ? DType::kF32 : dtype_of(recipe.mixed_precision)};
@@ -227,7 +228,7 @@ void StepBuilder::record_into(Recorded& recorded, int64_t batch, bool training, 
 
 namespace {
 
-// The losses of the whole batch count once.
+// A loss of the whole batch counts once.
 Value counted_by(Value losses, Value mask) {
   return losses.shape().rank() == 0 ? ops::full_like(losses, 1.0) : mask;
 }
@@ -269,7 +270,7 @@ Shape StepBuilder::outputs_of(int64_t batch) const {
   return encoding_.sequence > 0 ? Shape{batch, encoding_.sequence, encoding_.outputs} : Shape{batch, encoding_.outputs};
 }
 
-// A hook's model may give outputs of any shape.
+// A hook's model may return outputs of any shape.
 void StepBuilder::check_outputs(Value outputs, const Shape& wanted) const {
   if (outputs.shape() == wanted) return;
   const std::string what =
@@ -288,7 +289,7 @@ SampleLosses StepBuilder::losses_of_recipe(Value outputs, Value labels) const {
   return sample_losses(recipe_.train, loss_, outputs, labels);
 }
 
-// Each token counts as a sample of other data does: a sample's loss is the sum over its tokens, its weight theirs.
+// Each token counts like a sample: the loss of a text sample is the sum over its tokens, and so is its weight.
 SampleLosses StepBuilder::losses_of_tokens(Value outputs, Value labels) const {
   const int64_t batch = labels.shape()[0], length = encoding_.sequence;
   const SampleLosses tokens =
@@ -372,7 +373,7 @@ backends::StepSpecification StepBuilder::specification(const Recorded& recorded,
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
     words.push_back(buffer.group >= 0);
     if (buffer.group >= 0) append(words, optimizers_.rule(buffer.group));
-    // Where the device looks its factor up, the rate is part of the step.
+    // With device-side counters the rate is part of the step, because the device looks up only its factor.
     if (buffer.group >= 0 && layout_.has(Role::kClock))
       words.push_back(backends::pack_f64(optimizers_.rule(buffer.group).hyper.lr));
   }

@@ -35,10 +35,10 @@ Value guarded(Value applied, Value now, Value before) {
   return applied ? ops::where(applied, now, before) : now;
 }
 
-// A step under construction.
+// A training step under construction.
 class StepCompletion {
  public:
-  // Works on a Program that declares the arrays of the layout first; its scalars are inputs from `first_scalar` on.
+  // `program` must declare the arrays of the layout first. Its scalars are the inputs from `first_scalar` on.
   StepCompletion(const StepBuilder& builder, Program program, size_t first_scalar, MessageLayout message = {})
       : builder_(builder),
         train_(builder.recipe().train),
@@ -65,7 +65,7 @@ class StepCompletion {
     add_up_replicas(shares, /*ends_window=*/false);
     if (shares.rank() == 0) {
       program_.output("window sum", sums_.id);
-      keep_reached();  // in a part nobody else looks at it
+      keep_reached();  // no other rank reads it here
     }
     for (const auto& [buffer, array] : of_rank_0_) {
       const Value sum = gradients_[static_cast<size_t>(buffer)];
@@ -76,7 +76,7 @@ class StepCompletion {
     return std::move(program_);
   }
 
-  // What a replica that shares nothing does behind a batch that is not a window's last, and whose gradients it reduces.
+  // For a rank that shares nothing: reduces the gradients after a batch that is not the last of its optimizer step.
   Program of_reduction() {
     gradients_.resize(parameters_.buffers().size());
     for (const DeviceArray& array : builder_.layout().arrays())
@@ -107,9 +107,9 @@ class StepCompletion {
         loss_and_weight(counted_sum(value(recorded.losses), counted), counted_sum(value(recorded.weights), counted));
   }
 
-  // Gradients of Σ mask · loss: the mask is the seed.  Behind the first batch of a window they are added to what it
-  // has, each as soon as it is there, so that no more than one of them is beside it.  Returns the parameters that they
-  // are of, by ParameterId.
+  // Computes the gradients of Σ mask · loss, with the mask as seed. After the first micro-batch of an optimizer step,
+  // each gradient is added to the accumulated one as soon as it is complete, so that at most one is stored
+  // additionally. Returns by ParameterId which parameters have gradients.
   std::vector<bool> differentiate(const StepBuilder::Recorded& recorded, const StepShape& shape) {
     std::vector<Value> parameters;
     for (const ValueId id : recorded.parameters) parameters.push_back(value(id));
@@ -133,7 +133,7 @@ class StepCompletion {
 
   TensorType message_type() const { return {DType::kF32, backends::Shape{message_.elements}}; }
 
-  // In place of the arrays of gradients.
+  // Writes the message instead of the gradient arrays.
   void send(Value message) {
     const auto state = static_cast<int32_t>(program_.inputs().size());
     program_.input(backends::InputKind::kState, "message", message_type());
@@ -141,19 +141,19 @@ class StepCompletion {
     std::ranges::fill(gradients_, Value());
   }
 
-  // What a scaler multiplies is the mean over a micro-batch divided by how many there are, as users of PyTorch have it;
-  // here losses are summed.
+  // A scaler multiplies the mean over a micro-batch divided by the number of micro-batches, as in PyTorch. Losses are
+  // summed here, so the scale is divided by `parts`.
   Value scale_of_batch(int64_t parts) {
     const Value scale = loss_scale(arrays_);
     return scale ? ops::div(scale, static_cast<double>(parts)) : scale;
   }
 
-  // The left fold over ranks: the arrays of the others are inputs behind those of the layout.
-  // PowerSGD compresses the sum of a window, once.
+  // Computes the left fold over ranks. The arrays of other ranks are inputs after those of the layout. PowerSGD
+  // compresses the sum of an optimizer step once.
   void add_up_replicas(const Shares& shares, bool ends_window, bool are_summed = false) {
     is_share_ = shares.size() > 1;
     gradients_.resize(parameters_.buffers().size());
-    std::vector<std::pair<int32_t, std::vector<Value>>> gradients;  // of a buffer, by rank
+    std::vector<std::pair<int32_t, std::vector<Value>>> gradients;  // buffer, and its gradients by rank
     size_t next = builder_.layout().arrays().size();
     for (const DeviceArray& array : builder_.layout().arrays()) {
       if (!is_read_by_all(array)) continue;
@@ -199,7 +199,7 @@ class StepCompletion {
         gradients_[static_cast<size_t>(b)] = sum_of_messages(by_rank, message_, parameters_, b, shares.of(b));
   }
 
-  // What is rounded on its way is the mean's part, as DDP's hooks have it: a sum over samples would soon overflow.
+  // Rounds each rank's part of the mean, as DDP's hooks do: a sum over samples would soon overflow.
   Value sum_of_gradients(int32_t buffer, std::vector<Value>& by_rank) {
     if (!are_means_) return left_fold(by_rank);
     const schema::CommSpec& comm = builder_.recipe().comm;
@@ -218,7 +218,7 @@ class StepCompletion {
       if (gradient) gradient = ops::all_reduce(gradient, backends::Reduction::kSum, Subject::kGradients);
   }
 
-  // Of all gradients, where this replica has a share of them.
+  // Norm of all gradients, also if this rank has only a shard of them.
   Value norm_of_sum() {
     Value squares = sum_of_squares(gradients_);
     if (is_share_) {
@@ -228,8 +228,8 @@ class StepCompletion {
     return ops::sqrt(squares);
   }
 
-  // What is added to gradients stands where they are, also where nobody asks for it again: it needs no room of its own.
-  // Traced code has none of them behind the end of a window.
+  // Gradients accumulate in place even if they are not needed later, so that they take no additional memory. Traced
+  // code does not have them after the end of an optimizer step.
   void add_window() {
     if (!device_rules(builder_.recipe()).traces_graphs) keep_gradients();
     sums_ = ops::add(arrays_.get(Role::kSum, 0, kWindowSum), sums_);
@@ -259,13 +259,13 @@ class StepCompletion {
       if (reached_[b]) visit(static_cast<int32_t>(b), reached_[b]);
   }
 
-  // 1 / Σ weight of the window.
+  // 1 / Σ weight of the optimizer step.
   Value mean_factor() {
     const Value weight = number(sums_, 1), zero = ops::full_like(weight, 0.0);
     return ops::cast(ops::where(ops::eq(weight, zero), zero, ops::div(1.0, weight)), DType::kF32);
   }
 
-  // One factor for all gradients: 1 / Σ weight, times the clipping of torch.nn.utils.clip_grad_norm_.
+  // Computes one factor for all gradients: 1 / Σ weight, times that of torch.nn.utils.clip_grad_norm_.
   void scale_gradients() {
     factor_ = mean_factor();
     if (are_means_) factor_ = ops::full_like(factor_, 1.0);
@@ -275,7 +275,7 @@ class StepCompletion {
     Value norm;
     if (train_.clip_grad_norm || check_gradients) norm = ops::mul(norm_of_sum(), factor_);
     applied_ = check_gradients ? ops::logical_and(finite_, ops::is_finite(norm)) : finite_;
-    // A gradient that overflowed is the scaler's business.
+    // With a loss scaler, overflowed gradients skip the update but do not make the step count as not finite.
     if (!scaled) finite_ = applied_;
     program_.output("finite", finite_.id);
     if (train_.clip_grad_norm) {
@@ -287,7 +287,7 @@ class StepCompletion {
     program_.output("factor", clock_factor(arrays_).id);
   }
 
-  // Windows whose step is skipped do not count in train/loss.
+  // Optimizer steps that are not finite do not count in train/loss.
   void update_all() {
     for (size_t b = 0; b < gradients_.size(); ++b)
       if (gradients_[b]) update(static_cast<int32_t>(b), gradients_[b]);
@@ -316,7 +316,7 @@ class StepCompletion {
     return clock_terms(arrays_, builder_, buffer, reached, applied_);
   }
 
-  // Those of a buffer's group: StepBuilder::begin() declared them last, buffer by buffer.
+  // Scalars of a buffer's group. StepBuilder::begin() declares them last, buffer by buffer.
   std::vector<Value> scalar_inputs(int32_t buffer) {
     const auto count = [&](int32_t b) {
       const int32_t group = parameters_.buffers()[static_cast<size_t>(b)].group;
@@ -333,15 +333,15 @@ class StepCompletion {
   const schema::TrainSpec& train_;
   const nn::ParameterSet& parameters_;
   const size_t first_scalar_;
-  const MessageLayout message_;  // empty: gradients are in their arrays
+  const MessageLayout message_;  // empty if gradients are in their arrays
   Program program_;
   ArrayValues arrays_;
   Gradients gradients_;
-  ReachedParameters reached_;                           // empty: unused parameters are updated, too
-  std::vector<std::pair<int32_t, int32_t>> of_rank_0_;  // buffer, and the state that holds rank 0's of it
-  bool is_share_ = false;                               // they are a share of all
-  bool are_means_ = false;                              // divided by Σ weight already
-  Value sums_;                                          // (2) f64, {Σ loss, Σ weight} of the window so far
+  ReachedParameters reached_;                           // empty if unused parameters are updated too
+  std::vector<std::pair<int32_t, int32_t>> of_rank_0_;  // buffer, and the state with rank 0's gradients
+  bool is_share_ = false;                               // gradients_ are only a shard
+  bool are_means_ = false;                              // already divided by Σ weight
+  Value sums_;                                          // (2) f64, {Σ loss, Σ weight} of the optimizer step so far
   Value factor_, finite_, applied_;
   std::vector<backends::TracedScalar> numbers_;  // of a hook's update rules
 };

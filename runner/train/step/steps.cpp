@@ -59,7 +59,7 @@ void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
                       recorded_->host.traced);
 }
 
-// What the device reads of a recording stays until it is done.
+// Records into the recording that the submission in flight does not read.
 void Steps::begin_recording() {
   note(from_.device, backends::HostEvent::kRecording);
   recorded_ = &recordings_[from_.pending.reads(recordings_[0])];
@@ -89,7 +89,7 @@ void Steps::wait_for_batch() {
   from_.pending.check();
 }
 
-// What is under way reads the same keys, and leaves its outputs where others come.
+// The submission in flight reads the same keys, and its outputs would be overwritten.
 backends::Arguments Steps::arguments(const data::Batch& batch, const StepBuilder::Recorded* recorded,
                                      StepArguments::Traced traced,
                                      std::span<const backends::TracedScalar> rule_numbers) {
@@ -107,12 +107,12 @@ SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
   backends::StepSpecification step =
       kind.training ? from_.builder.specification(*recorded_, kind.shape)
                     : from_.builder.forward_specification(*recorded_, kind.labelled, kind.shape.first);
-  // The larger the batch that a message has room for, the more elements it has.
+  // The number of elements identifies the layout: it grows with the batch that it has room for.
   step.insert(step.end(), {kind.closes_window, kind.padded, kind.message != nullptr ? kind.message->elements : 0});
   const SharedStep made = from_.executor.cache().find_or_make(recorded_->program, step, [&] {
     const auto compile = [&] { return kind.training ? compile_training_step(kind) : compile_forward_step(kind); };
     if (batch == nullptr) return compile();
-    // A device may say that its memory is short before it runs.
+    // A device may report that its memory is too small before it runs.
     return in_batch<backends::OutOfMemory>(place_of(*batch, kind.training, kind.labelled), compile);
   });
   if (traced_graphs_)
@@ -162,7 +162,7 @@ void Steps::note_unused(const std::string& names) {
   if (unused_.empty()) unused_ = names;
 }
 
-// A hook computes with what it is given.
+// A hook computes with exactly the samples that it is given.
 int64_t Steps::padded(int64_t size, const data::Batch* batch, bool training) const {
   const bool pads = batch != nullptr && keeps_graphs(from_.device) && !from_.builder.varies(training);
   return pads ? std::max(size, batch->largest) : size;

@@ -25,7 +25,7 @@ bool same_results(const StepBuilder::Recorded& a, const StepBuilder::Recorded& b
   return a.results() == b.results() && a.form == b.form && std::ranges::equal(a.metrics, b.metrics, same_metric);
 }
 
-// Of the last inputs of a kind, which are those that the hook has handed over, the one at `index` among `count`.
+// Returns number `index` of the `count` inputs of a kind that a hook has passed. They are the last inputs of that kind.
 ValueId handed_over(const Program& program, backends::InputKind kind, size_t index, size_t count) {
   std::vector<ValueId> inputs;
   for (const backends::Input& input : program.inputs())
@@ -42,7 +42,7 @@ ValueId handed_over(const Program& program, backends::InputKind kind, size_t ind
       where);
 }
 
-// Of two recordings of the same nodes.
+// Compares the numbers of two recordings with the same nodes.
 void check_same_numbers(const StepBuilder::Recorded& kept, const StepBuilder::Recorded& again, std::string_view entry) {
   const Program& now = again.program;
   const std::vector<double>&was = kept.host.scalars, &is = again.host.scalars;

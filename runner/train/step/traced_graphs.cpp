@@ -27,7 +27,7 @@ using backends::TracedScalar;
 using backends::ValueId;
 using backends::tpu::ScalarRules;
 
-// As a graph travels: what says whether it is another's.
+// Identity of a graph as sent to other ranks.
 struct Traced {
   int64_t batch;
   uint64_t digest;
@@ -35,8 +35,9 @@ struct Traced {
   bool differs(const Traced& other) const { return batch == other.batch && digest != other.digest; }
 };
 
-// The nodes that roots are computed from, numbered anew, with what of their numbers is part of the graph: a replica may
-// have traced others for values that it reads.  Rank 0 has here what others have.
+// The nodes that roots depend on, renumbered, with the scalars that are part of the graph. Other nodes may differ,
+// because a rank may have traced them for values that it reads. Nodes that only rank 0 has are replaced by those of
+// other ranks.
 class LiveNodes {
  public:
   LiveNodes(const Program& program, std::span<const ValueId> roots, std::span<const TracedScalar> scalars,
@@ -53,7 +54,7 @@ class LiveNodes {
 
   const std::vector<ValueId>& nodes() const { return nodes_; }
 
-  // What decides that a node is the same; each(word) for each word of it.
+  // Calls each(word) for the words that identify a node.
   template <class Each>
   void words(ValueId id, const Each& each) const {
     const backends::Node& node = program_.node(id);
@@ -61,13 +62,13 @@ class LiveNodes {
     each(static_cast<int64_t>(node.type.dtype));
     for (const int64_t size : node.type.shape.dims()) each(size);
     for (const ValueId operand : program_.operands(id)) each(numbers_[at(operand)]);
-    const std::span<const int64_t> attrs = program_.attrs(id);  // of an input: its kind, and its number
+    const std::span<const int64_t> attrs = program_.attrs(id);  // of an input: its kind and index
     for (const int64_t attr : node.op == backends::Op::kInput ? attrs.first(1) : attrs) each(attr);
     if (const auto number = numbers_of_host_.find(node.origin); number != numbers_of_host_.end())
       for (const int64_t word : number->second.signature) each(word);
   }
 
-  // As people read it.
+  // Text for error messages.
   std::string text(ValueId id) const {
     const auto number = numbers_of_host_.find(program_.node(id).origin);
     const std::string value =
@@ -107,7 +108,7 @@ class LiveNodes {
     }
   }
 
-  // Which of live nodes' are equal is told among them.
+  // Signatures are computed among live scalars, because they depend on which of them are equal.
   void find_scalars(const std::vector<TracedScalar>& live, const ScalarRules& rules) {
     const backends::tpu::ScalarSignature signature = backends::tpu::signature_of(live, rules);
     for (size_t i = 0; i < live.size(); ++i) {
@@ -119,8 +120,8 @@ class LiveNodes {
 
   const Program& program_;
   std::vector<ValueId> numbers_, nodes_;
-  std::vector<ValueId> of_others_;                      // by ValueId: itself, but where rank 0 goes on from a sum
-  std::map<backends::Origin, Number> numbers_of_host_;  // by where they stand
+  std::vector<ValueId> of_others_;  // by ValueId: itself, or what other ranks have where only rank 0 adds to a sum
+  std::map<backends::Origin, Number> numbers_of_host_;  // by origin
 };
 
 std::vector<Traced> traced_in(const std::string& text) {
@@ -129,7 +130,7 @@ std::vector<Traced> traced_in(const std::string& text) {
   return traced;
 }
 
-// A node as ranks compare it, and as people read it.
+// A node, to be compared between ranks and to be shown.
 struct NodeText {
   std::string compared, shown, file;
   int line = 0;
@@ -160,13 +161,13 @@ std::vector<NodeText> nodes_of(std::string_view text) {
   return nodes;
 }
 
-// A rank, and the nodes of its graph.
+// A rank and the nodes of its graph.
 struct RankNodes {
   size_t rank;
   std::vector<NodeText> nodes;
 };
 
-// Ranks that have one node at the place where graphs part.
+// Ranks with the same node at the first difference.
 struct Party {
   std::vector<size_t> ranks;
   const NodeText* node;  // null: the graph has ended
@@ -201,7 +202,7 @@ std::string time_text(int64_t step, const std::optional<BatchPlace>& place) {
   return fmt::format("{}step {}", evaluates ? "the evaluation behind " : "", step);
 }
 
-// Called where they differ: in the step, or behind it.
+// Throws for graphs that differ. `step`: the optimizer step, during or after which they were traced.
 [[noreturn]] void throw_difference(const std::vector<RankNodes>& graphs, int64_t step,
                                    const std::optional<BatchPlace>& place) {
   size_t longest = 0, id = 0;
@@ -224,7 +225,7 @@ std::string time_text(int64_t step, const std::optional<BatchPlace>& place) {
   throw error;
 }
 
-// The first rank whose graph number `i` another's differs from; none where they agree.
+// Returns the first rank whose graph `i` differs from that of another; none if all agree.
 std::optional<size_t> first_that_differs(const std::vector<std::vector<Traced>>& all, size_t i) {
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (std::ranges::any_of(all, [&](const auto& other) { return other[i].differs(all[rank][i]); })) return rank;

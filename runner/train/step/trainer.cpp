@@ -24,7 +24,8 @@ nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encodin
   return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
 }
 
-// Between the batches of a window; those of the parts of a batch are another matter (keep_gradients()).
+// Whether gradients must be kept between the batches of an optimizer step. Between micro-batches of one batch, see
+// keep_gradients().
 bool keeps_gradients(const schema::Recipe& recipe, const backends::Collectives* ranks, const Hooks* hooks) {
   return recipe.gradient_accumulation_steps > 1 || ranks != nullptr || hooks != nullptr;
 }
@@ -103,7 +104,7 @@ SharedStep Trainer::training_step(const StepShape& shape, const data::Batch* bat
                      batch);
 }
 
-// How many batches a window has changes nothing in a step but the loss scale.
+// The number of batches per optimizer step matters only with loss scaling.
 StepShape Trainer::shape_of(int64_t batch, bool first, bool last) const {
   return {batch, first, last, first_scale(recipe_) ? parts.accumulation : 1};
 }

@@ -1,4 +1,4 @@
-// The memory of a Trainer: what its steps need beside its arrays, and whether the device has so much.
+// Memory of a Trainer: what its steps need in addition to its arrays, and whether the device has that much.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -14,7 +14,8 @@
 namespace runner::train {
 namespace {
 
-// Of so many in a row those behind which memory is as behind all: the first two and the last two.
+// Returns the first two and the last two of `count` consecutive steps. Memory use after them equals that after all
+// steps.
 std::vector<int64_t> ends_of(int64_t count) {
   std::vector<int64_t> numbers;
   for (const int64_t number : {int64_t{0}, int64_t{1}, count - 2, count - 1})
@@ -22,7 +23,7 @@ std::vector<int64_t> ends_of(int64_t count) {
   return numbers;
 }
 
-// In samples, of the parts at both ends of a batch of so many.
+// Sizes in samples of the first and last micro-batches of a batch of `batch` samples.
 std::vector<int64_t> sizes_of_parts(const WindowParts& parts, int64_t batch) {
   const int64_t at_once = parts.at_once(batch);
   std::vector<int64_t> sizes;
@@ -49,8 +50,8 @@ void Trainer::prepare(const StepShape& shape) {
   executor_.check_memory("update", *update->executable, backends::SpanKind::kOptimizer);
 }
 
-// Where a hook may ask for values while it records, its steps cannot be had before: then what it surely has is looked
-// at, the arrays.
+// If a hook may read values while it records, its steps cannot be compiled in advance. Then only the arrays are
+// checked.
 void Trainer::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_batch) {
   if (!keeps_graphs(device_)) return;
   if (may_ask_for_values()) {
@@ -74,7 +75,7 @@ void Trainer::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_ba
   if (worst) throw backends::OutOfMemory(*worst);
 }
 
-// A hook, for values of tensors.
+// Whether a hook may read values of tensors while it records.
 bool Trainer::may_ask_for_values() const {
   return has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);
 }
@@ -85,7 +86,7 @@ MemoryUse Trainer::memory() const {
   return use;
 }
 
-// Whether a step is the first, or the last, is what makes it another.
+// Steps differ only by whether they are the first or the last.
 std::vector<Trainer::WindowStep> Trainer::steps_of_windows(const data::DataPlan& plan) const {
   const int64_t batch = parts.at_once(plan.max_batch()), of_batch = backends::ceil_div(plan.max_batch(), batch);
   std::vector<WindowStep> kinds;
@@ -120,7 +121,8 @@ void Trainer::add_window(const data::DataPlan& plan, const data::Window& window,
 }
 
 Trainer::Executables Trainer::steps_of_epoch(const data::DataPlan& plan) {
-  const int64_t goes_on = plan.spec().windows_end_with_epoch ? 0 : 1;  // in the next epoch
+  const int64_t goes_on =
+      plan.spec().windows_end_with_epoch ? 0 : 1;  // an optimizer step may continue in the next epoch
   Executables steps;
   for (const int64_t window : ends_of(std::max<int64_t>(plan.optimizer_steps(1), 1) + goes_on))
     add_window(plan, plan.window(window), steps);

@@ -1,4 +1,4 @@
-// The windows of a Trainer: batches up to where all replicas have the sums of all, and what is not finite in them.
+// Optimizer steps of a Trainer: taking batches up to each all-reduce, and what is not finite.
 #include <array>
 
 #include "backends/account.h"
@@ -11,7 +11,7 @@
 
 namespace runner::train {
 
-// One replica has the sums of all at any time.
+// A single rank always has the sums.
 bool Trainer::sums_behind(const TrainingWindow& window) const {
   if (is_local()) return window.done;
   return window.done || ranks_ == nullptr || recipe_.sync_each_batch || window.next.begins_epoch() ||
@@ -89,7 +89,7 @@ SharedStep Trainer::run_batches_together(BatchFeed& batches, const WindowRates& 
   if (reduces) end.after = arrays_.reducer()->reduced();
   end.states = meeting.are_summed ? arrays_.states_of_summed_window() : arrays_.states_of_window(message_ != nullptr);
   executor_.begin_exchange(/*again=*/false);
-  if (window.done) pending_.begin_update_of_all();  // behind the barrier any replica may be at it
+  if (window.done) pending_.begin_update_of_all();  // after the barrier any rank may have begun to update
   window.interrupted = ranks_->any(asked_to_stop && asked_to_stop(), executor_.site("gradients"));
   executor_.execute("update", *step, end, backends::SpanKind::kOptimizer);
   if (window.done) arrays_.round_share();
@@ -99,7 +99,7 @@ SharedStep Trainer::run_batches_together(BatchFeed& batches, const WindowRates& 
   return step;
 }
 
-// Begins while the device is at work on the window's last batch.
+// Starts while the device is still computing the last batch of the optimizer step.
 void Trainer::reduce_in_buckets() {
   if (!arrays_.reducer()->has_signalled()) arrays_.reducer()->signal_all(message_);
   arrays_.reduce(message_);
@@ -169,7 +169,7 @@ void Trainer::learn_end(TrainingWindow& newest) {
   pending_.throw_failure();
   if (!pending_.has_ended()) return;
   pending_.learn_end(newest);
-  // What explains it runs something else: what is to be read has been read.
+  // Finding the cause runs other Programs, which overwrite the outputs, so they are read first.
   if (clock_ && (clock_->is_full() || !newest.finite)) learn(newest);
 }
 

@@ -28,7 +28,7 @@ void UpdateClock::learn() {
     counters_.updates[optimizers_.names[i]] = static_cast<int64_t>(read(kFirstUpdates + static_cast<int32_t>(i)));
 }
 
-// The counters have the steps of the segment already.
+// The counters already include the updates of the region.
 void UpdateClock::begin_segment(const Segment& segment) {
   RUN_ASSERT(pending_ == 0);
   if (segment.steps().empty()) return;

@@ -14,7 +14,7 @@ namespace runner::train {
 
 namespace {
 
-// Where forward passes are finite.
+// The error text if all forward passes are finite.
 std::string text_of_nothing_found(const schema::Recipe& recipe) {
   if (!checks_gradients(recipe))
     return "the loss was, and is finite when the step is recorded once more: it depends on what the hook keeps and has "
@@ -47,7 +47,7 @@ NotFinite WindowSearch::explain(data::Loader& loader, int64_t before, const Hook
 }
 
 std::optional<NotFinite> WindowSearch::find(data::Loader& loader, int64_t before) {
-  const bool meets = ranks_ != nullptr && hooks_ != nullptr;  // in each batch, as far as anyone knows
+  const bool meets = ranks_ != nullptr && hooks_ != nullptr;  // a hook may use collectives in any batch
   std::optional<NotFinite> found;
   for (;; ++before) {
     const data::Batch& batch = loader.next();
