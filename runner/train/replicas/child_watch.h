@@ -1,7 +1,7 @@
-// Child processes of a command that leaves nothing behind when it is interrupted.
+// Supervises a child process so that an interrupted command leaves nothing running.
 //
-// While the object lives, signals that would end this process are taken by wait() instead.  For processes of one
-// thread, on that thread.
+// While the object exists, wait() handles the signals that would otherwise end this process. Use it on the only thread
+// of a single-threaded process.
 #pragma once
 
 #include <csignal>
@@ -17,12 +17,12 @@ class ChildWatch {
   ChildWatch(const ChildWatch&) = delete;
   ChildWatch& operator=(const ChildWatch&) = delete;
 
-  // In the child: it dies with its parent, and signals do to it what they did to the parent before.  Safe between fork
-  // and exec.
+  // Call in the child. It then dies with its parent, and signals have the effect that they had in the parent before the
+  // object was created. Safe between fork and exec.
   void enter_child(pid_t parent) const;
 
-  // The child's wait status.  Throws Error(kRun) after a signal, when the child is gone: those that come until the
-  // object goes, too, ask for no more than that.
+  // Waits for the child and returns its wait status. On a signal, kills the child and throws Error(kRun). Further
+  // signals are discarded until the object is destroyed.
   int wait(pid_t child) const;
 
  private:

@@ -18,7 +18,7 @@ namespace {
 using backends::Shape;
 using backends::TensorType;
 
-// A row of the first axis; of a scalar, itself.
+// Type of a row along the first axis; of a scalar, the scalar's type.
 TensorType row_of(const TensorType& type) {
   return {type.dtype, type.shape.rank() == 0 ? type.shape : type.shape.without(0)};
 }
@@ -36,9 +36,9 @@ double rounded(backends::DType dtype, double value) {
   return backends::load_element(dtype, element.data());
 }
 
-// Those of types that collectives fold, too.
+// For dtypes that collectives can reduce.
 void fold_numbers(const std::vector<SentTensor>& all, Fold fold, HostTensor& result) {
-  std::vector<std::vector<std::byte>> copies;  // what was sent may lie anywhere
+  std::vector<std::vector<std::byte>> copies;  // received bytes may be unaligned
   std::vector<const std::byte*> sources;
   for (const SentTensor& each : all)
     sources.push_back(copies.emplace_back(each.bytes.begin(), each.bytes.end()).data());

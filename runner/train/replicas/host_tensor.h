@@ -1,6 +1,6 @@
-// Tensors in host memory that replicas exchange by value, in a loop of a hook's.
+// Tensors in host memory that ranks exchange by value in a hook's training loop.
 //
-// Elements lie as in an input of a Program: row by row, in the dtype.
+// Elements are stored like an input of a Program: row-major, in the dtype.
 #pragma once
 
 #include <cstddef>
@@ -17,27 +17,27 @@ struct HostTensor {
   backends::TensorType type;
   std::vector<std::byte> bytes;
 
-  // Appends it as it travels.
+  // Appends the serialised tensor.
   void pack_into(std::string& text) const;
 };
 
-// One that has travelled; what it was read from must outlive it.
+// A received tensor. The text it was read from must outlive it.
 struct SentTensor {
   backends::TensorType type;
   std::span<const std::byte> bytes;
 
-  // Throws Error(kRun) for a text that pack_into() has not written.
+  // Throws Error(kRun) if `text` was not written by pack_into().
   static SentTensor of_packed(std::string_view text);
   HostTensor copy() const { return {type, {bytes.begin(), bytes.end()}}; }
 };
 
-// Joined along the first axis; of scalars, a vector.  Throws Error(kRun) with the types of all where they differ in
-// more than their first sizes; `what` begins the message.
+// Concatenates tensors along the first axis; scalars become a vector. Throws Error(kRun) with the types of all tensors
+// if they differ in more than their first size. `what`: beginning of the message.
 HostTensor joined(const std::vector<SentTensor>& all, std::string_view what);
 
 enum class Fold { kSum, kMean, kMax };
-// Their left fold, each step rounded to the dtype; NaN is largest.  Throws Error(kRun) with the types of all where they
-// differ, and for the mean of integers.
+// Computes the left fold, rounding each step to the dtype; NaN counts as largest. Throws Error(kRun) with the types of
+// all tensors if they differ, or for the mean of integers.
 HostTensor folded(const std::vector<SentTensor>& all, Fold fold, std::string_view what);
 
 }  // namespace runner::train

@@ -1,4 +1,4 @@
-// Replicas that train weights of their own (train.local_sgd) become one model again.
+// Averages the weights of ranks that train separate copies (train.local_sgd).
 #pragma once
 
 #include "backends/collectives/collectives.h"
@@ -6,8 +6,8 @@
 
 namespace runner::train {
 
-// Called by all together: the weights of each become the mean of all, and so do moments, and gradients that a loop of a
-// hook's has kept.
+// Replaces weights, moments, and gradients that a hook's training loop has kept by their mean over all ranks.
+// Collective.
 void average_weights(DeviceArrays& arrays, backends::Collectives& ranks, const backends::Site& site);
 
 }  // namespace runner::train

@@ -1,4 +1,4 @@
-// Texts and numbers one behind the other, as replicas send them to each other.
+// Serialisation of texts and numbers that ranks exchange.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ namespace runner::train {
 void append(std::string& packed, std::string_view text);
 void append_number(std::string& packed, double number);
 
-// Take off the front what was appended first; a text that is taken is a view of what it is taken from.  Throw
-// Error(kRun) where there is not so much.
+// Remove the first text or number from the front and return it. A returned text refers to the memory of `packed`. Throw
+// Error(kRun) if `packed` is too short.
 std::string_view take(std::string_view& packed);
 double take_number(std::string_view& packed);
 

@@ -1,4 +1,4 @@
-// Ranks as messages name them.
+// Formats ranks for messages.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// What replicas tell each other about a window.
+// Combines host values of all ranks in an optimizer step.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,15 @@
 
 namespace runner::train {
 
-// Metrics of all replicas: each sum is the fold over ranks.  A name that a replica lacks counts as nothing there.
+// Returns the metrics of all ranks; each sum is the left fold over ranks. A name that a rank lacks counts as zero.
+// Collective.
 MetricSums merged(const MetricSums& mine, backends::Collectives& ranks, const backends::Site& site);
 
-// A digest of those of all replicas, in the order of ranks.
+// Returns one digest of the digests of all ranks, in rank order. Collective.
 uint64_t digest_of_all(uint64_t mine, backends::Collectives& ranks, const backends::Site& site);
 
-// What the first replica that has found something has found; `otherwise`: what is said where none has.  `ranks`: null,
-// or all of them, which call it together.
+// Returns what the lowest rank with a result has found, or a NotFinite with the text `otherwise`. `ranks`: process
+// group, or null for a single process. Collective.
 NotFinite first_found(const std::optional<NotFinite>& mine, const std::string& otherwise, backends::Collectives* ranks,
                       const backends::Site& site);
 

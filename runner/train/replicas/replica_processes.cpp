@@ -39,15 +39,14 @@ using backends::SharedMemory;
 
 constexpr int kMemoryDescriptor = 3, kOrdersDescriptor = 4;  // in a started process
 
-// What the others are told: a word, not 0 when they are to stop, and behind it what to do, a text with a zero behind
-// it.
+// Shared memory with the stop flag, not 0 if the other ranks are to stop, followed by the job as zero-terminated text.
 class Orders {
  public:
   explicit Orders(std::string_view job) : memory_(kText + job.size() + 1) {
     new (memory_.bytes().data()) std::atomic<int>(0);
     std::memcpy(memory_.bytes().data() + kText, job.data(), job.size());
   }
-  // Of rank 0's.
+  // Maps the memory of rank 0.
   explicit Orders(int descriptor) : memory_(SharedMemory::adopt(descriptor)) {}
 
   std::atomic<int>& stop() const { return *reinterpret_cast<std::atomic<int>*>(memory_.bytes().data()); }
@@ -61,7 +60,7 @@ class Orders {
   const SharedMemory memory_;
 };
 
-// Each process is a descriptor: as many as the system lets this one have.
+// Raises the limit of open files as far as permitted: each process needs a descriptor.
 void allow_files(int processes) {
   constexpr rlim_t kOthers = 256;
   const rlim_t wanted = static_cast<rlim_t>(processes) + kOthers;
@@ -74,7 +73,7 @@ void allow_files(int processes) {
 struct Child {
   int rank;
   pid_t pid;
-  Descriptor handle;  // readable when it has ended
+  Descriptor handle;  // readable once the process has ended
   bool ended = false;
 };
 
@@ -83,7 +82,7 @@ struct End {
   rusage usage{};
 };
 
-// Until it has come; then nothing is left of the process.
+// Waits for a process to end and reaps it.
 End wait_for(pid_t pid) {
   End end;
   while (::wait4(pid, &end.status, 0, &end.usage) < 0 && errno == EINTR) {
@@ -91,14 +90,14 @@ End wait_for(pid_t pid) {
   return end;
 }
 
-// Each process is a descriptor here, too.
+// EMFILE: each process needs a descriptor.
 void check_started(int rank, int error) {
   RUN_CHECK(error == 0, ErrorKind::kRun, "cannot start the process of rank {}: {}; {}", rank, system_reason(error),
             error == EMFILE ? "a smaller num_processes needs less" : process_limits());
 }
 
-// Starts `program`, which finds both memories where it looks for them; 0, or why it cannot.  Rank 0 alone answers to
-// signals of the terminal and of whoever ends a group of processes.
+// Starts `program` with both shared memories at fixed descriptors. Returns 0 or an errno value. Signals of the terminal
+// and to the process group are blocked, since rank 0 handles them.
 int spawn(const std::string& program, const std::vector<std::string>& words, const Descriptor& memory,
           const Descriptor& orders, pid_t& pid) {
   posix_spawn_file_actions_t actions;
@@ -123,7 +122,7 @@ int spawn(const std::string& program, const std::vector<std::string>& words, con
   return error;
 }
 
-// How a process ended.
+// Describes how a process ended.
 std::string fate_of(int status) {
   if (WIFEXITED(status)) return fmt::format("has ended with exit code {}", WEXITSTATUS(status));
   const int signal = WTERMSIG(status);
@@ -187,7 +186,8 @@ class ReplicaProcesses::Impl {
 
  private:
   void start(int rank, int size, const ReplicaOptions& options) {
-    // Both are moved out of the way first, or one might be the number that the other gets.
+    // Duplicate both first to descriptors that spawn() does not assign; otherwise one could be overwritten by the
+    // other.
     const Descriptor memory(::fcntl(memory_.descriptor(), F_DUPFD_CLOEXEC, kOrdersDescriptor + 1));
     check_started(rank, memory.number() < 0 ? errno : 0);
     const Descriptor orders(::fcntl(orders_.descriptor(), F_DUPFD_CLOEXEC, kOrdersDescriptor + 1));
@@ -204,7 +204,7 @@ class ReplicaProcesses::Impl {
     check_started(rank, children_.back().handle.number() < 0 ? errno : 0);
   }
 
-  // Before anybody watches them.
+  // Before the watcher thread runs.
   void abandon_all() {
     for (const Child& child : children_) {
       ::kill(child.pid, SIGKILL);
@@ -214,7 +214,7 @@ class ReplicaProcesses::Impl {
 
   bool asked_to_stop() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed) > 0; }
 
-  // The loops of the others look at it, as this one's does; before there are loops it ends the wait for processes.
+  // The training loops of the other ranks read this flag. Before they run, it ends the wait for processes.
   void pass_on_stop() {
     orders_.stop().store(1, std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
@@ -226,7 +226,7 @@ class ReplicaProcesses::Impl {
     collectives_.fail("interrupted while the processes are started", {});
   }
 
-  // Until all have ended.
+  // Runs until all processes have ended.
   void watch() {
     constexpr int kLookMs = 50;
     bool looks = stop_ != nullptr;
@@ -255,7 +255,7 @@ class ReplicaProcesses::Impl {
     ended_.notify_all();
     if (ending_) return;
     lost_one_ |= WIFSIGNALED(status);
-    // Nobody waits any more where the run is done; otherwise nobody waits in vain.
+    // Has no effect if the run is done; otherwise the ranks that wait for this one throw.
     collectives_.fail(
         fmt::format("rank {} {}; its newest call was {}, and it had used {} MB", child.rank, fate_of(status),
                     collectives_.newest_call(child.rank).to_string(), usage.ru_maxrss / 1024),
@@ -272,11 +272,11 @@ class ReplicaProcesses::Impl {
   SharedMemory memory_;
   const Orders orders_;
   SharedCollectives collectives_;
-  const std::atomic<int>* const stop_;  // null: nobody asks
+  const std::atomic<int>* const stop_;  // null: no stop requests
   std::vector<Child> children_;
   std::condition_variable ended_;
-  mutable std::mutex mutex_;  // of what follows, and of Child::ended
-  bool ending_ = false;       // they are killed on purpose
+  mutable std::mutex mutex_;  // guards the members below and Child::ended
+  bool ending_ = false;       // processes are being killed on purpose
   bool begun_ = false, stopped_at_start_ = false, lost_one_ = false;
   std::thread watcher_;
 };
@@ -305,7 +305,7 @@ void ReplicaProcesses::finish() {
   impl_->finish();
 }
 
-// ---- the others ----------------------------------------------------------------------------------------------------
+// ---- the other ranks -----------------------------------------------------------------------------------------------
 
 class ReplicaProcess::Impl {
  public:
@@ -334,7 +334,7 @@ class ReplicaProcess::Impl {
         collectives_(memory_, numbers.rank, numbers.size,
                      SharedCollectives::options_for(numbers.size, numbers.timeout)) {}
 
-  // Also ties this process to its parent.
+  // Also makes this process die with its parent.
   static SharedMemory adopt(pid_t parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(1);

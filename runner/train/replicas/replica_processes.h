@@ -1,7 +1,7 @@
-// The processes of a run with replicas.  Rank 0 is this process; the others are this program anew, started here.
+// The processes of a run with several ranks. Rank 0 is this process; the others are started here from the same program.
 //
-// A process that dies takes the run with it: whoever waits for it throws Error(kRun), which says how it died and where
-// it was.  No process outlives rank 0, which the kernel sees to, and the memory that they share has no name.
+// If a process dies, every rank that waits for it throws Error(kRun), which says how the process died and its last
+// collective. The kernel kills all ranks when rank 0 ends. The shared memory has no name, so nothing remains.
 #pragma once
 
 #include <atomic>
@@ -17,30 +17,30 @@
 namespace runner::train {
 
 struct ReplicaOptions {
-  std::string_view job;                                           // what each of the others is told to do
+  std::string_view job;  // passed to the other ranks, see ReplicaProcess::job()
   std::chrono::milliseconds timeout = std::chrono::seconds(600);  // collective_timeout
-  std::string program = "/proc/self/exe";                         // what the other ranks run
-  const std::atomic<int>* stop = nullptr;  // not 0: the others are told to stop; null: nobody asks
+  std::string program = "/proc/self/exe";                         // executable of the other ranks
+  const std::atomic<int>* stop = nullptr;  // if not 0, the other ranks are stopped; null: no stop requests
 };
 
 class ReplicaProcesses {
  public:
-  // Starts ranks 1 … size − 1, which die with the calling thread.  Throws Error(kRun) where the system cannot, and
-  // leaves none behind then.  Where it is asked to stop before begin(), no more are started, and whoever waits for them
-  // throws Error(kRun).
+  // Starts ranks 1 … size − 1, which die with the calling thread. If stopped before begin(), starts no more ranks, and
+  // waiting for missing ranks throws Error(kRun). Throws Error(kRun) if a process cannot be started; none remains then.
   ReplicaProcesses(int size, const ReplicaOptions& options);
-  // Ends what still runs.
+  // Kills processes that still run.
   ~ReplicaProcesses();
   ReplicaProcesses(const ReplicaProcesses&) = delete;
   ReplicaProcesses& operator=(const ReplicaProcesses&) = delete;
 
   backends::Collectives& collectives();
-  // All are there: from now on the loop looks at `stop`.  False: it was asked to stop before.
+  // Call when all ranks have started: from now on, the training loops handle `stop`. Returns false if it was set
+  // before.
   bool begin();
   bool stopped_at_start() const;
-  // A signal has ended one of the others: memory that ran out, a crash, somebody's kill.
+  // Whether another rank was killed by a signal: out of memory, a crash, or kill.
   bool lost_one() const;
-  // All are done: lets the others come to their end, for a while.
+  // Waits up to 10 s for the other ranks to exit. Call when all are done.
   void finish();
 
  private:
@@ -51,14 +51,14 @@ class ReplicaProcesses {
 // A rank other than 0, in its own process.
 class ReplicaProcess {
  public:
-  // `words`: what ReplicaProcesses has put on the command line.
+  // `words`: command line arguments from ReplicaProcesses, after kReplicaWord.
   explicit ReplicaProcess(std::span<const std::string> words);
   ~ReplicaProcess();
 
   backends::Collectives& collectives();
-  // ReplicaOptions::job.
+  // Returns ReplicaOptions::job.
   std::string job() const;
-  // ReplicaOptions::stop of rank 0, a moment later.
+  // Mirrors ReplicaOptions::stop of rank 0, with a short delay.
   const std::atomic<int>& stop() const;
 
  private:
@@ -66,7 +66,7 @@ class ReplicaProcess {
   std::unique_ptr<Impl> impl_;
 };
 
-// The first word of such a command line.
+// First argument of such a command line.
 inline constexpr const char* kReplicaWord = "--replica";
 
 }  // namespace runner::train

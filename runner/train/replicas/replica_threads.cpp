@@ -32,12 +32,12 @@ void ReplicaThreads::start(int rank, int size, const SharedCollectives::Options&
     try {
       follow(ranks);
     } catch (const std::exception& error) {
-      ranks.fail(error_of(error).message(), {});  // says nothing where it has told the others
+      ranks.fail(error_of(error).message(), {});  // no effect if the failure has been reported already
     }
   });
 }
 
-// Who waits for rank 0 waits in vain; behind the end of a run nobody does.
+// Ranks that still wait for rank 0 throw. At the regular end of a run, no rank waits.
 void ReplicaThreads::end() {
   collectives_.fail("the run has ended", {});
   for (std::thread& thread : threads_) thread.join();

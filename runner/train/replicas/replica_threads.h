@@ -1,8 +1,8 @@
-// The replicas of a run that are threads of this process: rank 0 is the calling thread, the others are started here.
+// The ranks of a run that are threads of this process. Rank 0 is the calling thread; the others are started here.
 //
-// They have one copy of the data and of all that does not change, and meet as processes do (replica_processes.h).  A
-// rank that throws tells the others, which throw where they wait for it; one that must come to an end without waiting
-// asks its collectives whether any has failed.
+// They share the data and everything immutable, and use the same collectives as processes (replica_processes.h). If a
+// rank throws, the other ranks throw when they wait for it. A rank that must end without waiting asks its Collectives
+// whether any rank has failed.
 #pragma once
 
 #include <chrono>
@@ -17,11 +17,11 @@ namespace runner::train {
 
 class ReplicaThreads {
  public:
-  // Starts ranks 1 … size − 1, each of which calls `follow`.  What it throws it has told the others before.  Throws
-  // Error(kRun) where the system has no more threads.
+  // Starts ranks 1 … size − 1; each calls `follow`. Exceptions of `follow` are reported to the other ranks. Throws
+  // Error(kRun) if a thread cannot be started.
   ReplicaThreads(int size, std::chrono::milliseconds timeout,
                  const std::function<void(backends::Collectives& ranks)>& follow);
-  // Nobody waits any more for rank 0, and it waits for the others to come to their end.
+  // Makes the other ranks stop waiting for rank 0, and joins their threads.
   ~ReplicaThreads();
   ReplicaThreads(const ReplicaThreads&) = delete;
   ReplicaThreads& operator=(const ReplicaThreads&) = delete;

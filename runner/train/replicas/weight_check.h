@@ -1,4 +1,4 @@
-// Replicas compare their weights and moments, which must be the same bits (comm.check_every).
+// Checks that all ranks have bit-identical weights and moments (comm.check_every).
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ struct TensorDigest {
   std::string name;  // "0.weight", "exp_avg of 0.weight"
   uint64_t digest;   // of its bits
 };
-// Of parameters and optimizer slots, in the order of the layout.
+// Returns the digests of parameters and optimizer slots in the order of the layout.
 std::vector<TensorDigest> digests_of(const DeviceArrays& arrays, const nn::ParameterSet& parameters);
 
-// Called by all together, with digests of the same tensors.  Throws Error(kRun) with the first tensor that is not the
-// same in all, and the ranks that most others differ from.
+// Compares digests of the same tensors. Collective. Throws Error(kRun) with the first tensor that differs between ranks
+// and the ranks that differ from the majority.
 void check_alike(const std::vector<TensorDigest>& mine, backends::Collectives& ranks, const backends::Site& site);
 
 }  // namespace runner::train

@@ -7,7 +7,7 @@
 
 namespace runner::train {
 
-// The largest of a number and of its complement: where these are no complements, the replicas' numbers differ.
+// Reduces the maximum of a number and of its complement: if the results are not complements, the ranks' numbers differ.
 Wishes agreed(const Wishes& mine, backends::Collectives& ranks, int64_t step) {
   const auto decisions = static_cast<int64_t>(mine.decisions);
   std::array<int64_t, 8> all{mine.interrupted, mine.stop,  mine.save,         mine.drawn,

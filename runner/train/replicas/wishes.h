@@ -1,5 +1,5 @@
-// What the replicas agree on behind each window: what one of them is asked for, all do, and what all must have done
-// alike is compared.
+// Control flags, synchronised across ranks after each optimizer step. A request on one rank takes effect on all.
+// Decisions that must be the same on all ranks are compared.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 namespace runner::train {
 
 struct Wishes {
-  bool interrupted = false;  // from outside
-  bool stop = false;         // by a hook: the run, behind this window
-  bool save = false;         // by a hook
-  int64_t drawn = 0;         // numbers that the hook has drawn
-  int64_t accumulation = 1;  // batches of the windows to come
-  uint64_t decisions = 0;    // a hash of what has been done: rates, clipping, losses, updates
+  bool interrupted = false;  // by a signal
+  bool stop = false;         // by a hook: end the run after this optimizer step
+  bool save = false;         // by a hook: save a checkpoint
+  int64_t drawn = 0;         // number of draws by the hook
+  int64_t accumulation = 1;  // batches of the following optimizer steps
+  uint64_t decisions = 0;    // hash of rates, clipping, losses, updates
 };
 
-// Those of all replicas, which call it together.  One that had no batch has drawn fewer numbers: all go on from where
-// the furthest is.  Throws Error(kRun) where they have not decided alike, or want windows of other lengths.
+// Returns the combined flags of all ranks. Collective. A rank without a batch has drawn fewer numbers; all ranks
+// continue with the largest count. Throws Error(kRun) if decisions or accumulation differ.
 Wishes agreed(const Wishes& mine, backends::Collectives& ranks, int64_t step);
 
 }  // namespace runner::train
