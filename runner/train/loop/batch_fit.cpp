@@ -16,7 +16,7 @@
 namespace runner::train {
 namespace {
 
-// Where the device does not say, processes divide what the machine has free and they do not have together.
+// Without a device limit, processes divide the free memory of the machine. Shared memory counts once.
 int64_t memory_of_a_process(const backends::Device& device, const schema::Recipe& recipe, int64_t common) {
   if (const auto limit = device.memory_limit()) return *limit;
   const int64_t available = std::max(static_cast<int64_t>(backends::available_memory()), common);
@@ -48,7 +48,7 @@ FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const d
   const std::optional<data::DataPlan> evaluation = evaluation_plan(recipe, data, trial.ranks());
   const int64_t in_evaluation = evaluation ? evaluation->max_batch() : 0;
   const int64_t memory = memory_of_a_process(device, recipe, trial.trainer().arrays().memory().common);
-  int64_t limit = memory;  // a device's own memory may be less
+  int64_t limit = memory;  // a device may have less memory
   std::vector<BatchAttempt> attempts;
   for (int64_t samples = std::max(in_training, in_evaluation);; samples = (samples + 1) / 2) {
     trial.set_most_at_once(samples, in_training);

@@ -1,8 +1,8 @@
-// How many samples a step may have at once, so that it fits into the memory of the device: train.auto_batch_size.
+// train.auto_batch_size: finds the largest micro-batch that fits into the memory of the device.
 //
-// Nothing is tried and nothing fails: what a step takes is known when it is compiled.  The batches of the data plan
-// stay as they are; a step takes parts of them, and the gradients of the parts are added up as those of the batches of
-// a window are.  Values; fit_batch() is not thread-safe.
+// Nothing is run to find it, since the memory of a step is known once it is compiled. The batches of the data plan do
+// not change; a batch is divided into micro-batches whose gradients accumulate. Value types; fit_batch() is not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,24 @@ namespace runner::train {
 class TrialReplica;  // trial_replica.h
 
 struct BatchAttempt {
-  int64_t samples = 0;  // at once
-  int64_t bytes = 0;    // that a process then takes at most; at least, where the device has refused something
+  int64_t samples = 0;  // micro-batch
+  int64_t bytes = 0;    // peak memory of a process; a lower bound if the device rejected an allocation
   bool fits = false;
 };
 
 struct FittedBatch {
-  int64_t samples = 0;                 // that a step may have at once
-  int64_t batch_size = 0;              // of what is computed at once in training
-  int64_t accumulation = 0;            // of those, in a window of whole batches
-  int64_t memory_bytes = 0;            // that a process may take; 0: a resumed run, which asks no more
-  std::vector<BatchAttempt> attempts;  // of this attempt of the run
+  int64_t samples = 0;                 // maximum micro-batch
+  int64_t batch_size = 0;              // of a micro-batch in training
+  int64_t accumulation = 0;            // micro-batches per optimizer step of full batches
+  int64_t memory_bytes = 0;            // available to a process; 0 for a resumed run, which does not measure
+  std::vector<BatchAttempt> attempts;  // made by this attempt of the run
 };
 
-// As an earlier attempt of the run has found it.
+// The result that an earlier attempt of the run found.
 FittedBatch fitted_before(int64_t samples, const schema::Recipe& recipe, const data::DataPlan& plan);
 
-// Halves the largest batch, in training and evaluation, until all steps of `trial` fit, which then has no more at once:
-// for all processes alike, which are no different.  Throws Error(kRun) where not even one sample fits.
+// Halves the micro-batch, in training and evaluation, until all steps of `trial` fit. `trial` then has this limit. The
+// result holds for all ranks, which are alike. Throws Error(kRun) if not even one sample fits.
 FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const data::Data& data,
                       const data::DataPlan& plan, const backends::Device& device);
 

@@ -17,7 +17,7 @@
 namespace runner::train {
 namespace {
 
-// What all replicas have to do alike.
+// Calls that all ranks must make alike.
 enum Decision : uint64_t { kBackward, kClipNorm, kClipValue, kStep, kZeroGrad, kEvening };
 
 }  // namespace
@@ -49,15 +49,15 @@ void CustomLoop::run() {
   host_.settle();
 }
 
-// ---- segments ------------------------------------------------------------------------------------------------------
+// ---- traced regions ------------------------------------------------------------------------------------------------
 
-// The one under way.  A hook that goes on after an error of the loop's has none.
+// The current region. There is none if a hook continues after an error of the loop.
 Segment& CustomLoop::segment() {
   RUN_CHECK(segment_.has_value(), ErrorKind::kRun, "the loop has ended with an error; there is nothing to go on with");
   return *segment_;
 }
 
-// On the device, with the batch that is under way.
+// Runs `work` on the device and adds the current batch to its errors.
 template <class Work>
 auto CustomLoop::compute(const Work& work) {
   if (batch() == nullptr) return work();
@@ -113,7 +113,7 @@ void CustomLoop::end_segment(bool run) {
 }
 
 void CustomLoop::run_segment() {
-  if (train_.batch == nullptr) segment_->reduce();  // there is no window whose end would do it
+  if (train_.batch == nullptr) segment_->reduce();  // otherwise done at the end of the optimizer step
   segment_->finish();
   trainer_.arrays().set_gradients(segment_->gradients());
   reached_ = segment_->reached();
@@ -123,23 +123,23 @@ void CustomLoop::run_segment() {
   compute([&] { trainer_.segments().run(name, *segment_, batch()); });
   const auto holds = [&](int output) { return output < 0 || trainer_.segments().read_output(*segment_, output) != 0; };
   const bool own = holds(segment_->own_finite_output()), reduced = holds(segment_->finite_output());
-  // The loss scaler leaves out steps of losses that are finite.
+  // The loss scaler also skips steps whose losses are finite.
   const bool applied = take_steps();
   const bool finite = reduced && (applied || first_scale(session_.recipe).has_value());
   window_.overflowed |= finite && !applied;
   for (const Segment::Logged& logged : segment_->logged())
     host_.point(logged.name, trainer_.segments().read_output(*segment_, logged.output));
-  // What follows runs something else: what is to be read has been read.
+  // Finding the cause runs other Programs, which overwrite the outputs, so they have been read first.
   if (!own || !finite) note_not_finite();
   if (!finite || (!own && ranks_ == nullptr)) void_window();
 }
 
-// Each replica for itself.
+// Each rank for itself.
 void CustomLoop::note_not_finite() {
   if (!not_finite_ && !window_.found) window_.found = trainer_.segments().explain_not_finite(*segment_, batch());
 }
 
-// All replicas at once: what has been reduced is not finite.
+// All ranks at once, because the reduced value is not finite.
 void CustomLoop::void_window() {
   if (!std::exchange(window_.seen.finite, false)) return;
   if (!not_finite_)
@@ -148,8 +148,7 @@ void CustomLoop::void_window() {
   host_.not_finite(*not_finite_, window_.start ? *window_.start : host_.here(), window_.untouched);
 }
 
-// Whether all steps of the segment, which has run, were applied; what was counted with those that were not is taken
-// back.
+// Returns whether all updates of the region that has run were applied. Takes back the counts of the others.
 bool CustomLoop::take_steps() {
   Counters& counters = trainer_.counters;
   bool all = true;
@@ -246,7 +245,7 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
   return over ? std::nullopt : std::optional(train_.number);
 }
 
-// Anew where what it gives is to be evened otherwise.
+// Replaces the loader if even_batches has changed.
 void CustomLoop::load_training() {
   if (train_.loader && train_.evening == evening_) return;
   train_.loader.reset();
@@ -288,7 +287,7 @@ std::optional<int64_t> CustomLoop::next_eval_batch() {
   return over ? std::nullopt : std::optional(eval_.number);
 }
 
-// A loop over the evaluation data was left with break: the training batch around it goes on.
+// The hook left a loop over the evaluation data with break: continues with the training batch around it.
 void CustomLoop::leave_evaluation() {
   end_segment();
   close_evaluation();
@@ -300,7 +299,7 @@ void CustomLoop::close_evaluation() {
   eval_.loader.reset();
 }
 
-// The training batch is done: with it, perhaps, the window.
+// Ends the training batch, and the optimizer step if it was its last batch.
 void CustomLoop::end_batch() {
   close_evaluation();
   if (train_.batch == nullptr) return;
@@ -318,7 +317,7 @@ void CustomLoop::end_batch() {
   host_.end_window(window.seen);
 }
 
-// An interrupted run saves its state and goes on another day; the hook must not go on without it.
+// An interrupted run saves a checkpoint to be resumed later. The hook must not continue without it.
 void CustomLoop::stop_where_interrupted() {
   if (host_.interrupted() && window_.seen.batches == 0) stop();
 }
@@ -338,8 +337,8 @@ bool CustomLoop::sync_gradients() const {
   return train_.batch == nullptr || trainer_.parts.ends(*train_.batch, window_.seen.batches);
 }
 
-// The mean over a window is Σ over its batches, of all replicas that add up their gradients, of the sum over samples,
-// divided by the samples of the window; without a batch it is the mean over the replicas.
+// The mean over an optimizer step is the sum over the samples of all its batches, on all ranks that add up their
+// gradients, divided by the number of samples. Without a batch it is the mean over ranks.
 void CustomLoop::backward(Value loss) {
   decide({kBackward, form_of(loss.shape())});
   RUN_CHECK(eval_.batch == nullptr, ErrorKind::kRun, "backward: this is a batch of the evaluation data");
@@ -357,10 +356,10 @@ void CustomLoop::backward(Value loss) {
   }
   const bool again = train_.batch != nullptr && touched_.counted;
   const double counted = again ? 0 : samples;
-  // A replica that steps alone may have no sample.
+  // A rank that steps by itself may have no sample.
   const double share = window == 0 ? 0 : (by_sample ? 1 : samples) / window;
   segment().backward(loss, share, samples, counted);
-  touched_.counted = train_.batch != nullptr;  // what has failed does not count
+  touched_.counted = train_.batch != nullptr;  // only if backward did not fail
 }
 
 Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
@@ -387,7 +386,7 @@ void CustomLoop::step(int32_t optimizer) {
   int64_t& updates = counters.updates[optimizers()[static_cast<size_t>(optimizer)]];
   segment().step(
       optimizer, [this](int64_t ahead) { return session_.rates(ahead); }, updates + 1);
-  ++updates;  // taken back when the segment has run and the step was skipped
+  ++updates;  // undone after the region has run, if the step was skipped
   if (!segment().applied()) counters.update_was_skipped = false;
   window_.rate = base_rate(0) * rates.factor;
   touched_.stepped[static_cast<size_t>(optimizer)] = true;
@@ -412,7 +411,7 @@ double CustomLoop::rate(int32_t optimizer) {
   return base_rate(optimizer) * session_.schedule.factor(scheduled());
 }
 
-// Where a step under way turns out to be skipped, what has been scheduled with it is taken back.
+// If a step of the current region turns out to be skipped, its schedule steps are not counted.
 int64_t CustomLoop::scheduled() {
   int64_t count = trainer_.counters.scheduled;
   if (!may_skip() || !segment_) return count;
@@ -421,7 +420,7 @@ int64_t CustomLoop::scheduled() {
   return count;
 }
 
-// With the newest update: where that is skipped, so is this, as soon as it shows.
+// The schedule advances together with the last update: if that is skipped, so is this, once it is known.
 void CustomLoop::step_schedule() {
   if (!sync_gradients()) return;
   if (segment().applied()) {
@@ -436,14 +435,14 @@ bool CustomLoop::may_skip() const {
   return session_.recipe.train.on_nan == schema::OnNan::kSkip || first_scale(session_.recipe).has_value();
 }
 
-// Costs a read where the newest step is in the segment under way.
+// Needs a read if the last step is in the current region.
 bool CustomLoop::step_was_skipped() {
   if (!segment().applied()) return trainer_.counters.update_was_skipped;
   if (!may_skip()) return false;
   return segment().inputs().read(segment().applied()).front() == 0;
 }
 
-// What a state says of gradients is that they are there.
+// A checkpoint only says which gradients exist, not which parameters they depend on.
 std::vector<bool> CustomLoop::held_parameters() const {
   std::vector<bool> held;
   for (const nn::Parameter& parameter : trainer_.model().parameters.parameters())
@@ -451,7 +450,7 @@ std::vector<bool> CustomLoop::held_parameters() const {
   return held;
 }
 
-// ---- states and points ---------------------------------------------------------------------------------------------
+// ---- checkpoints and points ----------------------------------------------------------------------------------------
 
 void CustomLoop::log(const std::string& name, Value value) {
   segment().log(name, value);
@@ -467,7 +466,7 @@ void CustomLoop::save() {
 
 void CustomLoop::load(std::optional<int64_t> state) {
   host_.settle();
-  catch_up();  // others may wait in what is dropped
+  catch_up();  // other ranks may wait in a collective of the region that is dropped
   host_.check_state(state);
   end_segment(/*run=*/false);
   trainer_.segments().forget_exchanged();

@@ -1,8 +1,8 @@
-// A training loop that a hook drives: windows, batches and updates happen when the hook asks for them.
+// A hook's own training loop: optimizer steps, batches and updates happen when the hook calls for them.
 //
-// What the hook computes is recorded into a Segment, which runs when the next batch is asked for or at another cut; so
-// nothing that the hook sees depends on when the device works.  The run around it logs, evaluates and saves at the end
-// of each window as it does in a declared loop.  docs/decisions/016-loops-of-hooks.md says why.
+// The hook's operations are recorded into a traced region (Segment), which runs when the next batch is requested or at
+// another step mark. So the hook's results do not depend on when the device runs. Logging, evaluation and checkpoints
+// follow each optimizer step, as in the declared loop. Rationale: docs/decisions/016-loops-of-hooks.md.
 #pragma once
 
 #include <cstdint>
@@ -24,31 +24,30 @@ enum class Split { kTrain, kEval };
 
 class CustomLoop {
  public:
-  // All must outlive the loop.
+  // All arguments must outlive the loop.
   CustomLoop(Session& session, Hooks& hooks, LoopHost& host);
 
-  // Calls the hook's `train`, up to its end or to the end of the run.
+  // Calls the hook's `train` and returns when it returns or the run ends.
   void run();
 
   // ---- for the hook ------------------------------------------------------------------------------------------------
-  // Tensors belong to the segment under way; calls that end it say so, and Hooks::record() tells the hook of the next.
+  // Tensors belong to the current traced region. Functions that end it say so and pass the next one to Hooks::record().
 
-  // The epochs [first, end) that the next loop over epochs goes through: `count` behind those of the loops before it,
-  // or all that the recipe has left.
+  // Returns the epochs [first, end) of the next loop over epochs: the `count` epochs after those of earlier loops, or
+  // all remaining epochs of the recipe.
   struct Epochs {
     int64_t first = 0, end = 0;
   };
   Epochs begin_epochs(std::optional<int64_t> count);
-  // The next epoch, from 0; none: the loop is over.  Ends the segment.
+  // Returns the next epoch, counted from 0, or none if the loop is over. Ends the region.
   std::optional<int64_t> next_epoch(const Epochs& epochs);
-  // The loop is left, perhaps before its end.
+  // Call when the loop is left, perhaps early.
   void end_epochs();
 
-  // A loop over the batches that are left of the epoch under way, or over the evaluation data.  Both end the segment; a
-  // batch is a number that is never used again, none: the loop is over.
+  // Starts a loop over the remaining batches of the current epoch, or over the evaluation data. Ends the region.
   void begin_batches(Split split);
-  // Whether shares of the last step are completed in batches that are asked for while it lives, as data.even_batches
-  // says for training; all replicas say the same.
+  // While an object exists, it overrides data.even_batches for the batches requested: whether the last step of an epoch
+  // is padded so that all ranks have equally many samples. All ranks must use the same value.
   class Evening {
    public:
     Evening(CustomLoop& loop, bool even) : loop_(loop), before_(loop.set_evening(even)) {}
@@ -61,79 +60,80 @@ class CustomLoop {
     const std::optional<bool> before_;
   };
   std::optional<int64_t> next_batch(Split split);
-  // The segment under way, on that batch.  Throws Error(kRun) where the batch is over.
+  // The current traced region. Throws Error(kRun) if `batch` is no longer the current batch.
   const StepInputs& inputs(int64_t batch);
-  // The segment under way.
+  // The current traced region.
   const StepInputs& inputs() { return segment().inputs(); }
 
-  // Whether the optimizers step at this batch, the last of its window.
+  // Whether the optimizers step at this batch, because it is the last of its optimizer step.
   bool sync_gradients() const;
   void backward(Value loss);
-  Value clip_grad_norm(std::optional<int32_t> optimizer, double limit);  // unset where none step
+  Value clip_grad_norm(std::optional<int32_t> optimizer, double limit);  // unset if no optimizer steps at this batch
   void clip_grad_value(std::optional<int32_t> optimizer, double limit);
   const std::vector<std::string>& optimizers() const { return trainer_.optimizers().names; }
   void step(int32_t optimizer);
   void zero_grad(int32_t optimizer);
-  // Under the schedule.  Both may read a value, where the newest update may be skipped and has not run yet.
+  // The learning rate under the schedule. rate() and step_was_skipped() may have to read a value, if the last update
+  // may be skipped and has not run yet.
   double rate(int32_t optimizer);
-  bool step_was_skipped();  // the newest
-  void step_schedule();     // moves it on, unless that was
+  bool step_was_skipped();  // whether the last step was skipped
+  void step_schedule();     // advances the schedule unless the last step was skipped
 
-  // Whether a training batch is under way; then points belong to the end of its window.
+  // Whether there is a current training batch. Points then belong to the end of its optimizer step.
   bool in_window() const { return train_.batch != nullptr; }
   void log(const std::string& name, Value value);
   void log(const std::string& name, double value);
-  // So far: since the process started, Programs run, and those of them that had to be compiled.
+  // Since the process started: seconds, Programs run, and how many of them had to be compiled.
   struct Cost {
     double seconds = 0;
     int64_t runs = 0, compiled = 0;
   };
   Cost cost() const;
-  // Of the batch under way: its samples come first, behind them stand repeats that count for nothing.  None: no batch.
+  // Rows of the current batch. Samples come first, padding after them. None if there is no batch.
   struct Rows {
     int64_t all = 0, samples = 0;
   };
   std::optional<Rows> rows() const;
-  // A tensor of the segment under way with these contents, and what one holds, computed now.
+  // give() adds a tensor with these contents to the current region. read() computes the contents of a tensor now.
   Value give(HostTensor tensor) { return segment().give(std::move(tensor)); }
   HostTensor read(Value value);
-  // Replicas are about to meet outside the segment: what they do together in it, this one does now.
+  // Runs the collectives recorded so far in the region. Call before a collective outside of the region.
   void catch_up();
-  void mark_step();                         // ends the segment
-  void save();                              // at the end of the window
-  void load(std::optional<int64_t> state);  // drops the segment
+  void mark_step();                         // ends the region
+  void save();                              // after the optimizer step
+  void load(std::optional<int64_t> state);  // drops the region
 
  private:
   // A loop over batches.
   struct Batches {
     std::optional<data::Loader> loader;
-    std::optional<bool> evening;         // that it was made with
-    const data::Batch* batch = nullptr;  // that the hook works on; null: none
-    int64_t number = 0;                  // of that batch
-    int64_t left = 0;                    // behind it, of the evaluation data
+    std::optional<bool> evening;         // value when the loader was made
+    const data::Batch* batch = nullptr;  // current batch; null: none
+    int64_t number = 0;                  // of the current batch; never used again
+    int64_t left = 0;                    // remaining batches of the evaluation data
   };
-  // The window under way.
+  // The optimizer step in progress.
   struct Window {
-    std::optional<WindowStart> start;  // none: there is no batch
-    TrainingWindow seen;               // in the batches that are over
-    bool losses = false;               // some are in no point yet
+    std::optional<WindowStart> start;  // none if there is no batch
+    TrainingWindow seen;               // from batches that are over
+    bool losses = false;               // some losses are in no point yet
     bool untouched = true;             // nothing has been updated
-    bool overflowed = false;           // the loss scaler has left a step out
-    std::optional<double> rate;        // of the newest step
-    std::optional<NotFinite> found;    // on this replica
-    int64_t samples = 0;               // of all its batches, those to come as well
+    bool overflowed = false;           // the loss scaler has skipped a step
+    std::optional<double> rate;        // of the last step
+    std::optional<NotFinite> found;    // on this rank
+    int64_t samples = 0;               // of all batches, including those to come
   };
-  // What has happened to the training batch under way.
+  // What has happened to the current training batch.
   struct Touched {
     bool counted = false;       // in train/loss
     std::vector<bool> stepped;  // by optimizer
   };
-  // Where the loops over epochs stand.
+  // Progress of the loops over epochs.
   struct EpochCount {
-    int64_t before = 0;              // those of the loops so far
-    bool under_way = false;          // a loop over epochs
-    std::optional<int64_t> given;    // that the loop under way has given
-    std::optional<int64_t> batches;  // that the loop over batches goes through
+    int64_t before = 0;              // epochs of earlier loops
+    bool under_way = false;          // whether there is a loop over epochs
+    std::optional<int64_t> given;    // last epoch that the current loop returned
+    std::optional<int64_t> batches;  // epoch of the current loop over batches
   };
 
   const data::Batch* batch() const { return current().batch; }
@@ -172,23 +172,24 @@ class CustomLoop {
 
   Session& session_;
   Trainer& trainer_;
-  backends::Collectives* const ranks_;  // that gradients are added up with; null: there are no others
+  backends::Collectives* const ranks_;  // ranks that add up their gradients; null for a single process
   Hooks& hooks_;
   LoopHost& host_;
   const std::vector<Shares> shares_;  // of those ranks
   std::optional<Segment> segment_;
-  int reads_ = 0;          // in this segment
-  int64_t caught_up_ = 0;  // of its meetings
+  int reads_ = 0;          // in this region
+  int64_t caught_up_ = 0;  // collectives of this region that have run
   Batches train_, eval_;
-  std::optional<bool> evening_;  // none: as the recipe has it
+  std::optional<bool> evening_;  // none: as in the recipe
   bool warned_of_evening_ = false;
-  int64_t batches_ = 0;  // so far, which number them
+  int64_t batches_ = 0;  // number of batches so far, for their numbers
   Window window_;
-  std::vector<bool> reached_;  // by ParameterId: what the gradients that are held are of, on this replica
+  std::vector<bool> reached_;  // by ParameterId: whether the gradients held depend on it, on this rank
   Touched touched_;
   EpochCount epochs_;
-  std::optional<NotFinite> not_finite_;  // the first on any replica, found once: it takes a while
-  bool stopped_ = false;                 // the run was over, and the hook would have gone on
+  // First one on any rank. Searched for only once, because it is slow.
+  std::optional<NotFinite> not_finite_;
+  bool stopped_ = false;  // the run ended before the hook's loop did
 };
 
 }  // namespace runner::train

@@ -1,4 +1,4 @@
-// Where the loops over epochs of a hook's loop stand, and what they leave behind.
+// The loops over epochs of a hook's training loop.
 #include <algorithm>
 
 #include "backends/tensor/rounding.h"
@@ -20,7 +20,7 @@ CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
   epochs_.before = end;
   epochs_.under_way = true;
   epochs_.given.reset();
-  // What the loops before it have left is not come back to; the state of their last window says so, too.
+  // Epochs that earlier loops left early are skipped for good. The checkpoint of their last optimizer step agrees.
   if (place().epoch < first && first < end && !host_.finished()) {
     end_segment();
     skip_to(first);
@@ -29,7 +29,7 @@ CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
   return {first, end};
 }
 
-// Of a run that is as long as its steps, as many as those may take if windows stay as they are.
+// If the length of the run is given in steps: as many epochs as they may take with the current accumulation.
 int64_t CustomLoop::epochs_of_run() const {
   if (const auto& epochs = session_.recipe.train.epochs) return *epochs;
   const auto [steps, of_epochs] = session_.scale.steps_per_epoch;
@@ -58,12 +58,12 @@ std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
   return epochs_.given;
 }
 
-// Of the next batch.
+// Position of the next batch.
 data::Position CustomLoop::place() const {
   return window_.seen.batches > 0 ? window_.seen.next : host_.position();
 }
 
-// An epoch that the hook has left early is not come back to: states say so, too.
+// An epoch that the hook has left early is skipped for good. Checkpoints agree.
 void CustomLoop::leave_epoch() {
   const int64_t epoch = place().epoch;
   if (epochs_.given == epoch && !host_.finished()) skip_to(epoch + 1);
@@ -75,14 +75,14 @@ void CustomLoop::skip_to(int64_t epoch) {
   drop_window();
 }
 
-// A loop over batches was left with break: its batch is over when something begins that is not of it.
+// If a loop over batches was left with break, its batch ends when the next call does not belong to it.
 void CustomLoop::end_left_batch() {
   if (train_.batch == nullptr) return;
   end_batch();
   begin_segment();
 }
 
-// The batches of a window that the hook has not finished count for nothing.
+// Batches of an optimizer step that the hook has not finished do not count.
 void CustomLoop::drop_window() {
   if (window_.seen.batches > 0) {
     trainer_.arrays().set_gradients(std::vector<Held>(trainer_.arrays().gradients().size()));

@@ -17,24 +17,24 @@ void DeclaredLoop::run() {
       window_.done ? end_window() : keep_window();
     }
   } catch (...) {
-    learn_newest();  // what has failed first ends the run
+    learn_newest();  // an earlier failure takes precedence
     throw;
   }
   learn_newest();
 }
 
-// Inside a window nothing but an interruption ends the loop: what a hook asks for comes at its end.
+// Within an optimizer step, only an interruption ends the loop; requests of a hook take effect at its end.
 bool DeclaredLoop::goes_on() const {
   return !host_.interrupted() && (window_.batches > 0 || !host_.finished());
 }
 
-// False: the hook has changed the length of windows, and what is left of the run fills none.
+// Returns false if the hook has changed the accumulation so that the remaining batches fill no optimizer step.
 bool DeclaredLoop::begin_window() {
   begun_ = {host_.begin_window(), 0};
   return host_.step() < session_.scale.total_steps;
 }
 
-// What has failed in the window before counts first.
+// A failure of the previous optimizer step takes precedence.
 void DeclaredLoop::advance(BatchFeed& batches) {
   try {
     session_.trainer.advance(batches, session_.rates(), window_, [this] { return host_.asked_to_stop(); });
@@ -68,7 +68,7 @@ void DeclaredLoop::learn_newest() {
   if (begun && !newest.finite) void_window(*begun);
 }
 
-// What fails in it has begun there.
+// `begun`: where the failed optimizer step began.
 void DeclaredLoop::learn_end(TrainingWindow& window, const Begun& begun) {
   try {
     session_.trainer.learn_end(window);
@@ -82,13 +82,14 @@ void DeclaredLoop::keep_before(const Begun& begun) {
   if (begun.behind == 0 && !session_.trainer.may_be_half_updated()) host_.keep_before(begun.start);
 }
 
-// Where it throws, the run ends at the beginning of the window, of which a state can be made if it was seen whole.
+// If not_finite() throws, the run ends at the beginning of the optimizer step. A checkpoint can be made of it if this
+// process has run the whole step.
 void DeclaredLoop::void_window(const Begun& begun) {
   if (!not_finite_) {
     data::LoaderSpec spec = host_.loader_spec();
     spec.from = begun.start.at;
     spec.prefetch = 0;
-    spec.use = nullptr;  // it is no training
+    spec.use = nullptr;  // not part of training
     data::Loader again(session_.data.train, session_.plan, spec);
     not_finite_ = session_.trainer.search().explain(again, begun.behind, begun.start.recorded);
   }

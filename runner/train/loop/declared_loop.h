@@ -1,7 +1,7 @@
-// The training loop that a recipe declares: window after window, up to the last step or an interruption.
+// The training loop declared by a recipe: optimizer steps until the last step or an interruption.
 //
-// A window can be left inside, where the gradients of all replicas are added up (Trainer::advance), and be gone on with
-// by another process, which has it from a state.
+// The loop can stop within an optimizer step, whenever the gradients have been summed over all ranks
+// (Trainer::advance()). A checkpoint then allows another process to continue it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class DeclaredLoop {
   void run();
 
  private:
-  // Where this process has begun with a window, and behind how many batches of it.
+  // Where this process began the optimizer step, and after how many of its batches.
   struct Begun {
     WindowStart start;
     int64_t behind = 0;
@@ -38,10 +38,10 @@ class DeclaredLoop {
 
   Session& session_;
   LoopHost& host_;
-  TrainingWindow window_;  // under way; without batches: none
+  TrainingWindow window_;  // in progress; none if it has no batches
   Begun begun_;
-  std::optional<Begun> newest_;          // window, of which only the device knows whether it was finite
-  std::optional<NotFinite> not_finite_;  // in the first window that was not; found once, it takes a while
+  std::optional<Begun> newest_;          // last optimizer step, if the host does not know yet whether it was finite
+  std::optional<NotFinite> not_finite_;  // of the first such step; searched for only once, because it is slow
 };
 
 }  // namespace runner::train

@@ -11,7 +11,8 @@ namespace runner::train {
 
 namespace {
 
-// The rows of all ranks, `width` values each, in the order of one process: step by step, rank by rank.
+// Gathers the rows of all ranks, of `width` values each, in the order of a single process: step by step, rank by rank.
+// Collective.
 template <class T>
 std::vector<T> in_order(const std::vector<T>& mine, size_t width, const data::DataPlan& plan,
                         backends::Collectives& ranks, const backends::Site& site) {
@@ -62,7 +63,7 @@ Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schem
 template <class Each>
 void Evaluator::each_batch(const Each& each, const std::function<bool()>& interrupted) {
   const int64_t rank = ranks_ != nullptr ? ranks_->rank() : 0;
-  // A hook may meet the others in any batch.
+  // A hook may use collectives in any batch.
   data::Loader loader(
       dataset_, plan_,
       {.shuffle = false, .replica = rank, .epochs = 1, .prefetch = 0, .never_empty = hooks_ != nullptr});
@@ -85,7 +86,7 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
   trainer_.marks().end_batches(/*training=*/false);
 }
 
-// Appends what Forward::evaluate() has left of a batch.
+// Appends the results of Forward::evaluate() for a batch.
 void Evaluator::gather(const data::Batch& batch, EvaluatedSet& set) const {
   const auto width = static_cast<size_t>(set.outputs);
   const auto append_row = [&](std::vector<float>& rows, const std::vector<float>& from, size_t row) {
@@ -120,7 +121,7 @@ EvaluatedSet Evaluator::merged(const EvaluatedSet& mine) const {
 
 namespace {
 
-// The same number for each label of a sample.
+// Repeats each sample's number for each of its labels.
 std::vector<float> for_each_label(std::span<const float> of_samples, int64_t labels) {
   std::vector<float> repeated;
   for (const float value : of_samples) repeated.insert(repeated.end(), static_cast<size_t>(labels), value);
@@ -129,7 +130,7 @@ std::vector<float> for_each_label(std::span<const float> of_samples, int64_t lab
 
 }  // namespace
 
-// Each token of a text is scored as a sample of other data is.
+// Each token of a text is scored like a sample.
 void Evaluator::score(const data::Batch& batch, Metrics& metrics) const {
   const int64_t labels = trainer_.encoding().label_width();
   const auto expanded = [&](std::span<const float> values) { return for_each_label(values, labels); };

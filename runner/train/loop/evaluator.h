@@ -1,4 +1,4 @@
-// One pass of a model over a data set without training.
+// Evaluates or predicts a data set in one pass.
 #pragma once
 
 #include <functional>
@@ -14,31 +14,32 @@
 
 namespace runner::train {
 
-// How an evaluation is divided between replicas (null: there is one): nothing is repeated.
+// Returns how an evaluation is divided between ranks. There is no padding. `ranks`: process group, or null for a single
+// process.
 data::DataPlan evaluation_plan(const schema::Recipe& recipe, int64_t samples, const backends::Collectives* ranks);
-// The same of data.eval; none: there is none.
+// Likewise for data.eval; none if there is none.
 std::optional<data::DataPlan> evaluation_plan(const schema::Recipe& recipe, const data::Data& data,
                                               const backends::Collectives* ranks);
 
 class Evaluator {
  public:
-  // The data set and the trainer must outlive the Evaluator.  Throws Error(kRecipe) where eval.metrics does not fit the
-  // data (metrics.h).  `hooks`: null, or what may have metrics over the whole set.  `ranks`: null, or the replicas that
-  // share the work; all call run() together, and all get the figures of the whole set.
+  // `trainer` and `dataset` must outlive the object. `hooks`: may have metrics over the whole set; null if there is no
+  // hook. `ranks`: ranks that divide the work, or null. run() is then collective, and all ranks get the metrics of the
+  // whole set. Throws Error(kRecipe) if eval.metrics does not fit the data (metrics.h).
   Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe, Hooks* hooks,
             backends::Collectives* ranks = nullptr);
 
-  // Metrics of the recipe and of the hooks by name, without "eval/".  Throws Error(kInterrupted) where `interrupted`
-  // says so before a batch; all replicas ask it equally often, and it must tell them the same.
+  // Returns the metrics of the recipe and of the hook by name, without "eval/". `interrupted`: called before each
+  // batch, equally often on all ranks, and must return the same on all. Throws Error(kInterrupted) if it returns true.
   std::map<std::string, double> run(const std::function<bool()>& interrupted = nullptr);
-  // What to warn of after run(), if anything: predictions or targets that are NaN.
+  // Returns a warning about the last run(), if predictions or targets were NaN.
   std::optional<std::string> warning() const;
 
-  // The model's outputs for every sample in file order: (samples, outputs) f32, of a text (samples, T, outputs).
+  // Returns the model's outputs for every sample in file order: (samples, outputs) f32; for text (samples, T, outputs).
   std::vector<float> predict();
 
  private:
-  // Calls each(batch) for every batch of this rank's.
+  // Calls each(batch) for every batch of this rank.
   template <class Each>
   void each_batch(const Each& each, const std::function<bool()>& interrupted = nullptr);
   void score(const data::Batch& batch, Metrics& metrics) const;
@@ -51,12 +52,12 @@ class Evaluator {
   const data::Dataset& dataset_;
   const Metrics none_yet_;
   const data::DataPlan plan_;
-  Hooks* const hooks_;       // null: none
+  Hooks* const hooks_;       // null if there is no hook
   const bool with_metrics_;  // over the whole set
   backends::Collectives* const ranks_;
   std::vector<float> outputs_;  // of one batch
   Evaluated evaluated_;
-  int64_t samples_ = 0, nan_samples_ = 0;  // of the newest run()
+  int64_t samples_ = 0, nan_samples_ = 0;  // of the last run()
 };
 
 }  // namespace runner::train

@@ -14,7 +14,7 @@ std::vector<double> read_nothing(const StepBuilder::Recorded&, backends::ValueId
   fail(ErrorKind::kRun, "it reads values of tensors, which there are in a run alone");
 }
 
-// "training batch of 64", or which of a window's it is.
+// "training batch of 64", with its position in the optimizer step.
 std::string name_of(const Trainer::WindowStep& step) {
   const bool last = step.shape.last || step.closes_window;
   const char* const place = step.shape.first && last ? ""
@@ -49,7 +49,7 @@ class Forecaster {
   RunForecast take() { return std::move(forecast_); }
 
  private:
-  // A hook may expect what there is in a run alone.
+  // A hook may fail because it expects things that exist only in a run.
   template <class Make>
   void attempt(std::string_view entry, const Make& make) {
     try {

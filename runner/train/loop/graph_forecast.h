@@ -1,4 +1,4 @@
-// What the graphs of a run would take on an emulated TPU, before anything is compiled or given memory.
+// Predicts the memory of a run's graphs on an emulated TPU without compiling or allocating anything.
 #pragma once
 
 #include <string>
@@ -18,11 +18,12 @@ struct NamedForecast {
 };
 
 struct RunForecast {
-  std::vector<NamedForecast> graphs;  // of the largest batches, where the optimizer's state exists
-  std::string unknown;                // why there are none of training, or of evaluation: a hook decides when it runs
+  std::vector<NamedForecast> graphs;  // of the largest batches, once the optimizer state exists
+  std::string unknown;                // why training or evaluation graphs are missing: only running the hook shows them
 };
 
-// `hooks`: null, or some that have made no model yet.  What a hook's step fails with is in `unknown`.  Not thread-safe.
+// `hooks`: null, or a hook that has made no model yet. Errors of a hook's step are reported in `unknown`. Not
+// thread-safe.
 RunForecast forecast_graphs(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                             backends::tpu::TpuDevice& device, Hooks* hooks);
 

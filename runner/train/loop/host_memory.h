@@ -1,7 +1,7 @@
-// The host memory that replicas of a real TPU would need, by how they start.
+// Host memory that the ranks of a real TPU would need, depending on how processes are started.
 //
-// Forked processes share the pages of a model that was made before and of the data; spawned ones have a copy of each.
-// What Python and its libraries take comes on top, in each process.
+// Forked processes share the pages of the data and of a model made before the fork; spawned processes have their own
+// copies. Memory of Python and its libraries is not included.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace runner::train {
 
 struct HostMemory {
   int64_t weights = 0;  // bytes of the model, f32
-  int64_t data = 0;     // of the samples in memory as tensors: f32 features and targets, i64 classes
+  int64_t data = 0;     // bytes of the samples as tensors: f32 features and targets, i64 classes
   int64_t processes = 1;
 
   int64_t forked() const { return weights + data; }

@@ -1,4 +1,4 @@
-// What a recipe wants every so often: "10 steps", "1 epoch", "5000 samples".
+// Recurring intervals of a recipe: "10 steps", "1 epoch", "5000 samples".
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,22 @@
 
 namespace runner::train {
 
-// How far a run has come.
+// Progress of a run.
 struct Reached {
-  int64_t steps = 0;    // windows
-  int64_t epochs = 0;   // finished
-  int64_t samples = 0;  // repeats not counted
+  int64_t steps = 0;    // finished optimizer steps
+  int64_t epochs = 0;   // finished epochs
+  int64_t samples = 0;  // training samples, without padding
 };
 
 class Interval {
  public:
-  // Without a length: never.
+  // Without a length it is never due.
   explicit Interval(std::optional<schema::Length> length) : length_(length) {}
 
-  // Whether the window that led from `before` to `after` has reached the next multiple of the length.  It depends on
-  // nothing else, so that a resumed run, with whatever replicas, goes on with the same rhythm.
+  // Whether the optimizer step from `before` to `after` has reached the next multiple of the length. Depends on nothing
+  // else, so a resumed run keeps its intervals, with any number of ranks.
   bool due(const Reached& before, const Reached& after) const;
-  // How many multiples of the length have been reached.
+  // Returns how many multiples of the length have been reached.
   int64_t count(const Reached& reached) const;
 
  private:

@@ -1,4 +1,4 @@
-// The memory that a recipe will need, before it runs.  Not thread-safe.
+// Predicts the memory that a recipe needs. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,12 @@ struct MemoryEstimate {
   MemoryUse training;  // activations: of the largest step
   PeakMemory peak;
   int64_t all_processes = 0;  // in training
-  // Samples of a step at most, as train.auto_batch_size cuts them; none: it is off.
+  // Maximum micro-batch found by train.auto_batch_size; none if it is off.
   std::optional<int64_t> at_once = {};
 };
 
-// From the steps that a run would compile, without memory for them.  Throws Error(kUsage) where a hook has a loop of
-// its own, whose steps are not known before it runs, and OutOfMemory where a device that accounts for its memory has
-// not so much.
+// Compiles the steps of a run without allocating memory for them. Throws Error(kUsage) if a hook has its own training
+// loop, whose steps are not known in advance, and OutOfMemory if a device that models its memory has too little.
 MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                                backends::Device& device, Hooks* hooks);
 

@@ -16,7 +16,7 @@ double ratio(double part, double whole) {
   return whole == 0 ? kNan : part / whole;
 }
 
-// Does output a come before output b, at equal values the earlier one?
+// Whether output a ranks before output b; of equal values the earlier one does.
 bool before(float a, size_t index_a, float b, size_t index_b) {
   const bool a_nan = std::isnan(a), b_nan = std::isnan(b);
   if (a_nan != b_nan) return a_nan;
@@ -24,7 +24,7 @@ bool before(float a, size_t index_a, float b, size_t index_b) {
   return a > b;
 }
 
-// How many outputs come before that of `index`.
+// Number of outputs that rank before that of `index`.
 size_t rank_of(std::span<const float> outputs, size_t index) {
   size_t rank = 0;
   for (size_t i = 0; i < outputs.size(); ++i) rank += i != index && before(outputs[i], i, outputs[index], index);
@@ -38,12 +38,12 @@ size_t largest(std::span<const float> outputs) {
   return best;
 }
 
-// Row i of rows of that width.
+// Whether row i of rows of `width` values contains a NaN.
 bool has_nan(std::span<const float> rows, size_t i, size_t width) {
   return std::ranges::any_of(rows.subspan(i * width, width), [](float value) { return std::isnan(value); });
 }
 
-// Adds up each number over all ranks.
+// Sums each number over all ranks. Collective.
 template <class T>
 void merge_numbers(const std::vector<T*>& numbers, backends::DType dtype, backends::Collectives& ranks,
                    const backends::Site& site) {

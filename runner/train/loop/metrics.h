@@ -1,4 +1,4 @@
-// Figures of an evaluation, gathered sample by sample on the host in f64; padding never counts.
+// Evaluation metrics, accumulated per sample on the host in f64. Padding never counts.
 #pragma once
 
 #include <cstdint>
@@ -13,39 +13,39 @@
 
 namespace runner::train {
 
-// One batch as the model left it.
+// Results of the model for one batch.
 struct Scored {
   std::span<const float> outputs;    // (B, N)
   std::span<const int64_t> classes;  // (B), for classes
   std::span<const float> targets;    // (B, N), for targets
   std::span<const float> mask;       // (B): 0 marks padding
   std::span<const float> losses;     // (B)
-  std::span<const float> weights;    // (B): what each sample counts in the loss
+  std::span<const float> weights;    // (B): weights in the loss
 };
 
 class Metrics {
  public:
-  // Empty `wanted`: loss, and accuracy for classes.  Throws Error(kRecipe) for a metric that the labels do not allow,
-  // or a top_k with more than `outputs` classes.
+  // `wanted`: if empty, loss, and accuracy for classes. Throws Error(kRecipe) for a metric that does not fit the
+  // labels, or a top_k with k greater than `outputs`.
   Metrics(std::vector<schema::Metric> wanted, data::LabelKind labels, int64_t outputs);
 
-  // Throws Error(kRun) for a weight that is negative.
+  // Throws Error(kRun) for a negative weight.
   void add(const Scored& batch);
-  // All replicas' counts and sums, the latter folded over ranks.
+  // Adds counts and sums of all ranks; sums are left folds over ranks. Collective.
   void merge(backends::Collectives& ranks, const backends::Site& site);
 
-  // By name, without "eval/".  NaN where nothing was counted.
+  // By name, without "eval/". NaN if nothing was counted.
   //   loss        Σ loss / Σ weight
   //   perplexity  exp(loss)
-  //   accuracy    share of samples whose largest output (the first of equals; NaN is largest) is the class
-  //   top_k       share of samples whose class is among the k largest outputs (of equals the first count as larger)
-  //   f1_macro    mean over classes of 2 tp / (2 tp + fp + fn), 0 where that is 0/0
-  //   f1_micro    the same of the sums over classes
-  //   f1_binary   of class 1 alone
+  //   accuracy    share of samples whose largest output (the first of equal ones; NaN is largest) is the class
+  //   top_k       share of samples whose class is among the k largest outputs (of equal ones, the first are larger)
+  //   f1_macro    mean over classes of 2 tp / (2 tp + fp + fn); skips classes where it is 0/0; 0 if all are skipped
+  //   f1_micro    the same formula for the sums over classes
+  //   f1_binary   the same formula for class 1
   //   mse, mae    mean over samples and targets
   std::map<std::string, double> result() const;
 
-  // Samples with an output or a target that is NaN: metrics that compare may not show it.
+  // Number of samples with a NaN output or target, which comparing metrics may hide.
   int64_t nan_samples() const { return nan_samples_; }
   int64_t samples() const { return samples_; }
 

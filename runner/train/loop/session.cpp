@@ -13,7 +13,8 @@
 namespace runner::train {
 namespace {
 
-// A run that ends before its warm-up never has its rate.  Where the recipe alone tells, its reader has said so.
+// A run that ends before the end of its warm-up never reaches its learning rate. The recipe reader reports this if the
+// recipe alone determines it.
 void check_warmup(const schema::SchedulerSpec& spec, const optim::RunScale& scale) {
   if (!spec.warmup) return;
   const int64_t warmup = optim::to_steps(*spec.warmup, scale);
@@ -117,7 +118,7 @@ std::vector<std::string> Session::plan_warnings() const {
   return warnings;
 }
 
-// Of the hook's optimizers, which nobody has seen before.
+// Warns about the hook's optimizers, which the recipe reader cannot check.
 void Session::warn_of_numbers(std::vector<std::string>& warnings) const {
   if (recipe.backend != schema::Backend::kTpu || recipe.mixed_precision != schema::Precision::kBf16) return;
   if (!has(hooks_, HookEntry::kOptimizers)) return;

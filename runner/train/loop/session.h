@@ -1,4 +1,4 @@
-// Everything that a recipe turns into before the first step: data, plan, device, model, schedule.
+// What a recipe becomes before the first step: data, plan, device, model, schedule.
 #pragma once
 
 #include <memory>
@@ -20,24 +20,24 @@ class GpuDevice;  // gpu_device.h
 
 namespace runner::train {
 
-// The size of a run, for schedules and intervals.
+// Size of the run, for schedules and intervals.
 optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& plan);
 
 struct Session {
-  // Lays the model out; Trainer::allocate() gives it memory.  `read`: the data of the recipe; null: they are read here.
-  // `own_thread`: as DeviceRules::make.  Throws Error(kRecipe) or Error(kData).  Recipe, hooks (null: none) and
-  // replicas (null: this is the only one) must outlive the session.
+  // Lays out the model; Trainer::allocate() allocates it. `read`: data of the recipe; null to read them here.
+  // `own_thread`: see DeviceRules::make. `hooks`: null if there is no hook. `ranks`: process group, or null for a
+  // single process. `recipe`, `hooks` and `ranks` must outlive the session. Throws Error(kRecipe) or Error(kData).
   explicit Session(const schema::Recipe& recipe, Hooks* hooks = nullptr, backends::Collectives* ranks = nullptr,
                    data::SharedData read = nullptr, std::optional<bool> own_thread = {});
 
   const schema::Recipe& recipe;
   const data::SharedData shared_data;
-  const data::Data& data;  // the same
+  const data::Data& data;  // *shared_data
   data::DataPlan plan;
   optim::RunScale scale;
   std::unique_ptr<backends::Device> device;
-  backends::tpu::TpuDevice* const tpu;  // the same; null: it is another one
-  backends::gpu::GpuDevice* const gpu;  // likewise
+  backends::tpu::TpuDevice* const tpu;  // the device if it is an emulated TPU, else null
+  backends::gpu::GpuDevice* const gpu;  // the device if it is an emulated GPU, else null
   Trainer trainer;
   optim::LrSchedule schedule;
 
@@ -45,38 +45,38 @@ struct Session {
   const bool own_step;  // the hook has an entry training_step
   backends::Collectives* const ranks;
   int64_t rank() const { return ranks != nullptr ? ranks->rank() : 0; }
-  // The plan of what is left of an epoch where the plan of `position` begins.
+  // Returns the plan of the rest of an epoch, from where the plan of `position` starts.
   data::DataPlan plan_at(const data::Position& position) const { return plan.from(position.start); }
-  // Positions of its epoch's order that are used before it.
+  // Number of positions of the epoch's order that come before `position`.
   int64_t used_before(const data::Position& position) const;
-  // Windows that the run has beyond those that its recipe says, since it was trained with other global batches or
-  // windows.
+  // Number of optimizer steps by which the run exceeds those of its recipe, because it was trained with another global
+  // batch size or accumulation.
   int64_t extra_steps() const { return extra_steps_; }
   void set_extra_steps(int64_t extra);
 
-  // No step has more samples from now on (WindowParts); 0: any number.  Before a step is compiled.
+  // Limits micro-batches (WindowParts) from now on; 0: no limit. Call before a step is compiled.
   void set_most_at_once(int64_t samples);
-  // Batches of a window, from the next one on.
+  // Batches per optimizer step, from the next one on.
   int64_t accumulation() const { return trainer.parts.accumulation; }
   void set_accumulation(int64_t batches);
-  // What is left of a run of so many epochs is counted anew, in windows as they are now: from the batch at `position`
-  // on, `before` of whose window's batches are before it.
+  // Recounts the remaining optimizer steps of a run whose length is in epochs, with the current accumulation, from the
+  // batch at `position` on. `before`: batches of its optimizer step that come before it.
   void count_steps_from(const data::Position& position, int64_t before);
 
-  // Samples of the window whose first batch is at `position`, of all replicas whose gradients it adds up.
+  // Number of samples of the optimizer step whose first batch is at `position`, over all ranks that add up gradients.
   int64_t samples_of_window(const data::Position& position) const;
-  // What of the plan deserves a word.
+  // Warnings about the data plan.
   std::vector<std::string> plan_warnings() const;
 
-  // Of the next step, or of one of the schedule's steps behind it, if all that is pending is applied.
+  // Rates of the next optimizer step, or of one `ahead` schedule steps later, if all pending steps are applied.
   WindowRates rates(int64_t ahead = 0) const;
 
-  // A number as rank 0 has it: what decides must be the same for all replicas.
+  // Returns rank 0's value, so that all ranks decide alike. Collective.
   double of_main(double value) const;
   uint64_t data_seed() const;
-  // Fingerprints of the data, made when first asked for.
+  // Fingerprints of the data, computed on first use.
   const std::string& train_fingerprint();
-  const std::string& eval_fingerprint();  // empty: no eval data
+  const std::string& eval_fingerprint();  // empty if there is no eval data
 
  private:
   void tell_of_states();

@@ -1,4 +1,4 @@
-// A replica that is laid out and compiles, and has neither memory nor the others: to learn what training would take.
+// A rank that is laid out and compiled but has neither memory nor other ranks, to find out what training would need.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace runner::train {
 
-// Rank 0 of so many, of whom no other is there.
+// Rank 0 of `size` ranks, without the others.
 class LoneRank final : public backends::Collectives {
   using Site = backends::Site;
   using Type = backends::TensorType;
@@ -50,7 +50,7 @@ class LoneRank final : public backends::Collectives {
 
 class TrialReplica {
  public:
-  // All must outlive it.  Throws as Trainer does.
+  // All arguments must outlive the object. Throws like Trainer.
   TrialReplica(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device, Hooks* hooks)
       : recipe_(recipe),
         encoding_(encoding),
@@ -69,16 +69,16 @@ class TrialReplica {
   TrialReplica& operator=(const TrialReplica&) = delete;
 
   Trainer& trainer() { return *trainer_; }
-  // Null: it is the only one.
+  // Null if there is only one rank.
   backends::Collectives* ranks() { return others_ ? &*others_ : nullptr; }
 
-  // As Trainer's, for all trainers.
+  // See Trainer::set_halt(); holds for all trainers made here.
   void set_halt(std::function<void()> halt) {
     halt_ = std::move(halt);
     trainer_->set_halt(halt_);
   }
 
-  // From now on no step has more samples, of batches with up to so many; the trainer may be another one then.
+  // Limits micro-batches from now on, for batches of up to `largest_batch` samples. May replace the trainer.
   void set_most_at_once(int64_t samples, int64_t largest_batch) {
     if (samples < largest_batch && !trainer_->layout().has(Role::kGradients)) {
       trainer_.emplace(recipe_, encoding_, device_, hooks_, ranks());
@@ -97,7 +97,7 @@ class TrialReplica {
   std::optional<LoneRank> others_;
   std::optional<Trainer> trainer_;
   std::function<void()> halt_;
-  backends::tpu::TpuDevice* const tpu_;  // null: the device is another one
+  backends::tpu::TpuDevice* const tpu_;  // null for other devices
   backends::tpu::StateTensors former_;
 };
 

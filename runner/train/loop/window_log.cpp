@@ -78,7 +78,7 @@ std::string_view WindowLog::what_weighs() const {
   return train.ignore_index ? "train.class_weights and train.ignore_index decide" : "train.class_weights decide";
 }
 
-// A hook records what it likes, so a metric that is watched for can only be missed once it should be there.
+// A hook decides what it records, so a missing metric can be reported only once it should exist.
 void WindowLog::warn_of_unrecorded() {
   const schema::Recipe& recipe = session_.recipe;
   std::vector<std::string> names;
@@ -96,7 +96,7 @@ void WindowLog::warn_of_unrecorded() {
 std::map<std::string, double> WindowLog::evaluate(const std::function<bool()>& interrupted) {
   evaluation_due_ = false;
   if (++evaluations_ == 2) warn_of_unrecorded();
-  session_.trainer.learn();  // the schedule may change
+  session_.trainer.learn();  // the evaluation may change the schedule
   std::map<std::string, double> metrics;
   for (const auto& [name, value] : evaluator_->run(interrupted)) metrics["eval/" + name] = value;
   if (const auto text = evaluator_->warning(); text && !std::exchange(warned_of_nan_, true))
