@@ -1,19 +1,33 @@
-# Compiler flags of everything we build, and ccache where it is installed.
+# Compiler flags of everything in the tree, and ccache if it is installed.
 
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
+endif()
+
+# Several sources are compiled as one (cmake/Library.cmake).
+option(CMAKE_UNITY_BUILD "compile several sources as one" ON)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 24 CACHE STRING "sources that are compiled as one")
+
+# ccache hits across clones: it rewrites absolute paths below the source folder, and needs to be told to accept
+# precompiled headers.
 find_program(RUNNER_CCACHE ccache)
 if(RUNNER_CCACHE)
-  # ccache keeps what is compiled with precompiled headers only if it is told to be sloppy about their macros.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${RUNNER_CCACHE})
-  set(CMAKE_C_COMPILER_LAUNCHER ${RUNNER_CCACHE})
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
+               CCACHE_NOHASHDIR=1 ${RUNNER_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
 endif()
 
 # -ffp-contract=off: an FMA appears only where it is written, so that fused, unfused and emulated code give the same bits.
 # -fno-math-errno, -fno-trapping-math: let loops with sqrt and comparisons vectorise; values stay IEEE.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 add_library(runner_flags INTERFACE)
 target_include_directories(runner_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
 target_compile_options(runner_flags INTERFACE -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -Wshadow
                                               -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor)
+# GCC warns when a class of a unity source has members of types from unnamed namespaces.
+target_compile_options(runner_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 # GCC collects garbage only above 400 MB, which few sources need: a tenth of the time of each.
 target_compile_options(runner_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=400000>)
 if(RUNNER_WERROR)

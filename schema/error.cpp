@@ -47,6 +47,10 @@ Error& Error::note(std::string_view text) {
   return *this;
 }
 
+void fail_formatted(ErrorKind kind, fmt::string_view format, fmt::format_args args) {
+  throw Error(kind, fmt::vformat(format, args));
+}
+
 void assertion_failed(const char* expression, const char* file, int line) {
   std::fprintf(stderr, "runner: internal error at %s:%d: %s does not hold; please report this\n", file, line,
                expression);

@@ -67,9 +67,14 @@ class Error : public std::exception {
   Run run_;
 };
 
+// Throws Error(kind) with the formatted message.
+[[noreturn, gnu::cold]] void fail_formatted(ErrorKind kind, fmt::string_view format, fmt::format_args args);
+
+// Throws Error(kind) with the formatted message.  Formatting and throwing are out of line, so that a check costs its
+// caller a comparison and a call.
 template <class... Args>
 [[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
-  throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
+  fail_formatted(kind, format, fmt::make_format_args(args...));
 }
 
 [[noreturn]] void assertion_failed(const char* expression, const char* file, int line);

@@ -28,7 +28,7 @@ std::vector<Leaf> leaves_of(std::vector<Setting> settings, const Report& report)
   return leaves;
 }
 
-void throw_faults(Report& report) {
+void throw_if_faulty(Report& report) {
   if (!report.empty()) throw RecipeError(report.take());
 }
 
@@ -38,7 +38,7 @@ ReadResult read_source(int source, std::span<const std::string> overrides, Repor
   Settings settings = bind(tree, report);
   check_availability(settings, report);
   check_together(settings, tree.complete, report);
-  throw_faults(report);
+  throw_if_faulty(report);
 
   ReadResult result;
   result.file = report.source(source).name();
@@ -110,7 +110,7 @@ Value ReadResult::default_of(const Field& field) const {
 ReadResult read_recipe(const std::string& path, std::span<const std::string> overrides) {
   Report report;
   const int source = load_source(OriginKind::kRecipe, path, report);
-  throw_faults(report);
+  throw_if_faulty(report);
   return read_source(source, overrides, report);
 }
 

@@ -54,7 +54,7 @@ NumberShape shape_of(std::string_view text) {
   return shape;
 }
 
-bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
+bool is_word_of(std::string_view text, std::initializer_list<std::string_view> words) {
   for (const std::string_view word : words)
     if (text == word) return true;
   return false;
@@ -62,7 +62,7 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> wo
 
 bool is_infinity_or_nan(std::string_view text) {
   if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
-  return is_one_of(text, {".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"});
+  return is_word_of(text, {".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"});
 }
 
 std::string in_quotes(std::string_view text) {
@@ -115,9 +115,9 @@ bool operator==(const Value& a, const Value& b) {
 }
 
 PlainScalar read_plain_scalar(std::string_view text) {
-  if (text.empty() || is_one_of(text, {"~", "null", "Null", "NULL"})) return {};
-  if (is_one_of(text, {"true", "True", "TRUE"})) return {true};
-  if (is_one_of(text, {"false", "False", "FALSE"})) return {false};
+  if (text.empty() || is_word_of(text, {"~", "null", "Null", "NULL"})) return {};
+  if (is_word_of(text, {"true", "True", "TRUE"})) return {true};
+  if (is_word_of(text, {"false", "False", "FALSE"})) return {false};
   PlainScalar scalar{std::string(text)};
   scalar.not_finite = is_infinity_or_nan(text);
   const NumberShape shape = shape_of(text);

@@ -110,7 +110,7 @@ void put_pieces(Database& database, const Pieces& next, ArtifactInfo& artifact) 
       .run();
 }
 
-[[noreturn]] void fail_damaged(const Store& store, const ArtifactInfo& artifact, std::string_view what) {
+[[noreturn]] void fail_damaged_artifact(const Store& store, const ArtifactInfo& artifact, std::string_view what) {
   fail(ErrorKind::kStore, "artifact {} in {} is damaged: {}; use a copy of the store, or make the artifact again",
        artifact.header.name, store.path().string(), what);
 }
@@ -147,7 +147,7 @@ std::vector<ArtifactInfo> list_artifacts(Store& store, int64_t run_id) {
     artifact.bytes = rows.int64(6);
     artifact.new_bytes = rows.int64(7);
     const Bytes digest = rows.bytes(8);
-    if (digest.size() != artifact.digest.size()) fail_damaged(store, artifact, "its digest is cut");
+    if (digest.size() != artifact.digest.size()) fail_damaged_artifact(store, artifact, "its digest is cut");
     std::memcpy(artifact.digest.data(), digest.data(), digest.size());
     artifact.superseded = rows.int64(9) != 0;
     artifact.created_ms = rows.int64(10);
@@ -182,12 +182,12 @@ std::vector<std::byte> read_artifact(Store& store, const ArtifactInfo& artifact)
     const Bytes data = rows.bytes(1);
     const Sha256Digest found = sha256(data);
     if (!equal(rows.bytes(0), bytes_of(found))) {
-      fail_damaged(store, artifact, fmt::format("piece {} fails its checksum", no));
+      fail_damaged_artifact(store, artifact, fmt::format("piece {} fails its checksum", no));
     }
     bytes.insert(bytes.end(), data.begin(), data.end());
   }
   if (sha256(bytes) != artifact.digest) {
-    fail_damaged(store, artifact,
+    fail_damaged_artifact(store, artifact,
                  fmt::format("its {} bytes are not the {} that were saved", bytes.size(), artifact.bytes));
   }
   return bytes;

@@ -20,7 +20,7 @@ namespace {
 // chunk_points(data): an eponymous virtual table whose rows are the points encoded in the blob `data`. The base structs
 // allow SQLite's C pointers to be cast back to ours.
 
-enum Column { kStep, kTimeMs, kValue, kData };
+enum PointColumn { kStep, kTimeMs, kValue, kData };
 constexpr const char* kDeclaration = "CREATE TABLE x(step INTEGER, time_ms INTEGER, value REAL, data BLOB HIDDEN)";
 
 struct Cursor : sqlite3_vtab_cursor {

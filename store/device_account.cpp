@@ -8,7 +8,7 @@
 namespace runner::store {
 namespace {
 
-constexpr const char* kColumns =
+constexpr const char* kAccountColumns =
     "no, key, first_step, cause, file, line, nodes, inputs, outputs, donated, compile_ns, executions, hbm_bytes, "
     "flops, bytes, unpadded_bytes, padded_bytes, least_ns, most_ns, formula";
 
@@ -31,7 +31,7 @@ void insert_graphs(Database& database, const RunHandle& run, int64_t no, std::sp
   Statement insert(database, fmt::format("INSERT INTO graph(run_id, attempt, {}, ir, hlo) VALUES(?1, ?2, ?3, ?4, ?5, "
                                          "?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, "
                                          "?22, ?23, ?24)",
-                                         kColumns));
+                                         kAccountColumns));
   static const GraphTexts kNone;
   for (const GraphRow& graph : graphs) {
     const GraphTexts& texts = graph.texts ? *graph.texts : kNone;
@@ -88,7 +88,7 @@ std::vector<DeviceAccount> read_device_accounts(Store& store, int64_t run_id, bo
   Statement metrics(store.database(), "SELECT attempt, json FROM device_metrics WHERE run_id = ?1 ORDER BY attempt");
   for (metrics.bind(run_id); metrics.step();) accounts.push_back({metrics.int64(0), {}, metrics.text(1)});
   Statement graphs(store.database(),
-                   fmt::format("SELECT {}{} FROM graph WHERE run_id = ?1 AND attempt = ?2 ORDER BY no", kColumns,
+                   fmt::format("SELECT {}{} FROM graph WHERE run_id = ?1 AND attempt = ?2 ORDER BY no", kAccountColumns,
                                texts ? ", ir, hlo" : ""));
   for (DeviceAccount& account : accounts)
     for (graphs.bind(run_id, account.attempt); graphs.step();) account.graphs.push_back(graph_in(graphs, texts));

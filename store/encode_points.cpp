@@ -7,7 +7,7 @@
 namespace runner::store {
 namespace {
 
-using Bytes = std::vector<std::byte>;
+using ByteVector = std::vector<std::byte>;
 
 // Zigzag encoding maps small magnitudes of both signs to small numbers: 0, -1, 1, -2 → 0, 1, 2, 3.
 uint64_t zigzag(uint64_t x) {
@@ -15,12 +15,12 @@ uint64_t zigzag(uint64_t x) {
 }
 
 // Appends the low `count` bytes of `x`, lowest first.
-void put(Bytes& out, uint64_t x, size_t count) {
+void put(ByteVector& out, uint64_t x, size_t count) {
   for (size_t i = 0; i < count; ++i) out.push_back(static_cast<std::byte>(x >> 8 * i));
 }
 
 // Appends a LEB128 integer: seven bits per byte, lowest first; the high bit is set if more bytes follow.
-void put_varint(Bytes& out, uint64_t x) {
+void put_varint(ByteVector& out, uint64_t x) {
   for (; x >= 0x80; x >>= 7) out.push_back(static_cast<std::byte>(x | 0x80));
   out.push_back(static_cast<std::byte>(x));
 }
@@ -30,7 +30,7 @@ uint64_t difference(int64_t later, int64_t earlier) {
   return static_cast<uint64_t>(later) - static_cast<uint64_t>(earlier);
 }
 
-void put_steps(Bytes& out, std::span<const Point> points) {
+void put_steps(ByteVector& out, std::span<const Point> points) {
   put_varint(out, zigzag(static_cast<uint64_t>(points[0].step)));
   for (size_t i = 1; i < points.size();) {
     const uint64_t delta = difference(points[i].step, points[i - 1].step);
@@ -42,7 +42,7 @@ void put_steps(Bytes& out, std::span<const Point> points) {
   }
 }
 
-void put_times(Bytes& out, std::span<const Point> points) {
+void put_times(ByteVector& out, std::span<const Point> points) {
   int64_t before = 0;
   for (const Point& point : points) {
     put_varint(out, zigzag(difference(point.time_ms, before)));
@@ -52,7 +52,7 @@ void put_times(Bytes& out, std::span<const Point> points) {
 
 // Appends for each value the significant bytes of its XOR with the previous value. A control byte comes first: its low
 // half counts the significant bytes, its high half the zero bytes below them.
-void put_packed_values(Bytes& out, std::span<const Point> points) {
+void put_packed_values(ByteVector& out, std::span<const Point> points) {
   uint64_t before = 0;
   for (const Point& point : points) {
     const auto bits = std::bit_cast<uint64_t>(point.value);
@@ -66,7 +66,7 @@ void put_packed_values(Bytes& out, std::span<const Point> points) {
   }
 }
 
-void put_raw_values(Bytes& out, std::span<const Point> points) {
+void put_raw_values(ByteVector& out, std::span<const Point> points) {
   for (const Point& point : points) put(out, std::bit_cast<uint64_t>(point.value), 8);
 }
 
@@ -74,12 +74,12 @@ void put_raw_values(Bytes& out, std::span<const Point> points) {
 
 std::vector<std::byte> encode_points(std::span<const Point> points) {
   RUN_ASSERT(!points.empty() && points.size() <= kChunkPoints);
-  Bytes values;
+  ByteVector values;
   values.reserve(9 * points.size());
   put_packed_values(values, points);
   const bool raw = values.size() > 8 * points.size();
 
-  Bytes out;
+  ByteVector out;
   out.reserve(16 + 2 * points.size() + values.size());
   out.push_back(raw ? kRawValues : kPackedValues);
   put_varint(out, points.size());

@@ -37,7 +37,7 @@ std::vector<std::string> names_in(const std::string& json_list) {
   return names;
 }
 
-[[noreturn]] void fail_damaged(const Database& database, int64_t attempt, const std::string& what) {
+[[noreturn]] void fail_damaged_attempt(const Database& database, int64_t attempt, const std::string& what) {
   fail(ErrorKind::kStore, "{} of attempt {} in {} is damaged: it fails its checksum; use a copy of the store", what,
        attempt, database.path().string());
 }
@@ -51,7 +51,7 @@ std::vector<SourceText> read_sources(Database& database, int64_t run_id, int64_t
     const Bytes data = rows.bytes(2);
     SourceText source{rows.text(0), rows.text(1), std::string(reinterpret_cast<const char*>(data.data()), data.size())};
     if (!equal(rows.bytes(3), bytes_of(sha256(data)))) {
-      fail_damaged(database, attempt, fmt::format("the {} {}", source.kind, source.path));
+      fail_damaged_attempt(database, attempt, fmt::format("the {} {}", source.kind, source.path));
     }
     sources.push_back(std::move(source));
   }
@@ -87,7 +87,7 @@ std::vector<AttemptProvenance> read_provenance(Store& store, int64_t run_id) {
     if (!rows.is_null(3)) row.provenance.git.dirty = rows.int64(3) != 0;
     row.provenance.environment_json = rows.text(6);
     if (!equal(rows.bytes(7), bytes_of(sha256(row.provenance.environment_json)))) {
-      fail_damaged(database, row.attempt, "the environment");
+      fail_damaged_attempt(database, row.attempt, "the environment");
     }
     row.provenance.sources = read_sources(database, run_id, row.attempt);
   }

@@ -355,14 +355,14 @@ void sort_runs(std::vector<size_t>& chosen, const std::vector<SortKey>& keys, Ru
   });
 }
 
-constexpr const char *kWhere = "--where", *kSort = "--sort", *kColumns = "--columns";
+constexpr const char *kWhereOption = "--where", *kSortOption = "--sort", *kColumnsOption = "--columns";
 
 // The parsed expressions of a query.
 struct Asked {
   explicit Asked(const RunQuery& query) {
-    if (!query.where.empty()) where = parse_condition(query.where, kWhere);
-    if (!query.sort.empty()) keys = parse_sort_keys(query.sort, kSort);
-    if (!query.columns.empty()) fields = parse_fields(query.columns, kColumns);
+    if (!query.where.empty()) where = parse_condition(query.where, kWhereOption);
+    if (!query.sort.empty()) keys = parse_sort_keys(query.sort, kSortOption);
+    if (!query.columns.empty()) fields = parse_fields(query.columns, kColumnsOption);
   }
 
   RunCondition where;
@@ -373,12 +373,12 @@ struct Asked {
 // Returns the indices of the selected runs, in order.
 std::vector<size_t> chosen_runs(Database& database, const RunQuery& query, const Asked& asked,
                                 const std::vector<RunRow>& runs, RunValues& values) {
-  const Condition condition(asked.where, values, Names(database, query.where, kWhere));
+  const Condition condition(asked.where, values, Names(database, query.where, kWhereOption));
   std::vector<size_t> chosen;
   for (size_t i = 0; i < runs.size(); ++i) {
     if (condition.holds(i) == Truth::kTrue) chosen.push_back(i);
   }
-  sort_runs(chosen, asked.keys, values, Names(database, query.sort, kSort));
+  sort_runs(chosen, asked.keys, values, Names(database, query.sort, kSortOption));
   if (query.limit > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(query.limit)));
   return chosen;
 }
@@ -448,7 +448,7 @@ RunSelection select_runs(Store& store, const RunQuery& query) {
   const std::vector<size_t> chosen = chosen_runs(database, query, asked, runs, values);
 
   RunSelection selection;
-  take_columns(selection, asked.fields, chosen, values, Names(database, query.columns, kColumns));
+  take_columns(selection, asked.fields, chosen, values, Names(database, query.columns, kColumnsOption));
   if (chosen.size() == runs.size() && asked.keys.empty()) {
     selection.runs = std::move(runs);
   } else {

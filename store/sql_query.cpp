@@ -16,7 +16,7 @@
 namespace runner::store {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using QueryClock = std::chrono::steady_clock;
 
 constexpr int kLargestValueBytes = 64 << 20;
 constexpr int64_t kLargestResultBytes = int64_t{512} << 20;  // size in memory
@@ -41,12 +41,12 @@ bool is_allowed(std::string_view pragma, const char* argument) {
 }
 
 // Names of the tables and views that a query reads.
-using Names = std::set<std::string, std::less<>>;
+using ReadNames = std::set<std::string, std::less<>>;
 
 // Authorizer: allows reads, and pragmas that describe tables and the file.
 int authorize(void* read, int action, const char* first, const char* second, const char*, const char*) {
   switch (action) {
-    case SQLITE_READ: static_cast<Names*>(read)->insert(first); return SQLITE_OK;
+    case SQLITE_READ: static_cast<ReadNames*>(read)->insert(first); return SQLITE_OK;
     case SQLITE_SELECT:
     case SQLITE_RECURSIVE: return SQLITE_OK;
     case SQLITE_FUNCTION: return is_forbidden(second) ? SQLITE_DENY : SQLITE_OK;
@@ -56,7 +56,7 @@ int authorize(void* read, int action, const char* first, const char* second, con
 }
 
 int past(void* deadline) {
-  return Clock::now() > *static_cast<Clock::time_point*>(deadline);
+  return QueryClock::now() > *static_cast<QueryClock::time_point*>(deadline);
 }
 
 struct Finalize {
@@ -151,7 +151,7 @@ class MemoryLimit {
 };
 
 // Size of a row in memory.
-int64_t bytes_of(sqlite3_stmt* row, int columns) {
+int64_t row_bytes(sqlite3_stmt* row, int columns) {
   int64_t bytes = 0;
   for (int i = 0; i < columns; ++i) bytes += static_cast<int64_t>(sizeof(SqlValue)) + sqlite3_column_bytes(row, i);
   return bytes;
@@ -176,7 +176,7 @@ Query prepare(Database& database, std::string_view sql, std::chrono::millisecond
 
 // Throws if a table that the query has read is damaged, because a lost page looks like missing rows. Checks all tables
 // read if the store is small, otherwise only those with one row per run, attempt, metric or checkpoint.
-void check_what_was_read(Database& database, const Names& read) {
+void check_what_was_read(Database& database, const ReadNames& read) {
   constexpr int64_t kSmall = int64_t{32} << 20;  // bytes; checking takes about 20 ms
   constexpr std::array<std::string_view, 4> kShort{"run", "attempt", "series", "state"};
   take_guards_away(database);
@@ -198,10 +198,10 @@ SqlResult sql_query(const std::filesystem::path& path, std::string_view sql, std
   register_live_status(database);
   database.exec("PRAGMA query_only = ON");
   sqlite3_limit(database.handle(), SQLITE_LIMIT_LENGTH, kLargestValueBytes);
-  Names read;
+  ReadNames read;
   sqlite3_set_authorizer(database.handle(), authorize, &read);
   const MemoryLimit memory(kMostMemory);
-  auto deadline = Clock::now() + limit;
+  auto deadline = QueryClock::now() + limit;
   sqlite3_progress_handler(database.handle(), kStepsBetweenLooks, past, &deadline);
 
   const Query query = prepare(database, sql, limit);
@@ -211,7 +211,7 @@ SqlResult sql_query(const std::filesystem::path& path, std::string_view sql, std
   int code = SQLITE_OK;
   int64_t bytes = 0;
   while ((code = sqlite3_step(query.get())) == SQLITE_ROW) {
-    bytes += bytes_of(query.get(), columns);
+    bytes += row_bytes(query.get(), columns);
     RUN_CHECK(bytes <= kLargestResultBytes, ErrorKind::kUsage,
               "the result has more than {} MiB; narrow it with WHERE or LIMIT", kLargestResultBytes >> 20);
     auto& row = result.rows.emplace_back();

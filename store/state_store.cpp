@@ -120,7 +120,7 @@ void read_metrics(Database& database, StateInfo& state) {
   for (rows.bind(state.id); rows.step();) state.metrics.emplace_back(rows.text(0), rows.real(1));
 }
 
-[[noreturn]] void fail_damaged(const Database& database, int64_t state_id, std::string_view what) {
+[[noreturn]] void fail_damaged_state(const Database& database, int64_t state_id, std::string_view what) {
   fail(ErrorKind::kStore, "state {} in {} is damaged: {}; use an earlier state (`runner states`)", state_id,
        database.path().string(), what);
 }
@@ -135,14 +135,14 @@ std::vector<Section> read_sections(Database& database, int64_t state_id) {
   std::vector<Section> sections;
   for (rows.bind(state_id); rows.step();) {
     if (rows.int64(0) != std::ssize(sections)) {
-      fail_damaged(database, state_id, fmt::format("section number {} is missing", sections.size()));
+      fail_damaged_state(database, state_id, fmt::format("section number {} is missing", sections.size()));
     }
     Section& section = sections.emplace_back();
     section.name = rows.text(1);
     section.meta = rows.text(2);
     const int64_t wanted = rows.int64(3), found = rows.int64(4);
     if (found != wanted) {
-      fail_damaged(database, state_id,
+      fail_damaged_state(database, state_id,
                    fmt::format("section {} has {} bytes instead of {}", section.name, found, wanted));
     }
     section.bytes.reserve(static_cast<size_t>(found));
@@ -154,7 +154,7 @@ void check_manifest(Database& database, int64_t state_id, const Sha256Digest& fo
   Statement row(database, "SELECT manifest FROM state WHERE id = ?1");
   row.bind(state_id).step();
   if (row.is_null(0) || equal(row.bytes(0), bytes_of(found))) return;
-  fail_damaged(database, state_id, "its step or its list of sections is not what was saved");
+  fail_damaged_state(database, state_id, "its step or its list of sections is not what was saved");
 }
 
 }  // namespace
@@ -227,12 +227,12 @@ LoadedState load_state(Store& store, int64_t state_id) {
                  "JOIN content ON content.id = c.content_id WHERE c.state_id = ?1 ORDER BY c.section_no, c.no");
   for (rows.bind(state_id); rows.step();) {
     const auto no = static_cast<size_t>(rows.int64(0));
-    if (no >= state.sections.size()) fail_damaged(database, state_id, fmt::format("section number {} is missing", no));
+    if (no >= state.sections.size()) fail_damaged_state(database, state_id, fmt::format("section number {} is missing", no));
     Section& section = state.sections[no];
     const Bytes data = rows.bytes(3);
     const Sha256Digest found = sha256(data);
     if (!equal(rows.bytes(2), bytes_of(found))) {
-      fail_damaged(database, state_id,
+      fail_damaged_state(database, state_id,
                    fmt::format("section {} fails its checksum in chunk {}", section.name, rows.int64(1)));
     }
     manifest.add_chunk(no, bytes_of(found));

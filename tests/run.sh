@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs every test binary of a build folder, two at a time: many tests wait, for a disk or for a process that they end.
-# usage: tests/run.sh BUILD_FOLDER [BINARIES_AT_A_TIME].  Ends with "N passed, N failed".
+# usage: tests/run.sh BUILD_FOLDER [BINARIES_AT_A_TIME].
+# Prints the tests that take over 2 s, and ends with "N passed, N failed".
 set -u
 
 here=$(dirname "$0")
@@ -8,12 +9,17 @@ results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 
 # The longest first, so that none is left alone at the end.
-names="cli_tests store_tests docs_tests"
+names="cli_tests train_tests store_tests docs_tests"
 for binary in "$1"/bin/*_tests; do
   name=$(basename "$binary")
   case " $names " in *" $name "*) ;; *) names="$names $name" ;; esac
 done
 printf '%s\n' $names | xargs -n 1 -P "${2:-2}" "$here/run_binary.sh" "$1" "$results"
+
+if [ -n "$(cat "$results"/*.times)" ]; then
+  echo "slowest tests (over 2 s):"
+  sort -k 1,1 -n -r "$results"/*.times | awk '{ printf "%8.1f s  %s  %s\n", $1 / 1000, $2, $3 }'
+fi
 
 passed=0
 failed=0

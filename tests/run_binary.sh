@@ -1,12 +1,13 @@
 #!/bin/sh
-# Runs one test binary, prints what failed, and leaves "PASSED FAILED" in RESULTS/NAME.
+# Runs one test binary, prints what failed, and leaves "PASSED FAILED" in RESULTS/NAME and the tests that take over 2 s,
+# a line "MILLISECONDS NAME TEST" each, in RESULTS/NAME.times.
 # usage: tests/run_binary.sh BUILD_FOLDER RESULTS NAME.  A crash, a hang or no test at all counts as one failure.
 set -u
 
 name=$3
 log=$2/$name.log
 
-# ThreadSanitizer of GCC 12 cannot live with the address randomisation of newer kernels.
+# ThreadSanitizer of GCC 12 fails under the address randomisation of newer kernels.
 run=
 case $1 in
   *tsan*)
@@ -16,16 +17,23 @@ case $1 in
 esac
 
 started=$(date +%s)
-timeout 900 $run "$1/bin/$name" --gtest_brief=1 --gtest_color=no >"$log" 2>&1
+timeout 900 $run "$1/bin/$name" --gtest_color=no >"$log" 2>&1
 status=$?
 good=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) tests\{0,1\}\..*/\1/p' "$log" | tail -n 1)
 bad=$(grep -c '^\[  FAILED  \] .* ([0-9]* ms)$' "$log")
 good=${good:-0}
 [ "$status" -ne 0 ] && [ "$bad" -eq 0 ] && bad=1
 [ "$good" -eq 0 ] && [ "$bad" -eq 0 ] && bad=1
+sed -n 's/^\[ *\(OK\|FAILED\) *\] \(.*\) (\([0-9]*\) ms)$/\3 '"$name"' \2/p' "$log" | awk '$1 > 2000' >"$2/$name.times"
 
-[ "$bad" -eq 0 ] && : >"$log"
-[ "$bad" -ne 0 ] && [ "$status" -gt 1 ] && echo "$name ended with status $status" >>"$log"
+if [ "$bad" -eq 0 ]; then
+  : >"$log"
+else
+  # What a test printed lies between its lines RUN and FAILED; a crash has only the first.
+  grep -v '^\[--' "$log" | awk '/^\[ RUN/ { text = "" } { text = text $0 "\n" } /^\[       OK/ { text = "" } /^\[  FAILED/ { printf "%s", text; text = "" } END { printf "%s", text }' >"$log.failed"
+  mv "$log.failed" "$log"
+  [ "$status" -gt 1 ] && echo "$name ended with status $status" >>"$log"
+fi
 echo "$name: $good passed, $bad failed, $(($(date +%s) - started)) s" >>"$log"
 cat "$log"
 echo "$good $bad" >"$2/$name"

@@ -95,7 +95,7 @@ int64_t tile_count(const MatmulShape& shape, DType dtype) {
 }
 
 // [0, size) in `parts` nearly equal parts that start at multiples of `grain`.
-std::vector<std::pair<int64_t, int64_t>> cut(int64_t size, int64_t parts, int64_t grain) {
+std::vector<std::pair<int64_t, int64_t>> split_range(int64_t size, int64_t parts, int64_t grain) {
   const int64_t units = ceil_div(size, grain);
   std::vector<std::pair<int64_t, int64_t>> ranges;
   for (int64_t part = 0; part < std::min(parts, units); ++part) {
@@ -111,7 +111,7 @@ std::vector<Tile> make_tiles(const MatmulShape& s, DType dtype) {
   const int64_t count = tile_count(s, dtype);
   std::vector<Tile> tiles;
   if (s.batch >= count) {
-    for (const auto& [first, n] : cut(s.batch, count, 1)) tiles.push_back({first, n, 0, s.rows, 0, s.cols});
+    for (const auto& [first, n] : split_range(s.batch, count, 1)) tiles.push_back({first, n, 0, s.rows, 0, s.cols});
     return tiles;
   }
   // Rows of A are without gaps, and columns of a transposed B.
@@ -121,9 +121,9 @@ std::vector<Tile> make_tiles(const MatmulShape& s, DType dtype) {
   const bool by_rows = enough_rows || few_rows_do;
   for (int64_t g = 0; g < s.batch; ++g) {
     if (by_rows)
-      for (const auto& [first, n] : cut(s.rows, each, kRowGrain)) tiles.push_back({g, 1, first, n, 0, s.cols});
+      for (const auto& [first, n] : split_range(s.rows, each, kRowGrain)) tiles.push_back({g, 1, first, n, 0, s.cols});
     else
-      for (const auto& [first, n] : cut(s.cols, each, kColGrain)) tiles.push_back({g, 1, 0, s.rows, first, n});
+      for (const auto& [first, n] : split_range(s.cols, each, kColGrain)) tiles.push_back({g, 1, 0, s.rows, first, n});
   }
   return tiles;
 }

@@ -11,12 +11,12 @@ namespace runner::backends {
 namespace {
 
 // Longer than the gap between two small steps.
-constexpr auto kLinger = std::chrono::microseconds(50);
+constexpr auto kSpinTime = std::chrono::microseconds(50);
 
 // Returns when `state` differs from `seen`; spins first, then sleeps.
 void wait_for_change(const std::atomic<uint32_t>& state, uint32_t seen) {
   const auto has_changed = [&] { return state.load(std::memory_order_acquire) != seen; };
-  if (!spin_until(has_changed, kLinger)) state.wait(seen, std::memory_order_acquire);
+  if (!spin_until(has_changed, kSpinTime)) state.wait(seen, std::memory_order_acquire);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 
 // How long an idle worker spins before it sleeps. Consecutive kernels and steps never pay for a wake-up, and a kernel
 // that waits for other processes does not keep cores busy.
-constexpr auto kLinger = std::chrono::microseconds(200);
+constexpr auto kIdleSpinTime = std::chrono::microseconds(200);
 // Spins between two looks at the clock, or yields of the core.
 constexpr int kSpinsPerRest = 2048;
 
@@ -95,7 +95,7 @@ struct WorkerPool::Shared {
       spin_pause();
       if (spins < kSpinsPerRest) continue;
       spins = 0;
-      if (Clock::now() - last_work <= kLinger) {
+      if (Clock::now() - last_work <= kIdleSpinTime) {
         std::this_thread::yield();
       } else {
         sleep();

@@ -11,9 +11,9 @@ Cost arithmetic(const Program& program, ValueId id) {
   return {.flops = count.flops, .transcendentals = count.transcendentals};
 }
 
-class Counter {
+class CostCounter {
  public:
-  Counter(const DeviceProgram& device, const DeviceTensors& tensors)
+  CostCounter(const DeviceProgram& device, const DeviceTensors& tensors)
       : program_(device.program), device_(device), tensors_(tensors) {}
 
   Cost node(ValueId id) const {
@@ -66,13 +66,13 @@ Cost& Cost::operator+=(const Cost& other) {
 }
 
 Cost node_cost(const DeviceProgram& device, const DeviceTensors& tensors, ValueId id) {
-  return Counter(device, tensors).node(id);
+  return CostCounter(device, tensors).node(id);
 }
 
 std::vector<Cost> group_costs(const DeviceProgram& device, const DeviceTensors& tensors) {
   std::vector<Cost> costs;
   for (size_t g = 0; g < device.groups.size(); ++g)
-    costs.push_back(tensors.idle[g] ? Cost{} : Counter(device, tensors).group(device.groups[g]));
+    costs.push_back(tensors.idle[g] ? Cost{} : CostCounter(device, tensors).group(device.groups[g]));
   return costs;
 }
 

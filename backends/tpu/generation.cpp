@@ -33,7 +33,7 @@ constexpr std::string_view kCarriedOver = "that of v3; not measured on this gene
 // link_rate: v2 and v3 496 and 656 Gbit/s (Jouppi et al., CACM 2020), the others jax-ml/scaling-book.
 //
 // host_rate: PCIe of about 15 GB/s per chip, 32 GB/s on v6e (jax-ml/scaling-book).
-constexpr std::array<GenerationRow, kGenerationCount> kRows{{
+constexpr std::array<GenerationRow, kGenerationCount> kGenerations{{
     {.name = "v2",
      .matrix_flops = 23 * kTera,
      .matrix_tile = 128,
@@ -123,12 +123,12 @@ constexpr std::array<GenerationRow, kGenerationCount> kRows{{
 }  // namespace
 
 const GenerationRow& row_of(Generation generation) {
-  return kRows[static_cast<size_t>(generation)];
+  return kGenerations[static_cast<size_t>(generation)];
 }
 
 std::optional<Generation> generation_of(std::string_view name) {
   for (int i = 0; i < kGenerationCount; ++i)
-    if (kRows[static_cast<size_t>(i)].name == name) return static_cast<Generation>(i);
+    if (kGenerations[static_cast<size_t>(i)].name == name) return static_cast<Generation>(i);
   return std::nullopt;
 }
 

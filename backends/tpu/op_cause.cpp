@@ -12,7 +12,7 @@
 namespace runner::backends::tpu {
 namespace {
 
-constexpr size_t kCompared = 64;  // graphs of the same op to compare with
+constexpr size_t kComparedOps = 64;  // graphs of the same op to compare with
 
 ValueId last(const Program& op) {
   return op.size() - 1;
@@ -75,7 +75,7 @@ MissCause cause_of_op(const Program& op, const BakedText& number, const std::deq
   const SourceMark& line = op.mark_of(last(op));
   const Program* nearest = nullptr;
   size_t compared = 0;
-  for (auto graph = compiled.rbegin(); graph != compiled.rend() && compared < kCompared; ++graph) {
+  for (auto graph = compiled.rbegin(); graph != compiled.rend() && compared < kComparedOps; ++graph) {
     if (graph->identity.program == nullptr) continue;  // evicted from the cache
     const Program& other = *graph->identity.program;
     if (!is_of_kind(op, other)) continue;

@@ -11,7 +11,7 @@
 namespace runner::backends::tpu {
 namespace {
 
-constexpr int64_t kColumns = 128, kRows = 8;
+constexpr int64_t kTileColumns = 128, kTileRows = 8;
 // Vector tiles have at most this many elements; shorter vectors get the smallest tile that holds them.
 constexpr int64_t kMostVectorTile = 1024;
 // XLA_MAX_PADDING_FACTOR.
@@ -30,14 +30,14 @@ int64_t packing(DType dtype) {
 }
 
 int64_t vector_tile(DType dtype, int64_t elements) {
-  int64_t tile = kColumns * packing(dtype);
+  int64_t tile = kTileColumns * packing(dtype);
   while (tile < elements && tile < kMostVectorTile) tile *= 2;
   return tile;
 }
 
 int64_t matrix_rows(DType dtype, int64_t rows) {
   int64_t tile = std::max<int64_t>(2, packing(dtype));
-  while (tile < rows && tile < kRows) tile *= 2;
+  while (tile < rows && tile < kTileRows) tile *= 2;
   return tile;
 }
 
@@ -52,7 +52,7 @@ Layout tiled(const TensorType& type, const std::array<int8_t, Shape::kMaxRank>& 
     const int64_t columns = shape[order[0]], rows = shape[order[1]];
     layout.tile_rows = matrix_rows(type.dtype, rows);
     if (elements > 0)
-      elements = elements / columns / rows * round_up(columns, kColumns) * round_up(rows, layout.tile_rows);
+      elements = elements / columns / rows * round_up(columns, kTileColumns) * round_up(rows, layout.tile_rows);
   }
   layout.bytes = elements * lane_bytes(type.dtype) * arrays_of(type.dtype);
   return layout;
@@ -97,7 +97,7 @@ Layout argument_layout(const TensorType& type) {
   if (shape.rank() < 2 || shape.elements() == 0) return row_major_layout(type);
   const int64_t columns = shape.back(), rows = shape[shape.rank() - 2];
   const double padding =
-      static_cast<double>(round_up(columns, kColumns) * round_up(rows, kRows)) / static_cast<double>(columns * rows);
+      static_cast<double>(round_up(columns, kTileColumns) * round_up(rows, kTileRows)) / static_cast<double>(columns * rows);
   return padding < kMaxPadding ? row_major_layout(type) : largest_minor_layout(type);
 }
 

@@ -7,7 +7,7 @@
 namespace runner::cli {
 namespace {
 
-const Argument* find_option(std::span<const Argument> arguments, std::string_view name) {
+const Argument* option_among(std::span<const Argument> arguments, std::string_view name) {
   const auto named = [&](const Argument& argument) {
     return !argument.is_positional() && !name.empty() && (argument.name == name || argument.letter == name);
   };
@@ -34,10 +34,10 @@ const Command& known_command(std::string_view name) {
 
 const Argument* find_option(const Command* command, std::string_view word) {
   const std::string_view name = word.substr(0, word.find('='));
-  if (const Argument* common = find_option(common_arguments(), name)) return common;
-  if (command != nullptr) return find_option(command->arguments, name);
+  if (const Argument* common = option_among(common_arguments(), name)) return common;
+  if (command != nullptr) return option_among(command->arguments, name);
   for (const Command& any : commands()) {
-    if (const Argument* option = find_option(any.arguments, name)) return option;
+    if (const Argument* option = option_among(any.arguments, name)) return option;
   }
   return nullptr;
 }

@@ -10,7 +10,7 @@
 
 namespace runner::data {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -29,8 +29,8 @@ std::string_view word_of(Enum value, const std::pair<Enum, std::string_view> (&w
 
 // Reads the word at `key`. from_json() adds context to the error.
 template <class Enum, size_t N>
-Enum read_word(const json& document, const char* key, const std::pair<Enum, std::string_view> (&words)[N]) {
-  const json& written = document.at(key);
+Enum read_word(const Json& document, const char* key, const std::pair<Enum, std::string_view> (&words)[N]) {
+  const Json& written = document.at(key);
   std::vector<std::string_view> known;
   for (const auto& [value, word] : words) {
     if (written == word) return value;
@@ -63,7 +63,7 @@ void check_sizes(const Encoding& encoding) {
 }  // namespace
 
 std::string Encoding::to_json() const {
-  json document{{"feature_shape", dims_of(feature_shape)},
+  Json document{{"feature_shape", dims_of(feature_shape)},
                 {"label_kind", word_of(label_kind, kLabelKinds)},
                 {"outputs", outputs},
                 {"class_names", class_names},
@@ -79,7 +79,7 @@ std::string Encoding::to_json() const {
 
 Encoding Encoding::from_json(std::string_view text) {
   try {
-    const json document = json::parse(text);
+    const Json document = Json::parse(text);
     Encoding encoding;
     encoding.feature_shape = backends::Shape(document.at("feature_shape").get<std::vector<int64_t>>());
     encoding.label_kind = read_word(document, "label_kind", kLabelKinds);
@@ -96,7 +96,7 @@ Encoding Encoding::from_json(std::string_view text) {
     return encoding;
   } catch (const Error& error) {
     fail(ErrorKind::kStore, "the data encoding is damaged: {}", error.message());
-  } catch (const json::exception& error) {
+  } catch (const Json::exception& error) {
     fail(ErrorKind::kStore, "the data encoding is damaged: {}", error.what());
   }
 }

@@ -15,7 +15,7 @@ namespace runner::formats {
 namespace {
 
 using backends::DType;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 struct Type {
   std::string_view name;
@@ -63,7 +63,7 @@ std::vector<std::byte> read_rest(Input& input) {
 // Header entry of one tensor, whose fields are validated when read.
 class TensorEntry {
  public:
-  TensorEntry(const std::string& path, const std::string& name, const json& entry)
+  TensorEntry(const std::string& path, const std::string& name, const Json& entry)
       : path_(path), name_(name), entry_(entry) {
     if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets")) {
       damaged("dtype, shape or data_offsets is missing");
@@ -71,7 +71,7 @@ class TensorEntry {
   }
 
   const Type& type() const {
-    const json& written = entry_["dtype"];
+    const Json& written = entry_["dtype"];
     const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
                                    [&](const Type& t) { return written.is_string() && written == t.name; });
     if (type == std::end(kTypes)) {
@@ -114,7 +114,7 @@ class TensorEntry {
   std::vector<int64_t> integers(const char* key) const {
     std::vector<int64_t> values;
     if (!entry_[key].is_array()) damaged(fmt::format("{} is not a list", key));
-    for (const json& value : entry_[key]) {
+    for (const Json& value : entry_[key]) {
       if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX) {
         damaged(fmt::format("{} holds something else than integers from 0", key));
       }
@@ -125,11 +125,11 @@ class TensorEntry {
 
   const std::string& path_;
   const std::string& name_;
-  const json& entry_;
+  const Json& entry_;
 };
 
 // Parses a tensor and checks it against the `data` after the header.
-NamedTensor parse_tensor(const std::string& path, const std::string& name, const json& entry,
+NamedTensor parse_tensor(const std::string& path, const std::string& name, const Json& entry,
                          std::span<const std::byte> data) {
   const TensorEntry checked(path, name, entry);
   const Type& type = checked.type();
@@ -156,8 +156,8 @@ void check_cover(const std::string& path, std::span<const NamedTensor> tensors, 
             "{}: the data has a gap or overlap at byte {} after the header", path, covered - data.data());
 }
 
-json parse_header(const std::string& path, std::string_view text) {
-  json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
+Json parse_header(const std::string& path, std::string_view text) {
+  Json header = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   RUN_CHECK(header.is_object(), ErrorKind::kData, "{}: the safetensors header is not a JSON object: {}", path,
             in_quotes(text));
   return header;
@@ -176,7 +176,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) {
   input.read_exactly(std::as_writable_bytes(std::span(text)), "the safetensors header");
   data_ = read_rest(input);
   const std::span<const std::byte> data(data_);
-  const json parsed = parse_header(path, text);
+  const Json parsed = parse_header(path, text);
   for (const auto& [name, entry] : parsed.items()) {
     if (name != "__metadata__") tensors_.push_back(parse_tensor(path, name, entry, data));
   }
@@ -193,7 +193,7 @@ namespace {
 // Returns length and header of a file with these tensors. Sorts `tensors` by name.
 std::string head_of(std::vector<NamedTensor>& tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  json header = json::object();
+  Json header = Json::object();
   size_t offset = 0;
   for (const NamedTensor& tensor : tensors) {
     RUN_ASSERT(tensor.bytes.size() == static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype));

@@ -23,9 +23,9 @@
 namespace runner::lua {
 namespace {
 
-constexpr const char* kName = "acc";
+constexpr const char* kAcceleratorName = "acc";
 constexpr const char* kModel = "runner.model";  // key in the registry
-constexpr const char* kVars = "runner.vars";
+constexpr const char* kVarsKey = "runner.vars";
 constexpr char kAccelerator = 0;  // its address is a registry key
 
 int push_integer(lua_State* state, int64_t value) {
@@ -70,11 +70,11 @@ int push_metrics(lua_State* state, Accelerator&) {
 
 // All calls return the same sealed table. Values set in it would not be part of checkpoints.
 int push_vars(lua_State* state, Accelerator& accelerator) {
-  if (lua_getfield(state, LUA_REGISTRYINDEX, kVars) != LUA_TNIL) return 1;
+  if (lua_getfield(state, LUA_REGISTRYINDEX, kVarsKey) != LUA_TNIL) return 1;
   push_map(state, accelerator.recipe.vars);
   seal_all(state, "acc.vars");
   lua_pushvalue(state, -1);
-  lua_setfield(state, LUA_REGISTRYINDEX, kVars);
+  lua_setfield(state, LUA_REGISTRYINDEX, kVarsKey);
   return 1;
 }
 
@@ -97,7 +97,7 @@ void set_accumulation(lua_State* state, Accelerator& accelerator, int value) {
   run.set_accumulation(*batches);
 }
 
-constexpr AcceleratorField kFields[] = {
+constexpr AcceleratorField kAcceleratorFields[] = {
     {"model", push_model, "The model: acc.model(batch.features)."},
     {"metrics", push_metrics, "Newest values by name: acc.metrics[\"eval/accuracy\"]; nil before the first."},
     {"epoch", [](lua_State* state, Accelerator& a) { return push_integer(state, run_of(a, "epoch").epoch()); },
@@ -123,7 +123,7 @@ constexpr AcceleratorField kFields[] = {
 
 // ---- methods -------------------------------------------------------------------------------------------------------
 
-int print(lua_State* state) {
+int accelerator_print(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
   train::RunControl& run = run_of(accelerator, "print");
   if (process_index(accelerator) != 0) return 0;
@@ -217,8 +217,8 @@ int register_for_checkpointing(lua_State* state) {
   return 0;
 }
 
-constexpr AcceleratorMethod kMethods[] = {
-    {"print", bound<print>, "acc:print(value...)", "Writes a line to the screen, from process 0 alone."},
+constexpr AcceleratorMethod kAcceleratorMethods[] = {
+    {"print", bound<accelerator_print>, "acc:print(value...)", "Writes a line to the screen, from process 0 alone."},
     {"log", bound<log>, "acc:log{name = number, ...}",
      "Records points of metrics, those of process 0; in `train` also tensors of one number, and at the step under "
      "way."},
@@ -243,16 +243,16 @@ constexpr BatchField kBatchFields[] = {
 };
 
 std::array<std::span<const AcceleratorField>, 2> field_tables() {
-  return {kFields, loop_fields()};
+  return {kAcceleratorFields, loop_fields()};
 }
 
 std::array<std::span<const AcceleratorMethod>, 3> method_tables() {
-  return {kMethods, loop_methods(), process_methods()};
+  return {kAcceleratorMethods, loop_methods(), process_methods()};
 }
 
-int index(lua_State* state) {
+int accelerator_field(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
-  const std::string_view name = key_argument(state, kName);
+  const std::string_view name = key_argument(state, kAcceleratorName);
   for (const auto& table : field_tables())
     for (const AcceleratorField& field : table)
       if (name == field.name) return field.push(state, accelerator);
@@ -268,7 +268,7 @@ int index(lua_State* state) {
 
 int set_field(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
-  const std::string_view name = key_argument(state, kName);
+  const std::string_view name = key_argument(state, kAcceleratorName);
   for (const auto& table : field_tables())
     for (const AcceleratorField& field : table)
       if (name == field.name && field.set != nullptr) return field.set(state, accelerator, 3), 0;
@@ -295,7 +295,7 @@ std::span<const AcceleratorName> accelerator_names() {
 
 // The userdata of `acc` is a pointer to the Accelerator.
 Accelerator& accelerator_argument(lua_State* state) {
-  auto* object = static_cast<Accelerator**>(luaL_testudata(state, 1, kName));
+  auto* object = static_cast<Accelerator**>(luaL_testudata(state, 1, kAcceleratorName));
   if (object == nullptr) bad_argument(state, 1, "acc: write acc:name(…), with a colon");
   return **object;
 }
@@ -332,8 +332,8 @@ void set_model(lua_State* state, nn::ModulePtr model) {
 void push_accelerator(lua_State* state, Accelerator& accelerator) {
   auto** object = static_cast<Accelerator**>(lua_newuserdatauv(state, sizeof(void*), 0));
   *object = &accelerator;
-  if (luaL_newmetatable(state, kName) != 0) {
-    set_function(state, "__index", bound<index>);
+  if (luaL_newmetatable(state, kAcceleratorName) != 0) {
+    set_function(state, "__index", bound<accelerator_field>);
     set_function(state, "__newindex", bound<set_field>);
     protect_metatable(state);
     for (const auto& table : method_tables())

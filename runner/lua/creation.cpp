@@ -85,7 +85,7 @@ namespace {
 
 using Random = Value (*)(Value key, const backends::Shape& shape, int64_t stream);
 
-int random(lua_State* state, Random make) {
+int random_tensor(lua_State* state, Random make) {
   Recording& recording = record_here(state);
   const Value key = recording.forward().draw_key;
   RUN_CHECK(bool{key}, ErrorKind::kRun, "random tensors belong to a step; a rule of an optimizer has none");
@@ -95,11 +95,11 @@ int random(lua_State* state, Random make) {
 }  // namespace
 
 int rand(lua_State* state) {
-  return random(state, ops::random_uniform);
+  return random_tensor(state, ops::random_uniform);
 }
 
 int randn(lua_State* state) {
-  return random(state, ops::random_normal);
+  return random_tensor(state, ops::random_normal);
 }
 
 }  // namespace runner::lua::creation

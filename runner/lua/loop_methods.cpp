@@ -328,7 +328,7 @@ int profile(lua_State* state) {
 
 // ---- tables of fields and methods ----------------------------------------------------------------------------------
 
-constexpr AcceleratorField kFields[] = {
+constexpr AcceleratorField kLoopFields[] = {
     {"optimizer", push_optimizer, "The optimizer: acc.optimizer:step(), acc.optimizer:zero_grad(), acc.optimizer.lr."},
     {"optimizers", push_optimizers, "Those of the entry `optimizers`, where it gives several: acc.optimizers.NAME."},
     {"scheduler", push_scheduler,
@@ -345,7 +345,7 @@ constexpr AcceleratorField kFields[] = {
      "Whether the newest step was left out (train.on_nan: skip, fp16's scaler); reads a value then."},
 };
 
-constexpr AcceleratorMethod kMethods[] = {
+constexpr AcceleratorMethod kLoopMethods[] = {
     {"epochs", bound_in_loop<epochs>, "acc:epochs([n])",
      "for epoch in acc:epochs(n): the next n epochs, or all; from 1."},
     {"batches", bound_in_loop<batches>, "acc:batches([\"train\" or \"eval\"])",
@@ -387,11 +387,11 @@ void register_kind(lua_State* state, const char* name, const char* event, int (*
 }  // namespace
 
 std::span<const AcceleratorField> loop_fields() {
-  return kFields;
+  return kLoopFields;
 }
 
 std::span<const AcceleratorMethod> loop_methods() {
-  return kMethods;
+  return kLoopMethods;
 }
 
 void open_loop(lua_State* state) {

@@ -30,8 +30,8 @@ namespace ops = backends::ops;
 
 constexpr const char* kModuleName = "nn module";
 
-nn::ModulePtr* module_test(lua_State* state, int index) {
-  return static_cast<nn::ModulePtr*>(luaL_testudata(state, index, kModuleName));
+nn::ModulePtr* module_test(lua_State* state, int module_field) {
+  return static_cast<nn::ModulePtr*>(luaL_testudata(state, module_field, kModuleName));
 }
 
 // ---- constructors --------------------------------------------------------------------------------------------------
@@ -43,9 +43,9 @@ int push_made(lua_State* state, nn::ModulePtr module) {
   return 1;
 }
 
-int64_t size_argument(lua_State* state, int index) {
-  const int64_t size = integer_argument(state, index);
-  RUN_CHECK(size >= 1, ErrorKind::kRun, "{}: argument {} is {}, expected a size of at least 1", called_as(state), index,
+int64_t size_argument(lua_State* state, int module_field) {
+  const int64_t size = integer_argument(state, module_field);
+  RUN_CHECK(size >= 1, ErrorKind::kRun, "{}: argument {} is {}, expected a size of at least 1", called_as(state), module_field,
             size);
   return size;
 }
@@ -66,7 +66,7 @@ int linear(lua_State* state) {
   return push_made(state, nn::linear(in, out, Options(state, 3, {"bias"}).flag("bias", true)));
 }
 
-int embedding(lua_State* state) {
+int embedding_module(lua_State* state) {
   return push_made(state, nn::embedding(size_argument(state, 1), size_argument(state, 2)));
 }
 
@@ -103,13 +103,13 @@ class Pointwise : public nn::Module {
   const std::optional<double> number_;  // constructor argument
 };
 
-int leaky_relu(lua_State* state) {
+int leaky_relu_module(lua_State* state) {
   const double slope = number_argument(state, 1, 0.01);
   return push_made(state, std::make_shared<Pointwise>(
                               "nn.LeakyReLU", [slope](Value x) { return ops::leaky_relu(x, slope); }, slope));
 }
 
-int elu(lua_State* state) {
+int elu_module(lua_State* state) {
   const double alpha = number_argument(state, 1, 1);
   return push_made(state, std::make_shared<Pointwise>(
                               "nn.ELU", [alpha](Value x) { return ops::elu(x, alpha); }, alpha));
@@ -160,7 +160,7 @@ int lua_module(lua_State* state) {
 constexpr ModuleFunction kModules[] = {
     {"Linear", bound<takes<linear, 3>>, "nn.Linear(inputs, outputs [, {bias = true}])",
      "x (..., inputs) to (..., outputs); weight (outputs, inputs) and bias, initialised as torch's."},
-    {"Embedding", bound<takes<embedding, 2>>, "nn.Embedding(rows, width)",
+    {"Embedding", bound<takes<embedding_module, 2>>, "nn.Embedding(rows, width)",
      "Row x of weight (rows, width), for labels from 0."},
     {"LayerNorm", bound<takes<layer_norm, 2>>, "nn.LayerNorm(width [, eps])", "Over the last axis; weight and bias."},
     {"Dropout", bound<takes<dropout, 1>>, "nn.Dropout(p)", "Zeroes with probability p while training."},
@@ -168,8 +168,8 @@ constexpr ModuleFunction kModules[] = {
     {"GELU", bound<takes<activation<schema::Activation::kGelu>, 0>>, "nn.GELU()", "The erf form."},
     {"GELUTanh", bound<takes<activation<schema::Activation::kGeluTanh>, 0>>, "nn.GELUTanh()", "The tanh form."},
     {"SiLU", bound<takes<activation<schema::Activation::kSilu>, 0>>, "nn.SiLU()", "x times its sigmoid."},
-    {"LeakyReLU", bound<takes<leaky_relu, 1>>, "nn.LeakyReLU([slope])", "x, or slope (0.01) times it where negative."},
-    {"ELU", bound<takes<elu, 1>>, "nn.ELU([alpha])", "x, or alpha (1) times exp(x) - 1 where negative."},
+    {"LeakyReLU", bound<takes<leaky_relu_module, 1>>, "nn.LeakyReLU([slope])", "x, or slope (0.01) times it where negative."},
+    {"ELU", bound<takes<elu_module, 1>>, "nn.ELU([alpha])", "x, or alpha (1) times exp(x) - 1 where negative."},
     {"Softplus", bound<takes<softplus, 0>>, "nn.Softplus()", "log(1 + exp(x))."},
     {"Tanh", bound<takes<activation<schema::Activation::kTanh>, 0>>, "nn.Tanh()", "Hyperbolic tangent."},
     {"Sigmoid", bound<takes<activation<schema::Activation::kSigmoid>, 0>>, "nn.Sigmoid()", "1 / (1 + exp(-x))."},
@@ -183,37 +183,37 @@ constexpr ModuleFunction kModules[] = {
 
 // ---- methods of modules --------------------------------------------------------------------------------------------
 
-nn::ModulePtr& module_argument(lua_State* state, int index) {
-  nn::ModulePtr* module = module_test(state, index);
-  if (module == nullptr) bad_argument(state, index, "a module");
+nn::ModulePtr& module_argument(lua_State* state, int module_field) {
+  nn::ModulePtr* module = module_test(state, module_field);
+  if (module == nullptr) bad_argument(state, module_field, "a module");
   RUN_ASSERT(*module != nullptr);
   return *module;
 }
 
 // Converts tensors of 16 bits to f32 in the value at `index`, which is replaced. A plain table is replaced by a new
 // table.
-void raise_outputs(lua_State* state, int index, int depth) {
+void raise_outputs(lua_State* state, int module_field, int depth) {
   constexpr int kDeepest = 4;  // nesting depth of tables
-  if (is_tensor(state, index)) {
-    push_tensor(state, nn::Autocast::raise_half(tensor_argument(state, index)));
-    return lua_replace(state, index);
+  if (is_tensor(state, module_field)) {
+    push_tensor(state, nn::Autocast::raise_half(tensor_argument(state, module_field)));
+    return lua_replace(state, module_field);
   }
-  if (!lua_istable(state, index) || depth == kDeepest) return;
+  if (!lua_istable(state, module_field) || depth == kDeepest) return;
   luaL_checkstack(state, 4, nullptr);
-  if (lua_getmetatable(state, index) != 0) return lua_pop(state, 1);
+  if (lua_getmetatable(state, module_field) != 0) return lua_pop(state, 1);
   lua_newtable(state);
   const int raised = lua_gettop(state);
-  for (lua_pushnil(state); lua_next(state, index) != 0;) {
+  for (lua_pushnil(state); lua_next(state, module_field) != 0;) {
     raise_outputs(state, lua_gettop(state), depth + 1);
     lua_pushvalue(state, -2);
     lua_insert(state, -2);
     lua_rawset(state, raised);
   }
-  lua_replace(state, index);
+  lua_replace(state, module_field);
 }
 
 // module(x). A module written in Lua takes the arguments of its function.
-int call(lua_State* state) {
+int call_module(lua_State* state) {
   const nn::Module* module = module_argument(state, 1).get();  // owned by the stack
   Recording& recording = *Runtime::of(state).recording;
   const ModuleCall module_call(recording);
@@ -262,12 +262,12 @@ int length(lua_State* state) {
   return 1;
 }
 
-int no_assignment(lua_State* state) {
+int no_module_assignment(lua_State* state) {
   fail(ErrorKind::kRun, "a module is as it was made: '{}' of it cannot be set", text_of(state, 2));
 }
 
 // Pushes module.weight, a member of nn.Sequential, or an entry of the table of a module written in Lua.
-int index(lua_State* state) {
+int module_field(lua_State* state) {
   const nn::Module& module = *module_argument(state, 1);
   if (const auto* in_lua = dynamic_cast<const LuaModule*>(&module)) {
     in_lua->push_table(state);
@@ -328,18 +328,18 @@ class Structure {
   int lines_ = 0;
 };
 
-int to_string(lua_State* state) {
+int module_to_string(lua_State* state) {
   const std::string text = Structure(*module_argument(state, 1)).text;
   lua_pushlstring(state, text.data(), text.size());
   return 1;
 }
 
-int collect(lua_State* state) {
+int collect_module(lua_State* state) {
   module_argument(state, 1).~shared_ptr();
   return 0;
 }
 
-int missing(lua_State* state) {
+int missing_constructor(lua_State* state) {
   std::vector<std::string> names = names_of(kModules);
   for (const TensorFunction& known : tensor_functions())
     if (known.is_function) names.emplace_back(known.name);
@@ -358,13 +358,13 @@ void push_module(lua_State* state, nn::ModulePtr module) {
   luaL_setmetatable(state, kModuleName);
 }
 
-bool is_module(lua_State* state, int index) {
-  return module_test(state, index) != nullptr;
+bool is_module(lua_State* state, int module_field) {
+  return module_test(state, module_field) != nullptr;
 }
 
-nn::ModulePtr module_value(lua_State* state, int index, std::string_view what) {
-  const nn::ModulePtr* module = module_test(state, index);
-  RUN_CHECK(module != nullptr, ErrorKind::kRun, "{} is {}, expected a module of nn", what, type_name(state, index));
+nn::ModulePtr module_value(lua_State* state, int module_field, std::string_view what) {
+  const nn::ModulePtr* module = module_test(state, module_field);
+  RUN_CHECK(module != nullptr, ErrorKind::kRun, "{} is {}, expected a module of nn", what, type_name(state, module_field));
   return *module;
 }
 
@@ -378,8 +378,8 @@ nn::ModulePtr model_at_top(lua_State* state) {
 void open_modules(lua_State* state) {
   luaL_newmetatable(state, kModuleName);
   constexpr NamedFunction kEntries[] = {
-      {"__call", bound<call>},  {"__index", bound<index>},        {"__newindex", bound<no_assignment>},
-      {"__len", bound<length>}, {"__tostring", bound<to_string>}, {"__gc", collect}};
+      {"__call", bound<call_module>},  {"__index", bound<module_field>},        {"__newindex", bound<no_module_assignment>},
+      {"__len", bound<length>}, {"__tostring", bound<module_to_string>}, {"__gc", collect_module}};
   set_functions(state, kEntries);
   protect_metatable(state);
   lua_pop(state, 1);
@@ -389,7 +389,7 @@ int open_nn(lua_State* state) {
   lua_newtable(state);
   set_functions(state, kModules);
   set_functions(state, tensor_functions(), [](const TensorFunction& row) { return row.is_function; });
-  return open_library(state, "nn", bound<missing>);
+  return open_library(state, "nn", bound<missing_constructor>);
 }
 
 }  // namespace runner::lua

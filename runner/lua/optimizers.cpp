@@ -29,7 +29,7 @@ namespace {
 
 using schema::OptimizerType;
 
-constexpr const char* kOptimizerName = "optimizer";
+constexpr const char* kLuaOptimizerName = "optimizer";
 
 // Userdata of an optimizer such as optim.Adam(module, {lr = …}): parameters and update rule.
 struct LuaOptimizer {
@@ -179,7 +179,7 @@ std::vector<std::pair<nn::ParameterId, nn::ParameterId>> parameters_of(lua_State
 int push_optimizer(lua_State* state, LuaOptimizer optimizer) {
   void* place = lua_newuserdatauv(state, sizeof(LuaOptimizer), 0);
   new (place) LuaOptimizer(std::move(optimizer));
-  luaL_setmetatable(state, kOptimizerName);
+  luaL_setmetatable(state, kLuaOptimizerName);
   return 1;
 }
 
@@ -263,7 +263,7 @@ int custom(lua_State* state) {
   return push_optimizer(state, std::move(optimizer));
 }
 
-constexpr OptimizerFunction kFunctions[] = {
+constexpr OptimizerFunction kOptimizerFunctions[] = {
     {"SGD", bound<declared<OptimizerType::kSgd>>, "optim.SGD(module [, options])",
      "lr, momentum, dampening, nesterov, weight_decay."},
     {"Adam", bound<declared<OptimizerType::kAdam>>, "optim.Adam(module [, options])",
@@ -279,8 +279,8 @@ constexpr OptimizerFunction kFunctions[] = {
      "A rule of your own: update(p, g, slots, lr, step) returns the new p and sets slots.NAME."},
 };
 
-int collect(lua_State* state) {
-  static_cast<LuaOptimizer*>(luaL_checkudata(state, 1, kOptimizerName))->~LuaOptimizer();
+int collect_optimizer(lua_State* state) {
+  static_cast<LuaOptimizer*>(luaL_checkudata(state, 1, kLuaOptimizerName))->~LuaOptimizer();
   return 0;
 }
 
@@ -291,12 +291,12 @@ int no_entry(lua_State* state) {
        text_of(state, 2));
 }
 
-int missing(lua_State* state) {
-  fail_unknown("optim has no", key_argument(state, "optim"), names_of(kFunctions));
+int missing_optimizer(lua_State* state) {
+  fail_unknown("optim has no", key_argument(state, "optim"), names_of(kOptimizerFunctions));
 }
 
 const LuaOptimizer& optimizer_at_top(lua_State* state, const std::string& name) {
-  const auto* optimizer = static_cast<const LuaOptimizer*>(luaL_testudata(state, -1, kOptimizerName));
+  const auto* optimizer = static_cast<const LuaOptimizer*>(luaL_testudata(state, -1, kLuaOptimizerName));
   RUN_CHECK(optimizer != nullptr, ErrorKind::kRun,
             "optimizers returned {}{}, expected an optimizer of optim or a table of them by name",
             name.empty() ? "" : fmt::format("{} = ", name), type_name(state, -1));
@@ -306,12 +306,12 @@ const LuaOptimizer& optimizer_at_top(lua_State* state, const std::string& name) 
 }  // namespace
 
 std::span<const OptimizerFunction> optimizer_functions() {
-  return kFunctions;
+  return kOptimizerFunctions;
 }
 
 void open_optimizers(lua_State* state) {
-  luaL_newmetatable(state, kOptimizerName);
-  set_function(state, "__gc", collect);
+  luaL_newmetatable(state, kLuaOptimizerName);
+  set_function(state, "__gc", collect_optimizer);
   set_function(state, "__index", bound<no_entry>);
   set_function(state, "__newindex", bound<no_entry>);
   protect_metatable(state);
@@ -320,8 +320,8 @@ void open_optimizers(lua_State* state) {
 
 int open_optim(lua_State* state) {
   lua_newtable(state);
-  set_functions(state, kFunctions);
-  return open_library(state, "optim", bound<missing>);
+  set_functions(state, kOptimizerFunctions);
+  return open_library(state, "optim", bound<missing_optimizer>);
 }
 
 train::Optimizers take_optimizers(lua_State* state, const nn::Model& model, const schema::Recipe& recipe) {

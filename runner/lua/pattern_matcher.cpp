@@ -9,7 +9,7 @@ namespace {
 
 using Byte = unsigned char;
 
-constexpr int kMaxDepth = 200;  // same limit as Lua, so that the same patterns are rejected
+constexpr int kMaxMatchDepth = 200;  // same limit as Lua, so that the same patterns are rejected
 
 bool is_digit(Byte c) {
   return c >= '0' && c <= '9';
@@ -103,7 +103,7 @@ void Matcher::give_up() {
 // ---- matching ------------------------------------------------------------------------------------------------------
 
 size_t Matcher::match(size_t s, size_t p) {
-  if (depth_ == kMaxDepth) luaL_error(state_, "pattern too complex");
+  if (depth_ == kMaxMatchDepth) luaL_error(state_, "pattern too complex");
   ++depth_;
   const size_t end = match_items(s, p);
   --depth_;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kMaxDepth = 32;
 // Instructions charged per written entry. A table that is referenced many times is written as many times.
-constexpr int64_t kEntry = 50;
+constexpr int64_t kPlainEntry = 50;
 
 std::string literal(std::string_view text) {
   std::string result = "\"";
@@ -97,7 +97,7 @@ class Writer {
     unseal(state_, -1);
     text += '{';
     const std::vector<Key> all = keys(name);
-    Runtime::of(state_).spend(state_, kEntry * std::ssize(all));
+    Runtime::of(state_).spend(state_, kPlainEntry * std::ssize(all));
     for (const Key& key : all) {
       const std::string inner =
           key.is_text ? fmt::format("{}.{}", name, key.text) : fmt::format("{}[{}]", name, key.number);

@@ -175,7 +175,7 @@ int on_main_process(lua_State* state) {
   return 0;
 }
 
-constexpr AcceleratorMethod kMethods[] = {
+constexpr AcceleratorMethod kProcessMethods[] = {
     {"accumulate", bound<run<'a'>>, "acc:accumulate(f)", "Runs f, a step on one batch of a window."},
     {"no_sync", bound<run<'n'>>, "acc:no_sync(f)", "Runs f, whose gradients stay with this process."},
     {"autocast", bound<autocast>, "acc:autocast(f [, {enabled = false}])",
@@ -218,7 +218,7 @@ int process_index(const Accelerator& accelerator) {
 }
 
 std::span<const AcceleratorMethod> process_methods() {
-  return kMethods;
+  return kProcessMethods;
 }
 
 }  // namespace runner::lua

@@ -13,7 +13,7 @@ namespace {
 // Layout of a snapshot: a list with five values per container (a function or a table): the container, a table with a
 // copy of its values, its name, the number of values, and its metatable or false. Field kKnown has the containers as
 // keys; field kSize is the total number of values.
-constexpr lua_Integer kContainer = 1, kCopy = 2, kName = 3, kCount = 4, kMetatable = 5, kStride = 5;
+constexpr lua_Integer kContainer = 1, kCopy = 2, kReachableName = 3, kCount = 4, kReachableMetatable = 5, kStride = 5;
 constexpr const char* kKnown = "known";
 constexpr const char* kSize = "size";
 
@@ -60,11 +60,11 @@ void append(lua_State* state, int snapshot) {
       lua_newtable(state);
       lua_rawseti(state, snapshot, end + kCopy);
       lua_pushvalue(state, name);
-      lua_rawseti(state, snapshot, end + kName);
+      lua_rawseti(state, snapshot, end + kReachableName);
       lua_pushinteger(state, 0);
       lua_rawseti(state, snapshot, end + kCount);
       lua_pushboolean(state, 0);
-      lua_rawseti(state, snapshot, end + kMetatable);
+      lua_rawseti(state, snapshot, end + kReachableMetatable);
     }
   }
   lua_settop(state, value - 1);
@@ -96,14 +96,14 @@ void copy_table(lua_State* state, int snapshot, lua_Integer first) {
   }
   if (lua_getmetatable(state, table) == 0) return;
   lua_pushvalue(state, -1);
-  lua_rawseti(state, snapshot, first - 1 + kMetatable);
+  lua_rawseti(state, snapshot, first - 1 + kReachableMetatable);
   push_metatable_name(state, name);
   append(state, snapshot);
 }
 
 // Pushes a container, its copy and its name.
 void push_container(lua_State* state, int snapshot, lua_Integer first) {
-  for (const lua_Integer part : {kContainer, kCopy, kName}) lua_rawgeti(state, snapshot, first - 1 + part);
+  for (const lua_Integer part : {kContainer, kCopy, kReachableName}) lua_rawgeti(state, snapshot, first - 1 + part);
 }
 
 // Pops two values and returns whether they are equal. NaN equals NaN.
@@ -158,7 +158,7 @@ bool same_entries(lua_State* state, int snapshot, lua_Integer first) {
     push_gone(state, name);
     return false;
   }
-  lua_rawgeti(state, snapshot, first - 1 + kMetatable);
+  lua_rawgeti(state, snapshot, first - 1 + kReachableMetatable);
   if (lua_getmetatable(state, table) == 0) lua_pushboolean(state, 0);
   if (same(state)) return true;
   push_metatable_name(state, name);

@@ -163,7 +163,7 @@ int print(lua_State* state) {
   return 0;
 }
 
-int to_string(lua_State* state) {
+int checked_to_string(lua_State* state) {
   luaL_checkany(state, 1);
   push_text_of(state, 1);
   return 1;
@@ -463,7 +463,7 @@ void open_sandbox(lua_State* state, int64_t pattern_steps) {
   replace(state, "math", "random", bound<random>);
   replace(state, "math", "randomseed", bound<random_seed>);
   replace(state, LUA_GNAME, "print", print);
-  replace(state, LUA_GNAME, "tostring", to_string);
+  replace(state, LUA_GNAME, "tostring", checked_to_string);
   replace(state, LUA_GNAME, "pcall", pcall);
   replace(state, LUA_GNAME, "xpcall", protected_call);
   replace(state, LUA_GNAME, "setmetatable", bound<set_metatable>);

@@ -214,7 +214,7 @@ int over_axis(lua_State* state) {
 
 // ---- indexing and selection ----------------------------------------------------------------------------------------
 
-int gather(lua_State* state) {
+int gather_axis(lua_State* state) {
   const Value x = tensor_argument(state, 1), index = tensor_argument(state, 3);
   record_here(state);
   const int64_t axis = axis_of(state, 2, x);
@@ -300,7 +300,7 @@ int no_concat(lua_State*) {
   fail(ErrorKind::kRun, ".. joins texts; nn.concat({{x, y}}, axis) joins tensors");
 }
 
-constexpr TensorFunction kFunctions[] = {
+constexpr TensorFunction kTensorFunctions[] = {
     {"add", bound<binary<Op::kAdd>>, true, true, "x + y", "Sum."},
     {"sub", bound<binary<Op::kSub>>, true, true, "x - y", "Difference."},
     {"mul", bound<binary<Op::kMul>>, true, true, "x * y", "Product, element by element."},
@@ -376,7 +376,7 @@ constexpr TensorFunction kFunctions[] = {
     {"pad", bound<layout::pad>, true, true, "x:pad(axis, before, after)", "Zeros added at both ends of an axis."},
     {"tril", bound<layout::tril>, true, true, "x:tril([diagonal])", "0 above the diagonal of the last two axes."},
     {"triu", bound<layout::triu>, true, true, "x:triu([diagonal])", "0 below the diagonal of the last two axes."},
-    {"gather", bound<gather>, true, true, "x:gather(axis, index)", "As torch.gather; index counts from 0."},
+    {"gather", bound<gather_axis>, true, true, "x:gather(axis, index)", "As torch.gather; index counts from 0."},
     {"scatter_add", bound<scatter_add>, true, true, "x:scatter_add(axis, index, y)", "As torch.scatter_add."},
     {"one_hot", bound<one_hot>, true, true, "x:one_hot(classes)", "1 where the label is, else 0; f32."},
     {"embedding", bound<embedding>, false, true, "nn.embedding(ids, table)",
@@ -432,7 +432,7 @@ int no_method(lua_State* state) {
   if (lua_type(state, 2) != LUA_TSTRING)
     fail(ErrorKind::kRun, "a tensor has no entries; x:slice(axis, first, last) takes a part of it");
   std::vector<std::string> names;
-  for (const TensorFunction& known : kFunctions)
+  for (const TensorFunction& known : kTensorFunctions)
     if (known.is_method) names.emplace_back(known.name);
   const std::string_view name = text_argument(state, 2);
   for (const auto& [of_torch, hint] : kOfTorch)
@@ -443,7 +443,7 @@ int no_method(lua_State* state) {
 }  // namespace
 
 std::span<const TensorFunction> tensor_functions() {
-  return kFunctions;
+  return kTensorFunctions;
 }
 
 void open_tensors(lua_State* state) {
@@ -452,7 +452,7 @@ void open_tensors(lua_State* state) {
   lua_pushliteral(state, "tensor");
   lua_setfield(state, -2, "__name");
   lua_newtable(state);  // table of methods; Lua looks them up without a call
-  set_functions(state, kFunctions, [](const TensorFunction& row) { return row.is_method; });
+  set_functions(state, kTensorFunctions, [](const TensorFunction& row) { return row.is_method; });
   lua_createtable(state, 0, 1);
   set_function(state, "__index", bound<no_method>);
   lua_setmetatable(state, -2);

@@ -16,7 +16,7 @@
 namespace runner::lua {
 namespace {
 
-constexpr std::string_view kFunctions[] = {"start", "log", "finish"};
+constexpr std::string_view kTrackerFunctions[] = {"start", "log", "finish"};
 
 // Reports functions of the table at the top of the stack with unknown names, which would never be called. Returns
 // whether there are any.
@@ -25,11 +25,11 @@ bool check_names(lua_State* state, lua_Integer number, const ReportFault& report
   lua_pushnil(state);
   while (lua_next(state, -2) != 0) {
     const bool unknown = lua_type(state, -2) == LUA_TSTRING && lua_isfunction(state, -1) &&
-                         std::ranges::find(kFunctions, lua_tostring(state, -2)) == std::end(kFunctions);
+                         std::ranges::find(kTrackerFunctions, lua_tostring(state, -2)) == std::end(kTrackerFunctions);
     const std::string name = unknown ? lua_tostring(state, -2) : "";
     const SourceMark defined = unknown ? place_of_function(state) : (lua_pop(state, 1), SourceMark());
     if (!unknown) continue;
-    const std::vector<std::string> known(std::begin(kFunctions), std::end(kFunctions));
+    const std::vector<std::string> known(std::begin(kTrackerFunctions), std::end(kTrackerFunctions));
     const std::string hint =
         schema::did_you_mean(name, known, "a tracker has start, log and finish; make helpers local functions");
     report(fmt::format("tracker {}: unknown function '{}'; {}", number, name, hint), defined);
@@ -43,7 +43,7 @@ void check_tracker(lua_State* state, lua_Integer number, const ReportFault& repo
     return report(
         fmt::format("tracker {} is {}, expected a table with start, log or finish", number, type_name(state, -1)), {});
   bool has_any = check_names(state, number, report);
-  for (const std::string_view name : kFunctions) {
+  for (const std::string_view name : kTrackerFunctions) {
     if (!push_method(state, -1, name.data())) continue;
     if (!lua_isfunction(state, -1))
       report(fmt::format("{} of tracker {} is {}, expected a function", name, number, type_name(state, -1)), {});
@@ -56,7 +56,7 @@ void check_tracker(lua_State* state, lua_Integer number, const ReportFault& repo
 }
 
 // Calls a function of a tracker with the arguments above it on the stack.
-void call(Runtime& runtime, int arguments) {
+void call_tracker(Runtime& runtime, int arguments) {
   lua_State* const state = runtime.state();
   lua_pushvalue(state, -arguments - 1);
   const SourceMark defined = place_of_function(state);
@@ -98,7 +98,7 @@ void call_trackers(Runtime& runtime, const char* name, int arguments, const std:
       if (push_method(state, -1, name)) {
         lua_pushvalue(state, -2);
         push();
-        call(runtime, arguments + 1);
+        call_tracker(runtime, arguments + 1);
       }
     } catch (const Error& error) {
       if (is_of_the_run(error)) throw;

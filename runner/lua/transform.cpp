@@ -41,7 +41,7 @@ int refuse_global(lua_State* state) {
 }
 
 // __index of unknown globals. Upvalue 1: the function of the sandbox.
-int missing_global(lua_State* state) {
+int missing_transform_global(lua_State* state) {
   lua_settop(state, 2);
   if (lua_type(state, 2) == LUA_TSTRING && text_argument(state, 2) == "acc")
     fail(ErrorKind::kRun, "acc is not available in transform: {}; sample.vars has the recipe's vars", kOwnState);
@@ -78,7 +78,7 @@ int cover_globals(lua_State* state) {
   lua_pushglobaltable(state);  // 1
   lua_getmetatable(state, 1);  // 2
   lua_getfield(state, 2, "__index");
-  lua_pushcclosure(state, bound<missing_global>, 1);
+  lua_pushcclosure(state, bound<missing_transform_global>, 1);
   lua_setfield(state, 2, "__index");
   lua_newtable(state);           // 3: the globals that Lua code sees
   lua_createtable(state, 0, 3);  // 4: its metatable
@@ -96,11 +96,11 @@ int cover_globals(lua_State* state) {
 
 // ---- the sample in Lua ----------------------------------------------------------------------------------------------
 
-constexpr std::string_view kFields[] = {"features", "shape", "label", "id", "epoch", "vars"};
+constexpr std::string_view kTransformFields[] = {"features", "shape", "label", "id", "epoch", "vars"};
 
 // Upvalues of call_transform: the function, tables reused for every sample, and the snapshot of values that must not
 // change.
-enum Upvalue { kFunction = 1, kSample, kFeatures, kShape, kTargets, kVars, kSnapshot, kUpvalueCount = kSnapshot };
+enum Upvalue { kFunction = 1, kSample, kFeatures, kShape, kTargets, kVarsField, kSnapshot, kUpvalueCount = kSnapshot };
 
 constexpr int at(Upvalue upvalue) {
   return lua_upvalueindex(upvalue);
@@ -177,9 +177,9 @@ void check_description(lua_State* state, const Sample& sample) {
   RUN_CHECK(same_shape, ErrorKind::kRun, "transform changes sample.shape: {}", kOnly);
   RUN_CHECK(has_integer(state, "id", sample.id), ErrorKind::kRun, "transform changes sample.id: {}", kOnly);
   RUN_CHECK(has_integer(state, "epoch", sample.epoch), ErrorKind::kRun, "transform changes sample.epoch: {}", kOnly);
-  RUN_CHECK(has_table(state, "vars", kVars), ErrorKind::kRun, "transform changes sample.vars: {}", kOnly);
-  if (count_entries(state, at(kSample)) == std::ssize(kFields) && lua_getmetatable(state, at(kSample)) == 0) return;
-  check_keys(state, at(kSample), "sample", kFields);
+  RUN_CHECK(has_table(state, "vars", kVarsField), ErrorKind::kRun, "transform changes sample.vars: {}", kOnly);
+  if (count_entries(state, at(kSample)) == std::ssize(kTransformFields) && lua_getmetatable(state, at(kSample)) == 0) return;
+  check_keys(state, at(kSample), "sample", kTransformFields);
   fail(ErrorKind::kRun, "transform changes sample itself: {}", kOnly);
 }
 
@@ -310,7 +310,7 @@ class LuaTransform : public data::Transform {
     lua_getfield(state, -1, "__index");  // the real globals
     lua_replace(state, 2);
 
-    lua_createtable(state, 0, static_cast<int>(std::size(kFields)));
+    lua_createtable(state, 0, static_cast<int>(std::size(kTransformFields)));
     const int sample = lua_gettop(state);
     push_map(state, self.recipe_.vars);
     lua_setfield(state, sample, "vars");
@@ -437,7 +437,7 @@ class LuaTransform : public data::Transform {
 }  // namespace
 
 std::span<const std::string_view> sample_fields() {
-  return kFields;
+  return kTransformFields;
 }
 
 std::unique_ptr<data::Transform> make_transform(const schema::Recipe& recipe, std::vector<Source> sources,

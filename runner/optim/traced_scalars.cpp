@@ -24,7 +24,7 @@ struct Update {
   }
 };
 
-void sgd(const Update& update) {
+void sgd_scalars(const Update& update) {
   update.coupled_decay();
   if (update.hyper.momentum != 0 && update.step > 1) {
     update.operand("momentum", update.rates.momentum);
@@ -44,18 +44,18 @@ void adam_moments(const Update& update) {
   update.value("-lr / (1 - beta1^step)", -(update.rates.lr / (1 - std::pow(beta1, update.step))));
 }
 
-void adam(const Update& update) {
+void adam_scalars(const Update& update) {
   update.coupled_decay();
   adam_moments(update);
 }
 
-void adamw(const Update& update) {
+void adamw_scalars(const Update& update) {
   if (update.hyper.weight_decay != 0)
     update.operand("1 - lr * weight_decay", 1 - update.rates.lr * update.hyper.weight_decay);
   adam_moments(update);
 }
 
-void rmsprop(const Update& update) {
+void rmsprop_scalars(const Update& update) {
   const OptimizerHyper& hyper = update.hyper;
   update.coupled_decay();
   update.operand("alpha", hyper.alpha);
@@ -71,7 +71,7 @@ void rmsprop(const Update& update) {
   update.factor("-lr", -update.rates.lr);
 }
 
-void adagrad(const Update& update) {
+void adagrad_scalars(const Update& update) {
   update.coupled_decay();
   update.value("1", 1);
   update.operand("eps", update.hyper.eps);
@@ -79,7 +79,7 @@ void adagrad(const Update& update) {
 }
 
 // As in the PyTorch code of its authors.
-void lion(const Update& update) {
+void lion_scalars(const Update& update) {
   const double beta1 = update.rates.momentum, beta2 = update.hyper.beta2;
   if (update.hyper.weight_decay != 0)
     update.operand("1 - lr * weight_decay", 1 - update.rates.lr * update.hyper.weight_decay);
@@ -97,12 +97,12 @@ void custom(const Update& update) {
 
 void (*tracer_of(OptimizerType type))(const Update&) {
   switch (type) {
-    case OptimizerType::kSgd: return sgd;
-    case OptimizerType::kAdam: return adam;
-    case OptimizerType::kAdamW: return adamw;
-    case OptimizerType::kRmsprop: return rmsprop;
-    case OptimizerType::kAdagrad: return adagrad;
-    case OptimizerType::kLion: return lion;
+    case OptimizerType::kSgd: return sgd_scalars;
+    case OptimizerType::kAdam: return adam_scalars;
+    case OptimizerType::kAdamW: return adamw_scalars;
+    case OptimizerType::kRmsprop: return rmsprop_scalars;
+    case OptimizerType::kAdagrad: return adagrad_scalars;
+    case OptimizerType::kLion: return lion_scalars;
     case OptimizerType::kHook: return custom;
   }
   return nullptr;

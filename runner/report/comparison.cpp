@@ -16,7 +16,7 @@
 namespace runner::report {
 namespace {
 
-using Facts = std::map<std::string, store::Param::Value>;
+using FactMap = std::map<std::string, store::Param::Value>;
 
 // Parts of a run's record that are compared.
 constexpr std::string_view kParams = "parameters", kProvenance = "provenance", kMetrics = "metrics";
@@ -25,8 +25,8 @@ bool has(const Comparison& comparison, std::string_view part) {
   return std::ranges::find(comparison.damage, part, &store::Damage::part) == comparison.damage.end();
 }
 
-Facts params_of(const store::RunDetails& run) {
-  Facts facts;
+FactMap params_of(const store::RunDetails& run) {
+  FactMap facts;
   for (const store::Param& param : run.params) facts[param.key] = param.value;
   return facts;
 }
@@ -36,7 +36,7 @@ store::Param::Value value_of(const json::Value& value) {
   return schema::display_text(value);
 }
 
-void add_provenance(const store::Provenance& provenance, Facts& facts) {
+void add_provenance(const store::Provenance& provenance, FactMap& facts) {
   const json::Value environment = json::parse(provenance.environment_json);
   for (const auto& [key, value] : json::members_of(environment)) facts[key] = value_of(value);
   facts["git.commit"] = provenance.git.commit;
@@ -47,9 +47,9 @@ void add_provenance(const store::Provenance& provenance, Facts& facts) {
   }
 }
 
-Facts environment_of(const store::RunDetails& details, bool with_provenance) {
+FactMap environment_of(const store::RunDetails& details, bool with_provenance) {
   const store::RunRow& run = details.run;
-  Facts facts{{"host", run.host},
+  FactMap facts{{"host", run.host},
               {"backend", run.backend},
               {"num_processes", run.num_processes},
               {"cpu_features", run.cpu_features},
@@ -63,7 +63,7 @@ std::string text_of(const std::optional<store::Param::Value>& value) {
   return value ? param_text(*value) : "";
 }
 
-std::vector<Comparison::Difference> differences(const Facts& a, const Facts& b) {
+std::vector<Comparison::Difference> differences(const FactMap& a, const FactMap& b) {
   std::map<std::string, Comparison::Difference> both;
   for (const auto& [key, value] : a) both[key].a = value;
   for (const auto& [key, value] : b) both[key].b = value;

@@ -31,15 +31,15 @@ struct Recorder {
   }
 };
 
-struct Case {
+struct ErrorCase {
   std::function<void(Recorder&)> record;
   std::string message;
 };
 
 using R = Recorder&;
 
-std::vector<Case> unary_cases() {
-  std::vector<Case> cases;
+std::vector<ErrorCase> unary_cases() {
+  std::vector<ErrorCase> cases;
   for (const Op op : {Op::kExp, Op::kLog, Op::kLog1p, Op::kSqrt, Op::kRsqrt, Op::kTanh, Op::kSigmoid, Op::kErf,
                       Op::kRelu, Op::kGelu, Op::kGeluTanh, Op::kSilu, Op::kIsFinite})
     cases.push_back({[op](R x) {
@@ -53,8 +53,8 @@ std::vector<Case> unary_cases() {
   return cases;
 }
 
-std::vector<Case> binary_cases() {
-  std::vector<Case> cases;
+std::vector<ErrorCase> binary_cases() {
+  std::vector<ErrorCase> cases;
   const auto mixed = [&](Op op, DType a, DType b) {
     cases.push_back({[=](R x) { ops::binary(op, x(a, {2}), x(b, {2})); },
                      fmt::format("{}: wants operands of one dtype, got (2) {} and (2) {}: cast one of them",
@@ -81,7 +81,7 @@ std::vector<Case> binary_cases() {
   return cases;
 }
 
-std::vector<Case> other_cases() {
+std::vector<ErrorCase> other_cases() {
   const std::vector<int64_t> first = {0}, third = {2}, twice = {0, -2}, one = {1};
   return {
       {[](R x) { ops::where(x(f32, {2}), x(f32, {2}), x(f32, {2})); },
@@ -335,8 +335,8 @@ std::vector<Case> other_cases() {
   };
 }
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases = unary_cases();
+std::vector<ErrorCase> all_cases() {
+  std::vector<ErrorCase> cases = unary_cases();
   for (const auto& more : {binary_cases(), other_cases()}) cases.insert(cases.end(), more.begin(), more.end());
   return cases;
 }
@@ -352,7 +352,7 @@ std::string error_of(const std::function<void()>& call) {
 }
 
 TEST(OpErrors, HaveTheRuleTheTypesAndTheLine) {
-  for (const Case& c : all_cases()) {
+  for (const ErrorCase& c : all_cases()) {
     Recorder recorder;
     EXPECT_EQ(error_of([&] { c.record(recorder); }), "model.lua:2: " + c.message);
   }
@@ -360,7 +360,7 @@ TEST(OpErrors, HaveTheRuleTheTypesAndTheLine) {
 
 TEST(OpErrors, EveryOpThatCanFailHasACase) {
   std::set<std::string> covered = {"input", "constant", "cast", "detach"};  // these accept anything
-  for (const Case& c : all_cases()) covered.insert(c.message.substr(0, c.message.find(':')));
+  for (const ErrorCase& c : all_cases()) covered.insert(c.message.substr(0, c.message.find(':')));
   for (int op = 0; op < kOpCount; ++op)
     EXPECT_EQ(covered.count(std::string(name_of(static_cast<Op>(op)))), 1u) << name_of(static_cast<Op>(op));
 }

@@ -94,12 +94,12 @@ size_t bytes_taken(const SharedMemory& memory) {
 }
 
 TEST(SharedMemory, IsFreedWithItsLastOwner) {
-  constexpr int64_t kFloats = 1 << 20;
-  constexpr size_t kBytes = kFloats * sizeof(float);
+  constexpr int64_t kSharedFloats = 1 << 20;
+  constexpr size_t kBytes = kSharedFloats * sizeof(float);
   on_processes(3, [](SharedCollectives& ranks, SharedMemory& mine) {
     const size_t before = bytes_taken(mine);
     for (int last = 0; last < ranks.size(); ++last) {
-      std::shared_ptr<std::byte> memory = ranks.share({DType::kF32, Shape{kFloats}}, {"weights"});
+      std::shared_ptr<std::byte> memory = ranks.share({DType::kF32, Shape{kSharedFloats}}, {"weights"});
       memory.get()[ranks.rank()] = std::byte{7};
       ranks.barrier({"written"});
       if (ranks.rank() != last) memory.reset();

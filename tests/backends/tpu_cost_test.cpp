@@ -17,7 +17,7 @@
 namespace runner::backends::tpu::testing {
 namespace {
 
-struct Graph {
+struct TestGraph {
   Program program;
 
   Value operator()(const Shape& shape, DType dtype = DType::kF32, InputKind kind = InputKind::kBatch) {
@@ -35,42 +35,42 @@ Cost total_of(const OnTpu& graph) {
 }
 
 // The cases of tests/golden/hlo_cost.py, with our ops.
-const std::map<std::string, std::function<Value(Graph&)>>& golden_cases() {
+const std::map<std::string, std::function<Value(TestGraph&)>>& golden_cases() {
   static const Shape kX{32, 128};
   static const int64_t kFirst[] = {0}, kLast[] = {1};
-  static const std::map<std::string, std::function<Value(Graph&)>> cases{
-      {"add", [](Graph& g) { return ops::add(g(kX), g(kX)); }},
-      {"gt", [](Graph& g) { return ops::gt(g(kX), g(kX)); }},
-      {"exp", [](Graph& g) { return ops::exp(g(kX)); }},
-      {"log", [](Graph& g) { return ops::log(g(kX)); }},
-      {"log1p", [](Graph& g) { return ops::log1p(g(kX)); }},
-      {"sqrt", [](Graph& g) { return ops::sqrt(g(kX)); }},
-      {"rsqrt", [](Graph& g) { return ops::rsqrt(g(kX)); }},
-      {"tanh", [](Graph& g) { return ops::tanh(g(kX)); }},
-      {"pow", [](Graph& g) { return ops::pow(g(kX), g(kX)); }},
-      {"sum", [](Graph& g) { return ops::sum(g(kX), kFirst); }},
-      {"reduce_max", [](Graph& g) { return ops::reduce_max(g(kX), kLast); }},
+  static const std::map<std::string, std::function<Value(TestGraph&)>> cases{
+      {"add", [](TestGraph& g) { return ops::add(g(kX), g(kX)); }},
+      {"gt", [](TestGraph& g) { return ops::gt(g(kX), g(kX)); }},
+      {"exp", [](TestGraph& g) { return ops::exp(g(kX)); }},
+      {"log", [](TestGraph& g) { return ops::log(g(kX)); }},
+      {"log1p", [](TestGraph& g) { return ops::log1p(g(kX)); }},
+      {"sqrt", [](TestGraph& g) { return ops::sqrt(g(kX)); }},
+      {"rsqrt", [](TestGraph& g) { return ops::rsqrt(g(kX)); }},
+      {"tanh", [](TestGraph& g) { return ops::tanh(g(kX)); }},
+      {"pow", [](TestGraph& g) { return ops::pow(g(kX), g(kX)); }},
+      {"sum", [](TestGraph& g) { return ops::sum(g(kX), kFirst); }},
+      {"reduce_max", [](TestGraph& g) { return ops::reduce_max(g(kX), kLast); }},
       {"matmul",
-       [](Graph& g) {
+       [](TestGraph& g) {
          return ops::matmul(g({32, 64}), g({64, 128}));
        }},
       {"batched_matmul",
-       [](Graph& g) {
+       [](TestGraph& g) {
          return ops::matmul(g({4, 32, 64}), g({4, 64, 128}));
        }},
       {"concat",
-       [](Graph& g) {
+       [](TestGraph& g) {
          const Value parts[] = {g({32, 128}), g({64, 128})};
          return ops::concat(parts, 0);
        }},
       {"embedding",
-       [](Graph& g) {
+       [](TestGraph& g) {
          return ops::embedding(g({1024, 128}), g({256}, DType::kI64));
        }},
-      {"softmax", [](Graph& g) { return ops::softmax(g(kX)); }},
-      {"log_softmax", [](Graph& g) { return ops::log_softmax(g(kX)); }},
-      {"layer_norm", [](Graph& g) { return ops::layer_norm(g(kX), g({128}), g({128})); }},
-      {"gelu_tanh", [](Graph& g) { return ops::gelu_tanh(g(kX)); }},
+      {"softmax", [](TestGraph& g) { return ops::softmax(g(kX)); }},
+      {"log_softmax", [](TestGraph& g) { return ops::log_softmax(g(kX)); }},
+      {"layer_norm", [](TestGraph& g) { return ops::layer_norm(g(kX), g({128}), g({128})); }},
+      {"gelu_tanh", [](TestGraph& g) { return ops::gelu_tanh(g(kX)); }},
   };
   return cases;
 }
@@ -82,7 +82,7 @@ TEST(TpuCost, MatchesXla) {
   EXPECT_EQ(golden.size(), golden_cases().size());
   for (const auto& item : golden) {
     SCOPED_TRACE(item.name());
-    Graph graph;
+    TestGraph graph;
     const Value result = golden_cases().at(item.name())(graph);
     graph.program.output("", result.id);
     const Cost cost = total_of(OnTpu(graph.program));
@@ -97,37 +97,37 @@ TEST(TpuCost, MatchesXla) {
 // Ops that are not in the golden file, from their formulas. (4, 10): 40 elements and 4 rows.
 TEST(TpuCost, RowOperationsOfTraining) {
   struct Case {
-    std::function<Value(Graph&)> make;
+    std::function<Value(TestGraph&)> make;
     int64_t flops, transcendentals;
   };
-  const auto x = [](Graph& g) { return g({4, 10}); };
-  const auto labels = [](Graph& g) { return g({4}, DType::kI64); };
+  const auto x = [](TestGraph& g) { return g({4, 10}); };
+  const auto labels = [](TestGraph& g) { return g({4}, DType::kI64); };
   const int64_t axis[] = {1};
   const Case cases[] = {
       // log_softmax (4 · 40 − 2 · 4; 40 + 4) and a negation per row.
-      {[&](Graph& g) { return ops::cross_entropy(x(g), labels(g)); }, 4 * 40 - 8 + 4, 44},
-      {[&](Graph& g) { return ops::argmax(x(g), 1); }, 6 * 40 - 6 * 4, 0},
-      {[&](Graph& g) { return ops::one_hot(labels(g), 10); }, 40, 0},
-      {[&](Graph& g) { return ops::gelu(x(g)); }, 160, 40},
-      {[&](Graph& g) { return ops::silu(x(g)); }, 40, 40},
-      {[&](Graph& g) { return ops::sum(x(g), axis); }, 36, 0},
-      {[&](Graph& g) {
+      {[&](TestGraph& g) { return ops::cross_entropy(x(g), labels(g)); }, 4 * 40 - 8 + 4, 44},
+      {[&](TestGraph& g) { return ops::argmax(x(g), 1); }, 6 * 40 - 6 * 4, 0},
+      {[&](TestGraph& g) { return ops::one_hot(labels(g), 10); }, 40, 0},
+      {[&](TestGraph& g) { return ops::gelu(x(g)); }, 160, 40},
+      {[&](TestGraph& g) { return ops::silu(x(g)); }, 40, 40},
+      {[&](TestGraph& g) { return ops::sum(x(g), axis); }, 36, 0},
+      {[&](TestGraph& g) {
          return ops::random_uniform(g({2}, DType::kI64), {4, 10}, 0);
        },
        0, 40},
-      {[&](Graph& g) {
+      {[&](TestGraph& g) {
          return ops::dropout_mask(g({2}, DType::kI64), labels(g), {4, 10}, 0, 0.1);
        },
        80, 40},
-      {[&](Graph& g) {
+      {[&](TestGraph& g) {
          return ops::scatter_add(x(g), 1, g({4, 3}, DType::kI64), g({4, 3}));
        },
        12, 0},
-      {[&](Graph& g) { return ops::transpose(x(g), 0, 1); }, 0, 0},
-      {[&](Graph& g) { return ops::cast(x(g), DType::kBf16); }, 40, 0},
+      {[&](TestGraph& g) { return ops::transpose(x(g), 0, 1); }, 0, 0},
+      {[&](TestGraph& g) { return ops::cast(x(g), DType::kBf16); }, 40, 0},
   };
   for (const Case& each : cases) {
-    Graph graph;
+    TestGraph graph;
     const Value result = each.make(graph);
     graph.program.output("", result.id);
     const OnTpu on_tpu(graph.program);
@@ -138,7 +138,7 @@ TEST(TpuCost, RowOperationsOfTraining) {
 }
 
 int64_t flops_of(Op op, const std::vector<TensorType>& operands, const std::vector<int64_t>& attrs) {
-  Graph g;
+  TestGraph g;
   std::vector<ValueId> ids;
   for (const TensorType& type : operands) ids.push_back(g(type.shape, type.dtype).id);
   g.program.output("", g.program.record(op, ids, attrs));
@@ -160,7 +160,7 @@ TEST(TpuCost, GradientsOfRowOperations) {
 
 // y = (a + b) · a of (8, 128) is one fusion: it reads a and b once and writes y.
 TEST(TpuCost, AFusionReadsEachOperandOnce) {
-  Graph g;
+  TestGraph g;
   const Value a = g({8, 128}), b = g({8, 128});
   g.program.output("", ops::mul(ops::add(a, b), a).id);
   const std::vector<Cost> costs = costs_of(OnTpu(g.program));
@@ -170,7 +170,7 @@ TEST(TpuCost, AFusionReadsEachOperandOnce) {
 
 // Gathers count the rows they access: (256, 128) f32 twice and 256 s64; the table of 512 MB is not read in full.
 TEST(TpuCost, GathersCountOnlyAccessedRows) {
-  Graph g;
+  TestGraph g;
   const Value table = g({1 << 20, 128}), ids = g({256}, DType::kI64);
   g.program.output("", ops::embedding(table, ids).id);
   EXPECT_EQ(total_of(OnTpu(g.program)).bytes, 2 * 256 * 128 * 4 + 256 * 8);
@@ -179,7 +179,7 @@ TEST(TpuCost, GathersCountOnlyAccessedRows) {
 // A slice of a flat state that is one of its tensors counts as that tensor, with its padding. A concat of gradients is
 // only a list of tensors and costs nothing.
 TEST(TpuCost, FlatArraysCountAsTheirTensors) {
-  Graph g;
+  TestGraph g;
   const Value p = g({10 * 128 + 10}, DType::kF32, InputKind::kState), h = g({32, 128});
   const Value w = ops::reshape(ops::slice(p, 0, 0, 1280), {10, 128});
   const Value y = ops::matmul(h, w, false, true);
@@ -188,7 +188,7 @@ TEST(TpuCost, FlatArraysCountAsTheirTensors) {
   // h 32 · 128, w 16 · 128 with padding, y (32, 10) 32 · 128.
   EXPECT_EQ(total_of(OnTpu(g.program, inputs)).bytes, (32 + 16 + 32) * 128 * 4);
 
-  Graph joined;
+  TestGraph joined;
   const Value x = joined({64, 128}), grad = joined({64, 256});
   const Value parts[] = {ops::flatten(ops::matmul(x, grad, true)), ops::flatten(ops::matmul(grad, x, true))};
   joined.program.output("", ops::concat(parts, 0).id);
@@ -240,7 +240,7 @@ TEST(TpuRoofline, PartlyFilledTiles) {
 
 // (4096, 4096)² of f32 in full tiles: 2 · 4096³ flops at 61.5 TFLOP/s are 2.235 ms; 201 MB at 450 GB/s are 0.447 ms.
 TEST(TpuRoofline, ProductsByPrecision) {
-  Graph g;
+  TestGraph g;
   const Value a = g({4096, 4096}), b = g({4096, 4096});
   g.program.output("", ops::matmul(a, b).id);
   const OnTpu graph(g.program);
@@ -263,7 +263,7 @@ TEST(TpuRoofline, ProductsByPrecision) {
 
 // A product with a vector runs exactly, on the vector units.
 TEST(TpuRoofline, ProductsWithVectors) {
-  Graph g;
+  TestGraph g;
   const Value a = g({1, 1024}), b = g({1024, 512});
   g.program.output("", ops::matmul(a, b).id);
   const StepTime time = time_of(OnTpu(g.program), {});
@@ -282,7 +282,7 @@ TEST(TpuRoofline, AllReduceOnABoard) {
   EXPECT_NEAR(all_reduce_seconds(bytes, 4, Generation::kV4), 1.5 * 1.34e9 / 90e9 + 6e-6, 1e-9);
   EXPECT_EQ(all_reduce_seconds(bytes, 1, Generation::kV3), 0);
 
-  Graph g;
+  TestGraph g;
   g.program.output("", ops::all_reduce(g({1024, 1024}), Reduction::kSum, Subject::kGradients).id);
   EXPECT_DOUBLE_EQ(time_of(OnTpu(g.program), {.replicas = 8}).on_device(),
                    all_reduce_seconds(4 << 20, 8, Generation::kV3));
@@ -308,7 +308,7 @@ TEST(TpuRoofline, FormulaHasAllFigures) {
 
 // The upload of a batch takes longer than the computation: (4096, 1024) of f32 and its sum.
 TEST(TpuRoofline, UploadBoundStep) {
-  Graph g;
+  TestGraph g;
   g.program.output("", ops::sum(g({4096, 1024})).id);
   const StepTime time = time_of(OnTpu(g.program), {});
   EXPECT_DOUBLE_EQ(time.upload, 4096.0 * 1024 * 4 / 7.5e9);

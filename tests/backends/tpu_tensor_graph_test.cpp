@@ -10,7 +10,7 @@
 namespace runner::backends::tpu {
 namespace {
 
-constexpr int kWeights = 0, kMomenta = 1;
+constexpr int kWeightType = 0, kMomenta = 1;
 
 // Tensors in the arrays: (2, 3) and (2).
 StateTensors layer() {
@@ -58,7 +58,7 @@ Flat sgd_step() {
   const Value bias = ops::slice(flat.weights, 0, 6, 8);
   const Value gradient = ops::matmul(ops::matmul(weight, x, false, true), x);
   const Value parts[] = {ops::flatten(gradient), ops::add(bias, ops::sum(gradient, std::array{int64_t{1}}))};
-  flat.update(ops::sub(flat.weights, ops::mul(ops::concat(parts, 0), 0.1)), kWeights);
+  flat.update(ops::sub(flat.weights, ops::mul(ops::concat(parts, 0), 0.1)), kWeightType);
   return flat;
 }
 
@@ -203,7 +203,7 @@ TEST(TensorGraph, CreatesAbsentStates) {
   const auto step = [](std::vector<int32_t> absent) {
     Flat flat;
     const Value momenta = ops::add(ops::mul(flat.momenta, 0.9), flat.weights);
-    flat.update(ops::sub(flat.weights, momenta), kWeights);
+    flat.update(ops::sub(flat.weights, momenta), kWeightType);
     flat.update(momenta, kMomenta);
     return tensor_graph(identity_of(flat, {}, std::move(absent)), layer());
   };

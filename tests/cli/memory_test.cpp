@@ -33,7 +33,7 @@ int64_t resident_bytes_of(const std::filesystem::path& folder, std::vector<std::
   return used.ru_maxrss * 1024;
 }
 
-constexpr const char* kRecipe = R"(schema_version: 1
+constexpr const char* kMemoryRecipe = R"(schema_version: 1
 seed: 1
 model: {type: mlp, hidden: [16]}
 data: {train: {format: synthetic, samples: 64, features: [512], classes: 10}, batch_size: 32}
@@ -44,7 +44,7 @@ train: {epochs: 1}
 // Compares two runs, because the program itself takes the same memory in both.
 TEST(Memory, EstimateMatchesTheSystem) {
   const Folder folder;
-  write_text(folder.path() / "r.yaml", kRecipe);
+  write_text(folder.path() / "r.yaml", kMemoryRecipe);
   const std::vector<std::string> small{"exec", "r.yaml", "--quiet"},
       large{"exec", "r.yaml", "--quiet", "model.hidden=[4096,512]"};
   const Json estimate =
@@ -61,7 +61,7 @@ TEST(Memory, EstimateMatchesTheSystem) {
 // A plan that is too long to print is rejected before its memory is allocated.
 TEST(Memory, RejectedPlanAllocatesNoIndices) {
   const Folder folder;
-  write_text(folder.path() / "r.yaml", kRecipe);
+  write_text(folder.path() / "r.yaml", kMemoryRecipe);
   const std::string limit = support::kFaultsAreOurs ? "ulimit -v 2000000; " : "";
   const Result refused =
       run_command(limit + "runner plan r.yaml data.train.samples=2000000000 --json --batches", folder.path());
@@ -74,7 +74,7 @@ TEST(Memory, RejectedPlanAllocatesNoIndices) {
 // Other processes are only counted; nothing is allocated for them.
 TEST(Memory, EstimatesThousandsOfProcessesInOne) {
   const Folder folder;
-  write_text(folder.path() / "r.yaml", kRecipe);
+  write_text(folder.path() / "r.yaml", kMemoryRecipe);
   const int64_t resident = resident_bytes_of(folder.path(), {"estimate", "r.yaml", "num_processes=4096"});
   if (!support::kFaultsAreOurs) return;  // a sanitizer allocates memory of its own
   EXPECT_LT(resident, int64_t{512} << 20);

@@ -1,6 +1,7 @@
 // Every fenced block of the documents is run, in order (the rules are in CONTRIBUTING.md).
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/docs/follower.h"

@@ -17,12 +17,12 @@ namespace {
 using namespace report::xla;
 
 // Nanoseconds, of which a double still has quarters.
-constexpr double kLongest = 0x1p51;
+constexpr double kLongestReport = 0x1p51;
 
 // What of a damaged report is missing cannot be printed.
 bool is_whole_and_short(const ReportMetric& metric) {
   if (!metric.accumulator) return false;
-  const auto fits = [&](double value) { return metric.kind != MetricKind::kTime || !(value >= kLongest); };
+  const auto fits = [&](double value) { return metric.kind != MetricKind::kTime || !(value >= kLongestReport); };
   return fits(*metric.accumulator) && fits(metric.mean.value_or(0)) && fits(metric.stddev.value_or(0)) &&
          fits(metric.value_rate.value_or(0)) && std::ranges::all_of(metric.percentiles, fits, &Percentile::value);
 }

@@ -14,17 +14,17 @@
 namespace runner::schema {
 namespace {
 
-using Json = nlohmann::json;
+using Document = nlohmann::json;
 
-const Json& committed() {
-  static const Json schema = Json::parse(support::read_text(RUNNER_SOURCE_DIR "/schema/runner.schema.json"));
+const Document& committed() {
+  static const Document schema = Document::parse(support::read_text(RUNNER_SOURCE_DIR "/schema/runner.schema.json"));
   return schema;
 }
 
 // The part of JSON Schema that ours uses; an unknown keyword is a failure of the test.
 class Validator {
  public:
-  bool accepts(const Json& schema, const Json& value) const {
+  bool accepts(const Document& schema, const Document& value) const {
     for (const auto& [keyword, argument] : schema.items()) {
       if (!holds(schema, keyword, argument, value)) return false;
     }
@@ -32,14 +32,14 @@ class Validator {
   }
 
  private:
-  bool holds(const Json& schema, const std::string& keyword, const Json& argument, const Json& value) const {
+  bool holds(const Document& schema, const std::string& keyword, const Document& argument, const Document& value) const {
     if (keyword == "type") return has_type(argument, value);
     if (keyword == "enum") return std::find(argument.begin(), argument.end(), value) != argument.end();
     if (keyword == "anyOf") {
-      return std::any_of(argument.begin(), argument.end(), [&](const Json& option) { return accepts(option, value); });
+      return std::any_of(argument.begin(), argument.end(), [&](const Document& option) { return accepts(option, value); });
     }
     if (keyword == "$ref")
-      return accepts(committed().at(Json::json_pointer(argument.get<std::string>().substr(1))), value);
+      return accepts(committed().at(Document::json_pointer(argument.get<std::string>().substr(1))), value);
     if (keyword == "not") return !accepts(argument, value);
     if (keyword == "if") return !accepts(argument, value) || accepts(schema.at("then"), value);
     if (keyword == "minimum") return !value.is_number() || value >= argument;
@@ -55,10 +55,10 @@ class Validator {
     }
     if (keyword == "items") {
       return !value.is_array() ||
-             std::all_of(value.begin(), value.end(), [&](const Json& item) { return accepts(argument, item); });
+             std::all_of(value.begin(), value.end(), [&](const Document& item) { return accepts(argument, item); });
     }
     if (keyword == "required") {
-      return std::all_of(argument.begin(), argument.end(), [&](const Json& key) { return value.contains(key); });
+      return std::all_of(argument.begin(), argument.end(), [&](const Document& key) { return value.contains(key); });
     }
     if (keyword == "properties") {
       for (const auto& [key, sub] : argument.items())
@@ -76,9 +76,9 @@ class Validator {
     return true;
   }
 
-  static bool has_type(const Json& type, const Json& value) {
+  static bool has_type(const Document& type, const Document& value) {
     if (type.is_array())
-      return std::any_of(type.begin(), type.end(), [&](const Json& t) { return has_type(t, value); });
+      return std::any_of(type.begin(), type.end(), [&](const Document& t) { return has_type(t, value); });
     if (type == "integer") return value.is_number() && value == std::floor(value.get<double>());
     if (type == "number") return value.is_number();
     if (type == "object") return value.is_object();
@@ -87,15 +87,15 @@ class Validator {
 };
 
 // A recipe as an editor sees it: YAML 1.2, nothing expanded.
-Json to_json(const YamlNode& node) {
+Document to_json(const YamlNode& node) {
   switch (node.kind) {
     case YamlNode::Kind::kMap: {
-      Json object = Json::object();
+      Document object = Document::object();
       for (const YamlNode::Member& member : node.members) object[member.key] = to_json(member.value);
       return object;
     }
     case YamlNode::Kind::kList: {
-      Json list = Json::array();
+      Document list = Document::array();
       for (const YamlNode& item : node.items) list.push_back(to_json(item));
       return list;
     }
@@ -106,10 +106,10 @@ Json to_json(const YamlNode& node) {
   if (const bool* boolean = value.boolean()) return *boolean;
   if (const int64_t* integer = value.integer()) return *integer;
   if (const double* number = value.number()) return *number;
-  return value.is_null() ? Json() : Json(*value.text());
+  return value.is_null() ? Document() : Document(*value.text());
 }
 
-Json to_json(const std::string& text) {
+Document to_json(const std::string& text) {
   Report report;
   return to_json(parse_yaml(report.add_source({OriginKind::kRecipe, "r.yaml", "", text}), report).root);
 }
@@ -172,7 +172,7 @@ TEST(JsonSchema, RefusesWhatIsWrongInOneKey) {
 }
 
 // Walks the schema along the table: every key is there and there are no others.
-size_t count_properties(const Json& schema) {
+size_t count_properties(const Document& schema) {
   size_t count = 0;
   if (schema.is_object() && schema.contains("properties")) count += schema["properties"].size();
   for (const auto& [keyword, member] : schema.items())
@@ -195,8 +195,8 @@ TEST(JsonSchema, HasTheFieldsOfTheTable) {
       if (dot < path.size()) pointer += list ? "/anyOf/0/items" : "/anyOf/0";
       start = dot + 1;
     }
-    ASSERT_TRUE(committed().contains(Json::json_pointer(pointer))) << pointer;
-    EXPECT_TRUE(committed().at(Json::json_pointer(pointer)).contains("description"));
+    ASSERT_TRUE(committed().contains(Document::json_pointer(pointer))) << pointer;
+    EXPECT_TRUE(committed().at(Document::json_pointer(pointer)).contains("description"));
   }
   EXPECT_EQ(count_properties(committed()), paths.size());
 }

@@ -12,7 +12,7 @@
 namespace runner::store {
 namespace {
 
-std::string random_bytes(size_t size, uint64_t seed) {
+std::string random_text(size_t size, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::string bytes(size, 0);
   for (char& byte : bytes) byte = static_cast<char>(random());
@@ -54,7 +54,7 @@ class StateStore : public StoreTest {
 };
 
 TEST_F(StateStore, RoundTrip) {
-  const std::string weights = random_bytes(2500, 1), exact = random_bytes(2000, 2), empty;
+  const std::string weights = random_text(2500, 1), exact = random_text(2000, 2), empty;
   StateHeader header{120, 3, "schedule", true, {{"eval/accuracy", 0.97}, {"eval/loss", kNan}}};
   const StateInfo saved =
       save_state(store, run, header,
@@ -92,8 +92,8 @@ TEST_F(StateStore, AStateMayBeEmpty) {
 }
 
 TEST_F(StateStore, StoresEqualChunksOnce) {
-  const std::string frozen = random_bytes(5000, 1);
-  std::string trained = random_bytes(5000, 2);
+  const std::string frozen = random_text(5000, 1);
+  std::string trained = random_text(5000, 2);
   EXPECT_EQ(save(1, {{"a", "", as_bytes(frozen)}, {"b", "", as_bytes(trained)}}).new_bytes, 10'000);
   trained[4999] ^= 1;
   EXPECT_EQ(save(2, {{"a", "", as_bytes(frozen)}, {"b", "", as_bytes(trained)}}).new_bytes, 1000);  // only its last
@@ -108,7 +108,7 @@ TEST_F(StateStore, StoresEqualChunksOnce) {
 }
 
 TEST_F(StateStore, ChunksNeverCrossSections) {
-  const std::string a = random_bytes(1500, 1), b = random_bytes(1500, 2);
+  const std::string a = random_text(1500, 1), b = random_text(1500, 2);
   save(1, {{"a", "", as_bytes(a)}, {"b", "", as_bytes(b)}});
   EXPECT_EQ(
       store.database().query_text("SELECT group_concat(length(data)) FROM (SELECT data FROM content ORDER BY id)"),
@@ -122,7 +122,7 @@ TEST_F(StateStore, AnUnknownStateIsAnError) {
 }
 
 TEST_F(StateStore, ErrorNamesTheDamagedChunk) {
-  const std::string a = random_bytes(30, 1), b = random_bytes(25, 2);
+  const std::string a = random_text(30, 1), b = random_text(25, 2);
   const int64_t id = save(9, {{"a", "", as_bytes(a)}, {"b", "", as_bytes(b)}}, 10).id;
   Statement damage(
       store.database(),
@@ -145,7 +145,7 @@ TEST_F(StateStore, ErrorNamesTheDamagedChunk) {
 }
 
 TEST_F(StateStore, ErrorReportsAMissingChunk) {
-  const std::string a = random_bytes(30, 1);
+  const std::string a = random_text(30, 1);
   const int64_t id = save(9, {{"a", "", as_bytes(a)}}, 10).id;
   store.database().exec("DELETE FROM section_content WHERE no = 1");
   EXPECT_EQ(error_of([&] { load_state(store, id); }),
@@ -156,7 +156,7 @@ TEST_F(StateStore, ErrorReportsAMissingChunk) {
 
 // Each change leaves the checksums of all chunks valid.
 TEST_F(StateStore, DetectsChangesInTheListOfSections) {
-  const std::string a = random_bytes(25, 1), b = random_bytes(25, 2), c = random_bytes(25, 3);
+  const std::string a = random_text(25, 1), b = random_text(25, 2), c = random_text(25, 3);
   const int64_t id = save(9, {{"a", "f32", as_bytes(a)}, {"b", "f32", as_bytes(b)}, {"c", "f32", as_bytes(c)}}, 10).id;
   Database& database = store.database();
   const std::pair<const char*, const char*> kDamages[] = {
@@ -297,7 +297,7 @@ TEST_F(StateStore, ParentOfAForkWithItsOwnStateIsRemoved) {
 }
 
 TEST_F(StateStore, SharedChunksOutliveTheFirstState) {
-  const std::string shared = random_bytes(4000, 1), own = random_bytes(4000, 2);
+  const std::string shared = random_text(4000, 1), own = random_text(4000, 2);
   save(1, {{"a", "", as_bytes(shared)}, {"b", "", as_bytes(own)}});
   const int64_t second = save(2, {{"a", "", as_bytes(shared)}}).id;
   prune_states(store, run.id, {.keep_last = 1});
@@ -308,7 +308,7 @@ TEST_F(StateStore, SharedChunksOutliveTheFirstState) {
 TEST_F(StateStore, FreedPagesAreReused) {
   const auto pages = [&] { return store.database().query_int64("PRAGMA page_count"); };
   const auto round = [&](uint64_t seed) {
-    const std::string weights = random_bytes(1'000'000, seed);
+    const std::string weights = random_text(1'000'000, seed);
     save(1, {{"w", "", as_bytes(weights)}});
     prune_states(store, run.id, {.keep_last = 1});
   };

@@ -60,7 +60,7 @@ local function loss_of(acc, batch)
 end
 )";
 constexpr const char* kStep = "return {model = model, training_step = loss_of}";
-constexpr const char* kLoop = R"(
+constexpr const char* kLoopHook = R"(
 return {
   model = model,
   train = function(acc)
@@ -83,7 +83,7 @@ class ParameterUseTest : public RunFixture {
     write_initial();
     write("recipe.yaml", kBranches);
     write("step.lua", model() + kStep);
-    write("loop.lua", model() + kLoop);
+    write("loop.lua", model() + kLoopHook);
   }
 
   // ---- what the golden file holds ----

@@ -38,7 +38,7 @@ scheduler: {type: one_cycle, max_lr: 0.05}
 train: {epochs: 3, clip_grad_norm: 0.5}
 log: {every: 1 step}
 )";
-constexpr size_t kBatches = 12, kShapes = 4;
+constexpr size_t kPlannedBatches = 12, kShapes = 4;
 
 template <class T>
 T value_of(const Bytes& bytes) {
@@ -155,7 +155,7 @@ void PlansOnly::expect_plans_only(const std::vector<std::string>& overrides) {
     EXPECT_EQ(loss, losses[step].second);
     EXPECT_EQ(value_of<LossAndWeight>(device.events()[log + 1].bytes), LossAndWeight{});
   }
-  EXPECT_EQ(batches, kBatches);
+  EXPECT_EQ(batches, kPlannedBatches);
   EXPECT_EQ(std::ranges::count(device.events(), Call::kCompile, &Event::call), static_cast<int64_t>(kShapes));
 
   auto stored = last_state();

@@ -79,14 +79,14 @@ class ProfiledRun : public RunFixture {
   }
 };
 
-struct Event {
+struct TraceEvent {
   std::string name, kind;
   int64_t process, thread;
   double begin, end;  // microseconds
 };
 
-std::vector<Event> spans_of(const Json& trace) {
-  std::vector<Event> events;
+std::vector<TraceEvent> spans_of(const Json& trace) {
+  std::vector<TraceEvent> events;
   for (const Json& event : trace["traceEvents"].items()) {
     if (event["ph"].text() != "X") continue;
     const double begin = event["ts"].number();
@@ -98,14 +98,14 @@ std::vector<Event> spans_of(const Json& trace) {
 
 std::vector<std::string> steps_of(const Json& trace, int64_t process = 0) {
   std::vector<std::string> steps;
-  for (const Event& event : spans_of(trace))
+  for (const TraceEvent& event : spans_of(trace))
     if (event.kind == "step" && event.process == process) steps.push_back(event.name);
   return steps;
 }
 
 std::set<std::string> kinds_of(const Json& trace, int64_t process = 0) {
   std::set<std::string> kinds;
-  for (const Event& event : spans_of(trace))
+  for (const TraceEvent& event : spans_of(trace))
     if (event.process == process) kinds.insert(event.kind);
   return kinds;
 }
@@ -151,11 +151,11 @@ TEST_F(ProfiledRun, HoldsWhatHappensFromTheBeginningOn) {
 // Two spans of a thread are apart, or one is inside the other.
 TEST_F(ProfiledRun, SpansOfAThreadAreNested) {
   ASSERT_EQ(profiled("active: 20", {"checkpoint.every=2 steps", "gradient_accumulation_steps=2"}).exit_code, 0);
-  const std::vector<Event> spans = spans_of(traces().at(0));
+  const std::vector<TraceEvent> spans = spans_of(traces().at(0));
   EXPECT_GT(spans.size(), 100U);
   int inside = 0;
-  for (const Event& a : spans) {
-    for (const Event& b : spans) {
+  for (const TraceEvent& a : spans) {
+    for (const TraceEvent& b : spans) {
       if (a.thread != b.thread || a.begin >= b.begin) continue;
       EXPECT_TRUE(a.end <= b.begin || b.end <= a.end) << a.name << " and " << b.name;
       inside += b.kind == "kernel" && a.kind == "execute" && b.end <= a.end;

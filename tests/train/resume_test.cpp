@@ -42,7 +42,7 @@ checkpoint: {every: 2 steps}
 log: {every: 3 steps}
 )";
 
-constexpr const char* kMetrics[] = {"train/loss", "train/lr",      "train/grad_norm",
+constexpr const char* kComparedMetrics[] = {"train/loss", "train/lr",      "train/grad_norm",
                                     "eval/loss",  "eval/accuracy", kBatchDigest};
 
 using ResumeTest = RunFixture;
@@ -62,7 +62,7 @@ TEST_F(ResumeTest, AfterAnInterruptAtAnyStep) {
     EXPECT_EQ(rest.exit_code, 0);
     EXPECT_EQ(rest.run, part.run);
     EXPECT_EQ(last_state(store), want);
-    for (const char* metric : kMetrics) EXPECT_EQ(points(metric, store), points(metric, "whole.db")) << metric;
+    for (const char* metric : kComparedMetrics) EXPECT_EQ(points(metric, store), points(metric, "whole.db")) << metric;
     for (const auto& [name, range] : whole.metrics) {
       if (name == "train/samples_per_s") continue;
       EXPECT_EQ(rest.metrics.at(name).min, range.min) << name;
@@ -112,7 +112,7 @@ TEST_F(ResumeTest, AfterAnInterruptAtAnyBatchOfAWindow) {
       EXPECT_EQ(rest.exit_code, 0);
       EXPECT_EQ(rest.samples, accumulation == 3 ? 2 * 67 : 67 + 56);
       EXPECT_EQ(last_state(store), last_state(whole));
-      for (const char* metric : kMetrics) EXPECT_EQ(points(metric, store), points(metric, whole)) << metric;
+      for (const char* metric : kComparedMetrics) EXPECT_EQ(points(metric, store), points(metric, whole)) << metric;
     }
   }
 }
@@ -177,7 +177,7 @@ TEST_F(ResumeTest, AfterBeingKilledAtRandomMoments) {
       ASSERT_EQ(go_on(store), 0);
     }
     EXPECT_EQ(last_state(store), want) << "round " << round;
-    for (const char* metric : kMetrics) EXPECT_EQ(points(metric, store), points(metric, "whole.db")) << metric;
+    for (const char* metric : kComparedMetrics) EXPECT_EQ(points(metric, store), points(metric, "whole.db")) << metric;
   }
 }
 

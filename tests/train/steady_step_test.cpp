@@ -34,7 +34,7 @@ scheduler: {type: cosine, warmup: 10 steps}
 train: {epochs: 80, clip_grad_norm: 1}
 log: {every: 1 step}
 )";
-constexpr size_t kSteps = 240;
+constexpr size_t kSteadySteps = 240;
 constexpr size_t kWarmUp = 6;  // every shape of step has been used twice
 // oneDNN takes memory for some products and gives it back, and the C library hands out the same pages again only after
 // a number of rounds on each thread.
@@ -45,15 +45,15 @@ class SteadyStep : public RunFixture {
   void expect_nothing_but_the_step(const std::vector<std::string>& overrides) {
     SCOPED_TRACE(overrides.empty() ? "as written" : overrides[0]);
     std::vector<Counts> counts;
-    counts.reserve(kSteps);
+    counts.reserve(kSteadySteps);
     const int64_t onednn = support::onednn_allocations();
     const auto count = [&](const Observer::Progress&) { counts.push_back(Counts::now()); };
     ASSERT_EQ(train(kSteady, {.overrides = overrides, .on_step = count}).exit_code, 0);
-    ASSERT_EQ(points("train/loss").size(), kSteps);
-    ASSERT_EQ(counts.size(), kSteps);
+    ASSERT_EQ(points("train/loss").size(), kSteadySteps);
+    ASSERT_EQ(counts.size(), kSteadySteps);
     RecordProperty("onednn_allocations", std::to_string(support::onednn_allocations() - onednn));
     // The last step ends the run: it saves a state.
-    for (size_t step = kWarmUp; step + 1 < kSteps; ++step) {
+    for (size_t step = kWarmUp; step + 1 < kSteadySteps; ++step) {
       ASSERT_EQ(counts[step].sqlite_calls, counts[step - 1].sqlite_calls) << "step " << step + 1;
       ASSERT_EQ(counts[step].allocations, counts[step - 1].allocations) << "step " << step + 1;
       if (step < kPagesWarmUp) continue;

@@ -26,10 +26,10 @@ std::vector<std::vector<backends::TensorType>> tensors_of(const StepFixture& ste
 // By hand, of a batch of 8: (5, 4) as 4 rows of 128, (5) as 128, (3, 5) as 4 rows of 128, (3) as 128, all f32; each sum
 // (2) f64 as two of 128; features (8, 4) as 4 rows of 128, labels, sample ids and both keys s64, the mask f32.
 constexpr int64_t kVector = 128 * 4;
-constexpr int64_t kFlat = 10 * kVector, kSum = 2 * kVector, kBatch = (4 + 2 + 2 + 2 + 2 + 1) * kVector;
+constexpr int64_t kFlat = 10 * kVector, kSum = 2 * kVector, kTpuBatch = (4 + 2 + 2 + 2 + 2 + 1) * kVector;
 
 int64_t arguments_of(const StepFixture& steps, const backends::Program& step) {
-  int64_t bytes = kBatch;
+  int64_t bytes = kTpuBatch;
   for (const DeviceArray& array : steps.builder.layout().arrays()) bytes += array.role == Role::kSum ? kSum : kFlat;
   for (const backends::Input& input : step.inputs()) bytes += input.kind == backends::InputKind::kScalar ? kVector : 0;
   return bytes;

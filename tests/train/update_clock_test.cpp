@@ -204,7 +204,7 @@ train: {epochs: 1}
 checkpoint: {every: 1 step}
 log: {every: 1 step}
 )";
-constexpr int64_t kBatches = 12, kScheduled = 16;
+constexpr int64_t kClockBatches = 12, kScheduled = 16;
 
 Optimizers adam_and_momentum() {
   optim::Rule adam{.type = schema::OptimizerType::kAdam, .hyper = {}};
@@ -302,7 +302,7 @@ TEST_F(LoopClockTest, ASkippedStepMovesNoClock) {
   ASSERT_EQ(run_loop("one.db", false, 1).exit_code, 4);
   ASSERT_EQ(run_loop("whole.db", false).exit_code, 0);
   Reference first, all;
-  for (int64_t batch = 0; batch < kBatches; ++batch)
+  for (int64_t batch = 0; batch < kClockBatches; ++batch)
     for (const MiniStep& mini : steps_of_batch(batch)) {
       all.step(mini, slope(mini, batch));
       if (batch == 0) first.step(mini, slope(mini, batch));

@@ -30,7 +30,7 @@ using report::xla::report_of;
 using testing::Golden;
 
 // CompileTime and ExecuteTime, or those of operations that run alone.
-using Counts = std::array<int64_t, 2>;
+using CompileCounts = std::array<int64_t, 2>;
 
 std::string yaml_of(const Golden& value, const std::string& key) {
   if (key == "type") return value.text();
@@ -163,7 +163,7 @@ class CompilesTest : public ::testing::Test {
     evaluations_.clear();
   }
 
-  static Counts counts(const Session& session) {
+  static CompileCounts counts(const Session& session) {
     const MetricsReport report = report_of(session.tpu->metrics());
     const std::string eager = session.recipe.tpu.eager ? "EagerOp" : "";
     return {report.samples(eager + "CompileTime"), report.samples(eager + "ExecuteTime")};
@@ -187,8 +187,8 @@ class CompilesTest : public ::testing::Test {
     evaluations_.push_back(counts(session));
   }
 
-  static std::vector<Counts> wanted(const Golden& rows) {
-    std::vector<Counts> all;
+  static std::vector<CompileCounts> wanted(const Golden& rows) {
+    std::vector<CompileCounts> all;
     for (const Golden& row : rows.items()) all.push_back({row.integers()[0], row.integers()[1]});
     return all;
   }
@@ -198,14 +198,14 @@ class CompilesTest : public ::testing::Test {
 
   // At each n-th batch.
   void compare(const Golden& item, const MetricsReport& end, int64_t each = 1) const {
-    const std::vector<Counts> theirs = wanted(item["steps"]);
+    const std::vector<CompileCounts> theirs = wanted(item["steps"]);
     ASSERT_EQ(steps_.size(), theirs.size());
     for (const size_t what : {0, 1}) {
       const char* const name = what == 0 ? "compiles" : "executions";
       for (size_t step = static_cast<size_t>(each - 1); step < theirs.size(); step += static_cast<size_t>(each))
         EXPECT_EQ(steps_[step][what], theirs[step][what] - initial_graphs(item)) << name << " up to step " << step + 1;
-      const std::vector<Counts> evaluations =
-          item.has("evaluations") ? wanted(item["evaluations"]) : std::vector<Counts>{};
+      const std::vector<CompileCounts> evaluations =
+          item.has("evaluations") ? wanted(item["evaluations"]) : std::vector<CompileCounts>{};
       ASSERT_EQ(evaluations_.size(), evaluations.size());
       for (size_t i = 0; i < evaluations.size(); ++i)
         EXPECT_EQ(evaluations_[i][what], evaluations[i][what]) << name << " up to evaluation " << i + 1;
@@ -223,8 +223,8 @@ class CompilesTest : public ::testing::Test {
   }
 
   // What each step adds to what had been counted before it.
-  static std::vector<Counts> changes(const std::vector<Counts>& counts) {
-    std::vector<Counts> all;
+  static std::vector<CompileCounts> changes(const std::vector<CompileCounts>& counts) {
+    std::vector<CompileCounts> all;
     for (size_t i = 0; i < counts.size(); ++i)
       all.push_back({counts[i][0] - (i > 0 ? counts[i - 1][0] : 0), counts[i][1] - (i > 0 ? counts[i - 1][1] : 0)});
     return all;
@@ -244,7 +244,7 @@ class CompilesTest : public ::testing::Test {
   void compare_eagerly(const Golden& item, const MetricsReport& end) const {
     const std::vector<Golden> theirs = item["steps"].items();
     ASSERT_EQ(steps_.size(), theirs.size());
-    const std::vector<Counts> ours = changes(steps_);
+    const std::vector<CompileCounts> ours = changes(steps_);
     const auto epoch = static_cast<size_t>(session_->plan.steps_per_epoch());
     const bool evaluates = item.has("evaluations");
     for (size_t step = 0; step < ours.size() && !evaluates; ++step) {
@@ -304,7 +304,7 @@ class CompilesTest : public ::testing::Test {
   schema::Recipe recipe_;
   std::unique_ptr<Hooks> hooks_;
   std::optional<Session> session_;
-  std::vector<Counts> steps_, evaluations_;
+  std::vector<CompileCounts> steps_, evaluations_;
 };
 
 TEST_F(CompilesTest, AreThoseOfTorchXla) {

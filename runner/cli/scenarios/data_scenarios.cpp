@@ -280,7 +280,7 @@ end})",
                         {processes(2), samples(50), "gradient_accumulation_steps=100", "train.epochs=3"});
 }
 
-constexpr Scenario kScenarios[] = {
+constexpr Scenario kDataScenarios[] = {
     {"data/shards", "1", "batches of each process, as Accelerate's BatchSamplerShard gives them", shards},
     {"data/dispatched", "14", "batches of each process, as Accelerate's DataLoaderDispatcher gives them", dispatched},
     {"data/refusals", "3", "batches that cannot be are refused before anything is read", refusals},
@@ -296,7 +296,7 @@ constexpr Scenario kScenarios[] = {
 }  // namespace
 
 std::span<const Scenario> data_scenarios() {
-  return kScenarios;
+  return kDataScenarios;
 }
 
 }  // namespace runner::cli::scenarios

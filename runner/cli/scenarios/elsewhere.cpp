@@ -9,7 +9,7 @@ constexpr Scenario not_run(std::string_view id, std::string_view source, std::st
   return {id, source, about, nullptr, reason};
 }
 
-constexpr Scenario kScenarios[] = {
+constexpr Scenario kScenariosElsewhere[] = {
     not_run("python/samplers", "2, 9", "samplers of a script's own", "batches are the recipe's"),
     not_run("python/shards", "10", "data sets that come in shards", "no format has them"),
     not_run("python/leaks", "11, 29", "objects freed with their owner", "sanitizers see to it in the test suite"),
@@ -22,7 +22,7 @@ constexpr Scenario kScenarios[] = {
 }  // namespace
 
 std::span<const Scenario> scenarios_elsewhere() {
-  return kScenarios;
+  return kScenariosElsewhere;
 }
 
 }  // namespace runner::cli::scenarios

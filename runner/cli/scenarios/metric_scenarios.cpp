@@ -54,7 +54,7 @@ void counts(Workbench& bench) {
   count_samples(bench, 3, 99, 99, {"data.even_batches=false"}, 99);
 }
 
-void streams(Workbench& bench) {
+void streamed_metrics(Workbench& bench) {
   std::string csv = "x,label\n";
   for (int i = 0; i < 30; ++i) csv += fmt::format("{},{}\n", i, i % 3);
   bench.write("data.csv", csv);
@@ -127,9 +127,9 @@ void messages(Workbench& bench) {
   bench.equal("file", file != nullptr && file->ends_with("wrong.lua") ? "wrong.lua" : "another", "wrong.lua");
 }
 
-constexpr Scenario kScenarios[] = {
+constexpr Scenario kMetricScenarios[] = {
     {"metrics/counts", "16, 45", "every sample once through gather_for_metrics, however it was read", counts},
-    {"metrics/streams", "45, gap", "the same of streams", streams},
+    {"metrics/streams", "45, gap", "the same of streams", streamed_metrics},
     {"metrics/evaluation", "46", "accuracy and F1 of several processes are those of one, to the last bit", evaluations},
     {"logs/trackers", "56", "points arrive in trackers, JSON lines, CSV and TensorBoard", trackers},
     {"logs/lines", "57", "a message says the line that it is about", messages},
@@ -138,7 +138,7 @@ constexpr Scenario kScenarios[] = {
 }  // namespace
 
 std::span<const Scenario> metric_scenarios() {
-  return kScenarios;
+  return kMetricScenarios;
 }
 
 }  // namespace runner::cli::scenarios

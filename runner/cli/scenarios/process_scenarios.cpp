@@ -174,7 +174,7 @@ void profiles(Workbench& bench) {
   cycles("cut", "skip_first: 10, active: 3", "2 / 4 / 4");
 }
 
-constexpr Scenario kScenarios[] = {
+constexpr Scenario kProcessScenarios[] = {
     {"process/first", "18", "the first process goes first, then the others, each once", main_first},
     {"process/ranks", "19", "each process knows who it is, and some work is for one alone", ranks},
     {"process/split", "20", "lists in parts that differ by one item, joined again as they were", splits},
@@ -190,7 +190,7 @@ constexpr Scenario kScenarios[] = {
 }  // namespace
 
 std::span<const Scenario> process_scenarios() {
-  return kScenarios;
+  return kProcessScenarios;
 }
 
 }  // namespace runner::cli::scenarios

@@ -132,7 +132,7 @@ void fits(Workbench& bench) {
   }
 }
 
-constexpr Scenario kScenarios[] = {
+constexpr Scenario kStateScenarios[] = {
     {"state/resume", "12, 39, 47, 48, 54, gap", "killed and resumed training equals that in one go, bit for bit",
      resumes},
     {"state/hooks", "50, 52", "what hooks register comes back", registered},
@@ -148,7 +148,7 @@ constexpr Scenario kScenarios[] = {
 }  // namespace
 
 std::span<const Scenario> state_scenarios() {
-  return kScenarios;
+  return kStateScenarios;
 }
 
 }  // namespace runner::cli::scenarios

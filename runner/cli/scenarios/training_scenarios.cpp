@@ -268,7 +268,7 @@ void scaler(Workbench& bench) {
   bench.close("train/scale", bench.points("scaler", "train/scale"), scales_of(skipped, 16777216, 3), 0);
 }
 
-constexpr Scenario kScenarios[] = {
+constexpr Scenario kTrainingScenarios[] = {
     {"training/regression", "31", "a line is found, by two processes as by one", regression},
     {"training/replicas", "31", "2, 3 and 4 processes train as one with the same global batch", replicas},
     {"training/precision", "31", "bf16 and fp16 train as float32 does, nearly", precisions},
@@ -288,7 +288,7 @@ constexpr Scenario kScenarios[] = {
 }  // namespace
 
 std::span<const Scenario> training_scenarios() {
-  return kScenarios;
+  return kTrainingScenarios;
 }
 
 }  // namespace runner::cli::scenarios

@@ -23,7 +23,7 @@ std::optional<Number> read_number(std::string_view text) {
 }
 
 // Removes the unit of "4.33049 / second"; returns "" if there is none.
-std::string_view per_second(std::string_view text) {
+std::string_view without_per_second(std::string_view text) {
   constexpr std::string_view kUnit = " / second";
   return text.ends_with(kUnit) ? text.substr(0, text.size() - kUnit.size()) : std::string_view();
 }
@@ -161,9 +161,9 @@ void LineParser::read_of_metric(const LogLine& line) {
     case LineKey::kCounter: metric_->has_sum = true; return read_figure_of(line, line.value, metric.accumulator);
     case LineKey::kMean: return read_figure_of(line, line.value, metric.mean);
     case LineKey::kStdDev: return read_figure_of(line, line.value, metric.stddev);
-    case LineKey::kValueRate: return read_figure_of(line, per_second(line.value), metric.value_rate);
+    case LineKey::kValueRate: return read_figure_of(line, without_per_second(line.value), metric.value_rate);
     case LineKey::kRate:
-      metric.rate = read_number<double>(per_second(line.value));
+      metric.rate = read_number<double>(without_per_second(line.value));
       if (!metric.rate) unreadable(line, "no rate");
       return;
     default: return read_percentiles(line);

@@ -16,7 +16,7 @@ double larger(double a, double b) {
   return std::fmax(a, b);
 }
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kMissingPoint = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
@@ -25,13 +25,13 @@ store::SeriesIndex Recorder::series_of(std::string_view name) {
 }
 
 void Recorder::add(std::string_view name, int64_t step, double value) {
-  if (std::isnan(value)) value = kNan;  // of one sign, which formats would show
+  if (std::isnan(value)) value = kMissingPoint;  // of one sign, which formats would show
   auto found = series_.find(name);
   constexpr size_t kMostNames = 10'000;
   RUN_CHECK(found != series_.end() || series_.size() < kMostNames, ErrorKind::kRun,
             "{} would be one metric more than the {} that a run can have; a metric keeps its name from step to step",
             name, kMostNames);
-  if (found == series_.end()) found = series_.emplace(name, Series{series_of(name), {kNan, kNan, kNan}, step}).first;
+  if (found == series_.end()) found = series_.emplace(name, Series{series_of(name), {kMissingPoint, kMissingPoint, kMissingPoint}, step}).first;
   Series& series = found->second;
   if (writer_ != nullptr) writer_->push(series.index, step, value);
   if (logs_ != nullptr) logs_->add(name, step, value);
@@ -45,7 +45,7 @@ void Recorder::resume(const std::string& name, const MetricRange& range) {
 
 double Recorder::newest(std::string_view name) const {
   const auto found = series_.find(name);
-  return found == series_.end() ? kNan : found->second.range.last;
+  return found == series_.end() ? kMissingPoint : found->second.range.last;
 }
 
 std::map<std::string, double> Recorder::at(int64_t step) const {

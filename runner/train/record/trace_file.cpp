@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using formats::kTraceBegin;
 using formats::kTraceEnd;
 
-constexpr mode_t kMode = 0666;  // less the umask
+constexpr mode_t kTraceFileMode = 0666;  // less the umask
 
 [[noreturn]] void cannot_write(const std::string& path, std::string_view reason) {
   fail(ErrorKind::kData, "profile.out: cannot write {}: {}", path, reason);
@@ -34,7 +34,7 @@ int open_file(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty()) fs::create_directories(folder, error);
   if (error) cannot_write(path, error.message());
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, kMode);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, kTraceFileMode);
   if (fd < 0) cannot_write(path, std::strerror(errno));
   return fd;
 }

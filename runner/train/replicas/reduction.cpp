@@ -38,7 +38,7 @@ std::string packed(const NotFinite& found) {
   return text;
 }
 
-NotFinite unpacked(std::string_view text) {
+NotFinite unpacked_search(std::string_view text) {
   NotFinite found;
   found.source = static_cast<NotFinite::Source>(take_number(text));
   found.where.line = static_cast<int>(take_number(text));
@@ -68,7 +68,7 @@ NotFinite first_found(const std::optional<NotFinite>& mine, const std::string& o
   const std::vector<std::string> all = ranks->gather_objects(mine ? packed(*mine) : "", site);
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;
-    NotFinite found = unpacked(all[rank]);
+    NotFinite found = unpacked_search(all[rank]);
     found.what += fmt::format(" on rank {}", rank);
     return found;
   }

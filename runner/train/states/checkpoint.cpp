@@ -19,7 +19,7 @@
 namespace runner::train {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 constexpr std::string_view kModel = "model/";
 constexpr std::string_view kOptimizer = "optimizer/";
@@ -32,21 +32,21 @@ constexpr int kRunVersion = 3;  // of the document in that section
 std::string number_text(double value) {
   return fmt::format("{}", value);
 }
-json optional_text(const std::optional<double>& value) {
-  return value ? json(number_text(*value)) : json(nullptr);
+Json optional_text(const std::optional<double>& value) {
+  return value ? Json(number_text(*value)) : Json(nullptr);
 }
-std::optional<double> optional_number(const json& text) {
+std::optional<double> optional_number(const Json& text) {
   if (text.is_null()) return std::nullopt;
   return std::strtod(text.get<std::string>().c_str(), nullptr);
 }
 
-json metrics_document(const MetricSums& metrics) {
-  json document = json::object();
+Json metrics_document(const MetricSums& metrics) {
+  Json document = Json::object();
   for (const auto& [name, sum] : metrics) document[name] = {number_text(sum.sum), number_text(sum.weight)};
   return document;
 }
 
-MetricSums metrics_of(const json& document) {
+MetricSums metrics_of(const Json& document) {
   MetricSums metrics;
   for (const auto& [name, sum] : document.items())
     metrics[name] = {optional_number(sum.at(0)).value(), optional_number(sum.at(1)).value()};
@@ -54,8 +54,8 @@ MetricSums metrics_of(const json& document) {
 }
 
 // Of every optimizer, whether it has stepped or not.
-json updates_document(const Counters& counters, const std::vector<std::string>& optimizers) {
-  json document = json::object();
+Json updates_document(const Counters& counters, const std::vector<std::string>& optimizers) {
+  Json document = Json::object();
   for (const std::string& name : optimizers) {
     const auto found = counters.updates.find(name);
     document[name] = found == counters.updates.end() ? 0 : found->second;
@@ -65,7 +65,7 @@ json updates_document(const Counters& counters, const std::vector<std::string>& 
 
 // A document of version 1 counts a loop's updates by the optimizer's number, those of the recipe's loop as `applied`
 // and what the slots had seen beyond; the schedule was counted in a loop of a hook's alone.
-void read_older_counters(const json& document, const std::vector<std::string>& optimizers, Counters& counters) {
+void read_older_counters(const Json& document, const std::vector<std::string>& optimizers, Counters& counters) {
   const auto updates = document.value("updates", std::vector<int64_t>{});
   const int64_t all = counters.applied + document.value("slot_offset", int64_t{0});
   for (size_t i = 0; i < optimizers.size(); ++i)
@@ -73,7 +73,7 @@ void read_older_counters(const json& document, const std::vector<std::string>& o
   counters.scheduled = updates.empty() ? counters.applied : document.value("scheduled", int64_t{0});
 }
 
-Counters counters_of(const json& document, const std::vector<std::string>& optimizers) {
+Counters counters_of(const Json& document, const std::vector<std::string>& optimizers) {
   Counters counters{.windows = document.at("windows"),
                     .applied = document.at("applied"),
                     .samples = document.at("samples"),
@@ -90,7 +90,7 @@ Counters counters_of(const json& document, const std::vector<std::string>& optim
 }
 
 // A digest is a number that JSON does not hold.
-json window_document(const TrainingWindow& window, const StepMetrics& metrics) {
+Json window_document(const TrainingWindow& window, const StepMetrics& metrics) {
   if (window.batches == 0) return nullptr;
   return {{"batches", window.batches},
           {"samples", window.samples},
@@ -101,7 +101,7 @@ json window_document(const TrainingWindow& window, const StepMetrics& metrics) {
 }
 
 // Older states are not of the inside of a window.
-TrainingWindow window_of(const json& document) {
+TrainingWindow window_of(const Json& document) {
   TrainingWindow window;
   if (document.is_null()) return window;
   window.batches = document.at("batches");
@@ -112,12 +112,12 @@ TrainingWindow window_of(const json& document) {
   return window;
 }
 
-json end_document(const std::optional<WindowEnd>& end) {
+Json end_document(const std::optional<WindowEnd>& end) {
   if (!end) return nullptr;
   return {{"evaluation", end->evaluation}, {"evaluated", end->evaluated}, {"ends_epoch", end->ends_epoch}};
 }
 
-std::optional<WindowEnd> end_of(const json& document) {
+std::optional<WindowEnd> end_of(const Json& document) {
   if (document.is_null()) return std::nullopt;
   return WindowEnd{.evaluation = document.at("evaluation"),
                    .evaluated = document.at("evaluated"),
@@ -125,7 +125,7 @@ std::optional<WindowEnd> end_of(const json& document) {
 }
 
 std::string run_document(const RunState& state, const std::vector<std::string>& optimizers) {
-  return json{
+  return Json{
       {"version", kRunVersion},
       {"epoch", state.position.epoch},
       {"batch", state.position.step},
@@ -190,7 +190,7 @@ bool is_tensor(const store::Section& section) {
 
 backends::Shape shape_of(const store::LoadedState& loaded, const store::Section& section) {
   try {
-    return backends::Shape(json::parse(section.meta).at("shape").get<std::vector<int64_t>>());
+    return backends::Shape(Json::parse(section.meta).at("shape").get<std::vector<int64_t>>());
   } catch (const std::exception&) {  // not JSON, or no shape
     fail(ErrorKind::kStore, "state {}: the description of {} is damaged", loaded.info.id, section.name);
   }
@@ -239,7 +239,7 @@ bool is_with_rank_0(const store::Section& section, const std::set<std::string>& 
 }  // namespace
 
 std::string meta_of(const backends::TensorType& type) {
-  return json{{"dtype", name_of(type.dtype)}, {"shape", type.shape.dims()}}.dump();
+  return Json{{"dtype", name_of(type.dtype)}, {"shape", type.shape.dims()}}.dump();
 }
 
 void capture_for_replica(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot) {
@@ -304,19 +304,19 @@ std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snap
 RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::string>& optimizers) {
   const store::Section& section = loaded.at(kRun);
   try {
-    const json document = json::parse(reinterpret_cast<const char*>(section.bytes.data()),
+    const Json document = Json::parse(reinterpret_cast<const char*>(section.bytes.data()),
                                       reinterpret_cast<const char*>(section.bytes.data() + section.bytes.size()));
     const int version = document.at("version");
     RUN_CHECK(version <= kRunVersion, ErrorKind::kStore, "state {} was written by a newer version of runner",
               loaded.info.id);
-    const json& plateau = document.at("plateau");
-    const json& early = document.at("early_stopping");
+    const Json& plateau = document.at("plateau");
+    const Json& early = document.at("early_stopping");
     RunState state;
     state.position = {document.at("epoch"), document.at("batch"), document.value("start", int64_t{0})};
-    state.window = window_of(document.value("window", json(nullptr)));
+    state.window = window_of(document.value("window", Json(nullptr)));
     state.window.next = state.position;
     state.reached_epoch = document.value("reached_epoch", state.position.epoch);
-    state.end = end_of(document.value("end_of_window", json(nullptr)));
+    state.end = end_of(document.value("end_of_window", Json(nullptr)));
     const auto accumulation = document.value("accumulation", std::array<int64_t, 2>{});
     state.accumulation = accumulation[0];
     state.next_accumulation = accumulation[1];
@@ -328,15 +328,15 @@ RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::s
     state.plateau = {optional_number(plateau.at("best")), plateau.at("bad_evaluations"), plateau.at("cooldown"),
                      optional_number(plateau.at("factor")).value_or(1.0)};
     state.patience = {optional_number(early.at("best")), early.at("evaluations")};
-    state.metrics.ended = metrics_of(document.value("metrics", json::object()));  // older states have none
+    state.metrics.ended = metrics_of(document.value("metrics", Json::object()));  // older states have none
     if (state.window.batches > 0)
-      state.metrics.window = metrics_of(document.at("window").value("metrics", json::object()));
+      state.metrics.window = metrics_of(document.at("window").value("metrics", Json::object()));
     state.hook = document.value("hook", "");
     state.encoding = data::Encoding::from_json(document.at("encoding").get<std::string>());
     state.train_data = document.at("train_data");
     state.eval_data = document.at("eval_data");
     return state;
-  } catch (const json::exception&) {
+  } catch (const Json::exception&) {
     fail(ErrorKind::kStore, "state {}: the section run is not a document that this version wrote", loaded.info.id);
   }
 }

@@ -6,11 +6,11 @@
 namespace runner::train {
 namespace {
 
-const backends::Site kSite{"events"};
+const backends::Site kEventSite{"events"};
 
 std::shared_ptr<std::byte> memory_for_rows(backends::Collectives& ranks) {
   static_assert(sizeof(Events*) == sizeof(int64_t));
-  return ranks.share({backends::DType::kI64, backends::Shape{1 + ranks.size()}}, kSite);
+  return ranks.share({backends::DType::kI64, backends::Shape{1 + ranks.size()}}, kEventSite);
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ EventBoard::~EventBoard() {
 }
 
 Events EventBoard::of_all() const {
-  ranks_.barrier(kSite);
+  ranks_.barrier(kEventSite);
   Events all;
   for (const Events* const events : rows()) all.insert(all.end(), events->begin(), events->end());
   return all;

@@ -50,16 +50,16 @@ DType dtype_of(schema::Precision precision) {
 
 // ---- words of a specification --------------------------------------------------------------------------------------
 
-enum StepKind : int64_t { kTrainingStep, kForwardStep, kReadStep, kSegment };
+enum RecordedKind : int64_t { kTrainingStep, kForwardStep, kReadStep, kSegment };
 
-void append(backends::StepSpecification& words, const std::optional<double>& number) {
+void append_words(backends::StepSpecification& words, const std::optional<double>& number) {
   words.push_back(number.has_value());
   words.push_back(backends::pack_f64(number.value_or(0)));
 }
 
 // Appends all hyperparameters except the rate. A new field is a compile error here. Hook rules are not compared: there
 // is one per group, and the order of groups is fixed.
-void append(backends::StepSpecification& words, const optim::Rule& rule) {
+void append_words(backends::StepSpecification& words, const optim::Rule& rule) {
   words.push_back(static_cast<int64_t>(rule.type));
   const auto& [lr, weight_decay, momentum, dampening, nesterov, beta1, beta2, eps, amsgrad, alpha, centered, lr_decay,
                initial_accumulator_value] = rule.hyper;
@@ -70,7 +70,7 @@ void append(backends::StepSpecification& words, const optim::Rule& rule) {
   for (const bool flag : {nesterov, amsgrad, centered}) words.push_back(flag);
 }
 
-void append(backends::StepSpecification& words, const std::vector<StepBuilder::Metric>& metrics) {
+void append_words(backends::StepSpecification& words, const std::vector<StepBuilder::Metric>& metrics) {
   for (const StepBuilder::Metric& metric : metrics) {
     words.push_back(metric.sum);
     words.push_back(metric.weight);
@@ -361,18 +361,18 @@ backends::StepSpecification StepBuilder::specification(const Recorded& recorded,
   backends::StepSpecification words = {
       kTrainingStep,    shape.first,      shape.last,  recorded.losses,
       recorded.weights, recorded.counted, shape.parts, static_cast<int64_t>(recipe_.train.on_nan)};
-  append(words, recipe_.train.clip_grad_norm);
-  append(words, recipe_.train.clip_grad_value);
+  append_words(words, recipe_.train.clip_grad_norm);
+  append_words(words, recipe_.train.clip_grad_value);
   if (first_scale(recipe_)) {
     for (const double number : {recipe_.scaler.growth_factor, recipe_.scaler.backoff_factor})
       words.push_back(backends::pack_f64(number));
     words.push_back(recipe_.scaler.growth_interval);
   }
   words.insert(words.end(), recorded.parameters.begin(), recorded.parameters.end());
-  append(words, recorded.metrics);
+  append_words(words, recorded.metrics);
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
     words.push_back(buffer.group >= 0);
-    if (buffer.group >= 0) append(words, optimizers_.rule(buffer.group));
+    if (buffer.group >= 0) append_words(words, optimizers_.rule(buffer.group));
     // With device-side counters the rate is part of the step, because the device looks up only its factor.
     if (buffer.group >= 0 && layout_.has(Role::kClock))
       words.push_back(backends::pack_f64(optimizers_.rule(buffer.group).hyper.lr));
@@ -384,7 +384,7 @@ backends::StepSpecification StepBuilder::forward_specification(const Recorded& r
                                                                bool first) const {
   backends::StepSpecification words = {kForwardStep,     labelled,        first,           recorded.outputs,
                                        recorded.targets, recorded.losses, recorded.weights};
-  append(words, recorded.metrics);
+  append_words(words, recorded.metrics);
   return words;
 }
 
