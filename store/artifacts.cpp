@@ -188,7 +188,7 @@ std::vector<std::byte> read_artifact(Store& store, const ArtifactInfo& artifact)
   }
   if (sha256(bytes) != artifact.digest) {
     fail_damaged_artifact(store, artifact,
-                 fmt::format("its {} bytes are not the {} that were saved", bytes.size(), artifact.bytes));
+                          fmt::format("its {} bytes are not the {} that were saved", bytes.size(), artifact.bytes));
   }
   return bytes;
 }

@@ -143,7 +143,7 @@ std::vector<Section> read_sections(Database& database, int64_t state_id) {
     const int64_t wanted = rows.int64(3), found = rows.int64(4);
     if (found != wanted) {
       fail_damaged_state(database, state_id,
-                   fmt::format("section {} has {} bytes instead of {}", section.name, found, wanted));
+                         fmt::format("section {} has {} bytes instead of {}", section.name, found, wanted));
     }
     section.bytes.reserve(static_cast<size_t>(found));
   }
@@ -227,13 +227,14 @@ LoadedState load_state(Store& store, int64_t state_id) {
                  "JOIN content ON content.id = c.content_id WHERE c.state_id = ?1 ORDER BY c.section_no, c.no");
   for (rows.bind(state_id); rows.step();) {
     const auto no = static_cast<size_t>(rows.int64(0));
-    if (no >= state.sections.size()) fail_damaged_state(database, state_id, fmt::format("section number {} is missing", no));
+    if (no >= state.sections.size())
+      fail_damaged_state(database, state_id, fmt::format("section number {} is missing", no));
     Section& section = state.sections[no];
     const Bytes data = rows.bytes(3);
     const Sha256Digest found = sha256(data);
     if (!equal(rows.bytes(2), bytes_of(found))) {
       fail_damaged_state(database, state_id,
-                   fmt::format("section {} fails its checksum in chunk {}", section.name, rows.int64(1)));
+                         fmt::format("section {} fails its checksum in chunk {}", section.name, rows.int64(1)));
     }
     manifest.add_chunk(no, bytes_of(found));
     section.bytes.insert(section.bytes.end(), data.begin(), data.end());

@@ -96,8 +96,8 @@ Layout argument_layout(const TensorType& type) {
   const Shape& shape = type.shape;
   if (shape.rank() < 2 || shape.elements() == 0) return row_major_layout(type);
   const int64_t columns = shape.back(), rows = shape[shape.rank() - 2];
-  const double padding =
-      static_cast<double>(round_up(columns, kTileColumns) * round_up(rows, kTileRows)) / static_cast<double>(columns * rows);
+  const double padding = static_cast<double>(round_up(columns, kTileColumns) * round_up(rows, kTileRows)) /
+                         static_cast<double>(columns * rows);
   return padding < kMaxPadding ? row_major_layout(type) : largest_minor_layout(type);
 }
 

@@ -45,8 +45,8 @@ int push_made(lua_State* state, nn::ModulePtr module) {
 
 int64_t size_argument(lua_State* state, int module_field) {
   const int64_t size = integer_argument(state, module_field);
-  RUN_CHECK(size >= 1, ErrorKind::kRun, "{}: argument {} is {}, expected a size of at least 1", called_as(state), module_field,
-            size);
+  RUN_CHECK(size >= 1, ErrorKind::kRun, "{}: argument {} is {}, expected a size of at least 1", called_as(state),
+            module_field, size);
   return size;
 }
 
@@ -168,7 +168,8 @@ constexpr ModuleFunction kModules[] = {
     {"GELU", bound<takes<activation<schema::Activation::kGelu>, 0>>, "nn.GELU()", "The erf form."},
     {"GELUTanh", bound<takes<activation<schema::Activation::kGeluTanh>, 0>>, "nn.GELUTanh()", "The tanh form."},
     {"SiLU", bound<takes<activation<schema::Activation::kSilu>, 0>>, "nn.SiLU()", "x times its sigmoid."},
-    {"LeakyReLU", bound<takes<leaky_relu_module, 1>>, "nn.LeakyReLU([slope])", "x, or slope (0.01) times it where negative."},
+    {"LeakyReLU", bound<takes<leaky_relu_module, 1>>, "nn.LeakyReLU([slope])",
+     "x, or slope (0.01) times it where negative."},
     {"ELU", bound<takes<elu_module, 1>>, "nn.ELU([alpha])", "x, or alpha (1) times exp(x) - 1 where negative."},
     {"Softplus", bound<takes<softplus, 0>>, "nn.Softplus()", "log(1 + exp(x))."},
     {"Tanh", bound<takes<activation<schema::Activation::kTanh>, 0>>, "nn.Tanh()", "Hyperbolic tangent."},
@@ -364,7 +365,8 @@ bool is_module(lua_State* state, int module_field) {
 
 nn::ModulePtr module_value(lua_State* state, int module_field, std::string_view what) {
   const nn::ModulePtr* module = module_test(state, module_field);
-  RUN_CHECK(module != nullptr, ErrorKind::kRun, "{} is {}, expected a module of nn", what, type_name(state, module_field));
+  RUN_CHECK(module != nullptr, ErrorKind::kRun, "{} is {}, expected a module of nn", what,
+            type_name(state, module_field));
   return *module;
 }
 
@@ -377,9 +379,12 @@ nn::ModulePtr model_at_top(lua_State* state) {
 
 void open_modules(lua_State* state) {
   luaL_newmetatable(state, kModuleName);
-  constexpr NamedFunction kEntries[] = {
-      {"__call", bound<call_module>},  {"__index", bound<module_field>},        {"__newindex", bound<no_module_assignment>},
-      {"__len", bound<length>}, {"__tostring", bound<module_to_string>}, {"__gc", collect_module}};
+  constexpr NamedFunction kEntries[] = {{"__call", bound<call_module>},
+                                        {"__index", bound<module_field>},
+                                        {"__newindex", bound<no_module_assignment>},
+                                        {"__len", bound<length>},
+                                        {"__tostring", bound<module_to_string>},
+                                        {"__gc", collect_module}};
   set_functions(state, kEntries);
   protect_metatable(state);
   lua_pop(state, 1);

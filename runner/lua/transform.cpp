@@ -178,7 +178,8 @@ void check_description(lua_State* state, const Sample& sample) {
   RUN_CHECK(has_integer(state, "id", sample.id), ErrorKind::kRun, "transform changes sample.id: {}", kOnly);
   RUN_CHECK(has_integer(state, "epoch", sample.epoch), ErrorKind::kRun, "transform changes sample.epoch: {}", kOnly);
   RUN_CHECK(has_table(state, "vars", kVarsField), ErrorKind::kRun, "transform changes sample.vars: {}", kOnly);
-  if (count_entries(state, at(kSample)) == std::ssize(kTransformFields) && lua_getmetatable(state, at(kSample)) == 0) return;
+  if (count_entries(state, at(kSample)) == std::ssize(kTransformFields) && lua_getmetatable(state, at(kSample)) == 0)
+    return;
   check_keys(state, at(kSample), "sample", kTransformFields);
   fail(ErrorKind::kRun, "transform changes sample itself: {}", kOnly);
 }

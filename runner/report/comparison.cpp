@@ -50,11 +50,11 @@ void add_provenance(const store::Provenance& provenance, FactMap& facts) {
 FactMap environment_of(const store::RunDetails& details, bool with_provenance) {
   const store::RunRow& run = details.run;
   FactMap facts{{"host", run.host},
-              {"backend", run.backend},
-              {"num_processes", run.num_processes},
-              {"cpu_features", run.cpu_features},
-              {"kernels", kernels_text(run.kernels_json)},
-              {"binary_version", run.binary_version}};
+                {"backend", run.backend},
+                {"num_processes", run.num_processes},
+                {"cpu_features", run.cpu_features},
+                {"kernels", kernels_text(run.kernels_json)},
+                {"binary_version", run.binary_version}};
   if (with_provenance && !details.provenance.empty()) add_provenance(details.provenance.back().provenance, facts);
   return facts;
 }

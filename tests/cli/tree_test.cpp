@@ -157,18 +157,5 @@ TEST(Tree, HeadersBeginWithADescription) {
   }
 }
 
-// A file that no CMakeLists.txt lists is not compiled.
-TEST(Tree, EverySourceIsBuilt) {
-  for (const Source& source : sources()) {
-    if (source.is_header()) continue;
-    const std::string name = fs::path(source.path).filename();
-    bool listed = false;
-    for (fs::path folder = fs::path(source.path).parent_path(); !folder.empty(); folder = folder.parent_path()) {
-      listed |= read_text(fs::path(RUNNER_SOURCE_DIR) / folder / "CMakeLists.txt").find(name) != std::string::npos;
-    }
-    EXPECT_TRUE(listed) << source.path;
-  }
-}
-
 }  // namespace
 }  // namespace runner::cli::testing

@@ -32,11 +32,13 @@ class Validator {
   }
 
  private:
-  bool holds(const Document& schema, const std::string& keyword, const Document& argument, const Document& value) const {
+  bool holds(const Document& schema, const std::string& keyword, const Document& argument,
+             const Document& value) const {
     if (keyword == "type") return has_type(argument, value);
     if (keyword == "enum") return std::find(argument.begin(), argument.end(), value) != argument.end();
     if (keyword == "anyOf") {
-      return std::any_of(argument.begin(), argument.end(), [&](const Document& option) { return accepts(option, value); });
+      return std::any_of(argument.begin(), argument.end(),
+                         [&](const Document& option) { return accepts(option, value); });
     }
     if (keyword == "$ref")
       return accepts(committed().at(Document::json_pointer(argument.get<std::string>().substr(1))), value);

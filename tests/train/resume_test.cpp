@@ -43,7 +43,7 @@ log: {every: 3 steps}
 )";
 
 constexpr const char* kComparedMetrics[] = {"train/loss", "train/lr",      "train/grad_norm",
-                                    "eval/loss",  "eval/accuracy", kBatchDigest};
+                                            "eval/loss",  "eval/accuracy", kBatchDigest};
 
 using ResumeTest = RunFixture;
 

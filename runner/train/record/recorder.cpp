@@ -31,7 +31,8 @@ void Recorder::add(std::string_view name, int64_t step, double value) {
   RUN_CHECK(found != series_.end() || series_.size() < kMostNames, ErrorKind::kRun,
             "{} would be one metric more than the {} that a run can have; a metric keeps its name from step to step",
             name, kMostNames);
-  if (found == series_.end()) found = series_.emplace(name, Series{series_of(name), {kMissingPoint, kMissingPoint, kMissingPoint}, step}).first;
+  if (found == series_.end())
+    found = series_.emplace(name, Series{series_of(name), {kMissingPoint, kMissingPoint, kMissingPoint}, step}).first;
   Series& series = found->second;
   if (writer_ != nullptr) writer_->push(series.index, step, value);
   if (logs_ != nullptr) logs_->add(name, step, value);
