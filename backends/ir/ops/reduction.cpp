@@ -54,7 +54,7 @@ Value spread(Value reduced, const Shape& shape, std::span<const int64_t> axes) {
 }
 
 // Equal elements share the gradient, as torch.amax.
-void extremum_gradient(Value result, Value grad, Grads grads) {
+void reduced_extremum_gradient(Value result, Value grad, Grads grads) {
   const Value x = operand(result, 0);
   const std::vector<int64_t> axes = copy_of_attrs(result);
   const Value hit = ops::cast(ops::eq(x, spread(result, x.shape(), axes)), x.dtype());
@@ -108,7 +108,7 @@ constexpr OpDef kSum = reduction({
 constexpr OpDef kReduceMax = reduction({
     .attributes = Attributes(kAxesAttributes),
     .infer = extremum_type,
-    .gradient = extremum_gradient,
+    .gradient = reduced_extremum_gradient,
     .combines_by = Op::kMax,
     .xla_count = xla_count<kReduced, 0>,
     .xla = xla_names("aten::amax", hlo_reduce("maximum", "-inf")),
@@ -117,7 +117,7 @@ constexpr OpDef kReduceMax = reduction({
 constexpr OpDef kReduceMin = reduction({
     .attributes = Attributes(kAxesAttributes),
     .infer = extremum_type,
-    .gradient = extremum_gradient,
+    .gradient = reduced_extremum_gradient,
     .combines_by = Op::kMin,
     .xla_count = xla_count<kReduced, 0>,
     .xla = xla_names("aten::amin", hlo_reduce("minimum", "inf")),
