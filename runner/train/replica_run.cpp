@@ -26,7 +26,7 @@
 namespace runner::train {
 namespace {
 
-// What each process runs on; none: where it likes.
+// Returns the cores of each process; empty if processes are not pinned.
 std::vector<std::vector<int>> core_shares(const schema::Recipe& recipe) {
   if (!recipe.enable_cpu_affinity) return {};
   const std::vector<int> cores = backends::usable_core_ids();
@@ -34,7 +34,7 @@ std::vector<std::vector<int>> core_shares(const schema::Recipe& recipe) {
   return backends::shares_of_cores(cores, static_cast<int>(recipe.num_processes));
 }
 
-// Where processes are more than cores.
+// Returns a warning if there are more processes than cores.
 std::optional<std::string> crowd_warning(const std::vector<std::vector<int>>& cores) {
   std::set<int> all;
   for (const std::vector<int>& share : cores) all.insert(share.begin(), share.end());
@@ -43,7 +43,7 @@ std::optional<std::string> crowd_warning(const std::vector<std::vector<int>>& co
                      all.size() == 1 ? "a core" : fmt::format("{} cores", all.size()));
 }
 
-// Kernels, and what they ask for, are those of the processor.
+// The key includes the CPU features, since kernels and their memory needs depend on them.
 std::optional<PersistentGraphs> persistent_graphs(const RunRequest& request, const backends::Collectives* ranks) {
   const bool records = ranks == nullptr || ranks->rank() == 0;
   if (!records || !device_rules(request.recipe).traces_graphs || !request.recipe.tpu.persistent_cache) return {};
@@ -52,7 +52,7 @@ std::optional<PersistentGraphs> persistent_graphs(const RunRequest& request, con
       fmt::format("{} {} {}", request.binary_version, request.build_id, backends::cpu_features().to_string()));
 }
 
-// The largest; 0: there is nothing to evaluate on.
+// Returns the largest evaluation batch; 0 if there is no evaluation data.
 int64_t evaluation_batch(const Session& session) {
   if (!session.data.eval) return 0;
   return evaluation_plan(session.recipe, session.data.eval->size(), session.ranks).max_batch();
@@ -94,14 +94,14 @@ void ReplicaRun::check_not_stopped() const {
   RUN_CHECK(!asked_to_stop(), ErrorKind::kInterrupted, kInterruptedAtStart);
 }
 
-// None that is still at it may halt when the run has begun.
+// After this, no rank can still be preparing, so a stop request can no longer abort the preparation.
 void ReplicaRun::end_preparation() {
   session_.trainer.set_halt({});
   if (session_.ranks == nullptr) return;
   RUN_CHECK(!session_.ranks->any(asked_to_stop(), {"the beginning"}), ErrorKind::kInterrupted, kInterruptedAtStart);
 }
 
-// With hooks of its own: what the run's own keep is not moved by steps that are only compiled.
+// Uses another instance of the hook, so that compiling steps does not change the state of the run's hook.
 void ReplicaRun::fit() {
   const std::unique_ptr<Hooks> hooks = request_.make_hooks != nullptr ? request_.make_hooks(recipe_) : nullptr;
   TrialReplica trial(recipe_, session_.data.encoding, *session_.device, hooks.get());
@@ -119,7 +119,7 @@ void ReplicaRun::tell_of_fit() {
         json::line(json::Object{{"samples", attempt.samples}, {"bytes", attempt.bytes}, {"fits", attempt.fits}}));
   if (fitted.attempts.size() < 2) return;
   const BatchAttempt& whole = fitted.attempts.front();
-  const bool refused = accounts_alone(*session_.device);  // before all that it takes was known
+  const bool refused = accounts_alone(*session_.device);  // before its full size was known
   record_.warn(
       fmt::format("train.auto_batch_size: {} samples at once take {}{}, and a {} {}; no step has more than {} "
                   "now, and an optimizer step is made of {}",
@@ -130,7 +130,7 @@ void ReplicaRun::tell_of_fit() {
 
 RunResult ReplicaRun::execute() {
   record_.open_log_files();
-  // Opened, and made where it is missing, only when recipe and data are known to be good.
+  // Open or create the store only after recipe and data have been checked.
   store::Store store = store::Store::open(request_.store, store::Access::kWrite);
   store::await_turn(store, request_.stop);
   request_.fork != nullptr  ? fork(std::move(store), *request_.fork)
@@ -160,7 +160,7 @@ RunResult ReplicaRun::execute() {
   } catch (const std::exception& error) {
     end_with(error_of(error));
   }
-  if (profiler_) keep_trace(profiler_->end(/*ranks=*/nullptr));  // of a run that has failed
+  if (profiler_) keep_trace(profiler_->end(/*ranks=*/nullptr));  // of a failed run
   if (tracked()) end_tracking();
   record_.keep_account(session_.tpu, graphs());
   if (record_.result.error) keep_gpu_account(/*ranks=*/nullptr);
@@ -229,7 +229,8 @@ void ReplicaRun::go_on_from(const RunState& state, bool resumed) {
   }
   position_ = place_of(state, session_, other_batches_);
   int64_t& batches = session_.trainer.counters.batches;
-  if (batches == 0) batches = position_.epoch * session_.plan.steps_per_epoch() + position_.step;  // an older state
+  // An older checkpoint.
+  if (batches == 0) batches = position_.epoch * session_.plan.steps_per_epoch() + position_.step;
   window_ = state.window;
   next_accumulation_ = state.next_accumulation > 0 ? state.next_accumulation : session_.accumulation();
   reached_ = {step(), state.reached_epoch, session_.trainer.counters.samples};
@@ -252,10 +253,10 @@ void ReplicaRun::end_with(const Error& error) {
   if (is_of_all(error)) return meet_at_the_end();
   const std::string text = fmt::format("the end of step {} was interrupted: {}", step(), error.what());
   record_.warn(text);
-  if (session_.ranks != nullptr) session_.ranks->fail(text, error.where());  // nobody waits for this one any more
+  if (session_.ranks != nullptr) session_.ranks->fail(text, error.where());  // no rank may wait for this one any more
 }
 
-// Between two batches of an evaluation.
+// Whether it happened between two batches of an evaluation.
 bool ReplicaRun::is_of_all(const Error& error) const {
   return error.kind() == ErrorKind::kInterrupted && (session_.ranks == nullptr || agreed_to_stop_);
 }

@@ -1,7 +1,7 @@
-// A run as one replica sees it: the beginning, the loop, what is due behind each window, the end.
+// One rank of a run: its beginning, its training loop, what follows each optimizer step, its end.
 //
-// A run of one process has one; of P replicas each has its own, rank 0's alone records, and all meet at the same
-// moments.  Not thread-safe: interruptions come through RunRequest::stop.
+// A run of P ranks has one object per rank. Only rank 0 records. All ranks reach the same collectives. Not thread-safe;
+// interrupt a run with RunRequest::stop.
 #pragma once
 
 #include <cstdint>
@@ -26,42 +26,42 @@
 
 namespace runner::train {
 
-// Of a run of which nothing is recorded.
+// Error of a run that was interrupted before anything was recorded.
 inline constexpr const char* kInterruptedAtStart = "interrupted before the run began";
 
 class ReplicaRun : private RunControl, private LoopHost {
  public:
-  // `ranks`: null, or the replicas, of which this is one and all of which it meets; rank 0 alone records.
+  // `ranks`: process group, or null for a single process. Only rank 0 records.
   explicit ReplicaRun(const RunRequest& request, backends::Collectives* ranks = nullptr);
 
-  // As the replica that records.  Faults of the recipe, the data and the store are thrown; what fails behind the
-  // beginning of the run is in the result, and recorded.
+  // Runs as the recording rank. Throws errors of the recipe, the data and the store. Once the run has begun, errors are
+  // recorded and returned in the result.
   RunResult execute();
 
-  // As one that does not.  Throws what fails here.
+  // Runs as another rank. Throws its errors.
   void follow();
 
-  // Optimizer steps that are done.
+  // Number of finished optimizer steps.
   int64_t step() const override { return session_.trainer.counters.windows; }
 
  private:
   // ---- beginning ----------------------------------------------------------------------------------------------------
 
-  // With tpu.persistent_cache, of the replica that records; null: it is off.
+  // Cache of tpu.persistent_cache on the recording rank; null if it is off.
   PersistentGraphs* graphs() { return graphs_ ? &*graphs_ : nullptr; }
 
-  // While the run is prepared.
+  // Throws if the run is stopped during its preparation.
   void check_not_stopped() const;
   void end_preparation();
 
-  // With train.auto_batch_size, in a run that begins.
+  // Applies train.auto_batch_size in a new run.
   void fit();
   void tell_of_fit();
   void fork(store::Store store, const ForkRequest& request);
   void resume(store::Store store);
   void begin_again(store::Store store, const store::RunRow& row);
 
-  // What restoring a state leaves to the loop.
+  // Applies the parts of a restored checkpoint that the loop needs.
   void go_on_from(const RunState& state, bool resumed);
 
   // ---- the loop -----------------------------------------------------------------------------------------------------
@@ -72,84 +72,85 @@ class ReplicaRun : private RunControl, private LoopHost {
   bool must_end() const override { return asked_to_stop() || (session_.rank() != 0 && session_.ranks->has_failed()); }
   bool interrupted() const override { return session_.ranks != nullptr ? agreed_to_stop_ && whole_ : asked_to_stop(); }
 
-  // What one replica is asked for, all do, behind the same window.  Without hooks that is to stop, which they tell each
-  // other where they add gradients up.
+  // Synchronises control flags across ranks after an optimizer step: a request on one rank takes effect on all. Without
+  // hooks there are only requests to stop, which ranks share when they add up gradients.
   void agree(uint64_t decisions = 0);
 
-  // Where all must ask for a state, or none.
+  // Throws if only some ranks request a checkpoint that all must request.
   void check_saves() const;
 
-  // Replicas with weights of their own (train.local_sgd) are one model again where they average them, and nothing is
-  // agreed on, saved or evaluated elsewhere.
+  // With train.local_sgd: averages the weights of the ranks if `due`. Only then may flags be synchronised, and may the
+  // run save or evaluate.
   void average(bool due);
 
-  // Throws Error(kRun) where the replicas have other weights.
+  // Throws Error(kRun) if weights differ between ranks.
   void check_weights();
 
-  // What a hook has asked for holds from the next window on.
+  // Applies a hook's change of the accumulation, from the next optimizer step on.
   void adopt_accumulation();
 
-  // From the next batch on.
+  // For a loader that starts at the next batch.
   data::LoaderSpec loader_spec() override;
   void train();
   WindowStart begin_window() override;
   WindowStart here() override;
   HookMark mark();
 
-  // A moment like the end of a window, but for the update.
+  // Like the end of an optimizer step, but without an update.
   void inside_window(const TrainingWindow& window) override;
   void end_window(const TrainingWindow& window) override;
   bool may_end_before_device(const TrainingWindow& window, const WindowStart& start) override;
 
-  // What evaluations and hooks do behind a window, and the state that is due then.
+  // Runs evaluations and hooks after an optimizer step, and saves a due checkpoint.
   void finish_window(WindowEnd end, bool logged);
-  // Empty: there is none.
+  // Stores the events of a profiler cycle. `events`: empty if there are none.
   void keep_trace(const std::string& events);
-  // What a GPU's predicted clock has counted since the last call was this.
+  // Adds the predicted GPU time since the last call to a phase.
   void count_predicted(backends::gpu::PredictedTime GpuDeviceUse::*phase);
-  // What the devices have counted goes into the account of the attempt; `ranks`: those of all, who call it together.
+  // Adds the counts of the GPU model to the attempt's record. `ranks`: gathers those of all ranks (collective), or
+  // null.
   void keep_gpu_account(backends::Collectives* ranks);
   void warn_of_unused();
-  void pass_on_warnings();  // of the device, also where what they are about has ended the run
+  void pass_on_warnings();  // of the device, even if the run ends because of what they report
   void record_batches(uint64_t digest);
 
   void evaluate();
-  // Asked before each batch of one that can be done again.
+  // Called before each batch of an evaluation. Returns whether to stop, if a resumed run can repeat the evaluation.
   bool stops_evaluation();
 
-  // A phase may have taken this much, and `copies` (bytes) beside it.
+  // Updates the peak memory of a phase. `copies`: additional bytes.
   void measure(int64_t PeakMemory::*phase, int64_t copies = 0);
   bool tracked() const { return has(hooks_.get(), HookEntry::kTrackers) && session_.rank() == 0; }
   void track();
 
-  // ---- states -------------------------------------------------------------------------------------------------------
+  // ---- checkpoints --------------------------------------------------------------------------------------------------
 
-  // Null: none.  The last state of a run is saved by train().
+  // Returns the reason to save a checkpoint now, or null. train() saves the last checkpoint of a run.
   const char* reason_to_save();
   RunState state();
   void save(const char* reason);
   void save(const char* reason, const RunState& state);
 
-  // From here on hooks may fail, and evaluations may be interrupted: a window of the recipe's loop is whole all the
-  // same.
+  // Keeps the state of the run at the end of an optimizer step of the declared loop, since hooks may fail and
+  // evaluations may be interrupted from here on.
   void keep_unfinished(const WindowEnd& end);
 
-  // Whether what was kept so is saved now.
+  // Saves that state as a checkpoint. Returns whether it did.
   bool save_unfinished();
 
-  // Whether checkpoint.keep_every pins the state behind the newest window.
+  // Whether checkpoint.keep_every pins the checkpoint of the last optimizer step.
   bool stays() const;
 
-  // ---- what is not finite -------------------------------------------------------------------------------------------
+  // ---- steps that are not finite ------------------------------------------------------------------------------------
 
   void not_finite(const NotFinite& found, const WindowStart& start, bool untouched) override;
   RunState state_before(const WindowStart& start);
 
-  // ---- what fails ---------------------------------------------------------------------------------------------------
+  // ---- failures -----------------------------------------------------------------------------------------------------
 
   void keep_before(const WindowStart& start) override;
 
-  // ---- what a loop asks for -----------------------------------------------------------------------------------------
+  // ---- requests of a loop -------------------------------------------------------------------------------------------
 
   data::Position position() const override { return position_; }
   void set_position(const data::Position& position) override;
@@ -157,13 +158,13 @@ class ReplicaRun : private RunControl, private LoopHost {
   void warn(const std::string& text) override { record_.warn(text); }
   void point(const std::string& name, double value) override { points_[name] = value; }
   void save_soon(bool in_window) override;
-  // What the hook does behind a window, at the end of an epoch, belongs to it: a state holds that as well.  It waits
-  // for an average where there are such.
+  // Saves a due checkpoint. It includes what the hook did after the optimizer step, at the end of the epoch. With
+  // train.local_sgd it waits for an average.
   void settle() override;
   void check_state(std::optional<int64_t> state) override;
   void load(std::optional<int64_t> state) override;
 
-  // ---- what hooks of events do --------------------------------------------------------------------------------------
+  // ---- requests of event hooks --------------------------------------------------------------------------------------
 
   void on(HookEvent event);
   std::string_view run() const override { return record_.result.run; }
@@ -185,64 +186,67 @@ class ReplicaRun : private RunControl, private LoopHost {
 
   // ---- the end ------------------------------------------------------------------------------------------------------
 
-  // A hook that was told to hurry, or an evaluation, did not come to its end, here or in another replica: resuming does
-  // that again.  What is saved is all in this one, so that the others need not agree.
+  // Ends the run after an error. If it was interrupted in a hook or an evaluation, here or on another rank, saves the
+  // state at the end of the optimizer step and counts as interrupted; a resumed run repeats the hook or evaluation.
+  // Rank 0 has everything to save, so no synchronisation is needed.
   void end_with(const Error& error);
-  // Whether all replicas have stopped at the same moment, and come to the end.
+  // Whether all ranks have stopped at the same point, so that they reach the end together.
   bool is_of_all(const Error& error) const;
-  // Nobody goes before the others have done what they do together.
+  // Barrier: no rank exits before the others have finished their collectives.
   void meet_at_the_end() const;
 
-  // Trackers hear of a failure as well, and a failure of theirs is one of the run.
+  // Notifies trackers, also of a failure. Their own failure fails the run.
   void end_tracking();
 
   void finish();
 
-  // A loop of a hook's decides what it does; that it left out what one expects of it is worth a word.
+  // Warns if a hook's training loop ended early or never stepped an optimizer.
   void tell_of_little_training(RunResult& result);
 
-  // A hook that keeps more than so many bytes in states is asked for them where an epoch begins, not before each
-  // window.
+  // A hook whose state is larger than this is asked for it only at the beginning of an epoch, not before each optimizer
+  // step.
   static constexpr size_t kMostHookState = 1024;
 
   const RunRequest& request_;
   const schema::Recipe& recipe_;
   const std::unique_ptr<Hooks> hooks_;
   bool records_batches_;
-  const std::vector<std::vector<int>> cores_;  // by rank; none: they run where they like
-  const backends::PinnedThread pinned_;        // before what starts threads
-  std::optional<Profiler> profiler_;           // before what is worth a span
+  const std::vector<std::vector<int>> cores_;  // by rank; empty: not pinned
+  const backends::PinnedThread pinned_;        // before anything starts threads
+  std::optional<Profiler> profiler_;           // before anything records spans
   std::optional<CompileWatch> compile_watch_;  // likewise
   std::optional<PersistentGraphs> graphs_;     // before the device, which refers to it
   Session session_;
   const Interval save_every_, average_every_, check_every_;
   RunRecord record_;
-  std::optional<WindowLog> log_;  // always there, once the steps are known to be good
+  std::optional<WindowLog> log_;  // set once the steps have been checked
 
-  int64_t next_accumulation_ = recipe_.gradient_accumulation_steps;  // batches of a window behind the one under way
+  int64_t next_accumulation_ = recipe_.gradient_accumulation_steps;  // batches per optimizer step after the current one
   data::Position position_;                                          // of the next batch
-  TrainingWindow window_;                     // of the recipe's loop, under way; without batches: none
-  Reached reached_;                           // at the end of the newest window
-  Reached saved_until_;                       // where the newest state could have been, inside a window, too
-  std::optional<std::string> other_batches_;  // to warn of, when the run is resumed
-  std::optional<RunState> restored_;          // for the other replicas
-  std::optional<RunState> unfinished_;        // at the end of the newest window, while hooks may fail there
-  bool whole_ = true;                         // the replicas hold the same weights
+  TrainingWindow window_;  // of the declared loop, in progress; without batches: none
+  Reached reached_;        // at the end of the last optimizer step
+  // Last point where a checkpoint could be saved, possibly within an optimizer step.
+  Reached saved_until_;
+  std::optional<std::string> other_batches_;  // to warn about when the run is resumed
+  std::optional<RunState> restored_;          // for the other ranks
+  std::optional<RunState> unfinished_;        // at the end of the last optimizer step, while hooks may still fail
+  bool whole_ = true;                         // whether the ranks have the same weights
   bool resumed_ = false;                      // restored_ is of this run itself
   bool stopped_by_hook_ = false;
-  bool stop_wanted_ = false;     // by this replica's hook
-  bool agreed_to_stop_ = false;  // all replicas have heard of an interruption
+  bool stop_wanted_ = false;     // by this rank's hook
+  bool agreed_to_stop_ = false;  // all ranks know of an interruption
   bool save_wanted_ = false;     // by the hook
-  int64_t saves_asked_ = 0;      // by this replica's hook
+  int64_t saves_asked_ = 0;      // by this rank's hook
   bool warned_of_unused_ = false;
   bool hook_keeps_much_ = false;
-  bool has_begun_ = false;                // the first window
-  int64_t evaluated_batches_ = 0;         // that stops_evaluation() was asked about
-  bool save_due_ = false;                 // behind the newest window
-  const char* due_state_ = nullptr;       // in a hook's loop: why a state is to be saved before the next window
-  std::map<std::string, double> points_;  // in a hook's loop: for the end of the window
-  data::InputUse input_use_;              // counted by the loaders of training
-  GpuDeviceUse gpu_use_;                  // so far, of predicted time
+  bool has_begun_ = false;         // the first optimizer step
+  int64_t evaluated_batches_ = 0;  // number of calls of stops_evaluation()
+  bool save_due_ = false;          // after the last optimizer step
+  // With a hook's loop: reason to save a checkpoint before the next optimizer step, or null.
+  const char* due_state_ = nullptr;
+  std::map<std::string, double> points_;  // with a hook's loop: for the end of the optimizer step
+  data::InputUse input_use_;              // counted by the training loaders
+  GpuDeviceUse gpu_use_;                  // predicted GPU time so far
   std::optional<int64_t> first_step_;     // of the attempt; none: training has not begun
 };
 

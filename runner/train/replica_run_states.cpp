@@ -74,7 +74,7 @@ bool ReplicaRun::save_unfinished() {
                           /*pinned=*/false, record_.points().at(step()));
     record_.states().wait();
     return true;
-  } catch (const Error&) {  // what has failed before says why the run ends
+  } catch (const Error&) {  // the earlier failure explains why the run ends
     return false;
   }
 }
@@ -93,11 +93,11 @@ void ReplicaRun::not_finite(const NotFinite& found, const WindowStart& start, bo
   }
   set_position(start.at);
   session_.trainer.counters.batches = start.batches;
-  // A step that did nothing leaves the model before it on the device: worth keeping, if it is finite itself.
+  // A step that updated nothing leaves the previous model on the device. Save it, if that was finite.
   try {
     const bool is_whole = untouched && !start.carries_gradients && whole_;
     if (step() > 0 && is_whole && record_.is_recorded_here()) save("not finite", state_before(start));
-  } catch (const Error&) {  // `found` says it
+  } catch (const Error&) {  // the thrown error reports it
   }
   session_.trainer.learn();
   throw Error(
@@ -106,7 +106,7 @@ void ReplicaRun::not_finite(const NotFinite& found, const WindowStart& start, bo
       found.where);
 }
 
-// The hook is further on; one that keeps much has kept what it keeps, but for its random numbers.
+// The hook has advanced since. A hook with a large state has kept it unchanged, except for its random numbers.
 RunState ReplicaRun::state_before(const WindowStart& start) {
   if (hooks_ && !start.hook.kept) hooks_->set_drawn(start.hook.drawn);
   session_.trainer.arrays().hold(Held::kNothing);
@@ -115,8 +115,8 @@ RunState ReplicaRun::state_before(const WindowStart& start) {
   return state;
 }
 
-// Of a hook that has not been asked for what it keeps nobody knows what it was, and a window that counts is no longer
-// under way.  Others may be at work still, on gradients: what rank 0 needs is what nothing has updated.
+// Without a saved hook state the earlier one is unknown, and an optimizer step that already counts is no longer in
+// progress. Other ranks may still compute gradients; nothing has updated what rank 0 saves.
 void ReplicaRun::keep_before(const WindowStart& start) {
   const bool is_known = !hooks_ || start.hook.kept;
   const bool is_whole = !start.carries_gradients && whole_ && !session_.trainer.is_local();
@@ -126,7 +126,7 @@ void ReplicaRun::keep_before(const WindowStart& start) {
   session_.trainer.metrics.end_window(/*finite=*/false);
   try {
     save("failed", state_before(start));
-  } catch (const std::exception&) {  // what has failed before says why the run ends
+  } catch (const std::exception&) {  // the earlier failure explains why the run ends
   }
 }
 
@@ -135,7 +135,7 @@ void ReplicaRun::set_position(const data::Position& position) {
   window_ = {};
 }
 
-// xm.save of PyTorch/XLA 1.7 ends where all replicas meet: what one alone calls would wait for ever.
+// xm.save of PyTorch/XLA 1.7 ends with a barrier, so a call on one rank alone would deadlock.
 void ReplicaRun::check_saves() const {
   if (session_.ranks == nullptr || session_.tpu == nullptr || recipe_.tpu.dialect != schema::TpuDialect::kXla17) return;
   std::vector<int64_t> asked(static_cast<size_t>(session_.ranks->size()));

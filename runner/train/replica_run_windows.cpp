@@ -70,7 +70,7 @@ int64_t loader_threads(const schema::Recipe& recipe) {
 
 }  // namespace
 
-// A hook may meet the others in any step: it is asked in each, also where a replica has no samples.
+// A hook may use collectives in any step, so it is called in each, even on a rank without samples.
 data::LoaderSpec ReplicaRun::loader_spec() {
   const bool of_hook = has(hooks_.get(), HookEntry::kTrainingStep);
   return {.shuffle = recipe_.data.shuffle,
@@ -86,7 +86,7 @@ data::LoaderSpec ReplicaRun::loader_spec() {
 }
 
 void ReplicaRun::train() {
-  if (session_.gpu != nullptr) session_.gpu->take_predicted_time();  // what came before is no step
+  if (session_.gpu != nullptr) session_.gpu->take_predicted_time();  // what came before is not part of a step
   first_step_ = step();
   log_->start();
   if (tracked()) hooks_->track_begin();
@@ -106,13 +106,14 @@ void ReplicaRun::train() {
   if (record_.is_recorded_here()) record_.states().wait();
   if (profiler_) keep_trace(profiler_->end(session_.ranks));
   keep_gpu_account(session_.ranks);
-  if (done) on(HookEvent::kRunEnd);  // what it changes is in no state: a longer run goes on as if it had not ended
+  // Not included in any checkpoint: a longer run continues as if the event had not happened.
+  if (done) on(HookEvent::kRunEnd);
   meet_at_the_end();
   record_.result.status = done ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
   record_.result.exit_code = done ? 0 : exit_code(ErrorKind::kInterrupted);
 }
 
-// Where an epoch begins, its event comes again when the run goes on from there.
+// If an epoch begins, its event is repeated when the run continues from there.
 WindowStart ReplicaRun::begin_window() {
   settle();
   if (hooks_ && !std::exchange(has_begun_, true)) hooks_->check_registered();
@@ -140,7 +141,7 @@ WindowStart ReplicaRun::here() {
           .recorded = hook};
 }
 
-// A window that is skipped is explained once, and a loop of a hook's explains its own.
+// A skipped optimizer step is explained only once, and a hook's loop explains its own.
 HookMark ReplicaRun::mark() {
   if (!hooks_) return {};
   HookMark mark{.kept = {}, .drawn = hooks_->drawn()};
@@ -255,7 +256,7 @@ void ReplicaRun::pass_on_warnings() {
 void ReplicaRun::warn_of_unused() {
   const std::string& names = session_.trainer.steps().unused();
   if (names.empty() || std::exchange(warned_of_unused_, true)) return;
-  // With a hook the others' losses may depend on it.
+  // With a hook, the losses of other ranks may depend on it.
   const bool alone = session_.ranks != nullptr && hooks_ != nullptr;
   record_.warn(fmt::format("the loss{} does not depend on {}: {}; freeze what is not to be trained (model.freeze)",
                            alone ? " of process 0" : "", names,
@@ -278,7 +279,7 @@ void ReplicaRun::evaluate() {
   session_.trainer.steps().compare_graphs();
   measure(&PeakMemory::evaluation);
   count_predicted(&GpuDeviceUse::evaluation);
-  const size_t little = before / 8;  // is not worth the faults of taking all of it again
+  const size_t little = before / 8;  // not worth the page faults of allocating it again
   if (session_.device->temporary_bytes() > before + little) session_.device->release_temporary();
   request_.observer.on_evaluation(progress(), metrics);
 }
@@ -286,7 +287,7 @@ void ReplicaRun::evaluate() {
 bool ReplicaRun::stops_evaluation() {
   if (!unfinished_) return false;
   if (session_.ranks == nullptr) return asked_to_stop();
-  constexpr int64_t kAgreeEvery = 8;  // batches: what agreeing takes is little among them
+  constexpr int64_t kAgreeEvery = 8;  // batches: makes the cost of synchronising negligible
   if (evaluated_batches_++ % kAgreeEvery != 0) return false;
   int64_t stop = asked_to_stop();
   session_.ranks->all_reduce({backends::DType::kI64, backends::Shape{1}}, std::as_writable_bytes(std::span(&stop, 1)),
@@ -301,7 +302,7 @@ void ReplicaRun::measure(int64_t PeakMemory::*phase, int64_t copies) {
     peaks.*phase = std::max(peaks.*phase, session_.trainer.memory().total() + copies);
     return;
   }
-  // Copies for states are on the host; and what an evaluation has reserved stays, so that training has it, too.
+  // Copies for checkpoints are on the host. Memory reserved by an evaluation stays reserved, so training includes it.
   if (phase == &PeakMemory::training && peaks.evaluation > 0) return;
   peaks.*phase = session_.gpu->memory_statistics().all.reserved_bytes.peak;
 }

@@ -44,7 +44,7 @@ RunResult run_with_processes(const RunRequest& request) {
   }
 }
 
-// Emulated devices are of one process, which has one copy of the data.
+// Emulated devices share one process, which has one copy of the data.
 RunResult run_with_threads(RunRequest request) {
   request.data = std::make_shared<const data::Data>(data::load(request.recipe));
   ReplicaThreads replicas(static_cast<int>(request.recipe.num_processes), timeout_of(request.recipe),
@@ -53,7 +53,7 @@ RunResult run_with_threads(RunRequest request) {
   try {
     run.emplace(request, &replicas.collectives());
   } catch (const Error&) {
-    // Who heard of it first has told the others, which call it an error.
+    // The first rank to notice the stop has reported it as a failure to the others.
     RUN_CHECK(request.stop == 0, ErrorKind::kInterrupted, kInterruptedAtStart);
     throw;
   }

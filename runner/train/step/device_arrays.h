@@ -145,8 +145,8 @@ class DeviceArrays {
   bool has_taken_gradients_ = false;  // whether the reserved gradient rows have been committed
   std::optional<Messages> messages_;
   std::optional<GradientBuckets> buckets_;
-  std::vector<std::shared_ptr<backends::Buffer>>
-      buckets_of_device_;  // DDP's bucket copies of gradients, for the device model only
+  // DDP's bucket copies of gradients, for the device model only.
+  std::vector<std::shared_ptr<backends::Buffer>> buckets_of_device_;
   std::optional<BucketReducer> reducer_;
   std::optional<RoundedWeights> rounded_;
   std::vector<backends::Buffer*>

@@ -18,8 +18,8 @@ uint64_t form_of(const backends::Shape& loss);
 
 struct SampleLosses {
   backends::Value losses;  // (B) f32
-  backends::Value
-      weights;  // (B) f32, weights of the samples; the gradient of an optimizer step is that of Σ losses / Σ weights
+  // (B) f32, weights of the samples; the gradient of an optimizer step is that of Σ losses / Σ weights.
+  backends::Value weights;
 };
 
 // outputs: (B, N) f32; labels: (B) i64, or targets (B) or (B, K) f32. With targets, a sample's loss is the mean over

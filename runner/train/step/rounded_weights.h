@@ -36,8 +36,8 @@ class RoundedWeights {
  private:
   std::vector<std::shared_ptr<backends::Buffer>> copies_, shares_;
   std::vector<int32_t> copy_of_array_;  // by array of the layout: index into copies_; −1 if it contains no weights
-  std::vector<backends::Buffer*>
-      rounded_states_;  // states of the rounding Program: for each buffer its shard, then the shard of its copy
+  // States of the rounding Program: for each buffer its shard, then the shard of its copy.
+  std::vector<backends::Buffer*> rounded_states_;
   // A device of its own, so that the outputs of the step's device remain.
   const std::unique_ptr<backends::Device> host_;
   std::shared_ptr<backends::Executable> rounding_;
