@@ -23,12 +23,13 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kModel = "model/";
 constexpr std::string_view kOptimizer = "optimizer/";
-constexpr std::string_view kGradient = "gradient/";  // of a window under way, or a loop that carries gradients on
+// Of an optimizer step in progress, or of a loop that keeps gradients.
+constexpr std::string_view kGradient = "gradient/";
 constexpr std::string_view kSums = "sums";
 constexpr std::string_view kRun = "run";
 constexpr int kRunVersion = 3;  // of the document in that section
 
-// Numbers that JSON cannot hold travel as text.
+// Numbers that JSON cannot represent are stored as text.
 std::string number_text(double value) {
   return fmt::format("{}", value);
 }
@@ -53,7 +54,7 @@ MetricSums metrics_of(const Json& document) {
   return metrics;
 }
 
-// Of every optimizer, whether it has stepped or not.
+// Includes optimizers that have not stepped.
 Json updates_document(const Counters& counters, const std::vector<std::string>& optimizers) {
   Json document = Json::object();
   for (const std::string& name : optimizers) {
@@ -63,8 +64,8 @@ Json updates_document(const Counters& counters, const std::vector<std::string>& 
   return document;
 }
 
-// A document of version 1 counts a loop's updates by the optimizer's number, those of the recipe's loop as `applied`
-// and what the slots had seen beyond; the schedule was counted in a loop of a hook's alone.
+// Version 1 counts the updates of a hook's loop by optimizer index. Those of the declared loop are `applied` plus the
+// updates that the slots had before. The schedule is counted only for a hook's loop.
 void read_older_counters(const Json& document, const std::vector<std::string>& optimizers, Counters& counters) {
   const auto updates = document.value("updates", std::vector<int64_t>{});
   const int64_t all = counters.applied + document.value("slot_offset", int64_t{0});
@@ -77,8 +78,8 @@ Counters counters_of(const Json& document, const std::vector<std::string>& optim
   Counters counters{.windows = document.at("windows"),
                     .applied = document.at("applied"),
                     .samples = document.at("samples"),
-                    .batches = document.value("batches", int64_t{0}),   // likewise
-                    .repeats = document.value("repeats", int64_t{0})};  // older states have none
+                    .batches = document.value("batches", int64_t{0}),   // older checkpoints have none
+                    .repeats = document.value("repeats", int64_t{0})};  // likewise
   if (document.at("version") == 1) {
     read_older_counters(document, optimizers, counters);
     return counters;
@@ -89,7 +90,7 @@ Counters counters_of(const Json& document, const std::vector<std::string>& optim
   return counters;
 }
 
-// A digest is a number that JSON does not hold.
+// Stores the digest as text, since JSON numbers cannot represent it.
 Json window_document(const TrainingWindow& window, const StepMetrics& metrics) {
   if (window.batches == 0) return nullptr;
   return {{"batches", window.batches},
@@ -100,7 +101,7 @@ Json window_document(const TrainingWindow& window, const StepMetrics& metrics) {
           {"batch_digest", fmt::format("{:x}", window.batch_digest)}};
 }
 
-// Older states are not of the inside of a window.
+// Older checkpoints are never within an optimizer step.
 TrainingWindow window_of(const Json& document) {
   TrainingWindow window;
   if (document.is_null()) return window;
@@ -200,7 +201,7 @@ bool fits(const backends::Shape& shape, const store::Section& section, const nn:
   return shape == p.shape && section.bytes.size() == static_cast<size_t>(p.elements()) * sizeof(float);
 }
 
-// Changes to some ranges of a trainer's arrays, made all at once.
+// Changes to ranges of a trainer's arrays, written together.
 class Patches {
  public:
   explicit Patches(Trainer& trainer) : trainer_(trainer) {}
@@ -219,7 +220,7 @@ class Patches {
   std::map<int32_t, std::vector<std::byte>> contents_;
 };
 
-// Notes which buffers a state has gradients for.
+// Records for which buffers a checkpoint has gradients.
 void keep_gradients_of(const store::LoadedState& loaded, Trainer& trainer) {
   std::vector<Held> held(trainer.model().parameters.buffers().size());
   for (const nn::Parameter& p : trainer.model().parameters.parameters()) {
@@ -230,7 +231,7 @@ void keep_gradients_of(const store::LoadedState& loaded, Trainer& trainer) {
   trainer.arrays().set_gradients(std::move(held));
 }
 
-// The sum of the gradients of a window under way, which one replica goes on from.
+// Whether it is a summed gradient of an optimizer step in progress, which only rank 0 restores.
 bool is_with_rank_0(const store::Section& section, const std::set<std::string>& known) {
   return section.name.starts_with(kGradient) &&
          known.contains(fmt::format("{}{}", kModel, section.name.substr(kGradient.size())));
@@ -293,7 +294,7 @@ std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snap
   for (const store::SectionView& section : snapshot.sections()) {
     if (!section.name.starts_with(kModel)) continue;
     for (size_t at = 0; at < section.bytes.size(); at += sizeof(float)) {
-      float value = 0;  // sections begin anywhere
+      float value = 0;  // sections may be unaligned
       std::memcpy(&value, section.bytes.data() + at, sizeof value);
       if (!std::isfinite(value)) return fmt::format("parameter {} is {}", section.name.substr(kModel.size()), value);
     }
@@ -328,7 +329,7 @@ RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::s
     state.plateau = {optional_number(plateau.at("best")), plateau.at("bad_evaluations"), plateau.at("cooldown"),
                      optional_number(plateau.at("factor")).value_or(1.0)};
     state.patience = {optional_number(early.at("best")), early.at("evaluations")};
-    state.metrics.ended = metrics_of(document.value("metrics", Json::object()));  // older states have none
+    state.metrics.ended = metrics_of(document.value("metrics", Json::object()));  // older checkpoints have none
     if (state.window.batches > 0)
       state.metrics.window = metrics_of(document.at("window").value("metrics", Json::object()));
     state.hook = document.value("hook", "");
@@ -345,7 +346,7 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
   trainer.note_state_use();
   const int64_t id = loaded.info.id;
   keep_gradients_of(loaded, trainer);
-  std::vector<std::vector<std::byte>> arrays;  // empty: another replica writes it
+  std::vector<std::vector<std::byte>> arrays;  // empty: another rank writes it
   for (const DeviceArray& array : trainer.layout().arrays())
     arrays.emplace_back(trainer.arrays().writes(array) ? array.type.bytes() : 0);
   std::set<std::string> known;

@@ -1,10 +1,10 @@
-// States of a run: what a Trainer and its loop are, as named sections of bytes, and back.
+// Checkpoints of a run: converts a Trainer and its loop to named sections of bytes and back.
 //
-// One section for each parameter ("model/0.weight"), each of its optimizer slots ("optimizer/0.weight/exp_avg") and,
-// inside a window and in a loop of a hook's that carries gradients on, its gradient ("gradient/0.weight"), which is the
-// sum over all replicas; one for the sums behind train/loss; one JSON document ("run") with everything that the host
-// and the hook count and keep.  docs/store.md has the layout. Sections follow parameters, not buffers, so a state does
-// not depend on how groups lie in memory, on the backend or on the number of replicas.
+// There is one section per parameter ("model/0.weight") and optimizer slot ("optimizer/0.weight/exp_avg"). Gradients,
+// summed over all ranks, are saved within an optimizer step and if a hook's training loop keeps them
+// ("gradient/0.weight"). One section has the sums for train/loss, and one JSON document ("run") has everything that the
+// host and the hook count and keep. docs/store.md describes the layout. Sections follow parameters, not flat buffers,
+// so a checkpoint does not depend on the memory layout of groups, the backend, or the number of ranks.
 #pragma once
 
 #include <optional>
@@ -19,91 +19,94 @@
 
 namespace runner::train {
 
-// Early stopping: the best figure and the evaluations since.
+// Early stopping: the best metric value and the number of evaluations since.
 struct Patience {
   std::optional<double> best;
   int64_t evaluations = 0;
   bool operator==(const Patience&) const = default;
 };
 
-// What is still to be done behind a window: what an error or an interruption kept from being done.
+// What remains to be done after an optimizer step, because an error or an interruption prevented it.
 struct WindowEnd {
-  bool evaluation = false;  // that is due
-  bool evaluated = false;   // of which on_evaluation has not heard
-  bool ends_epoch = false;  // of which on_epoch_end has not heard; on_step_end has not, either
+  bool evaluation = false;  // an evaluation is due
+  bool evaluated = false;   // evaluated, but on_evaluation has not been called
+  bool ends_epoch = false;  // on_epoch_end has not been called; neither has on_step_end
   bool operator==(const WindowEnd&) const = default;
 };
 
-// What the host knows about a run at the end of a window, or inside one of the recipe's loop.
+// State of a run on the host, after an optimizer step or, with the declared loop, within one.
 struct RunState {
   data::Position position;  // of the next batch
-  TrainingWindow window;    // under way; without batches: none
-  // Finished at the end of the newest window: what is due at the next one goes by it.  A loop of a hook's may have left
-  // epochs since.
+  TrainingWindow window;    // in progress; without batches: none
+  // Epochs finished at the end of the last optimizer step, which intervals count from. A hook's training loop may have
+  // left epochs since.
   int64_t reached_epoch = 0;
-  std::optional<WindowEnd> end;  // of the newest window; none: it has been
-  // Batches of a window, and of those behind it (0: an older state, as the recipe says).
+  std::optional<WindowEnd> end;  // of the last optimizer step; none: nothing remains
+  // Batches per optimizer step, of the current one and of later ones. 0: an older checkpoint; use the recipe's value.
   int64_t accumulation = 0, next_accumulation = 0;
-  // In terms that do not depend on the size of batches: positions of the epoch's order that are used, of how many
-  // samples a global batch was (0: an older state, which does not say), Session::extra_steps().
+  // Position independent of the batch size: used positions of the epoch's order, samples per global batch (0: an older
+  // checkpoint without it), and Session::extra_steps().
   int64_t used = 0, global_batch = 0, extra_steps = 0;
   int64_t most_at_once = 0;  // WindowParts::most_at_once
   Counters counters;
   optim::PlateauState plateau;
   Patience patience;
   StepMetrics metrics;
-  std::string hook;  // Hooks::state(); empty: no hook
+  std::string hook;  // Hooks::state(); empty without hook
   data::Encoding encoding;
   std::string train_data;  // Fingerprint::to_string()
   std::string eval_data;   // empty: none
 };
 
-// The description of a section that holds a tensor.
+// Returns the description of a tensor section.
 std::string meta_of(const backends::TensorType& type);
 
-// Copies trainer and state into `snapshot`, whose header the caller fills.
+// Copies trainer and state into `snapshot`. The caller fills its header.
 void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot);
-// The same for a replica that updates the trainer's weights with this one: without the tensors, which it has already.
+// Like capture(), for a rank that shares the trainer's weights with this one: omits the tensors, which it already has.
 void capture_for_replica(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot);
 
-// "parameter 0.weight is inf" for the first parameter with a value that is not finite.
+// Describes the first parameter that is not finite: "parameter 0.weight is inf".
 std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snapshot);
 
-// The host part of a loaded state.  Throws Error(kStore) naming the state where it is neither as capture() writes it
-// nor as an older version did.  `optimizers`: names for the updates in such an older state, which has none.
+// Returns the host part of a loaded checkpoint. `optimizers`: names for the update counts of older checkpoints, which
+// have no names. Throws Error(kStore) naming the checkpoint if its format is neither that of capture() nor of an older
+// version.
 RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::string>& optimizers = {});
 
-// Puts a loaded state into a trainer, except for what another replica writes.  Throws Error(kStore) naming the first
-// tensor that the state lacks, has in another shape, or has too many.
+// Restores a checkpoint into a trainer, except for arrays that another rank writes. Throws Error(kStore) naming the
+// first tensor that the checkpoint lacks, has in another shape, or has in excess.
 void restore(const store::LoadedState& loaded, Trainer& trainer);
 
-// For a fork, one part of a loaded state at a time.  Throws Error(kRecipe) with the first parameter that only one of
-// the models has, or both with its shapes.
+// Restores the parameters, for a fork. Throws Error(kRecipe) with the first parameter that only one of the models has
+// or whose shapes differ.
 void restore_model(const store::LoadedState& loaded, Trainer& trainer);
-// All slots of all trainable parameters, or none of them and what the state lacks.
+// Restores all slots of all trainable parameters. If the checkpoint lacks one, restores none and returns which is
+// missing.
 std::optional<std::string> restore_slots(const store::LoadedState& loaded, Trainer& trainer);
-// Gradients of a window under way, or that a loop of a hook's carries on, where the state has some.
+// Restores the gradients of an optimizer step in progress, or those that a hook's training loop keeps, if there are
+// any.
 void restore_gradients(const store::LoadedState& loaded, Trainer& trainer);
-// The sums behind train/loss.
+// Restores the sums for train/loss.
 void restore_sums(const store::LoadedState& loaded, Trainer& trainer);
 
-// The trainer's parameters as they are, as the files of formats::model_files.
+// Returns the trainer's current parameters as the files of formats::model_files.
 struct FileBytes {
   std::string name;
   std::vector<std::byte> bytes;
 };
 std::vector<FileBytes> model_files(Trainer& trainer, const std::string& name, int64_t max_shard_size);
 
-// The parameters of a loaded state by name, f32.
+// Returns the parameters of a loaded checkpoint by name, f32.
 struct StoredParameter {
   std::string name;
   backends::Shape shape;
-  std::span<const std::byte> values;  // into the loaded state
+  std::span<const std::byte> values;  // refers to the loaded checkpoint
 };
 std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded);
 
-// Throws Error(kData) saying what changed, and `remedy`, where the data of `section` ("data.train") are not those that
-// a state was trained on.  Fingerprints as text; empty: no such data.
+// Throws Error(kData) with the difference and `remedy` if the data of `section` ("data.train") are not those that the
+// checkpoint was trained on. `before`, `now`: fingerprints as text; empty: no such data.
 void check_data(const char* section, const std::string& before, const std::string& now, const char* remedy);
 
 }  // namespace runner::train

@@ -26,7 +26,7 @@ std::string changed(const char* key, int64_t before, int64_t after) {
   return fmt::format("{} was {} and is {}", key, before, after);
 }
 
-// Why windows would hold other samples than those of the parent; nothing where they hold the same.
+// Returns why optimizer steps would have other samples than those of the parent; none if they have the same.
 std::optional<std::string> other_windows(const schema::Recipe& before, const schema::Recipe& after) {
   const std::tuple numbers{
       std::tuple{"data.batch_size", before.data.batch_size, after.data.batch_size},
@@ -56,7 +56,7 @@ std::string difference(const char* section, const std::string& before, const std
                      data::difference(data::Fingerprint::parse(before), data::Fingerprint::parse(now)));
 }
 
-// A hook of the parent's may have changed the length of windows, which one of the child's goes on with.
+// A hook of the parent may have changed the accumulation, and only a hook of the child can continue with it.
 std::optional<std::string> windows_without_hook(const RunState& state, const schema::Recipe& after) {
   const int64_t is = after.gradient_accumulation_steps;
   if (!after.hooks.empty() || state.accumulation == 0) return std::nullopt;
@@ -65,7 +65,7 @@ std::optional<std::string> windows_without_hook(const RunState& state, const sch
   return std::nullopt;
 }
 
-// Why the child begins with the first epoch; nothing where it goes on at the parent's next batch.
+// Returns why the child must begin with the first epoch; none if it continues at the parent's next batch.
 std::optional<std::string> reason_to_begin(const ForkRequest& request, const RunState& state, Session& session) {
   if (auto why = other_windows(request.before, session.recipe)) return why;
   if (auto why = windows_without_hook(state, session.recipe)) return why;
@@ -75,7 +75,7 @@ std::optional<std::string> reason_to_begin(const ForkRequest& request, const Run
   return difference("data.train", state.train_data, session.train_fingerprint());
 }
 
-// What watches evaluations goes on if it would have seen the same ones.
+// Early stopping and a plateau schedule continue if they would have seen the same evaluations.
 void keep_watching(const ForkRequest& request, Session& session, Forked& fork) {
   const schema::Recipe &before = request.before, &after = session.recipe;
   const bool same_eval = fork.state.eval_data == session.eval_fingerprint();
@@ -106,7 +106,7 @@ std::optional<std::string> missing_optimizer(const Forked& fork, const Trainer& 
   return std::nullopt;
 }
 
-// Slots are all taken over or none: a moment that is zero under a bias correction for many steps would be wrong.
+// Restores all slots or none: a zero moment with the bias correction of many steps would be wrong.
 bool take_slots(const ForkRequest& request, const store::LoadedState& loaded, Trainer& trainer, Forked& fork) {
   const bool same_rule = request.before.optimizer.type == trainer.recipe().optimizer.type;
   std::optional<std::string> missing = same_rule ? missing_optimizer(fork, trainer) : "it was another optimizer's";
@@ -128,7 +128,7 @@ void warn_of_frozen(const store::LoadedState& loaded, const Trainer& trainer, Fo
   }
 }
 
-// The child begins with the first epoch, and so does all that counts along.
+// The child begins with the first epoch, so all related counts are reset.
 void start_afresh(RunState& state) {
   state.position = {};
   state.window = {};

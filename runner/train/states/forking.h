@@ -1,7 +1,7 @@
-// Starting a child run from a state of another run, under a recipe that may differ in anything.
+// Starts a child run from a checkpoint of another run, under a recipe that may differ in anything.
 //
-// What fits is taken over exactly; what the change makes meaningless starts afresh, each with a warning that says so
-// (docs/decisions/011-forks.md has the rules).  Under the same recipe the child goes on as a resumed run would, bit for
+// What fits is restored exactly. What the changes make meaningless is reset, with a warning for each
+// (docs/decisions/011-forks.md has the rules). Under the same recipe, the child continues like a resumed run, bit for
 // bit.
 #pragma once
 
@@ -15,23 +15,23 @@
 
 namespace runner::train {
 
-// Which state a child starts from.
+// The checkpoint to start from.
 struct ForkRequest {
   std::string run;             // id of the parent
-  int64_t state = -1;          // −1: the newest
-  bool restart = false;        // the weights alone: step, optimizer, schedule and data start afresh
+  int64_t state = -1;          // checkpoint id; −1: the newest
+  bool restart = false;        // restore only the weights; reset step, optimizer, schedule and data
   schema::Recipe before = {};  // of the parent
 };
 
-// What a session has taken over.
+// What has been restored.
 struct Forked {
   store::StateInfo info;
   RunState state;  // position, patience: where the child begins
   std::vector<std::string> warnings;
 };
 
-// Puts the state into the session's trainer and schedule.  Throws Error(kNotFound) where there is no such state,
-// Error(kRecipe) where its model is another, and Error(kUsage) where nothing would be left to train.
+// Restores the checkpoint into the session's trainer and schedule. Throws Error(kNotFound) if there is no such
+// checkpoint, Error(kRecipe) if its model differs, and Error(kUsage) if nothing remains to be trained.
 Forked restore_fork(store::Store& store, const store::RunRow& parent, const ForkRequest& request, Session& session);
 
 }  // namespace runner::train

@@ -26,11 +26,11 @@ Resumed load_newest(store::Store& store, const store::RunRow& run, Trainer& trai
     }
   }
   if (newest) throw Error(*newest).note("no state of the run can be used");
-  store::check_not_running(store, run.id, "resume");  // it may save one yet
+  store::check_not_running(store, run.id, "resume");  // a running process may still save one
   fail(ErrorKind::kNotFound, "run {} has no complete state to resume from; runner exec begins anew", run.uid);
 }
 
-// Whether a schedule that no length is given for ends with the run.
+// Whether a schedule without a given length ends with the run.
 bool ends_with_run(const schema::SchedulerSpec& spec) {
   using schema::SchedulerType;
   const bool whole = spec.type == SchedulerType::kLinear || spec.type == SchedulerType::kCosine ||
@@ -67,7 +67,7 @@ RunState restore_values(store::Store& store, const store::RunRow& run, std::opti
   fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid, id ? fmt::format("state {}", *id) : "state yet");
 }
 
-// The end of a step that was interrupted comes again, and with it an evaluation that an attempt since then may have
+// The end of an interrupted optimizer step is repeated, including an evaluation that an attempt since then may have
 // recorded.
 store::Recorded recorded_before(const Resumed& found) {
   store::Recorded recorded{.step = found.info.step};
@@ -114,7 +114,7 @@ data::Position place_of(const RunState& state, Session& session, std::optional<s
   }
   if (!place.begins_epoch()) place = {place.epoch, 0, state.used};
   session.count_steps_from(place, state.window.batches);
-  // What is left is less than a batch, and dropped.
+  // The rest of the epoch is less than a batch and is dropped.
   if (session.plan_at(place).steps_per_epoch() == 0) place = {place.epoch + 1, 0};
   warning = fmt::format("the global batch is {} samples now and was {}: the run ends with step {}", batch,
                         state.global_batch, session.scale.total_steps);

@@ -68,7 +68,7 @@ void restore_compression(const store::LoadedState& loaded, Trainer& trainer) {
   });
 }
 
-// ---- parameters of which some may be unused ------------------------------------------------------------------------
+// ---- per-parameter update counts ------------------------------------------------------------------------------------
 
 using UseOfParameter = std::array<double, 2>;  // by UseState
 
@@ -79,7 +79,7 @@ std::vector<double> numbers_of(Trainer& trainer, int32_t buffer, UseState state)
   return numbers;
 }
 
-// What was reached means something where gradients are held.
+// kReached is valid only while gradients are held.
 void capture_use(Trainer& trainer, store::StateSnapshot& snapshot) {
   const nn::ParameterSet& parameters = trainer.model().parameters;
   for (const DeviceArray& array : trainer.layout().arrays()) {

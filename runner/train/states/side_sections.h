@@ -1,6 +1,5 @@
-// Sections of a state beside those of the run, the model, its moments and its gradients: the loss scaler's, PowerSGD's,
-// and what is counted for each parameter.  A state of a run that had no such thing lacks them, and whatever is restored
-// from it begins anew.
+// Further sections of a checkpoint: loss scaler, PowerSGD, and per-parameter update counts. Absent if the run had no
+// such feature; what they would restore then starts afresh.
 #pragma once
 
 #include "runner/train/step/trainer.h"
@@ -10,11 +9,11 @@ namespace runner::train {
 
 void capture_side_sections(Trainer& trainer, store::StateSnapshot& snapshot);
 
-// Behind the gradients and the counters.  Throws Error(kStore) where a section is damaged.
+// Call after gradients and counters have been restored. Throws Error(kStore) if a section is damaged.
 void restore_side_sections(const store::LoadedState& loaded, Trainer& trainer);
 
-// That of each parameter alone, as its moments go on; where the state has none, it has been updated as often as its
-// optimizer has.
+// Restores only per-parameter update counts, together with moments. If the checkpoint has no count, it is that of the
+// parameter's optimizer.
 void restore_use(const store::LoadedState& loaded, Trainer& trainer);
 
 }  // namespace runner::train

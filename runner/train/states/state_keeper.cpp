@@ -72,7 +72,7 @@ void StateKeeper::take_first() {
     save.get();
   } catch (const Error&) {
     if (!saves_.empty()) return;
-    saved_at_ = {};  // the newest moment has no state
+    saved_at_ = {};  // the last point is not saved
     throw;
   }
 }
@@ -81,7 +81,7 @@ void StateKeeper::collect() {
   while (!saves_.empty() && saves_.front().ready()) {
     try {
       take_first();
-    } catch (const Error&) {  // the writer warns, the next save goes on
+    } catch (const Error&) {  // the writer warns; later saves continue
     }
   }
 }

@@ -1,7 +1,7 @@
-// The states of one run: which moments deserve one, saving them in the background, and what became of each.
+// The checkpoints of one run: decides which are worth keeping, saves them in the background, tracks the results.
 //
-// Saves run on the writer's thread; collect() takes in those that are done.  A failed save is a warning (of the writer)
-// and the next one goes on; only the last of a run has to succeed.  Not thread-safe; belongs to the training thread.
+// The writer's thread saves; collect() handles finished saves. A failed save is a warning of the writer, and the next
+// save continues; only the last save of a run must succeed. Not thread-safe; belongs to the training thread.
 #pragma once
 
 #include <deque>
@@ -17,30 +17,30 @@ namespace runner::train {
 
 class StateKeeper {
  public:
-  // Both arguments must outlive the keeper.
+  // Both arguments must outlive the object.
   StateKeeper(store::RunWriter& writer, const schema::CheckpointSpec& spec) : writer_(writer), spec_(spec) {}
 
-  // Goes on from a state of an earlier attempt; `states`: those that the run has.
+  // Continues after a checkpoint of an earlier attempt. `states`: all checkpoints of the run.
   void resume(int64_t step, const std::vector<store::StateInfo>& states);
 
-  // Whether checkpoint.keep_best would keep a state that is saved now, with these metrics.
+  // Whether checkpoint.keep_best would keep a checkpoint with these metrics.
   bool is_among_best(const std::map<std::string, double>& metrics) const;
 
-  // Saves the trainer, if there is no state of this moment yet.  `metrics`: those recorded at this step, which
-  // keep_best ranks the state by.  `pinned`: retention leaves it alone.  Throws Error(kRun) where a parameter is not
-  // finite: such a state is never saved.
+  // Saves the trainer, unless this point of the run is already saved. `metrics`: those recorded at this step, for
+  // keep_best. `pinned`: exempt from retention. Throws Error(kRun) if a parameter is not finite; such a checkpoint is
+  // never saved.
   void save(Trainer& trainer, const RunState& state, const char* reason, bool pinned,
             const std::map<std::string, double>& metrics);
 
-  // Bytes of the largest state saved here.
+  // Bytes of the largest checkpoint saved by this object.
   int64_t largest_state() const { return largest_state_; }
 
-  // What has been saved of this step is not what the trainer holds any more.
+  // Call if the trainer no longer holds what has been saved at this step.
   void forget() { saved_at_ = {}; }
 
-  // Takes in finished saves.
+  // Handles finished saves.
   void collect();
-  // Waits for all.  Throws the Error(kStore) of the newest save if that one failed.
+  // Waits for all saves. Throws Error(kStore) if the last one failed.
   void wait();
 
  private:
@@ -49,11 +49,11 @@ class StateKeeper {
 
   store::RunWriter& writer_;
   const schema::CheckpointSpec& spec_;
-  std::deque<store::Outcome<store::StateInfo>> saves_;  // under way, oldest first
-  // Of the newest state, under way or done.
+  std::deque<store::Outcome<store::StateInfo>> saves_;  // in progress, oldest first
+  // Of the last checkpoint, saved or in progress.
   struct Moment {
     int64_t step = -1;
-    int64_t batches = 0;  // of the window under way
+    int64_t batches = 0;  // of the optimizer step in progress
     bool operator==(const Moment&) const = default;
   };
   Moment saved_at_;

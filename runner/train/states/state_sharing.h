@@ -1,4 +1,4 @@
-// How what rank 0 has restored from the store reaches the other replicas: they go on from the same.
+// Distributes what rank 0 has restored from the store to the other ranks.
 #pragma once
 
 #include <map>
@@ -15,19 +15,19 @@ struct Beginning {
   std::string run, name;
   bool records_batches = false;
   std::map<std::string, MetricRange> metrics;  // recorded before
-  // Restored, as it was loaded; none: the run begins at nothing.
+  // As it was loaded; none if the run starts without a checkpoint.
   std::optional<RunState> state;
   int64_t most_at_once = 0;  // WindowParts::most_at_once
-  bool resumed = false;      // not forked: the state is of this run
+  bool resumed = false;      // a resumed run, not a fork: the checkpoint is of this run
 };
 
-// Called by all at the same time, by rank 0 with a state that its trainer holds: their trainers hold it, too.
+// Restores rank 0's state in the trainers of all ranks. Collective. Rank 0's trainer already has it.
 RunState share_state(backends::Collectives& ranks, Trainer& trainer, const RunState& mine);
 
-// Called by rank 0, whose trainer holds the state.
+// Called by rank 0, whose trainer has the state. Collective with receive_beginning().
 void send_beginning(backends::Collectives& ranks, Trainer& trainer, const Beginning& beginning);
 
-// Called by the others at the same time: puts what the state holds into the trainer.
+// Called by the other ranks at the same time. Restores the state into the trainer.
 Beginning receive_beginning(backends::Collectives& ranks, Trainer& trainer);
 
 }  // namespace runner::train

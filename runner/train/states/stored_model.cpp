@@ -8,7 +8,7 @@
 namespace runner::train {
 namespace {
 
-// The data of the recipe that a file for evaluation is like.
+// The data section of the recipe whose format an evaluation file must have.
 schema::DatasetSpec like(const schema::Recipe& recipe) {
   return recipe.data.eval ? *recipe.data.eval : recipe.data.train;
 }
@@ -30,7 +30,7 @@ StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> ho
       eval_data_(std::move(run.eval_data)),
       hooks_(std::move(hooks)),
       device_(backends::make_cpu_device(static_cast<int>(recipe.threads), recipe.cpu_memory)) {
-  recipe_.model.init_from.clear();  // the state has the weights
+  recipe_.model.init_from.clear();  // the checkpoint has the weights
   trainer_ = std::make_unique<Trainer>(recipe_, encoding_, *device_, hooks_.get());
   trainer_->allocate();
   trainer_->parts.most_at_once = run.most_at_once;

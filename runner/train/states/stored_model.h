@@ -1,4 +1,4 @@
-// A model from a state of the store: what `eval`, `predict` and `export --model` work on.
+// A model loaded from a checkpoint in the store, for `eval`, `predict` and `export --model`.
 #pragma once
 
 #include <map>
@@ -17,26 +17,24 @@ namespace runner::train {
 struct Prediction {
   int64_t samples = 0, outputs = 0;
   std::vector<float> values;                      // (samples, outputs): logits, or targets
-  data::LabelKind kind = data::LabelKind::kNone;  // what the model was trained on
+  data::LabelKind kind = data::LabelKind::kNone;  // labels that the model was trained on
   std::vector<std::string> class_names;           // empty for integer classes and targets
 };
 
 class StoredModel {
  public:
-  // `recipe` and `hooks` (null: none): those of the run.  Throws Error(kStore) where state and recipe do not fit each
-  // other.
+  // `recipe` and `hooks` (null: none) are those of the run. Throws Error(kStore) if checkpoint and recipe do not match.
   StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state);
   ~StoredModel();
 
-  // Metrics of the recipe on labelled data.  An empty `file` means the recipe's evaluation data: Error(kUsage) if it
-  // has none, Error(kData) if it is not what it was when the run was trained.  Throws Error(kData) where the file does
-  // not fit the model.
+  // Returns the recipe's metrics on labelled data. `file`: empty for the recipe's evaluation data. Throws Error(kUsage)
+  // if there is none, and Error(kData) if it has changed since training or if the file does not fit the model.
   std::map<std::string, double> evaluate(const std::string& file);
 
-  // Outputs for every sample of a file, in its order; labels may be missing.
+  // Returns the outputs for every sample of a file, in its order. Labels are optional.
   Prediction predict(const std::string& file);
 
-  // What had to be done to the data that evaluate or predict read last, such as rows that were dropped.
+  // Warnings about the data read last, such as dropped rows.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
@@ -56,8 +54,8 @@ class StoredModel {
   std::vector<std::string> warnings_;
 };
 
-// Writes a state's parameters under the model's names, in files that depend on the weights alone: those that
-// formats::write_model makes of `file`, which are returned.
+// Writes a checkpoint's parameters under the model's names and returns the names of the files that formats::write_model
+// makes of `file`. They depend on the weights only.
 std::vector<std::string> export_model(const store::LoadedState& state, const std::string& file, int64_t max_shard_size);
 
 }  // namespace runner::train

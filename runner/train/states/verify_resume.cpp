@@ -21,7 +21,7 @@
 namespace runner::train {
 namespace {
 
-constexpr const char* kTiming = "train/samples_per_s";  // the one metric that may differ
+constexpr const char* kTiming = "train/samples_per_s";  // the only metric that may differ
 
 bool has_state(const std::filesystem::path& path) {
   store::Store store = store::Store::open(path, store::Access::kRead);
@@ -29,10 +29,10 @@ bool has_state(const std::filesystem::path& path) {
   return !runs.empty() && !store::list_states(store, runs[0].id, true).empty();
 }
 
-// Kills the process when a step is done, or a later one, if there is a state to go on from.
+// Kills the process after a given step, or the first later one for which there is a checkpoint to resume from.
 class Killer : public Observer {
  public:
-  // Says in the file `told` behind which step it was.
+  // Writes the step to the file `told`.
   Killer(int64_t step, const std::filesystem::path& store, const std::filesystem::path& told)
       : step_(step), store_(store), told_(told) {}
 
@@ -49,13 +49,13 @@ class Killer : public Observer {
   const std::filesystem::path &store_, &told_;
 };
 
-// Steps between two states, so that several are made between two kills.
+// Steps between two checkpoints, so that there are several between two kills.
 int64_t state_interval(int64_t steps) {
   return std::max<int64_t>(1, steps / 16);
 }
 
-// What is verified is no run that anybody watches: no file but the two stores is written.  Traces are made all the
-// same, since processes make them together.
+// Turns off log files and other output besides the two stores, since the runs are only compared. Traces are still made,
+// because they involve collectives.
 schema::Recipe unwatched(schema::Recipe recipe) {
   const schema::Length every = recipe.log.every;
   recipe.log = {};
@@ -64,13 +64,13 @@ schema::Recipe unwatched(schema::Recipe recipe) {
   return recipe;
 }
 
-// What a training in one go has come to.
+// Size of the uninterrupted training.
 struct Extent {
   int64_t steps = 0, samples = 0;
 };
 
-// What is just short of so many windows, so that some states are of the inside of one, where that can be; else steps.
-// Windows may be shorter than gradient_accumulation_steps says: those that end with an epoch are.
+// Returns an interval just short of a number of optimizer steps, so that some checkpoints are within one, if possible;
+// otherwise steps. Optimizer steps may have fewer batches than gradient_accumulation_steps, at the end of an epoch.
 schema::Length interval_between_states(const schema::Recipe& recipe, const Extent& extent) {
   const int64_t windows = state_interval(extent.steps);
   const int64_t batch = recipe.data.batch_size * (recipe.split_batches ? 1 : recipe.num_processes);
@@ -79,7 +79,7 @@ schema::Length interval_between_states(const schema::Recipe& recipe, const Exten
   return {std::max<int64_t>(1, windows * extent.samples / extent.steps - batch), schema::Unit::kSamples};
 }
 
-// Every state is kept, and the sample ids of each window are recorded.
+// Keeps every checkpoint.
 schema::Recipe watched(const schema::Recipe& recipe, const Extent& extent) {
   schema::Recipe copy = unwatched(recipe);
   copy.checkpoint = {};
@@ -115,7 +115,7 @@ class Verifier {
   }
 
  private:
-  // Trains in a child that is killed after `kill_at`, as Killer says.  Returns the child's wait status.
+  // Trains in a child process that is killed after `kill_at` (see Killer). Returns the child's wait status.
   int train(const std::filesystem::path& store, int64_t kill_at) {
     const pid_t parent = getpid();
     const pid_t child = fork();
@@ -150,13 +150,13 @@ class Verifier {
     } catch (const Error& error) {
       tell_failure(error.where(), error.text());
       return exit_code(error.kind());
-    } catch (const std::exception& error) {  // nothing may unwind into the parent's half of the stack
+    } catch (const std::exception& error) {  // an exception must not propagate into the parent's stack frames
       tell_failure({}, error.what());
       return exit_code(ErrorKind::kRun);
     }
   }
 
-  // In the child: file, line and message, each on a line.
+  // Called in the child. Writes file, line and message, one per line.
   void tell_failure(const SourceMark& where, std::string_view message) const {
     std::ofstream(failure_) << where.file << '\n' << where.line << '\n' << message;
   }
@@ -176,10 +176,10 @@ class Verifier {
 
   void train_in_parts(const std::filesystem::path& store) {
     for (int64_t kill = 1; kill <= request_.kills; ++kill) {
-      // A save waits for the one before it, so after two saves one is committed.
+      // A save waits for the previous one, so after two saves one is committed.
       const int64_t at = std::max(2 * state_interval(report_.steps), report_.steps * kill / (request_.kills + 1));
       const int status = train(store, at);
-      if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;  // done before it was killed
+      if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;  // finished before it was killed
       RUN_CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, ErrorKind::kRun,
                 "a resumed training failed with exit code {}", WEXITSTATUS(status));
       std::ifstream(killed_) >> report_.killed_at.emplace_back();
@@ -264,7 +264,8 @@ class Verifier {
 
   const VerifyRequest& request_;
   schema::Recipe recipe_;
-  const std::filesystem::path failure_, killed_;  // where a child says what went wrong, and when it was killed
+  // Files in which a child reports its failure, and the step at which it was killed.
+  const std::filesystem::path failure_, killed_;
   const ChildWatch watch_;
   VerifyReport report_;
 };
