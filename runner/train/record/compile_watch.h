@@ -1,6 +1,6 @@
-// Tells an observer of a graph that takes long to compile, while it is compiled and when it is done.
+// Notifies an observer of graphs that take long to compile: during the compilation and at its end.
 //
-// A thread of its own waits, so that nobody who compiles must look at a clock; it calls the observer only while the
+// A thread of its own waits, so that compiling code need not check a clock. It calls the observer only while the
 // training thread compiles, so that the observer has one caller at a time.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace runner::train {
 
 class CompileWatch : public backends::tpu::CompileListener {
  public:
-  // `patience`: how long a graph may take before it is told of; 0: each is.  The observer must outlive the watch.
+  // `patience`: how long a graph may take before it is reported; 0 reports each. `observer` must outlive the object.
   CompileWatch(Observer& observer, std::chrono::milliseconds patience);
   ~CompileWatch() override;
 
@@ -30,14 +30,14 @@ class CompileWatch : public backends::tpu::CompileListener {
   using Clock = std::chrono::steady_clock;
 
   void watch();
-  void tell();  // with the mutex
+  void tell();  // requires the mutex
 
   Observer& observer_;
   const std::chrono::milliseconds patience_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::function<std::string()> what_;       // is compiled
-  std::optional<Clock::time_point> begun_;  // none: nothing is compiled
+  std::function<std::string()> what_;       // description of the graph being compiled
+  std::optional<Clock::time_point> begun_;  // none: nothing is being compiled
   bool told_ = false;
   bool stopping_ = false;
   std::thread thread_;

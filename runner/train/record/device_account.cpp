@@ -12,7 +12,7 @@ int64_t nanoseconds(double seconds) {
   return static_cast<int64_t>(std::llround(seconds * 1e9));
 }
 
-// Null: the device has not kept what they are made of.
+// Null if the device has not kept the graph's tensors.
 std::shared_ptr<const store::GraphTexts> texts_of(const backends::tpu::Graph& graph) {
   if (graph.tensors == nullptr) return nullptr;
   return std::make_shared<const store::GraphTexts>(

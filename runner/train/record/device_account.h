@@ -1,4 +1,4 @@
-// What an emulated TPU has compiled and counted, as the store keeps it.
+// Converts what an emulated TPU has compiled and counted to rows of the store.
 #pragma once
 
 #include "backends/tpu/tpu_device.h"
@@ -8,7 +8,7 @@
 namespace runner::train {
 
 GraphUse graph_use(const backends::tpu::TpuDevice& device);
-// Adds the graphs that an account of this device lacks, and counts all executions anew; its metrics stay.
+// Adds the graphs that the account lacks and updates all execution counts. Leaves its metrics unchanged.
 void bring_up_to_date(store::DeviceAccount& account, const backends::tpu::TpuDevice& device);
 
 }  // namespace runner::train

@@ -40,7 +40,7 @@ double seconds(Picoseconds time) {
   return backends::gpu::to_seconds(time);
 }
 
-// Of the busy time, by class of launches; those that there were none of are left out.
+// Busy time by class of launches, without classes that had none.
 json::Object classes_json(const PredictedTime& time) {
   json::Object classes;
   for (int i = 0; i < backends::gpu::kLaunchClassCount; ++i) {
@@ -50,12 +50,12 @@ json::Object classes_json(const PredictedTime& time) {
   return classes;
 }
 
-// Of a whole one part; null: there is no whole.
+// Returns all / wholes, or null if `wholes` is 0.
 json::Value part_of(double all, int64_t wholes) {
   return wholes == 0 ? json::Value() : json::Value(all / static_cast<double>(wholes));
 }
 
-// Of so many steps.
+// `steps`: number of steps that the time covers.
 json::Object time_json(const PredictedTime& time, int64_t steps) {
   const auto share = [&](double of_it) { return time.elapsed == 0 ? json::Value() : json::Value(of_it); };
   return {{"seconds", seconds(time.elapsed)},

@@ -1,4 +1,4 @@
-// What the emulated GPUs of a run have counted, as the store keeps it and documents show it.  Values.
+// What the emulated GPUs of a run have counted, for the store and for documents. Value types.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ class GpuDevice;  // gpu_device.h
 
 namespace runner::train {
 
-// One device.  Plain bytes, so that replicas can hand it to each other.
+// One device. Trivially copyable, so that ranks can exchange it.
 struct GpuDeviceUse {
   int64_t memory_limit = 0;
   backends::gpu::MemoryStatistics memory;
-  // Predicted, of this attempt: so many optimizer steps, evaluations, and states that are saved.
+  // Predicted, for this attempt: number of optimizer steps, and times of training, evaluations and saves.
   int64_t steps = 0;
   backends::gpu::PredictedTime training, evaluation, saving;
   std::optional<backends::gpu::CaptureCounters> captures;  // none: gpu.capture is off
@@ -30,24 +30,25 @@ struct GpuDeviceUse {
 
 struct GpuUse {
   std::string model;                  // "a100-40g"
-  std::vector<GpuDeviceUse> devices;  // by rank; rank 0 alone as long as the others have not been asked
+  std::vector<GpuDeviceUse> devices;  // by rank; only rank 0 until gpu_use_of_all()
 };
 
-// Of this replica's device, beside what has been counted of its time.
+// Returns the use of this rank's device. `counted`: its predicted times.
 GpuUse gpu_use(const backends::gpu::GpuDevice& device, const GpuDeviceUse& counted);
-// Of all; called by all replicas together.
+// Likewise for all ranks. Collective.
 GpuUse gpu_use_of_all(const backends::gpu::GpuDevice& device, const GpuDeviceUse& counted, backends::Collectives& ranks,
                       const backends::Site& site);
 
-// {"model", "memory": [{"device", "limit", "allocated": {"current", "peak"}, …, "retries", "refused"}], "predicted":
-// what the clock of rank 0 says, null where nothing is to be divided by, "capture": {"graphs", "replays", "fallbacks"}
-// of rank 0, or null}; times in seconds.
+// Returns {"model", "memory": [{"device", "limit", "allocated": {"current", "peak"}, …, "retries", "refused"}],
+// "predicted": predictions for rank 0, null where a divisor is zero, "capture": {"graphs", "replays", "fallbacks"} of
+// rank 0, or null}. Times are in seconds.
 json::Value gpu_json(const GpuUse& use);
 
-// How the account of an attempt keeps it, {"gpu": …}, and what is found there; null where it is of another device.
+// Convert to and from the document stored with an attempt, {"gpu": …}. gpu_of_document() returns null for other
+// devices.
 std::string gpu_document(const GpuUse& use);
 json::Value gpu_of_document(const std::string& document);
-// Devices that such a value tells of.
+// Returns the number of devices in such a value.
 int64_t gpus_in(const json::Value& gpu);
 
 }  // namespace runner::train

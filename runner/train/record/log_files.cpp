@@ -59,7 +59,7 @@ class LogFiles::Impl {
 
  private:
   struct Point {
-    const std::string* metric;  // in metrics_, which never lose one
+    const std::string* metric;  // in metrics_, which only grows
     int64_t step, time_ms;
     double value;
   };
@@ -76,19 +76,19 @@ class LogFiles::Impl {
   std::string run_;
   int64_t attempt_ = 1;
 
-  // The training thread's own.
+  // Used by the training thread only.
   std::set<std::string, std::less<>> metrics_;
   std::vector<Point> added_;
 
-  // Between the threads.
+  // Shared by both threads.
   store::WarningList warnings_;
   mutable std::mutex mutex_;  // guards the rest of this block
   std::condition_variable handed_over_;
   std::vector<Point> waiting_;
-  int64_t dropped_ = 0;  // points that there was no room for
+  int64_t dropped_ = 0;  // points dropped for lack of room
   bool stopping_ = false;
 
-  std::vector<Log> logs_;  // the writing thread's own while that runs
+  std::vector<Log> logs_;  // used by the writing thread only while it runs
   std::thread thread_;
 };
 
@@ -106,7 +106,7 @@ void LogFiles::Impl::begin(std::string_view run, int64_t attempt, int64_t start_
   attempt_ = attempt;
   if (!tensorboard_.empty()) {
     const int64_t now = store::now_ms();
-    // Readers of the folder go through its files by name.
+    // Readers of the folder process its files in order of name.
     const std::string name = fmt::format("events.out.tfevents.{}.{}.{:04}", now / 1000, run, attempt);
     logs_.push_back({LogSink::events("log.tensorboard", fmt::format("{}/{}", tensorboard_, run), name), as_event});
     LogSink& sink = logs_.back().sink;
@@ -184,7 +184,7 @@ void LogFiles::Impl::flush(LogSink& sink) {
   if (auto news = sink.flush()) warnings_.add(std::move(*news));
 }
 
-// Whoever reads a pipe may be busy.  Waits as long as something moves.
+// Waits as long as the reader of a pipe makes progress.
 void LogFiles::Impl::be_patient() {
   for (Log& log : logs_) {
     while (!log.sink.all_written() && log.sink.can_be_written_within(limits_.last_patience)) {

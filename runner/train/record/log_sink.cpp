@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr mode_t kMode = 0666;  // less the umask
+constexpr mode_t kMode = 0666;  // minus the umask
 
 [[noreturn]] void cannot_write(std::string_view key, const std::string& path, std::string_view reason) {
   fail(ErrorKind::kData, "{}: cannot write {}: {}", key, path, reason);
@@ -37,7 +37,7 @@ bool is_pipe(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
 }
 
-// A pipe is opened for reading, too: so it opens without a reader, and one that goes away is no error.
+// Opens a pipe for reading too, so that opening works without a reader and a reader that leaves is no error.
 int open_for_appending(std::string_view key, const std::string& path, int flags) {
   const int how = is_pipe(path) ? O_RDWR | O_NONBLOCK : flags;
   const int fd = ::open(path.c_str(), how | O_APPEND | O_CLOEXEC, kMode);
@@ -45,7 +45,7 @@ int open_for_appending(std::string_view key, const std::string& path, int flags)
   return fd;
 }
 
-// While another run begins with the same file, this one waits: only one writes the header.
+// Locks the file against other runs that start with it, so that only one writes the header.
 class Locked {
  public:
   explicit Locked(int fd) : fd_(fd) { ::flock(fd_, LOCK_EX); }
@@ -89,7 +89,7 @@ LogSink LogSink::text(std::string key, const std::string& path, const std::strin
             "{}: {} is there already and is no log of points: it does not begin with {}; name another file", sink.key_,
             path, header.empty() ? "{" : header.substr(0, header.size() - 1));
   sink.had_points_ = info.st_size > static_cast<off_t>(header.size());
-  // A run that was killed, or a full disk, may have left half a line.
+  // A killed run or a full disk may have left an incomplete line.
   if (bytes_at(fd, 1, info.st_size - 1) != "\n") sink.preface("\n");
   return sink;
 }
@@ -145,7 +145,7 @@ std::optional<std::string> LogSink::flush() {
   waiting_.erase(0, done);
   written_ += done;
   while (!ends_.empty() && ends_.front() <= written_) ends_.pop_front();
-  if (error == EAGAIN) return std::nullopt;  // the reader of a pipe takes its time
+  if (error == EAGAIN) return std::nullopt;  // the reader of a pipe is slow
   if (error != 0) reason_ = std::strerror(error);
   const bool was_failing = std::exchange(failing_, error != 0);
   if (was_failing == failing_) return std::nullopt;
@@ -155,7 +155,7 @@ std::optional<std::string> LogSink::flush() {
 }
 
 bool LogSink::can_be_written_within(std::chrono::milliseconds time) const {
-  if (!is_pipe_) return false;  // a file has been tried
+  if (!is_pipe_) return false;  // a file has been tried already
   pollfd pipe{.fd = fd_, .events = POLLOUT, .revents = 0};
   return ::poll(&pipe, 1, static_cast<int>(time.count())) > 0;
 }

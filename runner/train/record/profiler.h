@@ -1,8 +1,8 @@
-// Which steps of a process are traced, and what becomes of what they record.
+// Traces selected steps of a process.
 //
-// The schedule is that of torch.profiler.schedule.  Steps are optimizer windows, counted from 0 in each process: a run
-// that is resumed begins anew.  A cycle is traced in all replicas, which hand it to rank 0 at its end.
-// Belongs to the training thread; other threads record what they do for it.
+// The schedule is that of torch.profiler.schedule. Steps are optimizer steps, counted from 0 in each process, so a
+// resumed run starts again at 0. A cycle is traced on all ranks, which send it to rank 0 at its end. Belongs to the
+// training thread; other threads record the work they do for it.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,27 @@ namespace runner::train {
 
 enum class ProfileAction {
   kNone,
-  kWarmup,  // recorded, and thrown away
+  kWarmup,  // recorded and discarded
   kRecord,
   kRecordAndSave,  // the last step of a cycle
 };
 
-// What becomes of a step, counted from 0.
+// Returns the action for a step, counted from 0.
 ProfileAction profile_action(const schema::ProfileSpec& spec, int64_t step);
 
 class Profiler {
  public:
-  // The calling thread and the loaders that it starts record from now on, if the first step is to be.  `spec` must
-  // outlive it.
+  // The calling thread, and loaders that it starts, record from now on if the first step is traced. `spec` must outlive
+  // the object.
   explicit Profiler(const schema::ProfileSpec& spec);
 
-  // Behind each step, in all replicas (`ranks`; null: there is one): the events of all where a cycle has ended, on rank
-  // 0, else empty.  `number`: that of the step in the run.
+  // Call after each step. Returns the events of all ranks on rank 0 if a cycle has ended, otherwise an empty string.
+  // `number`: step number in the run. `ranks`: process group, or null for a single process. Collective.
   std::string end_step(int64_t number, backends::Collectives* ranks);
-  // Training is over, as above: a cycle under way that has had a step is one.
+  // Call at the end of training. Like end_step() for a cycle in progress that has a step.
   std::string end(backends::Collectives* ranks);
 
-  // Spans of this process for which the newest cycle had no room.
+  // Number of spans that did not fit into the last cycle's buffer, in this process.
   int64_t left_out() const { return left_out_; }
 
  private:
@@ -49,9 +49,9 @@ class Profiler {
   const schema::ProfileSpec& spec_;
   backends::SpanRecorder recorder_;
   const backends::RecordingThread recording_;
-  int64_t step_ = 0;        // under way
-  int64_t began_ns_ = 0;    // it
-  bool has_steps_ = false;  // the cycle under way
+  int64_t step_ = 0;        // in progress
+  int64_t began_ns_ = 0;    // start of that step
+  bool has_steps_ = false;  // whether the cycle in progress has steps
   int64_t left_out_ = 0;
 };
 

@@ -28,7 +28,7 @@ void ProvenanceKeeper::complete(store::RunWriter& writer) {
     try {
       request_.complete_provenance(*known_);
       writer.provenance(*known_);
-    } catch (const std::bad_alloc&) {  // the run has other worries, and says so
+    } catch (const std::bad_alloc&) {  // the run will report exhausted memory itself
     }
   });
 }

@@ -1,4 +1,4 @@
-// What a run is recorded with besides its recipe: with the attempt what is known at once, the rest when it is.
+// Records the provenance of a run: what is known at once with the attempt, the rest later.
 //
 // Belongs to the training thread; starts a thread of its own.
 #pragma once
@@ -15,16 +15,15 @@ namespace runner::train {
 
 class ProvenanceKeeper {
  public:
-  // `hooks` (null: none) must outlive this.
+  // `hooks`: null if there is no hook; must outlive the object.
   ProvenanceKeeper(const RunRequest& request, const Hooks* hooks);
 
-  // The request's, with the texts that the hook consists of; empty: nothing is recorded.
+  // The request's provenance with the sources of the hook; none if nothing is recorded.
   const std::optional<store::Provenance>& known() const { return known_; }
 
-  // The first call starts to find out what takes time; the writer gets all of it.
+  // On the first call, starts collecting what takes long. The writer then gets all of it.
   void complete(store::RunWriter& writer);
-  // Waits until that is done; a run that ends before its first step is recorded as well as any.  Adds what the hook
-  // has required since.
+  // Waits until that is done, also for a run that ends before its first step. Adds files that the hook has read since.
   void finish(store::RunWriter& writer);
 
  private:

@@ -8,7 +8,7 @@
 namespace runner::train {
 namespace {
 
-// The other one where one is NaN.
+// Like std::min, but if one argument is NaN returns the other.
 double smaller(double a, double b) {
   return std::fmin(a, b);
 }
@@ -25,7 +25,7 @@ store::SeriesIndex Recorder::series_of(std::string_view name) {
 }
 
 void Recorder::add(std::string_view name, int64_t step, double value) {
-  if (std::isnan(value)) value = kMissingPoint;  // of one sign, which formats would show
+  if (std::isnan(value)) value = kMissingPoint;  // with a fixed sign, which some formats would show
   auto found = series_.find(name);
   constexpr size_t kMostNames = 10'000;
   RUN_CHECK(found != series_.end() || series_.size() < kMostNames, ErrorKind::kRun,

@@ -1,6 +1,6 @@
-// Metric points on their way to the store, and what the run's summary says about them.
+// Passes metric points to the store and keeps their summary.
 //
-// Not thread-safe; belongs to the training thread.  add() with a known series allocates nothing.
+// Not thread-safe; belongs to the training thread. add() allocates nothing for a known series.
 #pragma once
 
 #include <functional>
@@ -16,18 +16,18 @@ namespace runner::train {
 
 class Recorder {
  public:
-  // `writer`: null where nothing is recorded, and points are only remembered; `logs`: null where there are none.
+  // `writer`: null if nothing is recorded and points are only remembered. `logs`: null if there are no log files.
   explicit Recorder(store::RunWriter* writer, LogFiles* logs = nullptr) : writer_(writer), logs_(logs) {}
 
-  // Records `name` at `step` and keeps its last, smallest and largest value.  Throws Error(kRun) for a name more than
-  // any run needs: one that changes with the step.
+  // Records `name` at `step` and updates its last, smallest and largest value. Throws Error(kRun) if there are too many
+  // names, as with a name that changes with the step.
   void add(std::string_view name, int64_t step, double value);
   // Continues a series of an earlier attempt.
   void resume(const std::string& name, const MetricRange& range);
 
-  // Newest value of a metric; NaN where there is none.
+  // Returns the last value of a metric; NaN if there is none.
   double newest(std::string_view name) const;
-  // The metrics that have a point at `step`.
+  // Returns the metrics that have a point at `step`.
   std::map<std::string, double> at(int64_t step) const;
   std::map<std::string, MetricRange> ranges() const;
 
@@ -35,7 +35,7 @@ class Recorder {
   struct Series {
     store::SeriesIndex index;
     MetricRange range;
-    int64_t step;  // of the newest point
+    int64_t step;  // of the last point
   };
 
   store::SeriesIndex series_of(std::string_view name);

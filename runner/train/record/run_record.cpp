@@ -117,7 +117,7 @@ void RunRecord::begin_attempt(store::Store store, const store::RunRow& run, cons
   if (const auto text = logs_->twice_written(step(), earlier.last_step)) warn(*text);
 }
 
-// ---- while it is under way -----------------------------------------------------------------------------------------
+// ---- during the run -------------------------------------------------------------------------------------------------
 
 std::string RunRecord::event_json(const std::string& text) const {
   return json::line(json::Object{{"step", step()}, {"text", text}});
@@ -156,12 +156,12 @@ void RunRecord::collect() {
 
 void RunRecord::save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) {
   if (!writer_) return;
-  store::check_artifact_name(name);  // the writer would warn of it as well
+  store::check_artifact_name(name);  // the writer would only warn
   try {
     writer_->save_artifact({.name = name, .kind = std::string(kind), .meta = {}, .step = step()}, std::move(bytes))
         .get();
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kStore) throw;  // the writer warns of those
+    if (error.kind() != ErrorKind::kStore) throw;  // the writer warns of store errors
   }
 }
 
@@ -219,7 +219,8 @@ void RunRecord::finish() {
   result.metrics = recorder_->ranges();
   if (result.error) result.reason = result.error->message;
   result.seconds = seconds_since_process_start();
-  if (result.skipped_steps > 0 && !first_scale(request_.recipe))  // a loss scaler looks for its scale in this way
+  // Skipped steps are normal while a loss scaler finds its scale.
+  if (result.skipped_steps > 0 && !first_scale(request_.recipe))
     warn(fmt::format("{} of {} steps were skipped: not finite", result.skipped_steps, result.optimizer_steps));
   provenance_.finish(*writer_);
   if (logs_) logs_->finish();
@@ -249,7 +250,7 @@ store::RunEnd RunRecord::run_end() const {
           .summary_json = request_.summary(result)};
 }
 
-// What was to be recorded last could not be.
+// Called if the end of the run could not be recorded.
 void RunRecord::give_up(const Error& error) {
   result.status = store::RunStatus::kFailed;
   result.exit_code = exit_code(ErrorKind::kStore);

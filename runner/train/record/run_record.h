@@ -1,7 +1,7 @@
-// What a run leaves behind: its attempt, points, events, artifacts and states in the store, and the result that whoever
-// started it gets.
+// Everything that a run records: its attempt, points, events, artifacts and checkpoints in the store, and the result
+// for the caller.
 //
-// Belongs to the training thread; what is written is written by the threads of RunWriter and ProvenanceKeeper.
+// Belongs to the training thread; the threads of RunWriter and ProvenanceKeeper write.
 #pragma once
 
 #include <optional>
@@ -22,65 +22,64 @@ namespace runner::train {
 
 class RunRecord {
  public:
-  // All must outlive it; `hooks`: null where there is none.
+  // All arguments must outlive the object. `hooks`: null if there is no hook.
   RunRecord(const RunRequest& request, const Session& session, const Hooks* hooks);
 
-  // ---- beginning: the files of `log` and `profile`, then one of these comes before all else ----
+  // ---- beginning: open_log_files(), then one of the begin functions, before anything else ---------------------------
 
-  // Throws Error(kData) where a file cannot be written.
+  // Opens the files of `log` and `profile`. Throws Error(kData) if a file cannot be written.
   void open_log_files();
 
   void begin(store::Store store);
   void begin_fork(store::Store store, const store::RunRow& parent, const store::StateInfo& from);
-  // What earlier attempts have left.
+  // What earlier attempts have recorded.
   struct Earlier {
-    const store::StateInfo* from = nullptr;          // the state that the session stands at; null: at the beginning
-    int64_t recorded_ms = INT64_MAX;                 // of its step younger points will be recorded again
-    std::vector<store::MetricSummary> metrics = {};  // without what will be recorded again
-    int64_t last_step = 0;                           // that they got to
+    const store::StateInfo* from = nullptr;          // checkpoint that the session was restored from; null: none
+    int64_t recorded_ms = INT64_MAX;                 // later points of its step will be recorded again
+    std::vector<store::MetricSummary> metrics = {};  // without points that will be recorded again
+    int64_t last_step = 0;                           // last step with a point
   };
-  // A further attempt of `run`, from where the session stands.
+  // Begins a further attempt of `run`, from the session's current state.
   void begin_attempt(store::Store store, const store::RunRow& run, const Earlier& earlier);
-  // Nothing is recorded: that is for another process, rank 0, whose run this is.
+  // For ranks other than 0, which record nothing.
   void begin_without_store(const std::string& run, const std::string& name,
                            const std::map<std::string, MetricRange>& metrics);
   bool begun() const { return recorder_.has_value(); }
   bool is_recorded_here() const { return writer_.has_value(); }
 
-  // ---- while it is under way ----
+  // ---- during the run ----
 
   RunResult result;  // so far
   Recorder& points() { return *recorder_; }
   const Recorder& points() const { return *recorder_; }
   StateKeeper& states() { return *keeper_; }
 
-  // Tells the observer, too.
+  // Also notifies the observer.
   void warn(const std::string& text);
   void warn_of_all(const std::vector<std::string>& texts);
   void event(store::Level level, std::string kind, std::string json);
-  // The first window is done: what takes time to find out may begin.
+  // Call after the first optimizer step. Starts collecting provenance that takes long.
   void first_window();
-  // Passes on what the writer thread warns of, and takes in what has been saved.
+  // Passes on warnings of the writer thread and handles finished saves.
   void collect();
-  // An error of the store is a warning; any other is thrown.
+  // Errors of the store become warnings; others are thrown.
   void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes);
-  // What a device keeps account of (null: nothing), in place of what it had before; and what it has compiled for later
-  // runs (null: nothing).
+  // Replaces the recorded account of a device (null: none), and stores graphs compiled for later runs (null: none).
   void keep_account(const backends::tpu::TpuDevice* device, PersistentGraphs* graphs);
-  // The same of GPUs, as of the result.
+  // Likewise for GPUs, from the result.
   void keep_gpu_account();
-  // A cycle of `profile`, as parts of a trace (formats/chrome_trace.h): an artifact, and in profile.out.
+  // Stores a cycle of `profile` as an artifact and in profile.out. `events`: part of a trace (formats/chrome_trace.h).
   void keep_trace(const std::string& events);
-  // The state that the run has (none: any); throws Error(kRun) where it has none.
+  // Throws Error(kRun) if the run has no such checkpoint. None: if it has no checkpoint at all.
   void check_state(std::optional<int64_t> state);
-  // A second view of the store, with all that has been given to it.
+  // Returns a second connection to the store, after everything recorded so far has been written.
   store::Store reopened();
 
   // ---- the end ----
 
-  // The run has failed.
+  // Marks the run as failed.
   void fail_with(const Error& error);
-  // Nothing is recorded behind this; the result is whole.
+  // Completes the result. Nothing is recorded afterwards.
   void finish();
 
  private:
@@ -103,9 +102,9 @@ class RunRecord {
   std::optional<store::RunWriter> writer_;
   std::optional<Recorder> recorder_;
   std::optional<StateKeeper> keeper_;
-  int64_t attempt_ = 1, cycles_ = 0;  // kept traces of the attempt
-  store::DeviceAccount account_;      // of the attempt, so far
-  ProvenanceKeeper provenance_;       // after the writer, which it hands its findings to
+  int64_t attempt_ = 1, cycles_ = 0;  // number of traces of the attempt
+  store::DeviceAccount account_;      // of the attempt so far
+  ProvenanceKeeper provenance_;       // after the writer, to which it passes its results
 };
 
 }  // namespace runner::train

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using formats::kTraceBegin;
 using formats::kTraceEnd;
 
-constexpr mode_t kTraceFileMode = 0666;  // less the umask
+constexpr mode_t kTraceFileMode = 0666;  // minus the umask
 
 [[noreturn]] void cannot_write(const std::string& path, std::string_view reason) {
   fail(ErrorKind::kData, "profile.out: cannot write {}: {}", path, reason);
@@ -39,7 +39,7 @@ int open_file(const std::string& path) {
   return fd;
 }
 
-// Empty, or what has been a trace before.
+// Whether the file is empty or was a trace.
 bool may_be_replaced(int fd) {
   std::array<char, kTraceBegin.size()> start{};
   const ssize_t got = ::pread(fd, start.data(), start.size(), 0);
@@ -60,7 +60,7 @@ TraceFile::~TraceFile() {
   ::close(fd_);
 }
 
-// Returns 0, or errno.
+// Returns 0 or an errno value.
 int TraceFile::write(std::string_view text, int64_t offset) {
   if (::lseek(fd_, offset, SEEK_SET) < 0) return errno;
   return formats::write_all(fd_, text);

@@ -1,4 +1,4 @@
-// The file of `profile.out`: a trace that grows by a cycle at a time, and can be read whenever it is.
+// The file of `profile.out`: a trace that grows cycle by cycle and is valid JSON at any time.
 //
 // Belongs to the training thread.
 #pragma once
@@ -12,17 +12,16 @@ namespace runner::train {
 
 class TraceFile {
  public:
-  // Makes its folder and the file, or opens it; throws Error(kData) where it cannot be written, or holds something else
-  // than a trace.
+  // Creates the folder and the file, or opens it. Throws Error(kData) if it cannot be written or contains something
+  // other than a trace.
   explicit TraceFile(std::string path);
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // It is a trace without events.  Throws Error(kData) where it cannot be written.
+  // Makes the file a trace without events. Throws Error(kData) if it cannot be written.
   void begin();
-  // Adds a part of a trace (formats/chrome_trace.h).  What to warn of where it cannot be written: the file is as it
-  // was.
+  // Appends a part of a trace (formats/chrome_trace.h). If that fails, restores the file and returns a warning.
   std::optional<std::string> add(std::string_view events);
 
  private:
@@ -30,8 +29,8 @@ class TraceFile {
 
   const std::string path_;
   int fd_;
-  int64_t end_ = 0;    // of the events, where the file's end stands
-  bool empty_ = true;  // there are none
+  int64_t end_ = 0;    // offset after the events, where the closing text begins
+  bool empty_ = true;  // whether there are no events
 };
 
 }  // namespace runner::train
