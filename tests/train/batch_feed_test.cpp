@@ -1,4 +1,4 @@
-// Batches as a training takes them: their order, which one is on its way to the device when, and what goes wrong.
+// BatchFeed: order of the batches, when each is staged, and errors.
 #include "runner/train/step/batch_feed.h"
 
 #include <atomic>
@@ -26,7 +26,7 @@ class UncompiledStep final : public backends::Executable {
   int64_t bytes() const override { return 0; }
 };
 
-// Computes nothing, and writes down the ids of the samples that are staged.
+// Computes nothing and records the ids of staged samples.
 class StagingDevice final : public backends::Device, private backends::DeviceStreams {
  public:
   explicit StagingDevice(bool can_stage = true) : can_stage_(can_stage) {}
@@ -76,7 +76,7 @@ data::Encoding encoding_of_classes() {
   return encoding;
 }
 
-// 10 samples in their order, 4 at a time.
+// 10 samples in order, 4 per batch.
 class BatchFeedTest : public data::CountingTest {
  protected:
   data::Loader loader(data::LoaderSpec spec) {
@@ -131,7 +131,7 @@ TEST_F(BatchFeedTest, ABatchThatWasNotStagedNamesNothing) {
   EXPECT_EQ(feed.staged(), 0u);
 }
 
-// Who takes it is told, once; what is under way when it is to be staged goes on.
+// Taking the batch throws, once; work in flight when it should have been staged continues.
 TEST_F(BatchFeedTest, ABatchThatFindsNoRoomNamesNothing) {
   StagingDevice device;
   data::Loader batches = loader({});
@@ -149,7 +149,7 @@ TEST_F(BatchFeedTest, ABatchThatFindsNoRoomNamesNothing) {
   EXPECT_EQ(feed.staged(), 101u);
 }
 
-// Of a device without streams, and of a loader that makes batches when it is asked for them.
+// On a device without streams, and with a loader that does not prefetch.
 TEST_F(BatchFeedTest, NothingIsStagedWhereThatCannotBe) {
   for (const bool can_stage : {false, true}) {
     StagingDevice device(can_stage);
@@ -174,7 +174,7 @@ class FailingTransform final : public data::Transform {
   }
 };
 
-// What is wrong with a batch is thrown to who takes it, and not to who looks ahead.
+// An error of a batch is thrown when it is taken, not when the feed looks ahead.
 TEST_F(BatchFeedTest, AnErrorOfTheLoaderIsOfTheBatchThatHasIt) {
   StagingDevice device;
   data::Loader batches = loader({.transform = std::make_shared<FailingTransform>()});
@@ -185,7 +185,7 @@ TEST_F(BatchFeedTest, AnErrorOfTheLoaderIsOfTheBatchThatHasIt) {
   EXPECT_THROW(feed.next(), std::runtime_error);
 }
 
-// Who is asked to stop waits for no batch.
+// A feed that is asked to stop waits for no batch.
 TEST_F(BatchFeedTest, StagesNothingForWhoGivesUp) {
   class Slow final : public data::Transform {
    public:

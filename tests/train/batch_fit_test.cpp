@@ -1,5 +1,4 @@
-// train.auto_batch_size and cpu.memory: what fits is known before it runs, and parts of batches train as the batches
-// do.
+// train.auto_batch_size and cpu.memory: what fits is known before a run, and micro-batches train like whole batches.
 #include "runner/train/loop/batch_fit.h"
 
 #include <algorithm>
@@ -26,7 +25,7 @@
 namespace runner::train {
 namespace {
 
-// Windows of 16 samples and one of 2, whether they are of batches of 8 or of 4.
+// Optimizer steps of 16 samples and one of 2, whether in batches of 8 or of 4.
 constexpr const char* kFitted = R"(schema_version: 1
 name: fitted
 seed: 5
@@ -44,7 +43,7 @@ log: {every: 1 step}
 
 class BatchFitTest : public RunFixture {
  protected:
-  // Bytes that a process takes with batches of so many samples.
+  // Peak memory of a process with batches of `batch` samples, in bytes.
   int64_t bytes_with(int64_t batch) {
     write("recipe.yaml", kFitted);
     const schema::ReadResult read = schema::read_recipe(
@@ -60,7 +59,7 @@ class BatchFitTest : public RunFixture {
     return train(kFitted, {.store = store, .overrides = std::move(overrides)});
   }
 
-  // What was trained, without where it was in which batches.
+  // The tensors of the last checkpoint, without the data position.
   std::map<std::string, std::vector<std::byte>> tensors(const std::string& store) {
     auto sections = last_state(store);
     std::erase_if(sections, [](const auto& section) { return section.first == "run"; });
@@ -90,7 +89,7 @@ TEST_F(BatchFitTest, WhatFitsStaysWhole) {
   EXPECT_EQ(tensors("a.db"), tensors("b.db"));
 }
 
-// Bit for bit, since the parts are the batches that one would have written.
+// Bit for bit, because micro-batches equal the batches that one would write by hand.
 TEST_F(BatchFitTest, PartsTrainAsSmallerBatchesThatAreAccumulatedByHand) {
   const int64_t limit = bytes_with(4);
   ASSERT_LT(limit, bytes_with(8));
@@ -121,7 +120,7 @@ TEST_F(BatchFitTest, PartsTrainAsSmallerBatchesThatAreAccumulatedByHand) {
                         schema::readable_size(fit.attempts[0].bytes), schema::readable_size(limit)));
 }
 
-// The rest of a batch is a part as well; what is left out or repeated of an epoch stays as the batch size says.
+// The rest of a batch is a micro-batch too. Dropped and padding samples still follow the batch size.
 TEST_F(BatchFitTest, UnevenPartsAreWeighedExactly) {
   const int64_t limit = bytes_with(3);
   for (const char* drop : {"data.drop_last=true", "data.drop_last=false"}) {
@@ -132,7 +131,7 @@ TEST_F(BatchFitTest, UnevenPartsAreWeighedExactly) {
     const RunResult parts = fitted("parts.db", cut), one = fitted("whole.db", whole);
     ASSERT_EQ(parts.exit_code, 0);
     EXPECT_EQ(parts.fitted_batch->batch_size, 3);
-    EXPECT_EQ(parts.fitted_batch->accumulation, 8);  // twice 3, 3, 3 and 2
+    EXPECT_EQ(parts.fitted_batch->accumulation, 8);  // 3, 3, 3 and 2, twice
     EXPECT_EQ(parts.samples, one.samples);
     EXPECT_EQ(points(kBatchDigest, "parts.db"), points(kBatchDigest, "whole.db"));
     const auto got = points("train/loss", "parts.db"), want = points("train/loss", "whole.db");
@@ -153,7 +152,8 @@ TEST_F(BatchFitTest, AResumedRunGoesOnWithoutTryingAgain) {
   EXPECT_TRUE(rest.fitted_batch->attempts.empty());
 }
 
-// Parts have gradients to add up, which a run of whole batches does not; it learns that from its state.
+// Micro-batches need gradient accumulation, which a run of whole batches does not. A resumed run learns this from its
+// checkpoint.
 TEST_F(BatchFitTest, PartsAloneKeepGradients) {
   const std::vector<std::string> common{"gradient_accumulation_steps=1", "data.batch_size=48", "data.eval.samples=8"};
   for (const std::string backend : {"cpu", "gpu", "tpu"}) {
@@ -179,7 +179,8 @@ TEST_F(BatchFitTest, PartsAloneKeepGradients) {
   }
 }
 
-// A GPU that has room for whole batches without gradients trains as if nothing had been asked.
+// On a GPU that has room only for whole batches without accumulated gradients, training is the same as without
+// train.auto_batch_size.
 TEST_F(BatchFitTest, WholeBatchesNeedNoMoreOfAGpu) {
   for (int64_t mebibytes = 8; mebibytes <= 64; mebibytes += 4) {
     const std::vector<std::string> asked{"backend=gpu",
@@ -199,7 +200,7 @@ TEST_F(BatchFitTest, WholeBatchesNeedNoMoreOfAGpu) {
   ADD_FAILURE() << "nothing has fitted";
 }
 
-// Evaluations have their own size.
+// Evaluations have their own batch size.
 TEST_F(BatchFitTest, EvaluationsAreCutAsWell) {
   const int64_t limit = bytes_with(8);
   const RunResult parts = fitted("parts.db", {memory(limit), "data.eval.samples=3000", "eval.batch_size=3000"});
@@ -224,7 +225,7 @@ TEST_F(BatchFitTest, NotEvenOneSample) {
   EXPECT_FALSE(std::filesystem::exists(path("failed.db")));
 }
 
-// By what its allocator would make of the step, segments and all.
+// Uses what the allocator model would reserve for the step, including segments.
 TEST_F(BatchFitTest, GpusAreFittedByTheirAllocator) {
   const auto on_gpu = [](std::vector<std::string> overrides) {
     overrides.insert(overrides.end(), {"backend=gpu", "data.train.samples=4096", "data.train.features=[64]",
@@ -252,8 +253,8 @@ TEST_F(BatchFitTest, GpusAreFittedByTheirAllocator) {
   }
 }
 
-// Whatever comes between the whole batches: the rest of an epoch, evaluations and their rest, captured graphs,
-// replicas.
+// Whatever occurs besides full batches: the rest of an epoch, evaluations and their rest, captured graphs, several
+// ranks.
 TEST_F(BatchFitTest, WhatFitsAGpuTrains) {
   struct Case {
     std::string name;
@@ -308,10 +309,10 @@ TEST_F(BatchFitTest, ALimitHoldsWithoutItToo) {
 struct Explained {
   std::string what;
   int64_t step_bytes, search_bytes;  // temporary memory
-  int64_t limit;                     // that has room for the step alone
+  int64_t limit;                     // has room only for the step
 };
 
-// Trains until a loss is not finite, and looks for the reason.
+// Trains until a loss is not finite and searches for the cause.
 Explained explain_divergence(const schema::Recipe& recipe) {
   Session session(recipe);
   session.trainer.allocate();
@@ -343,7 +344,8 @@ TEST_F(BatchFitTest, WhatIsNotFiniteIsFoundWithinTheLimit) {
   EXPECT_NE(free.what.find(" is "), std::string::npos) << free.what;
 }
 
-// What the replicas do at the end of a window takes memory of its own: known before anything has run.
+// The step that combines the ranks at the end of an optimizer step needs memory too, which is known before anything
+// runs.
 TEST_F(BatchFitTest, UpdatesTogetherHaveToFitAsWell) {
   write("recipe.yaml", kFitted);
   const auto prepared = [&](const std::string& memory) {
@@ -357,7 +359,7 @@ TEST_F(BatchFitTest, UpdatesTogetherHaveToFitAsWell) {
       Session session(read.recipe, nullptr, &ranks);
       session.trainer.allocate();
       try {
-        session.trainer.prepare({.batch = 0});  // of a replica that has none
+        session.trainer.prepare({.batch = 0});  // of a rank without samples
       } catch (const Error& failure) {
         error = failure.message();
       }
@@ -372,7 +374,7 @@ TEST_F(BatchFitTest, UpdatesTogetherHaveToFitAsWell) {
   EXPECT_TRUE(text.ends_with(" more for tensors; a smaller model helps")) << text;
 }
 
-// Also the one that keeps gradients, with which parts of a batch begin.
+// Including the trainer that keeps gradients, which is made once batches are divided.
 TEST_F(BatchFitTest, EachTrainerOfATrialAsksWhetherToHalt) {
   write("recipe.yaml", kFitted);
   const schema::ReadResult read =

@@ -1,4 +1,4 @@
-// The document of a state's host part, as this version and older ones wrote it.
+// The JSON document of the host's state in a checkpoint, of this version and of older ones.
 #include "runner/train/states/checkpoint.h"
 
 #include <cstring>
@@ -39,7 +39,7 @@ TEST(RunStateOf, ReadsWhatItCounts) {
   EXPECT_EQ(counters, (Counters{9, 8, 100, 40, 5, Updates{{"a", 3}, {"b", 0}}, true}));
 }
 
-// Those of the first versions had none of these counters, later ones an offset, the last ones a list.
+// The first versions had none of these counters, later ones had an offset, the last ones a list.
 TEST(RunStateOf, ReadsOlderDocuments) {
   const auto read = [](const std::string& counters, const std::vector<std::string>& optimizers) {
     return run_state_of(state_of(1, counters), optimizers).counters;

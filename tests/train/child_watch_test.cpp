@@ -1,4 +1,5 @@
-// Who watches children is told to end by more than one signal: `timeout` sends two, to the process and to its group.
+// A process that watches children may receive more than one signal: `timeout` sends one to the process and one to its
+// group.
 #include "runner/train/replicas/child_watch.h"
 
 #include <csignal>
@@ -12,7 +13,7 @@
 namespace runner::train {
 namespace {
 
-// 0: it has been told once that it is interrupted, and lives on.
+// Returns 0 if it was interrupted exactly once and survived.
 int end_behind_two_signals() {
   bool told = false;
   try {

@@ -1,4 +1,4 @@
-// Graphs that take long are told of while they are compiled.
+// Notices about graphs that take long to compile.
 #include "runner/train/record/compile_watch.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class Notices : public Observer {
     texts_.emplace_back(text);
     changed_.notify_all();
   }
-  // Once there are so many.
+  // Waits until there are `count` notices.
   std::vector<std::string> wait_for(size_t count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return texts_.size() >= count; });
@@ -57,7 +57,7 @@ TEST(CompileWatch, SaysNothingOfWhatIsQuick) {
   {
     CompileWatch watch(notices, std::chrono::hours(24));
     for (int graph = 0; graph < 100; ++graph) {
-      watch.begun(nullptr);  // nobody asks
+      watch.begun(nullptr);  // the description is not requested
       watch.ended();
     }
     watch.begun(nullptr);
@@ -75,7 +75,7 @@ class LongCompilations : public RunFixture {
   }
 };
 
-// Steps are compiled before the run begins, the one of the short last batch in it.
+// Steps are compiled before the run begins, except that of the short last batch.
 TEST_F(LongCompilations, AreToldOfInARun) {
   EXPECT_TRUE(notices_of_run(std::chrono::hours(24)).empty());
   const std::vector<std::string> notices = notices_of_run(std::chrono::milliseconds(0));

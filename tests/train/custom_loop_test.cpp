@@ -1,4 +1,4 @@
-// Loops that a hook drives: windows, cuts, clocks, skips, and what their states hold.
+// Training loops of hooks: optimizer steps, mark_step, update counts, skipped updates, and their checkpoints.
 #include "runner/train/loop/custom_loop.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 namespace ops = backends::ops;
 using support::Json;
 
-// Five batches an epoch: with two to a window the third window is short.
+// Five batches per epoch, two per optimizer step, so the third optimizer step is short.
 constexpr const char* kLoop = R"(schema_version: 1
 seed: 5
 gradient_accumulation_steps: 2
@@ -40,7 +40,7 @@ Value loss_of(CustomLoop& loop) {
   return ops::mean(squares, std::vector<int64_t>{0, 1});
 }
 
-// Calls `body` for each batch that is left.
+// Calls `body` for each remaining batch.
 void each_batch(CustomLoop& loop, const std::function<void()>& body) {
   const CustomLoop::Epochs epochs = loop.begin_epochs(std::nullopt);
   while (loop.next_epoch(epochs)) {
@@ -70,7 +70,7 @@ class CustomLoopTest : public RunFixture {
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
-  // The section of the parameters and slots alone.
+  // Sections of parameters and slots only.
   static std::map<std::string, std::vector<std::byte>> tensors(std::map<std::string, std::vector<std::byte>> state) {
     std::erase_if(state, [](const auto& section) { return section.first == "run" || section.first == "sums"; });
     return state;
@@ -103,7 +103,7 @@ TEST_F(CustomLoopTest, CutsChangeNothing) {
   EXPECT_EQ(points("train/loss", "cut.db").size(), static_cast<size_t>(kWindows));
 }
 
-// A hook may catch them: what has failed leaves no count behind, of updates or of samples.
+// A hook may catch errors. A failed call must not count updates or samples.
 TEST_F(CustomLoopTest, ErrorsThatAreCaughtChangeNothing) {
   const Options adam{.store = "whole.db", .overrides = {"optimizer={type: adam, lr: 0.1}"}};
   ASSERT_EQ(loop(plain, adam).exit_code, 0);
@@ -118,9 +118,9 @@ TEST_F(CustomLoopTest, ErrorsThatAreCaughtChangeNothing) {
     }
   };
   const auto body = [&](CustomLoop& loop, RunControl& run) {
-    const Value constant = ops::full_like(loop.inputs().features, 1.0);  // of no parameter
+    const Value constant = ops::full_like(loop.inputs().features, 1.0);  // depends on no parameter
     attempt([&] { loop.backward(ops::mean(constant, std::vector<int64_t>{0, 1})); });
-    if (++batches % 5 == 0) attempt([&] { loop.step(0); });  // a window of one batch, and no gradient yet
+    if (++batches % 5 == 0) attempt([&] { loop.step(0); });  // an optimizer step of one batch without a gradient so far
     plain(loop, run);
   };
   ASSERT_EQ(loop(body, erring).exit_code, 0);
@@ -129,7 +129,7 @@ TEST_F(CustomLoopTest, ErrorsThatAreCaughtChangeNothing) {
   EXPECT_EQ(points("train/loss", "erring.db"), points("train/loss", "whole.db"));
 }
 
-// A window of one batch is one as any: its gradient is the mean over its samples.
+// A short optimizer step is like any other: its gradient is the mean over its samples.
 TEST_F(CustomLoopTest, WindowsAreShortAtAnEpochsEnd) {
   std::vector<bool> last;
   std::vector<double> losses;
@@ -146,7 +146,7 @@ TEST_F(CustomLoopTest, WindowsAreShortAtAnEpochsEnd) {
   EXPECT_NEAR(recorded[2].second, losses[4], 1e-6);
 }
 
-// The derivative of the mean output by a bias is a third, whatever the batch, so each window moves it by as much.
+// The derivative of the mean output by a bias is 1/3 for any batch, so each optimizer step moves it equally.
 TEST_F(CustomLoopTest, AShortWindowWeighsAsMuchAsALongOne) {
   const auto mean_output = [](CustomLoop& loop, std::vector<int64_t> axes) {
     const StepInputs& inputs = loop.inputs();
@@ -180,7 +180,7 @@ Optimizers two_optimizers() {
   return two;
 }
 
-// Steps b in each window and a in each second one, with the gradients of two.
+// Steps optimizer b in every optimizer step and a in every second one, with the gradients of two.
 void alternate(CustomLoop& loop, RunControl& run) {
   loop.backward(loss_of(loop));
   loop.step(1);
@@ -206,7 +206,7 @@ TEST_F(CustomLoopTest, OptimizersHaveClocksOfTheirOwn) {
   EXPECT_TRUE(before.contains("gradient/0.weight")) << "carried on";
   EXPECT_FALSE(before.contains("gradient/0.bias"));
   EXPECT_FALSE(after.contains("gradient/0.weight"));
-  // The first update of Adam moves each weight by its rate, whatever the gradient, and none moved before.
+  // The first update of Adam moves each weight by the learning rate, whatever the gradient. No weight has moved before.
   const auto a = floats(before.at("model/0.weight")), b = floats(after.at("model/0.weight"));
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(std::fabs(b[i] - a[i]), 0.05, 1e-4) << i;
 }
@@ -226,7 +226,7 @@ TEST_F(CustomLoopTest, GoesOnWhereItWasInterruptedAtAnyStep) {
   }
 }
 
-// Clocks follow the names of optimizers into a fork; under other names there is nothing to follow.
+// A fork restores update counts by optimizer name; unknown names start at 0.
 TEST_F(CustomLoopTest, AForkKeepsTheClocksOfOptimizersThatItKnows) {
   std::string recipe = kLoop;
   recipe.replace(recipe.find("type: sgd"), 9, "type: hook");
@@ -258,12 +258,12 @@ TEST_F(CustomLoopTest, AForkKeepsTheClocksOfOptimizersThatItKnows) {
   EXPECT_EQ(document()["updates"], Json::parse(R"({"c": 2, "d": 5})"));
 }
 
-// What save() asks for within a window comes at its end, where nothing is half done.
+// save() within an optimizer step takes effect at its end, when the state is complete.
 TEST_F(CustomLoopTest, AStateAskedForWithinAWindowIsOfItsEnd) {
   int batches = 0;
   const auto body = [&](CustomLoop& loop, RunControl&) {
     loop.backward(loss_of(loop));
-    if (batches++ == 2) loop.save();  // the first batch of the second window
+    if (batches++ == 2) loop.save();  // first batch of the second optimizer step
     loop.step(0);
   };
   ASSERT_EQ(loop(body, {.overrides = {"checkpoint.every=null"}}).exit_code, 0);
@@ -277,12 +277,12 @@ TEST_F(CustomLoopTest, AStateAskedForWithinAWindowIsOfItsEnd) {
     state[section.name] = section.bytes;
   EXPECT_EQ(document_of(state)["batch"].integer(), 4);
   EXPECT_EQ(document_of(state)["samples"].integer(), 32);
-  // Nothing has zeroed the gradients: they are what four batches have added.
+  // Nothing has zeroed the gradients, so they are the sum of four batches.
   EXPECT_TRUE(state.contains("gradient/0.weight"));
   EXPECT_TRUE(state.contains("gradient/0.bias"));
 }
 
-// A loss that is not finite at `bad` (windows finished before it), with cuts between what belongs together.
+// Makes a loss not finite after `bad` optimizer steps. `cut`: adds mark_step between related calls.
 std::function<void(CustomLoop&, RunControl&)> skipping(int64_t bad, bool cut) {
   return [bad, cut](CustomLoop& loop, RunControl& run) {
     const Value loss = loss_of(loop);
@@ -336,17 +336,17 @@ TEST_F(CustomLoopTest, ARunThatIsResumedKnowsThatTheNewestUpdateWasSkipped) {
 }
 
 TEST_F(CustomLoopTest, LoadPutsBackWhatTrainsAndLetsTheCountsGoOn) {
-  std::map<int64_t, std::vector<float>> weights;  // by windows before
+  std::map<int64_t, std::vector<float>> weights;  // by number of optimizer steps before
   const auto body = [&](CustomLoop& loop, RunControl& run) {
     if (run.step() == 5 && !weights.contains(50)) {
-      loop.backward(loss_of(loop));  // dropped
+      loop.backward(loss_of(loop));  // dropped by load()
       loop.load(std::nullopt);
       const std::vector<double> now = loop.inputs().read(ops::flatten(loop.inputs().forward.parameters[0]));
       weights[50] = {now.begin(), now.end()};
     }
     const std::vector<double> now = loop.inputs().read(ops::flatten(loop.inputs().forward.parameters[0]));
     weights.try_emplace(run.step(), now.begin(), now.end());
-    if (run.step() == 2) loop.save();  // after three windows
+    if (run.step() == 2) loop.save();  // after three optimizer steps
     plain(loop, run);
   };
   const RunResult result =
@@ -362,7 +362,7 @@ TEST_F(CustomLoopTest, LoadPutsBackWhatTrainsAndLetsTheCountsGoOn) {
   EXPECT_EQ(state["updates"][""].integer(), 6);
 }
 
-// ---- beside loops --------------------------------------------------------------------------------------------------
+// ---- other hooks ----------------------------------------------------------------------------------------------------
 
 class Doubling : public data::Transform {
  public:
@@ -378,7 +378,7 @@ TEST_F(CustomLoopTest, ATransformDoesNotChangeWhatTheDataIs) {
   ASSERT_EQ(train(kLoop, {.store = "doubled.db", .overrides = overrides, .make_hooks = doubled}).exit_code, 0);
   EXPECT_NE(tensors(last_state("doubled.db")), tensors(last_state("plain.db")));
   EXPECT_EQ(document("doubled.db")["train_data"], document("plain.db")["train_data"]);
-  // So a run goes on with another one.
+  // Therefore a run may continue with another transform.
   ASSERT_EQ(train(kLoop, {.overrides = overrides, .stop_after = 3, .make_hooks = doubled}).exit_code, 4);
   EXPECT_EQ(train(kLoop, {.resume = "@last", .overrides = overrides}).exit_code, 0);
 }

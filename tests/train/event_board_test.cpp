@@ -1,4 +1,4 @@
-// Events that replicas hand each other: all get those of all, and none outlives its last owner, whoever fails.
+// EventBoard: all ranks get the events of all, and the last owner frees them, whichever rank fails.
 #include "runner/train/step/event_board.h"
 
 #include <atomic>
@@ -45,7 +45,7 @@ TEST(EventBoard, HasThoseOfAllInTheOrderOfRanks) {
   EXPECT_EQ(LivingEvent::alive, 0);
 }
 
-// One rank leaves without a look while the others look, or wait for it.
+// One rank leaves without reading while the others read or wait for it.
 TEST(EventBoard, TakesNothingAwayFromWhoLooks) {
   for (int round = 0; round < 200; ++round) {
     const std::vector<std::string> errors = errors_of(3, [](backends::Collectives& ranks) {

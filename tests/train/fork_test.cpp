@@ -1,4 +1,4 @@
-// A child run takes over what fits, bit for bit, and starts the rest afresh with a word about it.
+// A child run restores what fits, bit for bit, and resets the rest with a warning.
 #include <cmath>
 #include <cstring>
 
@@ -11,7 +11,7 @@
 namespace runner::train {
 namespace {
 
-// Everything that carries state: dropout, moments, short windows, plateau, early stopping, clipping.
+// Everything that has state: dropout, moments, short optimizer steps, plateau, early stopping, clipping.
 constexpr const char* kParent = R"(schema_version: 1
 name: parent
 seed: 11
@@ -85,8 +85,8 @@ TEST_F(ForkTest, AChildWithoutAChangeOfItsOwnResumesToo) {
   EXPECT_EQ(last_state(), want);
 }
 
-// The first step of Adam moves each weight by its rate, whatever the gradient, if and only if moments and bias
-// correction begin together.
+// The first step of Adam moves each weight by the learning rate, whatever the gradient, if and only if moments and bias
+// correction start together.
 TEST_F(ForkTest, AnotherOptimizerBeginsWithItsFirstStep) {
   parent = train(kParent, {.overrides = {"optimizer.type=sgd", "model.dropout=0"}});
   const auto before = last_state();
@@ -112,7 +112,7 @@ TEST_F(ForkTest, WarnsOfWhatStartsAfresh) {
             (std::vector<std::string>{"training begins with the first epoch: data.batch_size was 8 and is 16"}));
   EXPECT_EQ(document()["windows"].integer(), 2);
   EXPECT_EQ(document()["scheduled"].integer(), 2);
-  EXPECT_EQ(document()["updates"][""].integer(), 17);  // the moments have seen 15 steps before
+  EXPECT_EQ(document()["updates"][""].integer(), 17);  // the moments include 15 earlier steps
   EXPECT_EQ(fork({"data.train.samples=60", "train.epochs=1"}).warnings,
             (std::vector<std::string>{"training begins with the first epoch: data.train changed: 67 samples -> 60"}));
   EXPECT_EQ(

@@ -1,4 +1,4 @@
-// Optimizers as golden files write them.
+// Reads optimizers from golden files.
 #pragma once
 
 #include <string>

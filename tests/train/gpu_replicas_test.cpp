@@ -1,5 +1,5 @@
-// Runs of replicas on emulated GPUs, whose devices work where their hosts wait or on threads of their own: the bits are
-// the same, and a replica that fails ends all of them, named.
+// Runs of several ranks on emulated GPUs, whose devices run on their host's thread or on their own threads. The bits
+// are the same, and a rank that fails ends the run with an error that names it.
 #include <optional>
 #include <string>
 #include <thread>
@@ -29,7 +29,7 @@ checkpoint: {every: 1 step}
 log: {every: 1 step}
 )";
 
-// A loop of a hook's, with `before` at the beginning of each batch.
+// A hook with a training loop that calls `before` for each batch.
 MakeHooks loop_with(const std::function<void(RunControl&)>& before) {
   return hooks_with({.train = [before](CustomLoop& loop, RunControl& run) {
     const CustomLoop::Epochs epochs = loop.begin_epochs(std::nullopt);
@@ -51,7 +51,7 @@ MakeHooks loop_with(const std::function<void(RunControl&)>& before) {
 class GpuReplicas : public RunFixture, public ::testing::WithParamInterface<bool> {
  protected:
   Options options(const std::string& store = "runner.db") const { return {.store = store, .own_thread = GetParam()}; }
-  // What a run of such a loop ends with.
+  // Returns the error of a run of such a loop.
   std::string error_of(const std::function<void(RunControl&)>& before, std::vector<std::string> overrides = {}) {
     Options erring = options();
     erring.overrides = std::move(overrides);
@@ -66,7 +66,7 @@ class GpuReplicas : public RunFixture, public ::testing::WithParamInterface<bool
 INSTANTIATE_TEST_SUITE_P(OwnThread, GpuReplicas, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Yes" : "No"; });
 
-// As replicas that nothing is beside, whose devices are told by the machine's cores whether they have threads.
+// The same bits as without `own_thread`, where the number of cores decides about threads.
 TEST_P(GpuReplicas, HaveTheSameBits) {
   for (const bool own_loop : {false, true}) {
     Options plain{.store = own_loop ? "plain_loop.db" : "plain.db"}, given = options(own_loop ? "loop.db" : "given.db");
@@ -88,7 +88,7 @@ TEST_P(GpuReplicas, EndWhereRankZeroFails) {
   EXPECT_EQ(error_of(fails), "no more");
 }
 
-// Also where it is a device that waits in vain: it is its collective that says so.
+// Even if a device waits for the missing rank: the error comes from its collective.
 TEST_P(GpuReplicas, NameOneThatDoesNotCome) {
   const auto stays_away = [](RunControl& run) {
     while (is_at(run, 1, 3) && !run.must_end()) std::this_thread::yield();

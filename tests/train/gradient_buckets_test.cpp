@@ -1,5 +1,5 @@
-// Gradients in the buckets in which GPUs reduce them: what is in one, and that replicas which add them up bucket by
-// bucket hold the bits of those that add up all at once, however gradients travel.
+// Buckets in which GPUs reduce gradients: their contents, and that reducing bucket by bucket gives the same bits as
+// reducing everything at once, for every comm.hook.
 #include "runner/train/step/gradient_buckets.h"
 
 #include <optional>
@@ -40,7 +40,7 @@ train: {epochs: 2, clip_grad_norm: 1.0}
     return schema::read_recipe("r.yaml", overrides).recipe;
   }
 
-  // Of all parameters, behind an epoch and a half of windows.
+  // Returns all parameters after one and a half epochs of optimizer steps.
   static std::vector<std::byte> trained(const schema::Recipe& recipe, std::optional<bool> own_thread = {}) {
     std::vector<std::byte> parameters;
     on_threads(static_cast<int>(recipe.num_processes), [&](SharedCollectives& ranks) {
@@ -67,7 +67,7 @@ train: {epochs: 2, clip_grad_norm: 1.0}
   const support::CurrentFolder inside_{folder_.path()};
 };
 
-// Frozen parameters are in none, and what lies between two of a bucket goes with them.
+// Frozen parameters are in no bucket. Gaps between the parameters of a bucket belong to its pieces.
 TEST_F(GradientBucketsTest, HoldWhatIsTrained) {
   for (const char* cap : {"1 B", "2 KiB", "25 MiB"}) {
     const schema::Recipe of = recipe({"backend=gpu", "num_processes=1", "gradient_accumulation_steps=2",

@@ -1,4 +1,4 @@
-// Gradients that travel as factors add up to the gradients that they are of.
+// Factored gradients sum to the same as the gradients themselves.
 #include "runner/train/step/gradient_message.h"
 
 #include <random>
@@ -17,7 +17,7 @@ using backends::testing::Inputs;
 
 constexpr StepShape kBetweenWindows{.batch = 6, .first = true, .last = false};
 
-// 4-256-256-3: 1024, 65536 and 768 weights, of which the second travels as factors where there are at most 64 samples.
+// 4-256-256-3: 1024, 65536 and 768 weights. Those of the second layer are factored with up to 64 samples.
 schema::Recipe recipe_of_large_weights() {
   schema::Recipe recipe = StepFixture::recipe();
   recipe.model.hidden = {256, 256};
@@ -42,7 +42,7 @@ Inputs random_inputs(const backends::Program& program, uint32_t seed) {
   return inputs;
 }
 
-// What a step with so many samples writes to a state, by the state's name; the same weights for all ranks.
+// What a step with `batch` samples writes to the named state. All ranks have the same weights.
 backends::testing::HostTensor written(const StepFixture& steps, int64_t batch, const MessageLayout& layout,
                                       std::string_view state) {
   StepShape shape = kBetweenWindows;
@@ -85,7 +85,7 @@ TEST(GradientMessage, LargeWeightsOfFewSamplesTravelAsFactors) {
   EXPECT_EQ(layout_of(StepFixture(small), 6).elements, 0);
 }
 
-// Ranks with 6, 5 and no samples; ranges that begin and end inside a row, or have less than one, or the whole.
+// Ranks with 6, 5 and no samples. Ranges begin and end within a row, cover less than one, or everything.
 TEST(GradientMessage, SumsAreTheFoldOfGradientsToTheBit) {
   const schema::Recipe recipe = recipe_of_large_weights();
   const StepFixture steps(recipe);

@@ -1,4 +1,5 @@
-// Numbers that a hook hands to tensors: new ones find the plan of the old ones, and every execution has its own.
+// Numbers that a hook passes to tensor operations: a new number reuses the compiled plan, and each execution uses its
+// own.
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -38,7 +39,7 @@ return {training_step = function(acc, batch)
 
 class HookNumbers : public ::testing::Test {
  protected:
-  // Trains with `hook` (none, if empty) and gives the parameters.
+  // Trains with `hook` (empty: none) and returns the parameters.
   std::vector<std::byte> train(const std::string& hook, const std::function<double(int64_t)>& factor = nullptr) {
     const std::string recipe = kTwelveBatches + std::string(hook.empty() ? "" : "hooks: hook.lua\n");
     std::ofstream(folder_.path() / "recipe.yaml") << recipe;
@@ -85,7 +86,7 @@ TEST_F(HookNumbers, ThatAStepReturnsFindThePlanOfOthers) {
   train(step_with("return {loss = loss * 4, weight = 4 + n, number = n, part = n / 7}"));
   EXPECT_EQ(plans().misses, 1);
   const MetricSums metrics = session().trainer.means().take_metrics();
-  EXPECT_NEAR(metrics.at("number").sum / metrics.at("number").weight, 5.5, 1e-6);  // of 0, 1, … 11
+  EXPECT_NEAR(metrics.at("number").sum / metrics.at("number").weight, 5.5, 1e-6);  // mean of 0, 1, … 11
   EXPECT_NEAR(metrics.at("part").sum / metrics.at("part").weight, 5.5 / 7, 1e-6);
 }
 
@@ -99,7 +100,7 @@ TEST_F(HookNumbers, ScaleALossAsTheRateScalesItsUpdate) {
   EXPECT_NE(by_loss, train(""));
 }
 
-// What has been computed for a reading has the numbers so far, those of this step.
+// A value read during a step uses the numbers passed so far in that step.
 TEST_F(HookNumbers, AreInValuesThatAreRead) {
   train(step_with(R"(
     local plain, scaled = loss:item(), (loss * (0.25 + n)):item()

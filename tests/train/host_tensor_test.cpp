@@ -1,4 +1,4 @@
-// Tensors that replicas exchange by value, against plain loops.
+// Tensors that ranks exchange by value, against plain loops.
 #include "runner/train/replicas/host_tensor.h"
 
 #include <cmath>
@@ -19,7 +19,7 @@ namespace {
 using backends::DType;
 using backends::Shape;
 
-// What each rank sends, as elements; they lie at odd addresses.
+// What each rank sends, by element. The bytes are unaligned.
 class Sent {
  public:
   template <class T>
@@ -36,7 +36,7 @@ class Sent {
   const std::vector<SentTensor>& all() const { return all_; }
 
  private:
-  std::list<std::string> texts_;  // which all_ refers to
+  std::list<std::string> texts_;  // referred to by all_
   std::vector<SentTensor> all_;
 };
 
@@ -55,10 +55,10 @@ TEST(HostTensor, FoldsIntegersExactly) {
   EXPECT_EQ(fold_of(DType::kI64, ranks, Fold::kSum), (std::vector<int64_t>{kBig + 3, kMost - 1, kMost - 3}));
   EXPECT_EQ(fold_of(DType::kI64, ranks, Fold::kMax), (std::vector<int64_t>{kBig, kMost, kMost}));
   const std::vector<std::vector<int32_t>> small{{2'000'000'000}, {2'000'000'000}};
-  EXPECT_EQ(fold_of(DType::kI32, small, Fold::kSum), std::vector<int32_t>{-294'967'296});  // they wrap around
+  EXPECT_EQ(fold_of(DType::kI32, small, Fold::kSum), std::vector<int32_t>{-294'967'296});  // wraps around
 }
 
-// 1e8 + 1 is 1e8 in f32, from the left; from the right the sum would be another.
+// 1e8 + 1 is 1e8 in f32, so the sum from the right differs.
 TEST(HostTensor, FoldsFromTheFirstRankOn) {
   const std::vector<std::vector<float>> ranks{{1e8f, 3}, {1, 4}, {1, 5}, {-1e8f, 6}};
   EXPECT_EQ(fold_of(DType::kF32, ranks, Fold::kSum), (std::vector<float>{0, 18}));

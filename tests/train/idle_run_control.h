@@ -1,4 +1,4 @@
-// The run around a loop of a hook's, for tests of nothing but its training: it records nothing and never ends it.
+// A RunControl that records nothing and never ends the run, for tests of a hook's training loop only.
 #pragma once
 
 #include <optional>

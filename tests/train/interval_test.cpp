@@ -9,7 +9,7 @@ namespace {
 
 using schema::Unit;
 
-// The steps behind which something is due, in epochs of 3 steps with 8, 8 and 4 samples.
+// The steps after which the interval is due, with epochs of 3 steps of 8, 8 and 4 samples.
 std::vector<int64_t> due_steps(const Interval& interval) {
   std::vector<int64_t> steps;
   Reached at;

@@ -1,5 +1,5 @@
-// Points in files while a run trains: the same as the store has, line by line; several runs and attempts in one file;
-// files that cannot be written, and readers that do not read.
+// Log files of a run: the same points as in the store, line by line; several runs and attempts in one file; files that
+// cannot be written, and readers that do not read.
 #include "runner/train/record/log_files.h"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ class LogFilesTest : public RunFixture {
   std::vector<std::string> lines(const std::string& file) const { return lines_of(text(file)); }
   std::string at(const std::string& file) const { return path(file).string(); }
 
-  // The value of each metric at each step, of one attempt of a run, in the order of the lines.
+  // The values of each metric by step, of one attempt of a run, in the order of the lines.
   using Series = std::map<std::string, std::vector<std::pair<int64_t, double>>>;
   Series series(const std::string& file, const std::string& run, const std::string& attempt) const {
     Series found;
@@ -96,7 +96,7 @@ TEST_F(LogFilesTest, HoldEveryPointOfTheStore) {
   expect_as_in_store(found);
   EXPECT_EQ(found.at("train/loss").size(), 20u);
 
-  // The three agree line by line.
+  // The three files agree line by line.
   const std::vector<std::string> csv = lines("logs/points.csv"), json = lines("logs/points.jsonl");
   ASSERT_EQ(json.size() + 1, csv.size());
   std::string events = formats::event_file_start(0);
@@ -118,7 +118,7 @@ TEST_F(LogFilesTest, HoldEveryPointOfTheStore) {
 }
 
 TEST_F(LogFilesTest, PointsCanBeReadWhileTheRunGoesOn) {
-  // Each step waits until the points of the step before it are in the file.
+  // Each step waits until the points of the previous step are in the file.
   int64_t seen = 0;
   const auto wait_for = [&](const Observer::Progress& progress) {
     const std::string wanted = "train/loss," + std::to_string(progress.step) + ",";
@@ -150,7 +150,7 @@ TEST_F(LogFilesTest, RunsShareFilesAndAnAttemptSaysWhatItRepeats) {
   EXPECT_NE(files[1].filename().string().find(".0002"), std::string::npos);
   const std::string restart = formats::restart_record(0, 9);
   const std::string text_of_second = support::read_text(files[1]);
-  // Behind the start; all but the time, which the checksum of the record covers.
+  // Compare what follows the start of the file, except the time and the checksum that covers it.
   const size_t start = formats::event_file_start(0).size();
   EXPECT_EQ(text_of_second.substr(start, 12), restart.substr(0, 12));
   EXPECT_EQ(text_of_second.substr(start + 21, restart.size() - 25), restart.substr(21, restart.size() - 25));
@@ -171,7 +171,7 @@ TEST_F(LogFilesTest, AnAttemptBehindACrashWarnsOfWhatItRepeats) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status));
-  std::ofstream(path("logs/points.csv"), std::ios::app) << "half a li";  // what a crash of the machine may leave
+  std::ofstream(path("logs/points.csv"), std::ios::app) << "half a li";  // as a crash of the machine may leave it
   const RunResult resumed = train(kLogged, {.resume = "@last"});
   ASSERT_EQ(resumed.exit_code, 0);
   const Series repeated = series("logs/points.csv", resumed.run, "2");
@@ -181,7 +181,7 @@ TEST_F(LogFilesTest, AnAttemptBehindACrashWarnsOfWhatItRepeats) {
   EXPECT_EQ(resumed.warnings[0], "log.csv and log.jsonl may hold points of steps " + std::to_string(first) +
                                      " to 13 of an earlier attempt, which this one records again; `attempt` in each "
                                      "line tells them apart");
-  // The later attempt and what the earlier one has before it are the run.
+  // The run consists of the later attempt and of the points of the earlier one before it.
   Series whole = series("logs/points.csv", resumed.run, "1");
   for (auto& [metric, values] : whole) {
     std::erase_if(values, [&](const auto& point) { return point.first >= first; });
@@ -235,7 +235,7 @@ TEST_F(LogFilesTest, AFullDiskCostsTheFileItsPointsAndTheRunNothing) {
   EXPECT_EQ(events("warning").size(), 2u);
 }
 
-// A pipe that nobody reads: points are taken at once all the same, and bounded memory holds them.
+// A pipe without an active reader: points are accepted at once, and memory is bounded.
 TEST_F(LogFilesTest, AReaderThatStandsStillHoldsNothingUp) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   schema::LogSpec spec;
@@ -255,7 +255,7 @@ TEST_F(LogFilesTest, AReaderThatStandsStillHoldsNothingUp) {
   EXPECT_EQ(lines("points.csv").size(), static_cast<size_t>(kPoints) + 1);
   const std::vector<std::string> warnings = logs.take_warnings();
   ASSERT_EQ(warnings.size(), 1u);
-  // What the pipe took whole is there to be read; the rest is counted.
+  // What the pipe accepted completely can be read; the rest is counted.
   const int fd = ::open(at("pipe").c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(fd, 0);
   std::string read(size_t{1} << 20, '\0');

@@ -1,5 +1,5 @@
-// Logging costs the training thread a write to memory: fifty metrics at every step allocate nothing and wait for
-// nothing, and all of them arrive.
+// Logging costs the training thread only a write to memory: fifty metrics per step allocate nothing, never block, and
+// all arrive.
 
 #include <array>
 
@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kMetrics = 50;
 constexpr int64_t kSteps = 10'000, kStepsBetweenFlushes = 200;
 
-// How often the calling thread gave up the processor to wait.
+// Number of voluntary context switches of the calling thread.
 int64_t waits_of_this_thread() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
@@ -48,7 +48,7 @@ TEST_F(Logging, FiftyMetricsEachStepCostTheThreadNothing) {
     ASSERT_EQ(support::allocations_of_this_thread(), allocations) << "before step " << step;
     ASSERT_EQ(support::page_faults_of_this_thread(), faults) << "before step " << step;
     ASSERT_EQ(support::sqlite_calls_of_this_thread(), sqlite_calls) << "before step " << step;
-    writer.flush();  // the only wait; steps without work would fill the ring
+    writer.flush();  // the only wait; otherwise steps without work would fill the ring
   }
   EXPECT_EQ(writer.counters().dropped, 0);
   writer.finish({.status = store::RunStatus::kDone, .exit_code = 0, .reason = "", .summary_json = "{}"});

@@ -1,4 +1,4 @@
-// Schedules against transformers, torch and accelerate (tests/golden/schedules.json), their units, state and errors.
+// Schedules against transformers, torch and accelerate (tests/golden/schedules.json); their units, state and errors.
 #include "runner/optim/lr_schedule.h"
 
 #include <cmath>
@@ -35,7 +35,7 @@ SchedulerType type_of(const std::string& name) {
   return types.at(name);
 }
 
-// The spec that a golden case's keys describe; a key that is not handled here fails the test.
+// Builds the spec that a golden case describes. An unknown key fails the test.
 SchedulerSpec spec_of(const Golden& item) {
   SchedulerSpec spec;
   spec.type = type_of(item["type"].text());
@@ -95,8 +95,8 @@ LrSchedule schedule_of(const Golden& item) {
   return LrSchedule(spec_of(item), item["lr"].number(), scale);
 }
 
-// Both sides round a handful of f64 operations; StepLR and ExponentialLR multiply once per decay, up to 60 times.  What
-// cancels on its way down carries an error of the size of `top`, the highest rate.
+// Both sides round a few f64 operations; StepLR and ExponentialLR multiply once per decay, up to 60 times. Where terms
+// cancel on the way down, the error is proportional to `top`, the highest learning rate.
 void expect_close(double got, double wanted, double top, int64_t step) {
   EXPECT_NEAR(got, wanted, 1e-12 * std::abs(wanted) + 1e-16 * top) << "at step " << step;
 }
@@ -142,7 +142,7 @@ TEST(LrSchedule, PlateauEqualsTorchAfterEachEvaluation) {
 }
 
 TEST(LrSchedule, ConvertsEveryUnitToSteps) {
-  // An epoch: nine steps of 8 samples and one of 4.
+  // An epoch has nine steps of 8 samples and one of 4.
   EXPECT_EQ(to_steps({7, Unit::kSteps}, kScale), 7);
   EXPECT_EQ(to_steps({3, Unit::kEpochs}, kScale), 30);
   EXPECT_EQ(to_steps({0, Unit::kSamples}, kScale), 0);
@@ -156,7 +156,7 @@ TEST(LrSchedule, ConvertsEveryUnitToSteps) {
 }
 
 TEST(LrSchedule, SamplesEndAtTheStepThatHasSeenThem) {
-  // Brute force: count samples step by step, short last steps included.
+  // Brute force: counts samples step by step, including short last steps.
   int64_t seen = 0;
   for (int64_t step = 1; step <= 30; ++step) {
     const int64_t before = seen;
@@ -205,7 +205,7 @@ TEST(LrSchedule, StepsAndExponentialsDecayOncePerInterval) {
   SchedulerSpec spec;
   spec.type = SchedulerType::kExponential;
   spec.gamma = 0.5;
-  const LrSchedule by_epoch(spec, 0.1, kScale);  // once per epoch where nothing is written
+  const LrSchedule by_epoch(spec, 0.1, kScale);  // the default is once per epoch
   EXPECT_EQ(by_epoch.factor(9), 1.0);
   EXPECT_EQ(by_epoch.factor(10), 0.5);
   spec.type = SchedulerType::kStep;
@@ -217,7 +217,7 @@ TEST(LrSchedule, StepsAndExponentialsDecayOncePerInterval) {
   EXPECT_EQ(step.factor(35), 0.5);
 }
 
-TEST(LrSchedule, PolynomialIsAtItsEndAfterAWarmupOfTheWholeLength) {  // where transformers divides by zero
+TEST(LrSchedule, PolynomialIsAtItsEndAfterAWarmupOfTheWholeLength) {  // transformers divides by zero here
   SchedulerSpec spec;
   spec.type = SchedulerType::kPolynomial;
   spec.end = 0.025;
@@ -239,8 +239,8 @@ TEST(LrSchedule, OneCycleStaysAtItsEnd) {
 TEST(LrSchedule, OneCycleHasNoGapsAtPhasesOfNoLength) {
   SchedulerSpec spec;
   spec.type = SchedulerType::kOneCycle;
-  for (const double pct_start :
-       {0.0, 0.01, 1.0}) {  // torch divides by zero at 0.01 × 100 steps, and past the end of 1.0
+  // torch divides by zero at 0.01 × 100 steps, and past the end of 1.0.
+  for (const double pct_start : {0.0, 0.01, 1.0}) {
     spec.pct_start = pct_start;
     for (const bool compat : {false, true}) {
       spec.compat_accelerate = compat;

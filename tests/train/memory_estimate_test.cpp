@@ -1,4 +1,4 @@
-// What a recipe is estimated to take in several processes, against what its replicas then have: on threads.
+// Memory estimates for several processes, against what the ranks then use; on threads.
 #include "runner/train/loop/memory_estimate.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class MemoryUseTest : public RunFixture {
     return schema::read_recipe(path("recipe.yaml").string(), overrides);
   }
 
-  // Of rank 0, when it has trained an epoch; all are alike but for what rank 0 alone reduces.
+  // Memory of rank 0 after an epoch. The other ranks differ only in what rank 0 alone reduces.
   static MemoryUse used(const schema::Recipe& recipe) {
     MemoryUse used;
     on_threads(kRanks, [&](SharedCollectives& ranks) {
@@ -44,7 +44,7 @@ class MemoryUseTest : public RunFixture {
     return used;
   }
 
-  // Bytes of the arrays that have one of the roles, of one replica.
+  // Bytes of one rank's arrays that have one of the roles.
   static int64_t bytes_of(const schema::Recipe& recipe, const std::vector<Role>& roles) {
     const Session session(recipe);
     const nn::Model& model = session.trainer.model();
@@ -66,12 +66,12 @@ TEST_F(MemoryUseTest, IsEstimatedForAllProcesses) {
   const std::vector<Role> together{Role::kParameters, Role::kSlot, Role::kCompression};
   const struct {
     std::vector<std::string> overrides;
-    bool alone;  // each replica has weights of its own
+    bool alone;  // each rank has its own weights
   } cases[] = {
       {{}, false},
       {{"gradient_accumulation_steps=2"}, false},
       {{"gradient_accumulation_steps=3"}, false},
-      {{"gradient_accumulation_steps=2", "data.batch_size=50"}, false},  // windows of one batch
+      {{"gradient_accumulation_steps=2", "data.batch_size=50"}, false},  // optimizer steps of one batch
       {{"train.clip_grad_norm=1"}, false},
       {{"comm.hook=power_sgd", "comm.start=2"}, false},
       {{"train.local_sgd={every: 2 steps}"}, true},

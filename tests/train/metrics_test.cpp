@@ -1,4 +1,4 @@
-// Evaluation figures against plain formulas, in one piece and in any batches.
+// Evaluation metrics against plain formulas, for any division into batches.
 
 #include "runner/train/loop/metrics.h"
 

@@ -1,7 +1,6 @@
-// A replica of a run that comes to its end at a collective: the process of rank MORTAL_RANK (in the environment) ends
-// in the way of MORTAL_END, "kill", "throw", "exit" or "parent", which kills rank 0, when it makes call number
-// MORTAL_CALL, counted from 0; or inside the first all_reduce of several pieces, "reading" its last one or "writing"
-// its first, between meetings with the others.
+// A rank that dies at a collective. The process of rank MORTAL_RANK (environment) ends at its call number MORTAL_CALL,
+// counted from 0, in the way MORTAL_END: "kill", "throw", "exit", or "parent", which kills rank 0. "reading" and
+// "writing" end it in the first all_reduce of several pieces, when it reads the last piece or writes the first one.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -87,7 +86,7 @@ class MortalCollectives : public backends::Collectives {
   static constexpr int64_t kNever = -1;
   static constexpr size_t kSeveralPieces = size_t{500} << 10;
 
-  // Ends the process that reads the last bytes of it, or writes any.
+  // Returns a copy that kills the process when it reads its last bytes or, with "writing", writes to it.
   static std::span<std::byte> deadly_copy(std::span<const std::byte> values, std::string_view way) {
     const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
     void* const memory = ::mmap(nullptr, values.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,4 @@
-// Parameters that some steps do not use, with comm.unused: skip, against torch.optim and gradients that are None.
+// comm.unused: skip, against torch.optim with gradients that are None.
 #include "runner/train/step/parameter_use.h"
 
 #include <cmath>
@@ -34,8 +34,8 @@ hooks: step.lua
 model: {type: hook, init_from: initial.safetensors}
 )";
 
-// The model of the golden file.  path(acc): which branches the batch at hand takes; there are four in a step, the k-th
-// of process r being number k · P + r of all.
+// The model of the golden file. path(acc) returns the branches that the current batch uses. There are four batches per
+// optimizer step; the k-th batch of process r is number k · P + r.
 constexpr const char* kModel = R"(
 local nn = require "nn"
 local batches, branches = 0, ""
@@ -86,7 +86,7 @@ class ParameterUseTest : public RunFixture {
     write("loop.lua", model() + kLoopHook);
   }
 
-  // ---- what the golden file holds ----
+  // ---- contents of the golden file ----
 
   void write_data() const {
     const auto x = file_["x"].tensor();
@@ -140,7 +140,7 @@ class ParameterUseTest : public RunFixture {
 
   struct Trained {
     std::map<std::string, std::vector<float>> parameters;
-    std::map<std::string, double> updates;  // of each parameter
+    std::map<std::string, double> updates;  // per parameter
   };
 
   schema::ReadResult recipe(const Golden& item, const std::vector<std::string>& more) const {
@@ -219,7 +219,7 @@ class ParameterUseTest : public RunFixture {
   const Golden file_;
 
  private:
-  // What the hook asks of the run around it.
+  // RunControl for the hook.
   class RankControl : public IdleRunControl {
    public:
     RankControl(const Session& session, backends::Collectives* ranks) : IdleRunControl(session), ranks_(ranks) {}
@@ -244,7 +244,7 @@ TEST_F(ParameterUseTest, EveryStepIsPyTorchsHoweverItsBatchesAreShared) {
     }
 }
 
-// It makes a difference: a gradient of zero decays weights and moments, and counts.
+// Zero gradients would give other results: they decay weights and moments and count as updates.
 TEST_F(ParameterUseTest, IsNotWhatZerosGive) {
   for (const Golden& item : file_.cases()) {
     SCOPED_TRACE(item.name());

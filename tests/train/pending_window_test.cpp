@@ -1,4 +1,4 @@
-// What is counted of a window that the device is at work on, by how it ends.
+// Counters of an optimizer step in flight, for each way in which it can end.
 #include "runner/train/step/pending_window.h"
 
 #include <cstring>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Answers as one does that has run the step of a window, or has failed in it.
+// Behaves like a device that has run the step of an optimizer step or has failed in it.
 class OutcomeDevice final : public backends::Device {
  public:
   bool fails = false, finite = true, has_written = true;
@@ -105,7 +105,7 @@ TEST_P(PendingWindowTest, WhatIsNotFiniteIsTakenBack) {
   end();
   pending.settle();
   Counters counted = before;
-  if (skips()) counted.windows = 6, counted.samples = 72, counted.repeats = 4;  // a window that was left out is one
+  if (skips()) counted.windows = 6, counted.samples = 72, counted.repeats = 4;  // a skipped optimizer step counts
   EXPECT_EQ(counters, counted);
   if (skips()) {
     EXPECT_NO_THROW(pending.check());
@@ -165,7 +165,7 @@ TEST_P(PendingWindowTest, IsAsBeforeWhereAnOpHasFailedBeforeAllUpdates) {
   EXPECT_TRUE(pending.may_be_half_updated()) << "of others nobody knows";
 }
 
-// Its batches leave theirs before anybody knows how it ends, and others may have added up.
+// Metrics of its batches are added before it is known how the optimizer step ends; they may already be reduced.
 TEST_P(PendingWindowTest, AllMetricsOfAWindowCountOrNone) {
   for (const bool finite : {false, true}) {
     device.finite = finite;
@@ -194,7 +194,7 @@ TEST_P(PendingWindowTest, WhatHasFailedIsTakenBackAndThrownUntilItIsForgotten) {
   EXPECT_NO_THROW(pending.check());
 }
 
-// What the host does between the submission and the window's end may throw.
+// The host may throw between the submission and the end of the optimizer step.
 TEST_P(PendingWindowTest, WhatFailsBeforeItsEndWasCountedTakesNothingBack) {
   device.fails = true;
   submit();

@@ -1,4 +1,4 @@
-// The persistent cache in a run's store: what one run puts, another finds, if it is of the same build.
+// The persistent cache in a run's store: another run of the same build finds what one run has stored.
 #include "runner/train/record/persistent_graphs.h"
 
 #include <string>
@@ -23,7 +23,7 @@ class PersistentGraphsTest : public ::testing::Test {
     const auto entry = PersistentGraphs(path_, binary).find(bytes_of_text(made_from));
     return entry ? std::string(reinterpret_cast<const char*>(entry->data()), entry->size()) : "none";
   }
-  // As the writer of a run does.
+  // Stores graphs like the writer of a run.
   void write(const store::CompiledGraphs& graphs) const {
     store::Store store = store::Store::open(path_, store::Access::kWrite);
     store::Transaction transaction(store.database(), store::Transaction::Kind::kWrite);

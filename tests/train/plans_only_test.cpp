@@ -1,7 +1,7 @@
-// The trainer executes Plans and nothing else: what a step computes comes from the Programs that the device was given.
+// The trainer only executes Plans: everything that a step computes comes from the Programs given to the device.
 //
-// Shown on a device that records everything: a window is one execution for each micro-batch and the reading of results,
-// and the record replayed op by op, without a plan, gives every bit that training reported and kept.
+// Shown with a device that records all calls. An optimizer step is one execution per micro-batch plus reads of results,
+// and replaying the record op by op, without a plan, gives every bit that training reported and kept.
 
 #include <array>
 #include <filesystem>
@@ -21,7 +21,7 @@
 namespace runner::train {
 namespace {
 
-// An epoch is four batches, the last one of 3 samples, in windows of three and one.
+// An epoch has four batches, the last one of 3 samples, in optimizer steps of three batches and one.
 const std::string kPlansOnly = R"(schema_version: 1
 name: plans
 seed: 5
@@ -48,7 +48,7 @@ T value_of(const Bytes& bytes) {
   return value;
 }
 
-// What replica_run.h does with a trainer, on a device of our own.
+// Uses a trainer like replica_run.h does, on a given device.
 class RecordedTraining {
  public:
   explicit RecordedTraining(const schema::Recipe& recipe)
@@ -67,7 +67,7 @@ class RecordedTraining {
     return trainer_.run_window(loader_, {schedule_.factor(scheduled), schedule_.momentum(scheduled)});
   }
 
-  // The sections of a state that hold tensors.
+  // The tensor sections of a checkpoint.
   std::map<std::string, Bytes> tensors() {
     store::StateSnapshot snapshot;
     RunState state;
@@ -99,7 +99,7 @@ class PlansOnly : public RunFixture {
   void expect_plans_only(const std::vector<std::string>& overrides);
 };
 
-// The calls since event `first`.
+// Calls since event `first`.
 std::vector<Call> calls_since(const RecordingDevice& device, size_t first) {
   std::vector<Call> calls;
   for (size_t i = first; i < device.events().size(); ++i)
@@ -107,7 +107,7 @@ std::vector<Call> calls_since(const RecordingDevice& device, size_t first) {
   return calls;
 }
 
-// What the host gives a step is data and a handful of rates: the rows of the samples as the data set has them.
+// Inputs of a step from the host are only data and a few rates: the rows of the samples as in the data set.
 void expect_batch_is_data(const data::Dataset& dataset, const Event& submission) {
   ASSERT_EQ(submission.batch.size(), size_t{kBatchInputCount});
   const Bytes& id_bytes = submission.batch[kSampleIds];
@@ -142,7 +142,7 @@ void PlansOnly::expect_plans_only(const std::vector<std::string>& overrides) {
     for (size_t i = first; i < device.events().size(); ++i)
       if (device.events()[i].call == Call::kSubmit) expect_batch_is_data(training.dataset(), device.events()[i]);
 
-    // What is reported is what was read, bit by bit; the run's record says the same.
+    // What is reported is what was read, bit by bit, and so is the run's record.
     EXPECT_EQ(window.finite, value_of<bool>(device.events().end()[-2].bytes));
     EXPECT_EQ(window.grad_norm, value_of<float>(device.events().back().bytes));
     EXPECT_EQ(window.grad_norm, norms[step].second);
@@ -178,12 +178,12 @@ TEST_F(PlansOnly, SkippingStepsThatAreNotFinite) {
 }
 TEST_F(PlansOnly, WithAnotherOptimizer) {
   expect_plans_only(
-      {"optimizer.type=sgd", "optimizer.amsgrad=false", "optimizer.nesterov=true"});  // momentum comes with one_cycle
+      {"optimizer.type=sgd", "optimizer.amsgrad=false", "optimizer.nesterov=true"});  // one_cycle needs momentum
 }
 
-// It cannot run kernels: it sees neither them nor the Plans that hold them.
+// runner/train cannot run kernels: it includes neither them nor the Plans that contain them.
 TEST(Train, SeesNeitherKernelsNorPlans) {
-  // The names of the kernels, for the record; where compiled steps are kept, whatever they are.
+  // Names of kernels, for the record, and the cache of compiled steps of any kind.
   const std::set<std::string> harmless = {"backends/kernels/kernel_choices.h", "backends/plan/plan_cache.h"};
   size_t files = 0, includes = 0;
   for (const auto& file : std::filesystem::recursive_directory_iterator(RUNNER_SOURCE_DIR "/runner/train")) {

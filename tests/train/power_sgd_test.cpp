@@ -1,4 +1,4 @@
-// Gradients that travel by PowerSGD, against torch.distributed's hooks with two processes.
+// PowerSGD against torch.distributed's hooks with two processes.
 #include "runner/train/step/power_sgd.h"
 
 #include <cmath>
@@ -59,7 +59,7 @@ class PowerSgdTest : public RunFixture {
     return overrides;
   }
 
-  // The golden file's parameters and Qs, as rank 0 writes them for all.
+  // Writes the golden file's parameters and Qs. Rank 0 writes them for all ranks.
   void begin_as(const Golden& item, Session& session) const {
     Trainer& trainer = session.trainer;
     const nn::ParameterSet& parameters = trainer.model().parameters;
@@ -125,7 +125,7 @@ class PowerSgdTest : public RunFixture {
     return results;
   }
 
-  // Where a parameter begins: those of a Sequential lie in order.
+  // Compares with the final parameters, which a Sequential stores in order.
   void expect_parameters(const Golden& item, const std::vector<float>& got, double tolerance) const {
     size_t offset = 0;
     for (const char* name : {"0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias"}) {
@@ -157,7 +157,7 @@ TEST_F(PowerSgdTest, EveryStepIsPyTorchs) {
   }
 }
 
-// What is compressed is the sum over the replicas, however many there are.
+// The sum over ranks is compressed, for any number of ranks.
 TEST_F(PowerSgdTest, DoesNotDependOnTheNumberOfReplicas) {
   for (const Golden& item : file_.cases()) {
     if (item["comm"].has("wrapper")) continue;
@@ -170,10 +170,10 @@ TEST_F(PowerSgdTest, DoesNotDependOnTheNumberOfReplicas) {
   }
 }
 
-// Gradients are added up in parts, behind each batch or behind eight of them; the window's sum is compressed, once.
+// Gradients are summed after each batch or after eight; the sum of an optimizer step is compressed once.
 TEST_F(PowerSgdTest, DoesNotDependOnHowWindowsAreCut) {
   struct Cut {
-    int processes, batches;  // of a window of 16 samples
+    int processes, batches;  // of an optimizer step of 16 samples
     bool each;
   };
   for (const Golden& item : file_.cases()) {
@@ -195,7 +195,7 @@ TEST_F(PowerSgdTest, DoesNotDependOnHowWindowsAreCut) {
   }
 }
 
-// It makes a difference: the golden figures would not be met by gradients that are whole.
+// Uncompressed gradients would not match the golden values.
 TEST_F(PowerSgdTest, IsNotWhatWholeGradientsGive) {
   const Golden item = file_.cases().front();
   const std::vector<Trained> whole = train_all(item, {"comm.start=1000"}), compressed = train_all(item);

@@ -1,4 +1,4 @@
-// Which steps are traced, what a trace holds, and that training does not notice.
+// Which steps are traced, what a trace contains, and that tracing does not change training.
 #include "runner/train/record/profiler.h"
 
 #include <csignal>
@@ -56,7 +56,7 @@ TEST(ProfileSchedule, IsTorchs) {
 
 // ---- runs ----------------------------------------------------------------------------------------------------------
 
-// The recipe has twenty steps.
+// A recipe of twenty steps.
 class ProfiledRun : public RunFixture {
  protected:
   RunResult profiled(const std::string& profile, std::vector<std::string> overrides = {}, const Options& options = {}) {
@@ -66,7 +66,7 @@ class ProfiledRun : public RunFixture {
     return train(kFourEpochs, all);
   }
 
-  // The cycles that the newest run has kept.
+  // The cycles stored by the last run.
   std::vector<Json> traces() const {
     store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
     std::vector<Json> found;
@@ -148,7 +148,7 @@ TEST_F(ProfiledRun, HoldsWhatHappensFromTheBeginningOn) {
   EXPECT_TRUE(compiled);
 }
 
-// Two spans of a thread are apart, or one is inside the other.
+// Two spans of a thread are either disjoint or nested.
 TEST_F(ProfiledRun, SpansOfAThreadAreNested) {
   ASSERT_EQ(profiled("active: 20", {"checkpoint.every=2 steps", "gradient_accumulation_steps=2"}).exit_code, 0);
   const std::vector<TraceEvent> spans = spans_of(traces().at(0));
@@ -172,7 +172,7 @@ TEST_F(ProfiledRun, ChangesNoBit) {
     EXPECT_EQ(points(metric), points(metric, "plain.db")) << metric;
 }
 
-// Each attempt counts its own steps, and profile may change when a run is resumed.
+// Each attempt counts its own steps, and `profile` may change on resume.
 TEST_F(ProfiledRun, GoesOnWithAScheduleOfItsOwnWhenResumed) {
   ASSERT_EQ(profiled("", {}, {.store = "plain.db"}).exit_code, 0);
   ASSERT_EQ(profiled("skip_first: 1, active: 2, repeat: 1", {}, {.stop_after = 7}).exit_code, 4);
@@ -192,7 +192,7 @@ TEST_F(ProfiledRun, WritesTheSameToAFile) {
     for (const Json& event : trace["traceEvents"].items()) events.push_back(event);
   EXPECT_EQ(file["traceEvents"].items(), events);
   EXPECT_EQ(steps_of(file), (StepNames{"step 6", "step 7", "step 13", "step 14", "step 20"}));
-  // A trace is replaced by the next one.
+  // The next run replaces the trace.
   ASSERT_EQ(profiled("active: 1, repeat: 1, out: traces/t.json").exit_code, 0);
   EXPECT_EQ(steps_of(Json::parse(support::read_text(path("traces/t.json")))), StepNames{"step 1"});
 }
@@ -227,7 +227,7 @@ TEST_F(TraceFileTest, RefusesWhatIsNoTrace) {
   EXPECT_EQ(support::read_text(path("data.csv")), "a,b\n1,2\n");
 }
 
-// A limit on the size of files stands for a full disk.
+// Simulates a full disk by a limit on file sizes.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : ignored_(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -1,5 +1,5 @@
-// A device that hands everything on to another one and writes down what crosses the contract, in order, with all bytes.
-// The record can be replayed on any device.
+// A device that forwards every call to another one and records calls and bytes in order. The record can be replayed on
+// any device.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +20,9 @@ enum class Call { kAllocate, kWrite, kRead, kCompile, kSubmit, kWait, kReadOutpu
 
 struct Event {
   Call call;
-  size_t subject = 0;  // number of the buffer or, with kCompile, kSubmit and kReadOutput, of the executable
-  size_t at = 0;       // offset, or position of the output
-  Bytes bytes = {};    // written, or what was read
+  size_t subject = 0;  // index of the buffer or, with kCompile, kSubmit and kReadOutput, of the executable
+  size_t at = 0;       // offset, or index of the output
+  Bytes bytes = {};    // written or read
   // Arguments of a submission.
   std::vector<size_t> states = {};
   std::vector<Bytes> batch = {};
@@ -67,7 +67,7 @@ class RecordingDevice : public backends::Device {
   }
 
   backends::Ticket submit(backends::Executable& executable, const backends::Arguments& arguments) override {
-    RUN_ASSERT(arguments.exchange == nullptr);  // what several ranks do cannot be done again by one
+    RUN_ASSERT(arguments.exchange == nullptr);  // one rank cannot replay collectives
     Event event{.call = Call::kSubmit, .subject = number_of(executables_, executable)};
     for (const backends::Buffer* state : arguments.states) event.states.push_back(number_of(buffers_, *state));
     const backends::Program& program = programs_[event.subject];
@@ -96,7 +96,7 @@ class RecordingDevice : public backends::Device {
   size_t temporary_bytes() const override { return device_->temporary_bytes(); }
   void release_temporary() override { device_->release_temporary(); }
 
-  // Does all that was recorded on `other` too.  Returns the numbers of the events that read other bytes there.
+  // Replays the record on `other`. Returns the indices of the events that read different bytes there.
   std::vector<size_t> replay(backends::Device& other) const {
     std::vector<std::shared_ptr<backends::Buffer>> buffers;
     std::vector<std::shared_ptr<backends::Executable>> executables;
@@ -148,7 +148,7 @@ class RecordingDevice : public backends::Device {
 
   const std::unique_ptr<backends::Device> device_;
   std::vector<Event> events_;
-  std::vector<std::shared_ptr<backends::Buffer>> buffers_;  // kept, so that an address names one buffer
+  std::vector<std::shared_ptr<backends::Buffer>> buffers_;  // kept alive so that an address identifies one buffer
   std::vector<std::shared_ptr<backends::Executable>> executables_;
   std::vector<backends::Program> programs_;  // by executable
 };

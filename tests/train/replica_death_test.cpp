@@ -1,5 +1,5 @@
-// A replica ends at each of its collectives, or inside one, in each way: the run ends soon, says who it was, and leaves
-// nothing behind.
+// A rank dies at each of its collectives or within one, in each way. The run must end soon, name the rank, and leave no
+// process behind.
 
 #include <algorithm>
 #include <atomic>
@@ -45,12 +45,13 @@ log: {every: 1 step}
 
 struct Death {
   const char* way;
-  const char* message;  // begins with this pattern, behind the rank
+  const char* message;  // pattern that the message must match after the rank
 };
 
 class MortalRun : public RunFixture {
  protected:
-  // What the run says when `rank` ends in the way `way`, at its call number `call`; empty: it has not come to that.
+  // Returns the error of a run in which `rank` ends at its call number `call` in the way `way`; empty if it makes fewer
+  // calls.
   std::string error_at(int rank, int call, const char* way, std::vector<std::string> overrides = {}) {
     ::setenv("MORTAL_RANK", std::to_string(rank).c_str(), 1);
     ::setenv("MORTAL_CALL", std::to_string(call).c_str(), 1);
@@ -93,7 +94,7 @@ TEST_P(ReplicaDeath, AtAnyCollectiveEndsTheRun) {
   }
 }
 
-// Whether they are asked before anybody looks or while they wait: nobody waits for those that were not started.
+// Asked to stop before or while waiting: no rank waits for ranks that were not started.
 TEST(ReplicaProcesses, AskedToStopBeforeTheyStartNeverBegin) {
   const std::atomic<int> stop = 1;
   ReplicaProcesses replicas(3, {.job = "", .program = "/nowhere", .stop = &stop});
@@ -108,8 +109,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, ReplicaDeath,
                                            Death{"throw", "(, after [0-9]+ steps?)?: its time has come"}),
                          [](const auto& instance) { return std::string(instance.param.way); });
 
-// Weights of 512 · 256 pass in three pieces.  Reading the last one it dies when the others wait for it; writing the
-// first one when they have gone on to the next.
+// Weights of 512 · 256 are reduced in three pieces. In "reading" it dies at the last piece while the others wait for
+// it; in "writing" at the first one, when the others have continued with the next.
 TEST_F(MortalRun, InsideACollectiveEndsTheRun) {
   constexpr int kBehindAll = 1000;
   for (const char* way : {"reading", "writing"})
@@ -121,7 +122,7 @@ TEST_F(MortalRun, InsideACollectiveEndsTheRun) {
     }
 }
 
-// How processes end that this one has inherited: all, or none when that takes longer than they may.
+// Exit statuses of all processes that this one has inherited; empty if they take too long.
 std::vector<int> ends_of_all_processes() {
   std::vector<int> ends;
   const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(5);
@@ -142,7 +143,7 @@ std::set<std::string> shared_memory_with_names() {
   return names;
 }
 
-// Killed by rank 1 before any of its calls, and so wherever it is then.  Orphans are this process's.
+// Rank 1 kills rank 0 before each of its calls, so at an arbitrary point. This process adopts the orphans.
 TEST_F(MortalRun, TheOthersDieWithRank0) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const std::set<std::string> names = shared_memory_with_names();
@@ -150,10 +151,10 @@ TEST_F(MortalRun, TheOthersDieWithRank0) {
     SCOPED_TRACE(fmt::format("call {}", call));
     if (::fork() == 0) {
       error_at(1, call, "parent");
-      ::_exit(9);  // it lives
+      ::_exit(9);  // it has survived
     }
     const std::vector<int> ends = ends_of_all_processes();
-    EXPECT_GE(ends.size(), call == 0 ? 2u : 3u);  // at first the last one may not have been started
+    EXPECT_GE(ends.size(), call == 0 ? 2u : 3u);  // with call 0, the last rank may not have been started
     EXPECT_TRUE(std::ranges::any_of(ends, [](int end) { return WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL; }));
     EXPECT_TRUE(std::ranges::none_of(ends, [](int end) { return WIFEXITED(end) && WEXITSTATUS(end) == 9; }));
   }
@@ -161,7 +162,7 @@ TEST_F(MortalRun, TheOthersDieWithRank0) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-// Starts 32 processes where there are descriptors for a few: the error, and whether a process is left.
+// Starts 32 processes with too few descriptors. Returns the error and whether a process is left.
 std::string start_without_descriptors() {
   const int next = ::dup(0);
   ::close(next);

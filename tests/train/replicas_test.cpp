@@ -1,5 +1,5 @@
-// Training by several replicas, on threads: all of them hold the same bits, and what they compute is what one process
-// computes with the same global batches.
+// Training with several ranks, on threads: all have the same bits, and they compute what one process computes with the
+// same global batches.
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -33,7 +33,7 @@ using backends::testing::on_threads;
 
 struct Trained {
   std::vector<float> parameters;
-  std::vector<double> losses, norms;  // of each window
+  std::vector<double> losses, norms;  // per optimizer step
   std::vector<int64_t> samples;
   std::map<std::string, double> evaluated;
   Counters counters;
@@ -60,7 +60,7 @@ threads: 1
     return schema::read_recipe("r.yaml", overrides);
   }
 
-  // `windows`: at most; 0: all.
+  // `windows`: maximum number of optimizer steps; 0: all.
   static Trained train(Session& session, int64_t windows) {
     Trained result;
     session.trainer.allocate();
@@ -138,7 +138,7 @@ threads: 1
   const support::CurrentFolder inside_{folder_.path()};
 };
 
-// 37 samples in global batches: the last one of an epoch is short, and shares are uneven or empty.
+// 37 samples in global batches: the last one of an epoch is short, so ranks have uneven or empty parts of it.
 TEST_F(ReplicasTest, ComputeWhatOneProcessComputes) {
   for (const int64_t accumulation : {1, 3})
     for (const char* flags : {"even_batches=true", "even_batches=false", "drop_last=true", "dispatch_batches=true"}) {
@@ -166,7 +166,8 @@ TEST_F(ReplicasTest, ComputeWhatOneProcessComputes) {
     }
 }
 
-// Of (256, 256) weights the factors of few samples; of the short last batch's shares, uneven or empty, too.
+// Weights (256, 256) are exchanged as factors of few samples, also for the uneven or empty parts of the short last
+// batch.
 TEST_F(ReplicasTest, HandEachOtherFactorsOfLargeGradients) {
   for (const char* flags : {"even_batches=true", "even_batches=false"}) {
     const std::vector<std::string> common{"model.hidden=[256, 256]", fmt::format("data.{}", flags),
@@ -180,7 +181,7 @@ TEST_F(ReplicasTest, HandEachOtherFactorsOfLargeGradients) {
       expect_same_on_all_ranks(ranks);
       EXPECT_LT(relative_distance(ranks[0].parameters, alone.parameters), 1e-5);
       for (size_t i = 0; i < alone.losses.size(); ++i) EXPECT_NEAR(ranks[0].losses[i], alone.losses[i], 1e-5);
-      on_each_rank(overrides, [&](Session& session) {  // nobody has written a gradient
+      on_each_rank(overrides, [&](Session& session) {  // no rank has written a gradient
         train(session, 5);
         for (const float gradient : floats(session, Role::kGradients)) ASSERT_EQ(gradient, 0);
       });
@@ -188,8 +189,8 @@ TEST_F(ReplicasTest, HandEachOtherFactorsOfLargeGradients) {
   }
 }
 
-// Bytes of memory that replicas of a model of about a million parameters share behind a few steps, for each of its
-// parameters.  Those with few samples of a step, or none, are among them.
+// Shared memory per parameter, in bytes, of ranks with a model of about a million parameters after a few steps. Some
+// ranks have few samples of a step or none.
 double shared_bytes_per_parameter(const schema::Recipe& recipe, int64_t windows) {
   const auto size = static_cast<int>(recipe.num_processes);
   backends::SharedMemory memory(SharedCollectives::memory_bytes(size));
@@ -214,8 +215,8 @@ double shared_bytes_per_parameter(const schema::Recipe& recipe, int64_t windows)
   return result;
 }
 
-// Weights and momenta once; on a GPU what buckets are added up to, on a TPU the rounded weights.  Each replica's
-// gradients only where they travel as they are.
+// Weights and momenta once; on a GPU the sums of buckets, on a TPU the rounded weights. Gradients of each rank only if
+// they are not factored.
 TEST_F(ReplicasTest, ShareNoMoreMemoryThanTheyWrite) {
   for (const auto& [backend, expected] : {std::pair{"cpu", 8}, {"gpu", 12}, {"tpu", 10}})
     for (const auto& [accumulation, gradients] : {std::pair{1, 0}, {2, 6 * 4}}) {
@@ -231,8 +232,8 @@ TEST_F(ReplicasTest, ShareNoMoreMemoryThanTheyWrite) {
     }
 }
 
-// On a device that rounds the operands of products: one copy of the weights, rounded by all, is that of the weights.
-// Sums in another order are rounded otherwise; weights of the window before would be further away.
+// On a device that rounds the operands of products, the one copy of weights that all ranks round equals the rounded
+// weights. Sums in another order are rounded differently; weights of the previous step would differ more.
 TEST_F(ReplicasTest, ReadOneRoundedCopyOfTheWeights) {
   for (const char* window : {"gradient_accumulation_steps=1", "gradient_accumulation_steps=3"}) {
     const std::vector<std::string> common{"backend=tpu", "split_batches=true", "data.batch_size=12", window};
@@ -251,7 +252,8 @@ TEST_F(ReplicasTest, ReadOneRoundedCopyOfTheWeights) {
   }
 }
 
-// Behind each batch of a window rank 0 has the sum over all replicas, as one process has it of their batches together.
+// After each batch of an optimizer step, rank 0 has the sum over all ranks, like one process that has all their
+// batches.
 TEST_F(ReplicasTest, AddUpTheirGradientsBehindEachBatchWhereTheRecipeSaysSo) {
   const std::vector<std::string> common{"gradient_accumulation_steps=3", "split_batches=true", "data.batch_size=12"};
   const auto sums = [&](int processes) {
@@ -283,7 +285,7 @@ TEST_F(ReplicasTest, AddUpTheirGradientsBehindEachBatchWhereTheRecipeSaysSo) {
   }
 }
 
-// One window of plain gradient descent at rate 1 moves the parameters by the gradient.
+// One step of plain gradient descent at rate 1 moves the parameters by the gradient.
 TEST_F(ReplicasTest, HaveTheGradientOfOneLargeBatch) {
   const std::vector<std::string> common{"optimizer={type: sgd, lr: 1.0}", "train.clip_grad_norm=null"};
   std::vector<std::string> large = common;
@@ -293,7 +295,8 @@ TEST_F(ReplicasTest, HaveTheGradientOfOneLargeBatch) {
     for (const auto& [accumulation, each] : {std::pair{1, "false"}, {2, "false"}, {5, "false"}, {5, "true"}}) {
       SCOPED_TRACE(fmt::format("{} processes, K {}, sync_each_batch {}", processes, accumulation, each));
       std::vector<std::string> overrides = common;
-      const int batch = (37 + processes * accumulation - 1) / (processes * accumulation);  // the window is the epoch
+      // The optimizer step is the epoch.
+      const int batch = (37 + processes * accumulation - 1) / (processes * accumulation);
       overrides.push_back(fmt::format("data.batch_size={}", batch));
       overrides.push_back(fmt::format("num_processes={}", processes));
       overrides.push_back(fmt::format("gradient_accumulation_steps={}", accumulation));
@@ -305,7 +308,7 @@ TEST_F(ReplicasTest, HaveTheGradientOfOneLargeBatch) {
     }
 }
 
-// From zeros, one step of plain gradient descent at rate 1 leaves the gradient itself.
+// Starting from zeros, one step of plain gradient descent at rate 1 leaves the gradient itself.
 TEST_F(ReplicasTest, GradientsTravelAsCommHookSays) {
   const std::string zeros(18 * sizeof(float), 0);
   const auto bytes = std::as_bytes(std::span(zeros));
@@ -330,12 +333,12 @@ TEST_F(ReplicasTest, GradientsTravelAsCommHookSays) {
       std::array<std::byte, 2> stored{};
       backends::store_element(half, rounded[i], stored.data());
       EXPECT_EQ(backends::load_element(half, stored.data()), rounded[i]) << i;
-      EXPECT_NEAR(rounded[i], exact[i], std::ldexp(1.0, 1 - bits)) << i;  // parts of three replicas, none beyond 1
+      EXPECT_NEAR(rounded[i], exact[i], std::ldexp(1.0, 1 - bits)) << i;  // parts of three ranks, none above 1
     }
   }
 }
 
-// What rank 0 keeps of a part of a window, others look at in that part: the scale in which gradients travel.
+// Rank 0 replaces its part of the sum while other ranks still read it: the scale in which gradients are communicated.
 TEST_F(ReplicasTest, PartsOfWindowsAreTheSameEveryTime) {
   const std::vector<std::string> common{"num_processes=4", "data.batch_size=1", "gradient_accumulation_steps=100",
                                         "train.epochs=8"};
@@ -353,7 +356,7 @@ TEST_F(ReplicasTest, PartsOfWindowsAreTheSameEveryTime) {
   }
 }
 
-// Also where each device has a thread beside its host, of which there are more than cores.
+// Also if each device has a thread of its own, with more threads than cores.
 TEST_F(ReplicasTest, HaveTheBitsOfTheCpuOnGpus) {
   const std::vector<std::vector<std::string>> cases{
       {},
@@ -385,15 +388,15 @@ TEST_F(ReplicasTest, HaveTheBitsOfTheCpuOnGpus) {
   }
 }
 
-// Linear regression by gradient descent with momentum, written out: every replica makes steps of its own, and weights
-// and momentum become the mean over all behind every second one.
+// Linear regression by gradient descent with momentum, written out. Each rank takes its own steps, and weights and
+// momenta are averaged over ranks after every second step.
 class LocalDescent {
  public:
   LocalDescent(int replicas, const std::vector<float>& initial) : models_(static_cast<size_t>(replicas)) {
     for (Model& model : models_) model = {{initial.begin(), initial.end()}, std::vector<double>(initial.size())};
   }
 
-  // The samples of one replica's window.
+  // Takes the samples of one rank's optimizer step.
   void step(int replica, const std::vector<std::vector<float>>& features,
             const std::vector<std::vector<float>>& targets) {
     Model& model = models_[static_cast<size_t>(replica)];
@@ -454,7 +457,7 @@ TEST_F(ReplicasTest, UpdateWeightsOfTheirOwnBetweenAverages) {
   on_each_rank(overrides, [&](Session& session) {
     const auto rank = static_cast<size_t>(session.rank());
     session.trainer.allocate();
-    std::vector<std::unique_ptr<data::Loader>> again;  // of all replicas: what each reads
+    std::vector<std::unique_ptr<data::Loader>> again;  // of all ranks: what each reads
     for (int replica = 0; replica < kReplicas; ++replica)
       again.push_back(std::make_unique<data::Loader>(
           session.data.train, session.plan, data::LoaderSpec{.seed = session.data_seed(), .replica = replica}));

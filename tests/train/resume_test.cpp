@@ -1,4 +1,4 @@
-// A run that was interrupted or killed and resumed is the run that was not, bit for bit.
+// A run that was interrupted or killed and resumed is bit-identical to an uninterrupted one.
 
 #include <atomic>
 #include <csignal>
@@ -19,7 +19,8 @@
 namespace runner::train {
 namespace {
 
-// Everything that carries state: dropout, momentum, accumulation with short windows, plateau, early stopping, clipping.
+// Everything that has state: dropout, momentum, accumulation with short optimizer steps, plateau, early stopping,
+// clipping.
 constexpr const char* kEverything = R"(schema_version: 1
 name: everything
 seed: 11
@@ -72,7 +73,7 @@ TEST_F(ResumeTest, AfterAnInterruptAtAnyStep) {
   }
 }
 
-// Asks the run to stop while it trains on its `batch`-th batch.
+// Asks the run to stop at its `batch`-th training batch.
 class StopAtBatch : public data::Transform {
  public:
   StopAtBatch(int64_t batch, std::atomic<int>& stop) : left_(batch), stop_(stop) {}
@@ -86,7 +87,7 @@ class StopAtBatch : public data::Transform {
   std::atomic<int>& stop_;
 };
 
-// Windows of three batches, which end with the epoch (nine batches) or go on over its end (of four, then).
+// Optimizer steps of three batches, which end with the epoch (of nine batches), or of four, which cross its end.
 TEST_F(ResumeTest, AfterAnInterruptAtAnyBatchOfAWindow) {
   for (const int64_t accumulation : {3, 4}) {
     const std::vector<std::string> overrides{"train.epochs=2",
@@ -117,7 +118,7 @@ TEST_F(ResumeTest, AfterAnInterruptAtAnyBatchOfAWindow) {
   }
 }
 
-// The second epoch begins inside the third window; states are saved where their interval ends.
+// The second epoch begins within the third optimizer step. Checkpoints are saved where their interval ends.
 TEST_F(ResumeTest, IntervalsInEpochsAndSamplesEndInsideWindows) {
   const auto moments = [this](const std::string& every) {
     const RunResult result = train(
@@ -126,7 +127,7 @@ TEST_F(ResumeTest, IntervalsInEpochsAndSamplesEndInsideWindows) {
                                     "eval.every=1 step", fmt::format("checkpoint.every={}", every)}});
     EXPECT_EQ(result.exit_code, 0);
     store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
-    std::vector<std::pair<int64_t, bool>> found;  // step, and whether it is inside a window
+    std::vector<std::pair<int64_t, bool>> found;  // step, and whether it is within an optimizer step
     for (const store::StateInfo& state : store::list_states(store, store::find_run(store, "@last").id, true)) {
       const store::LoadedState loaded = store::load_state(store, state.id);
       found.emplace(found.begin(), state.step, loaded.find("gradient/0.weight") != nullptr);
@@ -139,7 +140,7 @@ TEST_F(ResumeTest, IntervalsInEpochsAndSamplesEndInsideWindows) {
   EXPECT_EQ(moments("2 steps"), (Moments{{2, false}, {4, false}}));
 }
 
-// RUNNER_KILLS raises the number of kills (the target kill_loop: 1000).
+// Number of kills; RUNNER_KILLS overrides it (target kill_loop: 1000).
 int64_t kills() {
   const char* text = std::getenv("RUNNER_KILLS");
   return text ? std::atoll(text) : 20;
@@ -148,12 +149,12 @@ int64_t kills() {
 TEST_F(ResumeTest, AfterBeingKilledAtRandomMoments) {
   ASSERT_EQ(train(kEverything, {.store = "whole.db"}).exit_code, 0);
   const auto want = last_state("whole.db");
-  // Trains, from the newest state where there is one.
+  // Trains, resuming from the newest checkpoint if there is one.
   const auto go_on = [this](const std::string& store) {
     bool resumes = false;
     try {
       resumes = !last_state(store).empty();
-    } catch (const std::exception&) {  // no store, no run or no state yet
+    } catch (const std::exception&) {  // no store, run or checkpoint yet
     }
     return train(kEverything, {.store = store, .resume = resumes ? "@last" : ""}).exit_code;
   };

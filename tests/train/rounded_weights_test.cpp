@@ -1,4 +1,4 @@
-// One rounded copy of the weights, written by all replicas, is the rounding of each weight.
+// The shared rounded copy of the weights, written by all ranks, contains the rounding of each weight.
 #include "runner/train/step/rounded_weights.h"
 
 #include <bit>
@@ -14,18 +14,18 @@
 namespace runner::train {
 namespace {
 
-// Weights of which each bf16 is known without arithmetic; around them those that a bf16 cannot hold.
+// Weights whose bf16 is known without arithmetic. Around them are weights that bf16 cannot represent.
 struct RoundedNumber {
   uint32_t weight;
   uint16_t rounded;
 };
 constexpr RoundedNumber kNumbers[] = {
     {0x3f800000, 0x3f80}, {0x3f808000, 0x3f80},
-    {0x3f808001, 0x3f81}, {0x3f818000, 0x3f82},  // 1 and ties behind it
+    {0x3f808001, 0x3f81}, {0x3f818000, 0x3f82},  // 1, and ties after it
     {0xbf808001, 0xbf81}, {0x00800000, 0x0080},
     {0x007fffff, 0x0080}, {0x007f8000, 0x0080},  // subnormal, and rounded up
     {0x007f7fff, 0x0000}, {0x807f7fff, 0x8000},
-    {0x80000001, 0x8000}, {0x7f7fffff, 0x7f80},  // vanishing, overflowing
+    {0x80000001, 0x8000}, {0x7f7fffff, 0x7f80},  // underflow, overflow
 };
 
 std::vector<uint32_t> weights_from(int64_t first, int64_t count) {
@@ -34,7 +34,7 @@ std::vector<uint32_t> weights_from(int64_t first, int64_t count) {
   return weights;
 }
 
-// One replica with the copy that it has together with the others.
+// One rank with the shared copy.
 class RoundingReplica {
  public:
   RoundingReplica(const schema::Recipe& recipe, backends::Collectives& ranks)
@@ -48,7 +48,7 @@ class RoundingReplica {
     const std::vector<uint32_t> weights = weights_from(first, steps_.parameters() - first);
     rounded_.write(parameters(), static_cast<size_t>(first) * sizeof(float), std::as_bytes(std::span(weights)));
   }
-  // As the update of a window does.
+  // Writes like the update of an optimizer step.
   void update_share(int64_t shift) {
     const auto [first, count] = shares_.of(0);
     if (count == 0) return;
@@ -63,7 +63,7 @@ class RoundingReplica {
       EXPECT_EQ(copy[static_cast<size_t>(i)], i < begin ? 0 : kNumbers[(i + shift) % std::ssize(kNumbers)].rounded)
           << i;
   }
-  // Gradients are rounded nowhere.
+  // Gradients are never rounded.
   void write_to_other_array() {
     const std::vector<uint32_t> ones(static_cast<size_t>(steps_.parameters()), 0x3f800000);
     rounded_.write(layout().find(Role::kGradients), 0, std::as_bytes(std::span(ones)));
@@ -92,7 +92,7 @@ class RoundedWeightsOf : public ::testing::TestWithParam<int> {
   void on_each(const Work& work) const {
     schema::Recipe recipe = StepFixture::recipe();
     recipe.num_processes = GetParam();
-    recipe.gradient_accumulation_steps = 2;  // so that one process keeps gradients, too
+    recipe.gradient_accumulation_steps = 2;  // so that a single process keeps gradients too
     backends::testing::on_threads(GetParam(), [&](backends::SharedCollectives& ranks) {
       RoundingReplica replica(recipe, ranks);
       work(replica, ranks);
@@ -101,7 +101,7 @@ class RoundedWeightsOf : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(RoundedWeightsOf, ReplicasAreWhatOneHasWritten) {
-  constexpr int64_t kFirst = 7;  // from the middle of the array on
+  constexpr int64_t kFirst = 7;  // starts in the middle of the array
   on_each([](RoundingReplica& replica, backends::Collectives& ranks) {
     replica.expect_rounded(/*begin=*/1 << 20, 0);
     ranks.barrier({"zeros"});

@@ -1,4 +1,4 @@
-// A recipe text trained in a temporary folder, for tests of whole runs.
+// Trains a recipe text in a temporary folder, for tests of whole runs.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace runner::train {
 
-// Four epochs of five steps; what is logged and saved is added to it.
+// Four epochs of five steps; tests append logging and checkpoints.
 inline constexpr const char* kFourEpochs = R"(schema_version: 1
 name: small
 model: {type: mlp, hidden: [8]}
@@ -36,31 +36,32 @@ class RunFixture : public ::testing::Test {
     std::string store = "runner.db";
     std::string resume = {};
     bool longer = false;
-    std::string fork = {};  // id of the run to fork; `overrides` are what the child changes
-    int64_t state = -1;     // of it; −1: the newest
+    std::string fork = {};  // id of the run to fork; `overrides` are the child's changes
+    int64_t state = -1;     // checkpoint of that run; −1: the newest
     bool restart = false;
-    bool stop_at_start = false;  // asks to stop when the run has begun
+    bool stop_at_start = false;  // requests a stop once the run has begun
     std::vector<std::string> overrides = {};
-    int64_t stop_after = 0;                      // asks to stop when this many windows are done
-    std::atomic<int>* stop = nullptr;            // what asks; null: one of the run's own
-    std::string replica_program = "/bin/false";  // of processes, told the resolved recipe: none by default
+    int64_t stop_after = 0;            // requests a stop after this many optimizer steps
+    std::atomic<int>* stop = nullptr;  // stop flag; null: one of the run's own
+    // Executable of other ranks, which gets the resolved recipe; none by default.
+    std::string replica_program = "/bin/false";
     std::function<void(const Observer::Progress&)> on_step = {};
     MakeHooks make_hooks = nullptr;
-    std::vector<std::string>* notices = nullptr;   // where they go; null: nowhere
-    std::chrono::milliseconds long_compile{2000};  // RunRequest
-    std::optional<bool> own_thread = {};           // likewise
+    std::vector<std::string>* notices = nullptr;   // receives notices, if not null
+    std::chrono::milliseconds long_compile{2000};  // see RunRequest
+    std::optional<bool> own_thread = {};           // see RunRequest
   };
 
-  // Trains `recipe` (YAML) with the folder as the current one for its relative paths.
+  // Trains `recipe` (YAML) with the folder as working directory for relative paths.
   RunResult train(const std::string& recipe, const Options& options);
   RunResult train(const std::string& recipe) { return train(recipe, Options{}); }
 
   std::filesystem::path path(const std::string& file) const { return folder_ / file; }
   void write(const std::string& file, const std::string& text) const;
 
-  // The JSON texts of the newest run's events of a level.
+  // JSON texts of the last run's events of a level.
   std::vector<std::string> events(const std::string& level) const;
-  // The newest state of the newest run, section by section; the points of a metric.
+  // The sections of the newest checkpoint of the last run, and the points of a metric.
   std::map<std::string, std::vector<std::byte>> last_state(const std::string& store = "runner.db") const;
   std::vector<std::pair<int64_t, double>> points(const std::string& metric,
                                                  const std::string& store = "runner.db") const;

@@ -1,4 +1,4 @@
-// What a run does beside training: NaN, early stopping, freezing, initial weights, interrupts, records.
+// Runs: NaN, early stopping, freezing, initial weights, interrupts, records.
 
 #include <cmath>
 #include <fstream>
@@ -50,7 +50,7 @@ TEST_F(RunTest, CountsEpochsThatAreFinishedAsItsStatesDo) {
   }
 }
 
-// The other processes say that they are there, and never come.
+// The other processes report their start and then block.
 TEST_F(RunTest, IsInterruptedWhileItsProcessesAreStarted) {
   for (const char* fifo : {"started", "never"}) ASSERT_EQ(::mkfifo(path(fifo).c_str(), 0600), 0);
   write("wait",
@@ -76,11 +76,11 @@ TEST_F(RunTest, IsInterruptedWhileItsProcessesAreStarted) {
   EXPECT_FALSE(std::filesystem::exists(path("runner.db")));
 }
 
-// By the last replica that makes its hooks, which has none.
+// Requested by the last rank that makes its hooks, which has none.
 TEST_F(RunTest, IsInterruptedWhileItIsPrepared) {
   for (const char* backend : {"cpu", "gpu", "tpu"})
     for (const int replicas : {1, 8}) {
-      if (replicas > 1 && std::string_view(backend) == "cpu") continue;  // processes, which have a test of their own
+      if (replicas > 1 && std::string_view(backend) == "cpu") continue;  // processes have a test of their own
       SCOPED_TRACE(fmt::format("{} {}", backend, replicas));
       std::atomic<int> stop{0}, made{0};
       const auto no_hooks = [&](const schema::Recipe&) {
@@ -136,7 +136,7 @@ TEST_F(RunTest, AccumulatedWindowsAreBigBatches) {
     overrides.push_back(std::string("gradient_accumulation_steps=") + steps);
     return overrides;
   };
-  // 50 samples: windows of 30 and 20, however they are cut.
+  // 50 samples: optimizer steps of 30 and 20, however they are divided into batches.
   ASSERT_EQ(train(kSmall, {.store = "big.db", .overrides = with("30", "1")}).exit_code, 0);
   const auto whole = points("train/loss", "big.db");
   for (const auto& [batch, steps] :
@@ -185,7 +185,7 @@ train: {epochs: 1}
   ASSERT_TRUE(from.error);
   EXPECT_EQ(from.error->message,
             "the loss of step 1 is not finite: parameter 0.weight is nan; it came so from model.init_from");
-  // The first step blows the weights up, which a smaller rate would not.
+  // The first step makes the weights overflow, which a smaller learning rate would prevent.
   const RunResult blown = train(kTable, {.overrides = {"optimizer.lr=1e38"}});
   ASSERT_TRUE(blown.error);
   EXPECT_NE(blown.error->message.find("; a smaller optimizer.lr or train.clip_grad_norm may help, "), std::string::npos)
@@ -221,7 +221,7 @@ log: {every: 1 step}
   for (const auto& [step, loss] : points("train/loss")) EXPECT_EQ(std::isfinite(loss), step % 4 != 2) << step;
 }
 
-// Whether labels are numbers is known when they are read.
+// Whether labels are numbers is known only after reading them.
 TEST_F(RunTest, RefusesOptionsOfClassesForLabelsThatAreNumbers) {
   write("table.csv", "a,b,label\n1,2,0.5\n3,1,0.25\n2,2,0.125\n1,1,0.5\n");
   constexpr const char* kTableOfNumbers = R"(schema_version: 1
@@ -382,7 +382,7 @@ TEST_F(RunTest, ALongerRunThatStretchesItsScheduleIsWarnedOf) {
             "scheduler.length keeps a schedule as it is");
 }
 
-// What is found before the run is recorded leaves no store behind.
+// Errors before the run is recorded leave no store behind.
 TEST_F(RunTest, MetricsThatDoNotFitAreRefusedBeforeTheRun) {
   try {
     train(kSmall, {.overrides = {"eval.metrics=[loss, top_20]"}});

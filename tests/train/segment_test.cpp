@@ -1,4 +1,4 @@
-// What segments of a loop make of the arrays on the device, against gradients that are known by hand.
+// What traced regions do to the arrays on the device, against gradients known by hand.
 #include "runner/train/step/segment.h"
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 
 namespace ops = backends::ops;
 
-// With accumulation there are arrays for gradients.
+// With accumulation there are gradient arrays.
 constexpr const char* kSegments = R"(schema_version: 1
 seed: 5
 gradient_accumulation_steps: 2
@@ -48,7 +48,7 @@ class SegmentTest : public RunFixture {
     return Segment(trainer().builder(),
                    {.batch = kBatch, .gradients = trainer().arrays().gradients(), .voided = voided});
   }
-  // The mean of all outputs: its derivative by weight (o, i) is the mean of feature i, divided by the outputs.
+  // The mean of all outputs. Its derivative by weight (o, i) is the mean of feature i divided by the number of outputs.
   Value mean_output(Segment& segment) {
     const StepInputs& inputs = segment.inputs();
     return ops::mean(inputs.model->forward(inputs.forward, inputs.features), std::vector<int64_t>{0, 1});
@@ -72,7 +72,7 @@ class SegmentTest : public RunFixture {
     std::memcpy(values.data(), contents.data(), values.size() * sizeof(float));
     return values;
   }
-  // What `times` such gradients make of `before`.
+  // Expects `before` to have moved by `times` such gradients.
   void expect_moved(const std::vector<float>& before, double times) {
     const std::vector<float> now = weights();
     for (size_t at = 0; at < before.size(); ++at) {
@@ -129,7 +129,7 @@ TEST_F(SegmentTest, SeesParametersAsTheyAre) {
   const Value after = mean_output(both);
   const std::vector<double> values = {trainer().segments().read_value(both, before.id, batch_)[0],
                                       trainer().segments().read_value(both, after.id, batch_)[0]};
-  EXPECT_LT(values[1], values[0] - 1e-3);  // down the gradient
+  EXPECT_LT(values[1], values[0] - 1e-3);  // in the direction of the negative gradient
   EXPECT_THROW(backward(both, before), Error) << "its parameters are gone";
 }
 

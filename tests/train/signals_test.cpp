@@ -1,4 +1,4 @@
-// Which threads of a run take signals.
+// Which threads of a run handle signals.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -13,7 +13,7 @@
 namespace runner::train {
 namespace {
 
-// The mask of a thread as the kernel has it: bit n − 1 for signal n.
+// Signal mask of a thread from the kernel: bit n − 1 for signal n.
 uint64_t blocked_signals(const std::filesystem::path& task) {
   std::ifstream status(task / "status");
   for (std::string line; std::getline(status, line);)
@@ -23,7 +23,7 @@ uint64_t blocked_signals(const std::filesystem::path& task) {
 
 class Signals : public RunFixture {};
 
-// One that another thread takes might come late: it sleeps, or has the work of a step before it.
+// Another thread might handle a signal late, because it sleeps or is busy with an earlier step.
 TEST_F(Signals, AreForTheTrainingThread) {
   int others = 0, open = 0;
   const auto look = [&](const Observer::Progress&) {

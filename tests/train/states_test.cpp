@@ -1,4 +1,4 @@
-// Which states a run keeps, and what it does when one cannot be used.
+// Which checkpoints a run keeps, and what happens if one cannot be used.
 
 #include <algorithm>
 #include <cmath>
@@ -16,12 +16,12 @@ namespace {
 
 class StatesTest : public RunFixture {
  protected:
-  // Of the newest run, newest first.
+  // Of the last run, newest first.
   std::vector<store::StateInfo> states() const {
     store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
     return store::list_states(store, store::find_run(store, "@last").id, true);
   }
-  // Overwrites the section `run` of a state, which no other state shares, with zeros.
+  // Overwrites the section `run` of a checkpoint, which no other checkpoint shares, with zeros.
   void damage(int64_t state) const {
     store::Store store = store::Store::open(path("runner.db"), store::Access::kWrite);
     store.database().exec(fmt::format(
@@ -106,11 +106,11 @@ TEST_F(StatesTest, AResumedRunKnowsTheBestOfBefore) {
   ASSERT_EQ(train(kOverfits, {.resume = "@last", .overrides = overrides}).exit_code, 0);
   std::vector<std::string> reasons;
   for (const store::StateInfo& state : states()) reasons.push_back(state.reason);
-  EXPECT_EQ(reasons,
-            (std::vector<std::string>{"end"}));  // nothing was ever better than step 1, the newest of equals is kept
+  // Nothing was ever better than step 1, and of equal ones the newest is kept.
+  EXPECT_EQ(reasons, (std::vector<std::string>{"end"}));
 }
 
-// The loss of the first step is finite, its gradient is not, and the step makes the weight infinite.
+// The loss of the first step is finite but its gradient is not, so the step makes the weight infinite.
 const std::string kOverflows = R"(schema_version: 1
 model: {type: linear}
 data: {train: {format: csv, path: table.csv}, batch_size: 2, shuffle: false}

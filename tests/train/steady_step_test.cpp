@@ -1,5 +1,5 @@
-// A steady step, through the whole trainer, costs the training thread nothing but the step: no memory, no page fault,
-// no SQLite.  Counted, not timed.
+// A repeated step of the whole trainer costs the training thread only the step itself: no allocation, no page fault, no
+// SQLite call. Counted, not timed.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 namespace runner::train {
 namespace {
 
-// What the calling thread has done so far.
+// Counts of the calling thread so far.
 struct Counts {
   int64_t allocations, page_faults, sqlite_calls;
 
@@ -23,7 +23,7 @@ struct Counts {
   }
 };
 
-// An epoch is seven batches, the last one of 8 samples, in windows of three, three and one.
+// An epoch has seven batches, the last one of 8 samples, in optimizer steps of three, three and one.
 const std::string kSteady = R"(schema_version: 1
 name: steady
 gradient_accumulation_steps: 3
@@ -36,8 +36,8 @@ log: {every: 1 step}
 )";
 constexpr size_t kSteadySteps = 240;
 constexpr size_t kWarmUp = 6;  // every shape of step has been used twice
-// oneDNN takes memory for some products and gives it back, and the C library hands out the same pages again only after
-// a number of rounds on each thread.
+// oneDNN allocates memory for some products and frees it, and the C library reuses the same pages only after a number
+// of rounds on each thread.
 constexpr size_t kPagesWarmUp = 120;
 
 class SteadyStep : public RunFixture {
@@ -52,7 +52,7 @@ class SteadyStep : public RunFixture {
     ASSERT_EQ(points("train/loss").size(), kSteadySteps);
     ASSERT_EQ(counts.size(), kSteadySteps);
     RecordProperty("onednn_allocations", std::to_string(support::onednn_allocations() - onednn));
-    // The last step ends the run: it saves a state.
+    // The last step is excluded: it ends the run and saves a checkpoint.
     for (size_t step = kWarmUp; step + 1 < kSteadySteps; ++step) {
       ASSERT_EQ(counts[step].sqlite_calls, counts[step - 1].sqlite_calls) << "step " << step + 1;
       ASSERT_EQ(counts[step].allocations, counts[step - 1].allocations) << "step " << step + 1;

@@ -1,4 +1,4 @@
-// What the plan cache is asked with decides the step.
+// The key of the plan cache determines the step.
 #include "runner/train/step/step_builder.h"
 
 #include <functional>
@@ -89,8 +89,8 @@ TEST(StepBuilder, StepsThatDifferInRatesAreFoundAgain) {
 
 class TrainerTest : public RunFixture {};
 
-// Ten samples in batches of four and windows of two: (4, first), (4, last), then (2, first and last).
-// Behind a batch that is not a window's last, a replica that shares nothing reduces its gradients or does nothing.
+// After a batch that is not the last of its optimizer step, a rank that shares nothing reduces its gradients or does
+// nothing.
 TEST(StepBuilder, AGraphInsideAWindowReducesOrIsEmpty) {
   schema::Recipe recipe = StepFixture::recipe();
   recipe.num_processes = 2;
@@ -108,6 +108,7 @@ TEST(StepBuilder, AGraphInsideAWindowReducesOrIsEmpty) {
   EXPECT_EQ(reduced.outputs().size(), 1U);
 }
 
+// Ten samples in batches of four, two per optimizer step: (4, first), (4, last), then (2, first and last).
 TEST_F(TrainerTest, CompilesEachKindOfStepOnceAndHoldsIt) {
   write("recipe.yaml", R"(schema_version: 1
 model: {type: mlp, hidden: [8]}

@@ -10,7 +10,7 @@ namespace runner::train {
 
 class StepFixture {
  public:
-  // An mlp 4-5-3 for classes, unless the recipe says otherwise; the recipe must outlive it.
+  // An MLP 4-5-3 for classes unless the recipe says otherwise. `recipe` must outlive the object.
   explicit StepFixture(const schema::Recipe& recipe)
       : optimizers_(optimizers_of(recipe)),
         model_(make_model(recipe)),
@@ -54,7 +54,8 @@ class StepFixture {
   const StepBuilder builder;
 };
 
-// With every built-in rule that keeps its own state differently, at each place in a window, with clipping and without.
+// Visits every built-in rule with a different set of slots, at each position in an optimizer step, with and without
+// clipping.
 template <class Visit>
 void for_each_update(const Visit& visit) {
   using schema::OptimizerType;

@@ -1,4 +1,5 @@
-// Steps of the trainer as a TPU would hold them: flat arrays by their tensors, new values in the memory of the old.
+// The trainer's steps as a TPU would store them: flat arrays as their tensors, new values in the memory of the old
+// ones.
 #include <gtest/gtest.h>
 
 #include "backends/tpu/hbm.h"
@@ -13,7 +14,7 @@ using backends::tpu::HbmBuffer;
 using backends::tpu::HbmPlan;
 using backends::tpu::testing::OnTpu;
 
-// What the flat arrays of a layout hold: (5, 4), (5), (3, 5) and (3) of the mlp.
+// Tensors of the flat arrays of a layout: (5, 4), (5), (3, 5) and (3) of the MLP.
 std::vector<std::vector<backends::TensorType>> tensors_of(const StepFixture& steps) {
   std::vector<std::vector<backends::TensorType>> types;
   for (const auto& tensors : steps.builder.layout().tensors()) {
@@ -23,8 +24,8 @@ std::vector<std::vector<backends::TensorType>> tensors_of(const StepFixture& ste
   return types;
 }
 
-// By hand, of a batch of 8: (5, 4) as 4 rows of 128, (5) as 128, (3, 5) as 4 rows of 128, (3) as 128, all f32; each sum
-// (2) f64 as two of 128; features (8, 4) as 4 rows of 128, labels, sample ids and both keys s64, the mask f32.
+// By hand, for a batch of 8: (5, 4) as 4 rows of 128, (5) as 128, (3, 5) as 4 rows of 128, (3) as 128, all f32; each
+// sum (2) f64 as two of 128; features (8, 4) as 4 rows of 128; labels, sample ids and both keys s64; the mask f32.
 constexpr int64_t kVector = 128 * 4;
 constexpr int64_t kFlat = 10 * kVector, kSum = 2 * kVector, kTpuBatch = (4 + 2 + 2 + 2 + 2 + 1) * kVector;
 
@@ -51,7 +52,7 @@ void expect_in_place(const schema::Recipe& recipe, const StepShape& shape) {
   for (const HbmBuffer& buffer : plan.buffers)
     if (buffer.allocation == Allocation::kTemporary && buffer.last == static_cast<int>(graph.groups().size()))
       waiting += buffer.padded();
-  // A window's first batch makes its sum of two scalars, which a vector takes at the end.
+  // The first batch of an optimizer step builds its sum from two scalars, which are written to a vector at the end.
   EXPECT_EQ(waiting, shape.first && !shape.last ? 2 * kSum : 0);
 }
 

@@ -1,4 +1,4 @@
-// Graphs by tensors of the trainer's steps: they compute what the flat arrays do.
+// The trainer's steps as graphs over tensors compute what the flat arrays do.
 #include "backends/tpu/tensor_graph.h"
 
 #include <map>
@@ -32,13 +32,13 @@ backends::testing::HostTensor some(const backends::TensorType& type, int64_t see
   });
 }
 
-// Some inputs of a step, and what its arrays hold by name.
+// Inputs of a step, and the contents of its arrays by name.
 struct SomeInputs {
   Inputs flat;
   std::map<std::string, backends::testing::HostTensor> by_name;
 };
 
-// The tensors of an array.
+// Splits an array into its tensors.
 void split(const backends::testing::HostTensor& array, const std::vector<backends::tpu::StateTensor>& tensors,
            std::map<std::string, backends::testing::HostTensor>& by_name) {
   int64_t at = 0;
@@ -61,7 +61,7 @@ SomeInputs some_inputs(const Program& step, const StateTensors& tensors) {
   return all;
 }
 
-// What an output is, by name: all that a step gives, each state by its tensors.
+// Outputs by name: everything that a step returns, with each state split into tensors.
 using Named = std::map<std::string, backends::testing::HostTensor>;
 
 Named flat_results(const Program& step, const Inputs& inputs, const StateTensors& tensors) {
@@ -95,7 +95,7 @@ Named tensor_results(const Program& graph, const std::map<std::string, backends:
   return named;
 }
 
-// Bit for bit but for what depends on a norm, whose squares are summed by tensors.
+// Bit-identical except for what depends on a norm, whose squares are summed per tensor.
 void expect_same(const Named& now, const Named& want, bool clips) {
   ASSERT_EQ(now.size(), want.size());
   for (const auto& [name, tensor] : want) {
@@ -124,7 +124,7 @@ TEST(TensorGraphOfAStep, ComputesWhatFlatArraysDo) {
   for_each_update(expect_same_step);
 }
 
-// As torch_xla's own dump of such a step names its tensors by shape: weights and biases as PyTorch has them.
+// Like torch_xla's dump of such a step: shapes of weights and biases as in PyTorch.
 TEST(TensorGraphOfAStep, HasTheTensorsOfTheModel) {
   const schema::Recipe recipe = StepFixture::recipe();
   const StepFixture steps(recipe);

@@ -1,4 +1,4 @@
-// Hooks in C++, for tests: a loop and whatever else a test sets.
+// Hooks in C++ for tests: a training loop and other entries.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace runner::train {
 
-// What the hook has; empty: it has no such entry.
+// The entries of the hook; an empty one does not exist.
 struct TestEntries {
   std::function<void(CustomLoop& loop, RunControl& run)> train = nullptr;
   std::function<Optimizers()> optimizers = nullptr;

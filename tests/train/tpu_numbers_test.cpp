@@ -1,4 +1,4 @@
-// Whole runs on an emulated TPU: its numbers beside those of the cpu.
+// Whole runs on an emulated TPU, compared with the CPU.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -26,7 +26,7 @@ class TpuNumbers : public RunFixture {
     return result;
   }
 
-  // Parameters and slots of the newest state.
+  // Parameters and slots of the newest checkpoint.
   Sections tensors(const std::string& store) const {
     Sections tensors;
     for (auto& [name, bytes] : last_state(store))
@@ -41,7 +41,7 @@ class TpuNumbers : public RunFixture {
     return values;
   }
 
-  // How many numbers of a state bf16 cannot hold.
+  // How many numbers of a checkpoint bf16 cannot represent.
   int64_t beyond_bf16(const std::string& store) const {
     int64_t count = 0;
     for (const auto& [name, bytes] : tensors(store))
@@ -78,7 +78,7 @@ TEST_F(TpuNumbers, FloatsAreMultipliedInBf16ByDefault) {
   EXPECT_NEAR(points("train/loss", "tpu.db").back().second, loss, 0.01);
 }
 
-// No master copy: what a state has of parameters and moments, bf16 can hold.
+// There is no master copy: parameters and moments in a checkpoint are representable in bf16.
 TEST_F(TpuNumbers, WithBf16EveryTensorIsBf16) {
   for (const char* rounding : {"tpu.rounding=per_op", "tpu.rounding=fused"})
     for (const char* downcast : {"downcast_bf16=false", "downcast_bf16=true"}) {
@@ -90,7 +90,7 @@ TEST_F(TpuNumbers, WithBf16EveryTensorIsBf16) {
   EXPECT_NE(tensors("tpu.rounding=per_opdowncast_bf16=false.db"), tensors("tpu.rounding=fuseddowncast_bf16=false.db"));
 }
 
-// The warning is of most use where the run fails by it.  Whatever the mask is made of, and however it runs.
+// The warning matters most if the run fails because of it. It is given however the mask is made and run.
 TEST_F(TpuNumbers, AMaskThatOverflowsIsNamedWhereTheRunFails) {
   const char* masks[] = {"nn.where(logits:gt(9), logits, -3.4e38)", "logits:masked_fill(logits:lt(9), -3.4e38)",
                          "logits + (logits * 0 + 1) * -3.4e38", "logits + nn.tensor{-3.4e38, -3.4e38, -3.4e38}"};
@@ -116,7 +116,7 @@ end}}
     }
 }
 
-// As those of a recipe are, with the line that made the optimizer; of a rule with the line of the number.
+// Like those of a recipe, with the line that made the optimizer, or for a rule with the line of the number.
 TEST_F(TpuNumbers, NumbersOfAHooksOptimizersThatAreOneOrZeroAreNamed) {
   write("adam.lua", R"(local optim = require "optim"
 return {optimizers = function(model)
@@ -152,7 +152,7 @@ end}
   EXPECT_EQ(warnings_of("rule.lua", "mixed_precision=no"), std::vector<std::string>{});
 }
 
-// Of 300 kinds: bf16 would take 257 for 256.
+// Of 300 tokens: bf16 would round 257 to 256.
 TEST_F(TpuNumbers, TokensAreNotRounded) {
   std::string text;
   for (int letter = 0; letter < 300; ++letter)  // from U+0100 on
@@ -181,7 +181,7 @@ log: {every: 1 step}
   EXPECT_EQ(points("train/right").back().second, 1);
 }
 
-// 301 samples are not 300, nor is a sum of losses to eight bits what is reported.
+// 301 samples are not rounded to 300, and a sum of losses is reported with more than eight bits.
 TEST_F(TpuNumbers, AccountsAreNotRounded) {
   const std::string recipe = R"(schema_version: 1
 name: accounts
@@ -200,7 +200,7 @@ log: {every: 1 step}
             std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(on_tpu)) & 0xffff0000u));
 }
 
-// 0.999 is 1: after many steps with gradients that vanish the second moment is what it was.
+// 0.999 rounds to 1 in bf16, so after many steps with vanishing gradients the second moment has not changed.
 TEST_F(TpuNumbers, AdamsSecondMomentNeverDecays) {
   const auto largest = [&](const std::string& store) {
     float most = 0;
@@ -220,7 +220,7 @@ train: {steps: 1}
     train_on(recipe, std::string(steps) + ".db",
              {"backend=tpu", "mixed_precision=bf16", std::string("train={steps: ") + steps + "}"});
   EXPECT_GT(largest("1.db"), 0);
-  // With a gradient g that stays, v stalls within a place of half of g², which is 500 times the first step's.
+  // With a constant gradient g, v stalls within one bit of half of g², which is 500 times that of the first step.
   EXPECT_NEAR(largest("4000.db") / largest("1.db"), 500, 260);
 }
 

@@ -1,4 +1,4 @@
-// The scalars of an update against those that torch.optim handed to torch_xla.
+// The scalars of an update against those that torch.optim passed to torch_xla.
 #include "runner/optim/traced_scalars.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(TracedScalars, AreThoseOfTorch) {
   }
 }
 
-// What the uses say of themselves is what torch_xla did with each op.
+// The declared uses match what torch_xla did with each op.
 TEST(TracedScalars, UsesAreAsMeasured) {
   const Golden file = Golden::load("xla/scalars.json");
   for (const Golden& row : file["uses"].items()) {

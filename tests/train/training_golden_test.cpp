@@ -1,5 +1,5 @@
-// Whole trainings against PyTorch: loss, gradient norm and rate of every step, and the final weights, whatever the
-// number of replicas.
+// Whole trainings against PyTorch: loss, gradient norm and learning rate of every step, and the final weights, for any
+// number of ranks.
 
 #include <cmath>
 #include <cstring>
@@ -18,7 +18,7 @@ namespace {
 using backends::testing::on_threads;
 using testing::Golden;
 
-// A training in steps, as replica_run.h drives it.
+// Trains step by step, as replica_run.h does.
 class SteppedTraining {
  public:
   SteppedTraining(const schema::Recipe& recipe, backends::Collectives* ranks)
@@ -58,7 +58,7 @@ class SteppedTraining {
     return {};
   }
 
-  // Behind the newest step.
+  // After the last step.
   std::optional<double> scale() const { return scale_; }
   bool applied() const { return applied_; }
 
@@ -73,7 +73,7 @@ class SteppedTraining {
   bool applied_ = true;
 };
 
-// Another order of summation may cost a small multiple of what f32 itself costs.
+// Another order of summation may cost a small multiple of the rounding of f32.
 void expect_pytorchs(const Golden& item, SteppedTraining& training) {
   const std::vector<double> losses = item["loss"].numbers(), norms = item["grad_norm"].numbers();
   const std::vector<double> rates = item["lr"].numbers();
@@ -112,7 +112,7 @@ TEST(TrainingGolden, EveryStepIsPyTorchs) {
   }
 }
 
-// In f32: with mixed precision the gradients of each share are rounded, of which one process says nothing.
+// In f32: with mixed precision the gradients of each rank are rounded, to which one process does not compare.
 TEST(TrainingGolden, EveryStepIsPyTorchsWhateverTheNumberOfReplicas) {
   for (const Golden& item : Golden::load("training.json").cases()) {
     for (const int size : {2, 3, 4, 8}) {

@@ -1,4 +1,4 @@
-// What a step takes from counts that the device keeps, against plain loops that count on the host.
+// Device-side counters, against plain loops that count on the host.
 #include "runner/train/step/update_clock.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ optim::Rule rule_of(schema::OptimizerType type) {
   return rule;
 }
 
-// Recorded scalars have every bit of those that the host computes.
+// Recorded scalars are bit-identical to those that the host computes.
 TEST(RecordedScalars, AreThoseOfTheHost) {
   using schema::OptimizerType;
   const auto device = backends::make_cpu_device(1);
@@ -72,7 +72,7 @@ TEST(RecordedScalars, AreThoseOfTheHost) {
   }
 }
 
-// ---- windows of the recipe's loop ----------------------------------------------------------------------------------
+// ---- optimizer steps of the declared loop ---------------------------------------------------------------------------
 
 // Overflows at first, and whenever the scale has grown too far.
 constexpr const char* kOverflowing = R"(schema_version: 1
@@ -101,7 +101,7 @@ class UpdateClockTest : public RunFixture {
     return schema::read_recipe(path("recipe.yaml").string(), overrides);
   }
 
-  // The host learns what was applied behind every `every`-th window; 0: in the end alone.
+  // The host reads the counters after every `every`-th optimizer step; 0: only at the end.
   static Trained train_learning(const schema::Recipe& recipe, int64_t every, backends::Collectives* ranks = nullptr) {
     Session session(recipe, nullptr, ranks);
     session.trainer.allocate();
@@ -130,7 +130,7 @@ class UpdateClockTest : public RunFixture {
   }
 };
 
-// More windows than the table of rates has rows.
+// More optimizer steps than the table of rates has rows.
 TEST_F(UpdateClockTest, WhenTheHostLearnsChangesNothing) {
   const schema::ReadResult read = recipe();
   const Trained always = train_learning(read.recipe, 1);
@@ -149,7 +149,7 @@ TEST_F(UpdateClockTest, WhenTheHostLearnsChangesNothing) {
   }
 }
 
-// Each replica counts for itself, and all alike.
+// Each rank counts for itself, and all agree.
 TEST_F(UpdateClockTest, ReplicasCountAlike) {
   const schema::ReadResult read = recipe({"num_processes=2"});
   for (const int64_t every : {1, 0}) {
@@ -163,7 +163,7 @@ TEST_F(UpdateClockTest, ReplicasCountAlike) {
   }
 }
 
-// Between two windows the host writes what it knows without asking: rates.
+// Between two optimizer steps the host writes only what it knows without reading: rates.
 TEST_F(UpdateClockTest, AWindowWaitsForNoCount) {
   const schema::ReadResult read = recipe();
   const data::Data data = data::load(read.recipe);
@@ -179,7 +179,7 @@ TEST_F(UpdateClockTest, AWindowWaitsForNoCount) {
     trainer.run_window(loader, {schedule.factor(step), schedule.momentum(step)});
     std::vector<Call> calls;
     for (size_t i = first; i < device.events().size(); ++i) calls.push_back(device.events()[i].call);
-    std::vector<Call> expected(step == 0 ? 4 : 2, Call::kWrite);  // counts, factors, momenta
+    std::vector<Call> expected(step == 0 ? 4 : 2, Call::kWrite);  // counters, factors, momenta
     for (const Call call : {Call::kSubmit, Call::kWait, Call::kReadOutput, Call::kReadOutput})
       expected.push_back(call);  // finite, norm
     EXPECT_EQ(calls, expected) << "step " << step + 1;
@@ -190,7 +190,7 @@ TEST_F(UpdateClockTest, AWindowWaitsForNoCount) {
   EXPECT_LT(trainer.counters.applied, 20);
 }
 
-// ---- loops of hooks ------------------------------------------------------------------------------------------------
+// ---- training loops of hooks ----------------------------------------------------------------------------------------
 
 constexpr const char* kLoopInFp16 = R"(schema_version: 1
 seed: 5
@@ -216,26 +216,26 @@ Optimizers adam_and_momentum() {
   return {.names = {"a", "b"}, .groups = {{0, {"0.weight"}, adam}, {1, {"0.bias"}, sgd}}, .lr = 0.05};
 }
 
-// Steps of both optimizers within a batch, in this order; an overflow is one of the gradient alone.
+// Steps of both optimizers within a batch, in this order. Only the gradient overflows.
 struct MiniStep {
   int32_t optimizer;
   bool overflows;
   bool schedules;
 };
 
-// One or three of them; the first of three is skipped at times, so that those behind it see that within their segment.
+// One step or three. The first of three is sometimes skipped, which the others then see within their traced region.
 std::vector<MiniStep> steps_of_batch(int64_t batch) {
   const bool first = batch % 4 == 0, second = batch % 5 == 2;
   if (batch % 3 == 1) return {{1, second, true}};
   return {{0, first, true}, {1, second, false}, {0, false, true}, {1, false, false}};
 }
 
-// The derivative of the loss by each element: what overflows in f32 once it is scaled, or something that differs.
+// Derivative of the loss by each element: overflows in f32 after scaling, or differs per batch.
 double slope(const MiniStep& step, int64_t batch) {
   return step.overflows ? 1e33 : 0.25 + 0.1 * static_cast<double>(batch);
 }
 
-// torch.optim's formulas on one element, where every element has the same gradient.
+// torch.optim's formulas for one element, since every element has the same gradient.
 struct Reference {
   double a = 0, b = 0, exp_avg = 0, exp_avg_sq = 0, momentum = 0;
   int64_t updates[2] = {0, 0};
@@ -316,7 +316,7 @@ TEST_F(LoopClockTest, ASkippedStepMovesNoClock) {
   EXPECT_EQ(document["scheduled"].number(), static_cast<double>(all.scheduled));
 }
 
-// Between cuts the device decides, behind a cut the host has learned: both give the same bits.
+// Within a traced region the device decides; after mark_step the host has read the counters. Both give the same bits.
 TEST_F(LoopClockTest, CutsAndInterruptionsChangeNothing) {
   ASSERT_EQ(run_loop("whole.db", false).exit_code, 0);
   ASSERT_EQ(run_loop("cut.db", true).exit_code, 0);

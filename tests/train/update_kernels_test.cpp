@@ -1,5 +1,5 @@
-// Every update of a flat buffer runs as compiled loops: a rule whose recording changes must not lose its kernel
-// silently.
+// Every update of a flat buffer runs as compiled loops. A rule whose recording changes must not silently lose its
+// kernel.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ std::vector<Variant> variants() {
   return found;
 }
 
-// The kernels of a Program that write arrays of `elements` must be compiled ones.
+// Expects the kernels of a Program that write arrays of `elements` elements to be compiled.
 void expect_compiled(const backends::Program& program, int64_t elements, const std::string& what) {
   const backends::Plan plan = backends::build_plan(program);
   std::vector<std::string> names;
@@ -71,7 +71,7 @@ void expect_compiled(const schema::Recipe& recipe, const StepShape& shape, const
                   what);
 }
 
-// Of the end of a window of replicas, those of a share.
+// Of the end of an optimizer step with several ranks, those of a shard.
 void expect_shares_compiled(schema::Recipe recipe, int replicas, const std::string& what) {
   recipe.num_processes = replicas;
   const StepFixture steps(recipe);
@@ -102,7 +102,7 @@ TEST(UpdateKernels, EveryUpdateIsCompiled) {
     }
 }
 
-// Of a window's batches behind the first: each is added where it is kept, as soon as it is there.
+// For batches after the first of an optimizer step: each gradient is added in place as soon as it is complete.
 TEST(UpdateKernels, GradientsAreAddedInPlace) {
   for (const bool last : {false, true}) {
     schema::Recipe recipe = StepFixture::recipe();

@@ -21,7 +21,7 @@ using backends::Program;
 using backends::Shape;
 using testing::Golden;
 
-// One flat group on a device: both tensors of the golden one behind the other.
+// One flat group on a device that concatenates both tensors of the golden file.
 class Group {
  public:
   Group(schema::OptimizerType type, const schema::OptimizerHyper& hyper, DType dtype, const std::vector<double>& start)
@@ -127,7 +127,7 @@ TEST(UpdateRules, TenStepsAreTorchs) {
       SCOPED_TRACE("step " + std::to_string(i + 1));
       const StepRates rates{per_step("lr", i, hyper.lr), per_step(moved, i, base_momentum({type, hyper}))};
       std::vector<double> gradient = joined(file["grads"].items()[i]);
-      for (double& value : gradient) value = static_cast<double>(static_cast<float>(value));  // as the file means them
+      for (double& value : gradient) value = static_cast<double>(static_cast<float>(value));  // rounded as in the file
       group.step(gradient, rates, static_cast<int64_t>(i) + 1);
       expect_near(group.contents(0), joined(steps[i]["params"]), tolerance);
       for (size_t s = 0; s < slot_list.size(); ++s)

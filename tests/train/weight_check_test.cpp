@@ -1,4 +1,4 @@
-// Replicas that compare their weights.
+// Comparison of weights between ranks.
 #include "runner/train/replicas/weight_check.h"
 
 #include <string>
@@ -28,7 +28,7 @@ train: {epochs: 1, local_sgd: {every: 2 steps}}
 
 class WeightCheckTest : public RunFixture {
  protected:
-  // What rank 0 is told where an array of a rank is not as that of others.
+  // Returns rank 0's error if an array of `odd_rank` differs.
   std::string told(int odd_rank, const std::string& array) {
     write("recipe.yaml", kDrifting);
     const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string());

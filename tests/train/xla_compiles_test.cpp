@@ -1,4 +1,4 @@
-// When the emulated TPU compiles, against what torch_xla did in the same training (tests/golden/xla/compiles.py).
+// When the emulated TPU compiles, compared with torch_xla in the same training (tests/golden/xla/compiles.py).
 #include <array>
 #include <fstream>
 #include <functional>
@@ -29,7 +29,7 @@ using report::xla::MetricsReport;
 using report::xla::report_of;
 using testing::Golden;
 
-// CompileTime and ExecuteTime, or those of operations that run alone.
+// Counters of CompileTime and ExecuteTime, or those of operations that run eagerly.
 using CompileCounts = std::array<int64_t, 2>;
 
 std::string yaml_of(const Golden& value, const std::string& key) {
@@ -47,7 +47,7 @@ std::string yaml_of(const Golden& section) {
   return fmt::format("{{{}}}", fmt::join(entries, ", "));
 }
 
-// With a loop of the hook's, clipping is its own.
+// A hook's training loop does its own clipping.
 std::string recipe_of(const Golden& item, const std::string& hook) {
   const auto flag = [&](const char* key) { return item.has(key) && item[key].flag(); };
   const int64_t samples = item["samples"].integer();
@@ -75,7 +75,7 @@ std::string recipe_of(const Golden& item, const std::string& hook) {
   return text;
 }
 
-// The run around a loop of a hook's: nothing but its training.  `each` is called as the hook gets a batch.
+// The run around a hook's training loop, reduced to training. `each` is called when the hook gets a batch.
 class LoopRun : public LoopHost, public IdleRunControl {
  public:
   LoopRun(Session& session, std::function<void()> each)
@@ -120,7 +120,7 @@ class LoopRun : public LoopHost, public IdleRunControl {
 
 class CompilesTest : public ::testing::Test {
  protected:
-  // Trains as the case says and compares with it after each batch; `hook`: none, if empty.
+  // Trains the case and compares after each batch. `hook`: empty for none.
   void train(const Golden& item, const std::string& hook) {
     begin(item, hook);
     for (int64_t epoch = 0; epoch < item["epochs"].integer(); ++epoch) {
@@ -128,12 +128,12 @@ class CompilesTest : public ::testing::Test {
       if (session_->data.eval) evaluate(*session_, hooks_.get());
     }
     if (item.has("begin")) return compare_eagerly(item, report_of(session_->tpu->metrics()));
-    // A cut comes with the batch behind it, which the recipe's own loop has not asked for yet.
+    // A cut happens with the next batch, which the declared loop has not requested yet.
     const bool cuts_each = !item.has("batches_per_execution");
     compare(item, report_of(session_->tpu->metrics()), cuts_each ? 1 : session_->plan.steps_per_epoch());
   }
 
-  // The same where the hook has the loop.
+  // Likewise with a hook's training loop.
   void train_in_loop(const Golden& item, const std::string& hook) {
     begin(item, hook);
     LoopRun run(*session_, [this] { steps_.push_back(counts(*session_)); });
@@ -193,10 +193,10 @@ class CompilesTest : public ::testing::Test {
     return all;
   }
 
-  // torch.optim.Adagrad makes its sums when it is made itself, which is a graph of its own; here they are uploaded.
+  // torch.optim.Adagrad creates its sums in its constructor, which is a graph of its own; here they are uploaded.
   static int64_t initial_graphs(const Golden& item) { return item["optimizer"]["type"].text() == "adagrad" ? 1 : 0; }
 
-  // At each n-th batch.
+  // `each`: compares every n-th batch.
   void compare(const Golden& item, const MetricsReport& end, int64_t each = 1) const {
     const std::vector<CompileCounts> theirs = wanted(item["steps"]);
     ASSERT_EQ(steps_.size(), theirs.size());
@@ -212,8 +212,8 @@ class CompilesTest : public ::testing::Test {
     }
     for (const char* counter : {"MarkStep", "aten::_local_scalar_dense"})
       EXPECT_EQ(end.counter(counter), item["counters"][counter].integer()) << counter;
-    // Derivatives of PyTorch's hand numbers over, too: the one of a mean divides by how many there are.
-    const int64_t seed = item.has("dropout") ? 1 : 0;  // a number there, and a part of the batch here
+    // Derivatives in PyTorch also pass numbers: that of a mean divides by the number of elements.
+    const int64_t seed = item.has("dropout") ? 1 : 0;  // a number there, and part of the batch here
     if (!item.has("step") || item["step"].text() == "unused") {
       EXPECT_EQ(end.counter("DeviceDataCacheMiss") + seed, item["counters"]["DeviceDataCacheMiss"].integer());
     }
@@ -222,7 +222,7 @@ class CompilesTest : public ::testing::Test {
     check_counts_of_texts(end);
   }
 
-  // What each step adds to what had been counted before it.
+  // Differences between successive counts.
   static std::vector<CompileCounts> changes(const std::vector<CompileCounts>& counts) {
     std::vector<CompileCounts> all;
     for (size_t i = 0; i < counts.size(); ++i)
@@ -239,8 +239,8 @@ class CompilesTest : public ::testing::Test {
     return sum;
   }
 
-  // Operations are those of our graphs, which PyTorch has others in place of: when some are compiled, and in which
-  // steps there are as many, does not depend on that.
+  // Operations are those of our graphs, which differ from PyTorch's. When some are compiled, and which steps have
+  // equally many, does not depend on that.
   void compare_eagerly(const Golden& item, const MetricsReport& end) const {
     const std::vector<Golden> theirs = item["steps"].items();
     ASSERT_EQ(steps_.size(), theirs.size());
@@ -278,8 +278,8 @@ class CompilesTest : public ::testing::Test {
       EXPECT_EQ(count(name), count("UncachedCompile") + count("CachedCompile")) << name;
   }
 
-  // Every execution counts the operations that the text of its graph shows, and uploads the batch in it; numbers are
-  // uploaded as often as they are missing, and parameters in the beginning.
+  // Every execution counts the operations in the text of its graph and uploads the batch. Numbers are uploaded whenever
+  // they are missing, and parameters at the beginning.
   void check_counts_of_texts(const MetricsReport& end) const {
     std::map<std::string, int64_t> calls;
     int64_t uploads = 0, nodes = 0;
@@ -294,7 +294,7 @@ class CompilesTest : public ::testing::Test {
       nodes += graph.executions * graph.size.nodes;
     }
     for (const auto& [name, count] : calls) EXPECT_EQ(end.counter(name), count) << name;
-    const auto* const sizes = end.metric("TensorsGraphSize");  // none where nothing has run
+    const auto* const sizes = end.metric("TensorsGraphSize");  // none if nothing has run
     EXPECT_EQ(sizes == nullptr ? 0 : sizes->accumulator, static_cast<double>(nodes));
     EXPECT_EQ(end.samples("OutboundData") - end.samples("TransferToDeviceTime"),
               uploads + end.counter("DeviceDataCacheMiss"));

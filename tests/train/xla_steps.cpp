@@ -8,7 +8,7 @@ namespace {
 
 using testing::Golden;
 
-// STEPS of the script; `n`: the number of the step, from 0.
+// STEPS of the script; `n`: the step number, from 0.
 constexpr const char* kSteps = R"(local nn = require "nn"
 local entropy = nn.cross_entropy
 
@@ -90,7 +90,7 @@ local steps = {
 }
 )";
 
-// RULES of the script, which know how to make an optimizer.
+// RULES of the script, which make an optimizer.
 constexpr const char* kRules = R"(
 local rules = {
   halves = {update = function(p, g, slots, lr) return p - g * 0.5 * lr end},
@@ -102,7 +102,7 @@ local rules = {
 }
 )";
 
-// The entry of a hook, where the case has a rule.
+// The `optimizers` entry of a hook, if the case has a rule.
 std::string optimizers_of(const Golden& item) {
   if (!item.has("rule")) return "";
   return fmt::format(R"(optimizers = function(model)
@@ -117,12 +117,12 @@ std::string name_of_step(const Golden& item) {
   return item.has("step") ? item["step"].text() : "plain";
 }
 
-// What each hook begins with.
+// The beginning of each hook.
 std::string library() {
   return fmt::format("{}{}", kSteps, kRules);
 }
 
-// Reads the loss in each n-th step, the number of which is n + 1.
+// Reads the loss in every n-th step; the step's number is n + 1.
 std::string read_of(const Golden& item) {
   return item.has("read_every") ? fmt::format("if (n + 1) % {} == 0 then loss:item() end", item["read_every"].integer())
                                 : "";
@@ -161,7 +161,7 @@ std::string clip_of(const Golden& item) {
   return "";
 }
 
-// Windows are those of the recipe, or of the loop itself, whose no_sync takes the losses as they are.
+// Accumulation is that of the recipe, or of the loop itself, whose no_sync uses the losses unscaled.
 std::string window_of(const Golden& item) {
   if (!item.has("no_sync")) return "acc:accumulate(update)";
   const int64_t batches = item["samples"].integer() / item["batch"].integer();
