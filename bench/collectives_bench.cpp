@@ -1,10 +1,10 @@
-// Collectives between processes: a large all-reduce beside what a memory copy moves in the same run, a small one's
-// delay.
+// Collectives between processes: a large all-reduce compared with a memory copy in the same run, and the latency of a
+// small one.
 //
 //     collectives_bench [PROCESSES] [MEGABYTES]
 //
-// Bytes are those that must be read and written: each rank's values once each way.  The copy is done by as many
-// processes at once, each with its own memory; rounds of both alternate, medians are compared.
+// Bytes are those that must be read and written: each rank's values once in each direction. The copy is made by as many
+// processes at once, each with its own memory. Rounds of both alternate, and medians are compared.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,9 +1,9 @@
-// Kernels against the limits of the machine, which are measured in the same run.
+// Kernels compared with the limits of the machine, measured in the same run.
 //
 //     kernels_bench [--benchmark_filter=matmul]
 //
 // Counters: of_peak = share of the FMA rate of the threads in use (bf16: of twice that), of_copy = share of their copy
-// bandwidth counting each operand and result once, ns_elem = time for one element of the result.  The last argument of
+// bandwidth, counting each operand and result once, ns_elem = time per element of the result. The last argument of
 // every benchmark is the number of threads.
 
 #include <chrono>
@@ -59,7 +59,7 @@ typedef float Vector __attribute__((vector_size(kLanes * 4)));
 constexpr int kChains = 24;  // more than latency times ports
 constexpr int64_t kRounds = 200'000;
 
-// This file alone is compiled to contract; every index is a constant, so that the sums stay in registers.
+// Only this file is compiled with contraction to FMA. Every index is a constant, so that the sums stay in registers.
 template <size_t... chain>
 void multiply_add(float factor, std::index_sequence<chain...>) {
   Vector sums[] = {Vector{} + static_cast<float>(chain)...};
@@ -78,7 +78,7 @@ double fma_peak(int threads) {
   return known[threads] = 2.0 * kLanes * kChains * kRounds * threads / seconds * 1e-9;
 }
 
-// Bytes read and written by memcpy beyond the caches, in GB/s.
+// Bytes read and written by memcpy outside the caches, in GB/s.
 double copy_peak(int threads) {
   static std::map<int, double> known;
   if (known.contains(threads)) return known[threads];
@@ -102,7 +102,7 @@ struct Buffers {
     owned.emplace_back(memory, [](void* p) { std::free(p); });
     return memory;
   }
-  // Values in [0, 1), or small whole numbers.
+  // Values in [0, 1), or small integers.
   std::byte* add(const TensorType& type) {
     std::byte* data = add(type.bytes());
     for (int64_t i = 0; i < type.shape.elements(); ++i) {
@@ -167,7 +167,7 @@ void matmul_cases(benchmark::internal::Benchmark* b) {
       {256, 1024, 1024, 0, 0},  // the large one
       {1024, 784, 256, 1, 0},  {1024, 1024, 256, 1, 0}, {10, 1024, 256, 1, 0},
       {32, 1024, 784, 0, 1},   {32, 1024, 1024, 0, 1},  {32, 1024, 1024, 0, 0},
-      {128, 784, 32, 1, 0},    {128, 1024, 32, 1, 0},  // and its parts for eight replicas
+      {128, 784, 32, 1, 0},    {128, 1024, 32, 1, 0},  // and its parts for eight ranks
       {2048, 1536, 384, 0, 1}, {2048, 384, 1536, 0, 0}, {1024, 3072, 768, 0, 0},
       {1024, 5120, 768, 0, 0},
   };
@@ -209,7 +209,7 @@ void run_group(benchmark::State& state, const EltwiseGroup& group, const Kernel&
   run(state, kernel, operands, results, threads, 0);
 }
 
-// Seven ops in a row.  elements, threads
+// Seven ops in a row. Arguments: elements, threads.
 void chain(benchmark::State& state) {
   const NamedGroup text =
       NamedGroupParser(
@@ -221,8 +221,8 @@ void chain(benchmark::State& state) {
 }
 BENCHMARK(chain)->ArgsProduct({{4 << 10, 64 << 10, 16 << 20}, {1, 2}})->UseManualTime()->MinTime(0.05);
 
-// An adagrad update of an accumulated, scaled and clamped gradient: four loops over blocks, or interpreted.
-// interpreted, elements, threads
+// An adagrad update of an accumulated, scaled and clamped gradient: four loops over blocks, or interpreted. Arguments:
+// interpreted, elements, threads.
 void clamped_update(benchmark::State& state) {
   const NamedGroup text =
       NamedGroupParser(
@@ -238,7 +238,7 @@ void clamped_update(benchmark::State& state) {
 }
 BENCHMARK(clamped_update)->ArgsProduct({{0, 1}, {10'000, 2'000'000}, {1, 2}})->UseManualTime()->MinTime(0.05);
 
-// Every compiled group, by its loop and by the interpreter.  index, interpreted, elements, threads
+// Every compiled group, by its loop and by the interpreter. Arguments: index, interpreted, elements, threads.
 void named(benchmark::State& state) {
   const NamedLoop& loop = loops().named[static_cast<size_t>(state.range(0))];
   const EltwiseGroup group = group_of(NamedGroupParser(loop.text).parse(), Shape{state.range(2)});
@@ -255,7 +255,7 @@ void named_cases(benchmark::internal::Benchmark* b) {
 }
 BENCHMARK(named)->Apply(named_cases)->UseManualTime()->MinTime(0.03);
 
-// One elementary function.  op, elements, threads
+// One elementary function. Arguments: op, elements, threads.
 void unary(benchmark::State& state) {
   const TensorType type{DType::kF32, Shape{state.range(1)}};
   const auto op = static_cast<Op>(state.range(0));
@@ -322,7 +322,7 @@ void op_arguments(benchmark::internal::Benchmark* b) {
 }
 BENCHMARK(op)->Apply(op_arguments)->UseManualTime()->MinTime(0.02);
 
-// What parallel_for costs when the workers are awake.  threads
+// Cost of parallel_for when the workers are awake. Argument: threads.
 void hand_off(benchmark::State& state) {
   WorkerPool& pool = pool_of(static_cast<int>(state.range(0)));
   for (auto _ : state) pool.parallel_for(state.range(0), [](int64_t chunk) { benchmark::DoNotOptimize(chunk); });

@@ -1,6 +1,6 @@
-// What it costs a host to launch on an emulated GPU: nanoseconds of its CPU time for each operation of a Program of
-// small ones, while the device works beside it, and what computing them takes the cpu device.  Then the CPU time of a
-// process whose 8 devices have worked and idle for a second.
+// Host cost of launches on an emulated GPU: CPU nanoseconds per operation of a Program of small operations while the
+// device works in parallel, and the time to compute them on the CPU device. Then the CPU time of a process whose 8
+// devices have worked and then idle for a second.
 //
 //     launch_bench [OPERATIONS]
 #include <algorithm>
@@ -27,7 +27,7 @@ double cpu_ns(clockid_t clock) {
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
 
-// A chain, each of which is a kernel of its own.
+// A chain of operations, each a kernel of its own.
 Program chain(int operations) {
   Program program;
   const int64_t first[] = {0};
@@ -38,7 +38,7 @@ Program chain(int operations) {
   return program;
 }
 
-// Of submit(), the median of many; the device is done before the next.
+// Median time of submit(). The device has finished before the next call.
 double submit_ns(Device& device, const Program& program) {
   const auto executable = device.compile(program);
   const auto x = device.allocate(8 * sizeof(float));

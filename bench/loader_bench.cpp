@@ -1,4 +1,4 @@
-// What a batch costs a loader: of the wall clock, and of the processor, its consumer's share included.
+// Cost of a batch in a loader: wall-clock time, and CPU time including the consumer's.
 //
 //     loader_bench [THREADS…]      1 2, and without a thread
 #include <algorithm>

@@ -1,10 +1,10 @@
-// What logging costs a training step: points of many metrics at every step, through the recorder of a run into a store.
+// Cost of logging in a training step: points of many metrics per step, through the recorder of a run into a store.
 //
 //     logging_bench [STEP_MS] [METRICS] [STEPS]      8 ms (MLP 784-1024-1024-10, batch 256), 50 metrics, 500 steps
 //
-// Then the same with log.csv, log.jsonl and log.tensorboard besides, and with a pipe that nobody reads in place of one.
+// Then the same with log.csv, log.jsonl and log.tensorboard, and with a pipe without a reader instead of a file.
 //
-// A step stands for the model's: it takes STEP_MS, and leaves nothing of the recorder in the caches.
+// A simulated model step takes STEP_MS and evicts the recorder from the caches.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -40,11 +40,11 @@ double other_threads_us() {
 
 struct Costs {
   std::vector<double> log_us;  // by step, on the training thread
-  double writer_us = 0;        // processor time of the writer thread in a step
+  double writer_us = 0;        // CPU time of the writer thread per step
   int64_t dropped = 0;
 };
 
-// `logs`: null where there are none.
+// `logs`: null if there are no log files.
 Costs log_steps(const std::filesystem::path& path, double step_ms, size_t metrics, int64_t steps,
                 train::LogFiles* logs) {
   store::RunInfo info;

@@ -1,8 +1,8 @@
-// What recording a step in Lua costs: nanoseconds a node, from the call of the hook to the plan that the cache finds.
+// Cost of recording a step in Lua: nanoseconds per node, from the call of the hook to the plan found in the cache.
 //
-//     lua_bench [ROUNDS [BACKEND]]                   2,000 recordings of each step for cpu; on tpu numbers are inputs
+//     lua_bench [ROUNDS [BACKEND]]      2,000 recordings of each step for cpu; with tpu, numbers are inputs
 //
-// Beside each: the same for a step that no hook records, which C++ makes of the same kinds of nodes.
+// Next to each: the same for a step of similar nodes that C++ records without a hook.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -74,7 +74,7 @@ return {
   end,
 })";
 
-// 1,000 element-wise ops, half of them with a number that is another in each step.
+// 1,000 element-wise ops, half of them with a number that differs in each step.
 constexpr const char* kNumbers = R"(
 local step = 0
 return {

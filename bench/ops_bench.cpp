@@ -1,8 +1,8 @@
-// Speed of every op on large tensors, through plans as the cpu device runs them.
+// Speed of every op on large tensors, through plans as the CPU device runs them.
 //
-//     ops_bench [THREADS [NAME]]      NAME: only functions that contain it
+//     ops_bench [THREADS [NAME]]      NAME: only functions whose name contains it
 //
-// GF/s counts the op table's flops, GB/s every operand and result once.  Compare with `peak` on the same machine.
+// GF/s counts the op table's flops, GB/s every operand and result once. Compare with `peak` on the same machine.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// The limits of this machine, for the floors that steps.py prints: f32 FMA and bf16 dot rates, copy bandwidth.
+// Limits of this machine, for the lower bounds that steps.py prints: f32 FMA and bf16 dot rates, copy bandwidth.
 //
 //     peak THREADS   ->   {"fma_gflops": …, "bf16_gflops": …, "copy_gbs": …}
 //

@@ -1,5 +1,5 @@
-// What it takes to make the plan of a transformer's training step, stage by stage, in milliseconds of CPU time; and to
-// account for the memory of its launches on an emulated GPU, where it is not known what they come to and where it is.
+// Time to plan a transformer's training step, by stage, in milliseconds of CPU time; and to trace the memory of its
+// launches on an emulated GPU, both when the result is not cached and when it is.
 //
 //     plan_bench [LAYERS]      12 layers are 3,400 nodes
 #include <cstdio>

@@ -1,9 +1,9 @@
-// The store: ingest through the live path, size, curves and lists, each beside a plain table of points in SQLite with
-// the same settings, or the floor of a process.
+// The store: ingest through the live path, size, curves and lists, each compared with a plain SQLite table of points
+// with the same settings, or with the start-up time of a process.
 //
-//     store_bench [RUNS] [POINTS]      10000 runs to list, 1e7 points (20 metrics of 5,000 points in a run)
+//     store_bench [RUNS] [POINTS]      10000 runs to list, 1e7 points (20 metrics of 5,000 points per run)
 //
-// It runs the `runner` that lies beside it.  Curves and lists are warm: the best of some repetitions.
+// Runs the `runner` in its own folder. Curves and lists are warm: the best of several repetitions.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -57,7 +57,8 @@ void print(const char* what, double value, const char* unit, const char* goal, c
   std::fflush(stdout);
 }
 
-// What training logs: losses that fall and jitter, a rate that follows a schedule, norms, samples per second.
+// What training logs: losses that decrease and fluctuate, a learning rate that follows a schedule, norms, samples per
+// second.
 class Values {
  public:
   double at(int metric, int64_t step) {
@@ -95,7 +96,7 @@ store::RunInfo run_info(int number) {
 
 const store::RunEnd kDone{.status = store::RunStatus::kDone, .exit_code = 0, .reason = "", .summary_json = "{}"};
 
-// Pushes as fast as the writer takes them and returns the seconds until all are committed.
+// Pushes as fast as the writer takes points and returns the seconds until all are committed.
 double record(const fs::path& path, int number) {
   store::RunWriter writer(store::Store::open(path, store::Access::kWrite), run_info(number));
   std::vector<store::SeriesIndex> series;
@@ -120,8 +121,7 @@ double record(const fs::path& path, int number) {
   return seconds;
 }
 
-// ---- the peer: a row for each point
-// ----------------------------------------------------------------------------------
+// ---- the peer: a row for each point ---------------------------------------------------------------------------------
 
 struct Peer {
   double points_per_s, bytes_per_point, curve_ms;
@@ -141,7 +141,7 @@ Peer measure_peer(const fs::path& path) {
   for (int run = 0; run < kRuns; ++run) {
     for (int64_t step = 1; step <= kSteps;) {
       store::Transaction transaction(database, store::Transaction::Kind::kWrite);
-      for (const int64_t end = step + 100; step < end; ++step) {  // 2,000 points a commit
+      for (const int64_t end = step + 100; step < end; ++step) {  // 2,000 points per commit
         for (int metric = 0; metric < kMetrics; ++metric)
           insert.bind(run, name_of(metric), step, 1'700'000'000'000 + step, values.at(metric, step)).run();
       }
@@ -160,8 +160,7 @@ Peer measure_peer(const fs::path& path) {
   return peer;
 }
 
-// ---- points
-// ----------------------------------------------------------------------------------------------------------
+// ---- points ---------------------------------------------------------------------------------------------------------
 
 void measure_points(const fs::path& folder, int64_t points) {
   const Peer peer = measure_peer(folder / "peer.db");
@@ -195,8 +194,7 @@ void measure_points(const fs::path& folder, int64_t points) {
         "< 10", fmt::format("SELECT 1: {:.2f}", opened));
 }
 
-// ---- lists
-// -----------------------------------------------------------------------------------------------------------
+// ---- lists ----------------------------------------------------------------------------------------------------------
 
 double process_ms(const fs::path& program, const std::vector<std::string>& words) {
   return best_ms(20, [&] {
@@ -232,10 +230,10 @@ void make_runs(const fs::path& path, int runs) {
     transaction.commit();
     if (number % 1000 == 0) store.checkpoint(1);
   }
-  // As finish_run() does, which syncs each time.
+  // Like finish_run(), which syncs each time.
   store::Statement(store.database(),
                    "UPDATE attempt SET status = 'done', exit_code = 0, summary = ?1, ended_ms = heartbeat_ms")
-      .bind(std::string(1300, 's'))  // of a run with six metrics and three states
+      .bind(std::string(1300, 's'))  // of a run with six metrics and three checkpoints
       .run();
   store.checkpoint(1);
 }

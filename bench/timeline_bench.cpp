@@ -1,5 +1,5 @@
-// What it takes to predict: nanoseconds of CPU time for each call of an emulated GPU's clock, and for each launch of a
-// transformer's training step that is worked out from its plan.
+// Cost of predictions: CPU nanoseconds per call of an emulated GPU's clock, and per launch of a transformer's training
+// step that is derived from its plan.
 //
 //     timeline_bench
 #include <cstdio>

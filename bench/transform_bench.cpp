@@ -1,6 +1,6 @@
-// Samples a second through transforms of a hook, on one core: the processor time of this thread.
+// Samples per second through transforms of a hook, on one core, in CPU time of this thread.
 //
-//     transform_bench [SAMPLES]      200,000 samples of 64 features, as the digits have
+//     transform_bench [SAMPLES]      200,000 samples of 64 features, like the digits
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -1,4 +1,4 @@
-// Files of data: safetensors, npy, idx, csv, text.
+// Data files: safetensors, npy, idx, csv, text.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -60,7 +60,7 @@ void check_storage(const Storage& storage, bool may_miss) {
   check_labels(storage);
 }
 
-// Reads it as a run does, statistics and all, and its first and last sample.
+// Reads the data like a run, with statistics, and its first and last sample.
 void load_and_gather(const DatasetSpec& spec, LabelsAs labels) {
   schema::DataSpec section;
   section.train = spec;
@@ -96,7 +96,7 @@ bool read_arrays(Bytes input) {
   const bool accepted = accepts(input, [](const std::string& path) {
     check_storage(data::read_array_files(array_spec(format, path), {.labels_required = false}, open), false);
   });
-  // What cannot be features is not worth reading again.
+  // Bytes that cannot be features need not be read again.
   return accepted && (accepts(input,
                               [](const std::string& path) {
                                 DatasetSpec spec = array_spec(format, path);
@@ -123,7 +123,7 @@ size_t check_tensors(const formats::SafetensorsFile& file) {
   return bytes;
 }
 
-// The first byte says how a file is to be read.
+// The first byte selects how a file is read.
 DatasetSpec csv_spec(uint8_t choice) {
   constexpr schema::Missing kMissing[] = {schema::Missing::kError, schema::Missing::kDrop, schema::Missing::kMean,
                                           schema::Missing::kMean};
@@ -136,7 +136,7 @@ DatasetSpec csv_spec(uint8_t choice) {
 
 uint8_t csv_choice;
 
-// A stream of the file gives what was loaded, to the bit.
+// A stream of the file yields what was loaded, to the bit.
 void check_streamed(const DatasetSpec& spec, LabelsAs labels, const Storage& loaded) {
   const Storage counted = data::count_csv(spec, {.labels = labels}, 3);
   require(counted.samples == loaded.samples && counted.dropped_rows == loaded.dropped_rows, "another number of rows");
@@ -169,7 +169,7 @@ bool safetensors(Bytes input) {
   const bool accepted =
       accepts(input, [](const std::string& path) { in_tensors = check_tensors(formats::SafetensorsFile(path)); });
   if (!accepted) return false;
-  // Unless it was gzip, the file is the length of the header, the header and the tensors.
+  // Unless it is gzip, the file consists of the header's length, the header and the tensors.
   uint64_t header = 0;
   if (input[0] != 0x1f || input[1] != 0x8b) {
     std::memcpy(&header, input.data(), sizeof(header));
@@ -200,7 +200,7 @@ bool csv(Bytes input) {
   });
 }
 
-// The first byte says how a text is cut.  Samples and labels are what stands in the file, and a stream gives the same.
+// The first byte selects how a text is divided. Samples and labels match the file, and a stream yields the same.
 bool text(Bytes input) {
   if (input.empty()) return false;
   static uint8_t choice;

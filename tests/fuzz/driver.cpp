@@ -1,10 +1,10 @@
-// Stands in for libFuzzer where the compiler has none: mutates the corpus without looking at coverage.
+// Replaces libFuzzer if the compiler has none: mutates the corpus without measuring coverage.
 //
 //   usage: fuzz_NAME [-max_total_time=SECONDS] [-runs=N] [-seed=N] [-max_len=N] [-timeout=SECONDS] [-dict=FILE]
 //                    [-artifact_prefix=PREFIX] FILE|FOLDER…
 //
-// The options mean what libFuzzer's mean; files are run as they are, once each, if there is no folder.  An input that
-// ends the process is left in PREFIXcrash-NAME, or PREFIXtimeout-NAME.
+// The options have libFuzzer's meaning. Without a folder, each file is run once, unchanged. An input that ends the
+// process is saved in PREFIXcrash-NAME or PREFIXtimeout-NAME.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -43,7 +43,7 @@ struct Options {
   std::vector<std::string> paths;
 };
 
-// The input that is being run, for the handlers.
+// The input being run, for the handlers.
 const std::string* current = nullptr;
 std::string crash_path, timeout_path;
 
@@ -65,7 +65,7 @@ void save_crash() {
 
 void on_signal(int signal) {
   save(signal == SIGALRM ? timeout_path : crash_path);
-  _exit(signal == SIGALRM ? 70 : 77);  // libFuzzer's
+  _exit(signal == SIGALRM ? 70 : 77);  // libFuzzer's exit codes
 }
 
 void install_handlers() {
@@ -73,7 +73,7 @@ void install_handlers() {
   __sanitizer_set_death_callback(save_crash);
   for (const int signal : {SIGABRT, SIGALRM}) std::signal(signal, on_signal);
 #else
-  std::atexit(save_crash);  // an exit within a run
+  std::atexit(save_crash);  // for an exit within a run
   for (const int signal : {SIGABRT, SIGALRM, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, on_signal);
 #endif
 }
@@ -115,7 +115,7 @@ Options parse(int argc, char** argv) {
 }
 
 void run(const std::string& input, unsigned timeout) {
-  // A copy of the exact size, so that a sanitizer sees the first byte behind it.
+  // A copy of the exact size, so that a sanitizer detects reads past the end.
   const std::vector<uint8_t> bytes(input.begin(), input.end());
   current = &input;
   alarm(timeout);
@@ -124,7 +124,7 @@ void run(const std::string& input, unsigned timeout) {
   current = nullptr;
 }
 
-// Of all folders; empty if there is none.
+// The files of all folders; empty if there is no folder.
 std::vector<std::string> read_corpus(const std::vector<std::string>& paths) {
   std::vector<fs::path> files;
   for (const std::string& path : paths) {

@@ -1,4 +1,4 @@
-// What libFuzzer, or our own driver, calls.  FUZZ_TARGET: the name of a target.
+// Entry point for libFuzzer or our own driver. FUZZ_TARGET: name of a target.
 #include <algorithm>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// Each fuzz target for a moment, with the same inputs every time; and that fuzzing finds what there is to find.
+// Runs each fuzz target briefly, with the same inputs every time, and tests the fuzz driver and mutator.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -39,7 +39,7 @@ std::vector<std::string> dictionary_of(const std::string& target) {
 }
 
 bool run(const Target& target, const std::string& input) {
-  const std::vector<uint8_t> bytes(input.begin(), input.end());  // nothing lies behind them
+  const std::vector<uint8_t> bytes(input.begin(), input.end());  // exact size, with nothing after the input
   return fuzz::run(target, bytes);
 }
 

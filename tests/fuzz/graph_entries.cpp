@@ -1,4 +1,4 @@
-// Entries of the persistent cache in any bytes: Programs as bytes.
+// Entries of the persistent cache from arbitrary bytes: serialised Programs.
 #include <algorithm>
 #include <string>
 
@@ -11,7 +11,7 @@
 namespace runner::fuzz {
 namespace {
 
-// With lines for as many nodes as entries of the corpus have.
+// A Program with source lines for as many nodes as entries of the corpus have.
 backends::Program lines() {
   backends::Program program;
   constexpr int kNodes = 256;

@@ -1,4 +1,4 @@
-// Lua patterns, against the functions of Lua itself.  Input: pattern, byte 0x1f, subject, byte 0x1f, replacement.
+// Lua patterns, against the functions of Lua itself. Input: pattern, byte 0x1f, subject, byte 0x1f, replacement.
 #include <memory>
 #include <string>
 
@@ -56,7 +56,7 @@ bool lua_patterns(Bytes input) {
   std::string rest(input.begin(), input.end());
   const std::string pattern = take(rest), subject = take(rest), replacement = take(rest);
   const std::string result = describe(ours.get(), pattern, subject, replacement);
-  // Where ours ends within the budget, so does Lua's own, soon.
+  // If our version ends within the budget, Lua's own ends soon too.
   if (result.find("is given up after") != std::string::npos) return false;
   const std::string wanted = describe(stock.get(), pattern, subject, replacement);
   require(result == wanted,

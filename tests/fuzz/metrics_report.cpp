@@ -1,4 +1,4 @@
-// Metrics reports of PyTorch/XLA in any text.
+// Metrics reports of PyTorch/XLA from arbitrary text.
 #include "runner/report/xla/metrics_report.h"
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace {
 
 using namespace report::xla;
 
-// Nanoseconds, of which a double still has quarters.
+// In nanoseconds. A double of this size still represents quarters.
 constexpr double kLongestReport = 0x1p51;
 
-// What of a damaged report is missing cannot be printed.
+// Missing parts of a damaged report cannot be printed.
 bool is_whole_and_short(const ReportMetric& metric) {
   if (!metric.accumulator) return false;
   const auto fits = [&](double value) { return metric.kind != MetricKind::kTime || !(value >= kLongestReport); };
@@ -27,7 +27,7 @@ bool is_whole_and_short(const ReportMetric& metric) {
          fits(metric.value_rate.value_or(0)) && std::ranges::all_of(metric.percentiles, fits, &Percentile::value);
 }
 
-// What was read, printed, reads as itself.
+// A report that was read and printed must read as itself.
 void check_text(const MetricsReport& report, DurationStyle style) {
   if (!std::ranges::all_of(report.metrics, is_whole_and_short)) return;
   const std::string text = report_text(report, style);

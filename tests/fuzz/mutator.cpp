@@ -67,7 +67,7 @@ void Mutator::edit(std::string& text) {
     case 3: text.insert(at, piece(text)); break;
     case 4: text.insert(at, piece(corpus_[below(corpus_.size())])); break;
     case 5: overwrite(piece(corpus_[below(corpus_.size())])); break;
-    case 6: {  // the start of this one, the end of another
+    case 6: {  // beginning of this one, end of another
       const std::string& other = corpus_[below(corpus_.size())];
       text.resize(at);
       if (!other.empty()) text += other.substr(below(other.size()));

@@ -1,5 +1,5 @@
-// Makes damaged inputs from good ones: bits, bytes, numbers, pieces cut out, doubled, taken from another input or from
-// a dictionary.  The same seed gives the same inputs.
+// Makes damaged inputs from valid ones: changes bits, bytes and numbers; removes, doubles or inserts pieces, from other
+// inputs or a dictionary. The same seed gives the same inputs.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace runner::fuzz {
 
 class Mutator {
  public:
-  // corpus: at least one input.
+  // `corpus`: at least one input.
   Mutator(uint32_t seed, std::vector<std::string> corpus, std::vector<std::string> dictionary);
 
-  // At most `longest` bytes.
+  // Returns an input of at most `longest` bytes.
   std::string next(size_t longest);
 
  private:
@@ -27,8 +27,8 @@ class Mutator {
   std::vector<std::string> corpus_, dictionary_;
 };
 
-// The tokens of a dictionary as libFuzzer has them: a line each, "token", with \\, \" and \xNN; name="token" too, # for
-// comments.  Throws std::runtime_error for another line.
+// Returns the tokens of a libFuzzer dictionary: one line each, "token", with \\, \" and \xNN; also name="token"; #
+// begins a comment. Throws std::runtime_error for any other line.
 std::vector<std::string> parse_dictionary(std::string_view text);
 
 }  // namespace runner::fuzz

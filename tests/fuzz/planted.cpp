@@ -1,4 +1,4 @@
-// A fault that a fuzzer must find, for the test of the driver: the dictionary has the word.
+// A planted fault, for the test of the driver. The dictionary contains the word that triggers it.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Recipes.  Behind a line "==", each line is an argument key=value.
+// Recipes. After a line "==", each line is an argument key=value.
 #include <algorithm>
 #include <sstream>
 #include <string>
@@ -30,7 +30,7 @@ void check_recipe(const ReadResult& result) {
   schema::origins_json(result);
   schema::flat_settings(result);
 
-  // What the store keeps of it must be read back as the same.
+  // The resolved recipe in the store must be read back unchanged.
   const std::string resolved = schema::resolved_json(result);
   require(schema::is_utf8(resolved), "the resolved recipe is not UTF-8");
   require(schema::resolved_json(schema::read_resolved(resolved)) == resolved, "resolved otherwise: " + resolved);
@@ -49,7 +49,7 @@ bool recipe(Bytes input) {
     text.resize(end + 1);
   }
   try {
-    // No such folder, so that a file that is included is not there.
+    // A folder that does not exist, so that included files are missing.
     check_recipe(schema::read_recipe_text(text, "no-such-folder/r.yaml", arguments));
     return true;
   } catch (const schema::RecipeError& error) {

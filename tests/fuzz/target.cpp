@@ -16,9 +16,9 @@
 namespace runner::fuzz {
 namespace {
 
-// What readers have at hand whatever the input: the window of csv, the chunk of safetensors.
+// What readers allocate for any input: the window of csv, the chunk of safetensors.
 constexpr size_t kBaseBytes = size_t{4} << 20;
-// deflate's limit, for input that is gzip: its bytes count that often.
+// deflate's limit: bytes of gzip input count this often.
 constexpr size_t kMostExpansion = 1032;
 
 size_t most_bytes(const Target& target, Bytes input) {
@@ -26,7 +26,7 @@ size_t most_bytes(const Target& target, Bytes input) {
   return kBaseBytes + input.size() * target.bytes_per_byte * expansion;
 }
 
-// A file without a name, under a path that this process can open.
+// An unnamed file with a path that this process can open.
 class FileInMemory {
  public:
   explicit FileInMemory(Bytes bytes) : file_(memfd_create("fuzz", MFD_CLOEXEC)) {
@@ -51,7 +51,7 @@ class FileInMemory {
 
 std::span<const Target> targets() {
   static constexpr Target kTargets[] = {
-      {"recipe", recipe, 1024},  // a value is some hundred bytes, and a recipe has a least size
+      {"recipe", recipe, 1024},  // a value takes some hundred bytes, and a recipe has a minimum size
       {"safetensors", safetensors, 64},
       {"npy", npy, 16},
       {"idx", idx, 16},
@@ -81,7 +81,7 @@ void require(bool holds, const std::string& what) {
 }
 
 std::string fault_of_message(const std::string& message, const std::string& file) {
-  // Instead of a line: a part of the file with what is said of it, or what the whole file is.
+  // Accepted instead of a line: a part of the file with a statement about it, or about the whole file.
   static constexpr std::string_view kPlaces[] = {"byte",   "starts", "header",  "tensor", "feature",
                                                  "sample", "shape",  "type",    "row",    "gzip",
                                                  "empty",  "label",  "version", "UTF-16", "records"};

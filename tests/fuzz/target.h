@@ -1,7 +1,7 @@
-// Fuzz targets: each takes any bytes and aborts with a message when what must hold of them does not.
+// Fuzz targets: each takes arbitrary bytes and aborts with a message if an invariant is violated.
 //
-// What must hold: bytes that are accepted give a result whose parts fit together; bytes that are refused give an error
-// that names the file and a place in it; memory is asked for in proportion to the input.
+// Invariants: Accepted bytes give a consistent result. Rejected bytes give an error that names the file and a place in
+// it. Memory is proportional to the input.
 #pragma once
 
 #include <cstdint>
@@ -30,24 +30,24 @@ bool graph_entries(Bytes input);
 struct Target {
   const char* name;  // of the function, its corpus and its dictionary
   bool (*run)(Bytes input);
-  size_t bytes_per_byte;  // the largest allocation for each byte of input
+  size_t bytes_per_byte;  // largest allocation per byte of input
 };
 std::span<const Target> targets();
 
-// Runs a target, and checks its largest allocation.  Needs tests/support/allocations.cpp.
+// Runs a target and checks its largest allocation. Requires tests/support/allocations.cpp.
 bool run(const Target& target, Bytes input);
 
-// Aborts with "what" unless it holds.
+// Aborts with `what` unless `holds`.
 void require(bool holds, const std::string& what);
 
-// What is wrong with the message of a refused file; empty: nothing.
+// Returns what is wrong with the message of a rejected file; empty if nothing.
 std::string fault_of_message(const std::string& message, const std::string& file);
 
 // Checks that each says in one line what is wrong and where, and that they can be printed.
 void check_diagnostics(const std::vector<schema::Diagnostic>& diagnostics);
 
-// Calls read(path) with a file in memory that holds the bytes.  False if that throws an Error(kData), whose message is
-// then checked.
+// Calls read(path) with a file in memory that contains the bytes. Returns false if that throws Error(kData), after
+// checking its message.
 bool accepts(Bytes bytes, void (*read)(const std::string& path));
 
 }  // namespace runner::fuzz

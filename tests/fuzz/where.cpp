@@ -1,4 +1,4 @@
-// Choosing runs: the lines of the input are --where, --sort and --columns, each asked of a store with three runs.
+// Selection of runs: the lines of the input are --where, --sort and --columns, for a store with three runs.
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
@@ -20,7 +20,7 @@ namespace {
 using store::RunCondition;
 using Kind = RunCondition::Kind;
 
-constexpr int kDeepest = 70;  // a little more than the parser's own limit, for negations that it adds
+constexpr int kDeepest = 70;  // slightly above the parser's own limit, for negations that it adds
 
 void check_span(store::Span span, std::string_view text) {
   const int length = schema::count_characters(text);
@@ -51,7 +51,7 @@ void check_tree(const RunCondition& tree, std::string_view text, int depth) {
   }
 }
 
-// The store of the tests of the command line.  Its file is gone once it is open, so that nothing is left behind.
+// The store of the command line tests. Its file is removed once it is open, so that nothing remains.
 store::Store open_sample_store() {
   const support::TempFolder folder;
   const std::filesystem::path path = folder / "runner.db";
@@ -77,7 +77,7 @@ void check_selection(store::Store& store, const store::RunQuery& query) {
   require(!query.where.empty() || fit.size() == 3, "a run is lost");
   if (query.where.empty()) return;
 
-  // In parentheses it is the same, and the contrary fits no run that it fits itself.  Both nest one deeper.
+  // In parentheses it selects the same runs, and its negation none of them. Both nest one level deeper.
   try {
     require(uids(store::select_runs(store, {.where = "(" + query.where + ")"})) == fit, "parentheses change the runs");
     const std::vector<std::string> others = uids(store::select_runs(store, {.where = "not (" + query.where + ")"}));

@@ -1,4 +1,4 @@
-// Writes tests/fuzz/corpus anew from what the tests of each reader hold to be right: usage: fuzz_write_corpus FOLDER.
+// Regenerates tests/fuzz/corpus from the valid inputs of each reader's tests. Usage: fuzz_write_corpus FOLDER.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -34,7 +34,7 @@ class Corpus {
   int count_ = 0;
 };
 
-// The cases that need no other file and no environment.
+// The cases that need neither another file nor the environment.
 void write_recipes(Corpus corpus) {
   for (const std::string& path : runner::schema::testing::case_files()) {
     for (const Case& c : runner::schema::testing::read_cases(path)) {
@@ -100,7 +100,7 @@ void write_safetensors(Corpus corpus) {
   corpus.add(gzip(safetensors("{" + features + "}", data)));
 }
 
-// The first byte says how the file is read (csv_spec in data_files.cpp).
+// The first byte selects how the file is read (csv_spec in data_files.cpp).
 void write_csv(Corpus corpus) {
   const std::string names =
       "x,\"y, z\",label\n1.5,2,cat\r\n-3e2,\"4\",\"a \"\"dog\"\"\"\n7,8,\"two\nlines\"\n9.125,10,cat\n";
@@ -131,7 +131,7 @@ void write_graph_entries(Corpus corpus) {
   }
 }
 
-// The first byte says how the text is cut (data_files.cpp).
+// The first byte selects how the text is divided (data_files.cpp).
 void write_text(Corpus corpus) {
   corpus.add("\x06hello world, hello text");
   corpus.add(
@@ -158,7 +158,7 @@ void write_lua_patterns(Corpus corpus) {
   add("([\"'])(.-)%1", "say 'it', \"so\"", "[%2]");
   add("^(%d+)-(%d%d)-?([^-]*)$", "2026-11-21", "%3");
   add("[]%-a-c^]*x?", "a-b]^]x", "%0%0");
-  add("[\"-%%]", "\"-]", ")$]");  // a range that ends with an escape: the bracket behind is the last of the set
+  add("[\"-%%]", "\"-]", ")$]");  // a range that ends with an escape: the bracket after it closes the set
   add("a-b", "aaab", "c");
   add("a.b", "a.b", "plain");
 }
@@ -176,7 +176,7 @@ void write_where(Corpus corpus) {
   corpus.add("\nname\nattempts,exit_code,reason");
 }
 
-// A report of 1.7, those of 2.9 in tests/report, what older releases print, and reports in logs.
+// A report of 1.7, those of 2.9 in tests/report, the format of older releases, and reports in logs.
 void write_metrics_report(Corpus corpus) {
   for (const char* name :
        {"recipes/data/bert_metrics_report", "tests/report/samples/mlp_2.9", "tests/report/samples/mlp_2.9_short"}) {

@@ -1,7 +1,7 @@
-// Reads the reference figures committed in this folder; README.md gives each file's structure.
+// Reads the reference values in this folder; README.md describes the structure of each file.
 //
-// A Golden is one JSON value of a file: cheap to copy, immutable, safe to share between threads.  Asking for what is
-// not there throws std::runtime_error with the file and the path of the value.
+// A Golden is one JSON value of a file: cheap to copy, immutable, safe to share between threads. Access to a missing
+// value throws std::runtime_error with the file and the path of the value.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace runner::testing {
 
-// Row-major elements; `values` for floats of any dtype, `integers` for i32, i64 and bool: both hold them exactly.
+// Row-major elements: `values` for floats of any dtype, `integers` for i32, i64 and bool. Both are exact.
 struct GoldenTensor {
   backends::DType dtype = backends::DType::kF32;
   backends::Shape shape;
   std::vector<double> values;
   std::vector<int64_t> integers;
 
-  // The elements as T: exact where T is the C++ type of the dtype, or wider.
+  // The elements as T: exact if T is the C++ type of the dtype, or wider.
   template <class T>
   std::vector<T> as() const {
     std::vector<T> result;
@@ -36,21 +36,21 @@ class Golden {
   // `file`: relative to tests/golden, "ops.json".
   static Golden load(const std::string& file);
 
-  // Objects.
+  // For objects.
   Golden operator[](const std::string& key) const;
-  bool has(const std::string& key) const;  // there, and not null
+  bool has(const std::string& key) const;  // exists and is not null
   std::vector<std::string> keys() const;   // sorted
 
-  // Arrays.
+  // For arrays.
   std::vector<Golden> items() const;
   size_t size() const;
 
-  // Of a whole file: its cases, or the one with this name.
+  // For a whole file: all its cases, or the one with this name.
   std::vector<Golden> cases() const;
   Golden find(const std::string& name) const;
   std::string name() const;  // of a case
 
-  // Scalars, and flat arrays of them.  A number may be "nan", "inf" or "-inf".
+  // For scalars and flat arrays of them. A number may be "nan", "inf" or "-inf".
   double number() const;
   int64_t integer() const;
   bool flag() const;

@@ -1,4 +1,4 @@
-// The loader gives back exactly what the scripts wrote, and the files hold what README.md promises.
+// The loader returns exactly what the scripts wrote, and the files have the structure that README.md describes.
 #include "tests/golden/golden.h"
 
 #include <bit>

@@ -12,9 +12,9 @@ namespace {
 std::atomic<int64_t> count{0}, onednn_count{0};
 std::atomic<size_t> largest{0};
 thread_local int64_t count_of_this_thread = 0;
-thread_local int64_t failing_on_this_thread = -1;  // the count at which one fails
+thread_local int64_t failing_on_this_thread = -1;  // the count at which an allocation fails
 
-// Where oneDNN's code lies; nowhere in a binary without it.
+// Address range of oneDNN's code; empty in a binary without it.
 struct OneDnnCode {
   uintptr_t begin = 0, end = 0;
 
@@ -39,7 +39,7 @@ struct OneDnnCode {
   }
 };
 
-// Counts an allocation.  False: it is to fail.
+// Counts an allocation. Returns false if it is to fail.
 bool admit(size_t size, const void* caller) noexcept {
   static const OneDnnCode onednn;
   if (onednn.holds(caller)) {
@@ -88,8 +88,8 @@ void fail_allocation(int64_t which) {
 
 }  // namespace runner::support
 
-// All forms: those of a sanitizer's library would not pair with ours, and the caller of an array form is only seen
-// here.
+// All forms must be replaced: those of a sanitizer's library would not pair with ours, and the caller of an array form
+// is visible only here.
 void* operator new(size_t size) {
   return or_throw(allocate(size, __builtin_return_address(0)));
 }

@@ -1,6 +1,7 @@
-// Counts what operator new hands out in a test binary, and lets it fail; linking runner_allocations replaces it.
+// Counts allocations by operator new in a test binary and can make them fail. Linking runner_allocations replaces
+// operator new.
 //
-// What oneDNN allocates inside a call is its own and counted apart.  Thread-safe.
+// Allocations inside a oneDNN call are counted separately. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +9,14 @@
 
 namespace runner::support {
 
-int64_t allocations();  // by all threads
+int64_t allocations();  // of all threads
 int64_t allocations_of_this_thread();
-int64_t onednn_allocations();  // by all threads; not in the others
+int64_t onednn_allocations();  // of all threads; not included in the others
 
-// Bytes of the largest allocation since the call before.
+// Returns the size of the largest allocation since the last call, in bytes.
 size_t take_largest_allocation();
 
-// Of this thread's next allocations, number `which` (from 0) throws std::bad_alloc, or none if it is negative.
+// Makes allocation number `which` (from 0) of this thread throw std::bad_alloc; negative: none.
 void fail_allocation(int64_t which);
 
 }  // namespace runner::support

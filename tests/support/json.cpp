@@ -18,7 +18,7 @@ std::shared_ptr<const void> make(Node node) {
   return std::make_shared<const Node>(std::move(node));
 }
 
-// `right` says whether the value is what was asked for.
+// `right`: whether the value has the requested type.
 const Node& checked(const Node& node, bool right, const std::string& wanted) {
   if (!right) throw std::runtime_error("wanted " + wanted + ", got " + node.dump());
   return node;

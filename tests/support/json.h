@@ -1,6 +1,6 @@
-// JSON documents that tests read, without the JSON library's header, whose users take seconds to compile.
+// JSON documents for tests, without the JSON library's header, which takes seconds to compile.
 //
-// A Json is one value of a document: cheap to copy and immutable.  Asking for what is not there, or is of another type,
+// A Json is one value of a document: cheap to copy and immutable. Access to a value that is missing or has another type
 // throws std::runtime_error with the value.
 #pragma once
 
@@ -17,10 +17,10 @@ namespace runner::support {
 
 class Json {
  public:
-  // Throws for what is no JSON.
+  // Throws if `text` is not JSON.
   static Json parse(const std::string& text);
 
-  // To compare with.
+  // For comparisons.
   Json(std::nullptr_t);
   Json(bool value);
   Json(double value);
@@ -33,13 +33,13 @@ class Json {
   bool is_integer() const;
   std::string dump() const;  // on one line, members in the order written
 
-  // Objects.
+  // For objects.
   bool contains(const std::string& key) const;
   Json operator[](const std::string& key) const;
   Json operator[](const char* key) const { return (*this)[std::string(key)]; }
   std::vector<std::string> keys() const;  // in the order written
 
-  // Arrays.
+  // For arrays.
   Json operator[](size_t index) const;
   Json operator[](int index) const { return (*this)[static_cast<size_t>(index)]; }
   std::vector<Json> items() const;
@@ -51,7 +51,7 @@ class Json {
   bool flag() const;
   std::string text() const;
 
-  // Numbers by value, members in any order.
+  // Compares numbers by value and members in any order.
   friend bool operator==(const Json& a, const Json& b);
   friend std::ostream& operator<<(std::ostream& out, const Json& json);
 

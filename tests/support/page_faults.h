@@ -1,4 +1,5 @@
-// Counts page faults, of all threads and of one.  Always 0 under a sanitizer, which faults pages of its own.
+// Counts page faults of all threads or of the calling thread. Always 0 under a sanitizer, which causes page faults
+// itself.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Regular expressions (ECMAScript) for tests, without the header <regex>, whose users take seconds to compile.
+// Regular expressions (ECMAScript) for tests, without the header <regex>, which takes seconds to compile.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@ class Pattern {
  public:
   explicit Pattern(const std::string& expression);
 
-  // What was found: the whole at 0, then what each group took, "" for none.
+  // A match: the whole text at index 0, then each group, "" if it did not participate.
   using Groups = std::vector<std::string>;
 
-  bool matches(const std::string& text) const;  // the whole of it
+  bool matches(const std::string& text) const;  // the whole text
   bool occurs_in(const std::string& text) const;
-  std::optional<Groups> find(const std::string& text) const;  // the first
+  std::optional<Groups> find(const std::string& text) const;  // the first match
   std::vector<Groups> find_all(const std::string& text) const;
-  std::string replace_all(const std::string& text, const std::string& replacement) const;  // $& is what was found
+  std::string replace_all(const std::string& text, const std::string& replacement) const;  // $& is the match
 
  private:
   struct Compiled;

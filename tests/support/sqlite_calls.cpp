@@ -32,8 +32,8 @@ int on_open(sqlite3* connection, char**, const struct sqlite3_api_routines*) {
   return sqlite3_trace_v2(connection, SQLITE_TRACE_STMT | SQLITE_TRACE_ROW, on_event, nullptr);
 }
 
-// Before main, since SQLite takes its settings before it is first used.  Statements and rows are traced; all else is
-// seen by its memory, for which SQLite must not keep any aside.
+// Runs before main, because SQLite must be configured before its first use. Statements and rows are traced. Everything
+// else is detected by memory allocations, for which SQLite must keep no memory in reserve.
 [[maybe_unused]] const bool kWatching = [] {
   sqlite3_config(SQLITE_CONFIG_GETMALLOC, &system_memory);
   sqlite3_mem_methods counting = system_memory;

@@ -1,4 +1,4 @@
-// Counts what a thread asks of SQLite; linking runner_sqlite_calls watches every connection of the test binary.
+// Counts the SQLite calls of a thread. Linking runner_sqlite_calls watches every connection of the test binary.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 namespace runner::support {
 
-// An empty folder that disappears with the object, whatever it holds then and whoever may read it.
+// An empty folder that is removed with the object, whatever it contains and whatever the permissions are.
 class TempFolder {
  public:
   TempFolder();
@@ -18,14 +18,14 @@ class TempFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
 
-  // Names in it, sorted, one space between.
+  // Names in it, sorted, separated by a space.
   std::string listing() const;
 
  private:
   std::filesystem::path path_;
 };
 
-// Makes a folder the current one for as long as the object lives.
+// Makes a folder the working directory while the object exists.
 class CurrentFolder {
  public:
   explicit CurrentFolder(const std::filesystem::path& folder);
@@ -37,10 +37,10 @@ class CurrentFolder {
   std::filesystem::path before_;
 };
 
-// All bytes of a file; "" for what cannot be read.
+// Returns all bytes of a file; "" if it cannot be read.
 std::string read_text(const std::filesystem::path& path);
 
-// Makes or replaces a file, and the folders above it.
+// Creates or replaces a file, and the folders above it.
 void write_text(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace runner::support
