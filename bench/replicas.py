@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Replicas: what several processes cost, against one process with the same global batch and against Accelerate.
+"""Replicas: cost of several processes, compared with one process with the same global batch and with Accelerate.
 
     bench/replicas.py --runner build/bin/runner [--accelerate PYTHON] [--backend cpu] [--processes 1,2,8] [--cores 2] [--rounds 5]
 
-Contenders run in turn, round after round; the table shows medians, of ratios those of the ratios of each round.  The
-processes share the cores: one process has as many threads as there are cores, more have the cores' part each.  Below,
-how much longer a run of one step takes, from fork to exit, for each process beyond the first.
+Contenders alternate in rounds. The table shows medians; ratios are medians of the ratios per round. The processes share
+the cores: one process has as many threads as there are cores, several divide them. Below the table: by how much a run
+of one step takes longer, from fork to exit, per additional process.
 """
 import argparse
 import functools

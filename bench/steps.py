@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Training speed: runner against PyTorch, JAX and the floor of this machine, in one run.
+"""Training speed: runner compared with PyTorch, JAX and the limits of this machine, in one run.
 
     bench/steps.py --runner build/bin/runner --peak build/bin/peak [--torch PYTHON] [--jax PYTHON]
                    [--backends cpu,gpu] [--workloads small,lua,big,mixed] [--dtypes fp32,bf16] [--threads 2] [--rounds 3]
                    [--seconds 3]
 
-Contenders run in turn, round after round; the table shows medians, of ratios those of the ratios of each round.  The
-floor of a step is its products' flops at the FMA peak (bf16: at the bf16 dot peak) plus the bytes that AdamW must move
-(7 × 4 for each parameter) at copy speed, both measured in the same round.  All train on arrays in memory, shuffled anew
-in each epoch.  runner's figure is that of whole processes, from data to recorded metrics: how much longer a run of n
-steps takes than one of n / 4, by step, so that neither its start nor the state that it saves at its end counts.  It is
-compared with itself on other backends, too, as one replica.
+Contenders alternate in rounds. The table shows medians; ratios are medians of the ratios per round. The floor of a step
+is the flops of its matrix products at the FMA peak (bf16: at the bf16 dot peak) plus the bytes that AdamW must move
+(7 × 4 per parameter) at copy speed, both measured in the same round. All train on arrays in memory, reshuffled in each
+epoch. The time of runner is that of whole processes, from data to recorded metrics: the difference between a run of n
+steps and one of n / 4, per step, so that neither the start nor the final checkpoint counts. It is also compared with
+itself on other backends, with one rank.
 """
 import argparse
 import array
@@ -32,7 +32,7 @@ from workloads import WORKLOADS  # noqa: E402
 
 
 def output_of(command, environment=None):
-    """What a command prints as its last JSON document; with the peak memory of its process as rss_mb."""
+    """Returns the last JSON document that a command prints, with the peak memory of its process as rss_mb."""
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
         text = process.stdout.read()
@@ -45,7 +45,7 @@ def output_of(command, environment=None):
 
 
 def help_ms(runner, rounds=21):
-    """From fork to exit of `runner --help`, the median."""
+    """Median time of `runner --help` from fork to exit."""
     times = []
     for _ in range(rounds):
         start = time.perf_counter()
@@ -62,13 +62,13 @@ def write_npy(path, dtype, shape, values):
 
 
 def write_workload(folder, name):
-    """Recipe and samples as two .npy files; the values matter little, so blocks of normal ones repeat."""
+    """Writes a recipe and samples as two .npy files. Blocks of normal values repeat, since the values matter little."""
     shutil.copy(os.path.join(HERE, "recipes", name + ".yaml"), folder)
     w, rng = WORKLOADS[name], random.Random(0)
     if w["hook"]:
         shutil.copy(os.path.join(HERE, "..", "recipes", "hooks", "digits.lua"), folder)
     count = w["samples"] * w["widths"][0]
-    block = array.array("f", (rng.gauss(0, 1) for _ in range(9973)))  # a prime: no two samples agree
+    block = array.array("f", (rng.gauss(0, 1) for _ in range(9973)))  # prime, so that no two samples are equal
     write_npy(os.path.join(folder, name + "-x.npy"), "<f4", (w["samples"], w["widths"][0]), (block * (count // 9973 + 1))[:count])
     labels = array.array("q", (rng.randrange(w["widths"][-1]) for _ in range(w["samples"])))
     write_npy(os.path.join(folder, name + "-y.npy"), "<i8", (w["samples"],), labels)
@@ -83,7 +83,7 @@ def run_runner(options, name, dtype, backend, steps):
 
 
 def steps_for(seconds, run):
-    """How many steps take about that long; run(steps) trains so many and gives the document of `exec --json`."""
+    """Returns how many steps take about `seconds`. run(steps) trains and returns the document of `exec --json`."""
     steps = 200
     while (taken := run(steps)["seconds"]) < seconds / 2:
         steps *= 2
@@ -91,7 +91,7 @@ def steps_for(seconds, run):
 
 
 def figures_of(peer, steps, run):
-    """The time of a step, without start and end, which a run of a quarter of the steps has as well."""
+    """Time per step, without start and end, which are subtracted with a run of a quarter of the steps."""
     short, whole = run(steps // 4), run(steps)
     return {"peer": peer, "ms": (whole["seconds"] - short["seconds"]) / (steps - steps // 4) * 1e3,
             "first_step_s": whole["first_step_seconds"], "rss_mb": whole["rss_mb"]}
@@ -103,7 +103,7 @@ def floor_ms(name, dtype, peak):
     flops = 2 * w["batch"] * (3 * sum(products) - products[0])  # the input needs no gradient
     parameters = sum(a * b + b for a, b in zip(w["widths"], w["widths"][1:]))
     rate = peak["bf16_gflops" if dtype == "bf16" else "fma_gflops"]
-    bytes_moved = 7 * 4 * parameters if parameters * 12 > 8e6 else 0  # a small model stays in the cache
+    bytes_moved = 7 * 4 * parameters if parameters * 12 > 8e6 else 0  # a small model stays in cache
     return flops / rate * 1e-6 + bytes_moved / peak["copy_gbs"] * 1e-6
 
 
@@ -127,7 +127,7 @@ def main():
 
 def compare(options):
     for name in options.workloads.split(","):
-        # In a process of its own: a child's peak memory counts from that of the process that it is forked from.
+        # In its own process, because a child's peak memory starts at that of the process it is forked from.
         writer = multiprocessing.Process(target=write_workload, args=(options.folder, name))
         writer.start()
         writer.join()

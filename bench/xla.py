@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The emulated TPU against PyTorch/XLA on the CPU, in one run: time of a step, and what compiling takes.
+"""The emulated TPU compared with PyTorch/XLA on the CPU, in one run: time per step and compile time.
 
     bench/xla.py --runner build/bin/runner --xla PYTHON [--workloads small,big,gpt] [--rounds 3] [--seconds 3]
 
-Contenders run in turn, round after round, each on all cores; the table shows medians, of ratios those of the ratios of
-each round.  One replica trains in f32: `default` computes products in one bf16 pass, as a TPU does, `highest` in f32,
-as PyTorch/XLA does here; `bf16` has mixed_precision: bf16.  `compile ms` is the sum of both sides' metric CompileTime.
+Contenders alternate in rounds, each on all cores. The table shows medians; ratios are medians of the ratios per round.
+One rank trains in f32: `default` computes products in one bf16 pass, like a TPU; `highest` in f32, like PyTorch/XLA
+here; `bf16` has mixed_precision: bf16. `compile ms` is the sum of the metric CompileTime on both sides.
 """
 import argparse
 import functools
@@ -44,7 +44,7 @@ def run(options, name, settings, steps, read=None):
 
 
 def compile_ms(options, db, document):
-    """Before the first step, and at the second."""
+    """Compile time before the first step, and at the second one."""
     shown = subprocess.run([options.runner, "show", document["run"], "--json", "--db", db], check=True, text=True,
                            stdout=subprocess.PIPE).stdout
     return json.loads(shown)["tpu"]["metrics"]["CompileTime"]["sum"] * 1e-6

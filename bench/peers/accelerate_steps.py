@@ -1,6 +1,6 @@
-"""Accelerate, data parallel on the CPU: accelerate_steps.py NAME STEPS, in each of the processes of torch.distributed.run.
+"""Accelerate, data parallel on the CPU: accelerate_steps.py NAME STEPS, in each process of torch.distributed.run.
 
-The global batch is the workload's (split_batches).  The process with rank 0 prints one line of JSON.
+The global batch is that of the workload (split_batches). Rank 0 prints one line of JSON.
 """
 import os
 import sys
@@ -47,4 +47,4 @@ if accelerator.is_main_process:
     report(peer="Accelerate " + accelerate.__version__, **figures)
 sys.stdout.flush()
 accelerator.wait_for_everyone()
-os._exit(0)  # the loader that is left in the middle aborts an orderly end
+os._exit(0)  # a regular exit would abort because the loader is not exhausted

@@ -5,7 +5,7 @@ import time
 
 
 def since_start():
-    """Of this process, or of the launcher that BENCH_STARTED names (seconds of CLOCK_BOOTTIME)."""
+    """Time since this process started, or its launcher if BENCH_STARTED is set (seconds of CLOCK_BOOTTIME)."""
     if "BENCH_STARTED" in os.environ:
         return time.clock_gettime(time.CLOCK_BOOTTIME) - float(os.environ["BENCH_STARTED"])
     with open("/proc/self/stat") as f:
@@ -14,11 +14,12 @@ def since_start():
 
 
 def measure(step, read, seconds=0.0, at_least=5):
-    """Calls step() after a warm-up, reading its loss every tenth time as a logger would.
+    """Calls step() after a warm-up and reads its loss every tenth time, like a logger.
 
-    Until `seconds` have passed and `at_least` groups of ten steps are done; processes that step together give no time.
+    Runs until `seconds` have passed and `at_least` groups of ten steps are done. Processes that step together must pass
+    no time.
 
-    Returns a dictionary to print: median milliseconds of a step over groups of ten, seconds to the first loss.
+    Returns a dictionary to print: median milliseconds per step over groups of ten, seconds to the first loss.
     """
     read(step())
     first = since_start()

@@ -36,7 +36,7 @@ source, sums = batches(), torch.zeros(2)
 
 
 def loss_of_hook(logits, y):
-    """As training_step of recipes/hooks/digits.lua, its metrics summed as that of runner are."""
+    """Like training_step of recipes/hooks/digits.lua, with metrics summed like runner's."""
     log_p = nn.functional.log_softmax(logits, 1)
     entropy = -(log_p.exp() * log_p).sum(1)
     with torch.no_grad():

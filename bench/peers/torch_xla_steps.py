@@ -16,7 +16,7 @@ from workloads import GPT, WORKLOADS  # noqa: E402
 
 
 class Block(nn.Module):
-    """As that of bench/recipes/gpt.lua."""
+    """Like that of bench/recipes/gpt.lua."""
 
     def __init__(self, width, heads):
         super().__init__()

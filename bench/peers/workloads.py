@@ -1,4 +1,4 @@
-"""The models of bench/recipes, for the peers: name -> (layer widths, batch, samples, extra layers, the step of a hook)."""
+"""The models of bench/recipes, for the peers: name -> (layer widths, batch, samples, extra layers, hook step)."""
 WORKLOADS = {
     "small": dict(widths=[64, 128, 10], batch=32, samples=1437, extra=False, hook=False),
     "lua": dict(widths=[64, 128, 10], batch=32, samples=1437, extra=False, hook=True),

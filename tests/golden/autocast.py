@@ -1,7 +1,7 @@
-"""autocast.json: what runs in mixed precision where, by Accelerate itself on the CPU (bf16; fp16 by torch.autocast, as
-Accelerate leaves it out there).
+"""autocast.json: which ops run in reduced precision, by Accelerate on the CPU (bf16; fp16 by torch.autocast, because
+Accelerate does not support it there).
 
-All weights are 1, sums are exact, and x is what bf16 and fp16 round: so a figure says which type a product had.
+All weights are 1, sums are exact, and bf16 and fp16 round x. So a value shows which dtype a product had.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ W = torch.tensor([[1 + 2.0**-9, 0.5], [1 + 2.0**-12, -0.25], [2.0, 1 - 2.0**-10]
 
 
 class Torch:
-    """The part of an Accelerator that is used here, as torch.autocast does it."""
+    """The part of an Accelerator that is used here, implemented with torch.autocast."""
 
     def autocast(self, handler=None):
         enabled = handler is None or handler.enabled

@@ -1,13 +1,13 @@
 """buckets.json: which gradients PyTorch's DistributedDataParallel reduces together.
 
-`cut` cases call the function by which it cuts a list of tensors; `ddp` cases train a model in one process over gloo and
-ask which buckets it has from the second step on.
+`cut` cases call DDP's function that divides a list of tensors. `ddp` cases train a model in one process over gloo and
+read its buckets from the second step on.
 """
 
 import random
 import sys
 
-sys.path.append(sys.path.pop(0))  # DDP imports the library's profile, not the script beside this one
+sys.path.append(sys.path.pop(0))  # DDP must import the standard profile module, not the script in this folder
 
 import torch
 import torch.distributed as dist
@@ -21,7 +21,7 @@ FIRST, CAP = dist._DEFAULT_FIRST_BUCKET_BYTES, 25 * MIB
 
 
 def gpt_bytes(layers, width, vocabulary, length):
-    """Of GPT-2's parameters in f32, as they are registered."""
+    """Sizes of GPT-2's parameters in f32, in order of registration."""
     block = [width, width, 3 * width * width, 3 * width, width * width, width]
     block += [width, width, 4 * width * width, 4 * width, 4 * width * width, width]
     return [4 * n for n in [vocabulary * width, length * width] + layers * block + [width, width]]

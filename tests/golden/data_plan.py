@@ -1,6 +1,6 @@
-"""data_plan.json: which samples each process gets from a loader that accelerate has prepared, in file order.
+"""data_plan.json: which samples each process gets from a loader prepared by Accelerate, in file order.
 
-Shards (map-style and streams) are pure functions of (processes, rank) and are asked for rank by rank; the dispatcher
+Shards (map-style and streams) are pure functions of (processes, rank) and are computed rank by rank. The dispatcher
 reads in process 0 and broadcasts, so it runs in as many real processes (gloo).
 """
 
@@ -44,13 +44,13 @@ class Stream(IterableDataset):
 def sizes(processes, batch_size, split):
     """Data sets with fewer samples than processes, whole epochs, and tails of every kind."""
     group = batch_size if split else batch_size * processes
-    if split and batch_size % processes != 0:  # refused, except for batches of 1
+    if split and batch_size % processes != 0:  # rejected, except for batches of 1
         return [1, 2 * batch_size + 1]
     return sorted({1, 2, processes, group - 1, group, group + 1, group + batch_size, 2 * group - 1} - {0})
 
 
 def batches(dataset, batch_size, drop_last, **options):
-    """Every batch of one rank, and the remainder that gather_for_metrics would see in the last one; or why not."""
+    """Every batch of one rank and the remainder that gather_for_metrics would see in the last one, or the error."""
     try:
         loader = prepare_data_loader(DataLoader(dataset, batch_size=batch_size, drop_last=drop_last),
                                      device=torch.device("cpu"), **options)
@@ -59,12 +59,12 @@ def batches(dataset, batch_size, drop_last, **options):
             found.append(batch.tolist())
             remainder = loader.remainder
         return found, remainder
-    except Exception as error:  # upstream has none of its own
+    except Exception as error:  # upstream has no exception type of its own
         return type(error).__name__
 
 
 def of_each_rank(kind, processes, samples, batch_size, drop_last, **flags):
-    """What the ranks get; for the dispatcher, called in each of its processes, that of this one."""
+    """Returns what the ranks get; for the dispatcher, called in each process, what this process gets."""
     options = {"num_processes": processes, **flags}
     if kind == "dispatch":
         options |= {"dispatch_batches": True, "put_on_device": True}
@@ -76,7 +76,7 @@ def of_each_rank(kind, processes, samples, batch_size, drop_last, **flags):
 
 
 def runs(indices):
-    """[18, 19, 0] as 18-19,0; nothing as a dash."""
+    """Formats [18, 19, 0] as 18-19,0, and nothing as a dash."""
     parts = []
     for index in indices:
         if parts and parts[-1][1] + 1 == index:
@@ -103,7 +103,7 @@ def grid(kind):
             flags = {"split_batches": split, "drop_last": drop_last}
             if kind == "shard":
                 yield from (flags | {"even_batches": even} for even in BOOLEANS)
-            else:  # they know no such option
+            else:  # they have no such option
                 yield flags
 
 

@@ -1,4 +1,4 @@
-"""Writes golden files: JSON that a person can read and that gives every number back exactly.
+"""Writes golden files: readable JSON that preserves every number exactly.
 
 A tensor is {"dtype", "shape", "data"}: data is flat, row-major, each float the shortest decimal that reads back to the
 same value of its dtype; NaN and infinities are the strings "nan", "inf", "-inf"; booleans are 0 and 1.
@@ -26,11 +26,11 @@ NAMES = {
 
 
 class Token(str):
-    """Text that goes into the file as it is."""
+    """Text that is written to the file unchanged."""
 
 
 def number(value, single=False):
-    """The shortest decimal that reads back to the same f64, or f32 where `single`."""
+    """The shortest decimal that reads back to the same f64, or f32 if `single`."""
     if math.isnan(value):
         return "nan"
     if math.isinf(value):
@@ -59,7 +59,7 @@ def tensor(t):
 
 
 def render(node, indent=0, used=0):
-    """JSON on one line where it fits after `used` columns; else numbers fill the lines and other items get one each."""
+    """JSON on one line if it fits after `used` columns; otherwise numbers fill lines, other items get one each."""
     line = one_line(node)
     if indent + used + len(line) < WIDTH or not isinstance(node, (dict, list)):
         return line
@@ -95,7 +95,7 @@ def fill(words, indent):
 
 
 def write(name, about, cases, versions=(), **shared):
-    """Writes `name` beside this script: who made it, what is common to all cases, the cases."""
+    """Writes `name` next to this script: its generator, what is common to all cases, the cases."""
     made_by = {"python": platform.python_version(), "torch": torch.__version__}
     made_by.update({m.__name__: m.__version__ for m in versions})
     names = [c["name"] for c in cases]

@@ -1,6 +1,6 @@
-"""hlo_cost.json: what XLA's own HloCostAnalysis counts, through JAX, for single operations and the row operations.
+"""hlo_cost.json: what XLA's HloCostAnalysis counts, through JAX, for single operations and the row operations.
 
-The HLO is that before any optimisation, so bytes are those of one fusion only where a case is one operation.
+The HLO is not optimised, so bytes equal those of one fusion only if a case is one operation.
 """
 
 import json
@@ -31,13 +31,13 @@ def log_softmax(x):
 
 
 def normalised(x):
-    # The mean is a sum and a product, as XLA writes a division by a constant.
+    # The mean is a sum and a product, since XLA turns a division by a constant into one.
     centred = x - jnp.sum(x, axis=-1, keepdims=True) * (1 / x.shape[-1])
     variance = jnp.sum(centred * centred, axis=-1, keepdims=True) * (1 / x.shape[-1])
     return centred * lax.rsqrt(variance + 1e-5)
 
 
-# name: function, shapes of its operands (i32 where an int stands behind it)
+# name: function, shapes of its operands (i32 if followed by an int)
 CASES = {
     "add": (lambda x, y: x + y, [(32, 128), (32, 128)]),
     "gt": (lambda x, y: x > y, [(32, 128), (32, 128)]),

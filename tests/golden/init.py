@@ -1,7 +1,7 @@
-"""init.json: the distributions of PyTorch's default initialisers, as bounds and moments rather than drawn numbers.
+"""init.json: the distributions of PyTorch's default initialisers, as bounds and moments instead of samples.
 
 nn.Linear draws its weight by kaiming_uniform_(a=√5) and its bias from the same range: U(−1/√fan_in, 1/√fan_in).
-nn.Embedding draws from N(0, 1).  nn.LayerNorm starts at weight 1, bias 0.  Each row is checked against torch.
+nn.Embedding draws from N(0, 1). nn.LayerNorm starts at weight 1, bias 0. Each row is checked against torch.
 """
 
 import math
@@ -11,7 +11,7 @@ from torch import nn
 
 from golden_io import number, write
 
-DRAWS = 200_000  # numbers drawn for the check
+DRAWS = 200_000  # samples for the check
 
 
 def uniform(bound):
@@ -46,7 +46,7 @@ CASES += [embedding(10, 4), embedding(100, 32), layer_norm(16)]
 
 
 def check(drawn, row):
-    """The moments of many draws lie within five standard errors (of a uniform and a normal alike) of the row's."""
+    """Checks that the moments of many draws are within five standard errors (uniform or normal) of the row's."""
     error = 5 / math.sqrt(drawn.numel())
     assert abs(drawn.mean().item() - row["mean"]) <= error * row["std"]
     assert abs(drawn.std().item() - row["std"]) <= error * row["std"]

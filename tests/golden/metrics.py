@@ -1,6 +1,6 @@
 """metrics.json: evaluation metrics by their definitions, in plain Python and f64, over batches with padding.
 
-Nothing here comes from torch but the random inputs.  A sample whose mask is 0 is padding and never counts.
+Only the random inputs come from torch. A sample whose mask is 0 is padding and never counts.
 """
 
 import math
@@ -30,7 +30,7 @@ def perplexity(case):
 
 
 def predicted(row):
-    return max(range(len(row)), key=lambda c: row[c])  # the first of equals
+    return max(range(len(row)), key=lambda c: row[c])  # the first of equal ones
 
 
 def accuracy(case):
@@ -53,7 +53,7 @@ def confusion(case, c):
 
 
 def f1_of(hits, false_positives, misses):
-    """2 TP / (2 TP + FP + FN); 0 where the class occurs nowhere."""
+    """2 TP / (2 TP + FP + FN); 0 if the class does not occur."""
     total = 2 * hits + false_positives + misses
     return 2 * hits / total if total else 0.0
 

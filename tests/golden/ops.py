@@ -1,7 +1,7 @@
 """ops.json: values and gradients of each op on small inputs, in f32 and f64.
 
-Both dtypes get the same inputs, numbers that f32 holds exactly: the f64 case is also the exact reference of the other.
-Names, operands and attributes are those of backends/ir/ops.h.
+Both dtypes get the same inputs, numbers that f32 represents exactly, so the f64 case is also the exact reference of the
+f32 case. Names, operands and attributes are those of backends/ir/ops.h.
 """
 
 import torch
@@ -37,9 +37,9 @@ def bools(numbers, *shape):
 
 
 def add(name, function, inputs, attrs=None, grad=True, dtypes=(torch.float32, torch.float64)):
-    """One case for each dtype.  `name` is OP or OP/VARIANT; floating inputs take the dtype, others stay as they are.
+    """Adds one case per dtype. `name` is OP or OP/VARIANT. Floating inputs take the dtype, others stay unchanged.
 
-    `grad`: True for the gradients of all floating inputs, False for none, or the names of those wanted.
+    `grad`: True for the gradients of all floating inputs, False for none, or the names of the inputs.
     """
     seed = random(*function(*inputs.values(), **(attrs or {})).shape) if grad else None
     for dtype in dtypes:
@@ -109,8 +109,8 @@ def elementwise():
     condition = bools([1, 0, 0, 1, 1, 0], 2, 3)
     add("where", torch.where, {"condition": condition, "x": random(2, 3), "y": random(2, 3)})
     unpicked = {"condition": bools([1, 0]), "x": values([1.0, NAN]), "y": values([INF, 2.0])}
-    add("where/unpicked_nan", torch.where, unpicked)  # what is not picked gets gradient 0
-    bounds = values([-2.0, -1.0, -0.5, 0.0, 0.5, 1.5, 2.0, 3.0])  # a value on a bound passes its gradient
+    add("where/unpicked_nan", torch.where, unpicked)  # values that are not selected have gradient 0
+    bounds = values([-2.0, -1.0, -0.5, 0.0, 0.5, 1.5, 2.0, 3.0])  # a value equal to a bound passes its gradient
     for variant, low, high in (("both", -1.0, 1.5), ("low", 0.0, None), ("high", None, 0.5)):
         clamp = lambda x, low, high: torch.clamp(x, low, high)
         add(f"clamp/{variant}", clamp, {"x": bounds}, {"low": low, "high": high})
@@ -135,7 +135,7 @@ def reductions():
             variant = ("all" if not axes else "axes_" + "_".join(map(str, axes))) + ("_kept" if keep else "")
             add(f"{name}/{variant}", over(function), {"x": x}, attrs)
     last = {"axes": [1], "keep_dims": False}
-    ties = values([1, 3, 3, 2, -1, -1, -1, -1], 2, 4)  # gradient is shared equally among equals
+    ties = values([1, 3, 3, 2, -1, -1, -1, -1], 2, 4)  # equal values share the gradient equally
     add("reduce_max/ties", over(torch.amax), {"x": ties}, last)
     add("reduce_min/ties", over(torch.amin), {"x": ties}, last)
     special = {"x": values([INF, 1, -INF, NAN, 1, 2, 0.0, -0.0, 0.0, -INF, -INF, -INF], 4, 3)}

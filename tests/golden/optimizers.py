@@ -1,6 +1,6 @@
 """optimizers.json: ten steps of each optimizer on two small tensors, in f32 and f64.
 
-Reference: torch.optim's single-tensor loops.  torch has no Lion: it is transcribed here from algorithm 2 of "Symbolic
+Reference: torch.optim's single-tensor loops. torch has no Lion: it is transcribed here from algorithm 2 of "Symbolic
 Discovery of Optimization Algorithms" (arXiv 2302.06675), in f64 only.
 """
 
@@ -13,7 +13,7 @@ SHAPES = [(17,), (2, 3)]
 
 
 def float32_normal(generator, shape):
-    """Normal numbers that f32 holds exactly, as f64, so that both dtypes start from the same values."""
+    """Normal numbers that f32 represents exactly, as f64, so that both dtypes start from the same values."""
     return torch.randn(shape, generator=generator, dtype=torch.float32).double()
 
 
@@ -22,9 +22,9 @@ def make_inputs():
     params = [float32_normal(generator, s) for s in SHAPES]
     grads = [[float32_normal(generator, s) * 0.5 for s in SHAPES] for _ in range(STEPS)]
     for step, pair in enumerate(grads):
-        pair[0][step] = 0.0  # a gradient may vanish for one element
-        pair[0][16] = 0.0  # one element never moves but for weight decay
-    grads[4][1] *= 1024.0  # an outlier, which exposes the order of the divisions
+        pair[0][step] = 0.0  # the gradient of one element vanishes
+        pair[0][16] = 0.0  # one element moves only by weight decay
+    grads[4][1] *= 1024.0  # an outlier, which shows the order of the divisions
     return params, grads
 
 
@@ -32,7 +32,7 @@ SGD, ADAM, ADAMW, RMSPROP, ADAGRAD = (getattr(torch.optim, n) for n in ("SGD", "
 RATES = [0.01 * k for k in (0, 1, 2, 3, 4, 3, 2, 1, 0.5, 0.25)]
 MOMENTA = [0.95, 0.93, 0.9, 0.87, 0.85, 0.86, 0.88, 0.9, 0.92, 0.95]
 
-# name, class, key names of a recipe, values that change at each step
+# name, class, recipe keys, values that change at each step
 CASES = [
     ("sgd", SGD, {"lr": 0.1}, {}),
     ("sgd_weight_decay", SGD, {"lr": 0.1, "weight_decay": 0.05}, {}),
@@ -61,7 +61,7 @@ CASES = [
 
 
 def slots_of(optimizer, params):
-    """Every slot but the step count: {name: [value for each tensor]}."""
+    """Every slot except the step count: {name: [value for each tensor]}."""
     names = [k for k, v in optimizer.state[params[0]].items() if k != "step" and v is not None]
     return {n: [flat(optimizer.state[p][n]) for p in params] for n in names}
 

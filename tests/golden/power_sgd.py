@@ -1,9 +1,10 @@
-"""power_sgd.json: trainings by two processes whose gradients travel by torch.distributed's PowerSGD hooks.
+"""power_sgd.json: trainings by two processes whose gradients are reduced by torch.distributed's PowerSGD hooks.
 
-Reference: DistributedDataParallel over gloo with powerSGD_hook and its like, on whole batches of equal shares in file
-order.  Two things are made independent of torch: the first Qs are given (q), which the hook takes as those of the step
-before; and a bucket is shown to the batched hook in the order of the model's parameters, where DDP has them reversed.
-batched_powerSGD_hook of torch 2.13 cannot orthogonalize its own matrix, which it takes for a batch of them; here it can.
+Reference: DistributedDataParallel over gloo with powerSGD_hook and batched_powerSGD_hook, on full batches of equal size
+per rank in file order. Two things are made independent of torch: The first Qs are given (q), which the hook takes as
+those of the previous step. And the batched hook sees a bucket in the order of the model's parameters, which DDP
+reverses. batched_powerSGD_hook of torch 2.13 cannot orthogonalize its own matrix, because it takes it for a batch of
+matrices; this is fixed here.
 """
 
 import tempfile
@@ -18,8 +19,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from golden_io import numbers, tensor, write
 
-STEPS, BATCH, START = 10, 8, 3  # of each process; reductions that are whole
-WIDTHS = (12, 16, 20, 3)  # the last matrix does not get smaller by rank 2
+STEPS, BATCH, START = 10, 8, 3  # steps, batch per process, uncompressed reductions
+WIDTHS = (12, 16, 20, 3)  # rank 2 does not make the last matrix smaller
 CASES = {
     "rank_1": {"rank": 1},
     "rank_2": {"rank": 2},
@@ -49,7 +50,7 @@ def make_data():
 
 
 def first_qs(model, spec):
-    """By name of the parameter; of the batched hook one, ''."""
+    """By parameter name; for the batched hook a single one, ''."""
     generator = torch.Generator().manual_seed(13)
     if spec.get("hook") == "batched_power_sgd":
         elements = sum(p.numel() for p in model.parameters())
@@ -98,7 +99,7 @@ def make_hook(model, spec, qs):
         if state.iter == START and 0 not in state.q_memory_dict:
             ordered = [qs[names[id(p)]] for p in parameters if names[id(p)] in qs] or [qs[""]]
             flat = torch.cat([q.flatten() for q in ordered]).to(dtype)
-            # Of a batch of matrices there is a row of numbers, of one matrix itself; P is written before it is read.
+            # A batch of matrices has a row of numbers, a single matrix one number; P is written before it is read.
             state.q_memory_dict[0] = flat if "" not in qs else qs[""].clone()
             rows = [p.shape[0] * min(*p.view(p.shape[0], -1).shape, spec["rank"]) for p in parameters if names[id(p)] in qs]
             state.p_memory_dict[0] = torch.empty(sum(rows), dtype=dtype) if "" not in qs else torch.empty_like(qs[""])
@@ -115,7 +116,7 @@ def make_hook(model, spec, qs):
     hook = batched if spec.get("hook") == "batched_power_sgd" else layers
     if "wrapper" in spec:
         hook = WRAPPERS[spec["wrapper"]](hook)
-        hook.__name__ = "wrapped"  # DDP has bf16 on GPUs alone, by the name of its wrapper
+        hook.__name__ = "wrapped"  # DDP allows bf16 only on GPUs, and checks the name of the wrapper
     return hook
 
 

@@ -1,6 +1,6 @@
-"""profile.json: what becomes of each step of a run under torch.profiler.schedule, step by step.
+"""profile.json: the action for each step of a run under torch.profiler.schedule.
 
-A letter for each step: "." is left out, "w" is traced and thrown away, "r" is traced, "R" is traced and ends a cycle.
+One letter per step: "." not traced, "w" traced and discarded, "r" traced, "R" traced and ends a cycle.
 """
 
 import itertools

@@ -1,7 +1,7 @@
-"""schedules.json: the learning rate (and momentum) that each step of a run uses, step by step.
+"""schedules.json: the learning rate (and momentum) that each step of a run uses.
 
-References: transformers.optimization, torch.optim.lr_scheduler, and for `compat` accelerate's scheduler wrapper, told
-that it runs on several processes.
+References: transformers.optimization, torch.optim.lr_scheduler, and for `compat` Accelerate's scheduler wrapper, as if
+it ran on several processes.
 """
 
 import accelerate
@@ -109,7 +109,7 @@ def new_optimizer(lr):
 
 
 def record(optimizer, advance, count):
-    """The rate and momentum that each of `count` steps uses; `advance` is called after each but the last."""
+    """Returns the rate and momentum that each of `count` steps uses. `advance` is called after each but the last."""
     rates, momenta = [], []
     for i in range(count):
         group = optimizer.param_groups[0]
@@ -135,7 +135,7 @@ def plain_case(make, lr, keys, count):
 
 
 def warmed_case(make, lr, keys, count):
-    """torch's decays know no warm-up: transformers' comes first, and the decay counts from its end."""
+    """torch's decays have no warm-up: that of transformers comes first, and the decay counts from its end."""
     warmup = keys["warmup"]
     first, second = new_optimizer(lr), new_optimizer(lr)
     ramp, _ = record(first, constant(first, warmup).step, warmup)
@@ -144,7 +144,7 @@ def warmed_case(make, lr, keys, count):
 
 
 def wrapped(scheduler, processes):
-    """The scheduler as accelerate drives it on so many processes."""
+    """The scheduler as Accelerate drives it on `processes` processes."""
     accelerate.Accelerator(cpu=True)
     PartialState._shared_state["num_processes"] = processes
     assert AcceleratorState().num_processes == processes

@@ -1,8 +1,8 @@
-"""training.json and training/: whole trainings of small MLPs, step by step, without anything random.
+"""training.json and training/: whole trainings of small MLPs, step by step, without randomness.
 
-Reference: plain PyTorch in f32, samples in file order.  A window of K micro-batches has one exact gradient: the sum of
-its samples' losses divided by the sum of their weights, whatever the sizes of its micro-batches.  Each case is also a
-recipe (training/NAME.yaml with its data and initial weights beside it), so that a test may run it as users do.
+Reference: plain PyTorch in f32, samples in file order. An optimizer step of K micro-batches has one exact gradient: the
+sum of its samples' losses divided by the sum of their weights, for any sizes of the micro-batches. Each case is also a
+recipe (training/NAME.yaml with its data and initial weights next to it), so that a test may run it like a user.
 """
 
 import json
@@ -126,14 +126,14 @@ CASES = {
         "optimizer": {"type": "rmsprop"},
         "scheduler": {"type": "one_cycle", "max_lr": 0.002},
     },
-    # Both at once: the norm is scaled first, then each value is bounded.
+    # Both at once: first the norm is clipped, then each value.
     "clip_grad_norm_and_value": {
         "data": ("classes", 16),
         "model": {"hidden": [16], "activation": "relu"},
         "optimizer": {"type": "sgd", "lr": 0.3},
         "train": {"clip_grad_norm": 0.4, "clip_grad_value": 0.05},
     },
-    # Gradients overflow until the scale has fallen, and again after it has grown.
+    # Gradients overflow until the scale has shrunk, and again after it has grown.
     "fp16_scaler": {
         "data": ("classes", 8),
         "mixed_precision": "fp16",
@@ -152,8 +152,8 @@ CASES = {
         "scheduler": {"type": "linear"},
         "train": {"clip_grad_norm": 0.3},
     },
-    # What a skipped step does not move on: the momentum of the schedule, the first step of a momentum buffer, the count
-    # behind the decay of the rate.
+    # A skipped step must not advance: the momentum of the schedule, the first step of a momentum buffer, the count that
+    # the decay of the rate uses.
     "fp16_one_cycle_sgd": {
         "data": ("target", 8),
         "mixed_precision": "fp16",
@@ -220,8 +220,11 @@ def sample_losses(output, labels, train):
 
 
 def windows(count, batch_size, accumulation, end_with_epoch):
-    """The windows of the epochs: lists of (begin, end) of their micro-batches.  One that ends with its epoch may be
-    short; one that goes on in the next is left out where it is not full in the end."""
+    """Returns the optimizer steps of the epochs: lists of (begin, end) of their micro-batches.
+
+    If steps end with the epoch, the last one may be short. Otherwise a step continues into the next epoch, and an
+    incomplete last step is dropped.
+    """
     epoch = [(i, min(i + batch_size, count)) for i in range(0, count, batch_size)]
     if end_with_epoch:
         return EPOCHS * [epoch[i : i + accumulation] for i in range(0, len(epoch), accumulation)]
@@ -230,7 +233,7 @@ def windows(count, batch_size, accumulation, end_with_epoch):
 
 
 def train(spec, data, initial, dtype, autocast=None, applied=()):
-    """With autocast fp16 under a loss scaler, which decides what is applied; otherwise all is, or what `applied` says."""
+    """With autocast fp16, a loss scaler decides which steps are applied; otherwise `applied` does, or all are."""
     name, batch_size = spec["data"]
     x, labels = data[name]["features"].to(dtype), data[name]["labels"]
     settings = spec.get("train", {})
@@ -249,7 +252,7 @@ def train(spec, data, initial, dtype, autocast=None, applied=()):
             with torch.autocast("cpu", dtype=autocast or torch.bfloat16, enabled=autocast is not None):
                 output = model(x[begin:end])
             each, weights = sample_losses(output.to(dtype), labels[begin:end], settings)
-            parts = end - begin if scaler.is_enabled() else 1  # what is scaled is the mean of a batch
+            parts = end - begin if scaler.is_enabled() else 1  # the scaled loss is the mean of a batch
             scaler.scale(each.sum() / parts).backward()
             loss_sum, weight_sum = loss_sum + each.detach().sum(), weight_sum + weights.sum()
         scaler.unscale_(optimizer)

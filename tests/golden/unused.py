@@ -1,8 +1,8 @@
 """unused.json: trainings of a model whose branches are not in every loss, so that some parameters have no gradient.
 
-Reference: torch.optim, of which a step leaves alone whatever has grad None (zero_grad sets it so).  A step is four
-micro-batches, whose losses are added up and divided by their samples, as DistributedDataParallel with
-find_unused_parameters does over processes: a parameter has a gradient where any of them reaches it.
+Reference: torch.optim, which skips parameters whose grad is None (zero_grad sets it). A step has four micro-batches,
+whose losses are added and divided by their samples, as DistributedDataParallel with find_unused_parameters does over
+processes: a parameter has a gradient if any of them reaches it.
 """
 
 import torch
@@ -11,11 +11,11 @@ from torch import nn
 
 from golden_io import flat, number, tensor, write
 
-STEPS, MICRO, SAMPLES = 12, 4, 3  # micro-batches of a step, samples of each
+STEPS, MICRO, SAMPLES = 12, 4, 3  # steps, micro-batches per step, samples of each
 FEATURES, WIDTH, CLASSES = 5, 6, 3
 
 SGD, ADAM, ADAMW, RMSPROP, ADAGRAD = (getattr(torch.optim, n) for n in ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad"))
-# name, class, key names of a recipe, of the training
+# name, class, recipe keys, of the training
 CASES = [
     ("sgd", SGD, {"lr": 0.1, "weight_decay": 0.1}, {}),
     ("sgd_momentum", SGD, {"lr": 0.05, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.05}, {}),
@@ -44,7 +44,7 @@ class Branches(nn.Module):
 
 
 def make_paths():
-    """Of each micro-batch: a is missing from some steps, b begins late and is then in one micro-batch of few steps."""
+    """Paths per micro-batch: a is missing from some steps; b begins late, then is in one micro-batch of few steps."""
     paths = [["a" if step % 3 != 1 and m != 2 else "" for m in range(MICRO)] for step in range(STEPS)]
     for step, m in ((4, 1), (5, 3), (8, 2), (9, 0), (11, 3)):
         paths[step][m] += "b"

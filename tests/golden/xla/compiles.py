@@ -1,14 +1,14 @@
 """xla/compiles.json: at which training batches torch_xla compiles, and how often it executes.
 
-Each case is one fresh process with an empty compile cache: an MLP (64-32-10) trained as users of torch_xla do, with
-its device loader, which cuts the graph before each batch and at the end of an epoch.  `steps[i]` are the counts of
-CompileTime and ExecuteTime when training batch i + 1 has run, `evaluations[e]` those behind the evaluation of epoch e;
-`counters` those at the end, MarkStep among them.  Keys of a case are those of a recipe where they have its names;
-lengths are numbers of steps.  `read_every`: the loss is read in every n-th step.  `factors`: of the learning rate.
-`step`: a function of STEPS makes the loss in place of cross_entropy.  `limits`: of clip_grad_norm, one for each step.
-`batches_per_execution`: the loader cuts before each so many batches.  `loader: false`: there is none, and nothing cuts
-but what reads.  `rule`: a function of RULES is the update.  `no_sync`: windows of so many batches as Accelerate's no_sync
-has them, where no loss is divided.
+Each case is a fresh process with an empty compile cache: an MLP (64-32-10) trained as users of torch_xla do, with its
+device loader, which cuts the graph before each batch and at the end of an epoch. `steps[i]` are the counts of
+CompileTime and ExecuteTime after training batch i + 1, `evaluations[e]` those after the evaluation of epoch e,
+`counters` those at the end, including MarkStep. Keys of a case that a recipe has too have its meaning; lengths are
+numbers of steps. `read_every`: the loss is read in every n-th step. `factors`: of the learning rate. `step`: the
+function of STEPS that computes the loss instead of cross_entropy. `limits`: limits of clip_grad_norm, one per step.
+`batches_per_execution`: the loader cuts before every n-th batch. `loader: false`: there is no loader, and only reads
+cut the graph. `rule`: the function of RULES that updates. `no_sync`: accumulation over so many batches with
+Accelerate's no_sync, where no loss is divided.
 
     python compiles.py        all cases, each in a process of its own
     python compiles.py NAME   one case, to stdout
@@ -154,17 +154,17 @@ CASES |= {
         "samples": 128, "optimizer": MOMENTUM, "accumulation": 3, "batches_per_execution": 2,
     },
     "executions_of_2_read_each_third_step": {"batches_per_execution": 2, "read_every": 3},
-    # ---- nothing cuts but reads
+    # ---- only reads cut the graph
     "no_sync_at_all": {"loader": False, "epochs": 1},
     "no_sync_read_each_third_step": {"loader": False, "read_every": 3},
     "momentum_no_sync_read_each_second_step": {"loader": False, "optimizer": MOMENTUM, "read_every": 2},
     "adamw_no_sync_read_each_step": {"loader": False, "optimizer": ADAMW, "read_every": 1},
-    # ---- windows without a division of the loss
+    # ---- accumulation without dividing the loss
     "no_sync_2_of_4": {"samples": 128, "no_sync": 2},
     "momentum_no_sync_3_of_4": {"samples": 128, "optimizer": MOMENTUM, "no_sync": 3},
     "adamw_no_sync_2_of_3": {"optimizer": ADAMW, "no_sync": 2},
 }
-# What a training step makes of the number of the step, from 0.  `f`: torch.nn.functional.
+# Training steps by name; they get the step number, from 0. `f`: torch.nn.functional.
 def scaled(scale):
     return lambda f, model, x, y, n: f.cross_entropy(model(x), y) * scale(n)
 
@@ -261,7 +261,7 @@ STEPS = {
     "list": listed,
 }
 CASES |= {
-    # ---- numbers of the user's own
+    # ---- numbers of the user
     "scaled_loss": {"step": "scale_grows"},
     "adamw_scaled_loss": {"optimizer": ADAMW, "step": "scale_grows"},
     "scaled_loss_read": {"step": "scale_grows", "read_every": 1},
@@ -303,7 +303,7 @@ CASES |= {
         "optimizer": ADAMW, "step": "scale_meets_2", "limits": [2 - n / 4 for n in range(8)] + [1.0],
     },
 }
-# What an optimizer of the user's own makes of a parameter, its gradient and its state.
+# Update rules of the user: the new parameter from a parameter, its gradient and its state.
 def mean_of_signs(p, g, state, lr, step):
     state["mean"] = state.get("mean", g * 0) * 0.9 + g * 0.1
     p.sub_(state["mean"].sign() * lr)
@@ -315,10 +315,10 @@ RULES = {
     "by_step": lambda p, g, state, lr, step: p.sub_(g * lr / step),
 }
 CASES |= {
-    # ---- what no root is computed from
+    # ---- values that no output depends on
     "unused_nodes": {"step": "unused"},
     "adamw_unused_nodes_read": {"optimizer": ADAMW, "step": "unused", "read_every": 2},
-    # ---- rules of the user's own
+    # ---- update rules of the user
     "rule": {"rule": "halves"},
     "rule_linear_to_zero": {"rule": "halves", "scheduler": linear(6)},
     "rule_with_state": {"rule": "mean_of_signs"},
@@ -326,7 +326,7 @@ CASES |= {
     "rule_meets_half": {"rule": "halves", "optimizer": {**SGD, "lr": 1.0}, "factors": [0.9] * 4 + [0.5] * 5},
 }
 CASES |= {
-    # ---- smoothing of labels that changes
+    # ---- label smoothing that changes
     "smoothed": {"step": "smoothing_alternates"},
     "smoothing_grows": {"step": "smoothing_grows"},
     "adamw_smoothing_grows": {"optimizer": ADAMW, "step": "smoothing_grows"},
@@ -335,7 +335,7 @@ CASES |= {
     "smoothing_rises_to_1": {"step": "smoothing_rises_to_1"},
 }
 CASES |= {
-    # ---- exponents, and values that are read before the loss is there
+    # ---- exponents, and values that are read before the loss exists
     "square": {"step": "square"},
     "exponent_grows": {"step": "exponent_grows"},
     "peeked": {"step": "peeked"},
@@ -344,7 +344,7 @@ DEFAULTS = {"samples": 96, "batch": 32, "epochs": 3, "optimizer": SGD, "accumula
 
 
 def factor(spec, step):
-    """Of the learning rate in a step from 0, as transformers and torch have it."""
+    """Learning rate factor of a step, counted from 0, as in transformers and torch."""
     if step < spec.get("warmup", 0):
         return step / spec["warmup"]
     if spec["type"] == "linear":
@@ -448,7 +448,7 @@ def described(name):
 
 
 def main(script, names, measure, file, about):
-    """Of a script on these cases: prints the one that its argument names, or writes all, each in a process of its own."""
+    """Runs a script on these cases: prints the case that its argument names, or writes all, each in its own process."""
     if len(sys.argv) > 1:
         print(json.dumps(measure(described(sys.argv[1]))))
         return

@@ -1,8 +1,8 @@
 """xla/eager.json: what torch_xla counts in its eager mode, where each operation is a graph of its own.
 
-Trainings are those of compiles.py: each case is one fresh process, and `steps[i]` is what training batch i + 1 moved,
-counters by their value and metrics by their samples.  `begin` is what moving the model to the device did, `end` what
-came behind the last batch.  Lowered calls (xla::…) are left out: they are more than operations.
+Trainings are those of compiles.py: each case is a fresh process, and `steps[i]` is the change during training batch
+i + 1, in values of counters and samples of metrics. `begin` is the change from moving the model to the device, `end`
+the change after the last batch. Lowered calls (xla::…) are excluded, because there are more of them than operations.
 
     python eager.py        all cases, each in a process of its own
     python eager.py NAME   one case, to stdout
@@ -10,7 +10,7 @@ came behind the last batch.  Lowered calls (xla::…) are left out: they are mor
 
 import os
 
-import compiles  # which sets the device
+import compiles  # sets the device
 
 NAMES = [
     "sgd",

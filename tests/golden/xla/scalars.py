@@ -1,9 +1,9 @@
-"""xla/scalars.json: which Python scalars decide, by their value, whether torch_xla compiles a training step anew.
+"""xla/scalars.json: which Python scalars, by their value, make torch_xla compile a training step again.
 
-`uses` is measured: for each op that torch.optim hands scalars to, how torch_xla takes them.  `special`: 0 and +-1 are
-constants of the graph, looked at as the f32 or the f64 that the scalar is; `pool`: scalars of one pool whose values
-are equal in its dtype are one parameter of the graph, so that their parting, or meeting, is another graph.
-`functions`: the same of ops that users hand numbers to.  `special` as above, none: every value is a part of the graph;
+`uses` is measured: how torch_xla treats scalars, for each op to which torch.optim passes them. `special`: 0 and +-1 are
+constants of the graph, compared as f32 or f64. `pool`: scalars of one pool with equal values in its dtype are one
+parameter of the graph, so the graph changes when they become equal or different.
+`functions`: the same for ops to which users pass numbers. `special` as above; none: every value is part of the graph;
 `float` and `integer`: the dtype in which 0.3 and 3 are uploaded.
 `cases` are traced: the scalars of one parameter in each step of torch.optim's code for XLA devices, in order.
 """
@@ -41,7 +41,7 @@ USES = {
 }
 
 
-# `x`: a tensor, of f32 where the name says nothing else.
+# `x`: a tensor, f32 unless the name says otherwise.
 FUNCTIONS = {
     "add": lambda x, s: x + s,
     "sub": lambda x, s: x - s,
@@ -80,7 +80,7 @@ def graph_hash(f):
 
 
 def special_dtype(op):
-    """In which dtype a scalar must be 1 (0, -1) to be a constant; none of the others may be one."""
+    """Returns the dtype in which a scalar equal to 1, 0 or -1 becomes a constant. Asserts that no other scalar does."""
     of = lambda s: graph_hash(lambda x, y: op(x, y, s))
     plain = of(0.3)
     assert of(0.7) == of(2.0) == of(1 + 1e-6) == plain
@@ -91,7 +91,7 @@ def special_dtype(op):
 
 
 def pool_of(a, b):
-    """In which dtype equal scalars of two ops are one parameter, None: they never are."""
+    """Returns the dtype in which equal scalars of two ops are one parameter; None if they never are."""
     of = lambda s, t: graph_hash(lambda x, y: b(a(x, y, s).sin(), y, t))
     apart, equal, near = of(0.3, 0.4), of(0.3, 0.3), of(0.3, 0.3 + 1e-12)
     if equal == apart:
@@ -111,7 +111,7 @@ def measured_uses():
 
 
 def uploaded_as(f, s, other):
-    """The dtype in which f's number shares a parameter with that of an op that has it so."""
+    """Returns the dtype in which f's number shares a parameter with that of an op that has this dtype."""
     like = {"f32": (USES["mul"], s), "f64": (USES["addcmul"], float(s)), "i64": (USES["addcmul"], int(s))}
     found = []
     for dtype, (op, number) in like.items():
@@ -136,7 +136,7 @@ def measured_functions():
 
 
 class Scalars(TorchDispatchMode):
-    """Notes the scalars of the ops that run on XLA tensors."""
+    """Records the scalars of the ops that run on XLA tensors."""
 
     def __init__(self):
         super().__init__()
