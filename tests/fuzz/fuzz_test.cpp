@@ -51,7 +51,7 @@ TEST_P(Fuzz, EveryInputOfTheCorpusIsAccepted) {
   for (size_t i = 0; i < corpus.size(); ++i) EXPECT_TRUE(run(GetParam(), corpus[i])) << "number " << i;
 }
 
-TEST_P(Fuzz, DamagedInputsAreReadOrRefusedWell) {
+TEST_P(Fuzz, DamagedInputsAreReadOrRejectedProperly) {
   Mutator mutator(20261121, corpus_of(GetParam().name), dictionary_of(GetParam().name));
   int accepted = 0;
   for (int round = 0; round < kRounds; ++round) accepted += run(GetParam(), mutator.next(4096));
@@ -72,7 +72,7 @@ TEST(FuzzProperties, AMessageNamesTheFileAndAPlaceInOneLine) {
   EXPECT_EQ(fault_of_message("d.csv:3: 'a\nb' is no number", "d.csv"), "has several lines");
 }
 
-TEST(FuzzProperties, WhatDoesNotHoldEndsTheProcess) {
+TEST(FuzzProperties, AViolatedInvariantAborts) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_DEATH(require(false, "it is not so"), "fuzz: it is not so");
   const Target greedy{"greedy", [](Bytes input) { return std::string(input.size() * 65 + (4 << 20), 'x').empty(); },
@@ -99,7 +99,7 @@ TEST(FuzzDriver, FindsAPlantedFaultAndKeepsTheInput) {
   EXPECT_EQ(std::system((fuzz + folder + "/words" + quiet).c_str()), 0);
 }
 
-TEST(FuzzMutator, TheSeedDecides) {
+TEST(FuzzMutator, SameSeedGivesSameInputs) {
   const std::vector<std::string> corpus{"one input", "another"}, words{"word"};
   Mutator a(7, corpus, words), b(7, corpus, words), c(8, corpus, words);
   std::string from_a, from_b, from_c;
@@ -113,7 +113,7 @@ TEST(FuzzMutator, TheSeedDecides) {
   for (int i = 0; i < 1000; ++i) EXPECT_LE(a.next(5).size(), 5U);
 }
 
-TEST(FuzzMutator, DictionariesAreLibFuzzers) {
+TEST(FuzzMutator, ParsesLibFuzzerDictionaries) {
   EXPECT_EQ(parse_dictionary("# words\n\"a b\"\nname=\"\\x00\\\\\\\"\\xfF\"\n\n"),
             (std::vector<std::string>{"a b", std::string("\0\\\"\xff", 4)}));
   for (const char* wrong : {"word", "\"word", "\"", "\"\\xg0\""}) EXPECT_ANY_THROW(parse_dictionary(wrong)) << wrong;

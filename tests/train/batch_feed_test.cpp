@@ -90,7 +90,7 @@ class BatchFeedTest : public data::CountingTest {
   const WindowParts whole_ = {};
 };
 
-TEST_F(BatchFeedTest, StagesEachBatchBehindTheOneBefore) {
+TEST_F(BatchFeedTest, StagesEachBatchAfterThePreviousOne) {
   StagingDevice device;
   data::Loader batches = loader({.epochs = 2});
   const std::vector<Ids> expected{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}, {0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}};
@@ -110,7 +110,7 @@ TEST_F(BatchFeedTest, StagesEachBatchBehindTheOneBefore) {
   EXPECT_EQ(device.dropped, 1);
 }
 
-TEST_F(BatchFeedTest, StagesWhatIsComputedAtOnce) {
+TEST_F(BatchFeedTest, StagesTheFirstMicroBatch) {
   StagingDevice device;
   data::Loader batches = loader({});
   BatchFeed feed(batches, {}, device, encoding_);
@@ -119,7 +119,7 @@ TEST_F(BatchFeedTest, StagesWhatIsComputedAtOnce) {
   EXPECT_EQ(device.staged, (std::vector<Ids>{{4, 5, 6}}));
 }
 
-TEST_F(BatchFeedTest, ABatchThatWasNotStagedNamesNothing) {
+TEST_F(BatchFeedTest, ABatchThatWasNotStagedHasNoTicket) {
   StagingDevice device;
   data::Loader batches = loader({});
   BatchFeed feed(batches, {}, device, encoding_);
@@ -132,7 +132,7 @@ TEST_F(BatchFeedTest, ABatchThatWasNotStagedNamesNothing) {
 }
 
 // Taking the batch throws, once; work in flight when it should have been staged continues.
-TEST_F(BatchFeedTest, ABatchThatFindsNoRoomNamesNothing) {
+TEST_F(BatchFeedTest, ABatchThatRunsOutOfMemoryIsNotStaged) {
   StagingDevice device;
   data::Loader batches = loader({});
   BatchFeed feed(batches, {}, device, encoding_);
@@ -150,7 +150,7 @@ TEST_F(BatchFeedTest, ABatchThatFindsNoRoomNamesNothing) {
 }
 
 // On a device without streams, and with a loader that does not prefetch.
-TEST_F(BatchFeedTest, NothingIsStagedWhereThatCannotBe) {
+TEST_F(BatchFeedTest, StagesNothingWithoutStreamsOrPrefetching) {
   for (const bool can_stage : {false, true}) {
     StagingDevice device(can_stage);
     data::Loader batches = loader({.prefetch = can_stage ? 0 : 4});
@@ -175,7 +175,7 @@ class FailingTransform final : public data::Transform {
 };
 
 // An error of a batch is thrown when it is taken, not when the feed looks ahead.
-TEST_F(BatchFeedTest, AnErrorOfTheLoaderIsOfTheBatchThatHasIt) {
+TEST_F(BatchFeedTest, ALoaderErrorIsThrownWithItsBatch) {
   StagingDevice device;
   data::Loader batches = loader({.transform = std::make_shared<FailingTransform>()});
   BatchFeed feed(batches, {}, device, encoding_);
@@ -186,7 +186,7 @@ TEST_F(BatchFeedTest, AnErrorOfTheLoaderIsOfTheBatchThatHasIt) {
 }
 
 // A feed that is asked to stop waits for no batch.
-TEST_F(BatchFeedTest, StagesNothingForWhoGivesUp) {
+TEST_F(BatchFeedTest, StagesNothingAfterGivingUp) {
   class Slow final : public data::Transform {
    public:
     explicit Slow(const std::atomic<bool>& goes_on) : goes_on_(goes_on) {}

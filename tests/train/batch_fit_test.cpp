@@ -77,7 +77,7 @@ class BatchFitTest : public RunFixture {
   }
 };
 
-TEST_F(BatchFitTest, WhatFitsStaysWhole) {
+TEST_F(BatchFitTest, ABatchThatFitsIsNotDivided) {
   const RunResult result = fitted("a.db", {memory(bytes_with(8))});
   ASSERT_EQ(result.exit_code, 0);
   ASSERT_TRUE(result.fitted_batch);
@@ -90,7 +90,7 @@ TEST_F(BatchFitTest, WhatFitsStaysWhole) {
 }
 
 // Bit for bit, because micro-batches equal the batches that one would write by hand.
-TEST_F(BatchFitTest, PartsTrainAsSmallerBatchesThatAreAccumulatedByHand) {
+TEST_F(BatchFitTest, MicroBatchesTrainLikeManualAccumulation) {
   const int64_t limit = bytes_with(4);
   ASSERT_LT(limit, bytes_with(8));
   const RunResult parts = fitted("parts.db", {memory(limit)});
@@ -121,7 +121,7 @@ TEST_F(BatchFitTest, PartsTrainAsSmallerBatchesThatAreAccumulatedByHand) {
 }
 
 // The rest of a batch is a micro-batch too. Dropped and padding samples still follow the batch size.
-TEST_F(BatchFitTest, UnevenPartsAreWeighedExactly) {
+TEST_F(BatchFitTest, UnevenMicroBatchesAreWeightedExactly) {
   const int64_t limit = bytes_with(3);
   for (const char* drop : {"data.drop_last=true", "data.drop_last=false"}) {
     const std::vector<std::string> recipe{"data.batch_size=11", "model.dropout=0", drop};
@@ -140,7 +140,7 @@ TEST_F(BatchFitTest, UnevenPartsAreWeighedExactly) {
   }
 }
 
-TEST_F(BatchFitTest, AResumedRunGoesOnWithoutTryingAgain) {
+TEST_F(BatchFitTest, AResumedRunKeepsTheMicroBatch) {
   const std::string limit = memory(bytes_with(4));
   ASSERT_EQ(fitted("whole.db", {limit}).exit_code, 0);
   ASSERT_EQ(train(kFitted, {.store = "parts.db", .overrides = {limit}, .stop_after = 5}).exit_code, 4);
@@ -154,7 +154,7 @@ TEST_F(BatchFitTest, AResumedRunGoesOnWithoutTryingAgain) {
 
 // Micro-batches need gradient accumulation, which a run of whole batches does not. A resumed run learns this from its
 // checkpoint.
-TEST_F(BatchFitTest, PartsAloneKeepGradients) {
+TEST_F(BatchFitTest, OnlyMicroBatchesKeepGradients) {
   const std::vector<std::string> common{"gradient_accumulation_steps=1", "data.batch_size=48", "data.eval.samples=8"};
   for (const std::string backend : {"cpu", "gpu", "tpu"}) {
     SCOPED_TRACE(backend);
@@ -181,7 +181,7 @@ TEST_F(BatchFitTest, PartsAloneKeepGradients) {
 
 // On a GPU that has room only for whole batches without accumulated gradients, training is the same as without
 // train.auto_batch_size.
-TEST_F(BatchFitTest, WholeBatchesNeedNoMoreOfAGpu) {
+TEST_F(BatchFitTest, WholeBatchesNeedNoMoreGpuMemory) {
   for (int64_t mebibytes = 8; mebibytes <= 64; mebibytes += 4) {
     const std::vector<std::string> asked{"backend=gpu",
                                          "data.batch_size=32",
@@ -201,7 +201,7 @@ TEST_F(BatchFitTest, WholeBatchesNeedNoMoreOfAGpu) {
 }
 
 // Evaluations have their own batch size.
-TEST_F(BatchFitTest, EvaluationsAreCutAsWell) {
+TEST_F(BatchFitTest, EvaluationsAreDividedToo) {
   const int64_t limit = bytes_with(8);
   const RunResult parts = fitted("parts.db", {memory(limit), "data.eval.samples=3000", "eval.batch_size=3000"});
   ASSERT_EQ(parts.exit_code, 0);
@@ -214,7 +214,7 @@ TEST_F(BatchFitTest, EvaluationsAreCutAsWell) {
   EXPECT_NEAR(parts.metrics.at("eval/loss").last, points("eval/loss", "whole.db").back().second, 1e-6);
 }
 
-TEST_F(BatchFitTest, NotEvenOneSample) {
+TEST_F(BatchFitTest, FailsIfOneSampleDoesNotFit) {
   const int64_t one = bytes_with(1);
   EXPECT_EQ(fitted("fits.db", {memory(one)}).fitted_batch->batch_size, 1);
   const std::string text = error_of({memory(one - 1)});
@@ -226,7 +226,7 @@ TEST_F(BatchFitTest, NotEvenOneSample) {
 }
 
 // Uses what the allocator model would reserve for the step, including segments.
-TEST_F(BatchFitTest, GpusAreFittedByTheirAllocator) {
+TEST_F(BatchFitTest, FitsGpusWithTheAllocatorModel) {
   const auto on_gpu = [](std::vector<std::string> overrides) {
     overrides.insert(overrides.end(), {"backend=gpu", "data.train.samples=4096", "data.train.features=[64]",
                                        "data.eval.features=[64]", "data.batch_size=4096", "model.hidden=[256,256]",
@@ -255,7 +255,7 @@ TEST_F(BatchFitTest, GpusAreFittedByTheirAllocator) {
 
 // Whatever occurs besides full batches: the rest of an epoch, evaluations and their rest, captured graphs, several
 // ranks.
-TEST_F(BatchFitTest, WhatFitsAGpuTrains) {
+TEST_F(BatchFitTest, AFittedBatchTrainsOnAGpu) {
   struct Case {
     std::string name;
     std::vector<std::string> overrides;
@@ -295,7 +295,7 @@ TEST_F(BatchFitTest, WhatFitsAGpuTrains) {
   }
 }
 
-TEST_F(BatchFitTest, ALimitHoldsWithoutItToo) {
+TEST_F(BatchFitTest, TheMemoryLimitHoldsWithoutAutoBatchSize) {
   const int64_t limit = bytes_with(8);
   const std::string off = "train.auto_batch_size=false";
   EXPECT_EQ(error_of({off, memory(limit)}), "no error");
@@ -327,7 +327,7 @@ Explained explain_divergence(const schema::Recipe& recipe) {
   return result;
 }
 
-TEST_F(BatchFitTest, WhatIsNotFiniteIsFoundWithinTheLimit) {
+TEST_F(BatchFitTest, TheSearchForNotFiniteValuesRespectsTheLimit) {
   write("recipe.yaml", kFitted);
   const auto explained = [&](const std::string& memory) {
     return explain_divergence(
@@ -346,7 +346,7 @@ TEST_F(BatchFitTest, WhatIsNotFiniteIsFoundWithinTheLimit) {
 
 // The step that combines the ranks at the end of an optimizer step needs memory too, which is known before anything
 // runs.
-TEST_F(BatchFitTest, UpdatesTogetherHaveToFitAsWell) {
+TEST_F(BatchFitTest, TheUpdateStepOfAllRanksMustFitToo) {
   write("recipe.yaml", kFitted);
   const auto prepared = [&](const std::string& memory) {
     const schema::ReadResult read = schema::read_recipe(
@@ -375,7 +375,7 @@ TEST_F(BatchFitTest, UpdatesTogetherHaveToFitAsWell) {
 }
 
 // Including the trainer that keeps gradients, which is made once batches are divided.
-TEST_F(BatchFitTest, EachTrainerOfATrialAsksWhetherToHalt) {
+TEST_F(BatchFitTest, EachTrainerOfATrialCanBeHalted) {
   write("recipe.yaml", kFitted);
   const schema::ReadResult read =
       schema::read_recipe(path("recipe.yaml").string(), std::vector<std::string>{"gradient_accumulation_steps=1"});

@@ -31,7 +31,7 @@ store::LoadedState state_of(int version, const std::string& counters) {
 
 using Updates = std::map<std::string, int64_t>;
 
-TEST(RunStateOf, ReadsWhatItCounts) {
+TEST(RunStateOf, ReadsCounters) {
   const Counters counters = run_state_of(state_of(2, R"("batches": 40, "scheduled": 5, "updates": {"a": 3, "b": 0},
                                                         "update_was_skipped": true, )"),
                                          {"a", "b"})
@@ -53,7 +53,7 @@ TEST(RunStateOf, ReadsOlderDocuments) {
             (Counters{9, 8, 100, 0, 4, Updates{{"", 8}}}));
 }
 
-TEST(RunStateOf, RefusesWhatItDoesNotKnow) {
+TEST(RunStateOf, RejectsUnknownDocuments) {
   const auto error = [](const store::LoadedState& state) {
     try {
       run_state_of(state, {""});

@@ -36,7 +36,7 @@ int end_behind_two_signals() {
   return told ? 0 : 1;
 }
 
-TEST(ChildWatchDeathTest, ASecondSignalAsksForNoMoreThanTheFirst) {
+TEST(ChildWatchDeathTest, ASecondSignalIsIgnored) {
   EXPECT_EXIT(std::exit(end_behind_two_signals()), ::testing::ExitedWithCode(0), "");
 }
 

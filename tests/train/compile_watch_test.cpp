@@ -39,7 +39,7 @@ class Notices : public Observer {
   std::vector<std::string> texts_;
 };
 
-TEST(CompileWatch, TellsOfAGraphBeforeItIsDoneAndWhenItIs) {
+TEST(CompileWatch, ReportsSlowCompilationsDuringAndAfter) {
   Notices notices;
   CompileWatch watch(notices, std::chrono::milliseconds(1));
   for (size_t graph = 0; graph < 3; ++graph) {
@@ -52,7 +52,7 @@ TEST(CompileWatch, TellsOfAGraphBeforeItIsDoneAndWhenItIs) {
   }
 }
 
-TEST(CompileWatch, SaysNothingOfWhatIsQuick) {
+TEST(CompileWatch, DoesNotReportQuickCompilations) {
   Notices notices;
   {
     CompileWatch watch(notices, std::chrono::hours(24));
@@ -76,7 +76,7 @@ class LongCompilations : public RunFixture {
 };
 
 // Steps are compiled before the run begins, except that of the short last batch.
-TEST_F(LongCompilations, AreToldOfInARun) {
+TEST_F(LongCompilations, AreReportedDuringARun) {
   EXPECT_TRUE(notices_of_run(std::chrono::hours(24)).empty());
   const std::vector<std::string> notices = notices_of_run(std::chrono::milliseconds(0));
   ASSERT_GE(notices.size(), 4u);

@@ -84,7 +84,7 @@ void plain(CustomLoop& loop, RunControl&) {
   loop.zero_grad(0);
 }
 
-TEST_F(CustomLoopTest, CutsChangeNothing) {
+TEST_F(CustomLoopTest, MarkStepDoesNotChangeResults) {
   ASSERT_EQ(loop(plain, {.store = "whole.db"}).exit_code, 0);
   const auto cut = [](CustomLoop& loop, RunControl&) {
     loop.mark_step();
@@ -104,7 +104,7 @@ TEST_F(CustomLoopTest, CutsChangeNothing) {
 }
 
 // A hook may catch errors. A failed call must not count updates or samples.
-TEST_F(CustomLoopTest, ErrorsThatAreCaughtChangeNothing) {
+TEST_F(CustomLoopTest, CaughtErrorsDoNotChangeResults) {
   const Options adam{.store = "whole.db", .overrides = {"optimizer={type: adam, lr: 0.1}"}};
   ASSERT_EQ(loop(plain, adam).exit_code, 0);
   Options erring = adam;
@@ -130,7 +130,7 @@ TEST_F(CustomLoopTest, ErrorsThatAreCaughtChangeNothing) {
 }
 
 // A short optimizer step is like any other: its gradient is the mean over its samples.
-TEST_F(CustomLoopTest, WindowsAreShortAtAnEpochsEnd) {
+TEST_F(CustomLoopTest, OptimizerStepsAreShortAtTheEndOfAnEpoch) {
   std::vector<bool> last;
   std::vector<double> losses;
   const auto body = [&](CustomLoop& loop, RunControl& run) {
@@ -147,7 +147,7 @@ TEST_F(CustomLoopTest, WindowsAreShortAtAnEpochsEnd) {
 }
 
 // The derivative of the mean output by a bias is 1/3 for any batch, so each optimizer step moves it equally.
-TEST_F(CustomLoopTest, AShortWindowWeighsAsMuchAsALongOne) {
+TEST_F(CustomLoopTest, AShortOptimizerStepCountsAsMuchAsALongOne) {
   const auto mean_output = [](CustomLoop& loop, std::vector<int64_t> axes) {
     const StepInputs& inputs = loop.inputs();
     return ops::mean(inputs.model->forward(inputs.forward, inputs.features), axes);
@@ -192,7 +192,7 @@ void alternate(CustomLoop& loop, RunControl& run) {
 
 const std::vector<std::string> kTwo = {"optimizer.type=hook", "gradient_accumulation_steps=1"};
 
-TEST_F(CustomLoopTest, OptimizersHaveClocksOfTheirOwn) {
+TEST_F(CustomLoopTest, EachOptimizerCountsItsOwnUpdates) {
   const auto run_for = [&](const std::string& store, int64_t steps) {
     std::vector<std::string> overrides = kTwo;
     overrides.push_back("train={steps: " + std::to_string(steps) + "}");
@@ -211,7 +211,7 @@ TEST_F(CustomLoopTest, OptimizersHaveClocksOfTheirOwn) {
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(std::fabs(b[i] - a[i]), 0.05, 1e-4) << i;
 }
 
-TEST_F(CustomLoopTest, GoesOnWhereItWasInterruptedAtAnyStep) {
+TEST_F(CustomLoopTest, ResumesAfterAnInterruptAtAnyStep) {
   const RunResult whole = loop(alternate, {.store = "whole.db", .overrides = kTwo}, two_optimizers);
   ASSERT_EQ(whole.exit_code, 0);
   ASSERT_EQ(whole.optimizer_steps, 10);
@@ -227,7 +227,7 @@ TEST_F(CustomLoopTest, GoesOnWhereItWasInterruptedAtAnyStep) {
 }
 
 // A fork restores update counts by optimizer name; unknown names start at 0.
-TEST_F(CustomLoopTest, AForkKeepsTheClocksOfOptimizersThatItKnows) {
+TEST_F(CustomLoopTest, AForkKeepsUpdateCountsOfKnownOptimizers) {
   std::string recipe = kLoop;
   recipe.replace(recipe.find("type: sgd"), 9, "type: hook");
   recipe.erase(recipe.find("gradient_accumulation_steps: 2"), 31);
@@ -259,7 +259,7 @@ TEST_F(CustomLoopTest, AForkKeepsTheClocksOfOptimizersThatItKnows) {
 }
 
 // save() within an optimizer step takes effect at its end, when the state is complete.
-TEST_F(CustomLoopTest, AStateAskedForWithinAWindowIsOfItsEnd) {
+TEST_F(CustomLoopTest, SavingWithinAnOptimizerStepSavesItsEnd) {
   int batches = 0;
   const auto body = [&](CustomLoop& loop, RunControl&) {
     loop.backward(loss_of(loop));
@@ -296,7 +296,7 @@ std::function<void(CustomLoop&, RunControl&)> skipping(int64_t bad, bool cut) {
   };
 }
 
-TEST_F(CustomLoopTest, ASkippedUpdateMovesNoClock) {
+TEST_F(CustomLoopTest, ASkippedUpdateIsNotCounted) {
   const std::vector<std::string> overrides = {"train.on_nan=skip", "gradient_accumulation_steps=1",
                                               "train={steps: 4, on_nan: skip}", "scheduler={type: linear}"};
   for (const bool cut : {false, true}) {
@@ -322,7 +322,7 @@ TEST_F(CustomLoopTest, ASkippedUpdateMovesNoClock) {
   }
 }
 
-TEST_F(CustomLoopTest, ARunThatIsResumedKnowsThatTheNewestUpdateWasSkipped) {
+TEST_F(CustomLoopTest, AResumedRunKnowsThatTheLastUpdateWasSkipped) {
   const std::vector<std::string> overrides = {"gradient_accumulation_steps=1", "train={steps: 4, on_nan: skip}"};
   ASSERT_EQ(loop(skipping(1, false), {.overrides = overrides, .stop_after = 2}).exit_code, 4);
   EXPECT_TRUE(document()["update_was_skipped"].flag());
@@ -335,7 +335,7 @@ TEST_F(CustomLoopTest, ARunThatIsResumedKnowsThatTheNewestUpdateWasSkipped) {
   EXPECT_EQ(skipped, (std::vector<bool>{true, false}));
 }
 
-TEST_F(CustomLoopTest, LoadPutsBackWhatTrainsAndLetsTheCountsGoOn) {
+TEST_F(CustomLoopTest, LoadRestoresWeightsAndKeepsCounts) {
   std::map<int64_t, std::vector<float>> weights;  // by number of optimizer steps before
   const auto body = [&](CustomLoop& loop, RunControl& run) {
     if (run.step() == 5 && !weights.contains(50)) {
@@ -371,7 +371,7 @@ class Doubling : public data::Transform {
   }
 };
 
-TEST_F(CustomLoopTest, ATransformDoesNotChangeWhatTheDataIs) {
+TEST_F(CustomLoopTest, ATransformDoesNotChangeTheFingerprint) {
   const std::vector<std::string> overrides = {"gradient_accumulation_steps=1"};
   const auto doubled = hooks_with({.transform = [] { return std::make_shared<Doubling>(); }});
   ASSERT_EQ(train(kLoop, {.store = "plain.db", .overrides = overrides}).exit_code, 0);

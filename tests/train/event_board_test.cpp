@@ -30,7 +30,7 @@ Events two_events(int rank) {
   return {std::make_shared<LivingEvent>(rank, 0), std::make_shared<LivingEvent>(rank, 1)};
 }
 
-TEST(EventBoard, HasThoseOfAllInTheOrderOfRanks) {
+TEST(EventBoard, ReturnsEventsOfAllRanksInOrder) {
   on_threads(3, [](backends::Collectives& ranks) {
     for (int round = 0; round < 100; ++round) {
       const Events all = EventBoard(two_events(ranks.rank()), ranks).of_all();
@@ -46,7 +46,7 @@ TEST(EventBoard, HasThoseOfAllInTheOrderOfRanks) {
 }
 
 // One rank leaves without reading while the others read or wait for it.
-TEST(EventBoard, TakesNothingAwayFromWhoLooks) {
+TEST(EventBoard, KeepsEventsUntilTheLastRankLeaves) {
   for (int round = 0; round < 200; ++round) {
     const std::vector<std::string> errors = errors_of(3, [](backends::Collectives& ranks) {
       const EventBoard board(two_events(ranks.rank()), ranks);

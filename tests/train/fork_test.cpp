@@ -52,7 +52,7 @@ class ForkTest : public RunFixture {
   RunResult parent;
 };
 
-TEST_F(ForkTest, UnderTheSameRecipeItIsTheParentBitForBit) {
+TEST_F(ForkTest, WithTheSameRecipeItIsBitIdenticalToTheParent) {
   parent = train(kParent);
   ASSERT_EQ(parent.optimizer_steps, 15);
   const auto want = last_state();
@@ -76,7 +76,7 @@ TEST_F(ForkTest, UnderTheSameRecipeItIsTheParentBitForBit) {
   }
 }
 
-TEST_F(ForkTest, AChildWithoutAChangeOfItsOwnResumesToo) {
+TEST_F(ForkTest, AChildWithoutChangesResumes) {
   parent = train(kParent);
   const auto want = last_state();
   const RunResult part = fork({}, {.state = parent.states[2], .stop_after = 9});
@@ -87,7 +87,7 @@ TEST_F(ForkTest, AChildWithoutAChangeOfItsOwnResumesToo) {
 
 // The first step of Adam moves each weight by the learning rate, whatever the gradient, if and only if moments and bias
 // correction start together.
-TEST_F(ForkTest, AnotherOptimizerBeginsWithItsFirstStep) {
+TEST_F(ForkTest, AnotherOptimizerStartsAtItsFirstStep) {
   parent = train(kParent, {.overrides = {"optimizer.type=sgd", "model.dropout=0"}});
   const auto before = last_state();
   const RunResult child = fork({"optimizer.type=adam", "optimizer.lr=0.001", "train.steps=16", "model.dropout=0"}, {});
@@ -101,7 +101,7 @@ TEST_F(ForkTest, AnotherOptimizerBeginsWithItsFirstStep) {
   EXPECT_NEAR(largest, 0.001, 2e-5);
 }
 
-TEST_F(ForkTest, WarnsOfWhatStartsAfresh) {
+TEST_F(ForkTest, WarnsAboutWhatIsReset) {
   parent = train(kParent);
   EXPECT_EQ(fork({"optimizer.type=sgd", "train.epochs=6"}).warnings,
             (std::vector<std::string>{"the optimizer starts afresh: it was another optimizer's"}));
@@ -138,7 +138,7 @@ TEST_F(ForkTest, FrozenWeightsKeepTheirBits) {
   }
 }
 
-TEST_F(ForkTest, RefusesWhatCannotBe) {
+TEST_F(ForkTest, RejectsImpossibleForks) {
   parent = train(kParent);
   const auto error = [&](const std::vector<std::string>& overrides, int64_t state = -1) {
     try {

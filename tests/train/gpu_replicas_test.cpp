@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(OwnThread, GpuReplicas, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Yes" : "No"; });
 
 // The same bits as without `own_thread`, where the number of cores decides about threads.
-TEST_P(GpuReplicas, HaveTheSameBits) {
+TEST_P(GpuReplicas, AreBitIdentical) {
   for (const bool own_loop : {false, true}) {
     Options plain{.store = own_loop ? "plain_loop.db" : "plain.db"}, given = options(own_loop ? "loop.db" : "given.db");
     if (own_loop) plain.make_hooks = given.make_hooks = loop_with([](RunControl&) {});
@@ -78,18 +78,18 @@ TEST_P(GpuReplicas, HaveTheSameBits) {
   }
 }
 
-TEST_P(GpuReplicas, EndWhereOneFails) {
+TEST_P(GpuReplicas, EndIfOneRankFails) {
   const auto fails = [](RunControl& run) { RUN_CHECK(!is_at(run, 1, 3), ErrorKind::kRun, "no more"); };
   EXPECT_EQ(error_of(fails), "rank 1, after 3 steps: no more");
 }
 
-TEST_P(GpuReplicas, EndWhereRankZeroFails) {
+TEST_P(GpuReplicas, EndIfRankZeroFails) {
   const auto fails = [](RunControl& run) { RUN_CHECK(!is_at(run, 0, 3), ErrorKind::kRun, "no more"); };
   EXPECT_EQ(error_of(fails), "no more");
 }
 
 // Even if a device waits for the missing rank: the error comes from its collective.
-TEST_P(GpuReplicas, NameOneThatDoesNotCome) {
+TEST_P(GpuReplicas, ReportAMissingRank) {
   const auto stays_away = [](RunControl& run) {
     while (is_at(run, 1, 3) && !run.must_end()) std::this_thread::yield();
   };

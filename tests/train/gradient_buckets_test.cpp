@@ -68,7 +68,7 @@ train: {epochs: 2, clip_grad_norm: 1.0}
 };
 
 // Frozen parameters are in no bucket. Gaps between the parameters of a bucket belong to its pieces.
-TEST_F(GradientBucketsTest, HoldWhatIsTrained) {
+TEST_F(GradientBucketsTest, ContainTrainedParameters) {
   for (const char* cap : {"1 B", "2 KiB", "25 MiB"}) {
     const schema::Recipe of = recipe({"backend=gpu", "num_processes=1", "gradient_accumulation_steps=2",
                                       fmt::format("gpu.bucket_cap={}", cap), "model.freeze=[\"2.*\"]"});
@@ -93,7 +93,7 @@ TEST_F(GradientBucketsTest, HoldWhatIsTrained) {
   }
 }
 
-TEST_F(GradientBucketsTest, HaveTheBitsOfGradientsThatAreAddedUpAtOnce) {
+TEST_F(GradientBucketsTest, AreBitIdenticalToReducingAtOnce) {
   struct Case {
     const char* what;
     std::vector<std::string> overrides;

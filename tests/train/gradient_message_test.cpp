@@ -70,7 +70,7 @@ backends::testing::HostTensor sum_of(const StepFixture& steps,
   return run_program(*backends::make_cpu_device(1), program, messages).outputs[0];
 }
 
-TEST(GradientMessage, LargeWeightsOfFewSamplesTravelAsFactors) {
+TEST(GradientMessage, FactorsGradientsOfLargeWeightsWithFewSamples) {
   const schema::Recipe recipe = recipe_of_large_weights();
   const StepFixture steps(recipe);
   const MessageLayout layout = layout_of(steps, 6);
@@ -86,7 +86,7 @@ TEST(GradientMessage, LargeWeightsOfFewSamplesTravelAsFactors) {
 }
 
 // Ranks with 6, 5 and no samples. Ranges begin and end within a row, cover less than one, or everything.
-TEST(GradientMessage, SumsAreTheFoldOfGradientsToTheBit) {
+TEST(GradientMessage, SumsAreBitIdenticalToTheFoldOfGradients) {
   const schema::Recipe recipe = recipe_of_large_weights();
   const StepFixture steps(recipe);
   const MessageLayout layout = layout_of(steps, 6);

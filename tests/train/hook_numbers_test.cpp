@@ -65,24 +65,24 @@ class HookNumbers : public ::testing::Test {
   std::optional<Session> session_;
 };
 
-TEST_F(HookNumbers, FindThePlanOfOthers) {
+TEST_F(HookNumbers, ShareAPlan) {
   train(step_with("return (loss * (1.5 + n / 10) + (0.3 - n) * logits:mean()) / (n + 2)"));
   EXPECT_EQ(plans().misses, 1);
   EXPECT_EQ(plans().hits, kBatches - 1);
 }
 
-TEST_F(HookNumbers, AreConstantsWhereTheyAre0Or1) {
+TEST_F(HookNumbers, AreConstantsIfTheyAre0Or1) {
   train(step_with("return loss * (n % 4) / 2"));  // 0, 0.5, 1, 1.5
   EXPECT_EQ(plans().misses, 3);
 }
 
-TEST_F(HookNumbers, OfListsFindThePlanOfOthers) {
+TEST_F(HookNumbers, InListsShareAPlan) {
   train(
       step_with("return nn.cross_entropy(logits * nn.tensor{n, 1, 0.5 + n}, batch.labels, {weight = {1, n, n + 1}})"));
   EXPECT_EQ(plans().misses, 1);
 }
 
-TEST_F(HookNumbers, ThatAStepReturnsFindThePlanOfOthers) {
+TEST_F(HookNumbers, ReturnedByAStepShareAPlan) {
   train(step_with("return {loss = loss * 4, weight = 4 + n, number = n, part = n / 7}"));
   EXPECT_EQ(plans().misses, 1);
   const MetricSums metrics = session().trainer.means().take_metrics();
@@ -91,7 +91,7 @@ TEST_F(HookNumbers, ThatAStepReturnsFindThePlanOfOthers) {
 }
 
 // A power of two commutes with every rounding between the loss and the update.
-TEST_F(HookNumbers, ScaleALossAsTheRateScalesItsUpdate) {
+TEST_F(HookNumbers, ScalingTheLossEqualsScalingTheLearningRate) {
   const std::vector<std::byte> by_rate =
       train("", [](int64_t step) { return std::ldexp(1.0, static_cast<int>(step % 5)); });
   const std::vector<std::byte> by_loss = train(step_with("return loss * 2 ^ (n % 5)"));
@@ -101,7 +101,7 @@ TEST_F(HookNumbers, ScaleALossAsTheRateScalesItsUpdate) {
 }
 
 // A value read during a step uses the numbers passed so far in that step.
-TEST_F(HookNumbers, AreInValuesThatAreRead) {
+TEST_F(HookNumbers, WorkInValuesThatAreRead) {
   train(step_with(R"(
     local plain, scaled = loss:item(), (loss * (0.25 + n)):item()
     if math.abs(scaled - plain * (0.25 + n)) > 1e-6 * math.abs(scaled) then error(n .. ": " .. plain .. ", " .. scaled) end
@@ -112,7 +112,7 @@ TEST_F(HookNumbers, AreInValuesThatAreRead) {
   EXPECT_EQ(plans().hits, 4 * (kBatches - 1));
 }
 
-TEST_F(HookNumbers, AreInPredictions) {
+TEST_F(HookNumbers, WorkInPredictions) {
   train(R"(local nn = require "nn"
 local n = 0
 return {evaluation_step = function(acc, batch)

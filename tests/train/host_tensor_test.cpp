@@ -59,7 +59,7 @@ TEST(HostTensor, FoldsIntegersExactly) {
 }
 
 // 1e8 + 1 is 1e8 in f32, so the sum from the right differs.
-TEST(HostTensor, FoldsFromTheFirstRankOn) {
+TEST(HostTensor, FoldsInRankOrder) {
   const std::vector<std::vector<float>> ranks{{1e8f, 3}, {1, 4}, {1, 5}, {-1e8f, 6}};
   EXPECT_EQ(fold_of(DType::kF32, ranks, Fold::kSum), (std::vector<float>{0, 18}));
   EXPECT_EQ(fold_of(DType::kF32, ranks, Fold::kMean), (std::vector<float>{0, 4.5}));
@@ -80,7 +80,7 @@ TEST(HostTensor, RoundsHalvesAtEachStep) {
   EXPECT_EQ(fold_of(DType::kF16, ranks, Fold::kMax), std::vector<uint16_t>{half(2048)});
 }
 
-TEST(HostTensor, ShowsNaNAsTheLargest) {
+TEST(HostTensor, MaxReturnsNaN) {
   const float nan = std::nanf("");
   const std::vector<std::vector<float>> ranks{{1, nan, 1}, {nan, 2, 2}, {3, 3, 3}};
   for (const Fold fold : {Fold::kSum, Fold::kMean, Fold::kMax}) {
@@ -89,7 +89,7 @@ TEST(HostTensor, ShowsNaNAsTheLargest) {
   }
 }
 
-TEST(HostTensor, RefusesWhatDoesNotFit) {
+TEST(HostTensor, RejectsTypesThatDoNotMatch) {
   const std::vector<std::vector<float>> ranks{{1, 2}, {1}};
   const Sent sent(DType::kF32, ranks);
   try {

@@ -31,7 +31,7 @@ TEST(Interval, IsDueWhereEachMultipleOfTheLengthIsReached) {
   EXPECT_EQ(due_steps(Interval(std::nullopt)), (std::vector<int64_t>()));
 }
 
-TEST(Interval, IsDueOnceForAllThatOneWindowPasses) {
+TEST(Interval, IsDueOnceIfAStepPassesSeveralMultiples) {
   const Interval each({{1, Unit::kEpochs}});
   EXPECT_TRUE(each.due({.epochs = 1}, {.epochs = 4}));
   EXPECT_FALSE(each.due({.epochs = 4}, {.epochs = 4}));

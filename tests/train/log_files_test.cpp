@@ -86,7 +86,7 @@ class LogFilesTest : public RunFixture {
   }
 };
 
-TEST_F(LogFilesTest, HoldEveryPointOfTheStore) {
+TEST_F(LogFilesTest, ContainEveryPointOfTheStore) {
   const RunResult result = train(kLogged);
   ASSERT_EQ(result.exit_code, 0);
   EXPECT_TRUE(result.warnings.empty());
@@ -117,7 +117,7 @@ TEST_F(LogFilesTest, HoldEveryPointOfTheStore) {
   EXPECT_EQ(support::read_text(files[0]).size(), events.size());  // times differ
 }
 
-TEST_F(LogFilesTest, PointsCanBeReadWhileTheRunGoesOn) {
+TEST_F(LogFilesTest, PointsCanBeReadDuringTheRun) {
   // Each step waits until the points of the previous step are in the file.
   int64_t seen = 0;
   const auto wait_for = [&](const Observer::Progress& progress) {
@@ -131,7 +131,7 @@ TEST_F(LogFilesTest, PointsCanBeReadWhileTheRunGoesOn) {
   EXPECT_EQ(seen, 20);
 }
 
-TEST_F(LogFilesTest, RunsShareFilesAndAnAttemptSaysWhatItRepeats) {
+TEST_F(LogFilesTest, RunsShareFilesAndAttemptsMarkRepeatedPoints) {
   const RunResult first = train(kLogged), second = train(kLogged, {.stop_after = 8});
   ASSERT_EQ(second.exit_code, 4);
   const std::string before = text("logs/points.csv");
@@ -156,7 +156,7 @@ TEST_F(LogFilesTest, RunsShareFilesAndAnAttemptSaysWhatItRepeats) {
   EXPECT_EQ(text_of_second.substr(start + 21, restart.size() - 25), restart.substr(21, restart.size() - 25));
 }
 
-TEST_F(LogFilesTest, AnAttemptBehindACrashWarnsOfWhatItRepeats) {
+TEST_F(LogFilesTest, AnAttemptAfterACrashWarnsAboutRepeatedPoints) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -191,7 +191,7 @@ TEST_F(LogFilesTest, AnAttemptBehindACrashWarnsOfWhatItRepeats) {
   expect_as_in_store(whole);
 }
 
-TEST_F(LogFilesTest, AreNotMadeWhereNotNamed) {
+TEST_F(LogFilesTest, AreNotCreatedUnlessNamed) {
   std::string recipe = kLogged;
   recipe.erase(recipe.find(", csv:"), recipe.find("}\ncheckpoint") - recipe.find(", csv:"));
   ASSERT_EQ(train(recipe).exit_code, 0);
@@ -199,7 +199,7 @@ TEST_F(LogFilesTest, AreNotMadeWhereNotNamed) {
   EXPECT_FALSE(std::filesystem::exists(path("events")));
 }
 
-TEST_F(LogFilesTest, FilesThatCannotBeWrittenAreFoundBeforeTheRun) {
+TEST_F(LogFilesTest, UnwritableFilesAreReportedBeforeTheRun) {
   write("file", "x");
   std::filesystem::create_directory(path("folder"));
   const auto refused = [&](const std::string& override, const std::string& text) {
@@ -220,7 +220,7 @@ TEST_F(LogFilesTest, FilesThatCannotBeWrittenAreFoundBeforeTheRun) {
   EXPECT_FALSE(std::filesystem::exists(path("runner.db")));
 }
 
-TEST_F(LogFilesTest, AFullDiskCostsTheFileItsPointsAndTheRunNothing) {
+TEST_F(LogFilesTest, AFullDiskLosesPointsButDoesNotEndTheRun) {
   const RunResult result = train(kLogged, {.overrides = {"log.csv=/dev/full"}});
   ASSERT_EQ(result.exit_code, 0);
   const size_t count = lines("logs/points.jsonl").size();
@@ -236,7 +236,7 @@ TEST_F(LogFilesTest, AFullDiskCostsTheFileItsPointsAndTheRunNothing) {
 }
 
 // A pipe without an active reader: points are accepted at once, and memory is bounded.
-TEST_F(LogFilesTest, AReaderThatStandsStillHoldsNothingUp) {
+TEST_F(LogFilesTest, AStalledReaderDoesNotBlockTheRun) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   schema::LogSpec spec;
   spec.jsonl = at("pipe");
@@ -267,7 +267,7 @@ TEST_F(LogFilesTest, AReaderThatStandsStillHoldsNothingUp) {
                              " of this run's points; `runner export 0000000aaa --metrics FILE` writes all");
 }
 
-TEST_F(LogFilesTest, AReaderThatTakesItsTimeGetsEverything) {
+TEST_F(LogFilesTest, ASlowReaderGetsEverything) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   schema::LogSpec spec;
   spec.csv = at("pipe");

@@ -165,7 +165,7 @@ TEST(LrSchedule, SamplesEndAtTheStepThatHasSeenThem) {
   }
 }
 
-TEST(LrSchedule, LengthsWhereStepsGoOnOverTheEndOfAnEpoch) {
+TEST(LrSchedule, LengthsIfStepsCrossTheEndOfAnEpoch) {
   // Epochs of batches with 8, 8, 8, 8 and 4 samples, and steps of 3 batches.
   const RunScale scale{.total_steps = 50, .steps_per_epoch = {5, 3}, .samples_per_epoch = 36, .samples_per_step = 24};
   int64_t seen = 0, batches = 0;
@@ -236,7 +236,7 @@ TEST(LrSchedule, OneCycleStaysAtItsEnd) {
   EXPECT_EQ(schedule.momentum(1000), schedule.momentum(99));
 }
 
-TEST(LrSchedule, OneCycleHasNoGapsAtPhasesOfNoLength) {
+TEST(LrSchedule, OneCycleHandlesEmptyPhases) {
   SchedulerSpec spec;
   spec.type = SchedulerType::kOneCycle;
   // torch divides by zero at 0.01 × 100 steps, and past the end of 1.0.
@@ -250,7 +250,7 @@ TEST(LrSchedule, OneCycleHasNoGapsAtPhasesOfNoLength) {
   }
 }
 
-TEST(LrSchedule, PlateauGoesOnFromItsState) {
+TEST(LrSchedule, PlateauContinuesFromACheckpoint) {
   SchedulerSpec spec;
   spec.type = SchedulerType::kPlateau;
   spec.patience = 1;
@@ -287,7 +287,7 @@ std::string error_of(const SchedulerSpec& spec, double lr) {
   return "";
 }
 
-TEST(LrSchedule, RefusesWhatNoFactorCanExpress) {
+TEST(LrSchedule, RejectsSchedulesThatNoFactorCanExpress) {
   SchedulerSpec spec;
   spec.type = SchedulerType::kOneCycle;
   spec.max_lr = 0.5;

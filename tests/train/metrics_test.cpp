@@ -34,7 +34,7 @@ std::vector<float> cross_entropies(const std::vector<float>& logits, const std::
   return losses;
 }
 
-TEST(Metrics, AreThoseOfTheDefinitionsInAnyBatches) {
+TEST(Metrics, MatchTheirDefinitionsForAnyBatches) {
   for (const Golden& item : Golden::load("metrics.json").cases()) {
     const bool classes = item["inputs"].has("labels");
     const auto outputs = item["inputs"][classes ? "logits" : "predictions"].tensor();
@@ -67,7 +67,7 @@ TEST(Metrics, AreThoseOfTheDefinitionsInAnyBatches) {
   }
 }
 
-TEST(Metrics, OfNothingAreNan) {
+TEST(Metrics, AreNanWithoutSamples) {
   const Metrics metrics({{"loss"}, {"accuracy"}}, data::LabelKind::kClass, 3);
   for (const auto& [name, value] : metrics.result()) EXPECT_TRUE(std::isnan(value)) << name;
 }
@@ -81,7 +81,7 @@ std::string refusal(std::vector<schema::Metric> wanted, data::LabelKind labels, 
   return "";
 }
 
-TEST(Metrics, ThatTheLabelsDoNotAllowAreRefused) {
+TEST(Metrics, RejectMetricsThatTheLabelsDoNotAllow) {
   EXPECT_EQ(refusal({{"mse"}}, data::LabelKind::kClass, 3), "eval.metrics: mse needs targets, the data has classes");
   EXPECT_EQ(refusal({{"accuracy"}}, data::LabelKind::kTarget, 1),
             "eval.metrics: accuracy needs classes, the data has targets");

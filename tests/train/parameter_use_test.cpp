@@ -230,7 +230,7 @@ class ParameterUseTest : public RunFixture {
   };
 };
 
-TEST_F(ParameterUseTest, EveryStepIsPyTorchsHoweverItsBatchesAreShared) {
+TEST_F(ParameterUseTest, EveryStepMatchesPyTorchWithAnyNumberOfRanks) {
   for (const Golden& item : file_.cases())
     for (const auto& [processes, accumulation] : {std::pair(1, 4), std::pair(2, 2), std::pair(4, 1)}) {
       SCOPED_TRACE(fmt::format("{}, {} processes", item.name(), processes));
@@ -245,7 +245,7 @@ TEST_F(ParameterUseTest, EveryStepIsPyTorchsHoweverItsBatchesAreShared) {
 }
 
 // Zero gradients would give other results: they decay weights and moments and count as updates.
-TEST_F(ParameterUseTest, IsNotWhatZerosGive) {
+TEST_F(ParameterUseTest, DiffersFromZeroGradients) {
   for (const Golden& item : file_.cases()) {
     SCOPED_TRACE(item.name());
     const std::vector<Trained> zeros = train_all(item, {"comm.unused=zero", "gradient_accumulation_steps=4"});
@@ -253,7 +253,7 @@ TEST_F(ParameterUseTest, IsNotWhatZerosGive) {
   }
 }
 
-TEST_F(ParameterUseTest, LoopsOfHooksLeaveOutTheSame) {
+TEST_F(ParameterUseTest, HooksTrainingLoopsSkipTheSameParameters) {
   for (const Golden& item : file_.cases()) {
     SCOPED_TRACE(item.name());
     std::vector<std::string> overrides = overrides_of(item, /*own_loop=*/true);

@@ -81,7 +81,7 @@ class PendingWindowTest : public ::testing::TestWithParam<schema::OnNan> {
   PendingWindow pending{recipe, device, optimizers, counters, metrics, /*device_counts=*/false};
 };
 
-TEST_P(PendingWindowTest, CountsFromItsEndOn) {
+TEST_P(PendingWindowTest, CountsWhenItEnds) {
   device.norm = 2.5F;
   submit();
   end();
@@ -98,7 +98,7 @@ TEST_P(PendingWindowTest, CountsFromItsEndOn) {
   EXPECT_FALSE(pending.has_ended());
 }
 
-TEST_P(PendingWindowTest, WhatIsNotFiniteIsTakenBack) {
+TEST_P(PendingWindowTest, ANotFiniteStepIsRolledBack) {
   device.finite = false;
   device.norm = kNan;
   submit();
@@ -118,7 +118,7 @@ TEST_P(PendingWindowTest, WhatIsNotFiniteIsTakenBack) {
   EXPECT_EQ(sum_in(metrics.in_window()), 0);
 }
 
-TEST_P(PendingWindowTest, IsBetweenTwoWindowsUntilItHasEndedAndIsDone) {
+TEST_P(PendingWindowTest, MayBeHalfUpdatedUntilItIsDone) {
   EXPECT_FALSE(pending.may_be_half_updated());
   pending.begin_update();
   EXPECT_TRUE(pending.may_be_half_updated());
@@ -149,7 +149,7 @@ TEST_P(PendingWindowTest, IsBetweenTwoWindowsUntilItHasEndedAndIsDone) {
   EXPECT_FALSE(pending.may_be_half_updated());
 }
 
-TEST_P(PendingWindowTest, IsAsBeforeWhereAnOpHasFailedBeforeAllUpdates) {
+TEST_P(PendingWindowTest, IsUnchangedIfAnOpFailsBeforeAllUpdates) {
   device.fails = true;
   for (const bool has_written : {true, false}) {
     device.has_written = has_written;
@@ -166,7 +166,7 @@ TEST_P(PendingWindowTest, IsAsBeforeWhereAnOpHasFailedBeforeAllUpdates) {
 }
 
 // Metrics of its batches are added before it is known how the optimizer step ends; they may already be reduced.
-TEST_P(PendingWindowTest, AllMetricsOfAWindowCountOrNone) {
+TEST_P(PendingWindowTest, AllMetricsOfAnOptimizerStepCountOrNone) {
   for (const bool finite : {false, true}) {
     device.finite = finite;
     metrics = {.ended = {{"metric", {1, 1}}}, .window = {{"metric", {10, 1}}}, .batches = {{"metric", {20, 1}}}};
@@ -180,7 +180,7 @@ TEST_P(PendingWindowTest, AllMetricsOfAWindowCountOrNone) {
   }
 }
 
-TEST_P(PendingWindowTest, WhatHasFailedIsTakenBackAndThrownUntilItIsForgotten) {
+TEST_P(PendingWindowTest, AFailureIsRolledBackAndThrownUntilCleared) {
   device.fails = true;
   submit();
   end();
@@ -195,7 +195,7 @@ TEST_P(PendingWindowTest, WhatHasFailedIsTakenBackAndThrownUntilItIsForgotten) {
 }
 
 // The host may throw between the submission and the end of the optimizer step.
-TEST_P(PendingWindowTest, WhatFailsBeforeItsEndWasCountedTakesNothingBack) {
+TEST_P(PendingWindowTest, AFailureBeforeTheEndIsCountedRollsNothingBack) {
   device.fails = true;
   submit();
   pending.settle();

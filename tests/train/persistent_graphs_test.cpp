@@ -35,7 +35,7 @@ class PersistentGraphsTest : public ::testing::Test {
   const std::filesystem::path path_ = folder_ / "runner.db";
 };
 
-TEST_F(PersistentGraphsTest, AnotherRunOfTheSameBuildFindsThem) {
+TEST_F(PersistentGraphsTest, AreFoundByAnotherRunOfTheSameBuild) {
   PersistentGraphs graphs(path_, "build 1");
   EXPECT_FALSE(graphs.find(bytes_of_text("a"))) << "there is no store yet";
   graphs.put(bytes_of_text("a"), bytes_of_text("entry"));
@@ -48,7 +48,7 @@ TEST_F(PersistentGraphsTest, AnotherRunOfTheSameBuildFindsThem) {
   EXPECT_EQ(find("build 2", "a"), "none");
 }
 
-TEST_F(PersistentGraphsTest, WhatIsFoundIsUsed) {
+TEST_F(PersistentGraphsTest, FoundEntriesAreMarkedAsUsed) {
   PersistentGraphs graphs(path_, "build 1");
   graphs.put(bytes_of_text("a"), bytes_of_text("entry"));
   const store::CompiledGraphs made = graphs.take();

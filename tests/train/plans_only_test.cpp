@@ -182,7 +182,7 @@ TEST_F(PlansOnly, WithAnotherOptimizer) {
 }
 
 // runner/train cannot run kernels: it includes neither them nor the Plans that contain them.
-TEST(Train, SeesNeitherKernelsNorPlans) {
+TEST(Train, IncludesNeitherKernelsNorPlans) {
   // Names of kernels, for the record, and the cache of compiled steps of any kind.
   const std::set<std::string> harmless = {"backends/kernels/kernel_choices.h", "backends/plan/plan_cache.h"};
   size_t files = 0, includes = 0;

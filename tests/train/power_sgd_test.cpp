@@ -142,7 +142,7 @@ class PowerSgdTest : public RunFixture {
   const Golden file_;
 };
 
-TEST_F(PowerSgdTest, EveryStepIsPyTorchs) {
+TEST_F(PowerSgdTest, EveryStepMatchesPyTorch) {
   for (const Golden& item : file_.cases()) {
     SCOPED_TRACE(item.name());
     const bool half = item["comm"].has("wrapper");
@@ -171,7 +171,7 @@ TEST_F(PowerSgdTest, DoesNotDependOnTheNumberOfReplicas) {
 }
 
 // Gradients are summed after each batch or after eight; the sum of an optimizer step is compressed once.
-TEST_F(PowerSgdTest, DoesNotDependOnHowWindowsAreCut) {
+TEST_F(PowerSgdTest, DoesNotDependOnAccumulation) {
   struct Cut {
     int processes, batches;  // of an optimizer step of 16 samples
     bool each;
@@ -196,7 +196,7 @@ TEST_F(PowerSgdTest, DoesNotDependOnHowWindowsAreCut) {
 }
 
 // Uncompressed gradients would not match the golden values.
-TEST_F(PowerSgdTest, IsNotWhatWholeGradientsGive) {
+TEST_F(PowerSgdTest, DiffersFromUncompressedGradients) {
   const Golden item = file_.cases().front();
   const std::vector<Trained> whole = train_all(item, {"comm.start=1000"}), compressed = train_all(item);
   EXPECT_EQ(std::vector(whole[0].losses.begin(), whole[0].losses.begin() + 4),

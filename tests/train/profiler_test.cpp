@@ -39,7 +39,7 @@ std::string actions(const schema::ProfileSpec& spec, size_t steps) {
   return text;
 }
 
-TEST(ProfileSchedule, IsTorchs) {
+TEST(ProfileSchedule, MatchesTorch) {
   const std::vector<testing::Golden> cases = testing::Golden::load("profile.json").cases();
   EXPECT_EQ(cases.size(), 243U);
   for (const testing::Golden& one : cases) {
@@ -120,19 +120,19 @@ TEST_F(ProfiledRun, KeepsCyclesOfSteps) {
   EXPECT_EQ(steps_of(found[1]), (StepNames{"step 12", "step 13", "step 14"}));
 }
 
-TEST_F(ProfiledRun, KeepsACycleThatTheEndCuts) {
+TEST_F(ProfiledRun, KeepsAnIncompleteLastCycle) {
   ASSERT_EQ(profiled("skip_first: 16, active: 3").exit_code, 0);
   const std::vector<Json> found = traces();
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(steps_of(found[1]), StepNames{"step 20"});
 }
 
-TEST_F(ProfiledRun, ThatEndsWithACycleKeepsNoEmptyOne) {
+TEST_F(ProfiledRun, KeepsNoEmptyCycle) {
   ASSERT_EQ(profiled("active: 10").exit_code, 0);
   EXPECT_EQ(traces().size(), 2U);
 }
 
-TEST_F(ProfiledRun, HoldsWhatHappensFromTheBeginningOn) {
+TEST_F(ProfiledRun, TracesFromTheBeginning) {
   ASSERT_EQ(profiled("active: 5, repeat: 1", {"checkpoint.every=2 steps"}).exit_code, 0);
   const Json found = traces().at(0);
   EXPECT_EQ(kinds_of(found),
@@ -173,7 +173,7 @@ TEST_F(ProfiledRun, ChangesNoBit) {
 }
 
 // Each attempt counts its own steps, and `profile` may change on resume.
-TEST_F(ProfiledRun, GoesOnWithAScheduleOfItsOwnWhenResumed) {
+TEST_F(ProfiledRun, AResumedAttemptStartsItsOwnSchedule) {
   ASSERT_EQ(profiled("", {}, {.store = "plain.db"}).exit_code, 0);
   ASSERT_EQ(profiled("skip_first: 1, active: 2, repeat: 1", {}, {.stop_after = 7}).exit_code, 4);
   ASSERT_EQ(profiled("skip_first: 1, active: 2, repeat: 1", {}, {.resume = "@last"}).exit_code, 0);
@@ -197,7 +197,7 @@ TEST_F(ProfiledRun, WritesTheSameToAFile) {
   EXPECT_EQ(steps_of(Json::parse(support::read_text(path("traces/t.json")))), StepNames{"step 1"});
 }
 
-TEST_F(ProfiledRun, ThatFailsKeepsWhatItHas) {
+TEST_F(ProfiledRun, KeepsItsTraceIfTheRunFails) {
   const RunResult result = profiled("active: 20", {"optimizer={type: sgd, lr: 1e30}"});
   ASSERT_EQ(result.exit_code, 1);
   EXPECT_FALSE(steps_of(traces().at(0)).empty());
@@ -217,7 +217,7 @@ std::string message_of_opening(const std::string& path) {
   return "no error";
 }
 
-TEST_F(TraceFileTest, RefusesWhatIsNoTrace) {
+TEST_F(TraceFileTest, RejectsOtherFiles) {
   write("data.csv", "a,b\n1,2\n");
   const std::string csv = path("data.csv").string(), below = csv + "/t.json", folder = path("").string();
   EXPECT_EQ(message_of_opening(csv),

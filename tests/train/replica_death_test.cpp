@@ -95,7 +95,7 @@ TEST_P(ReplicaDeath, AtAnyCollectiveEndsTheRun) {
 }
 
 // Asked to stop before or while waiting: no rank waits for ranks that were not started.
-TEST(ReplicaProcesses, AskedToStopBeforeTheyStartNeverBegin) {
+TEST(ReplicaProcesses, DoNotBeginIfStoppedBeforeTheyStart) {
   const std::atomic<int> stop = 1;
   ReplicaProcesses replicas(3, {.job = "", .program = "/nowhere", .stop = &stop});
   EXPECT_FALSE(replicas.begin());
@@ -144,7 +144,7 @@ std::set<std::string> shared_memory_with_names() {
 }
 
 // Rank 1 kills rank 0 before each of its calls, so at an arbitrary point. This process adopts the orphans.
-TEST_F(MortalRun, TheOthersDieWithRank0) {
+TEST_F(MortalRun, OtherRanksDieWithRank0) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const std::set<std::string> names = shared_memory_with_names();
   for (int call = 0; call < 20; ++call) {
@@ -177,7 +177,7 @@ std::string start_without_descriptors() {
   return text + (::waitpid(-1, nullptr, WNOHANG) == -1 ? "" : "; a process is left");
 }
 
-TEST(ReplicaProcessesStart, LeavesNothingBehindWhereTheSystemCannot) {
+TEST(ReplicaProcessesStart, LeavesNoProcessIfStartFails) {
   backends::SharedMemory answer(4096);
   const pid_t child = ::fork();  // the limit cannot be raised again
   if (child == 0) {

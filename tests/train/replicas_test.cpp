@@ -139,7 +139,7 @@ threads: 1
 };
 
 // 37 samples in global batches: the last one of an epoch is short, so ranks have uneven or empty parts of it.
-TEST_F(ReplicasTest, ComputeWhatOneProcessComputes) {
+TEST_F(ReplicasTest, MatchASingleProcess) {
   for (const int64_t accumulation : {1, 3})
     for (const char* flags : {"even_batches=true", "even_batches=false", "drop_last=true", "dispatch_batches=true"}) {
       const std::vector<std::string> common{fmt::format("gradient_accumulation_steps={}", accumulation),
@@ -168,7 +168,7 @@ TEST_F(ReplicasTest, ComputeWhatOneProcessComputes) {
 
 // Weights (256, 256) are exchanged as factors of few samples, also for the uneven or empty parts of the short last
 // batch.
-TEST_F(ReplicasTest, HandEachOtherFactorsOfLargeGradients) {
+TEST_F(ReplicasTest, ExchangeLargeGradientsAsFactors) {
   for (const char* flags : {"even_batches=true", "even_batches=false"}) {
     const std::vector<std::string> common{"model.hidden=[256, 256]", fmt::format("data.{}", flags),
                                           "split_batches=true", "data.batch_size=10"};
@@ -217,7 +217,7 @@ double shared_bytes_per_parameter(const schema::Recipe& recipe, int64_t windows)
 
 // Weights and momenta once; on a GPU the sums of buckets, on a TPU the rounded weights. Gradients of each rank only if
 // they are not factored.
-TEST_F(ReplicasTest, ShareNoMoreMemoryThanTheyWrite) {
+TEST_F(ReplicasTest, CommitOnlySharedMemoryThatIsWritten) {
   for (const auto& [backend, expected] : {std::pair{"cpu", 8}, {"gpu", 12}, {"tpu", 10}})
     for (const auto& [accumulation, gradients] : {std::pair{1, 0}, {2, 6 * 4}}) {
       const std::vector<std::string> overrides{"model.hidden=[1000, 1000]",
@@ -234,7 +234,7 @@ TEST_F(ReplicasTest, ShareNoMoreMemoryThanTheyWrite) {
 
 // On a device that rounds the operands of products, the one copy of weights that all ranks round equals the rounded
 // weights. Sums in another order are rounded differently; weights of the previous step would differ more.
-TEST_F(ReplicasTest, ReadOneRoundedCopyOfTheWeights) {
+TEST_F(ReplicasTest, ShareOneRoundedCopyOfTheWeights) {
   for (const char* window : {"gradient_accumulation_steps=1", "gradient_accumulation_steps=3"}) {
     const std::vector<std::string> common{"backend=tpu", "split_batches=true", "data.batch_size=12", window};
     std::vector<std::string> one = common, three = common;
@@ -254,7 +254,7 @@ TEST_F(ReplicasTest, ReadOneRoundedCopyOfTheWeights) {
 
 // After each batch of an optimizer step, rank 0 has the sum over all ranks, like one process that has all their
 // batches.
-TEST_F(ReplicasTest, AddUpTheirGradientsBehindEachBatchWhereTheRecipeSaysSo) {
+TEST_F(ReplicasTest, ReduceGradientsAfterEachBatchWithSyncEachBatch) {
   const std::vector<std::string> common{"gradient_accumulation_steps=3", "split_batches=true", "data.batch_size=12"};
   const auto sums = [&](int processes) {
     std::vector<std::string> overrides = common;
@@ -286,7 +286,7 @@ TEST_F(ReplicasTest, AddUpTheirGradientsBehindEachBatchWhereTheRecipeSaysSo) {
 }
 
 // One step of plain gradient descent at rate 1 moves the parameters by the gradient.
-TEST_F(ReplicasTest, HaveTheGradientOfOneLargeBatch) {
+TEST_F(ReplicasTest, MatchTheGradientOfOneLargeBatch) {
   const std::vector<std::string> common{"optimizer={type: sgd, lr: 1.0}", "train.clip_grad_norm=null"};
   std::vector<std::string> large = common;
   large.push_back("data.batch_size=37");
@@ -309,7 +309,7 @@ TEST_F(ReplicasTest, HaveTheGradientOfOneLargeBatch) {
 }
 
 // Starting from zeros, one step of plain gradient descent at rate 1 leaves the gradient itself.
-TEST_F(ReplicasTest, GradientsTravelAsCommHookSays) {
+TEST_F(ReplicasTest, CommHookRoundsGradients) {
   const std::string zeros(18 * sizeof(float), 0);
   const auto bytes = std::as_bytes(std::span(zeros));
   formats::write_safetensors("zeros.safetensors", {{"0.weight", backends::DType::kF32, {3, 6}, bytes},
@@ -339,7 +339,7 @@ TEST_F(ReplicasTest, GradientsTravelAsCommHookSays) {
 }
 
 // Rank 0 replaces its part of the sum while other ranks still read it: the scale in which gradients are communicated.
-TEST_F(ReplicasTest, PartsOfWindowsAreTheSameEveryTime) {
+TEST_F(ReplicasTest, PartialSumsAreReproducible) {
   const std::vector<std::string> common{"num_processes=4", "data.batch_size=1", "gradient_accumulation_steps=100",
                                         "train.epochs=8"};
   for (const char* setting : {"comm.hook=bf16", "comm.hook=fp16", "comm.unused=skip", "sync_each_batch=true"}) {
@@ -357,7 +357,7 @@ TEST_F(ReplicasTest, PartsOfWindowsAreTheSameEveryTime) {
 }
 
 // Also if each device has a thread of its own, with more threads than cores.
-TEST_F(ReplicasTest, HaveTheBitsOfTheCpuOnGpus) {
+TEST_F(ReplicasTest, AreBitIdenticalOnCpuAndGpus) {
   const std::vector<std::vector<std::string>> cases{
       {},
       {"gradient_accumulation_steps=3"},
@@ -438,7 +438,7 @@ class LocalDescent {
   std::vector<Model> models_;
 };
 
-TEST_F(ReplicasTest, UpdateWeightsOfTheirOwnBetweenAverages) {
+TEST_F(ReplicasTest, LocalSgdAveragesSeparateWeights) {
   constexpr int kReplicas = 3;
   const std::vector<std::string> overrides{"model.type=linear",
                                            "model.hidden=null",
@@ -497,7 +497,7 @@ TEST_F(ReplicasTest, UpdateWeightsOfTheirOwnBetweenAverages) {
   }
 }
 
-TEST_F(ReplicasTest, MoreOfThemThanSamples) {
+TEST_F(ReplicasTest, MoreRanksThanSamples) {
   const std::vector<Trained> ranks =
       train({"num_processes=5", "data.train.samples=3", "data.batch_size=1", "data.even_batches=false"});
   expect_same_on_all_ranks(ranks);

@@ -88,7 +88,7 @@ class StopAtBatch : public data::Transform {
 };
 
 // Optimizer steps of three batches, which end with the epoch (of nine batches), or of four, which cross its end.
-TEST_F(ResumeTest, AfterAnInterruptAtAnyBatchOfAWindow) {
+TEST_F(ResumeTest, AfterAnInterruptAtAnyBatchOfAnOptimizerStep) {
   for (const int64_t accumulation : {3, 4}) {
     const std::vector<std::string> overrides{"train.epochs=2",
                                              "eval.every=1 step",
@@ -119,7 +119,7 @@ TEST_F(ResumeTest, AfterAnInterruptAtAnyBatchOfAWindow) {
 }
 
 // The second epoch begins within the third optimizer step. Checkpoints are saved where their interval ends.
-TEST_F(ResumeTest, IntervalsInEpochsAndSamplesEndInsideWindows) {
+TEST_F(ResumeTest, IntervalsInEpochsAndSamplesEndWithinOptimizerSteps) {
   const auto moments = [this](const std::string& every) {
     const RunResult result = train(
         kEverything, {.store = "runner.db",
@@ -182,7 +182,7 @@ TEST_F(ResumeTest, AfterBeingKilledAtRandomMoments) {
   }
 }
 
-TEST_F(ResumeTest, OnChangedDataIsRefusedWithWhatChanged) {
+TEST_F(ResumeTest, OnChangedDataIsRejectedWithTheDifference) {
   const std::string recipe = R"(schema_version: 1
 model: {type: linear}
 data: {train: {format: csv, path: table.csv}, batch_size: 4}
@@ -204,7 +204,7 @@ train: {epochs: 4}
   }
 }
 
-TEST_F(ResumeTest, WithMoreEpochsGoesOn) {
+TEST_F(ResumeTest, WithMoreEpochsContinues) {
   const std::string recipe = R"(schema_version: 1
 model: {type: mlp, hidden: [8]}
 data: {train: {format: synthetic, samples: 40, features: [5], classes: 3}, batch_size: 8}

@@ -100,7 +100,7 @@ class RoundedWeightsOf : public ::testing::TestWithParam<int> {
   }
 };
 
-TEST_P(RoundedWeightsOf, ReplicasAreWhatOneHasWritten) {
+TEST_P(RoundedWeightsOf, RanksContainWhatOneRankHasWritten) {
   constexpr int64_t kFirst = 7;  // starts in the middle of the array
   on_each([](RoundingReplica& replica, backends::Collectives& ranks) {
     replica.expect_rounded(/*begin=*/1 << 20, 0);
@@ -111,7 +111,7 @@ TEST_P(RoundedWeightsOf, ReplicasAreWhatOneHasWritten) {
   });
 }
 
-TEST_P(RoundedWeightsOf, ReplicasAreWhatEachHasUpdated) {
+TEST_P(RoundedWeightsOf, RanksContainWhatEachRankHasUpdated) {
   on_each([](RoundingReplica& replica, backends::Collectives& ranks) {
     for (const int64_t shift : {0, 5}) {
       replica.update_share(shift);

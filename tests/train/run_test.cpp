@@ -40,7 +40,7 @@ TEST_F(RunTest, RecordsWhatItDid) {
   EXPECT_EQ(result.metrics.at("train/loss").last, points("train/loss").back().second);
 }
 
-TEST_F(RunTest, CountsEpochsThatAreFinishedAsItsStatesDo) {
+TEST_F(RunTest, CountsFinishedEpochsLikeItsCheckpoints) {
   for (const auto& [steps, epochs] : {std::pair{4, 0}, {5, 1}, {9, 1}}) {
     const RunResult result = train(kSmall, {.overrides = {fmt::format("train.steps={}", steps)}});
     EXPECT_EQ(result.epochs, epochs);
@@ -100,7 +100,7 @@ TEST_F(RunTest, IsInterruptedWhileItIsPrepared) {
     }
 }
 
-TEST_F(RunTest, DoesNoStepWhereItIsInterruptedBeforeTheFirst) {
+TEST_F(RunTest, RunsNoStepIfInterruptedBeforeTheFirst) {
   for (const char* backend : {"cpu", "gpu", "tpu"})
     for (const int replicas : {1, 2}) {
       if (replicas > 1 && std::string_view(backend) == "cpu") continue;  // processes
@@ -128,7 +128,7 @@ TEST_F(RunTest, LossesBetweenPointsAreMeans) {
   }
 }
 
-TEST_F(RunTest, AccumulatedWindowsAreBigBatches) {
+TEST_F(RunTest, AccumulationMatchesLargeBatches) {
   const std::vector<std::string> common = {"optimizer.type=sgd", "data.shuffle=false"};
   const auto with = [&](const char* batch, const char* steps) {
     std::vector<std::string> overrides = common;
@@ -150,7 +150,7 @@ TEST_F(RunTest, AccumulatedWindowsAreBigBatches) {
   }
 }
 
-TEST_F(RunTest, StopsAtANotFiniteLossAndSaysWhatWasFirst) {
+TEST_F(RunTest, StopsAtANotFiniteLossAndReportsTheCause) {
   write("table.csv", "a,b,label\n1,2,0.5\n3,1e30,0.25\n2,2,0.125\n1,1,0.5\n");
   const RunResult result = train(R"(schema_version: 1
 model: {type: linear}
@@ -168,7 +168,7 @@ train: {epochs: 1}
   EXPECT_EQ(result.states.size(), 1u);  // the model before the step
 }
 
-TEST_F(RunTest, AdvisesAgainstWhatIsNotFiniteOnlyWhatCanHelp) {
+TEST_F(RunTest, GivesUsefulAdviceForNotFiniteLosses) {
   write("table.csv", "a,label\n1,0.5\n1,0.25\n");
   constexpr const char* kTable = R"(schema_version: 1
 model: {type: linear}
@@ -222,7 +222,7 @@ log: {every: 1 step}
 }
 
 // Whether labels are numbers is known only after reading them.
-TEST_F(RunTest, RefusesOptionsOfClassesForLabelsThatAreNumbers) {
+TEST_F(RunTest, RejectsClassOptionsForNumericLabels) {
   write("table.csv", "a,b,label\n1,2,0.5\n3,1,0.25\n2,2,0.125\n1,1,0.5\n");
   constexpr const char* kTableOfNumbers = R"(schema_version: 1
 model: {type: linear}
@@ -244,7 +244,7 @@ train: {epochs: 1}
   }
 }
 
-TEST_F(RunTest, RefusesAWarmupThatTheRunDoesNotSeeTheEndOf) {
+TEST_F(RunTest, RejectsAWarmupLongerThanTheRun) {
   const auto refused = [&](std::vector<std::string> overrides) -> std::string {
     overrides.push_back("data.batch_size=10");
     overrides.push_back("train.epochs=2");
@@ -320,7 +320,7 @@ train: {epochs: 2}
   }
 }
 
-TEST_F(RunTest, ClassWeightsThatDoNotFitAreRefusedBeforeTheRun) {
+TEST_F(RunTest, RejectsClassWeightsThatDoNotFitBeforeTheRun) {
   write("train.csv", "a,label\n1,0\n2,1\n3,2\n");
   const std::string recipe = R"(schema_version: 1
 model: {type: linear}
@@ -351,7 +351,7 @@ train: {epochs: 1, on_nan: skip}
   EXPECT_NE(events("error")[0].find("\"step\":1"), std::string::npos) << events("error")[0];
 }
 
-TEST_F(RunTest, AStepWithoutAnyWeightIsWarnedOf) {
+TEST_F(RunTest, WarnsOfAStepWithoutWeight) {
   const RunResult result = train(kSmall, {.overrides = {"train.class_weights=[0, 0, 0]"}});
   ASSERT_EQ(result.warnings.size(), 1u);
   EXPECT_EQ(
@@ -359,7 +359,7 @@ TEST_F(RunTest, AStepWithoutAnyWeightIsWarnedOf) {
       "train/loss of step 1 is NaN: no sample since the point before it has a weight; train.class_weights decide");
 }
 
-TEST_F(RunTest, OneClassAloneIsWarnedOf) {
+TEST_F(RunTest, WarnsOfASingleClass) {
   write("table.csv", "a,label\n1,0\n2,0\n");
   const RunResult result = train(R"(schema_version: 1
 model: {type: linear}
@@ -371,7 +371,7 @@ train: {epochs: 1}
   EXPECT_EQ(result.warnings, std::vector<std::string>{"all labels are of one class: there is nothing to learn"});
 }
 
-TEST_F(RunTest, ALongerRunThatStretchesItsScheduleIsWarnedOf) {
+TEST_F(RunTest, WarnsIfALongerRunStretchesItsSchedule) {
   ASSERT_EQ(train(kSmall, {.overrides = {"scheduler={type: linear}"}}).exit_code, 0);
   const RunResult result =
       train(kSmall, {.resume = "@last", .longer = true, .overrides = {"scheduler={type: linear}", "train.epochs=8"}});
@@ -383,7 +383,7 @@ TEST_F(RunTest, ALongerRunThatStretchesItsScheduleIsWarnedOf) {
 }
 
 // Errors before the run is recorded leave no store behind.
-TEST_F(RunTest, MetricsThatDoNotFitAreRefusedBeforeTheRun) {
+TEST_F(RunTest, RejectsMetricsThatDoNotFitBeforeTheRun) {
   try {
     train(kSmall, {.overrides = {"eval.metrics=[loss, top_20]"}});
     FAIL() << "trained towards a top_20 of three classes";
@@ -416,7 +416,7 @@ train: {epochs: 20}
   }
 };
 
-TEST_F(StoredModelTest, KeepsTheNormalisationOfItsTraining) {
+TEST_F(StoredModelTest, UsesTheNormalisationOfItsTraining) {
   write("train.csv", kTable);
   write("eval.csv", kTable);
   const RunResult result = train(recipe_);

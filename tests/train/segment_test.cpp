@@ -89,7 +89,7 @@ class SegmentTest : public RunFixture {
   const data::Batch* batch_ = nullptr;
 };
 
-TEST_F(SegmentTest, StepsOnWhatBackwardHasAdded) {
+TEST_F(SegmentTest, StepsWithAccumulatedGradients) {
   const std::vector<float> before = weights();
   Segment whole = segment();
   backward(whole, mean_output(whole));
@@ -99,7 +99,7 @@ TEST_F(SegmentTest, StepsOnWhatBackwardHasAdded) {
   expect_moved(before, 3);
 }
 
-TEST_F(SegmentTest, AGradientCrossesCuts) {
+TEST_F(SegmentTest, GradientsSurviveMarkStep) {
   const std::vector<float> before = weights();
   for (int i = 0; i < 2; ++i) {
     Segment adding = segment();
@@ -121,7 +121,7 @@ TEST_F(SegmentTest, AGradientCrossesCuts) {
   EXPECT_THROW(step(after), Error);
 }
 
-TEST_F(SegmentTest, SeesParametersAsTheyAre) {
+TEST_F(SegmentTest, ReadsUpdatedParameters) {
   Segment both = segment();
   const Value before = mean_output(both);
   backward(both, before);
@@ -133,7 +133,7 @@ TEST_F(SegmentTest, SeesParametersAsTheyAre) {
   EXPECT_THROW(backward(both, before), Error) << "its parameters are gone";
 }
 
-TEST_F(SegmentTest, WhatIsNotFiniteVoidsTheStepsBehindIt) {
+TEST_F(SegmentTest, ANotFiniteLossCancelsLaterSteps) {
   const std::vector<float> before = weights();
   Segment part = segment();
   backward(part, mean_output(part));
@@ -150,7 +150,7 @@ TEST_F(SegmentTest, WhatIsNotFiniteVoidsTheStepsBehindIt) {
   EXPECT_TRUE(std::isfinite(trainer().means().take_loss()));
 }
 
-TEST_F(SegmentTest, AVoidedWindowUpdatesNothing) {
+TEST_F(SegmentTest, ANotFiniteLossCancelsLaterRegions) {
   const std::vector<float> before = weights();
   Segment voided = segment(/*voided=*/true);
   backward(voided, mean_output(voided));
@@ -165,7 +165,7 @@ TEST_F(SegmentTest, AVoidedWindowUpdatesNothing) {
   EXPECT_FALSE(idle.does_something());
 }
 
-TEST_F(SegmentTest, ClipsWhatItSteps) {
+TEST_F(SegmentTest, ClipsTheGradientsOfAStep) {
   const std::vector<float> before = weights();
   Segment clipped = segment();
   backward(clipped, ops::mul(mean_output(clipped), 100.0));

@@ -24,7 +24,7 @@ uint64_t blocked_signals(const std::filesystem::path& task) {
 class Signals : public RunFixture {};
 
 // Another thread might handle a signal late, because it sleeps or is busy with an earlier step.
-TEST_F(Signals, AreForTheTrainingThread) {
+TEST_F(Signals, AreHandledByTheTrainingThread) {
   int others = 0, open = 0;
   const auto look = [&](const Observer::Progress&) {
     for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {

@@ -42,7 +42,7 @@ train: {steps: 60}
 log: {every: 1 step}
 )";
 
-TEST_F(StatesTest, EveryMthStaysAlsoBehindAResumption) {
+TEST_F(StatesTest, KeepEveryHoldsAfterAResume) {
   std::atomic<int> stop{0};
   const std::vector<std::string> overrides{"checkpoint={every: 4 steps, keep_last: 1, keep_every: 3}"};
   const RunResult first = train(kOverfits, {.overrides = overrides, .stop_after = 30, .stop = &stop});
@@ -54,7 +54,7 @@ TEST_F(StatesTest, EveryMthStaysAlsoBehindAResumption) {
   EXPECT_EQ(kept, wanted);
 }
 
-TEST_F(StatesTest, TheBestIsTheOneThatWasEvaluatedBest) {
+TEST_F(StatesTest, KeepsTheCheckpointWithTheBestMetric) {
   ASSERT_EQ(
       train(kOverfits, {.overrides = {"eval={every: 10 steps}",
                                       "checkpoint={every: 3 steps, keep_last: 1, keep_best: {metric: eval/loss}}"}})
@@ -71,7 +71,7 @@ TEST_F(StatesTest, TheBestIsTheOneThatWasEvaluatedBest) {
   EXPECT_EQ(kept[1].reason, "best");
 }
 
-TEST_F(StatesTest, SeveralBestOnesAndMaxima) {
+TEST_F(StatesTest, KeepsSeveralBestOfAMaximisedMetric) {
   ASSERT_EQ(train(kOverfits, {.overrides = {"eval={every: 5 steps}",
                                             "checkpoint={every: 60 steps, keep_last: 1, "
                                             "keep_best: {metric: eval/accuracy, mode: max, count: 2}}"}})
@@ -89,7 +89,7 @@ TEST_F(StatesTest, SeveralBestOnesAndMaxima) {
   EXPECT_EQ(kept[0], accuracies[0]);
 }
 
-TEST_F(StatesTest, AStateHoldsOnlyMetricsOfItsStep) {
+TEST_F(StatesTest, ACheckpointHasOnlyMetricsOfItsStep) {
   ASSERT_EQ(train(kOverfits, {.overrides = {"eval={every: 10 steps}", "checkpoint={every: 4 steps}"}}).exit_code, 0);
   for (const store::StateInfo& state : states())
     for (const auto& [name, value] : state.metrics) {
@@ -99,7 +99,7 @@ TEST_F(StatesTest, AStateHoldsOnlyMetricsOfItsStep) {
     }
 }
 
-TEST_F(StatesTest, AResumedRunKnowsTheBestOfBefore) {
+TEST_F(StatesTest, AResumedRunKnowsEarlierBestMetrics) {
   const std::vector<std::string> overrides = {"eval={every: 1 step}", "optimizer.lr=0",
                                               "checkpoint={keep_last: 1, keep_best: {metric: eval/loss}}"};
   ASSERT_EQ(train(kOverfits, {.overrides = overrides, .stop_after = 3}).exit_code, 4);
@@ -132,7 +132,7 @@ TEST_F(StatesTest, AModelThatIsNotFiniteIsNeverSaved) {
   }
 }
 
-TEST_F(StatesTest, WithAccumulationTheMicroBatchThatWasNotFiniteIsNamed) {
+TEST_F(StatesTest, ReportsTheMicroBatchThatWasNotFinite) {
   write("table.csv", "a,label\n1e30,0.5\n1,0.25\n1,0.5\n1,0.25\n");
   const RunResult result = train(R"(schema_version: 1
 gradient_accumulation_steps: 2
@@ -149,7 +149,7 @@ train: {epochs: 1}
   EXPECT_EQ(result.optimizer_steps, 0);
 }
 
-TEST_F(StatesTest, ASumOfFiniteLossesThatOverflowsIsNamed) {
+TEST_F(StatesTest, ReportsASumOfFiniteLossesThatOverflows) {
   write("table.csv", "a,label\n0,3e38\n0,2e38\n");
   const RunResult result = train(R"(schema_version: 1
 model: {type: linear}
@@ -161,7 +161,7 @@ train: {epochs: 1, loss: l1}
   EXPECT_NE(result.error->message.find("the sum of the losses is inf"), std::string::npos) << result.error->message;
 }
 
-TEST_F(StatesTest, ADamagedNewestStateGivesWayToTheOneBefore) {
+TEST_F(StatesTest, FallsBackToThePreviousCheckpointIfTheNewestIsDamaged) {
   ASSERT_EQ(train(kOverfits, {.overrides = {"checkpoint={every: 20 steps}"}, .stop_after = 50}).exit_code, 4);
   const auto before = states();
   ASSERT_EQ(before[0].step, 50);
@@ -172,7 +172,7 @@ TEST_F(StatesTest, ADamagedNewestStateGivesWayToTheOneBefore) {
   EXPECT_TRUE(result.warnings[0].ends_with("; trying the state before it")) << result.warnings[0];
 }
 
-TEST_F(StatesTest, WhereEveryStateIsDamagedTheNewestIsNamed) {
+TEST_F(StatesTest, ReportsTheNewestIfAllCheckpointsAreDamaged) {
   ASSERT_EQ(train(kOverfits, {.overrides = {"checkpoint={every: 20 steps}"}, .stop_after = 50}).exit_code, 4);
   for (const store::StateInfo& state : states()) damage(state.id);
   try {

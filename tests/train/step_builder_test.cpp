@@ -62,7 +62,7 @@ Asked ask(Change change, const StepShape& shape) {
           steps.builder.complete(recorded, shape).program};
 }
 
-TEST(StepBuilder, RecordingAndSpecificationDecideTheStep) {
+TEST(StepBuilder, CacheKeyDeterminesTheStep) {
   std::vector<Asked> asked;
   for (const Change change : kChanges) asked.push_back(ask(change, {.batch = 2}));
   const Change window = [](schema::Recipe& r) { r.gradient_accumulation_steps = 2; };
@@ -79,7 +79,7 @@ TEST(StepBuilder, RecordingAndSpecificationDecideTheStep) {
   EXPECT_GT(recorded_alike, 20);
 }
 
-TEST(StepBuilder, StepsThatDifferInRatesAreFoundAgain) {
+TEST(StepBuilder, StepsThatDifferOnlyInRatesShareAPlan) {
   const Asked one = ask(kChanges[0], {.batch = 2});
   const Asked other = ask([](schema::Recipe& r) { r.optimizer.hyper.lr = 0.2, r.seed = 7; }, {.batch = 2});
   EXPECT_TRUE(one.recorded.same_structure(other.recorded));
@@ -91,7 +91,7 @@ class TrainerTest : public RunFixture {};
 
 // After a batch that is not the last of its optimizer step, a rank that shares nothing reduces its gradients or does
 // nothing.
-TEST(StepBuilder, AGraphInsideAWindowReducesOrIsEmpty) {
+TEST(StepBuilder, AGraphWithinAnOptimizerStepReducesOrIsEmpty) {
   schema::Recipe recipe = StepFixture::recipe();
   recipe.num_processes = 2;
   recipe.gradient_accumulation_steps = 20;
@@ -109,7 +109,7 @@ TEST(StepBuilder, AGraphInsideAWindowReducesOrIsEmpty) {
 }
 
 // Ten samples in batches of four, two per optimizer step: (4, first), (4, last), then (2, first and last).
-TEST_F(TrainerTest, CompilesEachKindOfStepOnceAndHoldsIt) {
+TEST_F(TrainerTest, CompilesEachKindOfStepOnce) {
   write("recipe.yaml", R"(schema_version: 1
 model: {type: mlp, hidden: [8]}
 gradient_accumulation_steps: 2

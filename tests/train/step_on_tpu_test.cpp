@@ -56,7 +56,7 @@ void expect_in_place(const schema::Recipe& recipe, const StepShape& shape) {
   EXPECT_EQ(waiting, shape.first && !shape.last ? 2 * kSum : 0);
 }
 
-TEST(StepOnTpu, StatesAreReplacedWhereTheyStand) {
+TEST(StepOnTpu, StatesAreUpdatedInPlace) {
   for_each_update(expect_in_place);
 }
 

@@ -120,7 +120,7 @@ void expect_same_step(const schema::Recipe& recipe, const StepShape& shape) {
               recipe.train.clip_grad_norm.has_value());
 }
 
-TEST(TensorGraphOfAStep, ComputesWhatFlatArraysDo) {
+TEST(TensorGraphOfAStep, MatchesFlatArrays) {
   for_each_update(expect_same_step);
 }
 

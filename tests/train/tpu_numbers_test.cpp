@@ -58,7 +58,7 @@ std::string digits() {
 }
 const std::string kDigitsData = "data.train.path=" RUNNER_SOURCE_DIR "/recipes/data/digits.csv.gz";
 
-TEST_F(TpuNumbers, AtHighestARunHasTheBitsOfTheCpu) {
+TEST_F(TpuNumbers, AtHighestPrecisionARunIsBitIdenticalToTheCpu) {
   train_on(digits(), "cpu.db", {kDigitsData, "train.epochs=3"});
   train_on(digits(), "tpu.db", {kDigitsData, "train.epochs=3", "backend=tpu", "tpu.matmul_precision=highest"});
   EXPECT_EQ(tensors("tpu.db"), tensors("cpu.db"));
@@ -91,7 +91,7 @@ TEST_F(TpuNumbers, WithBf16EveryTensorIsBf16) {
 }
 
 // The warning matters most if the run fails because of it. It is given however the mask is made and run.
-TEST_F(TpuNumbers, AMaskThatOverflowsIsNamedWhereTheRunFails) {
+TEST_F(TpuNumbers, ReportsAMaskThatOverflows) {
   const char* masks[] = {"nn.where(logits:gt(9), logits, -3.4e38)", "logits:masked_fill(logits:lt(9), -3.4e38)",
                          "logits + (logits * 0 + 1) * -3.4e38", "logits + nn.tensor{-3.4e38, -3.4e38, -3.4e38}"};
   for (const char* mask : masks)
@@ -117,7 +117,7 @@ end}}
 }
 
 // Like those of a recipe, with the line that made the optimizer, or for a rule with the line of the number.
-TEST_F(TpuNumbers, NumbersOfAHooksOptimizersThatAreOneOrZeroAreNamed) {
+TEST_F(TpuNumbers, WarnsOfHookOptimizerNumbersThatRoundToOneOrZero) {
   write("adam.lua", R"(local optim = require "optim"
 return {optimizers = function(model)
   return optim.Adam(model, {betas = {0.9, 0.999}, eps = 1e-45})
@@ -182,7 +182,7 @@ log: {every: 1 step}
 }
 
 // 301 samples are not rounded to 300, and a sum of losses is reported with more than eight bits.
-TEST_F(TpuNumbers, AccountsAreNotRounded) {
+TEST_F(TpuNumbers, EngineBookkeepingIsNotRounded) {
   const std::string recipe = R"(schema_version: 1
 name: accounts
 model: {type: linear}

@@ -18,7 +18,7 @@ ScalarUse use_of(const std::string& op) {
   return op == "addcmul" || op == "addcdiv" ? ScalarUse::kValue : ScalarUse::kFactor;
 }
 
-TEST(TracedScalars, AreThoseOfTorch) {
+TEST(TracedScalars, MatchTorch) {
   for (const Golden& item : Golden::load("xla/scalars.json").cases()) {
     SCOPED_TRACE(item.name());
     Rule rule;

@@ -103,7 +103,7 @@ std::string recipe_of(const Golden& item) {
   return fmt::format("{}/tests/golden/training/{}.yaml", RUNNER_SOURCE_DIR, item.name());
 }
 
-TEST(TrainingGolden, EveryStepIsPyTorchs) {
+TEST(TrainingGolden, EveryStepMatchesPyTorch) {
   for (const Golden& item : Golden::load("training.json").cases()) {
     SCOPED_TRACE(item.name());
     const schema::ReadResult read = schema::read_recipe(recipe_of(item));
@@ -113,7 +113,7 @@ TEST(TrainingGolden, EveryStepIsPyTorchs) {
 }
 
 // In f32: with mixed precision the gradients of each rank are rounded, to which one process does not compare.
-TEST(TrainingGolden, EveryStepIsPyTorchsWhateverTheNumberOfReplicas) {
+TEST(TrainingGolden, EveryStepMatchesPyTorchWithAnyNumberOfRanks) {
   for (const Golden& item : Golden::load("training.json").cases()) {
     for (const int size : {2, 3, 4, 8}) {
       const schema::ReadResult read = schema::read_recipe(

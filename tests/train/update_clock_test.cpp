@@ -40,7 +40,7 @@ optim::Rule rule_of(schema::OptimizerType type) {
 }
 
 // Recorded scalars are bit-identical to those that the host computes.
-TEST(RecordedScalars, AreThoseOfTheHost) {
+TEST(RecordedScalars, MatchTheHost) {
   using schema::OptimizerType;
   const auto device = backends::make_cpu_device(1);
   for (const OptimizerType type :
@@ -131,7 +131,7 @@ class UpdateClockTest : public RunFixture {
 };
 
 // More optimizer steps than the table of rates has rows.
-TEST_F(UpdateClockTest, WhenTheHostLearnsChangesNothing) {
+TEST_F(UpdateClockTest, ReadingCountersDoesNotChangeResults) {
   const schema::ReadResult read = recipe();
   const Trained always = train_learning(read.recipe, 1);
   ASSERT_GT(std::ssize(always.rates), 2 * kClockRows);
@@ -150,7 +150,7 @@ TEST_F(UpdateClockTest, WhenTheHostLearnsChangesNothing) {
 }
 
 // Each rank counts for itself, and all agree.
-TEST_F(UpdateClockTest, ReplicasCountAlike) {
+TEST_F(UpdateClockTest, RanksCountAlike) {
   const schema::ReadResult read = recipe({"num_processes=2"});
   for (const int64_t every : {1, 0}) {
     std::vector<Trained> results(2);
@@ -164,7 +164,7 @@ TEST_F(UpdateClockTest, ReplicasCountAlike) {
 }
 
 // Between two optimizer steps the host writes only what it knows without reading: rates.
-TEST_F(UpdateClockTest, AWindowWaitsForNoCount) {
+TEST_F(UpdateClockTest, AnOptimizerStepDoesNotWaitForCounters) {
   const schema::ReadResult read = recipe();
   const data::Data data = data::load(read.recipe);
   const data::DataPlan plan(data::train_plan(read.recipe, data.train.size()));
@@ -298,7 +298,7 @@ class LoopClockTest : public RunFixture {
   }
 };
 
-TEST_F(LoopClockTest, ASkippedStepMovesNoClock) {
+TEST_F(LoopClockTest, ASkippedStepIsNotCounted) {
   ASSERT_EQ(run_loop("one.db", false, 1).exit_code, 4);
   ASSERT_EQ(run_loop("whole.db", false).exit_code, 0);
   Reference first, all;
@@ -317,7 +317,7 @@ TEST_F(LoopClockTest, ASkippedStepMovesNoClock) {
 }
 
 // Within a traced region the device decides; after mark_step the host has read the counters. Both give the same bits.
-TEST_F(LoopClockTest, CutsAndInterruptionsChangeNothing) {
+TEST_F(LoopClockTest, MarkStepAndInterruptsDoNotChangeResults) {
   ASSERT_EQ(run_loop("whole.db", false).exit_code, 0);
   ASSERT_EQ(run_loop("cut.db", true).exit_code, 0);
   auto cut = last_state("cut.db"), whole = last_state("whole.db");

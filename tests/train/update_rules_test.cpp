@@ -104,7 +104,7 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& want
     EXPECT_NEAR(got[i], want[i], tolerance * std::max(1.0, std::fabs(want[i]))) << "element " << i;
 }
 
-TEST(UpdateRules, TenStepsAreTorchs) {
+TEST(UpdateRules, TenStepsMatchTorch) {
   const Golden file = Golden::load("optimizers.json");
   std::vector<double> start;
   for (const Golden& tensor : file["params"].items())

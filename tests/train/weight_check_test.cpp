@@ -54,7 +54,7 @@ class WeightCheckTest : public RunFixture {
   }
 };
 
-TEST_F(WeightCheckTest, NamesTheTensorAndTheRankThatMostDifferFrom) {
+TEST_F(WeightCheckTest, ReportsTheTensorAndTheRankThatDiffers) {
   const std::string why =
       " (comm.check_every); they have made the same updates, so memory is damaged or cores compute differently: go on "
       "from a state of before, on another machine";

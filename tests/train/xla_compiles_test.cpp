@@ -307,7 +307,7 @@ class CompilesTest : public ::testing::Test {
   std::vector<CompileCounts> steps_, evaluations_;
 };
 
-TEST_F(CompilesTest, AreThoseOfTorchXla) {
+TEST_F(CompilesTest, MatchTorchXla) {
   for (const Golden& item : Golden::load("xla/compiles.json").cases()) {
     if (!xla::is_declared(item)) continue;
     SCOPED_TRACE(item.name());
@@ -315,14 +315,14 @@ TEST_F(CompilesTest, AreThoseOfTorchXla) {
   }
 }
 
-TEST_F(CompilesTest, OfOperationsComeWhereTorchXlasEagerModeHasThem) {
+TEST_F(CompilesTest, MatchTorchXlasEagerMode) {
   for (const Golden& item : Golden::load("xla/eager.json").cases()) {
     SCOPED_TRACE(item.name());
     ASSERT_NO_THROW(train(item, xla::needs_hook(item) ? xla::step_hook(item) : ""));
   }
 }
 
-TEST_F(CompilesTest, AreThoseOfTorchXlaInALoopOfAHook) {
+TEST_F(CompilesTest, MatchTorchXlaInAHooksTrainingLoop) {
   for (const Golden& item : Golden::load("xla/compiles.json").cases()) {
     if (item.has("evaluate")) continue;
     SCOPED_TRACE(item.name());
