@@ -13,7 +13,7 @@ using Texts = std::vector<std::string>;
 // A step of the alignment of expected and actual elements (lines, or words of a line).
 enum class Step : uint8_t { kEnd, kKeep, kReplace, kAdd, kDrop, kAbsorb, kKeepAny };
 
-// Costs of an alignment.  Replacing is cheaper than dropping, so that a wildcard does not swallow a changed line.
+// Costs of an alignment. Replacing is cheaper than dropping, so that a wildcard does not swallow a changed line.
 constexpr int kReplaceSame = 100, kReplaceOther = 200, kAddOrDrop = 300;
 
 std::string trimmed(const std::string& text) {
@@ -76,7 +76,7 @@ class Alignment {
   std::vector<Cell> cells_;
 };
 
-// Aligns two lists.  `replaced(e, a)` is the text for an actual element in place of an expected one, `added(a)` the
+// Aligns two lists. `replaced(e, a)` is the text for an actual element in place of an expected one, `added(a)` the
 // text for an actual element that no expected one resembles.
 template <typename Replaced, typename Added>
 Texts merged(const Texts& expected, const Texts& actual, const std::string& any, const ExpectedStyle& style,

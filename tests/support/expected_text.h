@@ -1,4 +1,4 @@
-// Rewrites expected texts when the output has changed: RUNNER_UPDATE=1 (CONTRIBUTING.md).  Thread-safe.
+// Rewrites expected texts when the output has changed: RUNNER_UPDATE=1 (CONTRIBUTING.md). Thread-safe.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ struct ExpectedStyle {
   std::string any_words;  // word that stands for any number of words
 };
 
-// Returns `expected` with as few changes as possible so that it matches `actual`.  Lines that still match are kept,
-// patterns included.  A changed line keeps the words that still match.
+// Returns `expected` with as few changes as possible so that it matches `actual`. Lines that still match are kept,
+// patterns included. A changed line keeps the words that still match.
 std::vector<std::string> updated_lines(const std::vector<std::string>& expected, const std::vector<std::string>& actual,
                                        const ExpectedStyle& style);
 

@@ -26,8 +26,8 @@ class LoaderMarks {
 
   const schema::Recipe& recipe_;
   backends::Device& device_;
-  std::array<int64_t, 2>
-      since_mark_{};  // batches since the last mark, of the evaluation loader and of the training loader
+  // Batches since the last mark, of the evaluation loader and of the training loader.
+  std::array<int64_t, 2> since_mark_{};
 };
 
 }  // namespace runner::train

@@ -121,8 +121,7 @@ void Trainer::add_window(const data::DataPlan& plan, const data::Window& window,
 }
 
 Trainer::Executables Trainer::steps_of_epoch(const data::DataPlan& plan) {
-  const int64_t goes_on =
-      plan.spec().windows_end_with_epoch ? 0 : 1;  // an optimizer step may continue in the next epoch
+  const int64_t goes_on = plan.spec().windows_end_with_epoch ? 0 : 1;  // a step may continue in the next epoch
   Executables steps;
   for (const int64_t window : ends_of(std::max<int64_t>(plan.optimizer_steps(1), 1) + goes_on))
     add_window(plan, plan.window(window), steps);
