@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/collectives/exchange.h"
+#include "backends/dist/exchange.h"
 #include "backends/ir/traced_scalar.h"
 
 namespace runner::backends {

@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/collectives/shared_collectives.h"
-#include "backends/collectives/shared_memory.h"
+#include "backends/dist/shared_collectives.h"
+#include "backends/dist/shared_memory.h"
 
 namespace {
 

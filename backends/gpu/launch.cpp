@@ -4,7 +4,7 @@
 #include <array>
 #include <limits>
 
-#include "backends/collectives/ring.h"
+#include "backends/dist/ring.h"
 #include "backends/ir/op_def.h"
 #include "backends/ir/traffic.h"
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/collectives/rank_error.h"
+#include "backends/dist/rank_error.h"
 #include "backends/runtime/spans.h"
 #include "backends/runtime/spin.h"
 #include "schema/error.h"

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "backends/ir/program.h"
 
 namespace runner::backends::ops {

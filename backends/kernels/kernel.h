@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "backends/collectives/exchange.h"
+#include "backends/dist/exchange.h"
 #include "backends/ir/op.h"
 #include "backends/runtime/worker_pool.h"
 #include "backends/tensor/shape.h"

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/collectives/ring.h"
+#include "backends/dist/ring.h"
 #include "backends/ir/op_def.h"
 #include "backends/tensor/rounding.h"
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <lua.hpp>
 
-#include "backends/collectives/rank_error.h"
+#include "backends/dist/rank_error.h"
 #include "backends/kernels/philox.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"

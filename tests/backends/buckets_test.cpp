@@ -1,5 +1,5 @@
 // Gradient buckets against PyTorch's DistributedDataParallel (tests/golden/buckets.py).
-#include "backends/collectives/buckets.h"
+#include "backends/dist/buckets.h"
 
 #include <algorithm>
 #include <numeric>

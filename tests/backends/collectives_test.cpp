@@ -17,10 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/collectives/rank_error.h"
-#include "backends/collectives/shared_collectives.h"
-#include "backends/collectives/shared_memory.h"
 #include "backends/cpu/cpu_device.h"
+#include "backends/dist/rank_error.h"
+#include "backends/dist/shared_collectives.h"
+#include "backends/dist/shared_memory.h"
 #include "backends/ir/ops.h"
 #include "schema/error.h"
 #include "tests/backends/support/on_processes.h"

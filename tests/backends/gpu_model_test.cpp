@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/collectives/ring.h"
+#include "backends/dist/ring.h"
 #include "backends/gpu/launch.h"
 #include "backends/ir/ops.h"
 #include "schema/field_table.h"

@@ -1,5 +1,5 @@
 // Memory shared by ranks: its contents on each rank, its lifetime, and when pages are committed.
-#include "backends/collectives/shared_memory.h"
+#include "backends/dist/shared_memory.h"
 
 #include <chrono>
 #include <random>
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "backends/collectives/shared_collectives.h"
+#include "backends/dist/shared_collectives.h"
 #include "backends/runtime/available_memory.h"
 #include "schema/error.h"
 #include "tests/backends/support/on_processes.h"

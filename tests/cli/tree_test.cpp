@@ -72,7 +72,7 @@ TEST(Tree, FoldersIncludeOnlyLowerFolders) {
 TEST(Tree, EngineFoldersIncludeOnlyLowerFolders) {
   std::vector<std::string> lower;
   std::set<std::string> folders;
-  for (const char* folder : {"tensor", "runtime", "collectives", "ir", "kernels", "plan"}) {
+  for (const char* folder : {"tensor", "runtime", "dist", "ir", "kernels", "plan"}) {
     lower.push_back(fmt::format("backends/{}/", folder));
     for (const Source& source : sources()) {
       if (!source.path.starts_with(lower.back())) continue;
@@ -88,7 +88,7 @@ TEST(Tree, EngineFoldersIncludeOnlyLowerFolders) {
     if (source.path != "backends/backend.h") continue;
     for (const std::string& name : source.includes) {
       EXPECT_TRUE(!name.starts_with("backends/") || name == "backends/ir/traced_scalar.h" ||
-                  name == "backends/collectives/exchange.h")
+                  name == "backends/dist/exchange.h")
           << source.path << " includes " << name;
     }
   }

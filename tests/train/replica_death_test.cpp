@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/collectives/shared_memory.h"
+#include "backends/dist/shared_memory.h"
 #include "runner/train/replicas/replica_processes.h"
 #include "schema/error.h"
 #include "tests/train/run_fixture.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "runner/data/encoding.h"
 #include "schema/recipe.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "backends/tpu/tpu_device.h"
 #include "runner/train/step/trainer.h"
 #include "schema/error.h"

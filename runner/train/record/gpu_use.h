@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "backends/gpu/capture_counters.h"
 #include "backends/gpu/memory_statistics.h"
 #include "backends/gpu/timeline.h"

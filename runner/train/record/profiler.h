@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "backends/runtime/spans.h"
 #include "schema/recipe.h"
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/collectives/fold.h"
+#include "backends/dist/fold.h"
 #include "backends/ir/type_text.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/replicas/packing.h"

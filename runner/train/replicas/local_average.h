@@ -1,7 +1,7 @@
 // Averages the weights of ranks that train separate copies (train.local_sgd).
 #pragma once
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "runner/train/step/device_arrays.h"
 
 namespace runner::train {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "runner/train/step/not_finite.h"
 #include "runner/train/step/step_metrics.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 
 namespace runner::train {
 

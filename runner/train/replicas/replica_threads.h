@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "backends/collectives/shared_collectives.h"
-#include "backends/collectives/shared_memory.h"
+#include "backends/dist/shared_collectives.h"
+#include "backends/dist/shared_memory.h"
 
 namespace runner::train {
 

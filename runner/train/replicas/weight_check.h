@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "runner/train/step/device_arrays.h"
 
 namespace runner::train {

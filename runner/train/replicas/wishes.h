@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 
 namespace runner::train {
 

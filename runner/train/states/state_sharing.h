@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "runner/train/run.h"
 #include "runner/train/states/checkpoint.h"
 

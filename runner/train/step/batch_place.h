@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/collectives/rank_error.h"
+#include "backends/dist/rank_error.h"
 #include "schema/error.h"
 
 namespace runner::train {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "runner/train/step/executor.h"
 #include "runner/train/step/gradient_buckets.h"
 #include "runner/train/step/gradient_message.h"

@@ -16,7 +16,7 @@
 
 #include "backends/account.h"
 #include "backends/backend.h"
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "runner/nn/initial_weights.h"
 #include "runner/train/step/bucket_reducer.h"
 #include "runner/train/step/device_layout.h"

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "backends/backend.h"
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "schema/recipe.h"
 
 namespace runner::train {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 
 namespace runner::train {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/collectives/exchange.h"
+#include "backends/dist/exchange.h"
 #include "backends/plan/plan_cache.h"
 #include "backends/runtime/spans.h"
 #include "runner/train/step/counters.h"

@@ -1,6 +1,6 @@
 #include "runner/train/step/gradient_buckets.h"
 
-#include "backends/collectives/buckets.h"
+#include "backends/dist/buckets.h"
 
 namespace runner::train {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "runner/data/encoding.h"
 #include "runner/data/transform.h"
 #include "runner/nn/models.h"

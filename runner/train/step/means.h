@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "runner/train/step/device_arrays.h"
 #include "runner/train/step/executor.h"
 #include "runner/train/step/step_builder.h"

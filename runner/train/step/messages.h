@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "runner/train/step/gradient_message.h"
 #include "runner/train/step/step_builder.h"
 

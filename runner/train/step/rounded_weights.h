@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "runner/train/step/device_layout.h"
 #include "runner/train/step/shares.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "backends/collectives/shared_memory.h"
+#include "backends/dist/shared_memory.h"
 #include "backends/runtime/available_memory.h"
 #include "backends/tensor/rounding.h"
 #include "runner/train/step/parameter_use.h"

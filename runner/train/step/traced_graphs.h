@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "backends/ir/program.h"
 #include "backends/ir/traced_scalar.h"
 #include "backends/tpu/scalar_signature.h"

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/collectives/shared_collectives.h"
+#include "backends/dist/shared_collectives.h"
 #include "schema/error.h"
 
 namespace runner::backends::testing {

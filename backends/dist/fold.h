@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 #include "backends/tensor/dtype.h"
 
 namespace runner::backends {

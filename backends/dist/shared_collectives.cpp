@@ -1,4 +1,4 @@
-#include "backends/collectives/shared_collectives.h"
+#include "backends/dist/shared_collectives.h"
 
 #include <algorithm>
 #include <atomic>
@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "backends/collectives/fixed_text.h"
-#include "backends/collectives/fold.h"
-#include "backends/collectives/meeting.h"
-#include "backends/collectives/rank_error.h"
+#include "backends/dist/fixed_text.h"
+#include "backends/dist/fold.h"
+#include "backends/dist/meeting.h"
+#include "backends/dist/rank_error.h"
 #include "backends/runtime/cpu_features.h"
 #include "backends/runtime/spans.h"
 #include "backends/tensor/rounding.h"

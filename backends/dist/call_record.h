@@ -8,7 +8,7 @@
 #include <string>
 #include <type_traits>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 
 namespace runner::backends {
 

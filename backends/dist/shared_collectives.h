@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/collectives/call_record.h"
-#include "backends/collectives/collectives.h"
-#include "backends/collectives/shared_memory.h"
+#include "backends/dist/call_record.h"
+#include "backends/dist/collectives.h"
+#include "backends/dist/shared_memory.h"
 #include "backends/runtime/courtesy.h"
 
 namespace runner::backends {

@@ -1,4 +1,4 @@
-#include "backends/collectives/buckets.h"
+#include "backends/dist/buckets.h"
 
 namespace runner::backends {
 

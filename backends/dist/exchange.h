@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/collectives/collectives.h"
+#include "backends/dist/collectives.h"
 
 namespace runner::backends {
 

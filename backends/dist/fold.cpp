@@ -1,4 +1,4 @@
-#include "backends/collectives/fold.h"
+#include "backends/dist/fold.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "backends/collectives/call_record.h"
+#include "backends/dist/call_record.h"
 
 #include <string_view>
 #include <vector>
@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/collectives/fixed_text.h"
+#include "backends/dist/fixed_text.h"
 
 namespace runner::backends {
 namespace {

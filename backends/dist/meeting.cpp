@@ -1,4 +1,4 @@
-#include "backends/collectives/meeting.h"
+#include "backends/dist/meeting.h"
 
 #include "backends/runtime/futex.h"
 #include "backends/runtime/spin.h"

@@ -1,4 +1,4 @@
-#include "backends/collectives/exchange.h"
+#include "backends/dist/exchange.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "backends/collectives/shared_memory.h"
+#include "backends/dist/shared_memory.h"
 
 #include <atomic>
 #include <cerrno>
