@@ -26,6 +26,8 @@ add_library(runner_flags INTERFACE)
 target_include_directories(runner_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
 target_compile_options(runner_flags INTERFACE -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -Wshadow
                                               -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor)
+# __FILE__ is relative to the source folder, for short messages, and so that ccache hits in another clone.
+target_compile_options(runner_flags INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
 # GCC warns when a class of a unity source has members of types from unnamed namespaces.
 target_compile_options(runner_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 # GCC collects garbage only above 400 MB, which few sources need: a tenth of the time of each.
