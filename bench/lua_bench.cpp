@@ -95,7 +95,7 @@ schema::Recipe recipe_of(const char* hook, schema::Backend backend) {
   recipe.name = "bench";
   recipe.backend = backend;
   recipe.data.batch_size = kBatch;
-  recipe.optimizer.type = schema::OptimizerType::kAdamW;
+  recipe.optimizer.type = schema::OptimizerType::kAdamw;
   recipe.model.type = schema::ModelType::kMlp;
   recipe.model.hidden = {128};
   if (hook != nullptr) recipe.hooks = "bench.lua";

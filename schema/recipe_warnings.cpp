@@ -75,7 +75,7 @@ bool becomes_zero_in_bf16(double number) {
 }
 
 bool divides_by_eps(OptimizerType type) {
-  return type == OptimizerType::kAdam || type == OptimizerType::kAdamW || type == OptimizerType::kRmsprop ||
+  return type == OptimizerType::kAdam || type == OptimizerType::kAdamw || type == OptimizerType::kRmsprop ||
          type == OptimizerType::kAdagrad;
 }
 
@@ -90,7 +90,7 @@ std::vector<DecayRate> decay_rates(OptimizerType type, const OptimizerHyper& hyp
   switch (type) {
     case OptimizerType::kSgd: return {{"momentum", hyper.momentum, "the momentum buffer"}};
     case OptimizerType::kAdam:
-    case OptimizerType::kAdamW:
+    case OptimizerType::kAdamw:
     case OptimizerType::kLion:
       return {{"betas", hyper.beta1, "the first moment"}, {"betas", hyper.beta2, "the second moment"}};
     case OptimizerType::kRmsprop: return {{"alpha", hyper.alpha, "the mean of squares"}};
@@ -127,7 +127,7 @@ std::vector<NumberWarning> optimizer_warnings_in_bf16(OptimizerType type, const 
                                                 "number below 1 is 0.99609375",
                                                 rate.value, rate.what)});
   const double decay = 1 - hyper.lr * hyper.weight_decay;
-  const bool multiplies = type == OptimizerType::kAdamW || type == OptimizerType::kLion;
+  const bool multiplies = type == OptimizerType::kAdamw || type == OptimizerType::kLion;
   const bool own_rate = scheduler != SchedulerType::kOneCycle;
   if (multiplies && own_rate && becomes_one_in_bf16(decay))
     warnings.push_back(

@@ -162,12 +162,12 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
     eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, true), buffer, "data.eval"));
     check_alike(*eval, encoding, "data.eval");
     if (train->label_kind == LabelKind::kClass) join_classes(encoding, *train, *eval);
-  } else if (spec.split_eval.has_value() && encoding.sequence > 0) {
-    TextParts cut = split_text(std::move(*train), *spec.split_eval, spec.train.path);
+  } else if (spec.split.has_value() && encoding.sequence > 0) {
+    TextParts cut = split_text(std::move(*train), spec.split->eval, spec.train.path);
     *train = std::move(cut.train);
     eval = std::make_shared<Storage>(std::move(cut.eval));
-  } else if (spec.split_eval.has_value()) {
-    parts = split(train->samples, *spec.split_eval, seed);
+  } else if (spec.split.has_value()) {
+    parts = split(train->samples, spec.split->eval, seed);
     eval = train;
   }
 
@@ -190,7 +190,7 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
 
 std::optional<int64_t> known_samples(const schema::DataSpec& spec) {
   if (spec.train.format != DataFormat::kSynthetic) return std::nullopt;
-  return spec.train.samples - held_out_of(spec.train.samples, spec.split_eval.value_or(0));
+  return spec.train.samples - held_out_of(spec.train.samples, spec.split ? spec.split->eval : 0);
 }
 
 Data load(const schema::Recipe& recipe) {

@@ -29,7 +29,7 @@ using SharedData = std::shared_ptr<const Data>;
 enum class LabelsAs { kAuto, kClasses, kTargets, kNames };
 LabelsAs labels_as(schema::Loss loss);
 
-// Reads data.train and data.eval, or splits data.train. The eval part of a split has exactly round(N * split_eval)
+// Reads data.train and data.eval, or splits data.train. The eval part of a split has exactly round(N * split.eval)
 // samples: those with the smallest Philox hash of (seed, index), or the end of a text. Both parts keep the order of the
 // file. Statistics are computed from the training part only.
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels = LabelsAs::kAuto);

@@ -268,7 +268,7 @@ constexpr OptimizerFunction kOptimizerFunctions[] = {
      "lr, momentum, dampening, nesterov, weight_decay."},
     {"Adam", bound<declared<OptimizerType::kAdam>>, "optim.Adam(module [, options])",
      "lr, betas, eps, weight_decay, amsgrad."},
-    {"AdamW", bound<declared<OptimizerType::kAdamW>>, "optim.AdamW(module [, options])",
+    {"AdamW", bound<declared<OptimizerType::kAdamw>>, "optim.AdamW(module [, options])",
      "lr, betas, eps, weight_decay, amsgrad."},
     {"RMSprop", bound<declared<OptimizerType::kRmsprop>>, "optim.RMSprop(module [, options])",
      "lr, alpha, eps, momentum, centered, weight_decay."},
@@ -347,7 +347,7 @@ train::Optimizers take_optimizers(lua_State* state, const nn::Model& model, cons
   for (auto& [name, optimizer] : by_name) {
     train::OptimizerGroup group{
         static_cast<int32_t>(optimizers.names.size()), {}, std::move(optimizer.rule), optimizer.line};
-    if (!optimizer.has_rate && recipe.optimizer.hook_lr) group.rule.hyper.lr = *recipe.optimizer.hook_lr;
+    if (!optimizer.has_rate && recipe.hook_lr) group.rule.hyper.lr = *recipe.hook_lr;
     group.rule.hyper = optim::under_schedule(group.rule.hyper, recipe.scheduler);
     for (const auto& [first, end] : optimizer.parameters) {
       for (nn::ParameterId id = first; id < end; ++id) {

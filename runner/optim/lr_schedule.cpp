@@ -40,14 +40,14 @@ LrSchedule::LrSchedule(const SchedulerSpec& spec, double lr, const RunScale& sca
             "scheduler.end is {}, but polynomial decays from optimizer.lr, {}: set it below that", spec.end, lr);
   warmup_ = spec.warmup ? to_steps(*spec.warmup, scale) : 0;
   length_ = spec.length ? to_steps(*spec.length, scale) : scale.total_steps;
-  every_ = std::max<int64_t>(1, to_steps(spec.every.value_or(schema::Length{1, schema::Unit::kEpochs}), scale));
-  steps_per_update_ = spec.compat_accelerate ? scale.num_processes : 1;
+  every_ = std::max<int64_t>(1, to_steps(spec.every, scale));
+  steps_per_update_ = spec.compat == schema::Compat::kAccelerate ? scale.num_processes : 1;
 }
 
 // Clamps `step` to the cycle, so that the factor stays constant after its end.
 int64_t LrSchedule::in_cycle(int64_t step) const {
   // AcceleratedScheduler stops only when its count exceeds the total, one step after the last one of the cycle.
-  return std::min(step, spec_.compat_accelerate ? length_ : length_ - 1);
+  return std::min(step, spec_.compat == schema::Compat::kAccelerate ? length_ : length_ - 1);
 }
 
 namespace {
@@ -85,8 +85,8 @@ CyclePoint one_cycle(const SchedulerSpec& spec, double top, int64_t length, int6
   for (; i < last && at > phases[i].end_step; ++i) begin = phases[i].end_step;
   const auto& [end_step, from, to] = phases[i];
   const double part = end_step > begin ? (at - begin) / (end_step - begin) : 1.0;
-  return {anneal(from.factor, to.factor, part, spec.cosine_anneal),
-          anneal(from.momentum, to.momentum, part, spec.cosine_anneal)};
+  const bool cosine = spec.anneal_strategy == schema::AnnealStrategy::kCos;
+  return {anneal(from.factor, to.factor, part, cosine), anneal(from.momentum, to.momentum, part, cosine)};
 }
 
 double half_wave(double turns) {
@@ -117,8 +117,7 @@ double LrSchedule::decay(int64_t step) const {
       const double left = step < length_ ? std::pow(1.0 - progress, spec_.power) : 0.0;
       return ((lr_ - spec_.end) * left + spec_.end) / lr_;
     }
-    case SchedulerType::kOneCycle:
-      return one_cycle(spec_, spec_.max_lr.value_or(lr_) / lr_, length_, in_cycle(step)).factor;
+    case SchedulerType::kOneCycle: return one_cycle(spec_, spec_.max_lr / lr_, length_, in_cycle(step)).factor;
     case SchedulerType::kStep:
     case SchedulerType::kExponential: {
       const int64_t decays = after_warmup / every_;
@@ -163,10 +162,12 @@ bool LrSchedule::observe_once(double metric) {
 }
 
 bool LrSchedule::improves(double metric) const {
-  const double sign = spec_.maximize ? 1.0 : -1.0;  // sign of an improvement
+  const bool maximizes = spec_.mode == schema::Mode::kMax;
+  const double sign = maximizes ? 1.0 : -1.0;  // sign of an improvement
   const double best = plateau_.best.value_or(-sign * std::numeric_limits<double>::infinity());
-  const double bar = spec_.threshold_relative ? best * (1.0 + sign * spec_.threshold) : best + sign * spec_.threshold;
-  return spec_.maximize ? metric > bar : metric < bar;
+  const bool relative = spec_.threshold_mode == schema::ThresholdMode::kRel;
+  const double bar = relative ? best * (1.0 + sign * spec_.threshold) : best + sign * spec_.threshold;
+  return maximizes ? metric > bar : metric < bar;
 }
 
 }  // namespace runner::optim

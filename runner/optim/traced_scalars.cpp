@@ -99,7 +99,7 @@ void (*tracer_of(OptimizerType type))(const Update&) {
   switch (type) {
     case OptimizerType::kSgd: return sgd_scalars;
     case OptimizerType::kAdam: return adam_scalars;
-    case OptimizerType::kAdamW: return adamw_scalars;
+    case OptimizerType::kAdamw: return adamw_scalars;
     case OptimizerType::kRmsprop: return rmsprop_scalars;
     case OptimizerType::kAdagrad: return adagrad_scalars;
     case OptimizerType::kLion: return lion_scalars;

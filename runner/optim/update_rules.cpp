@@ -255,7 +255,7 @@ struct RuleRow {
 constexpr RuleRow kRules[] = {
     {OptimizerType::kSgd, sgd_slots, kSgdScalars, sgd_scalars, sgd_scalars, sgd, &OptimizerHyper::momentum},
     {OptimizerType::kAdam, adam_slots, kAdamScalars, adam_scalars, adam_scalars, adam, &OptimizerHyper::beta1},
-    {OptimizerType::kAdamW, adam_slots, kAdamScalars, adam_scalars, adam_scalars, adamw, &OptimizerHyper::beta1},
+    {OptimizerType::kAdamw, adam_slots, kAdamScalars, adam_scalars, adam_scalars, adamw, &OptimizerHyper::beta1},
     {OptimizerType::kRmsprop, rmsprop_slots, kRmspropScalars, rmsprop_scalars, rmsprop_scalars, rmsprop,
      &OptimizerHyper::momentum},
     {OptimizerType::kAdagrad, adagrad_slots, kAdagradScalars, adagrad_scalars, adagrad_scalars, adagrad,

@@ -71,7 +71,7 @@ ReplicaRun::ReplicaRun(const RunRequest& request, backends::Collectives* ranks)
       graphs_(persistent_graphs(request, ranks)),
       session_(recipe_, hooks_.get(), ranks, request.data, request.own_thread),
       save_every_(recipe_.checkpoint.every),
-      average_every_(recipe_.train.average_every),
+      average_every_(recipe_.train.local_sgd ? std::optional(recipe_.train.local_sgd->every) : std::nullopt),
       check_every_(recipe_.comm.check_every),
       record_(request, session_, hooks_.get()) {
   if (graphs_) session_.tpu->keep_graphs_in(*graphs_);

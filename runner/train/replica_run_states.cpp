@@ -137,7 +137,8 @@ void ReplicaRun::set_position(const data::Position& position) {
 
 // xm.save of PyTorch/XLA 1.7 ends with a barrier, so a call on one rank alone would deadlock.
 void ReplicaRun::check_saves() const {
-  if (session_.ranks == nullptr || session_.tpu == nullptr || recipe_.tpu.dialect != schema::TpuDialect::kXla17) return;
+  if (session_.ranks == nullptr || session_.tpu == nullptr || recipe_.tpu.dialect != schema::TpuDialect::kXla1_7)
+    return;
   std::vector<int64_t> asked(static_cast<size_t>(session_.ranks->size()));
   session_.ranks->all_gather({backends::DType::kI64, {}}, std::as_bytes(std::span(&saves_asked_, 1)),
                              std::as_writable_bytes(std::span(asked)), {"save_state", step()});

@@ -141,7 +141,7 @@ TEST(LabelsAs, FollowTheLoss) {
 
 TEST_F(LoadTest, SplitHoldsOutSmallestHashes) {
   DataSpec spec = csv(counting(100));
-  spec.split_eval = 0.256;
+  spec.split = schema::SplitSpec{0.256};
   const Data data = load(spec, 7);
   std::vector<std::pair<uint64_t, float>> hashes;
   for (uint64_t i = 0; i < 100; ++i) {
@@ -161,7 +161,7 @@ TEST_F(LoadTest, SplitHoldsOutSmallestHashes) {
 
 TEST_F(LoadTest, SplitDependsOnTheSeed) {
   DataSpec spec = csv(counting(50));
-  spec.split_eval = 0.5;
+  spec.split = schema::SplitSpec{0.5};
   EXPECT_EQ(features_of(load(spec, 1).train), features_of(load(spec, 1).train));
   EXPECT_NE(features_of(load(spec, 1).train), features_of(load(spec, 2).train));
 }
@@ -170,7 +170,7 @@ TEST_F(LoadTest, UsesSeedAndLossOfTheRecipe) {
   schema::Recipe recipe;
   recipe.seed = 5;
   recipe.data = csv(counting(50));
-  recipe.data.split_eval = 0.5;
+  recipe.data.split = schema::SplitSpec{0.5};
   recipe.train.loss = schema::Loss::kMse;
   EXPECT_EQ(data_seed(recipe), 5u);
   EXPECT_EQ(features_of(load(recipe).train), features_of(load(recipe.data, 5).train));
@@ -182,10 +182,10 @@ TEST_F(LoadTest, UsesSeedAndLossOfTheRecipe) {
 
 TEST_F(LoadTest, RejectsASplitWithAnEmptyPart) {
   DataSpec spec = csv(counting(4));
-  spec.split_eval = 0.1;
+  spec.split = schema::SplitSpec{0.1};
   EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.split.eval: 0.1 of 4 samples leaves one part empty");
   for (const double fraction : {0.0, 0.9, 1.0}) {
-    spec.split_eval = fraction;
+    spec.split = schema::SplitSpec{fraction};
     EXPECT_EQ(message_of([&] { load(spec, 0); }),
               fmt::format("data.split.eval: {} of 4 samples leaves one part empty", fraction));
   }
@@ -206,7 +206,7 @@ TEST_F(LoadTest, StandardizesWithStatisticsOfTheTrainingPart) {
   std::string text = "a,b,c,l\n";
   for (int i = 0; i < 40; ++i) text += fmt::format("{},{},0.1,{}\n", i * i, 1000.5 + 0.25 * (i % 7), i % 2);
   DataSpec raw = csv(text);
-  raw.split_eval = 0.25;
+  raw.split = schema::SplitSpec{0.25};
   DataSpec spec = raw;
   spec.normalize = Normalize::kStandard;
   const Data before = load(raw, 3), after = load(spec, 3);
@@ -290,7 +290,7 @@ TEST_F(LoadTest, CountsDroppedRows) {
                                       "data.eval: 1 of 2 rows was dropped: a value is missing"}));
   DataSpec parts = csv("a,l\n,0\n1,1\n2,0\n");
   parts.train.missing = schema::Missing::kDrop;
-  parts.split_eval = 0.5;
+  parts.split = schema::SplitSpec{0.5};
   EXPECT_EQ(load(parts, 0).warnings,
             (std::vector<std::string>{"data.train: 1 of 3 rows was dropped: a value is missing"}));
   EXPECT_TRUE(load(csv("a,l\n1,1\n"), 0).warnings.empty());
@@ -301,7 +301,7 @@ TEST_F(LoadTest, FillUsesOnlyTheTrainingPartOfASplit) {
   for (int i = 0; i < 20; ++i) text += i % 4 == 3 ? ",1\n" : fmt::format("{},1\n", i);
   DataSpec spec = csv(text);
   spec.train.missing = schema::Missing::kMean;
-  spec.split_eval = 0.5;
+  spec.split = schema::SplitSpec{0.5};
   const Data data = load(spec, 5);
   double sum = 0, count = 0;
   const Floats train = features_of(data.train);
@@ -412,7 +412,7 @@ TEST_F(LoadTest, ReportsADamagedEncoding) {
 TEST_F(LoadTest, FingerprintDetectsEveryChange) {
   const auto print = [&](std::string_view text, double split = 0) {
     DataSpec spec = csv(text);
-    if (split > 0) spec.split_eval = split;
+    if (split > 0) spec.split = schema::SplitSpec{split};
     return load(spec, 0).train.fingerprint();
   };
   const Fingerprint base = print("x,y,l\n1,2,0\n3,4,1\n");
@@ -511,7 +511,7 @@ TEST_F(LoadTest, SyntheticTargetsAreLinearInTheFeatures) {
 
 TEST_F(LoadTest, SyntheticDataSplitsAndHasAFingerprint) {
   DataSpec spec = synthetic(100, {4}, 3);
-  spec.split_eval = 0.3;
+  spec.split = schema::SplitSpec{0.3};
   const Data data = load(spec, 1);
   EXPECT_EQ(data.train.size(), 70);
   EXPECT_EQ(data.eval->size(), 30);
@@ -541,7 +541,7 @@ TEST_F(LoadTest, SyntheticDataMustSuitTheLoss) {
 TEST_F(LoadTest, ReadsTheDigits) {
   DataSpec spec;
   spec.train = csv_spec(RUNNER_SOURCE_DIR "/recipes/data/digits.csv.gz");
-  spec.split_eval = 0.2;
+  spec.split = schema::SplitSpec{0.2};
   const Data data = load(spec, 42);
   EXPECT_EQ(data.train.size(), 1438);
   EXPECT_EQ(data.eval->size(), 359);

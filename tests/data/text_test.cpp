@@ -132,7 +132,7 @@ TEST_F(TextTest, SplitHoldsOutTheEnd) {
   for (int i = 0; i < 100; ++i) text += static_cast<char>('0' + i % 10);
   text[95] = 'x';  // occurs only in the eval part, but is in the vocabulary
   spec.train = spec_of(write("x.txt", text), 3);
-  spec.split_eval = 0.1;
+  spec.split = schema::SplitSpec{0.1};
   const Data data = load(spec, 0);
   EXPECT_EQ(data.train.size(), 29);  // from 90 characters
   EXPECT_EQ(data.eval->size(), 3);   // from 10 characters
@@ -140,7 +140,7 @@ TEST_F(TextTest, SplitHoldsOutTheEnd) {
   EXPECT_EQ(sample(data, data.train, 28), (std::pair<std::string, std::string>("456", "567")));
   EXPECT_EQ(sample(data, *data.eval, 0), (std::pair<std::string, std::string>("012", "123")));
   EXPECT_EQ(sample(data, *data.eval, 2), (std::pair<std::string, std::string>("678", "789")));
-  spec.split_eval = 0.01;
+  spec.split = schema::SplitSpec{0.01};
   EXPECT_EQ(message_of([&] { load(spec, 0); }),
             "data.split.eval: 0.01 of the 100 tokens of x.txt leaves one part without a sample of 3");
 }

@@ -68,68 +68,29 @@ TEST(FieldTable, TextsAreSentences) {
   }
 }
 
-// The reader turns the n-th choice into the n-th enumerator.
-template <class Enum>
-void expect_choices(const char* path, std::initializer_list<std::pair<const char*, Enum>> names) {
-  const std::span<const Choice> choices = find_fields(path)[0].choices;
-  ASSERT_EQ(choices.size(), names.size()) << path;
-  for (const auto& [name, value] : names) EXPECT_EQ(choices[static_cast<size_t>(value)].name, name) << path;
+// The generated enumerators have the order and the names of the choices.
+TEST(FieldTable, EnumeratorsFollowTheirChoices) {
+  const auto choice = [](const char* path, auto value) {
+    return find_fields(path)[0].choices[static_cast<size_t>(value)].name;
+  };
+  EXPECT_EQ(choice("model.activation", Activation::kGeluTanh), "gelu_tanh");
+  EXPECT_EQ(choice("data.train.format", DataFormat::kSynthetic), "synthetic");
+  EXPECT_EQ(choice("data.eval.format", DataFormat::kNpy), "npy");
+  EXPECT_EQ(choice("checkpoint.keep_best.mode", Mode::kMax), "max");
+  EXPECT_EQ(choice("gpu.model", GpuModel::kA100_80g), "a100-80g");
+  EXPECT_EQ(choice("tpu.dialect", TpuDialect::kXla2X), "xla-2.x");
 }
 
-TEST(FieldTable, ChoicesStandInTheOrderOfTheirEnum) {
-  expect_choices<Backend>("backend", {{"cpu", Backend::kCpu}, {"gpu", Backend::kGpu}, {"tpu", Backend::kTpu}});
-  expect_choices<Precision>("mixed_precision",
-                            {{"no", Precision::kNo}, {"fp16", Precision::kFp16}, {"bf16", Precision::kBf16}});
-  expect_choices<ModelType>("model.type", {{"mlp", ModelType::kMlp},
-                                           {"linear", ModelType::kLinear},
-                                           {"cnn", ModelType::kCnn},
-                                           {"gpt", ModelType::kGpt},
-                                           {"encoder", ModelType::kEncoder},
-                                           {"hook", ModelType::kHook}});
-  expect_choices<Activation>("model.activation", {{"relu", Activation::kRelu},
-                                                  {"gelu", Activation::kGelu},
-                                                  {"gelu_tanh", Activation::kGeluTanh},
-                                                  {"silu", Activation::kSilu},
-                                                  {"tanh", Activation::kTanh},
-                                                  {"sigmoid", Activation::kSigmoid},
-                                                  {"identity", Activation::kIdentity}});
-  for (const char* path : {"data.train.format", "data.eval.format"}) {
-    expect_choices<DataFormat>(path, {{"csv", DataFormat::kCsv},
-                                      {"idx", DataFormat::kIdx},
-                                      {"text", DataFormat::kText},
-                                      {"npy", DataFormat::kNpy},
-                                      {"safetensors", DataFormat::kSafetensors},
-                                      {"synthetic", DataFormat::kSynthetic}});
-  }
-  expect_choices<Missing>("data.train.missing",
-                          {{"error", Missing::kError}, {"drop", Missing::kDrop}, {"mean", Missing::kMean}});
-  expect_choices<Normalize>(
-      "data.normalize",
-      {{"none", Normalize::kNone}, {"standard", Normalize::kStandard}, {"min_max", Normalize::kMinMax}});
-  expect_choices<OptimizerType>("optimizer.type", {{"sgd", OptimizerType::kSgd},
-                                                   {"adam", OptimizerType::kAdam},
-                                                   {"adamw", OptimizerType::kAdamW},
-                                                   {"rmsprop", OptimizerType::kRmsprop},
-                                                   {"adagrad", OptimizerType::kAdagrad},
-                                                   {"lion", OptimizerType::kLion},
-                                                   {"hook", OptimizerType::kHook}});
-  expect_choices<SchedulerType>("scheduler.type", {{"constant", SchedulerType::kConstant},
-                                                   {"linear", SchedulerType::kLinear},
-                                                   {"cosine", SchedulerType::kCosine},
-                                                   {"cosine_restarts", SchedulerType::kCosineRestarts},
-                                                   {"polynomial", SchedulerType::kPolynomial},
-                                                   {"one_cycle", SchedulerType::kOneCycle},
-                                                   {"step", SchedulerType::kStep},
-                                                   {"exponential", SchedulerType::kExponential},
-                                                   {"plateau", SchedulerType::kPlateau},
-                                                   {"hook", SchedulerType::kHook}});
-  expect_choices<Loss>("train.loss", {{"auto", Loss::kAuto},
-                                      {"cross_entropy", Loss::kCrossEntropy},
-                                      {"mse", Loss::kMse},
-                                      {"l1", Loss::kL1},
-                                      {"huber", Loss::kHuber},
-                                      {"bce_with_logits", Loss::kBceWithLogits}});
-  expect_choices<OnNan>("train.on_nan", {{"stop", OnNan::kStop}, {"skip", OnNan::kSkip}});
+TEST(FieldTable, MembersOfFieldsThatHaveNoValue) {
+  const Recipe recipe;
+  EXPECT_EQ(recipe.model.type, ModelType::kHook);  // unset: hook
+  EXPECT_EQ(recipe.comm.start, 1000);              // unset: defaults
+  EXPECT_FALSE(recipe.profile);                    // optional section
+  EXPECT_EQ(recipe.optimizer.hyper.beta2, 0.999);  // second element of a default
+  EXPECT_EQ(recipe.gpu.bucket_cap, 25 << 20);      // size in bytes
+  EXPECT_EQ(recipe.log.every, (Length{10, Unit::kSteps}));
+  EXPECT_EQ(recipe.scheduler.every, (Length{1, Unit::kEpochs}));  // default of one of the fields that share a path
+  EXPECT_EQ(recipe.data.train.delimiter, ',');
 }
 
 constexpr const char* kRefresh = "build the target recipe_reference";

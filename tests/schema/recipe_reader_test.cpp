@@ -83,7 +83,7 @@ TEST(RecipeReader, FillsEveryMember) {
   EXPECT_EQ(r.data.eval->format, DataFormat::kIdx);
   EXPECT_EQ(r.data.eval->features_file, "folder/x.gz");
   EXPECT_EQ(r.data.eval->labels_file, "/abs/y.gz");
-  EXPECT_FALSE(r.data.split_eval);
+  EXPECT_FALSE(r.data.split);
   EXPECT_EQ(r.data.seed, 6);
   EXPECT_EQ(r.data.batch_size, 64);
   EXPECT_FALSE(r.data.shuffle);
@@ -104,15 +104,15 @@ TEST(RecipeReader, FillsEveryMember) {
   EXPECT_EQ(s.type, SchedulerType::kPlateau);
   EXPECT_EQ(s.warmup, (Length{3, Unit::kSamples}));
   EXPECT_EQ(s.metric, "eval/f1_macro");
-  EXPECT_TRUE(s.maximize);
+  EXPECT_EQ(s.mode, Mode::kMax);
   EXPECT_EQ(s.factor, 0.5);
   EXPECT_EQ(s.patience, 2);
   EXPECT_EQ(s.threshold, 0.25);
-  EXPECT_FALSE(s.threshold_relative);
+  EXPECT_EQ(s.threshold_mode, ThresholdMode::kAbs);
   EXPECT_EQ(s.cooldown, 1);
   EXPECT_EQ(s.min_lr, 0.125);
   EXPECT_EQ(s.eps, 0);
-  EXPECT_FALSE(s.compat_accelerate);
+  EXPECT_EQ(s.compat, Compat::kNone);
 
   EXPECT_FALSE(r.train.epochs);
   EXPECT_EQ(r.train.steps, 100);
@@ -126,7 +126,7 @@ TEST(RecipeReader, FillsEveryMember) {
   ASSERT_TRUE(r.train.early_stopping);
   EXPECT_EQ(r.train.early_stopping->patience, 7);
   EXPECT_EQ(r.train.early_stopping->min_delta, 0.5);
-  EXPECT_FALSE(r.train.early_stopping->maximize);
+  EXPECT_EQ(r.train.early_stopping->mode, Mode::kMin);
 
   EXPECT_EQ(r.eval.every, (Length{2, Unit::kEpochs}));
   ASSERT_EQ(r.eval.metrics.size(), 3u);
@@ -137,7 +137,7 @@ TEST(RecipeReader, FillsEveryMember) {
   EXPECT_EQ(r.checkpoint.keep_last, 3);
   ASSERT_TRUE(r.checkpoint.keep_best);
   EXPECT_EQ(r.checkpoint.keep_best->metric, "eval/top_3");
-  EXPECT_TRUE(r.checkpoint.keep_best->maximize);
+  EXPECT_EQ(r.checkpoint.keep_best->mode, Mode::kMax);
   EXPECT_EQ(r.checkpoint.keep_best->count, 2);
   EXPECT_EQ(r.log.every, (Length{1, Unit::kEpochs}));
 }
@@ -170,7 +170,7 @@ TEST(RecipeReader, FillsOneCycleAndSyntheticData) {
   EXPECT_EQ(r.scheduler.div_factor, 2);
   EXPECT_EQ(r.scheduler.final_div_factor, 3);
   EXPECT_TRUE(r.scheduler.three_phase);
-  EXPECT_FALSE(r.scheduler.cosine_anneal);
+  EXPECT_EQ(r.scheduler.anneal_strategy, AnnealStrategy::kLinear);
   EXPECT_FALSE(r.scheduler.cycle_momentum);
   EXPECT_EQ(r.scheduler.base_momentum, 0.25);
   EXPECT_EQ(r.scheduler.max_momentum, 0.5);
@@ -179,7 +179,7 @@ TEST(RecipeReader, FillsOneCycleAndSyntheticData) {
   EXPECT_EQ(r.data.train.feature_shape, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(r.data.train.targets, 4);
   EXPECT_FALSE(r.data.train.classes);
-  EXPECT_EQ(r.data.split_eval, 0.25);
+  EXPECT_EQ(r.data.split->eval, 0.25);
   EXPECT_EQ(r.optimizer.hyper.beta1, 0.9);
   EXPECT_EQ(r.optimizer.hyper.beta2, 0.99);
   EXPECT_EQ(r.optimizer.hyper.lr, 1e-4);

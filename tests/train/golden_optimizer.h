@@ -11,7 +11,7 @@ namespace runner::optim {
 inline schema::OptimizerType optimizer_type_of(const std::string& name) {
   if (name == "sgd") return schema::OptimizerType::kSgd;
   if (name == "adam") return schema::OptimizerType::kAdam;
-  if (name == "adamw") return schema::OptimizerType::kAdamW;
+  if (name == "adamw") return schema::OptimizerType::kAdamw;
   if (name == "rmsprop") return schema::OptimizerType::kRmsprop;
   if (name == "adagrad") return schema::OptimizerType::kAdagrad;
   return schema::OptimizerType::kLion;
@@ -25,7 +25,7 @@ inline schema::OptimizerHyper hyper_of(const testing::Golden& item, schema::Opti
   const auto flag = [&](const char* key) { return written.has(key) && written[key].flag(); };
   schema::OptimizerHyper hyper;
   hyper.lr = number("lr", 0.01);
-  hyper.weight_decay = number("weight_decay", type == schema::OptimizerType::kAdamW ? 0.01 : 0.0);
+  hyper.weight_decay = number("weight_decay", type == schema::OptimizerType::kAdamw ? 0.01 : 0.0);
   hyper.momentum = number("momentum", 0);
   hyper.dampening = number("dampening", 0);
   hyper.nesterov = flag("nesterov");

@@ -41,11 +41,12 @@ SchedulerSpec spec_of(const Golden& item) {
   spec.type = type_of(item["type"].text());
   if (spec.type == SchedulerType::kCosineRestarts) spec.cycles = 1;
   if (spec.type == SchedulerType::kExponential) spec.every = Length{1, Unit::kSteps};
-  spec.compat_accelerate = item.has("compat_processes");
+  if (item.has("compat_processes")) spec.compat = schema::Compat::kAccelerate;
   const std::map<std::string, double*> numbers = {
       {"cycles", &spec.cycles},
       {"power", &spec.power},
       {"end", &spec.end},
+      {"max_lr", &spec.max_lr},
       {"pct_start", &spec.pct_start},
       {"div_factor", &spec.div_factor},
       {"final_div_factor", &spec.final_div_factor},
@@ -57,8 +58,7 @@ SchedulerSpec spec_of(const Golden& item) {
       {"min_lr", &spec.min_lr},
       {"eps", &spec.eps},
   };
-  const std::map<std::string, std::optional<Length>*> lengths = {
-      {"warmup", &spec.warmup}, {"length", &spec.length}, {"every", &spec.every}};
+  const std::map<std::string, std::optional<Length>*> lengths = {{"warmup", &spec.warmup}, {"length", &spec.length}};
   const Golden keys = item["keys"];
   for (const std::string& key : keys.keys()) {
     const Golden value = keys[key];
@@ -66,22 +66,22 @@ SchedulerSpec spec_of(const Golden& item) {
       *numbers.at(key) = value.number();
     } else if (lengths.count(key) != 0) {
       *lengths.at(key) = Length{value.integer(), Unit::kSteps};
-    } else if (key == "max_lr") {
-      spec.max_lr = value.number();
+    } else if (key == "every") {
+      spec.every = Length{value.integer(), Unit::kSteps};
     } else if (key == "patience") {
       spec.patience = value.integer();
     } else if (key == "cooldown") {
       spec.cooldown = value.integer();
     } else if (key == "anneal_strategy") {
-      spec.cosine_anneal = value.text() == "cos";
+      spec.anneal_strategy = value.text() == "cos" ? schema::AnnealStrategy::kCos : schema::AnnealStrategy::kLinear;
     } else if (key == "three_phase") {
       spec.three_phase = value.flag();
     } else if (key == "cycle_momentum") {
       spec.cycle_momentum = value.flag();
     } else if (key == "mode") {
-      spec.maximize = value.text() == "max";
+      spec.mode = value.text() == "max" ? schema::Mode::kMax : schema::Mode::kMin;
     } else if (key == "threshold_mode") {
-      spec.threshold_relative = value.text() == "rel";
+      spec.threshold_mode = value.text() == "rel" ? schema::ThresholdMode::kRel : schema::ThresholdMode::kAbs;
     } else {
       ADD_FAILURE() << "unknown key " << key;
     }
@@ -243,7 +243,7 @@ TEST(LrSchedule, OneCycleHandlesEmptyPhases) {
   for (const double pct_start : {0.0, 0.01, 1.0}) {
     spec.pct_start = pct_start;
     for (const bool compat : {false, true}) {
-      spec.compat_accelerate = compat;
+      if (compat) spec.compat = schema::Compat::kAccelerate;
       const LrSchedule schedule(spec, 0.1, kScale);
       for (int64_t step = 0; step < 110; ++step) EXPECT_TRUE(std::isfinite(schedule.factor(step))) << pct_start;
     }

@@ -20,7 +20,7 @@ using Change = void (*)(schema::Recipe& recipe);
 const Change kChanges[] = {
     [](schema::Recipe&) {},
     [](schema::Recipe& r) { r.optimizer.type = schema::OptimizerType::kAdam; },
-    [](schema::Recipe& r) { r.optimizer.type = schema::OptimizerType::kAdamW, r.optimizer.hyper.weight_decay = 0.5; },
+    [](schema::Recipe& r) { r.optimizer.type = schema::OptimizerType::kAdamw, r.optimizer.hyper.weight_decay = 0.5; },
     [](schema::Recipe& r) { r.optimizer.type = schema::OptimizerType::kAdagrad; },
     [](schema::Recipe& r) { r.optimizer.hyper.weight_decay = 0.5; },
     [](schema::Recipe& r) { r.optimizer.hyper.momentum = 0.5; },
@@ -39,12 +39,8 @@ const Change kChanges[] = {
     [](schema::Recipe& r) { r.gradient_accumulation_steps = 2; },
     [](schema::Recipe& r) { r.model.hidden = {6}; },
     [](schema::Recipe& r) { r.model.freeze = {"0.bias"}; },
-    [](schema::Recipe& r) {
-      r.optimizer.groups = {{{"*.bias"}, {.lr = 0.1}}};
-    },
-    [](schema::Recipe& r) {
-      r.optimizer.groups = {{{"*.bias"}, {.lr = 0.1, .weight_decay = 0.5}}};
-    },
+    [](schema::Recipe& r) { r.optimizer.groups = {{.hyper = {.lr = 0.1}, .params = {"*.bias"}}}; },
+    [](schema::Recipe& r) { r.optimizer.groups = {{.hyper = {.lr = 0.1, .weight_decay = 0.5}, .params = {"*.bias"}}}; },
 };
 
 struct Asked {

@@ -59,7 +59,7 @@ class StepFixture {
 template <class Visit>
 void for_each_update(const Visit& visit) {
   using schema::OptimizerType;
-  for (const OptimizerType type : {OptimizerType::kSgd, OptimizerType::kAdam, OptimizerType::kAdamW,
+  for (const OptimizerType type : {OptimizerType::kSgd, OptimizerType::kAdam, OptimizerType::kAdamw,
                                    OptimizerType::kRmsprop, OptimizerType::kAdagrad, OptimizerType::kLion})
     for (const StepShape& shape :
          {StepShape{8, true, true}, StepShape{8, true, false}, StepShape{8, false, true}, StepShape{8, false, false}})

@@ -44,7 +44,7 @@ TEST(RecordedScalars, MatchTheHost) {
   using schema::OptimizerType;
   const auto device = backends::make_cpu_device(1);
   for (const OptimizerType type :
-       {OptimizerType::kSgd, OptimizerType::kAdam, OptimizerType::kAdamW, OptimizerType::kRmsprop,
+       {OptimizerType::kSgd, OptimizerType::kAdam, OptimizerType::kAdamw, OptimizerType::kRmsprop,
         OptimizerType::kAdagrad, OptimizerType::kLion, OptimizerType::kHook}) {
     const optim::Rule rule = rule_of(type);
     const size_t count = optim::scalar_names(type).size();

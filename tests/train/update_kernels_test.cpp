@@ -47,7 +47,7 @@ std::vector<Variant> variants() {
   std::vector<Variant> found;
   for (const auto& some :
        {all(OptimizerType::kSgd, "sgd", {decay, momentum}), all(OptimizerType::kSgd, "sgd", {decay, nesterov}),
-        all(OptimizerType::kAdam, "adam", {decay, amsgrad}), all(OptimizerType::kAdamW, "adamw", {decay, amsgrad}),
+        all(OptimizerType::kAdam, "adam", {decay, amsgrad}), all(OptimizerType::kAdamw, "adamw", {decay, amsgrad}),
         all(OptimizerType::kRmsprop, "rmsprop", {decay, momentum, centered}),
         all(OptimizerType::kAdagrad, "adagrad", {decay}), all(OptimizerType::kLion, "lion", {decay})})
     found.insert(found.end(), some.begin(), some.end());
@@ -89,7 +89,7 @@ TEST(UpdateKernels, EveryUpdateIsCompiled) {
   for (const Variant& variant : variants())
     for (const char* clip : {"no clipping", "clip_grad_norm", "clip_grad_value"}) {
       schema::Recipe recipe = StepFixture::recipe();
-      recipe.optimizer = {variant.type, variant.hyper, {}};
+      recipe.optimizer = {.hyper = variant.hyper, .type = variant.type};
       if (clip == std::string("clip_grad_norm")) recipe.train.clip_grad_norm = 1.0;
       if (clip == std::string("clip_grad_value")) recipe.train.clip_grad_value = 0.5;
       const std::string what = fmt::format("{}, {}", variant.name, clip);

@@ -112,8 +112,9 @@ std::map<std::string, double> WindowLog::evaluate(const std::function<bool()>& i
 
 void WindowLog::check_patience(const schema::EarlyStopping& spec) {
   const double value = session_.of_main(record_.points().newest(spec.metric));
+  const bool maximizes = spec.mode == schema::Mode::kMax;
   const double gain =
-      spec.maximize ? value - patience_.best.value_or(-INFINITY) : patience_.best.value_or(INFINITY) - value;
+      maximizes ? value - patience_.best.value_or(-INFINITY) : patience_.best.value_or(INFINITY) - value;
   if (gain > spec.min_delta) {
     patience_ = {value, 0};
     return;

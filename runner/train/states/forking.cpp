@@ -81,7 +81,7 @@ void keep_watching(const ForkRequest& request, Session& session, Forked& fork) {
   const bool same_eval = fork.state.eval_data == session.eval_fingerprint();
   const auto& was = before.train.early_stopping;
   const auto& is = after.train.early_stopping;
-  const bool same_patience = was && is && was->metric == is->metric && was->maximize == is->maximize;
+  const bool same_patience = was && is && was->metric == is->metric && was->mode == is->mode;
   if (!(same_eval && same_patience)) {
     if (is && fork.state.patience.best)
       fork.warnings.emplace_back("early stopping starts afresh: it watches other figures");
@@ -90,7 +90,7 @@ void keep_watching(const ForkRequest& request, Session& session, Forked& fork) {
   const bool plateau = after.scheduler.type == schema::SchedulerType::kPlateau;
   const bool same_plateau = plateau && before.scheduler.type == after.scheduler.type &&
                             before.scheduler.metric == after.scheduler.metric &&
-                            before.scheduler.maximize == after.scheduler.maximize;
+                            before.scheduler.mode == after.scheduler.mode;
   if (same_eval && same_plateau) {
     session.schedule.restore(fork.state.plateau);
   } else if (plateau) {

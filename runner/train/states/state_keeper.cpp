@@ -12,11 +12,15 @@
 namespace runner::train {
 namespace {
 
+bool maximizes(const schema::KeepBest& spec) {
+  return spec.mode == schema::Mode::kMax;
+}
+
 store::Retention retention_of(const schema::CheckpointSpec& spec) {
   store::Retention retention{.keep_last = spec.keep_last, .keep_best = {}};
   if (spec.keep_best)
     retention.keep_best =
-        store::Retention::Best{spec.keep_best->metric, spec.keep_best->maximize, spec.keep_best->count};
+        store::Retention::Best{spec.keep_best->metric, maximizes(*spec.keep_best), spec.keep_best->count};
   return retention;
 }
 
@@ -32,13 +36,14 @@ bool StateKeeper::is_among_best(const std::map<std::string, double>& metrics) co
   const auto found = metrics.find(spec_.keep_best->metric);
   if (found == metrics.end() || std::isnan(found->second)) return false;
   if (std::ssize(best_) < spec_.keep_best->count) return true;
-  return spec_.keep_best->maximize ? found->second > best_.back() : found->second < best_.back();
+  return maximizes(*spec_.keep_best) ? found->second > best_.back() : found->second < best_.back();
 }
 
 void StateKeeper::note(const std::map<std::string, double>& metrics) {
   if (!is_among_best(metrics)) return;
   best_.push_back(metrics.at(spec_.keep_best->metric));
-  std::sort(best_.begin(), best_.end(), [&](double a, double b) { return spec_.keep_best->maximize ? a > b : a < b; });
+  const bool largest = maximizes(*spec_.keep_best);
+  std::sort(best_.begin(), best_.end(), [&](double a, double b) { return largest ? a > b : a < b; });
   best_.resize(std::min(best_.size(), static_cast<size_t>(spec_.keep_best->count)));
 }
 

@@ -29,7 +29,7 @@ StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> ho
       train_data_(std::move(run.train_data)),
       eval_data_(std::move(run.eval_data)),
       hooks_(std::move(hooks)),
-      device_(backends::make_cpu_device(static_cast<int>(recipe.threads), recipe.cpu_memory)) {
+      device_(backends::make_cpu_device(static_cast<int>(recipe.threads), recipe.cpu.memory)) {
   recipe_.model.init_from.clear();  // the checkpoint has the weights
   trainer_ = std::make_unique<Trainer>(recipe_, encoding_, *device_, hooks_.get());
   trainer_->allocate();
@@ -63,8 +63,7 @@ data::Dataset StoredModel::evaluation_data() const {
     check_data("data.eval", eval_data_, eval.fingerprint().to_string(), kRemedy);
     return eval;
   }
-  RUN_CHECK(recipe_.data.split_eval, ErrorKind::kUsage,
-            "the run has no evaluation data; name a file: runner eval RUN DATA");
+  RUN_CHECK(recipe_.data.split, ErrorKind::kUsage, "the run has no evaluation data; name a file: runner eval RUN DATA");
   data::Data data = data::load(recipe_);
   check_data("data.train", train_data_, data.train.fingerprint().to_string(), kRemedy);
   return std::move(*data.eval);

@@ -119,7 +119,7 @@ void DeviceArrays::write_initial_qs() {
 // ---- contents ------------------------------------------------------------------------------------------------------
 
 bool DeviceArrays::is_local() const {
-  return ranks_ != nullptr && builder_.recipe().train.average_every.has_value();
+  return ranks_ != nullptr && builder_.recipe().train.local_sgd.has_value();
 }
 
 // Rank 0 writes what ranks share and what must count only once.

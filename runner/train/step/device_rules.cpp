@@ -63,7 +63,7 @@ backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
 
 std::unique_ptr<backends::Device> make_cpu(const schema::Recipe& recipe, backends::Collectives*, std::optional<bool>) {
   const store::SignalsBlocked blocked;
-  return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);
+  return backends::make_cpu_device(threads_of(recipe), recipe.cpu.memory);
 }
 
 // Called by the host while the device may be in a collective.

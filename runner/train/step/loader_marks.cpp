@@ -12,7 +12,7 @@ void LoaderMarks::begin_batch(bool training) {
 void LoaderMarks::end_batches(bool training) {
   if (!recipe_.tpu.auto_mark_step) return;
   mark_where_due(training);
-  if (recipe_.tpu.dialect != schema::TpuDialect::kXla17) note(device_, backends::HostEvent::kStepMark);
+  if (recipe_.tpu.dialect != schema::TpuDialect::kXla1_7) note(device_, backends::HostEvent::kStepMark);
   since_mark_[training] = 0;
 }
 

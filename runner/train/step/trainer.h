@@ -95,7 +95,7 @@ class Trainer {
   TrainingWindow run_window(data::Loader& loader, const WindowRates& rates);
   // Whether ranks update separate weights between averages (train.local_sgd). A step then uses only the rank's own
   // batches, and checkpoints and evaluations need an average first.
-  bool is_local() const { return ranks_ != nullptr && recipe_.train.average_every.has_value(); }
+  bool is_local() const { return ranks_ != nullptr && recipe_.train.local_sgd.has_value(); }
   // Counts a finished optimizer step. run_window() does so itself.
   void count(const TrainingWindow& window);
 
