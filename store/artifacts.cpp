@@ -7,8 +7,8 @@
 #include <functional>
 #include <memory>
 
-#include "schema/suggest.h"
-#include "schema/visible_text.h"
+#include "schema/base/suggest.h"
+#include "schema/base/visible_text.h"
 #include "store/content.h"
 #include "store/log_room.h"
 #include "store/process.h"

@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "schema/sha256.h"
+#include "schema/base/sha256.h"
 #include "store/run_store.h"
 
 namespace runner::store {

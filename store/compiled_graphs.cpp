@@ -1,6 +1,6 @@
 #include "store/compiled_graphs.h"
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "store/content.h"
 #include "store/process.h"
 #include "store/sqlite.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "schema/sha256.h"
+#include "schema/base/sha256.h"
 #include "store/store.h"
 
 namespace runner::store {

@@ -9,7 +9,7 @@
 #include <set>
 #include <span>
 
-#include "schema/sha256.h"
+#include "schema/base/sha256.h"
 #include "store/sqlite.h"
 
 namespace runner::store {

@@ -1,6 +1,6 @@
 #include <bit>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "store/codec.h"
 #include "store/codec_format.h"
 

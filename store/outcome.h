@@ -12,7 +12,7 @@
 #include <utility>
 #include <variant>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::store {
 

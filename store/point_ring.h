@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "store/codec.h"
 
 namespace runner::store {

@@ -1,6 +1,6 @@
 #include "store/provenance.h"
 
-#include "schema/json.h"
+#include "schema/base/json.h"
 #include "store/content.h"
 #include "store/run_store.h"
 #include "store/sqlite.h"

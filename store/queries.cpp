@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "schema/metric_names.h"
-#include "schema/suggest.h"
+#include "schema/base/suggest.h"
+#include "schema/recipe/metric_names.h"
 #include "store/content.h"
 #include "store/process.h"
 #include "store/sqlite.h"

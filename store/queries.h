@@ -103,8 +103,8 @@ std::vector<RunRow> list_runs(Store& store, int64_t limit = 0, Trash trash = Tra
 
 // Returns the run that `selector` names: an id, a name (its newest run), a unique prefix of an id, "@last", "@last~2"
 // (two runs before the last one) or "@best(eval/loss)". The latter is the run with the best value ever recorded;
-// schema/metric_names.h defines which values are better. Throws Error(kNotFound) with the nearest names, or with the
-// ids that an ambiguous prefix matches.
+// schema/recipe/metric_names.h defines which values are better. Throws Error(kNotFound) with the nearest names, or with
+// the ids that an ambiguous prefix matches.
 RunRow find_run(Store& store, std::string_view selector, Trash trash = Trash::kHidden);
 
 // Returns everything recorded about a run. Throws Error(kStore) if a part is damaged.

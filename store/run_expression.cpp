@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "schema/metric_names.h"
-#include "schema/suggest.h"
+#include "schema/base/suggest.h"
+#include "schema/recipe/metric_names.h"
 #include "store/run_token.h"
 
 namespace runner::store {

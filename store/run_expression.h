@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/diagnostic.h"
+#include "schema/base/diagnostic.h"
 #include "store/run_store.h"
 
 namespace runner::store {

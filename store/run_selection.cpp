@@ -8,10 +8,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "schema/field_table.h"
-#include "schema/metric_names.h"
-#include "schema/suggest.h"
-#include "schema/text.h"
+#include "schema/base/suggest.h"
+#include "schema/base/text.h"
+#include "schema/recipe/field_table.h"
+#include "schema/recipe/metric_names.h"
 #include "store/sqlite.h"
 #include "store/value_text.h"
 

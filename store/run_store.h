@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "schema/sha256.h"
+#include "schema/base/sha256.h"
 #include "store/process.h"
 #include "store/provenance.h"
 #include "store/store.h"

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <utility>
 
-#include "schema/source_text.h"
-#include "schema/text.h"
+#include "schema/base/source_text.h"
+#include "schema/base/text.h"
 
 namespace runner::store {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <sqlite3.h>
 
-#include "schema/diagnostic.h"
-#include "schema/source_text.h"
-#include "schema/visible_text.h"
+#include "schema/base/diagnostic.h"
+#include "schema/base/source_text.h"
+#include "schema/base/visible_text.h"
 #include "store/queries.h"
 #include "store/sql_functions.h"
 #include "store/sqlite.h"

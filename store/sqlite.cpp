@@ -10,7 +10,7 @@
 #include <sqlite3.h>
 #include <sys/resource.h>
 
-#include "schema/system_limits.h"
+#include "schema/base/system_limits.h"
 
 namespace runner::store {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 struct sqlite3;
 struct sqlite3_stmt;

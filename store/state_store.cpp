@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "schema/sha256.h"
+#include "schema/base/sha256.h"
 #include "store/content.h"
 #include "store/log_room.h"
 #include "store/process.h"

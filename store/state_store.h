@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "schema/large_array.h"
+#include "schema/base/large_array.h"
 #include "store/run_store.h"
 
 namespace runner::store {

@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "schema/json.h"
-#include "schema/sha256.h"
+#include "schema/base/json.h"
+#include "schema/base/sha256.h"
 
 namespace runner::store {
 

@@ -4,7 +4,7 @@
 
 #include "backends/cpu/host_buffer.h"
 #include "backends/tensor/float16.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

@@ -10,7 +10,7 @@
 #include "backends/runtime/arena.h"
 #include "backends/runtime/cpu_features.h"
 #include "backends/runtime/spans.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

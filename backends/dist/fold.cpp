@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {

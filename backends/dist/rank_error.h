@@ -4,7 +4,7 @@
 // pass unchanged, since they would describe the place where this rank waited.
 #pragma once
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

@@ -13,7 +13,7 @@
 #include "backends/runtime/cpu_features.h"
 #include "backends/runtime/spans.h"
 #include "backends/tensor/rounding.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "backends/runtime/available_memory.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {

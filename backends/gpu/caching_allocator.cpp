@@ -8,7 +8,7 @@
 
 #include "backends/gpu/torch_size_text.h"
 #include "backends/tensor/rounding.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::gpu {
 namespace {

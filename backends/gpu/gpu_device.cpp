@@ -21,7 +21,7 @@
 #include "backends/gpu/tf32.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/worker_pool.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::gpu {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/gpu/caching_allocator.h"
-#include "schema/source_mark.h"
+#include "schema/base/source_mark.h"
 
 namespace runner::backends::gpu {
 

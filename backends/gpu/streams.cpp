@@ -8,7 +8,7 @@
 #include "backends/dist/rank_error.h"
 #include "backends/runtime/spans.h"
 #include "backends/runtime/spin.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::gpu {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {

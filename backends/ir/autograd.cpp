@@ -2,7 +2,7 @@
 
 #include "backends/ir/op_def.h"
 #include "backends/ir/ops.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {

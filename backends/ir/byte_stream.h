@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

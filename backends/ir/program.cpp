@@ -7,7 +7,7 @@
 
 #include "backends/ir/op_def.h"
 #include "backends/tensor/float16.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

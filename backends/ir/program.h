@@ -16,7 +16,7 @@
 
 #include "backends/ir/op.h"
 #include "backends/tensor/shape.h"
-#include "schema/source_mark.h"
+#include "schema/base/source_mark.h"
 
 namespace runner::backends {
 

@@ -6,7 +6,7 @@
 
 #include "backends/ir/op_def.h"
 #include "backends/ir/print.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/prepare.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

@@ -1,7 +1,7 @@
 #include "backends/ir/op.h"
 #include "backends/kernels/matmul.h"
 #include "backends/kernels/prepare.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

@@ -12,7 +12,7 @@
 #include "backends/runtime/cpu_features.h"
 #include "backends/tensor/alignment.h"
 #include "backends/tensor/rounding.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

@@ -21,7 +21,7 @@
 #include "backends/kernels/matmul.h"
 #include "backends/tensor/alignment.h"
 #include "backends/tensor/rounding.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 extern "C" void omp_set_num_threads(int threads);
 

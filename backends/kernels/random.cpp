@@ -5,7 +5,7 @@
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/prepare.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

@@ -15,7 +15,7 @@
 #include "backends/kernels/prepare.h"
 #include "backends/tensor/rounding.h"
 #include "backends/tensor/shape.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

@@ -15,7 +15,7 @@
 #include "backends/kernels/philox.h"
 #include "backends/kernels/prepare.h"
 #include "backends/tensor/float16.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

@@ -12,7 +12,7 @@
 #include "backends/plan/lowering.h"
 #include "backends/runtime/debug.h"
 #include "backends/runtime/spans.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "backends/ir/views.h"
 #include "backends/tensor/alignment.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {

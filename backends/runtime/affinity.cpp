@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

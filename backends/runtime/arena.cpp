@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include "backends/runtime/available_memory.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {

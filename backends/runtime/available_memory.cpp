@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {

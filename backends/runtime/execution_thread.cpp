@@ -5,7 +5,7 @@
 
 #include "backends/runtime/spans.h"
 #include "backends/runtime/spin.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

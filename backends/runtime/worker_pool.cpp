@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "backends/runtime/spin.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

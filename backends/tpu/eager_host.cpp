@@ -12,7 +12,7 @@
 #include "backends/runtime/arena.h"
 #include "backends/runtime/spans.h"
 #include "backends/tpu/op_cut.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::tpu {
 namespace {

@@ -9,7 +9,7 @@
 #include "backends/runtime/spans.h"
 #include "backends/tpu/miss_cause.h"
 #include "backends/tpu/tensor_graph.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::tpu {
 

@@ -8,7 +8,7 @@
 
 #include "backends/runtime/memory_advice.h"
 #include "backends/tpu/hbm.h"
-#include "schema/source_mark.h"
+#include "schema/base/source_mark.h"
 
 namespace runner::backends::tpu {
 

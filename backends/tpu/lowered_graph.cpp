@@ -7,7 +7,7 @@
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tpu/hbm_advice.h"
 #include "backends/tpu/hbm_report.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::tpu {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/ir/views.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::tpu {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "schema/suggest.h"
+#include "schema/base/suggest.h"
 
 namespace runner::cli {
 namespace {

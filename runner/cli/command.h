@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::report {
 class Output;

@@ -7,8 +7,8 @@
 #include "runner/cli/access.h"
 #include "runner/cli/exit_codes.h"
 #include "runner/cli/scenarios/scenario.h"
-#include "schema/diagnostic.h"
-#include "schema/field_table.h"
+#include "schema/base/diagnostic.h"
+#include "schema/recipe/field_table.h"
 #include "store/run_selection.h"
 
 namespace runner::cli {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runner/train/step/hook_agreement.h"
-#include "schema/diagnostic.h"
+#include "schema/base/diagnostic.h"
 
 namespace runner::cli {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runner/train/step/hooks.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 
 namespace runner::cli {
 

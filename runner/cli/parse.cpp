@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "schema/suggest.h"
+#include "schema/base/suggest.h"
 
 namespace runner::cli {
 namespace {

@@ -16,7 +16,7 @@
 #include "runner/report/error_text.h"
 #include "runner/report/output.h"
 #include "runner/train/replicas/replica_processes.h"
-#include "schema/system_limits.h"
+#include "schema/base/system_limits.h"
 #include "store/sqlite.h"
 
 namespace runner::cli {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "schema/json.h"
-#include "schema/recipe_identity.h"
+#include "schema/base/json.h"
+#include "schema/recipe/recipe_identity.h"
 
 namespace runner::cli {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 #include "store/run_store.h"
 
 namespace runner::cli {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runner/train/step/hooks.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 #include "store/queries.h"
 
 namespace runner::cli {

@@ -7,10 +7,10 @@
 #include "runner/report/output.h"
 #include "runner/train/replicas/replica_processes.h"
 #include "runner/train/run.h"
-#include "schema/compose.h"
-#include "schema/error.h"
-#include "schema/json.h"
-#include "schema/recipe_reader.h"
+#include "schema/base/error.h"
+#include "schema/base/json.h"
+#include "schema/recipe/compose.h"
+#include "schema/recipe/recipe_reader.h"
 
 namespace runner::cli {
 namespace {

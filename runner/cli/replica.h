@@ -8,7 +8,7 @@
 
 #include "runner/train/run.h"
 #include "runner/train/step/hooks.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::cli {
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::cli {
 

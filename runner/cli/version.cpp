@@ -6,8 +6,8 @@
 #include <elf.h>
 #include <link.h>
 
-#include "schema/error.h"
-#include "schema/sha256.h"
+#include "schema/base/error.h"
+#include "schema/base/sha256.h"
 
 namespace runner::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include <fmt/ranges.h>
 
 #include "backends/tensor/float16.h"
-#include "schema/error.h"
-#include "schema/large_array.h"
+#include "schema/base/error.h"
+#include "schema/base/large_array.h"
 
 namespace runner::data {
 namespace {

@@ -2,7 +2,7 @@
 #include "runner/data/csv_rows.h"
 #include "runner/data/csv_value.h"
 #include "runner/data/storage.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::data {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::data {
 namespace {

@@ -5,9 +5,9 @@
 #include <map>
 
 #include "runner/data/csv_value.h"
-#include "schema/error.h"
-#include "schema/source_text.h"
-#include "schema/suggest.h"
+#include "schema/base/error.h"
+#include "schema/base/source_text.h"
+#include "schema/base/suggest.h"
 
 namespace runner::data {
 namespace {

@@ -15,7 +15,7 @@
 #include "runner/data/csv_lexer.h"
 #include "runner/data/storage.h"
 #include "runner/formats/input.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::data {
 

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "runner/formats/input.h"
-#include "schema/error.h"
-#include "schema/source_text.h"
-#include "schema/text.h"
+#include "schema/base/error.h"
+#include "schema/base/source_text.h"
+#include "schema/base/text.h"
 
 namespace runner::data {
 namespace {

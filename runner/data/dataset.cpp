@@ -7,8 +7,8 @@
 
 #include "runner/data/storage.h"
 #include "runner/formats/input.h"
-#include "schema/error.h"
-#include "schema/sha256.h"
+#include "schema/base/error.h"
+#include "schema/base/sha256.h"
 
 namespace runner::data {
 namespace {

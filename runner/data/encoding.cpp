@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::data {
 

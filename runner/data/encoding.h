@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/tensor/shape.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::data {
 

@@ -6,7 +6,7 @@
 
 #include "runner/data/stream.h"
 #include "runner/formats/input.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::data {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "runner/data/dataset.h"
 #include "runner/data/encoding.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::data {
 

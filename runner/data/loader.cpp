@@ -18,7 +18,7 @@
 #include "backends/tensor/alignment.h"
 #include "runner/data/batch_maker.h"
 #include "runner/data/batch_slots.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "store/signals_blocked.h"
 
 namespace runner::data {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "runner/data/array.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::data {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "backends/tensor/rounding.h"
 #include "runner/data/order.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::data {
 namespace {

@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::data {
 

@@ -13,7 +13,7 @@
 #include "runner/data/encoding.h"
 #include "runner/data/load.h"
 #include "runner/data/synthetic.h"
-#include "schema/large_array.h"
+#include "schema/base/large_array.h"
 
 namespace runner::data {
 

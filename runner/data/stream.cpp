@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "runner/data/csv_value.h"
-#include "schema/error.h"
-#include "schema/sha256.h"
+#include "schema/base/error.h"
+#include "schema/base/sha256.h"
 
 namespace runner::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "runner/data/storage.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::data {
 namespace {

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "runner/data/stream.h"
-#include "schema/error.h"
-#include "schema/sha256.h"
-#include "schema/source_text.h"
+#include "schema/base/error.h"
+#include "schema/base/sha256.h"
+#include "schema/base/source_text.h"
 
 namespace runner::data {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "runner/data/storage.h"
 #include "runner/formats/input.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::data {
 

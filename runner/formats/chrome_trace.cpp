@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "schema/error.h"
-#include "schema/json.h"
+#include "schema/base/error.h"
+#include "schema/base/json.h"
 
 namespace runner::formats {
 namespace {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::formats {
 

@@ -9,7 +9,7 @@
 #include "backends/tensor/rounding.h"
 #include "runner/formats/input.h"
 #include "runner/formats/write.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::formats {
 namespace {

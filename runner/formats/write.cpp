@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "schema/error.h"
-#include "schema/system_limits.h"
+#include "schema/base/error.h"
+#include "schema/base/system_limits.h"
 
 namespace runner::formats {
 namespace {

@@ -7,9 +7,9 @@
 #include <lua.hpp>
 
 #include "runner/lua/bind.h"
-#include "schema/json.h"
-#include "schema/source_text.h"
-#include "schema/suggest.h"
+#include "schema/base/json.h"
+#include "schema/base/source_text.h"
+#include "schema/base/suggest.h"
 
 namespace runner::lua {
 

@@ -8,7 +8,7 @@
 #include <exception>
 #include <string>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 struct lua_State;
 

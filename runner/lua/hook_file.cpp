@@ -31,7 +31,7 @@
 #include "runner/lua/transform.h"
 #include "runner/lua/whole_metrics.h"
 #include "runner/train/step/trace_once.h"
-#include "schema/visible_text.h"
+#include "schema/base/visible_text.h"
 
 namespace runner::lua {
 namespace {

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <lua.hpp>
 
-#include "schema/error.h"
-#include "schema/source_text.h"
+#include "schema/base/error.h"
+#include "schema/base/source_text.h"
 
 namespace runner::lua {
 namespace {

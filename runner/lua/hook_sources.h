@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/source_mark.h"
+#include "schema/base/source_mark.h"
 
 namespace runner::lua {
 

@@ -13,10 +13,10 @@
 #include "runner/lua/bind.h"
 #include "runner/lua/trackers.h"
 #include "runner/lua/whole_metrics.h"
-#include "schema/diagnostic.h"
-#include "schema/source_text.h"
-#include "schema/suggest.h"
-#include "schema/visible_text.h"
+#include "schema/base/diagnostic.h"
+#include "schema/base/source_text.h"
+#include "schema/base/suggest.h"
+#include "schema/base/visible_text.h"
 
 namespace runner::lua {
 namespace {

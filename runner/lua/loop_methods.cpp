@@ -14,7 +14,7 @@
 #include "runner/lua/runtime.h"
 #include "runner/lua/seal.h"
 #include "runner/train/loop/custom_loop.h"
-#include "schema/suggest.h"
+#include "schema/base/suggest.h"
 
 namespace runner::lua {
 namespace {

@@ -21,7 +21,7 @@
 #include "runner/lua/runtime.h"
 #include "runner/lua/seal.h"
 #include "runner/lua/tensor.h"
-#include "schema/suggest.h"
+#include "schema/base/suggest.h"
 
 namespace runner::lua {
 namespace {

@@ -20,9 +20,9 @@
 #include "runner/lua/modules.h"
 #include "runner/lua/seal.h"
 #include "runner/optim/lr_schedule.h"
-#include "schema/field_table.h"
-#include "schema/optimizer_options.h"
-#include "schema/suggest.h"
+#include "schema/base/suggest.h"
+#include "schema/recipe/field_table.h"
+#include "schema/recipe/optimizer_options.h"
 
 namespace runner::lua {
 namespace {

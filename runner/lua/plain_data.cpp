@@ -11,7 +11,7 @@
 #include "runner/lua/arguments.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/seal.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::lua {
 namespace {

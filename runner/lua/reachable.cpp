@@ -5,7 +5,7 @@
 #include <lua.hpp>
 
 #include "runner/lua/arguments.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::lua {
 namespace {

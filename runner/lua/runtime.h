@@ -23,7 +23,7 @@
 
 #include "runner/lua/hook_sources.h"
 #include "runner/lua/work_meter.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 struct lua_State;
 

@@ -5,7 +5,7 @@
 
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::lua {
 

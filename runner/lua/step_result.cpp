@@ -16,8 +16,8 @@
 #include "runner/lua/numbers.h"
 #include "runner/lua/recording.h"
 #include "runner/train/step/loss.h"
-#include "schema/metric_names.h"
-#include "schema/suggest.h"
+#include "schema/base/suggest.h"
+#include "schema/recipe/metric_names.h"
 
 namespace runner::lua {
 

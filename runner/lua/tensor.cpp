@@ -19,7 +19,7 @@
 #include "runner/lua/seal.h"
 #include "runner/lua/tensor_arguments.h"
 #include "runner/lua/tensor_queries.h"
-#include "schema/suggest.h"
+#include "schema/base/suggest.h"
 
 namespace runner::lua {
 namespace {

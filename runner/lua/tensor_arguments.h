@@ -7,7 +7,7 @@
 #include <span>
 
 #include "runner/lua/recording.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::lua {
 

@@ -11,7 +11,7 @@
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/runtime.h"
-#include "schema/suggest.h"
+#include "schema/base/suggest.h"
 
 namespace runner::lua {
 namespace {

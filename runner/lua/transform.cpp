@@ -19,7 +19,7 @@
 #include "runner/lua/recording.h"
 #include "runner/lua/seal.h"
 #include "runner/lua/tensor.h"
-#include "schema/suggest.h"
+#include "schema/base/suggest.h"
 
 namespace runner::lua {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "runner/data/transform.h"
 #include "runner/lua/runtime.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::lua {
 

@@ -7,7 +7,7 @@
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/runtime.h"
-#include "schema/metric_names.h"
+#include "schema/recipe/metric_names.h"
 
 namespace runner::lua {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "backends/tensor/float16.h"
 #include "runner/formats/safetensors.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::nn {
 

@@ -1,6 +1,6 @@
 #include "runner/nn/models.h"
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::nn {
 namespace {

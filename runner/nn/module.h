@@ -17,8 +17,8 @@
 #include "backends/ir/ops.h"
 #include "backends/ir/traced_scalar.h"
 #include "runner/nn/parameter_set.h"
-#include "schema/error.h"
-#include "schema/recipe.h"
+#include "schema/base/error.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::nn {
 

@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "backends/kernels/philox.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::nn {
 namespace {

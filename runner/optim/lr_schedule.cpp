@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "backends/tensor/rounding.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::optim {
 

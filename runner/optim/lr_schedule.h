@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::optim {
 

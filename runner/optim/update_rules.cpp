@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "backends/ir/ops.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::optim {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "backends/ir/program.h"
 #include "backends/ir/traced_scalar.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::optim {
 

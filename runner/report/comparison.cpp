@@ -9,8 +9,8 @@
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
 #include "runner/report/run_text.h"
-#include "schema/json.h"
-#include "schema/sha256.h"
+#include "schema/base/json.h"
+#include "schema/base/sha256.h"
 #include "store/value_text.h"
 
 namespace runner::report {

@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
-#include "schema/diagnostic.h"
-#include "schema/json.h"
-#include "schema/sha256.h"
-#include "schema/text.h"
+#include "schema/base/diagnostic.h"
+#include "schema/base/json.h"
+#include "schema/base/sha256.h"
+#include "schema/base/text.h"
 #include "store/value_text.h"
 
 namespace runner::report {

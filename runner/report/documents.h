@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runner/train/run.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 #include "store/device_account.h"
 #include "store/run_selection.h"
 

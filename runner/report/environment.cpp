@@ -16,7 +16,7 @@
 #include "runner/report/format.h"
 #include "runner/report/run_text.h"
 #include "runner/report/table.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 #include "store/queries.h"
 #include "store/sqlite.h"
 

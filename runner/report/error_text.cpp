@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "runner/report/output.h"
-#include "schema/diagnostic.h"
-#include "schema/visible_text.h"
+#include "schema/base/diagnostic.h"
+#include "schema/base/visible_text.h"
 
 namespace runner::report {
 

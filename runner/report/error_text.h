@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::report {
 

@@ -9,7 +9,7 @@
 
 #include "runner/report/format.h"
 #include "runner/report/table.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 namespace runner::report {
 

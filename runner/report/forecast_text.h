@@ -6,7 +6,7 @@
 
 #include "backends/tpu/generation.h"
 #include "runner/train/loop/graph_forecast.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 namespace runner::report {
 

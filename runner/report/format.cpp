@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "schema/source_text.h"
+#include "schema/base/source_text.h"
 
 namespace runner::report {
 namespace {

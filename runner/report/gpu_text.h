@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 namespace runner::report {
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "runner/formats/write.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::report {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "runner/formats/csv.h"
 #include "runner/formats/npy.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 namespace runner::report {
 namespace {

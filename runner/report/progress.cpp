@@ -7,7 +7,7 @@
 
 #include "runner/report/error_text.h"
 #include "runner/report/format.h"
-#include "schema/visible_text.h"
+#include "schema/base/visible_text.h"
 
 namespace runner::report {
 namespace {

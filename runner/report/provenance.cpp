@@ -13,7 +13,7 @@
 #include "backends/runtime/cpu_features.h"
 #include "runner/report/environment.h"
 #include "runner/report/git_state.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 #include "store/sqlite.h"
 
 namespace runner::report {

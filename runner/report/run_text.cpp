@@ -9,8 +9,8 @@
 #include "runner/report/gpu_text.h"
 #include "runner/report/value_rows.h"
 #include "runner/train/record/gpu_use.h"
-#include "schema/json.h"
-#include "schema/sha256.h"
+#include "schema/base/json.h"
+#include "schema/base/sha256.h"
 #include "store/value_text.h"
 
 namespace runner::report {

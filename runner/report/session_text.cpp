@@ -6,7 +6,7 @@
 #include "runner/report/rate_curve.h"
 #include "runner/report/table.h"
 #include "runner/train/loop/host_memory.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 namespace runner::report {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runner/train/loop/session.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 namespace runner::report {
 

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "runner/report/format.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::report {
 namespace {

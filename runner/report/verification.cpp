@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 namespace runner::report {
 

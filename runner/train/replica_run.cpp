@@ -17,10 +17,10 @@
 #include "runner/train/states/resuming.h"
 #include "runner/train/states/state_sharing.h"
 #include "runner/train/step/device_rules.h"
-#include "schema/error.h"
-#include "schema/field_words.h"
-#include "schema/json.h"
-#include "schema/system_limits.h"
+#include "schema/base/error.h"
+#include "schema/base/json.h"
+#include "schema/base/system_limits.h"
+#include "schema/recipe/field_words.h"
 #include "store/turn.h"
 
 namespace runner::train {

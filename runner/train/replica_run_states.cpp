@@ -10,7 +10,7 @@
 #include "runner/train/states/checkpoint.h"
 #include "runner/train/states/resuming.h"
 #include "runner/train/states/state_sharing.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

@@ -15,7 +15,7 @@
 #include "runner/train/states/checkpoint.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/parameter_use.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

@@ -11,9 +11,9 @@
 #include "runner/train/replicas/replica_processes.h"
 #include "runner/train/replicas/replica_threads.h"
 #include "runner/train/step/device_rules.h"
-#include "schema/error.h"
-#include "schema/field_words.h"
-#include "schema/system_limits.h"
+#include "schema/base/error.h"
+#include "schema/base/system_limits.h"
+#include "schema/recipe/field_words.h"
 #include "store/process.h"
 
 namespace runner::train {

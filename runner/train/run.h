@@ -33,8 +33,8 @@
 #include "runner/train/record/gpu_use.h"
 #include "runner/train/step/hooks.h"
 #include "runner/train/step/memory_use.h"
-#include "schema/recipe.h"
-#include "schema/source_mark.h"
+#include "schema/base/source_mark.h"
+#include "schema/recipe/recipe.h"
 #include "store/provenance.h"
 #include "store/run_store.h"
 

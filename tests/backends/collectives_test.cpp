@@ -22,7 +22,7 @@
 #include "backends/dist/shared_collectives.h"
 #include "backends/dist/shared_memory.h"
 #include "backends/ir/ops.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/backends/support/on_processes.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/backends/support/op_by_op_device.h"

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/runtime/available_memory.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/support/allocations.h"

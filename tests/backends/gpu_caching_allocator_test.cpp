@@ -5,7 +5,7 @@
 
 #include "backends/gpu/caching_allocator.h"
 #include "backends/gpu/torch_size_text.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/backends/support/slow_allocator.h"
 #include "tests/support/allocations.h"
 

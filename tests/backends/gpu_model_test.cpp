@@ -13,7 +13,7 @@
 #include "backends/dist/ring.h"
 #include "backends/gpu/launch.h"
 #include "backends/ir/ops.h"
-#include "schema/field_table.h"
+#include "schema/recipe/field_table.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/mlp_step.h"
 

@@ -6,7 +6,7 @@
 
 #include "backends/gpu/gpu_device.h"
 #include "backends/ir/ops.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::gpu {
 namespace {

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/gpu/streams.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::gpu {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "backends/kernels/matmul.h"
 #include "backends/runtime/cpu_features.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/backends/kernels_harness.h"
 
 namespace runner::backends {

@@ -6,7 +6,7 @@
 
 #include "backends/ir/op_def.h"
 #include "backends/ir/program.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/backends/kernels_harness.h"
 
 namespace runner::backends {

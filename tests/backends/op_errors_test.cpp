@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/ir/ops.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/backends/support/run_program.h"
 
 namespace runner::backends::testing {

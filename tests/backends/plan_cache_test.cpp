@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/ir/ops.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::testing {
 namespace {

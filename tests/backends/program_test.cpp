@@ -6,7 +6,7 @@
 #include "backends/ir/ops.h"
 #include "backends/ir/print.h"
 #include "backends/ir/verify.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::testing {
 namespace {

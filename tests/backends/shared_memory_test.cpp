@@ -14,7 +14,7 @@
 
 #include "backends/dist/shared_collectives.h"
 #include "backends/runtime/available_memory.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/backends/support/on_processes.h"
 #include "tests/backends/support/on_threads.h"
 

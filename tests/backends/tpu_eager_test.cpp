@@ -11,7 +11,7 @@
 #include "backends/tpu/eager_memory.h"
 #include "backends/tpu/eager_ops.h"
 #include "backends/tpu/tpu_device.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/backends/support/random_program.h"
 #include "tests/backends/support/run_program.h"
 

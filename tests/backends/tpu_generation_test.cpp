@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/tpu/generation.h"
-#include "schema/tpu_boards.h"
+#include "schema/recipe/tpu_boards.h"
 
 namespace runner::backends::tpu {
 namespace {

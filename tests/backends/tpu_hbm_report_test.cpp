@@ -8,7 +8,7 @@
 #include "backends/tpu/hbm_advice.h"
 #include "backends/tpu/hbm_report.h"
 #include "backends/tpu/lowered_graph.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/on_tpu.h"

@@ -16,7 +16,7 @@
 #include "backends/runtime/execution_thread.h"
 #include "backends/tpu/submission_slot.h"
 #include "backends/tpu/tpu_device.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/backends/support/run_program.h"
 
 namespace runner::backends::tpu::testing {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "schema/diagnostic.h"
+#include "schema/base/diagnostic.h"
 #include "tests/cli/command.h"
 #include "tests/cli/sample_store.h"
 #include "tests/support/json.h"

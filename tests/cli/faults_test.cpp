@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "runner/cli/program.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "store/queries.h"
 #include "store/sqlite.h"
 #include "store/store.h"

@@ -19,7 +19,7 @@
 #include "runner/report/run_text.h"
 #include "runner/report/summary.h"
 #include "runner/report/table.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "store/run_writer.h"
 #include "tests/cli/command.h"
 

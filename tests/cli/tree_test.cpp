@@ -55,7 +55,7 @@ TEST(Tree, FoldersIncludeOnlyLowerFolders) {
   const std::vector<std::string> ours{"schema/", "backends/", "store/", "runner/", "tests/", "bench/"};
   const std::map<std::string, std::vector<std::string>> allowed{
       {"schema", {"schema/"}},
-      {"backends", {"backends/", "schema/error.h", "schema/source_mark.h"}},
+      {"backends", {"backends/", "schema/base/error.h", "schema/base/source_mark.h"}},
       {"store", {"store/", "schema/"}},
       {"runner", {"runner/", "schema/", "backends/", "store/"}}};
   const std::vector<Source> all = sources();
@@ -65,6 +65,15 @@ TEST(Tree, FoldersIncludeOnlyLowerFolders) {
     for (const std::string& name : source.includes) {
       EXPECT_TRUE(!starts_with_any(name, ours) || starts_with_any(name, may)) << source.path << " includes " << name;
     }
+  }
+}
+
+TEST(Tree, BaseOfTheSchemaIncludesNothingElse) {
+  for (const Source& source : sources()) {
+    if (!source.path.starts_with("schema/base/")) continue;
+    for (const std::string& name : source.includes)
+      EXPECT_TRUE(!name.starts_with("schema/") || name.starts_with("schema/base/"))
+          << source.path << " includes " << name;
   }
 }
 

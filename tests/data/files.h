@@ -1,7 +1,7 @@
 // Recipe sections that name the files of a test.
 #pragma once
 
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 #include "tests/formats/files.h"
 
 namespace runner::data {

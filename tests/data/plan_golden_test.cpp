@@ -10,7 +10,7 @@
 
 #include "runner/data/order.h"
 #include "runner/data/plan.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/golden/golden.h"
 #include "tests/support/json.h"
 

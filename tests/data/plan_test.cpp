@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/data/order.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/support/json.h"
 
 namespace runner::data {

@@ -7,7 +7,7 @@
 
 #include "runner/data/load.h"
 #include "runner/data/loader.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/data/batches.h"
 #include "tests/data/files.h"
 

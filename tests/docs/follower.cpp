@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "schema/json.h"
+#include "schema/base/json.h"
 #include "tests/docs/transcript.h"
 #include "tests/support/expected_text.h"
 #include "tests/support/pattern.h"

@@ -12,8 +12,8 @@
 #include "runner/cli/command.h"
 #include "runner/lua/accelerator.h"
 #include "runner/lua/hook_table.h"
-#include "schema/accelerate_config.h"
-#include "schema/field_table.h"
+#include "schema/recipe/accelerate_config.h"
+#include "schema/recipe/field_table.h"
 #include "tests/cli/command.h"
 #include "tests/docs/blocks.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/diagnostic.h"
+#include "schema/base/diagnostic.h"
 
 namespace runner::docs {
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/support/json.h"
 
 namespace runner::formats {

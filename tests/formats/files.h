@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::formats {

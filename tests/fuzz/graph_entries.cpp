@@ -5,7 +5,7 @@
 #include "backends/ir/print.h"
 #include "backends/ir/program_bytes.h"
 #include "backends/ir/verify.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/fuzz/target.h"
 
 namespace runner::fuzz {

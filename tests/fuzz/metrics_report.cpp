@@ -7,8 +7,8 @@
 
 #include "runner/report/xla/analysis_text.h"
 #include "runner/report/xla/report_reader.h"
-#include "schema/json.h"
-#include "schema/source_text.h"
+#include "schema/base/json.h"
+#include "schema/base/source_text.h"
 #include "tests/fuzz/target.h"
 
 namespace runner::fuzz {

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "schema/recipe_identity.h"
-#include "schema/recipe_reader.h"
-#include "schema/source_text.h"
+#include "schema/base/source_text.h"
+#include "schema/recipe/recipe_identity.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/fuzz/target.h"
 
 namespace runner::fuzz {

@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "schema/error.h"
-#include "schema/source_text.h"
+#include "schema/base/error.h"
+#include "schema/base/source_text.h"
 #include "tests/support/allocations.h"
 
 namespace runner::fuzz {

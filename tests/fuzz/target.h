@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "schema/diagnostic.h"
+#include "schema/base/diagnostic.h"
 
 namespace runner::fuzz {
 

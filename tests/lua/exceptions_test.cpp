@@ -11,7 +11,7 @@
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/runtime.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::lua {

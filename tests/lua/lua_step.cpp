@@ -5,7 +5,7 @@
 #include "backends/cpu/cpu_device.h"
 #include "runner/lua/modules.h"
 #include "runner/lua/tensor.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/backends/support/run_program.h"
 
 namespace runner::lua {

@@ -12,8 +12,8 @@
 #include "runner/lua/libraries.h"
 #include "runner/lua/modules.h"
 #include "runner/nn/models.h"
-#include "schema/error.h"
-#include "schema/field_table.h"
+#include "schema/base/error.h"
+#include "schema/recipe/field_table.h"
 
 namespace runner::lua {
 namespace {

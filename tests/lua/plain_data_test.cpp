@@ -7,7 +7,7 @@
 #include <lua.hpp>
 
 #include "runner/lua/runtime.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::lua {
 namespace {

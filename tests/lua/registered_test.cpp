@@ -10,7 +10,7 @@
 #include "runner/lua/bind.h"
 #include "runner/lua/plain_data.h"
 #include "runner/lua/runtime.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::lua {
 namespace {

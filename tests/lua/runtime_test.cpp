@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <lua.hpp>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::lua {

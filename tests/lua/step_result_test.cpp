@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <lua.hpp>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/lua/lua_step.h"
 
 namespace runner::lua {

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/data/random.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::lua {
 namespace {

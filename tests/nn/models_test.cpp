@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "schema/error.h"
-#include "schema/recipe_reader.h"
+#include "schema/base/error.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/golden/golden.h"
 #include "tests/nn/recording.h"
 

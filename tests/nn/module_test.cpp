@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/golden/golden.h"
 #include "tests/nn/recording.h"
 

@@ -3,7 +3,7 @@
 #include "backends/cpu/cpu_device.h"
 #include "backends/ir/autograd.h"
 #include "backends/tensor/float16.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::nn {
 

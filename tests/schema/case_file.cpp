@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::schema::testing {

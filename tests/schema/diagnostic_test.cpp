@@ -1,10 +1,10 @@
-#include "schema/diagnostic.h"
+#include "schema/base/diagnostic.h"
 
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/support/json.h"
 
 namespace runner::schema {

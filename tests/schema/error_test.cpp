@@ -1,5 +1,5 @@
 // What an error says of its place, whoever adds it.
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 #include <gtest/gtest.h>
 

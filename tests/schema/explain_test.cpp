@@ -1,4 +1,4 @@
-#include "schema/explain.h"
+#include "schema/recipe/explain.h"
 
 #include <cstdlib>
 

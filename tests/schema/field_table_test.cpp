@@ -1,15 +1,15 @@
 // That the table says nothing impossible, and that the structs and committed files agree with it.
-#include "schema/field_table.h"
+#include "schema/recipe/field_table.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-#include "schema/field_value.h"
-#include "schema/init_recipe.h"
-#include "schema/json_schema.h"
-#include "schema/recipe.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe/field_value.h"
+#include "schema/recipe/init_recipe.h"
+#include "schema/recipe/json_schema.h"
+#include "schema/recipe/recipe.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::schema {

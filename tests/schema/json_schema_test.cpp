@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "schema/field_table.h"
-#include "schema/recipe_reader.h"
-#include "schema/yaml_tree.h"
+#include "schema/recipe/field_table.h"
+#include "schema/recipe/recipe_reader.h"
+#include "schema/recipe/yaml_tree.h"
 #include "tests/schema/case_file.h"
 #include "tests/support/temp_folder.h"
 

@@ -1,4 +1,4 @@
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 #include <cmath>
 

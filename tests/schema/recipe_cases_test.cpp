@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "schema/diagnostic.h"
+#include "schema/base/diagnostic.h"
 #include "tests/schema/case_file.h"
 #include "tests/support/expected_text.h"
 #include "tests/support/temp_folder.h"

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "schema/recipe_identity.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_identity.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/schema/case_file.h"
 
 namespace runner::schema {

@@ -1,4 +1,4 @@
-#include "schema/recipe_identity.h"
+#include "schema/recipe/recipe_identity.h"
 
 #include <filesystem>
 

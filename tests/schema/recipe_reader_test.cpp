@@ -1,8 +1,8 @@
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 
 #include <gtest/gtest.h>
 
-#include "schema/recipe_identity.h"
+#include "schema/recipe/recipe_identity.h"
 #include "tests/schema/case_file.h"
 
 namespace runner::schema {

@@ -1,4 +1,4 @@
-#include "schema/recipe_warnings.h"
+#include "schema/recipe/recipe_warnings.h"
 
 #include <gtest/gtest.h>
 

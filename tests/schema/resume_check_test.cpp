@@ -1,8 +1,8 @@
-#include "schema/resume_check.h"
+#include "schema/recipe/resume_check.h"
 
 #include <gtest/gtest.h>
 
-#include "schema/recipe_identity.h"
+#include "schema/recipe/recipe_identity.h"
 
 namespace runner::schema {
 namespace {

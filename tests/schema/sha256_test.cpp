@@ -1,4 +1,4 @@
-#include "schema/sha256.h"
+#include "schema/base/sha256.h"
 
 #include <gtest/gtest.h>
 

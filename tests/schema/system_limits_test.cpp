@@ -1,4 +1,4 @@
-#include "schema/system_limits.h"
+#include "schema/base/system_limits.h"
 
 #include <cerrno>
 #include <filesystem>

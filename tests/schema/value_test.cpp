@@ -1,13 +1,13 @@
-#include "schema/value.h"
+#include "schema/base/value.h"
 
 #include <tuple>
 
 #include <gtest/gtest.h>
 
-#include "schema/field_words.h"
-#include "schema/source_text.h"
-#include "schema/suggest.h"
-#include "schema/text.h"
+#include "schema/base/source_text.h"
+#include "schema/base/suggest.h"
+#include "schema/base/text.h"
+#include "schema/recipe/field_words.h"
 
 namespace runner::schema {
 namespace {

@@ -1,4 +1,4 @@
-#include "schema/visible_text.h"
+#include "schema/base/visible_text.h"
 
 #include <string>
 

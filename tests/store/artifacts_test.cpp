@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "schema/visible_text.h"
+#include "schema/base/visible_text.h"
 #include "store/removal.h"
 #include "store/run_writer.h"
 #include "store/sqlite.h"

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "store/queries.h"
 #include "store/run_store.h"
 #include "store/store.h"

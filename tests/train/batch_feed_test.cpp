@@ -13,7 +13,7 @@
 
 #include "backends/runtime/out_of_memory.h"
 #include "runner/train/step/step_arguments.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/data/batches.h"
 
 namespace runner::train {

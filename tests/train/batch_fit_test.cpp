@@ -16,9 +16,9 @@
 #include "runner/train/loop/memory_estimate.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/loop/trial_replica.h"
-#include "schema/error.h"
-#include "schema/field_words.h"
-#include "schema/recipe_reader.h"
+#include "schema/base/error.h"
+#include "schema/recipe/field_words.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/train/run_fixture.h"
 

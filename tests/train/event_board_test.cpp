@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/backends/support/on_threads.h"
 
 namespace runner::train {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/support/json.h"
 #include "tests/train/run_fixture.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 #include "tests/golden/golden.h"
 
 namespace runner::optim {

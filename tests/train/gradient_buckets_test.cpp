@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/train/loop/session.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/support/temp_folder.h"
 

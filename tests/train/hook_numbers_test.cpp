@@ -10,7 +10,7 @@
 
 #include "runner/lua/hook_file.h"
 #include "runner/train/loop/session.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/support/temp_folder.h"
 #include "tests/train/run_fixture.h"
 

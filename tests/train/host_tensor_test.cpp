@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/tensor/float16.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "runner/formats/tensorboard.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/support/json.h"
 #include "tests/support/temp_folder.h"
 #include "tests/train/run_fixture.h"

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/golden/golden.h"
 
 namespace runner::optim {

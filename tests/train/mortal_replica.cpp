@@ -16,8 +16,8 @@
 
 #include "runner/train/replicas/replica_processes.h"
 #include "runner/train/run.h"
-#include "schema/error.h"
-#include "schema/recipe_reader.h"
+#include "schema/base/error.h"
+#include "schema/recipe/recipe_reader.h"
 
 namespace runner::train {
 namespace {

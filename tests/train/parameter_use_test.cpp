@@ -11,7 +11,7 @@
 #include "runner/formats/safetensors.h"
 #include "runner/lua/hook_file.h"
 #include "runner/train/loop/session.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"
 #include "tests/train/idle_run_control.h"

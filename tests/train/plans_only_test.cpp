@@ -13,7 +13,7 @@
 #include "backends/cpu/cpu_device.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/states/checkpoint.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/op_by_op_device.h"
 #include "tests/train/recording_device.h"
 #include "tests/train/run_fixture.h"

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/train/loop/session.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"
 #include "tests/train/run_fixture.h"

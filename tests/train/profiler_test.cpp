@@ -10,7 +10,7 @@
 
 #include "runner/formats/chrome_trace.h"
 #include "runner/train/record/trace_file.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "store/artifacts.h"
 #include "tests/golden/golden.h"
 #include "tests/support/json.h"

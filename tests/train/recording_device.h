@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

@@ -23,7 +23,7 @@
 
 #include "backends/dist/shared_memory.h"
 #include "runner/train/replicas/replica_processes.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {

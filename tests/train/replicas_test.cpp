@@ -21,7 +21,7 @@
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/replicas/local_average.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/support/temp_folder.h"
 

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "store/state_store.h"
 #include "tests/train/run_fixture.h"
 #include "tests/train/test_hooks.h"

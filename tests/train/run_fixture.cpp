@@ -1,8 +1,8 @@
 #include "tests/train/run_fixture.h"
 
 #include "runner/train/states/forking.h"
-#include "schema/recipe_identity.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_identity.h"
+#include "schema/recipe/recipe_reader.h"
 #include "store/state_store.h"
 
 namespace runner::train {

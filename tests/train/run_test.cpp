@@ -11,8 +11,8 @@
 #include "runner/formats/model_files.h"
 #include "runner/train/states/checkpoint.h"
 #include "runner/train/states/stored_model.h"
-#include "schema/error.h"
-#include "schema/recipe_reader.h"
+#include "schema/base/error.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {

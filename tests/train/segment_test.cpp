@@ -8,8 +8,8 @@
 
 #include "backends/ir/ops.h"
 #include "runner/train/loop/session.h"
-#include "schema/error.h"
-#include "schema/recipe_reader.h"
+#include "schema/base/error.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {

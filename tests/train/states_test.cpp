@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "store/sqlite.h"
 #include "store/state_store.h"
 #include "tests/train/run_fixture.h"

@@ -7,7 +7,7 @@
 
 #include "runner/train/loop/session.h"
 #include "runner/train/step/step_completion.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/train/run_fixture.h"
 #include "tests/train/step_fixture.h"
 

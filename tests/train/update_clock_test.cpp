@@ -13,7 +13,7 @@
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/states/checkpoint.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/support/json.h"
 #include "tests/train/recording_device.h"

@@ -16,7 +16,7 @@
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/loop_host.h"
 #include "runner/train/loop/session.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/golden/golden.h"
 #include "tests/support/temp_folder.h"
 #include "tests/train/idle_run_control.h"

@@ -7,7 +7,7 @@
 
 #include "backends/ir/ops.h"
 #include "backends/ir/type_text.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::ops {
 

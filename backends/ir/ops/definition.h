@@ -6,7 +6,7 @@
 #include "backends/ir/op_def.h"
 #include "backends/ir/ops.h"
 #include "backends/ir/type_text.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::op_defs {
 

@@ -4,7 +4,7 @@
 #include "backends/ir/print.h"
 #include "backends/ir/verify.h"
 #include "backends/runtime/debug.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {

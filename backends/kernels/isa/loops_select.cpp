@@ -2,7 +2,7 @@
 #include <cstdlib>
 
 #include "backends/kernels/isa/loops.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 

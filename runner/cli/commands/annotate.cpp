@@ -3,8 +3,8 @@
 
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
-#include "schema/json.h"
-#include "schema/source_text.h"
+#include "schema/base/json.h"
+#include "schema/base/source_text.h"
 #include "store/queries.h"
 
 namespace runner::cli {

@@ -2,7 +2,7 @@
 #include "runner/cli/hook_faults.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/error_text.h"
-#include "schema/recipe_warnings.h"
+#include "schema/recipe/recipe_warnings.h"
 
 namespace runner::cli {
 

@@ -8,7 +8,7 @@
 #include "runner/cli/hook_faults.h"
 #include "runner/lua/hook_file.h"
 #include "runner/train/loop/session.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe/recipe_reader.h"
 
 namespace runner::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include "runner/report/prediction_text.h"
 #include "runner/report/table.h"
 #include "runner/train/states/stored_model.h"
-#include "schema/json.h"
-#include "schema/recipe_reader.h"
+#include "schema/base/json.h"
+#include "schema/recipe/recipe_reader.h"
 
 namespace runner::cli {
 namespace {

@@ -18,10 +18,10 @@
 #include "runner/report/summary.h"
 #include "runner/report/xla/report_json.h"
 #include "runner/train/states/forking.h"
-#include "schema/compose.h"
-#include "schema/json.h"
-#include "schema/recipe_warnings.h"
-#include "schema/resume_check.h"
+#include "schema/base/json.h"
+#include "schema/recipe/compose.h"
+#include "schema/recipe/recipe_warnings.h"
+#include "schema/recipe/resume_check.h"
 #include "store/device_account.h"
 
 namespace runner::cli {

@@ -1,5 +1,5 @@
 // Command explain: settings of a recipe, ids of errors, exit codes.
-#include "schema/explain.h"
+#include "schema/recipe/explain.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,8 +7,8 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/exit_codes.h"
 #include "runner/report/table.h"
-#include "schema/json.h"
-#include "schema/suggest.h"
+#include "schema/base/json.h"
+#include "schema/base/suggest.h"
 
 namespace runner::cli {
 namespace {

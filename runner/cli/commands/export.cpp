@@ -11,7 +11,7 @@
 #include "runner/report/error_text.h"
 #include "runner/report/format.h"
 #include "runner/train/states/stored_model.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 namespace runner::cli {
 namespace {

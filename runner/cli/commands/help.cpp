@@ -4,7 +4,7 @@
 #include "runner/cli/help_text.h"
 #include "runner/cli/man_page.h"
 #include "runner/cli/version.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 namespace runner::cli {
 

@@ -4,10 +4,10 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/formats/write.h"
 #include "runner/report/format.h"
-#include "schema/accelerate_config.h"
-#include "schema/init_recipe.h"
-#include "schema/json.h"
-#include "schema/json_schema.h"
+#include "schema/base/json.h"
+#include "schema/recipe/accelerate_config.h"
+#include "schema/recipe/init_recipe.h"
+#include "schema/recipe/json_schema.h"
 
 namespace runner::cli {
 namespace {

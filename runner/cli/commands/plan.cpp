@@ -11,7 +11,7 @@
 #include "runner/report/session_text.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/step/tpu_rules.h"
-#include "schema/recipe_warnings.h"
+#include "schema/recipe/recipe_warnings.h"
 
 namespace runner::cli {
 

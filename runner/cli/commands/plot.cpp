@@ -6,7 +6,7 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/formats/write.h"
 #include "runner/report/format.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 #include "store/queries.h"
 
 namespace runner::cli {

@@ -4,7 +4,7 @@
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/report/format.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 #include "store/compiled_graphs.h"
 #include "store/queries.h"
 #include "store/removal.h"

@@ -6,7 +6,7 @@
 #include "runner/formats/write.h"
 #include "runner/report/format.h"
 #include "runner/train/run.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 #include "store/artifacts.h"
 #include "store/queries.h"
 

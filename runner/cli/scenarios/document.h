@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 namespace runner::cli::scenarios {
 

@@ -15,7 +15,7 @@
 
 #include "runner/cli/scenarios/document.h"
 #include "runner/report/format.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::cli::scenarios {
 namespace {

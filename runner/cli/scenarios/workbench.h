@@ -12,7 +12,7 @@
 
 #include "runner/report/selftest.h"
 #include "runner/train/replicas/child_watch.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 namespace runner::cli::scenarios {
 

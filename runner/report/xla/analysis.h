@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runner/report/xla/metrics_report.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 namespace runner::report::xla {
 

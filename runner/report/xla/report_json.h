@@ -9,7 +9,7 @@
 #include <string>
 
 #include "runner/report/xla/metrics_report.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 namespace runner::report::xla {
 

@@ -10,8 +10,8 @@
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_replica.h"
 #include "runner/train/step/memory_use.h"
-#include "schema/error.h"
-#include "schema/field_words.h"
+#include "schema/base/error.h"
+#include "schema/recipe/field_words.h"
 
 namespace runner::train {
 namespace {

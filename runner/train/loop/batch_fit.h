@@ -11,7 +11,7 @@
 #include "backends/backend.h"
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

@@ -12,7 +12,7 @@
 #include "runner/train/run.h"
 #include "runner/train/step/digest.h"
 #include "runner/train/step/loss_scaler.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "backends/tensor/rounding.h"
 #include "runner/train/loop/custom_loop.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

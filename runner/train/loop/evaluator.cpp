@@ -5,7 +5,7 @@
 
 #include "runner/data/loader.h"
 #include "runner/train/replicas/reduction.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

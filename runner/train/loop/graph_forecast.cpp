@@ -5,7 +5,7 @@
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_replica.h"
 #include "runner/train/step/step_completion.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

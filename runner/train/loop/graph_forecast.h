@@ -8,7 +8,7 @@
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
 #include "runner/train/step/hooks.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

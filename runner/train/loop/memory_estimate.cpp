@@ -7,7 +7,7 @@
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_replica.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

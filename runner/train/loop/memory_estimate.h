@@ -9,7 +9,7 @@
 #include "runner/data/plan.h"
 #include "runner/train/step/hooks.h"
 #include "runner/train/step/memory_use.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "schema/error.h"
-#include "schema/metric_names.h"
+#include "schema/base/error.h"
+#include "schema/recipe/metric_names.h"
 
 namespace runner::train {
 namespace {

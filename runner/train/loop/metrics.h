@@ -9,7 +9,7 @@
 
 #include "backends/dist/collectives.h"
 #include "runner/data/encoding.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

@@ -6,9 +6,9 @@
 
 #include "backends/gpu/gpu_device.h"
 #include "runner/train/step/device_rules.h"
-#include "schema/error.h"
-#include "schema/field_words.h"
-#include "schema/recipe_warnings.h"
+#include "schema/base/error.h"
+#include "schema/recipe/field_words.h"
+#include "schema/recipe/recipe_warnings.h"
 
 namespace runner::train {
 namespace {

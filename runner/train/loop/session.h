@@ -12,7 +12,7 @@
 #include "runner/data/plan.h"
 #include "runner/optim/lr_schedule.h"
 #include "runner/train/step/trainer.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::backends::gpu {
 class GpuDevice;  // gpu_device.h

@@ -12,7 +12,7 @@
 #include "backends/dist/collectives.h"
 #include "backends/tpu/tpu_device.h"
 #include "runner/train/step/trainer.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

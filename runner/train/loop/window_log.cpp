@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "runner/train/step/loss_scaler.h"
-#include "schema/error.h"
-#include "schema/json.h"
-#include "schema/suggest.h"
+#include "schema/base/error.h"
+#include "schema/base/json.h"
+#include "schema/base/suggest.h"
 
 namespace runner::train {
 

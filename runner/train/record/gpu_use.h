@@ -10,7 +10,7 @@
 #include "backends/gpu/capture_counters.h"
 #include "backends/gpu/memory_statistics.h"
 #include "backends/gpu/timeline.h"
-#include "schema/json.h"
+#include "schema/base/json.h"
 
 namespace runner::backends::gpu {
 class GpuDevice;  // gpu_device.h

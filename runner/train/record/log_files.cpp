@@ -12,7 +12,7 @@
 
 #include "runner/formats/points.h"
 #include "runner/train/record/log_sink.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "store/process.h"
 #include "store/signals_blocked.h"
 #include "store/warning_list.h"

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

@@ -11,7 +11,7 @@
 
 #include "backends/dist/collectives.h"
 #include "backends/runtime/spans.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

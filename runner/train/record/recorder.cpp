@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

@@ -11,8 +11,8 @@
 #include "runner/train/record/device_account.h"
 #include "runner/train/record/log_sink.h"
 #include "runner/train/step/loss_scaler.h"
-#include "schema/error.h"
-#include "schema/json.h"
+#include "schema/base/error.h"
+#include "schema/base/json.h"
 #include "store/artifacts.h"
 
 namespace runner::train {

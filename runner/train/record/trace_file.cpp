@@ -13,8 +13,8 @@
 
 #include "runner/formats/chrome_trace.h"
 #include "runner/formats/write.h"
-#include "schema/error.h"
-#include "schema/system_limits.h"
+#include "schema/base/error.h"
+#include "schema/base/system_limits.h"
 
 namespace runner::train {
 namespace {

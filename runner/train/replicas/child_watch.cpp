@@ -8,7 +8,7 @@
 #include <sys/prctl.h>
 #endif
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

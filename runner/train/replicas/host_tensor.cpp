@@ -10,7 +10,7 @@
 #include "backends/ir/type_text.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/replicas/packing.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

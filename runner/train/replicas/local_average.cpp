@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/runtime/spans.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

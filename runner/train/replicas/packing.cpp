@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

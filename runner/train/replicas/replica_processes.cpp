@@ -24,8 +24,8 @@
 #include "backends/dist/shared_collectives.h"
 #include "backends/dist/shared_memory.h"
 #include "backends/runtime/descriptor.h"
-#include "schema/error.h"
-#include "schema/system_limits.h"
+#include "schema/base/error.h"
+#include "schema/base/system_limits.h"
 #include "store/signals_blocked.h"
 
 extern char** environ;

@@ -3,8 +3,8 @@
 #include <exception>
 #include <system_error>
 
-#include "schema/error.h"
-#include "schema/system_limits.h"
+#include "schema/base/error.h"
+#include "schema/base/system_limits.h"
 #include "store/signals_blocked.h"
 
 namespace runner::train {

@@ -14,7 +14,7 @@
 #include "runner/data/dataset.h"
 #include "runner/formats/model_files.h"
 #include "runner/train/states/side_sections.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

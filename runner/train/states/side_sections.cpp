@@ -9,7 +9,7 @@
 #include "runner/train/states/checkpoint.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/parameter_use.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

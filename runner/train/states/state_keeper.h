@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runner/train/states/checkpoint.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 #include "store/run_writer.h"
 
 namespace runner::train {

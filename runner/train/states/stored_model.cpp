@@ -3,7 +3,7 @@
 #include "backends/cpu/cpu_device.h"
 #include "runner/formats/model_files.h"
 #include "runner/train/loop/evaluator.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

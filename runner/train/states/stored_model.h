@@ -9,7 +9,7 @@
 
 #include "runner/data/load.h"
 #include "runner/train/states/checkpoint.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 #include "store/state_store.h"
 
 namespace runner::train {

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "runner/train/replicas/child_watch.h"
-#include "schema/error.h"
-#include "schema/json.h"
+#include "schema/base/error.h"
+#include "schema/base/json.h"
 #include "store/queries.h"
 #include "store/state_store.h"
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "backends/dist/rank_error.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

@@ -8,7 +8,7 @@
 #include "backends/account.h"
 #include "backends/tensor/rounding.h"
 #include "runner/train/step/event_board.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "runner/optim/update_rules.h"
 #include "runner/train/step/step_completion.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

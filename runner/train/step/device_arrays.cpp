@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "backends/account.h"
-#include "schema/error.h"
-#include "schema/field_words.h"
-#include "schema/large_array.h"
+#include "schema/base/error.h"
+#include "schema/base/large_array.h"
+#include "schema/recipe/field_words.h"
 
 namespace runner::train {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "runner/train/step/parameter_use.h"
 #include "runner/train/step/power_sgd.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "backends/backend.h"
 #include "backends/dist/collectives.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

@@ -8,8 +8,8 @@
 #include "backends/ir/passes/passes.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/step/step_builder.h"
-#include "schema/error.h"
-#include "schema/field_words.h"
+#include "schema/base/error.h"
+#include "schema/recipe/field_words.h"
 
 namespace runner::train {
 namespace {

@@ -11,7 +11,7 @@
 #include "backends/backend.h"
 #include "runner/nn/parameter_set.h"
 #include "runner/train/step/step_builder.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

@@ -5,7 +5,7 @@
 
 #include "backends/ir/ops.h"
 #include "runner/train/step/loss_scaler.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

@@ -10,7 +10,7 @@
 #include "backends/ir/program.h"
 #include "runner/nn/parameter_set.h"
 #include "runner/train/step/shares.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

@@ -6,7 +6,7 @@
 
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/trace_once.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runner/train/step/hooks.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

@@ -17,8 +17,8 @@
 #include "runner/data/transform.h"
 #include "runner/nn/models.h"
 #include "runner/train/step/optimizers.h"
-#include "schema/recipe.h"
-#include "schema/source_mark.h"
+#include "schema/base/source_mark.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "backends/backend.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

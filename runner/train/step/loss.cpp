@@ -2,7 +2,7 @@
 
 #include "backends/ir/ops.h"
 #include "runner/train/step/digest.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

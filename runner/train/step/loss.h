@@ -5,7 +5,7 @@
 
 #include "backends/ir/program.h"
 #include "runner/data/encoding.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

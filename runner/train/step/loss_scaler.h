@@ -9,7 +9,7 @@
 
 #include "runner/train/step/gradients.h"
 #include "runner/train/step/step_completion.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

@@ -8,7 +8,7 @@
 
 #include "backends/backend.h"
 #include "runner/nn/parameter_set.h"
-#include "schema/source_mark.h"
+#include "schema/base/source_mark.h"
 
 namespace runner::train {
 

@@ -4,7 +4,7 @@
 
 #include "runner/optim/lr_schedule.h"
 #include "runner/train/step/hooks.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

@@ -7,8 +7,8 @@
 #include "runner/data/encoding.h"
 #include "runner/nn/models.h"
 #include "runner/optim/update_rules.h"
-#include "schema/recipe.h"
-#include "schema/source_mark.h"
+#include "schema/base/source_mark.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

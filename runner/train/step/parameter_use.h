@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runner/train/step/step_completion.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

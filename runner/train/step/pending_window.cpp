@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

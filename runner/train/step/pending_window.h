@@ -17,7 +17,7 @@
 #include "runner/train/step/step_builder.h"
 #include "runner/train/step/step_metrics.h"
 #include "runner/train/step/window.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

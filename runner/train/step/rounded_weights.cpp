@@ -4,7 +4,7 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "backends/tpu/rounding.h"
-#include "schema/large_array.h"
+#include "schema/base/large_array.h"
 
 namespace runner::train {
 namespace {

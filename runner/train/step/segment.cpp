@@ -11,7 +11,7 @@
 #include "runner/train/step/clock_values.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/power_sgd.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

@@ -3,7 +3,7 @@
 #include "backends/account.h"
 #include "runner/optim/traced_scalars.h"
 #include "runner/train/step/segment.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

@@ -8,7 +8,7 @@
 #include "runner/train/step/loss.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/step_completion.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

@@ -25,7 +25,7 @@
 #include "runner/train/step/hooks.h"
 #include "runner/train/step/loss.h"
 #include "runner/train/step/shares.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

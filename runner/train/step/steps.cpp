@@ -11,7 +11,7 @@
 #include "runner/train/step/parameter_use.h"
 #include "runner/train/step/step_completion.h"
 #include "runner/train/step/tpu_rules.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "backends/tpu/dialect.h"
 #include "backends/tpu/generation.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

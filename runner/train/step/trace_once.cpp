@@ -10,7 +10,7 @@
 
 #include "backends/ir/difference.h"
 #include "backends/ir/print.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

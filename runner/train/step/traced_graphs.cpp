@@ -16,7 +16,7 @@
 #include "runner/train/replicas/packing.h"
 #include "runner/train/replicas/rank_list.h"
 #include "runner/train/step/digest.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

@@ -8,7 +8,7 @@
 #include "backends/runtime/debug.h"
 #include "runner/train/step/hook_agreement.h"
 #include "runner/train/step/loss_scaler.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 namespace {

@@ -35,7 +35,7 @@
 #include "runner/train/step/update_clock.h"
 #include "runner/train/step/window.h"
 #include "runner/train/step/window_search.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

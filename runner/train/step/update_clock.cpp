@@ -3,7 +3,7 @@
 #include <array>
 
 #include "runner/train/step/segment.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::train {
 

@@ -8,7 +8,7 @@
 #include "runner/data/loader.h"
 #include "runner/optim/update_rules.h"
 #include "runner/train/step/counters.h"
-#include "schema/recipe.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::train {
 

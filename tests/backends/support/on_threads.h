@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/dist/shared_collectives.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::testing {
 

@@ -17,7 +17,7 @@
 #include "backends/runtime/worker_pool.h"
 #include "backends/tensor/alignment.h"
 #include "backends/tensor/float16.h"
-#include "schema/error.h"
+#include "schema/base/error.h"
 #include "tests/backends/support/node_kernel.h"
 
 namespace runner::backends::testing {

@@ -1,0 +1,94 @@
+// The one exception type of the product, and the checks that throw it.
+//
+// A message says what is wrong, what was found, what was wanted, where, and what to do; it is lower case, has no full
+// stop and no stack, and is tested verbatim.  Each kind fixes the exit code of the process.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "schema/base/source_mark.h"
+
+namespace runner {
+
+enum class ErrorKind {
+  kRun,          // the run failed: NaN loss, hook error, out of memory
+  kUsage,        // command line
+  kRecipe,       // the recipe is wrong
+  kData,         // a data or weight file is missing, damaged or does not fit
+  kNotFound,     // no such run or state
+  kInterrupted,  // stopped by a signal, state saved
+  kStore,        // the store cannot be used
+};
+
+// Exit code of the process: 1 run, 2 usage, recipe and data (files are read before a run starts: a recipe that names an
+// unusable file is unusable), 3 not found, 4 interrupted, 5 store.
+int exit_code(ErrorKind kind);
+
+class Error : public std::exception {
+ public:
+  Error(ErrorKind kind, std::string message, SourceMark where = {});
+
+  ErrorKind kind() const { return kind_; }
+  const std::string& message() const { return message_; }
+  const SourceMark& where() const { return where_; }
+  // where: message, then one line "  note: …" for each note.
+  const char* what() const noexcept override { return what_.c_str(); }
+
+  // The same without the place.
+  std::string_view text() const { return std::string_view(what_).substr(place_.size()); }
+
+  // The run that it is about, for whoever reads a document instead of the message.  Empty and 0: not known.
+  struct Run {
+    std::string id, name, backend;
+    int64_t num_processes = 0;
+  };
+  const Run& run() const { return run_; }
+  void set_run(Run run) { run_ = std::move(run); }
+
+  // Adds context while the stack unwinds ("while reading data.train").  Returns *this for `throw e.note(…)`.
+  Error& note(std::string_view text);
+  // Says where, if nothing has yet.
+  Error& locate(const SourceMark& where);
+  // Says where, in place of what has been said.
+  Error& relocate(const SourceMark& where);
+
+ private:
+  ErrorKind kind_;
+  std::string message_;
+  SourceMark where_;
+  std::string place_;  // "h.lua:3: "
+  std::string what_;
+  Run run_;
+};
+
+// Throws Error(kind) with the formatted message.
+[[noreturn, gnu::cold]] void fail_formatted(ErrorKind kind, fmt::string_view format, fmt::format_args args);
+
+// Throws Error(kind) with the formatted message.  Formatting and throwing are out of line, so that a check costs its
+// caller a comparison and a call.
+template <class... Args>
+[[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
+  fail_formatted(kind, format, fmt::make_format_args(args...));
+}
+
+[[noreturn]] void assertion_failed(const char* expression, const char* file, int line);
+
+// Input checks, always on.
+#define RUN_CHECK(condition, kind, ...)                    \
+  do {                                                     \
+    if (!(condition)) ::runner::fail((kind), __VA_ARGS__); \
+  } while (false)
+
+// Programmer errors: aborts with file and line.  An error that no input can cause is an assertion, not a check.
+#define RUN_ASSERT(condition)                                                     \
+  do {                                                                            \
+    if (!(condition)) ::runner::assertion_failed(#condition, __FILE__, __LINE__); \
+  } while (false)
+
+}  // namespace runner

@@ -1,0 +1,115 @@
+#include "schema/base/source_text.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace runner::schema {
+
+std::string_view name_of(OriginKind kind) {
+  constexpr std::string_view kNames[] = {"default", "recipe", "include", "command line", "env"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+int count_characters(std::string_view text) {
+  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+size_t utf8_length(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) { return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xC2 && first < 0xE0 ? 2 : first >= 0xE0 && first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  if (first < 0xC2 || length == 0) return 0;
+  for (size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  const bool overlong = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xF0 && byte(1) < 0x90);
+  const bool surrogate = first == 0xED && byte(1) >= 0xA0;
+  const bool too_large = first == 0xF4 && byte(1) >= 0x90;
+  return overlong || surrogate || too_large ? 0 : length;
+}
+
+bool is_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_length(text, at);
+    if (length == 0) return false;
+    at += length;
+  }
+  return true;
+}
+
+namespace {
+
+// Text as it can be shown: a tab would move the caret away from its character, other bytes could harm a terminal.
+std::string showable(std::string_view text) {
+  std::string shown;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_length(text, at);
+    const auto c = static_cast<unsigned char>(text[at]);
+    if (c == '\t') {
+      shown += ' ';
+    } else if (length == 0 || c < 0x20 || c == 0x7F) {
+      shown += '?';
+    } else {
+      shown += text.substr(at, length);
+    }
+    at += std::max<size_t>(length, 1);
+  }
+  return shown;
+}
+
+}  // namespace
+
+SourceText::SourceText(OriginKind kind, std::string name, std::string folder, std::string text)
+    : kind_(kind), name_(std::move(name)), folder_(std::move(folder)), text_(std::move(text)), line_starts_{0} {
+  for (size_t i = 0; i < text_.size(); ++i)
+    if (text_[i] == '\n') line_starts_.push_back(i + 1);
+}
+
+std::string_view SourceText::line(int number) const {
+  const auto index = static_cast<size_t>(number) - 1;
+  if (index >= line_starts_.size()) return {};
+  const size_t end = index + 1 < line_starts_.size() ? line_starts_[index + 1] - 1 : text_.size();
+  std::string_view line = std::string_view(text_).substr(line_starts_[index], end - line_starts_[index]);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+Place SourceText::place_at(int source, size_t offset, int width) const {
+  const auto next = std::upper_bound(line_starts_.begin(), line_starts_.end(), offset);
+  const size_t start = *(next - 1);
+  const int column = 1 + count_characters(std::string_view(text_).substr(start, offset - start));
+  return {source, static_cast<int>(next - line_starts_.begin()), column, width};
+}
+
+int Report::add_source(SourceText source) {
+  sources_.push_back(std::move(source));
+  return source_count() - 1;
+}
+
+SourceMark Report::mark(const Place& place) const {
+  return {source(place.source).name(), place.line, place.column};
+}
+
+Diagnostic Report::diagnostic(ErrorId id, const Place& place, std::string_view key, std::string_view message,
+                              std::string_view hint) const {
+  const std::string line = showable(source(place.source).line(place.line));
+  const int width = std::clamp(place.width, 1, std::max(1, count_characters(line) - place.column + 1));
+  return {id, mark(place), width, showable(key), showable(message), showable(hint), line};
+}
+
+void Report::add(ErrorId id, const Place& place, std::string_view key, std::string_view message,
+                 std::string_view hint) {
+  found_.push_back({place, diagnostic(id, place, key, message, hint)});
+}
+
+std::vector<Diagnostic> Report::take() {
+  const auto order = [](const Place& p) { return std::tuple(p.source, p.line, p.column); };
+  std::stable_sort(found_.begin(), found_.end(),
+                   [&](const Found& a, const Found& b) { return order(a.place) < order(b.place); });
+  std::vector<Diagnostic> diagnostics;
+  for (Found& found : found_) diagnostics.push_back(std::move(found.diagnostic));
+  found_.clear();
+  return diagnostics;
+}
+
+}  // namespace runner::schema

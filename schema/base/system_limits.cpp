@@ -1,0 +1,81 @@
+#include "schema/base/system_limits.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <new>
+#include <optional>
+#include <system_error>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace runner {
+namespace {
+
+// Empty: there is none.
+std::optional<rlim_t> limit_of(int resource) {
+  rlimit limit{};
+  if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  return limit.rlim_cur;
+}
+
+// The most address space that this process has had, in bytes: what failed may have been given back by now.  0: unknown.
+rlim_t peak_address_space() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (rlim_t kib = 0; word == "VmPeak:" && status >> kib) return kib << 10;
+  }
+  return 0;
+}
+
+// The limit on address space, where one more thread or process may have met it.
+std::optional<rlim_t> met_memory_limit() {
+  constexpr rlim_t kMargin = 64 << 20;  // what a thread's first allocations reserve; its stack comes on top
+  const auto limit = limit_of(RLIMIT_AS);
+  const rlim_t stack = limit_of(RLIMIT_STACK).value_or(8 << 20);
+  return limit && peak_address_space() + stack + kMargin >= *limit ? limit : std::nullopt;
+}
+
+// The system lets root have as many processes as there are.
+std::optional<rlim_t> process_limit() {
+  return ::geteuid() == 0 ? std::nullopt : limit_of(RLIMIT_NPROC);
+}
+
+}  // namespace
+
+std::string system_reason(int error) {
+  std::string reason = std::strerror(error);
+  const auto size = limit_of(RLIMIT_FSIZE), files = limit_of(RLIMIT_NOFILE);
+  if (error == EFBIG && size) reason += fmt::format("; a file may have {} KiB here, raise `ulimit -f`", *size >> 10);
+  if (error == EMFILE && files) reason += fmt::format("; a process may have {} here, raise `ulimit -n`", *files);
+  return reason;
+}
+
+std::string process_limits() {
+  std::string text;
+  if (const auto memory = met_memory_limit()) {
+    text = fmt::format("a process may have {} MiB of address space, raise `ulimit -v`; ", *memory >> 20);
+  } else if (const auto processes = process_limit()) {
+    text = fmt::format("a user may have {} processes and threads, raise `ulimit -u`; ", *processes);
+  }
+  return text + "fewer `threads` or a smaller num_processes need less";
+}
+
+Error error_of(const std::exception& failure) {
+  if (dynamic_cast<const std::bad_alloc*>(&failure) != nullptr) {
+    const auto memory = limit_of(RLIMIT_AS);
+    return {
+        ErrorKind::kRun,
+        fmt::format("out of memory{}; a smaller data.batch_size or model may help",
+                    memory ? fmt::format(", of which a process may have {} MiB (`ulimit -v`)", *memory >> 20) : "")};
+  }
+  const auto* system = dynamic_cast<const std::system_error*>(&failure);
+  const bool of_file = dynamic_cast<const std::filesystem::filesystem_error*>(&failure) != nullptr;
+  if (system != nullptr && !of_file && system->code().value() == EAGAIN)
+    return {ErrorKind::kRun, fmt::format("cannot start a thread: {}; {}", std::strerror(EAGAIN), process_limits())};
+  return {ErrorKind::kRun, fmt::format("internal error: {}", failure.what())};
+}
+
+}  // namespace runner

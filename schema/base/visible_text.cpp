@@ -1,0 +1,33 @@
+#include "schema/base/visible_text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "schema/base/source_text.h"
+
+namespace runner::schema {
+
+std::string visible(std::string_view text) {
+  const auto is_plain = [](unsigned char c) { return (c >= ' ' && c < 0x7f) || c == '\t' || c == '\n'; };
+  if (std::ranges::all_of(text, is_plain)) return std::string(text);
+  std::string shown;
+  for (size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const size_t length = utf8_length(text, at);
+    const std::string_view character = text.substr(at, std::max<size_t>(length, 1));
+    if (is_plain(byte)) {
+      shown += text[at];
+    } else if (length <= 1) {
+      shown += fmt::format("\\x{:02x}", byte);
+    } else if (byte == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0) {  // U+0080 to U+009F
+      shown += fmt::format("\\u{:04x}", static_cast<unsigned char>(character[1]));
+    } else {
+      shown += character;
+    }
+    at += character.size();
+  }
+  return shown;
+}
+
+}  // namespace runner::schema

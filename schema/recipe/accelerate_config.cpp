@@ -1,0 +1,449 @@
+#include "schema/recipe/accelerate_config.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "schema/base/diagnostic.h"
+#include "schema/base/suggest.h"
+#include "schema/base/value.h"
+#include "schema/recipe/compose.h"
+#include "schema/recipe/field_table.h"
+#include "schema/recipe/yaml_tree.h"
+
+namespace runner::schema {
+namespace {
+
+using Names = std::span<const std::string_view>;
+
+enum class Type { kBoolean, kInteger, kText, kList, kSection, kAny };
+
+// A key of the file.  `usual`: the value that Accelerate takes where it is not written, which changes nothing.
+// `reason`: why a recipe has no such key; empty: it has, and Import::take() says which.
+struct Key {
+  std::string_view name;
+  Type type;
+  std::string_view usual;
+  std::string_view reason;
+  Names choices = {};  // of a text, or the keys of a section
+};
+
+constexpr std::string_view kEnvironments[] = {"LOCAL_MACHINE", "AMAZON_SAGEMAKER"};
+constexpr std::string_view kDistributedTypes[] = {
+    "NO",        "MULTI_CPU", "MULTI_GPU",    "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA",  "MULTI_MUSA", "MULTI_XPU",
+    "MULTI_HPU", "XLA",       "MULTI_NEURON", "FSDP",      "DEEPSPEED", "MEGATRON_LM", "TPU"};  // as XLA was called
+constexpr std::string_view kSageMakerTypes[] = {"NO", "DATA_PARALLEL", "MODEL_PARALLEL"};
+constexpr std::string_view kPrecisions[] = {"no", "fp16", "bf16", "fp8"};
+
+constexpr std::string_view kDynamoKeys[] = {"dynamo_backend", "dynamo_mode", "dynamo_use_fullgraph",
+                                            "dynamo_use_dynamic", "dynamo_use_regional_compilation"};
+constexpr std::string_view kMpiKeys[] = {"mpirun_hostfile", "mpirun_ccl"};
+constexpr std::string_view kFp8Keys[] = {"backend",
+                                         "fp8_format",
+                                         "amax_history_len",
+                                         "amax_history_length",
+                                         "amax_compute_algo",
+                                         "amax_compute_algorithm",
+                                         "margin",
+                                         "interval",
+                                         "override_linear_precision",
+                                         "use_autocast_during_eval",
+                                         "opt_level",
+                                         "optimization_level",
+                                         "enable_fsdp_float8_all_gather",
+                                         "pad_inner_dim"};
+constexpr std::string_view kFsdpKeys[] = {"fsdp_version",
+                                          "fsdp_reshard_after_forward",
+                                          "fsdp_sharding_strategy",
+                                          "fsdp_offload_params",
+                                          "fsdp_auto_wrap_policy",
+                                          "fsdp_transformer_layer_cls_to_wrap",
+                                          "fsdp_min_num_params",
+                                          "fsdp_backward_prefetch",
+                                          "fsdp_backward_prefetch_policy",
+                                          "fsdp_forward_prefetch",
+                                          "fsdp_state_dict_type",
+                                          "fsdp_use_orig_params",
+                                          "fsdp_cpu_ram_efficient_loading",
+                                          "fsdp_sync_module_states",
+                                          "fsdp_activation_checkpointing",
+                                          "fsdp_ignored_modules"};
+constexpr std::string_view kDeepSpeedKeys[] = {"deepspeed_config_file",
+                                               "zero_stage",
+                                               "offload_optimizer_device",
+                                               "offload_param_device",
+                                               "offload_optimizer_nvme_path",
+                                               "offload_param_nvme_path",
+                                               "gradient_accumulation_steps",
+                                               "gradient_clipping",
+                                               "zero3_init_flag",
+                                               "zero3_save_16bit_model",
+                                               "deepspeed_hostfile",
+                                               "deepspeed_multinode_launcher",
+                                               "deepspeed_inclusion_filter",
+                                               "deepspeed_exclusion_filter",
+                                               "deepspeed_moe_layer_cls_names"};
+constexpr std::string_view kMegatronKeys[] = {"megatron_lm_tp_degree",
+                                              "megatron_lm_pp_degree",
+                                              "megatron_lm_num_micro_batches",
+                                              "megatron_lm_sequence_parallelism",
+                                              "megatron_lm_recompute_activations",
+                                              "megatron_lm_use_distributed_optimizer",
+                                              "megatron_lm_gradient_clipping"};
+constexpr std::string_view kParallelismKeys[] = {"parallelism_config_dp_replicate_size",
+                                                 "parallelism_config_dp_shard_size",
+                                                 "parallelism_config_tp_size",
+                                                 "parallelism_config_cp_size",
+                                                 "parallelism_config_cp_comm_strategy",
+                                                 "parallelism_config_cp_backend",
+                                                 "parallelism_config_sp_size",
+                                                 "parallelism_config_sp_backend",
+                                                 "parallelism_config_sp_seq_length",
+                                                 "parallelism_config_sp_seq_length_is_variable",
+                                                 "parallelism_config_sp_attn_implementation"};
+
+constexpr std::string_view kOneMachine = "a run's processes are on one machine";
+constexpr std::string_view kNoMeeting = "the processes of a run find each other in shared memory";
+constexpr std::string_view kEmulated = "the TPU is emulated here, there are no machines to start";
+constexpr std::string_view kWholeModels = "each process holds the whole model";
+constexpr std::string_view kNoCloud = "runs are started on this machine, not in a cloud";
+
+constexpr Key kKeys[] = {
+    {"compute_environment", Type::kText, "LOCAL_MACHINE", kNoCloud, kEnvironments},
+    {"distributed_type", Type::kText, "", ""},
+    {"mixed_precision", Type::kText, "no", "", kPrecisions},
+    {"fp16", Type::kBoolean, "false", ""},
+    {"use_cpu", Type::kBoolean, "false", ""},
+    {"debug", Type::kBoolean, "false", "shapes are always compared before processes exchange tensors"},
+    {"enable_cpu_affinity", Type::kBoolean, "false", ""},
+    {"num_processes", Type::kInteger, "", ""},
+    {"num_machines", Type::kInteger, "1", kOneMachine},
+    {"machine_rank", Type::kInteger, "0", kOneMachine},
+    {"gpu_ids", Type::kAny, "all", "devices are emulated, num_processes of them"},
+    {"main_process_ip", Type::kText, "", kNoMeeting},
+    {"main_process_port", Type::kInteger, "", kNoMeeting},
+    {"rdzv_backend", Type::kText, "static", kNoMeeting},
+    {"same_network", Type::kBoolean, "false", kNoMeeting},
+    {"main_training_function", Type::kText, "main", "the recipe and its hook are what is run"},
+    {"downcast_bf16", Type::kBoolean, "false", ""},
+    {"tpu_name", Type::kText, "", kEmulated},
+    {"tpu_zone", Type::kText, "", kEmulated},
+    {"tpu_use_cluster", Type::kBoolean, "false", kEmulated},
+    {"tpu_use_sudo", Type::kBoolean, "false", kEmulated},
+    {"tpu_vm", Type::kList, "", kEmulated},
+    {"tpu_env", Type::kList, "", kEmulated},
+    {"commands", Type::kList, "", kEmulated},
+    {"command_file", Type::kText, "", kEmulated},
+    {"dynamo_backend", Type::kText, "NO", "every step is compiled, by the engine itself"},
+    {"dynamo_config", Type::kSection, "", "every step is compiled, by the engine itself", kDynamoKeys},
+    {"mpirun_config", Type::kSection, "", kOneMachine, kMpiKeys},
+    {"fp8_config", Type::kSection, "", "there is no fp8", kFp8Keys},
+    {"fsdp_config", Type::kSection, "", kWholeModels, kFsdpKeys},
+    {"deepspeed_config", Type::kSection, "", kWholeModels, kDeepSpeedKeys},
+    {"megatron_lm_config", Type::kSection, "", kWholeModels, kMegatronKeys},
+    {"parallelism_config", Type::kSection, "", kWholeModels, kParallelismKeys},
+    {"ec2_instance_type", Type::kText, "", kNoCloud},
+    {"iam_role_name", Type::kText, "", kNoCloud},
+    {"image_uri", Type::kText, "", kNoCloud},
+    {"profile", Type::kText, "", kNoCloud},
+    {"region", Type::kText, "", kNoCloud},
+    {"base_job_name", Type::kText, "", kNoCloud},
+    {"pytorch_version", Type::kAny, "", kNoCloud},
+    {"transformers_version", Type::kAny, "", kNoCloud},
+    {"py_version", Type::kAny, "", kNoCloud},
+    {"sagemaker_inputs_file", Type::kText, "", kNoCloud},
+    {"sagemaker_metrics_file", Type::kText, "", kNoCloud},
+    {"additional_args", Type::kAny, "", kNoCloud},
+};
+
+std::string type_text(Type type) {
+  switch (type) {
+    case Type::kBoolean: return "true or false";
+    case Type::kInteger: return "an integer";
+    case Type::kText: return "a text";
+    case Type::kList: return "a list";
+    default: return "a section";
+  }
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+  return out;
+}
+
+// As PyYAML reads them, quoted ones too: Accelerate writes downcast_bf16: 'no'.
+std::optional<bool> truth(const YamlNode& node) {
+  const std::string word = lower(node.text);
+  for (const std::string_view yes : {"true", "yes", "on"})
+    if (word == yes) return true;
+  for (const std::string_view no : {"false", "no", "off"})
+    if (word == no) return false;
+  return std::nullopt;
+}
+
+std::optional<int64_t> integer(const YamlNode& node) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(node.text.data(), node.text.data() + node.text.size(), number);
+  const bool whole = error == std::errc() && end == node.text.data() + node.text.size() && !node.quoted;
+  return whole ? std::optional(number) : std::nullopt;
+}
+
+std::string value_text(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::kScalar: return node.text;
+    case YamlNode::Kind::kList: {
+      std::vector<std::string> items;
+      for (const YamlNode& item : node.items) items.push_back(value_text(item));
+      return fmt::format("[{}]", fmt::join(items, ", "));
+    }
+    case YamlNode::Kind::kMap: {
+      std::vector<std::string> members;
+      for (const YamlNode::Member& m : node.members) members.push_back(m.key + ": " + value_text(m.value));
+      return fmt::format("{{{}}}", fmt::join(members, ", "));
+    }
+    default: return "null";
+  }
+}
+
+std::string got_text(const YamlNode& node) {
+  if (node.kind == YamlNode::Kind::kList) return "a list";
+  if (node.kind == YamlNode::Kind::kMap) return "a section";
+  return fmt::format("\"{}\"", node.text);
+}
+
+std::vector<std::string> words(Names names) {
+  return {names.begin(), names.end()};
+}
+
+// Whether a choice of the recipe works yet.
+bool works(std::string_view field, std::string_view choice) {
+  for (const Choice& known : find_fields(field)[0].choices)
+    if (known.name == choice) return known.works;
+  return false;
+}
+
+class Import {
+ public:
+  Import(const YamlNode& root, Report& report) : root_(root), report_(report) {}
+
+  ImportedConfig read() {
+    if (root_.kind != YamlNode::Kind::kMap) {
+      if (root_.kind != YamlNode::Kind::kInvalid)
+        report_.add(ErrorId::kWrongType, root_.place, "",
+                    "a configuration of Accelerate is a section of keys, such as num_processes: 4");
+      return {};
+    }
+    for (const YamlNode::Member& member : root_.members) check(member);
+    if (const YamlNode* kind = find("distributed_type"); kind == nullptr)
+      report_.add(
+          ErrorId::kMissingKey, root_.place, "distributed_type", "distributed_type is missing",
+          "Accelerate refuses a configuration without it as well; write distributed_type: \"NO\" for one process");
+    if (!report_.empty()) return {};
+    for (const YamlNode::Member& member : root_.members) take(member);
+    if (const YamlNode* downcast = find("downcast_bf16"); downcast != nullptr) take_downcast(*downcast);
+    return std::move(result_);
+  }
+
+ private:
+  const YamlNode* find(std::string_view key) const {
+    const YamlNode::Member* member = root_.find(key);
+    return member != nullptr && !member->value.is_unset() ? &member->value : nullptr;
+  }
+  bool is_true(std::string_view key) const {
+    const YamlNode* node = find(key);
+    return node != nullptr && truth(*node).value_or(false);
+  }
+  static const Key* row_of(std::string_view name) {
+    const auto* at = std::find_if(std::begin(kKeys), std::end(kKeys), [&](const Key& key) { return key.name == name; });
+    return at == std::end(kKeys) ? nullptr : at;
+  }
+
+  // ---- what is wrong ------------------------------------------------------------------------------------------------
+
+  void unknown_key(const YamlNode::Member& member, const std::string& path, const std::vector<std::string>& known) {
+    report_.add(ErrorId::kUnknownKey, member.place, path,
+                fmt::format("{} is no key of Accelerate's configuration", path),
+                did_you_mean(member.key, known, "docs/from-accelerate.md has all of them"));
+  }
+
+  void check(const YamlNode::Member& member) {
+    const Key* key = row_of(member.key);
+    if (key == nullptr) {
+      std::vector<std::string> known;
+      for (const Key& row : kKeys) known.emplace_back(row.name);
+      return unknown_key(member, member.key, known);
+    }
+    if (member.value.kind == YamlNode::Kind::kInvalid || member.value.is_unset()) return;
+    if (!has_type(member.value, key->type)) return wrong_type(member.value, member.key, type_text(key->type));
+    if (key->type == Type::kSection) return check_section(member, *key);
+    const bool cloud = find("compute_environment") != nullptr && find("compute_environment")->text == kEnvironments[1];
+    const Names choices = key->name != "distributed_type" ? key->choices
+                          : cloud                         ? Names(kSageMakerTypes)
+                                                          : Names(kDistributedTypes);
+    check_choice(member.value, member.key, choices);
+  }
+
+  static bool has_type(const YamlNode& node, Type type) {
+    const bool scalar = node.kind == YamlNode::Kind::kScalar;
+    switch (type) {
+      case Type::kBoolean: return scalar && truth(node);
+      case Type::kInteger: return scalar && integer(node);
+      case Type::kText: return scalar;
+      case Type::kList: return node.kind == YamlNode::Kind::kList;
+      case Type::kSection: return node.kind == YamlNode::Kind::kMap;
+      case Type::kAny: return true;
+    }
+    return true;
+  }
+
+  void wrong_type(const YamlNode& node, const std::string& path, std::string_view wanted) {
+    report_.add(ErrorId::kWrongType, node.place, path,
+                fmt::format("{} must be {}, got {}", path, wanted, got_text(node)));
+  }
+
+  void check_choice(const YamlNode& node, const std::string& path, Names choices) {
+    if (choices.empty() || std::find(choices.begin(), choices.end(), node.text) != choices.end()) return;
+    report_.add(ErrorId::kUnknownChoice, node.place, path, fmt::format("{} has no choice {}", path, got_text(node)),
+                "choices: " + join_or(words(choices)));
+  }
+
+  void check_section(const YamlNode::Member& section, const Key& key) {
+    for (const YamlNode::Member& member : section.value.members) {
+      const std::string path = section.key + "." + member.key;
+      if (std::find(key.choices.begin(), key.choices.end(), member.key) == key.choices.end()) {
+        unknown_key(member, path, words(key.choices));
+      } else if (member.key == "fsdp_version" && !member.value.is_unset()) {
+        static constexpr std::string_view kVersions[] = {"1", "2"};
+        check_choice(member.value, path, kVersions);
+      } else if (const bool clipping = member.key.ends_with("gradient_clipping");
+                 clipping || member.key == "gradient_accumulation_steps") {
+        check_number(member.value, path, clipping);
+      }
+    }
+  }
+
+  // DeepSpeed's own file may decide instead: "auto".
+  void check_number(const YamlNode& node, const std::string& path, bool fraction) {
+    if (node.is_unset() || node.text == "auto") return;
+    const auto number = number_of(node);
+    if (!number || *number <= 0 || (!fraction && !integer(node)))
+      wrong_type(node, path, fraction ? "a number above 0, or auto" : "an integer of at least 1, or auto");
+  }
+
+  static std::optional<double> number_of(const YamlNode& node) {
+    const Value value = read_plain_scalar(node.text).value;
+    if (value.integer() != nullptr) return static_cast<double>(*value.integer());
+    return value.number() != nullptr ? std::optional(*value.number()) : std::nullopt;
+  }
+
+  // ---- what becomes of it -------------------------------------------------------------------------------------------
+
+  void leave_out(std::string_view key, const YamlNode& value, std::string_view reason) {
+    result_.left_out.push_back(fmt::format("{}: {}: {}", key, value_text(value), reason));
+  }
+
+  void take(const YamlNode::Member& member) {
+    const YamlNode& value = member.value;
+    const Key& key = *row_of(member.key);
+    if (value.is_unset()) return;
+    if (key.type == Type::kSection) return take_section(member, key);
+    if (key.name == "distributed_type") return take_backend(value);
+    if (key.name == "num_processes") return take_processes(value);
+    if (key.name == "mixed_precision") return take_precision(value, lower(value.text));
+    if (key.name == "fp16" && find("mixed_precision") == nullptr && *truth(value)) return take_precision(value, "fp16");
+    if (key.name == "enable_cpu_affinity") result_.settings.enable_cpu_affinity = *truth(value);
+    if (key.reason.empty()) return;
+    const bool usual = key.type == Type::kBoolean ? !*truth(value) : value.text == key.usual && !key.usual.empty();
+    if (!usual && !(value.kind == YamlNode::Kind::kList && value.items.empty())) leave_out(key.name, value, key.reason);
+  }
+
+  void take_backend(const YamlNode& value) {
+    const bool tpu = value.text == "XLA" || value.text == "TPU";
+    const bool cpu = is_true("use_cpu") || value.text == "NO" || value.text == "MULTI_CPU";
+    const std::string backend = tpu && !is_true("use_cpu") ? "tpu" : cpu ? "cpu" : "gpu";
+    if (works("backend", backend)) {
+      result_.settings.backend = backend;
+    } else {
+      leave_out("distributed_type", value,
+                fmt::format("backend: {} does not work yet, the recipe trains on the cpu", backend));
+    }
+    for (const std::string_view engine : {"FSDP", "DEEPSPEED", "MEGATRON_LM", "MODEL_PARALLEL"})
+      if (value.text == engine) leave_out("distributed_type", value, kWholeModels);
+  }
+
+  void take_processes(const YamlNode& value) {
+    const int64_t number = *integer(value), most = find_fields("num_processes")[0].range.most;
+    if (number < 1) return leave_out("num_processes", value, "a recipe says how many; it has 1");
+    if (number > most)
+      return leave_out("num_processes", value, fmt::format("a run has at most {}; the recipe has 1", most));
+    result_.settings.num_processes = number;
+  }
+
+  void take_precision(const YamlNode& value, const std::string& name) {
+    if (name == "fp8") return leave_out("mixed_precision", value, "there is no fp8, the recipe computes in float32");
+    if (!works("mixed_precision", name))
+      return leave_out("mixed_precision", value,
+                       fmt::format("mixed_precision: {} does not work yet, the recipe computes in float32", name));
+    result_.settings.mixed_precision = name;
+  }
+
+  void take_downcast(const YamlNode& value) {
+    if (!*truth(value)) return;
+    const bool used = result_.settings.backend == "tpu" && result_.settings.mixed_precision == "bf16";
+    result_.settings.downcast_bf16 = used;
+    if (!used) leave_out("downcast_bf16", value, "it goes with backend: tpu and mixed_precision: bf16");
+  }
+
+  void take_section(const YamlNode::Member& section, const Key& key) {
+    for (const YamlNode::Member& member : section.value.members) {
+      const YamlNode& value = member.value;
+      if (value.is_unset() || value.text == "auto") continue;
+      if (member.key == "gradient_accumulation_steps") {
+        result_.settings.gradient_accumulation_steps = integer(value);
+      } else if (member.key.ends_with("gradient_clipping")) {
+        result_.settings.clip_grad_norm = number_of(value);
+      } else {
+        leave_out(section.key + "." + member.key, value, key.reason);
+      }
+    }
+  }
+
+  const YamlNode& root_;
+  Report& report_;
+  ImportedConfig result_;
+};
+
+void throw_faults(Report& report) {
+  if (!report.empty()) throw RecipeError(report.take());
+}
+
+}  // namespace
+
+ImportedConfig import_accelerate_config(const std::string& path) {
+  Report report;
+  const int source = load_source(OriginKind::kRecipe, path, report);
+  throw_faults(report);
+  const YamlTree tree = parse_yaml(source, report);
+  throw_faults(report);
+  ImportedConfig config = Import(tree.root, report).read();
+  throw_faults(report);
+  return config;
+}
+
+std::vector<std::string> accelerate_config_keys() {
+  std::vector<std::string> keys;
+  for (const Key& key : kKeys) {
+    keys.emplace_back(key.name);
+    if (key.type != Type::kSection) continue;
+    for (const std::string_view name : key.choices) keys.push_back(fmt::format("{}.{}", key.name, name));
+  }
+  return keys;
+}
+
+}  // namespace runner::schema

@@ -1,0 +1,50 @@
+#include "schema/recipe/availability.h"
+
+#include <algorithm>
+
+#include "schema/base/suggest.h"
+#include "schema/recipe/field_value.h"
+
+namespace runner::schema {
+namespace {
+
+std::string working_choices(const Field& field) {
+  std::vector<std::string> working;
+  for (const Choice& choice : field.choices)
+    if (choice.works) working.emplace_back(choice.name);
+  return join_or(working);
+}
+
+bool has_later_choices(const Field& field) {
+  return !std::ranges::all_of(field.choices, &Choice::works);
+}
+
+bool is_working_choice(const Field& field, const std::string* name) {
+  return std::ranges::any_of(field.choices,
+                             [&](const Choice& choice) { return name && choice.works && choice.name == *name; });
+}
+
+void check(const Setting& setting, Report& report) {
+  const Field& field = *setting.field;
+  const std::string shown = setting.path + " " + display_text(setting.value);
+  if (!field.later) return;
+  if (has_later_choices(field)) {
+    if (!is_working_choice(field, setting.value.text()))
+      report.add(ErrorId::kNotYet, setting.place, setting.path, shown + " does not work yet",
+                 "what works: " + working_choices(field));
+  } else if (field.defaults.empty()) {
+    report.add(ErrorId::kNotYet, setting.place, setting.path, setting.path + " does not work yet", "remove it");
+  } else if (read_default(field, field.defaults.back()) != setting.value) {
+    report.add(ErrorId::kNotYet, setting.place, setting.path, shown + " does not work yet",
+               fmt::format("what works: {}", field.defaults.back().value));
+  }
+}
+
+}  // namespace
+
+void check_availability(const Settings& settings, Report& report) {
+  for (const Setting& setting : settings.values)
+    if (setting.origin != OriginKind::kDefault) check(setting, report);
+}
+
+}  // namespace runner::schema

@@ -1,0 +1,296 @@
+#include "schema/recipe/compose.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include <sys/stat.h>
+
+#include "schema/recipe/field_table.h"
+#include "schema/recipe/field_words.h"
+#include "schema/recipe/substitute.h"
+
+namespace runner::schema {
+namespace {
+
+constexpr int kMaxFiles = 64;
+
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+// What a path names that could keep its reader waiting for ever; nothing for all else.
+std::string_view endless_kind(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return {};
+  return S_ISFIFO(status.st_mode) ? "a pipe" : S_ISSOCK(status.st_mode) ? "a socket" : "a device";
+}
+
+// The text of a file without its byte order mark; of a file that is too large, enough to refuse it.  Sets errno.
+bool read_text(const std::string& path, std::string& text) {
+  const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (!file) return false;
+  std::array<char, 16384> chunk;
+  for (size_t got = 1; got > 0 && text.size() <= kMaxTextBytes;) {
+    got = std::fread(chunk.data(), 1, chunk.size(), file.get());
+    text.append(chunk.data(), got);
+  }
+  if (std::ferror(file.get()) != 0) return false;
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  return true;
+}
+
+// `over` on top of `base`.  keep_places: sections that both have stay where `base` has them.
+void merge(YamlNode& base, YamlNode&& over, bool keep_places = false) {
+  // "optimizer:" with nothing below it takes nothing away.
+  if (base.kind == YamlNode::Kind::kMap && over.kind == YamlNode::Kind::kEmpty) return;
+  if (base.kind != YamlNode::Kind::kMap || over.kind != YamlNode::Kind::kMap) {
+    base = std::move(over);
+    return;
+  }
+  if (!keep_places) base.place = over.place;
+  for (YamlNode::Member& member : over.members) {
+    YamlNode::Member* old = base.find(member.key);
+    if (old == nullptr) {
+      base.members.push_back(std::move(member));
+      continue;
+    }
+    const bool both_sections = old->value.kind == YamlNode::Kind::kMap && member.value.kind == YamlNode::Kind::kMap;
+    if (!keep_places || !both_sections) old->place = member.place;
+    merge(old->value, std::move(member.value), keep_places);
+  }
+}
+
+// Takes from `base` what excludes something that `over` sets on the command line, unless the command line set it too.
+void drop_excluded(YamlNode& base, const YamlNode& over, const std::string& section, int command_line) {
+  for (const YamlNode::Member& member : over.members) {
+    const std::string path = child_path(section, member.key);
+    const std::span<const Field> field = find_fields(path);
+    if (field.empty() || member.value.is_unset()) continue;
+    const YamlNode::Member* other = field[0].excludes.empty() ? nullptr : base.find(field[0].excludes);
+    if (other != nullptr && other->place.source != command_line) {
+      base.members.erase(base.members.begin() + (other - base.members.data()));
+    }
+    YamlNode::Member* below = base.find(member.key);
+    if (below != nullptr) drop_excluded(below->value, member.value, path, command_line);
+  }
+}
+
+// a.b.c: names that are not empty, not too many.
+bool is_key_path(const std::string& key) {
+  if (key.empty() || key.front() == '.' || key.back() == '.' || key.find("..") != std::string::npos) return false;
+  return std::count(key.begin(), key.end(), '.') < kMaxDepth;
+}
+
+std::string key_of(const std::string& argument) {
+  return argument.substr(0, argument.find('='));
+}
+
+class Composer {
+ public:
+  explicit Composer(Report& report) : report_(report) {}
+
+  YamlTree read(int source) {
+    std::error_code ignored;
+    const std::string id = std::filesystem::weakly_canonical(report_.source(source).name(), ignored).string();
+    open_.push_back({id, report_.source(source).name()});
+    YamlTree own = parse_yaml(source, report_);
+    expect_map(own);
+    YamlTree tree;
+    tree.root.kind = YamlNode::Kind::kMap;
+    tree.complete = own.complete;
+    if (const YamlNode::Member* include = own.root.find("include")) {
+      include_all(include->value, tree);
+      own.root.members.erase(own.root.members.begin() + (include - own.root.members.data()));
+    }
+    merge(tree.root, std::move(own.root));
+    open_.pop_back();
+    return tree;
+  }
+
+  // One "a.b=value" on line `line` of the command line's source.
+  YamlTree read_override(int source, int line, size_t offset, const std::string& argument) {
+    const Place place{source, line, 1, std::max(1, count_characters(argument))};
+    const size_t equals = argument.find('=');
+    const std::string key = key_of(argument);
+    if (equals == std::string::npos || !is_key_path(key)) {
+      report_.add(ErrorId::kBadOverride, place, "", "an argument after the recipe must be key=value");
+      return {};
+    }
+    if (key.find('[') != std::string::npos) {
+      report_.add(ErrorId::kBadOverride, place, key, "the elements of a list cannot be set one by one",
+                  fmt::format("set the whole list: {}=[…]", key.substr(0, key.find('['))));
+      return {};
+    }
+    if (key == "include") {
+      report_.add(ErrorId::kBadOverride, place, key, "include cannot be set on the command line");
+      return {};
+    }
+    YamlTree tree = parse_yaml(source, report_, offset + equals + 1, argument.size() - equals - 1);
+    if (tree.root.kind == YamlNode::Kind::kEmpty) tree.root.place = place;
+    if (!tree.complete) tree.root.kind = YamlNode::Kind::kInvalid;
+    nest(tree.root, key, place);
+    return tree;
+  }
+
+  // Reports argument `i` where an earlier one sets the same key: it would be lost.
+  void refuse_second(std::span<const std::string> arguments, size_t i, const Place& place) {
+    const std::string key = key_of(arguments[i]);
+    const auto end = arguments.begin() + static_cast<ptrdiff_t>(i);
+    const auto first = std::find_if(arguments.begin(), end, [&](const std::string& a) { return key_of(a) == key; });
+    if (first == end) return;
+    report_.add(ErrorId::kDuplicateKey, place, key, fmt::format("{} is set twice on the command line", key),
+                fmt::format("leave out {} or {}", *first, arguments[i]));
+  }
+
+ private:
+  struct OpenFile {
+    std::string id;    // canonical path
+    std::string name;  // for messages
+  };
+
+  void expect_map(YamlTree& tree) {
+    if (tree.root.kind == YamlNode::Kind::kMap) return;
+    if (!tree.root.is_unset()) {
+      report_.add(ErrorId::kWrongType, tree.root.place, "", "a recipe must be a section of keys",
+                  "begin with schema_version: 1");
+      tree.complete = false;
+    }
+    tree.root = {};
+    tree.root.kind = YamlNode::Kind::kMap;
+  }
+
+  void include_all(YamlNode include, YamlTree& tree) {
+    substitute_environment(include, report_);
+    if (include.kind == YamlNode::Kind::kList) {
+      for (const YamlNode& item : include.items) include_one(item, tree);
+    } else if (include.kind != YamlNode::Kind::kNull) {
+      include_one(include, tree);
+    }
+  }
+
+  void include_one(const YamlNode& path, YamlTree& tree) {
+    if (path.kind == YamlNode::Kind::kInvalid) {
+      tree.complete = false;
+      return;
+    }
+    if (path.kind != YamlNode::Kind::kScalar || path.text.empty()) {
+      report_.add(ErrorId::kWrongType, path.place, "include", "include must be a path or a list of paths");
+      tree.complete = false;
+      return;
+    }
+    const std::string name = join_path(report_.source(path.place.source).folder(), path.text);
+    if (++files_ > kMaxFiles) {
+      if (files_ == kMaxFiles + 1) {
+        report_.add(ErrorId::kTooManyIncludes, path.place, "include",
+                    fmt::format("a recipe may include {} files, and this is one more", kMaxFiles));
+      }
+      tree.complete = false;
+      return;
+    }
+    if (is_open(name, path.place)) return;
+    const int source = load_source(OriginKind::kInclude, name, report_, &path.place);
+    if (source < 0) {
+      tree.complete = false;
+      return;
+    }
+    YamlTree included = read(source);
+    tree.complete &= included.complete;
+    merge(tree.root, std::move(included.root));
+  }
+
+  // Reports a file that is being read already.
+  bool is_open(const std::string& name, const Place& place) {
+    std::error_code ignored;
+    const std::string id = std::filesystem::weakly_canonical(name, ignored).string();
+    const auto first = std::find_if(open_.begin(), open_.end(), [&](const OpenFile& file) { return file.id == id; });
+    if (first == open_.end()) return false;
+    std::string chain;
+    for (auto file = first; file != open_.end(); ++file) chain += file->name + " -> ";
+    report_.add(ErrorId::kIncludeCycle, place, "include",
+                fmt::format("{} includes itself: {}{}", name, chain, first->name));
+    return true;
+  }
+
+  // Turns the value of a.b.c into {a: {b: {c: value}}}.
+  void nest(YamlNode& value, const std::string& key, const Place& place) {
+    for (size_t end = key.size();;) {
+      const size_t dot = end == 0 ? std::string::npos : key.rfind('.', end - 1);
+      const size_t start = dot == std::string::npos ? 0 : dot + 1;
+      YamlNode map;
+      map.kind = YamlNode::Kind::kMap;
+      map.place = place;
+      Place key_place = place;
+      key_place.width = count_characters(key);
+      map.members.push_back({key.substr(start, end - start), key_place, std::move(value)});
+      value = std::move(map);
+      if (dot == std::string::npos) return;
+      end = dot;
+    }
+  }
+
+  Report& report_;
+  std::vector<OpenFile> open_;
+  int files_ = 0;
+};
+
+}  // namespace
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, std::max<size_t>(slash, 1));
+}
+
+std::string join_path(const std::string& folder, const std::string& path) {
+  return (std::filesystem::path(folder) / path).lexically_normal().string();
+}
+
+std::string relative_path(const std::string& folder, const std::string& path) {
+  const std::filesystem::path relative = std::filesystem::path(path).lexically_relative(folder);
+  std::error_code ignored;
+  return (relative.empty() ? std::filesystem::absolute(path, ignored) : relative).string();
+}
+
+int load_source(OriginKind kind, const std::string& path, Report& report, const Place* from) {
+  std::string text;
+  errno = 0;
+  const std::string_view endless = endless_kind(path);
+  if (endless.empty() && read_text(path, text))
+    return report.add_source({kind, path, folder_of(path), std::move(text)});
+  const std::string reason = endless.empty() ? std::strerror(errno) : fmt::format("it is {}", endless);
+  const Place at = from != nullptr ? *from : Place{report.add_source({kind, path, "", ""})};
+  report.add(ErrorId::kUnreadableFile, at, from != nullptr ? "include" : "",
+             fmt::format("cannot read {}: {}", path, reason),
+             endless.empty() ? "" : "a recipe is a regular file; save what comes from there to one");
+  return -1;
+}
+
+YamlTree compose(int source, std::span<const std::string> overrides, Report& report) {
+  Composer composer(report);
+  YamlTree tree = composer.read(source);
+  // One argument is one line of a source of its own; a line break in YAML's flow and plain text is a space.
+  std::vector<std::string> arguments(overrides.begin(), overrides.end());
+  std::string lines;
+  for (std::string& argument : arguments) {
+    std::replace(argument.begin(), argument.end(), '\n', ' ');
+    lines += argument + '\n';
+  }
+  const int command_line =
+      report.add_source({OriginKind::kCommandLine, "command line", report.source(source).folder(), lines});
+  size_t offset = 0;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    YamlTree given = composer.read_override(command_line, static_cast<int>(i) + 1, offset, arguments[i]);
+    if (given.root.kind == YamlNode::Kind::kMap) {
+      composer.refuse_second(arguments, i, given.root.place);
+      drop_excluded(tree.root, given.root, "", command_line);
+      merge(tree.root, std::move(given.root), true);
+    }
+    offset += arguments[i].size() + 1;
+  }
+  substitute(tree.root, report);
+  return tree;
+}
+
+}  // namespace runner::schema

@@ -1,0 +1,414 @@
+#include "schema/recipe/field_value.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include "schema/base/suggest.h"
+#include "schema/base/text.h"
+#include "schema/recipe/field_words.h"
+#include "schema/recipe/metric_names.h"
+
+namespace runner::schema {
+namespace {
+
+// "12 steps" -> 12, "steps".
+struct Quantity {
+  std::optional<int64_t> count;  // none without digits, the largest number with too many
+  bool leading_zero = false;
+  std::string_view unit;
+};
+
+Quantity split_quantity(std::string_view text) {
+  Quantity quantity;
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits > 0) {
+    const auto error = std::from_chars(text.data(), text.data() + digits, quantity.count.emplace()).ec;
+    if (error != std::errc()) quantity.count = INT64_MAX;
+  }
+  quantity.leading_zero = digits > 1 && text[0] == '0';
+  const size_t unit = std::min(text.find_first_not_of(' ', digits), text.size());
+  quantity.unit = text.substr(unit);
+  return quantity;
+}
+
+// "1.5 GiB" -> 1.5, "GiB".
+struct Size {
+  std::optional<double> count;
+  std::string_view unit;
+};
+
+Size split_size(std::string_view text) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string_view number = text.substr(0, digits);
+  const size_t unit = std::min(text.find_first_not_of(' ', digits), text.size());
+  Size size{std::nullopt, text.substr(unit)};
+  const bool is_whole_text = !number.empty() && number.front() != '.' && number.back() != '.';
+  double count = 0;
+  if (is_whole_text && std::from_chars(number.data(), number.data() + digits, count, std::chars_format::fixed).ptr ==
+                           number.data() + digits)
+    size.count = count;
+  return size;
+}
+
+// The unit that is meant by "GB", "g", "gib", "bytes"; empty: none that is known.
+std::string_view meant_size_unit(std::string_view unit) {
+  std::string lower;
+  for (const char c : unit) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (lower == "b" || lower == "byte" || lower == "bytes") return "B";
+  for (const SizeUnit& known : kSizeUnits) {
+    const std::string first(1, static_cast<char>(std::tolower(static_cast<unsigned char>(known.name[0]))));
+    for (const char* rest : {"", "b", "i", "ib"})
+      if (known.name.size() > 1 && lower == first + rest) return known.name;
+  }
+  return {};
+}
+
+// "steps" for step and steps.
+std::string_view plural_unit(std::string_view unit) {
+  for (const std::string_view name : {"steps", "epochs", "samples"})
+    if (unit == name || unit == name.substr(0, name.size() - 1)) return name;
+  return {};
+}
+
+class ValueReader {
+ public:
+  ValueReader(const Field& field, const YamlNode& node, const std::string& path, Report& report)
+      : field_(field), node_(node), path_(path), report_(report) {}
+
+  std::optional<Value> read() {
+    if (node_.kind == YamlNode::Kind::kInvalid) return std::nullopt;
+    if (node_.kind == YamlNode::Kind::kEmpty) {
+      return fault(ErrorId::kMissingValue, path_ + " has no value", "write one, or null for the default");
+    }
+    return field_.is_list ? read_list() : read_one();
+  }
+
+ private:
+  std::nullopt_t fault(ErrorId id, const std::string& message, std::string_view hint = "") {
+    report_.add(id, node_.place, path_, message, hint);
+    return std::nullopt;
+  }
+
+  std::nullopt_t wrong_type(std::string_view hint = "") {
+    return fault(ErrorId::kWrongType, fmt::format("{} must be {}, got {}", path_, type_phrase(field_), describe(node_)),
+                 hint);
+  }
+
+  std::nullopt_t out_of_range(const std::string& got) {
+    return fault(ErrorId::kOutOfRange, fmt::format("{} must be {}, got {}", path_, range_phrase(field_), got));
+  }
+
+  std::nullopt_t unknown_choice(std::span<const std::string> names) {
+    constexpr size_t kTelling = 3;
+    const auto has_it = [&](const std::string& name) {
+      return node_.text.size() < kTelling ? name.starts_with(node_.text) : name.find(node_.text) != std::string::npos;
+    };
+    std::vector<std::string> near;  // "a100-40g" for "a100", "rtx4090" for "4090"
+    if (!node_.text.empty()) std::ranges::copy_if(names, std::back_inserter(near), has_it);
+    if (near.empty()) near = nearest(node_.text, names);
+    return fault(ErrorId::kUnknownChoice, fmt::format("{} must be {}, got {}", path_, join_or(names), describe(node_)),
+                 did_you_mean(near));
+  }
+
+  // For one value where a list should stand.
+  std::string hint_of_list() const {
+    if (field_.count <= 1 || field_.defaults.empty()) return fmt::format("write [{}]", node_.text);
+    return fmt::format("write {} of them, such as {}", field_.count, field_.defaults.back().value);
+  }
+
+  std::optional<Value> read_list() {
+    Field element = field_;
+    element.is_list = false;
+    if (node_.kind != YamlNode::Kind::kList) {
+      return wrong_type(node_.kind == YamlNode::Kind::kScalar ? hint_of_list() : "");
+    }
+    if (field_.nonempty && node_.items.empty()) return fault(ErrorId::kOutOfRange, path_ + " must not be empty");
+    if (field_.count > 0 && node_.items.size() != static_cast<size_t>(field_.count)) {
+      return fault(ErrorId::kOutOfRange,
+                   fmt::format("{} must have {} elements, got {}", path_, field_.count, node_.items.size()));
+    }
+    ValueList values;
+    for (size_t i = 0; i < node_.items.size(); ++i) {
+      std::optional<Value> value =
+          ValueReader(element, node_.items[i], fmt::format("{}[{}]", path_, i), report_).read();
+      if (value) values.push_back(std::move(*value));
+    }
+    if (values.size() != node_.items.size()) return std::nullopt;
+    return values;
+  }
+
+  std::optional<Value> read_one() {
+    if (node_.kind != YamlNode::Kind::kScalar) return wrong_type();
+    switch (field_.type) {
+      case FieldType::kBoolean: return read_boolean();
+      case FieldType::kInteger: return read_integer();
+      case FieldType::kNumber: return read_number();
+      case FieldType::kText:
+      case FieldType::kPath: return read_text();
+      case FieldType::kChoice: return read_choice();
+      case FieldType::kLength: return read_length();
+      case FieldType::kSize: return read_size();
+      case FieldType::kCharacter: return read_character();
+      case FieldType::kColumn: return read_column();
+      case FieldType::kMetric: return read_metric();
+      case FieldType::kSection:
+      case FieldType::kFree: break;
+    }
+    return wrong_type();
+  }
+
+  PlainScalar plain() const { return node_.quoted ? PlainScalar{node_.text} : read_plain_scalar(node_.text); }
+
+  // as_text: the field could also hold the digits as a text.
+  std::nullopt_t leading_zero(std::string_view text, bool as_text) {
+    const std::string_view digits = text.substr(std::min(text.find_first_not_of("+-0"), text.size() - 1));
+    const std::string number = (text[0] == '-' ? "-" : "") + std::string(digits);
+    return fault(ErrorId::kLeadingZero, fmt::format("{}: the number {} begins with a zero", path_, text),
+                 as_text ? fmt::format("write {}, or \"{}\" for a text", number, text) : "write " + number);
+  }
+
+  std::optional<Value> read_boolean() {
+    const PlainScalar scalar = plain();
+    if (scalar.value.boolean() != nullptr) return scalar.value;
+    const std::string word = lower_case(node_.text);
+    if (word == "yes" || word == "on" || word == "true") return wrong_type("write true");
+    if (word == "no" || word == "off" || word == "false") return wrong_type("write false");
+    return wrong_type();
+  }
+
+  // A number of the plain scalar, or the fault that it has.
+  std::optional<PlainScalar> numeric() {
+    const PlainScalar scalar = plain();
+    if (scalar.leading_zero) return leading_zero(node_.text, field_.name.empty());
+    if (scalar.not_finite)
+      return fault(ErrorId::kNotFinite, fmt::format("{} must be finite, got {}", path_, node_.text));
+    if (scalar.value.integer() != nullptr || scalar.value.number() != nullptr) return scalar;
+    return wrong_type(number_hint());
+  }
+
+  // For numbers in quotes and with digit separators.
+  std::string number_hint() const {
+    std::string digits;
+    for (const char c : node_.text)
+      if (c != '_' && c != ',') digits += c;
+    const PlainScalar scalar = read_plain_scalar(digits);
+    const bool number = scalar.value.integer() != nullptr || scalar.value.number() != nullptr;
+    return number ? "write " + digits : "";
+  }
+
+  std::optional<Value> read_integer() {
+    const std::optional<PlainScalar> scalar = numeric();
+    if (!scalar) return std::nullopt;
+    if (scalar->too_large) return out_of_range(node_.text);
+    constexpr double kExact = 9007199254740992.0;  // 2^53: integers up to here are exact in a double
+    int64_t integer = 0;
+    if (const double* number = scalar->value.number()) {
+      if (std::floor(*number) != *number) return wrong_type();
+      if (std::abs(*number) > kExact) return out_of_range(node_.text);
+      integer = static_cast<int64_t>(*number);
+    } else {
+      integer = *scalar->value.integer();
+    }
+    if (integer < field_.range.least || integer > field_.range.most) return out_of_range(node_.text);
+    return integer;
+  }
+
+  std::optional<Value> read_number() {
+    const std::optional<PlainScalar> scalar = numeric();
+    if (!scalar) return std::nullopt;
+    const int64_t* integer = scalar->value.integer();
+    const double number = integer != nullptr ? static_cast<double>(*integer) : *scalar->value.number();
+    const Range& range = field_.range;
+    const bool low = range.low_open ? number > range.low : number >= range.low;
+    const bool high = range.high_open ? number < range.high : number <= range.high;
+    if (!low || !high) return out_of_range(node_.text);
+    return number == 0 ? 0.0 : number;  // -0 is 0
+  }
+
+  std::optional<Value> read_text() {
+    const PlainScalar scalar = plain();
+    // Quotes are awkward to type in a shell.
+    const bool anything = node_.loose || report_.source(node_.place.source).kind() == OriginKind::kCommandLine;
+    if (!anything && scalar.leading_zero) return leading_zero(node_.text, true);
+    if (!anything && (scalar.value.text() == nullptr || scalar.not_finite)) {
+      return wrong_type(fmt::format("write \"{}\"", node_.text));
+    }
+    if (node_.text.empty()) return fault(ErrorId::kOutOfRange, path_ + " must not be empty");
+    if (path_ == "name" && !report_.source(node_.place.source).is_recorded()) return read_name();
+    return node_.text;
+  }
+
+  // Of a new run: one that has another name already keeps it.
+  std::optional<Value> read_name() {
+    if (node_.text.starts_with('@')) {
+      return fault(ErrorId::kOutOfRange, "name must not begin with @, as @last does", "write " + node_.text.substr(1));
+    }
+    constexpr int kLongestName = 200;
+    if (count_characters(node_.text) > kLongestName) {
+      return fault(
+          ErrorId::kOutOfRange,
+          fmt::format("name has {} characters, at most {} can be shown", count_characters(node_.text), kLongestName),
+          "a shorter one and `runner note` say as much");
+    }
+    return node_.text;
+  }
+
+  std::optional<Value> read_choice() {
+    for (const Choice& choice : field_.choices)
+      if (choice.name == node_.text) return node_.text;
+    return unknown_choice(choice_names(field_));
+  }
+
+  std::optional<Value> read_length() {
+    const Quantity quantity = split_quantity(node_.text);
+    if (quantity.leading_zero) return leading_zero(node_.text.substr(0, node_.text.find(' ')), false);
+    if (quantity.count && quantity.unit.empty()) {
+      const int64_t n = *quantity.count;
+      return fault(ErrorId::kUnitMissing, fmt::format("{} must say its unit, got {}", path_, node_.text),
+                   fmt::format("write {}, {} or {}", length_text(n, "steps"), length_text(n, "epochs"),
+                               length_text(n, "samples")));
+    }
+    const std::string_view unit = plural_unit(quantity.unit);
+    if (unit.empty() || !quantity.count) {
+      const std::string known[] = {"steps", "epochs", "samples"};
+      const auto near = nearest(quantity.unit, known);
+      const bool word = quantity.unit.find_first_not_of("abcdefghijklmnopqrstuvwxyz") == std::string_view::npos;
+      const bool guess = quantity.count && word && !near.empty();
+      return fault(ErrorId::kBadLength,
+                   fmt::format("{} must be N steps, N epochs or N samples, got {}", path_, describe(node_)),
+                   guess ? "did you mean " + length_text(*quantity.count, near[0]) + "?" : "");
+    }
+    if (*quantity.count < field_.range.least || *quantity.count > field_.range.most) return out_of_range(node_.text);
+    return length_text(*quantity.count, unit);
+  }
+
+  std::optional<Value> read_size() {
+    const Size size = split_size(node_.text);
+    const std::string number = node_.text.substr(0, node_.text.find_first_not_of("0123456789."));
+    if (size.count && number.size() > 1 && number[0] == '0' && number[1] != '.') return leading_zero(number, false);
+    const auto too_small_or_large = [&] {
+      return fault(ErrorId::kOutOfRange, fmt::format("{} must be between 1 B and 1024 TiB, got {}", path_, node_.text));
+    };
+    if (size.count == 0.0) return too_small_or_large();
+    if (size.count && size.unit.empty()) {
+      constexpr int kFewMiB = 1 << 20;  // as many of them are the most that a size can be
+      const bool are_bytes = *size.count >= kFewMiB;
+      return fault(ErrorId::kUnitMissing, fmt::format("{} must say its unit, got {}", path_, node_.text),
+                   are_bytes ? fmt::format("write {} B", number) : fmt::format("write {0} MiB or {0} GiB", number));
+    }
+    for (const SizeUnit& unit : kSizeUnits) {
+      if (unit.name != size.unit || !size.count) continue;
+      constexpr double kMost = int64_t{1} << 50;
+      const double bytes = std::round(*size.count * static_cast<double>(unit.bytes));
+      if (bytes >= 1 && bytes <= kMost) return static_cast<int64_t>(bytes);
+      return too_small_or_large();
+    }
+    const std::string_view meant = size.count ? meant_size_unit(size.unit) : std::string_view();
+    return fault(ErrorId::kBadSize,
+                 fmt::format("{} must be N B, N KiB, N MiB, N GiB or N TiB, got {}", path_, describe(node_)),
+                 meant.empty() ? "write digits and a unit, such as 0.5 GiB"
+                               : fmt::format("write {} {}; units count by 1024", number, meant));
+  }
+
+  std::optional<Value> read_character() {
+    const bool usable =
+        node_.text.size() == 1 && node_.text[0] != '"' && node_.text[0] != '\n' && node_.text[0] != '\r';
+    if (usable) return node_.text;
+    return wrong_type("write one ASCII character, such as \";\" or \"\\t\"");
+  }
+
+  std::optional<Value> read_column() {
+    const PlainScalar scalar = plain();
+    if (scalar.leading_zero) return leading_zero(node_.text, true);
+    if (scalar.value.text() != nullptr && !scalar.not_finite && !node_.text.empty()) return node_.text;
+    if (scalar.value.integer() == nullptr) return wrong_type();
+    const int64_t index = *scalar.value.integer();
+    if (std::abs(index) <= INT32_MAX) return index;
+    return fault(ErrorId::kOutOfRange,
+                 fmt::format("{} must be between -2147483647 and 2147483647, got {}", path_, index));
+  }
+
+  std::optional<Value> read_metric() {
+    if (node_.text.starts_with("top_")) {
+      const Quantity quantity = split_quantity(std::string_view(node_.text).substr(4));
+      const bool good = quantity.count && *quantity.count > 0 && *quantity.count <= INT32_MAX;
+      if (good && quantity.unit.empty() && !quantity.leading_zero) return node_.text;
+    }
+    std::vector<std::string> names;
+    for (const MetricName& metric : kMetricNames) {
+      if (metric.name == node_.text && metric.name != "top_K") return node_.text;
+      names.emplace_back(metric.name);
+    }
+    return unknown_choice(names);
+  }
+
+  const Field& field_;
+  const YamlNode& node_;
+  std::string path_;
+  Report& report_;
+};
+
+}  // namespace
+
+std::optional<Value> read_field_value(const Field& field, const YamlNode& node, const std::string& path,
+                                      Report& report) {
+  return ValueReader(field, node, path, report).read();
+}
+
+std::optional<Value> read_free_value(const YamlNode& node, const std::string& path, Report& report) {
+  static constexpr Field kAnyNumber{
+      .parent = "", .name = "", .type = FieldType::kNumber, .range = {0, 0, -HUGE_VAL, HUGE_VAL, true, true}};
+  switch (node.kind) {
+    case YamlNode::Kind::kInvalid: return std::nullopt;
+    case YamlNode::Kind::kEmpty:
+    case YamlNode::Kind::kNull: return Value();
+    case YamlNode::Kind::kScalar: {
+      if (node.quoted) return node.text;
+      const PlainScalar scalar = read_plain_scalar(node.text);
+      if (scalar.leading_zero || scalar.not_finite) return read_field_value(kAnyNumber, node, path, report);
+      return scalar.value;
+    }
+    case YamlNode::Kind::kList: {
+      ValueList values;
+      for (size_t i = 0; i < node.items.size(); ++i) {
+        std::optional<Value> value = read_free_value(node.items[i], fmt::format("{}[{}]", path, i), report);
+        if (!value) return std::nullopt;
+        values.push_back(std::move(*value));
+      }
+      return values;
+    }
+    case YamlNode::Kind::kMap: break;
+  }
+  ValueMap map;
+  for (const YamlNode::Member& member : node.members) {
+    std::optional<Value> value = read_free_value(member.value, path + "." + member.key, report);
+    if (!value) return std::nullopt;
+    map.emplace_back(member.key, std::move(*value));
+  }
+  return map;
+}
+
+Value read_default(const Field& field, const FieldDefault& fallback) {
+  Report report;
+  report.add_source({OriginKind::kDefault, "", "", ""});
+  YamlNode node;
+  node.kind = field.is_list ? YamlNode::Kind::kList : YamlNode::Kind::kScalar;
+  node.text = fallback.value;
+  if (field.is_list) {
+    std::string_view rest = fallback.value.substr(1, fallback.value.size() - 2);
+    while (!rest.empty()) {
+      const size_t comma = std::min(rest.find(", "), rest.size());
+      YamlNode& item = node.items.emplace_back();
+      item.kind = YamlNode::Kind::kScalar;
+      item.text = rest.substr(0, comma);
+      rest.remove_prefix(std::min(comma + 2, rest.size()));
+    }
+  }
+  std::optional<Value> value = read_field_value(field, node, field.path(), report);
+  RUN_ASSERT(value.has_value());
+  return std::move(*value);
+}
+
+}  // namespace runner::schema

@@ -1,0 +1,202 @@
+#include "schema/recipe/json_schema.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "schema/base/json.h"
+#include "schema/recipe/field_value.h"
+#include "schema/recipe/field_words.h"
+#include "schema/recipe/metric_names.h"
+
+namespace runner::schema {
+namespace {
+
+using json::List;
+using json::Object;
+
+Object section_schema(const std::string& path);
+
+// Bounds of a number; a range is open where its end is not allowed.
+void add_range(Object& schema, const Range& range) {
+  if (!std::isinf(range.low)) schema.emplace_back(range.low_open ? "exclusiveMinimum" : "minimum", range.low);
+  if (!std::isinf(range.high)) schema.emplace_back(range.high_open ? "exclusiveMaximum" : "maximum", range.high);
+}
+
+std::string metric_pattern() {
+  std::string pattern;
+  for (const MetricName& known : kMetricNames) {
+    pattern += pattern.empty() ? "^(" : "|";
+    pattern += known.name == "top_K" ? "top_[1-9][0-9]*" : known.name;
+  }
+  return pattern + ")$";
+}
+
+Object one_value_schema(const Field& field) {
+  switch (field.type) {
+    case FieldType::kSection: return section_schema(field.path() + (field.is_list ? "[]" : ""));
+    case FieldType::kBoolean: return {{"type", "boolean"}};
+    case FieldType::kInteger:
+      return {{"type", "integer"}, {"minimum", field.range.least}, {"maximum", field.range.most}};
+    case FieldType::kNumber: {
+      Object schema{{"type", "number"}};
+      add_range(schema, field.range);
+      return schema;
+    }
+    case FieldType::kText:
+    case FieldType::kPath: return {{"type", "string"}, {"minLength", 1}};
+    case FieldType::kChoice: return {{"enum", json::list_of(choice_names(field))}};
+    case FieldType::kLength: return {{"type", "string"}, {"pattern", "^[0-9]+ *(steps?|epochs?|samples?)$"}};
+    case FieldType::kSize: return {{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)? *(B|KiB|MiB|GiB|TiB)$"}};
+    case FieldType::kCharacter: return {{"type", List{"string", "integer"}}, {"maxLength", 1}};
+    case FieldType::kColumn: return {{"type", List{"string", "integer"}}};
+    case FieldType::kMetric: return {{"type", "string"}, {"pattern", metric_pattern()}};
+    case FieldType::kFree: return {{"type", "object"}};
+  }
+  return {};
+}
+
+Object substitution() {
+  return {{"$ref", "#/$defs/substitution"}};
+}
+
+Object value_schema(const Field& field) {
+  Object one = one_value_schema(field);
+  if (!field.is_list) return one;
+  if (!field.is_section()) one = {{"anyOf", List{std::move(one), substitution()}}};
+  Object list{{"type", "array"}, {"items", std::move(one)}};
+  const auto least = field.count > 0 ? int64_t{field.count} : int64_t{field.nonempty};
+  if (least > 0) list.emplace_back("minItems", least);
+  if (field.count > 0) list.emplace_back("maxItems", least);
+  return list;
+}
+
+// The fields that share a path: any of them, or a ${…}, or null for the default.
+Object property_schema(std::span<const Field> rows) {
+  List any = json::list_of(rows, value_schema);
+  if (rows[0].path() == "include") any.push_back(Object{{"type", "string"}});
+  any.push_back(substitution());
+  Object property{{"description", std::string(rows[0].text)}};
+  const auto usual = std::find_if(rows[0].defaults.begin(), rows[0].defaults.end(),
+                                  [](const FieldDefault& fallback) { return fallback.when.empty(); });
+  if (usual != rows[0].defaults.end())
+    property.emplace_back("default", as_written(rows[0], read_default(rows[0], *usual)));
+  property.emplace_back("anyOf", std::move(any));
+  return property;
+}
+
+Object section_schema(const std::string& path) {
+  Object properties;
+  for (const std::span<const Field> rows : fields_by_path(path)) {
+    properties.emplace_back(rows[0].name, property_schema(rows));
+  }
+  return {{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
+}
+
+std::string escaped(std::string text) {
+  for (size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, 1, '\\');
+  return text;
+}
+
+std::string default_text(const Field& field) {
+  if (field.required) return "required";
+  std::string text;
+  for (const FieldDefault& fallback : field.defaults) {
+    text += text.empty() ? "" : ", ";
+    text += fmt::format("`{}`", fallback.value);
+    for (const Condition& condition : fallback.when) {
+      const bool flag = find_fields(condition.path)[0].type == FieldType::kBoolean;
+      text +=
+          fmt::format(" with {}{}", flag ? fmt::format("{}: ", condition.path) : "", fmt::join(condition.values, ", "));
+    }
+  }
+  return text;
+}
+
+std::string meaning_text(const Field& field) {
+  std::string text(field.text);
+  const std::string range = range_phrase(field);
+  const bool usual = field.type == FieldType::kInteger && field.range.least == 1 && field.range.most == INT32_MAX;
+  const bool length = field.type == FieldType::kLength;
+  if (!range.empty() && !usual && !length)
+    text += fmt::format(" {}{}.", static_cast<char>(std::toupper(range[0])), range.substr(1));
+  if (!field.unit.empty()) text += fmt::format(" In {}.", field.unit);
+  for (const Condition& condition : field.when) {
+    text += fmt::format(" With `{}: {}`.", condition.path, fmt::join(condition.values, "`, `"));
+  }
+  if (!field.excludes.empty()) text += fmt::format(" Not with `{}`.", child_path(field.parent, field.excludes));
+  return text + availability_phrase(field);
+}
+
+std::string type_text(const Field& field) {
+  return field.choices.empty() ? type_name(field) : fmt::format("{}", fmt::join(choice_names(field), " \\| "));
+}
+
+// A section's table, then those of the sections inside it, in the order of fields.yaml.
+void append_section(std::string& out, const std::string& path, std::string_view text) {
+  std::vector<const Field*> rows;
+  for (const std::span<const Field> same_path : fields_by_path(path)) {
+    for (const Field& field : same_path) rows.push_back(&field);
+  }
+  out += path.empty() ? "\n## Top level\n\n" : fmt::format("\n## {}\n\n{}\n\n", path, text);
+  out += "| key | type | default | meaning |\n|---|---|---|---|\n";
+  for (const Field* field : rows) {
+    out += fmt::format("| `{}` | {} | {} | {} |\n", field->name, type_text(*field), default_text(*field),
+                       escaped(meaning_text(*field)));
+  }
+  for (const Field* field : rows) {
+    if (field->is_section()) append_section(out, field->path() + (field->is_list ? "[]" : ""), field->text);
+  }
+}
+
+constexpr std::string_view kIntroduction = R"(# The recipe
+
+Every key, its type, its default and its meaning, as `runner explain RECIPE KEY` tells them one by one.  This page is
+made from `schema/fields.yaml`.
+
+A recipe is one YAML document of at most 1 MiB.  Only `schema_version`, `model` (or a hook that makes one), `data.train`,
+`data.batch_size`, `optimizer.type` and one of `train.epochs` and `train.steps` must be written.
+
+- **Types.** A boolean is `true` or `false`; `yes`, `no`, `on`, `off` are texts.  Numbers are decimal, do not begin with a
+  zero and are finite.  Integers reach from 1 to 2147483647 unless their row says otherwise.  A text that looks like a
+  number or a boolean needs quotes, except on the command line.
+- **Lengths** say their unit: `100 steps`, `1 epoch`, `5000 samples`.  A step is an optimizer step, after accumulation.
+  Sizes do too: `16 GiB`, `1.5 GiB`, `512 KiB`.
+- **null** takes a value back, as if the key were not written: `scheduler.warmup: null`.
+- **Paths** are relative to the file that holds them; those on the command line to the recipe.
+- **`include:`** names one or more recipes to build on, relative to this one.  Sections merge key by key, so that what a
+  section leaves out stays (a `mode: max` with another `metric`: a warning says so), everything else is replaced; what
+  includes wins over what it includes, and later files win over earlier ones.
+- **`vars:`** holds values of your own.  `${vars.width}` alone takes the variable's value and type, inside a longer text
+  its digits or letters.  `${env:NAME:default}` reads the environment in the same way.  `$${` stands for `${`.  Inside
+  `{ }` and `[ ]` put quotes around it: `{lr: "${vars.lr}"}`.
+- **`key=value`** after the recipe on the command line wins over all files: `optimizer.lr=3e-4 model.hidden=[64,64]`.
+  Of two keys that exclude each other it takes the other one back: `train.steps=100` the `train.epochs` of the files.
+- An option that the chosen type, backend or mode would ignore is an error, unless it is written with its default.  The
+  sections `gpu` and `tpu` may always stand in a recipe.
+)";
+
+}  // namespace
+
+std::string json_schema() {
+  Object schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "runner recipe"}};
+  for (auto& member : section_schema("")) schema.push_back(std::move(member));
+  // Included files may hold the required keys.
+  schema.emplace_back("if", Object{{"not", Object{{"required", List{"include"}}}}});
+  schema.emplace_back("then", Object{{"required", List{"schema_version", "data", "optimizer", "train"}}});
+  const Object text{{"type", "string"}, {"pattern", "\\$\\{"}};
+  const Object substitution{{"description", "${vars.NAME}, ${env:NAME:default}, or null for the default"},
+                            {"anyOf", List{Object{{"type", "null"}}, text}}};
+  schema.emplace_back("$defs", Object{{"substitution", substitution}});
+  return json::text(schema);
+}
+
+std::string recipe_reference() {
+  std::string out(kIntroduction);
+  append_section(out, "", "");
+  out +=
+      "\n## Errors\n\nA recipe that cannot be used gets all its errors at once, and exit code 2.  The "
+      "[error catalogue](error_catalogue.md) shows each kind.\n";
+  return out;
+}
+
+}  // namespace runner::schema

@@ -1,0 +1,47 @@
+// A recipe after reading: plain values, every default filled in, every name checked against schema/fields.yaml.
+//
+// The build generates the structs and enums from schema/fields.yaml: one struct for each section (ModelSpec for
+// `model`), one member for each field.  A field without a default is a std::optional; a text, path or list is empty
+// instead.  An optional section is a std::optional too.  Enumerators have the names and the order of the field's
+// choices.  Sizes are bytes.  Paths are resolved against the recipe's folder.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schema/base/value.h"
+
+namespace runner::schema {
+
+enum class Unit { kSteps, kEpochs, kSamples };
+
+// "100 steps", "1 epoch", "5000 samples"; steps are optimizer steps.
+struct Length {
+  int64_t count = 0;
+  Unit unit = Unit::kSteps;
+  bool operator==(const Length&) const = default;
+};
+
+// A csv column: by name, or by index from 0 (negative from the end).
+struct Column {
+  std::string name;  // empty: by index
+  int64_t index = 0;
+};
+
+// loss, accuracy, top_k, f1 (macro, micro, binary), mse, mae, perplexity.
+struct Metric {
+  std::string name;  // as recorded: "accuracy", "top_3", "f1_macro", …
+  int64_t k = 0;     // top_k
+};
+
+#include "schema/recipe/recipe_structs.inc"
+
+struct Recipe : RecipeFields {
+  // optimizer.lr with optimizer.type hook: for the optimizers that the hook gives no rate.
+  std::optional<double> hook_lr;
+};
+
+}  // namespace runner::schema

@@ -1,0 +1,153 @@
+#include "schema/recipe/recipe_build.h"
+
+#include <algorithm>
+#include <charconv>
+#include <type_traits>
+
+#include "schema/recipe/compose.h"
+
+namespace runner::schema {
+namespace {
+
+// Enumerators have the order of the field's choices.
+template <class Enum>
+requires std::is_enum_v<Enum>
+void convert(const Setting& setting, Enum& out) {
+  const std::span<const Choice> choices = setting.field->choices;
+  const auto at =
+      std::find_if(choices.begin(), choices.end(), [&](const Choice& c) { return c.name == *setting.value.text(); });
+  out = static_cast<Enum>(at - choices.begin());
+}
+
+void convert(const Setting& setting, bool& out) {
+  out = *setting.value.boolean();
+}
+void convert(const Setting& setting, int64_t& out) {
+  out = *setting.value.integer();
+}
+void convert(const Setting& setting, double& out) {
+  const int64_t* integer = setting.value.integer();
+  out = integer != nullptr ? static_cast<double>(*integer) : *setting.value.number();
+}
+void convert(const Setting& setting, std::string& out) {
+  out = *setting.value.text();
+}
+void convert(const Setting& setting, char& out) {
+  out = setting.value.text()->front();
+}
+void convert(const Setting& setting, Length& out) {
+  out = parse_length(*setting.value.text());
+}
+
+Column column_of(const Value& value) {
+  return value.text() != nullptr ? Column{*value.text(), 0} : Column{"", *value.integer()};
+}
+void convert(const Setting& setting, Column& out) {
+  out = column_of(setting.value);
+}
+
+template <class Element>
+void convert(const Setting& setting, std::vector<Element>& out) {
+  out.clear();
+  for (const Value& value : *setting.value.list()) {
+    if constexpr (std::is_same_v<Element, Column>) {
+      out.push_back(column_of(value));
+    } else if constexpr (std::is_same_v<Element, Metric>) {
+      const std::string& name = *value.text();
+      Metric metric{name, 0};
+      if (name.starts_with("top_")) std::from_chars(name.data() + 4, name.data() + name.size(), metric.k);
+      out.push_back(metric);
+    } else {
+      out.push_back(std::get<Element>(value));
+    }
+  }
+}
+
+template <class Plain>
+void convert(const Setting& setting, std::optional<Plain>& out) {
+  convert(setting, out.emplace());
+}
+
+// The fields of one section.  get() and its kin leave `out` alone if the field has no value.
+class Section {
+ public:
+  Section(const Settings& settings, std::string path, const std::string& folder)
+      : settings_(settings), path_(std::move(path)), folder_(folder) {}
+
+  bool has(std::string_view section) const { return settings_.section(full(section)) != nullptr; }
+  Section sub(std::string_view name) const { return {settings_, full(name), folder_}; }
+
+  // The sections of a list.
+  std::vector<Section> items(std::string_view name) const {
+    std::vector<Section> items;
+    for (std::string item = fmt::format("{}[0]", name); has(item); item = fmt::format("{}[{}]", name, items.size()))
+      items.push_back(sub(item));
+    return items;
+  }
+
+  template <class T>
+  void get(std::string_view name, T& out) const {
+    if (const Setting* setting = settings_.find(full(name))) convert(*setting, out);
+  }
+
+  // Of the fields that share the name, the one of this type.
+  template <class T>
+  void get(std::string_view name, T& out, FieldType type) const {
+    const Setting* setting = settings_.find(full(name));
+    if (setting != nullptr && setting->field->type == type) convert(*setting, out);
+  }
+
+  void get_path(std::string_view name, std::string& out) const {
+    const Setting* setting = settings_.find(full(name));
+    if (setting != nullptr && setting->field->type == FieldType::kPath)
+      out = join_path(folder_, *setting->value.text());
+  }
+
+  // One element of a list into each of `out`.
+  template <class T>
+  void get_each(std::string_view name, std::initializer_list<T*> out) const {
+    std::vector<T> elements;
+    get(name, elements);
+    if (elements.size() != out.size()) return;
+    size_t i = 0;
+    for (T* target : out) *target = elements[i++];
+  }
+
+  void get_free(std::string_view name, ValueMap& out) const {
+    const std::string prefix = full(name) + ".";
+    for (const Setting& setting : settings_.values)
+      if (setting.path.starts_with(prefix)) out.emplace_back(setting.path.substr(prefix.size()), setting.value);
+  }
+
+ private:
+  std::string full(std::string_view name) const {
+    return path_.empty() ? std::string(name) : path_ + "." + std::string(name);
+  }
+
+  const Settings& settings_;
+  std::string path_;
+  const std::string& folder_;
+};
+
+#include "schema/recipe/recipe_readers.inc"
+
+}  // namespace
+
+Length parse_length(std::string_view text) {
+  Length length;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length.count);
+  RUN_ASSERT(error == std::errc() && end + 1 < text.data() + text.size());
+  const char unit = end[1];
+  length.unit = unit == 'e' ? Unit::kEpochs : unit == 's' && end[2] == 'a' ? Unit::kSamples : Unit::kSteps;
+  return length;
+}
+
+Recipe build_recipe(const Settings& settings, const std::string& folder) {
+  Recipe recipe;
+  const Section top(settings, "", folder);
+  read(top, recipe);
+  if (recipe.optimizer.type == OptimizerType::kHook) top.sub("optimizer").get("lr", recipe.hook_lr);
+  return recipe;
+}
+
+}  // namespace runner::schema

@@ -1,0 +1,133 @@
+#include "schema/recipe/recipe_reader.h"
+
+#include <algorithm>
+
+#include "schema/recipe/availability.h"
+#include "schema/recipe/bind.h"
+#include "schema/recipe/compose.h"
+#include "schema/recipe/field_value.h"
+#include "schema/recipe/recipe_build.h"
+#include "schema/recipe/recipe_check.h"
+#include "schema/recipe/settings.h"
+
+namespace runner::schema {
+namespace {
+
+const Leaf* find_leaf(const std::vector<Leaf>& leaves, std::string_view path) {
+  const auto at = std::lower_bound(leaves.begin(), leaves.end(), path,
+                                   [](const Leaf& leaf, std::string_view p) { return leaf.path < p; });
+  return at != leaves.end() && at->path == path ? &*at : nullptr;
+}
+
+std::vector<Leaf> leaves_of(std::vector<Setting> settings, const Report& report) {
+  std::vector<Leaf> leaves;
+  leaves.reserve(settings.size());
+  for (Setting& s : settings) {
+    leaves.push_back({std::move(s.path), s.field, std::move(s.value), s.origin, report.mark(s.place), s.place});
+  }
+  return leaves;
+}
+
+void throw_if_faulty(Report& report) {
+  if (!report.empty()) throw RecipeError(report.take());
+}
+
+// source: index of the recipe's text.
+ReadResult read_source(int source, std::span<const std::string> overrides, Report& report) {
+  const YamlTree tree = compose(source, overrides, report);
+  Settings settings = bind(tree, report);
+  check_availability(settings, report);
+  check_together(settings, tree.complete, report);
+  throw_if_faulty(report);
+
+  ReadResult result;
+  result.file = report.source(source).name();
+  result.folder = report.source(source).folder();
+  result.text = report.source(source).text();
+  for (int i = 0; i < report.source_count(); ++i) {
+    const SourceText& part = report.source(i);
+    if (part.kind() == OriginKind::kInclude) result.includes.push_back({part.name(), part.text()});
+  }
+  derive_defaults(settings, result.file);
+  result.recipe = build_recipe(settings, result.folder);
+  result.leaves = leaves_of(std::move(settings.values), report);
+  result.sections = leaves_of(std::move(settings.sections), report);
+  result.texts = std::move(report);
+  return result;
+}
+
+}  // namespace
+
+const Leaf* ReadResult::find(std::string_view path) const {
+  return find_leaf(leaves, path);
+}
+
+Place ReadResult::place_of(std::string_view path) const {
+  const Leaf* leaf = find(path);
+  for (; leaf == nullptr && !path.empty(); leaf = find_leaf(sections, path)) {
+    const size_t dot = path.rfind('.');
+    path = path.substr(0, dot == std::string_view::npos ? 0 : dot);
+  }
+  return leaf != nullptr ? leaf->place : Place{};
+}
+
+SourceMark ReadResult::mark_of(std::string_view path) const {
+  return texts.mark(place_of(path));
+}
+
+Diagnostic ReadResult::fault(ErrorId id, std::string_view path, std::string_view message) const {
+  return texts.diagnostic(id, place_of(path), path, message);
+}
+
+const Field* ReadResult::field_of(std::string_view path) const {
+  if (path.starts_with("vars.") || path.starts_with("sweep.")) path = path.substr(0, path.find('.'));
+  // "groups[0]" is "groups[]" in the table.
+  std::string in_table;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (i > 0 && path[i - 1] == '[') i = std::min(path.find(']', i), path.size() - 1);
+    in_table += path[i];
+  }
+  const std::span<const Field> rows = find_fields(in_table);
+  for (const Field& row : rows)
+    if (holds(row.when)) return &row;
+  return rows.empty() ? nullptr : rows.data();
+}
+
+bool ReadResult::holds(std::span<const Condition> conditions) const {
+  return std::all_of(conditions.begin(), conditions.end(), [&](const Condition& condition) {
+    const Leaf* leaf = find(condition.path);
+    return leaf != nullptr && std::find(condition.values.begin(), condition.values.end(), display_text(leaf->value)) !=
+                                  condition.values.end();
+  });
+}
+
+Value ReadResult::default_of(const Field& field) const {
+  for (const FieldDefault& fallback : field.defaults)
+    if (holds(fallback.when)) return read_default(field, fallback);
+  return {};
+}
+
+ReadResult read_recipe(const std::string& path, std::span<const std::string> overrides) {
+  Report report;
+  const int source = load_source(OriginKind::kRecipe, path, report);
+  throw_if_faulty(report);
+  return read_source(source, overrides, report);
+}
+
+ReadResult read_recipe_text(std::string text, const std::string& file, std::span<const std::string> overrides) {
+  Report report;
+  return read_source(report.add_source({OriginKind::kRecipe, file, folder_of(file), std::move(text)}), overrides,
+                     report);
+}
+
+ReadResult read_resolved(const std::string& resolved_json, std::span<const std::string> overrides) {
+  std::string text = resolved_json;
+  // What the run's recipe had made of ${…} is final.
+  for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3)) text.insert(at, 1, '$');
+  Report report;
+  SourceText source(OriginKind::kRecipe, "resolved recipe", "", std::move(text));
+  source.set_recorded();
+  return read_source(report.add_source(std::move(source)), overrides, report);
+}
+
+}  // namespace runner::schema

@@ -1,0 +1,151 @@
+#include "schema/recipe/recipe_warnings.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "schema/recipe/metric_names.h"
+
+namespace runner::schema {
+namespace {
+
+bool differs_from_default(const ReadResult& recipe, const Leaf& leaf) {
+  return leaf.origin != OriginKind::kDefault && !(leaf.value == recipe.default_of(*leaf.field));
+}
+
+std::string without_effect(const Leaf& leaf, std::string_view why) {
+  return fmt::format("{}: {} has no effect: {}", leaf.mark.to_string(), leaf.path, why);
+}
+
+// How far a layer wins over others.
+int rank(OriginKind origin) {
+  switch (origin) {
+    case OriginKind::kDefault: return 0;
+    case OriginKind::kInclude: return 1;
+    case OriginKind::kCommandLine: return 3;
+    default: return 2;  // the recipe, and ${env:…} in it
+  }
+}
+
+// A section that names another metric than the one below it does not take the mode back that was meant for that one:
+// sections merge key by key.  Nobody wrote the two beside each other.
+void warn_of_mode(const ReadResult& recipe, std::string_view section, std::vector<std::string>& warnings) {
+  const Leaf* const metric = recipe.find(fmt::format("{}.metric", section));
+  const Leaf* const mode = recipe.find(fmt::format("{}.mode", section));
+  if (metric == nullptr || mode == nullptr || rank(metric->origin) <= rank(mode->origin)) return;
+  const std::string& name = *metric->value.text();
+  const std::string_view fits = larger_is_better(name) ? "max" : "min", is = *mode->value.text();
+  if (is == fits) return;
+  const std::string from =
+      mode->origin == OriginKind::kDefault ? "the default" : fmt::format("from {}", mode->mark.to_string());
+  warnings.push_back(fmt::format("{}: {} is {} with mode {}, {}; write mode: {} beside it if that is better",
+                                 metric->mark.to_string(), metric->path, name, is, from, fits));
+}
+
+// What one_cycle replaces.
+void warn_of_cycle(const ReadResult& recipe, std::vector<std::string>& warnings) {
+  if (recipe.recipe.scheduler.type != SchedulerType::kOneCycle) return;
+  // A group's own rate is a share of the optimizer's.
+  const auto& groups = recipe.recipe.optimizer.groups;
+  const bool shares = std::any_of(groups.begin(), groups.end(), [&](const ParameterGroup& group) {
+    return group.hyper.lr != recipe.recipe.optimizer.hyper.lr;
+  });
+  for (const Leaf& leaf : recipe.leaves) {
+    if (!leaf.path.starts_with("optimizer.") || !differs_from_default(recipe, leaf)) continue;
+    const std::string_view key = std::string_view(leaf.path).substr(leaf.path.rfind('.') + 1);
+    if (leaf.path == "optimizer.lr" && !shares)
+      warnings.push_back(without_effect(leaf, "scheduler.max_lr is the rate at the peak of one_cycle"));
+    if (recipe.recipe.scheduler.cycle_momentum && (key == "momentum" || key == "betas"))
+      warnings.push_back(without_effect(leaf, key == "momentum" ? "scheduler.cycle_momentum moves it"
+                                                                : "scheduler.cycle_momentum moves the first of them"));
+  }
+}
+
+// ---- numbers on a TPU ----------------------------------------------------------------------------------------------
+
+// bf16 has no number between 1 − 2⁻⁸ and 1; what lies halfway goes to 1.
+bool becomes_one_in_bf16(double number) {
+  return number < 1 && number >= 1 - 0x1p-9;
+}
+
+// What would be subnormal, and does not round to the smallest normal number.
+bool becomes_zero_in_bf16(double number) {
+  return number > 0 && number < 0x1p-126 - 0x1p-134;
+}
+
+bool divides_by_eps(OptimizerType type) {
+  return type == OptimizerType::kAdam || type == OptimizerType::kAdamw || type == OptimizerType::kRmsprop ||
+         type == OptimizerType::kAdagrad;
+}
+
+// What an optimizer forgets at: by key, and what never decays where it is 1.
+struct DecayRate {
+  std::string_view key;
+  double value;
+  std::string_view what;
+};
+
+std::vector<DecayRate> decay_rates(OptimizerType type, const OptimizerHyper& hyper) {
+  switch (type) {
+    case OptimizerType::kSgd: return {{"momentum", hyper.momentum, "the momentum buffer"}};
+    case OptimizerType::kAdam:
+    case OptimizerType::kAdamw:
+    case OptimizerType::kLion:
+      return {{"betas", hyper.beta1, "the first moment"}, {"betas", hyper.beta2, "the second moment"}};
+    case OptimizerType::kRmsprop: return {{"alpha", hyper.alpha, "the mean of squares"}};
+    default: return {};
+  }
+}
+
+void warn_of_optimizer(const ReadResult& recipe, std::vector<std::string>& warnings) {
+  for (const NumberWarning& warning : optimizer_warnings_in_bf16(
+           recipe.recipe.optimizer.type, recipe.recipe.optimizer.hyper, recipe.recipe.scheduler.type)) {
+    const std::string path = fmt::format("optimizer.{}", warning.key);
+    warnings.push_back(fmt::format("{}: {}{}", recipe.mark_of(path).to_string(), path, warning.text));
+  }
+}
+
+void warn_of_tpu(const ReadResult& recipe, std::vector<std::string>& warnings) {
+  if (recipe.recipe.backend != Backend::kTpu) return;
+  if (recipe.recipe.mixed_precision == Precision::kFp16)
+    warnings.push_back(
+        fmt::format("{}: mixed_precision: fp16 is no faster on a TPU, which multiplies bf16, and "
+                    "overflows beyond 65504; write bf16",
+                    recipe.mark_of("mixed_precision").to_string()));
+  if (recipe.recipe.mixed_precision == Precision::kBf16) warn_of_optimizer(recipe, warnings);
+}
+
+}  // namespace
+
+std::vector<NumberWarning> optimizer_warnings_in_bf16(OptimizerType type, const OptimizerHyper& hyper,
+                                                      SchedulerType scheduler) {
+  std::vector<NumberWarning> warnings;
+  for (const DecayRate& rate : decay_rates(type, hyper))
+    if (becomes_one_in_bf16(rate.value))
+      warnings.push_back({rate.key, fmt::format(": {} is 1 in the TPU's bf16, so that {} never decays; the largest "
+                                                "number below 1 is 0.99609375",
+                                                rate.value, rate.what)});
+  const double decay = 1 - hyper.lr * hyper.weight_decay;
+  const bool multiplies = type == OptimizerType::kAdamw || type == OptimizerType::kLion;
+  const bool own_rate = scheduler != SchedulerType::kOneCycle;
+  if (multiplies && own_rate && becomes_one_in_bf16(decay))
+    warnings.push_back(
+        {"weight_decay", fmt::format(" has no effect: 1 - lr * weight_decay, {}, is 1 in the TPU's bf16", decay)});
+  if (divides_by_eps(type) && becomes_zero_in_bf16(hyper.eps))
+    warnings.push_back({"eps", fmt::format(": {} is 0 in the TPU's bf16, so that a gradient that was always 0 is "
+                                           "divided by 0; the smallest number above 0 is 1.1754944e-38",
+                                           hyper.eps)});
+  return warnings;
+}
+
+std::vector<std::string> recipe_warnings(const ReadResult& recipe) {
+  std::vector<std::string> warnings;
+  for (const std::string_view section : {"checkpoint.keep_best", "train.early_stopping", "scheduler"})
+    warn_of_mode(recipe, section, warnings);
+  warn_of_cycle(recipe, warnings);
+  warn_of_tpu(recipe, warnings);
+  return warnings;
+}
+
+}  // namespace runner::schema
