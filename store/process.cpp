@@ -67,6 +67,14 @@ const Process& this_process() {
   return process;
 }
 
+double seconds_since_process_start() {
+  const double started =
+      static_cast<double>(this_process().start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
+}
+
 bool is_running(const Process& process, int64_t heartbeat_ms, int64_t at_ms) {
   const Process& self = this_process();
   const bool shows_life = at_ms - heartbeat_ms < kSilenceMs;

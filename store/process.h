@@ -20,6 +20,9 @@ struct Process {
 // Returns the calling process. Reads three files of /proc and caches the result per thread; a forked child reads again.
 const Process& this_process();
 
+// Seconds since the kernel started the calling process.
+double seconds_since_process_start();
+
 // Returns whether `process` is running. A process on another host, in another container, or without /proc cannot be
 // looked up. It counts as running if its heartbeat is less than a minute old at `at_ms`.
 bool is_running(const Process& process, int64_t heartbeat_ms, int64_t at_ms);

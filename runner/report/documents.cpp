@@ -10,6 +10,7 @@
 #include "schema/base/json.h"
 #include "schema/base/sha256.h"
 #include "schema/base/text.h"
+#include "store/process.h"
 #include "store/value_text.h"
 
 namespace runner::report {
@@ -268,7 +269,7 @@ std::string failure_document(const Error& error) {
 std::string failed_run_document(const Error& error) {
   train::RunResult result;
   result.status = store::RunStatus::kFailed;
-  result.seconds = train::seconds_since_process_start();
+  result.seconds = store::seconds_since_process_start();
   result.run = error.run().id;
   result.name = error.run().name;
   result.backend = error.run().backend;

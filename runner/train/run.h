@@ -96,8 +96,8 @@ struct RunResult {
   data::InputUse input = {};                 // of training on rank 0, by this process
   std::optional<GraphUse> graphs = {};       // of rank 0; none on other backends
   std::optional<GpuUse> gpu = {};            // none on other backends
-  double seconds = 0;                        // from the start of the process until the last checkpoint is committed
-  std::optional<double> first_step_seconds;  // from the start of the process until the first optimizer step is done
+  double seconds = 0;                        // from RunRequest::started until the last checkpoint is committed
+  std::optional<double> first_step_seconds;  // from RunRequest::started until the first optimizer step is done
   std::map<std::string, MetricRange> metrics;
   std::vector<int64_t> states;  // kept checkpoints, oldest first
   PeakMemory peak_memory;       // of rank 0; 0 for a phase that did not occur
@@ -128,6 +128,8 @@ struct RunRequest {
   std::string (*summary)(const RunResult& result);  // makes the document stored with the run
   // Makes the stored document of a device's metrics report.
   std::string (*metrics_document)(const backends::tpu::MetricsSnapshot& metrics);
+  // Where the durations of the result begin. One process may train several runs, each with its own start.
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   const std::atomic<int>& stop;  // 1: finish the optimizer step, save a checkpoint, return kInterrupted
   bool record_batches = false;
   std::string binary_version = {};               // of this program, to be recorded
@@ -163,8 +165,5 @@ RunResult run(const RunRequest& request);
 // Trains as another rank; uses only recipe and hooks of the request. Returns when rank 0 is done too. Errors are
 // reported to rank 0 and thrown.
 void run_replica(const RunRequest& request, backends::Collectives& ranks);
-
-// Seconds since the kernel started this process.
-double seconds_since_process_start();
 
 }  // namespace runner::train

@@ -1,4 +1,5 @@
 // Commands exec, resume and fork.
+#include <chrono>
 #include <filesystem>
 
 #include "runner/cli/access.h"
@@ -23,6 +24,7 @@
 #include "schema/recipe/recipe_warnings.h"
 #include "schema/recipe/resume_check.h"
 #include "store/device_account.h"
+#include "store/process.h"
 
 namespace runner::cli {
 namespace {
@@ -172,6 +174,13 @@ auto about_recipe(const schema::ReadResult& recipe, Work work) {
   }
 }
 
+// This process trains one run, whose durations include the start of the program.
+std::chrono::steady_clock::time_point process_start() {
+  using Clock = std::chrono::steady_clock;
+  const std::chrono::duration<double> age(store::seconds_since_process_start());
+  return Clock::now() - std::chrono::duration_cast<Clock::duration>(age);
+}
+
 train::RunResult train_attempt(Attempt attempt, const Options& options, train::Observer& observer,
                                const std::atomic<int>& stop) {
   const schema::Recipe& recipe = attempt.recipe.recipe;
@@ -193,6 +202,7 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
       .observer = observer,
       .summary = report::run_document,
       .metrics_document = report::xla::metrics_document,
+      .started = process_start(),
       .stop = stop,
       .binary_version = version(),
       .build_id = build_id(),

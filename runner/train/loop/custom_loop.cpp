@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,7 +10,6 @@
 #include "backends/ir/type_text.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/replicas/reduction.h"
-#include "runner/train/run.h"
 #include "runner/train/step/digest.h"
 #include "runner/train/step/loss_scaler.h"
 #include "schema/base/error.h"
@@ -166,7 +166,8 @@ bool CustomLoop::take_steps() {
 
 CustomLoop::Cost CustomLoop::cost() const {
   const backends::PlanCacheCounters cache = trainer_.plan_use().cache;
-  return {seconds_since_process_start(), cache.hits + cache.misses, cache.misses};
+  const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
+  return {now.count(), cache.hits + cache.misses, cache.misses};
 }
 
 std::optional<CustomLoop::Rows> CustomLoop::rows() const {

@@ -83,7 +83,7 @@ class CustomLoop {
   bool in_window() const { return train_.batch != nullptr; }
   void log(const std::string& name, Value value);
   void log(const std::string& name, double value);
-  // Since the process started: seconds, Programs run, and how many of them had to be compiled.
+  // For differences: seconds of a monotonic clock, Programs run, and how many of them had to be compiled.
   struct Cost {
     double seconds = 0;
     int64_t runs = 0, compiled = 0;

@@ -1,5 +1,6 @@
 #include "runner/train/record/run_record.h"
 
+#include <chrono>
 #include <span>
 #include <utility>
 
@@ -137,8 +138,12 @@ void RunRecord::warn_of_all(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) warn(text);
 }
 
+double RunRecord::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - request_.started).count();
+}
+
 void RunRecord::first_window() {
-  result.first_step_seconds = seconds_since_process_start();
+  result.first_step_seconds = seconds();
   if (writer_) provenance_.complete(*writer_);
 }
 
@@ -218,7 +223,7 @@ void RunRecord::fail_with(const Error& error) {
 void RunRecord::finish() {
   result.metrics = recorder_->ranges();
   if (result.error) result.reason = result.error->message;
-  result.seconds = seconds_since_process_start();
+  result.seconds = seconds();
   // Skipped steps are normal while a loss scaler finds its scale.
   if (result.skipped_steps > 0 && !first_scale(request_.recipe))
     warn(fmt::format("{} of {} steps were skipped: not finite", result.skipped_steps, result.optimizer_steps));

@@ -84,6 +84,7 @@ class RunRecord {
 
  private:
   int64_t step() const { return session_.trainer.counters.windows; }
+  double seconds() const;  // since RunRequest::started
   store::AttemptInfo attempt_info() const;
   store::RunInfo new_run() const;
   template <class RunOf>
