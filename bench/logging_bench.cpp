@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runner/train/record/log_files.h"
-#include "runner/train/record/recorder.h"
+#include "runner/train/run/log_files.h"
+#include "runner/train/run/recorder.h"
 #include "store/store.h"
 
 namespace {

@@ -15,7 +15,7 @@
 
 #include "backends/plan/plan_cache.h"
 #include "runner/lua/hook_file.h"
-#include "runner/train/step/step_builder.h"
+#include "runner/train/engine/step_builder.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/train/step/hook_agreement.h"
+#include "runner/train/engine/hook_agreement.h"
 #include "schema/base/diagnostic.h"
 
 namespace runner::cli {

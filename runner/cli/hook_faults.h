@@ -1,7 +1,7 @@
 // Reports errors in a hook file like faults of the recipe that names it.
 #pragma once
 
-#include "runner/train/step/hooks.h"
+#include "runner/train/engine/hooks.h"
 #include "schema/recipe/recipe_reader.h"
 
 namespace runner::cli {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/train/step/hooks.h"
+#include "runner/train/engine/hooks.h"
 #include "schema/recipe/recipe.h"
 #include "store/queries.h"
 

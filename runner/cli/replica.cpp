@@ -5,8 +5,8 @@
 
 #include "runner/lua/hook_file.h"
 #include "runner/report/output.h"
-#include "runner/train/replicas/replica_processes.h"
-#include "runner/train/run.h"
+#include "runner/train/run/replica_processes.h"
+#include "runner/train/run/run.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
 #include "schema/recipe/compose.h"

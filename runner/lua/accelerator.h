@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runner/lua/bind.h"
-#include "runner/train/step/hooks.h"
+#include "runner/train/engine/hooks.h"
 
 struct lua_State;
 

@@ -30,7 +30,7 @@
 #include "runner/lua/trackers.h"
 #include "runner/lua/transform.h"
 #include "runner/lua/whole_metrics.h"
-#include "runner/train/step/trace_once.h"
+#include "runner/train/engine/trace_once.h"
 #include "schema/base/visible_text.h"
 
 namespace runner::lua {

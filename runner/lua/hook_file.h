@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/train/step/hooks.h"
+#include "runner/train/engine/hooks.h"
 
 namespace runner::lua {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "runner/lua/runtime.h"
-#include "runner/train/step/hooks.h"
+#include "runner/train/engine/hooks.h"
 
 namespace runner::lua {
 

@@ -6,7 +6,7 @@
 #include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
 #include "runner/nn/models.h"
-#include "runner/train/step/optimizers.h"
+#include "runner/train/engine/optimizers.h"
 
 namespace runner::lua {
 

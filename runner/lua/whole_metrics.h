@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runner/lua/hook_table.h"
-#include "runner/train/step/hooks.h"
+#include "runner/train/engine/hooks.h"
 
 struct lua_State;
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/train/run.h"
+#include "runner/train/run/run.h"
 #include "schema/base/json.h"
 #include "store/device_account.h"
 #include "store/run_selection.h"
@@ -39,7 +39,7 @@ std::string states_document(std::span<const store::StateInfo> states);
 std::string metrics_document(std::span<const store::MetricSummary> metrics);
 std::string points_document(const store::RunRow& run, std::string_view metric, std::span<const store::Point> points);
 // A damaged part is empty or null; "error" and "left_out", the list of their names, are present only then. `counted`:
-// metrics of the device, "tpu" (xla/report_json.h) or "gpu" (train/record/gpu_use.h), with the attempt that they belong
+// metrics of the device, "tpu" (xla/report_json.h) or "gpu" (train/run/gpu_use.h), with the attempt that they belong
 // to; null if there are none.
 std::string show_document(const store::RunDetails& details, const store::DeviceMetrics& counted = {});
 // {KEY: value}.

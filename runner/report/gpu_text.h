@@ -7,7 +7,7 @@
 
 namespace runner::report {
 
-// Formats the document of train/record/gpu_use.h as tables, each after an empty line. Returns "" if there is none.
+// Formats the document of train/run/gpu_use.h as tables, each after an empty line. Returns "" if there is none.
 std::string gpu_text(const json::Value& gpu, int width, bool color);
 
 }  // namespace runner::report

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runner/train/states/stored_model.h"
+#include "runner/train/run/stored_model.h"
 
 namespace runner::report {
 

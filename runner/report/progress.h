@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "runner/report/output.h"
-#include "runner/train/run.h"
+#include "runner/train/run/run.h"
 
 namespace runner::report {
 

@@ -8,7 +8,7 @@
 #include "runner/report/format.h"
 #include "runner/report/gpu_text.h"
 #include "runner/report/value_rows.h"
-#include "runner/train/record/gpu_use.h"
+#include "runner/train/run/gpu_use.h"
 #include "schema/base/json.h"
 #include "schema/base/sha256.h"
 #include "store/value_text.h"

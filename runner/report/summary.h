@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runner/train/run.h"
+#include "runner/train/run/run.h"
 
 namespace runner::report {
 

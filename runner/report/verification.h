@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runner/train/states/verify_resume.h"
+#include "runner/train/run/verify_resume.h"
 
 namespace runner::report {
 

@@ -1,7 +1,7 @@
 // JSON documents as values, and their text: what commands print and what the store keeps about recipes and runs.
 //
 // Apart from json.cpp only what reads JSON of its own knows the JSON library: safetensors, states, and what states say
-// of data (formats/safetensors.cpp, train/states/checkpoint.cpp, data/encoding.cpp). Thread-safe.
+// of data (formats/safetensors.cpp, train/run/checkpoint.cpp, data/encoding.cpp). Thread-safe.
 #pragma once
 
 #include <functional>

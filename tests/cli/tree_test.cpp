@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/cli/command.h"
@@ -68,66 +67,68 @@ TEST(Tree, FoldersIncludeOnlyLowerFolders) {
   }
 }
 
-TEST(Tree, BaseOfTheSchemaIncludesNothingElse) {
-  for (const Source& source : sources()) {
-    if (!source.path.starts_with("schema/base/")) continue;
-    for (const std::string& name : source.includes)
-      EXPECT_TRUE(!name.starts_with("schema/") || name.starts_with("schema/base/"))
-          << source.path << " includes " << name;
-  }
+// The layers, lowest first. A folder may include itself and earlier rows, but no other folder of its row. The longest
+// name counts, so "backends" means its files and folders without a row.
+const std::vector<std::vector<std::string>> kLayers{
+    {"schema/base"},
+    {"schema/recipe"},
+    {"backends/tensor"},
+    {"backends/runtime"},
+    {"backends/dist"},
+    {"backends/ir"},
+    {"backends/kernels"},
+    {"backends/plan"},
+    {"backends"},
+    {"store"},
+    {"runner/formats"},
+    {"runner/data", "runner/nn", "runner/optim"},
+    {"runner/train/engine"},
+    {"runner/train/loop"},
+    {"runner/train/run"},
+    {"runner/lua", "runner/report"},
+    {"runner/cli"},
+    {"runner"},
+};
+
+struct Layer {
+  size_t row = 0;
+  std::string folder;  // empty: not a file of ours
+};
+
+Layer layer_of(const std::string& path) {
+  Layer found;
+  for (size_t row = 0; row < kLayers.size(); ++row)
+    for (const std::string& folder : kLayers[row])
+      if (path.starts_with(folder + "/") && folder.size() > found.folder.size()) found = {row, folder};
+  return found;
 }
 
-// The layers of the engine, and its contract, which depends only on the Program and the collectives.
-TEST(Tree, EngineFoldersIncludeOnlyLowerFolders) {
-  std::vector<std::string> lower;
+TEST(Tree, FoldersIncludeOnlyEarlierLayers) {
   std::set<std::string> folders;
-  for (const char* folder : {"tensor", "runtime", "dist", "ir", "kernels", "plan"}) {
-    lower.push_back(fmt::format("backends/{}/", folder));
-    for (const Source& source : sources()) {
-      if (!source.path.starts_with(lower.back())) continue;
-      folders.insert(folder);
-      for (const std::string& name : source.includes) {
-        EXPECT_TRUE(!name.starts_with("backends/") || starts_with_any(name, lower))
-            << source.path << " includes " << name;
-      }
+  for (const Source& source : sources()) {
+    const Layer own = layer_of(source.path);
+    folders.insert(own.folder);
+    for (const std::string& name : source.includes) {
+      const Layer other = layer_of(name);
+      EXPECT_TRUE(other.folder.empty() || other.folder == own.folder || other.row < own.row)
+          << source.path << " includes " << name;
     }
   }
-  EXPECT_EQ(folders.size(), lower.size());
+  for (const std::vector<std::string>& row : kLayers)
+    for (const std::string& folder : row) EXPECT_TRUE(folders.contains(folder)) << folder << " has no sources";
+  EXPECT_FALSE(folders.contains("")) << "some folder has no row";
+  for (const Source& source : sources())
+    if (source.path.starts_with("runner/") && source.path != "runner/main.cpp")
+      EXPECT_NE(layer_of(source.path).folder, "runner") << source.path << " is in a folder without a row";
+}
+
+// The contract of devices depends only on the Program and the collectives.
+TEST(Tree, TheContractOfDevicesIncludesNoDevice) {
   for (const Source& source : sources()) {
     if (source.path != "backends/backend.h") continue;
     for (const std::string& name : source.includes) {
       EXPECT_TRUE(!name.starts_with("backends/") || name == "backends/ir/traced_scalar.h" ||
                   name == "backends/dist/exchange.h")
-          << source.path << " includes " << name;
-    }
-  }
-}
-
-// Within runner/: file formats include no other folder; models, optimizers and data include neither training nor each
-// other; training includes no reports; reports include no commands.
-TEST(Tree, FoldersOfRunnerIncludeOnlyLowerFolders) {
-  const std::map<std::string, std::vector<std::string>> allowed{
-      {"formats", {}},
-      {"data", {"formats"}},
-      {"nn", {"formats"}},
-      {"optim", {}},
-      {"train", {"formats", "data", "nn", "optim"}},
-      {"lua", {"formats", "data", "nn", "optim", "train"}},
-      {"report", {"formats", "data", "nn", "optim", "train"}},
-      {"cli", {"formats", "data", "nn", "optim", "train", "lua", "report"}},
-  };
-  const std::string root = "runner/";
-  const auto folder_of = [&](const std::string& path) {
-    return path.substr(root.size(), path.find('/', root.size()) - root.size());
-  };
-  for (const Source& source : sources()) {
-    if (!source.path.starts_with(root) || source.path == "runner/main.cpp") continue;
-    const std::string folder = folder_of(source.path);
-    ASSERT_TRUE(allowed.contains(folder)) << folder << " has no row in this test";
-    const auto& below = allowed.at(folder);
-    for (const std::string& name : source.includes) {
-      if (!name.starts_with(root) || folder_of(name) == folder) continue;
-      EXPECT_TRUE(std::find(below.begin(), below.end(), folder_of(name)) != below.end())
           << source.path << " includes " << name;
     }
   }

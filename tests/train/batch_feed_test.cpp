@@ -1,5 +1,5 @@
 // BatchFeed: order of the batches, when each is staged, and errors.
-#include "runner/train/step/batch_feed.h"
+#include "runner/train/engine/batch_feed.h"
 
 #include <atomic>
 #include <memory>
@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/runtime/out_of_memory.h"
-#include "runner/train/step/step_arguments.h"
+#include "runner/train/engine/step_arguments.h"
 #include "schema/base/error.h"
 #include "tests/data/batches.h"
 

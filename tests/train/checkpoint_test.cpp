@@ -1,5 +1,5 @@
 // The JSON document of the host's state in a checkpoint, of this version and of older ones.
-#include "runner/train/states/checkpoint.h"
+#include "runner/train/run/checkpoint.h"
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
 // A process that watches children may receive more than one signal: `timeout` sends one to the process and one to its
 // group.
-#include "runner/train/replicas/child_watch.h"
+#include "runner/train/run/child_watch.h"
 
 #include <csignal>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // Notices about graphs that take long to compile.
-#include "runner/train/record/compile_watch.h"
+#include "runner/train/run/compile_watch.h"
 
 #include <algorithm>
 #include <chrono>

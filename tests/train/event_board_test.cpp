@@ -1,5 +1,5 @@
 // EventBoard: all ranks get the events of all, and the last owner frees them, whichever rank fails.
-#include "runner/train/step/event_board.h"
+#include "runner/train/engine/event_board.h"
 
 #include <atomic>
 #include <memory>

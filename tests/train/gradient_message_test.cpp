@@ -1,12 +1,12 @@
 // Factored gradients sum to the same as the gradients themselves.
-#include "runner/train/step/gradient_message.h"
+#include "runner/train/engine/gradient_message.h"
 
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_device.h"
-#include "runner/train/step/step_completion.h"
+#include "runner/train/engine/step_completion.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/train/step_fixture.h"
 

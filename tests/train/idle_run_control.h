@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/train/engine/hooks.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/step/hooks.h"
 
 namespace runner::train {
 

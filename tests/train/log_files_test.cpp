@@ -1,6 +1,6 @@
 // Log files of a run: the same points as in the store, line by line; several runs and attempts in one file; files that
 // cannot be written, and readers that do not read.
-#include "runner/train/record/log_files.h"
+#include "runner/train/run/log_files.h"
 
 #include <algorithm>
 #include <csignal>

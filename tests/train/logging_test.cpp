@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "runner/train/record/recorder.h"
+#include "runner/train/run/recorder.h"
 #include "tests/support/allocations.h"
 #include "tests/support/page_faults.h"
 #include "tests/support/sqlite_calls.h"

@@ -14,8 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runner/train/replicas/replica_processes.h"
-#include "runner/train/run.h"
+#include "runner/train/run/replica_processes.h"
+#include "runner/train/run/run.h"
 #include "schema/base/error.h"
 #include "schema/recipe/recipe_reader.h"
 

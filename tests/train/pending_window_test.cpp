@@ -1,5 +1,5 @@
 // Counters of an optimizer step in flight, for each way in which it can end.
-#include "runner/train/step/pending_window.h"
+#include "runner/train/engine/pending_window.h"
 
 #include <cstring>
 #include <limits>

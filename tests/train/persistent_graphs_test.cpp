@@ -1,5 +1,5 @@
 // The persistent cache in a run's store: another run of the same build finds what one run has stored.
-#include "runner/train/record/persistent_graphs.h"
+#include "runner/train/run/persistent_graphs.h"
 
 #include <string>
 #include <string_view>

@@ -12,7 +12,7 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/states/checkpoint.h"
+#include "runner/train/run/checkpoint.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/op_by_op_device.h"
 #include "tests/train/recording_device.h"

@@ -1,5 +1,5 @@
 // Which steps are traced, what a trace contains, and that tracing does not change training.
-#include "runner/train/record/profiler.h"
+#include "runner/train/run/profiler.h"
 
 #include <csignal>
 #include <set>
@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 
 #include "runner/formats/chrome_trace.h"
-#include "runner/train/record/trace_file.h"
+#include "runner/train/run/trace_file.h"
 #include "schema/base/error.h"
 #include "store/artifacts.h"
 #include "tests/golden/golden.h"

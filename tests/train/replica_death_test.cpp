@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "backends/dist/shared_memory.h"
-#include "runner/train/replicas/replica_processes.h"
+#include "runner/train/run/replica_processes.h"
 #include "schema/base/error.h"
 #include "tests/train/run_fixture.h"
 

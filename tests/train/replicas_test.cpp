@@ -18,9 +18,9 @@
 
 #include "backends/tensor/float16.h"
 #include "runner/formats/safetensors.h"
+#include "runner/train/engine/local_average.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/replicas/local_average.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/support/temp_folder.h"

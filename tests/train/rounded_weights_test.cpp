@@ -1,5 +1,5 @@
 // The shared rounded copy of the weights, written by all ranks, contains the rounding of each weight.
-#include "runner/train/step/rounded_weights.h"
+#include "runner/train/engine/rounded_weights.h"
 
 #include <bit>
 #include <cstring>

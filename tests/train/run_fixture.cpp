@@ -1,6 +1,6 @@
 #include "tests/train/run_fixture.h"
 
-#include "runner/train/states/forking.h"
+#include "runner/train/run/forking.h"
 #include "schema/recipe/recipe_identity.h"
 #include "schema/recipe/recipe_reader.h"
 #include "store/state_store.h"

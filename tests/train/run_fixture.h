@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/train/run.h"
+#include "runner/train/run/run.h"
 #include "store/queries.h"
 #include "tests/support/temp_folder.h"
 

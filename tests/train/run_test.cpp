@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 #include "runner/formats/model_files.h"
-#include "runner/train/states/checkpoint.h"
-#include "runner/train/states/stored_model.h"
+#include "runner/train/run/checkpoint.h"
+#include "runner/train/run/stored_model.h"
 #include "schema/base/error.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/train/run_fixture.h"

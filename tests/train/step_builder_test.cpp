@@ -1,12 +1,12 @@
 // The key of the plan cache determines the step.
-#include "runner/train/step/step_builder.h"
+#include "runner/train/engine/step_builder.h"
 
 #include <functional>
 
 #include <gtest/gtest.h>
 
+#include "runner/train/engine/step_completion.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/step/step_completion.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/train/run_fixture.h"
 #include "tests/train/step_fixture.h"

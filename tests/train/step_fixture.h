@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "runner/train/step/step_builder.h"
+#include "runner/train/engine/step_builder.h"
 
 namespace runner::train {
 

@@ -1,5 +1,5 @@
 // Device-side counters, against plain loops that count on the host.
-#include "runner/train/step/update_clock.h"
+#include "runner/train/engine/update_clock.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 #include "backends/ir/ops.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/states/checkpoint.h"
+#include "runner/train/run/checkpoint.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/support/json.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/plan/plan.h"
-#include "runner/train/step/step_completion.h"
+#include "runner/train/engine/step_completion.h"
 #include "tests/train/step_fixture.h"
 
 namespace runner::train {

@@ -1,5 +1,5 @@
 // Comparison of weights between ranks.
-#include "runner/train/replicas/weight_check.h"
+#include "runner/train/engine/weight_check.h"
 
 #include <string>
 #include <vector>

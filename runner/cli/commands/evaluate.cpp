@@ -8,7 +8,7 @@
 #include "runner/report/format.h"
 #include "runner/report/prediction_text.h"
 #include "runner/report/table.h"
-#include "runner/train/states/stored_model.h"
+#include "runner/train/run/stored_model.h"
 #include "schema/base/json.h"
 #include "schema/recipe/recipe_reader.h"
 

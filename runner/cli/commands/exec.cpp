@@ -18,7 +18,7 @@
 #include "runner/report/run_text.h"
 #include "runner/report/summary.h"
 #include "runner/report/xla/report_json.h"
-#include "runner/train/states/forking.h"
+#include "runner/train/run/forking.h"
 #include "schema/base/json.h"
 #include "schema/recipe/compose.h"
 #include "schema/recipe/recipe_warnings.h"

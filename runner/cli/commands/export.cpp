@@ -10,7 +10,7 @@
 #include "runner/report/documents.h"
 #include "runner/report/error_text.h"
 #include "runner/report/format.h"
-#include "runner/train/states/stored_model.h"
+#include "runner/train/run/stored_model.h"
 #include "schema/base/json.h"
 
 namespace runner::cli {

@@ -9,8 +9,8 @@
 #include "runner/report/forecast_text.h"
 #include "runner/report/plot.h"
 #include "runner/report/session_text.h"
+#include "runner/train/engine/tpu_rules.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/step/tpu_rules.h"
 #include "schema/recipe/recipe_warnings.h"
 
 namespace runner::cli {

@@ -9,7 +9,7 @@
 #include "runner/report/run_text.h"
 #include "runner/report/xla/dialect.h"
 #include "runner/report/xla/report_json.h"
-#include "runner/train/record/gpu_use.h"
+#include "runner/train/run/gpu_use.h"
 #include "store/device_account.h"
 
 namespace runner::cli {

@@ -5,7 +5,7 @@
 #include "runner/formats/chrome_trace.h"
 #include "runner/formats/write.h"
 #include "runner/report/format.h"
-#include "runner/train/run.h"
+#include "runner/train/run/run.h"
 #include "schema/base/json.h"
 #include "store/artifacts.h"
 #include "store/queries.h"

@@ -1,4 +1,4 @@
-#include "runner/train/states/verify_resume.h"
+#include "runner/train/run/verify_resume.h"
 
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/hook_faults.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runner/report/selftest.h"
-#include "runner/train/replicas/child_watch.h"
+#include "runner/train/run/child_watch.h"
 #include "schema/base/json.h"
 
 namespace runner::cli::scenarios {

@@ -7,9 +7,9 @@
 #include "backends/runtime/available_memory.h"
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tensor/rounding.h"
+#include "runner/train/engine/memory_use.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_replica.h"
-#include "runner/train/step/memory_use.h"
 #include "schema/base/error.h"
 #include "schema/recipe/field_words.h"
 

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "runner/data/loader.h"
+#include "runner/train/engine/segment.h"
 #include "runner/train/loop/loop_host.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/step/segment.h"
 
 namespace runner::train {
 

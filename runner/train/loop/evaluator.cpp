@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "runner/data/loader.h"
-#include "runner/train/replicas/reduction.h"
+#include "runner/train/engine/reduction.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

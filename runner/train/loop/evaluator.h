@@ -9,8 +9,8 @@
 
 #include "runner/data/dataset.h"
 #include "runner/data/plan.h"
+#include "runner/train/engine/trainer.h"
 #include "runner/train/loop/metrics.h"
-#include "runner/train/step/trainer.h"
 
 namespace runner::train {
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "runner/train/engine/step_completion.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_replica.h"
-#include "runner/train/step/step_completion.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "runner/data/loader.h"
-#include "runner/train/step/hooks.h"
-#include "runner/train/step/not_finite.h"
-#include "runner/train/step/window.h"
+#include "runner/train/engine/hooks.h"
+#include "runner/train/engine/not_finite.h"
+#include "runner/train/engine/window.h"
 
 namespace runner::train {
 

@@ -7,8 +7,8 @@
 #include "backends/backend.h"
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
-#include "runner/train/step/hooks.h"
-#include "runner/train/step/memory_use.h"
+#include "runner/train/engine/hooks.h"
+#include "runner/train/engine/memory_use.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backends/gpu/gpu_device.h"
-#include "runner/train/step/device_rules.h"
+#include "runner/train/engine/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/recipe/field_words.h"
 #include "schema/recipe/recipe_warnings.h"

@@ -11,7 +11,7 @@
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
 #include "runner/optim/lr_schedule.h"
-#include "runner/train/step/trainer.h"
+#include "runner/train/engine/trainer.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::backends::gpu {

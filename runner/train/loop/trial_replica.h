@@ -11,7 +11,7 @@
 
 #include "backends/dist/collectives.h"
 #include "backends/tpu/tpu_device.h"
-#include "runner/train/step/trainer.h"
+#include "runner/train/engine/trainer.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

@@ -1,0 +1,192 @@
+#include "runner/train/engine/bucket_reducer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/account.h"
+#include "backends/tensor/rounding.h"
+#include "runner/train/engine/event_board.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+namespace {
+
+using backends::DType;
+using backends::EventCount;
+using backends::InputKind;
+using backends::Program;
+using backends::Shape;
+using backends::Signal;
+using backends::TensorType;
+
+TensorType floats(int64_t count) {
+  return {DType::kF32, Shape{count}};
+}
+
+size_t bytes_of(int64_t floats) {
+  return static_cast<size_t>(floats) * sizeof(float);
+}
+
+Value declare(Program& program, const std::string& name, int64_t count) {
+  return {&program, program.input(InputKind::kState, name, floats(count))};
+}
+
+}  // namespace
+
+BucketReducer::BucketReducer(const StepBuilder& builder, const GradientBuckets& buckets, const Shares& shares,
+                             backends::Device& device, backends::Collectives& ranks)
+    : builder_(builder),
+      parameters_(builder.model().parameters),
+      buckets_(buckets),
+      shares_(shares),
+      device_(device),
+      ranks_(ranks),
+      gradients_(parameters_.buffers().size()),
+      sums_(parameters_.buffers().size()),
+      signalled_(buckets.size()) {}
+
+void BucketReducer::allocate(const SharedArrays& arrays) {
+  for (size_t i = 0; i < arrays.rows.size(); ++i) {
+    const DeviceArray& array = builder_.layout().arrays()[i];
+    if (array.role != Role::kGradients) continue;
+    const auto b = static_cast<size_t>(array.buffer);
+    gradients_[b] = arrays.rows[i];
+    sums_[b] = {ranks_.share(array.type, {"sums"}), 0};
+    const Shares::Range& share = shares_.of(array.buffer);
+    if (share.count > 0) share_sums_.push_back(part_of(sums_[b], 0, {array.buffer, share.first, share.count}));
+  }
+  exchange_events();
+}
+
+void BucketReducer::exchange_events() {
+  const auto of_all = [&](size_t count) {
+    Events own(count);
+    std::ranges::generate(own, [this] { return device_.streams()->make_event(); });
+    return EventBoard(std::move(own), ranks_).of_all();
+  };
+  ready_ = of_all(buckets_.size());
+  done_ = of_all(1);
+}
+
+std::shared_ptr<backends::Buffer> BucketReducer::part_of(const SharedRows& rows, int rank, const Piece& piece) const {
+  return device_.wrap(rows.of(rank, bytes_of(piece.first)), bytes_of(piece.count));
+}
+
+// Returns this rank's part of each piece, in whole cache lines of about equal number per rank.
+std::vector<GradientBuckets::Piece> BucketReducer::slices_of(size_t bucket) const {
+  std::vector<Piece> slices;
+  for (const Piece& piece : buckets_.pieces(bucket)) {
+    const auto [first, end] = backends::part_of(piece.count, kFloatsOfLine, ranks_.rank(), ranks_.size());
+    if (end > first) slices.push_back({piece.buffer, piece.first + first, end - first});
+  }
+  return slices;
+}
+
+std::span<const Signal> BucketReducer::begin_signals(const MessageLayout* message) {
+  RUN_ASSERT(!has_signalled_);
+  std::vector<Reduction>& reductions = reductions_of(message);
+  signals_.clear();
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    if (reductions[b].states.empty()) reductions[b].states = states_of(b, message);
+    add_signals(b, message);
+  }
+  has_signalled_ = true;
+  return signals_;
+}
+
+void BucketReducer::add_signals(size_t bucket, const MessageLayout* message) {
+  backends::Event* const event = ready_[static_cast<size_t>(ranks_.rank()) * buckets_.size() + bucket].get();
+  const auto add = [&](int32_t state, int64_t first, int64_t count) {
+    signals_.push_back({event, floats_of(state, first, count)});
+    ++signalled_[bucket];
+  };
+  if (message == nullptr) {
+    for (const Piece& piece : buckets_.pieces(bucket))
+      add(builder_.layout().find(Role::kGradients, piece.buffer), piece.first, piece.count);
+    return;
+  }
+  const auto state = static_cast<int32_t>(builder_.layout().arrays().size());
+  for (size_t p = 0; p < message->parts.size(); ++p) {
+    const MessagePart& part = message->parts[p];
+    if (std::ranges::find(buckets_[bucket], part.parameter) == buckets_[bucket].end()) continue;
+    const int64_t end = p + 1 < message->parts.size() ? message->parts[p + 1].offset : message->elements;
+    add(state, part.offset, end - part.offset);
+  }
+}
+
+void BucketReducer::signal_all(const MessageLayout* message) {
+  for (const Signal& signal : begin_signals(message)) device_.streams()->record(*signal.event);
+}
+
+void BucketReducer::reduce(const MessageLayout* message, std::span<const std::shared_ptr<backends::Buffer>> messages) {
+  const std::vector<Reduction>& reductions = reductions_.at(message);
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    std::vector<EventCount> after;
+    std::vector<backends::Buffer*> states;
+    for (size_t rank = 0; rank < static_cast<size_t>(ranks_.size()); ++rank)
+      after.push_back({ready_[rank * buckets_.size() + b].get(), signalled_[b]});
+    if (message != nullptr)
+      for (const auto& buffer : messages) states.push_back(buffer.get());
+    for (const auto& buffer : reductions[b].states) states.push_back(buffer.get());
+    const Signal end{.event = done_[static_cast<size_t>(ranks_.rank())].get()};
+    const bool is_last = b + 1 == buckets_.size();
+    device_.submit(*reductions[b].step->executable, {.states = states,
+                                                     .batch = {},
+                                                     .scalars = {},
+                                                     .name = "all-reduce",
+                                                     .span = backends::SpanKind::kCollective,
+                                                     .stream = backends::StreamRole::kCommunication,
+                                                     .after = after,
+                                                     .signals = std::span(&end, is_last ? 1 : 0)});
+  }
+  has_signalled_ = false;
+  ++windows_;
+  reduced_.clear();
+  for (const auto& done : done_) reduced_.push_back({done.get(), windows_});
+}
+
+// The graph for the device model is empty: it takes the reduction from Arguments::reduced.
+std::vector<BucketReducer::Reduction>& BucketReducer::reductions_of(const MessageLayout* message) {
+  std::vector<Reduction>& reductions = reductions_[message];
+  if (reductions.empty())
+    for (size_t b = 0; b < buckets_.size(); ++b)
+      reductions.push_back({compiled_step(compile_graph(device_, program_of(b, message), {})), {}});
+  return reductions;
+}
+
+// States: the messages of all ranks, then the sums of each slice; or, without messages, for each slice the gradients of
+// all ranks and the sums.
+Program BucketReducer::program_of(size_t bucket, const MessageLayout* message) const {
+  Program program;
+  std::vector<Value> messages;
+  if (message != nullptr)
+    for (int rank = 0; rank < ranks_.size(); ++rank)
+      messages.push_back(declare(program, fmt::format("message of rank {}", rank), message->elements));
+  for (const Piece& slice : slices_of(bucket)) {
+    std::vector<Value> gradients;
+    for (int rank = 0; rank < ranks_.size() && message == nullptr; ++rank)
+      gradients.push_back(declare(program, fmt::format("gradients of rank {}", rank), slice.count));
+    const auto sums = static_cast<int32_t>(program.inputs().size());
+    declare(program, "sums", slice.count);
+    const Value sum = message != nullptr
+                          ? sum_of_messages(messages, *message, parameters_, slice.buffer, {slice.first, slice.count})
+                          : left_fold(gradients);
+    program.output("sums", sum.id, sums);
+  }
+  return program;
+}
+
+std::vector<std::shared_ptr<backends::Buffer>> BucketReducer::states_of(size_t bucket,
+                                                                        const MessageLayout* message) const {
+  std::vector<std::shared_ptr<backends::Buffer>> states;
+  for (const Piece& slice : slices_of(bucket)) {
+    for (int rank = 0; rank < ranks_.size() && message == nullptr; ++rank)
+      states.push_back(part_of(gradients_[static_cast<size_t>(slice.buffer)], rank, slice));
+    states.push_back(part_of(sums_[static_cast<size_t>(slice.buffer)], 0, slice));
+  }
+  return states;
+}
+
+}  // namespace runner::train

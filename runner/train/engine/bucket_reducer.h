@@ -1,0 +1,90 @@
+// Overlaps the all-reduce of gradients with the backward pass, bucket by bucket, like DistributedDataParallel.
+//
+// A device with streams signals when the gradients of a bucket are ready. The communication stream of each rank waits
+// for these signals of all ranks and sums one slice of the bucket. Sums are the left fold over ranks, so the bits do
+// not depend on the boundaries of buckets and slices. The sums are written to one array shared by all ranks, from which
+// each rank updates its shard of the weights.
+//
+// Used only with more than one bucket. With a single bucket, all gradients become ready at the same time, so the update
+// adds them up itself, which saves a barrier. Not thread-safe. Each rank has one object, and all ranks must make the
+// same calls.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/dist/collectives.h"
+#include "runner/train/engine/executor.h"
+#include "runner/train/engine/gradient_buckets.h"
+#include "runner/train/engine/gradient_message.h"
+#include "runner/train/engine/shares.h"
+#include "runner/train/engine/step_builder.h"
+
+namespace runner::train {
+
+class BucketReducer {
+ public:
+  // Allocates nothing. All arguments must outlive the object.
+  BucketReducer(const StepBuilder& builder, const GradientBuckets& buckets, const Shares& shares,
+                backends::Device& device, backends::Collectives& ranks);
+  // Allocates the sums and exchanges the events. Collective; call it after the arrays of all ranks have been allocated.
+  void allocate(const SharedArrays& arrays);
+
+  // Returns the signals for the last micro-batch of an optimizer step. `message`: layout of the factored gradients, or
+  // null if gradients are in their arrays. Call once per optimizer step.
+  std::span<const backends::Signal> begin_signals(const MessageLayout* message);
+  // Signals all buckets at once, for a rank without such a micro-batch whose gradients are already complete.
+  void signal_all(const MessageLayout* message);
+  // Sums the gradients. Call after begin_signals() or signal_all(). `messages`: factored gradients of all ranks, if
+  // `message` is set.
+  void reduce(const MessageLayout* message, std::span<const std::shared_ptr<backends::Buffer>> messages);
+
+  // Whether begin_signals() has been called in this optimizer step.
+  bool has_signalled() const { return has_signalled_; }
+
+  // Events that the update must wait for. Valid until the next reduce().
+  std::span<const backends::EventCount> reduced() const { return reduced_; }
+  // This rank's shard of the sums, for each flat buffer of which it has one, in order. The update takes them as its
+  // last states.
+  std::span<const std::shared_ptr<backends::Buffer>> sums() const { return share_sums_; }
+
+ private:
+  using Piece = GradientBuckets::Piece;
+  // The slice of a bucket that this rank sums.
+  struct Reduction {
+    SharedStep step;
+    std::vector<std::shared_ptr<backends::Buffer>>
+        states;  // after those of the messages; filled before the first submission
+  };
+
+  std::vector<Reduction>& reductions_of(const MessageLayout* message);
+  backends::Program program_of(size_t bucket, const MessageLayout* message) const;
+  std::vector<std::shared_ptr<backends::Buffer>> states_of(size_t bucket, const MessageLayout* message) const;
+  std::vector<Piece> slices_of(size_t bucket) const;
+  void exchange_events();
+  void add_signals(size_t bucket, const MessageLayout* message);
+  std::shared_ptr<backends::Buffer> part_of(const SharedRows& rows, int rank, const Piece& piece) const;
+
+  const StepBuilder& builder_;
+  const nn::ParameterSet& parameters_;
+  const GradientBuckets& buckets_;
+  const Shares& shares_;
+  backends::Device& device_;
+  backends::Collectives& ranks_;
+  std::vector<SharedRows> gradients_, sums_;  // per flat buffer
+  std::vector<std::shared_ptr<backends::Buffer>> share_sums_;
+  std::vector<std::shared_ptr<backends::Event>> ready_;                // per rank and bucket
+  std::vector<std::shared_ptr<backends::Event>> done_;                 // per rank
+  std::map<const MessageLayout*, std::vector<Reduction>> reductions_;  // per bucket
+  std::vector<uint64_t> signalled_;  // per bucket: number of signals so far, the same on each rank
+  bool has_signalled_ = false;
+  uint64_t windows_ = 0;
+  std::vector<backends::Signal> signals_;
+  std::vector<backends::EventCount> reduced_;
+};
+
+}  // namespace runner::train

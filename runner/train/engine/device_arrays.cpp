@@ -1,0 +1,286 @@
+#include "runner/train/engine/device_arrays.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/account.h"
+#include "schema/base/error.h"
+#include "schema/base/large_array.h"
+#include "schema/recipe/field_words.h"
+
+namespace runner::train {
+namespace {
+
+std::vector<backends::Buffer*> pointers_to(const std::vector<std::shared_ptr<backends::Buffer>>& buffers) {
+  std::vector<backends::Buffer*> pointers;
+  for (const auto& buffer : buffers) pointers.push_back(buffer.get());
+  return pointers;
+}
+
+}  // namespace
+
+DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::Device& device, backends::Collectives* ranks,
+                           bool one_copy)
+    : builder_(builder),
+      layout_(builder.layout()),
+      parameters_(builder.model().parameters),
+      device_(device),
+      ranks_(ranks),
+      weights_(builder.recipe().model.init_from, parameters_),
+      gradients_(parameters_.buffers().size()) {
+  if (one_copy) shares_.emplace(parameters_, builder.optimizers(), builder.recipe().comm, ranks->rank(), ranks->size());
+  if (one_copy && may_send_messages(builder.recipe(), builder)) messages_.emplace(builder, device, *ranks);
+  if (one_copy && device.streams() != nullptr && may_reduce_in_buckets(builder.recipe())) buckets_.emplace(builder);
+  if (buckets_ && buckets_->size() > 1) reducer_.emplace(builder, *buckets_, *shares_, device, *ranks);
+}
+
+void DeviceArrays::allocate(const std::function<void()>& halt) {
+  if (shares_) {
+    announce();
+    SharedArrays shared = share_arrays(layout_, *shares_, device_, *ranks_);
+    if (reducer_) reducer_->allocate(shared);
+    for (const DeviceArray& array : layout_.arrays())  // for the device model only
+      if (buckets_ && array.role == Role::kGradients)
+        buckets_of_device_.push_back(device_.wrap_array(nullptr, array.type.bytes(), GradientBuckets::kName));
+    arrays_ = std::move(shared.arrays);
+    window_arrays_ = std::move(shared.window);
+    rows_ = std::move(shared.rows);
+    states_ = pointers_to(arrays_);
+  } else {
+    allocate_added();
+  }
+  window_states_ = pointers_to(window_arrays_);
+  if (rounds_weights()) rounded_.emplace(layout_, *shares_, device_, *ranks_, window_states_);
+  write_initial_values();
+  write_initial_weights(halt);
+  write_initial_qs();
+  if (shares_) ranks_->barrier({"initial weights", 1});
+}
+
+// Announces the arrays to a device model, for the advice in its errors.
+void DeviceArrays::announce() const {
+  backends::Account* const account = device_.account();
+  if (account == nullptr) return;
+  DeviceLayout in_parts = layout_;
+  in_parts.keep_gradients();
+  std::vector<backends::ArrayBytes> for_parts;
+  for (size_t i = layout_.arrays().size(); i < in_parts.arrays().size(); ++i)
+    for_parts.push_back({in_parts.arrays()[i].name, static_cast<int64_t>(in_parts.arrays()[i].type.bytes())});
+  account->expect_arrays(sizes(), for_parts);
+}
+
+void DeviceArrays::allocate_added() {
+  announce();
+  for (size_t i = arrays_.size(); i < layout_.arrays().size(); ++i) {
+    const DeviceArray& array = layout_.arrays()[i];
+    arrays_.push_back(device_.allocate_array(array.type.bytes(), array.name));
+  }
+  states_ = pointers_to(arrays_);
+}
+
+// ---- initial contents ----------------------------------------------------------------------------------------------
+
+void DeviceArrays::write_initial_values() {
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    const DeviceArray& array = layout_.arrays()[i];
+    if (array.initial == 0) continue;
+    const std::vector<float> filled(static_cast<size_t>(array.type.shape.elements()),
+                                    static_cast<float>(array.initial));
+    write(static_cast<int32_t>(i), std::as_bytes(std::span(filled)));
+  }
+}
+
+// Ranks that share one copy initialise one part of each parameter each.
+void DeviceArrays::write_initial_weights(const std::function<void()>& halt) {
+  const int64_t parts = shares_ ? shares_->size() : 1, part = shares_ ? shares_->rank() : 0;
+  LargeArray<float> values;
+  for (const nn::Parameter& parameter : parameters_.parameters()) {
+    halt();
+    const int64_t first = parameter.elements() * part / parts, end = parameter.elements() * (part + 1) / parts;
+    values.resize(static_cast<size_t>(end - first));
+    if (!weights_.read(parameter, values, first))
+      nn::initialise(parameter, static_cast<uint64_t>(builder_.recipe().seed), values, first);
+    write_bytes(layout_.find(Role::kParameters, parameter.buffer),
+                static_cast<size_t>(parameter.offset + first) * sizeof(float), std::as_bytes(std::span(values)));
+  }
+}
+
+void DeviceArrays::write_initial_qs() {
+  for (const DeviceArray& array : layout_.arrays()) {
+    if (array.role != Role::kCompression || array.index != kQs) continue;
+    std::vector<float> qs(static_cast<size_t>(array.type.shape.elements()));
+    const nn::Parameter drawn{
+        .name = "comm/" + array.name, .shape = array.type.shape, .init = {nn::Initialiser::Kind::kNormal, 1.0}};
+    nn::initialise(drawn, static_cast<uint64_t>(builder_.recipe().seed), qs);
+    write(layout_.find(array.role, array.buffer, array.index), std::as_bytes(std::span(qs)));
+  }
+}
+
+// ---- contents ------------------------------------------------------------------------------------------------------
+
+bool DeviceArrays::is_local() const {
+  return ranks_ != nullptr && builder_.recipe().train.local_sgd.has_value();
+}
+
+// Rank 0 writes what ranks share and what must count only once.
+bool DeviceArrays::writes(const DeviceArray& array) const {
+  const bool logged = array.role == Role::kSum && array.index == kLoggedSum;
+  const bool with_rank_0 = shares_ ? is_common(array) : is_local() && logged;
+  return !with_rank_0 || ranks_->rank() == 0;
+}
+
+std::vector<std::byte> DeviceArrays::read(int32_t array) const {
+  std::vector<std::byte> contents(arrays_[static_cast<size_t>(array)]->bytes());
+  read(array, 0, contents);
+  return contents;
+}
+
+void DeviceArrays::read(int32_t array, size_t offset, std::span<std::byte> target) const {
+  device_.read(*arrays_[static_cast<size_t>(array)], offset, target);
+}
+
+void DeviceArrays::write(int32_t array, std::span<const std::byte> contents) {
+  if (writes(layout_.arrays()[static_cast<size_t>(array)])) write_bytes(array, 0, contents);
+}
+
+void DeviceArrays::write_bytes(int32_t array, size_t offset, std::span<const std::byte> contents) {
+  device_.write(*arrays_[static_cast<size_t>(array)], offset, contents);
+  if (rounded_) rounded_->write(array, offset, contents);
+}
+
+std::array<double, 2> DeviceArrays::take_logged_sums() {
+  std::array<double, 2> sums{};
+  read(layout_.find(Role::kSum, 0, kLoggedSum), 0, std::as_writable_bytes(std::span(sums)));
+  forget_logged_sums();
+  return sums;
+}
+
+void DeviceArrays::forget_logged_sums() {
+  const backends::Unaccounted aside = unaccounted();
+  constexpr std::array<double, 2> kNone{};
+  write_bytes(layout_.find(Role::kSum, 0, kLoggedSum), 0, std::as_bytes(std::span(kNone)));
+}
+
+// ---- gradients -----------------------------------------------------------------------------------------------------
+
+void DeviceArrays::set_gradients(std::vector<Held> held) {
+  const bool with_rank_0 = shares_ && ranks_->rank() != 0;
+  gradients_ = with_rank_0 ? std::vector<Held>(held.size()) : std::move(held);
+}
+
+void DeviceArrays::hold(Held held) {
+  for (size_t b = 0; b < gradients_.size(); ++b)
+    if (parameters_.buffers()[b].group >= 0) gradients_[b] = held;
+}
+
+bool DeviceArrays::holds_any_gradients() const {
+  return std::ranges::any_of(gradients_, [](Held held) { return held != Held::kNothing; });
+}
+
+bool DeviceArrays::is_of_parameters(const DeviceArray& array) const {
+  return holds_parameters(array) && (array.role != Role::kGradients || holds_gradients(array.buffer));
+}
+
+// ---- for Programs --------------------------------------------------------------------------------------------------
+
+std::span<backends::Buffer* const> DeviceArrays::states_of_step(bool sends_message) {
+  joined_states_ = states_;
+  if (sends_message) joined_states_.push_back(&messages_->mine());
+  if (rounded_)
+    for (const auto& copy : rounded_->states()) joined_states_.push_back(copy.get());
+  return joined_states_;
+}
+
+std::span<backends::Buffer* const> DeviceArrays::states_of_window(bool reads_messages) {
+  joined_states_ = window_states_;
+  if (reads_messages)
+    for (const auto& message : messages_->of_all_ranks()) joined_states_.push_back(message.get());
+  return joined_states_;
+}
+
+std::span<backends::Buffer* const> DeviceArrays::states_of_summed_window() {
+  joined_states_ = window_states_;
+  for (const auto& sum : reducer_->sums()) joined_states_.push_back(sum.get());
+  return joined_states_;
+}
+
+std::span<const std::shared_ptr<backends::Buffer>> DeviceArrays::messages_of_all(const MessageLayout* message) const {
+  if (message == nullptr) return {};
+  return messages_->of_all_ranks();
+}
+
+const MessageLayout* DeviceArrays::begin_batch(int64_t largest, bool as_message) {
+  const MessageLayout* const message = as_message && messages_ ? messages_->begin_batch(largest) : nullptr;
+  if (message == nullptr) take_gradients();
+  return message;
+}
+
+void DeviceArrays::take_gradients() {
+  if (std::exchange(has_taken_gradients_, true)) return;
+  for (size_t i = 0; i < rows_.size(); ++i)
+    if (layout_.arrays()[i].role == Role::kGradients) take_rows(rows_[i], layout_.arrays()[i].name, *ranks_);
+}
+
+void DeviceArrays::declare_rounded_weights(backends::Program& step) const {
+  if (rounds_weights()) RoundedWeights::declare(layout_, step);
+}
+
+void DeviceArrays::clear_window(const MessageLayout* message) {
+  const backends::Unaccounted aside = unaccounted();
+  if (message != nullptr) messages_->send_nothing(*message);
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    const DeviceArray& array = layout_.arrays()[i];
+    if (!is_read_by_all(array) || (message != nullptr && array.role == Role::kGradients)) continue;
+    const std::vector<std::byte> zeros(array.type.bytes());
+    device_.write(*arrays_[i], 0, zeros);
+  }
+}
+
+void DeviceArrays::round_share() {
+  if (rounded_) rounded_->round_share();
+}
+
+// ---- memory --------------------------------------------------------------------------------------------------------
+
+MemoryUse DeviceArrays::memory() const {
+  MemoryUse use;
+  for (const DeviceArray& array : layout_.arrays()) {
+    const auto bytes = static_cast<int64_t>(array.type.bytes());
+    int64_t& kind = array.role == Role::kParameters  ? use.parameters
+                    : array.role == Role::kSlot      ? use.optimizer
+                    : array.role == Role::kGradients ? use.gradients
+                                                     : use.other;
+    kind += bytes;
+    const bool in_common = shares_ && !accounts_alone(device_);
+    if (buckets_ && array.role == Role::kGradients) use.gradients += bytes;
+    if (in_common && is_common(array)) use.common += bytes;
+    if (rounds_weights() && array.role == Role::kParameters) {
+      use.other += bytes / 2;
+      use.common += bytes / 2;
+    }
+    use.largest_array = std::max(use.largest_array, bytes);
+  }
+  return use;
+}
+
+std::vector<backends::ArrayBytes> DeviceArrays::sizes() const {
+  std::vector<backends::ArrayBytes> sizes;
+  for (const DeviceArray& array : layout_.arrays())
+    sizes.push_back({array.name, static_cast<int64_t>(array.type.bytes())});
+  for (const DeviceArray& array : layout_.arrays())
+    if (buckets_ && array.role == Role::kGradients)
+      sizes.push_back({GradientBuckets::kName, static_cast<int64_t>(array.type.bytes())});
+  return sizes;
+}
+
+std::optional<int64_t> DeviceArrays::memory_left() const {
+  const auto limit = device_.memory_limit();
+  if (!limit || accounts_alone(device_)) return std::nullopt;
+  const int64_t arrays = memory().total();
+  RUN_CHECK(arrays <= *limit, ErrorKind::kRun,
+            "out of memory: parameters, gradients and optimizer take {}, and a process may take {} for tensors",
+            schema::readable_size(arrays), schema::readable_size(*limit));
+  return *limit - arrays;
+}
+
+}  // namespace runner::train

@@ -1,0 +1,157 @@
+// The arrays of a DeviceLayout on a device, as one rank sees them: weights, optimizer slots, gradients, sums.
+//
+// Ranks that update together share one copy of weights and slots (shares.h). Rank 0 writes it from the host; the others
+// may read it after the next barrier. Gradients and sums belong to each rank. Reads and writes take place after
+// everything that was submitted to the device before. Not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backends/account.h"
+#include "backends/backend.h"
+#include "backends/dist/collectives.h"
+#include "runner/nn/initial_weights.h"
+#include "runner/train/engine/bucket_reducer.h"
+#include "runner/train/engine/device_layout.h"
+#include "runner/train/engine/gradient_buckets.h"
+#include "runner/train/engine/gradients.h"
+#include "runner/train/engine/memory_use.h"
+#include "runner/train/engine/messages.h"
+#include "runner/train/engine/rounded_weights.h"
+#include "runner/train/engine/shares.h"
+#include "runner/train/engine/step_builder.h"
+
+namespace runner::train {
+
+class DeviceArrays {
+ public:
+  // Allocates nothing. `ranks`: process group, or null for a single process. `one_copy`: the ranks share one copy of
+  // the weights. Throws Error(kData) if model.init_from does not fit the model. All arguments must outlive the object.
+  DeviceArrays(const StepBuilder& builder, backends::Device& device, backends::Collectives* ranks, bool one_copy);
+
+  // Allocates the arrays and writes their initial contents. Collective if there is one copy. `halt`: called before each
+  // parameter is initialised; may throw. Throws Error(kRun) if the device has too little memory.
+  void allocate(const std::function<void()>& halt);
+  // Allocates the arrays that the layout has gained since allocate(). For a single rank only.
+  void allocate_added();
+
+  const DeviceLayout& layout() const { return layout_; }
+  // The shard of the shared copy that this rank updates; none if it updates all of its own copy.
+  const std::optional<Shares>& shares() const { return shares_; }
+  // Layout of the factored gradients for a batch whose largest part on any rank has `largest` samples; null if
+  // gradients travel in their arrays.
+  const MessageLayout* message(int64_t largest) { return messages_ ? messages_->layout(largest) : nullptr; }
+  // Prepares a batch. Returns the layout of its factored gradients after allocating them, or null if gradients travel
+  // in their arrays. Collective. Throws Error(kRun) if memory is exhausted.
+  const MessageLayout* begin_batch(int64_t largest, bool as_message);
+
+  // Buckets in which GPUs that share nothing would reduce gradients during the backward pass; null if gradients are
+  // reduced at the end of the optimizer step.
+  const GradientBuckets* buckets() const { return buckets_ ? &*buckets_ : nullptr; }
+  // Reduces in buckets on this device; null if there is at most one bucket, so that the update adds up the gradients.
+  BucketReducer* reducer() { return reducer_ ? &*reducer_ : nullptr; }
+  // Call after BucketReducer::begin_signals() or signal_all().
+  void reduce(const MessageLayout* message) { reducer_->reduce(message, messages_of_all(message)); }
+
+  // ---- contents ----
+
+  // Reads an array by its index in the layout. Device models of graphs do not see reads and writes; code that saves or
+  // loads a checkpoint must call Trainer::note_state_use().
+
+  std::vector<std::byte> read(int32_t array) const;
+  // Reads from byte `offset` on.
+  void read(int32_t array, size_t offset, std::span<std::byte> target) const;
+  // Does nothing if another rank writes this array.
+  void write(int32_t array, std::span<const std::byte> contents);
+  bool writes(const DeviceArray& array) const;
+
+  // While the returned object exists, the device model ignores reads and writes.
+  backends::Unaccounted unaccounted() const { return backends::Unaccounted(device_); }
+
+  // Returns {Σ loss, Σ weight} of this rank's optimizer steps since the last call. forget_logged_sums() resets them.
+  std::array<double, 2> take_logged_sums();
+  void forget_logged_sums();
+
+  // ---- gradients ---- Which gradients exist, by flat buffer.
+
+  // What the gradient array of each flat buffer contains between two traced regions, or between two calls of
+  // Trainer::advance(). After an optimizer step it is never kShare, so that gradients can be saved in a checkpoint.
+  const std::vector<Held>& gradients() const { return gradients_; }
+  // If the ranks share one copy, only rank 0 holds gradients that are sums over all ranks.
+  void set_gradients(std::vector<Held> held);
+  // Sets the same value for all trained buffers.
+  void hold(Held held);
+  bool holds_gradients(int32_t buffer) const { return gradients_[static_cast<size_t>(buffer)] != Held::kNothing; }
+  bool holds_any_gradients() const;
+  // Whether an array has one element per parameter element of its buffer and its contents are valid.
+  bool is_of_parameters(const DeviceArray& array) const;
+
+  // ---- for Programs ---- Buffers in the order in which Programs declare their states.
+
+  // States of any step; of a training step, which may send factored gradients; and of the end of an optimizer step,
+  // which may read them. Valid until the next call.
+  std::span<backends::Buffer* const> states() const { return states_; }
+  std::span<backends::Buffer* const> states_of_step(bool sends_message);
+  std::span<backends::Buffer* const> states_of_window(bool reads_messages);
+  // States of the end of an optimizer step after the reducer has summed all gradients.
+  std::span<backends::Buffer* const> states_of_summed_window();
+  // Declares the rounded weights as the last states of a training step, if there are any.
+  void declare_rounded_weights(backends::Program& step) const;
+
+  // Writes zeros for a rank that had no batch in this optimizer step. `message`: layout of the factored gradients, or
+  // null if gradients travel in their arrays.
+  void clear_window(const MessageLayout* message);
+  // Rounds the shard that this rank has updated. Call before other ranks read it.
+  void round_share();
+
+  // ---- memory ---- Of this rank, in bytes.
+
+  // Returns the memory of the arrays.
+  MemoryUse memory() const;
+  // Returns the sizes of all arrays as on a device that shares nothing.
+  std::vector<backends::ArrayBytes> sizes() const;
+  // Returns how much memory a process may use in addition to the arrays; none if there is no limit or the device
+  // reports exhaustion itself. Throws Error(kRun) if the arrays themselves exceed the limit.
+  std::optional<int64_t> memory_left() const;
+
+ private:
+  std::span<const std::shared_ptr<backends::Buffer>> messages_of_all(const MessageLayout* message) const;
+  bool rounds_weights() const { return shares_ && device_.rounds_operands(); }
+  void announce() const;
+  bool is_local() const;
+  void write_initial_values();
+  void write_initial_weights(const std::function<void()>& halt);
+  void write_initial_qs();
+  void take_gradients();
+  void write_bytes(int32_t array, size_t offset, std::span<const std::byte> contents);
+
+  const StepBuilder& builder_;
+  const DeviceLayout& layout_;
+  const nn::ParameterSet& parameters_;
+  backends::Device& device_;
+  backends::Collectives* const ranks_;
+  const nn::InitialWeights weights_;
+  std::optional<Shares> shares_;
+  std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;  // see SharedArrays
+  std::vector<backends::Buffer*> states_, window_states_;                  // pointers into them
+  std::vector<SharedRows> rows_;                                           // see SharedArrays
+  bool has_taken_gradients_ = false;  // whether the reserved gradient rows have been committed
+  std::optional<Messages> messages_;
+  std::optional<GradientBuckets> buckets_;
+  // DDP's bucket copies of gradients, for the device model only.
+  std::vector<std::shared_ptr<backends::Buffer>> buckets_of_device_;
+  std::optional<BucketReducer> reducer_;
+  std::optional<RoundedWeights> rounded_;
+  std::vector<backends::Buffer*>
+      joined_states_;            // states of one submission, with factored gradients and rounded weights
+  std::vector<Held> gradients_;  // by flat buffer
+};
+
+}  // namespace runner::train

@@ -1,0 +1,135 @@
+#include "runner/train/engine/device_rules.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+
+#include <unistd.h>
+
+#include "backends/cpu/cpu_device.h"
+#include "backends/gpu/gpu_device.h"
+#include "backends/runtime/cpu_features.h"
+#include "backends/tpu/tpu_device.h"
+#include "runner/train/engine/tpu_rules.h"
+#include "store/signals_blocked.h"
+
+namespace runner::train {
+namespace {
+
+// Number of threads of one rank; ranks share the cores.
+int threads_of(const schema::Recipe& recipe) {
+  if (recipe.threads > 0) return static_cast<int>(recipe.threads);
+  if (recipe.enable_cpu_affinity) return backends::usable_cores();  // already only the cores of this rank
+  return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
+}
+
+// Whether each rank has a core for its device in addition to the one for recording.
+bool has_core_for_device(const schema::Recipe& recipe) {
+  return backends::usable_cores() > (recipe.enable_cpu_affinity ? 1 : recipe.num_processes);
+}
+
+// Whether each rank has a core at all. With affinity, usable_cores() counts only this rank's share, so all cores are
+// counted.
+bool has_core_for_replica(const schema::Recipe& recipe) {
+  const int64_t cores = recipe.enable_cpu_affinity ? sysconf(_SC_NPROCESSORS_ONLN) : backends::usable_cores();
+  return recipe.num_processes <= cores;
+}
+
+// Added to the collective timeout, because a collective reports which rank is missing, whereas the device reports only
+// where it waits.
+constexpr auto kBehindCollectives = std::chrono::seconds(5);
+
+std::chrono::milliseconds patience_of(const schema::Recipe& recipe) {
+  return kBehindCollectives + std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000));
+}
+
+int rank_of(const backends::Collectives* ranks) {
+  return ranks != nullptr ? ranks->rank() : 0;
+}
+
+constexpr backends::tpu::MatmulPrecision kMatmulPrecisions[] = {backends::tpu::MatmulPrecision::kDefault,
+                                                                backends::tpu::MatmulPrecision::kHigh,
+                                                                backends::tpu::MatmulPrecision::kHighest};
+
+backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
+  const bool fused = recipe.tpu.rounding == schema::Rounding::kFused;
+  return {.machine = {.generation = generation_of(recipe),
+                      .replicas = static_cast<int>(recipe.num_processes),
+                      .precision = kMatmulPrecisions[static_cast<size_t>(recipe.tpu.matmul_precision)]},
+          .types = device_types_of(recipe),
+          .rounding = fused ? backends::tpu::Rounding::kFused : backends::tpu::Rounding::kPerOp,
+          .prefetched_batches = recipe.tpu.device_prefetch_size};
+}
+
+std::unique_ptr<backends::Device> make_cpu(const schema::Recipe& recipe, backends::Collectives*, std::optional<bool>) {
+  const store::SignalsBlocked blocked;
+  return backends::make_cpu_device(threads_of(recipe), recipe.cpu.memory);
+}
+
+// Called by the host while the device may be in a collective.
+void check(const backends::Collectives* ranks) {
+  if (ranks != nullptr) ranks->throw_failure();
+}
+
+std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, backends::Collectives* ranks,
+                                           std::optional<bool> own_thread) {
+  const store::SignalsBlocked blocked;
+  return backends::gpu::make_gpu_device({.index = rank_of(ranks),
+                                         .threads = threads_of(recipe),
+                                         .own_thread = own_thread.value_or(has_core_for_device(recipe)),
+                                         .spins = has_core_for_replica(recipe),
+                                         .launch_blocking = recipe.gpu.launch_blocking,
+                                         .model = static_cast<backends::gpu::GpuModel>(recipe.gpu.model),
+                                         .memory = recipe.gpu.memory,
+                                         .gpus = static_cast<int>(recipe.num_processes),
+                                         .capture = recipe.gpu.capture,
+                                         .allow_tf32 = recipe.gpu.allow_tf32,
+                                         .patience = patience_of(recipe),
+                                         .check_others = [ranks] { check(ranks); }});
+}
+
+std::unique_ptr<backends::Device> make_tpu(const schema::Recipe& recipe, backends::Collectives* ranks,
+                                           std::optional<bool> own_thread) {
+  const store::SignalsBlocked blocked;
+  return backends::tpu::make_tpu_device(
+      {.threads = threads_of(recipe),
+       .hardware = hardware_of(recipe),
+       .batches_between_cuts = recipe.tpu.auto_mark_step ? recipe.tpu.batches_per_execution : 0,
+       .keeps_account = rank_of(ranks) == 0,
+       .own_thread = own_thread.value_or(has_core_for_device(recipe)),
+       .waits_at_cuts = recipe.tpu.sync_wait,
+       .eager = recipe.tpu.eager,
+       .dialect = dialect_of(recipe),
+       .max_graphs = recipe.tpu.max_graphs});
+}
+
+// By schema::Backend.
+constexpr DeviceRules kRules[] = {
+    {.replicas_are_processes = true,
+     .traces_graphs = false,
+     .replicas_run_one_graph = false,
+     .has_loader = false,
+     .has_bf16_floats = false,
+     .make = make_cpu},
+    {.replicas_are_processes = false,
+     .traces_graphs = false,
+     .replicas_run_one_graph = false,
+     .has_loader = false,
+     .has_bf16_floats = false,
+     .make = make_gpu},
+    {.replicas_are_processes = false,
+     .traces_graphs = true,
+     .replicas_run_one_graph = true,
+     .has_loader = true,
+     .has_bf16_floats = true,
+     .make = make_tpu},
+};
+static_assert(std::size(kRules) == static_cast<size_t>(schema::Backend::kTpu) + 1);
+
+}  // namespace
+
+const DeviceRules& device_rules(const schema::Recipe& recipe) {
+  return kRules[static_cast<size_t>(recipe.backend)];
+}
+
+}  // namespace runner::train

@@ -1,0 +1,94 @@
+#include "runner/train/engine/executor.h"
+
+#include <span>
+#include <string>
+
+#include "backends/account.h"
+#include "backends/ir/needed.h"
+#include "backends/ir/passes/passes.h"
+#include "backends/tensor/float16.h"
+#include "runner/train/engine/step_builder.h"
+#include "schema/base/error.h"
+#include "schema/recipe/field_words.h"
+
+namespace runner::train {
+namespace {
+
+// Returns the scalars that `value` is computed from: a lazy device sees no others of the recording.
+std::vector<backends::TracedScalar> traced_for(const backends::Program& program, backends::ValueId value,
+                                               std::span<const backends::TracedScalar> traced) {
+  return backends::scalars_in(program, backends::needed_by(program, std::span(&value, 1)), traced);
+}
+
+}  // namespace
+
+Executor::Executor(backends::Device& device, backends::Collectives* ranks, const Counters& counters)
+    : device_(device), counters_(counters) {
+  if (ranks != nullptr) exchange_.emplace(*ranks);
+}
+
+void Executor::check_memory(std::string_view name, const backends::Executable& step, backends::SpanKind kind) const {
+  const auto needed = static_cast<int64_t>(step.arena_bytes());
+  const bool of_batch = kind != backends::SpanKind::kOptimizer;
+  RUN_CHECK(!memory_ || needed <= *memory_, ErrorKind::kRun,
+            "out of memory: \"{}\" takes {} beside parameters, gradients and optimizer, and a process may take {} more "
+            "for tensors; {}",
+            name, schema::readable_size(needed), schema::readable_size(*memory_),
+            of_batch ? "make data.batch_size smaller, or set train.auto_batch_size" : "a smaller model helps");
+}
+
+void Executor::execute(std::string_view name, const CompiledStep& step, const backends::Arguments& arguments,
+                       backends::SpanKind kind) {
+  backends::Arguments awaited = arguments;
+  awaited.waits = true;
+  device_.wait(submit(name, step, awaited, kind));
+}
+
+backends::Ticket Executor::submit(std::string_view name, const CompiledStep& step, backends::Arguments arguments,
+                                  backends::SpanKind kind) {
+  check_memory(name, *step.executable, kind);
+  arguments.name = name;
+  arguments.span = kind;
+  return device_.submit(*step.executable, arguments);
+}
+
+std::vector<std::byte> Executor::read_bytes(const backends::Program& program, backends::ValueId value,
+                                            const backends::Arguments& arguments) {
+  const SharedStep step = cache_.find_or_make(program, read_specification(value), [&] {
+    backends::Program wanted = program;
+    wanted.output(std::string(backends::kReadOutput), value);
+    return compiled_step(compile_graph(device_, wanted, backends::part_for_outputs(wanted)));
+  });
+  begin_exchange(/*again=*/true);
+  backends::Arguments reading = arguments;
+  std::vector<backends::TracedScalar> traced;
+  if (keeps_graphs(device_)) traced = traced_for(program, value, arguments.traced);
+  reading.traced = traced;
+  reading.reads = true;
+  execute("read", *step, reading);
+  std::vector<std::byte> bytes(program.type(value).bytes());
+  device_.read_output(*step->executable, 0, bytes);
+  return bytes;
+}
+
+std::vector<double> Executor::read_value(const backends::Program& program, backends::ValueId value,
+                                         const backends::Arguments& arguments) {
+  note(device_, backends::HostEvent::kScalarRead);
+  const std::vector<std::byte> bytes = read_bytes(program, value, arguments);
+  const backends::DType dtype = program.type(value).dtype;
+  std::vector<double> elements;
+  elements.reserve(bytes.size() / backends::size_of(dtype));
+  for (size_t at = 0; at < bytes.size(); at += backends::size_of(dtype))
+    elements.push_back(backends::load_element(dtype, bytes.data() + at));
+  return elements;
+}
+
+void Executor::begin_exchange(bool again) {
+  if (exchange_) exchange_->begin(counters_.windows + 1, again);
+}
+
+void Executor::forget_exchanged() {
+  if (exchange_) exchange_->forget();
+}
+
+}  // namespace runner::train

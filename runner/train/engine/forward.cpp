@@ -1,0 +1,62 @@
+#include "runner/train/engine/forward.h"
+
+#include <cstddef>
+
+#include "backends/account.h"
+
+namespace runner::train {
+
+Forward::Forward(const data::Encoding& encoding, backends::Device& device, Executor& executor, StepArguments& arguments,
+                 Steps& steps)
+    : encoding_(encoding), device_(device), executor_(executor), arguments_(arguments), steps_(steps) {}
+
+// Only device models of graphs need to know where an evaluation begins.
+SharedStep Forward::run(const data::Batch& batch, bool labelled, bool first) {
+  arguments_.set_any_rates();
+  const StepKind kind{.training = false,
+                      .labelled = labelled,
+                      .shape = {.batch = batch.size, .first = first || !keeps_graphs(device_)},
+                      .padded = steps_.padded(batch.size, &batch, /*training=*/false)};
+  const SharedStep step = steps_.find(kind, &batch);
+  const backends::Arguments arguments = steps_.arguments(batch, steps_.recording(/*training=*/false));
+  in_batch(steps_.place_of(batch, /*training=*/false, labelled),
+           [&] { executor_.execute("forward", *step, arguments); });
+  return step;
+}
+
+void Forward::evaluate(const data::Batch& batch, bool first, Evaluated& result) {
+  const SharedStep step = run(batch, /*labelled=*/true, first);
+  const auto size = static_cast<size_t>(batch.size), labels = static_cast<size_t>(encoding_.label_width()),
+             width = static_cast<size_t>(encoding_.outputs);
+  const auto read = [&](int output, auto& values, size_t count) {
+    values.resize(count);
+    device_.read_output(*step->executable, output, std::as_writable_bytes(std::span(values)));
+  };
+  read(kOutputs, result.outputs, size * labels * width);
+  read(kLosses, result.losses, size);
+  read(kWeights, result.weights, size);
+  const StepBuilder::Recorded* const recorded = steps_.recording(/*training=*/false);
+  const bool own_targets = recorded != nullptr && recorded->targets != backends::kNoValue;
+  if (own_targets && encoding_.label_kind == data::LabelKind::kClass) {
+    read(kTargets, result.classes, size * labels);
+  } else if (own_targets) {
+    read(kTargets, result.targets, size * width);
+  } else {
+    result.classes.assign(batch.classes.begin(), batch.classes.end());
+    result.targets.assign(batch.targets.begin(), batch.targets.end());
+  }
+  result.metrics.clear();
+  if (recorded != nullptr) add_metrics(device_, *step, *recorded, kTargets + own_targets, result.metrics);
+}
+
+void Forward::predict(const data::Batch& batch, std::span<float> outputs) {
+  const SharedStep step = run(batch, /*labelled=*/false, /*first=*/true);
+  device_.read_output(*step->executable, kOutputs, std::as_writable_bytes(outputs));
+}
+
+SharedStep Forward::step_of_evaluation(int64_t samples) {
+  const StepKind kind{.training = false, .labelled = true, .shape = {.batch = samples}, .padded = samples};
+  return steps_.find(kind, nullptr);
+}
+
+}  // namespace runner::train

@@ -1,0 +1,50 @@
+// Runs batches through the current model without training. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/backend.h"
+#include "runner/data/encoding.h"
+#include "runner/data/loader.h"
+#include "runner/train/engine/executor.h"
+#include "runner/train/engine/step_arguments.h"
+#include "runner/train/engine/step_metrics.h"
+#include "runner/train/engine/steps.h"
+
+namespace runner::train {
+
+// Results of the model for one batch.
+struct Evaluated {
+  std::vector<float> outputs;    // (B, N)
+  std::vector<int64_t> classes;  // (B) for class labels; (B, T) for text
+  std::vector<float> targets;    // (B, N) for targets
+  std::vector<float> losses, weights;
+  MetricSums metrics;  // of a hook
+};
+
+class Forward {
+ public:
+  // All arguments must outlive the object.
+  Forward(const data::Encoding& encoding, backends::Device& device, Executor& executor, StepArguments& arguments,
+          Steps& steps);
+
+  // Evaluates a batch and overwrites `result`. `first`: whether it is the first batch of an evaluation.
+  void evaluate(const data::Batch& batch, bool first, Evaluated& result);
+  // Computes the outputs of a batch without labels.
+  void predict(const data::Batch& batch, std::span<float> outputs);
+  // Compiles the evaluation step for batches of `samples` samples.
+  SharedStep step_of_evaluation(int64_t samples);
+
+ private:
+  SharedStep run(const data::Batch& batch, bool labelled, bool first);
+
+  const data::Encoding& encoding_;
+  backends::Device& device_;
+  Executor& executor_;
+  StepArguments& arguments_;
+  Steps& steps_;
+};
+
+}  // namespace runner::train

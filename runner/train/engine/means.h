@@ -1,0 +1,39 @@
+// Means of the loss and of a hook's metrics since the last recorded points.
+#pragma once
+
+#include <array>
+
+#include "backends/dist/collectives.h"
+#include "runner/train/engine/device_arrays.h"
+#include "runner/train/engine/executor.h"
+#include "runner/train/engine/step_builder.h"
+#include "runner/train/engine/step_metrics.h"
+
+namespace runner::train {
+
+class Means {
+ public:
+  // `local`: ranks that train separate weights (train.local_sgd), or null. If set, all functions are collective. All
+  // arguments must outlive the object.
+  Means(const StepBuilder& builder, DeviceArrays& arrays, Executor& executor, StepMetrics& metrics,
+        backends::Collectives* local);
+
+  // Returns the weighted mean train loss over the optimizer steps since the last call; NaN if there was none.
+  double take_loss();
+  // Returns the metrics of the optimizer steps since the last call.
+  MetricSums take_metrics();
+  // Moves everything not yet in a point to rank 0, as a checkpoint needs it. For ranks with separate weights.
+  void gather();
+
+ private:
+  // Returns {Σ loss, Σ weight} since the last call.
+  std::array<double, 2> take_sums();
+
+  const StepBuilder& builder_;
+  DeviceArrays& arrays_;
+  Executor& executor_;
+  StepMetrics& metrics_;
+  backends::Collectives* const local_;
+};
+
+}  // namespace runner::train

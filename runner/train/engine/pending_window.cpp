@@ -1,0 +1,129 @@
+#include "runner/train/engine/pending_window.h"
+
+#include <span>
+#include <string>
+#include <utility>
+
+#include "schema/base/error.h"
+
+namespace runner::train {
+
+void add_metrics(backends::Device& device, const CompiledStep& step, const StepBuilder::Recorded& recorded, int first,
+                 MetricSums& sums) {
+  for (const StepBuilder::Metric& metric : recorded.metrics) {
+    MetricSum read;
+    for (double* value : {&read.sum, &read.weight})
+      device.read_output(*step.executable, first++, std::as_writable_bytes(std::span(value, 1)));
+    sums[metric.name] += read;
+  }
+}
+
+PendingWindow::PendingWindow(const schema::Recipe& recipe, backends::Device& device, const Optimizers& optimizers,
+                             Counters& counters, StepMetrics& metrics, bool device_counts)
+    : recipe_(recipe),
+      device_(device),
+      optimizers_(optimizers),
+      counters_(counters),
+      metrics_(metrics),
+      device_counts_(device_counts) {}
+
+void PendingWindow::begin() {
+  step_.reset();
+}
+
+int PendingWindow::outcome_outputs() const {
+  return kGradNorm + recipe_.train.clip_grad_norm.has_value();
+}
+
+void PendingWindow::settle() {
+  if (!under_way_) return;
+  const UnderWay done = *std::exchange(under_way_, std::nullopt);
+  // If something has failed between the submission and end(), ended_ still belongs to the previous optimizer step.
+  const bool ends = done.completes && ended_ && !ended_->known;
+  try {
+    in_batch(done.batch, [&] { device_.wait(done.ticket); });
+    if (ends) update_ = Update::kNone;
+    const int first_metric = done.completes ? outcome_outputs() + (device_counts_ ? 2 : 0) : 0;
+    if (done.recorded != nullptr) add_metrics(device_, *done.step, *done.recorded, first_metric, metrics_.batches);
+    if (ends) read_end(*done.step);
+  } catch (...) {
+    failure_ = std::current_exception();
+    if (ends) take_back();
+    metrics_.end_window(/*finite=*/false);
+    ended_.reset();
+  }
+}
+
+void PendingWindow::throw_failure() {
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void PendingWindow::check() const {
+  if (failure_) std::rethrow_exception(failure_);
+  const bool goes_on = !ended_ || ended_->finite || recipe_.train.on_nan == schema::OnNan::kSkip;
+  RUN_CHECK(goes_on, ErrorKind::kRun, "the window before is not finite");
+}
+
+void PendingWindow::end(const SharedStep& step, const WindowRates& rates, const TrainingWindow& window) {
+  step_ = step;
+  if (update_ == Update::kOfAll) update_ = Update::kNone;
+  outcome_.reset();
+  ended_ = {.scheduled = rates.schedule_steps, .samples = window.samples, .repeats = window.repeats};
+  count(window, recipe_.train.on_nan, counters_);
+  if (device_counts_) return;
+  counters_.scheduled += rates.schedule_steps;
+  for (const std::string& optimizer : optimizers_.names) ++counters_.updates[optimizer];
+}
+
+void PendingWindow::learn_end(TrainingWindow& newest) {
+  if (!ended_->known) read_end(*step_);
+  const Ended end = *std::exchange(ended_, std::nullopt);
+  newest.finite = end.finite;
+  newest.grad_norm = end.grad_norm;
+}
+
+void PendingWindow::read_end(const CompiledStep& step) {
+  uint8_t finite = 1;
+  device_.read_output(*step.executable, kFinite, std::as_writable_bytes(std::span(&finite, 1)));
+  ended_->finite = finite != 0;
+  if (recipe_.train.clip_grad_norm) {
+    float norm = 0;
+    device_.read_output(*step.executable, kGradNorm, std::as_writable_bytes(std::span(&norm, 1)));
+    ended_->grad_norm = norm;
+  }
+  ended_->known = true;
+  metrics_.end_window(ended_->finite);
+  if (!ended_->finite) take_back();
+}
+
+// A step that is not finite keeps its count in windows, samples and repeats with train.on_nan: skip.
+void PendingWindow::take_back() {
+  if (!device_counts_) {
+    --counters_.applied;
+    counters_.scheduled -= ended_->scheduled;
+    for (const std::string& optimizer : optimizers_.names) --counters_.updates[optimizer];
+  }
+  if (ended_->finite || recipe_.train.on_nan == schema::OnNan::kStop) {
+    --counters_.windows;
+    counters_.samples -= ended_->samples;
+    counters_.repeats -= ended_->repeats;
+  }
+}
+
+void PendingWindow::read_outcome() {
+  if (!step_) return;
+  uint8_t applied = 0;
+  double factor = 0;
+  const int first = outcome_outputs();
+  device_.read_output(*step_->executable, first, std::as_writable_bytes(std::span(&applied, 1)));
+  device_.read_output(*step_->executable, first + 1, std::as_writable_bytes(std::span(&factor, 1)));
+  outcome_ = {applied != 0, optimizers_.lr * factor};
+}
+
+void PendingWindow::tell_outcome(TrainingWindow& newest) const {
+  if (!outcome_) return;
+  newest.applied = outcome_->applied || !newest.finite;
+  newest.lr = outcome_->lr;
+}
+
+}  // namespace runner::train

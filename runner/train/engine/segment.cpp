@@ -1,0 +1,329 @@
+#include "runner/train/engine/segment.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/ir/ops.h"
+#include "backends/ir/type_text.h"
+#include "runner/optim/traced_scalars.h"
+#include "runner/train/engine/clock_values.h"
+#include "runner/train/engine/loss_scaler.h"
+#include "runner/train/engine/power_sgd.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+
+namespace ops = backends::ops;
+using backends::DType;
+using backends::Op;
+using backends::Shape;
+using backends::ValueId;
+
+Segment::Segment(const StepBuilder& builder, Beginning beginning)
+    : builder_(builder),
+      beginning_(std::move(beginning)),
+      frame_(builder.begin(program_, beginning_.batch, /*with_scalars=*/false)),
+      arrays_(builder.layout(), frame_.arrays),
+      gradients_(builder.model().parameters.buffers().size()),
+      shares_(gradients_.size()),
+      reached_(beginning_.reached),
+      reached_values_(gradients_.size()),
+      forward_(builder.forward_of(program_, frame_, beginning_.training, host_)),
+      inputs_(builder.inputs_of(forward_, frame_)) {
+  if (beginning_.voided) finite_ = {&program_, program_.constant(0, {DType::kBool, {}})};
+  if (beginning_.losses) losses_ = arrays_.get(Role::kSum, 0, kWindowSum);
+  for (const Value parameter : frame_.parameters) first_parameters_.push_back(parameter.id);
+  reached_.resize(frame_.parameters.size());
+  for (size_t b = 0; b < gradients_.size(); ++b) {
+    const Held held = beginning_.gradients[b];
+    if (held != Held::kNothing) {
+      gradients_[b] = arrays_.get(Role::kGradients, static_cast<int32_t>(b));
+      if (skips_unused(arrays_)) reached_values_[b] = arrays_.get(Role::kUse, static_cast<int32_t>(b), kReached);
+    }
+    shares_[b] = held == Held::kShare;
+  }
+}
+
+int32_t Segment::group_of(int32_t buffer) const {
+  return builder_.model().parameters.buffers()[static_cast<size_t>(buffer)].group;
+}
+
+bool Segment::is_of(int32_t buffer, std::optional<int32_t> optimizer) const {
+  const int32_t group = group_of(buffer);
+  return group >= 0 && (!optimizer || builder_.optimizers().groups[static_cast<size_t>(group)].optimizer == *optimizer);
+}
+
+Value Segment::scalar(std::string name, double value) {
+  host_.scalars.push_back(value);
+  return {&program_, program_.input(backends::InputKind::kScalar, std::move(name), {DType::kF32, {}})};
+}
+
+// Assigns the scalars traced since index `first` to the origin of `node`.
+void Segment::trace_from(size_t first, Value node) {
+  for (size_t i = first; i < host_.traced.size(); ++i) host_.traced[i].origin = program_.node(node.id).origin;
+}
+
+Value Segment::give(HostTensor tensor) {
+  host_.given.push_back(std::move(tensor.bytes));
+  return {&program_, program_.input(backends::InputKind::kBatch, "given", tensor.type)};
+}
+
+// ---- gradients -----------------------------------------------------------------------------------------------------
+
+void Segment::backward(Value loss, double share, double samples, double counted) {
+  RUN_CHECK(is_float(loss.dtype()), ErrorKind::kRun, "backward: the loss is {}, expected a tensor of floats",
+            loss.type());
+  refuse_stale(loss);
+  loss = ops::cast(loss, DType::kF32);
+  if (const int rank = loss.shape().rank(); rank > 1) {  // mean over the elements of a sample
+    std::vector<int64_t> axes;
+    for (int axis = 1; axis < rank; ++axis) axes.push_back(axis);
+    loss = ops::mean(loss, axes);
+  }
+  const size_t traced = host_.traced.size();
+  optim::trace_accumulation(beginning_.accumulation, host_.traced);
+  const Value factor = scalar("share", share);
+  trace_from(traced, factor);
+  const Value scale = loss_scale(arrays_);
+  Value seed = scale ? ops::mul(factor, scale) : factor;
+  if (loss.shape().rank() > 0) {
+    if (inputs_.mask) loss = ops::mul(loss, inputs_.mask);
+    seed = ops::mul(ops::full_like(loss, 1.0), seed);
+  }
+  const Value own = ops::on_host(loss);
+  const Value total = own.shape().rank() > 0 ? ops::sum(own) : ops::mul(own, ops::on_host(scalar("samples", samples)));
+  const Value finite = ops::is_finite(ops::detach(total));
+
+  Derivative added = derivative_of(loss, seed, frame_.parameters, builder_.model().parameters);
+  unscale(added.gradients, scale);
+  for (size_t b = 0; b < gradients_.size(); ++b)
+    if (added.gradients[b]) add_gradient(b, added.gradients[b]);
+  note_reached(added.reached);
+
+  loss_end_ = total.id + 1;
+  losses_finite_ = losses_finite_ ? ops::logical_and(losses_finite_, finite) : finite;
+  const Value sums = ops::detach(loss_and_weight(total, ops::on_host(scalar("counted", counted))));
+  losses_ = losses_ ? ops::add(losses_, sums) : sums;
+}
+
+// If the hook has kept a sum over all ranks, only rank 0 adds to it, so that it counts once.
+void Segment::add_gradient(size_t buffer, Value added) {
+  Value& gradient = gradients_[buffer];
+  const bool behind_sum = gradient && !shares_[buffer];
+  const bool counts = gradient && (!behind_sum || beginning_.rank.value_or(0) == 0);
+  gradient = counts ? ops::add(gradient, added) : added;
+  if (behind_sum && counts) of_rank_0_.push_back({gradient.id, added.id});
+  shares_[buffer] = true;
+}
+
+void Segment::note_reached(const std::vector<bool>& reached) {
+  for (size_t id = 0; id < reached.size(); ++id) reached_[id] = reached_[id] || reached[id];
+  if (skips_unused(arrays_)) add_reached(reached_values_, program_, reached, builder_.model().parameters);
+}
+
+std::string Segment::unused(int32_t optimizer) const {
+  const nn::ParameterSet& parameters = builder_.model().parameters;
+  std::vector<bool> not_unused(parameters.parameters().size(), true);
+  for (int32_t b = 0; b < buffers(); ++b) {
+    if (!is_of(b, optimizer) || !gradients_[static_cast<size_t>(b)]) continue;
+    for (const nn::ParameterId id : parameters.in_buffer(b))
+      not_unused[static_cast<size_t>(id)] = reached_[static_cast<size_t>(id)];
+  }
+  return unused_parameters(not_unused, parameters);
+}
+
+Value Segment::over_all(Value share, backends::Subject subject, backends::Reduction reduction) {
+  if (!beginning_.rank) return share;
+  ++meetings_;
+  return ops::all_reduce(share, reduction, subject);
+}
+
+Value Segment::sum_of_gradients(int32_t buffer, Value share) {
+  if (!beginning_.rank) return share;
+  const schema::CommSpec& comm = builder_.recipe().comm;
+  const Value sum = on_its_way(over_all(on_its_way(share, comm), backends::Subject::kGradients), comm);
+  return is_power_sgd(comm) ? compressed(arrays_, builder_, buffer, sum) : sum;
+}
+
+// A loss that is not finite makes the sum not finite.
+void Segment::reduce() {
+  for (size_t b = 0; b < gradients_.size(); ++b) {
+    if (!gradients_[b] || !shares_[b]) continue;
+    gradients_[b] = sum_of_gradients(static_cast<int32_t>(b), gradients_[b]);
+    Value& reached = reached_values_[b];
+    if (reached) reached = over_all(reached, backends::Subject::kGradients, backends::Reduction::kMax);
+  }
+  shares_.assign(shares_.size(), false);
+  if (!losses_) return;
+  const Value sums = over_all(losses_, backends::Subject::kLoss);
+  const Value finite = ops::is_finite(number(sums, 0));
+  finite_ = finite_ ? ops::logical_and(finite_, finite) : finite;
+  add_to_sum(arrays_, kLoggedSum, sums, finite_);
+  losses_ = {};
+  reduced_ = true;
+}
+
+// The gradient would refer to parameters that have been replaced.
+void Segment::refuse_stale(Value loss) const {
+  if (outdated_.empty()) return;
+  const std::vector<bool> needed = needed_for(program_, loss.id);
+  for (const ValueId id : outdated_)
+    RUN_CHECK(!needed[static_cast<size_t>(id)], ErrorKind::kRun,
+              "backward: the loss was computed before an optimizer changed its parameters; compute it again");
+}
+
+Gradients Segment::gradients_of_optimizer(std::optional<int32_t> optimizer) const {
+  Gradients found = gradients_;
+  for (int32_t b = 0; b < buffers(); ++b)
+    if (!is_of(b, optimizer)) found[static_cast<size_t>(b)] = {};
+  return found;
+}
+
+Value Segment::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
+  const Value squares = sum_of_squares(gradients_of_optimizer(optimizer), beginning_.shares);
+  RUN_CHECK(squares, ErrorKind::kRun, "clip_grad_norm: there are no gradients; call acc:backward first");
+  const size_t traced = host_.traced.size();
+  optim::trace_clip_grad_norm(limit, host_.traced);
+  const Value norm = ops::sqrt(squares), most = scalar("clip_grad_norm", limit);
+  trace_from(traced, most);
+  const Value factor = clip_factor(norm, most);
+  for (int32_t b = 0; b < buffers(); ++b)
+    if (Value& gradient = gradients_[static_cast<size_t>(b)]; is_of(b, optimizer) && gradient)
+      gradient = ops::mul(gradient, factor);
+  return norm;
+}
+
+void Segment::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
+  const size_t traced = host_.traced.size();
+  optim::trace_clip_grad_value(limit, host_.traced);
+  const Value least = scalar("-clip_grad_value", -limit), greatest = scalar("clip_grad_value", limit);
+  trace_from(traced, greatest);
+  for (int32_t b = 0; b < buffers(); ++b)
+    if (Value& gradient = gradients_[static_cast<size_t>(b)]; is_of(b, optimizer) && gradient)
+      gradient = ops::clamp(gradient, least, greatest);
+}
+
+void Segment::zero_grad(int32_t optimizer) {
+  for (int32_t b = 0; b < buffers(); ++b) {
+    if (!is_of(b, optimizer)) continue;
+    gradients_[static_cast<size_t>(b)] = reached_values_[static_cast<size_t>(b)] = {};
+    for (const nn::ParameterId id : builder_.model().parameters.in_buffer(b)) reached_[static_cast<size_t>(id)] = false;
+  }
+}
+
+// ---- updates -------------------------------------------------------------------------------------------------------
+
+void Segment::step(int32_t optimizer, const std::function<WindowRates(int64_t ahead)>& rates, int64_t number) {
+  decide_step(optimizer);
+  const bool counts = has_clock(arrays_);
+  while (counts && std::ssize(rates_) <= moves_) rates_.push_back(rates(std::ssize(rates_) - moves_));
+  const WindowRates now = counts ? rates_.back() : rates(0);
+  for (int32_t b = 0; b < buffers(); ++b) {
+    if (!is_of(b, optimizer) || !gradients_[static_cast<size_t>(b)]) continue;
+    const Value reached = reached_values_[static_cast<size_t>(b)];
+    update(b, counts ? clock_terms(arrays_, builder_, b, reached, applied_)
+                     : UpdateTerms{scalar_inputs(builder_.group_of(b), now, number), applied_});
+    if (reached) count_update_of_each(arrays_, b, reached, applied_);
+  }
+  if (loss_scale(arrays_)) update_scale(arrays_, builder_.recipe().scaler, applied_);
+  if (counts) count_update(arrays_, optimizer, applied_);
+  if (applied_) steps_.push_back({.optimizer = optimizer, .applied = applied_});
+}
+
+void Segment::decide_step(int32_t optimizer) {
+  const Gradients gradients = gradients_of_optimizer(optimizer);
+  RUN_CHECK(std::ranges::any_of(gradients, [](Value gradient) { return static_cast<bool>(gradient); }), ErrorKind::kRun,
+            "step: there are no gradients; call acc:backward first");
+  const bool scaled = static_cast<bool>(loss_scale(arrays_));
+  applied_ = finite_;
+  if (!applied_ && has_clock(arrays_)) applied_ = {&program_, program_.constant(1, {DType::kBool, {}})};
+  if (!checks_gradients(builder_.recipe())) return;
+  const Value finite = all_finite(gradients);
+  applied_ = finite_ ? ops::logical_and(finite_, finite) : finite;
+  if (!scaled) finite_ = applied_;
+}
+
+std::vector<Value> Segment::scalar_inputs(const OptimizerGroup& group, const WindowRates& rates, int64_t number) {
+  const optim::Rule& rule = group.rule;
+  const auto names = optim::scalar_names(rule.type);
+  std::vector<double> numbers(names.size());
+  optim::step_scalars(rule, rates.of(rule), number, numbers);
+  const size_t traced = host_.traced.size();
+  optim::trace_scalars(rule, rates.of(rule), number, host_.traced);
+  for (size_t i = traced; i < host_.traced.size(); ++i) builder_.optimizers().mark_owner(host_.traced[i], group);
+  std::vector<Value> scalars;
+  for (size_t i = 0; i < names.size(); ++i) scalars.push_back(scalar(std::string(names[i]), numbers[i]));
+  trace_from(traced, scalars.front());
+  if (rule.custom)  // its scalars are exactly the traced ones
+    for (size_t i = 0; i < names.size(); ++i) trace_from(traced + i, scalars[i]);
+  return scalars;
+}
+
+void Segment::update(int32_t buffer, const UpdateTerms& terms) {
+  // Derivatives do not pass through an update, neither to its gradient nor to the previous parameters.
+  const Value gradient = ops::detach(gradients_[static_cast<size_t>(buffer)]);
+  apply_update(arrays_, builder_.group_of(buffer).rule, buffer, gradient, terms);
+  const Value updated = ops::detach(arrays_.get(Role::kParameters, buffer));
+  for (const nn::ParameterId id : builder_.model().parameters.in_buffer(buffer)) {
+    Value& parameter = frame_.parameters[static_cast<size_t>(id)];
+    outdated_.push_back(parameter.id);
+    parameter = builder_.parameter(updated, id);
+  }
+}
+
+void Segment::step_schedule(int64_t steps) {
+  RUN_CHECK(!has_clock(arrays_) || moves_ + 1 < kClockRows, ErrorKind::kRun,
+            "the schedule moves more than {} times behind one update; call acc:mark_step() in between", kClockRows - 1);
+  steps_.back().scheduled += steps;
+  ++moves_;
+  if (has_clock(arrays_)) move_schedule(arrays_, applied_);
+}
+
+void Segment::log(std::string name, Value scalar) {
+  RUN_CHECK(scalar.shape().elements() == 1, ErrorKind::kRun, "log: {} is {}, expected a number or a tensor of one",
+            name, scalar.type());
+  wanted_.emplace_back(std::move(name), ops::cast(ops::on_host(ops::reshape(scalar, Shape{})), DType::kF64));
+}
+
+// ---- the end -------------------------------------------------------------------------------------------------------
+
+int Segment::add_output(std::string name, Value value) {
+  program_.output(std::move(name), value.id);
+  return static_cast<int>(program_.outputs().size()) - 1;
+}
+
+void Segment::finish() {
+  if (losses_finite_) own_finite_output_ = add_output("own losses finite", losses_finite_);
+  if (reduced_) finite_output_ = add_output("finite", finite_);
+  for (Step& step : steps_) step.output = add_output("applied", step.applied);
+  for (auto& [name, value] : wanted_) {
+    const int output = add_output(name, value);
+    logged_.push_back({std::move(name), output});
+  }
+  for (int32_t b = 0; b < buffers(); ++b) {
+    keep(gradients_[static_cast<size_t>(b)], Role::kGradients, b, 0);
+    keep(reached_values_[static_cast<size_t>(b)], Role::kUse, b, kReached);
+  }
+  if (losses_ && losses_finite_) arrays_.set(losses_, Role::kSum, 0, kWindowSum);
+  arrays_.output(program_);
+}
+
+// Keeps a value for the next region, if it is set and has changed.
+void Segment::keep(Value value, Role role, int32_t buffer, int32_t index) {
+  if (value && value.id != arrays_.get(role, buffer, index).id) arrays_.set(value, role, buffer, index);
+}
+
+ForwardPass Segment::forward_pass() const {
+  return {program_, first_parameters_, frame_.batch_inputs[kFeatures].id, frame_.batch_inputs[kLabels].id, loss_end_};
+}
+
+std::vector<Held> Segment::gradients() const {
+  std::vector<Held> held;
+  for (size_t b = 0; b < gradients_.size(); ++b)
+    held.push_back(!gradients_[b] ? Held::kNothing : shares_[b] ? Held::kShare : Held::kSum);
+  return held;
+}
+
+}  // namespace runner::train

@@ -1,0 +1,156 @@
+// A traced region of a hook's training loop, from one mark_step to the next, under construction.
+//
+// The loop sees parameters, gradients and optimizer slots as mutable; the region records their new values. After its
+// Program has run, every changed array on the device has its new contents. A loss that is not finite cancels the
+// updates after it, on all ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/train/engine/gradients.h"
+#include "runner/train/engine/hooks.h"
+#include "runner/train/engine/host_tensor.h"
+#include "runner/train/engine/not_finite.h"
+#include "runner/train/engine/parameter_use.h"
+#include "runner/train/engine/step_builder.h"
+#include "runner/train/engine/step_completion.h"
+#include "runner/train/engine/window.h"
+
+namespace runner::train {
+
+class Segment {
+ public:
+  struct Beginning {
+    std::optional<int64_t> batch = {};  // size of its batch; none if it has no batch
+    bool training = true;
+    std::vector<Held> gradients = {};  // by flat buffer
+    std::vector<bool> reached = {};    // by ParameterId: whether these gradients depend on the parameter, on this rank
+    bool losses = false;               // the sum of the current optimizer step contains losses that are in no point yet
+    bool voided = false;               // an earlier loss of the optimizer step was not finite: no updates are applied
+    int64_t accumulation = 1;          // batches per optimizer step
+    std::optional<int> rank = {};      // rank in the process group; none for a single process
+    std::span<const Shares> shares = {};  // shards of all ranks; must outlive the region
+  };
+  Segment(const StepBuilder& builder, Beginning beginning);
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  StepInputs& inputs() { return inputs_; }
+  // Adds a tensor with these contents as an input.
+  Value give(HostTensor tensor);
+  const backends::Program& program() const { return program_; }
+
+  // Adds the gradients of share · loss. loss: (), or (B, …), which is summed over the samples without padding. Adds
+  // that sum, or samples · loss, to train/loss; `counted` is added to the sum that it is divided by.
+  void backward(Value loss, double share, double samples, double counted);
+  // All-reduces gradients, losses and whether they are finite. Required before gradients are used and at the end of the
+  // last batch of an optimizer step.
+  void reduce();
+  // Names of parameters of an optimizer that have gradients although no loss on this rank depends on them: "2.weight".
+  std::string unused(int32_t optimizer) const;
+  // Scales the gradients of an optimizer (none: of all) so that their norm is at most `limit`. Returns the norm before
+  // clipping, () f32.
+  Value clip_grad_norm(std::optional<int32_t> optimizer, double limit);
+  void clip_grad_value(std::optional<int32_t> optimizer, double limit);
+  // Records one update of an optimizer's parameters. rates(ahead): rates of the schedule `ahead` steps after its
+  // current position if all updates of this region are applied. `number`: number of the update, from 1, in the same
+  // case.
+  void step(int32_t optimizer, const std::function<WindowRates(int64_t ahead)>& rates, int64_t number);
+  void zero_grad(int32_t optimizer);
+  // Whether the last step of an optimizer in this region was applied, () bool; unset if there was none.
+  Value applied() const { return applied_; }
+  // Advances the schedule by `steps` if the last update is applied.
+  void step_schedule(int64_t steps);
+  // Records a number for the loop to read after the region has run.
+  void log(std::string name, Value scalar);
+
+  // ---- at the end ----
+
+  struct Step {
+    int32_t optimizer;
+    Value applied;          // () bool
+    int64_t scheduled = 0;  // schedule steps taken with it
+    int output = -1;        // index of the output `applied`
+  };
+  struct Logged {
+    std::string name;
+    int output;  // () f64
+  };
+  // Declares the outputs. Nothing can be recorded afterwards.
+  void finish();
+  bool does_something() const { return !program_.outputs().empty(); }
+  // Output indices, () bool, or −1 if there is none: whether the losses of this rank are finite, and whether the
+  // reduced losses, which are the same on all ranks, are finite.
+  int own_finite_output() const { return own_finite_output_; }
+  int finite_output() const { return finite_output_; }
+  // Number of collectives in the region.
+  int64_t meetings() const { return meetings_; }
+  const std::vector<Step>& steps() const { return steps_; }
+  const std::vector<Logged>& logged() const { return logged_; }
+  // What this rank has added, as rank 0, to sums over all ranks.
+  const std::vector<OfRank0>& of_rank_0() const { return of_rank_0_; }
+  // Numbers passed to the Program by the hook and by the region itself.
+  const nn::HostValues& host() const { return host_; }
+  // With device-side counters: rates by the number of schedule steps in this region.
+  const std::vector<WindowRates>& rates() const { return rates_; }
+  // State at the end of the region.
+  std::vector<Held> gradients() const;
+  const std::vector<bool>& reached() const { return reached_; }
+  bool losses() const { return static_cast<bool>(losses_); }
+  // The forward pass up to the last loss, on the original parameters.
+  ForwardPass forward_pass() const;
+
+ private:
+  int32_t buffers() const { return static_cast<int32_t>(gradients_.size()); }
+  int32_t group_of(int32_t buffer) const;
+  void add_gradient(size_t buffer, Value added);
+  void note_reached(const std::vector<bool>& reached);
+  Value over_all(Value share, backends::Subject subject, backends::Reduction reduction = backends::Reduction::kSum);
+  Value sum_of_gradients(int32_t buffer, Value share);
+  bool is_of(int32_t buffer, std::optional<int32_t> optimizer) const;
+  Value scalar(std::string name, double value);
+  void trace_from(size_t first, Value node);
+  void refuse_stale(Value loss) const;
+  void decide_step(int32_t optimizer);
+  void update(int32_t buffer, const UpdateTerms& terms);
+  std::vector<Value> scalar_inputs(const OptimizerGroup& group, const WindowRates& rates, int64_t number);
+  Gradients gradients_of_optimizer(std::optional<int32_t> optimizer) const;
+  void keep(Value value, Role role, int32_t buffer, int32_t index);
+  int add_output(std::string name, Value value);
+
+  const StepBuilder& builder_;
+  const Beginning beginning_;
+  backends::Program program_;
+  StepFrame frame_;  // its parameters have their current values
+  ArrayValues arrays_;
+  std::vector<backends::ValueId> outdated_;  // parameters as they were before an update
+  Gradients gradients_;
+  std::vector<OfRank0> of_rank_0_;
+  std::vector<bool> shares_;          // by flat buffer: the gradient is still to be reduced
+  std::vector<bool> reached_;         // see Beginning::reached
+  ReachedParameters reached_values_;  // by any rank, reduced together with the gradients; only with comm.unused: skip
+  nn::HostValues host_;
+  nn::Forward forward_;
+  StepInputs inputs_;
+  std::vector<WindowRates> rates_;
+  int64_t moves_ = 0;  // upper bound of the schedule steps
+  std::vector<backends::ValueId> first_parameters_;
+  backends::ValueId loss_end_ = 0;  // end of the last sum of losses
+  Value losses_;                    // (2) f64, {Σ loss, Σ weight} that are in no point yet; unset if none
+  Value losses_finite_;             // of this rank in this region; unset if there are no losses
+  Value finite_;                    // of what has been reduced; unset if nothing can be infinite so far
+  bool reduced_ = false;
+  int64_t meetings_ = 0;
+  Value applied_;  // of the last step
+  std::vector<std::pair<std::string, Value>> wanted_;
+  int own_finite_output_ = -1, finite_output_ = -1;
+  std::vector<Step> steps_;
+  std::vector<Logged> logged_;
+};
+
+}  // namespace runner::train

@@ -1,0 +1,62 @@
+// Runs the traced regions of a hook's training loop (segment.h) and computes values of a region in progress. Not
+// thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "backends/account.h"
+#include "backends/backend.h"
+#include "runner/data/loader.h"
+#include "runner/train/engine/executor.h"
+#include "runner/train/engine/not_finite.h"
+#include "runner/train/engine/step_arguments.h"
+#include "runner/train/engine/traced_graphs.h"
+#include "runner/train/engine/update_clock.h"
+
+namespace runner::train {
+
+class Segment;  // segment.h
+
+class SegmentRunner {
+ public:
+  // `clock`: device-side counters, or null if the host counts. `traced`: graphs that ranks compare, or null. All
+  // arguments must outlive the object.
+  SegmentRunner(const StepBuilder& builder, backends::Device& device, Executor& executor, StepArguments& arguments,
+                UpdateClock* clock, TracedGraphs* traced);
+
+  // Call before a region begins. The updates of a region count when they are recorded.
+  void begin() {
+    note(device_, backends::HostEvent::kRecording);
+    arguments_.find_absent_states();
+  }
+  // Runs a finished region. `batch`: null if it has none. `name`: for traces and errors.
+  void run(std::string_view name, const Segment& segment, const data::Batch* batch);
+  // Reads an output of the region that ran last.
+  double read_output(const Segment& segment, int output);
+  // Drops a region of which values have been read.
+  void forget_exchanged() { executor_.forget_exchanged(); }
+
+  // Computes a value of a region in progress from the arrays and the batch. Returns its elements.
+  std::vector<double> read_value(const Segment& segment, backends::ValueId value, const data::Batch* batch);
+  // Like read_value(), but returns the bytes in memory.
+  std::vector<std::byte> read_bytes(const Segment& segment, backends::ValueId value, const data::Batch* batch);
+
+  // Finds the first value that was not finite in a region that has run, on this rank. May miss it if the region has
+  // changed the parameters since.
+  std::optional<NotFinite> explain_not_finite(const Segment& segment, const data::Batch* batch);
+
+ private:
+  backends::Arguments arguments(const Segment& segment, const data::Batch* batch);
+
+  const nn::ParameterSet& parameters_;
+  backends::Device& device_;
+  Executor& executor_;
+  StepArguments& arguments_;
+  UpdateClock* const clock_;
+  TracedGraphs* const traced_;
+  SharedStep newest_;  // the last one that ran
+};
+
+}  // namespace runner::train

@@ -1,0 +1,110 @@
+#include "runner/train/engine/shares.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/dist/shared_memory.h"
+#include "backends/runtime/available_memory.h"
+#include "backends/tensor/rounding.h"
+#include "runner/train/engine/parameter_use.h"
+#include "runner/train/engine/power_sgd.h"
+
+namespace runner::train {
+namespace {
+
+Shares::Range share(int64_t elements, int rank, int size) {
+  const auto [first, end] = backends::part_of(elements, kFloatsOfLine, rank, size);
+  return {first, end - first};
+}
+
+// Gradient rows are reserved only: if all gradients are factored, no rank writes them.
+SharedRows allocate(const DeviceArray& array, backends::Collectives& ranks) {
+  if (is_common(array)) return {ranks.share(array.type, {array.name}), 0};
+  const auto rows_of = array.role == Role::kGradients ? reserve_rows : share_rows;
+  return rows_of(array.type, array.name, ranks);
+}
+
+size_t stride_of(const backends::TensorType& row) {
+  return backends::round_up(row.bytes(), static_cast<size_t>(kFloatsOfLine) * sizeof(float));
+}
+
+backends::TensorType type_of_rows(const backends::TensorType& row, int ranks) {
+  const auto elements = static_cast<int64_t>(stride_of(row) / backends::size_of(row.dtype));
+  return {row.dtype, backends::Shape{ranks, elements}};
+}
+
+}  // namespace
+
+SharedRows share_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks) {
+  return {ranks.share(type_of_rows(row, ranks.size()), {name}), stride_of(row)};
+}
+
+SharedRows reserve_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks) {
+  return {ranks.reserve(type_of_rows(row, ranks.size()), {name}), stride_of(row)};
+}
+
+// Rank 0 checks the available memory before any rank has taken some.
+void take_rows(const SharedRows& rows, std::string_view name, backends::Collectives& ranks) {
+  if (ranks.rank() == 0) backends::check_available(static_cast<size_t>(ranks.size()) * rows.stride);
+  ranks.barrier({name});
+  backends::take_pages({rows.of(ranks.rank()).get(), rows.stride});
+}
+
+Shares::Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers, const schema::CommSpec& comm, int rank,
+               int size)
+    : rank_(rank), size_(size) {
+  const bool whole = is_power_sgd(comm) || skips_unused(comm);
+  for (const nn::FlatBuffer& buffer : parameters.buffers()) {
+    const auto number = static_cast<int>(ranges_.size());
+    if (buffer.group < 0) {
+      ranges_.emplace_back();
+    } else if (whole || optimizers.rule(buffer.group).type == schema::OptimizerType::kHook) {
+      ranges_.push_back({0, number % size_ == rank_ ? buffer.elements : 0});
+    } else {
+      ranges_.push_back(share(buffer.elements, rank_, size_));
+    }
+    if (ranges_.back().count == 0) ranges_.back().first = 0;
+  }
+}
+
+std::vector<Shares> shares_of_all(const nn::ParameterSet& parameters, const Optimizers& optimizers,
+                                  const schema::CommSpec& comm, int size) {
+  std::vector<Shares> all;
+  for (int rank = 0; rank < size; ++rank) all.emplace_back(parameters, optimizers, comm, rank, size);
+  return all;
+}
+
+backends::TensorType window_type(const DeviceArray& array, const Shares& shares) {
+  if (!holds_parameters(array) || shares.of(array.buffer).count == 0) return array.type;
+  return {array.type.dtype, backends::Shape{shares.of(array.buffer).count}};
+}
+
+SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
+                          backends::Collectives& ranks) {
+  SharedArrays shared;
+  std::vector<std::pair<const DeviceArray*, SharedRows>> read_by_all;
+  const auto share_of = [&](const DeviceArray& array, const SharedRows& common, int rank) {
+    const int64_t first = array.role == Role::kSum ? 0 : shares.of(array.buffer).first;
+    return device.wrap(common.of(rank, static_cast<size_t>(first) * sizeof(float)), window_type(array, shares).bytes());
+  };
+  for (const DeviceArray& array : layout.arrays()) {
+    shared.rows.emplace_back();
+    if (!is_common(array) && !is_read_by_all(array)) {
+      shared.arrays.push_back(device.allocate_array(array.type.bytes(), array.name));
+      shared.window.push_back(shared.arrays.back());
+      continue;
+    }
+    const SharedRows common = allocate(array, ranks);
+    shared.arrays.push_back(device.wrap_array(common.of(ranks.rank()), array.type.bytes(), array.name));
+    shared.window.push_back(share_of(array, common, ranks.rank()));
+    if (!is_read_by_all(array)) continue;
+    shared.rows.back() = common;
+    read_by_all.emplace_back(&array, common);
+  }
+  for (const auto& [array, common] : read_by_all)
+    for (int rank = 0; rank < ranks.size(); ++rank)
+      if (rank != ranks.rank()) shared.window.push_back(share_of(*array, common, rank));
+  return shared;
+}
+
+}  // namespace runner::train

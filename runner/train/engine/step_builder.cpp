@@ -1,0 +1,399 @@
+#include "runner/train/engine/step_builder.h"
+
+#include <fmt/format.h>
+
+#include "backends/ir/needed.h"
+#include "backends/ir/ops.h"
+#include "runner/train/engine/device_rules.h"
+#include "runner/train/engine/loss.h"
+#include "runner/train/engine/loss_scaler.h"
+#include "runner/train/engine/step_completion.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+
+Value input_value(backends::Program& program, size_t index) {
+  return {&program, program.inputs()[index].value};
+}
+namespace {
+
+namespace ops = backends::ops;
+using backends::DType;
+using backends::InputKind;
+using backends::Program;
+using backends::Shape;
+using backends::TensorType;
+using backends::Value;
+using backends::ValueId;
+
+// (B, …) for a batch of samples of one shape.
+Shape batched(int64_t batch, const Shape& sample) {
+  std::vector<int64_t> dims = {batch};
+  dims.insert(dims.end(), sample.dims().begin(), sample.dims().end());
+  return Shape(dims);
+}
+
+TensorType label_type(const data::Encoding& encoding, int64_t batch) {
+  if (encoding.sequence > 0) return {DType::kI64, Shape{batch, encoding.sequence}};
+  if (encoding.label_kind == data::LabelKind::kClass) return {DType::kI64, Shape{batch}};
+  return {DType::kF32, Shape{batch, encoding.outputs}};
+}
+
+DType dtype_of(schema::Precision precision) {
+  switch (precision) {
+    case schema::Precision::kNo: return DType::kF32;
+    case schema::Precision::kFp16: return DType::kF16;
+    case schema::Precision::kBf16: return DType::kBf16;
+  }
+  return DType::kF32;
+}
+
+// ---- words of a specification --------------------------------------------------------------------------------------
+
+enum RecordedKind : int64_t { kTrainingStep, kForwardStep, kReadStep, kSegment };
+
+void append_words(backends::StepSpecification& words, const std::optional<double>& number) {
+  words.push_back(number.has_value());
+  words.push_back(backends::pack_f64(number.value_or(0)));
+}
+
+// Appends all hyperparameters except the rate. A new field is a compile error here. Hook rules are not compared: there
+// is one per group, and the order of groups is fixed.
+void append_words(backends::StepSpecification& words, const optim::Rule& rule) {
+  words.push_back(static_cast<int64_t>(rule.type));
+  const auto& [lr, weight_decay, momentum, dampening, nesterov, beta1, beta2, eps, amsgrad, alpha, centered, lr_decay,
+               initial_accumulator_value] = rule.hyper;
+  static_cast<void>(lr);
+  for (const double number :
+       {weight_decay, momentum, dampening, beta1, beta2, eps, alpha, lr_decay, initial_accumulator_value})
+    words.push_back(backends::pack_f64(number));
+  for (const bool flag : {nesterov, amsgrad, centered}) words.push_back(flag);
+}
+
+void append_words(backends::StepSpecification& words, const std::vector<StepBuilder::Metric>& metrics) {
+  for (const StepBuilder::Metric& metric : metrics) {
+    words.push_back(metric.sum);
+    words.push_back(metric.weight);
+  }
+}
+
+}  // namespace
+
+StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const Optimizers& optimizers,
+                         const DeviceLayout& layout, const data::Encoding& encoding, Hooks* hooks)
+    : recipe_(recipe),
+      model_(model),
+      optimizers_(optimizers),
+      layout_(layout),
+      encoding_(encoding),
+      hooks_(hooks),
+      loss_(resolve_loss(recipe.train, encoding.label_kind)) {}
+
+bool StepBuilder::varies(bool training) const {
+  return has(hooks_, HookEntry::kModel) ||
+         has(hooks_, training ? HookEntry::kTrainingStep : HookEntry::kEvaluationStep);
+}
+
+void StepBuilder::declare_batch_inputs(Program& program, std::optional<int64_t> batch) const {
+  const int64_t size = batch.value_or(0);
+  const TensorType types[kBatchInputCount] = {{DType::kF32, batched(size, encoding_.feature_shape)},
+                                              label_type(encoding_, size),
+                                              {DType::kF32, Shape{size}},
+                                              {DType::kI64, Shape{size}},
+                                              {DType::kI64, Shape{2}},
+                                              {DType::kI64, Shape{2}}};
+  constexpr const char* kNames[kBatchInputCount] = {"features",   "labels",     "mask",
+                                                    "sample_ids", "random_key", "draw_key"};
+  for (size_t i = batch ? kFeatures : kDrawKey; i < kBatchInputCount; ++i)
+    program.input(InputKind::kBatch, kNames[i], types[i]);
+}
+
+void StepBuilder::declare_scalars(Program& program) const {
+  if (layout_.has(Role::kClock)) return;
+  for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
+    if (buffer.group < 0) continue;
+    for (const std::string_view name : optim::scalar_names(optimizers_.rule(buffer.group).type))
+      program.input(InputKind::kScalar, fmt::format("{} {}", name, buffer.group), {DType::kF32, {}});
+  }
+}
+
+const StepBuilder::Prologue& StepBuilder::prologue(std::optional<int64_t> batch, bool with_scalars) const {
+  const auto [entry, is_new] = prologues_.try_emplace({batch, with_scalars});
+  Prologue& prologue = entry->second;
+  if (!is_new) return prologue;
+  Program& program = prologue.program;
+  for (const DeviceArray& array : layout_.arrays()) program.input(InputKind::kState, array.name, array.type);
+  declare_batch_inputs(program, batch);
+  if (with_scalars) declare_scalars(program);
+  for (nn::ParameterId id = 0; id < std::ssize(model_.parameters.parameters()); ++id) {
+    const int32_t array = layout_.find(Role::kParameters, model_.parameters[id].buffer);
+    prologue.parameters.push_back(parameter(input_value(program, static_cast<size_t>(array)), id).id);
+  }
+  return prologue;
+}
+
+StepFrame StepBuilder::begin(Program& program, std::optional<int64_t> batch, bool with_scalars) const {
+  const Prologue& begun = prologue(batch, with_scalars);
+  program = begun.program;
+  StepFrame frame;
+  size_t input = 0;
+  frame.arrays.reserve(layout_.arrays().size());
+  while (input < layout_.arrays().size()) frame.arrays.push_back(input_value(program, input++));
+  for (size_t i = batch ? kFeatures : kDrawKey; i < kBatchInputCount; ++i)
+    frame.batch_inputs[i] = input_value(program, input++);
+  // Models see tokens as i64 indices. Loaders deliver all features as f32, which is no type of the device's.
+  if (batch && encoding_.sequence > 0)
+    frame.batch_inputs[kFeatures] = ops::cast(ops::on_host(frame.batch_inputs[kFeatures]), DType::kI64);
+  frame.parameters.reserve(begun.parameters.size());
+  for (const ValueId id : begun.parameters) frame.parameters.push_back({&program, id});
+  return frame;
+}
+
+Program StepBuilder::begin_window(const Shares& shares) const {
+  Program program;
+  for (const DeviceArray& array : layout_.arrays())
+    program.input(InputKind::kState, array.name, window_type(array, shares));
+  for (const DeviceArray& array : layout_.arrays())
+    for (int rank = 0; rank < shares.size() && is_read_by_all(array); ++rank)
+      if (rank != shares.rank())
+        program.input(InputKind::kState, fmt::format("{} of rank {}", array.name, rank), window_type(array, shares));
+  declare_batch_inputs(program, std::nullopt);
+  declare_scalars(program);
+  return program;
+}
+
+Value StepBuilder::parameter(Value buffer, nn::ParameterId id) const {
+  const nn::Parameter& parameter = model_.parameters[id];
+  return ops::reshape(ops::slice(buffer, 0, parameter.offset, parameter.offset + parameter.elements()),
+                      parameter.shape);
+}
+
+namespace {
+
+// A device whose float type is bf16 needs no casts.
+nn::Autocast autocast_of(const schema::Recipe& recipe) {
+  const bool own = device_rules(recipe).has_bf16_floats && recipe.mixed_precision == schema::Precision::kBf16;
+  return {own ? DType::kF32 : dtype_of(recipe.mixed_precision)};
+}
+
+}  // namespace
+
+nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bool training,
+                                    nn::HostValues& host) const {
+  host.bakes = !device_rules(recipe_).traces_graphs || recipe_.tpu.dialect != schema::TpuDialect::kClean;
+  return {.program = program,
+          .parameters = frame.parameters,
+          .mixed = autocast_of(recipe_),
+          .autocast = autocast_of(recipe_),
+          .training = training,
+          .dropout_key = frame.batch_inputs[kRandomKey],
+          .sample_ids = frame.batch_inputs[kSampleIds],
+          .draw_key = frame.batch_inputs[kDrawKey],
+          .host = &host};
+}
+
+StepInputs StepBuilder::inputs_of(nn::Forward& forward, const StepFrame& frame) const {
+  const auto& batch = frame.batch_inputs;
+  return {.forward = forward,
+          .model = model_.module,
+          .features = batch[kFeatures],
+          .labels = batch[kLabels],
+          .mask = batch[kMask],
+          .sample_ids = batch[kSampleIds],
+          .read = nullptr,
+          .outputs = outputs_of(batch[kMask] ? batch[kMask].shape()[0] : 0)};
+}
+
+StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training, const Read& read) const {
+  Recorded recorded;
+  record_into(recorded, batch, training, read);
+  return recorded;
+}
+
+void StepBuilder::record_into(Recorded& recorded, int64_t batch, bool training, const Read& read) const {
+  Program& program = recorded.program;
+  const StepFrame frame = begin(program, batch, /*with_scalars=*/true);
+  recorded.outputs = recorded.targets = backends::kNoValue;
+  recorded.form = 0;
+  recorded.metrics.clear();
+  recorded.parameters.clear();
+  recorded.host.clear();
+  for (const Value parameter : frame.parameters) recorded.parameters.push_back(parameter.id);
+  nn::Forward forward = forward_of(program, frame, training, recorded.host);
+  StepInputs step = inputs_of(forward, frame);
+  step.read = [&](Value value) { return read(recorded, value.id); };
+  record_losses(recorded, step, training);
+  recorded.random_tensors = forward.random_tensors;
+}
+
+namespace {
+
+// A loss of the whole batch counts once.
+Value counted_by(Value losses, Value mask) {
+  return losses.shape().rank() == 0 ? ops::full_like(losses, 1.0) : mask;
+}
+
+void add_metrics(StepBuilder::Recorded& recorded, std::vector<StepMetric> metrics) {
+  for (StepMetric& metric : metrics)
+    recorded.metrics.push_back({std::move(metric.name), metric.sum.id, metric.weight.id});
+}
+
+}  // namespace
+
+void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool training) const {
+  SampleLosses losses;
+  if (training && has(hooks_, HookEntry::kTrainingStep)) {
+    StepLosses step = hooks_->training_step(inputs);
+    losses = {step.losses, step.weights};
+    recorded.form = step.form;
+    add_metrics(recorded, std::move(step.metrics));
+  } else if (!training && has(hooks_, HookEntry::kEvaluationStep)) {
+    StepPredictions step = hooks_->evaluation_step(inputs);
+    recorded.outputs = step.predictions.id;
+    recorded.targets = step.targets.id;
+    RUN_ASSERT(step.predictions.shape() == inputs.outputs);
+    losses = step.losses ? SampleLosses{step.losses, step.weights}
+                         : losses_of_recipe(step.predictions, step.targets ? step.targets : inputs.labels);
+    add_metrics(recorded, std::move(step.metrics));
+  } else {
+    const Value outputs = nn::Autocast::raise(model_.module->forward(inputs.forward, inputs.features));
+    check_outputs(outputs, inputs.outputs);
+    recorded.outputs = outputs.id;
+    losses = losses_of_recipe(outputs, inputs.labels);
+  }
+  recorded.losses = losses.losses.id;
+  recorded.weights = losses.weights.id;
+  recorded.counted = counted_by(losses.losses, inputs.mask).id;
+}
+
+Shape StepBuilder::outputs_of(int64_t batch) const {
+  return encoding_.sequence > 0 ? Shape{batch, encoding_.sequence, encoding_.outputs} : Shape{batch, encoding_.outputs};
+}
+
+// A hook's model may return outputs of any shape.
+void StepBuilder::check_outputs(Value outputs, const Shape& wanted) const {
+  if (outputs.shape() == wanted) return;
+  const std::string what =
+      encoding_.sequence > 0
+          ? fmt::format("is text of {} different tokens: expected {} f32, for each token what comes behind it",
+                        encoding_.outputs, wanted.to_string())
+          : fmt::format("has {} {}: expected {} f32", encoding_.outputs,
+                        encoding_.label_kind == data::LabelKind::kClass ? "classes" : "targets", wanted.to_string());
+  Error error(ErrorKind::kRecipe, fmt::format("the model gives {}, but the data {}", outputs.type().to_string(), what),
+              outputs.program->mark_of(outputs.id));
+  throw error.locate(model_.module->made_at());
+}
+
+SampleLosses StepBuilder::losses_of_recipe(Value outputs, Value labels) const {
+  if (encoding_.sequence > 0) return losses_of_tokens(outputs, labels);
+  return sample_losses(recipe_.train, loss_, outputs, labels);
+}
+
+// Each token counts like a sample: the loss of a text sample is the sum over its tokens, and so is its weight.
+SampleLosses StepBuilder::losses_of_tokens(Value outputs, Value labels) const {
+  const int64_t batch = labels.shape()[0], length = encoding_.sequence;
+  const SampleLosses tokens =
+      sample_losses(recipe_.train, loss_, ops::reshape(outputs, Shape{batch * length, encoding_.outputs}),
+                    ops::reshape(labels, Shape{batch * length}));
+  const auto of_samples = [&](Value values) {
+    const int64_t tokens_axis[] = {1};
+    return ops::sum(ops::reshape(values, Shape{batch, length}), tokens_axis);
+  };
+  return {of_samples(tokens.losses), of_samples(tokens.weights)};
+}
+
+std::vector<backends::ValueId> StepBuilder::Recorded::results() const {
+  std::vector<backends::ValueId> all{outputs, targets, losses, weights, counted};
+  for (const Metric& metric : metrics) all.insert(all.end(), {metric.sum, metric.weight});
+  std::erase(all, backends::kNoValue);
+  return all;
+}
+
+void StepBuilder::Recorded::output_metrics(Program& to) const {
+  for (const Metric& metric : metrics) {
+    to.output(metric.name, metric.sum);
+    to.output(metric.name + " weight", metric.weight);
+  }
+}
+
+StepBuilder::Completed StepBuilder::complete(const Recorded& recorded, const StepShape& shape,
+                                             const MessageLayout& message) const {
+  return complete_step(*this, recorded, shape, message);
+}
+
+namespace {
+
+bool depends_on(const Program& program, ValueId value, ValueId on) {
+  return backends::needed_by(program, std::span(&value, 1))[static_cast<size_t>(on)] != 0;
+}
+
+}  // namespace
+
+Program StepBuilder::forward(Recorded recorded, bool labelled) const {
+  const ValueId labels = recorded.program.inputs()[layout_.arrays().size() + kLabels].value;
+  if (!labelled && depends_on(recorded.program, recorded.outputs, labels))
+    throw Error(ErrorKind::kRun,
+                "the predictions of evaluation_step depend on batch.labels, which there are none of here",
+                hooks_->line_of(HookEntry::kEvaluationStep));
+  recorded.program.output("outputs", recorded.outputs);
+  if (labelled) {
+    recorded.program.output("losses", recorded.losses);
+    recorded.program.output("weights", recorded.weights);
+    if (recorded.targets != backends::kNoValue) recorded.program.output("targets", recorded.targets);
+    recorded.output_metrics(recorded.program);
+  }
+  return std::move(recorded.program);
+}
+
+Program StepBuilder::evaluation_graph(const Recorded& recorded, bool first) const {
+  Program graph = recorded.program;
+  const auto value = [&graph](ValueId id) { return Value{&graph, id}; };
+  const Value counted = value(recorded.counted);
+  Value sums =
+      loss_and_weight(counted_sum(value(recorded.losses), counted), counted_sum(value(recorded.weights), counted));
+  if (!first) sums = ops::add({&graph, graph.input(InputKind::kState, "evaluation sum", sums.type())}, sums);
+  graph.output("evaluation sum", sums.id);
+  recorded.output_metrics(graph);
+  return graph;
+}
+
+backends::StepSpecification StepBuilder::specification(const Recorded& recorded, const StepShape& shape) const {
+  backends::StepSpecification words = {
+      kTrainingStep,    shape.first,      shape.last,  recorded.losses,
+      recorded.weights, recorded.counted, shape.parts, static_cast<int64_t>(recipe_.train.on_nan)};
+  append_words(words, recipe_.train.clip_grad_norm);
+  append_words(words, recipe_.train.clip_grad_value);
+  if (first_scale(recipe_)) {
+    for (const double number : {recipe_.scaler.growth_factor, recipe_.scaler.backoff_factor})
+      words.push_back(backends::pack_f64(number));
+    words.push_back(recipe_.scaler.growth_interval);
+  }
+  words.insert(words.end(), recorded.parameters.begin(), recorded.parameters.end());
+  append_words(words, recorded.metrics);
+  for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
+    words.push_back(buffer.group >= 0);
+    if (buffer.group >= 0) append_words(words, optimizers_.rule(buffer.group));
+    // With device-side counters the rate is part of the step, because the device looks up only its factor.
+    if (buffer.group >= 0 && layout_.has(Role::kClock))
+      words.push_back(backends::pack_f64(optimizers_.rule(buffer.group).hyper.lr));
+  }
+  return words;
+}
+
+backends::StepSpecification StepBuilder::forward_specification(const Recorded& recorded, bool labelled,
+                                                               bool first) const {
+  backends::StepSpecification words = {kForwardStep,     labelled,        first,           recorded.outputs,
+                                       recorded.targets, recorded.losses, recorded.weights};
+  append_words(words, recorded.metrics);
+  return words;
+}
+
+backends::StepSpecification read_specification(ValueId value) {
+  return {kReadStep, value};
+}
+
+backends::StepSpecification segment_specification() {
+  return {kSegment};
+}
+
+}  // namespace runner::train

@@ -1,0 +1,192 @@
+// Builds the Programs of a run: a training step for each batch size and position in the optimizer step, an evaluation
+// step for each size, and the beginning of traced regions (segment.h).
+//
+// Inputs of a Program, in order: the arrays of the DeviceLayout (states); enum BatchInput (batch inputs; without a
+// batch only the last one); scalars, namely those of each optimizer group, none if the device counts updates
+// (update_clock.h), or those that a traced region adds while it grows. Numbers passed by a hook are further inputs, in
+// order of appearance. The Programs contain all computation of training: forward and backward pass, accumulation,
+// clipping, the optimizer, the sums for train/loss, and whether the step was finite.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/ir/program.h"
+#include "backends/plan/plan_cache.h"
+#include "runner/data/encoding.h"
+#include "runner/nn/models.h"
+#include "runner/train/engine/device_layout.h"
+#include "runner/train/engine/gradient_message.h"
+#include "runner/train/engine/hooks.h"
+#include "runner/train/engine/loss.h"
+#include "runner/train/engine/shares.h"
+#include "schema/recipe/recipe.h"
+
+namespace runner::train {
+
+// Batch inputs of every Program, in order.
+enum BatchInput : int32_t {
+  kFeatures,   // (B, …) f32; for text, token ids
+  kLabels,     // (B) i64; for text (B, T) i64; or targets (B, K) f32
+  kMask,       // (B) f32: 1, or 0 for a padding sample
+  kSampleIds,  // (B) i64
+  kRandomKey,  // (2) i64: {seed, epoch}
+  kDrawKey,    // (2) i64: {seed, Hooks::draw()}; the only batch input of a Program without a batch
+  kBatchInputCount
+};
+
+struct StepShape {
+  int64_t batch = 0;
+  bool first = true;  // first micro-batch of the optimizer step: gradients are written, later ones are added
+  bool last = true;   // last micro-batch of the optimizer step: the optimizer steps
+  int64_t parts = 1;  // with loss scaling: batches per optimizer step
+  bool operator==(const StepShape&) const = default;
+};
+
+// Outputs of a training Program with `last`, in order.
+enum StepOutput : int {
+  kFinite = 0,    // () bool: the loss is finite, with on_nan: skip also every gradient; otherwise nothing was updated
+  kGradNorm = 1,  // () f32, norm of the step's gradient before clipping; only with clip_grad_norm
+};
+// If the device counts updates (update_clock.h), two outputs follow: () bool, whether the loss was finite and no
+// gradient overflowed, so that the update was applied; and the learning rate factor, () f64.
+
+// Outputs of a forward Program; without labels only the first.
+enum ForwardOutput : int {
+  kOutputs = 0,  // (B, N) f32
+  kLosses = 1,   // (B) f32
+  kWeights = 2,  // (B) f32
+  kTargets = 3,  // like kLabels; only if a hook returns its own
+};
+// After these, and after the outputs of each training Program, come Σ sum and Σ weight, () f64, of each hook metric.
+
+// Specifications for the plan cache: of a step that computes one value of a recording in progress, and of a step that
+// runs a traced region as recorded.
+backends::StepSpecification read_specification(backends::ValueId value);
+backends::StepSpecification segment_specification();
+
+// Returns input `index` of a Program under construction.
+Value input_value(backends::Program& program, size_t index);
+
+// All inputs of a Program under construction.
+struct StepFrame {
+  std::vector<Value> arrays;                         // in the order of the layout
+  std::vector<Value> parameters;                     // by ParameterId: parts of the arrays
+  std::array<Value, kBatchInputCount> batch_inputs;  // unset without a batch
+};
+
+class StepBuilder {
+ public:
+  // `hooks`: null if there is no hook.
+  StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const Optimizers& optimizers,
+              const DeviceLayout& layout, const data::Encoding& encoding, Hooks* hooks);
+
+  const schema::Recipe& recipe() const { return recipe_; }
+  const nn::Model& model() const { return model_; }
+  const Optimizers& optimizers() const { return optimizers_; }
+  const DeviceLayout& layout() const { return layout_; }
+  // Returns the group of a trained flat buffer.
+  const OptimizerGroup& group_of(int32_t buffer) const {
+    return optimizers_.groups[static_cast<size_t>(model_.parameters.buffers()[static_cast<size_t>(buffer)].group)];
+  }
+
+  // Creates a Program with only its inputs and parameters. `batch`: its size, or none. `with_scalars`: whether to
+  // declare the scalars of the optimizer groups.
+  StepFrame begin(backends::Program& program, std::optional<int64_t> batch, bool with_scalars) const;
+  // Creates a Program with the inputs of the end of an optimizer step (complete_window()): its states are
+  // SharedArrays::window.
+  backends::Program begin_window(const Shares& shares) const;
+  // The results refer to the arguments.
+  nn::Forward forward_of(backends::Program& program, const StepFrame& frame, bool training, nn::HostValues& host) const;
+  StepInputs inputs_of(nn::Forward& forward, const StepFrame& frame) const;
+  // Origin of a scalar of a Program with a batch. begin() records only inputs before the scalars.
+  backends::Origin origin_of_scalar(size_t scalar) const {
+    return static_cast<backends::Origin>(layout_.arrays().size() + kBatchInputCount + scalar);
+  }
+  // Returns a parameter as a part of its buffer.
+  Value parameter(Value buffer, nn::ParameterId id) const;
+
+  struct Metric {
+    std::string name;
+    backends::ValueId sum, weight;
+  };
+  // The recorded forward part: parameters, batch, model, losses. It is the key of the plan cache.
+  struct Recorded {
+    backends::Program program;
+    std::vector<backends::ValueId> parameters;       // by ParameterId
+    backends::ValueId outputs = backends::kNoValue;  // unset if a hook returns only losses
+    backends::ValueId targets = backends::kNoValue;  // set if a hook returns its own
+    backends::ValueId losses = backends::kNoValue, weights = backends::kNoValue;
+    backends::ValueId counted =
+        // Factor of losses and weights: the mask, or 1 if they are of the whole batch.
+        backends::kNoValue;
+    uint64_t form = 0;  // StepLosses::form of a hook's training step
+    std::vector<Metric> metrics;
+    int64_t random_tensors = 0;  // number drawn by a hook
+    nn::HostValues host;         // numbers passed by a hook, for the inputs after those of every Program
+
+    // Returns those of the values that exist.
+    std::vector<backends::ValueId> results() const;
+    // Declares the sums of the metrics as outputs of a Program that extends this one.
+    void output_metrics(backends::Program& to) const;
+  };
+  // Computes the elements of a value recorded so far, for a hook. May be null if there is no hook that reads values.
+  using Read = std::function<std::vector<double>(const Recorded& recorded, backends::ValueId value)>;
+  Recorded record(int64_t batch, bool training, const Read& read = nullptr) const;
+  // Like record(), but reuses the memory of an older recording.
+  void record_into(Recorded& recorded, int64_t batch, bool training, const Read& read) const;
+  // Whether record() may record something different each time.
+  bool varies(bool training) const;
+
+  struct Completed {
+    backends::Program program;
+    std::vector<bool> reached;                    // by ParameterId: trained, and the losses depend on it
+    std::vector<backends::TracedScalar> numbers;  // constants of a hook's update rules
+  };
+  // Makes a training step from a recorded forward part.
+  Completed complete(const Recorded& recorded, const StepShape& shape, const MessageLayout& message = {}) const;
+  // Makes a Program with only the model from a forward part recorded for evaluation. Its outputs are ForwardOutput.
+  backends::Program forward(Recorded recorded, bool labelled) const;
+  // The graph that an evaluation in the user's code would make a device compile. Σ mask · loss and Σ mask · weight stay
+  // on the device; the first batch writes them, later batches add to them.
+  backends::Program evaluation_graph(const Recorded& recorded, bool first) const;
+
+  // Everything besides the recorded Program that determines the result of complete(), for the key of the plan cache.
+  // Equal for recipes that differ only in rates that are passed as scalars.
+  backends::StepSpecification specification(const Recorded& recorded, const StepShape& shape) const;
+  // Likewise for forward().
+  backends::StepSpecification forward_specification(const Recorded& recorded, bool labelled, bool first) const;
+
+ private:
+  // The beginning of every recording: inputs, and parameters as parts of them.
+  struct Prologue {
+    backends::Program program;
+    std::vector<backends::ValueId> parameters;
+  };
+  const Prologue& prologue(std::optional<int64_t> batch, bool with_scalars) const;
+  void declare_batch_inputs(backends::Program& program, std::optional<int64_t> batch) const;
+  void declare_scalars(backends::Program& program) const;
+
+  const schema::Recipe& recipe_;
+  const nn::Model& model_;
+  const Optimizers& optimizers_;
+  const DeviceLayout& layout_;
+  const data::Encoding& encoding_;
+  void record_losses(Recorded& recorded, StepInputs& inputs, bool training) const;
+  SampleLosses losses_of_recipe(Value outputs, Value labels) const;
+  SampleLosses losses_of_tokens(Value outputs, Value labels) const;
+  backends::Shape outputs_of(int64_t batch) const;
+  void check_outputs(Value outputs, const backends::Shape& wanted) const;
+
+  Hooks* const hooks_;
+  const schema::Loss loss_;
+  // Cached by batch size and `with_scalars`.
+  mutable std::map<std::pair<std::optional<int64_t>, bool>, Prologue> prologues_;
+};
+
+}  // namespace runner::train

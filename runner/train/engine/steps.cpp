@@ -1,0 +1,178 @@
+#include "runner/train/engine/steps.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "backends/account.h"
+#include "backends/runtime/out_of_memory.h"
+#include "backends/runtime/spans.h"
+#include "runner/train/engine/device_rules.h"
+#include "runner/train/engine/parameter_use.h"
+#include "runner/train/engine/step_completion.h"
+#include "runner/train/engine/tpu_rules.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+namespace {
+
+std::optional<TracedGraphs> traced_graphs_of(const Steps::Sources& from) {
+  const schema::Recipe& recipe = from.builder.recipe();
+  const bool compares = from.ranks != nullptr && from.hooks != nullptr && device_rules(recipe).replicas_run_one_graph;
+  return compares ? std::make_optional<TracedGraphs>(scalar_rules_of(recipe)) : std::nullopt;
+}
+
+}  // namespace
+
+Steps::Steps(const Sources& from) : from_(from), traced_graphs_(traced_graphs_of(from)) {}
+
+SharedStep Steps::find(const StepKind& kind, const data::Batch* batch) {
+  if (from_.builder.varies(kind.training) && !replays(kind.training)) return make(kind, batch);
+  for (HeldStep& held : held_) {
+    if (held.kind != kind) continue;
+    ++replayed_;
+    if (held.trace) use_trace(held, batch);
+    return held.step;
+  }
+  held_.push_back({kind, make(kind, batch)});
+  if (replays(kind.training)) keep_trace(held_.back());
+  return held_.back().step;
+}
+
+void Steps::keep_trace(HeldStep& held) {
+  held.trace = KeptTrace{*recorded_};
+}
+
+void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
+  const StepKind& kind = held.kind;
+  if (held.trace->is_checked()) {
+    begin_recording();
+    from_.builder.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch, kind.training));
+    check_same_trace(held.trace->recorded, *recorded_, kind.training ? "training_step" : "evaluation_step");
+  } else {
+    recorded_ = &held.trace->recorded;
+    if (recorded_->random_tensors > 0) from_.hooks->draw_again();
+  }
+  if (!traced_graphs_) return;
+  const std::shared_ptr<const backends::Program> held_for_good(std::shared_ptr<void>(), &held.trace->recorded.program);
+  traced_graphs_->add(kind.shape.batch, known_place(batch, kind.training), held_for_good, recorded_->results(),
+                      recorded_->host.traced);
+}
+
+// Records into the recording that the submission in flight does not read.
+void Steps::begin_recording() {
+  note(from_.device, backends::HostEvent::kRecording);
+  recorded_ = &recordings_[from_.pending.reads(recordings_[0])];
+}
+
+BatchPlace Steps::place_of(const data::Batch& batch, bool training, bool labelled) const {
+  if (training) return {BatchPlace::Of::kTraining, from_.counters.batches, batch.position.epoch};
+  return {labelled ? BatchPlace::Of::kEvaluation : BatchPlace::Of::kPrediction, batch.position.step + 1};
+}
+
+std::optional<BatchPlace> Steps::known_place(const data::Batch* batch, bool training) const {
+  return batch != nullptr ? std::make_optional(place_of(*batch, training)) : std::nullopt;
+}
+
+StepBuilder::Read Steps::reader(const data::Batch* batch, bool training) {
+  return [this, batch, training](const StepBuilder::Recorded& recorded, backends::ValueId value) {
+    RUN_CHECK(batch != nullptr, ErrorKind::kRun,
+              "item: the first step is being compiled, and there is no batch yet: read values in a later step");
+    const backends::Arguments arguments = this->arguments(*batch, &recorded);
+    return in_batch(place_of(*batch, training),
+                    [&] { return from_.executor.read_value(recorded.program, value, arguments); });
+  };
+}
+
+void Steps::wait_for_batch() {
+  from_.pending.settle();
+  from_.pending.check();
+}
+
+// The submission in flight reads the same keys, and its outputs would be overwritten.
+backends::Arguments Steps::arguments(const data::Batch& batch, const StepBuilder::Recorded* recorded,
+                                     StepArguments::Traced traced,
+                                     std::span<const backends::TracedScalar> rule_numbers) {
+  wait_for_batch();
+  return from_.arguments.of_step(batch, recorded, traced, rule_numbers);
+}
+
+SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
+  from_.executor.ask_halt();
+  begin_recording();
+  {
+    const backends::ScopedSpan span(backends::SpanKind::kCompile, "record");
+    from_.builder.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch, kind.training));
+  }
+  backends::StepSpecification step =
+      kind.training ? from_.builder.specification(*recorded_, kind.shape)
+                    : from_.builder.forward_specification(*recorded_, kind.labelled, kind.shape.first);
+  // The number of elements identifies the layout: it grows with the batch that it has room for.
+  step.insert(step.end(), {kind.closes_window, kind.padded, kind.message != nullptr ? kind.message->elements : 0});
+  const SharedStep made = from_.executor.cache().find_or_make(recorded_->program, step, [&] {
+    const auto compile = [&] { return kind.training ? compile_training_step(kind) : compile_forward_step(kind); };
+    if (batch == nullptr) return compile();
+    // A device may report that its memory is too small before it runs.
+    return in_batch<backends::OutOfMemory>(place_of(*batch, kind.training, kind.labelled), compile);
+  });
+  if (traced_graphs_)
+    traced_graphs_->add(kind.shape.batch, known_place(batch, kind.training), from_.executor.cache().newest_recorded(),
+                        recorded_->results(), recorded_->host.traced);
+  return made;
+}
+
+void Steps::compare_graphs() {
+  if (traced_graphs_) traced_graphs_->compare(*from_.ranks, {"traced graphs", from_.counters.windows});
+}
+
+SharedStep Steps::compile_training_step(const StepKind& kind) {
+  const StepBuilder::Completed completed =
+      from_.builder.complete(*recorded_, kind.shape, kind.message != nullptr ? *kind.message : MessageLayout());
+  note_unused(unused_parameters(completed.reached, from_.builder.model().parameters));
+  backends::Program program = completed.program;
+  from_.arrays.declare_rounded_weights(program);
+  if (accounts_alone(from_.device) && kind.message != nullptr)
+    return compiled_step(compile_graph(from_.device, program, from_.builder.complete(*recorded_, kind.shape).program));
+  if (!keeps_graphs(from_.device)) return compiled_step(from_.device.compile(program));
+  const bool is_graph = !kind.closes_window && kind.padded == kind.shape.batch;
+  const StepBuilder::Completed graph =
+      is_graph ? completed : step_graph(from_.builder, recorded_as_counted(kind), kind.shape, kind.closes_window);
+  return compiled_step(compile_graph(from_.device, program, graph.program), graph.numbers);
+}
+
+SharedStep Steps::compile_forward_step(const StepKind& kind) {
+  const backends::Program forward = from_.builder.forward(*recorded_, kind.labelled);
+  if (!keeps_graphs(from_.device)) return compiled_step(from_.device.compile(forward));
+  const StepBuilder::Recorded counted = recorded_as_counted(kind);
+  return compiled_step(compile_graph(from_.device, forward,
+                                     kind.labelled ? from_.builder.evaluation_graph(counted, kind.shape.first)
+                                                   : from_.builder.forward(counted, /*labelled=*/false)));
+}
+
+StepBuilder::Recorded Steps::recorded_as_counted(const StepKind& kind) const {
+  return kind.padded == kind.shape.batch ? *recorded_ : from_.builder.record(kind.padded, kind.training);
+}
+
+void Steps::note_unused(const std::string& names) {
+  if (names.empty()) return;
+  if (from_.builder.recipe().comm.unused == schema::Unused::kError)
+    fail(ErrorKind::kRun,
+         "the loss does not depend on {}, and comm.unused is error; use the parameters, or freeze them (model.freeze)",
+         names);
+  if (unused_.empty()) unused_ = names;
+}
+
+// A hook computes with exactly the samples that it is given.
+int64_t Steps::padded(int64_t size, const data::Batch* batch, bool training) const {
+  const bool pads = batch != nullptr && keeps_graphs(from_.device) && !from_.builder.varies(training);
+  return pads ? std::max(size, batch->largest) : size;
+}
+
+void Steps::record(const data::Batch& batch, bool training) {
+  if (batch.size == 0 || !from_.builder.varies(training) || replays(training)) return;
+  from_.arguments.set_any_rates();
+  begin_recording();
+  from_.builder.record_into(*recorded_, batch.size, training, reader(&batch, training));
+}
+
+}  // namespace runner::train

@@ -1,0 +1,119 @@
+// The steps of a training run, compiled on first use, and the recordings that a hook makes for them.
+//
+// The recording of a declared model is a function of the kind of step, so repeated steps are not recorded again. A hook
+// records each step again, into one of two recordings while the device runs the other. Not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "backends/backend.h"
+#include "runner/data/loader.h"
+#include "runner/train/engine/batch_place.h"
+#include "runner/train/engine/device_arrays.h"
+#include "runner/train/engine/executor.h"
+#include "runner/train/engine/hooks.h"
+#include "runner/train/engine/pending_window.h"
+#include "runner/train/engine/step_arguments.h"
+#include "runner/train/engine/step_builder.h"
+#include "runner/train/engine/trace_once.h"
+#include "runner/train/engine/traced_graphs.h"
+#include "runner/train/engine/window.h"
+
+namespace runner::train {
+
+struct StepKind {
+  bool training;
+  bool labelled;    // of a forward step
+  StepShape shape;  // first and last: of a training step; first: also of an evaluation
+  // For device models of graphs, with ranks that update together: the update belongs to this step.
+  bool closes_window = false;
+  int64_t padded = 0;  // for such models: samples of a declared step's batch when padded to that of the largest rank
+  const MessageLayout* message = nullptr;  // layout of factored gradients; null if they are in their arrays
+  bool operator==(const StepKind&) const = default;
+};
+
+class Steps {
+ public:
+  // Everything it is made from; all must outlive it.
+  struct Sources {
+    const StepBuilder& builder;
+    backends::Device& device;
+    DeviceArrays& arrays;
+    Executor& executor;
+    StepArguments& arguments;
+    PendingWindow& pending;
+    const Counters& counters;
+    Hooks* hooks;                  // null if there is no hook
+    backends::Collectives* ranks;  // null for a single process
+  };
+  explicit Steps(const Sources& from);
+
+  // Returns the compiled step. `batch`: batch that a hook may read values with, or null.
+  SharedStep find(const StepKind& kind, const data::Batch* batch);
+  // Calls a hook's step and runs nothing: for a rank without samples, whose hook may take part in collectives.
+  void record(const data::Batch& batch, bool training);
+  // The last recording, if this step was recorded.
+  const StepBuilder::Recorded* recording(bool training) const {
+    return from_.builder.varies(training) ? recorded_ : nullptr;
+  }
+  uint64_t form() const { return recorded_->form; }
+  // Reads values of a recording in progress, from the arrays and the batch (null if there is none yet).
+  StepBuilder::Read reader(const data::Batch* batch, bool training);
+
+  // Like StepArguments::of_step(), after waiting for the submission in flight.
+  backends::Arguments arguments(const data::Batch& batch, const StepBuilder::Recorded* recorded,
+                                StepArguments::Traced traced = StepArguments::Traced::kForward,
+                                std::span<const backends::TracedScalar> rule_numbers = {});
+  // Waits for the submission in flight. Throws its error, which a hook may have seen before.
+  void wait_for_batch();
+  BatchPlace place_of(const data::Batch& batch, bool training, bool labelled = true) const;
+  // Returns StepKind::padded for a step of `size` samples.
+  int64_t padded(int64_t size, const data::Batch* batch, bool training) const;
+
+  // Trained parameters that the loss did not depend on, "2.weight, 2.bias", of the first kind of step with any.
+  const std::string& unused() const { return unused_; }
+  // Records such names. Throws Error(kRun) with comm.unused: error.
+  void note_unused(const std::string& names);
+
+  // null if ranks do not compare their graphs
+  TracedGraphs* traced_graphs() { return traced_graphs_ ? &*traced_graphs_ : nullptr; }
+  // Compares the graphs that hooks traced, on devices whose ranks all run one graph. Collective; call after an
+  // optimizer step or an evaluation. Throws Error(kRun) if they differ.
+  void compare_graphs();
+
+  // Number of steps that had their plan already, without using the plan cache.
+  int64_t replayed() const { return replayed_; }
+
+ private:
+  struct HeldStep {
+    StepKind kind;
+    SharedStep step;
+    std::optional<KeptTrace> trace = {};  // of a hook, with tpu.trace_once
+  };
+
+  SharedStep make(const StepKind& kind, const data::Batch* batch);
+  SharedStep compile_training_step(const StepKind& kind);
+  SharedStep compile_forward_step(const StepKind& kind);
+  std::optional<BatchPlace> known_place(const data::Batch* batch, bool training) const;
+  StepBuilder::Recorded recorded_as_counted(const StepKind& kind) const;
+  void begin_recording();
+  // Whether a hook's trace is replayed instead of recorded again.
+  bool replays(bool training) const { return traces_once(from_.builder.recipe()) && from_.builder.varies(training); }
+  void keep_trace(HeldStep& held);
+  void use_trace(HeldStep& held, const data::Batch* batch);
+
+  const Sources from_;
+  std::optional<TracedGraphs> traced_graphs_;
+  std::string unused_;
+  std::deque<HeldStep> held_;  // elements keep their addresses
+  std::array<StepBuilder::Recorded, 2> recordings_;
+  StepBuilder::Recorded* recorded_ = recordings_.data();
+  int64_t replayed_ = 0;
+};
+
+}  // namespace runner::train

@@ -1,0 +1,119 @@
+#include "runner/train/engine/trainer.h"
+
+#include <span>
+
+#include <fmt/format.h>
+
+#include "backends/account.h"
+#include "backends/runtime/debug.h"
+#include "runner/train/engine/hook_agreement.h"
+#include "runner/train/engine/loss_scaler.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+namespace {
+
+nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks) {
+  check_agreement(recipe, hooks);
+  const bool of_hook = has(hooks, HookEntry::kModel);
+  RUN_CHECK(of_hook || encoding.sequence == 0, ErrorKind::kRecipe,
+            "the models of the recipe take numbers, and data.train is text, whose samples are tokens; write a function "
+            "model with nn.Embedding in the hook");
+  RUN_CHECK(!has(hooks, HookEntry::kTransform) || encoding.sequence == 0, ErrorKind::kRecipe,
+            "`transform` of a hook changes numbers, and data.train is text; remove it");
+  return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
+}
+
+// Whether gradients must be kept between the batches of an optimizer step. Between micro-batches of one batch, see
+// keep_gradients().
+bool keeps_gradients(const schema::Recipe& recipe, const backends::Collectives* ranks, const Hooks* hooks) {
+  return recipe.gradient_accumulation_steps > 1 || ranks != nullptr || hooks != nullptr;
+}
+
+}  // namespace
+
+Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device, Hooks* hooks,
+                 backends::Collectives* ranks)
+    : parts{.end_with_epochs = recipe.sync_with_dataloader, .accumulation = recipe.gradient_accumulation_steps},
+      recipe_(recipe),
+      encoding_(encoding),
+      device_(device),
+      model_(make_model(recipe, encoding, hooks)),
+      hooks_(hooks),
+      ranks_(ranks),
+      optimizers_(make_optimizers(recipe, encoding, hooks, model_)),
+      layout_(model_.parameters, optimizers_, keeps_gradients(recipe, ranks, hooks), first_scale(recipe), recipe.comm),
+      builder_(recipe, model_, optimizers_, layout_, encoding, hooks),
+      arrays_(builder_, device, ranks, !steps_alone() && !has(hooks, HookEntry::kTrain)),
+      clock_(layout_.has(Role::kClock) ? std::make_optional<UpdateClock>(arrays_, counters, optimizers_)
+                                       : std::nullopt),
+      marks_(recipe, device),
+      executor_(device, ranks, counters),
+      arguments_({.builder = builder_,
+                  .encoding = encoding,
+                  .device = device,
+                  .arrays = arrays_,
+                  .counters = counters,
+                  .clock = clock(),
+                  .hooks = hooks,
+                  .hook_seed = hook_seed(recipe, ranks),
+                  .exchange = executor_.exchange()}),
+      pending_(recipe, device, optimizers_, counters, metrics, clock_.has_value()),
+      steps_({.builder = builder_,
+              .device = device,
+              .arrays = arrays_,
+              .executor = executor_,
+              .arguments = arguments_,
+              .pending = pending_,
+              .counters = counters,
+              .hooks = hooks,
+              .ranks = ranks}),
+      segments_(builder_, device, executor_, arguments_, clock(), steps_.traced_graphs()),
+      forward_(encoding, device, executor_, arguments_, steps_),
+      means_(builder_, arrays_, executor_, metrics, is_local() ? ranks : nullptr),
+      search_(builder_, parts, device, executor_, steps_, hooks, is_local() ? nullptr : ranks) {}
+
+void Trainer::allocate() {
+  executor_.set_memory(arrays_.memory_left());
+  arrays_.allocate([this] { executor_.ask_halt(); });
+}
+
+void Trainer::keep_gradients() {
+  if (layout_.has(Role::kGradients)) return;
+  layout_.keep_gradients();
+  if (arrays_.states().empty()) return;
+  executor_.set_memory(arrays_.memory_left());
+  arrays_.allocate_added();
+}
+
+Trainer::~Trainer() {
+  const PlanUse use = plan_use();
+  if (backends::debug_level() >= backends::kDebugPlans)
+    backends::debug_print(fmt::format("-- plan cache: {} hits, {} misses, {} collisions; {} steps held their plan\n",
+                                      use.cache.hits, use.cache.misses, use.cache.collisions, use.replayed));
+}
+
+SharedStep Trainer::training_step(const StepShape& shape, const data::Batch* batch, bool closes_window) {
+  const MessageLayout* const message = batch != nullptr ? message_ : this->message(shape.batch);
+  return steps_.find({.training = true,
+                      .labelled = true,
+                      .shape = shape,
+                      .closes_window = closes_window && keeps_graphs(device_),
+                      .padded = steps_.padded(shape.batch, batch, /*training=*/true),
+                      .message = closes_window ? message : nullptr},
+                     batch);
+}
+
+// The number of batches per optimizer step matters only with loss scaling.
+StepShape Trainer::shape_of(int64_t batch, bool first, bool last) const {
+  return {batch, first, last, first_scale(recipe_) ? parts.accumulation : 1};
+}
+
+std::optional<double> Trainer::loss_scale() {
+  if (!first_scale(recipe_)) return std::nullopt;
+  float scale = 0;
+  arrays_.read(layout_.find(Role::kScaler, 0, kScale), 0, std::as_writable_bytes(std::span(&scale, 1)));
+  return scale;
+}
+
+}  // namespace runner::train

@@ -1,0 +1,153 @@
+// Memory of a Trainer: what its steps need in addition to its arrays, and whether the device has that much.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "backends/account.h"
+#include "backends/runtime/out_of_memory.h"
+#include "backends/tensor/rounding.h"
+#include "runner/train/engine/step_completion.h"
+#include "runner/train/engine/trainer.h"
+
+namespace runner::train {
+namespace {
+
+// Returns the first two and the last two of `count` consecutive steps. Memory use after them equals that after all
+// steps.
+std::vector<int64_t> ends_of(int64_t count) {
+  std::vector<int64_t> numbers;
+  for (const int64_t number : {int64_t{0}, int64_t{1}, count - 2, count - 1})
+    if (number >= 0 && number < count && (numbers.empty() || number > numbers.back())) numbers.push_back(number);
+  return numbers;
+}
+
+// Sizes in samples of the first and last micro-batches of a batch of `batch` samples.
+std::vector<int64_t> sizes_of_parts(const WindowParts& parts, int64_t batch) {
+  const int64_t at_once = parts.at_once(batch);
+  std::vector<int64_t> sizes;
+  for (const int64_t part : ends_of(backends::ceil_div(batch, at_once)))
+    sizes.push_back(parts.at_once(batch - part * at_once));
+  return sizes;
+}
+
+int64_t most_temporary(const std::vector<std::shared_ptr<backends::Executable>>& steps) {
+  size_t most = 0;
+  for (const auto& step : steps) most = std::max(most, step->arena_bytes());
+  return static_cast<int64_t>(most);
+}
+
+}  // namespace
+
+void Trainer::prepare(const StepShape& shape) {
+  const StepShape kind = shape_of(shape.batch, shape.first, shape.last && steps_alone());
+  if (!may_ask_for_values() && shape.batch > 0)
+    executor_.check_memory("forward, backward",
+                           *training_step(kind, nullptr, shape.last && !steps_alone())->executable);
+  if (!arrays_.shares()) return;
+  const SharedStep update = meeting_step(end_of_window(message(shape.batch)));
+  executor_.check_memory("update", *update->executable, backends::SpanKind::kOptimizer);
+}
+
+// If a hook may read values while it records, its steps cannot be compiled in advance. Then only the arrays are
+// checked.
+void Trainer::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_batch) {
+  if (!keeps_graphs(device_)) return;
+  if (may_ask_for_values()) {
+    backends::Program arrays;
+    builder_.begin(arrays, std::nullopt, /*with_scalars=*/false);
+    compile_graph(device_, arrays, arrays);
+    return;
+  }
+  std::optional<backends::OutOfMemory> worst;
+  const auto look_at = [&](const auto& make) {
+    try {
+      make();
+    } catch (const backends::OutOfMemory& error) {
+      if (!worst || error.bytes() > worst->bytes()) worst = error;
+    }
+  };
+  for (const WindowStep& kind : steps_of_windows(plan))
+    look_at([&] { training_step(kind.shape, nullptr, kind.closes_window); });
+  if (evaluation_batch > 0 && !builder_.varies(false))
+    look_at([&] { forward_.step_of_evaluation(parts.at_once(evaluation_batch)); });
+  if (worst) throw backends::OutOfMemory(*worst);
+}
+
+// Whether a hook may read values of tensors while it records.
+bool Trainer::may_ask_for_values() const {
+  return has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);
+}
+
+MemoryUse Trainer::memory() const {
+  MemoryUse use = arrays_.memory();
+  use.activations = static_cast<int64_t>(device_.temporary_bytes());
+  return use;
+}
+
+// Steps differ only by whether they are the first or the last.
+std::vector<Trainer::WindowStep> Trainer::steps_of_windows(const data::DataPlan& plan) const {
+  const int64_t batch = parts.at_once(plan.max_batch()), of_batch = backends::ceil_div(plan.max_batch(), batch);
+  std::vector<WindowStep> kinds;
+  for (const int64_t window : {int64_t{0}, std::max<int64_t>(plan.optimizer_steps(1), 1) - 1}) {
+    const int64_t steps = plan.window(window).steps * of_batch;
+    for (const int64_t step : {int64_t{0}, steps / 2, steps - 1}) {
+      const bool last = step == steps - 1;
+      const WindowStep kind{shape_of(batch, step == 0, last && steps_alone()), last && !steps_alone()};
+      if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
+    }
+  }
+  return kinds;
+}
+
+void Trainer::add_window(const data::DataPlan& plan, const data::Window& window, Executables& steps) {
+  for (const int64_t batch : ends_of(window.steps)) {
+    const int64_t size = plan.largest_share((window.first_step + batch) % plan.steps_per_epoch());
+    const std::vector<int64_t> sizes = sizes_of_parts(parts, size);
+    for (size_t part = 0; part < sizes.size(); ++part) {
+      const bool last = batch + 1 == window.steps && part + 1 == sizes.size();
+      const StepShape shape = shape_of(sizes[part], batch == 0 && part == 0, last && steps_alone());
+      steps.push_back(training_step(shape, nullptr, last && !steps_alone())->executable);
+    }
+    if (!arrays_.shares()) continue;
+    const MessageLayout* const message = this->message(size);
+    if (batch + 1 == window.steps) {
+      steps.push_back(meeting_step(end_of_window(message))->executable);
+    } else if (recipe_.sync_each_batch || window.steps > kBatchesOfPart) {
+      steps.push_back(meeting_step({.message = message})->executable);
+    }
+  }
+}
+
+Trainer::Executables Trainer::steps_of_epoch(const data::DataPlan& plan) {
+  const int64_t goes_on = plan.spec().windows_end_with_epoch ? 0 : 1;  // a step may continue in the next epoch
+  Executables steps;
+  for (const int64_t window : ends_of(std::max<int64_t>(plan.optimizer_steps(1), 1) + goes_on))
+    add_window(plan, plan.window(window), steps);
+  return steps;
+}
+
+Trainer::Executables Trainer::steps_of_evaluation(const data::DataPlan& plan) {
+  Executables steps;
+  for (const int64_t batch : ends_of(plan.steps_per_epoch()))
+    for (const int64_t samples : sizes_of_parts(parts, plan.largest_share(batch)))
+      steps.push_back(forward_.step_of_evaluation(samples)->executable);
+  return steps;
+}
+
+PeakMemory Trainer::peak_memory(const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation) {
+  const Executables training = steps_of_epoch(plan);
+  const Executables evaluating = evaluation ? steps_of_evaluation(*evaluation) : Executables();
+  if (accounts_alone(device_)) {
+    const std::vector<backends::ArrayBytes> arrays = arrays_.sizes();
+    return {.training = device_.account()->memory_for(arrays, training, {}),
+            .evaluation = evaluation ? device_.account()->memory_for(arrays, training, evaluating) : 0};
+  }
+  const int64_t most = most_temporary(training);
+  const int64_t resident = arrays_.memory().total();
+  return {.training = resident + most,
+          .evaluation = evaluation ? resident + std::max(most, most_temporary(evaluating)) : 0};
+}
+
+}  // namespace runner::train

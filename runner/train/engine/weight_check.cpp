@@ -1,0 +1,69 @@
+#include "runner/train/engine/weight_check.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "runner/train/engine/digest.h"
+#include "runner/train/engine/rank_list.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+namespace {
+
+uint64_t digest_of(std::span<const std::byte> bytes) {
+  uint64_t digest = bytes.size();
+  for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, std::min(sizeof(word), bytes.size() - at));
+    digest = mixed(digest, word);
+  }
+  return digest;
+}
+
+std::vector<uint64_t> digests_in(const std::string& text) {
+  std::vector<uint64_t> digests(text.size() / sizeof(uint64_t));
+  std::memcpy(digests.data(), text.data(), text.size());
+  return digests;
+}
+
+}  // namespace
+
+std::vector<TensorDigest> digests_of(const DeviceArrays& arrays, const nn::ParameterSet& parameters) {
+  const backends::Unaccounted aside = arrays.unaccounted();
+  std::vector<TensorDigest> digests;
+  const std::vector<DeviceArray>& layout = arrays.layout().arrays();
+  for (size_t i = 0; i < layout.size(); ++i) {
+    if (layout[i].role != Role::kParameters && layout[i].role != Role::kSlot) continue;
+    const std::vector<std::byte> bytes = arrays.read(static_cast<int32_t>(i));
+    size_t at = 0;
+    for (const backends::tpu::StateTensor& tensor : tensors_in(layout[i], parameters)) {
+      digests.push_back({tensor.name, digest_of(std::span(bytes).subspan(at, tensor.type.bytes()))});
+      at += tensor.type.bytes();
+    }
+  }
+  return digests;
+}
+
+void check_alike(const std::vector<TensorDigest>& mine, backends::Collectives& ranks, const backends::Site& site) {
+  std::string text;
+  for (const TensorDigest& tensor : mine) text.append(reinterpret_cast<const char*>(&tensor.digest), sizeof(uint64_t));
+  std::vector<std::vector<uint64_t>> all;
+  for (const std::string& each : ranks.gather_objects(text, site)) all.push_back(digests_in(each));
+  for (size_t i = 0; i < mine.size(); ++i) {
+    const auto has = [&](uint64_t digest) {
+      return std::ranges::count_if(all, [&](const auto& digests) { return digests[i] == digest; });
+    };
+    const uint64_t usual =
+        (*std::ranges::max_element(all, {}, [&](const auto& digests) { return has(digests[i]); }))[i];
+    std::vector<size_t> odd, others;
+    for (size_t rank = 0; rank < all.size(); ++rank) (all[rank][i] == usual ? others : odd).push_back(rank);
+    RUN_CHECK(odd.empty(), ErrorKind::kRun,
+              "the replicas have drifted apart: behind step {}, {} of {} is not that of {} (comm.check_every); they "
+              "have made the same updates, so memory is damaged or cores compute differently: go on from a state of "
+              "before, on another machine",
+              site.step, mine[i].name, rank_list(odd), rank_list(others));
+  }
+}
+
+}  // namespace runner::train

@@ -1,0 +1,78 @@
+#include "runner/train/engine/window_search.h"
+
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/account.h"
+#include "backends/ir/ops.h"
+#include "runner/train/engine/gradients.h"
+#include "runner/train/engine/reduction.h"
+
+namespace runner::train {
+
+namespace {
+
+// The error text if all forward passes are finite.
+std::string text_of_nothing_found(const schema::Recipe& recipe) {
+  if (!checks_gradients(recipe))
+    return "the loss was, and is finite when the step is recorded once more: it depends on what the hook keeps and has "
+           "not registered, or keeps in more than 1024 bytes";
+  return fmt::format("the forward pass is finite, a gradient is not{}",
+                     travels_in_fp16(recipe) ? ", at the latest as fp16 on its way between the replicas "
+                                               "(comm.hook: bf16 has float32's range)"
+                                             : "");
+}
+
+}  // namespace
+
+WindowSearch::WindowSearch(const StepBuilder& builder, const WindowParts& parts, backends::Device& device,
+                           Executor& executor, Steps& steps, Hooks* hooks, backends::Collectives* ranks)
+    : builder_(builder),
+      parts_(parts),
+      device_(device),
+      executor_(executor),
+      steps_(steps),
+      hooks_(hooks),
+      ranks_(ranks) {}
+
+NotFinite WindowSearch::explain(data::Loader& loader, int64_t before, const HookMark& mark) {
+  const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
+  if (hooks_ != nullptr) go_back_to(mark, *hooks_);
+  NotFinite found = first_found(find(loader, before), text_of_nothing_found(builder_.recipe()), ranks_,
+                                executor_.site("what is not finite"));
+  if (hooks_ != nullptr) hooks_->restore(kept);
+  return found;
+}
+
+std::optional<NotFinite> WindowSearch::find(data::Loader& loader, int64_t before) {
+  const bool meets = ranks_ != nullptr && hooks_ != nullptr;  // a hook may use collectives in any batch
+  std::optional<NotFinite> found;
+  for (;; ++before) {
+    const data::Batch& batch = loader.next();
+    const bool last = parts_.ends(batch, before);
+    for (int64_t first = 0; first < batch.size && (!found || meets); first += parts_.at_once(batch.size)) {
+      std::optional<NotFinite> here = find(batch.part(first, parts_.at_once(batch.size - first)));
+      if (!found) found = std::move(here);
+    }
+    if (last || (found && !meets)) return found;
+  }
+}
+
+std::optional<NotFinite> WindowSearch::find(const data::Batch& batch) {
+  note(device_, backends::HostEvent::kRecording);
+  const StepBuilder::Recorded recorded = builder_.record(batch.size, true, steps_.reader(&batch, /*training=*/true));
+  backends::Program program = recorded.program;
+  const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
+  backends::ops::sum(backends::ops::mul(losses, counted));
+  const auto batch_input = [&](BatchInput input) {
+    return program.inputs()[builder_.layout().arrays().size() + static_cast<size_t>(input)].value;
+  };
+  const ForwardPass pass{program,        recorded.parameters, batch_input(kFeatures), batch_input(kLabels),
+                         program.size(), recorded.weights};
+  return first_not_finite(device_, pass, builder_.model().parameters, steps_.arguments(batch, &recorded),
+                          executor_.memory());
+}
+
+}  // namespace runner::train

@@ -1,0 +1,43 @@
+// Finds what was not finite in an optimizer step of the declared loop.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "backends/backend.h"
+#include "runner/data/loader.h"
+#include "runner/train/engine/executor.h"
+#include "runner/train/engine/hooks.h"
+#include "runner/train/engine/not_finite.h"
+#include "runner/train/engine/steps.h"
+#include "runner/train/engine/window.h"
+
+namespace runner::train {
+
+class WindowSearch {
+ public:
+  // `hooks`: null if there is no hook. `ranks`: ranks that take the optimizer step together, or null. All arguments
+  // must outlive the object.
+  WindowSearch(const StepBuilder& builder, const WindowParts& parts, backends::Device& device, Executor& executor,
+               Steps& steps, Hooks* hooks, backends::Collectives* ranks);
+
+  // Finds the first value that was not finite in an optimizer step: "parameter 0.weight is inf", "a feature of sample
+  // 17 is nan", "the result of exp … is inf". `loader` must yield its batches again, from batch number `before` on.
+  // Nothing may have been updated since. The loader's transform returns the same batches again (data/transform.h). A
+  // hook is set back to `mark` to repeat its steps, and is restored afterwards. Collective if `ranks` is set.
+  NotFinite explain(data::Loader& loader, int64_t before, const HookMark& mark);
+
+ private:
+  std::optional<NotFinite> find(data::Loader& loader, int64_t before);
+  std::optional<NotFinite> find(const data::Batch& batch);
+
+  const StepBuilder& builder_;
+  const WindowParts& parts_;
+  backends::Device& device_;
+  Executor& executor_;
+  Steps& steps_;
+  Hooks* const hooks_;
+  backends::Collectives* const ranks_;
+};
+
+}  // namespace runner::train

@@ -1,0 +1,29 @@
+#include "runner/train/loop/wishes.h"
+
+#include <array>
+#include <span>
+
+#include "schema/base/error.h"
+
+namespace runner::train {
+
+// Reduces the maximum of a number and of its complement: if the results are not complements, the ranks' numbers differ.
+Wishes agreed(const Wishes& mine, backends::Collectives& ranks, int64_t step) {
+  const auto decisions = static_cast<int64_t>(mine.decisions);
+  std::array<int64_t, 8> all{mine.interrupted, mine.stop,  mine.save,         mine.drawn,
+                             decisions,        ~decisions, mine.accumulation, ~mine.accumulation};
+  ranks.all_reduce({backends::DType::kI64, backends::Shape{std::ssize(all)}}, std::as_writable_bytes(std::span(all)),
+                   backends::Reduction::kMax, {"requests to stop or save", step});
+  RUN_CHECK(all[4] == ~all[5], ErrorKind::kRun,
+            "the replicas do not agree: in step {} they had other rates, clipping, losses, shapes of losses, updates "
+            "or acc:join; every "
+            "process must make the same calls with the same numbers",
+            step);
+  RUN_CHECK(all[6] == ~all[7], ErrorKind::kRun,
+            "the replicas do not agree: acc.gradient_accumulation_steps is {} in one process and {} in another; set it "
+            "to the same number in every process",
+            ~all[7], all[6]);
+  return {all[0] != 0, all[1] != 0, all[2] != 0, all[3], all[6], mine.decisions};
+}
+
+}  // namespace runner::train

@@ -1,0 +1,458 @@
+#include "runner/train/run/checkpoint.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/data/dataset.h"
+#include "runner/formats/model_files.h"
+#include "runner/train/run/side_sections.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kModel = "model/";
+constexpr std::string_view kOptimizer = "optimizer/";
+// Of an optimizer step in progress, or of a loop that keeps gradients.
+constexpr std::string_view kGradient = "gradient/";
+constexpr std::string_view kSums = "sums";
+constexpr std::string_view kRun = "run";
+constexpr int kRunVersion = 3;  // of the document in that section
+
+// Numbers that JSON cannot represent are stored as text.
+std::string number_text(double value) {
+  return fmt::format("{}", value);
+}
+Json optional_text(const std::optional<double>& value) {
+  return value ? Json(number_text(*value)) : Json(nullptr);
+}
+std::optional<double> optional_number(const Json& text) {
+  if (text.is_null()) return std::nullopt;
+  return std::strtod(text.get<std::string>().c_str(), nullptr);
+}
+
+Json metrics_document(const MetricSums& metrics) {
+  Json document = Json::object();
+  for (const auto& [name, sum] : metrics) document[name] = {number_text(sum.sum), number_text(sum.weight)};
+  return document;
+}
+
+MetricSums metrics_of(const Json& document) {
+  MetricSums metrics;
+  for (const auto& [name, sum] : document.items())
+    metrics[name] = {optional_number(sum.at(0)).value(), optional_number(sum.at(1)).value()};
+  return metrics;
+}
+
+// Includes optimizers that have not stepped.
+Json updates_document(const Counters& counters, const std::vector<std::string>& optimizers) {
+  Json document = Json::object();
+  for (const std::string& name : optimizers) {
+    const auto found = counters.updates.find(name);
+    document[name] = found == counters.updates.end() ? 0 : found->second;
+  }
+  return document;
+}
+
+// Version 1 counts the updates of a hook's loop by optimizer index. Those of the declared loop are `applied` plus the
+// updates that the slots had before. The schedule is counted only for a hook's loop.
+void read_older_counters(const Json& document, const std::vector<std::string>& optimizers, Counters& counters) {
+  const auto updates = document.value("updates", std::vector<int64_t>{});
+  const int64_t all = counters.applied + document.value("slot_offset", int64_t{0});
+  for (size_t i = 0; i < optimizers.size(); ++i)
+    counters.updates[optimizers[i]] = updates.size() == optimizers.size() ? updates[i] : all;
+  counters.scheduled = updates.empty() ? counters.applied : document.value("scheduled", int64_t{0});
+}
+
+Counters counters_of(const Json& document, const std::vector<std::string>& optimizers) {
+  Counters counters{.windows = document.at("windows"),
+                    .applied = document.at("applied"),
+                    .samples = document.at("samples"),
+                    .batches = document.value("batches", int64_t{0}),   // older checkpoints have none
+                    .repeats = document.value("repeats", int64_t{0})};  // likewise
+  if (document.at("version") == 1) {
+    read_older_counters(document, optimizers, counters);
+    return counters;
+  }
+  counters.scheduled = document.at("scheduled");
+  counters.updates = document.at("updates").get<std::map<std::string, int64_t>>();
+  counters.update_was_skipped = document.at("update_was_skipped");
+  return counters;
+}
+
+// Stores the digest as text, since JSON numbers cannot represent it.
+Json window_document(const TrainingWindow& window, const StepMetrics& metrics) {
+  if (window.batches == 0) return nullptr;
+  return {{"batches", window.batches},
+          {"samples", window.samples},
+          {"repeats", window.repeats},
+          {"ends_epoch", window.ends_epoch},
+          {"metrics", metrics_document(metrics.in_window())},
+          {"batch_digest", fmt::format("{:x}", window.batch_digest)}};
+}
+
+// Older checkpoints are never within an optimizer step.
+TrainingWindow window_of(const Json& document) {
+  TrainingWindow window;
+  if (document.is_null()) return window;
+  window.batches = document.at("batches");
+  window.samples = document.at("samples");
+  window.repeats = document.at("repeats");
+  window.ends_epoch = document.at("ends_epoch");
+  window.batch_digest = std::strtoull(document.at("batch_digest").get<std::string>().c_str(), nullptr, 16);
+  return window;
+}
+
+Json end_document(const std::optional<WindowEnd>& end) {
+  if (!end) return nullptr;
+  return {{"evaluation", end->evaluation}, {"evaluated", end->evaluated}, {"ends_epoch", end->ends_epoch}};
+}
+
+std::optional<WindowEnd> end_of(const Json& document) {
+  if (document.is_null()) return std::nullopt;
+  return WindowEnd{.evaluation = document.at("evaluation"),
+                   .evaluated = document.at("evaluated"),
+                   .ends_epoch = document.at("ends_epoch")};
+}
+
+std::string run_document(const RunState& state, const std::vector<std::string>& optimizers) {
+  return Json{
+      {"version", kRunVersion},
+      {"epoch", state.position.epoch},
+      {"batch", state.position.step},
+      {"start", state.position.start},
+      {"reached_epoch", state.reached_epoch},
+      {"window", window_document(state.window, state.metrics)},
+      {"end_of_window", end_document(state.end)},
+      {"accumulation", {state.accumulation, state.next_accumulation}},
+      {"used", state.used},
+      {"global_batch", state.global_batch},
+      {"extra_steps", state.extra_steps},
+      {"most_at_once", state.most_at_once},
+      {"windows", state.counters.windows},
+      {"applied", state.counters.applied},
+      {"samples", state.counters.samples},
+      {"batches", state.counters.batches},
+      {"repeats", state.counters.repeats},
+      {"scheduled", state.counters.scheduled},
+      {"updates", updates_document(state.counters, optimizers)},
+      {"update_was_skipped", state.counters.update_was_skipped},
+      {"plateau",
+       {{"best", optional_text(state.plateau.best)},
+        {"bad_evaluations", state.plateau.bad_evaluations},
+        {"cooldown", state.plateau.cooldown},
+        {"factor", number_text(state.plateau.factor)}}},
+      {"early_stopping", {{"best", optional_text(state.patience.best)}, {"evaluations", state.patience.evaluations}}},
+      {"metrics", metrics_document(state.metrics.ended)},
+      {"hook", state.hook},
+      {"encoding", state.encoding.to_json()},
+      {"train_data", state.train_data},
+      {"eval_data", state.eval_data}}
+      .dump();
+}
+
+// Visits every array range that belongs to one parameter: (section name, array, parameter).
+template <class Visit>
+void each_parameter_range(const Trainer& trainer, const Visit& visit) {
+  const nn::ParameterSet& parameters = trainer.model().parameters;
+  for (const DeviceArray& array : trainer.layout().arrays()) {
+    if (!trainer.arrays().is_of_parameters(array)) continue;
+    const int32_t group = parameters.buffers()[static_cast<size_t>(array.buffer)].group;
+    const int32_t position = trainer.layout().find(array.role, array.buffer, array.index);
+    for (const nn::ParameterId id : parameters.in_buffer(array.buffer)) {
+      const nn::Parameter& parameter = parameters[id];
+      if (array.role == Role::kParameters) {
+        visit(fmt::format("{}{}", kModel, parameter.name), position, parameter);
+      } else if (array.role == Role::kGradients) {
+        visit(fmt::format("{}{}", kGradient, parameter.name), position, parameter);
+      } else {
+        const auto slots = optim::slots(trainer.optimizers().rule(group));
+        const std::string_view slot = slots[static_cast<size_t>(array.index)].name;
+        visit(fmt::format("{}{}/{}", kOptimizer, parameter.name, slot), position, parameter);
+      }
+    }
+  }
+}
+
+bool is_tensor(const store::Section& section) {
+  return section.name.starts_with(kModel) || section.name.starts_with(kOptimizer) ||
+         section.name.starts_with(kGradient);
+}
+
+backends::Shape shape_of(const store::LoadedState& loaded, const store::Section& section) {
+  try {
+    return backends::Shape(Json::parse(section.meta).at("shape").get<std::vector<int64_t>>());
+  } catch (const std::exception&) {  // not JSON, or no shape
+    fail(ErrorKind::kStore, "state {}: the description of {} is damaged", loaded.info.id, section.name);
+  }
+}
+
+bool fits(const backends::Shape& shape, const store::Section& section, const nn::Parameter& p) {
+  return shape == p.shape && section.bytes.size() == static_cast<size_t>(p.elements()) * sizeof(float);
+}
+
+// Changes to ranges of a trainer's arrays, written together.
+class Patches {
+ public:
+  explicit Patches(Trainer& trainer) : trainer_(trainer) {}
+
+  void put(int32_t array, const nn::Parameter& p, std::span<const std::byte> bytes) {
+    auto [found, is_new] = contents_.try_emplace(array);
+    if (is_new) found->second = trainer_.arrays().read(array);
+    std::memcpy(found->second.data() + static_cast<size_t>(p.offset) * sizeof(float), bytes.data(), bytes.size());
+  }
+  void write() {
+    for (const auto& [array, bytes] : contents_) trainer_.arrays().write(array, bytes);
+  }
+
+ private:
+  Trainer& trainer_;
+  std::map<int32_t, std::vector<std::byte>> contents_;
+};
+
+// Records for which buffers a checkpoint has gradients.
+void keep_gradients_of(const store::LoadedState& loaded, Trainer& trainer) {
+  std::vector<Held> held(trainer.model().parameters.buffers().size());
+  for (const nn::Parameter& p : trainer.model().parameters.parameters()) {
+    const store::Section* section = loaded.find(fmt::format("{}{}", kGradient, p.name));
+    const bool kept = p.trainable && section != nullptr && fits(shape_of(loaded, *section), *section, p);
+    held[static_cast<size_t>(p.buffer)] = kept ? Held::kSum : Held::kNothing;
+  }
+  trainer.arrays().set_gradients(std::move(held));
+}
+
+// Whether it is a summed gradient of an optimizer step in progress, which only rank 0 restores.
+bool is_with_rank_0(const store::Section& section, const std::set<std::string>& known) {
+  return section.name.starts_with(kGradient) &&
+         known.contains(fmt::format("{}{}", kModel, section.name.substr(kGradient.size())));
+}
+
+}  // namespace
+
+std::string meta_of(const backends::TensorType& type) {
+  return Json{{"dtype", name_of(type.dtype)}, {"shape", type.shape.dims()}}.dump();
+}
+
+void capture_for_replica(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot) {
+  trainer.note_state_use();
+  snapshot.clear();
+  const std::string document = run_document(state, trainer.optimizers().names);
+  snapshot.add(kRun, R"({"format":"json"})", std::as_bytes(std::span(document)));
+  std::vector<std::byte> sums;
+  for (int32_t sum = 0; sum < kSumCount; ++sum) {
+    const std::vector<std::byte> value = trainer.arrays().read(trainer.layout().find(Role::kSum, 0, sum));
+    sums.insert(sums.end(), value.begin(), value.end());
+  }
+  snapshot.add(kSums, meta_of({backends::DType::kF64, backends::Shape{int64_t{2} * kSumCount}}), sums);
+  capture_side_sections(trainer, snapshot);
+}
+
+void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot) {
+  capture_for_replica(trainer, state, snapshot);
+  const MemoryUse use = trainer.arrays().memory();
+  snapshot.reserve(snapshot.bytes() + static_cast<size_t>(use.resident()));
+  each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
+    const size_t bytes = static_cast<size_t>(p.elements()) * sizeof(float);
+    trainer.arrays().read(array, static_cast<size_t>(p.offset) * sizeof(float),
+                          snapshot.add(name, meta_of({backends::DType::kF32, p.shape}), bytes));
+  });
+}
+
+std::vector<FileBytes> model_files(Trainer& trainer, const std::string& name, int64_t max_shard_size) {
+  trainer.note_state_use();
+  std::map<int32_t, std::vector<std::byte>> arrays;
+  std::vector<formats::NamedTensor> tensors;
+  each_parameter_range(trainer, [&](const std::string& section, int32_t array, const nn::Parameter& p) {
+    if (!section.starts_with(kModel)) return;
+    const auto [found, is_new] = arrays.try_emplace(array);
+    if (is_new) found->second = trainer.arrays().read(array);
+    tensors.push_back({p.name, backends::DType::kF32, p.shape,
+                       std::span<const std::byte>(found->second)
+                           .subspan(static_cast<size_t>(p.offset) * sizeof(float),
+                                    static_cast<size_t>(p.elements()) * sizeof(float))});
+  });
+  std::vector<FileBytes> files;
+  for (formats::ModelFile& file : formats::model_files(std::move(tensors), name, max_shard_size)) {
+    const auto index = std::as_bytes(std::span(file.index));
+    files.push_back({std::move(file.name), file.tensors.empty() ? std::vector<std::byte>(index.begin(), index.end())
+                                                                : formats::safetensors_bytes(std::move(file.tensors))});
+  }
+  return files;
+}
+
+std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snapshot) {
+  for (const store::SectionView& section : snapshot.sections()) {
+    if (!section.name.starts_with(kModel)) continue;
+    for (size_t at = 0; at < section.bytes.size(); at += sizeof(float)) {
+      float value = 0;  // sections may be unaligned
+      std::memcpy(&value, section.bytes.data() + at, sizeof value);
+      if (!std::isfinite(value)) return fmt::format("parameter {} is {}", section.name.substr(kModel.size()), value);
+    }
+  }
+  return std::nullopt;
+}
+
+RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::string>& optimizers) {
+  const store::Section& section = loaded.at(kRun);
+  try {
+    const Json document = Json::parse(reinterpret_cast<const char*>(section.bytes.data()),
+                                      reinterpret_cast<const char*>(section.bytes.data() + section.bytes.size()));
+    const int version = document.at("version");
+    RUN_CHECK(version <= kRunVersion, ErrorKind::kStore, "state {} was written by a newer version of runner",
+              loaded.info.id);
+    const Json& plateau = document.at("plateau");
+    const Json& early = document.at("early_stopping");
+    RunState state;
+    state.position = {document.at("epoch"), document.at("batch"), document.value("start", int64_t{0})};
+    state.window = window_of(document.value("window", Json(nullptr)));
+    state.window.next = state.position;
+    state.reached_epoch = document.value("reached_epoch", state.position.epoch);
+    state.end = end_of(document.value("end_of_window", Json(nullptr)));
+    const auto accumulation = document.value("accumulation", std::array<int64_t, 2>{});
+    state.accumulation = accumulation[0];
+    state.next_accumulation = accumulation[1];
+    state.used = document.value("used", int64_t{0});
+    state.global_batch = document.value("global_batch", int64_t{0});
+    state.extra_steps = document.value("extra_steps", int64_t{0});
+    state.most_at_once = document.value("most_at_once", int64_t{0});
+    state.counters = counters_of(document, optimizers);
+    state.plateau = {optional_number(plateau.at("best")), plateau.at("bad_evaluations"), plateau.at("cooldown"),
+                     optional_number(plateau.at("factor")).value_or(1.0)};
+    state.patience = {optional_number(early.at("best")), early.at("evaluations")};
+    state.metrics.ended = metrics_of(document.value("metrics", Json::object()));  // older checkpoints have none
+    if (state.window.batches > 0)
+      state.metrics.window = metrics_of(document.at("window").value("metrics", Json::object()));
+    state.hook = document.value("hook", "");
+    state.encoding = data::Encoding::from_json(document.at("encoding").get<std::string>());
+    state.train_data = document.at("train_data");
+    state.eval_data = document.at("eval_data");
+    return state;
+  } catch (const Json::exception&) {
+    fail(ErrorKind::kStore, "state {}: the section run is not a document that this version wrote", loaded.info.id);
+  }
+}
+
+void restore(const store::LoadedState& loaded, Trainer& trainer) {
+  trainer.note_state_use();
+  const int64_t id = loaded.info.id;
+  keep_gradients_of(loaded, trainer);
+  std::vector<std::vector<std::byte>> arrays;  // empty: another rank writes it
+  for (const DeviceArray& array : trainer.layout().arrays())
+    arrays.emplace_back(trainer.arrays().writes(array) ? array.type.bytes() : 0);
+  std::set<std::string> known;
+  each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
+    if (arrays[static_cast<size_t>(array)].empty()) return;
+    const store::Section* section = loaded.find(name);
+    RUN_CHECK(section, ErrorKind::kStore, "state {} is of another model: it has no {}, which the recipe's model has",
+              id, name);
+    const backends::Shape shape = shape_of(loaded, *section);
+    RUN_CHECK(fits(shape, *section, p), ErrorKind::kStore,
+              "state {} is of another model: {} is {}, the recipe's model has {}", id, name, shape.to_string(),
+              p.shape.to_string());
+    std::memcpy(arrays[static_cast<size_t>(array)].data() + static_cast<size_t>(p.offset) * sizeof(float),
+                section->bytes.data(), section->bytes.size());
+    known.insert(name);
+  });
+  for (const store::Section& section : loaded.sections)
+    RUN_CHECK(!is_tensor(section) || known.count(section.name) > 0 || is_with_rank_0(section, known), ErrorKind::kStore,
+              "state {} is of another model: it has {}, which the recipe's model lacks", id, section.name);
+
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const Role role = trainer.layout().arrays()[i].role;
+    if (role != Role::kScaler && role != Role::kCompression) trainer.arrays().write(static_cast<int32_t>(i), arrays[i]);
+  }
+  restore_sums(loaded, trainer);
+  trainer.counters = run_state_of(loaded, trainer.optimizers().names).counters;
+  restore_side_sections(loaded, trainer);
+}
+
+void restore_gradients(const store::LoadedState& loaded, Trainer& trainer) {
+  keep_gradients_of(loaded, trainer);
+  Patches patches(trainer);
+  each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
+    if (name.starts_with(kGradient)) patches.put(array, p, loaded.at(name).bytes);
+  });
+  patches.write();
+}
+
+void restore_sums(const store::LoadedState& loaded, Trainer& trainer) {
+  const store::Section& sums = loaded.at(kSums);
+  constexpr size_t kBytes = 2 * sizeof(double);
+  RUN_CHECK(sums.bytes.size() == kSumCount * kBytes, ErrorKind::kStore, "state {}: the section sums is damaged",
+            loaded.info.id);
+  const std::span<const std::byte> bytes(sums.bytes);
+  for (int32_t sum = 0; sum < kSumCount; ++sum)
+    trainer.arrays().write(trainer.layout().find(Role::kSum, 0, sum),
+                           bytes.subspan(static_cast<size_t>(sum) * kBytes, kBytes));
+}
+
+void restore_model(const store::LoadedState& loaded, Trainer& trainer) {
+  trainer.note_state_use();
+  const int64_t id = loaded.info.id;
+  Patches patches(trainer);
+  std::set<std::string> known;
+  each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
+    if (!name.starts_with(kModel)) return;
+    const store::Section* section = loaded.find(name);
+    RUN_CHECK(section, ErrorKind::kRecipe,
+              "state {} is of another model: it has no parameter {}, {}, which the recipe's has", id, p.name,
+              p.shape.to_string());
+    const backends::Shape shape = shape_of(loaded, *section);
+    RUN_CHECK(fits(shape, *section, p), ErrorKind::kRecipe,
+              "state {} is of another model: its parameter {} is {}, the recipe's is {}", id, p.name, shape.to_string(),
+              p.shape.to_string());
+    patches.put(array, p, section->bytes);
+    known.insert(name);
+  });
+  for (const StoredParameter& stored : parameters_of(loaded))
+    RUN_CHECK(known.count(std::string(kModel) + stored.name) > 0, ErrorKind::kRecipe,
+              "state {} is of another model: it has a parameter {}, {}, which the recipe's lacks", id, stored.name,
+              stored.shape.to_string());
+  patches.write();
+}
+
+std::optional<std::string> restore_slots(const store::LoadedState& loaded, Trainer& trainer) {
+  Patches patches(trainer);
+  std::optional<std::string> missing;
+  each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
+    if (!name.starts_with(kOptimizer) || missing) return;
+    const store::Section* section = loaded.find(name);
+    if (section == nullptr || !fits(shape_of(loaded, *section), *section, p)) {
+      const std::string_view slot = std::string_view(name).substr(name.rfind('/') + 1);
+      missing = fmt::format("state {} has no {} of {}", loaded.info.id, slot, p.name);
+    } else {
+      patches.put(array, p, section->bytes);
+    }
+  });
+  if (!missing) patches.write();
+  return missing;
+}
+
+std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded) {
+  std::vector<StoredParameter> parameters;
+  for (const store::Section& section : loaded.sections)
+    if (section.name.starts_with(kModel))
+      parameters.push_back({section.name.substr(kModel.size()), shape_of(loaded, section), section.bytes});
+  return parameters;
+}
+
+void check_data(const char* section, const std::string& before, const std::string& now, const char* remedy) {
+  if (before == now) return;
+  const std::string what = before.empty() ? "the run had none"
+                           : now.empty()
+                               ? "it is gone"
+                               : data::difference(data::Fingerprint::parse(before), data::Fingerprint::parse(now));
+  fail(ErrorKind::kData, "{} is not what the run was trained on: {}; {}", section, what, remedy);
+}
+
+}  // namespace runner::train

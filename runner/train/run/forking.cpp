@@ -1,0 +1,183 @@
+#include "runner/train/run/forking.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "runner/data/dataset.h"
+#include "runner/train/run/side_sections.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+namespace {
+
+store::LoadedState load(store::Store& store, const store::RunRow& parent, int64_t id) {
+  for (const store::StateInfo& info : store::list_states(store, parent.id)) {
+    if (id >= 0 ? info.id == id : !info.superseded) return store::load_state(store, info.id);
+  }
+  RUN_CHECK(id < 0, ErrorKind::kNotFound, "run {} has no state {}; `runner states {}` lists its states", parent.uid, id,
+            parent.uid);
+  fail(ErrorKind::kNotFound, "run {} has no complete state to fork from", parent.uid);
+}
+
+std::string changed(const char* key, int64_t before, int64_t after) {
+  return fmt::format("{} was {} and is {}", key, before, after);
+}
+
+// Returns why optimizer steps would have other samples than those of the parent; none if they have the same.
+std::optional<std::string> other_windows(const schema::Recipe& before, const schema::Recipe& after) {
+  const std::tuple numbers{
+      std::tuple{"data.batch_size", before.data.batch_size, after.data.batch_size},
+      std::tuple{"num_processes", before.num_processes, after.num_processes},
+      std::tuple{"gradient_accumulation_steps", before.gradient_accumulation_steps, after.gradient_accumulation_steps},
+      std::tuple{"the seed of the data", before.data.seed.value_or(before.seed), after.data.seed.value_or(after.seed)},
+      std::tuple{"seed", before.seed, after.seed}};
+  std::optional<std::string> why;
+  const auto look = [&](const auto& number) {
+    const auto& [key, was, is] = number;
+    if (!why && was != is) why = changed(key, was, is);
+  };
+  std::apply([&](const auto&... number) { (look(number), ...); }, numbers);
+  if (why) return why;
+  const auto order = [](const schema::Recipe& r) {
+    const int64_t buffer = r.data.stream ? r.data.shuffle_buffer : 0;
+    return std::tuple{r.split_batches,     r.data.shuffle,          r.data.drop_last,
+                      r.data.even_batches, r.data.dispatch_batches, buffer};
+  };
+  if (order(before) == order(after)) return std::nullopt;
+  return "the order of the samples is another one";
+}
+
+std::string difference(const char* section, const std::string& before, const std::string& now) {
+  if (before.empty() || now.empty()) return fmt::format("{} is {}", section, now.empty() ? "gone" : "new");
+  return fmt::format("{} changed: {}", section,
+                     data::difference(data::Fingerprint::parse(before), data::Fingerprint::parse(now)));
+}
+
+// A hook of the parent may have changed the accumulation, and only a hook of the child can continue with it.
+std::optional<std::string> windows_without_hook(const RunState& state, const schema::Recipe& after) {
+  const int64_t is = after.gradient_accumulation_steps;
+  if (!after.hooks.empty() || state.accumulation == 0) return std::nullopt;
+  for (const int64_t was : {state.accumulation, state.next_accumulation})
+    if (was != is) return changed("gradient_accumulation_steps", was, is);
+  return std::nullopt;
+}
+
+// Returns why the child must begin with the first epoch; none if it continues at the parent's next batch.
+std::optional<std::string> reason_to_begin(const ForkRequest& request, const RunState& state, Session& session) {
+  if (auto why = other_windows(request.before, session.recipe)) return why;
+  if (auto why = windows_without_hook(state, session.recipe)) return why;
+  if (state.window.batches > 0 && session.own_loop)
+    return "the state is of the inside of a step, and a loop of a hook's begins with whole ones";
+  if (state.train_data == session.train_fingerprint()) return std::nullopt;
+  return difference("data.train", state.train_data, session.train_fingerprint());
+}
+
+// Early stopping and a plateau schedule continue if they would have seen the same evaluations.
+void keep_watching(const ForkRequest& request, Session& session, Forked& fork) {
+  const schema::Recipe &before = request.before, &after = session.recipe;
+  const bool same_eval = fork.state.eval_data == session.eval_fingerprint();
+  const auto& was = before.train.early_stopping;
+  const auto& is = after.train.early_stopping;
+  const bool same_patience = was && is && was->metric == is->metric && was->mode == is->mode;
+  if (!(same_eval && same_patience)) {
+    if (is && fork.state.patience.best)
+      fork.warnings.emplace_back("early stopping starts afresh: it watches other figures");
+    fork.state.patience = {};
+  }
+  const bool plateau = after.scheduler.type == schema::SchedulerType::kPlateau;
+  const bool same_plateau = plateau && before.scheduler.type == after.scheduler.type &&
+                            before.scheduler.metric == after.scheduler.metric &&
+                            before.scheduler.mode == after.scheduler.mode;
+  if (same_eval && same_plateau) {
+    session.schedule.restore(fork.state.plateau);
+  } else if (plateau) {
+    fork.warnings.emplace_back("the schedule starts afresh: it watches other figures");
+  }
+}
+
+std::optional<std::string> missing_optimizer(const Forked& fork, const Trainer& trainer) {
+  for (const std::string& name : trainer.optimizers().names)
+    if (!fork.state.counters.updates.contains(name))
+      return name.empty() ? fmt::format("state {} is of several optimizers", fork.info.id)
+                          : fmt::format("state {} has no optimizer {}", fork.info.id, name);
+  return std::nullopt;
+}
+
+// Restores all slots or none: a zero moment with the bias correction of many steps would be wrong.
+bool take_slots(const ForkRequest& request, const store::LoadedState& loaded, Trainer& trainer, Forked& fork) {
+  const bool same_rule = request.before.optimizer.type == trainer.recipe().optimizer.type;
+  std::optional<std::string> missing = same_rule ? missing_optimizer(fork, trainer) : "it was another optimizer's";
+  if (!missing) missing = restore_slots(loaded, trainer);
+  if (missing) fork.warnings.push_back(fmt::format("the optimizer starts afresh: {}", *missing));
+  return !missing;
+}
+
+void warn_of_frozen(const store::LoadedState& loaded, const Trainer& trainer, Forked& fork) {
+  int64_t count = 0;
+  for (const nn::Parameter& parameter : trainer.model().parameters.parameters()) {
+    const std::string slots = "optimizer/" + parameter.name + '/';
+    const auto has_slot = [&](const store::Section& section) { return section.name.starts_with(slots); };
+    count += !parameter.trainable && std::any_of(loaded.sections.begin(), loaded.sections.end(), has_slot);
+  }
+  if (count > 0) {
+    fork.warnings.push_back(fmt::format("{} frozen {} no optimizer state any more", count,
+                                        count == 1 ? "parameter needs" : "parameters need"));
+  }
+}
+
+// The child begins with the first epoch, so all related counts are reset.
+void start_afresh(RunState& state) {
+  state.position = {};
+  state.window = {};
+  state.reached_epoch = 0;
+  state.accumulation = state.next_accumulation = 0;
+  state.used = state.global_batch = state.extra_steps = 0;
+  state.patience = {};
+  state.metrics = {};
+  state.hook.clear();
+}
+
+void check_something_is_left(const Forked& fork, const Session& session) {
+  const int64_t done = session.trainer.counters.windows, all = session.scale.total_steps;
+  RUN_CHECK(done < all, ErrorKind::kUsage,
+            "state {} is at step {}, and the child run ends with step {}: nothing is left to train; make train.{} "
+            "larger, or begin again with its weights: --restart",
+            fork.info.id, done, all, session.recipe.train.steps ? "steps" : "epochs");
+}
+
+}  // namespace
+
+Forked restore_fork(store::Store& store, const store::RunRow& parent, const ForkRequest& request, Session& session) {
+  const store::LoadedState loaded = load(store, parent, request.state);
+  Trainer& trainer = session.trainer;
+  Forked fork{loaded.info, run_state_of(loaded, trainer.optimizers().names), {}};
+  restore_model(loaded, trainer);
+  if (request.restart) {
+    start_afresh(fork.state);
+    return fork;
+  }
+  const Counters counters = fork.state.counters;
+  const bool slots = take_slots(request, loaded, trainer, fork);
+  if (slots) {
+    warn_of_frozen(loaded, trainer, fork);
+    trainer.counters.updates = counters.updates;
+    restore_use(loaded, trainer);
+  }
+  if (const auto why = reason_to_begin(request, fork.state, session)) {
+    fork.warnings.push_back(fmt::format("training begins with the first epoch: {}", *why));
+    start_afresh(fork.state);
+    return fork;
+  }
+  restore_sums(loaded, trainer);
+  restore_gradients(loaded, trainer);
+  trainer.counters = counters;
+  if (!slots) trainer.counters.updates.clear();
+  keep_watching(request, session, fork);
+  check_something_is_left(fork, session);
+  return fork;
+}
+
+}  // namespace runner::train

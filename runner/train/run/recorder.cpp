@@ -1,0 +1,65 @@
+#include "runner/train/run/recorder.h"
+
+#include <cmath>
+#include <limits>
+
+#include "schema/base/error.h"
+
+namespace runner::train {
+namespace {
+
+// Like std::min, but if one argument is NaN returns the other.
+double smaller(double a, double b) {
+  return std::fmin(a, b);
+}
+double larger(double a, double b) {
+  return std::fmax(a, b);
+}
+
+constexpr double kMissingPoint = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
+
+store::SeriesIndex Recorder::series_of(std::string_view name) {
+  return writer_ != nullptr ? writer_->series(name) : store::SeriesIndex{};
+}
+
+void Recorder::add(std::string_view name, int64_t step, double value) {
+  if (std::isnan(value)) value = kMissingPoint;  // with a fixed sign, which some formats would show
+  auto found = series_.find(name);
+  constexpr size_t kMostNames = 10'000;
+  RUN_CHECK(found != series_.end() || series_.size() < kMostNames, ErrorKind::kRun,
+            "{} would be one metric more than the {} that a run can have; a metric keeps its name from step to step",
+            name, kMostNames);
+  if (found == series_.end())
+    found = series_.emplace(name, Series{series_of(name), {kMissingPoint, kMissingPoint, kMissingPoint}, step}).first;
+  Series& series = found->second;
+  if (writer_ != nullptr) writer_->push(series.index, step, value);
+  if (logs_ != nullptr) logs_->add(name, step, value);
+  series.range = {value, smaller(series.range.min, value), larger(series.range.max, value)};
+  series.step = step;
+}
+
+void Recorder::resume(const std::string& name, const MetricRange& range) {
+  series_.emplace(name, Series{series_of(name), range, -1});
+}
+
+double Recorder::newest(std::string_view name) const {
+  const auto found = series_.find(name);
+  return found == series_.end() ? kMissingPoint : found->second.range.last;
+}
+
+std::map<std::string, double> Recorder::at(int64_t step) const {
+  std::map<std::string, double> values;
+  for (const auto& [name, series] : series_)
+    if (series.step == step) values[name] = series.range.last;
+  return values;
+}
+
+std::map<std::string, MetricRange> Recorder::ranges() const {
+  std::map<std::string, MetricRange> ranges;
+  for (const auto& [name, series] : series_) ranges[name] = series.range;
+  return ranges;
+}
+
+}  // namespace runner::train

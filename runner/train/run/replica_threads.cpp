@@ -1,0 +1,50 @@
+#include "runner/train/run/replica_threads.h"
+
+#include <exception>
+#include <system_error>
+
+#include "schema/base/error.h"
+#include "schema/base/system_limits.h"
+#include "store/signals_blocked.h"
+
+namespace runner::train {
+
+using backends::SharedCollectives;
+
+ReplicaThreads::ReplicaThreads(int size, std::chrono::milliseconds timeout,
+                               const std::function<void(backends::Collectives& ranks)>& follow)
+    : memory_(SharedCollectives::memory_bytes(size)),
+      collectives_(memory_, 0, size, SharedCollectives::options_for(size, timeout)) {
+  const store::SignalsBlocked blocked;
+  try {
+    for (int rank = 1; rank < size; ++rank) start(rank, size, SharedCollectives::options_for(size, timeout), follow);
+  } catch (const std::system_error& error) {
+    end();
+    fail(ErrorKind::kRun, "cannot start the thread of rank {}: {}; {}", threads_.size() + 1,
+         system_reason(error.code().value()), process_limits());
+  }
+}
+
+void ReplicaThreads::start(int rank, int size, const SharedCollectives::Options& options,
+                           const std::function<void(backends::Collectives& ranks)>& follow) {
+  threads_.emplace_back([this, rank, size, options, follow] {
+    SharedCollectives ranks(memory_, rank, size, options);
+    try {
+      follow(ranks);
+    } catch (const std::exception& error) {
+      ranks.fail(error_of(error).message(), {});  // no effect if the failure has been reported already
+    }
+  });
+}
+
+// Ranks that still wait for rank 0 throw. At the regular end of a run, no rank waits.
+void ReplicaThreads::end() {
+  collectives_.fail("the run has ended", {});
+  for (std::thread& thread : threads_) thread.join();
+}
+
+ReplicaThreads::~ReplicaThreads() {
+  end();
+}
+
+}  // namespace runner::train

@@ -1,0 +1,139 @@
+#include "runner/train/run/resuming.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "schema/base/error.h"
+
+namespace runner::train {
+namespace {
+
+Resumed load_newest(store::Store& store, const store::RunRow& run, Trainer& trainer) {
+  std::vector<std::string> warnings;
+  std::optional<Error> newest;
+  for (const store::StateInfo& info : store::list_states(store, run.id, true)) {
+    try {
+      const store::LoadedState loaded = store::load_state(store, info.id);
+      RunState state = run_state_of(loaded, trainer.optimizers().names);
+      restore(loaded, trainer);
+      return {info, std::move(state), std::move(warnings)};
+    } catch (const Error& error) {
+      if (!newest) newest = error;
+      warnings.push_back(fmt::format("{}; trying the state before it", error.message()));
+    }
+  }
+  if (newest) throw Error(*newest).note("no state of the run can be used");
+  store::check_not_running(store, run.id, "resume");  // a running process may still save one
+  fail(ErrorKind::kNotFound, "run {} has no complete state to resume from; runner exec begins anew", run.uid);
+}
+
+// Whether a schedule without a given length ends with the run.
+bool ends_with_run(const schema::SchedulerSpec& spec) {
+  using schema::SchedulerType;
+  const bool whole = spec.type == SchedulerType::kLinear || spec.type == SchedulerType::kCosine ||
+                     spec.type == SchedulerType::kCosineRestarts || spec.type == SchedulerType::kPolynomial ||
+                     spec.type == SchedulerType::kOneCycle;
+  return whole && !spec.length;
+}
+
+}  // namespace
+
+Resumed restore_newest(store::Store& store, const store::RunRow& run, Session& session) {
+  Resumed found = load_newest(store, run, session.trainer);
+  constexpr const char* kRemedy = "restore the data, or start a new run";
+  check_data("data.train", found.state.train_data, session.train_fingerprint(), kRemedy);
+  check_data("data.eval", found.state.eval_data, session.eval_fingerprint(), kRemedy);
+  session.schedule.restore(found.state.plateau);
+  return found;
+}
+
+RunState restore_values(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session) {
+  for (const store::StateInfo& info : store::list_states(store, run.id, /*for_resume=*/true)) {
+    if (id && info.id != *id) continue;
+    const store::LoadedState loaded = store::load_state(store, info.id);
+    const Counters now = session.trainer.counters;
+    restore(loaded, session.trainer);
+    Counters& counters = session.trainer.counters;
+    counters.windows = now.windows;
+    counters.applied = now.applied;
+    counters.samples = now.samples;
+    counters.batches = now.batches;
+    counters.repeats = now.repeats;
+    return run_state_of(loaded, session.trainer.optimizers().names);
+  }
+  fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid, id ? fmt::format("state {}", *id) : "state yet");
+}
+
+// The end of an interrupted optimizer step is repeated, including an evaluation that an attempt since then may have
+// recorded.
+store::Recorded recorded_before(const Resumed& found) {
+  store::Recorded recorded{.step = found.info.step};
+  if (found.state.end) recorded.time_ms = found.info.created_ms;
+  return recorded;
+}
+
+std::vector<store::MetricSummary> metrics_until(store::Store& store, const store::RunRow& run,
+                                                const store::Recorded& recorded) {
+  const bool cuts_step = recorded.time_ms != INT64_MAX;
+  std::vector<store::MetricSummary> metrics;
+  for (store::MetricSummary metric : store::list_metrics(store, run.id)) {
+    if (metric.last_step > recorded.step || (cuts_step && metric.last_step == recorded.step)) {
+      metric.n = 0;
+      metric.min = metric.max = NAN;
+      for (const store::Point& point : store::metric_points(store, run, metric.name)) {
+        if (!recorded.has(point)) continue;
+        ++metric.n;
+        metric.last = point.value;
+        metric.last_step = point.step;
+        metric.min = std::fmin(metric.min, point.value);
+        metric.max = std::fmax(metric.max, point.value);
+      }
+    }
+    if (metric.n > 0) metrics.push_back(std::move(metric));
+  }
+  return metrics;
+}
+
+int64_t last_recorded_step(store::Store& store, const store::RunRow& run) {
+  int64_t last = 0;
+  for (const store::MetricSummary& metric : store::list_metrics(store, run.id)) last = std::max(last, metric.last_step);
+  return last;
+}
+
+data::Position place_of(const RunState& state, Session& session, std::optional<std::string>& warning) {
+  data::Position place = state.position;
+  const int64_t batch = session.plan.global_batch_size(), accumulation = session.accumulation();
+  if (state.accumulation > 0) session.set_accumulation(state.accumulation);
+  if (state.global_batch == 0 || state.global_batch == batch) {
+    session.set_extra_steps(state.extra_steps);
+    if (session.accumulation() != accumulation) session.count_steps_from(place, state.window.batches);
+    return place;
+  }
+  if (!place.begins_epoch()) place = {place.epoch, 0, state.used};
+  session.count_steps_from(place, state.window.batches);
+  // The rest of the epoch is less than a batch and is dropped.
+  if (session.plan_at(place).steps_per_epoch() == 0) place = {place.epoch + 1, 0};
+  warning = fmt::format("the global batch is {} samples now and was {}: the run ends with step {}", batch,
+                        state.global_batch, session.scale.total_steps);
+  return place;
+}
+
+std::optional<std::string> stretched_schedule(const Session& session,
+                                              const std::vector<store::MetricSummary>& metrics) {
+  if (!ends_with_run(session.recipe.scheduler)) return std::nullopt;
+  const Counters& counters = session.trainer.counters;
+  for (const store::MetricSummary& metric : metrics) {
+    if (metric.name != "train/lr") continue;
+    const double next = session.trainer.optimizers().lr * session.schedule.factor(counters.scheduled);
+    return fmt::format(
+        "the schedule now ends with the longer run: train/lr was {} at step {} and is {} at step {}; "
+        "scheduler.length keeps a schedule as it is",
+        metric.last, metric.last_step, next, counters.windows + 1);
+  }
+  return std::nullopt;
+}
+
+}  // namespace runner::train

@@ -1,0 +1,47 @@
+// Resumes a run from one of its checkpoints in the store.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/train/loop/session.h"
+#include "runner/train/run/checkpoint.h"
+#include "store/queries.h"
+
+namespace runner::train {
+
+// The restored checkpoint, and warnings about newer ones that cannot be used.
+struct Resumed {
+  store::StateInfo info;
+  RunState state;
+  std::vector<std::string> warnings;
+};
+
+// Restores trainer and schedule from the newest intact checkpoint. Throws Error(kNotFound) if there is no checkpoint,
+// the error of the newest one if none is intact, and Error(kData) if the data have changed.
+Resumed restore_newest(store::Store& store, const store::RunRow& run, Session& session);
+
+// Restores model, optimizers and schedule of the running run from one of its checkpoints (`id`; none: the newest). The
+// data position and the counts of optimizer steps, samples and batches are kept; train/loss starts again. Throws
+// Error(kRun) if there is no such checkpoint.
+RunState restore_values(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session);
+
+// Returns where a session continues from a checkpoint, at the next sample of the same order, and sets the remaining
+// length of the run. `warning`: set if the global batch size has changed.
+data::Position place_of(const RunState& state, Session& session, std::optional<std::string>& warning);
+
+// Returns which points were recorded before a checkpoint and will not be recorded again after it.
+store::Recorded recorded_before(const Resumed& found);
+// Returns the metrics of a run, restricted to those points.
+std::vector<store::MetricSummary> metrics_until(store::Store& store, const store::RunRow& run,
+                                                const store::Recorded& recorded);
+
+// Returns the largest step of any metric point of a run; 0 if there is none.
+int64_t last_recorded_step(store::Store& store, const store::RunRow& run);
+
+// Returns a warning if a run that has become longer stretches its schedule, so that the learning rate jumps up.
+// `metrics`: those recorded before.
+std::optional<std::string> stretched_schedule(const Session& session, const std::vector<store::MetricSummary>& metrics);
+
+}  // namespace runner::train

@@ -1,0 +1,169 @@
+// Trains one run from recipe to recorded result: `exec` and `resume` without the command line.
+//
+// Terms of this folder:
+//   batch           what a Loader yields; with gradient accumulation an optimizer step has several.
+//   micro-batch     the part of a batch that one launch computes; usually the whole batch.
+//   optimizer step  the batches up to an update (class names: Window). Recipes, points, checkpoints and messages count
+//                   optimizer steps.
+//   update          one change of parameters and slots by an optimizer; skipped if something is not finite.
+//   recording       a Program that grows while a declared model or a hook computes with it.
+//   step            also the Program of a micro-batch: in training from the forward pass to the sums and, at the end
+//                   of an optimizer step, the update (StepBuilder).
+//   traced region   a recording of a hook's training loop, from one mark_step to the next (class name: Segment).
+//   entry           what a hook file has in place of a part of the recipe: model, training_step, train, … (HookEntry).
+//   checkpoint      everything to continue a run from: arrays, counters, the hook's state (checkpoint.h). Users save
+//                   it with save_state, so class names say State.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/tpu/metrics_snapshot.h"
+#include "runner/data/load.h"
+#include "runner/data/loader.h"
+#include "runner/train/engine/hooks.h"
+#include "runner/train/engine/memory_use.h"
+#include "runner/train/loop/batch_fit.h"
+#include "runner/train/run/gpu_use.h"
+#include "schema/base/source_mark.h"
+#include "schema/recipe/recipe.h"
+#include "store/provenance.h"
+#include "store/run_store.h"
+
+namespace runner::train {
+
+// Notified of events, on the training thread or on another one while that thread waits. Callbacks must return quickly
+// and must not throw.
+class Observer {
+ public:
+  struct Progress {
+    int64_t epoch = 0, epochs = 0;  // epoch counts from 0; epochs is 0 if the run's length is given in steps
+    int64_t step = 0, steps = 0;    // optimizer steps finished, and of the whole run
+    int64_t samples = 0;            // since the process started
+    double loss = 0;                // last train/loss point, NaN before the first
+  };
+
+  virtual ~Observer() = default;
+  virtual void on_start(std::string_view /*run*/, std::string_view /*name*/) {}
+  virtual void on_step(const Progress& /*progress*/) {}
+  virtual void on_evaluation(const Progress& /*progress*/, const std::map<std::string, double>& /*metrics*/) {}
+  virtual void on_warning(std::string_view /*text*/) {}
+  virtual void on_print(std::string_view /*text*/) {}   // text printed by a hook
+  virtual void on_notice(std::string_view /*text*/) {}  // about something that takes long
+};
+
+struct MetricRange {
+  double last = 0, min = 0, max = 0;
+};
+
+// Work of an emulated TPU in this attempt.
+struct GraphUse {
+  int64_t compiled = 0;  // graphs
+  double compile_seconds = 0;
+  int64_t executions = 0;
+};
+
+struct RunError {
+  std::string message;  // with its notes
+  std::string file;
+  int line = 0;
+  std::string text;  // the whole error with its place, for display
+};
+
+// The document of `exec --json`.
+struct RunResult {
+  std::string run;  // empty: not in the store
+  std::string name;
+  store::RunStatus status = store::RunStatus::kDone;
+  int exit_code = 0;
+  std::string backend;
+  int64_t num_processes = 1;
+  std::optional<FittedBatch> fitted_batch = {};  // train.auto_batch_size
+  std::vector<std::vector<int>> cores = {};      // of each process, if pinned (enable_cpu_affinity)
+  int64_t epochs = 0;                            // finished, including those before a resume
+  int64_t optimizer_steps = 0;                   // finished optimizer steps
+  int64_t skipped_steps = 0;
+  int64_t samples = 0;
+  int64_t repeated_samples = 0;              // padding samples
+  data::InputUse input = {};                 // of training on rank 0, by this process
+  std::optional<GraphUse> graphs = {};       // of rank 0; none on other backends
+  std::optional<GpuUse> gpu = {};            // none on other backends
+  double seconds = 0;                        // from RunRequest::started until the last checkpoint is committed
+  std::optional<double> first_step_seconds;  // from RunRequest::started until the first optimizer step is done
+  std::map<std::string, MetricRange> metrics;
+  std::vector<int64_t> states;  // kept checkpoints, oldest first
+  PeakMemory peak_memory;       // of rank 0; 0 for a phase that did not occur
+  std::vector<std::string> warnings;
+  std::string reason;  // why it ended before its last step; otherwise empty
+  std::optional<RunError> error;
+  bool lost_process = false;  // another rank was killed by a signal: the failure is not the run's own
+};
+
+struct ForkRequest;  // forking.h
+
+struct RunRequest;
+using Follow = std::function<void(const RunRequest& of_rank_0, backends::Collectives& ranks)>;
+
+struct RunRequest {
+  const schema::Recipe& recipe;
+  store::RecipeRecord record;              // to be stored
+  std::vector<store::Param> params;        // flattened
+  std::vector<std::string> warnings = {};  // of the recipe
+  std::filesystem::path store;
+  std::string resume;                 // id of the run to continue; empty: a new run
+  const ForkRequest* fork = nullptr;  // a new run that starts from a checkpoint of another; null: none
+  bool longer = false;                // resumed with larger train.epochs or train.steps
+  // The run is resumed after the loss of a process. If it has no checkpoint yet, it starts again, as `fork` says.
+  bool may_begin_again = false;
+  MakeHooks make_hooks = nullptr;  // makes the recipe's hook; null: it has none
+  Observer& observer;
+  std::string (*summary)(const RunResult& result);  // makes the document stored with the run
+  // Makes the stored document of a device's metrics report.
+  std::string (*metrics_document)(const backends::tpu::MetricsSnapshot& metrics);
+  // Where the durations of the result begin. One process may train several runs, each with its own start.
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+  const std::atomic<int>& stop;  // 1: finish the optimizer step, save a checkpoint, return kInterrupted
+  bool record_batches = false;
+  std::string binary_version = {};               // of this program, to be recorded
+  std::string build_id = {};                     // identifies the build among those of one version
+  std::chrono::milliseconds long_compile{2000};  // compilations that take longer are reported
+  // Provenance of the attempt, to be recorded; the run adds the hook.
+  std::optional<store::Provenance> provenance = {};
+  // Adds provenance that takes long to find out. Called once, on its own thread after the first step, or at the end of
+  // a run without steps. Must not throw. Empty: adds nothing.
+  std::function<void(store::Provenance&)> complete_provenance = {};
+  // For ranks that are processes: the job of each, from which it builds its own request for run_replica(), and the
+  // executable.
+  std::string job = {};
+  std::string replica_program = "/proc/self/exe";
+  // For ranks that are threads: calls run_replica() with the same recipe, stop flag and data, and its own observer.
+  Follow follow = {};
+  data::SharedData data = {};  // data of the recipe; null: not read yet
+  // Whether devices execute on threads of their own; none to decide by the number of free cores. For tests.
+  std::optional<bool> own_thread = {};
+};
+
+// With RunRequest::record_batches, recorded each step: the upper 53 bits of a hash of the sample ids of the optimizer
+// step.
+inline constexpr const char* kBatchDigest = "data/batch_digest";
+
+// Kind of the artifacts with cycles of `profile`, in the order of their ids.
+inline constexpr std::string_view kTraceKind = "trace";
+
+// Trains. Errors after the run has been recorded are in the result (status, exit code, error). Throws Error for earlier
+// ones: an invalid recipe, invalid data, or a store that cannot be opened.
+RunResult run(const RunRequest& request);
+
+// Trains as another rank; uses only recipe and hooks of the request. Returns when rank 0 is done too. Errors are
+// reported to rank 0 and thrown.
+void run_replica(const RunRequest& request, backends::Collectives& ranks);
+
+}  // namespace runner::train

@@ -1,0 +1,282 @@
+#include "runner/train/run/run_record.h"
+
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/kernels/kernel_choices.h"
+#include "backends/runtime/cpu_features.h"
+#include "runner/formats/chrome_trace.h"
+#include "runner/train/engine/loss_scaler.h"
+#include "runner/train/run/device_account.h"
+#include "runner/train/run/log_sink.h"
+#include "schema/base/error.h"
+#include "schema/base/json.h"
+#include "store/artifacts.h"
+
+namespace runner::train {
+namespace {
+
+std::string trace_name(int64_t attempt, int64_t cycle) {
+  return fmt::format("trace/attempt-{}-cycle-{}.json", attempt, cycle);
+}
+
+RunError run_error(const Error& error) {
+  return {std::string(error.text()), error.where().file, error.where().line, error.what()};
+}
+
+}  // namespace
+
+RunRecord::RunRecord(const RunRequest& request, const Session& session, const Hooks* hooks)
+    : request_(request), session_(session), provenance_(request, hooks) {
+  result.name = request.recipe.name;
+  result.backend = session.device->name();
+  result.num_processes = request.recipe.num_processes;
+}
+
+// ---- beginning -----------------------------------------------------------------------------------------------------
+
+store::AttemptInfo RunRecord::attempt_info() const {
+  store::AttemptInfo info;
+  info.recipe = request_.record;
+  info.params = request_.params;
+  info.backend = result.backend;
+  info.num_processes = result.num_processes;
+  info.planned_steps = session_.scale.total_steps;
+  info.cpu_features = backends::cpu_features().to_string();
+  info.kernels_json = backends::kernel_choices_json();
+  info.binary_version = request_.binary_version;
+  info.provenance = provenance_.known();
+  return info;
+}
+
+store::RunInfo RunRecord::new_run() const {
+  return {.uid = store::new_run_uid(),
+          .name = request_.recipe.name,
+          .seed = request_.recipe.seed,
+          .parent = {},
+          .attempt = attempt_info()};
+}
+
+// `run`: a new RunInfo or the handle of a claimed run.
+template <class RunOf>
+void RunRecord::record(store::Store store, RunOf run, int64_t attempt) {
+  result.run = run.uid;
+  attempt_ = attempt;
+  if (logs_) logs_->begin(run.uid, attempt, step());
+  if (trace_file_) trace_file_->begin();
+  writer_.emplace(std::move(store), std::move(run));
+  recorder_.emplace(&*writer_, logs_ ? &*logs_ : nullptr);
+  keeper_.emplace(*writer_, request_.recipe.checkpoint);
+}
+
+void RunRecord::open_log_files() {
+  const schema::Recipe& recipe = request_.recipe;
+  if (has_log_files(recipe.log)) logs_.emplace(recipe.log);
+  if (!recipe.profile || recipe.profile->out.empty()) return;
+  for (const auto& [key, path] : {std::pair("log.csv", recipe.log.csv), std::pair("log.jsonl", recipe.log.jsonl)})
+    RUN_CHECK(path.empty() || !is_same_file(path, recipe.profile->out), ErrorKind::kData,
+              "{} and profile.out are both {}; give each a file of its own", key, path);
+  trace_file_.emplace(recipe.profile->out);
+}
+
+void RunRecord::begin(store::Store store) {
+  record(std::move(store), new_run());
+}
+
+void RunRecord::begin_without_store(const std::string& run, const std::string& name,
+                                    const std::map<std::string, MetricRange>& metrics) {
+  result.run = run;
+  result.name = name;
+  recorder_.emplace(nullptr);
+  for (const auto& [metric, range] : metrics) recorder_->resume(metric, range);
+}
+
+void RunRecord::begin_fork(store::Store store, const store::RunRow& parent, const store::StateInfo& from) {
+  store::RunInfo info = new_run();
+  info.parent = parent.uid;
+  info.attempt.start_step = step();
+  info.attempt.from_state = from.id;
+  record(std::move(store), std::move(info));
+}
+
+void RunRecord::begin_attempt(store::Store store, const store::RunRow& run, const Earlier& earlier) {
+  store::AttemptInfo info = attempt_info();
+  info.start_step = step();
+  info.start_ms = earlier.recorded_ms;
+  if (earlier.from != nullptr) info.from_state = earlier.from->id;
+  const store::RunHandle handle = store::begin_attempt(store, run.uid, info);
+  result.name = run.name;
+  const std::vector<store::StateInfo> states = store::list_states(store, run.id, /*for_resume=*/true);
+  record(std::move(store), handle, handle.attempt);
+  for (const store::MetricSummary& metric : earlier.metrics)
+    recorder_->resume(metric.name, {metric.last, metric.min, metric.max});
+  keeper_->resume(step(), states);
+  if (!logs_) return;
+  if (const auto text = logs_->twice_written(step(), earlier.last_step)) warn(*text);
+}
+
+// ---- during the run -------------------------------------------------------------------------------------------------
+
+std::string RunRecord::event_json(const std::string& text) const {
+  return json::line(json::Object{{"step", step()}, {"text", text}});
+}
+
+void RunRecord::event(store::Level level, std::string kind, std::string json) {
+  if (writer_) writer_->event(level, std::move(kind), std::move(json));
+}
+
+void RunRecord::warn(const std::string& text) {
+  result.warnings.push_back(text);
+  event(store::Level::kWarning, "warning", event_json(text));
+  request_.observer.on_warning(text);
+}
+
+void RunRecord::warn_of_all(const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) warn(text);
+}
+
+double RunRecord::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - request_.started).count();
+}
+
+void RunRecord::first_window() {
+  result.first_step_seconds = seconds();
+  if (writer_) provenance_.complete(*writer_);
+}
+
+void RunRecord::pass_on_warnings() {
+  warn_of_all(writer_->take_warnings());
+  if (logs_) warn_of_all(logs_->take_warnings());
+}
+
+void RunRecord::collect() {
+  if (!writer_) return;
+  if (logs_) logs_->hand_over();
+  keeper_->collect();
+  pass_on_warnings();
+}
+
+void RunRecord::save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) {
+  if (!writer_) return;
+  store::check_artifact_name(name);  // the writer would only warn
+  try {
+    writer_->save_artifact({.name = name, .kind = std::string(kind), .meta = {}, .step = step()}, std::move(bytes))
+        .get();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kStore) throw;  // the writer warns of store errors
+  }
+}
+
+void RunRecord::keep_account(const backends::tpu::TpuDevice* device, PersistentGraphs* graphs) {
+  if (!writer_ || device == nullptr) return;
+  bring_up_to_date(account_, *device);
+  account_.metrics_json = request_.metrics_document(device->metrics());
+  writer_->device_account(account_);
+  if (graphs != nullptr) writer_->compiled_graphs(graphs->take());
+}
+
+void RunRecord::keep_gpu_account() {
+  if (!writer_ || !result.gpu) return;
+  account_.metrics_json = gpu_document(*result.gpu);
+  writer_->device_account(account_);
+}
+
+void RunRecord::keep_trace(const std::string& events) {
+  if (!writer_) return;
+  const std::string document = formats::trace_document(std::span(&events, 1));
+  const auto bytes = std::as_bytes(std::span(document));
+  save_artifact(trace_name(attempt_, ++cycles_), kTraceKind, {bytes.begin(), bytes.end()});
+  if (!trace_file_) return;
+  if (const auto text = trace_file_->add(events)) warn(*text);
+}
+
+store::Store RunRecord::reopened() {
+  keeper_->wait();
+  writer_->wait_until_recorded();
+  return store::Store::open(request_.store, store::Access::kRead);
+}
+
+void RunRecord::check_state(std::optional<int64_t> state) {
+  store::Store store = reopened();
+  const store::RunRow run = store::find_run(store, result.run);
+  for (const store::StateInfo& info : store::list_states(store, run.id, /*for_resume=*/true))
+    if (!state || info.id == *state) return;
+  fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid, state ? fmt::format("state {}", *state) : "state yet");
+}
+
+// ---- the end -------------------------------------------------------------------------------------------------------
+
+void RunRecord::fail_with(const Error& error) {
+  result.status = store::RunStatus::kFailed;
+  result.exit_code = error.kind() == ErrorKind::kStore ? exit_code(ErrorKind::kStore) : exit_code(ErrorKind::kRun);
+  result.error = run_error(error);
+  event(store::Level::kError, "failure", event_json(result.error->message));
+  try {
+    keeper_->wait();
+  } catch (const Error&) {  // the writer warns
+  }
+}
+
+void RunRecord::finish() {
+  result.metrics = recorder_->ranges();
+  if (result.error) result.reason = result.error->message;
+  result.seconds = seconds();
+  // Skipped steps are normal while a loss scaler finds its scale.
+  if (result.skipped_steps > 0 && !first_scale(request_.recipe))
+    warn(fmt::format("{} of {} steps were skipped: not finite", result.skipped_steps, result.optimizer_steps));
+  provenance_.finish(*writer_);
+  if (logs_) logs_->finish();
+  try {
+    writer_->flush();
+    pass_on_warnings();
+    list_states();
+    writer_->finish(run_end());
+  } catch (const Error& error) {
+    pass_on_warnings();
+    give_up(error);
+  }
+}
+
+void RunRecord::list_states() {
+  const store::RunHandle handle = writer_->wait_until_recorded();
+  store::Store store = store::Store::open(request_.store, store::Access::kRead);
+  result.states.clear();
+  for (const store::StateInfo& info : store::list_states(store, handle.id))
+    if (!info.superseded) result.states.insert(result.states.begin(), info.id);
+}
+
+store::RunEnd RunRecord::run_end() const {
+  return {.status = result.status,
+          .exit_code = result.exit_code,
+          .reason = result.reason,
+          .summary_json = request_.summary(result)};
+}
+
+// Called if the end of the run could not be recorded.
+void RunRecord::give_up(const Error& error) {
+  result.status = store::RunStatus::kFailed;
+  result.exit_code = exit_code(ErrorKind::kStore);
+  if (!result.error) result.error = run_error(error);
+  result.reason = result.error->message;
+  try {
+    list_states();
+    writer_->give_up(run_end());
+  } catch (const Error&) {
+    if (!is_recorded()) result.run.clear();
+  }
+}
+
+// Whether the run is in the store at all.
+bool RunRecord::is_recorded() {
+  try {
+    writer_->wait_until_recorded();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace runner::train

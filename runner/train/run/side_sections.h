@@ -1,0 +1,19 @@
+// Further sections of a checkpoint: loss scaler, PowerSGD, and per-parameter update counts. Absent if the run had no
+// such feature; what they would restore then starts afresh.
+#pragma once
+
+#include "runner/train/engine/trainer.h"
+#include "store/state_store.h"
+
+namespace runner::train {
+
+void capture_side_sections(Trainer& trainer, store::StateSnapshot& snapshot);
+
+// Call after gradients and counters have been restored. Throws Error(kStore) if a section is damaged.
+void restore_side_sections(const store::LoadedState& loaded, Trainer& trainer);
+
+// Restores only per-parameter update counts, together with moments. If the checkpoint has no count, it is that of the
+// parameter's optimizer.
+void restore_use(const store::LoadedState& loaded, Trainer& trainer);
+
+}  // namespace runner::train

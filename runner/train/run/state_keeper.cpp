@@ -1,0 +1,98 @@
+#include "runner/train/run/state_keeper.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/runtime/spans.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+namespace {
+
+bool maximizes(const schema::KeepBest& spec) {
+  return spec.mode == schema::Mode::kMax;
+}
+
+store::Retention retention_of(const schema::CheckpointSpec& spec) {
+  store::Retention retention{.keep_last = spec.keep_last, .keep_best = {}};
+  if (spec.keep_best)
+    retention.keep_best =
+        store::Retention::Best{spec.keep_best->metric, maximizes(*spec.keep_best), spec.keep_best->count};
+  return retention;
+}
+
+}  // namespace
+
+void StateKeeper::resume(int64_t step, const std::vector<store::StateInfo>& states) {
+  saved_at_ = {step};
+  for (const store::StateInfo& state : states) note({state.metrics.begin(), state.metrics.end()});
+}
+
+bool StateKeeper::is_among_best(const std::map<std::string, double>& metrics) const {
+  if (!spec_.keep_best) return false;
+  const auto found = metrics.find(spec_.keep_best->metric);
+  if (found == metrics.end() || std::isnan(found->second)) return false;
+  if (std::ssize(best_) < spec_.keep_best->count) return true;
+  return maximizes(*spec_.keep_best) ? found->second > best_.back() : found->second < best_.back();
+}
+
+void StateKeeper::note(const std::map<std::string, double>& metrics) {
+  if (!is_among_best(metrics)) return;
+  best_.push_back(metrics.at(spec_.keep_best->metric));
+  const bool largest = maximizes(*spec_.keep_best);
+  std::sort(best_.begin(), best_.end(), [&](double a, double b) { return largest ? a > b : a < b; });
+  best_.resize(std::min(best_.size(), static_cast<size_t>(spec_.keep_best->count)));
+}
+
+void StateKeeper::save(Trainer& trainer, const RunState& state, const char* reason, bool pinned,
+                       const std::map<std::string, double>& metrics) {
+  const int64_t step = state.counters.windows;
+  const Moment moment{step, state.window.batches};
+  if (saved_at_ == moment) return;
+  const backends::ScopedSpan span(backends::SpanKind::kState, "save state", {.what = reason});
+  store::StateSnapshot snapshot = writer_.snapshot();
+  capture(trainer, state, snapshot);
+  largest_state_ = std::max(largest_state_, static_cast<int64_t>(snapshot.bytes()));
+  if (const auto text = not_finite_parameter(snapshot))
+    fail(ErrorKind::kRun,
+         "the model is not finite after step {}: {}; a smaller optimizer.lr or train.clip_grad_norm may help", step,
+         *text);
+  snapshot.header = {.step = step,
+                     .epoch = state.position.epoch,
+                     .reason = reason,
+                     .pinned = pinned,
+                     .metrics = {metrics.begin(), metrics.end()}};
+  saves_.push_back(writer_.save_state(std::move(snapshot), retention_of(spec_)));
+  saved_at_ = moment;
+  note(metrics);
+}
+
+void StateKeeper::take_first() {
+  const store::Outcome<store::StateInfo> save = saves_.front();
+  saves_.pop_front();
+  try {
+    save.get();
+  } catch (const Error&) {
+    if (!saves_.empty()) return;
+    saved_at_ = {};  // the last point is not saved
+    throw;
+  }
+}
+
+void StateKeeper::collect() {
+  while (!saves_.empty() && saves_.front().ready()) {
+    try {
+      take_first();
+    } catch (const Error&) {  // the writer warns; later saves continue
+    }
+  }
+}
+
+void StateKeeper::wait() {
+  while (!saves_.empty()) take_first();
+}
+
+}  // namespace runner::train

@@ -1,0 +1,64 @@
+// The checkpoints of one run: decides which are worth keeping, saves them in the background, tracks the results.
+//
+// The writer's thread saves; collect() handles finished saves. A failed save is a warning of the writer, and the next
+// save continues; only the last save of a run must succeed. Not thread-safe; belongs to the training thread.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runner/train/run/checkpoint.h"
+#include "schema/recipe/recipe.h"
+#include "store/run_writer.h"
+
+namespace runner::train {
+
+class StateKeeper {
+ public:
+  // Both arguments must outlive the object.
+  StateKeeper(store::RunWriter& writer, const schema::CheckpointSpec& spec) : writer_(writer), spec_(spec) {}
+
+  // Continues after a checkpoint of an earlier attempt. `states`: all checkpoints of the run.
+  void resume(int64_t step, const std::vector<store::StateInfo>& states);
+
+  // Whether checkpoint.keep_best would keep a checkpoint with these metrics.
+  bool is_among_best(const std::map<std::string, double>& metrics) const;
+
+  // Saves the trainer, unless this point of the run is already saved. `metrics`: those recorded at this step, for
+  // keep_best. `pinned`: exempt from retention. Throws Error(kRun) if a parameter is not finite; such a checkpoint is
+  // never saved.
+  void save(Trainer& trainer, const RunState& state, const char* reason, bool pinned,
+            const std::map<std::string, double>& metrics);
+
+  // Bytes of the largest checkpoint saved by this object.
+  int64_t largest_state() const { return largest_state_; }
+
+  // Call if the trainer no longer holds what has been saved at this step.
+  void forget() { saved_at_ = {}; }
+
+  // Handles finished saves.
+  void collect();
+  // Waits for all saves. Throws Error(kStore) if the last one failed.
+  void wait();
+
+ private:
+  void take_first();
+  void note(const std::map<std::string, double>& metrics);
+
+  store::RunWriter& writer_;
+  const schema::CheckpointSpec& spec_;
+  std::deque<store::Outcome<store::StateInfo>> saves_;  // in progress, oldest first
+  // Of the last checkpoint, saved or in progress.
+  struct Moment {
+    int64_t step = -1;
+    int64_t batches = 0;  // of the optimizer step in progress
+    bool operator==(const Moment&) const = default;
+  };
+  Moment saved_at_;
+  int64_t largest_state_ = 0;
+  std::vector<double> best_;  // values of keep_best's metric, best first
+};
+
+}  // namespace runner::train

@@ -1,0 +1,82 @@
+#include "runner/train/run/state_sharing.h"
+
+#include <string>
+#include <string_view>
+
+#include "runner/train/engine/packing.h"
+
+namespace runner::train {
+namespace {
+
+const backends::Site kSite{"a state"};
+
+std::string packed(const store::StateSnapshot& snapshot) {
+  std::string text;
+  text.reserve(snapshot.bytes() * 9 / 8);
+  for (const store::SectionView& section : snapshot.sections()) {
+    append(text, section.name);
+    append(text, section.meta);
+    append(text, {reinterpret_cast<const char*>(section.bytes.data()), section.bytes.size()});
+  }
+  return text;
+}
+
+store::LoadedState unpacked(std::string_view text) {
+  store::LoadedState state;
+  while (!text.empty()) {
+    const std::string_view name = take(text), meta = take(text);
+    const auto bytes = std::as_bytes(std::span(take(text)));
+    state.sections.push_back({std::string(name), std::string(meta), {bytes.begin(), bytes.end()}});
+  }
+  return state;
+}
+
+}  // namespace
+
+RunState share_state(backends::Collectives& ranks, Trainer& trainer, const RunState& mine) {
+  store::StateSnapshot snapshot;
+  if (ranks.rank() == 0)
+    trainer.arrays().shares().has_value() ? capture_for_replica(trainer, mine, snapshot)
+                                          : capture(trainer, mine, snapshot);
+  const std::vector<std::string> all = ranks.gather_objects(packed(snapshot), kSite);
+  if (ranks.rank() == 0) return mine;
+  const store::LoadedState loaded = unpacked(all.front());
+  restore(loaded, trainer);
+  return run_state_of(loaded, trainer.optimizers().names);
+}
+
+void send_beginning(backends::Collectives& ranks, Trainer& trainer, const Beginning& beginning) {
+  std::string metrics;
+  for (const auto& [name, range] : beginning.metrics) {
+    append(metrics, name);
+    for (const double number : {range.last, range.min, range.max}) append_number(metrics, number);
+  }
+  std::string text;
+  for (const bool yes : {beginning.records_batches, beginning.resumed, beginning.state.has_value()})
+    append(text, yes ? "yes" : "");
+  for (const std::string& part : {beginning.run, beginning.name, metrics}) append(text, part);
+  append_number(text, static_cast<double>(beginning.most_at_once));
+  ranks.gather_objects(text, kSite);
+  if (beginning.state) share_state(ranks, trainer, *beginning.state);
+}
+
+Beginning receive_beginning(backends::Collectives& ranks, Trainer& trainer) {
+  const std::string all = ranks.gather_objects("", kSite).front();
+  std::string_view text = all;
+  Beginning beginning;
+  beginning.records_batches = !take(text).empty();
+  beginning.resumed = !take(text).empty();
+  const bool has_state = !take(text).empty();
+  beginning.run = take(text);
+  beginning.name = take(text);
+  std::string_view metrics = take(text);
+  while (!metrics.empty()) {
+    MetricRange& range = beginning.metrics[std::string(take(metrics))];
+    for (double* number : {&range.last, &range.min, &range.max}) *number = take_number(metrics);
+  }
+  beginning.most_at_once = static_cast<int64_t>(take_number(text));
+  if (has_state) beginning.state = share_state(ranks, trainer, {});
+  return beginning;
+}
+
+}  // namespace runner::train

@@ -1,0 +1,61 @@
+// A model loaded from a checkpoint in the store, for `eval`, `predict` and `export --model`.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/data/load.h"
+#include "runner/train/run/checkpoint.h"
+#include "schema/recipe/recipe.h"
+#include "store/state_store.h"
+
+namespace runner::train {
+
+struct Prediction {
+  int64_t samples = 0, outputs = 0;
+  std::vector<float> values;                      // (samples, outputs): logits, or targets
+  data::LabelKind kind = data::LabelKind::kNone;  // labels that the model was trained on
+  std::vector<std::string> class_names;           // empty for integer classes and targets
+};
+
+class StoredModel {
+ public:
+  // `recipe` and `hooks` (null: none) are those of the run. Throws Error(kStore) if checkpoint and recipe do not match.
+  StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state);
+  ~StoredModel();
+
+  // Returns the recipe's metrics on labelled data. `file`: empty for the recipe's evaluation data. Throws Error(kUsage)
+  // if there is none, and Error(kData) if it has changed since training or if the file does not fit the model.
+  std::map<std::string, double> evaluate(const std::string& file);
+
+  // Returns the outputs for every sample of a file, in its order. Labels are optional.
+  Prediction predict(const std::string& file);
+
+  // Warnings about the data read last, such as dropped rows.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+ private:
+  // Reads `file` (or two, "FEATURES,LABELS", for idx and npy) in the format of the recipe's data.
+  data::Dataset read(const std::string& file, bool labels_required) const;
+
+  StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state,
+              RunState run);
+  data::Dataset evaluation_data() const;
+
+  schema::Recipe recipe_;
+  data::Encoding encoding_;
+  std::string train_data_, eval_data_;  // fingerprints
+  const std::unique_ptr<Hooks> hooks_;
+  std::unique_ptr<backends::Device> device_;
+  std::unique_ptr<Trainer> trainer_;
+  std::vector<std::string> warnings_;
+};
+
+// Writes a checkpoint's parameters under the model's names and returns the names of the files that formats::write_model
+// makes of `file`. They depend on the weights only.
+std::vector<std::string> export_model(const store::LoadedState& state, const std::string& file, int64_t max_shard_size);
+
+}  // namespace runner::train
