@@ -9,86 +9,77 @@
 #include "runner/train/run/replica_processes.h"
 #include "runner/train/run/replica_run.h"
 #include "runner/train/run/replica_threads.h"
-<<<<<<< HEAD
 #include "schema/base/error.h"
 #include "schema/base/system_limits.h"
 #include "schema/recipe/field_words.h"
-#include "store/process.h"
-    == == ==
-    =
-#include "schema/base/error.h"
-#include "schema/base/system_limits.h"
-#include "schema/recipe/field_words.h"
-        >>>>>>> d59e712(Measure the durations of a run from its own start)
 
-                    namespace runner::train {
+namespace runner::train {
 
-  namespace {
+namespace {
 
-  std::chrono::milliseconds timeout_of(const schema::Recipe& recipe) {
-    return std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000));
+std::chrono::milliseconds timeout_of(const schema::Recipe& recipe) {
+  return std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000));
+}
+
+RunResult run_with_processes(const RunRequest& request) {
+  const auto processes = static_cast<int>(request.recipe.num_processes);
+  ReplicaProcesses replicas(processes, {.job = request.job,
+                                        .timeout = timeout_of(request.recipe),
+                                        .program = request.replica_program,
+                                        .stop = &request.stop});
+  try {
+    ReplicaRun run(request, &replicas.collectives());
+    RUN_CHECK(replicas.begin(), ErrorKind::kInterrupted, kInterruptedAtStart);
+    RunResult result = run.execute();
+    result.lost_process = result.error && replicas.lost_one();
+    if (!result.error) replicas.finish();
+    return result;
+  } catch (const Error&) {
+    RUN_CHECK(!replicas.stopped_at_start(), ErrorKind::kInterrupted,
+              "interrupted while {} processes were started; nothing is recorded", processes);
+    throw;
   }
+}
 
-  RunResult run_with_processes(const RunRequest& request) {
-    const auto processes = static_cast<int>(request.recipe.num_processes);
-    ReplicaProcesses replicas(processes, {.job = request.job,
-                                          .timeout = timeout_of(request.recipe),
-                                          .program = request.replica_program,
-                                          .stop = &request.stop});
-    try {
-      ReplicaRun run(request, &replicas.collectives());
-      RUN_CHECK(replicas.begin(), ErrorKind::kInterrupted, kInterruptedAtStart);
-      RunResult result = run.execute();
-      result.lost_process = result.error && replicas.lost_one();
-      if (!result.error) replicas.finish();
-      return result;
-    } catch (const Error&) {
-      RUN_CHECK(!replicas.stopped_at_start(), ErrorKind::kInterrupted,
-                "interrupted while {} processes were started; nothing is recorded", processes);
-      throw;
-    }
+// Emulated devices share one process, which has one copy of the data.
+RunResult run_with_threads(RunRequest request) {
+  request.data = std::make_shared<const data::Data>(data::load(request.recipe));
+  ReplicaThreads replicas(static_cast<int>(request.recipe.num_processes), timeout_of(request.recipe),
+                          [&](backends::Collectives& ranks) { request.follow(request, ranks); });
+  std::optional<ReplicaRun> run;
+  try {
+    run.emplace(request, &replicas.collectives());
+  } catch (const Error&) {
+    // The first rank to notice the stop has reported it as a failure to the others.
+    RUN_CHECK(request.stop == 0, ErrorKind::kInterrupted, kInterruptedAtStart);
+    throw;
   }
+  return run->execute();
+}
 
-  // Emulated devices share one process, which has one copy of the data.
-  RunResult run_with_threads(RunRequest request) {
-    request.data = std::make_shared<const data::Data>(data::load(request.recipe));
-    ReplicaThreads replicas(static_cast<int>(request.recipe.num_processes), timeout_of(request.recipe),
-                            [&](backends::Collectives& ranks) { request.follow(request, ranks); });
-    std::optional<ReplicaRun> run;
-    try {
-      run.emplace(request, &replicas.collectives());
-    } catch (const Error&) {
-      // The first rank to notice the stop has reported it as a failure to the others.
-      RUN_CHECK(request.stop == 0, ErrorKind::kInterrupted, kInterruptedAtStart);
-      throw;
-    }
-    return run->execute();
+}  // namespace
+
+RunResult run(const RunRequest& request) {
+  if (request.recipe.num_processes == 1) return ReplicaRun(request).execute();
+  return device_rules(request.recipe).replicas_are_processes ? run_with_processes(request) : run_with_threads(request);
+}
+
+void run_replica(const RunRequest& request, backends::Collectives& ranks) {
+  std::optional<ReplicaRun> run;
+  const auto fail = [&](std::string_view text, const SourceMark& where) {
+    const std::string place = run ? fmt::format(", after {}", schema::length_text(run->step(), "steps")) : "";
+    ranks.fail(fmt::format("rank {}{}: {}", ranks.rank(), place, text), where);
+  };
+  try {
+    run.emplace(request, &ranks);
+    run->follow();
+  } catch (const Error& error) {
+    fail(error.text(), error.where());
+    throw;
+  } catch (const std::exception& error) {
+    fail(error_of(error).message(), {});
+    throw;
   }
-
-  }  // namespace
-
-  RunResult run(const RunRequest& request) {
-    if (request.recipe.num_processes == 1) return ReplicaRun(request).execute();
-    return device_rules(request.recipe).replicas_are_processes ? run_with_processes(request)
-                                                               : run_with_threads(request);
-  }
-
-  void run_replica(const RunRequest& request, backends::Collectives& ranks) {
-    std::optional<ReplicaRun> run;
-    const auto fail = [&](std::string_view text, const SourceMark& where) {
-      const std::string place = run ? fmt::format(", after {}", schema::length_text(run->step(), "steps")) : "";
-      ranks.fail(fmt::format("rank {}{}: {}", ranks.rank(), place, text), where);
-    };
-    try {
-      run.emplace(request, &ranks);
-      run->follow();
-    } catch (const Error& error) {
-      fail(error.text(), error.where());
-      throw;
-    } catch (const std::exception& error) {
-      fail(error_of(error).message(), {});
-      throw;
-    }
-  }
+}
 
 }  // namespace runner::train
