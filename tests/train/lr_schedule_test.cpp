@@ -230,6 +230,7 @@ TEST(LrSchedule, PolynomialIsAtItsEndAfterAWarmupOfTheWholeLength) {  // transfo
 TEST(LrSchedule, OneCycleStaysAtItsEnd) {
   SchedulerSpec spec;
   spec.type = SchedulerType::kOneCycle;
+  spec.max_lr = 0.1;
   const LrSchedule schedule(spec, 0.1, kScale);
   EXPECT_NEAR(schedule.factor(99), 1 / 25.0 / 1e4, 1e-18);
   EXPECT_EQ(schedule.factor(1000), schedule.factor(99));
@@ -239,6 +240,7 @@ TEST(LrSchedule, OneCycleStaysAtItsEnd) {
 TEST(LrSchedule, OneCycleHandlesEmptyPhases) {
   SchedulerSpec spec;
   spec.type = SchedulerType::kOneCycle;
+  spec.max_lr = 0.1;
   // torch divides by zero at 0.01 × 100 steps, and past the end of 1.0.
   for (const double pct_start : {0.0, 0.01, 1.0}) {
     spec.pct_start = pct_start;
