@@ -4,13 +4,12 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <fmt/ranges.h>
 
 #include "schema/base/error.h"
+#include "schema/base/json.h"
 
 namespace runner::data {
-
-using Json = nlohmann::json;
 
 namespace {
 
@@ -27,20 +26,17 @@ std::string_view word_of(Enum value, const std::pair<Enum, std::string_view> (&w
   return std::find_if(words, words + N, [&](const auto& entry) { return entry.first == value; })->second;
 }
 
-// Reads the word at `key`. from_json() adds context to the error.
+// Reads the word at `key`.
 template <class Enum, size_t N>
-Enum read_word(const Json& document, const char* key, const std::pair<Enum, std::string_view> (&words)[N]) {
-  const Json& written = document.at(key);
+Enum read_word(const json::ObjectReader& document, const char* key,
+               const std::pair<Enum, std::string_view> (&words)[N]) {
+  const json::Value& written = document.at(key);
   std::vector<std::string_view> known;
   for (const auto& [value, word] : words) {
-    if (written == word) return value;
+    if (written.text() != nullptr && *written.text() == word) return value;
     known.push_back(word);
   }
-  fail(ErrorKind::kStore, "{} is {}, expected one of {}", key, written.dump(), fmt::join(known, ", "));
-}
-
-std::vector<int64_t> dims_of(const backends::Shape& shape) {
-  return {shape.dims().begin(), shape.dims().end()};
+  fail(ErrorKind::kStore, "{} is {}, expected one of {}", key, json::compact(written), fmt::join(known, ", "));
 }
 
 // Checks the lengths of the statistics: one value per feature if present.
@@ -62,42 +58,42 @@ void check_sizes(const Encoding& encoding) {
 
 }  // namespace
 
+// Members are sorted by name: a checkpoint with the same contents has the same bytes.
 std::string Encoding::to_json() const {
-  Json document{{"feature_shape", dims_of(feature_shape)},
-                {"label_kind", word_of(label_kind, kLabelKinds)},
-                {"outputs", outputs},
-                {"class_names", class_names},
-                {"feature_names", feature_names},
-                {"label_name", label_name},
-                {"normalize", word_of(normalize, kNormalizations)},
-                {"center", center},
-                {"spread", spread},
-                {"fill", fill}};
-  if (sequence > 0) document["sequence"] = sequence;  // older versions can then read checkpoints of other data
-  return document.dump();
+  json::Object document{{"center", json::list_of(center)},
+                        {"class_names", json::list_of(class_names)},
+                        {"feature_names", json::list_of(feature_names)},
+                        {"feature_shape", json::list_of(feature_shape.dims())},
+                        {"fill", json::list_of(fill)},
+                        {"label_kind", std::string(word_of(label_kind, kLabelKinds))},
+                        {"label_name", label_name},
+                        {"normalize", std::string(word_of(normalize, kNormalizations))},
+                        {"outputs", outputs}};
+  if (sequence > 0) document.emplace_back("sequence", sequence);  // older versions can then read other checkpoints
+  document.emplace_back("spread", json::list_of(spread));
+  return json::compact(document);
 }
 
 Encoding Encoding::from_json(std::string_view text) {
   try {
-    const Json document = Json::parse(text);
+    const json::Value parsed = json::parse(text);
+    const json::ObjectReader document(parsed);
     Encoding encoding;
-    encoding.feature_shape = backends::Shape(document.at("feature_shape").get<std::vector<int64_t>>());
+    encoding.feature_shape = backends::Shape(document.integers("feature_shape"));
     encoding.label_kind = read_word(document, "label_kind", kLabelKinds);
     encoding.normalize = read_word(document, "normalize", kNormalizations);
-    document.at("outputs").get_to(encoding.outputs);
-    encoding.sequence = document.value("sequence", int64_t{0});
-    document.at("class_names").get_to(encoding.class_names);
-    document.at("feature_names").get_to(encoding.feature_names);
-    document.at("label_name").get_to(encoding.label_name);
-    document.at("center").get_to(encoding.center);
-    document.at("spread").get_to(encoding.spread);
-    document.at("fill").get_to(encoding.fill);
+    encoding.outputs = document.integer("outputs");
+    encoding.sequence = document.integer("sequence", 0);
+    encoding.class_names = document.texts("class_names");
+    encoding.feature_names = document.texts("feature_names");
+    encoding.label_name = document.text("label_name");
+    encoding.center = document.numbers("center");
+    encoding.spread = document.numbers("spread");
+    encoding.fill = document.numbers("fill");
     check_sizes(encoding);
     return encoding;
   } catch (const Error& error) {
     fail(ErrorKind::kStore, "the data encoding is damaged: {}", error.message());
-  } catch (const Json::exception& error) {
-    fail(ErrorKind::kStore, "the data encoding is damaged: {}", error.what());
   }
 }
 

@@ -4,18 +4,16 @@
 #include <cstring>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "backends/tensor/rounding.h"
 #include "runner/formats/input.h"
 #include "runner/formats/write.h"
 #include "schema/base/error.h"
+#include "schema/base/json.h"
 
 namespace runner::formats {
 namespace {
 
 using backends::DType;
-using Json = nlohmann::json;
 
 struct Type {
   std::string_view name;
@@ -63,37 +61,36 @@ std::vector<std::byte> read_rest(Input& input) {
 // Header entry of one tensor, whose fields are validated when read.
 class TensorEntry {
  public:
-  TensorEntry(const std::string& path, const std::string& name, const Json& entry)
-      : path_(path), name_(name), entry_(entry) {
-    if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets")) {
-      damaged("dtype, shape or data_offsets is missing");
-    }
-  }
+  TensorEntry(const std::string& path, const std::string& name, const json::Value& entry)
+      : path_(path),
+        name_(name),
+        dtype_(member(entry, "dtype")),
+        shape_(member(entry, "shape")),
+        offsets_(member(entry, "data_offsets")) {}
 
   const Type& type() const {
-    const Json& written = entry_["dtype"];
+    const std::string* written = dtype_.text();
     const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                   [&](const Type& t) { return written.is_string() && written == t.name; });
+                                   [&](const Type& t) { return written != nullptr && *written == t.name; });
     if (type == std::end(kTypes)) {
       damaged(fmt::format("type {} is not supported; expected F32, F64, BF16, F16, I32, I64, BOOL or U8",
-                          in_quotes(written.is_string() ? written.get<std::string>() : written.dump())));
+                          in_quotes(written != nullptr ? *written : json::compact(dtype_))));
     }
     return *type;
   }
 
   std::vector<int64_t> shape() const {
-    std::vector<int64_t> shape = integers("shape");
+    std::vector<int64_t> shape = integers("shape", shape_);
     if (shape.size() > backends::Shape::kMaxRank) damaged(fmt::format("{} axes; at most 8 are possible", shape.size()));
     return shape;
   }
 
   // Returns begin and end of its bytes. `size`: number of bytes of data.
   std::pair<int64_t, int64_t> offsets(size_t size) const {
-    const std::vector<int64_t> offsets = integers("data_offsets");
+    const std::vector<int64_t> offsets = integers("data_offsets", offsets_);
     if (offsets.size() != 2) damaged("data_offsets is not a pair");
     if (offsets[0] > offsets[1] || offsets[1] > static_cast<int64_t>(size)) {
-      damaged(
-          fmt::format("data_offsets {} do not lie within the {} bytes of data", entry_["data_offsets"].dump(), size));
+      damaged(fmt::format("data_offsets {} do not lie within the {} bytes of data", json::compact(offsets_), size));
     }
     return {offsets[0], offsets[1]};
   }
@@ -102,8 +99,8 @@ class TensorEntry {
     int64_t needed = static_cast<int64_t>(size_of(type.dtype));
     for (const int64_t dim : shape) needed = dim == 0 || needed <= INT64_MAX / dim ? needed * dim : INT64_MAX;
     if (needed == bytes) return;
-    damaged(fmt::format("shape {} of {} needs {} bytes, data_offsets {} span {}", entry_["shape"].dump(), type.name,
-                        needed, entry_["data_offsets"].dump(), bytes));
+    damaged(fmt::format("shape {} of {} needs {} bytes, data_offsets {} span {}", json::compact(shape_), type.name,
+                        needed, json::compact(offsets_), bytes));
   }
 
  private:
@@ -111,25 +108,32 @@ class TensorEntry {
     fail(ErrorKind::kData, "{}: tensor {}: {}", path_, in_quotes(name_), what);
   }
 
-  std::vector<int64_t> integers(const char* key) const {
+  const json::Value& member(const json::Value& entry, std::string_view key) const {
+    for (const auto& [name, value] : json::members_of(entry))
+      if (name == key) return value;
+    damaged("dtype, shape or data_offsets is missing");
+  }
+
+  std::vector<int64_t> integers(const char* key, const json::Value& list) const {
     std::vector<int64_t> values;
-    if (!entry_[key].is_array()) damaged(fmt::format("{} is not a list", key));
-    for (const Json& value : entry_[key]) {
-      if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX) {
+    if (list.list() == nullptr) damaged(fmt::format("{} is not a list", key));
+    for (const json::Value& value : *list.list()) {
+      if (value.integer() == nullptr || *value.integer() < 0)
         damaged(fmt::format("{} holds something else than integers from 0", key));
-      }
-      values.push_back(value.get<int64_t>());
+      values.push_back(*value.integer());
     }
     return values;
   }
 
   const std::string& path_;
   const std::string& name_;
-  const Json& entry_;
+  const json::Value& dtype_;
+  const json::Value& shape_;
+  const json::Value& offsets_;
 };
 
 // Parses a tensor and checks it against the `data` after the header.
-NamedTensor parse_tensor(const std::string& path, const std::string& name, const Json& entry,
+NamedTensor parse_tensor(const std::string& path, const std::string& name, const json::Value& entry,
                          std::span<const std::byte> data) {
   const TensorEntry checked(path, name, entry);
   const Type& type = checked.type();
@@ -156,9 +160,9 @@ void check_cover(const std::string& path, std::span<const NamedTensor> tensors, 
             "{}: the data has a gap or overlap at byte {} after the header", path, covered - data.data());
 }
 
-Json parse_header(const std::string& path, std::string_view text) {
-  Json header = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  RUN_CHECK(header.is_object(), ErrorKind::kData, "{}: the safetensors header is not a JSON object: {}", path,
+json::Value parse_header(const std::string& path, std::string_view text) {
+  json::Value header = json::parse(text);
+  RUN_CHECK(header.map(), ErrorKind::kData, "{}: the safetensors header is not a JSON object: {}", path,
             in_quotes(text));
   return header;
 }
@@ -176,10 +180,11 @@ SafetensorsFile::SafetensorsFile(const std::string& path) {
   input.read_exactly(std::as_writable_bytes(std::span(text)), "the safetensors header");
   data_ = read_rest(input);
   const std::span<const std::byte> data(data_);
-  const Json parsed = parse_header(path, text);
-  for (const auto& [name, entry] : parsed.items()) {
+  const json::Value parsed = parse_header(path, text);
+  for (const auto& [name, entry] : json::members_of(parsed)) {
     if (name != "__metadata__") tensors_.push_back(parse_tensor(path, name, entry, data));
   }
+  std::ranges::sort(tensors_, {}, &NamedTensor::name);
   check_cover(path, tensors_, data);
 }
 
@@ -193,18 +198,18 @@ namespace {
 // Returns length and header of a file with these tensors. Sorts `tensors` by name.
 std::string head_of(std::vector<NamedTensor>& tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  Json header = Json::object();
+  json::Object header;
   size_t offset = 0;
   for (const NamedTensor& tensor : tensors) {
     RUN_ASSERT(tensor.bytes.size() == static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype));
-    RUN_ASSERT(!header.contains(tensor.name));
-    const std::vector<int64_t> shape(tensor.shape.dims().begin(), tensor.shape.dims().end());
-    header[tensor.name] = {{"dtype", safetensors_type(tensor.dtype)},
-                           {"shape", shape},
-                           {"data_offsets", {offset, offset + tensor.bytes.size()}}};
+    RUN_ASSERT(header.empty() || header.back().first != tensor.name);
+    const auto begin = static_cast<int64_t>(offset);
     offset += tensor.bytes.size();
+    header.emplace_back(tensor.name, json::Object{{"data_offsets", json::List{begin, static_cast<int64_t>(offset)}},
+                                                  {"dtype", std::string(safetensors_type(tensor.dtype))},
+                                                  {"shape", json::list_of(tensor.shape.dims())}});
   }
-  std::string text = header.dump();
+  std::string text = json::compact(header);
   text.resize(backends::round_up(text.size(), kLengthBytes), ' ');  // aligns the data to 8 bytes
   const uint64_t length = text.size();
   return std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + text;

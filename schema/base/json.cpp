@@ -1,6 +1,11 @@
 #include "schema/base/json.h"
 
+#include <algorithm>
+#include <stdexcept>
+
 #include <nlohmann/json.hpp>
+
+#include "schema/base/error.h"
 
 namespace runner::json {
 namespace {
@@ -98,19 +103,23 @@ std::string lines_of(size_t count, Append append) {
   return out + (count > 0 ? "\n]\n" : "]\n");
 }
 
-Value value_of(const Json& json) {
+constexpr int kDeepest = 200;
+
+// Throws std::length_error if the document is nested too deep.
+Value value_of(const Json& json, int depth = 0) {
+  if (depth > kDeepest) throw std::length_error("nested too deep");
   switch (json.type()) {
     case Json::value_t::boolean: return json.get<bool>();
     case Json::value_t::number_integer:
     case Json::value_t::number_unsigned: return json.get<int64_t>();
     case Json::value_t::number_float: return json.get<double>();
     case Json::value_t::string: return json.get<std::string>();
-    case Json::value_t::array: return list_of(json, value_of);
+    case Json::value_t::array: return list_of(json, [&](const Json& item) { return value_of(item, depth + 1); });
     case Json::value_t::object: break;
     default: return {};
   }
   Object object;
-  for (const auto& [key, member] : json.items()) object.emplace_back(key, value_of(member));
+  for (const auto& [key, member] : json.items()) object.emplace_back(key, value_of(member, depth + 1));
   return object;
 }
 
@@ -136,14 +145,96 @@ std::string line(const Value& document) {
   return compact(document) + '\n';
 }
 
-Value parse(const std::string& text) {
+Value parse(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
-  return json.is_discarded() ? Value() : value_of(json);
+  if (json.is_discarded()) return {};
+  try {
+    return value_of(json);
+  } catch (const std::length_error&) {
+    return {};
+  }
 }
 
 const Object& members_of(const Value& value) {
   static const Object kNone;
   return value.map() != nullptr ? *value.map() : kNone;
+}
+
+namespace {
+
+// The member as a T.
+template <class T>
+const T& checked(std::string_view key, const Value& value, const T* found, std::string_view expected) {
+  RUN_CHECK(found, ErrorKind::kStore, "{} is {}, expected {}", key, compact(value), expected);
+  return *found;
+}
+
+template <class T, class Convert>
+std::vector<T> checked_list(std::string_view key, const Value& value, std::string_view expected, Convert convert) {
+  std::vector<T> items;
+  for (const Value& item : checked(key, value, value.list(), expected)) {
+    const std::optional<T> converted = convert(item);
+    RUN_CHECK(converted, ErrorKind::kStore, "{} has {}, expected {}", key, compact(item), expected);
+    items.push_back(*converted);
+  }
+  return items;
+}
+
+template <class T>
+std::optional<T> copied(const T* found) {
+  return found != nullptr ? std::optional(*found) : std::nullopt;
+}
+
+std::optional<double> number_of(const Value& value) {
+  if (const int64_t* integer = value.integer()) return static_cast<double>(*integer);
+  return copied(value.number());
+}
+
+}  // namespace
+
+ObjectReader::ObjectReader(const Value& object) : members_(members_of(object)) {
+  RUN_CHECK(object.map(), ErrorKind::kStore, "expected a JSON object, got {}", compact(object));
+}
+
+const Value* ObjectReader::find(std::string_view key) const {
+  const auto found = std::ranges::find(members_, key, &Object::value_type::first);
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+const Value& ObjectReader::at(std::string_view key) const {
+  const Value* value = find(key);
+  RUN_CHECK(value, ErrorKind::kStore, "{} is missing", key);
+  return *value;
+}
+
+bool ObjectReader::boolean(std::string_view key) const {
+  return checked(key, at(key), at(key).boolean(), "true or false");
+}
+
+int64_t ObjectReader::integer(std::string_view key) const {
+  return checked(key, at(key), at(key).integer(), "an integer");
+}
+
+int64_t ObjectReader::integer(std::string_view key, int64_t otherwise) const {
+  return find(key) != nullptr ? integer(key) : otherwise;
+}
+
+const std::string& ObjectReader::text(std::string_view key) const {
+  return checked(key, at(key), at(key).text(), "a text");
+}
+
+std::vector<int64_t> ObjectReader::integers(std::string_view key) const {
+  return checked_list<int64_t>(key, at(key), "a list of integers",
+                               [](const Value& item) { return copied(item.integer()); });
+}
+
+std::vector<double> ObjectReader::numbers(std::string_view key) const {
+  return checked_list<double>(key, at(key), "a list of numbers", number_of);
+}
+
+std::vector<std::string> ObjectReader::texts(std::string_view key) const {
+  return checked_list<std::string>(key, at(key), "a list of texts",
+                                   [](const Value& item) { return copied(item.text()); });
 }
 
 }  // namespace runner::json

@@ -1,7 +1,6 @@
 // JSON documents as values, and their text: what commands print and what the store keeps about recipes and runs.
 //
-// Apart from json.cpp only what reads JSON of its own knows the JSON library: safetensors, states, and what states say
-// of data (formats/safetensors.cpp, train/run/checkpoint.cpp, data/encoding.cpp). Thread-safe.
+// Thread-safe.
 #pragma once
 
 #include <functional>
@@ -27,11 +26,32 @@ std::string list_text(size_t count, const std::function<Value(size_t)>& element)
 std::string line(const Value& document);
 std::string compact(const Value& document);
 
-// Null where the text is no JSON.
-Value parse(const std::string& text);
+// Returns null if the text is not JSON, or is nested more than 200 levels deep.
+Value parse(std::string_view text);
 
 // The members of an object; none for anything else.
 const Object& members_of(const Value& value);
+
+// Reads the members of an object that a program wrote.  Throws Error(kStore) if a member is missing or is of another
+// type, with the member's name and what was found.  The value must outlive the reader.
+class ObjectReader {
+ public:
+  explicit ObjectReader(const Value& object);
+
+  const Value* find(std::string_view key) const;  // null if the object has no such member
+  const Value& at(std::string_view key) const;
+
+  bool boolean(std::string_view key) const;
+  int64_t integer(std::string_view key) const;
+  int64_t integer(std::string_view key, int64_t otherwise) const;  // of a member that may be missing
+  const std::string& text(std::string_view key) const;
+  std::vector<int64_t> integers(std::string_view key) const;
+  std::vector<double> numbers(std::string_view key) const;
+  std::vector<std::string> texts(std::string_view key) const;
+
+ private:
+  const Object& members_;
+};
 
 // Null for an empty text, a missing value.
 inline Value or_null(const std::string& text) {
