@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "backends/kernels/make_kernel.h"
+#include "backends/kernels/op_kernels.h"
 #include "backends/kernels/prepare.h"
 
 namespace runner::backends {
@@ -20,12 +21,14 @@ void run_all_reduce(const AllReduce& r, const KernelArguments& arguments) {
     arguments.exchange->all_reduce(r.type, {values, r.type.bytes()}, r.reduction, name_of(r.subject), *arguments.line);
 }
 
-}  // namespace
-
 Kernel prepare_all_reduce(const KernelRequest& request) {
   return make_kernel<run_all_reduce>("all_reduce", AllReduce{.type = request.result,
                                                              .reduction = static_cast<Reduction>(request.attrs[0]),
                                                              .subject = static_cast<Subject>(request.attrs[1])});
 }
+
+}  // namespace
+
+constexpr OpKernels op_kernels::kAllReduce = {.reference = kNoReference, .prepare = prepare_all_reduce};
 
 }  // namespace runner::backends

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "backends/kernels/make_kernel.h"
+#include "backends/kernels/op_kernels.h"
 #include "backends/kernels/prepare.h"
 #include "schema/base/error.h"
 
@@ -128,25 +129,8 @@ Box pad_box(const KernelRequest& request) {
   return whole_operand(0, request.operands[0].shape, request.result.shape, offset);
 }
 
-std::vector<Box> boxes_of(const KernelRequest& request) {
-  switch (request.op) {
-    case Op::kReshape:
-    case Op::kDetach: return {whole_operand(0, request.result.shape, request.result.shape, 0)};
-    case Op::kPermute: return {permute_box(request)};
-    case Op::kExpand: return {expand_box(request)};
-    case Op::kSlice: return {slice_box(request)};
-    case Op::kPad: return {pad_box(request)};
-    default: break;
-  }
-  const int axis = static_cast<int>(request.attrs[0]);
-  std::vector<Box> boxes;
-  int64_t start = 0;
-  for (size_t k = 0; k < request.operands.size(); ++k) {
-    const int64_t offset = start * request.result.shape.strides()[static_cast<size_t>(axis)];
-    boxes.push_back(whole_operand(k, request.operands[k].shape, request.result.shape, offset));
-    start += request.operands[k].shape[axis];
-  }
-  return boxes;
+Box whole_box(const KernelRequest& request) {
+  return whole_operand(0, request.result.shape, request.result.shape, 0);
 }
 
 // ---- running -------------------------------------------------------------------------------------------------------
@@ -213,15 +197,108 @@ void run_copies(const Copies& copies, const KernelArguments& arguments) {
   }
 }
 
-}  // namespace
+// ---- makers --------------------------------------------------------------------------------------------------------
 
-Kernel prepare_copy(const KernelRequest& request) {
-  Copies copies{.element_bytes = size_of(request.result.dtype),
-                .clear_bytes = request.op == Op::kPad ? request.result.bytes() : 0,
-                .boxes = {}};
-  for (const Box& box : boxes_of(request))
+Kernel make_copies(const KernelRequest& request, size_t clear_bytes, std::span<const Box> boxes) {
+  Copies copies{.element_bytes = size_of(request.result.dtype), .clear_bytes = clear_bytes, .boxes = {}};
+  for (const Box& box : boxes)
     if (box.elements() > 0) copies.boxes.push_back(with_planes(collapsed(box)));
   return make_kernel<run_copies>(fmt::format("copy.{}", name_of(request.op)), std::move(copies));
 }
+
+template <Box (*box_of)(const KernelRequest&)>
+Kernel prepare_copy(const KernelRequest& request) {
+  const Box box = box_of(request);
+  return make_copies(request, 0, {&box, 1});
+}
+
+Kernel prepare_pad(const KernelRequest& request) {
+  const Box box = pad_box(request);
+  return make_copies(request, request.result.bytes(), {&box, 1});
+}
+
+Kernel prepare_concat(const KernelRequest& request) {
+  const int axis = static_cast<int>(request.attrs[0]);
+  std::vector<Box> boxes;
+  int64_t start = 0;
+  for (size_t k = 0; k < request.operands.size(); ++k) {
+    const int64_t offset = start * request.result.shape.strides()[static_cast<size_t>(axis)];
+    boxes.push_back(whole_operand(k, request.operands[k].shape, request.result.shape, offset));
+    start += request.operands[k].shape[axis];
+  }
+  return make_copies(request, 0, boxes);
+}
+
+}  // namespace
+
+// ---- reference kernels ----------------------------------------------------------------------------------------------
+
+namespace reference {
+namespace {
+
+void reshape_loop(const Call&, Operands in, Tensor& out) {
+  out.values = in[0].values;
+}
+
+void permute_loop(const Call& call, Operands in, Tensor& out) {
+  for_each(out.shape(), [&](int64_t flat, const Index& index) {
+    Index at{};
+    for (int i = 0; i < out.shape().rank(); ++i)
+      at[static_cast<size_t>(call.attr(static_cast<size_t>(i)))] = index[static_cast<size_t>(i)];
+    out[flat] = in[0][flat_index(in[0].shape(), at)];
+  });
+}
+
+void expand_loop(const Call&, Operands in, Tensor& out) {
+  const Shape& shape = in[0].shape();
+  const int lead = out.shape().rank() - shape.rank();
+  for_each(out.shape(), [&](int64_t flat, const Index& index) {
+    Index at{};
+    for (int i = 0; i < shape.rank(); ++i)
+      at[static_cast<size_t>(i)] = shape[i] == 1 ? 0 : index[static_cast<size_t>(i + lead)];
+    out[flat] = in[0][flat_index(shape, at)];
+  });
+}
+
+void slice_loop(const Call& call, Operands in, Tensor& out) {
+  for_each(out.shape(), [&](int64_t flat, const Index& index) {
+    Index at{};
+    for (size_t i = 0; i < static_cast<size_t>(out.shape().rank()); ++i)
+      at[i] = call.attr(3 * i) + index[i] * call.attr(3 * i + 2);
+    out[flat] = in[0][flat_index(in[0].shape(), at)];
+  });
+}
+
+void pad_loop(const Call& call, Operands in, Tensor& out) {
+  std::fill(out.values.begin(), out.values.end(), 0);
+  for_each(in[0].shape(), [&](int64_t flat, const Index& index) {
+    Index at{};
+    for (size_t i = 0; i < static_cast<size_t>(out.shape().rank()); ++i) at[i] = index[i] + call.attr(2 * i);
+    out[flat_index(out.shape(), at)] = in[0][flat];
+  });
+}
+
+void concat_loop(const Call& call, Operands in, Tensor& out) {
+  const auto axis = static_cast<size_t>(call.attr(0));
+  int64_t start = 0;
+  for (const Tensor& part : in) {
+    for_each(part.shape(), [&](int64_t flat, Index index) {
+      index[axis] += start;
+      out[flat_index(out.shape(), index)] = part[flat];
+    });
+    start += part.shape()[static_cast<int>(axis)];
+  }
+}
+
+}  // namespace
+}  // namespace reference
+
+constexpr OpKernels op_kernels::kReshape = {.reference = reference::reshape_loop, .prepare = prepare_copy<whole_box>};
+constexpr OpKernels op_kernels::kDetach = {.reference = reference::reshape_loop, .prepare = prepare_copy<whole_box>};
+constexpr OpKernels op_kernels::kPermute = {.reference = reference::permute_loop, .prepare = prepare_copy<permute_box>};
+constexpr OpKernels op_kernels::kExpand = {.reference = reference::expand_loop, .prepare = prepare_copy<expand_box>};
+constexpr OpKernels op_kernels::kSlice = {.reference = reference::slice_loop, .prepare = prepare_copy<slice_box>};
+constexpr OpKernels op_kernels::kPad = {.reference = reference::pad_loop, .prepare = prepare_pad};
+constexpr OpKernels op_kernels::kConcat = {.reference = reference::concat_loop, .prepare = prepare_concat};
 
 }  // namespace runner::backends

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/kernels/isa/loops.h"
+#include "backends/kernels/isa/scalar_ops.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/prepare.h"
 #include "backends/tensor/rounding.h"
@@ -377,12 +378,28 @@ void run_vm(const Vm& vm, const KernelArguments& arguments) {
 
 }  // namespace
 
+namespace {
+
+template <Op op>
+constexpr double nanoseconds_of() {
+  if constexpr (is_elementwise(op))
+    return scalar_ops::Scalar<op>::kNanoseconds;
+  else
+    return 0;
+}
+
+// Of one element in f32.
+constexpr double kNanoseconds[kOpCount] = {
+#define RUNNER_OP(id, name, kind, least, most) nanoseconds_of<Op::id>(),
+#include "backends/ir/op_list.def"
+};
+
+}  // namespace
+
 double element_cost_ns(const EltwiseGroup& group) {
   double cost = 0.02 * static_cast<double>(group.inputs.size() + group.outputs.size());
   for (const EltwiseInstruction& code : group.code) {
-    const bool slow = (code.op >= Op::kExp && code.op <= Op::kErf && code.op != Op::kSqrt) ||
-                      (code.op >= Op::kGelu && code.op <= Op::kSilu);
-    const double f32 = code.op == Op::kPow ? 2.0 : slow ? 0.4 : 0.05;
+    const double f32 = kNanoseconds[static_cast<size_t>(code.op)];
     cost += compute_of(code.dtype) == Compute::kF64 ? f32 * (f32 > 0.1 ? 20 : 2) : f32;
   }
   return cost;

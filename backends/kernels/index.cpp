@@ -6,6 +6,7 @@
 
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/make_kernel.h"
+#include "backends/kernels/op_kernels.h"
 #include "backends/kernels/prepare.h"
 #include "backends/tensor/alignment.h"
 #include "schema/base/error.h"
@@ -175,8 +176,6 @@ void run_embedding_grad(const Embedding& e, const KernelArguments& arguments) {
   });
 }
 
-}  // namespace
-
 Kernel prepare_gather(const KernelRequest& request) {
   return make_kernel<run_gather>(fmt::format("gather.{}", name_of(request.result.dtype)), make_along(request));
 }
@@ -206,5 +205,63 @@ Kernel prepare_embedding_grad(const KernelRequest& request) {
   const size_t scratch = list_bytes(e) + static_cast<size_t>(2 * e.chunks) * row_buffer_bytes(e);
   return make_kernel<run_embedding_grad>(fmt::format("embedding_grad.{}", name_of(e.dtype)), e, scratch);
 }
+
+}  // namespace
+
+// ---- reference kernels ----------------------------------------------------------------------------------------------
+
+namespace reference {
+namespace {
+
+void gather_loop(const Call& call, Operands in, Tensor& out) {
+  const int axis = static_cast<int>(call.attr(0));
+  for_each(out.shape(), [&](int64_t flat, Index index) {
+    index[static_cast<size_t>(axis)] = checked(in[1].integer(flat), in[0].shape()[axis], "gather", flat);
+    out[flat] = in[0][flat_index(in[0].shape(), index)];
+  });
+}
+
+void scatter_add_loop(const Call& call, Operands in, Tensor& out) {
+  const int axis = static_cast<int>(call.attr(0));
+  out.values = in[0].values;
+  for_each(in[1].shape(), [&](int64_t flat, Index index) {
+    index[static_cast<size_t>(axis)] = checked(in[1].integer(flat), out.shape()[axis], "scatter_add", flat);
+    out[flat_index(out.shape(), index)] += in[2][flat];
+  });
+}
+
+void one_hot_loop(const Call& call, Operands in, Tensor& out) {
+  std::fill(out.values.begin(), out.values.end(), 0);
+  for (int64_t i = 0; i < in[0].shape().elements(); ++i)
+    out[i * call.attr(0) + checked(in[0].integer(i), call.attr(0), "one_hot", i)] = 1;
+}
+
+void embedding_loop(const Call&, Operands in, Tensor& out) {
+  const int64_t width = in[0].shape()[1];
+  for (int64_t i = 0; i < in[1].shape().elements(); ++i) {
+    const int64_t row = checked(in[1].integer(i), in[0].shape()[0], "embedding", i);
+    for (int64_t d = 0; d < width; ++d) out[i * width + d] = in[0][row * width + d];
+  }
+}
+
+void embedding_grad_loop(const Call& call, Operands in, Tensor& out) {
+  const int64_t width = out.shape()[1];
+  std::fill(out.values.begin(), out.values.end(), 0);
+  for (int64_t i = 0; i < in[0].shape().elements(); ++i) {
+    const int64_t row = checked(in[0].integer(i), call.attr(0), "embedding_grad", i);
+    for (int64_t d = 0; d < width; ++d) out[row * width + d] += in[1][i * width + d];
+  }
+}
+
+}  // namespace
+}  // namespace reference
+
+constexpr OpKernels op_kernels::kGather = {.reference = reference::gather_loop, .prepare = prepare_gather};
+constexpr OpKernels op_kernels::kScatterAdd = {.reference = reference::scatter_add_loop,
+                                               .prepare = prepare_scatter_add};
+constexpr OpKernels op_kernels::kOneHot = {.reference = reference::one_hot_loop, .prepare = prepare_one_hot};
+constexpr OpKernels op_kernels::kEmbedding = {.reference = reference::embedding_loop, .prepare = prepare_embedding};
+constexpr OpKernels op_kernels::kEmbeddingGrad = {.reference = reference::embedding_grad_loop,
+                                                  .prepare = prepare_embedding_grad};
 
 }  // namespace runner::backends

@@ -9,6 +9,7 @@
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/kernel_choices.h"
 #include "backends/kernels/make_kernel.h"
+#include "backends/kernels/op_kernels.h"
 #include "backends/runtime/cpu_features.h"
 #include "backends/tensor/alignment.h"
 #include "backends/tensor/rounding.h"
@@ -130,23 +131,8 @@ Kernel with_addend(Kernel product, const TensorType& result) {
   return make_kernel<run_added>(m.product.name + ".add", std::move(m), scratch);
 }
 
-}  // namespace
-
-MatmulShape matmul_shape(const KernelRequest& request) {
-  const Shape& a = request.operands[0].shape;
-  const Shape& c = request.result.shape;
-  const int rank = c.rank();
-  const bool ta = request.attrs[0] != 0, tb = request.attrs[1] != 0;
-  int64_t batch = 1;
-  for (int axis = 0; axis < rank - 2; ++axis) batch *= c[axis];
-  return {.batch = batch,
-          .rows = c[rank - 2],
-          .cols = c[rank - 1],
-          .inner = a[rank - (ta ? 2 : 1)],
-          .transpose_a = ta,
-          .transpose_b = tb};
-}
-
+// f32 by oneDNN, small and narrow products by our own tiles; bf16 by native instructions or by widening
+// (runtime/cpu_features.h), with a result of bf16 or f32; f16 by widening; f64.
 Kernel prepare_matmul(const KernelRequest& request) {
   const MatmulShape shape = matmul_shape(request);
   const DType dtype = request.operands[0].dtype, result = request.result.dtype;
@@ -167,5 +153,50 @@ Kernel prepare_matmul(const KernelRequest& request) {
   return native && !small ? prepare_matmul_dnnl(shape, dtype, result, adds)
                           : finished(prepare_widened(shape, dtype, result));
 }
+
+}  // namespace
+
+MatmulShape matmul_shape(const KernelRequest& request) {
+  const Shape& a = request.operands[0].shape;
+  const Shape& c = request.result.shape;
+  const int rank = c.rank();
+  const bool ta = request.attrs[0] != 0, tb = request.attrs[1] != 0;
+  int64_t batch = 1;
+  for (int axis = 0; axis < rank - 2; ++axis) batch *= c[axis];
+  return {.batch = batch,
+          .rows = c[rank - 2],
+          .cols = c[rank - 1],
+          .inner = a[rank - (ta ? 2 : 1)],
+          .transpose_a = ta,
+          .transpose_b = tb};
+}
+
+// ---- reference kernels ----------------------------------------------------------------------------------------------
+
+namespace reference {
+namespace {
+
+void matmul_loop(const Call& call, Operands in, Tensor& out) {
+  const bool ta = call.attr(0) != 0, tb = call.attr(1) != 0;
+  const int rank = out.shape().rank();
+  const int64_t rows = out.shape()[rank - 2], cols = out.shape()[rank - 1];
+  const int64_t inner = in[0].shape()[rank - (ta ? 2 : 1)];
+  const int64_t batch = rows * cols == 0 ? 0 : out.shape().elements() / (rows * cols);
+  for (int64_t g = 0; g < batch; ++g)
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < cols; ++j) {
+        Real sum = 0;
+        for (int64_t k = 0; k < inner; ++k)
+          sum += in[0][g * rows * inner + (ta ? k * rows + i : i * inner + k)] *
+                 in[1][g * inner * cols + (tb ? j * inner + k : k * cols + j)];
+        const int64_t at = (g * rows + i) * cols + j;
+        out[at] = sum + (in.size() > 2 ? in[2][at] : 0);
+      }
+}
+
+}  // namespace
+}  // namespace reference
+
+constexpr OpKernels op_kernels::kMatmul = {.reference = reference::matmul_loop, .prepare = prepare_matmul};
 
 }  // namespace runner::backends

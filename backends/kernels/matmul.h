@@ -16,10 +16,6 @@ struct MatmulShape {
 };
 MatmulShape matmul_shape(const KernelRequest& request);
 
-// f32 by oneDNN, small and narrow products by our own tiles; bf16 by native instructions or by widening
-// (runtime/cpu_features.h), with a result of bf16 or f32; f16 by widening; f64.
-Kernel prepare_matmul(const KernelRequest& request);
-
 // f32, or bf16 by native instructions (accumulated in f32, rounded once where the result is bf16), as single-threaded
 // oneDNN products over tiles that depend on the shape alone.  `adds`: a third operand, to the sums.  (matmul_dnnl.cpp,
 // the only file that knows oneDNN)

@@ -4,6 +4,7 @@
 #include "backends/ir/program.h"
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/make_kernel.h"
+#include "backends/kernels/op_kernels.h"
 #include "backends/kernels/prepare.h"
 #include "schema/base/error.h"
 
@@ -50,8 +51,6 @@ void run_random(const RandomTensor& r, const KernelArguments& arguments) {
   });
 }
 
-}  // namespace
-
 Kernel prepare_random(const KernelRequest& request) {
   const bool normal = request.op == Op::kRandomNormal;
   const int64_t elements = request.result.shape.elements();
@@ -82,5 +81,61 @@ Kernel prepare_dropout_mask(const KernelRequest& request) {
   d.chunks = chunk_count(1.0 * static_cast<double>(shape.elements()), samples);
   return make_kernel<run_dropout_mask>("dropout_mask", d);
 }
+
+}  // namespace
+
+// ---- reference kernels ----------------------------------------------------------------------------------------------
+
+namespace reference {
+namespace {
+
+void dropout_mask_loop(const Call& call, Operands in, Tensor& out) {
+  const int64_t samples = out.shape()[0];
+  const int64_t width = samples == 0 ? 0 : out.shape().elements() / samples;
+  const double p = call.attr_f64(1);
+  for (int64_t s = 0; s < samples; ++s) {
+    const DropoutStream stream(static_cast<uint64_t>(in[0].integer(0)), static_cast<uint64_t>(in[0].integer(1)),
+                               static_cast<uint64_t>(in[1].integer(s)), static_cast<uint32_t>(call.attr(0)));
+    for (int64_t e = 0; e < width; ++e) {
+      const uint32_t word = stream.block(static_cast<uint32_t>(e / 4))[static_cast<size_t>(e % 4)];
+      out[s * width + e] = word < dropout_threshold(p) ? 0 : 1 / (1 - p);
+    }
+  }
+}
+
+TensorStream tensor_stream(const Call& call, const Tensor& key, TensorStream::Use use) {
+  return {static_cast<uint64_t>(key.integer(0)), static_cast<uint64_t>(key.integer(1)),
+          static_cast<uint32_t>(call.attr(0)), use};
+}
+
+void random_uniform_loop(const Call& call, Operands in, Tensor& out) {
+  const TensorStream stream = tensor_stream(call, in[0], TensorStream::Use::kUniform);
+  for (int64_t e = 0; e < out.shape().elements(); ++e) {
+    const uint32_t word = stream.block(static_cast<uint32_t>(e / 4))[static_cast<size_t>(e % 4)];
+    out[e] = std::ldexp(static_cast<Real>(word >> 8), -24);
+  }
+}
+
+// Box and Muller, "A note on the generation of random normal deviates", 1958: √(−2 ln u) (cos φ, sin φ) for each two
+// words, u of the first, rounded to f32, and φ of the second.
+void random_normal_loop(const Call& call, Operands in, Tensor& out) {
+  const TensorStream stream = tensor_stream(call, in[0], TensorStream::Use::kNormal);
+  for (int64_t e = 0; e < out.shape().elements(); ++e) {
+    const PhiloxCounter words = stream.block(static_cast<uint32_t>(e / 4));
+    const auto pair = static_cast<size_t>(e % 4 / 2 * 2);
+    const Real u = static_cast<float>(words[pair] >> 1) * 0x1p-31f + 0x1p-32f;
+    const Real angle = 2 * std::acos(Real{-1}) * std::ldexp(static_cast<Real>(words[pair + 1]), -32);
+    out[e] = std::sqrt(-2 * std::log(u)) * (e % 2 == 0 ? std::cos(angle) : std::sin(angle));
+  }
+}
+
+}  // namespace
+}  // namespace reference
+
+constexpr OpKernels op_kernels::kDropoutMask = {.reference = reference::dropout_mask_loop,
+                                                .prepare = prepare_dropout_mask};
+constexpr OpKernels op_kernels::kRandomUniform = {.reference = reference::random_uniform_loop,
+                                                  .prepare = prepare_random};
+constexpr OpKernels op_kernels::kRandomNormal = {.reference = reference::random_normal_loop, .prepare = prepare_random};
 
 }  // namespace runner::backends

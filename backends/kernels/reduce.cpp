@@ -11,7 +11,9 @@
 #include <fmt/format.h>
 
 #include "backends/kernels/isa/loops.h"
+#include "backends/kernels/isa/scalar_ops.h"
 #include "backends/kernels/make_kernel.h"
+#include "backends/kernels/op_kernels.h"
 #include "backends/kernels/prepare.h"
 #include "backends/tensor/rounding.h"
 #include "backends/tensor/shape.h"
@@ -223,28 +225,13 @@ void run_argmax(const ArgMax& a, const KernelArguments& arguments) {
     }
 }
 
-}  // namespace
+// ---- preparing -----------------------------------------------------------------------------------------------------
 
-void store_rounded(Compute from, const std::byte* values, int64_t n, DType to, std::byte* target) {
-  const EltwiseLoops& eltwise = loops().eltwise;
-  alignas(64) std::byte block[kConvertElems * 8];
-  for (int64_t i = 0; i < n; i += kConvertElems) {
-    const int64_t size = std::min(kConvertElems, n - i);
-    const std::byte* source = values + static_cast<size_t>(i) * size_of(from);
-    eltwise.cast[static_cast<size_t>(from)][static_cast<size_t>(to)](block, source, size);
-    eltwise.store[static_cast<size_t>(to)](target + static_cast<size_t>(i) * size_of(to), block, size);
-  }
-}
-
+template <ReduceLoops::Kind kind>
 Kernel prepare_reduce(const KernelRequest& request) {
   const DType from = request.operands[0].dtype;
-  TensorReduction r{.kind = request.op == Op::kSum         ? ReduceLoops::kSum
-                            : request.op == Op::kReduceMax ? ReduceLoops::kMax
-                                                           : ReduceLoops::kMin,
-                    .from = from,
-                    .to = request.result.dtype,
-                    .accumulator = compute_of(from),
-                    .passes = {}};
+  TensorReduction r{
+      .kind = kind, .from = from, .to = request.result.dtype, .accumulator = compute_of(from), .passes = {}};
   if (r.kind == ReduceLoops::kSum && r.accumulator == Compute::kF32) r.accumulator = Compute::kF64;
   if (request.result.shape.elements() > 0) r.passes = make_passes(group_axes(request.operands[0].shape, request.attrs));
   size_t scratch = 0;
@@ -261,5 +248,57 @@ Kernel prepare_argmax(const KernelRequest& request) {
   const size_t scratch = static_cast<size_t>(a.n) * 8;
   return make_kernel<run_argmax>(fmt::format("argmax.{}", name_of(a.dtype)), a, scratch);
 }
+
+}  // namespace
+
+// ---- reference kernels ----------------------------------------------------------------------------------------------
+
+namespace reference {
+namespace {
+
+template <Op combine>
+void reduce_loop(const Call& call, Operands in, Tensor& out) {
+  constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
+  const Shape& shape = in[0].shape();
+  std::array<bool, Shape::kMaxRank> reduced{};
+  for (const int64_t axis : call.attrs) reduced[static_cast<size_t>(axis)] = true;
+  constexpr Real start = combine == Op::kAdd ? 0 : combine == Op::kMax ? -kInfinity : kInfinity;
+  std::fill(out.values.begin(), out.values.end(), start);
+  for_each(shape, [&](int64_t flat, const Index& index) {
+    int64_t at = 0;
+    for (int axis = 0; axis < shape.rank(); ++axis)
+      if (!reduced[static_cast<size_t>(axis)]) at = at * shape[axis] + index[static_cast<size_t>(axis)];
+    out[at] = scalar_ops::Scalar<combine>::reference(out[at], in[0][flat]);
+  });
+}
+
+void argmax_loop(const Call& call, Operands in, Tensor& out) {
+  const int axis = static_cast<int>(call.attr(0));
+  const Shape& shape = in[0].shape();
+  for_each(out.shape(), [&](int64_t flat, const Index& index) {
+    Index at{};
+    for (int i = 0; i < out.shape().rank(); ++i)
+      at[static_cast<size_t>(i < axis ? i : i + 1)] = index[static_cast<size_t>(i)];
+    Real best = 0;
+    for (int64_t k = 0; k < shape[axis]; ++k) {
+      at[static_cast<size_t>(axis)] = k;
+      const Real value = in[0][flat_index(shape, at)];
+      if (k > 0 && !(value > best) && !(std::isnan(value) && !std::isnan(best))) continue;
+      best = value;
+      out[flat] = static_cast<Real>(k);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace reference
+
+constexpr OpKernels op_kernels::kSum = {.reference = reference::reduce_loop<Op::kAdd>,
+                                        .prepare = prepare_reduce<ReduceLoops::kSum>};
+constexpr OpKernels op_kernels::kReduceMax = {.reference = reference::reduce_loop<Op::kMax>,
+                                              .prepare = prepare_reduce<ReduceLoops::kMax>};
+constexpr OpKernels op_kernels::kReduceMin = {.reference = reference::reduce_loop<Op::kMin>,
+                                              .prepare = prepare_reduce<ReduceLoops::kMin>};
+constexpr OpKernels op_kernels::kArgMax = {.reference = reference::argmax_loop, .prepare = prepare_argmax};
 
 }  // namespace runner::backends

@@ -5,7 +5,9 @@
 
 #include "backends/ir/program.h"
 #include "backends/kernels/isa/loops.h"
+#include "backends/kernels/isa/scalar_ops.h"
 #include "backends/kernels/make_kernel.h"
+#include "backends/kernels/op_kernels.h"
 #include "backends/kernels/prepare.h"
 #include "backends/tensor/alignment.h"
 #include "schema/base/error.h"
@@ -221,8 +223,6 @@ Kernel make_rows_kernel(const Rows& rows, size_t more_scratch = 0) {
   return make_kernel<run>(fmt::format("{}.{}", name_of(rows.op), name_of(rows.dtype)), rows, scratch);
 }
 
-}  // namespace
-
 Kernel prepare_softmax(const KernelRequest& request) {
   return make_rows_kernel<run_rows<softmax<float>, softmax<double>>>(make_rows(request, 0.6));
 }
@@ -244,5 +244,141 @@ Kernel prepare_layer_norm(const KernelRequest& request) {
   const size_t sums = static_cast<size_t>(rows.chunks * rows.cols) * sizeof(double);
   return make_rows_kernel<run_rows<layer_norm_grad_gamma<float>, layer_norm_grad_gamma<double>>>(rows, sums);
 }
+
+}  // namespace
+
+// ---- reference kernels ----------------------------------------------------------------------------------------------
+
+namespace reference {
+namespace {
+
+// log Σ exp of row r, by the maximum.
+Real log_sum_exp(const Tensor& x, int64_t r) {
+  const int64_t width = x.shape().back();
+  Real top = -std::numeric_limits<Real>::infinity(), sum = 0;
+  for (int64_t c = 0; c < width; ++c) top = scalar_ops::Scalar<Op::kMax>::reference(top, x[r * width + c]);
+  for (int64_t c = 0; c < width; ++c) sum += std::exp(x[r * width + c] - top);
+  return top + std::log(sum);
+}
+
+void softmax_loop(const Call& call, Operands in, Tensor& out) {
+  const int64_t width = out.shape().back();
+  for (int64_t r = 0; r < out.rows(); ++r) {
+    const Real lse = log_sum_exp(in[0], r);
+    for (int64_t c = 0; c < width; ++c) {
+      const Real log_p = in[0][r * width + c] - lse;
+      out[r * width + c] = call.op == Op::kSoftmax ? std::exp(log_p) : log_p;
+    }
+  }
+}
+
+// The row's target distribution in the sense of torch's cross_entropy: (1 − ls)·w[y] at the label, ls/C·w[c]
+// everywhere.
+Real target_weight(const Call& call, const Tensor* weights, int64_t classes, int64_t label, int64_t c) {
+  const Real smoothing = call.attr_f64(1);
+  const Real weight = weights != nullptr ? (*weights)[c] : 1;
+  return weight * (smoothing / static_cast<Real>(classes) + (c == label ? 1 - smoothing : 0));
+}
+
+// Label of row r, −1 where it is ignored.
+int64_t label_of(const Call& call, const Tensor& labels, int64_t r, int64_t classes) {
+  const int64_t label = labels.integer(r);
+  if (label == call.attr(0)) return -1;
+  RUN_CHECK(label >= 0 && label < classes, ErrorKind::kRun,
+            "cross_entropy: label {} at row {} is out of range: the model has {} classes", label, r, classes);
+  return label;
+}
+
+void cross_entropy_loop(const Call& call, Operands in, Tensor& out) {
+  const int64_t classes = in[0].shape().back();
+  const Tensor* weights = in.size() > 2 ? &in[2] : nullptr;
+  for (int64_t r = 0; r < in[0].rows(); ++r) {
+    const int64_t label = label_of(call, in[1], r, classes);
+    const Real lse = log_sum_exp(in[0], r);
+    Real loss = 0;
+    for (int64_t c = 0; c < classes && label >= 0; ++c) {
+      const Real target = target_weight(call, weights, classes, label, c);
+      if (target != 0) loss -= target * (in[0][r * classes + c] - lse);
+    }
+    out[r] = loss;
+  }
+}
+
+void cross_entropy_grad_loop(const Call& call, Operands in, Tensor& out) {
+  const int64_t classes = in[0].shape().back();
+  const Tensor* weights = in.size() > 3 ? &in[3] : nullptr;
+  for (int64_t r = 0; r < in[0].rows(); ++r) {
+    const int64_t label = label_of(call, in[1], r, classes);
+    const Real lse = log_sum_exp(in[0], r);
+    Real total = 0;
+    for (int64_t c = 0; c < classes; ++c) total += target_weight(call, weights, classes, label, c);
+    for (int64_t c = 0; c < classes; ++c) {
+      const Real p = std::exp(in[0][r * classes + c] - lse);
+      out[r * classes + c] = label < 0 ? 0 : in[2][r] * (p * total - target_weight(call, weights, classes, label, c));
+    }
+  }
+}
+
+struct RowMoments {
+  Real mean = 0, rstd = 0;
+};
+
+RowMoments moments(const Call& call, const Tensor& x, int64_t r) {
+  const int64_t width = x.shape().back();
+  RowMoments m;
+  Real variance = 0;
+  for (int64_t d = 0; d < width; ++d) m.mean += x[r * width + d] / static_cast<Real>(width);
+  for (int64_t d = 0; d < width; ++d)
+    variance += (x[r * width + d] - m.mean) * (x[r * width + d] - m.mean) / static_cast<Real>(width);
+  m.rstd = 1 / std::sqrt(variance + static_cast<Real>(call.attr_f64(0)));
+  return m;
+}
+
+void layer_norm_loop(const Call& call, Operands in, Tensor& out) {
+  const int64_t width = out.shape().back();
+  for (int64_t r = 0; r < out.rows(); ++r) {
+    const RowMoments m = moments(call, in[0], r);
+    for (int64_t d = 0; d < width; ++d)
+      out[r * width + d] = (in[0][r * width + d] - m.mean) * m.rstd * in[1][d] + in[2][d];
+  }
+}
+
+// dx = rstd · (gγ − mean(gγ) − x̂ · mean(gγ · x̂))
+void layer_norm_grad_x_loop(const Call& call, Operands in, Tensor& out) {
+  const int64_t width = out.shape().back();
+  for (int64_t r = 0; r < out.rows(); ++r) {
+    const RowMoments m = moments(call, in[0], r);
+    Real mean_g = 0, mean_gx = 0;
+    const auto normal = [&](int64_t d) { return (in[0][r * width + d] - m.mean) * m.rstd; };
+    const auto scaled = [&](int64_t d) { return in[1][d] * in[2][r * width + d]; };
+    for (int64_t d = 0; d < width; ++d) mean_g += scaled(d) / static_cast<Real>(width);
+    for (int64_t d = 0; d < width; ++d) mean_gx += scaled(d) * normal(d) / static_cast<Real>(width);
+    for (int64_t d = 0; d < width; ++d) out[r * width + d] = m.rstd * (scaled(d) - mean_g - normal(d) * mean_gx);
+  }
+}
+
+void layer_norm_grad_gamma_loop(const Call& call, Operands in, Tensor& out) {
+  const int64_t width = out.shape().back();
+  std::fill(out.values.begin(), out.values.end(), 0);
+  for (int64_t r = 0; r < in[0].rows(); ++r) {
+    const RowMoments m = moments(call, in[0], r);
+    for (int64_t d = 0; d < width; ++d) out[d] += in[1][r * width + d] * (in[0][r * width + d] - m.mean) * m.rstd;
+  }
+}
+
+}  // namespace
+}  // namespace reference
+
+constexpr OpKernels op_kernels::kSoftmax = {.reference = reference::softmax_loop, .prepare = prepare_softmax};
+constexpr OpKernels op_kernels::kLogSoftmax = {.reference = reference::softmax_loop, .prepare = prepare_softmax};
+constexpr OpKernels op_kernels::kCrossEntropy = {.reference = reference::cross_entropy_loop,
+                                                 .prepare = prepare_cross_entropy};
+constexpr OpKernels op_kernels::kCrossEntropyGrad = {.reference = reference::cross_entropy_grad_loop,
+                                                     .prepare = prepare_cross_entropy};
+constexpr OpKernels op_kernels::kLayerNorm = {.reference = reference::layer_norm_loop, .prepare = prepare_layer_norm};
+constexpr OpKernels op_kernels::kLayerNormGradX = {.reference = reference::layer_norm_grad_x_loop,
+                                                   .prepare = prepare_layer_norm};
+constexpr OpKernels op_kernels::kLayerNormGradGamma = {.reference = reference::layer_norm_grad_gamma_loop,
+                                                       .prepare = prepare_layer_norm};
 
 }  // namespace runner::backends

@@ -21,7 +21,7 @@ void apply_block(void* dst, const void* a, const void* b, const void* c, int64_t
   const auto* x = static_cast<const First*>(a);
   const auto* y = static_cast<const T*>(b);
   const auto* z = static_cast<const T*>(c);
-  constexpr int kArity = op == Op::kWhere ? 3 : op >= Op::kAdd ? 2 : 1;
+  constexpr int kArity = kOpArities[static_cast<int>(op)].most;
   RUNNER_VECTOR_LOOP
   for (int64_t i = 0; i < n; ++i) d[i] = apply<op, T>(x[i], kArity > 1 ? y[i] : T{0}, kArity > 2 ? z[i] : T{0});
 }
@@ -59,7 +59,7 @@ void cast_block(void* dst, const void* src, int64_t n) {
 
 template <Op op, Compute compute>
 constexpr EltwiseLoops::Apply apply_or_null() {
-  if constexpr (exists<Register<compute>>(op))
+  if constexpr (exists<op, Register<compute>>())
     return apply_block<op, compute>;
   else
     return nullptr;

@@ -13,12 +13,6 @@
 
 namespace runner::backends {
 
-inline constexpr std::string_view kEltwiseNames[] = {
-    "neg",  "abs",       "sign", "exp",       "log", "log1p", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "relu",
-    "gelu", "gelu_tanh", "silu", "is_finite", "not", "cast",  "add",  "sub",   "mul",  "div",     "pow", "min",
-    "max",  "eq",        "ne",   "lt",        "le",  "gt",    "ge",   "and",   "or",   "where"};
-inline constexpr Op kFirstEltwise = Op::kNeg;
-
 struct NamedGroup {
   static constexpr int kMaxCode = 64, kMaxConstants = 16;
   struct Input {
@@ -100,6 +94,12 @@ class NamedGroupParser {
       if (name_of(DType(i)) == name) return DType(i);
     throw "no such dtype";
   }
+  constexpr Op op() {
+    const std::string_view name = word();
+    for (int i = 0; i < kOpCount; ++i)
+      if (is_elementwise(Op(i)) && name_of(Op(i)) == name) return Op(i);
+    throw "no such element-wise op";
+  }
   constexpr int register_number() {
     expect("r");
     int number = 0;
@@ -110,10 +110,7 @@ class NamedGroupParser {
     if (register_number() != result) throw "registers are numbered through";
     expect(" = ");
     NamedGroup::Instruction instruction;
-    const std::string_view name = word();
-    int at = 0;
-    while (kEltwiseNames[at] != name) ++at;
-    instruction.op = Op(static_cast<int>(kFirstEltwise) + at);
+    instruction.op = op();
     if (take(":")) instruction.dtype = dtype();
     for (int s = 0; rest_.substr(0, 2) == " r"; ++s) {
       rest_.remove_prefix(1);

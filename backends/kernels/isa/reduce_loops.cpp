@@ -20,11 +20,11 @@ using Accumulator = std::conditional_t<kind == ReduceLoops::kSum && std::is_same
 template <Kind kind, class A>
 RUNNER_INLINE A combine(A acc, A x) {
   if constexpr (kind == ReduceLoops::kSum)
-    return arithmetic<Op::kAdd>(acc, x);
+    return Scalar<Op::kAdd>::apply(acc, x);
   else if constexpr (kind == ReduceLoops::kMax)
-    return apply<Op::kMax, A>(acc, x, A{});
+    return Scalar<Op::kMax>::apply(acc, x);
   else
-    return apply<Op::kMin, A>(acc, x, A{});
+    return Scalar<Op::kMin>::apply(acc, x);
 }
 
 template <Kind kind, Compute compute>

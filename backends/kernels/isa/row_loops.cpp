@@ -18,7 +18,7 @@ constexpr int64_t kBlock = 1024;  // elements whose exponentials are taken toget
 
 template <class T>
 RUNNER_INLINE T exp_of(T x) {
-  return scalar_ops::transcendental<Op::kExp>(x);
+  return scalar_ops::Scalar<Op::kExp>::apply(x);
 }
 
 // log s of s = Σ exp(x − max x), one of whose terms is 1.

@@ -1,6 +1,13 @@
-// One element of every element-wise op, and the conversions between storage and registers: what both the blocks of the
-// VM and the compiled groups are made of, so that they give the same bits.
+// The kernels of element-wise ops: one element, as a reference and fast on each register type, and the conversions
+// between storage and registers.
+//
+// Both the blocks of the interpreter (eltwise_loops.cpp) and the compiled groups (named_loops.cpp) are made of these
+// functions, so that they give the same bits.  Every element-wise op of ir/op_list.def needs a Scalar: without one, the
+// tables that are made of the list do not compile.
 #pragma once
+
+#include <cmath>
+#include <type_traits>
 
 #include "backends/ir/op.h"
 #include "backends/kernels/isa/loops.h"
@@ -85,7 +92,7 @@ RUNNER_INLINE Storage<dtype> store(Register<compute_of(dtype)> value) {
     return static_cast<Storage<dtype>>(value);
 }
 
-// Truncates; NaN and what does not fit give the smallest i64, as the hardware does.
+// Truncates; NaN and numbers that do not fit give the smallest i64, as the hardware does.
 template <class T>
 RUNNER_INLINE int64_t to_integer(T value) {
   constexpr T kLimit = 9223372036854775808.0f;
@@ -108,131 +115,368 @@ RUNNER_INLINE Register<compute_of(dtype)> cast(From value) {
 
 // ---- ops -----------------------------------------------------------------------------------------------------------
 
-constexpr bool is_comparison(Op op) {
-  return op >= Op::kEq && op <= Op::kGe;
-}
-constexpr bool is_transcendental(Op op) {
-  return (op >= Op::kExp && op <= Op::kErf) || (op >= Op::kGelu && op <= Op::kSilu);
-}
+using Real = long double;  // of references, as in reference.h
 
-template <Op op>
-RUNNER_INLINE float transcendental(float x) {
-  if constexpr (op == Op::kExp) return vm::exp(x);
-  if constexpr (op == Op::kLog) return vm::log(x);
-  if constexpr (op == Op::kLog1p) return vm::log1p(x);
-  if constexpr (op == Op::kSqrt) return std::sqrt(x);
-  if constexpr (op == Op::kRsqrt) return 1.0f / std::sqrt(x);
-  if constexpr (op == Op::kTanh) return vm::tanh(x);
-  if constexpr (op == Op::kSigmoid) return vm::sigmoid(x);
-  if constexpr (op == Op::kErf) return vm::erf(x);
-  if constexpr (op == Op::kGelu) return vm::gelu(x);
-  if constexpr (op == Op::kGeluTanh) return vm::gelu_tanh(x);
-  if constexpr (op == Op::kSilu) return vm::silu(x);
-}
+// The registers that an op takes (where: its second and third operand).
+enum class Registers : uint8_t {
+  kNone,     // a cast, which EltwiseLoops::cast converts
+  kBools,    // f32, 0 or 1
+  kFloats,   // f32, f64
+  kNumbers,  // f32, f64, i64
+};
 
+// `picoseconds`: of one element in f32 on a current core, from which the number of chunks follows.
+template <Registers registers, int picoseconds>
+struct ScalarTraits {
+  static constexpr Registers kRegisters = registers;
+  static constexpr double kNanoseconds = picoseconds / 1000.0;
+};
+inline constexpr int kCheap = 50, kTranscendental = 400;
+
+// For each element-wise op: its traits, `reference` on Real, and `apply` on registers.  Comparisons, is_finite and
+// logical ops give 0 or 1 in f32, which is also the condition of where.
 template <Op op>
-RUNNER_INLINE double transcendental(double x) {
-  if constexpr (op == Op::kExp) return std::exp(x);
-  if constexpr (op == Op::kLog) return std::log(x);
-  if constexpr (op == Op::kLog1p) return std::log1p(x);
-  if constexpr (op == Op::kSqrt) return std::sqrt(x);
-  if constexpr (op == Op::kRsqrt) return 1.0 / std::sqrt(x);
-  if constexpr (op == Op::kTanh) return std::tanh(x);
-  if constexpr (op == Op::kSigmoid) return 1.0 / (1.0 + std::exp(-x));
-  if constexpr (op == Op::kErf) return std::erf(x);
-  if constexpr (op == Op::kGelu) return x * (0.5 * std::erfc(-x * 0.70710678118654752440));
-  if constexpr (op == Op::kGeluTanh)
-    return x / (1.0 + std::exp(-1.59576912160573071176 * (x + 0.044715 * (x * x * x))));
-  if constexpr (op == Op::kSilu) return x / (1.0 + std::exp(-x));
-}
+struct Scalar;
 
 // Integers wrap around.
+RUNNER_INLINE int64_t wrapped(uint64_t value) {
+  return static_cast<int64_t>(value);
+}
+RUNNER_INLINE uint64_t unwrapped(int64_t value) {
+  return static_cast<uint64_t>(value);
+}
+
+// ---- arithmetic ----
+
+template <>
+struct Scalar<Op::kNeg> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x) { return -x; }
+  template <class T>
+  RUNNER_INLINE T apply(T x) {
+    if constexpr (std::is_same_v<T, int64_t>)
+      return wrapped(0 - unwrapped(x));
+    else
+      return -x;
+  }
+};
+
+template <>
+struct Scalar<Op::kAbs> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x) { return std::fabs(x); }
+  RUNNER_INLINE float apply(float x) { return vm::magnitude(x); }
+  RUNNER_INLINE double apply(double x) { return std::fabs(x); }
+  RUNNER_INLINE int64_t apply(int64_t x) { return x < 0 ? wrapped(0 - unwrapped(x)) : x; }
+};
+
+template <>
+struct Scalar<Op::kSign> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x) { return static_cast<Real>((x > 0) - (x < 0)); }
+  template <class T>
+  RUNNER_INLINE T apply(T x) {
+    return static_cast<T>(x > T{0} ? 1 : x < T{0} ? -1 : 0);
+  }
+};
+
+template <>
+struct Scalar<Op::kAdd> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x, Real y) { return x + y; }
+  template <class T>
+  RUNNER_INLINE T apply(T x, T y) {
+    if constexpr (std::is_same_v<T, int64_t>)
+      return wrapped(unwrapped(x) + unwrapped(y));
+    else
+      return x + y;
+  }
+};
+
+template <>
+struct Scalar<Op::kSub> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x, Real y) { return x - y; }
+  template <class T>
+  RUNNER_INLINE T apply(T x, T y) {
+    if constexpr (std::is_same_v<T, int64_t>)
+      return wrapped(unwrapped(x) - unwrapped(y));
+    else
+      return x - y;
+  }
+};
+
+template <>
+struct Scalar<Op::kMul> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x, Real y) { return x * y; }
+  template <class T>
+  RUNNER_INLINE T apply(T x, T y) {
+    if constexpr (std::is_same_v<T, int64_t>)
+      return wrapped(unwrapped(x) * unwrapped(y));
+    else
+      return x * y;
+  }
+};
+
+template <>
+struct Scalar<Op::kDiv> : ScalarTraits<Registers::kFloats, kCheap> {
+  static Real reference(Real x, Real y) { return x / y; }
+  template <class T>
+  RUNNER_INLINE T apply(T x, T y) {
+    return x / y;
+  }
+};
+
+template <>
+struct Scalar<Op::kPow> : ScalarTraits<Registers::kFloats, 2000> {
+  static Real reference(Real x, Real y) { return std::pow(x, y); }
+  RUNNER_INLINE float apply(float x, float y) { return vm::pow(x, y); }
+  RUNNER_INLINE double apply(double x, double y) { return std::pow(x, y); }
+};
+
+template <>
+struct Scalar<Op::kMin> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x, Real y) { return std::isnan(x) || x < y ? x : y; }
+  template <class T>
+  RUNNER_INLINE T apply(T x, T y) {
+    return x < y || x != x ? x : y;
+  }
+};
+
+template <>
+struct Scalar<Op::kMax> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x, Real y) { return std::isnan(x) || x > y ? x : y; }
+  template <class T>
+  RUNNER_INLINE T apply(T x, T y) {
+    return x > y || x != x ? x : y;
+  }
+};
+
+// ---- comparisons and logic ----
+
+template <>
+struct Scalar<Op::kEq> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x, Real y) { return x == y; }
+  template <class T>
+  RUNNER_INLINE float apply(T x, T y) {
+    return x == y ? 1.0f : 0.0f;
+  }
+};
+
+template <>
+struct Scalar<Op::kNe> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x, Real y) { return x != y; }
+  template <class T>
+  RUNNER_INLINE float apply(T x, T y) {
+    return x != y ? 1.0f : 0.0f;
+  }
+};
+
+template <>
+struct Scalar<Op::kLt> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x, Real y) { return x < y; }
+  template <class T>
+  RUNNER_INLINE float apply(T x, T y) {
+    return x < y ? 1.0f : 0.0f;
+  }
+};
+
+template <>
+struct Scalar<Op::kLe> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x, Real y) { return x <= y; }
+  template <class T>
+  RUNNER_INLINE float apply(T x, T y) {
+    return x <= y ? 1.0f : 0.0f;
+  }
+};
+
+template <>
+struct Scalar<Op::kGt> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x, Real y) { return x > y; }
+  template <class T>
+  RUNNER_INLINE float apply(T x, T y) {
+    return x > y ? 1.0f : 0.0f;
+  }
+};
+
+template <>
+struct Scalar<Op::kGe> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x, Real y) { return x >= y; }
+  template <class T>
+  RUNNER_INLINE float apply(T x, T y) {
+    return x >= y ? 1.0f : 0.0f;
+  }
+};
+
+template <>
+struct Scalar<Op::kIsFinite> : ScalarTraits<Registers::kFloats, kCheap> {
+  static Real reference(Real x) { return std::isfinite(x); }
+  template <class T>
+  RUNNER_INLINE float apply(T x) {
+    return x - x == T{0} ? 1.0f : 0.0f;
+  }
+};
+
+template <>
+struct Scalar<Op::kNot> : ScalarTraits<Registers::kBools, kCheap> {
+  static Real reference(Real x) { return x == 0; }
+  RUNNER_INLINE float apply(float x) { return x == 0.0f ? 1.0f : 0.0f; }
+};
+
+template <>
+struct Scalar<Op::kAnd> : ScalarTraits<Registers::kBools, kCheap> {
+  static Real reference(Real x, Real y) { return x != 0 && y != 0; }
+  RUNNER_INLINE float apply(float x, float y) { return x != 0.0f && y != 0.0f ? 1.0f : 0.0f; }
+};
+
+template <>
+struct Scalar<Op::kOr> : ScalarTraits<Registers::kBools, kCheap> {
+  static Real reference(Real x, Real y) { return x != 0 || y != 0; }
+  RUNNER_INLINE float apply(float x, float y) { return x != 0.0f || y != 0.0f ? 1.0f : 0.0f; }
+};
+
+template <>
+struct Scalar<Op::kWhere> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real condition, Real x, Real y) { return condition != 0 ? x : y; }
+  template <class T>
+  RUNNER_INLINE T apply(float condition, T x, T y) {
+    return condition != 0.0f ? x : y;
+  }
+};
+
+template <>
+struct Scalar<Op::kCast> : ScalarTraits<Registers::kNone, kCheap> {
+  static Real reference(Real x) { return x; }
+};
+
+// ---- elementary functions ----
+
+template <>
+struct Scalar<Op::kExp> : ScalarTraits<Registers::kFloats, kTranscendental> {
+  static Real reference(Real x) { return std::exp(x); }
+  RUNNER_INLINE float apply(float x) { return vm::exp(x); }
+  RUNNER_INLINE double apply(double x) { return std::exp(x); }
+};
+
+template <>
+struct Scalar<Op::kLog> : ScalarTraits<Registers::kFloats, kTranscendental> {
+  static Real reference(Real x) { return std::log(x); }
+  RUNNER_INLINE float apply(float x) { return vm::log(x); }
+  RUNNER_INLINE double apply(double x) { return std::log(x); }
+};
+
+template <>
+struct Scalar<Op::kLog1p> : ScalarTraits<Registers::kFloats, kTranscendental> {
+  static Real reference(Real x) { return std::log1p(x); }
+  RUNNER_INLINE float apply(float x) { return vm::log1p(x); }
+  RUNNER_INLINE double apply(double x) { return std::log1p(x); }
+};
+
+template <>
+struct Scalar<Op::kSqrt> : ScalarTraits<Registers::kFloats, kCheap> {
+  static Real reference(Real x) { return std::sqrt(x); }
+  template <class T>
+  RUNNER_INLINE T apply(T x) {
+    return std::sqrt(x);
+  }
+};
+
+template <>
+struct Scalar<Op::kRsqrt> : ScalarTraits<Registers::kFloats, kTranscendental> {
+  static Real reference(Real x) { return 1 / std::sqrt(x); }
+  template <class T>
+  RUNNER_INLINE T apply(T x) {
+    return T{1} / std::sqrt(x);
+  }
+};
+
+template <>
+struct Scalar<Op::kTanh> : ScalarTraits<Registers::kFloats, kTranscendental> {
+  static Real reference(Real x) { return std::tanh(x); }
+  RUNNER_INLINE float apply(float x) { return vm::tanh(x); }
+  RUNNER_INLINE double apply(double x) { return std::tanh(x); }
+};
+
+template <>
+struct Scalar<Op::kSigmoid> : ScalarTraits<Registers::kFloats, kTranscendental> {
+  static Real reference(Real x) { return 1 / (1 + std::exp(-x)); }
+  RUNNER_INLINE float apply(float x) { return vm::sigmoid(x); }
+  RUNNER_INLINE double apply(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+};
+
+template <>
+struct Scalar<Op::kErf> : ScalarTraits<Registers::kFloats, kTranscendental> {
+  static Real reference(Real x) { return std::erf(x); }
+  RUNNER_INLINE float apply(float x) { return vm::erf(x); }
+  RUNNER_INLINE double apply(double x) { return std::erf(x); }
+};
+
+// ---- activations ----
+
+template <>
+struct Scalar<Op::kRelu> : ScalarTraits<Registers::kNumbers, kCheap> {
+  static Real reference(Real x) { return x <= 0 ? 0 : x; }
+  template <class T>
+  RUNNER_INLINE T apply(T x) {
+    return x <= T{0} ? T{0} : x;
+  }
+};
+
+template <>
+struct Scalar<Op::kGelu> : ScalarTraits<Registers::kFloats, kTranscendental> {
+  static Real reference(Real x) { return x * (std::erfc(-x * 0.70710678118654752440L) / 2); }
+  RUNNER_INLINE float apply(float x) { return vm::gelu(x); }
+  RUNNER_INLINE double apply(double x) { return x * (0.5 * std::erfc(-x * 0.70710678118654752440)); }
+};
+
+template <>
+struct Scalar<Op::kGeluTanh> : ScalarTraits<Registers::kFloats, kTranscendental> {
+  static Real reference(Real x) {
+    constexpr Real kSqrt2OverPi = 0.79788456080286535588L;
+    return x * Scalar<Op::kSigmoid>::reference(2 * kSqrt2OverPi * (x + 0.044715L * x * x * x));
+  }
+  RUNNER_INLINE float apply(float x) { return vm::gelu_tanh(x); }
+  RUNNER_INLINE double apply(double x) {
+    return x / (1.0 + std::exp(-1.59576912160573071176 * (x + 0.044715 * (x * x * x))));
+  }
+};
+
+template <>
+struct Scalar<Op::kSilu> : ScalarTraits<Registers::kFloats, kTranscendental> {
+  static Real reference(Real x) { return x * Scalar<Op::kSigmoid>::reference(x); }
+  RUNNER_INLINE float apply(float x) { return vm::silu(x); }
+  RUNNER_INLINE double apply(double x) { return x / (1.0 + std::exp(-x)); }
+};
+
+// ---- by op ---------------------------------------------------------------------------------------------------------
+
+// Whether an op takes registers of type T.
 template <Op op, class T>
-RUNNER_INLINE T arithmetic(T x, T y) {
-  if constexpr (std::is_same_v<T, int64_t>) {
-    const auto a = static_cast<uint64_t>(x), b = static_cast<uint64_t>(y);
-    if constexpr (op == Op::kAdd) return static_cast<int64_t>(a + b);
-    if constexpr (op == Op::kSub) return static_cast<int64_t>(a - b);
-    if constexpr (op == Op::kMul) return static_cast<int64_t>(a * b);
+constexpr bool exists() {
+  if constexpr (!is_elementwise(op)) {
+    return false;
   } else {
-    if constexpr (op == Op::kAdd) return x + y;
-    if constexpr (op == Op::kSub) return x - y;
-    if constexpr (op == Op::kMul) return x * y;
+    constexpr Registers kTaken = Scalar<op>::kRegisters;
+    if (std::is_same_v<T, float>) return kTaken != Registers::kNone;
+    if (std::is_same_v<T, double>) return kTaken == Registers::kFloats || kTaken == Registers::kNumbers;
+    return kTaken == Registers::kNumbers;
   }
 }
 
-template <Op op, class T>
-RUNNER_INLINE bool compare(T x, T y) {
-  if constexpr (op == Op::kEq) return x == y;
-  if constexpr (op == Op::kNe) return x != y;
-  if constexpr (op == Op::kLt) return x < y;
-  if constexpr (op == Op::kLe) return x <= y;
-  if constexpr (op == Op::kGt) return x > y;
-  if constexpr (op == Op::kGe) return x >= y;
-}
-
-RUNNER_INLINE float absolute(float x) {
-  return vm::magnitude(x);
-}
-RUNNER_INLINE double absolute(double x) {
-  return std::fabs(x);
-}
-RUNNER_INLINE int64_t absolute(int64_t x) {
-  return x < 0 ? arithmetic<Op::kSub>(int64_t{0}, x) : x;
-}
-
-// True where an op takes registers of type T (where: its second and third operand).
-template <class T>
-constexpr bool exists(Op op) {
-  constexpr bool kInteger = std::is_same_v<T, int64_t>;
-  if (op == Op::kCast) return false;  // EltwiseLoops::cast
-  if (op == Op::kNot || op == Op::kAnd || op == Op::kOr) return std::is_same_v<T, float>;
-  if (is_transcendental(op) || op == Op::kDiv || op == Op::kPow || op == Op::kIsFinite) return !kInteger;
-  return op >= Op::kNeg && op <= Op::kWhere;
-}
-
-// The op on registers of type T; comparisons, is_finite and the logical ops give 0 or 1 as f32, which is also what the
-// condition of where is.
+// Operands beyond the op's arity are ignored.
 template <Op op, class T, class First>
 RUNNER_INLINE auto apply(First a, T b, T c) {
-  if constexpr (op == Op::kWhere)
-    return a != 0.0f ? b : c;
-  else if constexpr (is_transcendental(op))
-    return transcendental<op>(a);
-  else if constexpr (is_comparison(op))
-    return compare<op>(a, b) ? 1.0f : 0.0f;
-  else if constexpr (op == Op::kNeg) {
-    if constexpr (std::is_same_v<T, int64_t>)
-      return arithmetic<Op::kSub>(int64_t{0}, a);
-    else
-      return -a;
-  } else if constexpr (op == Op::kAbs)
-    return absolute(a);
-  else if constexpr (op == Op::kSign)
-    return static_cast<T>(a > T{0} ? 1 : a < T{0} ? -1 : 0);
-  else if constexpr (op == Op::kRelu)
-    return a <= T{0} ? T{0} : a;
-  else if constexpr (op == Op::kIsFinite)
-    return a - a == T{0} ? 1.0f : 0.0f;
-  else if constexpr (op == Op::kNot)
-    return a == 0.0f ? 1.0f : 0.0f;
-  else if constexpr (op == Op::kAnd)
-    return a != 0.0f && b != 0.0f ? 1.0f : 0.0f;
-  else if constexpr (op == Op::kOr)
-    return a != 0.0f || b != 0.0f ? 1.0f : 0.0f;
-  else if constexpr (op == Op::kDiv)
-    return a / b;
-  else if constexpr (op == Op::kPow) {
-    if constexpr (std::is_same_v<T, float>)
-      return vm::pow(a, b);
-    else
-      return std::pow(a, b);
-  } else if constexpr (op == Op::kMin)
-    return a < b || a != a ? a : b;
-  else if constexpr (op == Op::kMax)
-    return a > b || a != a ? a : b;
+  if constexpr (takes_operands(op, 1))
+    return Scalar<op>::apply(a);
+  else if constexpr (takes_operands(op, 2))
+    return Scalar<op>::apply(a, b);
   else
-    return arithmetic<op>(a, b);
+    return Scalar<op>::apply(a, b, c);
+}
+
+template <Op op>
+Real reference(Real x, Real y, Real z) {
+  if constexpr (takes_operands(op, 1))
+    return Scalar<op>::reference(x);
+  else if constexpr (takes_operands(op, 2))
+    return Scalar<op>::reference(x, y);
+  else
+    return Scalar<op>::reference(x, y, z);
 }
 
 }  // namespace runner::backends::scalar_ops

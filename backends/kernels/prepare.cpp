@@ -1,0 +1,24 @@
+#include "backends/kernels/prepare.h"
+
+namespace runner::backends {
+
+int64_t chunk_count(double work_ns, int64_t pieces) {
+  constexpr double kInlineNs = 20'000, kChunkNs = 10'000;
+  constexpr double kMostChunks = 64;
+  if (work_ns < kInlineNs) return std::min<int64_t>(pieces, 1);
+  return std::min(static_cast<int64_t>(std::min(work_ns / kChunkNs, kMostChunks)), pieces);
+}
+
+void store_rounded(Compute from, const std::byte* values, int64_t n, DType to, std::byte* target) {
+  constexpr int64_t kBlockElems = 1024;
+  const EltwiseLoops& eltwise = loops().eltwise;
+  alignas(64) std::byte block[kBlockElems * 8];
+  for (int64_t i = 0; i < n; i += kBlockElems) {
+    const int64_t size = std::min(kBlockElems, n - i);
+    const std::byte* source = values + static_cast<size_t>(i) * size_of(from);
+    eltwise.cast[static_cast<size_t>(from)][static_cast<size_t>(to)](block, source, size);
+    eltwise.store[static_cast<size_t>(to)](target + static_cast<size_t>(i) * size_of(to), block, size);
+  }
+}
+
+}  // namespace runner::backends

@@ -1,0 +1,66 @@
+// What reference kernels are made of.  A reference kernel computes an op as the plain loop of its definition.
+//
+// Values are held as long double, whose 64 bits of mantissa hold every i64 and f64 exactly, so that a result is rounded
+// once, at the end.  Slow on purpose; they allocate freely.  Tests compare everything else with them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "backends/ir/op.h"
+#include "backends/ir/program.h"
+#include "backends/tensor/shape.h"
+
+namespace runner::backends::reference {
+
+using Real = long double;
+using Index = std::array<int64_t, Shape::kMaxRank>;
+
+struct Tensor {
+  TensorType type;
+  std::vector<Real> values;
+
+  const Shape& shape() const { return type.shape; }
+  int64_t rows() const { return type.shape.elements() / std::max<int64_t>(1, type.shape.back()); }
+  Real& operator[](int64_t i) { return values[static_cast<size_t>(i)]; }
+  Real operator[](int64_t i) const { return values[static_cast<size_t>(i)]; }
+  int64_t integer(int64_t i) const { return static_cast<int64_t>((*this)[i]); }
+};
+using Operands = std::span<const Tensor>;
+
+struct Call {
+  Op op;
+  std::vector<TensorType> operand_types;
+  std::vector<int64_t> attrs;
+  TensorType result;
+
+  int64_t attr(size_t i) const { return attrs[i]; }
+  double attr_f64(size_t i) const { return unpack_f64(attrs[i]); }
+};
+
+// Writes the result of a call; its values are zero before.
+using Loop = void (*)(const Call& call, Operands in, Tensor& out);
+
+// Calls body(flat, index) for each element of a shape in row-major order.
+template <class Body>
+void for_each(const Shape& shape, const Body& body) {
+  Index index{};
+  for (int64_t flat = 0; flat < shape.elements(); ++flat) {
+    body(flat, index);
+    for (int axis = shape.rank(); axis-- > 0;) {
+      if (++index[static_cast<size_t>(axis)] < shape[axis]) break;
+      index[static_cast<size_t>(axis)] = 0;
+    }
+  }
+}
+
+// The position of an element in row-major order.
+int64_t flat_index(const Shape& shape, const Index& index);
+
+// An index that is a value.  Throws Error(kRun) if it is out of range.
+int64_t checked(int64_t index, int64_t size, const char* op, int64_t at);
+
+}  // namespace runner::backends::reference
