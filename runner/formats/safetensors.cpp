@@ -162,8 +162,8 @@ void check_cover(const std::string& path, std::span<const NamedTensor> tensors, 
 
 json::Value parse_header(const std::string& path, std::string_view text) {
   json::Value header = json::parse(text);
-  RUN_CHECK(header.map(), ErrorKind::kData, "{}: the safetensors header is not a JSON object: {}", path,
-            in_quotes(text));
+  RUN_CHECK(header.map(), ErrorKind::kData,
+            "{}: the safetensors header is not a JSON object, or is nested too deep: {}", path, in_quotes(text));
   return header;
 }
 
@@ -185,6 +185,9 @@ SafetensorsFile::SafetensorsFile(const std::string& path) {
     if (name != "__metadata__") tensors_.push_back(parse_tensor(path, name, entry, data));
   }
   std::ranges::sort(tensors_, {}, &NamedTensor::name);
+  const auto twice = std::ranges::adjacent_find(tensors_, {}, &NamedTensor::name);
+  RUN_CHECK(twice == tensors_.end(), ErrorKind::kData, "{}: the header lists tensor {} twice", path,
+            in_quotes(twice->name));
   check_cover(path, tensors_, data);
 }
 

@@ -1,7 +1,8 @@
 #include "schema/base/json.h"
 
 #include <algorithm>
-#include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -103,25 +104,61 @@ std::string lines_of(size_t count, Append append) {
   return out + (count > 0 ? "\n]\n" : "]\n");
 }
 
-constexpr int kDeepest = 200;
-
-// Throws std::length_error if the document is nested too deep.
-Value value_of(const Json& json, int depth = 0) {
-  if (depth > kDeepest) throw std::length_error("nested too deep");
-  switch (json.type()) {
-    case Json::value_t::boolean: return json.get<bool>();
-    case Json::value_t::number_integer:
-    case Json::value_t::number_unsigned: return json.get<int64_t>();
-    case Json::value_t::number_float: return json.get<double>();
-    case Json::value_t::string: return json.get<std::string>();
-    case Json::value_t::array: return list_of(json, [&](const Json& item) { return value_of(item, depth + 1); });
-    case Json::value_t::object: break;
-    default: return {};
+// Builds a Value while the library parses: without a tree of its own, whose destruction would recurse.
+class ValueBuilder {
+ public:
+  bool null() { return add({}); }
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(int64_t value) { return add(value); }
+  bool number_unsigned(uint64_t value) { return add(static_cast<int64_t>(value)); }
+  bool number_float(double value, const std::string&) { return add(value); }
+  bool string(std::string& value) { return add(std::move(value)); }
+  bool binary(Json::binary_t&) { return false; }  // not in texts
+  bool start_object(size_t) { return open(Object{}); }
+  bool start_array(size_t) { return open(List{}); }
+  bool key(std::string& name) {
+    open_.back().key = std::move(name);
+    return true;
   }
-  Object object;
-  for (const auto& [key, member] : json.items()) object.emplace_back(key, value_of(member, depth + 1));
-  return object;
-}
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) { return false; }
+
+  Value take() { return std::move(document_); }
+
+ private:
+  static constexpr size_t kDeepest = 200;
+
+  struct Open {
+    Value value;      // a list or an object
+    std::string key;  // of the object's next member
+  };
+
+  bool open(Value empty) {
+    open_.push_back({std::move(empty), {}});
+    return open_.size() <= kDeepest;
+  }
+
+  bool close() {
+    Value value = std::move(open_.back().value);
+    open_.pop_back();
+    return add(std::move(value));
+  }
+
+  bool add(Value value) {
+    if (open_.empty()) {
+      document_ = std::move(value);
+    } else if (auto* list = std::get_if<List>(&open_.back().value)) {
+      list->push_back(std::move(value));
+    } else {
+      std::get<Object>(open_.back().value).emplace_back(std::move(open_.back().key), std::move(value));
+    }
+    return true;
+  }
+
+  std::vector<Open> open_;
+  Value document_;
+};
 
 }  // namespace
 
@@ -146,13 +183,8 @@ std::string line(const Value& document) {
 }
 
 Value parse(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return {};
-  try {
-    return value_of(json);
-  } catch (const std::length_error&) {
-    return {};
-  }
+  ValueBuilder builder;
+  return Json::sax_parse(text, &builder) ? builder.take() : Value();
 }
 
 const Object& members_of(const Value& value) {

@@ -26,7 +26,7 @@ std::string list_text(size_t count, const std::function<Value(size_t)>& element)
 std::string line(const Value& document);
 std::string compact(const Value& document);
 
-// Returns null if the text is not JSON, or is nested more than 200 levels deep.
+// Returns null if the text is not JSON, or is nested more than 200 levels deep.  Keeps several members of one name.
 Value parse(std::string_view text);
 
 // The members of an object; none for anything else.

@@ -24,8 +24,9 @@ TEST_F(SafetensorsTest, ReportsDamagedFiles) {
   std::filesystem::resize_file(path("f"), 100'000'009);  // a sparse file, which takes no disk space
   EXPECT_EQ(message_of([&] { SafetensorsFile tensors(path("f")); }),
             "f: the safetensors header claims 100000001 bytes; at most 100000000 are possible");
-  EXPECT_EQ(header_error("nonsense"), "f: the safetensors header is not a JSON object: 'nonsense'");
-  EXPECT_EQ(header_error("[1]"), "f: the safetensors header is not a JSON object: '[1]'");
+  EXPECT_EQ(header_error("nonsense"),
+            "f: the safetensors header is not a JSON object, or is nested too deep: 'nonsense'");
+  EXPECT_EQ(header_error("[1]"), "f: the safetensors header is not a JSON object, or is nested too deep: '[1]'");
   EXPECT_EQ(header_error("{}"), "f: the data has a gap or overlap at byte 0 after the header");
   EXPECT_EQ(header_error("{\"w\":1}"), "f: tensor 'w': dtype, shape or data_offsets is missing");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "U16", "[1]", "[0,4]") + "}"),
@@ -57,7 +58,10 @@ TEST_F(SafetensorsTest, ReportsDamagedFiles) {
             "f: the data has a gap or overlap at byte 4 after the header");
   const std::string deep(100000, '[');
   EXPECT_TRUE(header_error("{" + tensor_entry("w", "F32", deep + std::string(deep.size(), ']'), "[0,4]") + "}")
-                  .starts_with("f: tensor 'w': shape holds"));
+                  .starts_with("f: the safetensors header is not a JSON object, or is nested too deep"));
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[1]", "[0,4]") + "," +
+                         tensor_entry("w", "F32", "[1]", "[0,4]") + "}"),
+            "f: the header lists tensor 'w' twice");
 }
 
 std::span<const std::byte> view(const std::string& bytes) {
