@@ -1,11 +1,10 @@
 // The JSON document of the host's state in a checkpoint, of this version and of older ones.
-#include "runner/train/run/checkpoint.h"
-
 #include <cstring>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "runner/train/run/checkpoint_sections.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
@@ -32,9 +31,9 @@ store::LoadedState state_of(int version, const std::string& counters) {
 using Updates = std::map<std::string, int64_t>;
 
 TEST(RunStateOf, ReadsCounters) {
-  const Counters counters = run_state_of(state_of(2, R"("batches": 40, "scheduled": 5, "updates": {"a": 3, "b": 0},
+  const Counters counters = checkpoint_of(state_of(2, R"("batches": 40, "scheduled": 5, "updates": {"a": 3, "b": 0},
                                                         "update_was_skipped": true, )"),
-                                         {"a", "b"})
+                                          {"a", "b"})
                                 .counters;
   EXPECT_EQ(counters, (Counters{9, 8, 100, 40, 5, Updates{{"a", 3}, {"b", 0}}, true}));
 }
@@ -42,7 +41,7 @@ TEST(RunStateOf, ReadsCounters) {
 // The first versions had none of these counters, later ones had an offset, the last ones a list.
 TEST(RunStateOf, ReadsOlderDocuments) {
   const auto read = [](const std::string& counters, const std::vector<std::string>& optimizers) {
-    return run_state_of(state_of(1, counters), optimizers).counters;
+    return checkpoint_of(state_of(1, counters), optimizers).counters;
   };
   EXPECT_EQ(read("", {""}), (Counters{9, 8, 100, 0, 8, Updates{{"", 8}}}));
   EXPECT_EQ(read(R"("slot_offset": 15, "updates": [], "scheduled": 0, )", {""}),
@@ -56,7 +55,7 @@ TEST(RunStateOf, ReadsOlderDocuments) {
 TEST(RunStateOf, RejectsUnknownDocuments) {
   const auto error = [](const store::LoadedState& state) {
     try {
-      run_state_of(state, {""});
+      checkpoint_of(state, {""});
     } catch (const Error& e) {
       return e.message();
     }

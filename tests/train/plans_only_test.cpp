@@ -12,7 +12,7 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/run/checkpoint.h"
+#include "runner/train/run/checkpoint_sections.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/op_by_op_device.h"
 #include "tests/train/recording_device.h"
@@ -48,7 +48,7 @@ T value_of(const Bytes& bytes) {
   return value;
 }
 
-// Uses a trainer like replica_run.h does, on a given device.
+// Uses a trainer like rank_run.h does, on a given device.
 class RecordedTraining {
  public:
   explicit RecordedTraining(const schema::Recipe& recipe)
@@ -70,7 +70,7 @@ class RecordedTraining {
   // The tensor sections of a checkpoint.
   std::map<std::string, Bytes> tensors() {
     store::StateSnapshot snapshot;
-    RunState state;
+    Checkpoint state;
     state.encoding = data_.encoding;
     capture(trainer_, state, snapshot);
     std::map<std::string, Bytes> sections;

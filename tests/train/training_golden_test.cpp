@@ -18,7 +18,7 @@ namespace {
 using backends::testing::on_threads;
 using testing::Golden;
 
-// Trains step by step, as replica_run.h does.
+// Trains step by step, as rank_run.h does.
 class SteppedTraining {
  public:
   SteppedTraining(const schema::Recipe& recipe, backends::Collectives* ranks)

@@ -12,7 +12,7 @@
 #include "backends/ir/ops.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/run/checkpoint.h"
+#include "runner/train/run/checkpoint_sections.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/support/json.h"
@@ -120,7 +120,7 @@ class UpdateClockTest : public RunFixture {
     session.trainer.learn();
     result.counters = session.trainer.counters;
     store::StateSnapshot snapshot;
-    RunState state;
+    Checkpoint state;
     state.counters = result.counters;
     state.encoding = session.data.encoding;
     capture(session.trainer, state, snapshot);

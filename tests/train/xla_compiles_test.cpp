@@ -1,5 +1,6 @@
 // When the emulated TPU compiles, compared with torch_xla in the same training (tests/golden/xla/compiles.py).
 #include <array>
+#include <atomic>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -12,10 +13,9 @@
 #include "backends/tpu/graph_text.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/xla/metrics_report.h"
-#include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/evaluator.h"
-#include "runner/train/loop/loop_host.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/loop/train_loop.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/golden/golden.h"
 #include "tests/support/temp_folder.h"
@@ -75,47 +75,14 @@ std::string recipe_of(const Golden& item, const std::string& hook) {
   return text;
 }
 
-// The run around a hook's training loop, reduced to training. `each` is called when the hook gets a batch.
-class LoopRun : public LoopHost, public IdleRunControl {
+// Requests of a hook's loop. `each` is called when the hook prints, after it has got a batch.
+class LoopControl : public IdleRunControl {
  public:
-  LoopRun(Session& session, std::function<void()> each)
-      : IdleRunControl(session), session_(session), each_(std::move(each)) {}
-
-  int64_t step() const override { return session_.trainer.counters.windows; }
-  data::Position position() const override { return position_; }
-  data::LoaderSpec loader_spec() override { return {.from = position_, .prefetch = 0}; }
-  void set_position(const data::Position& position) override { position_ = position; }
-  const TrainingWindow& window() const override { return window_; }
-  bool finished() const override { return position_.epoch == session_.recipe.train.epochs; }
-  bool asked_to_stop() const override { return false; }
-  bool interrupted() const override { return false; }
-  void settle() override {}
-  WindowStart begin_window() override { return here(); }
-  WindowStart here() override {
-    WindowStart start;
-    start.at = position_;
-    return start;
-  }
-  void not_finite(const NotFinite& found, const WindowStart&, bool) override { ADD_FAILURE() << found.what; }
-  void keep_before(const WindowStart&) override {}
-  void inside_window(const TrainingWindow&) override {}
-  void end_window(const TrainingWindow& window) override { position_ = window.next; }
-  bool may_end_before_device(const TrainingWindow&, const WindowStart&) override { return true; }
-  void warn(const std::string& text) override { ADD_FAILURE() << text; }
-  void point(const std::string&, double) override {}
-  void save_soon(bool) override {}
-  void check_state(std::optional<int64_t>) override {}
-  void load(std::optional<int64_t>) override {}
-
-  int64_t epoch() const override { return position_.epoch; }
-  int64_t steps() const override { return 0; }
+  LoopControl(const Session& session, std::function<void()> each) : IdleRunControl(session), each_(std::move(each)) {}
   void print(std::string_view) override { each_(); }
 
  private:
-  Session& session_;
   const std::function<void()> each_;
-  data::Position position_;
-  TrainingWindow window_;
 };
 
 class CompilesTest : public ::testing::Test {
@@ -136,9 +103,12 @@ class CompilesTest : public ::testing::Test {
   // Likewise with a hook's training loop.
   void train_in_loop(const Golden& item, const std::string& hook) {
     begin(item, hook);
-    LoopRun run(*session_, [this] { steps_.push_back(counts(*session_)); });
-    hooks_->attach(&run);
-    CustomLoop(*session_, *hooks_, run).run();
+    LoopControl control(*session_, [this] { steps_.push_back(counts(*session_)); });
+    hooks_->attach(&control);
+    const std::atomic<int> stop{0};
+    TrainState state(*session_, hooks_.get());
+    TrainLoop loop(state, stop);
+    EXPECT_TRUE(loop.run(std::nullopt));
     steps_.erase(steps_.begin());
     steps_.push_back(counts(*session_));
     compare(item, report_of(session_->tpu->metrics()));

@@ -1,7 +1,7 @@
 // A model in training: compiled steps and their arrays, one optimizer step at a time.
 //
 // The Trainer only executes Plans; StepBuilder and Segment define what a step computes. Epochs, evaluation, the store
-// and time belong to replica_run.h. After the first optimizer step of each shape, a declared model trained by one
+// and time belong to rank_run.h. After the first optimizer step of each shape, a declared model trained by one
 // process allocates nothing. Not thread-safe.
 #pragma once
 

@@ -22,12 +22,12 @@ enum Decision : uint64_t { kBackward, kClipNorm, kClipValue, kStep, kZeroGrad, k
 
 }  // namespace
 
-CustomLoop::CustomLoop(Session& session, Hooks& hooks, LoopHost& host)
+CustomLoop::CustomLoop(Session& session, Hooks& hooks, TrainLoop& loop)
     : session_(session),
       trainer_(session.trainer),
       ranks_(session.trainer.is_local() ? nullptr : session.ranks),
       hooks_(hooks),
-      host_(host),
+      loop_(loop),
       shares_(ranks_ == nullptr ? std::vector<Shares>()
                                 : shares_of_all(trainer_.model().parameters, trainer_.optimizers(), session.recipe.comm,
                                                 ranks_->size())),
@@ -46,7 +46,7 @@ void CustomLoop::run() {
   end_batch();
   end_segment();
   drop_window();
-  host_.settle();
+  loop_.settle();
 }
 
 // ---- traced regions ------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ void CustomLoop::run_segment() {
   const bool finite = reduced && (applied || first_scale(session_.recipe).has_value());
   window_.overflowed |= finite && !applied;
   for (const Segment::Logged& logged : segment_->logged())
-    host_.point(logged.name, trainer_.segments().read_output(*segment_, logged.output));
+    loop_.point(logged.name, trainer_.segments().read_output(*segment_, logged.output));
   // Finding the cause runs other Programs, which overwrite the outputs, so they have been read first.
   if (!own || !finite) note_not_finite();
   if (!finite || (!own && ranks_ == nullptr)) void_window();
@@ -145,7 +145,7 @@ void CustomLoop::void_window() {
   if (!not_finite_)
     not_finite_ = first_found(window_.found, "a loss, or the gradient of one", ranks_,
                               {"what is not finite", trainer_.counters.windows + 1});
-  host_.not_finite(*not_finite_, window_.start ? *window_.start : host_.here(), window_.untouched);
+  loop_.not_finite(*not_finite_, window_.start ? *window_.start : loop_.here(), window_.untouched);
 }
 
 // Returns whether all updates of the region that has run were applied. Takes back the counts of the others.
@@ -203,7 +203,7 @@ void CustomLoop::begin_batches(Split split) {
     RUN_CHECK(!epochs_.given || *epochs_.given == place().epoch, ErrorKind::kRun,
               "acc:batches: the batches of this epoch are over; the next ones come with the next epoch");
     end_segment();
-    if (host_.finished()) stop();
+    if (loop_.finished()) stop();
     epochs_.batches = place().epoch;
   } else {
     RUN_CHECK(session_.data.eval.has_value(), ErrorKind::kRun,
@@ -227,12 +227,12 @@ std::optional<int64_t> CustomLoop::next_batch(Split split) {
 std::optional<int64_t> CustomLoop::next_train_batch() {
   end_batch();
   end_segment();
-  const bool over = host_.finished() || place().epoch != epochs_.batches;
+  const bool over = loop_.finished() || place().epoch != epochs_.batches;
   if (!over) {
     stop_where_interrupted();
-    if (window_.seen.batches == 0) window_.start = host_.begin_window();
+    if (window_.seen.batches == 0) window_.start = loop_.begin_step();
     load_training();
-    if (window_.seen.batches == 0 && !train_.loader->wait([this] { return host_.interrupted(); })) stop();
+    if (window_.seen.batches == 0 && !train_.loader->wait([this] { return loop_.interrupted(); })) stop();
     train_.batch = &train_.loader->next();
     ++trainer_.counters.batches;
     trainer_.marks().begin_batch(/*training=*/true);
@@ -250,7 +250,7 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
 void CustomLoop::load_training() {
   if (train_.loader && train_.evening == evening_) return;
   train_.loader.reset();
-  data::LoaderSpec spec = host_.loader_spec();
+  data::LoaderSpec spec = loop_.loader_spec();
   spec.from = place();
   train_.loader.emplace(session_.data.train, evened(session_.plan), spec);
   train_.evening = evening_;
@@ -260,7 +260,7 @@ std::optional<bool> CustomLoop::set_evening(std::optional<bool> even) {
   decide({kEvening, static_cast<uint64_t>(even ? *even : 2)});
   if (even && session_.ranks != nullptr && session_.recipe.data.dispatch_batches &&
       !std::exchange(warned_of_evening_, true))
-    host_.warn(
+    loop_.warn(
         "acc:join: even_batches makes no difference to training batches that are dispatched (data.dispatch_batches, "
         "which data.stream implies): their last step is divided evenly");
   return std::exchange(evening_, even);
@@ -315,12 +315,12 @@ void CustomLoop::end_batch() {
   window.seen.applied = !window.overflowed || !window.untouched;
   window.seen.lr = window.rate.value_or(rate(0));
   trainer_.count(window.seen);
-  host_.end_window(window.seen);
+  loop_.end_step(window.seen);
 }
 
 // An interrupted run saves a checkpoint to be resumed later. The hook must not continue without it.
 void CustomLoop::stop_where_interrupted() {
-  if (host_.interrupted() && window_.seen.batches == 0) stop();
+  if (loop_.interrupted() && window_.seen.batches == 0) stop();
 }
 
 void CustomLoop::stop() {
@@ -458,22 +458,22 @@ void CustomLoop::log(const std::string& name, Value value) {
 }
 
 void CustomLoop::log(const std::string& name, double value) {
-  host_.point(name, value);
+  loop_.point(name, value);
 }
 
 void CustomLoop::save() {
-  host_.save_soon(in_window());
+  loop_.save_soon(in_window());
 }
 
 void CustomLoop::load(std::optional<int64_t> state) {
-  host_.settle();
+  loop_.settle();
   catch_up();  // other ranks may wait in a collective of the region that is dropped
-  host_.check_state(state);
+  loop_.check_state(state);
   end_segment(/*run=*/false);
   trainer_.segments().forget_exchanged();
   window_.losses = false;
-  host_.load(state);
-  if (window_.start) window_.start->hook = host_.here().hook;
+  loop_.load(state);
+  if (window_.start) window_.start->hook = loop_.here().hook;
   reached_ = held_parameters();
   touched_ = {.stepped = std::vector<bool>(optimizers().size())};
   window_.rate.reset();

@@ -15,8 +15,8 @@
 
 #include "runner/data/loader.h"
 #include "runner/train/engine/segment.h"
-#include "runner/train/loop/loop_host.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/loop/train_loop.h"
 
 namespace runner::train {
 
@@ -25,7 +25,7 @@ enum class Split { kTrain, kEval };
 class CustomLoop {
  public:
   // All arguments must outlive the loop.
-  CustomLoop(Session& session, Hooks& hooks, LoopHost& host);
+  CustomLoop(Session& session, Hooks& hooks, TrainLoop& loop);
 
   // Calls the hook's `train` and returns when it returns or the run ends.
   void run();
@@ -114,14 +114,14 @@ class CustomLoop {
   };
   // The optimizer step in progress.
   struct Window {
-    std::optional<WindowStart> start;  // none if there is no batch
-    TrainingWindow seen;               // from batches that are over
-    bool losses = false;               // some losses are in no point yet
-    bool untouched = true;             // nothing has been updated
-    bool overflowed = false;           // the loss scaler has skipped a step
-    std::optional<double> rate;        // of the last step
-    std::optional<NotFinite> found;    // on this rank
-    int64_t samples = 0;               // of all batches, including those to come
+    std::optional<StepStart> start;  // none if there is no batch
+    TrainingWindow seen;             // from batches that are over
+    bool losses = false;             // some losses are in no point yet
+    bool untouched = true;           // nothing has been updated
+    bool overflowed = false;         // the loss scaler has skipped a step
+    std::optional<double> rate;      // of the last step
+    std::optional<NotFinite> found;  // on this rank
+    int64_t samples = 0;             // of all batches, including those to come
   };
   // What has happened to the current training batch.
   struct Touched {
@@ -174,7 +174,7 @@ class CustomLoop {
   Trainer& trainer_;
   backends::Collectives* const ranks_;  // ranks that add up their gradients; null for a single process
   Hooks& hooks_;
-  LoopHost& host_;
+  TrainLoop& loop_;
   const std::vector<Shares> shares_;  // of those ranks
   std::optional<Segment> segment_;
   int reads_ = 0;          // in this region

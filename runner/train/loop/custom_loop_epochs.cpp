@@ -21,7 +21,7 @@ CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
   epochs_.under_way = true;
   epochs_.given.reset();
   // Epochs that earlier loops left early are skipped for good. The checkpoint of their last optimizer step agrees.
-  if (place().epoch < first && first < end && !host_.finished()) {
+  if (place().epoch < first && first < end && !loop_.finished()) {
     end_segment();
     skip_to(first);
     begin_segment();
@@ -35,7 +35,7 @@ int64_t CustomLoop::epochs_of_run() const {
   const auto [steps, of_epochs] = session_.scale.steps_per_epoch;
   const int64_t all = backends::ceil_div(session_.scale.total_steps * of_epochs, steps);
   if (session_.accumulation() == session_.recipe.gradient_accumulation_steps) return all;
-  const int64_t left = (session_.scale.total_steps - host_.step()) * session_.accumulation();
+  const int64_t left = (session_.scale.total_steps - loop_.step()) * session_.accumulation();
   return std::max(all, place().epoch + 2 + left / session_.plan.steps_per_epoch());
 }
 
@@ -49,9 +49,9 @@ std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
   end_segment();
   leave_epoch();
   stop_where_interrupted();
-  if (window_.seen.batches == 0) host_.settle();
+  if (window_.seen.batches == 0) loop_.settle();
   const int64_t epoch = place().epoch;
-  const bool over = host_.finished() || epoch >= epochs.end;
+  const bool over = loop_.finished() || epoch >= epochs.end;
   epochs_.under_way = !over;
   epochs_.given = over ? std::nullopt : std::optional(epoch);
   begin_segment();
@@ -60,17 +60,17 @@ std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
 
 // Position of the next batch.
 data::Position CustomLoop::place() const {
-  return window_.seen.batches > 0 ? window_.seen.next : host_.position();
+  return window_.seen.batches > 0 ? window_.seen.next : loop_.position();
 }
 
 // An epoch that the hook has left early is skipped for good. Checkpoints agree.
 void CustomLoop::leave_epoch() {
   const int64_t epoch = place().epoch;
-  if (epochs_.given == epoch && !host_.finished()) skip_to(epoch + 1);
+  if (epochs_.given == epoch && !loop_.finished()) skip_to(epoch + 1);
 }
 
 void CustomLoop::skip_to(int64_t epoch) {
-  host_.set_position({epoch, 0});
+  loop_.set_position({epoch, 0});
   train_.loader.reset();
   drop_window();
 }

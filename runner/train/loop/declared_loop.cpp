@@ -5,10 +5,10 @@
 namespace runner::train {
 
 void DeclaredLoop::run() {
-  window_ = host_.window();
-  begun_ = {host_.here(), window_.batches};
-  data::Loader loader(session_.data.train, session_.plan, host_.loader_spec());
-  const auto gives_up = [this] { return host_.interrupted(); };
+  window_ = loop_.window();
+  begun_ = {loop_.here(), window_.batches};
+  data::Loader loader(session_.data.train, session_.plan, loop_.loader_spec());
+  const auto gives_up = [this] { return loop_.interrupted(); };
   BatchFeed batches = session_.trainer.feed(loader, gives_up);
   try {
     while (goes_on() && loader.wait(gives_up)) {
@@ -25,19 +25,19 @@ void DeclaredLoop::run() {
 
 // Within an optimizer step, only an interruption ends the loop; requests of a hook take effect at its end.
 bool DeclaredLoop::goes_on() const {
-  return !host_.interrupted() && (window_.batches > 0 || !host_.finished());
+  return !loop_.interrupted() && (window_.batches > 0 || !loop_.finished());
 }
 
 // Returns false if the hook has changed the accumulation so that the remaining batches fill no optimizer step.
 bool DeclaredLoop::begin_window() {
-  begun_ = {host_.begin_window(), 0};
-  return host_.step() < session_.scale.total_steps;
+  begun_ = {loop_.begin_step(), 0};
+  return loop_.step() < session_.scale.total_steps;
 }
 
 // A failure of the previous optimizer step takes precedence.
 void DeclaredLoop::advance(BatchFeed& batches) {
   try {
-    session_.trainer.advance(batches, session_.rates(), window_, [this] { return host_.asked_to_stop(); });
+    session_.trainer.advance(batches, session_.rates(), window_, [this] { return loop_.asked_to_stop(); });
   } catch (...) {
     learn_newest();
     keep_before(begun_);
@@ -47,18 +47,18 @@ void DeclaredLoop::advance(BatchFeed& batches) {
 }
 
 void DeclaredLoop::keep_window() {
-  host_.inside_window(window_);
-  window_ = host_.window();
+  loop_.end_substep(window_);
+  window_ = loop_.window();
 }
 
 void DeclaredLoop::end_window() {
-  if (host_.may_end_before_device(window_, begun_.start)) {
+  if (loop_.may_run_ahead(window_, begun_.start)) {
     newest_ = begun_;
   } else {
     learn_end(window_, begun_);
     if (!window_.finite) void_window(begun_);
   }
-  host_.end_window(std::exchange(window_, {}));
+  loop_.end_step(std::exchange(window_, {}));
 }
 
 void DeclaredLoop::learn_newest() {
@@ -79,21 +79,21 @@ void DeclaredLoop::learn_end(TrainingWindow& window, const Begun& begun) {
 }
 
 void DeclaredLoop::keep_before(const Begun& begun) {
-  if (begun.behind == 0 && !session_.trainer.may_be_half_updated()) host_.keep_before(begun.start);
+  if (begun.behind == 0 && !session_.trainer.may_be_half_updated()) loop_.keep_before(begun.start);
 }
 
 // If not_finite() throws, the run ends at the beginning of the optimizer step. A checkpoint can be made of it if this
 // process has run the whole step.
 void DeclaredLoop::void_window(const Begun& begun) {
   if (!not_finite_) {
-    data::LoaderSpec spec = host_.loader_spec();
+    data::LoaderSpec spec = loop_.loader_spec();
     spec.from = begun.start.at;
     spec.prefetch = 0;
     spec.use = nullptr;  // not part of training
     data::Loader again(session_.data.train, session_.plan, spec);
     not_finite_ = session_.trainer.search().explain(again, begun.behind, begun.start.recorded);
   }
-  host_.not_finite(*not_finite_, begun.start, /*untouched=*/begun.behind == 0);
+  loop_.not_finite(*not_finite_, begun.start, /*untouched=*/begun.behind == 0);
 }
 
 }  // namespace runner::train

@@ -7,22 +7,22 @@
 #include <cstdint>
 #include <optional>
 
-#include "runner/train/loop/loop_host.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/loop/train_loop.h"
 
 namespace runner::train {
 
 class DeclaredLoop {
  public:
   // Both must outlive the loop.
-  DeclaredLoop(Session& session, LoopHost& host) : session_(session), host_(host) {}
+  DeclaredLoop(Session& session, TrainLoop& loop) : session_(session), loop_(loop) {}
 
   void run();
 
  private:
   // Where this process began the optimizer step, and after how many of its batches.
   struct Begun {
-    WindowStart start;
+    StepStart start;
     int64_t behind = 0;
   };
 
@@ -37,7 +37,7 @@ class DeclaredLoop {
   void void_window(const Begun& begun);
 
   Session& session_;
-  LoopHost& host_;
+  TrainLoop& loop_;
   TrainingWindow window_;  // in progress; none if it has no batches
   Begun begun_;
   std::optional<Begun> newest_;          // last optimizer step, if the host does not know yet whether it was finite

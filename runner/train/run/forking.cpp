@@ -57,7 +57,7 @@ std::string difference(const char* section, const std::string& before, const std
 }
 
 // A hook of the parent may have changed the accumulation, and only a hook of the child can continue with it.
-std::optional<std::string> windows_without_hook(const RunState& state, const schema::Recipe& after) {
+std::optional<std::string> windows_without_hook(const Checkpoint& state, const schema::Recipe& after) {
   const int64_t is = after.gradient_accumulation_steps;
   if (!after.hooks.empty() || state.accumulation == 0) return std::nullopt;
   for (const int64_t was : {state.accumulation, state.next_accumulation})
@@ -66,7 +66,7 @@ std::optional<std::string> windows_without_hook(const RunState& state, const sch
 }
 
 // Returns why the child must begin with the first epoch; none if it continues at the parent's next batch.
-std::optional<std::string> reason_to_begin(const ForkRequest& request, const RunState& state, Session& session) {
+std::optional<std::string> reason_to_begin(const ForkRequest& request, const Checkpoint& state, Session& session) {
   if (auto why = other_windows(request.before, session.recipe)) return why;
   if (auto why = windows_without_hook(state, session.recipe)) return why;
   if (state.window.batches > 0 && session.own_loop)
@@ -129,7 +129,7 @@ void warn_of_frozen(const store::LoadedState& loaded, const Trainer& trainer, Fo
 }
 
 // The child begins with the first epoch, so all related counts are reset.
-void start_afresh(RunState& state) {
+void start_afresh(Checkpoint& state) {
   state.position = {};
   state.window = {};
   state.reached_epoch = 0;
@@ -153,7 +153,7 @@ void check_something_is_left(const Forked& fork, const Session& session) {
 Forked restore_fork(store::Store& store, const store::RunRow& parent, const ForkRequest& request, Session& session) {
   const store::LoadedState loaded = load(store, parent, request.state);
   Trainer& trainer = session.trainer;
-  Forked fork{loaded.info, run_state_of(loaded, trainer.optimizers().names), {}};
+  Forked fork{loaded.info, checkpoint_of(loaded, trainer.optimizers().names), {}};
   restore_model(loaded, trainer);
   if (request.restart) {
     start_afresh(fork.state);

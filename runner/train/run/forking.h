@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runner/train/loop/session.h"
-#include "runner/train/run/checkpoint.h"
+#include "runner/train/run/checkpoint_sections.h"
 #include "store/queries.h"
 
 namespace runner::train {
@@ -26,7 +26,7 @@ struct ForkRequest {
 // What has been restored.
 struct Forked {
   store::StateInfo info;
-  RunState state;  // position, patience: where the child begins
+  Checkpoint state;  // position, patience: where the child begins
   std::vector<std::string> warnings;
 };
 

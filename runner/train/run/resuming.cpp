@@ -17,7 +17,7 @@ Resumed load_newest(store::Store& store, const store::RunRow& run, Trainer& trai
   for (const store::StateInfo& info : store::list_states(store, run.id, true)) {
     try {
       const store::LoadedState loaded = store::load_state(store, info.id);
-      RunState state = run_state_of(loaded, trainer.optimizers().names);
+      Checkpoint state = checkpoint_of(loaded, trainer.optimizers().names);
       restore(loaded, trainer);
       return {info, std::move(state), std::move(warnings)};
     } catch (const Error& error) {
@@ -50,7 +50,7 @@ Resumed restore_newest(store::Store& store, const store::RunRow& run, Session& s
   return found;
 }
 
-RunState restore_values(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session) {
+Checkpoint restore_values(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session) {
   for (const store::StateInfo& info : store::list_states(store, run.id, /*for_resume=*/true)) {
     if (id && info.id != *id) continue;
     const store::LoadedState loaded = store::load_state(store, info.id);
@@ -62,7 +62,7 @@ RunState restore_values(store::Store& store, const store::RunRow& run, std::opti
     counters.samples = now.samples;
     counters.batches = now.batches;
     counters.repeats = now.repeats;
-    return run_state_of(loaded, session.trainer.optimizers().names);
+    return checkpoint_of(loaded, session.trainer.optimizers().names);
   }
   fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid, id ? fmt::format("state {}", *id) : "state yet");
 }
@@ -71,7 +71,7 @@ RunState restore_values(store::Store& store, const store::RunRow& run, std::opti
 // recorded.
 store::Recorded recorded_before(const Resumed& found) {
   store::Recorded recorded{.step = found.info.step};
-  if (found.state.end) recorded.time_ms = found.info.created_ms;
+  if (found.state.pending) recorded.time_ms = found.info.created_ms;
   return recorded;
 }
 
@@ -101,24 +101,6 @@ int64_t last_recorded_step(store::Store& store, const store::RunRow& run) {
   int64_t last = 0;
   for (const store::MetricSummary& metric : store::list_metrics(store, run.id)) last = std::max(last, metric.last_step);
   return last;
-}
-
-data::Position place_of(const RunState& state, Session& session, std::optional<std::string>& warning) {
-  data::Position place = state.position;
-  const int64_t batch = session.plan.global_batch_size(), accumulation = session.accumulation();
-  if (state.accumulation > 0) session.set_accumulation(state.accumulation);
-  if (state.global_batch == 0 || state.global_batch == batch) {
-    session.set_extra_steps(state.extra_steps);
-    if (session.accumulation() != accumulation) session.count_steps_from(place, state.window.batches);
-    return place;
-  }
-  if (!place.begins_epoch()) place = {place.epoch, 0, state.used};
-  session.count_steps_from(place, state.window.batches);
-  // The rest of the epoch is less than a batch and is dropped.
-  if (session.plan_at(place).steps_per_epoch() == 0) place = {place.epoch + 1, 0};
-  warning = fmt::format("the global batch is {} samples now and was {}: the run ends with step {}", batch,
-                        state.global_batch, session.scale.total_steps);
-  return place;
 }
 
 std::optional<std::string> stretched_schedule(const Session& session,

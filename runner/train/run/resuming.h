@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runner/train/loop/session.h"
-#include "runner/train/run/checkpoint.h"
+#include "runner/train/run/checkpoint_sections.h"
 #include "store/queries.h"
 
 namespace runner::train {
@@ -14,7 +14,7 @@ namespace runner::train {
 // The restored checkpoint, and warnings about newer ones that cannot be used.
 struct Resumed {
   store::StateInfo info;
-  RunState state;
+  Checkpoint state;
   std::vector<std::string> warnings;
 };
 
@@ -25,11 +25,7 @@ Resumed restore_newest(store::Store& store, const store::RunRow& run, Session& s
 // Restores model, optimizers and schedule of the running run from one of its checkpoints (`id`; none: the newest). The
 // data position and the counts of optimizer steps, samples and batches are kept; train/loss starts again. Throws
 // Error(kRun) if there is no such checkpoint.
-RunState restore_values(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session);
-
-// Returns where a session continues from a checkpoint, at the next sample of the same order, and sets the remaining
-// length of the run. `warning`: set if the global batch size has changed.
-data::Position place_of(const RunState& state, Session& session, std::optional<std::string>& warning);
+Checkpoint restore_values(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session);
 
 // Returns which points were recorded before a checkpoint and will not be recorded again after it.
 store::Recorded recorded_before(const Resumed& found);

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "runner/train/engine/device_rules.h"
+#include "runner/train/run/rank_run.h"
 #include "runner/train/run/replica_processes.h"
-#include "runner/train/run/replica_run.h"
 #include "runner/train/run/replica_threads.h"
 #include "schema/base/error.h"
 #include "schema/base/system_limits.h"
@@ -28,7 +28,7 @@ RunResult run_with_processes(const RunRequest& request) {
                                         .program = request.replica_program,
                                         .stop = &request.stop});
   try {
-    ReplicaRun run(request, &replicas.collectives());
+    RankRun run(request, &replicas.collectives());
     RUN_CHECK(replicas.begin(), ErrorKind::kInterrupted, kInterruptedAtStart);
     RunResult result = run.execute();
     result.lost_process = result.error && replicas.lost_one();
@@ -46,7 +46,7 @@ RunResult run_with_threads(RunRequest request) {
   request.data = std::make_shared<const data::Data>(data::load(request.recipe));
   ReplicaThreads replicas(static_cast<int>(request.recipe.num_processes), timeout_of(request.recipe),
                           [&](backends::Collectives& ranks) { request.follow(request, ranks); });
-  std::optional<ReplicaRun> run;
+  std::optional<RankRun> run;
   try {
     run.emplace(request, &replicas.collectives());
   } catch (const Error&) {
@@ -60,12 +60,12 @@ RunResult run_with_threads(RunRequest request) {
 }  // namespace
 
 RunResult run(const RunRequest& request) {
-  if (request.recipe.num_processes == 1) return ReplicaRun(request).execute();
+  if (request.recipe.num_processes == 1) return RankRun(request).execute();
   return device_rules(request.recipe).replicas_are_processes ? run_with_processes(request) : run_with_threads(request);
 }
 
 void run_replica(const RunRequest& request, backends::Collectives& ranks) {
-  std::optional<ReplicaRun> run;
+  std::optional<RankRun> run;
   const auto fail = [&](std::string_view text, const SourceMark& where) {
     const std::string place = run ? fmt::format(", after {}", schema::length_text(run->step(), "steps")) : "";
     ranks.fail(fmt::format("rank {}{}: {}", ranks.rank(), place, text), where);

@@ -11,7 +11,8 @@
 //                   of an optimizer step, the update (StepBuilder).
 //   traced region   a recording of a hook's training loop, from one mark_step to the next (class name: Segment).
 //   entry           what a hook file has in place of a part of the recipe: model, training_step, train, … (HookEntry).
-//   checkpoint      everything to continue a run from: arrays, counters, the hook's state (checkpoint.h). Users save
+//   checkpoint      everything to continue a run from: arrays, counters, the hook's state (checkpoint_sections.h).
+//   Users save
 //                   it with save_state, so class names say State.
 #pragma once
 

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "runner/train/loop/session.h"
+#include "runner/train/run/checkpoint_saver.h"
 #include "runner/train/run/log_files.h"
 #include "runner/train/run/persistent_graphs.h"
 #include "runner/train/run/provenance_keeper.h"
 #include "runner/train/run/recorder.h"
 #include "runner/train/run/run.h"
-#include "runner/train/run/state_keeper.h"
 #include "runner/train/run/trace_file.h"
 #include "store/queries.h"
 
@@ -52,7 +52,7 @@ class RunRecord {
   RunResult result;  // so far
   Recorder& points() { return *recorder_; }
   const Recorder& points() const { return *recorder_; }
-  StateKeeper& states() { return *keeper_; }
+  CheckpointSaver& states() { return *keeper_; }
 
   // Also notifies the observer.
   void warn(const std::string& text);
@@ -102,7 +102,7 @@ class RunRecord {
   std::optional<TraceFile> trace_file_;
   std::optional<store::RunWriter> writer_;
   std::optional<Recorder> recorder_;
-  std::optional<StateKeeper> keeper_;
+  std::optional<CheckpointSaver> keeper_;
   int64_t attempt_ = 1, cycles_ = 0;  // number of traces of the attempt
   store::DeviceAccount account_;      // of the attempt so far
   ProvenanceKeeper provenance_;       // after the writer, to which it passes its results

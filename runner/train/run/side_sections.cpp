@@ -8,7 +8,7 @@
 
 #include "runner/train/engine/loss_scaler.h"
 #include "runner/train/engine/parameter_use.h"
-#include "runner/train/run/checkpoint.h"
+#include "runner/train/run/checkpoint_sections.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

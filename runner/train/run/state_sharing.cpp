@@ -33,7 +33,7 @@ store::LoadedState unpacked(std::string_view text) {
 
 }  // namespace
 
-RunState share_state(backends::Collectives& ranks, Trainer& trainer, const RunState& mine) {
+Checkpoint share_state(backends::Collectives& ranks, Trainer& trainer, const Checkpoint& mine) {
   store::StateSnapshot snapshot;
   if (ranks.rank() == 0)
     trainer.arrays().shares().has_value() ? capture_for_replica(trainer, mine, snapshot)
@@ -42,7 +42,7 @@ RunState share_state(backends::Collectives& ranks, Trainer& trainer, const RunSt
   if (ranks.rank() == 0) return mine;
   const store::LoadedState loaded = unpacked(all.front());
   restore(loaded, trainer);
-  return run_state_of(loaded, trainer.optimizers().names);
+  return checkpoint_of(loaded, trainer.optimizers().names);
 }
 
 void send_beginning(backends::Collectives& ranks, Trainer& trainer, const Beginning& beginning) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backends/dist/collectives.h"
-#include "runner/train/run/checkpoint.h"
+#include "runner/train/run/checkpoint_sections.h"
 #include "runner/train/run/run.h"
 
 namespace runner::train {
@@ -16,13 +16,13 @@ struct Beginning {
   bool records_batches = false;
   std::map<std::string, MetricRange> metrics;  // recorded before
   // As it was loaded; none if the run starts without a checkpoint.
-  std::optional<RunState> state;
+  std::optional<Checkpoint> state;
   int64_t most_at_once = 0;  // WindowParts::most_at_once
   bool resumed = false;      // a resumed run, not a fork: the checkpoint is of this run
 };
 
 // Restores rank 0's state in the trainers of all ranks. Collective. Rank 0's trainer already has it.
-RunState share_state(backends::Collectives& ranks, Trainer& trainer, const RunState& mine);
+Checkpoint share_state(backends::Collectives& ranks, Trainer& trainer, const Checkpoint& mine);
 
 // Called by rank 0, whose trainer has the state. Collective with receive_beginning().
 void send_beginning(backends::Collectives& ranks, Trainer& trainer, const Beginning& beginning);

@@ -20,10 +20,10 @@ bool has_two_files(schema::DataFormat format) {
 }  // namespace
 
 StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state)
-    : StoredModel(recipe, std::move(hooks), state, run_state_of(state)) {}
+    : StoredModel(recipe, std::move(hooks), state, checkpoint_of(state)) {}
 
 StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state,
-                         RunState run)
+                         Checkpoint run)
     : recipe_(recipe),
       encoding_(std::move(run.encoding)),
       train_data_(std::move(run.train_data)),

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runner/data/load.h"
-#include "runner/train/run/checkpoint.h"
+#include "runner/train/run/checkpoint_sections.h"
 #include "schema/recipe/recipe.h"
 #include "store/state_store.h"
 
@@ -42,7 +42,7 @@ class StoredModel {
   data::Dataset read(const std::string& file, bool labels_required) const;
 
   StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state,
-              RunState run);
+              Checkpoint run);
   data::Dataset evaluation_data() const;
 
   schema::Recipe recipe_;

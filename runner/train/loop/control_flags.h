@@ -8,7 +8,7 @@
 
 namespace runner::train {
 
-struct Wishes {
+struct ControlFlags {
   bool interrupted = false;  // by a signal
   bool stop = false;         // by a hook: end the run after this optimizer step
   bool save = false;         // by a hook: save a checkpoint
@@ -19,6 +19,6 @@ struct Wishes {
 
 // Returns the combined flags of all ranks. Collective. A rank without a batch has drawn fewer numbers; all ranks
 // continue with the largest count. Throws Error(kRun) if decisions or accumulation differ.
-Wishes agreed(const Wishes& mine, backends::Collectives& ranks, int64_t step);
+ControlFlags sync_flags(const ControlFlags& mine, backends::Collectives& ranks, int64_t step);
 
 }  // namespace runner::train

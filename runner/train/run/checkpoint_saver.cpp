@@ -1,4 +1,4 @@
-#include "runner/train/run/state_keeper.h"
+#include "runner/train/run/checkpoint_saver.h"
 
 #include <algorithm>
 #include <cmath>
@@ -26,12 +26,12 @@ store::Retention retention_of(const schema::CheckpointSpec& spec) {
 
 }  // namespace
 
-void StateKeeper::resume(int64_t step, const std::vector<store::StateInfo>& states) {
+void CheckpointSaver::resume(int64_t step, const std::vector<store::StateInfo>& states) {
   saved_at_ = {step};
   for (const store::StateInfo& state : states) note({state.metrics.begin(), state.metrics.end()});
 }
 
-bool StateKeeper::is_among_best(const std::map<std::string, double>& metrics) const {
+bool CheckpointSaver::is_among_best(const std::map<std::string, double>& metrics) const {
   if (!spec_.keep_best) return false;
   const auto found = metrics.find(spec_.keep_best->metric);
   if (found == metrics.end() || std::isnan(found->second)) return false;
@@ -39,7 +39,7 @@ bool StateKeeper::is_among_best(const std::map<std::string, double>& metrics) co
   return maximizes(*spec_.keep_best) ? found->second > best_.back() : found->second < best_.back();
 }
 
-void StateKeeper::note(const std::map<std::string, double>& metrics) {
+void CheckpointSaver::note(const std::map<std::string, double>& metrics) {
   if (!is_among_best(metrics)) return;
   best_.push_back(metrics.at(spec_.keep_best->metric));
   const bool largest = maximizes(*spec_.keep_best);
@@ -47,8 +47,8 @@ void StateKeeper::note(const std::map<std::string, double>& metrics) {
   best_.resize(std::min(best_.size(), static_cast<size_t>(spec_.keep_best->count)));
 }
 
-void StateKeeper::save(Trainer& trainer, const RunState& state, const char* reason, bool pinned,
-                       const std::map<std::string, double>& metrics) {
+void CheckpointSaver::save(Trainer& trainer, const Checkpoint& state, const char* reason, bool pinned,
+                           const std::map<std::string, double>& metrics) {
   const int64_t step = state.counters.windows;
   const Moment moment{step, state.window.batches};
   if (saved_at_ == moment) return;
@@ -70,7 +70,7 @@ void StateKeeper::save(Trainer& trainer, const RunState& state, const char* reas
   note(metrics);
 }
 
-void StateKeeper::take_first() {
+void CheckpointSaver::take_first() {
   const store::Outcome<store::StateInfo> save = saves_.front();
   saves_.pop_front();
   try {
@@ -82,7 +82,7 @@ void StateKeeper::take_first() {
   }
 }
 
-void StateKeeper::collect() {
+void CheckpointSaver::collect() {
   while (!saves_.empty() && saves_.front().ready()) {
     try {
       take_first();
@@ -91,7 +91,7 @@ void StateKeeper::collect() {
   }
 }
 
-void StateKeeper::wait() {
+void CheckpointSaver::wait() {
   while (!saves_.empty()) take_first();
 }
 

@@ -1,4 +1,4 @@
-#include "runner/train/run/checkpoint.h"
+#include "runner/train/run/checkpoint_sections.h"
 
 #include <algorithm>
 #include <array>
@@ -113,19 +113,19 @@ TrainingWindow window_of(const Json& document) {
   return window;
 }
 
-Json end_document(const std::optional<WindowEnd>& end) {
-  if (!end) return nullptr;
-  return {{"evaluation", end->evaluation}, {"evaluated", end->evaluated}, {"ends_epoch", end->ends_epoch}};
+Json pending_document(const std::optional<PendingEvents>& pending) {
+  if (!pending) return nullptr;
+  return {{"evaluation", pending->evaluation}, {"evaluated", pending->evaluated}, {"ends_epoch", pending->ends_epoch}};
 }
 
-std::optional<WindowEnd> end_of(const Json& document) {
+std::optional<PendingEvents> pending_of(const Json& document) {
   if (document.is_null()) return std::nullopt;
-  return WindowEnd{.evaluation = document.at("evaluation"),
-                   .evaluated = document.at("evaluated"),
-                   .ends_epoch = document.at("ends_epoch")};
+  return PendingEvents{.evaluation = document.at("evaluation"),
+                       .evaluated = document.at("evaluated"),
+                       .ends_epoch = document.at("ends_epoch")};
 }
 
-std::string run_document(const RunState& state, const std::vector<std::string>& optimizers) {
+std::string run_document(const Checkpoint& state, const std::vector<std::string>& optimizers) {
   return Json{
       {"version", kRunVersion},
       {"epoch", state.position.epoch},
@@ -133,7 +133,7 @@ std::string run_document(const RunState& state, const std::vector<std::string>& 
       {"start", state.position.start},
       {"reached_epoch", state.reached_epoch},
       {"window", window_document(state.window, state.metrics)},
-      {"end_of_window", end_document(state.end)},
+      {"end_of_window", pending_document(state.pending)},
       {"accumulation", {state.accumulation, state.next_accumulation}},
       {"used", state.used},
       {"global_batch", state.global_batch},
@@ -243,7 +243,7 @@ std::string meta_of(const backends::TensorType& type) {
   return Json{{"dtype", name_of(type.dtype)}, {"shape", type.shape.dims()}}.dump();
 }
 
-void capture_for_replica(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot) {
+void capture_for_replica(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot) {
   trainer.note_state_use();
   snapshot.clear();
   const std::string document = run_document(state, trainer.optimizers().names);
@@ -257,7 +257,7 @@ void capture_for_replica(Trainer& trainer, const RunState& state, store::StateSn
   capture_side_sections(trainer, snapshot);
 }
 
-void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot) {
+void capture(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot) {
   capture_for_replica(trainer, state, snapshot);
   const MemoryUse use = trainer.arrays().memory();
   snapshot.reserve(snapshot.bytes() + static_cast<size_t>(use.resident()));
@@ -302,7 +302,7 @@ std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snap
   return std::nullopt;
 }
 
-RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::string>& optimizers) {
+Checkpoint checkpoint_of(const store::LoadedState& loaded, const std::vector<std::string>& optimizers) {
   const store::Section& section = loaded.at(kRun);
   try {
     const Json document = Json::parse(reinterpret_cast<const char*>(section.bytes.data()),
@@ -312,12 +312,12 @@ RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::s
               loaded.info.id);
     const Json& plateau = document.at("plateau");
     const Json& early = document.at("early_stopping");
-    RunState state;
+    Checkpoint state;
     state.position = {document.at("epoch"), document.at("batch"), document.value("start", int64_t{0})};
     state.window = window_of(document.value("window", Json(nullptr)));
     state.window.next = state.position;
     state.reached_epoch = document.value("reached_epoch", state.position.epoch);
-    state.end = end_of(document.value("end_of_window", Json(nullptr)));
+    state.pending = pending_of(document.value("end_of_window", Json(nullptr)));
     const auto accumulation = document.value("accumulation", std::array<int64_t, 2>{});
     state.accumulation = accumulation[0];
     state.next_accumulation = accumulation[1];
@@ -372,7 +372,7 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
     if (role != Role::kScaler && role != Role::kCompression) trainer.arrays().write(static_cast<int32_t>(i), arrays[i]);
   }
   restore_sums(loaded, trainer);
-  trainer.counters = run_state_of(loaded, trainer.optimizers().names).counters;
+  trainer.counters = checkpoint_of(loaded, trainer.optimizers().names).counters;
   restore_side_sections(loaded, trainer);
 }
 

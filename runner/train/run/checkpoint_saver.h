@@ -9,16 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "runner/train/run/checkpoint.h"
+#include "runner/train/run/checkpoint_sections.h"
 #include "schema/recipe/recipe.h"
 #include "store/run_writer.h"
 
 namespace runner::train {
 
-class StateKeeper {
+class CheckpointSaver {
  public:
   // Both arguments must outlive the object.
-  StateKeeper(store::RunWriter& writer, const schema::CheckpointSpec& spec) : writer_(writer), spec_(spec) {}
+  CheckpointSaver(store::RunWriter& writer, const schema::CheckpointSpec& spec) : writer_(writer), spec_(spec) {}
 
   // Continues after a checkpoint of an earlier attempt. `states`: all checkpoints of the run.
   void resume(int64_t step, const std::vector<store::StateInfo>& states);
@@ -29,7 +29,7 @@ class StateKeeper {
   // Saves the trainer, unless this point of the run is already saved. `metrics`: those recorded at this step, for
   // keep_best. `pinned`: exempt from retention. Throws Error(kRun) if a parameter is not finite; such a checkpoint is
   // never saved.
-  void save(Trainer& trainer, const RunState& state, const char* reason, bool pinned,
+  void save(Trainer& trainer, const Checkpoint& state, const char* reason, bool pinned,
             const std::map<std::string, double>& metrics);
 
   // Bytes of the largest checkpoint saved by this object.

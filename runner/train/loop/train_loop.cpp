@@ -1,0 +1,311 @@
+#include "runner/train/loop/train_loop.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backends/runtime/spans.h"
+#include "runner/train/engine/device_rules.h"
+#include "runner/train/engine/local_average.h"
+#include "runner/train/engine/reduction.h"
+#include "runner/train/engine/weight_check.h"
+#include "runner/train/loop/control_flags.h"
+#include "runner/train/loop/custom_loop.h"
+#include "runner/train/loop/declared_loop.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+namespace {
+
+// A device loader has a queue on the host and one on the device.
+int64_t batches_ahead(const schema::Recipe& recipe) {
+  const bool queues = device_rules(recipe).has_loader && recipe.data.prefetch > 0;
+  const int64_t queued = recipe.tpu.loader_prefetch_size + recipe.tpu.device_prefetch_size;
+  return queues ? std::max(recipe.data.prefetch, queued) : recipe.data.prefetch;
+}
+
+int64_t loader_threads(const schema::Recipe& recipe) {
+  return device_rules(recipe).has_loader ? recipe.tpu.host_to_device_transfer_threads : 1;
+}
+
+}  // namespace
+
+TrainLoop::TrainLoop(TrainState& state, const std::atomic<int>& stop)
+    : state_(state),
+      session_(state.session),
+      hooks_(state.hooks),
+      control_(state.control),
+      stop_(stop),
+      average_every_(session_.recipe.train.local_sgd ? std::optional(session_.recipe.train.local_sgd->every)
+                                                     : std::nullopt),
+      check_every_(session_.recipe.comm.check_every) {}
+
+// ---- the run -------------------------------------------------------------------------------------------------------
+
+bool TrainLoop::run(const std::optional<PendingEvents>& pending) {
+  callbacks_.call(&Callback::on_run_begin);
+  if (session_.ranks != nullptr)
+    control_.interrupted = session_.ranks->any(asked_to_stop(), {"the first step", step()});
+  sync();
+  if (state_.window.batches == 0) state_.adopt_accumulation();
+  if (pending) run_events(*pending);
+  session_.own_loop ? CustomLoop(session_, *hooks_, *this).run() : DeclaredLoop(session_, *this).run();
+  if (!state_.weights_agree) average(/*due=*/true);
+  check_saves();
+  const bool done = finished() || (session_.own_loop && !interrupted());
+  callbacks_.call(&Callback::on_train_end, done);
+  return done;
+}
+
+bool TrainLoop::interrupted() const {
+  return session_.ranks != nullptr ? control_.interrupted && state_.weights_agree : asked_to_stop();
+}
+
+bool TrainLoop::must_end() const {
+  return asked_to_stop() || (session_.rank() != 0 && session_.ranks->has_failed());
+}
+
+// ---- before and after an optimizer step ----------------------------------------------------------------------------
+
+// A hook may use collectives in any step, so it is called in each, even on a rank without samples.
+data::LoaderSpec TrainLoop::loader_spec() {
+  const schema::Recipe& recipe = session_.recipe;
+  const bool of_hook = has(hooks_, HookEntry::kTrainingStep);
+  return {.shuffle = recipe.data.shuffle,
+          .seed = session_.data_seed(),
+          .replica = session_.rank(),
+          .from = state_.position,
+          .prefetch = batches_ahead(recipe),
+          .threads = loader_threads(recipe),
+          .transform = hooks_ != nullptr ? hooks_->transform() : nullptr,
+          .without_repeats = of_hook,
+          .never_empty = of_hook || session_.own_loop || is_local(),
+          .use = &input_use_};
+}
+
+// If an epoch begins, its event is repeated when the run continues from there.
+StepStart TrainLoop::begin_step() {
+  settle();
+  if (hooks_ != nullptr && !std::exchange(has_begun_, true)) hooks_->check_registered();
+  StepStart start = here();
+  const bool begins_epoch = state_.position.begins_epoch();
+  try {
+    if (begins_epoch) callbacks_.call(&Callback::on_epoch_begin);
+    if (hooks_ != nullptr && (session_.own_loop || begins_epoch)) sync();
+  } catch (...) {
+    if (!session_.own_loop) keep_before(start);
+    throw;
+  }
+  state_.adopt_accumulation();
+  if (begins_epoch) start.recorded = mark();
+  if (hooks_ != nullptr) start.recorded.drawn = hooks_->drawn();
+  return start;
+}
+
+StepStart TrainLoop::here() {
+  const HookMark hook = mark();
+  return {.at = state_.position,
+          .windows = step(),
+          .batches = session_.trainer.counters.batches,
+          .carries_gradients = session_.trainer.arrays().holds_any_gradients(),
+          .hook = hook,
+          .recorded = hook};
+}
+
+// A skipped optimizer step is explained only once, and a hook's loop explains its own.
+HookMark TrainLoop::mark() {
+  if (hooks_ == nullptr) return {};
+  HookMark mark{.kept = {}, .drawn = hooks_->drawn()};
+  const bool skips = session_.recipe.train.on_nan == schema::OnNan::kSkip;
+  const bool is_used = !skips || (!session_.own_loop && state_.skipped == 0);
+  if (!is_used || (hook_keeps_much_ && !state_.position.begins_epoch())) return mark;
+  mark.kept = hooks_->state();
+  hook_keeps_much_ = mark.kept->size() > kMostHookState;
+  return mark;
+}
+
+uint64_t TrainLoop::digest_of_ranks(uint64_t digest) const {
+  if (!state_.records_batches || session_.ranks == nullptr) return digest;
+  return digest_of_all(digest, *session_.ranks, {"batches", step()});
+}
+
+void TrainLoop::end_substep(const TrainingWindow& window) {
+  state_.window = window;
+  control_.interrupted |= window.interrupted;
+  state_.position = window.next;
+  state_.window.batch_digest = digest_of_ranks(window.batch_digest);
+  sync();
+  callbacks_.call(&Callback::on_substep_end);
+}
+
+bool TrainLoop::may_run_ahead(const TrainingWindow& window, const StepStart& start) const {
+  const Reached after{step(), window.next.epoch, session_.trainer.counters.samples};
+  const bool is_known = hooks_ == nullptr || start.hook.kept.has_value();
+  return is_known && session_.trainer.may_learn_late() && !window.ends_epoch && !state_.records_batches &&
+         !finished() && !asked_to_stop() && state_.next_accumulation == session_.accumulation() &&
+         !callbacks_.any_needs_results(after);
+}
+
+void TrainLoop::end_step(TrainingWindow window) {
+  state_.window = {};
+  control_.interrupted |= window.interrupted;
+  callbacks_.call(&Callback::on_log, std::exchange(points_, {}));
+  const Reached before = state_.reached;
+  state_.reached = {step(), window.next.epoch, session_.trainer.counters.samples};
+  state_.position = window.next;
+  if (is_local()) average(average_every_.due(before, state_.reached) || finished());
+  if (state_.weights_agree) session_.trainer.steps().compare_graphs();
+  if (state_.weights_agree && session_.ranks != nullptr && check_every_.due(before, state_.reached)) check_weights();
+  if (hooks_ != nullptr) sync(window.decisions);
+  window.batch_digest = digest_of_ranks(window.batch_digest);
+  control_.evaluated = control_.evaluation_due = false;
+  callbacks_.call(&Callback::on_optimizer_step, window, before);
+  run_events({.evaluation = control_.evaluation_due, .ends_epoch = window.ends_epoch});
+}
+
+void TrainLoop::run_events(PendingEvents pending) {
+  callbacks_.call(&Callback::on_pending, pending);
+  if (pending.evaluation) {
+    evaluate();
+    pending = {.evaluated = true, .ends_epoch = pending.ends_epoch};
+    callbacks_.call(&Callback::on_pending, pending);
+  }
+  if (pending.evaluated) callbacks_.call(&Callback::on_evaluate);
+  callbacks_.call(&Callback::on_step_end);
+  if (pending.ends_epoch) callbacks_.call(&Callback::on_epoch_end);
+  if (pending.ends_epoch && !state_.position.begins_epoch()) callbacks_.call(&Callback::on_epoch_begin);
+  sync();
+  state_.adopt_accumulation();
+  callbacks_.call(&Callback::on_step_done);
+}
+
+void TrainLoop::evaluate() {
+  const backends::ScopedSpan span(backends::SpanKind::kEvaluation, "evaluate");
+  control_.evaluated = true;
+  callbacks_.call(&Callback::on_evaluation_due);
+}
+
+bool TrainLoop::stops_evaluation() {
+  if (session_.own_loop) return false;
+  if (session_.ranks == nullptr) return asked_to_stop();
+  constexpr int64_t kSyncEvery = 8;  // batches: makes the cost of synchronising negligible
+  if (evaluated_batches_++ % kSyncEvery != 0) return false;
+  int64_t stop = asked_to_stop();
+  session_.ranks->all_reduce({backends::DType::kI64, backends::Shape{1}}, std::as_writable_bytes(std::span(&stop, 1)),
+                             backends::Reduction::kMax, {"interrupts of an evaluation", step()});
+  control_.interrupted = stop != 0;
+  return control_.interrupted;
+}
+
+void TrainLoop::settle() {
+  if (state_.weights_agree) callbacks_.call(&Callback::on_step_settled);
+}
+
+// ---- ranks ---------------------------------------------------------------------------------------------------------
+
+void TrainLoop::sync(uint64_t decisions) {
+  if (session_.ranks == nullptr || !state_.weights_agree || !(hooks_ != nullptr || is_local())) return;
+  check_saves();
+  const ControlFlags all = sync_flags({.interrupted = asked_to_stop(),
+                                       .stop = control_.stop_requested,
+                                       .save = control_.save_requested,
+                                       .drawn = hooks_ != nullptr ? hooks_->drawn() : 0,
+                                       .accumulation = state_.next_accumulation,
+                                       .decisions = decisions},
+                                      *session_.ranks, step());
+  control_.interrupted = all.interrupted;
+  control_.stopped_by_hook = all.stop;
+  control_.save_requested = all.save;
+  if (hooks_ != nullptr) hooks_->set_drawn(all.drawn);
+}
+
+// xm.save of PyTorch/XLA 1.7 ends with a barrier, so a call on one rank alone would deadlock.
+void TrainLoop::check_saves() const {
+  if (session_.ranks == nullptr || session_.tpu == nullptr ||
+      session_.recipe.tpu.dialect != schema::TpuDialect::kXla1_7)
+    return;
+  std::vector<int64_t> asked(static_cast<size_t>(session_.ranks->size()));
+  session_.ranks->all_gather({backends::DType::kI64, {}}, std::as_bytes(std::span(&control_.saves_requested, 1)),
+                             std::as_writable_bytes(std::span(asked)), {"save_state", step()});
+  const int64_t most = std::ranges::max(asked);
+  std::vector<size_t> absent;
+  for (size_t rank = 0; rank < asked.size(); ++rank)
+    if (asked[rank] < most) absent.push_back(rank);
+  RUN_CHECK(
+      absent.empty(), ErrorKind::kRun,
+      "acc:save_state: in step {} rank{} {} did not come to it, where the others would wait for ever: PyTorch/XLA "
+      "1.7 saves with all replicas (tpu.dialect: xla-1.7); call it in each of them",
+      step(), absent.size() == 1 ? "" : "s", fmt::join(absent, ", "));
+}
+
+void TrainLoop::average(bool due) {
+  state_.weights_agree = due;
+  if (!due) return;
+  session_.trainer.note_state_use();
+  average_weights(session_.trainer.arrays(), *session_.ranks, {"weights", step() + 1});
+  session_.trainer.means().gather();
+}
+
+void TrainLoop::check_weights() {
+  session_.trainer.note_state_use();
+  check_alike(digests_of(session_.trainer.arrays(), session_.trainer.model().parameters), *session_.ranks,
+              {"digests of weights", step()});
+}
+
+// ---- requests of a hook --------------------------------------------------------------------------------------------
+
+void TrainLoop::save_soon(bool in_window) {
+  ++control_.saves_requested;
+  if (in_window) {
+    control_.save_requested = true;
+  } else {
+    control_.save_reason = "hook";
+  }
+}
+
+void TrainLoop::stop_soon() {
+  (session_.ranks != nullptr ? control_.stop_requested : control_.stopped_by_hook) = true;
+}
+
+// ---- failures ------------------------------------------------------------------------------------------------------
+
+void TrainLoop::not_finite(const NotFinite& found, const StepStart& start, bool untouched) {
+  if (session_.recipe.train.on_nan == schema::OnNan::kSkip) {
+    if (++state_.skipped == 1)
+      warn(fmt::format("step {} was skipped: {}{}", step() + session_.own_loop, found.what,
+                       found.where.known() ? fmt::format(" ({})", found.where.to_string()) : ""));
+    return;
+  }
+  state_.set_position(start.at);
+  session_.trainer.counters.batches = start.batches;
+  // A step that updated nothing leaves the previous model on the device. It is saved if it was finite.
+  const bool is_whole = untouched && !start.carries_gradients && state_.weights_agree;
+  try {
+    if (step() > 0 && is_whole) callbacks_.call(&Callback::on_step_failed, "not finite", start);
+  } catch (const Error&) {  // the thrown error reports it
+  }
+  session_.trainer.learn();
+  throw Error(ErrorKind::kRun,
+              what_failed(found, step() + 1, session_.trainer.counters.applied > 0, has(hooks_, HookEntry::kTransform)),
+              found.where);
+}
+
+// Without a saved hook state the earlier one is unknown, and an optimizer step that already counts is no longer in
+// progress. Other ranks may still compute gradients; nothing has updated what rank 0 saves.
+void TrainLoop::keep_before(const StepStart& start) {
+  const bool is_known = hooks_ == nullptr || start.hook.kept;
+  const bool is_whole = !start.carries_gradients && state_.weights_agree && !is_local();
+  if (step() == 0 || step() != start.windows || !is_known || !is_whole) return;
+  state_.set_position(start.at);
+  session_.trainer.counters.batches = start.batches;
+  session_.trainer.metrics.end_window(/*finite=*/false);
+  try {
+    callbacks_.call(&Callback::on_step_failed, "failed", start);
+  } catch (const std::exception&) {  // the earlier failure explains why the run ends
+  }
+}
+
+}  // namespace runner::train

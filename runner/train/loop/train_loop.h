@@ -1,0 +1,128 @@
+// What both training loops, declared_loop.h and custom_loop.h, do around each optimizer step: they begin it, end it,
+// synchronise flags across ranks, and call the callbacks.
+//
+// All ranks reach the same collectives. Belongs to the training thread; interrupt a run with `stop`.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runner/data/loader.h"
+#include "runner/train/engine/not_finite.h"
+#include "runner/train/engine/window.h"
+#include "runner/train/loop/callbacks.h"
+#include "runner/train/loop/interval.h"
+#include "runner/train/loop/train_state.h"
+
+namespace runner::train {
+
+class TrainLoop {
+ public:
+  // `stop`: above 0 if this rank is asked to stop from outside. `state`, `stop` and the callbacks must outlive the
+  // object.
+  TrainLoop(TrainState& state, const std::atomic<int>& stop);
+
+  // Sets the callbacks, which may refer to this object.
+  void set_callbacks(Callbacks callbacks) { callbacks_ = std::move(callbacks); }
+
+  // Trains until the last step or an interruption. `pending`: events of the last optimizer step that another attempt
+  // has not come to. Returns whether the run is done.
+  bool run(const std::optional<PendingEvents>& pending);
+
+  // Call when a run that is done has saved everything.
+  void end_run() { callbacks_.call(&Callback::on_run_end); }
+
+  // Whether all ranks have agreed to stop here.
+  bool interrupted() const;
+  // Whether this rank was asked to stop from outside.
+  bool asked_to_stop() const { return stop_.load(std::memory_order_relaxed) > 0; }
+  // Likewise, or another rank has ended the run.
+  bool must_end() const;
+  bool finished() const { return state_.finished(); }
+  int64_t step() const { return state_.step(); }
+  data::Position position() const { return state_.position; }
+  void set_position(const data::Position& position) { state_.set_position(position); }
+  const TrainingWindow& window() const { return state_.window; }
+  // Samples that the training loaders have read.
+  const data::InputUse& input_use() const { return input_use_; }
+
+  // ---- for the two loops -------------------------------------------------------------------------------------------
+
+  // For a loader that starts at the next batch.
+  data::LoaderSpec loader_spec();
+  // Begins an optimizer step and, where one begins, the epoch.
+  StepStart begin_step();
+  // The situation now: of an optimizer step that another process has begun, or of a hook outside of any.
+  StepStart here();
+  // Reports an optimizer step in progress, at a point where it can be saved in a checkpoint.
+  void end_substep(const TrainingWindow& window);
+  void end_step(TrainingWindow window);
+  // Whether end_step() and everything up to the recording of the next optimizer step need no results from the device,
+  // and `start` describes the beginning completely.
+  bool may_run_ahead(const TrainingWindow& window, const StepStart& start) const;
+  // Call when nothing more belongs to the last optimizer step. A due checkpoint is saved now. It includes what the hook
+  // did after the step, at the end of the epoch. With train.local_sgd it waits for an average.
+  void settle();
+  // Reports an optimizer step that is not finite. Throws if that ends the run. `untouched`: nothing has been updated
+  // since its start.
+  void not_finite(const NotFinite& found, const StepStart& start, bool untouched);
+  // Call if an optimizer step has failed, which ends the run, and nothing has been updated since its start. Saves a
+  // checkpoint of the start, if the run can be resumed exactly from there.
+  void keep_before(const StepStart& start);
+
+  // ---- requests of a hook ------------------------------------------------------------------------------------------
+
+  void warn(const std::string& text) { callbacks_.call(&Callback::on_warning, text); }
+  // A value at the end of the optimizer step.
+  void point(const std::string& name, double value) { points_[name] = value; }
+  // Saves a checkpoint when the current optimizer step, or else the last one, is settled.
+  void save_soon(bool in_window);
+  void stop_soon();
+  void check_state(std::optional<int64_t> id) { callbacks_.call(&Callback::on_check_state, id); }
+  void load(std::optional<int64_t> id) { callbacks_.call(&Callback::on_load_state, id); }
+
+  // Call in an evaluation before each batch. Returns whether to stop, if a resumed run can repeat the evaluation.
+  bool stops_evaluation();
+
+ private:
+  bool is_local() const { return session_.trainer.is_local(); }
+
+  // Synchronises control flags across ranks after an optimizer step: a request on one rank takes effect on all. Without
+  // hooks there are only requests to stop, which ranks share when they add up gradients.
+  void sync(uint64_t decisions = 0);
+  // Throws if only some ranks request a checkpoint that all must request.
+  void check_saves() const;
+  // With train.local_sgd: averages the weights of the ranks if `due`. Only then may flags be synchronised, and may the
+  // run save or evaluate.
+  void average(bool due);
+  // Throws Error(kRun) if weights differ between ranks.
+  void check_weights();
+  uint64_t digest_of_ranks(uint64_t digest) const;
+  HookMark mark();
+  // The events after an optimizer step.
+  void run_events(PendingEvents pending);
+  void evaluate();
+
+  // A hook whose state is larger than this is asked for it only at the beginning of an epoch, not before each optimizer
+  // step.
+  static constexpr size_t kMostHookState = 1024;
+
+  TrainState& state_;
+  Session& session_;
+  Hooks* const hooks_;
+  TrainControl& control_;
+  const std::atomic<int>& stop_;
+  Callbacks callbacks_;
+  const Interval average_every_, check_every_;
+  bool has_begun_ = false;  // the first optimizer step
+  bool hook_keeps_much_ = false;
+  int64_t evaluated_batches_ = 0;         // number of calls of stops_evaluation()
+  std::map<std::string, double> points_;  // of a hook's loop, for the end of the optimizer step
+  data::InputUse input_use_;
+};
+
+}  // namespace runner::train

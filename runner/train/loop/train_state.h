@@ -1,0 +1,77 @@
+// State of a run in training, on one rank: arrays, counters, random generators, data position. A checkpoint is a copy
+// of it.
+//
+// The loops change it; callbacks read it. Belongs to the training thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runner/data/loader.h"
+#include "runner/train/engine/hooks.h"
+#include "runner/train/loop/checkpoint.h"
+#include "runner/train/loop/interval.h"
+#include "runner/train/loop/session.h"
+
+namespace runner::train {
+
+// The situation before an optimizer step, to return to if the run ends without it.
+struct StepStart {
+  data::Position at;
+  int64_t windows = 0, batches = 0;  // see Counters
+  bool carries_gradients = false;    // a hook's loop continues with gradients of the previous optimizer step
+  HookMark hook;                     // before on_epoch_begin, which is repeated when the run continues from here
+  HookMark recorded;                 // after it, before the first batch is recorded
+};
+
+// Requests of hooks and callbacks, and what all ranks have agreed on.
+struct TrainControl {
+  bool interrupted = false;           // all ranks know of a signal
+  bool stop_requested = false;        // by this rank's hook
+  bool stopped_by_hook = false;       // on all ranks
+  bool stopped_early = false;         // by early stopping
+  bool save_requested = false;        // by the hook, after the current optimizer step
+  int64_t saves_requested = 0;        // by this rank's hook so far
+  bool evaluation_due = false;        // after the current optimizer step
+  bool evaluated = false;             // after the last optimizer step
+  const char* save_reason = nullptr;  // with a hook's loop: why to save before the next optimizer step; null: not
+};
+
+struct TrainState {
+  // `hooks`: null if there is no hook. Both must outlive the object.
+  TrainState(Session& session, Hooks* hooks);
+
+  Session& session;  // with the Trainer: arrays, counters, metrics
+  Hooks* const hooks;
+  data::Position position;    // of the next batch
+  TrainingWindow window;      // of the declared loop, in progress; without batches: none
+  Reached reached;            // at the end of the last optimizer step
+  int64_t next_accumulation;  // batches per optimizer step after the current one
+  Patience patience;
+  TrainControl control;
+  bool weights_agree = true;     // whether the ranks have the same weights
+  bool records_batches = false;  // whether batch_digest of steps is that of all ranks, and recorded
+  int64_t skipped = 0;           // optimizer steps that were not finite, in this attempt
+
+  // Number of finished optimizer steps.
+  int64_t step() const { return session.trainer.counters.windows; }
+  bool stops() const { return control.stopped_early || control.stopped_by_hook; }
+  bool finished() const { return step() >= session.scale.total_steps || stops(); }
+  void set_position(const data::Position& next);
+
+  // Copies what the host keeps, after waiting for the device.
+  Checkpoint checkpoint();
+  // Likewise for a return to `start`. The hook has advanced since: its kept state is used or, if it was too large to be
+  // kept, its current one with the former random numbers.
+  Checkpoint checkpoint_of(const StepStart& start);
+  // Applies a checkpoint whose arrays and counters have been restored. `resumed`: it is of this run, not of a parent.
+  // Returns a warning if the global batch size has changed.
+  std::optional<std::string> restore(const Checkpoint& from, bool resumed);
+  // Applies the parts of a checkpoint that a running hook's loop takes over; position and counters stay.
+  void restore_values(const Checkpoint& from);
+  // Applies a change of next_accumulation, from the next optimizer step on.
+  void adopt_accumulation();
+};
+
+}  // namespace runner::train

@@ -1,0 +1,121 @@
+#include "runner/train/run/checkpointer.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "runner/train/run/checkpoint_sections.h"
+#include "runner/train/run/resuming.h"
+#include "runner/train/run/state_sharing.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+
+Checkpointer::Checkpointer(TrainState& state, RunRecord& record, DeviceUsage& usage, PersistentGraphs* graphs)
+    : state_(state),
+      session_(state.session),
+      record_(record),
+      usage_(usage),
+      graphs_(graphs),
+      every_(session_.recipe.checkpoint.every) {}
+
+void Checkpointer::resume() {
+  const TrainingWindow& window = state_.window;
+  saved_until_ = state_.reached;
+  if (window.batches > 0)
+    saved_until_ = {state_.step(), state_.position.epoch, state_.reached.samples + window.samples};
+}
+
+void Checkpointer::on_substep_end() {
+  const Reached before = saved_until_;
+  saved_until_ = {state_.step(), state_.position.epoch, session_.trainer.counters.samples + state_.window.samples};
+  due_ = every_.due(before, saved_until_);
+  if (due_) save("schedule");
+}
+
+bool Checkpointer::needs_results(const Reached& after) const {
+  return every_.due(saved_until_, after) || state_.control.save_requested;
+}
+
+void Checkpointer::on_optimizer_step(const TrainingWindow& /*window*/, const Reached& /*before*/) {
+  due_ = state_.weights_agree && every_.due(std::exchange(saved_until_, state_.reached), state_.reached);
+}
+
+void Checkpointer::on_step_done() {
+  const char* const reason = state_.weights_agree ? reason_to_save() : nullptr;
+  if (session_.own_loop) {
+    if (state_.control.save_reason == nullptr) state_.control.save_reason = reason;
+  } else if (reason != nullptr) {
+    save(reason);
+  }
+}
+
+const char* Checkpointer::reason_to_save() {
+  if (state_.finished()) return nullptr;
+  if (std::exchange(state_.control.save_requested, false)) return "hook";
+  if (due_) return "schedule";
+  return state_.control.evaluated && record_.is_recorded_here() &&
+                 record_.states().is_among_best(record_.points().at(state_.step()))
+             ? "best"
+             : nullptr;
+}
+
+void Checkpointer::on_step_settled() {
+  if (const char* const reason = std::exchange(state_.control.save_reason, nullptr)) save(reason);
+}
+
+void Checkpointer::on_step_failed(const char* reason, const StepStart& start) {
+  if (record_.is_recorded_here()) save(reason, state_.checkpoint_of(start));
+}
+
+void Checkpointer::on_train_end(bool done) {
+  save(done ? "end" : "interrupt");
+  if (record_.is_recorded_here()) record_.states().wait();
+}
+
+void Checkpointer::save(const char* reason) {
+  usage_.measure(&PeakMemory::training);
+  if (record_.is_recorded_here()) save(reason, state_.checkpoint());
+}
+
+void Checkpointer::save(const char* reason, const Checkpoint& checkpoint) {
+  record_.keep_account(session_.tpu, graphs_);
+  usage_.record(/*ranks=*/nullptr);
+  CheckpointSaver& states = record_.states();
+  states.save(session_.trainer, checkpoint, reason, stays(),
+              state_.window.batches == 0 ? record_.points().at(state_.step()) : std::map<std::string, double>());
+  usage_.count_predicted(&GpuDeviceUse::saving);
+  usage_.measure(&PeakMemory::saving, copies_for_state(session_.trainer.arrays().memory(), states.largest_state()));
+}
+
+bool Checkpointer::stays() const {
+  const auto& every = session_.recipe.checkpoint.keep_every;
+  return due_ && every && every_.count(saved_until_) % *every == 0;
+}
+
+void Checkpointer::on_check_state(std::optional<int64_t> id) {
+  if (session_.ranks == nullptr) return record_.check_state(id);
+  std::string error;
+  try {
+    if (record_.is_recorded_here()) record_.check_state(id);
+  } catch (const Error& found) {
+    if (found.kind() != ErrorKind::kRun) throw;
+    error = found.message();
+  }
+  error = session_.ranks->gather_objects(error, {"load_state", state_.step()}).front();
+  RUN_CHECK(error.empty(), ErrorKind::kRun, "{}", error);
+}
+
+void Checkpointer::on_load_state(std::optional<int64_t> id) {
+  Checkpoint found;
+  if (record_.is_recorded_here()) {
+    store::Store store = record_.reopened();
+    found = restore_values(store, store::find_run(store, record_.result.run), id, session_);
+    found.counters = session_.trainer.counters;
+    record_.states().forget();
+  }
+  if (session_.ranks != nullptr) found = share_state(*session_.ranks, session_.trainer, found);
+  state_.restore_values(found);
+}
+
+}  // namespace runner::train

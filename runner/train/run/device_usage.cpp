@@ -1,0 +1,39 @@
+#include "runner/train/run/device_usage.h"
+
+#include <algorithm>
+
+#include "backends/gpu/gpu_device.h"
+
+namespace runner::train {
+
+void DeviceUsage::begin() {
+  if (session_.gpu != nullptr) session_.gpu->take_predicted_time();
+  first_step_ = session_.trainer.counters.windows;
+}
+
+void DeviceUsage::measure(int64_t PeakMemory::*phase, int64_t copies) {
+  PeakMemory& peaks = record_.result.peak_memory;
+  if (session_.gpu == nullptr) {
+    peaks.*phase = std::max(peaks.*phase, session_.trainer.memory().total() + copies);
+    return;
+  }
+  // Copies for checkpoints are on the host. Memory reserved by an evaluation stays reserved, so training includes it.
+  if (phase == &PeakMemory::training && peaks.evaluation > 0) return;
+  peaks.*phase = session_.gpu->memory_statistics().all.reserved_bytes.peak;
+}
+
+void DeviceUsage::count_predicted(backends::gpu::PredictedTime GpuDeviceUse::*phase) {
+  if (session_.gpu != nullptr) gpu_use_.*phase += session_.gpu->take_predicted_time();
+}
+
+void DeviceUsage::record(backends::Collectives* ranks) {
+  if (session_.gpu == nullptr) return;
+  count_predicted(&GpuDeviceUse::training);
+  const int64_t step = session_.trainer.counters.windows;
+  gpu_use_.steps = first_step_ ? step - *first_step_ : 0;
+  record_.result.gpu = ranks != nullptr ? gpu_use_of_all(*session_.gpu, gpu_use_, *ranks, {"accounts of devices", step})
+                                        : gpu_use(*session_.gpu, gpu_use_);
+  record_.keep_gpu_account();
+}
+
+}  // namespace runner::train

@@ -1,0 +1,79 @@
+#include "runner/train/run/evaluation.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "schema/base/suggest.h"
+
+namespace runner::train {
+
+Evaluation::Evaluation(TrainState& state, TrainLoop& loop, RunRecord& record, DeviceUsage& usage, Progress& progress)
+    : state_(state),
+      session_(state.session),
+      loop_(loop),
+      record_(record),
+      usage_(usage),
+      progress_(progress),
+      every_(session_.recipe.eval.every.value_or(schema::Length{1, schema::Unit::kEpochs})) {
+  if (!session_.data.eval) return;
+  evaluator_.emplace(session_.trainer, *session_.data.eval, session_.recipe, state.hooks, session_.ranks);
+}
+
+bool Evaluation::needs_results(const Reached& after) const {
+  return evaluator_ && (due_ || every_.due(state_.reached, after));
+}
+
+void Evaluation::on_optimizer_step(const TrainingWindow& /*window*/, const Reached& before) {
+  due_ = due_ || every_.due(before, state_.reached);
+  state_.control.evaluation_due = evaluator_ && state_.weights_agree && (due_ || state_.finished());
+}
+
+void Evaluation::on_evaluation_due() {
+  backends::Device& device = *session_.device;
+  usage_.measure(&PeakMemory::training);
+  usage_.count_predicted(&GpuDeviceUse::training);
+  const size_t before = device.temporary_bytes();
+  const std::map<std::string, double> metrics = evaluate();
+  session_.trainer.steps().compare_graphs();
+  usage_.measure(&PeakMemory::evaluation);
+  usage_.count_predicted(&GpuDeviceUse::evaluation);
+  const size_t little = before / 8;  // not worth the page faults of allocating it again
+  if (device.temporary_bytes() > before + little) device.release_temporary();
+  progress_.evaluated(metrics);
+}
+
+std::map<std::string, double> Evaluation::evaluate() {
+  due_ = false;
+  if (++evaluations_ == 2) warn_of_unrecorded();
+  session_.trainer.learn();  // the evaluation may change the schedule
+  std::map<std::string, double> metrics;
+  for (const auto& [name, value] : evaluator_->run([this] { return loop_.stops_evaluation(); }))
+    metrics["eval/" + name] = value;
+  if (const auto text = evaluator_->warning(); text && !std::exchange(warned_of_nan_, true))
+    record_.warn(fmt::format("the evaluation at step {}: {}", state_.step(), *text));
+  for (const auto& [name, value] : metrics) record_.points().add(name, state_.step(), value);
+  const schema::SchedulerSpec& scheduler = session_.recipe.scheduler;
+  if (scheduler.type == schema::SchedulerType::kPlateau)
+    session_.schedule.observe(session_.of_main(record_.points().newest(scheduler.metric)));
+  return metrics;
+}
+
+// A hook decides what it records, so a missing metric can be reported only once it should exist.
+void Evaluation::warn_of_unrecorded() {
+  const schema::Recipe& recipe = session_.recipe;
+  std::vector<std::string> names;
+  for (const auto& [name, range] : record_.points().ranges()) names.push_back(name);
+  const auto check = [&](std::string_view key, const std::string& metric) {
+    if (std::ranges::find(names, metric) == names.end())
+      record_.warn(fmt::format("{} {} is not recorded; {}", key, metric,
+                               schema::did_you_mean(metric, names, "runner metrics RUN lists what is")));
+  };
+  if (recipe.scheduler.type == schema::SchedulerType::kPlateau) check("scheduler.metric", recipe.scheduler.metric);
+  if (const auto& spec = recipe.train.early_stopping) check("train.early_stopping.metric", spec->metric);
+  if (const auto& spec = recipe.checkpoint.keep_best) check("checkpoint.keep_best.metric", spec->metric);
+}
+
+}  // namespace runner::train

@@ -1,0 +1,76 @@
+#include "runner/train/run/logger.h"
+
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runner/train/engine/loss_scaler.h"
+#include "runner/train/run/run.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+
+Logger::Logger(TrainState& state, RunRecord& record)
+    : state_(state), session_(state.session), record_(record), every_(session_.recipe.log.every) {}
+
+bool Logger::needs_results(const Reached& after) const {
+  return !record_.result.first_step_seconds || every_.due(state_.reached, after);
+}
+
+void Logger::on_log(const std::map<std::string, double>& values) {
+  for (const auto& [name, value] : values) record_.points().add(name, state_.step(), value);
+}
+
+void Logger::on_optimizer_step(const TrainingWindow& window, const Reached& before) {
+  window_ = window;
+  samples_ += window.samples;
+  if (state_.records_batches)
+    record_.points().add(kBatchDigest, state_.step(), static_cast<double>(window.batch_digest >> 11));
+  if (!record_.result.first_step_seconds) record_.first_window();
+  logged_ = every_.due(before, state_.reached) || state_.finished();
+  if (logged_) log();
+}
+
+void Logger::on_step_done() {
+  if (state_.stops() && !logged_) log();
+}
+
+void Logger::log() {
+  Recorder& points = record_.points();
+  const int64_t step = state_.step();
+  session_.trainer.learn(window_);
+  const double loss = session_.trainer.means().take_loss();
+  points.add("train/loss", step, loss);
+  if (std::isnan(loss) && state_.skipped == 0 && !std::exchange(warned_of_no_weight_, true))
+    record_.warn(fmt::format("train/loss of step {} is NaN: {}", step,
+                             session_.own_loop
+                                 ? "acc:backward has had no loss since the point before it"
+                                 : fmt::format("no sample since the point before it has a weight; {}", what_weighs())));
+  points.add("train/lr", step, window_.lr);
+  if (session_.recipe.train.clip_grad_norm && window_.applied) points.add("train/grad_norm", step, window_.grad_norm);
+  if (const auto scale = session_.trainer.loss_scale()) {
+    points.add("train/scale", step, *scale);
+    RUN_CHECK(
+        window_.applied || *scale >= kSmallestScale, ErrorKind::kRun,
+        "gradients overflow in fp16 at any loss scale, which has fallen to {:.3g} at step {}; use mixed_precision: "
+        "bf16, or a smaller learning rate",
+        *scale, step);
+  }
+  const auto now = std::chrono::steady_clock::now();
+  const double seconds = std::chrono::duration<double>(now - logged_at_).count();
+  points.add("train/samples_per_s", step, static_cast<double>(samples_) / seconds);
+  for (const auto& [name, sum] : session_.trainer.means().take_metrics())
+    points.add("train/" + name, step, sum.sum / sum.weight);
+  logged_at_ = now;
+  samples_ = 0;
+}
+
+std::string_view Logger::what_weighs() const {
+  const schema::TrainSpec& train = session_.recipe.train;
+  if (session_.own_step) return "the weights are those that the hook's training_step returned";
+  if (train.class_weights.empty()) return "train.ignore_index decides";
+  return train.ignore_index ? "train.class_weights and train.ignore_index decide" : "train.class_weights decide";
+}
+
+}  // namespace runner::train

@@ -1,0 +1,327 @@
+#include "runner/train/run/rank_run.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/account.h"
+#include "backends/runtime/cpu_features.h"
+#include "runner/train/engine/device_rules.h"
+#include "runner/train/loop/batch_fit.h"
+#include "runner/train/loop/evaluator.h"
+#include "runner/train/loop/trial_replica.h"
+#include "runner/train/run/device_account.h"
+#include "runner/train/run/resuming.h"
+#include "runner/train/run/state_sharing.h"
+#include "schema/base/error.h"
+#include "schema/base/json.h"
+#include "schema/base/system_limits.h"
+#include "schema/recipe/field_words.h"
+#include "store/turn.h"
+
+namespace runner::train {
+namespace {
+
+// Returns the cores of each process; empty if processes are not pinned.
+std::vector<std::vector<int>> core_shares(const schema::Recipe& recipe) {
+  if (!recipe.enable_cpu_affinity) return {};
+  const std::vector<int> cores = backends::usable_core_ids();
+  RUN_CHECK(!cores.empty(), ErrorKind::kRun, "enable_cpu_affinity: the system does not say which cores there are");
+  return backends::shares_of_cores(cores, static_cast<int>(recipe.num_processes));
+}
+
+// Returns a warning if there are more processes than cores.
+std::optional<std::string> crowd_warning(const std::vector<std::vector<int>>& cores) {
+  std::set<int> all;
+  for (const std::vector<int>& share : cores) all.insert(share.begin(), share.end());
+  if (all.size() >= cores.size()) return std::nullopt;
+  return fmt::format("enable_cpu_affinity: {} processes share {}, each has one", cores.size(),
+                     all.size() == 1 ? "a core" : fmt::format("{} cores", all.size()));
+}
+
+// The key includes the CPU features, since kernels and their memory needs depend on them.
+std::optional<PersistentGraphs> persistent_graphs(const RunRequest& request, const backends::Collectives* ranks) {
+  const bool records = ranks == nullptr || ranks->rank() == 0;
+  if (!records || !device_rules(request.recipe).traces_graphs || !request.recipe.tpu.persistent_cache) return {};
+  return std::make_optional<PersistentGraphs>(
+      request.store,
+      fmt::format("{} {} {}", request.binary_version, request.build_id, backends::cpu_features().to_string()));
+}
+
+// Returns the largest evaluation batch; 0 if there is no evaluation data.
+int64_t evaluation_batch(const Session& session) {
+  if (!session.data.eval) return 0;
+  return evaluation_plan(session.recipe, session.data.eval->size(), session.ranks).max_batch();
+}
+
+}  // namespace
+
+RankRun::RankRun(const RunRequest& request, backends::Collectives* ranks)
+    : request_(request),
+      recipe_(request.recipe),
+      hooks_(request.make_hooks != nullptr ? request.make_hooks(recipe_) : nullptr),
+      cores_(core_shares(recipe_)),
+      pinned_(cores_.empty() ? std::vector<int>() : cores_[static_cast<size_t>(ranks != nullptr ? ranks->rank() : 0)]),
+      profiler_(recipe_.profile ? std::make_optional<Profiler>(*recipe_.profile) : std::nullopt),
+      graphs_(persistent_graphs(request, ranks)),
+      session_(recipe_, hooks_.get(), ranks, request.data, request.own_thread),
+      record_(request, session_, hooks_.get()),
+      state_(session_, hooks_.get()),
+      usage_(session_, record_),
+      loop_(state_, request.stop) {
+  state_.records_batches = request.record_batches;
+  if (graphs_) session_.tpu->keep_graphs_in(*graphs_);
+  if (session_.tpu != nullptr && session_.rank() == 0)
+    session_.tpu->set_listener(compile_watch_.emplace(request.observer, request.long_compile));
+  if (hooks_) hook_events_.emplace(*hooks_, state_, loop_, record_, request.observer);
+  session_.trainer.set_halt([this] { check_not_stopped(); });
+  const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
+  const bool fits = recipe_.train.auto_batch_size;
+  if (fits && session_.rank() == 0 && (request.resume.empty() || request.may_begin_again)) fit();
+  if (!fits) session_.trainer.check_graphs_fit(session_.plan, evaluation_batch(session_));
+  session_.trainer.allocate();
+  if (!fits) session_.trainer.prepare({.batch = first_batch, .last = session_.plan.window(0).steps == 1});
+  end_preparation();
+  callbacks_.emplace(RunParts{.state = state_,
+                              .loop = loop_,
+                              .record = record_,
+                              .usage = usage_,
+                              .observer = request.observer,
+                              .hook_events = hook_events_ ? &*hook_events_ : nullptr,
+                              .profiler = profiler_ ? &*profiler_ : nullptr,
+                              .graphs = graphs()});
+  loop_.set_callbacks(Callbacks(callbacks_->in_order()));
+  record_.result.cores = cores_;
+}
+
+// ---- preparation ---------------------------------------------------------------------------------------------------
+
+void RankRun::check_not_stopped() const {
+  RUN_CHECK(!loop_.asked_to_stop(), ErrorKind::kInterrupted, kInterruptedAtStart);
+}
+
+// After this, no rank can still be preparing, so a stop request can no longer abort the preparation.
+void RankRun::end_preparation() {
+  session_.trainer.set_halt({});
+  if (session_.ranks == nullptr) return;
+  RUN_CHECK(!session_.ranks->any(loop_.asked_to_stop(), {"the beginning"}), ErrorKind::kInterrupted,
+            kInterruptedAtStart);
+}
+
+// Uses another instance of the hook, so that compiling steps does not change the state of the run's hook.
+void RankRun::fit() {
+  const std::unique_ptr<Hooks> hooks = request_.make_hooks != nullptr ? request_.make_hooks(recipe_) : nullptr;
+  TrialReplica trial(recipe_, session_.data.encoding, *session_.device, hooks.get());
+  trial.set_halt([this] { check_not_stopped(); });
+  record_.result.fitted_batch = fit_batch(trial, recipe_, session_.data, session_.plan, *session_.device);
+  session_.set_most_at_once(record_.result.fitted_batch->samples);
+}
+
+// ---- what the run continues from -----------------------------------------------------------------------------------
+
+void RankRun::fork(store::Store store, const ForkRequest& request) {
+  const store::RunRow parent = store::find_run(store, request.run);
+  const Forked found = restore_fork(store, parent, request, session_);
+  continue_from(found.state, /*resumed=*/false);
+  record_.begin_fork(std::move(store), parent, found.info);
+  record_.warn_of_all(found.warnings);
+}
+
+void RankRun::resume(store::Store store) {
+  const store::RunRow row = store::find_run(store, request_.resume);
+  if (request_.may_begin_again && store::list_states(store, row.id, /*for_resume=*/true).empty())
+    return begin_again(std::move(store), row);
+  const Resumed found = restore_newest(store, row, session_);
+  continue_from(found.state, /*resumed=*/true);
+  const store::Recorded recorded = recorded_before(found);
+  const RunRecord::Earlier earlier{.from = &found.info,
+                                   .recorded_ms = recorded.time_ms,
+                                   .metrics = metrics_until(store, row, recorded),
+                                   .last_step = last_recorded_step(store, row)};
+  record_.begin_attempt(std::move(store), row, earlier);
+  record_.warn_of_all(found.warnings);
+  if (other_batch_) record_.warn(*other_batch_);
+  if (!request_.longer) return;
+  if (const auto text = stretched_schedule(session_, earlier.metrics)) record_.warn(*text);
+}
+
+void RankRun::begin_again(store::Store store, const store::RunRow& row) {
+  std::optional<Forked> found;
+  if (request_.fork != nullptr) {
+    found = restore_fork(store, store::find_run(store, request_.fork->run), *request_.fork, session_);
+    continue_from(found->state, /*resumed=*/false);
+  }
+  const int64_t last_step = last_recorded_step(store, row);
+  record_.begin_attempt(std::move(store), row, {.from = found ? &found->info : nullptr, .last_step = last_step});
+}
+
+void RankRun::continue_from(const Checkpoint& checkpoint, bool resumed) {
+  resumed_ = resumed;
+  if (resumed && recipe_.train.auto_batch_size) {
+    session_.set_most_at_once(checkpoint.most_at_once);
+    record_.result.fitted_batch = fitted_before(checkpoint.most_at_once, recipe_, session_.plan);
+  }
+  other_batch_ = state_.restore(checkpoint, resumed);
+  callbacks_->checkpointer.resume();
+  if (resumed && checkpoint.pending) callbacks_->unfinished.resume(checkpoint);
+  if (session_.ranks == nullptr) return;
+  restored_ = checkpoint;
+  restored_->counters = session_.trainer.counters;
+}
+
+// ---- training ------------------------------------------------------------------------------------------------------
+
+RunResult RankRun::execute() {
+  record_.open_log_files();
+  // Open or create the store only after recipe and data have been checked.
+  store::Store store = store::Store::open(request_.store, store::Access::kWrite);
+  store::await_turn(store, request_.stop);
+  request_.fork != nullptr  ? fork(std::move(store), *request_.fork)
+  : request_.resume.empty() ? record_.begin(std::move(store))
+                            : resume(std::move(store));
+  request_.observer.on_start(record_.result.run, record_.result.name);
+  warn_at_start();
+  try {
+    if (session_.ranks != nullptr) send_beginning_to_ranks();
+    train();
+  } catch (const Error& error) {
+    end_with(error);
+  } catch (const std::exception& error) {
+    end_with(error_of(error));
+  }
+  if (callbacks_->profiling) callbacks_->profiling->end_alone();
+  if (callbacks_->trackers) callbacks_->trackers->end();
+  record_.keep_account(session_.tpu, graphs());
+  if (record_.result.error) usage_.record(/*ranks=*/nullptr);
+  finish();
+  return std::move(record_.result);
+}
+
+void RankRun::follow() {
+  const Beginning beginning = receive_beginning(*session_.ranks, session_.trainer);
+  state_.records_batches = beginning.records_batches;
+  record_.begin_without_store(beginning.run, beginning.name, beginning.metrics);
+  session_.set_most_at_once(beginning.most_at_once);
+  if (beginning.state) {
+    session_.schedule.restore(beginning.state->plateau);
+    continue_from(*beginning.state, beginning.resumed);
+  }
+  try {
+    train();
+  } catch (const Error& error) {
+    if (!is_of_all(error)) throw;
+    meet_at_the_end();
+  }
+}
+
+void RankRun::warn_at_start() {
+  record_.warn_of_all(request_.warnings);
+  if (const auto text = crowd_warning(cores_)) record_.warn(*text);
+  warn_of_fit();
+  record_.warn_of_all(session_.data.warnings);
+  record_.warn_of_all(session_.plan_warnings());
+  if (session_.data.encoding.label_kind == data::LabelKind::kClass && session_.data.encoding.outputs == 1)
+    record_.warn("all labels are of one class: there is nothing to learn");
+}
+
+void RankRun::warn_of_fit() {
+  if (!record_.result.fitted_batch) return;
+  const FittedBatch& fitted = *record_.result.fitted_batch;
+  for (const BatchAttempt& attempt : fitted.attempts)
+    record_.event(
+        store::Level::kInfo, "batch_size",
+        json::line(json::Object{{"samples", attempt.samples}, {"bytes", attempt.bytes}, {"fits", attempt.fits}}));
+  if (fitted.attempts.size() < 2) return;
+  const BatchAttempt& whole = fitted.attempts.front();
+  const bool refused = accounts_alone(*session_.device);  // before its full size was known
+  record_.warn(
+      fmt::format("train.auto_batch_size: {} samples at once take {}{}, and a {} {}; no step has more than {} "
+                  "now, and an optimizer step is made of {}",
+                  whole.samples, refused ? "at least " : "", schema::readable_size(whole.bytes),
+                  refused ? "GPU has" : "process may take", schema::readable_size(fitted.memory_bytes), fitted.samples,
+                  fitted.accumulation));
+}
+
+void RankRun::send_beginning_to_ranks() {
+  send_beginning(*session_.ranks, session_.trainer,
+                 {.run = record_.result.run,
+                  .name = record_.result.name,
+                  .records_batches = state_.records_batches,
+                  .metrics = record_.points().ranges(),
+                  .state = restored_,
+                  .most_at_once = session_.trainer.parts.most_at_once,
+                  .resumed = resumed_});
+}
+
+void RankRun::train() {
+  usage_.begin();
+  const std::optional<PendingEvents> pending = callbacks_->unfinished.pending();
+  if (pending && record_.is_recorded_here()) record_.states().forget();
+  const bool done = loop_.run(pending);
+  usage_.record(session_.ranks);
+  // Not included in any checkpoint: a longer run continues as if the event had not happened.
+  if (done) loop_.end_run();
+  meet_at_the_end();
+  record_.result.status = done ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
+  record_.result.exit_code = done ? 0 : exit_code(ErrorKind::kInterrupted);
+}
+
+// ---- the end -------------------------------------------------------------------------------------------------------
+
+void RankRun::end_with(const Error& error) {
+  const bool asked_to_stop = loop_.asked_to_stop();
+  if (!callbacks_->unfinished.save(asked_to_stop ? "interrupt" : "failed") || !loop_.asked_to_stop())
+    return record_.fail_with(error);
+  record_.result.status = store::RunStatus::kInterrupted;
+  record_.result.exit_code = exit_code(ErrorKind::kInterrupted);
+  if (is_of_all(error)) return meet_at_the_end();
+  const std::string text = fmt::format("the end of step {} was interrupted: {}", step(), error.what());
+  record_.warn(text);
+  if (session_.ranks != nullptr) session_.ranks->fail(text, error.where());  // no rank may wait for this one any more
+}
+
+// Whether it happened between two batches of an evaluation.
+bool RankRun::is_of_all(const Error& error) const {
+  return error.kind() == ErrorKind::kInterrupted && (session_.ranks == nullptr || state_.control.interrupted);
+}
+
+void RankRun::meet_at_the_end() const {
+  if (session_.ranks != nullptr) session_.ranks->barrier({"the end", step()});
+}
+
+void RankRun::finish() {
+  callbacks_->warnings.take_from_device();
+  if (session_.tpu != nullptr) record_.warn_of_all(session_.tpu->analysis());
+  session_.trainer.learn();
+  const Counters& counters = session_.trainer.counters;
+  RunResult& result = record_.result;
+  result.epochs = state_.position.epoch;
+  result.optimizer_steps = counters.windows;
+  result.skipped_steps = counters.windows - counters.applied;
+  result.samples = counters.samples;
+  result.repeated_samples = counters.repeats;
+  result.input = loop_.input_use();
+  if (session_.tpu != nullptr) result.graphs = graph_use(*session_.tpu);
+  if (state_.control.stopped_early)
+    result.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
+                                recipe_.train.early_stopping->metric, state_.patience.evaluations);
+  if (state_.control.stopped_by_hook) result.reason = fmt::format("stopped by the hook at step {}", step());
+  if (session_.own_loop) warn_of_little_training(result);
+  record_.finish();
+}
+
+void RankRun::warn_of_little_training(RunResult& result) {
+  if (!state_.finished() && !loop_.interrupted())
+    result.reason = fmt::format("the hook's train has returned at step {} of {}", step(), session_.scale.total_steps);
+  const Counters& counters = session_.trainer.counters;
+  const bool updated = std::ranges::any_of(counters.updates, [](const auto& one) { return one.second > 0; });
+  if (counters.applied > 0 && !updated)
+    record_.warn(
+        fmt::format("no optimizer has stepped in {}: the weights are as they were; call "
+                    "acc.optimizer:step() behind acc:backward(loss)",
+                    schema::length_text(step(), "steps")));
+}
+
+}  // namespace runner::train

@@ -1,0 +1,32 @@
+#include "runner/train/run/warnings.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runner/train/engine/parameter_use.h"
+
+namespace runner::train {
+
+void Warnings::on_optimizer_step(const TrainingWindow& /*window*/, const Reached& /*before*/) {
+  warn_of_unused();
+  take_from_device();
+}
+
+void Warnings::take_from_device() {
+  record_.warn_of_all(session_.device->take_warnings());
+}
+
+void Warnings::warn_of_unused() {
+  const std::string& names = session_.trainer.steps().unused();
+  if (names.empty() || std::exchange(warned_of_unused_, true)) return;
+  // With a hook, the losses of other ranks may depend on it.
+  const bool alone = session_.ranks != nullptr && hooks_ != nullptr;
+  record_.warn(fmt::format("the loss{} does not depend on {}: {}; freeze what is not to be trained (model.freeze)",
+                           alone ? " of process 0" : "", names,
+                           skips_unused(session_.recipe.comm) ? "a step updates only what a loss of it depends on"
+                           : alone ? "its part of the gradient is zero there, and weight decay goes on"
+                                   : "the gradient is zero there, and weight decay goes on"));
+}
+
+}  // namespace runner::train
