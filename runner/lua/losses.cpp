@@ -81,7 +81,8 @@ int cross_entropy(lua_State* state) {
         lua_istable(state, -1) ? list_of_numbers(state, lua_gettop(state)) : tensor_value(state, -1, "weight");
     lua_pop(state, 1);
   }
-  const Value losses = smoothed_losses(recording, Autocast::raise(logits), labels, options, smoothing);
+  const Value in_f32 = recording.forward().autocast.operand(backends::Op::kCrossEntropy, logits);
+  const Value losses = smoothed_losses(recording, in_f32, labels, options, smoothing);
   if (how != Reduced::kMean) return push_reduced(state, losses, how);
   return push_tensor(state, ops::div(ops::sum(losses), ops::sum(ops::label_weights(labels, options))));
 }

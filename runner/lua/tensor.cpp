@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <lua.hpp>
 
+#include "backends/ir/op_def.h"
 #include "backends/ir/type_text.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
@@ -53,29 +54,13 @@ DType wider(DType a, DType b) {
   return width_of(a) > width_of(b) ? a : b;
 }
 
-// Returns how PyTorch's op receives a number operand. `before`: the number is the left operand.
-ScalarUse use_in(Op op, bool before) {
-  switch (op) {
-    case Op::kPow: return ScalarUse::kAttribute;
-    case Op::kSub: return before ? ScalarUse::kFactor : ScalarUse::kOperand;
-    case Op::kMin:
-    case Op::kMax: return ScalarUse::kFactor;  // clamp
-    case Op::kEq:
-    case Op::kNe:
-    case Op::kLt:
-    case Op::kLe:
-    case Op::kGt:
-    case Op::kGe: return ScalarUse::kValue;
-    default: return ScalarUse::kOperand;
-  }
-}
-
 // Converts a number operand to a value of the tensor's dtype. If the tensor has integers and the number has a fraction,
 // or the op divides, the tensor is cast to f32 first.
 Value beside(const Recording& recording, Value& tensor, Number number, Op op, bool before) {
   const bool fraction = op == Op::kDiv || number.value != std::floor(number.value);
   if (!is_float(tensor.dtype()) && fraction) tensor = ops::cast(tensor, DType::kF32);
-  return number_beside(recording, number, tensor, use_in(op, before));
+  const backends::NumberUses& uses = backends::def_of(op).numbers;
+  return number_beside(recording, number, tensor, before ? uses.before : uses.after);
 }
 
 struct Operands {
@@ -158,7 +143,7 @@ int elu(lua_State* state) {
 int matmul(lua_State* state) {
   const Value a = tensor_argument(state, 1), b = tensor_argument(state, 2);
   const Autocast& autocast = record_here(state).forward().autocast;
-  return push_tensor(state, ops::matmul(autocast.lower(a), autocast.lower(b)));
+  return push_tensor(state, ops::matmul(autocast.operand(Op::kMatmul, a), autocast.operand(Op::kMatmul, b)));
 }
 
 // ---- reductions ----------------------------------------------------------------------------------------------------
@@ -206,10 +191,11 @@ int place(lua_State* state) {
 
 using OverAxis = Value (*)(Value, int64_t);
 
-template <OverAxis over>
+template <Op op, OverAxis over>
 int over_axis(lua_State* state) {
-  const Value x = operand(state);
-  return push_tensor(state, over(Autocast::raise(x), lua_isnoneornil(state, 2) ? -1 : axis_of(state, 2, x)));
+  const Value given = tensor_argument(state, 1);
+  const Value x = record_here(state).forward().autocast.operand(op, given);
+  return push_tensor(state, over(x, lua_isnoneornil(state, 2) ? -1 : axis_of(state, 2, x)));
 }
 
 // ---- indexing and selection ----------------------------------------------------------------------------------------
@@ -357,8 +343,10 @@ constexpr TensorFunction kTensorFunctions[] = {
     {"argmax", bound<place<ops::argmax>>, true, true, "x:argmax([axis, keep])",
      "Where the largest is, from 0 as labels count."},
     {"argmin", bound<place<argmin>>, true, true, "x:argmin([axis, keep])", "Where the smallest is, from 0."},
-    {"softmax", bound<over_axis<ops::softmax>>, true, true, "x:softmax([axis])", "Softmax, over the last axis."},
-    {"log_softmax", bound<over_axis<ops::log_softmax>>, true, true, "x:log_softmax([axis])", "Its logarithm."},
+    {"softmax", bound<over_axis<Op::kSoftmax, ops::softmax>>, true, true, "x:softmax([axis])",
+     "Softmax, over the last axis."},
+    {"log_softmax", bound<over_axis<Op::kLogSoftmax, ops::log_softmax>>, true, true, "x:log_softmax([axis])",
+     "Its logarithm."},
     {"reshape", bound<layout::reshape>, true, true, "x:reshape(size...)", "Another shape; one size may be -1."},
     {"flatten", bound<layout::flatten>, true, true, "x:flatten()", "One axis."},
     {"transpose", bound<layout::transpose>, true, true, "x:transpose([axis, axis])", "Two axes swapped; the last two."},

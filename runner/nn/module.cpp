@@ -24,8 +24,9 @@ class Linear : public Module {
 
   Value record(Forward& context, Value x) const override {
     const Autocast& autocast = context.autocast;
-    const Value y = ops::matmul(autocast.lower(x), autocast.lower(context.parameter(weight_)), false, true);
-    return has_bias_ ? ops::add(y, autocast.lower(context.parameter(bias_))) : y;
+    const auto operand = [&](Value value) { return autocast.operand(backends::Op::kMatmul, value); };
+    const Value y = ops::matmul(operand(x), operand(context.parameter(weight_)), false, true);
+    return has_bias_ ? ops::add(y, operand(context.parameter(bias_))) : y;
   }
 
   std::vector<std::pair<std::string, ParameterId>> own_parameters() const override {
@@ -74,7 +75,8 @@ class LayerNorm : public Module {
   }
 
   Value record(Forward& context, Value x) const override {
-    return ops::layer_norm(Autocast::raise(x), context.parameter(weight_), context.parameter(bias_), eps_);
+    return ops::layer_norm(context.autocast.operand(backends::Op::kLayerNorm, x), context.parameter(weight_),
+                           context.parameter(bias_), eps_);
   }
 
   std::vector<std::pair<std::string, ParameterId>> own_parameters() const override {

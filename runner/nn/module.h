@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/ir/op_def.h"
 #include "backends/ir/ops.h"
 #include "backends/ir/traced_scalar.h"
 #include "runner/nn/parameter_set.h"
@@ -24,15 +25,22 @@ namespace runner::nn {
 
 using backends::Value;
 
-// Autocast with PyTorch's op lists for the CPU: matrix products run in `dtype`; softmax, losses and norms in f32; other
-// ops in the type of their operands. `dtype` f32 means no autocast. docs/decisions/035-autocast-by-region.md describes
-// where autocast is enabled.
+// Autocast with PyTorch's op lists for the CPU (AutocastRule): matrix products run in `dtype`; softmax, losses and
+// norms in f32; other ops in the type of their operands. `dtype` f32 means no autocast.
+// docs/decisions/035-autocast-by-region.md describes where autocast is enabled.
 struct Autocast {
   backends::DType dtype = backends::DType::kF32;
 
-  // Casts an operand of a matrix product.
-  Value lower(Value x) const { return backends::ops::cast(x, dtype); }
-  // Casts an operand of an op that runs in f32.
+  // Casts an operand of `op` to the type in which the op runs.
+  Value operand(backends::Op op, Value x) const {
+    switch (backends::def_of(op).autocast) {
+      case backends::AutocastRule::kLowerPrecision: return backends::ops::cast(x, dtype);
+      case backends::AutocastRule::kFloat32: return raise(x);
+      case backends::AutocastRule::kAsGiven: return x;
+    }
+    return x;
+  }
+  // Casts an operand of a loss that runs in f32 and is made of several ops.
   static Value raise(Value x) { return backends::ops::cast(x, backends::DType::kF32); }
   // Converts f16 and bf16 outputs of a model to f32.
   static Value raise_half(Value x) {

@@ -260,7 +260,8 @@ class Table {
     }
     const OpInput key{{DType::kI64, Shape{2}}, 0, 1000}, samples{{DType::kI64, of_size({3}, {4096})}, 0, 1000};
     const Shape shape = of_size({3, 5}, {4096, 256});
-    add("dropout_mask", {key, samples}, [shape](In v) { return ops::dropout_mask(v[0], v[1], shape, 1, 0.3); });
+    add("dropout_mask", {key, samples},
+        [shape](In v) { return ops::dropout_mask(v[0], v[1], shape.with(0, v[1].shape()[0]), 1, 0.3); });
     add("random_uniform", {key}, [shape](In v) { return ops::random_uniform(v[0], shape, 1); });
     add("random_normal", {key}, [shape](In v) { return ops::random_normal(v[0], shape, 1); });
   }
