@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "backends/dist/exchange.h"
-#include "backends/ir/traced_scalar.h"
+#include "backends/ir/program.h"
 
 namespace runner::backends {
 
@@ -36,7 +36,7 @@ class Buffer {
 };
 
 // A Program compiled for one device. It may run any number of times. Freed like a Buffer.
-class Executable {
+class Executable : public std::enable_shared_from_this<Executable> {
  public:
   virtual ~Executable() = default;
   virtual size_t arena_bytes() const = 0;  // temporary memory of one execution
@@ -65,13 +65,6 @@ struct Signal {
   Event* event;
   StateBytes bytes = {};
 };
-// Byte ranges to all-reduce as soon as they are ready, as on a rank that shares nothing with others. They refer to the
-// graph passed to Account::compile_graph(). Ranges of one bucket must be adjacent and are reduced together.
-struct ReducedBytes {
-  int32_t bucket;
-  StateBytes bytes;
-  bool operator==(const ReducedBytes&) const = default;
-};
 struct EventCount {
   Event* event;
   uint64_t count;
@@ -80,8 +73,8 @@ struct EventCount {
 // Streams of a device that has them. Submissions to one stream run in order, and concurrently with the other stream.
 enum class StreamRole : uint8_t { kCompute, kCommunication };
 
-// One argument per input of the Program, by kind, each list in input order.
-struct Arguments {
+// One execution of an Executable: one argument per input of the Program, by kind, each list in input order.
+struct Submission {
   std::span<Buffer* const> states;          // must not overlap; updated if the Program has an output for them
   std::span<const std::byte* const> batch;  // host memory; must not change until wait(ticket) returns
   std::span<const double> scalars;          // copied
@@ -90,12 +83,6 @@ struct Arguments {
   const SourceLines* lines = nullptr;
   // Ticket of DeviceStreams::stage() for the first inputs of the batch; 0: not staged.
   uint64_t staged = 0;
-  // For devices that record graphs: the scalars that traced code passed, the states that no step has created yet
-  // (indices, ascending; their contents are zeros), and the training batch, from 1.
-  std::span<const TracedScalar> traced = {};
-  std::span<const int32_t> absent = {};
-  int64_t step = 0;
-  bool reads = false;  // the host waits for a value computed so far
   bool waits = false;  // the host waits for this at once, so that a thread of its own gains nothing
   // For traces; empty: not traced. Must outlive the device.
   std::string_view name = {};
@@ -106,7 +93,6 @@ struct Arguments {
   StreamRole stream = StreamRole::kCompute;
   std::span<const EventCount> after = {};  // events to wait for before it begins
   std::span<const Signal> signals = {};
-  std::span<const ReducedBytes> reduced = {};
 };
 
 // Name of the only output of a Program that computes a value read by the user's code.
@@ -120,9 +106,11 @@ class DeviceStreams {
   // Starts copying the first inputs of a later batch to the device. `like`: a step of the same kind; inputs that it
   // does not read are skipped. Returns a ticket, never 0, that submissions may refer to until the call after the next.
   // A submission whose inputs have other sizes copies them itself. The memory must not change until a submission that
-  // refers to the ticket has been waited for, or until drop_staged(). Throws OutOfMemory if the device models its
-  // memory and has too little left.
+  // refers to the ticket has been waited for, or until drop_staged(). Throws OutOfMemory if the modelled memory has too
+  // little left.
   virtual uint64_t stage(const Executable& like, std::span<const std::span<const std::byte>> inputs) = 0;
+  // Whether submissions may still refer to the ticket.
+  virtual bool has_staged(uint64_t ticket) const = 0;
   // Waits for all staged copies and discards them.
   virtual void drop_staged() noexcept = 0;
 
@@ -130,8 +118,6 @@ class DeviceStreams {
   // Records an event of this device after everything submitted to its compute stream.
   virtual void record(Event& event) = 0;
 };
-
-class Account;  // account.h
 
 class Device {
  public:
@@ -143,44 +129,28 @@ class Device {
   virtual std::shared_ptr<Buffer> allocate(size_t bytes) = 0;
   // Returns a buffer over host memory that others may use too; the caller synchronises access.
   virtual std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte> memory, size_t bytes) = 0;
-  // Like allocate() and wrap(), for an array that a rank would own if it shared nothing with others. A device that
-  // models its memory counts the array under `name`. Throw OutOfMemory if that memory is exhausted.
-  virtual std::shared_ptr<Buffer> allocate_array(size_t bytes, std::string_view name) {
-    static_cast<void>(name);
-    return allocate(bytes);
-  }
-  virtual std::shared_ptr<Buffer> wrap_array(std::shared_ptr<std::byte> memory, size_t bytes, std::string_view name) {
-    static_cast<void>(name);
-    return wrap(std::move(memory), bytes);
-  }
   // Copies from the host; `source` may be reused on return. May leave the error of a submission to the next call that
   // waits.
   virtual void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) = 0;
   // Copies to the host.
   virtual void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) = 0;
 
-  // Throws Error(kRun) if the device does not support an op for some types, and OutOfMemory if it models its memory and
-  // the Program does not fit even by itself.
+  // Throws Error(kRun) if the device does not support an op for some types.
   virtual std::shared_ptr<Executable> compile(const Program& program) = 0;
   // Whether f32 products read their operands rounded to bf16. Steps may then pass states that are already rounded
   // (Input::rounded_of).
   virtual bool rounds_operands() const { return false; }
   // Whether the host may gain by continuing while its submissions are in flight.
   virtual bool runs_beside_host() const { return false; }
-  virtual Ticket submit(Executable& executable, const Arguments& arguments) = 0;
+  virtual Ticket submit(Executable& executable, const Submission& submission) = 0;
   // Whether the newest submission, which has ended or failed, may have written to its states. A device that does not
   // know returns true.
   virtual bool has_written_states() const { return true; }
   // Returns null if the device is synchronous and has no streams.
   virtual DeviceStreams* streams() { return nullptr; }
-  // Returns null if the device models nothing.
-  virtual Account* account() { return nullptr; }
   // Copies output `index`, which must not target a state, of the newest submission of `executable`. Valid until the
   // next submission to its compute stream.
   virtual void read_output(Executable& executable, int index, std::span<std::byte> target) = 0;
-
-  // Returns new warnings for the user about what has been submitted.
-  virtual std::vector<std::string> take_warnings() { return {}; }
 
   virtual void wait(Ticket ticket) = 0;
   virtual void synchronize() = 0;

@@ -14,20 +14,21 @@ ArgumentSlots::ArgumentSlots(const Program& program) : program_(program) {
   slots_.resize(program.inputs().size() + 1);
 }
 
-std::span<std::byte* const> ArgumentSlots::bind(std::byte* arena, const Arguments& arguments) {
+std::span<std::byte* const> ArgumentSlots::bind(std::byte* arena, const Submission& submission) {
   size_t state = 0, batch = 0, scalar = 0, slot = 0;
   slots_[slot++] = arena;
   for (const Input& input : program_.inputs()) {
     switch (input.kind) {
-      case InputKind::kState: slots_[slot++] = static_cast<HostBuffer*>(arguments.states[state++])->data(); break;
-      case InputKind::kBatch: slots_[slot++] = const_cast<std::byte*>(arguments.batch[batch++]); break;
+      case InputKind::kState: slots_[slot++] = static_cast<HostBuffer*>(submission.states[state++])->data(); break;
+      case InputKind::kBatch: slots_[slot++] = const_cast<std::byte*>(submission.batch[batch++]); break;
       case InputKind::kScalar:
-        slots_[slot++] = store_scalar(scalar, program_.type(input.value).dtype, arguments.scalars[scalar]);
+        slots_[slot++] = store_scalar(scalar, program_.type(input.value).dtype, submission.scalars[scalar]);
         ++scalar;
         break;
     }
   }
-  RUN_ASSERT(state == arguments.states.size() && batch == arguments.batch.size() && scalar == arguments.scalars.size());
+  RUN_ASSERT(state == submission.states.size() && batch == submission.batch.size() &&
+             scalar == submission.scalars.size());
   return slots_;
 }
 

@@ -19,7 +19,7 @@ class ArgumentSlots {
 
   // Returns the slots for PlanRun. States must be HostBuffers; the Plan works directly in their memory and in the
   // batch. Scalars are copied and stay valid until the next call.
-  std::span<std::byte* const> bind(std::byte* arena, const Arguments& arguments);
+  std::span<std::byte* const> bind(std::byte* arena, const Submission& submission);
 
  private:
   std::byte* store_scalar(size_t index, DType dtype, double value);

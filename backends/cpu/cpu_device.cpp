@@ -60,17 +60,17 @@ class CpuDevice : public Device {
     return std::make_shared<CpuExecutable>(build_plan(program));
   }
 
-  Ticket submit(Executable& executable, const Arguments& arguments) override {
+  Ticket submit(Executable& executable, const Submission& submission) override {
     auto& ready = static_cast<CpuExecutable&>(executable);
     has_written_states_ = false;
     std::optional<ScopedSpan> span;
-    if (!arguments.name.empty())
-      span.emplace(arguments.span, arguments.name, SpanWork{.bytes = ready.bytes(), .flops = ready.flops()});
+    if (!submission.name.empty())
+      span.emplace(submission.span, submission.name, SpanWork{.bytes = ready.bytes(), .flops = ready.flops()});
     if (ready.arena_bytes() > arena_.bytes()) {
       arena_ = {};  // freed first: the system may not have room for both
       arena_ = Arena(ready.arena_bytes());
     }
-    run_plan(ready.plan(), ready.slots().bind(arena_.data(), arguments), pool_, arguments.lines, arguments.exchange,
+    run_plan(ready.plan(), ready.slots().bind(arena_.data(), submission), pool_, submission.lines, submission.exchange,
              &has_written_states_);
     return ++ticket_;
   }

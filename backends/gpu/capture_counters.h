@@ -1,9 +1,16 @@
-// Counters of captured graphs on an emulated GPU (captured_graphs.h).
+// When a step is captured as a CUDA graph, and counters of captured graphs (captured_graphs.h).
 #pragma once
 
 #include <cstdint>
 
 namespace runner::backends::gpu {
+
+// With gpu.capture, number of eager runs before a step is captured.
+inline constexpr int64_t kRunsBeforeCapture = 2;
+
+inline bool is_captured(int64_t runs_before, bool captures) {
+  return captures && runs_before >= kRunsBeforeCapture;
+}
 
 struct CaptureCounters {
   int64_t graphs = 0;     // captured so far

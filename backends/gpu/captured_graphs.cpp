@@ -15,57 +15,56 @@ constexpr int64_t kPatience = 12;
 
 }  // namespace
 
-bool CapturedGraphs::replays(const GpuExecutable& executable) const {
-  return is_captured(executable.account().memory().runs(), captures_);
+bool CapturedGraphs::replays(const GpuModelStep& step) const {
+  return is_captured(step.account().memory().runs(), captures_);
 }
 
-StepPools CapturedGraphs::pools(const GpuExecutable& executable) const {
-  return pools_of_run(executable.account().memory().runs(), captures_);
+StepPools CapturedGraphs::pools(const GpuModelStep& step) const {
+  return pools_of_run(step.account().memory().runs(), captures_);
 }
 
-void CapturedGraphs::count(GpuExecutable& executable, const Arguments& arguments) {
+void CapturedGraphs::count(GpuModelStep& step, const Launched& launched) {
   if (!captures_) return;
-  const int64_t runs_before = executable.account().memory().runs() - 1;
+  const int64_t runs_before = step.account().memory().runs() - 1;
   if (runs_before > kRunsBeforeCapture) {  // steady state, without a lookup
     ++counters_.replays;
     return;
   }
-  Named& named = by_name_[key_of(executable, arguments)];
-  if (runs_before == 0) changed_.erase(&executable);
-  if (runs_before == 0 && named.captured != nullptr) changed_.insert(&executable);
+  Named& named = by_name_[key_of(step, launched)];
+  if (runs_before == 0) changed_.erase(&step);
+  if (runs_before == 0 && named.captured != nullptr) changed_.insert(&step);
   if (runs_before == kRunsBeforeCapture) {
     ++counters_.graphs;
-    named.captured = executable.shared_from_this();
+    named.captured = step.shared_from_this();
     named.launched = nullptr;
     ++counters_.replays;
     return;
   }
-  if (has_changed(named, executable, arguments)) {
+  if (has_changed(named, step, launched)) {
     ++counters_.fallbacks;
-    if (!std::exchange(named.warned, true)) warn(named, executable, arguments);
+    if (!std::exchange(named.warned, true)) warn(named, step, launched);
   }
   if (named.captured != nullptr) return;
-  if (named.launches++ == 0) named.first_step = arguments.step;
-  named.launched = executable.shared_from_this();
+  if (named.launches++ == 0) named.first_step = launched.batch;
+  named.launched = step.shared_from_this();
 }
 
-CapturedGraphs::Key CapturedGraphs::key_of(const GpuExecutable& executable, const Arguments& arguments) {
-  const Program& program = executable.account().plan().program;
+CapturedGraphs::Key CapturedGraphs::key_of(const GpuModelStep& step, const Launched& launched) {
+  const Program& program = step.account().plan().program;
   const SourceMark& line = program.outputs().empty() ? SourceMark() : program.mark_of(program.outputs()[0].value);
-  return {arguments.name, line.file, line.line};
+  return {launched.name, line.file, line.line};
 }
 
-bool CapturedGraphs::has_changed(const Named& named, const GpuExecutable& executable,
-                                 const Arguments& arguments) const {
-  if (named.captured != nullptr) return changed_.contains(&executable);
-  const bool is_new = executable.account().memory().runs() == 1;
-  return is_new && named.launches >= kPatience && arguments.step != named.first_step;
+bool CapturedGraphs::has_changed(const Named& named, const GpuModelStep& step, const Launched& launched) const {
+  if (named.captured != nullptr) return changed_.contains(&step);
+  const bool is_new = step.account().memory().runs() == 1;
+  return is_new && named.launches >= kPatience && launched.batch != named.first_step;
 }
 
-void CapturedGraphs::warn(Named& named, const GpuExecutable& executable, const Arguments& arguments) {
+void CapturedGraphs::warn(Named& named, const GpuModelStep& step, const Launched& launched) {
   const bool was_captured = named.captured != nullptr;
   const Program& before = (was_captured ? named.captured : named.launched)->account().plan().program;
-  const Program& now = executable.account().plan().program;
+  const Program& now = step.account().plan().program;
   const ValueId node = first_difference(before, now);
   const SourceMark& line = now.mark_of(std::min(node, now.size() - 1));
   const std::string why =
@@ -74,8 +73,8 @@ void CapturedGraphs::warn(Named& named, const GpuExecutable& executable, const A
           : fmt::format("is launched operation by operation, as the {} before it: none came three times",
                         named.launches);
   warnings_.push_back(fmt::format("gpu.capture: {}{}: \"{}\" of batch {} {}: {}", device_,
-                                  line.known() ? fmt::format(", {}", line.to_string()) : "", arguments.name,
-                                  arguments.step, why, difference_text(before, now)));
+                                  line.known() ? fmt::format(", {}", line.to_string()) : "", launched.name,
+                                  launched.batch, why, difference_text(before, now)));
 }
 
 }  // namespace runner::backends::gpu

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "backends/gpu/capture_counters.h"
-#include "backends/gpu/gpu_executable.h"
+#include "backends/gpu/gpu_model_step.h"
 #include "backends/gpu/step_pools.h"
 
 namespace runner::backends::gpu {
@@ -27,11 +27,17 @@ class CapturedGraphs {
   // `device`: for messages, "gpu 0". `captures`: gpu.capture; if false, nothing is captured.
   CapturedGraphs(std::string device, bool captures) : device_(std::move(device)), captures_(captures) {}
 
+  // Identifies a submission for warnings.
+  struct Launched {
+    std::string_view name;  // Submission::name
+    int64_t batch;          // SubmissionInfo::step
+  };
+
   // Whether the next submission is a replay, and which memory pools it uses.
-  bool replays(const GpuExecutable& executable) const;
-  StepPools pools(const GpuExecutable& executable) const;
+  bool replays(const GpuModelStep& step) const;
+  StepPools pools(const GpuModelStep& step) const;
   // Counts a submission whose memory has been allocated.
-  void count(GpuExecutable& executable, const Arguments& arguments);
+  void count(GpuModelStep& step, const Launched& launched);
 
   // Returns nullopt if capture is off.
   std::optional<CaptureCounters> counters() const { return captures_ ? std::make_optional(counters_) : std::nullopt; }
@@ -40,25 +46,25 @@ class CapturedGraphs {
 
  private:
   struct Named {
-    std::shared_ptr<GpuExecutable> captured;  // the newest; null: none yet
-    std::shared_ptr<GpuExecutable> launched;  // the newest, until one is captured
-    int64_t launches = 0;                     // until one is captured
-    int64_t first_step = 0;                   // training batch of the first of them
+    std::shared_ptr<GpuModelStep> captured;  // the newest; null: none yet
+    std::shared_ptr<GpuModelStep> launched;  // the newest, until one is captured
+    int64_t launches = 0;                    // until one is captured
+    int64_t first_step = 0;                  // training batch of the first of them
     bool warned = false;
   };
   // Graphs recorded at another line serve another purpose, such as another read of a hook, and do not compete.
   struct Key {
-    std::string_view name;  // Arguments::name
+    std::string_view name;  // Submission::name
     std::string file;       // file and line of the first output
     int line = 0;
     bool operator<(const Key& other) const {
       return std::tie(name, file, line) < std::tie(other.name, other.file, other.line);
     }
   };
-  static Key key_of(const GpuExecutable& executable, const Arguments& arguments);
+  static Key key_of(const GpuModelStep& step, const Launched& launched);
 
-  bool has_changed(const Named& named, const GpuExecutable& executable, const Arguments& arguments) const;
-  void warn(Named& named, const GpuExecutable& executable, const Arguments& arguments);
+  bool has_changed(const Named& named, const GpuModelStep& step, const Launched& launched) const;
+  void warn(Named& named, const GpuModelStep& step, const Launched& launched);
 
   const std::string device_;
   const bool captures_;
@@ -66,7 +72,7 @@ class CapturedGraphs {
   std::map<Key, Named> by_name_;
   // Executables first submitted after another of their name was captured. A freed Executable's address may be reused;
   // the first submission of an Executable sets or clears its entry.
-  std::set<const GpuExecutable*> changed_;
+  std::set<const GpuModelStep*> changed_;
   std::vector<std::string> warnings_;
 };
 

@@ -7,15 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "backends/account.h"
 #include "backends/cpu/host_buffer.h"
-#include "backends/gpu/captured_graphs.h"
+#include "backends/gpu/capture_counters.h"
 #include "backends/gpu/copies.h"
-#include "backends/gpu/device_memory.h"
-#include "backends/gpu/gpu_clock.h"
 #include "backends/gpu/gpu_executable.h"
 #include "backends/gpu/last_write.h"
-#include "backends/gpu/memory_forecast.h"
 #include "backends/gpu/staged_batches.h"
 #include "backends/gpu/streams.h"
 #include "backends/gpu/tf32.h"
@@ -39,20 +35,6 @@ struct InFlight {
   }
 };
 
-// An array that counts as allocated in the modelled memory while it exists.
-class CountedBuffer final : public HostBuffer {
- public:
-  CountedBuffer(std::shared_ptr<std::byte> memory, size_t bytes, std::shared_ptr<DeviceMemory> account, BlockId block)
-      : HostBuffer(std::move(memory), bytes), account_(std::move(account)), block_(block) {}
-  ~CountedBuffer() override { account_->free(block_); }
-  CountedBuffer(const CountedBuffer&) = delete;
-  CountedBuffer& operator=(const CountedBuffer&) = delete;
-
- private:
-  const std::shared_ptr<DeviceMemory> account_;
-  const BlockId block_;
-};
-
 // A stream that accepts submissions. All executables share one arena as temporary memory, since the stream runs one
 // submission at a time.
 struct Lane {
@@ -74,17 +56,11 @@ struct Lane {
   std::vector<InFlight> in_flight;
 };
 
-class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Account {
+class EmulatedGpu final : public Device, private DeviceStreams {
  public:
   explicit EmulatedGpu(const GpuOptions& options)
       : options_(options),
         name_(fmt::format("gpu {}", options.index)),
-        memory_(std::make_shared<DeviceMemory>(
-            MemorySpec{.device = name_,
-                       .limit = options.memory.value_or(row_of(options.model).capacity_bytes),
-                       .captures = options.capture})),
-        clock_({.device = name_, .machine = machine(), .launch_blocking = options.launch_blocking}),
-        captured_(name_, options.capture),
         pool_(options.threads),
         streams_({.name = name_,
                   .own_thread = options.own_thread,
@@ -93,107 +69,54 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
                   .check_others = options.check_others}) {}
 
   std::string_view name() const override { return "gpu"; }
-  const GpuModelRow& model() const override { return row_of(options_.model); }
-  const MemoryStatistics& memory_statistics() const override { return memory_->allocator().statistics(); }
-  PredictedTime take_predicted_time() override { return clock_.take(); }
-  std::optional<CaptureCounters> captures() const override { return captured_.counters(); }
-  std::vector<std::string> take_warnings() override { return captured_.take_warnings(); }
   bool runs_beside_host() const override { return options_.own_thread; }
 
-  std::shared_ptr<Buffer> allocate(size_t bytes) override { return allocate_array(bytes, "an array"); }
+  std::shared_ptr<Buffer> allocate(size_t bytes) override { return wrap(zeroed_memory(bytes), bytes); }
   std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte> memory, size_t bytes) override {
     return std::make_shared<HostBuffer>(std::move(memory), bytes);
   }
-  std::shared_ptr<Buffer> allocate_array(size_t bytes, std::string_view name) override {
-    return counted(bytes, name, [bytes] { return zeroed_memory(bytes); });
-  }
-  std::shared_ptr<Buffer> wrap_array(std::shared_ptr<std::byte> memory, size_t bytes, std::string_view name) override {
-    return counted(bytes, name, [&] { return std::move(memory); });
-  }
-
   void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override {
     RUN_ASSERT(offset + source.size() <= buffer.bytes());
-    if (accounts()) clock_.upload(static_cast<int64_t>(source.size()));
     upload_.set(source.data(), {static_cast<HostBuffer&>(buffer).data() + offset, source.size()});
     streams_.finish(*copied_in_, copy(StreamKind::kCopyIn, upload_, *copied_in_));
   }
 
   void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) override {
     RUN_ASSERT(offset + target.size() <= buffer.bytes());
-    if (accounts()) clock_.download(static_cast<int64_t>(target.size()));
     download_.set(static_cast<const HostBuffer&>(buffer).data() + offset, target);
     streams_.synchronize(*copied_out_, copy(StreamKind::kCopyOut, download_, *copied_out_));
   }
 
-  std::shared_ptr<Executable> compile(const Program& program) override { return compile_graph(program, program); }
-  // Rounding operands to TF32 costs no time on a GPU, so `graph` is not rewritten.
-  std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) override {
-    const Program nothing;
-    const Program& accounted = accounts() ? graph : nothing;
-    try {
-      if (options_.allow_tf32 && model().product_flops.tf32 > 0)
-        return std::make_shared<GpuExecutable>(with_tf32_products(program), accounted, *memory_, machine());
-      return std::make_shared<GpuExecutable>(program, accounted, *memory_, machine());
-    } catch (const OutOfMemory&) {  // a real GPU would fail when it runs the step
-      memory_->allocator().count_refusal();
-      throw;
-    }
+  std::shared_ptr<Executable> compile(const Program& program) override {
+    return std::make_shared<GpuExecutable>(uses_tf32(options_) ? with_tf32_products(program) : program);
   }
-  void begin_unaccounted() override { ++unaccounted_; }
-  void end_unaccounted() override { --unaccounted_; }
-  bool accounts_alone() const override { return true; }
-  int64_t memory_for(std::span<const ArrayBytes> arrays, std::span<const std::shared_ptr<Executable>> training,
-                     std::span<const std::shared_ptr<Executable>> evaluation) const override {
-    const auto traces = [](std::span<const std::shared_ptr<Executable>> steps) {
-      std::vector<const MemoryTrace*> all;
-      for (const auto& step : steps) all.push_back(&static_cast<GpuExecutable&>(*step).account().memory().trace());
-      return all;
-    };
-    MemorySpec spec = memory_->spec();
-    if (spec.arrays.empty()) spec.arrays = bytes_of(arrays);
-    return forecast_training({arrays, traces(training), traces(evaluation)}, spec);
-  }
-  void expect_arrays(std::span<const ArrayBytes> arrays, std::span<const ArrayBytes> for_parts) override {
-    memory_->expect_arrays(bytes_of(arrays), bytes_of(for_parts));
-  }
-  std::optional<int64_t> memory_limit() const override { return memory_->allocator().limit(); }
 
-  Ticket submit(Executable& executable, const Arguments& arguments) override {
+  Ticket submit(Executable& executable, const Submission& submission) override {
     auto& ready = static_cast<GpuExecutable&>(executable);
-    const bool computes = arguments.stream == StreamRole::kCompute;
-    const bool accounted = computes && accounts() && !ready.account().launches().empty();
-    const bool replays = accounted && captured_.replays(ready);
-    StagedBatches::Staged* const staged = batches_.find(arguments.staged);
-    // All-reduces are modelled together with the step that computes the gradients.
-    if (accounted) {
-      memory_->run(ready.account().memory(),
-                   {.pools = captured_.pools(ready), .staged = staged != nullptr ? arguments.staged : 0},
-                   arguments.lines);
-      clock_.compute(ready.account(), {.reduced = arguments.reduced,
-                                       .replays = replays,
-                                       .staged = staged != nullptr ? &staged->predicted : nullptr});
-      captured_.count(ready, arguments);
-    }
+    const bool computes = submission.stream == StreamRole::kCompute;
+    const bool replays = computes && is_captured(ready.runs, options_.capture);
+    ready.runs += computes;
+    StagedBatches::Staged* const staged = batches_.find(submission.staged);
     Lane& lane = computes ? compute_ : communication_;
     streams_.finish(*lane.done, lane.end_of(ready));
     reserve(lane, ready.plan().arena_bytes);
     InFlight& slot = lane.next();
     streams_.finish(*lane.done, slot.end);
-    take(slot, ready, arguments);
-    for (const EventCount& awaited : arguments.after)
+    take(slot, ready, submission);
+    for (const EventCount& awaited : submission.after)
       streams_.wait(lane.kind, static_cast<Event&>(*awaited.event), awaited.count);
-    bind(lane, slot, ready, arguments, staged);
-    launch(lane, ready, arguments.signals, replays);
+    bind(lane, slot, ready, submission, staged);
+    launch(lane, ready, submission.signals, replays);
     slot.end = streams_.record(lane.kind, *lane.done);
     if (staged != nullptr) staged->last_use = slot.end;
     return computes ? slot.end : 0;
   }
 
-  Account* account() override { return this; }
   DeviceStreams* streams() override { return this; }
   uint64_t stage(const Executable& like, std::span<const std::span<const std::byte>> inputs) override {
     return batches_.stage(static_cast<const GpuExecutable&>(like), inputs);
   }
+  bool has_staged(uint64_t ticket) const override { return batches_.has(ticket); }
   void drop_staged() noexcept override { batches_.drop(); }
   std::shared_ptr<backends::Event> make_event() override { return std::make_shared<Event>(name_); }
   void record(backends::Event& event) override { streams_.record(compute_.kind, static_cast<Event&>(event)); }
@@ -201,7 +124,6 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {
     const Plan& plan = static_cast<GpuExecutable&>(executable).plan();
     const size_t offset = offset_of_output(plan, index, target.size());
-    if (accounts()) clock_.download(static_cast<int64_t>(target.size()));
     download_.set(compute_.arena.data() + offset, target);
     streams_.synchronize(*copied_out_, copy(StreamKind::kCopyOut, download_, *copied_out_));
   }
@@ -216,40 +138,10 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
   size_t temporary_bytes() const override { return compute_.arena.bytes() + communication_.arena.bytes(); }
   void release_temporary() override {
     finish();
-    memory_->release_step();
     for (Lane* const lane : {&compute_, &communication_}) lane->arena = Arena();
   }
 
  private:
-  static std::vector<int64_t> bytes_of(std::span<const ArrayBytes> arrays) {
-    std::vector<int64_t> bytes;
-    for (const ArrayBytes& array : arrays) bytes.push_back(array.bytes);
-    return bytes;
-  }
-
-  bool accounts() const { return unaccounted_ == 0; }
-
-  GpuMachine machine() const {
-    return {.model = options_.model,
-            .gpus = options_.gpus,
-            .allow_tf32 = options_.allow_tf32,
-            .captures = options_.capture};
-  }
-
-  // Counts the array before the host allocates it.
-  template <class Take>
-  std::shared_ptr<Buffer> counted(size_t bytes, std::string_view name, const Take& take) {
-    if (bytes == 0) return wrap(take(), bytes);
-    const BlockId block =
-        memory_->allocate(static_cast<int64_t>(bytes), kStreamPools.compute, memory_->owners().intern(name));
-    try {
-      return std::make_shared<CountedBuffer>(take(), bytes, memory_, block);
-    } catch (...) {
-      memory_->free(block);
-      throw;
-    }
-  }
-
   void reserve(Lane& lane, size_t bytes) {
     if (bytes <= lane.arena.bytes()) return;
     streams_.finish(*lane.done, lane.done->recorded());
@@ -257,18 +149,18 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
     lane.arena = Arena(bytes);
   }
 
-  static void take(InFlight& slot, GpuExecutable& ready, const Arguments& arguments) {
-    slot.executable = ready.shared_from_this();
+  static void take(InFlight& slot, GpuExecutable& ready, const Submission& submission) {
+    slot.executable = std::static_pointer_cast<GpuExecutable>(ready.shared_from_this());
     slot.states.clear();
-    for (const Buffer* const state : arguments.states)
+    for (const Buffer* const state : submission.states)
       slot.states.push_back(static_cast<const HostBuffer*>(state)->memory());
   }
 
   // The batch is copied concurrently with earlier work of the compute stream; the kernels wait for it.
-  void bind(Lane& lane, InFlight& slot, GpuExecutable& ready, const Arguments& arguments,
+  void bind(Lane& lane, InFlight& slot, GpuExecutable& ready, const Submission& submission,
             const StagedBatches::Staged* staged) {
-    Arguments bound = arguments;
-    bound.batch = batches_.bring(ready, arguments.batch, staged, slot.batch, lane.kind);
+    Submission bound = submission;
+    bound.batch = batches_.bring(ready, submission.batch, staged, slot.batch, lane.kind);
     ready.bind(lane.arena.data(), bound, pool_);
   }
 
@@ -306,23 +198,19 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
 
   const GpuOptions options_;
   const std::string name_;
-  const std::shared_ptr<DeviceMemory> memory_;  // shared, since arrays outlive the device
-  int unaccounted_ = 0;
-  GpuClock clock_;
-  CapturedGraphs captured_;
   WorkerPool pool_;
   Copy upload_{"upload"}, download_{"download"};
   Lane compute_{name_, StreamKind::kCompute, 2};
   Lane communication_{name_, StreamKind::kCommunication, 16};
   const std::shared_ptr<Event> copied_in_ = std::make_shared<Event>(name_),
                                copied_out_ = std::make_shared<Event>(name_);
-  StagedBatches batches_{name_, streams_, *memory_, clock_, *compute_.done};
+  StagedBatches batches_{name_, streams_, *compute_.done};
   Streams streams_;  // last, since its thread uses all of the above
 };
 
 }  // namespace
 
-std::unique_ptr<GpuDevice> make_gpu_device(const GpuOptions& options) {
+std::unique_ptr<Device> make_unmodelled_gpu(const GpuOptions& options) {
   return std::make_unique<EmulatedGpu>(options);
 }
 

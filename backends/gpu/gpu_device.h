@@ -13,10 +13,7 @@
 #include <optional>
 
 #include "backends/backend.h"
-#include "backends/gpu/capture_counters.h"
 #include "backends/gpu/gpu_model.h"
-#include "backends/gpu/memory_statistics.h"
-#include "backends/gpu/timeline.h"
 
 namespace runner::backends::gpu {
 
@@ -36,17 +33,12 @@ struct GpuOptions {
   std::function<void()> check_others = {};  // see Streams::Options::check_others
 };
 
-class GpuDevice : public Device {
- public:
-  virtual const GpuModelRow& model() const = 0;
-  // Statistics of the modelled memory (device_memory.h). The reference stays up to date.
-  virtual const MemoryStatistics& memory_statistics() const = 0;
-  // Returns the predicted time since the last call.
-  virtual PredictedTime take_predicted_time() = 0;
-  // Returns nullopt if capture is off.
-  virtual std::optional<CaptureCounters> captures() const = 0;
-};
+// Whether f32 products read operands rounded to TF32.
+inline bool uses_tf32(const GpuOptions& options) {
+  return options.allow_tf32 && row_of(options.model).product_flops.tf32 > 0;
+}
 
-std::unique_ptr<GpuDevice> make_gpu_device(const GpuOptions& options);
+// Makes the device alone. make_gpu_device() (gpu_device_model.h) makes it with its model.
+std::unique_ptr<Device> make_unmodelled_gpu(const GpuOptions& options);
 
 }  // namespace runner::backends::gpu

@@ -7,25 +7,14 @@
 #include "backends/gpu/last_write.h"
 
 namespace runner::backends::gpu {
-namespace {
+GpuExecutable::GpuExecutable(const Program& program)
+    : plan_(build_plan(program, kGpuLaunches)), batch_reads_(batch_reads_of(plan_.program)), slots_(plan_.program) {}
 
-constexpr PlanOptions kLaunches{.fusion = Fusion::kFlat};
-
-}  // namespace
-
-GpuExecutable::GpuExecutable(const Program& program, const Program& graph, DeviceMemory& memory,
-                             const GpuMachine& machine)
-    : plan_(build_plan(program, kLaunches)),
-      graph_(&program == &graph ? std::nullopt : std::make_optional(build_plan(graph, kLaunches))),
-      account_(graph_ ? *graph_ : plan_, memory, machine),
-      batch_reads_(batch_reads_of(plan_.program)),
-      slots_(plan_.program) {}
-
-void GpuExecutable::bind(std::byte* arena, const Arguments& arguments, WorkerPool& pool) {
-  lines_ = arguments.lines;
-  name_ = arguments.name;
-  kind_ = arguments.span;
-  run_.emplace(plan_, slots_.bind(arena, arguments), pool, lines_, arguments.exchange);
+void GpuExecutable::bind(std::byte* arena, const Submission& submission, WorkerPool& pool) {
+  lines_ = submission.lines;
+  name_ = submission.name;
+  kind_ = submission.span;
+  run_.emplace(plan_, slots_.bind(arena, submission), pool, lines_, submission.exchange);
 }
 
 void GpuExecutable::launch(int32_t index) {

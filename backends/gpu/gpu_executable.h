@@ -9,34 +9,30 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/argument_slots.h"
-#include "backends/gpu/accounted_step.h"
 #include "backends/gpu/batch_reads.h"
-#include "backends/gpu/device_memory.h"
 #include "backends/gpu/streams.h"
 #include "backends/plan/plan.h"
 #include "backends/runtime/spans.h"
 
 namespace runner::backends::gpu {
 
-class GpuExecutable : public Executable, public Launchable, public std::enable_shared_from_this<GpuExecutable> {
- public:
-  // `graph`: what a rank would compute if it shared nothing with others; memory and time are modelled for it. Throws
-  // OutOfMemory if a device with the limit of `memory` cannot run it.
-  GpuExecutable(const Program& program, const Program& graph, DeviceMemory& memory, const GpuMachine& machine);
+// One launch per recorded operation.
+inline constexpr PlanOptions kGpuLaunches{.fusion = Fusion::kFlat};
 
-  // Temporary memory of a real GPU, not that of the Plan's arena.
-  size_t arena_bytes() const override { return static_cast<size_t>(account_.memory_forecast().temporary()); }
+class GpuExecutable : public Executable, public Launchable {
+ public:
+  explicit GpuExecutable(const Program& program);
+
+  size_t arena_bytes() const override { return plan_.arena_bytes; }
   int64_t flops() const override { return plan_.flops; }
   int64_t bytes() const override { return plan_.bytes; }
   const Plan& plan() const { return plan_; }
-  AccountedStep& account() { return account_; }
-  const AccountedStep& account() const { return account_; }
   // Batch inputs that the launches read.
   std::span<const BatchRead> batch_reads() const { return batch_reads_; }
 
   // Sets the arguments of the following launches; the batch is read from where the device has it. No launch may be in
   // flight.
-  void bind(std::byte* arena, const Arguments& arguments, WorkerPool& pool);
+  void bind(std::byte* arena, const Submission& submission, WorkerPool& pool);
   // One launch per kernel, followed by one that copies states if there is something to copy.
   int32_t launches() const { return static_cast<int32_t>(plan_.steps.size() + !plan_.copies.empty()); }
   void launch(int32_t index) override;
@@ -48,12 +44,12 @@ class GpuExecutable : public Executable, public Launchable, public std::enable_s
   };
   std::span<const DueSignal> due(std::span<const Signal> signals);
 
+  int64_t runs = 0;  // submissions to the compute stream
+
  private:
   void begin_span();
 
   const Plan plan_;
-  const std::optional<Plan> graph_;  // the modelled graph, if different
-  AccountedStep account_;
   const std::vector<BatchRead> batch_reads_;
   ArgumentSlots slots_;
   std::optional<PlanRun> run_;

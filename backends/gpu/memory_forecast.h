@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "backends/account.h"
 #include "backends/gpu/memory_spec.h"
 #include "backends/gpu/memory_trace.h"
+#include "backends/model/device_model.h"
 
 namespace runner::backends::gpu {
 

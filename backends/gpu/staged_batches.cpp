@@ -9,13 +9,9 @@ uint64_t StagedBatches::stage(const GpuExecutable& like, std::span<const std::sp
   staged.number = 0;
   streams_.finish(computed_, staged.last_use);
   streams_.finish(*copied_, staged.copied);  // in case no submission has read it
-  std::vector<int64_t> bytes;
-  for (const std::span<const std::byte> input : inputs) bytes.push_back(static_cast<int64_t>(input.size()));
-  memory_.stage(count_, like.account().memory(), bytes);
   wanted_.assign(inputs.size(), {});
   for (const BatchRead& read : like.batch_reads())
     if (read.input < inputs.size()) wanted_[read.input] = inputs[read.input];
-  staged.predicted = clock_.stage(like.account(), std::move(bytes));
   staged.failures = streams_.failures();
   staged.copy.set(wanted_);
   staged.copied = launch(staged.copy);
@@ -26,16 +22,19 @@ uint64_t StagedBatches::stage(const GpuExecutable& like, std::span<const std::sp
 // A lost device copies nothing any more.
 void StagedBatches::drop() noexcept {
   for (Staged& staged : staged_) staged.number = 0;
-  memory_.drop_staged();
   try {
     streams_.finish(*copied_, copied_->recorded());
   } catch (...) {
   }
 }
 
+bool StagedBatches::has(uint64_t number) const {
+  const Staged& staged = staged_[number % staged_.size()];
+  return number != 0 && staged.number == number && staged.failures == streams_.failures();
+}
+
 StagedBatches::Staged* StagedBatches::find(uint64_t number) {
-  Staged& staged = staged_[number % staged_.size()];
-  return number != 0 && staged.number == number && staged.failures == streams_.failures() ? &staged : nullptr;
+  return has(number) ? &staged_[number % staged_.size()] : nullptr;
 }
 
 std::span<const std::byte* const> StagedBatches::bring(const GpuExecutable& step,

@@ -12,8 +12,6 @@
 #include <vector>
 
 #include "backends/gpu/copies.h"
-#include "backends/gpu/device_memory.h"
-#include "backends/gpu/gpu_clock.h"
 #include "backends/gpu/gpu_executable.h"
 #include "backends/gpu/streams.h"
 
@@ -23,7 +21,6 @@ class StagedBatches {
  public:
   struct Staged {
     BatchCopy copy;
-    GpuClock::StagedInputs predicted;
     uint64_t number = 0;    // ticket returned by stage(); 0: not staged
     uint64_t copied = 0;    // count of `copied_` when the copies are complete
     uint64_t failures = 0;  // failures of the streams before the copy; after another failure it may have been skipped
@@ -31,18 +28,15 @@ class StagedBatches {
   };
 
   // All references must outlive the object. `computed`: event recorded after each submission to the compute stream.
-  StagedBatches(const std::string& device, Streams& streams, DeviceMemory& memory, GpuClock& clock, Event& computed)
-      : streams_(streams),
-        memory_(memory),
-        clock_(clock),
-        computed_(computed),
-        copied_(std::make_shared<Event>(device)) {}
+  StagedBatches(const std::string& device, Streams& streams, Event& computed)
+      : streams_(streams), computed_(computed), copied_(std::make_shared<Event>(device)) {}
 
-  // Implements DeviceStreams::stage(). Throws OutOfMemory.
+  // Implements DeviceStreams::stage().
   uint64_t stage(const GpuExecutable& like, std::span<const std::span<const std::byte>> inputs);
   void drop() noexcept;
   // Returns null if the batch is no longer staged.
   Staged* find(uint64_t number);
+  bool has(uint64_t number) const;
 
   // Copies the inputs that `step` reads and that are not staged, and makes `stream` wait for all copies. Returns the
   // address of each input, valid until the next call. `copy` must not be in flight.
@@ -53,8 +47,6 @@ class StagedBatches {
   uint64_t launch(BatchCopy& copy);
 
   Streams& streams_;
-  DeviceMemory& memory_;
-  GpuClock& clock_;
   Event& computed_;
   const std::shared_ptr<Event> copied_;
   std::array<Staged, 2> staged_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backends/gpu/caching_allocator.h"
+#include "backends/gpu/capture_counters.h"
 
 namespace runner::backends::gpu {
 
@@ -16,12 +17,6 @@ inline constexpr StepPools kStreamPools{.compute = 0, .copy_in = 1};
 // Captured graphs share a separate pool, which is never released.
 inline constexpr StepPools kCapturePools{.compute = 2, .copy_in = 1};
 
-// With gpu.capture, number of eager runs before a step is captured.
-inline constexpr int64_t kRunsBeforeCapture = 2;
-
-inline bool is_captured(int64_t runs_before, bool captures) {
-  return captures && runs_before >= kRunsBeforeCapture;
-}
 inline StepPools pools_of_run(int64_t runs_before, bool captures) {
   return is_captured(runs_before, captures) ? kCapturePools : kStreamPools;
 }

@@ -1,7 +1,7 @@
 // Cache of compiled steps, keyed by recorded Program and specification of the step.
 //
 // A hit skips differentiation, passes and compilation. It is verified against the recorded Program, never by the hash
-// alone. Source lines are not compared, so submit with the lines of the current recording (Arguments::lines). Beyond
+// alone. Source lines are not compared, so submit with the lines of the current recording (Submission::lines). Beyond
 // the capacity in steps or nodes, the least recently used step is evicted. Not thread-safe.
 #pragma once
 

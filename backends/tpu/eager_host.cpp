@@ -232,23 +232,24 @@ class EagerHost : public Device {
     return Maker(legal, *host_, cache_).run();
   }
 
-  Ticket submit(Executable& executable, const Arguments& arguments) override {
+  Ticket submit(Executable& executable, const Submission& submission) override {
     auto& ready = static_cast<EagerExecutable&>(executable);
     has_written_states_ = false;
     std::optional<ScopedSpan> span;
-    if (!arguments.name.empty())
-      span.emplace(arguments.span, arguments.name, SpanWork{.bytes = ready.bytes(), .flops = ready.flops()});
+    if (!submission.name.empty())
+      span.emplace(submission.span, submission.name, SpanWork{.bytes = ready.bytes(), .flops = ready.flops()});
     bind(ready);
     for (OpTimes& times : ready.times) times.has_run = false;
     for (size_t i = 0; i < ready.operations.size(); ++i) {
       if (i >= ready.times.size()) {
-        run(ready, ready.operations[i], arguments, {});
+        run(ready, ready.operations[i], submission, {});
         continue;
       }
       OpTimes& times = ready.times[i];
-      const SourceLines& lines = arguments.lines && arguments.lines->has(times.origin) ? *arguments.lines : ready.lines;
+      const SourceLines& lines =
+          submission.lines && submission.lines->has(times.origin) ? *submission.lines : ready.lines;
       const int64_t begin = monotonic_ns();
-      run(ready, ready.operations[i], arguments, lines.at(times.origin));
+      run(ready, ready.operations[i], submission, lines.at(times.origin));
       times.run_ns = monotonic_ns() - begin;
       times.has_run = true;
     }
@@ -288,22 +289,22 @@ class EagerHost : public Device {
       ready.bound.push_back(host_->wrap({std::shared_ptr<void>(), blocks_.data() + block.offset}, block.bytes));
   }
 
-  void run(const EagerExecutable& ready, const Operation& operation, const Arguments& arguments,
+  void run(const EagerExecutable& ready, const Operation& operation, const Submission& submission,
            const SourceMark& line) {
     states_.clear();
     for (const Home& home : operation.states)
-      states_.push_back(home.kind == Home::kState ? arguments.states[home.index] : ready.bound[home.index].get());
+      states_.push_back(home.kind == Home::kState ? submission.states[home.index] : ready.bound[home.index].get());
     batch_.clear();
-    for (const size_t index : operation.batch) batch_.push_back(arguments.batch[index]);
+    for (const size_t index : operation.batch) batch_.push_back(submission.batch[index]);
     scalars_.clear();
-    for (const size_t index : operation.scalars) scalars_.push_back(arguments.scalars[index]);
-    Arguments own{.states = states_, .batch = batch_, .scalars = scalars_, .waits = true};
+    for (const size_t index : operation.scalars) scalars_.push_back(submission.scalars[index]);
+    Submission own{.states = states_, .batch = batch_, .scalars = scalars_, .waits = true};
     SourceLines lines;
     if (operation.meets) {
       lines.add(lines.intern(line));
       lines.add(lines.intern(line));
       own.lines = &lines;
-      own.exchange = arguments.exchange;
+      own.exchange = submission.exchange;
     }
     has_written_states_ |= operation.writes_state;
     try {
@@ -319,7 +320,7 @@ class EagerHost : public Device {
   Arena blocks_;  // memory of results
   Ticket ticket_ = 0;
   bool has_written_states_ = false;
-  // Arguments of the running operation.
+  // Submission of the running operation.
   std::vector<Buffer*> states_;
   std::vector<const std::byte*> batch_;
   std::vector<double> scalars_;

@@ -13,15 +13,15 @@ SubmissionSlot::SubmissionSlot(Device& host, DeviceMetrics& metrics, bool own_th
 
 SubmissionSlot::~SubmissionSlot() = default;
 
-void SubmissionSlot::begin(std::shared_ptr<Executable> executable, const Arguments& arguments, Counts counts,
+void SubmissionSlot::begin(std::shared_ptr<Executable> executable, const Submission& submission, Counts counts,
                            bool waits) {
   wait();
   executable_ = std::move(executable);
   counts_ = counts;
   if (waits || !hands_over()) {
-    run(arguments);
+    run(submission);
   } else {
-    copy(arguments);
+    copy(submission);
     handed_over_ = true;
     thread_->start();
   }
@@ -72,19 +72,17 @@ void SubmissionSlot::count_lock_wait() {
   metrics_.add(Metric::kDeviceLockWait, std::exchange(lock_wait_ns_, 0));
 }
 
-void SubmissionSlot::copy(const Arguments& arguments) {
-  states_.assign(arguments.states.begin(), arguments.states.end());
-  batch_.assign(arguments.batch.begin(), arguments.batch.end());
-  scalars_.assign(arguments.scalars.begin(), arguments.scalars.end());
-  arguments_ = arguments;
-  arguments_.states = states_;
-  arguments_.batch = batch_;
-  arguments_.scalars = scalars_;
-  arguments_.traced = {};  // not used by the host device
-  arguments_.absent = {};
+void SubmissionSlot::copy(const Submission& submission) {
+  states_.assign(submission.states.begin(), submission.states.end());
+  batch_.assign(submission.batch.begin(), submission.batch.end());
+  scalars_.assign(submission.scalars.begin(), submission.scalars.end());
+  submission_ = submission;
+  submission_.states = states_;
+  submission_.batch = batch_;
+  submission_.scalars = scalars_;
 }
 
-void SubmissionSlot::run(const Arguments& arguments) {
+void SubmissionSlot::run(const Submission& submission) {
   const int64_t begin = monotonic_ns();
   const auto count = [&] {
     const int64_t end = monotonic_ns();
@@ -92,7 +90,7 @@ void SubmissionSlot::run(const Arguments& arguments) {
     if (counts_ == Counts::kPart) parts_ns_ += end - begin;
   };
   try {
-    host_.submit(*executable_, arguments);
+    host_.submit(*executable_, submission);
   } catch (...) {
     count();
     throw;
@@ -102,7 +100,7 @@ void SubmissionSlot::run(const Arguments& arguments) {
 
 void SubmissionSlot::run_on_thread() {
   try {
-    run(arguments_);
+    run(submission_);
   } catch (...) {
     error_ = std::current_exception();
   }

@@ -31,7 +31,7 @@ class SubmissionSlot {
   enum class Counts { kNothing, kWhole, kPart };
   // Waits for the previous submission and starts one. `waits`: return when it is complete. Throws what either
   // submission has thrown.
-  void begin(std::shared_ptr<Executable> executable, const Arguments& arguments, Counts counts, bool waits);
+  void begin(std::shared_ptr<Executable> executable, const Submission& submission, Counts counts, bool waits);
   // Counts the parts so far, including the submission in flight, as one execution.
   void end_parts();
 
@@ -51,9 +51,9 @@ class SubmissionSlot {
 
   bool hands_over();
   void note_host_work();
-  void copy(const Arguments& arguments);
+  void copy(const Submission& submission);
   // Throws what the submission throws.
-  void run(const Arguments& arguments);
+  void run(const Submission& submission);
   void run_on_thread();
 
   Device& host_;
@@ -61,7 +61,7 @@ class SubmissionSlot {
   // The submission in flight.
   std::shared_ptr<Executable> executable_;
   Counts counts_ = Counts::kNothing;
-  Arguments arguments_;  // refer to the following vectors
+  Submission submission_;  // refer to the following vectors
   std::vector<Buffer*> states_;
   std::vector<const std::byte*> batch_;
   std::vector<double> scalars_;

@@ -1,56 +1,65 @@
-// The emulated TPU: compiles graphs on first use and keeps statistics of all of them.
+// The device of an emulated TPU: the kernels of the host, with the numeric types of a TPU and a lock like that of
+// PyTorch/XLA, which an execution holds. It counts transfers and execution times in the metrics of PyTorch/XLA; graphs
+// belong to its model (tpu_device_model.h).
 //
-// The host's kernels compute the Programs. The differences of a TPU are modelled around that: the compile cache and its
-// key, PyTorch/XLA's metrics and counters, the cause of every compilation. docs/decisions/002-lazy-tpu.md explains how
-// this fits the contract of backend.h. Thread safety: one thread at a time calls a device.
+// Thread safety: one thread at a time calls a device.
 #pragma once
 
-#include <deque>
 #include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "backends/backend.h"
-#include "backends/tpu/compile_listener.h"
-#include "backends/tpu/dialect.h"
-#include "backends/tpu/graph.h"
-#include "backends/tpu/graph_store.h"
-#include "backends/tpu/lowered_graph.h"
-#include "backends/tpu/metrics_snapshot.h"
+#include "backends/tpu/metrics.h"
+#include "backends/tpu/submission_slot.h"
+#include "backends/tpu/tpu_options.h"
 
 namespace runner::backends::tpu {
 
-struct TpuOptions {
-  int threads = 1;  // host threads that compute
-  Hardware hardware = {};
-  // Batches between step markers. 1: a graph ends with each Program. 0: it ends at step markers of the user's code.
-  int64_t batches_between_cuts = 1;
-  bool keeps_account = true;   // of graphs; one rank does, since all ranks have the same
-  bool own_thread = false;     // executes concurrently with the submitting thread: the process has a core for it
-  bool waits_at_cuts = false;  // until the graph has run
-  bool eager = false;          // operations are compiled and run one by one, and submit() is synchronous
-  Dialect dialect = Dialect::kXla2;
-  std::optional<int64_t> max_graphs = {};  // graphs that may be compiled; none: no limit
-};
-
-class TpuDevice : public Device {
+class TpuDevice final : public Device {
  public:
-  // Sets the tensors that each state of every graph contains from now on. Returns the previous ones.
-  virtual StateTensors set_state_tensors(StateTensors tensors) = 0;
-  // Loads compiled graphs from `store` and adds new ones to it from now on. `store` must outlive the device.
-  virtual void keep_graphs_in(GraphStore& store) = 0;
-  // Predicts a graph whose states all exist; compiles nothing.
-  virtual GraphForecast forecast(const Program& graph) const = 0;
-  // All graphs that were compiled or loaded from the store, in order.
-  virtual const std::deque<Graph>& graphs() const = 0;
-  virtual MetricsSnapshot metrics() const = 0;
-  // Warnings about them at the end of a run (run_analysis.h).
-  virtual std::vector<std::string> analysis() const = 0;
-  // Sets the listener for compilations, which must outlive the device.
-  virtual void set_listener(CompileListener& listener) = 0;
-};
+  explicit TpuDevice(const TpuOptions& options);
 
-std::unique_ptr<TpuDevice> make_tpu_device(const TpuOptions& options);
+  std::string_view name() const override { return "tpu"; }
+
+  std::shared_ptr<Buffer> allocate(size_t bytes) override { return host_->allocate(bytes); }
+  std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte> memory, size_t bytes) override {
+    return host_->wrap(std::move(memory), bytes);
+  }
+  void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override;
+  void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) override;
+
+  // Rewrites the Program so that the host computes with the device's numeric types.
+  std::shared_ptr<Executable> compile(const Program& program) override;
+  bool rounds_operands() const override {
+    return options_.hardware.types.f32 == DType::kF32 &&
+           options_.hardware.machine.precision != MatmulPrecision::kHighest;
+  }
+  bool runs_beside_host() const override { return slot_.has_thread(); }
+  Ticket submit(Executable& executable, const Submission& submission) override;
+  bool has_written_states() const override;
+  void read_output(Executable& executable, int index, std::span<std::byte> target) override;
+
+  void wait(Ticket) override { slot_.lock(); }
+  void synchronize() override { slot_.lock(); }
+  size_t temporary_bytes() const override;
+  void release_temporary() override;
+
+  // ---- for the model ----
+
+  DeviceMetrics& metrics() { return metrics_; }
+  SubmissionSlot& slot() { return slot_; }
+  // How the next submission counts; later ones count as nothing.
+  void count_next_as(SubmissionSlot::Counts counts) { next_ = counts; }
+
+ private:
+  void count_download(size_t bytes) { metrics_.add(Metric::kInboundData, static_cast<int64_t>(bytes)); }
+
+  const TpuOptions options_;
+  const std::unique_ptr<Device> host_;
+  DeviceMetrics metrics_;
+  mutable SubmissionSlot slot_;
+  SubmissionSlot::Counts next_ = SubmissionSlot::Counts::kNothing;
+  Ticket ticket_ = 0;
+  bool has_begun_ = false;  // whether the newest submission has started
+};
 
 }  // namespace runner::backends::tpu

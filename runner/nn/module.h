@@ -55,7 +55,7 @@ inline constexpr ParameterId kNoParameter = -1;  // id in a module that has not 
 struct HostValues {
   std::vector<double> scalars = {};                 // of the kScalar inputs
   std::vector<std::vector<std::byte>> given = {};   // of the kBatch inputs after those of the batch itself
-  std::vector<backends::TracedScalar> traced = {};  // scalars as the device model traces them (Arguments::traced)
+  std::vector<backends::TracedScalar> traced = {};  // scalars as the device model traces them (SubmissionInfo::traced)
   bool bakes = true;                                // record 0, 1 and −1 as constants
   bool fixed = false;                               // record all numbers as constants with their present values
 

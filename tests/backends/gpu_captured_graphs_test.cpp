@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/gpu/captured_graphs.h"
-#include "backends/gpu/gpu_device.h"
+#include "backends/gpu/gpu_device_model.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/run_program.h"
 
@@ -36,9 +36,9 @@ Trained train(const GpuOptions& options, const std::vector<int64_t>& sizes) {
     device->wait(session.submit());
   }
   return {.states = sessions.at(sizes.front()).results().states,
-          .captures = device->captures().value_or(CaptureCounters()),
+          .captures = model_of_gpu(*device).captures().value_or(CaptureCounters()),
           .warnings = device->take_warnings(),
-          .time = device->take_predicted_time()};
+          .time = model_of_gpu(*device).take_predicted_time()};
 }
 
 class GpuCapturedGraphs : public ::testing::TestWithParam<bool> {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/gpu/gpu_device.h"
+#include "backends/gpu/gpu_device_model.h"
 #include "backends/gpu/last_write.h"
 #include "backends/ir/ops.h"
 #include "tests/backends/support/mlp_step.h"
@@ -237,12 +237,12 @@ TEST(GpuDeviceTime, IsReproducible) {
   const auto predicted = [&](bool own_thread) {
     const auto device = make_gpu_device({.own_thread = own_thread});
     backends::testing::Session session(*device, step.program(), step.inputs(1));
-    device->take_predicted_time();
+    model_of_gpu(*device).take_predicted_time();
     std::vector<Picoseconds> times;
     for (int i = 0; i < 3; ++i) {
       session.submit();
       session.output(0);
-      times.push_back(device->take_predicted_time().elapsed);
+      times.push_back(model_of_gpu(*device).take_predicted_time().elapsed);
     }
     return times;
   };

@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/gpu/accounted_step.h"
 #include "backends/gpu/caching_allocator.h"
-#include "backends/gpu/gpu_device.h"
+#include "backends/gpu/gpu_device_model.h"
+#include "backends/gpu/gpu_executable.h"
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tensor/byte_units.h"
 #include "tests/backends/support/mlp_step.h"
@@ -33,8 +35,8 @@ const MlpStep& sized_step() {
   return step;
 }
 
-int64_t peak_of(const GpuDevice& device) {
-  return device.memory_statistics().all.reserved_bytes.peak;
+int64_t peak_of(const ModelledDevice& device) {
+  return model_of_gpu(device).memory_statistics().all.reserved_bytes.peak;
 }
 
 // The subject of the error message's first line.
@@ -45,19 +47,19 @@ std::string wanted_by(const std::string& message) {
 
 TEST(GpuMemoryLimit, CountsArraysWhileTheyExist) {
   const auto device = make_gpu_device({.memory = 64 * kMiB});
-  const PoolStatistics& counted = device->memory_statistics().all;
+  const PoolStatistics& counted = model_of_gpu(*device).memory_statistics().all;
   EXPECT_EQ(device->memory_limit(), 64 * kMiB);
   {
-    const auto own = device->allocate_array(3 * kMiB, "parameters");
-    const auto shared = device->wrap_array(std::make_shared<std::byte>(), 2 * kMiB, "exp_avg");
+    const auto own = device->allocate(3 * kMiB, "parameters");
+    const auto shared = device->wrap(std::make_shared<std::byte>(), 2 * kMiB, "exp_avg");
     const auto view = device->wrap(std::make_shared<std::byte>(), kMiB);
     const auto empty = device->allocate(0);
     EXPECT_EQ(counted.allocated_bytes.current, 5 * kMiB);
-    EXPECT_EQ(shortage_of([&] { device->allocate_array(60 * kMiB, "gradients"); }).substr(0, 69),
+    EXPECT_EQ(shortage_of([&] { device->allocate(60 * kMiB, "gradients"); }).substr(0, 69),
               "out of memory: gpu 0 cannot allocate 60.00 MiB for gradients\nOf 64.00");
   }
   EXPECT_EQ(counted.allocated_bytes.current, 0);
-  EXPECT_EQ(device->memory_statistics().ooms, 1);
+  EXPECT_EQ(model_of_gpu(*device).memory_statistics().ooms, 1);
 }
 
 TEST(GpuMemoryLimit, ArraysMayOutliveTheDevice) {
@@ -76,7 +78,10 @@ TEST(GpuMemoryLimit, StepsUseTheForecastMemory) {
   const int64_t arrays = peak_of(*device);
   for (int i = 0; i < 3; ++i) session.submit();
   device->synchronize();
-  EXPECT_EQ(peak_of(*device), arrays + static_cast<int64_t>(session.executable().arena_bytes()));
+  const Plan plan = build_plan(sized_step().program(), kGpuLaunches);
+  DeviceMemory memory({.device = "gpu 0", .limit = *device->memory_limit()});
+  const int64_t temporary = AccountedStep(plan, memory, {}).memory_forecast().temporary();
+  EXPECT_EQ(peak_of(*device), arrays + temporary);
 }
 
 // With each limit, from the required memory down to the minimum, either an error is thrown before anything is computed
@@ -92,7 +97,7 @@ TEST(GpuMemoryLimit, EveryLimitFailsCleanlyOrSuffices) {
     errors += !error.empty();
     EXPECT_EQ(error.empty(), limit >= peak_of(*whole)) << limit << error;
     EXPECT_EQ(error.empty(), error.find("First thing to change: ") == std::string::npos) << error;
-    const int64_t blocks = device->memory_statistics().all.blocks.current;
+    const int64_t blocks = model_of_gpu(*device).memory_statistics().all.blocks.current;
     EXPECT_TRUE(blocks == 0 || error.empty()) << "something is left behind: " << blocks;
   }
   EXPECT_GE(errors, 10);
@@ -107,8 +112,7 @@ TEST(GpuMemoryLimit, RefusedSubmissionsChangeNothing) {
   std::set<std::string> refused;
   for (int64_t others = 256; others > 0; others -= 1) {
     std::shared_ptr<Buffer> array;
-    if (!shortage_of([&] { array = device->allocate_array(static_cast<size_t>(others * kMiB), "others"); }).empty())
-      continue;
+    if (!shortage_of([&] { array = device->allocate(static_cast<size_t>(others * kMiB), "others"); }).empty()) continue;
     const std::string error = shortage_of([&] { session.submit(); });
     if (error.empty()) break;
     refused.insert(wanted_by(error));

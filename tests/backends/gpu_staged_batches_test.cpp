@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/gpu/gpu_device.h"
+#include "backends/gpu/gpu_device_model.h"
 #include "backends/ir/ops.h"
 #include "schema/base/error.h"
 
@@ -62,7 +62,7 @@ class GpuStagedBatches : public ::testing::TestWithParam<bool> {
     EXPECT_THROW(device_->wait(device_->submit(*failing, {.states = {}, .batch = batch, .scalars = {}})), Error);
   }
 
-  const std::unique_ptr<GpuDevice> device_;
+  const std::unique_ptr<ModelledDevice> device_;
   const std::shared_ptr<Executable> step_;
 };
 INSTANTIATE_TEST_SUITE_P(OwnThread, GpuStagedBatches, ::testing::Bool(),

@@ -3,14 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/account.h"
 #include "backends/cpu/cpu_device.h"
 #include "backends/ir/ops.h"
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tpu/eager_host.h"
 #include "backends/tpu/eager_memory.h"
 #include "backends/tpu/eager_ops.h"
-#include "backends/tpu/tpu_device.h"
+#include "backends/tpu/tpu_device_model.h"
 #include "schema/base/error.h"
 #include "tests/backends/support/random_program.h"
 #include "tests/backends/support/run_program.h"
@@ -165,7 +164,7 @@ class EagerTpu : public ::testing::Test {
   void make(tpu::TpuOptions options) {
     options.eager = true;
     device_ = make_tpu_device(options);
-    device_->set_state_tensors({{{"w", {DType::kF32, Shape{8}}}}, {{"v", {DType::kF32, Shape{8}}}}});
+    model().set_state_tensors({{{"w", {DType::kF32, Shape{8}}}}, {{"v", {DType::kF32, Shape{8}}}}});
     states_ = {device_->allocate(32), device_->allocate(32)};
   }
 
@@ -173,25 +172,21 @@ class EagerTpu : public ::testing::Test {
     Buffer* const states[] = {states_[0].get(), states_[1].get()};
     const std::byte* const batch[] = {reinterpret_cast<const std::byte*>(x_.data())};
     const double scalars[] = {lr};
-    device_->submit(step, {.states = states,
-                           .batch = batch,
-                           .scalars = scalars,
-                           .absent = absent,
-                           .step = reads ? step_ + 1 : ++step_,
-                           .reads = reads});
+    device_->submit(step, {.states = states, .batch = batch, .scalars = scalars},
+                    {.absent = absent, .step = reads ? step_ + 1 : ++step_, .reads = reads});
   }
 
-  std::shared_ptr<Executable> compiled(const Program& program) const {
-    return compile_graph(*device_, program, program);
-  }
+  std::shared_ptr<Executable> compiled(const Program& program) const { return device_->compile(program); }
+
+  tpu::TpuDeviceModel& model() const { return tpu::model_of_tpu(*device_); }
 
   int64_t counter(std::string_view name) const {
-    for (const tpu::CounterSnapshot& each : device_->metrics().counters)
+    for (const tpu::CounterSnapshot& each : model().metrics().counters)
       if (each.name == name) return each.value;
     return -1;
   }
   int64_t samples(std::string_view name) const {
-    for (const tpu::MetricSnapshot& each : device_->metrics().metrics)
+    for (const tpu::MetricSnapshot& each : model().metrics().metrics)
       if (each.name == name) return each.count;
     return -1;
   }
@@ -201,11 +196,11 @@ class EagerTpu : public ::testing::Test {
   }
   std::vector<std::string> causes() const {
     std::vector<std::string> causes;
-    for (const tpu::Graph& graph : device_->graphs()) causes.push_back(graph.cause);
+    for (const tpu::Graph& graph : model().graphs()) causes.push_back(graph.cause);
     return causes;
   }
 
-  std::unique_ptr<tpu::TpuDevice> device_;
+  std::unique_ptr<ModelledDevice> device_;
   std::vector<std::shared_ptr<Buffer>> states_;
   const std::vector<float> x_ = std::vector<float>(64, 1.0f);
   int64_t step_ = 0;
@@ -238,8 +233,8 @@ TEST_F(EagerTpu, ExplainsHowAnOperationDiffersFromTheNewestOfItsKind) {
                                                 "the first aten::sub"}));
   run(*compiled(momentum_step(2)), 0.1);
   EXPECT_EQ(causes().back(), "aten::sum takes (2, 8) f32, and took (4, 8) f32");
-  EXPECT_EQ(device_->graphs().back().line.to_string(), "step.lua:5");
-  EXPECT_EQ(device_->graphs().back().first_step, 2);
+  EXPECT_EQ(model().graphs().back().line.to_string(), "step.lua:5");
+  EXPECT_EQ(model().graphs().back().first_step, 2);
 }
 
 TEST_F(EagerTpu, ExplainsOtherDifferencesOfOperations) {
@@ -256,7 +251,7 @@ TEST_F(EagerTpu, ExplainsOtherDifferencesOfOperations) {
   for (const Value& value : first) program.output("value", value.id);
   const auto step = compiled(program);
   Buffer* const states[] = {states_[0].get(), states_[1].get()};
-  device_->submit(*step, {.states = states, .batch = {}, .scalars = {}, .step = 1});
+  device_->submit(*step, {.states = states, .batch = {}, .scalars = {}}, {.step = 1});
   EXPECT_EQ(causes(),
             (std::vector<std::string>{"the first aten::cat", "the first aten::view", "the first aten::mul",
                                       "aten::mul works on 1 tensor, and worked on 2 tensors", "the first aten::sum",
@@ -317,7 +312,7 @@ TEST_F(EagerTpu, EqualOperationsOfASecondPassRunForItsRead) {
 TEST_F(EagerTpu, OperationsOfADroppedRecordingRunAgain) {
   const auto first = compiled(two_passes(false));
   run(*first, 0.1, {}, /*reads=*/true);
-  note(*device_, HostEvent::kRecording);
+  device_->on_host_event(HostEvent::kRecording);
   run(*first, 0.1, {}, /*reads=*/true);
   EXPECT_EQ(counts(), (Counted{2, 2, 2, 4}));
 }
@@ -335,12 +330,12 @@ TEST_F(EagerTpu, ExponentsAreAlwaysBaked) {
     const std::byte* const batch[] = {reinterpret_cast<const std::byte*>(x_.data())};
     const double scalars[] = {p};
     const TracedScalar traced[] = {{.use = use, .value = p, .name = "p", .origin = program.node(exponent.id).origin}};
-    device_->submit(*step, {.states = states, .batch = batch, .scalars = scalars, .traced = traced, .step = ++step_});
+    device_->submit(*step, {.states = states, .batch = batch, .scalars = scalars}, {.traced = traced, .step = ++step_});
   };
   for (int i = 0; i < 40; ++i) run_with(1 + 0.125 * i, ScalarUse::kAttribute);
   EXPECT_EQ(counts(), (Counted{40, 0, 40, 40}));
   EXPECT_EQ(causes().back(), "aten::pow: p is 5.875, which is part of the graph here whatever it is");
-  EXPECT_EQ(device_->graphs().back().kind, tpu::MissKind::kAttribute);
+  EXPECT_EQ(model().graphs().back().kind, tpu::MissKind::kAttribute);
   run_with(1, ScalarUse::kAttribute);
   EXPECT_EQ(counts(), (Counted{40, 1, 40, 41})) << "forgotten as a step, and known as an operation";
   for (int i = 1; i < 40; ++i) run_with(1e-60 * i, ScalarUse::kOperand);  // 0 as f32
@@ -358,7 +353,7 @@ TEST_F(EagerTpu, CountsTheOperationsBeforeAFailure) {
   Buffer* const states[] = {states_[0].get(), states_[1].get()};
   const int64_t beyond[] = {0, 1, 2, 4};
   const std::byte* const batch[] = {reinterpret_cast<const std::byte*>(beyond)};
-  EXPECT_THROW(device_->submit(*step, {.states = states, .batch = batch, .scalars = {}, .step = 1}), Error);
+  EXPECT_THROW(device_->submit(*step, {.states = states, .batch = batch, .scalars = {}}, {.step = 1}), Error);
   EXPECT_EQ(samples("EagerOpExecuteTime"), counter("ExecuteComputation"));
   EXPECT_EQ(counter("xla::exp"), 1);
   EXPECT_EQ(counter("xla::relu"), 0);
@@ -369,7 +364,7 @@ TEST_F(EagerTpu, AnalysisIgnoresEvaluations) {
   const auto step = compiled(momentum_step(4));
   run(*step, 0.1, {1});
   run(*step, 0.1);
-  const std::vector<std::string> before = device_->analysis();
+  const std::vector<std::string> before = model().analysis();
   Program program;
   program.input(InputKind::kState, "w", {DType::kF32, Shape{8}});
   program.input(InputKind::kState, "v", {DType::kF32, Shape{8}});
@@ -379,7 +374,7 @@ TEST_F(EagerTpu, AnalysisIgnoresEvaluations) {
   const auto evaluation = compiled(program);
   --step_;
   run(*evaluation, 0.1);
-  const std::vector<std::string> analysis = device_->analysis();
+  const std::vector<std::string> analysis = model().analysis();
   ASSERT_EQ(analysis.size(), 1u) << analysis.back();
   EXPECT_EQ(analysis[0].substr(0, analysis[0].find(", of")), before[0].substr(0, before[0].find(", of")));
   EXPECT_EQ(counter("ExecuteComputation"), 6 + 5 + 1);
@@ -391,7 +386,7 @@ TEST_F(EagerTpu, NotifiesTheListenerOfCompilations) {
     void ended() override { texts.emplace_back("done"); }
     std::vector<std::string> texts;
   } listener;
-  device_->set_listener(listener);
+  model().set_listener(listener);
   const Program program = momentum_step(4);
   compiled(program);
   EXPECT_EQ(listener.texts,
@@ -423,8 +418,8 @@ TEST_F(EagerTpu, AdviceForLargeWeightsIsNotASmallerBatch) {
     program.output("sum", ops::sum(ops::exp(w)).id);
     program.output("batch", ops::sum(x).id);
     make({.hardware = {.machine = {.generation = tpu::Generation::kV2}, .types = types}});
-    device_->set_state_tensors({{{"w", {DType::kF32, Shape{rows, 32768}}}}});
-    const std::string text = device_->forecast(program).exhausted;
+    model().set_state_tensors({{{"w", {DType::kF32, Shape{rows, 32768}}}}});
+    const std::string text = model().forecast(program).exhausted;
     return text.substr(text.rfind("First thing"));
   };
   // Three times 4.5 GiB in f32, of 7.48 GiB; three times 6 GiB in bf16, of which 7.48 GiB are 41.5 %.
@@ -452,7 +447,7 @@ TEST_F(EagerTpu, ReportsAnOperationThatDoesNotFitBeforeAnythingRuns) {
       "are 493.87M free.; (0x0x0_HBM0)\n\nThe operation is \"%6 = exp %5 : (16384, 8192) f32\" (step.lua:10); beside "
       "its result 1.00G of tensors are live then, 6.00G of batches wait, and the code of the operations takes "
       "128.0K.\n\nFirst thing to change: leave out tpu.eager: traced, this is one graph, which takes 7.00G";
-  EXPECT_EQ(device_->forecast(program).exhausted, want);
+  EXPECT_EQ(model().forecast(program).exhausted, want);
   try {
     compiled(program);
     FAIL();

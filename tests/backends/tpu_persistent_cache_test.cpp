@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/account.h"
 #include "backends/ir/ops.h"
 #include "backends/tpu/graph_entries.h"
-#include "backends/tpu/tpu_device.h"
+#include "backends/tpu/tpu_device_model.h"
 #include "tests/backends/support/run_program.h"
 
 namespace runner::backends::tpu::testing {
@@ -56,9 +55,9 @@ struct Outcome {
 // Runs two steps on a new device.
 Outcome train(GraphStore* store, const Hardware& hardware = {}, int64_t rows = 5) {
   const auto device = make_tpu_device({.hardware = hardware});
-  if (store != nullptr) device->keep_graphs_in(*store);
+  if (store != nullptr) model_of_tpu(*device).keep_graphs_in(*store);
   const Program program = step_of(rows);
-  const auto step = compile_graph(*device, program, program);
+  const auto step = device->compile(program);
   const auto w = device->allocate(4 * 3 * sizeof(float));
   std::vector<float> weights(12), features(static_cast<size_t>(rows) * 4);
   for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i) / 8;
@@ -68,14 +67,14 @@ Outcome train(GraphStore* store, const Hardware& hardware = {}, int64_t rows = 5
   const std::byte* const batch[] = {reinterpret_cast<const std::byte*>(features.data())};
   Outcome outcome;
   for (const int64_t number : {1, 2}) {
-    device->submit(*step, {.states = states, .batch = batch, .scalars = {}, .step = number});
+    device->submit(*step, {.states = states, .batch = batch, .scalars = {}}, {.step = number});
     device->read_output(*step, 1, std::as_writable_bytes(std::span(&outcome.sum, 1)));
   }
-  const MetricsSnapshot snapshot = device->metrics();
+  const MetricsSnapshot snapshot = model_of_tpu(*device).metrics();
   for (const CounterSnapshot& counter : snapshot.counters) outcome.counters[counter.name] = counter.value;
   for (const MetricSnapshot& metric : snapshot.metrics) outcome.metrics[metric.name] = metric.count;
   outcome.warnings = device->take_warnings();
-  for (const Graph& graph : device->graphs()) {
+  for (const Graph& graph : model_of_tpu(*device).graphs()) {
     outcome.causes.push_back(graph.cause);
     outcome.keys.push_back(graph.key.to_string());
   }

@@ -10,12 +10,11 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/account.h"
 #include "backends/cpu/cpu_device.h"
 #include "backends/ir/ops.h"
 #include "backends/runtime/execution_thread.h"
 #include "backends/tpu/submission_slot.h"
-#include "backends/tpu/tpu_device.h"
+#include "backends/tpu/tpu_device_model.h"
 #include "schema/base/error.h"
 #include "tests/backends/support/run_program.h"
 
@@ -66,7 +65,7 @@ class NoExecutable : public Executable {
 // Runs the job that a test sets.
 class ToldDevice : public Device {
  public:
-  std::function<void(const Arguments&)> job;
+  std::function<void(const Submission&)> job;
 
   std::string_view name() const override { return "told"; }
   std::shared_ptr<Buffer> allocate(size_t) override { return nullptr; }
@@ -74,8 +73,8 @@ class ToldDevice : public Device {
   void write(Buffer&, size_t, std::span<const std::byte>) override {}
   void read(const Buffer&, size_t, std::span<std::byte>) override {}
   std::shared_ptr<Executable> compile(const Program&) override { return std::make_shared<NoExecutable>(); }
-  Ticket submit(Executable&, const Arguments& arguments) override {
-    job(arguments);
+  Ticket submit(Executable&, const Submission& submission) override {
+    job(submission);
     return 0;
   }
   void read_output(Executable&, int, std::span<std::byte>) override {}
@@ -89,9 +88,9 @@ class SubmissionSlotTest : public ::testing::Test {
  protected:
   using Counts = SubmissionSlot::Counts;
 
-  void begin(SubmissionSlot& slot, const Arguments& arguments = {}, Counts counts = Counts::kWhole,
+  void begin(SubmissionSlot& slot, const Submission& submission = {}, Counts counts = Counts::kWhole,
              bool waits = false) {
-    slot.begin(std::make_shared<NoExecutable>(), arguments, counts, waits);
+    slot.begin(std::make_shared<NoExecutable>(), submission, counts, waits);
   }
   MetricSnapshot executions() const {
     for (const MetricSnapshot& metric : metrics_.snapshot().metrics)
@@ -107,11 +106,11 @@ TEST_F(SubmissionSlotTest, RunsConcurrentlyOnACopyOfTheArguments) {
   std::atomic<bool> has_begun{false}, may_go{false};
   std::thread::id where;
   double seen = 0;
-  host_.job = [&](const Arguments& arguments) {
+  host_.job = [&](const Submission& submission) {
     has_begun = true;
     while (!may_go.load()) std::this_thread::yield();
     where = std::this_thread::get_id();
-    seen = arguments.scalars[0];
+    seen = submission.scalars[0];
   };
   SubmissionSlot slot(host_, metrics_, /*own_thread=*/true);
   std::vector<double> scalars{3};
@@ -141,7 +140,7 @@ TEST_F(SubmissionSlotTest, RunsConcurrentlyOnACopyOfTheArguments) {
 
 TEST_F(SubmissionSlotTest, RunsInTheCallerWithoutAThreadOrIfTheHostWaits) {
   std::thread::id where;
-  host_.job = [&](const Arguments&) { where = std::this_thread::get_id(); };
+  host_.job = [&](const Submission&) { where = std::this_thread::get_id(); };
   SubmissionSlot alone(host_, metrics_, /*own_thread=*/false);
   begin(alone);
   EXPECT_EQ(where, std::this_thread::get_id());
@@ -154,7 +153,7 @@ TEST_F(SubmissionSlotTest, RunsInTheCallerWithoutAThreadOrIfTheHostWaits) {
 
 TEST_F(SubmissionSlotTest, ThrowsOnceFromTheNextWait) {
   bool fails = true;
-  host_.job = [&](const Arguments&) { RUN_CHECK(!fails, ErrorKind::kRun, "an op"); };
+  host_.job = [&](const Submission&) { RUN_CHECK(!fails, ErrorKind::kRun, "an op"); };
   for (const bool own_thread : {false, true}) {
     fails = true;
     SubmissionSlot slot(host_, metrics_, own_thread);
@@ -175,7 +174,7 @@ TEST_F(SubmissionSlotTest, ThrowsOnceFromTheNextWait) {
 
 // Parts of a graph are one execution, which ends when all of them are done.
 TEST_F(SubmissionSlotTest, CountsPartsAsOneExecution) {
-  host_.job = [](const Arguments&) { std::this_thread::sleep_for(milliseconds(2)); };
+  host_.job = [](const Submission&) { std::this_thread::sleep_for(milliseconds(2)); };
   for (const bool own_thread : {false, true}) {
     SubmissionSlot slot(host_, metrics_, own_thread);
     const int64_t before = executions().count;
@@ -196,7 +195,7 @@ TEST_F(SubmissionSlotTest, CountsPartsAsOneExecution) {
 TEST_F(SubmissionSlotTest, RunsInTheCallerIfTheHostIsIdle) {
   int64_t here = 0;
   const std::thread::id host = std::this_thread::get_id();
-  host_.job = [&](const Arguments&) { here += std::this_thread::get_id() == host; };
+  host_.job = [&](const Submission&) { here += std::this_thread::get_id() == host; };
   SubmissionSlot slot(host_, metrics_, /*own_thread=*/true);
   for (int i = 0; i < 1000; ++i) {
     begin(slot);
@@ -216,7 +215,7 @@ TEST(TpuSubmissionTest, ConcurrencyChangesNeitherBitsNorCounts) {
   program.output("sum", ops::sum(now).id);
   const auto train = [&](const TpuOptions& options) {
     const auto device = make_tpu_device(options);
-    const auto step = compile_graph(*device, program, program);
+    const auto step = device->compile(program);
     const auto held = device->allocate(512 * sizeof(float));
     std::array<std::vector<float>, 2> batches{std::vector<float>(512), std::vector<float>(512)};
     Buffer* const states[] = {held.get()};
@@ -226,12 +225,12 @@ TEST(TpuSubmissionTest, ConcurrencyChangesNeitherBitsNorCounts) {
       for (size_t i = 0; i < batch.size(); ++i) batch[i] = static_cast<float>(i * static_cast<size_t>(number) % 7) / 8;
       const std::byte* const inputs[] = {reinterpret_cast<const std::byte*>(batch.data())};
       const double scalars[] = {1.0 / static_cast<double>(number)};
-      device->submit(*step, {.states = states, .batch = inputs, .scalars = scalars, .step = number});
-      if (number % 50 == 0) note(*device, HostEvent::kStepMark);
+      device->submit(*step, {.states = states, .batch = inputs, .scalars = scalars}, {.step = number});
+      if (number % 50 == 0) device->on_host_event(HostEvent::kStepMark);
       if (number % 20 == 0) std::this_thread::sleep_for(milliseconds(1));
     }
     device->read(*held, 0, std::as_writable_bytes(std::span(found)));
-    const MetricsSnapshot metrics = device->metrics();
+    const MetricsSnapshot metrics = model_of_tpu(*device).metrics();
     std::vector<int64_t> counts;
     for (const CounterSnapshot& counter : metrics.counters) counts.push_back(counter.value);
     for (const MetricSnapshot& metric : metrics.metrics)
@@ -298,13 +297,13 @@ TEST(HasWrittenStates, IsFalseForARefusedGraph) {
   const auto device = make_tpu_device({.max_graphs = 1});
   const auto submit = [&](bool doubles_first) {
     const Program program = doubling_beside_lookup(doubles_first);
-    const auto executable = compile_graph(*device, program, program);
+    const auto executable = device->compile(program);
     const Inputs inputs = lookup_inputs(1);
     const std::shared_ptr<Buffer> x = device->allocate(inputs[0].bytes.size()),
                                   table = device->allocate(inputs[1].bytes.size());
     Buffer* states[] = {x.get(), table.get()};
     const std::byte* batch[] = {inputs[2].bytes.data()};
-    device->wait(device->submit(*executable, {.states = states, .batch = batch, .scalars = {}, .step = 1}));
+    device->wait(device->submit(*executable, {.states = states, .batch = batch, .scalars = {}}, {.step = 1}));
   };
   submit(false);
   EXPECT_TRUE(device->has_written_states());

@@ -42,7 +42,7 @@ class StagingDevice final : public backends::Device, private backends::DeviceStr
   void write(backends::Buffer&, size_t, std::span<const std::byte>) override {}
   void read(const backends::Buffer&, size_t, std::span<std::byte>) override {}
   std::shared_ptr<backends::Executable> compile(const backends::Program&) override { return nullptr; }
-  backends::Ticket submit(backends::Executable&, const backends::Arguments&) override { return 0; }
+  backends::Ticket submit(backends::Executable&, const backends::Submission&) override { return 0; }
   void read_output(backends::Executable&, int, std::span<std::byte>) override {}
   void wait(backends::Ticket) override {}
   void synchronize() override {}
@@ -57,6 +57,7 @@ class StagingDevice final : public backends::Device, private backends::DeviceStr
     staged.emplace_back(first, first + ids.size() / sizeof(int64_t));
     return 100 + staged.size();
   }
+  bool has_staged(uint64_t) const override { return false; }
   void drop_staged() noexcept override { ++dropped; }
   std::shared_ptr<backends::Event> make_event() override { return nullptr; }
   void record(backends::Event&) override {}

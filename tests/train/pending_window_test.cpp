@@ -36,7 +36,7 @@ class OutcomeDevice final : public backends::Device {
   void write(backends::Buffer&, size_t, std::span<const std::byte>) override {}
   void read(const backends::Buffer&, size_t, std::span<std::byte>) override {}
   std::shared_ptr<backends::Executable> compile(const backends::Program&) override { return nullptr; }
-  backends::Ticket submit(backends::Executable&, const backends::Arguments&) override { return 1; }
+  backends::Ticket submit(backends::Executable&, const backends::Submission&) override { return 1; }
   bool has_written_states() const override { return has_written; }
   void synchronize() override {}
   size_t temporary_bytes() const override { return 0; }

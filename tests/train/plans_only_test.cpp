@@ -56,7 +56,7 @@ class RecordedTraining {
         plan_(data::train_plan(recipe, data_.train.size())),
         scale_(run_scale(recipe, plan_)),
         schedule_(recipe.scheduler, recipe.optimizer.hyper.lr, scale_),
-        trainer_(recipe, data_.encoding, device_),
+        trainer_(recipe, data_.encoding, modelled_),
         loader_(data_.train, plan_,
                 {.shuffle = recipe.data.shuffle, .seed = static_cast<uint64_t>(recipe.seed), .prefetch = 0}) {
     trainer_.allocate();
@@ -90,6 +90,7 @@ class RecordedTraining {
   const optim::RunScale scale_;
   const optim::LrSchedule schedule_;
   RecordingDevice device_{backends::make_cpu_device(2)};
+  backends::ModelledDevice modelled_{device_};
   Trainer trainer_;
   data::Loader loader_;
 };

@@ -66,19 +66,19 @@ class RecordingDevice : public backends::Device {
     return executables_.back();
   }
 
-  backends::Ticket submit(backends::Executable& executable, const backends::Arguments& arguments) override {
-    RUN_ASSERT(arguments.exchange == nullptr);  // one rank cannot replay collectives
+  backends::Ticket submit(backends::Executable& executable, const backends::Submission& submission) override {
+    RUN_ASSERT(submission.exchange == nullptr);  // one rank cannot replay collectives
     Event event{.call = Call::kSubmit, .subject = number_of(executables_, executable)};
-    for (const backends::Buffer* state : arguments.states) event.states.push_back(number_of(buffers_, *state));
+    for (const backends::Buffer* state : submission.states) event.states.push_back(number_of(buffers_, *state));
     const backends::Program& program = programs_[event.subject];
     for (const backends::Input& input : program.inputs()) {
       if (input.kind != backends::InputKind::kBatch) continue;
-      const std::byte* data = arguments.batch[event.batch.size()];
+      const std::byte* data = submission.batch[event.batch.size()];
       event.batch.emplace_back(data, data + program.type(input.value).bytes());
     }
-    event.scalars.assign(arguments.scalars.begin(), arguments.scalars.end());
+    event.scalars.assign(submission.scalars.begin(), submission.scalars.end());
     events_.push_back(std::move(event));
-    return device_->submit(executable, arguments);
+    return device_->submit(executable, submission);
   }
 
   void read_output(backends::Executable& executable, int index, std::span<std::byte> target) override {

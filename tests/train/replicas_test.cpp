@@ -481,7 +481,7 @@ TEST_F(ReplicasTest, LocalSgdAveragesSeparateWeights) {
         wanted_apart[rank] = reference.weights(static_cast<int>(session.rank()));
       }
       if (window % 2 != 0) continue;
-      session.trainer.note_state_use();
+      session.trainer.on_host_event(backends::HostEvent::kStateUse);
       average_weights(session.trainer.arrays(), *session.ranks, {"weights", session.trainer.counters.windows + 1});
       session.trainer.means().gather();
       reference.average();

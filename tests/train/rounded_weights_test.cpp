@@ -79,7 +79,8 @@ class RoundingReplica {
   }
 
   const StepFixture steps_;
-  const std::unique_ptr<backends::Device> device_ = backends::make_cpu_device(1);
+  const std::unique_ptr<backends::ModelledDevice> device_ =
+      std::make_unique<backends::ModelledDevice>(backends::make_cpu_device(1));
   const Shares shares_;
   const SharedArrays arrays_;
   const std::vector<backends::Buffer*> states_;

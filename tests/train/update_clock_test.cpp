@@ -170,7 +170,8 @@ TEST_F(UpdateClockTest, AnOptimizerStepDoesNotWaitForCounters) {
   const data::DataPlan plan(data::train_plan(read.recipe, data.train.size()));
   const optim::LrSchedule schedule(read.recipe.scheduler, 0.02, run_scale(read.recipe, plan));
   RecordingDevice device{backends::make_cpu_device(1)};
-  Trainer trainer(read.recipe, data.encoding, device);
+  backends::ModelledDevice modelled(device);
+  Trainer trainer(read.recipe, data.encoding, modelled);
   data::Loader loader(data.train, plan, {.seed = 5, .prefetch = 0});
   trainer.allocate();
   trainer.prepare({.batch = 6});

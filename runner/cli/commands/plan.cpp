@@ -54,7 +54,7 @@ std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const tra
 std::optional<train::RunForecast> forecast_of(const train::Session& session) {
   if (session.tpu == nullptr) return std::nullopt;
   const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(session.recipe);
-  return train::forecast_graphs(session.recipe, session.data, session.plan, *session.tpu, hooks.get());
+  return train::forecast_graphs(session.recipe, session.data, session.plan, *session.device, hooks.get());
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ class BatchFeed {
 
   // Returns the next batch; see Loader::next().
   const data::Batch& next();
-  // Ticket for the first micro-batch of the current batch, for Arguments::staged; 0 if it was not staged.
+  // Ticket for the first micro-batch of the current batch, for Submission::staged; 0 if it was not staged.
   uint64_t staged() const { return staged_; }
   // Throws OutOfMemory if the device had too little memory to stage the current batch.
   void throw_failure();

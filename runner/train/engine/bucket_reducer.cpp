@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "backends/account.h"
 #include "backends/tensor/rounding.h"
 #include "runner/train/engine/event_board.h"
+#include "runner/train/engine/user_work.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
@@ -36,7 +36,7 @@ Value declare(Program& program, const std::string& name, int64_t count) {
 }  // namespace
 
 BucketReducer::BucketReducer(const StepBuilder& builder, const GradientBuckets& buckets, const Shares& shares,
-                             backends::Device& device, backends::Collectives& ranks)
+                             backends::ModelledDevice& device, backends::Collectives& ranks)
     : builder_(builder),
       parameters_(builder.model().parameters),
       buckets_(buckets),
@@ -147,12 +147,12 @@ void BucketReducer::reduce(const MessageLayout* message, std::span<const std::sh
   for (const auto& done : done_) reduced_.push_back({done.get(), windows_});
 }
 
-// The graph for the device model is empty: it takes the reduction from Arguments::reduced.
+// Device models take the reduction from SubmissionInfo::reduced.
 std::vector<BucketReducer::Reduction>& BucketReducer::reductions_of(const MessageLayout* message) {
   std::vector<Reduction>& reductions = reductions_[message];
   if (reductions.empty())
     for (size_t b = 0; b < buckets_.size(); ++b)
-      reductions.push_back({compiled_step(compile_graph(device_, program_of(b, message), {})), {}});
+      reductions.push_back({compiled_step(device_.compile(program_of(b, message), UserWork::of_nothing())), {}});
   return reductions;
 }
 

@@ -16,8 +16,8 @@
 #include <span>
 #include <vector>
 
-#include "backends/backend.h"
 #include "backends/dist/collectives.h"
+#include "backends/model/modelled_device.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/gradient_buckets.h"
 #include "runner/train/engine/gradient_message.h"
@@ -30,7 +30,7 @@ class BucketReducer {
  public:
   // Allocates nothing. All arguments must outlive the object.
   BucketReducer(const StepBuilder& builder, const GradientBuckets& buckets, const Shares& shares,
-                backends::Device& device, backends::Collectives& ranks);
+                backends::ModelledDevice& device, backends::Collectives& ranks);
   // Allocates the sums and exchanges the events. Collective; call it after the arrays of all ranks have been allocated.
   void allocate(const SharedArrays& arrays);
 
@@ -73,7 +73,7 @@ class BucketReducer {
   const nn::ParameterSet& parameters_;
   const GradientBuckets& buckets_;
   const Shares& shares_;
-  backends::Device& device_;
+  backends::ModelledDevice& device_;
   backends::Collectives& ranks_;
   std::vector<SharedRows> gradients_, sums_;  // per flat buffer
   std::vector<std::shared_ptr<backends::Buffer>> share_sums_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "backends/account.h"
 #include "schema/base/error.h"
 #include "schema/base/large_array.h"
 #include "schema/recipe/field_words.h"
@@ -19,7 +18,7 @@ std::vector<backends::Buffer*> pointers_to(const std::vector<std::shared_ptr<bac
 
 }  // namespace
 
-DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::Device& device, backends::Collectives* ranks,
+DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice& device, backends::Collectives* ranks,
                            bool one_copy)
     : builder_(builder),
       layout_(builder.layout()),
@@ -41,7 +40,7 @@ void DeviceArrays::allocate(const std::function<void()>& halt) {
     if (reducer_) reducer_->allocate(shared);
     for (const DeviceArray& array : layout_.arrays())  // for the device model only
       if (buckets_ && array.role == Role::kGradients)
-        buckets_of_device_.push_back(device_.wrap_array(nullptr, array.type.bytes(), GradientBuckets::kName));
+        buckets_of_device_.push_back(device_.wrap(nullptr, array.type.bytes(), GradientBuckets::kName));
     arrays_ = std::move(shared.arrays);
     window_arrays_ = std::move(shared.window);
     rows_ = std::move(shared.rows);
@@ -59,21 +58,20 @@ void DeviceArrays::allocate(const std::function<void()>& halt) {
 
 // Announces the arrays to a device model, for the advice in its errors.
 void DeviceArrays::announce() const {
-  backends::Account* const account = device_.account();
-  if (account == nullptr) return;
+  if (!device_.has_own_memory()) return;
   DeviceLayout in_parts = layout_;
   in_parts.keep_gradients();
   std::vector<backends::ArrayBytes> for_parts;
   for (size_t i = layout_.arrays().size(); i < in_parts.arrays().size(); ++i)
     for_parts.push_back({in_parts.arrays()[i].name, static_cast<int64_t>(in_parts.arrays()[i].type.bytes())});
-  account->expect_arrays(sizes(), for_parts);
+  device_.expect_arrays(sizes(), for_parts);
 }
 
 void DeviceArrays::allocate_added() {
   announce();
   for (size_t i = arrays_.size(); i < layout_.arrays().size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
-    arrays_.push_back(device_.allocate_array(array.type.bytes(), array.name));
+    arrays_.push_back(device_.allocate(array.type.bytes(), array.name));
   }
   states_ = pointers_to(arrays_);
 }
@@ -156,7 +154,7 @@ std::array<double, 2> DeviceArrays::take_logged_sums() {
 }
 
 void DeviceArrays::forget_logged_sums() {
-  const backends::Unaccounted aside = unaccounted();
+  const backends::ModelPause pause = pause_model();
   constexpr std::array<double, 2> kNone{};
   write_bytes(layout_.find(Role::kSum, 0, kLoggedSum), 0, std::as_bytes(std::span(kNone)));
 }
@@ -226,7 +224,7 @@ void DeviceArrays::declare_rounded_weights(backends::Program& step) const {
 }
 
 void DeviceArrays::clear_window(const MessageLayout* message) {
-  const backends::Unaccounted aside = unaccounted();
+  const backends::ModelPause pause = pause_model();
   if (message != nullptr) messages_->send_nothing(*message);
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
@@ -251,7 +249,7 @@ MemoryUse DeviceArrays::memory() const {
                     : array.role == Role::kGradients ? use.gradients
                                                      : use.other;
     kind += bytes;
-    const bool in_common = shares_ && !accounts_alone(device_);
+    const bool in_common = shares_ && !device_.has_own_memory();
     if (buckets_ && array.role == Role::kGradients) use.gradients += bytes;
     if (in_common && is_common(array)) use.common += bytes;
     if (rounds_weights() && array.role == Role::kParameters) {
@@ -274,8 +272,8 @@ std::vector<backends::ArrayBytes> DeviceArrays::sizes() const {
 }
 
 std::optional<int64_t> DeviceArrays::memory_left() const {
-  const auto limit = device_.memory_limit();
-  if (!limit || accounts_alone(device_)) return std::nullopt;
+  const auto limit = device_.process_memory_limit();
+  if (!limit) return std::nullopt;
   const int64_t arrays = memory().total();
   RUN_CHECK(arrays <= *limit, ErrorKind::kRun,
             "out of memory: parameters, gradients and optimizer take {}, and a process may take {} for tensors",

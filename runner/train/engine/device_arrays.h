@@ -14,9 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "backends/account.h"
-#include "backends/backend.h"
 #include "backends/dist/collectives.h"
+#include "backends/model/modelled_device.h"
 #include "runner/nn/initial_weights.h"
 #include "runner/train/engine/bucket_reducer.h"
 #include "runner/train/engine/device_layout.h"
@@ -34,7 +33,8 @@ class DeviceArrays {
  public:
   // Allocates nothing. `ranks`: process group, or null for a single process. `one_copy`: the ranks share one copy of
   // the weights. Throws Error(kData) if model.init_from does not fit the model. All arguments must outlive the object.
-  DeviceArrays(const StepBuilder& builder, backends::Device& device, backends::Collectives* ranks, bool one_copy);
+  DeviceArrays(const StepBuilder& builder, backends::ModelledDevice& device, backends::Collectives* ranks,
+               bool one_copy);
 
   // Allocates the arrays and writes their initial contents. Collective if there is one copy. `halt`: called before each
   // parameter is initialised; may throw. Throws Error(kRun) if the device has too little memory.
@@ -63,7 +63,7 @@ class DeviceArrays {
   // ---- contents ----
 
   // Reads an array by its index in the layout. Device models of graphs do not see reads and writes; code that saves or
-  // loads a checkpoint must call Trainer::note_state_use().
+  // loads a checkpoint must call Trainer::on_host_event(kStateUse).
 
   std::vector<std::byte> read(int32_t array) const;
   // Reads from byte `offset` on.
@@ -73,7 +73,7 @@ class DeviceArrays {
   bool writes(const DeviceArray& array) const;
 
   // While the returned object exists, the device model ignores reads and writes.
-  backends::Unaccounted unaccounted() const { return backends::Unaccounted(device_); }
+  backends::ModelPause pause_model() const { return backends::ModelPause(device_); }
 
   // Returns {Σ loss, Σ weight} of this rank's optimizer steps since the last call. forget_logged_sums() resets them.
   std::array<double, 2> take_logged_sums();
@@ -135,7 +135,7 @@ class DeviceArrays {
   const StepBuilder& builder_;
   const DeviceLayout& layout_;
   const nn::ParameterSet& parameters_;
-  backends::Device& device_;
+  backends::ModelledDevice& device_;
   backends::Collectives* const ranks_;
   const nn::InitialWeights weights_;
   std::optional<Shares> shares_;

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/gpu/gpu_device.h"
+#include "backends/gpu/gpu_device_model.h"
 #include "backends/runtime/cpu_features.h"
-#include "backends/tpu/tpu_device.h"
+#include "backends/tpu/tpu_device_model.h"
 #include "runner/train/engine/tpu_rules.h"
 #include "store/signals_blocked.h"
 
@@ -61,9 +61,10 @@ backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
           .prefetched_batches = recipe.tpu.device_prefetch_size};
 }
 
-std::unique_ptr<backends::Device> make_cpu(const schema::Recipe& recipe, backends::Collectives*, std::optional<bool>) {
+std::unique_ptr<backends::ModelledDevice> make_cpu(const schema::Recipe& recipe, backends::Collectives*,
+                                                   std::optional<bool>) {
   const store::SignalsBlocked blocked;
-  return backends::make_cpu_device(threads_of(recipe), recipe.cpu.memory);
+  return std::make_unique<backends::ModelledDevice>(backends::make_cpu_device(threads_of(recipe), recipe.cpu.memory));
 }
 
 // Called by the host while the device may be in a collective.
@@ -71,8 +72,8 @@ void check(const backends::Collectives* ranks) {
   if (ranks != nullptr) ranks->throw_failure();
 }
 
-std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, backends::Collectives* ranks,
-                                           std::optional<bool> own_thread) {
+std::unique_ptr<backends::ModelledDevice> make_gpu(const schema::Recipe& recipe, backends::Collectives* ranks,
+                                                   std::optional<bool> own_thread) {
   const store::SignalsBlocked blocked;
   return backends::gpu::make_gpu_device({.index = rank_of(ranks),
                                          .threads = threads_of(recipe),
@@ -88,8 +89,8 @@ std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, backend
                                          .check_others = [ranks] { check(ranks); }});
 }
 
-std::unique_ptr<backends::Device> make_tpu(const schema::Recipe& recipe, backends::Collectives* ranks,
-                                           std::optional<bool> own_thread) {
+std::unique_ptr<backends::ModelledDevice> make_tpu(const schema::Recipe& recipe, backends::Collectives* ranks,
+                                                   std::optional<bool> own_thread) {
   const store::SignalsBlocked blocked;
   return backends::tpu::make_tpu_device(
       {.threads = threads_of(recipe),

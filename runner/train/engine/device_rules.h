@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "backends/backend.h"
 #include "backends/dist/collectives.h"
+#include "backends/model/modelled_device.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
@@ -21,8 +21,8 @@ struct DeviceRules {
   // Makes the device of one rank. `ranks`: process group, or null for a single process; must outlive the device.
   // `own_thread`: whether the device executes on a thread of its own; none to decide by the number of free cores. Its
   // worker threads block signals.
-  std::unique_ptr<backends::Device> (*make)(const schema::Recipe& recipe, backends::Collectives* ranks,
-                                            std::optional<bool> own_thread);
+  std::unique_ptr<backends::ModelledDevice> (*make)(const schema::Recipe& recipe, backends::Collectives* ranks,
+                                                    std::optional<bool> own_thread);
 };
 
 const DeviceRules& device_rules(const schema::Recipe& recipe);

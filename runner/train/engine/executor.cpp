@@ -3,11 +3,10 @@
 #include <span>
 #include <string>
 
-#include "backends/account.h"
 #include "backends/ir/needed.h"
-#include "backends/ir/passes/passes.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/engine/step_builder.h"
+#include "runner/train/engine/user_work.h"
 #include "schema/base/error.h"
 #include "schema/recipe/field_words.h"
 
@@ -17,12 +16,13 @@ namespace {
 // Returns the scalars that `value` is computed from: a lazy device sees no others of the recording.
 std::vector<backends::TracedScalar> traced_for(const backends::Program& program, backends::ValueId value,
                                                std::span<const backends::TracedScalar> traced) {
+  if (traced.empty()) return {};
   return backends::scalars_in(program, backends::needed_by(program, std::span(&value, 1)), traced);
 }
 
 }  // namespace
 
-Executor::Executor(backends::Device& device, backends::Collectives* ranks, const Counters& counters)
+Executor::Executor(backends::ModelledDevice& device, backends::Collectives* ranks, const Counters& counters)
     : device_(device), counters_(counters) {
   if (ranks != nullptr) exchange_.emplace(*ranks);
 }
@@ -37,34 +37,33 @@ void Executor::check_memory(std::string_view name, const backends::Executable& s
             of_batch ? "make data.batch_size smaller, or set train.auto_batch_size" : "a smaller model helps");
 }
 
-void Executor::execute(std::string_view name, const CompiledStep& step, const backends::Arguments& arguments,
+void Executor::execute(std::string_view name, const CompiledStep& step, const StepSubmission& submission,
                        backends::SpanKind kind) {
-  backends::Arguments awaited = arguments;
+  StepSubmission awaited = submission;
   awaited.waits = true;
   device_.wait(submit(name, step, awaited, kind));
 }
 
-backends::Ticket Executor::submit(std::string_view name, const CompiledStep& step, backends::Arguments arguments,
+backends::Ticket Executor::submit(std::string_view name, const CompiledStep& step, StepSubmission submission,
                                   backends::SpanKind kind) {
   check_memory(name, *step.executable, kind);
-  arguments.name = name;
-  arguments.span = kind;
-  return device_.submit(*step.executable, arguments);
+  submission.name = name;
+  submission.span = kind;
+  return device_.submit(*step.executable, submission, submission.info);
 }
 
 std::vector<std::byte> Executor::read_bytes(const backends::Program& program, backends::ValueId value,
-                                            const backends::Arguments& arguments) {
+                                            const StepSubmission& submission) {
   const SharedStep step = cache_.find_or_make(program, read_specification(value), [&] {
     backends::Program wanted = program;
     wanted.output(std::string(backends::kReadOutput), value);
-    return compiled_step(compile_graph(device_, wanted, backends::part_for_outputs(wanted)));
+    return compiled_step(device_.compile(wanted, UserWork::of_read(wanted)));
   });
   begin_exchange(/*again=*/true);
-  backends::Arguments reading = arguments;
-  std::vector<backends::TracedScalar> traced;
-  if (keeps_graphs(device_)) traced = traced_for(program, value, arguments.traced);
-  reading.traced = traced;
-  reading.reads = true;
+  const std::vector<backends::TracedScalar> traced = traced_for(program, value, submission.info.traced);
+  StepSubmission reading = submission;
+  reading.info.traced = traced;
+  reading.info.reads = true;
   execute("read", *step, reading);
   std::vector<std::byte> bytes(program.type(value).bytes());
   device_.read_output(*step->executable, 0, bytes);
@@ -72,9 +71,9 @@ std::vector<std::byte> Executor::read_bytes(const backends::Program& program, ba
 }
 
 std::vector<double> Executor::read_value(const backends::Program& program, backends::ValueId value,
-                                         const backends::Arguments& arguments) {
-  note(device_, backends::HostEvent::kScalarRead);
-  const std::vector<std::byte> bytes = read_bytes(program, value, arguments);
+                                         const StepSubmission& submission) {
+  device_.on_host_event(backends::HostEvent::kScalarRead);
+  const std::vector<std::byte> bytes = read_bytes(program, value, submission);
   const backends::DType dtype = program.type(value).dtype;
   std::vector<double> elements;
   elements.reserve(bytes.size() / backends::size_of(dtype));

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "backends/backend.h"
 #include "backends/dist/exchange.h"
+#include "backends/model/modelled_device.h"
 #include "backends/plan/plan_cache.h"
 #include "backends/runtime/spans.h"
 #include "runner/train/engine/counters.h"
@@ -30,11 +30,16 @@ inline SharedStep compiled_step(std::shared_ptr<backends::Executable> executable
   return std::make_shared<const CompiledStep>(CompiledStep{std::move(executable), std::move(rule_numbers)});
 }
 
+// A submission with what the user's code does in it.
+struct StepSubmission : backends::Submission {
+  backends::SubmissionInfo info;
+};
+
 class Executor {
  public:
   // `ranks`: process group, or null for a single process. `counters`: give the step number for error messages. All must
   // outlive the object.
-  Executor(backends::Device& device, backends::Collectives* ranks, const Counters& counters);
+  Executor(backends::ModelledDevice& device, backends::Collectives* ranks, const Counters& counters);
 
   backends::PlanCache<SharedStep>& cache() { return cache_; }
   const backends::PlanCache<SharedStep>& cache() const { return cache_; }
@@ -53,17 +58,17 @@ class Executor {
   }
 
   // Runs a step and waits until it is done. `name`: for traces and errors.
-  void execute(std::string_view name, const CompiledStep& step, const backends::Arguments& arguments,
+  void execute(std::string_view name, const CompiledStep& step, const StepSubmission& submission,
                backends::SpanKind kind = backends::SpanKind::kExecute);
   // Like execute(), but may return while the device is still running.
-  backends::Ticket submit(std::string_view name, const CompiledStep& step, backends::Arguments arguments,
+  backends::Ticket submit(std::string_view name, const CompiledStep& step, StepSubmission submission,
                           backends::SpanKind kind = backends::SpanKind::kExecute);
 
   // Computes a value of the recording in progress and returns its elements, or its bytes in memory.
   std::vector<double> read_value(const backends::Program& program, backends::ValueId value,
-                                 const backends::Arguments& arguments);
+                                 const StepSubmission& submission);
   std::vector<std::byte> read_bytes(const backends::Program& program, backends::ValueId value,
-                                    const backends::Arguments& arguments);
+                                    const StepSubmission& submission);
 
   // Collectives of the Programs of this rank; null for a single process.
   backends::Exchange* exchange() { return exchange_ ? &*exchange_ : nullptr; }
@@ -76,7 +81,7 @@ class Executor {
   backends::Site site(std::string_view what) const { return {what, counters_.windows + 1}; }
 
  private:
-  backends::Device& device_;
+  backends::ModelledDevice& device_;
   const Counters& counters_;
   backends::PlanCache<SharedStep> cache_;
   std::optional<int64_t> memory_;

@@ -2,23 +2,17 @@
 
 #include <cstddef>
 
-#include "backends/account.h"
-
 namespace runner::train {
 
 Forward::Forward(const data::Encoding& encoding, backends::Device& device, Executor& executor, StepArguments& arguments,
                  Steps& steps)
     : encoding_(encoding), device_(device), executor_(executor), arguments_(arguments), steps_(steps) {}
 
-// Only device models of graphs need to know where an evaluation begins.
 SharedStep Forward::run(const data::Batch& batch, bool labelled, bool first) {
   arguments_.set_any_rates();
-  const StepKind kind{.training = false,
-                      .labelled = labelled,
-                      .shape = {.batch = batch.size, .first = first || !keeps_graphs(device_)},
-                      .padded = steps_.padded(batch.size, &batch, /*training=*/false)};
+  const StepKind kind{.training = false, .labelled = labelled, .shape = {.batch = batch.size, .first = first}};
   const SharedStep step = steps_.find(kind, &batch);
-  const backends::Arguments arguments = steps_.arguments(batch, steps_.recording(/*training=*/false));
+  const StepSubmission arguments = steps_.arguments(batch, steps_.recording(/*training=*/false));
   in_batch(steps_.place_of(batch, /*training=*/false, labelled),
            [&] { executor_.execute("forward", *step, arguments); });
   return step;
@@ -55,7 +49,7 @@ void Forward::predict(const data::Batch& batch, std::span<float> outputs) {
 }
 
 SharedStep Forward::step_of_evaluation(int64_t samples) {
-  const StepKind kind{.training = false, .labelled = true, .shape = {.batch = samples}, .padded = samples};
+  const StepKind kind{.training = false, .labelled = true, .shape = {.batch = samples}};
   return steps_.find(kind, nullptr);
 }
 

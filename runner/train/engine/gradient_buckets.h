@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/model/modelled_device.h"
 #include "runner/nn/parameter_set.h"
 #include "runner/train/engine/step_builder.h"
 #include "schema/recipe/recipe.h"
@@ -38,7 +38,7 @@ class GradientBuckets {
   const Bucket& operator[](size_t bucket) const { return buckets_[bucket]; }
   // Parts of flat buffers in a bucket. Adjacent parameters are merged.
   const std::vector<Piece>& pieces(size_t bucket) const { return pieces_[bucket]; }
-  // Byte ranges that a rank which shares nothing reduces, for Arguments::reduced: all gradients.
+  // Byte ranges that a rank which shares nothing reduces, for SubmissionInfo::reduced: all gradients.
   std::span<const backends::ReducedBytes> reduced() const { return reduced_; }
 
  private:

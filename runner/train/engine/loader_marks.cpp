@@ -1,7 +1,5 @@
 #include "runner/train/engine/loader_marks.h"
 
-#include "backends/account.h"
-
 namespace runner::train {
 
 void LoaderMarks::begin_batch(bool training) {
@@ -12,14 +10,14 @@ void LoaderMarks::begin_batch(bool training) {
 void LoaderMarks::end_batches(bool training) {
   if (!recipe_.tpu.auto_mark_step) return;
   mark_where_due(training);
-  if (recipe_.tpu.dialect != schema::TpuDialect::kXla1_7) note(device_, backends::HostEvent::kStepMark);
+  if (recipe_.tpu.dialect != schema::TpuDialect::kXla1_7) device_.on_host_event(backends::HostEvent::kStepMark);
   since_mark_[training] = 0;
 }
 
 void LoaderMarks::mark_where_due(bool training) {
   if (++since_mark_[training] < recipe_.tpu.batches_per_execution) return;
   since_mark_[training] = 0;
-  note(device_, backends::HostEvent::kStepMark);
+  device_.on_host_event(backends::HostEvent::kStepMark);
 }
 
 }  // namespace runner::train

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#include "backends/backend.h"
+#include "backends/model/modelled_device.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
@@ -14,7 +14,7 @@ namespace runner::train {
 class LoaderMarks {
  public:
   // Both must outlive the object.
-  LoaderMarks(const schema::Recipe& recipe, backends::Device& device) : recipe_(recipe), device_(device) {}
+  LoaderMarks(const schema::Recipe& recipe, backends::ModelledDevice& device) : recipe_(recipe), device_(device) {}
 
   // Call after taking a batch from a loader. `training`: whether it is the training loader.
   void begin_batch(bool training);
@@ -25,7 +25,7 @@ class LoaderMarks {
   void mark_where_due(bool training);
 
   const schema::Recipe& recipe_;
-  backends::Device& device_;
+  backends::ModelledDevice& device_;
   // Batches since the last mark, of the evaluation loader and of the training loader.
   std::array<int64_t, 2> since_mark_{};
 };

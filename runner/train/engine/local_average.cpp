@@ -11,7 +11,7 @@ namespace runner::train {
 
 void average_weights(DeviceArrays& arrays, backends::Collectives& ranks, const backends::Site& site) {
   const backends::ScopedSpan span(backends::SpanKind::kOptimizer, "average weights");
-  const backends::Unaccounted aside = arrays.unaccounted();
+  const backends::ModelPause pause = arrays.pause_model();
   const std::vector<DeviceArray>& layout = arrays.layout().arrays();
   for (size_t i = 0; i < layout.size(); ++i) {
     if (!arrays.is_of_parameters(layout[i])) continue;

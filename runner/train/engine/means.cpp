@@ -32,7 +32,7 @@ MetricSums Means::take_metrics() {
 }
 
 void Means::gather() {
-  const backends::Unaccounted aside = arrays_.unaccounted();
+  const backends::ModelPause pause = arrays_.pause_model();
   const std::array<double, 2> logged = take_sums();
   arrays_.write(builder_.layout().find(Role::kSum, 0, kLoggedSum), std::as_bytes(std::span(logged)));
   MetricSums all = take_metrics();

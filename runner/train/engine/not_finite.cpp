@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/account.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/engine/step_builder.h"
 
@@ -35,9 +34,9 @@ std::optional<Found> find(DType dtype, const std::vector<std::byte>& contents, b
 // Describes an element: "a feature of sample 17" for a batch input, "parameter 0.weight", "the weight of sample 17", or
 // "the result of exp (32, 10) f32".
 NotFinite describe(const ForwardPass& pass, const nn::ParameterSet& parameters, ValueId id, int64_t element,
-                   const backends::Arguments& arguments) {
+                   const backends::Submission& submission) {
   const Program& program = pass.program;
-  const auto sample = [&](int64_t row) { return reinterpret_cast<const int64_t*>(arguments.batch[kSampleIds])[row]; };
+  const auto sample = [&](int64_t row) { return reinterpret_cast<const int64_t*>(submission.batch[kSampleIds])[row]; };
   if (id == pass.weights) {
     const bool by_sample = program.type(id).shape.rank() > 0;
     return {by_sample ? fmt::format("the weight of sample {}", sample(element)) : "the weight of the batch",
@@ -75,8 +74,8 @@ std::vector<ValueId> values_to_watch(const ForwardPass& pass) {
 class Search {
  public:
   Search(backends::Device& device, const ForwardPass& pass, const nn::ParameterSet& parameters,
-         const backends::Arguments& arguments, std::optional<int64_t> memory)
-      : device_(device), pass_(pass), parameters_(parameters), arguments_(arguments), memory_(memory) {}
+         const backends::Submission& submission, std::optional<int64_t> memory)
+      : device_(device), pass_(pass), parameters_(parameters), submission_(submission), memory_(memory) {}
 
   // If the values do not fit into memory together, tries each half in turn.
   std::optional<NotFinite> first_of(std::span<const ValueId> watched) {
@@ -88,7 +87,7 @@ class Search {
       std::optional<NotFinite> found = first_of(watched.first(half));
       return found ? found : first_of(watched.subspan(half));
     }
-    device_.wait(device_.submit(*executable, arguments_));
+    device_.wait(device_.submit(*executable, submission_));
     for (size_t i = 0; i < watched.size(); ++i)
       if (auto found = look_at(*executable, static_cast<int>(i), watched[i])) return found;
     return std::nullopt;
@@ -100,7 +99,7 @@ class Search {
     device_.read_output(executable, output, contents);
     const auto found = find(pass_.program.type(id).dtype, contents, id == pass_.weights);
     if (!found) return std::nullopt;
-    NotFinite result = describe(pass_, parameters_, id, found->element, arguments_);
+    NotFinite result = describe(pass_, parameters_, id, found->element, submission_);
     result.what += fmt::format(" is {}", std::isnan(found->value) ? "nan" : fmt::to_string(found->value));
     result.where = pass_.program.mark_of(id);
     return result;
@@ -109,17 +108,17 @@ class Search {
   backends::Device& device_;
   const ForwardPass& pass_;
   const nn::ParameterSet& parameters_;
-  const backends::Arguments& arguments_;
+  const backends::Submission& submission_;
   const std::optional<int64_t> memory_;
 };
 
 }  // namespace
 
-std::optional<NotFinite> first_not_finite(backends::Device& device, const ForwardPass& pass,
-                                          const nn::ParameterSet& parameters, const backends::Arguments& arguments,
+std::optional<NotFinite> first_not_finite(backends::ModelledDevice& device, const ForwardPass& pass,
+                                          const nn::ParameterSet& parameters, const backends::Submission& submission,
                                           std::optional<int64_t> memory) {
-  const backends::Unaccounted aside(device);
-  return Search(device, pass, parameters, arguments, memory).first_of(values_to_watch(pass));
+  const backends::ModelPause pause(device);
+  return Search(device, pass, parameters, submission, memory).first_of(values_to_watch(pass));
 }
 
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "backends/backend.h"
+#include "backends/model/modelled_device.h"
 #include "runner/nn/parameter_set.h"
 #include "schema/base/source_mark.h"
 
@@ -33,8 +33,8 @@ struct ForwardPass {
 // if all are valid. `memory`: bytes that may be used in addition to the arrays (none: no limit). If all values do not
 // fit, runs several times with as many as do; a single value needs no more memory than the step did. `arguments`: those
 // of the failed step. Compiles Programs, so use it only after an error.
-std::optional<NotFinite> first_not_finite(backends::Device& device, const ForwardPass& pass,
-                                          const nn::ParameterSet& parameters, const backends::Arguments& arguments,
+std::optional<NotFinite> first_not_finite(backends::ModelledDevice& device, const ForwardPass& pass,
+                                          const nn::ParameterSet& parameters, const backends::Submission& submission,
                                           std::optional<int64_t> memory);
 
 // Error message for a step that ends the run, with advice. `stepped`: an optimizer has updated parameters before it;

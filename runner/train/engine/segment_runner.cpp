@@ -3,7 +3,6 @@
 #include <array>
 #include <span>
 
-#include "backends/account.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/engine/segment.h"
 
@@ -18,7 +17,7 @@ std::vector<backends::ValueId> roots_of(const backends::Program& program) {
 
 }  // namespace
 
-SegmentRunner::SegmentRunner(const StepBuilder& builder, backends::Device& device, Executor& executor,
+SegmentRunner::SegmentRunner(const StepBuilder& builder, backends::ModelledDevice& device, Executor& executor,
                              StepArguments& arguments, UpdateClock* clock, TracedGraphs* traced)
     : parameters_(builder.model().parameters),
       device_(device),
@@ -27,7 +26,7 @@ SegmentRunner::SegmentRunner(const StepBuilder& builder, backends::Device& devic
       clock_(clock),
       traced_(traced) {}
 
-backends::Arguments SegmentRunner::arguments(const Segment& segment, const data::Batch* batch) {
+StepSubmission SegmentRunner::arguments(const Segment& segment, const data::Batch* batch) {
   if (clock_ != nullptr) clock_->begin_segment(segment);
   return arguments_.of_segment(segment, batch);
 }
@@ -35,7 +34,7 @@ backends::Arguments SegmentRunner::arguments(const Segment& segment, const data:
 void SegmentRunner::run(std::string_view name, const Segment& segment, const data::Batch* batch) {
   const backends::Program& program = segment.program();
   newest_ = executor_.cache().find_or_make(program, segment_specification(),
-                                           [&] { return compiled_step(compile_graph(device_, program, program)); });
+                                           [&] { return compiled_step(device_.compile(program)); });
   if (traced_ != nullptr && segment.meetings() > 0)
     traced_->add(batch != nullptr ? batch->size : 0, /*place=*/{}, executor_.cache().newest_recorded(),
                  roots_of(program), segment.host().traced, segment.of_rank_0());
@@ -62,7 +61,7 @@ std::vector<std::byte> SegmentRunner::read_bytes(const Segment& segment, backend
 }
 
 std::optional<NotFinite> SegmentRunner::explain_not_finite(const Segment& segment, const data::Batch* batch) {
-  backends::Arguments alone = arguments(segment, batch);
+  StepSubmission alone = arguments(segment, batch);
   alone.exchange = nullptr;
   return first_not_finite(device_, segment.forward_pass(), parameters_, alone, executor_.memory());
 }

@@ -6,8 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "backends/account.h"
-#include "backends/backend.h"
+#include "backends/model/modelled_device.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/not_finite.h"
@@ -23,12 +22,12 @@ class SegmentRunner {
  public:
   // `clock`: device-side counters, or null if the host counts. `traced`: graphs that ranks compare, or null. All
   // arguments must outlive the object.
-  SegmentRunner(const StepBuilder& builder, backends::Device& device, Executor& executor, StepArguments& arguments,
-                UpdateClock* clock, TracedGraphs* traced);
+  SegmentRunner(const StepBuilder& builder, backends::ModelledDevice& device, Executor& executor,
+                StepArguments& arguments, UpdateClock* clock, TracedGraphs* traced);
 
   // Call before a region begins. The updates of a region count when they are recorded.
   void begin() {
-    note(device_, backends::HostEvent::kRecording);
+    device_.on_host_event(backends::HostEvent::kRecording);
     arguments_.find_absent_states();
   }
   // Runs a finished region. `batch`: null if it has none. `name`: for traces and errors.
@@ -48,10 +47,10 @@ class SegmentRunner {
   std::optional<NotFinite> explain_not_finite(const Segment& segment, const data::Batch* batch);
 
  private:
-  backends::Arguments arguments(const Segment& segment, const data::Batch* batch);
+  StepSubmission arguments(const Segment& segment, const data::Batch* batch);
 
   const nn::ParameterSet& parameters_;
-  backends::Device& device_;
+  backends::ModelledDevice& device_;
   Executor& executor_;
   StepArguments& arguments_;
   UpdateClock* const clock_;

@@ -79,7 +79,7 @@ backends::TensorType window_type(const DeviceArray& array, const Shares& shares)
   return {array.type.dtype, backends::Shape{shares.of(array.buffer).count}};
 }
 
-SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
+SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, backends::ModelledDevice& device,
                           backends::Collectives& ranks) {
   SharedArrays shared;
   std::vector<std::pair<const DeviceArray*, SharedRows>> read_by_all;
@@ -90,12 +90,12 @@ SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, back
   for (const DeviceArray& array : layout.arrays()) {
     shared.rows.emplace_back();
     if (!is_common(array) && !is_read_by_all(array)) {
-      shared.arrays.push_back(device.allocate_array(array.type.bytes(), array.name));
+      shared.arrays.push_back(device.allocate(array.type.bytes(), array.name));
       shared.window.push_back(shared.arrays.back());
       continue;
     }
     const SharedRows common = allocate(array, ranks);
-    shared.arrays.push_back(device.wrap_array(common.of(ranks.rank()), array.type.bytes(), array.name));
+    shared.arrays.push_back(device.wrap(common.of(ranks.rank()), array.type.bytes(), array.name));
     shared.window.push_back(share_of(array, common, ranks.rank()));
     if (!is_read_by_all(array)) continue;
     shared.rows.back() = common;

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/model/modelled_device.h"
 #include "runner/nn/parameter_set.h"
 #include "runner/train/engine/device_layout.h"
 
@@ -84,7 +84,7 @@ inline bool is_read_by_all(const DeviceArray& array) {
 backends::TensorType window_type(const DeviceArray& array, const Shares& shares);
 
 // Allocates zeroed arrays. Collective. Throws Error(kRun) if memory is exhausted or the ranks' layouts differ.
-SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
+SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, backends::ModelledDevice& device,
                           backends::Collectives& ranks);
 
 }  // namespace runner::train

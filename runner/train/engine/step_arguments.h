@@ -1,7 +1,7 @@
-// Builds the Arguments of a submission: arrays, the batch, random keys, scalars of updates, and, for lazy devices, the
-// scalars that the user's code would have traced.
+// Builds the submission of a step: arrays, the batch, random keys, scalars of updates, and what the user's code does in
+// it.
 //
-// Arguments refer to memory of this object, of the batch and of the recording. Each call invalidates those of earlier
+// Submissions refer to memory of this object, of the batch and of the recording. Each call invalidates those of earlier
 // calls, so none may be made while the device is still using them. Not thread-safe.
 #pragma once
 
@@ -15,9 +15,11 @@
 #include "runner/data/encoding.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/device_arrays.h"
+#include "runner/train/engine/executor.h"
 #include "runner/train/engine/hooks.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/update_clock.h"
+#include "runner/train/engine/user_work.h"
 #include "runner/train/engine/window.h"
 
 namespace runner::train {
@@ -34,13 +36,13 @@ class StepArguments {
   struct Sources {
     const StepBuilder& builder;
     const data::Encoding& encoding;
-    backends::Device& device;
     const DeviceArrays& arrays;
     const Counters& counters;
     const UpdateClock* clock;      // null if the host counts updates
     Hooks* hooks;                  // null if there is no hook
     uint64_t hook_seed;            // of its random tensors
     backends::Exchange* exchange;  // null for a single process
+    UserWork& user;
   };
   explicit StepArguments(const Sources& from);
 
@@ -49,32 +51,27 @@ class StepArguments {
   // Sets arbitrary rates for a step that updates nothing, if none are set yet: every Program has the scalars.
   void set_any_rates();
   // Finds the states that no step has created yet. Call before updates are counted.
-  void find_absent_states();
+  void find_absent_states() { user_.find_absent_states(); }
 
-  // How far the user's code would have traced: to the loss, to the gradients, or to the end of the optimizer step.
-  enum class Traced { kForward, kBackward, kUpdate };
   // `recorded`: the recording that the step was found by, for its scalars and lines, or null. `rule_numbers`: scalars
   // of the hook's update rules in the step, if it updates.
-  backends::Arguments of_step(const data::Batch& batch, const StepBuilder::Recorded* recorded,
-                              Traced traced = Traced::kForward,
-                              std::span<const backends::TracedScalar> rule_numbers = {});
+  StepSubmission of_step(const data::Batch& batch, const StepBuilder::Recorded* recorded,
+                         TracedUntil traced = TracedUntil::kForward,
+                         std::span<const backends::TracedScalar> rule_numbers = {});
   // `batch`: null if the region has none.
-  backends::Arguments of_segment(const Segment& segment, const data::Batch* batch);
+  StepSubmission of_segment(const Segment& segment, const data::Batch* batch);
   // For the step that combines the gradients of all ranks.
-  backends::Arguments of_window_end() { return inputs(nullptr, nullptr, {}); }
+  StepSubmission of_window_end() { return {inputs(nullptr, nullptr, {}), user_.of_window_end()}; }
 
  private:
-  backends::Arguments inputs(const data::Batch* batch, const backends::SourceLines* lines,
-                             std::span<const std::vector<std::byte>> given);
-  void trace_scalars(const WindowRates& rates);
+  backends::Submission inputs(const data::Batch* batch, const backends::SourceLines* lines,
+                              std::span<const std::vector<std::byte>> given);
   int64_t updates_of(const OptimizerGroup& group) const;
 
   const Sources from_;
-  const schema::Recipe& recipe_;
+  UserWork& user_;
   int64_t accumulation_ = 1;
   std::vector<double> scalars_, step_scalars_;  // of an update; the second with those of a hook's recording
-  std::vector<backends::TracedScalar> traced_, step_traced_;  // likewise
-  std::vector<int32_t> absent_;
   std::vector<const std::byte*> batch_inputs_;  // by BatchInput, then the inputs given to a traced region
   std::array<int64_t, 2> random_key_{}, draw_key_{};
 };

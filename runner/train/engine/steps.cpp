@@ -4,7 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "backends/account.h"
 #include "backends/runtime/out_of_memory.h"
 #include "backends/runtime/spans.h"
 #include "runner/train/engine/device_rules.h"
@@ -26,7 +25,8 @@ std::optional<TracedGraphs> traced_graphs_of(const Steps::Sources& from) {
 
 Steps::Steps(const Sources& from) : from_(from), traced_graphs_(traced_graphs_of(from)) {}
 
-SharedStep Steps::find(const StepKind& kind, const data::Batch* batch) {
+SharedStep Steps::find(const StepKind& wanted, const data::Batch* batch) {
+  const StepKind kind = from_.user.seen(wanted, batch);
   if (from_.builder.varies(kind.training) && !replays(kind.training)) return make(kind, batch);
   for (HeldStep& held : held_) {
     if (held.kind != kind) continue;
@@ -61,7 +61,7 @@ void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
 
 // Records into the recording that the submission in flight does not read.
 void Steps::begin_recording() {
-  note(from_.device, backends::HostEvent::kRecording);
+  from_.device.on_host_event(backends::HostEvent::kRecording);
   recorded_ = &recordings_[from_.pending.reads(recordings_[0])];
 }
 
@@ -78,9 +78,9 @@ StepBuilder::Read Steps::reader(const data::Batch* batch, bool training) {
   return [this, batch, training](const StepBuilder::Recorded& recorded, backends::ValueId value) {
     RUN_CHECK(batch != nullptr, ErrorKind::kRun,
               "item: the first step is being compiled, and there is no batch yet: read values in a later step");
-    const backends::Arguments arguments = this->arguments(*batch, &recorded);
+    const StepSubmission submission = arguments(*batch, &recorded);
     return in_batch(place_of(*batch, training),
-                    [&] { return from_.executor.read_value(recorded.program, value, arguments); });
+                    [&] { return from_.executor.read_value(recorded.program, value, submission); });
   };
 }
 
@@ -90,9 +90,8 @@ void Steps::wait_for_batch() {
 }
 
 // The submission in flight reads the same keys, and its outputs would be overwritten.
-backends::Arguments Steps::arguments(const data::Batch& batch, const StepBuilder::Recorded* recorded,
-                                     StepArguments::Traced traced,
-                                     std::span<const backends::TracedScalar> rule_numbers) {
+StepSubmission Steps::arguments(const data::Batch& batch, const StepBuilder::Recorded* recorded, TracedUntil traced,
+                                std::span<const backends::TracedScalar> rule_numbers) {
   wait_for_batch();
   return from_.arguments.of_step(batch, recorded, traced, rule_numbers);
 }
@@ -131,26 +130,15 @@ SharedStep Steps::compile_training_step(const StepKind& kind) {
   note_unused(unused_parameters(completed.reached, from_.builder.model().parameters));
   backends::Program program = completed.program;
   from_.arrays.declare_rounded_weights(program);
-  if (accounts_alone(from_.device) && kind.message != nullptr)
-    return compiled_step(compile_graph(from_.device, program, from_.builder.complete(*recorded_, kind.shape).program));
-  if (!keeps_graphs(from_.device)) return compiled_step(from_.device.compile(program));
-  const bool is_graph = !kind.closes_window && kind.padded == kind.shape.batch;
-  const StepBuilder::Completed graph =
-      is_graph ? completed : step_graph(from_.builder, recorded_as_counted(kind), kind.shape, kind.closes_window);
-  return compiled_step(compile_graph(from_.device, program, graph.program), graph.numbers);
+  std::vector<backends::TracedScalar> numbers;
+  std::shared_ptr<backends::Executable> executable =
+      from_.device.compile(program, from_.user.of_training(kind, *recorded_, completed, program, numbers));
+  return compiled_step(std::move(executable), std::move(numbers));
 }
 
 SharedStep Steps::compile_forward_step(const StepKind& kind) {
-  const backends::Program forward = from_.builder.forward(*recorded_, kind.labelled);
-  if (!keeps_graphs(from_.device)) return compiled_step(from_.device.compile(forward));
-  const StepBuilder::Recorded counted = recorded_as_counted(kind);
-  return compiled_step(compile_graph(from_.device, forward,
-                                     kind.labelled ? from_.builder.evaluation_graph(counted, kind.shape.first)
-                                                   : from_.builder.forward(counted, /*labelled=*/false)));
-}
-
-StepBuilder::Recorded Steps::recorded_as_counted(const StepKind& kind) const {
-  return kind.padded == kind.shape.batch ? *recorded_ : from_.builder.record(kind.padded, kind.training);
+  return compiled_step(
+      from_.device.compile(from_.builder.forward(*recorded_, kind.labelled), from_.user.of_forward(kind, *recorded_)));
 }
 
 void Steps::note_unused(const std::string& names) {
@@ -160,12 +148,6 @@ void Steps::note_unused(const std::string& names) {
          "the loss does not depend on {}, and comm.unused is error; use the parameters, or freeze them (model.freeze)",
          names);
   if (unused_.empty()) unused_ = names;
-}
-
-// A hook computes with exactly the samples that it is given.
-int64_t Steps::padded(int64_t size, const data::Batch* batch, bool training) const {
-  const bool pads = batch != nullptr && keeps_graphs(from_.device) && !from_.builder.varies(training);
-  return pads ? std::max(size, batch->largest) : size;
 }
 
 void Steps::record(const data::Batch& batch, bool training) {

@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "backends/backend.h"
+#include "backends/model/modelled_device.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/batch_place.h"
 #include "runner/train/engine/device_arrays.h"
@@ -22,39 +22,30 @@
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/trace_once.h"
 #include "runner/train/engine/traced_graphs.h"
+#include "runner/train/engine/user_work.h"
 #include "runner/train/engine/window.h"
 
 namespace runner::train {
-
-struct StepKind {
-  bool training;
-  bool labelled;    // of a forward step
-  StepShape shape;  // first and last: of a training step; first: also of an evaluation
-  // For device models of graphs, with ranks that update together: the update belongs to this step.
-  bool closes_window = false;
-  int64_t padded = 0;  // for such models: samples of a declared step's batch when padded to that of the largest rank
-  const MessageLayout* message = nullptr;  // layout of factored gradients; null if they are in their arrays
-  bool operator==(const StepKind&) const = default;
-};
 
 class Steps {
  public:
   // Everything it is made from; all must outlive it.
   struct Sources {
     const StepBuilder& builder;
-    backends::Device& device;
+    backends::ModelledDevice& device;
     DeviceArrays& arrays;
     Executor& executor;
     StepArguments& arguments;
     PendingWindow& pending;
     const Counters& counters;
+    const UserWork& user;
     Hooks* hooks;                  // null if there is no hook
     backends::Collectives* ranks;  // null for a single process
   };
   explicit Steps(const Sources& from);
 
-  // Returns the compiled step. `batch`: batch that a hook may read values with, or null.
-  SharedStep find(const StepKind& kind, const data::Batch* batch);
+  // Returns the compiled step. `batch`: its batch, which a hook may read values with, or null.
+  SharedStep find(const StepKind& wanted, const data::Batch* batch);
   // Calls a hook's step and runs nothing: for a rank without samples, whose hook may take part in collectives.
   void record(const data::Batch& batch, bool training);
   // The last recording, if this step was recorded.
@@ -66,14 +57,12 @@ class Steps {
   StepBuilder::Read reader(const data::Batch* batch, bool training);
 
   // Like StepArguments::of_step(), after waiting for the submission in flight.
-  backends::Arguments arguments(const data::Batch& batch, const StepBuilder::Recorded* recorded,
-                                StepArguments::Traced traced = StepArguments::Traced::kForward,
-                                std::span<const backends::TracedScalar> rule_numbers = {});
+  StepSubmission arguments(const data::Batch& batch, const StepBuilder::Recorded* recorded,
+                           TracedUntil traced = TracedUntil::kForward,
+                           std::span<const backends::TracedScalar> rule_numbers = {});
   // Waits for the submission in flight. Throws its error, which a hook may have seen before.
   void wait_for_batch();
   BatchPlace place_of(const data::Batch& batch, bool training, bool labelled = true) const;
-  // Returns StepKind::padded for a step of `size` samples.
-  int64_t padded(int64_t size, const data::Batch* batch, bool training) const;
 
   // Trained parameters that the loss did not depend on, "2.weight, 2.bias", of the first kind of step with any.
   const std::string& unused() const { return unused_; }
@@ -100,7 +89,6 @@ class Steps {
   SharedStep compile_training_step(const StepKind& kind);
   SharedStep compile_forward_step(const StepKind& kind);
   std::optional<BatchPlace> known_place(const data::Batch* batch, bool training) const;
-  StepBuilder::Recorded recorded_as_counted(const StepKind& kind) const;
   void begin_recording();
   // Whether a hook's trace is replayed instead of recorded again.
   bool replays(bool training) const { return traces_once(from_.builder.recipe()) && from_.builder.varies(training); }

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/account.h"
 #include "backends/runtime/debug.h"
 #include "runner/train/engine/hook_agreement.h"
 #include "runner/train/engine/loss_scaler.h"
@@ -32,8 +31,8 @@ bool keeps_gradients(const schema::Recipe& recipe, const backends::Collectives* 
 
 }  // namespace
 
-Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device, Hooks* hooks,
-                 backends::Collectives* ranks)
+Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
+                 Hooks* hooks, backends::Collectives* ranks)
     : parts{.end_with_epochs = recipe.sync_with_dataloader, .accumulation = recipe.gradient_accumulation_steps},
       recipe_(recipe),
       encoding_(encoding),
@@ -49,15 +48,16 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
                                        : std::nullopt),
       marks_(recipe, device),
       executor_(device, ranks, counters),
+      user_({.builder = builder_, .device = device, .arrays = arrays_, .counters = counters, .clock = clock()}),
       arguments_({.builder = builder_,
                   .encoding = encoding,
-                  .device = device,
                   .arrays = arrays_,
                   .counters = counters,
                   .clock = clock(),
                   .hooks = hooks,
                   .hook_seed = hook_seed(recipe, ranks),
-                  .exchange = executor_.exchange()}),
+                  .exchange = executor_.exchange(),
+                  .user = user_}),
       pending_(recipe, device, optimizers_, counters, metrics, clock_.has_value()),
       steps_({.builder = builder_,
               .device = device,
@@ -66,6 +66,7 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
               .arguments = arguments_,
               .pending = pending_,
               .counters = counters,
+              .user = user_,
               .hooks = hooks,
               .ranks = ranks}),
       segments_(builder_, device, executor_, arguments_, clock(), steps_.traced_graphs()),
@@ -98,8 +99,7 @@ SharedStep Trainer::training_step(const StepShape& shape, const data::Batch* bat
   return steps_.find({.training = true,
                       .labelled = true,
                       .shape = shape,
-                      .closes_window = closes_window && keeps_graphs(device_),
-                      .padded = steps_.padded(shape.batch, batch, /*training=*/true),
+                      .closes_window = closes_window,
                       .message = closes_window ? message : nullptr},
                      batch);
 }

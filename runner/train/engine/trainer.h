@@ -12,8 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/account.h"
-#include "backends/backend.h"
+#include "backends/model/modelled_device.h"
 #include "runner/data/load.h"
 #include "runner/data/loader.h"
 #include "runner/data/plan.h"
@@ -33,6 +32,7 @@
 #include "runner/train/engine/step_metrics.h"
 #include "runner/train/engine/steps.h"
 #include "runner/train/engine/update_clock.h"
+#include "runner/train/engine/user_work.h"
 #include "runner/train/engine/window.h"
 #include "runner/train/engine/window_search.h"
 #include "schema/recipe/recipe.h"
@@ -48,7 +48,7 @@ class Trainer {
   // Lays out the model without allocating memory. `hooks`: null if there is no hook. `ranks`: process group, or null
   // for a single process. Throws Error(kRecipe) or Error(kData) if recipe, data and weights do not fit together. All
   // arguments must outlive the object.
-  Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device,
+  Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
           Hooks* hooks = nullptr, backends::Collectives* ranks = nullptr);
   ~Trainer();
 
@@ -120,11 +120,9 @@ class Trainer {
 
   // Code that takes batches from any loader must call these.
   LoaderMarks& marks() { return marks_; }
-  // Call when the user's code would mark a step, read a metric in an evaluation, or save or load the arrays for a
+  // Call when the user's code marks a step, reads a metric in an evaluation, or saves or loads the arrays for a
   // checkpoint.
-  void note_step_mark() { note(device_, backends::HostEvent::kStepMark); }
-  void note_figure_read() { note(device_, backends::HostEvent::kFigureRead); }
-  void note_state_use() { note(device_, backends::HostEvent::kStateUse); }
+  void on_host_event(backends::HostEvent event) { device_.on_host_event(event); }
 
   const schema::Recipe& recipe() const { return recipe_; }
   const nn::Model& model() const { return model_; }
@@ -205,7 +203,7 @@ class Trainer {
 
   const schema::Recipe& recipe_;
   const data::Encoding& encoding_;
-  backends::Device& device_;
+  backends::ModelledDevice& device_;
   nn::Model model_;
   Hooks* const hooks_;
   backends::Collectives* const ranks_;
@@ -216,6 +214,7 @@ class Trainer {
   std::optional<UpdateClock> clock_;  // only if the device counts updates
   LoaderMarks marks_;
   Executor executor_;
+  UserWork user_;
   StepArguments arguments_;
   PendingWindow pending_;
   Steps steps_;

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "backends/account.h"
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tensor/rounding.h"
 #include "runner/train/engine/step_completion.h"
@@ -53,11 +52,11 @@ void Trainer::prepare(const StepShape& shape) {
 // If a hook may read values while it records, its steps cannot be compiled in advance. Then only the arrays are
 // checked.
 void Trainer::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_batch) {
-  if (!keeps_graphs(device_)) return;
+  if (!device_.traces_graphs()) return;
   if (may_ask_for_values()) {
     backends::Program arrays;
     builder_.begin(arrays, std::nullopt, /*with_scalars=*/false);
-    compile_graph(device_, arrays, arrays);
+    device_.compile(arrays);
     return;
   }
   std::optional<backends::OutOfMemory> worst;
@@ -139,11 +138,9 @@ Trainer::Executables Trainer::steps_of_evaluation(const data::DataPlan& plan) {
 PeakMemory Trainer::peak_memory(const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation) {
   const Executables training = steps_of_epoch(plan);
   const Executables evaluating = evaluation ? steps_of_evaluation(*evaluation) : Executables();
-  if (accounts_alone(device_)) {
-    const std::vector<backends::ArrayBytes> arrays = arrays_.sizes();
-    return {.training = device_.account()->memory_for(arrays, training, {}),
-            .evaluation = evaluation ? device_.account()->memory_for(arrays, training, evaluating) : 0};
-  }
+  const std::vector<backends::ArrayBytes> arrays = arrays_.sizes();
+  if (const auto peak = device_.peak_memory(arrays, training, {}))
+    return {.training = *peak, .evaluation = evaluation ? *device_.peak_memory(arrays, training, evaluating) : 0};
   const int64_t most = most_temporary(training);
   const int64_t resident = arrays_.memory().total();
   return {.training = resident + most,

@@ -1,7 +1,6 @@
 // Optimizer steps of a Trainer: taking batches up to each all-reduce, and what is not finite.
 #include <array>
 
-#include "backends/account.h"
 #include "backends/runtime/spans.h"
 #include "runner/train/engine/digest.h"
 #include "runner/train/engine/loss_scaler.h"
@@ -54,14 +53,14 @@ SharedStep Trainer::run_part(const data::Batch& part, const PartOfWindow& place)
   const bool completes = last && steps_alone();
   SharedStep step =
       training_step(shape_of(part.size, !arrays_.holds_any_gradients(), completes), &part, last && !completes);
-  using Traced = StepArguments::Traced;
-  backends::Arguments arguments = steps_.arguments(part, steps_.recording(/*training=*/true),
-                                                   last ? Traced::kUpdate : Traced::kBackward, step->rule_numbers);
+  StepSubmission arguments = steps_.arguments(part, steps_.recording(/*training=*/true),
+                                              last ? TracedUntil::kUpdate : TracedUntil::kBackward, step->rule_numbers);
   arguments.staged = place.staged;
   arguments.states = arrays_.states_of_step(last && !completes && message_ != nullptr);
   if (last && !completes && arrays_.reducer() != nullptr)
     arguments.signals = arrays_.reducer()->begin_signals(message_);
-  if (place.reduces && !completes && arrays_.buckets() != nullptr) arguments.reduced = arrays_.buckets()->reduced();
+  if (place.reduces && !completes && arrays_.buckets() != nullptr)
+    arguments.info.reduced = arrays_.buckets()->reduced();
   const BatchPlace batch = steps_.place_of(part, /*training=*/true);
   if (completes) pending_.begin_update();
   const backends::Ticket ticket = in_batch(batch, [&] {
@@ -85,7 +84,7 @@ SharedStep Trainer::run_batches_together(BatchFeed& batches, const WindowRates& 
   if (builder_.varies(true))
     add_to(metrics.window, merged(std::exchange(metrics.batches, {}), *ranks_, executor_.site("metrics")));
   const SharedStep& step = meeting_step(meeting);
-  backends::Arguments end = arguments_.of_window_end();
+  StepSubmission end = arguments_.of_window_end();
   if (reduces) end.after = arrays_.reducer()->reduced();
   end.states = meeting.are_summed ? arrays_.states_of_summed_window() : arrays_.states_of_window(message_ != nullptr);
   executor_.begin_exchange(/*again=*/false);
@@ -106,7 +105,7 @@ void Trainer::reduce_in_buckets() {
 }
 
 void Trainer::keep_sum_of_part(const CompiledStep& part) {
-  const backends::Unaccounted aside(device_);
+  const backends::ModelPause pause(device_);
   std::array<double, 2> sums{};
   device_.read_output(*part.executable, kPartSum, std::as_writable_bytes(std::span(sums)));
   arrays_.write(layout_.find(Role::kSum, 0, kWindowSum), std::as_bytes(std::span(sums)));
@@ -125,9 +124,7 @@ const SharedStep& Trainer::meeting_step(const Meeting& kind) {
     const backends::Program end = complete_window(builder_, *arrays_.shares(), kind.ends_window,
                                                   kind.message != nullptr ? *kind.message : none, kind.are_summed);
     const bool are_reduced = kind.ends_window && arrays_.buckets() != nullptr;
-    step = compiled_step(accounts_alone(device_)
-                             ? compile_graph(device_, end, window_graph(builder_, kind.ends_window, are_reduced))
-                             : device_.compile(end));
+    step = compiled_step(device_.compile(end, user_.of_window_end(kind.ends_window, are_reduced)));
   }
   return step;
 }

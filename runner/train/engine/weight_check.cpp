@@ -30,7 +30,7 @@ std::vector<uint64_t> digests_in(const std::string& text) {
 }  // namespace
 
 std::vector<TensorDigest> digests_of(const DeviceArrays& arrays, const nn::ParameterSet& parameters) {
-  const backends::Unaccounted aside = arrays.unaccounted();
+  const backends::ModelPause pause = arrays.pause_model();
   std::vector<TensorDigest> digests;
   const std::vector<DeviceArray>& layout = arrays.layout().arrays();
   for (size_t i = 0; i < layout.size(); ++i) {

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/account.h"
 #include "backends/ir/ops.h"
 #include "runner/train/engine/gradients.h"
 #include "runner/train/engine/reduction.h"
@@ -27,7 +26,7 @@ std::string text_of_nothing_found(const schema::Recipe& recipe) {
 
 }  // namespace
 
-WindowSearch::WindowSearch(const StepBuilder& builder, const WindowParts& parts, backends::Device& device,
+WindowSearch::WindowSearch(const StepBuilder& builder, const WindowParts& parts, backends::ModelledDevice& device,
                            Executor& executor, Steps& steps, Hooks* hooks, backends::Collectives* ranks)
     : builder_(builder),
       parts_(parts),
@@ -61,7 +60,7 @@ std::optional<NotFinite> WindowSearch::find(data::Loader& loader, int64_t before
 }
 
 std::optional<NotFinite> WindowSearch::find(const data::Batch& batch) {
-  note(device_, backends::HostEvent::kRecording);
+  device_.on_host_event(backends::HostEvent::kRecording);
   const StepBuilder::Recorded recorded = builder_.record(batch.size, true, steps_.reader(&batch, /*training=*/true));
   backends::Program program = recorded.program;
   const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "backends/backend.h"
+#include "backends/model/modelled_device.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/hooks.h"
@@ -18,8 +18,8 @@ class WindowSearch {
  public:
   // `hooks`: null if there is no hook. `ranks`: ranks that take the optimizer step together, or null. All arguments
   // must outlive the object.
-  WindowSearch(const StepBuilder& builder, const WindowParts& parts, backends::Device& device, Executor& executor,
-               Steps& steps, Hooks* hooks, backends::Collectives* ranks);
+  WindowSearch(const StepBuilder& builder, const WindowParts& parts, backends::ModelledDevice& device,
+               Executor& executor, Steps& steps, Hooks* hooks, backends::Collectives* ranks);
 
   // Finds the first value that was not finite in an optimizer step: "parameter 0.weight is inf", "a feature of sample
   // 17 is nan", "the result of exp … is inf". `loader` must yield its batches again, from batch number `before` on.
@@ -33,7 +33,7 @@ class WindowSearch {
 
   const StepBuilder& builder_;
   const WindowParts& parts_;
-  backends::Device& device_;
+  backends::ModelledDevice& device_;
   Executor& executor_;
   Steps& steps_;
   Hooks* const hooks_;

@@ -184,7 +184,7 @@ void CustomLoop::catch_up() {
 
 void CustomLoop::mark_step() {
   end_segment();
-  trainer_.note_step_mark();
+  trainer_.on_host_event(backends::HostEvent::kStepMark);
   begin_segment();
 }
 

@@ -165,7 +165,7 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
     add_to(of_hook, evaluated_.metrics);
   };
   each_batch(evaluate, interrupted);
-  trainer_.note_figure_read();
+  trainer_.on_host_event(backends::HostEvent::kMetricRead);
   if (ranks_ != nullptr) {
     metrics.merge(*ranks_, site("eval metrics"));
     of_hook = train::merged(of_hook, *ranks_, site("eval metrics"));

@@ -26,7 +26,7 @@ std::string name_of(const Trainer::WindowStep& step) {
 
 class Forecaster {
  public:
-  Forecaster(Trainer& trainer, backends::tpu::TpuDevice& device) : trainer_(trainer), device_(device) {}
+  Forecaster(Trainer& trainer, backends::tpu::TpuDeviceModel& model) : trainer_(trainer), model_(model) {}
 
   void training(const data::DataPlan& plan) {
     attempt("training_step", [&] {
@@ -61,22 +61,22 @@ class Forecaster {
   }
 
   void add(std::string name, const backends::Program& graph) {
-    forecast_.graphs.push_back({std::move(name), device_.forecast(graph)});
+    forecast_.graphs.push_back({std::move(name), model_.forecast(graph)});
   }
 
   Trainer& trainer_;
-  backends::tpu::TpuDevice& device_;
+  backends::tpu::TpuDeviceModel& model_;
   RunForecast forecast_;
 };
 
 }  // namespace
 
 RunForecast forecast_graphs(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
-                            backends::tpu::TpuDevice& device, Hooks* hooks) {
+                            backends::ModelledDevice& device, Hooks* hooks) {
   if (has(hooks, HookEntry::kTrain))
     return {{}, "the hook has a loop of its own: what it computes is known when it runs"};
   TrialReplica trial(recipe, data.encoding, device, hooks);
-  Forecaster forecaster(trial.trainer(), device);
+  Forecaster forecaster(trial.trainer(), backends::tpu::model_of_tpu(device));
   forecaster.training(plan);
   if (data.eval) forecaster.evaluation(evaluation_plan(recipe, data.eval->size(), trial.ranks()).max_batch());
   return forecaster.take();

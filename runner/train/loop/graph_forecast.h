@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/tpu/tpu_device.h"
+#include "backends/tpu/tpu_device_model.h"
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
 #include "runner/train/engine/hooks.h"
@@ -25,6 +25,6 @@ struct RunForecast {
 // `hooks`: null, or a hook that has made no model yet. Errors of a hook's step are reported in `unknown`. Not
 // thread-safe.
 RunForecast forecast_graphs(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
-                            backends::tpu::TpuDevice& device, Hooks* hooks);
+                            backends::ModelledDevice& device, Hooks* hooks);
 
 }  // namespace runner::train

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "backends/account.h"
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_replica.h"
@@ -12,7 +11,7 @@
 namespace runner::train {
 
 MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
-                               backends::Device& device, Hooks* hooks) {
+                               backends::ModelledDevice& device, Hooks* hooks) {
   RUN_CHECK(
       !has(hooks, HookEntry::kTrain), ErrorKind::kUsage,
       "the hook has a loop of its own, and what it computes is known only when it runs; `runner show RUN` has the "
@@ -28,8 +27,8 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
   MemoryUse& use = estimate.training;
   use.activations = estimate.peak.training - use.resident();
   const int64_t state = use.parameters + use.optimizer + use.other;
-  estimate.peak.saving = accounts_alone(device) ? std::max(estimate.peak.training, estimate.peak.evaluation)
-                                                : use.total() + copies_for_state(use, state);
+  estimate.peak.saving = device.has_own_memory() ? std::max(estimate.peak.training, estimate.peak.evaluation)
+                                                 : use.total() + copies_for_state(use, state);
   estimate.all_processes = use.total_of(recipe.num_processes);
   return estimate;
 }

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "backends/backend.h"
+#include "backends/model/modelled_device.h"
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
 #include "runner/train/engine/hooks.h"
@@ -24,6 +24,6 @@ struct MemoryEstimate {
 // Compiles the steps of a run without allocating memory for them. Throws Error(kUsage) if a hook has its own training
 // loop, whose steps are not known in advance, and OutOfMemory if a device that models its memory has too little.
 MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
-                               backends::Device& device, Hooks* hooks);
+                               backends::ModelledDevice& device, Hooks* hooks);
 
 }  // namespace runner::train

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "backends/gpu/gpu_device.h"
+#include "backends/gpu/gpu_device_model.h"
 #include "runner/train/engine/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/recipe/field_words.h"
@@ -51,8 +51,8 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
       plan(data::train_plan(recipe, data.train.size())),
       scale(run_scale(recipe, plan)),
       device(device_rules(recipe).make(recipe, ranks_, own_thread)),
-      tpu(dynamic_cast<backends::tpu::TpuDevice*>(device.get())),
-      gpu(dynamic_cast<backends::gpu::GpuDevice*>(device.get())),
+      tpu(dynamic_cast<backends::tpu::TpuDeviceModel*>(device->model())),
+      gpu(dynamic_cast<backends::gpu::GpuDeviceModel*>(device->model())),
       trainer(recipe, data.encoding, *device, hooks, ranks_),
       schedule(recipe.scheduler, trainer.optimizers().lr, scale),
       own_loop(has(hooks, HookEntry::kTrain)),

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
-#include "backends/tpu/tpu_device.h"
+#include "backends/model/modelled_device.h"
+#include "backends/tpu/tpu_device_model.h"
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
 #include "runner/optim/lr_schedule.h"
@@ -15,7 +15,7 @@
 #include "schema/recipe/recipe.h"
 
 namespace runner::backends::gpu {
-class GpuDevice;  // gpu_device.h
+class GpuDeviceModel;  // gpu_device_model.h
 }
 
 namespace runner::train {
@@ -35,9 +35,9 @@ struct Session {
   const data::Data& data;  // *shared_data
   data::DataPlan plan;
   optim::RunScale scale;
-  std::unique_ptr<backends::Device> device;
-  backends::tpu::TpuDevice* const tpu;  // the device if it is an emulated TPU, else null
-  backends::gpu::GpuDevice* const gpu;  // the device if it is an emulated GPU, else null
+  std::unique_ptr<backends::ModelledDevice> device;
+  backends::tpu::TpuDeviceModel* const tpu;  // the model of the device if it is an emulated TPU, else null
+  backends::gpu::GpuDeviceModel* const gpu;  // the model of the device if it is an emulated GPU, else null
   Trainer trainer;
   optim::LrSchedule schedule;
 

@@ -244,13 +244,13 @@ void TrainLoop::check_saves() const {
 void TrainLoop::average(bool due) {
   state_.weights_agree = due;
   if (!due) return;
-  session_.trainer.note_state_use();
+  session_.trainer.on_host_event(backends::HostEvent::kStateUse);
   average_weights(session_.trainer.arrays(), *session_.ranks, {"weights", step() + 1});
   session_.trainer.means().gather();
 }
 
 void TrainLoop::check_weights() {
-  session_.trainer.note_state_use();
+  session_.trainer.on_host_event(backends::HostEvent::kStateUse);
   check_alike(digests_of(session_.trainer.arrays(), session_.trainer.model().parameters), *session_.ranks,
               {"digests of weights", step()});
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/dist/collectives.h"
-#include "backends/tpu/tpu_device.h"
+#include "backends/tpu/tpu_device_model.h"
 #include "runner/train/engine/trainer.h"
 #include "schema/base/error.h"
 
@@ -51,14 +51,15 @@ class LoneRank final : public backends::Collectives {
 class TrialReplica {
  public:
   // All arguments must outlive the object. Throws like Trainer.
-  TrialReplica(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device, Hooks* hooks)
+  TrialReplica(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
+               Hooks* hooks)
       : recipe_(recipe),
         encoding_(encoding),
         device_(device),
         hooks_(hooks),
         others_(recipe.num_processes > 1 ? std::make_optional<LoneRank>(static_cast<int>(recipe.num_processes))
                                          : std::nullopt),
-        tpu_(dynamic_cast<backends::tpu::TpuDevice*>(&device)) {
+        tpu_(dynamic_cast<backends::tpu::TpuDeviceModel*>(device.model())) {
     trainer_.emplace(recipe_, encoding_, device_, hooks_, ranks());
     if (tpu_ != nullptr) former_ = tpu_->set_state_tensors(trainer_->layout().tensors());
   }
@@ -92,12 +93,12 @@ class TrialReplica {
  private:
   const schema::Recipe& recipe_;
   const data::Encoding& encoding_;
-  backends::Device& device_;
+  backends::ModelledDevice& device_;
   Hooks* const hooks_;
   std::optional<LoneRank> others_;
   std::optional<Trainer> trainer_;
   std::function<void()> halt_;
-  backends::tpu::TpuDevice* const tpu_;  // null for other devices
+  backends::tpu::TpuDeviceModel* const tpu_;  // null for other devices
   backends::tpu::StateTensors former_;
 };
 

@@ -244,7 +244,7 @@ std::string meta_of(const backends::TensorType& type) {
 }
 
 void capture_for_replica(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot) {
-  trainer.note_state_use();
+  trainer.on_host_event(backends::HostEvent::kStateUse);
   snapshot.clear();
   const std::string document = run_document(state, trainer.optimizers().names);
   snapshot.add(kRun, R"({"format":"json"})", std::as_bytes(std::span(document)));
@@ -269,7 +269,7 @@ void capture(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& sn
 }
 
 std::vector<FileBytes> model_files(Trainer& trainer, const std::string& name, int64_t max_shard_size) {
-  trainer.note_state_use();
+  trainer.on_host_event(backends::HostEvent::kStateUse);
   std::map<int32_t, std::vector<std::byte>> arrays;
   std::vector<formats::NamedTensor> tensors;
   each_parameter_range(trainer, [&](const std::string& section, int32_t array, const nn::Parameter& p) {
@@ -343,7 +343,7 @@ Checkpoint checkpoint_of(const store::LoadedState& loaded, const std::vector<std
 }
 
 void restore(const store::LoadedState& loaded, Trainer& trainer) {
-  trainer.note_state_use();
+  trainer.on_host_event(backends::HostEvent::kStateUse);
   const int64_t id = loaded.info.id;
   keep_gradients_of(loaded, trainer);
   std::vector<std::vector<std::byte>> arrays;  // empty: another rank writes it
@@ -397,7 +397,7 @@ void restore_sums(const store::LoadedState& loaded, Trainer& trainer) {
 }
 
 void restore_model(const store::LoadedState& loaded, Trainer& trainer) {
-  trainer.note_state_use();
+  trainer.on_host_event(backends::HostEvent::kStateUse);
   const int64_t id = loaded.info.id;
   Patches patches(trainer);
   std::set<std::string> known;

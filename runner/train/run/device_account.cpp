@@ -45,7 +45,7 @@ store::GraphRow row_of(const backends::tpu::Graph& graph) {
 
 }  // namespace
 
-GraphUse graph_use(const backends::tpu::TpuDevice& device) {
+GraphUse graph_use(const backends::tpu::TpuDeviceModel& device) {
   GraphUse use;
   for (const backends::tpu::Graph& graph : device.graphs()) {
     use.compiled += was_compiled(graph);
@@ -55,7 +55,7 @@ GraphUse graph_use(const backends::tpu::TpuDevice& device) {
   return use;
 }
 
-void bring_up_to_date(store::DeviceAccount& account, const backends::tpu::TpuDevice& device) {
+void bring_up_to_date(store::DeviceAccount& account, const backends::tpu::TpuDeviceModel& device) {
   const std::deque<backends::tpu::Graph>& graphs = device.graphs();
   for (size_t i = 0; i < account.graphs.size(); ++i) {
     account.graphs[i].executions = graphs[i].executions;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/gpu/gpu_device.h"
+#include "backends/gpu/gpu_device_model.h"
 
 namespace runner::train {
 

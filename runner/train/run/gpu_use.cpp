@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "backends/gpu/gpu_device.h"
+#include "backends/gpu/gpu_device_model.h"
 
 namespace runner::train {
 namespace {
@@ -84,16 +84,16 @@ json::Value capture_json(const std::optional<backends::gpu::CaptureCounters>& ca
 
 }  // namespace
 
-GpuUse gpu_use(const backends::gpu::GpuDevice& device, const GpuDeviceUse& counted) {
+GpuUse gpu_use(const backends::gpu::GpuDeviceModel& device, const GpuDeviceUse& counted) {
   GpuDeviceUse use = counted;
   use.memory_limit = *device.memory_limit();
   use.memory = device.memory_statistics();
   use.captures = device.captures();
-  return {.model = std::string(device.model().name), .devices = {use}};
+  return {.model = std::string(device.hardware().name), .devices = {use}};
 }
 
-GpuUse gpu_use_of_all(const backends::gpu::GpuDevice& device, const GpuDeviceUse& counted, backends::Collectives& ranks,
-                      const backends::Site& site) {
+GpuUse gpu_use_of_all(const backends::gpu::GpuDeviceModel& device, const GpuDeviceUse& counted,
+                      backends::Collectives& ranks, const backends::Site& site) {
   GpuUse use = gpu_use(device, counted);
   const std::string_view mine(reinterpret_cast<const char*>(use.devices.data()), sizeof(GpuDeviceUse));
   const std::vector<std::string> all = ranks.gather_objects(mine, site);

@@ -13,7 +13,7 @@
 #include "schema/base/json.h"
 
 namespace runner::backends::gpu {
-class GpuDevice;  // gpu_device.h
+class GpuDeviceModel;  // gpu_device_model.h
 }
 
 namespace runner::train {
@@ -34,10 +34,10 @@ struct GpuUse {
 };
 
 // Returns the use of this rank's device. `counted`: its predicted times.
-GpuUse gpu_use(const backends::gpu::GpuDevice& device, const GpuDeviceUse& counted);
+GpuUse gpu_use(const backends::gpu::GpuDeviceModel& device, const GpuDeviceUse& counted);
 // Likewise for all ranks. Collective.
-GpuUse gpu_use_of_all(const backends::gpu::GpuDevice& device, const GpuDeviceUse& counted, backends::Collectives& ranks,
-                      const backends::Site& site);
+GpuUse gpu_use_of_all(const backends::gpu::GpuDeviceModel& device, const GpuDeviceUse& counted,
+                      backends::Collectives& ranks, const backends::Site& site);
 
 // Returns {"model", "memory": [{"device", "limit", "allocated": {"current", "peak"}, …, "retries", "refused"}],
 // "predicted": predictions for rank 0, null where a divisor is zero, "capture": {"graphs", "replays", "fallbacks"} of

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/account.h"
 #include "backends/runtime/cpu_features.h"
 #include "runner/train/engine/device_rules.h"
 #include "runner/train/loop/batch_fit.h"
@@ -235,7 +234,7 @@ void RankRun::warn_of_fit() {
         json::line(json::Object{{"samples", attempt.samples}, {"bytes", attempt.bytes}, {"fits", attempt.fits}}));
   if (fitted.attempts.size() < 2) return;
   const BatchAttempt& whole = fitted.attempts.front();
-  const bool refused = accounts_alone(*session_.device);  // before its full size was known
+  const bool refused = session_.device->has_own_memory();  // before its full size was known
   record_.warn(
       fmt::format("train.auto_batch_size: {} samples at once take {}{}, and a {} {}; no step has more than {} "
                   "now, and an optimizer step is made of {}",

@@ -31,7 +31,7 @@ StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> ho
       hooks_(std::move(hooks)),
       device_(backends::make_cpu_device(static_cast<int>(recipe.threads), recipe.cpu.memory)) {
   recipe_.model.init_from.clear();  // the checkpoint has the weights
-  trainer_ = std::make_unique<Trainer>(recipe_, encoding_, *device_, hooks_.get());
+  trainer_ = std::make_unique<Trainer>(recipe_, encoding_, device_, hooks_.get());
   trainer_->allocate();
   trainer_->parts.most_at_once = run.most_at_once;
   restore(state, *trainer_);

@@ -49,7 +49,7 @@ class StoredModel {
   data::Encoding encoding_;
   std::string train_data_, eval_data_;  // fingerprints
   const std::unique_ptr<Hooks> hooks_;
-  std::unique_ptr<backends::Device> device_;
+  backends::ModelledDevice device_;
   std::unique_ptr<Trainer> trainer_;
   std::vector<std::string> warnings_;
 };

@@ -117,11 +117,11 @@ class OpByOpDevice : public Device {
     return std::make_shared<Launches>(program, kernels_);
   }
 
-  Ticket submit(Executable& executable, const Arguments& arguments) override {
-    auto launches = static_cast<Launches&>(executable).shared_from_this();
-    bind(launches, arguments);
+  Ticket submit(Executable& executable, const Submission& submission) override {
+    const auto launches = std::static_pointer_cast<Launches>(executable.shared_from_this());
+    bind(launches, submission);
     for (const Launches::Step& step : launches->steps)
-      queue_.push([this, launches, &step, lines = arguments.lines, exchange = arguments.exchange] {
+      queue_.push([this, launches, &step, lines = submission.lines, exchange = submission.exchange] {
         launch(*launches, step, lines, exchange);
       });
     // Results are first copied aside, since a state may receive what another one contained.
@@ -158,7 +158,7 @@ class OpByOpDevice : public Device {
   };
 
   // A Program with a kernel per node and memory for each value, kernel and output.
-  struct Launches : Executable, std::enable_shared_from_this<Launches> {
+  struct Launches : Executable {
     struct Step {
       ValueId node;
       Kernel kernel;
@@ -220,21 +220,21 @@ class OpByOpDevice : public Device {
   };
 
   // Sets the pointers to the inputs when the queue reaches the submission; earlier submissions still use theirs.
-  void bind(const std::shared_ptr<Launches>& launches, const Arguments& arguments) {
+  void bind(const std::shared_ptr<Launches>& launches, const Submission& submission) {
     size_t state = 0, batch = 0, scalar = 0;
     std::vector<std::shared_ptr<std::byte>> alive;
     std::vector<std::pair<ValueId, const std::byte*>> places;
     for (const Input& input : launches->program.inputs()) {
       if (input.kind == InputKind::kState) {
-        alive.push_back(static_cast<Memory*>(arguments.states[state++])->data);
+        alive.push_back(static_cast<Memory*>(submission.states[state++])->data);
         places.emplace_back(input.value, alive.back().get());
       } else if (input.kind == InputKind::kBatch) {
-        places.emplace_back(input.value, arguments.batch[batch++]);
+        places.emplace_back(input.value, submission.batch[batch++]);
       } else {
         const DType dtype = launches->program.type(input.value).dtype;
         auto arena = std::make_shared<Arena>(sizeof(int64_t));
         alive.emplace_back(arena, arena->data());
-        store_element(dtype, arguments.scalars[scalar++], alive.back().get());
+        store_element(dtype, submission.scalars[scalar++], alive.back().get());
         places.emplace_back(input.value, alive.back().get());
       }
     }

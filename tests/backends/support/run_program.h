@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/model/modelled_device.h"
 #include "backends/plan/plan.h"
 #include "backends/runtime/arena.h"
 #include "tests/backends/support/host_tensor.h"
@@ -34,7 +34,7 @@ class Session {
 
   void set_input(size_t index, HostTensor tensor) { inputs_[index] = std::move(tensor); }
 
-  int64_t step = 0;  // see Arguments::step
+  int64_t step = 0;  // see SubmissionInfo::step
   Ticket submit() {
     pointers_.clear(), batch_.clear(), scalars_.clear();
     for (const auto& state : states_) pointers_.push_back(state.get());
@@ -43,7 +43,10 @@ class Session {
       if (kind == InputKind::kBatch) batch_.push_back(inputs_[i].bytes.data());
       if (kind == InputKind::kScalar) scalars_.push_back(inputs_[i][0]);
     }
-    return device_.submit(*executable_, {.states = pointers_, .batch = batch_, .scalars = scalars_, .step = step});
+    const Submission submission{.states = pointers_, .batch = batch_, .scalars = scalars_};
+    if (auto* const modelled = dynamic_cast<ModelledDevice*>(&device_))
+      return modelled->submit(*executable_, submission, {.step = step});
+    return device_.submit(*executable_, submission);
   }
 
   HostTensor output(size_t index) {

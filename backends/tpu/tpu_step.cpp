@@ -1,4 +1,4 @@
-#include "backends/tpu/tpu_executable.h"
+#include "backends/tpu/tpu_step.h"
 
 #include <algorithm>
 #include <iterator>
@@ -44,8 +44,7 @@ void Making::add(const Making& other) {
   damages.insert(damages.end(), other.damages.begin(), other.damages.end());
 }
 
-TpuExecutable::TpuExecutable(std::shared_ptr<Executable> host, Making making, const Program& program,
-                             const Program& graph)
+TpuStep::TpuStep(std::shared_ptr<Executable> host, Making making, const Program& program, const Program& graph)
     : host_(std::move(host)),
       making_(std::move(making)),
       graph_(std::make_shared<const Program>(live_part(graph))),
@@ -55,7 +54,7 @@ TpuExecutable::TpuExecutable(std::shared_ptr<Executable> host, Making making, co
       scalars_(scalar_inputs(*graph_, program)),
       given_(given_tensors(program)) {}
 
-std::vector<TpuExecutable::ScalarInput> TpuExecutable::scalar_inputs(const Program& graph, const Program& program) {
+std::vector<TpuStep::ScalarInput> TpuStep::scalar_inputs(const Program& graph, const Program& program) {
   const std::vector<Origin> among = scalars_of(program);
   std::vector<ScalarInput> inputs;
   for (const Origin origin : scalars_of(graph)) {
@@ -67,32 +66,32 @@ std::vector<TpuExecutable::ScalarInput> TpuExecutable::scalar_inputs(const Progr
 }
 
 // Whether the graph uses the scalar: an output depends on its node, or it belongs to no Program.
-bool TpuExecutable::takes(const TracedScalar& scalar) const {
+bool TpuStep::takes(const TracedScalar& scalar) const {
   return scalar.origin == kNoOrigin || std::ranges::binary_search(origins_, scalar.origin);
 }
 
-bool TpuExecutable::hands_over(const TracedScalar& scalar) const {
+bool TpuStep::hands_over(const TracedScalar& scalar) const {
   return scalar.origin == kNoOrigin || std::ranges::find(idle_, scalar.origin) == idle_.end();
 }
 
-GraphIdentity TpuExecutable::identity(const Arguments& arguments, const ScalarRules& rules) const {
+GraphIdentity TpuStep::identity(const SubmissionInfo& info, const ScalarRules& rules) const {
   GraphIdentity identity{graph_, {}, {}, {}};
-  std::ranges::copy_if(arguments.traced, std::back_inserter(identity.scalars),
+  std::ranges::copy_if(info.traced, std::back_inserter(identity.scalars),
                        [this](const TracedScalar& scalar) { return takes(scalar); });
   identity.signature = signature_of(identity.scalars, rules);
-  std::ranges::set_intersection(arguments.absent, states_, std::back_inserter(identity.absent));
+  std::ranges::set_intersection(info.absent, states_, std::back_inserter(identity.absent));
   return identity;
 }
 
 // Scalars that the user's code does not pass itself, such as a declared optimizer's learning rate, count as operands.
-std::vector<TracedScalar> TpuExecutable::scalars(const Arguments& arguments) const {
+std::vector<TracedScalar> TpuStep::scalars(const Submission& submission, const SubmissionInfo& info) const {
   std::vector<TracedScalar> taken;
   for (const ScalarInput& input : scalars_) {
-    const auto traced = std::ranges::find(arguments.traced, input.origin, &TracedScalar::origin);
-    if (traced != arguments.traced.end()) {
+    const auto traced = std::ranges::find(info.traced, input.origin, &TracedScalar::origin);
+    if (traced != info.traced.end()) {
       taken.push_back(*traced);
     } else {
-      const double value = input.index ? arguments.scalars[*input.index] : std::numeric_limits<double>::quiet_NaN();
+      const double value = input.index ? submission.scalars[*input.index] : std::numeric_limits<double>::quiet_NaN();
       taken.push_back({.use = ScalarUse::kOperand, .value = value});
     }
   }

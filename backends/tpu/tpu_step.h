@@ -1,4 +1,4 @@
-// What the host runs for an emulated TPU, and the graph that it is counted as.
+// What the model of an emulated TPU knows about an Executable: the graph that it is counted as.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/model/device_model.h"
 #include "backends/tpu/eager_account.h"
 #include "backends/tpu/range_check.h"
 
@@ -24,30 +24,23 @@ struct Making {
   void add(const Making& other);
 };
 
-class TpuExecutable : public Executable {
+class TpuStep final : public ModelStep {
  public:
-  // For engine-internal work that is not counted.
-  explicit TpuExecutable(std::shared_ptr<Executable> host) : host_(std::move(host)) {}
-  // `program`: what the host runs; `graph`: what the user's code has traced.
-  TpuExecutable(std::shared_ptr<Executable> host, Making making, const Program& program, const Program& graph);
-
-  size_t arena_bytes() const override { return host_->arena_bytes(); }
-  int64_t flops() const override { return host_->flops(); }
-  int64_t bytes() const override { return host_->bytes(); }
+  // `host`: the executable of `program`; `graph`: what the user's code has traced.
+  TpuStep(std::shared_ptr<Executable> host, Making making, const Program& program, const Program& graph);
 
   const std::shared_ptr<Executable>& host() const { return host_; }
-  bool is_graph() const { return graph_ != nullptr; }
   // Returns the making once, when the executable first runs.
   Making take_making() { return std::exchange(making_, {}); }
 
   const std::shared_ptr<const Program>& graph() const { return graph_; }
   const std::vector<GivenTensor>& given() const { return given_; }
   // Returns the graph with the scalars of a submission that it uses and the absent states that it reads.
-  GraphIdentity identity(const Arguments& arguments, const ScalarRules& rules) const;
+  GraphIdentity identity(const SubmissionInfo& info, const ScalarRules& rules) const;
   // Whether the user's code passes the scalar: the update rule of a hook may not use the learning rate.
   bool hands_over(const TracedScalar& scalar) const;
   // Returns the scalars passed, by kScalar input of the graph; NaN if the value is unknown.
-  std::vector<TracedScalar> scalars(const Arguments& arguments) const;
+  std::vector<TracedScalar> scalars(const Submission& submission, const SubmissionInfo& info) const;
 
   // For devices that run operations one by one.
   EagerAccount::Seen seen;

@@ -1,0 +1,134 @@
+// Device models: observers that predict what a real device would do with the work that the engine runs.
+//
+// A ModelledDevice (modelled_device.h) reports allocations, compilations, submissions and host events to the model of
+// its device, in the order of the calls. A model never changes results. It may refuse work that the real device would
+// refuse, by throwing before the work runs.
+//
+// The engine may divide work differently from the user's code: ranks that share memory update one copy of the weights
+// together. Models see the work of the user's code: UserGraph, SubmissionInfo.
+//
+// Thread safety: one thread at a time, the one that calls the device.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/ir/traced_scalar.h"
+
+namespace runner::backends {
+
+// An array with name and size.
+struct ArrayBytes {
+  std::string_view name;
+  int64_t bytes;
+};
+
+// Byte ranges to all-reduce as soon as they are ready, as on a rank that shares nothing with others. They refer to the
+// UserGraph. Ranges of one bucket must be adjacent and are reduced together.
+struct ReducedBytes {
+  int32_t bucket;
+  StateBytes bytes;
+  bool operator==(const ReducedBytes&) const = default;
+};
+
+// Returns the Program that the user's code would compile, or none if it is the Program that the device runs. A Program
+// without nodes: the user's code computes nothing. Empty: like none.
+using UserGraph = std::function<std::optional<Program>()>;
+
+// What the user's code does in a submission beyond computing.
+struct SubmissionInfo {
+  std::span<const TracedScalar> traced = {};  // scalars that the traced code passed
+  // States that no step has created yet (indices, ascending); their contents are zeros.
+  std::span<const int32_t> absent = {};
+  int64_t step = 0;    // training batch, from 1
+  bool reads = false;  // the host waits for a value computed so far
+  std::span<const ReducedBytes> reduced = {};
+};
+
+// Actions of the user's code between Programs.
+enum class HostEvent : uint8_t {
+  kStepMark,
+  kScalarRead,  // reads a value computed so far
+  kMetricRead,  // reads a metric of completed work
+  kStateUse,    // reads or writes the states, as for a checkpoint
+  kRecording,   // starts a new recording; work done for reads does not belong to it
+};
+
+// What a model knows about an Executable. Freed with it.
+class ModelStep {
+ public:
+  virtual ~ModelStep() = default;
+};
+
+class DeviceModel {
+ public:
+  virtual ~DeviceModel() = default;
+
+  // Whether the model follows the graphs of the user's code, of which SubmissionInfo must describe every execution.
+  virtual bool traces_graphs() const { return false; }
+  // Memory of the modelled device; none if it models none.
+  virtual std::optional<int64_t> memory_limit() const { return std::nullopt; }
+
+  // An array is allocated. Returns an object that lives as long as the array, or null. Throws OutOfMemory.
+  virtual std::shared_ptr<void> on_allocate(int64_t bytes, std::string_view name) {
+    static_cast<void>(bytes), static_cast<void>(name);
+    return nullptr;
+  }
+  // Announces arrays to be allocated, so that the advice in errors counts them. `for_parts`: further arrays needed with
+  // gradient accumulation (kept gradients).
+  virtual void expect_arrays(std::span<const ArrayBytes> arrays, std::span<const ArrayBytes> for_parts) {
+    static_cast<void>(arrays), static_cast<void>(for_parts);
+  }
+
+  // `step`: null if the model ignores the executable.
+  struct Compiled {
+    std::shared_ptr<Executable> executable;
+    std::shared_ptr<ModelStep> step;
+  };
+  // A Program is compiled. Calls `compile`, which compiles it on the device, or returns an executable that the device
+  // has stored. Throws OutOfMemory if the graph does not fit even by itself.
+  virtual Compiled on_compile(const Program& program, const UserGraph& graph,
+                              const std::function<std::shared_ptr<Executable>()>& compile) = 0;
+
+  // Called before a submission runs. Throws if the real device would refuse it.
+  virtual void on_submit(ModelStep& step, const Submission& submission, const SubmissionInfo& info) = 0;
+  // Called after Device::submit() has returned, or has thrown if `failed`.
+  virtual void on_submitted(ModelStep& step, const SubmissionInfo& info, bool failed) {
+    static_cast<void>(step), static_cast<void>(info), static_cast<void>(failed);
+  }
+
+  // Inputs of a later batch are copied to the device; see DeviceStreams::stage(). Throws OutOfMemory.
+  virtual void on_stage(uint64_t ticket, const ModelStep& like, std::vector<int64_t> bytes_of_inputs) {
+    static_cast<void>(ticket), static_cast<void>(like), static_cast<void>(bytes_of_inputs);
+  }
+  virtual void on_drop_staged() noexcept {}
+  // Bytes are copied to or from the device, after all computed work.
+  virtual void on_copy_in(int64_t bytes) { static_cast<void>(bytes); }
+  virtual void on_copy_out(int64_t bytes) { static_cast<void>(bytes); }
+  virtual void on_release_temporary() {}
+  virtual void on_host_event(HostEvent event, int64_t times) { static_cast<void>(event), static_cast<void>(times); }
+
+  // Between these calls, which nest, the engine does work of its own that the real device would not do.
+  virtual void pause() = 0;
+  virtual void resume() = 0;
+
+  // Returns the peak memory with these arrays while these steps run: those of an epoch in order, then those of an
+  // evaluation, epoch after epoch. None if no memory is modelled. Throws OutOfMemory if it does not suffice.
+  virtual std::optional<int64_t> peak_memory(std::span<const ArrayBytes> arrays,
+                                             std::span<const ModelStep* const> training,
+                                             std::span<const ModelStep* const> evaluation) const {
+    static_cast<void>(arrays), static_cast<void>(training), static_cast<void>(evaluation);
+    return std::nullopt;
+  }
+  // Returns new warnings for the user.
+  virtual std::vector<std::string> take_warnings() { return {}; }
+};
+
+}  // namespace runner::backends
