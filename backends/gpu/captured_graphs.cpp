@@ -52,7 +52,7 @@ void CapturedGraphs::count(GpuModelStep& step, const Launched& launched) {
 CapturedGraphs::Key CapturedGraphs::key_of(const GpuModelStep& step, const Launched& launched) {
   const Program& program = step.account().plan().program;
   const SourceMark& line = program.outputs().empty() ? SourceMark() : program.mark_of(program.outputs()[0].value);
-  return {launched.name, line.file, line.line};
+  return {launched.name, line.file, line.line, launched.evaluates};
 }
 
 bool CapturedGraphs::has_changed(const Named& named, const GpuModelStep& step, const Launched& launched) const {

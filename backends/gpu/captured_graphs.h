@@ -31,6 +31,7 @@ class CapturedGraphs {
   struct Launched {
     std::string_view name;  // Submission::name
     int64_t batch;          // SubmissionInfo::step
+    bool evaluates = false;
   };
 
   // Whether the next submission is a replay, and which memory pools it uses.
@@ -52,13 +53,15 @@ class CapturedGraphs {
     int64_t first_step = 0;                  // training batch of the first of them
     bool warned = false;
   };
-  // Graphs recorded at another line serve another purpose, such as another read of a hook, and do not compete.
+  // Graphs recorded at another line serve another purpose, such as another read of a hook, and do not compete. Nor do
+  // those of training and of evaluations, which may read values at one line.
   struct Key {
     std::string_view name;  // Submission::name
     std::string file;       // file and line of the first output
     int line = 0;
+    bool evaluates = false;
     bool operator<(const Key& other) const {
-      return std::tie(name, file, line) < std::tie(other.name, other.file, other.line);
+      return std::tie(name, file, line, evaluates) < std::tie(other.name, other.file, other.line, other.evaluates);
     }
   };
   static Key key_of(const GpuModelStep& step, const Launched& launched);

@@ -84,7 +84,7 @@ class EmulatedGpuModel final : public GpuDeviceModel {
     clock_.compute(
         launched.account(),
         {.reduced = info.reduced, .replays = replays, .staged = staged != nullptr ? &staged->inputs : nullptr});
-    captured_.count(launched, {submission.name, info.step});
+    captured_.count(launched, {submission.name, info.step, info.evaluates});
   }
 
   void on_stage(uint64_t ticket, const ModelStep& like, std::vector<int64_t> bytes_of_inputs) override {

@@ -47,8 +47,9 @@ struct SubmissionInfo {
   std::span<const TracedScalar> traced = {};  // scalars that the traced code passed
   // States that no step has created yet (indices, ascending); their contents are zeros.
   std::span<const int32_t> absent = {};
-  int64_t step = 0;    // training batch, from 1
-  bool reads = false;  // the host waits for a value computed so far
+  int64_t step = 0;        // training batch, from 1
+  bool reads = false;      // the host waits for a value computed so far
+  bool evaluates = false;  // belongs to an evaluation
   std::span<const ReducedBytes> reduced = {};
 };
 

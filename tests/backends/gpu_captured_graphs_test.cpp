@@ -95,6 +95,22 @@ TEST_P(GpuCapturedGraphs, AreReportedMissingIfNoneRepeats) {
   EXPECT_EQ(train(options(), sizes).captures.fallbacks, 0);
 }
 
+// A line of a hook that reads a value in training and in evaluations makes two graphs of one name and line.
+TEST_P(GpuCapturedGraphs, OfTrainingAndOfEvaluationsDoNotCompete) {
+  const auto device = make_gpu_device(options());
+  const MlpStep training({.batch = 8}), evaluation({.batch = 6});
+  Session of_training(*device, training.program(), training.inputs(1));
+  Session of_evaluation(*device, evaluation.program(), evaluation.inputs(1));
+  of_evaluation.evaluates = true;
+  for (int64_t batch = 1; batch <= 4; ++batch) of_training.submit();
+  for (int64_t batch = 1; batch <= 4; ++batch) of_evaluation.submit();
+  device->synchronize();
+  const CaptureCounters captures = *model_of_gpu(*device).captures();
+  EXPECT_EQ(captures.graphs, 2);
+  EXPECT_EQ(captures.fallbacks, 0);
+  EXPECT_TRUE(device->take_warnings().empty());
+}
+
 // Like micro-batches of an optimizer step: the second kind is captured before the first has run twice.
 TEST_P(GpuCapturedGraphs, AreCapturedForAlternatingSteps) {
   const Trained captured = train(options(), {8, 6, 6, 6, 8, 6, 6, 6, 8, 6});

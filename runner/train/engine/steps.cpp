@@ -78,7 +78,8 @@ StepBuilder::Read Steps::reader(const data::Batch* batch, bool training) {
   return [this, batch, training](const StepBuilder::Recorded& recorded, backends::ValueId value) {
     RUN_CHECK(batch != nullptr, ErrorKind::kRun,
               "item: the first step is being compiled, and there is no batch yet: read values in a later step");
-    const StepSubmission submission = arguments(*batch, &recorded);
+    StepSubmission submission = arguments(*batch, &recorded);
+    submission.info.evaluates = !training;
     return in_batch(place_of(*batch, training),
                     [&] { return from_.executor.read_value(recorded.program, value, submission); });
   };

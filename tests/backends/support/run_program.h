@@ -35,6 +35,7 @@ class Session {
   void set_input(size_t index, HostTensor tensor) { inputs_[index] = std::move(tensor); }
 
   int64_t step = 0;  // see SubmissionInfo::step
+  bool evaluates = false;
   Ticket submit() {
     pointers_.clear(), batch_.clear(), scalars_.clear();
     for (const auto& state : states_) pointers_.push_back(state.get());
@@ -45,7 +46,7 @@ class Session {
     }
     const Submission submission{.states = pointers_, .batch = batch_, .scalars = scalars_};
     if (auto* const modelled = dynamic_cast<ModelledDevice*>(&device_))
-      return modelled->submit(*executable_, submission, {.step = step});
+      return modelled->submit(*executable_, submission, {.step = step, .evaluates = evaluates});
     return device_.submit(*executable_, submission);
   }
 
