@@ -1,5 +1,13 @@
+#include <cstdio>
+#include <cstdlib>
+
+#include "backends/runtime/abandoned.h"
 #include "runner/cli/program.h"
 
 int main(int argc, char** argv) {
-  return runner::cli::run_program(argc, argv);
+  const int code = runner::cli::run_program(argc, argv);
+  if (runner::backends::abandoned().empty()) return code;
+  // A thread that never ends may use static objects.
+  std::fflush(nullptr);
+  std::quick_exit(code);
 }

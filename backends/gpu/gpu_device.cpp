@@ -15,6 +15,7 @@
 #include "backends/gpu/staged_batches.h"
 #include "backends/gpu/streams.h"
 #include "backends/gpu/tf32.h"
+#include "backends/runtime/abandoned.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/worker_pool.h"
 #include "schema/base/error.h"
@@ -67,6 +68,10 @@ class EmulatedGpu final : public Device, private DeviceStreams {
                   .spins = options.spins,
                   .patience = options.patience,
                   .check_others = options.check_others}) {}
+
+  // See Streams.
+  bool stop() noexcept { return streams_.stop(); }
+  std::string running() const { return streams_.running(); }
 
   std::string_view name() const override { return "gpu"; }
   bool runs_beside_host() const override { return options_.own_thread; }
@@ -210,8 +215,11 @@ class EmulatedGpu final : public Device, private DeviceStreams {
 
 }  // namespace
 
-std::unique_ptr<Device> make_unmodelled_gpu(const GpuOptions& options) {
-  return std::make_unique<EmulatedGpu>(options);
+std::shared_ptr<Device> make_unmodelled_gpu(const GpuOptions& options) {
+  return {new EmulatedGpu(options), [](EmulatedGpu* gpu) {
+            std::shared_ptr<EmulatedGpu> device(gpu);
+            if (!device->stop()) abandon(device, device->running());
+          }};
 }
 
 }  // namespace runner::backends::gpu

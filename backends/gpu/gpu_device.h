@@ -38,7 +38,8 @@ inline bool uses_tf32(const GpuOptions& options) {
   return options.allow_tf32 && row_of(options.model).product_flops.tf32 > 0;
 }
 
-// Makes the device alone. make_gpu_device() (gpu_device_model.h) makes it with its model.
-std::unique_ptr<Device> make_unmodelled_gpu(const GpuOptions& options);
+// Makes the device alone. make_gpu_device() (gpu_device_model.h) makes it with its model. If a kernel has not ended
+// when the device is released, the device is abandoned (runtime/abandoned.h).
+std::shared_ptr<Device> make_unmodelled_gpu(const GpuOptions& options);
 
 }  // namespace runner::backends::gpu

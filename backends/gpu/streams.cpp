@@ -30,9 +30,24 @@ Streams::Streams(const Options& options) : options_(options), recorder_(Recordin
 }
 
 Streams::~Streams() {
+  while (!stop()) {
+  }
+}
+
+bool Streams::stop() noexcept {
   stops_.store(true);
   bell_->ring();
-  if (thread_.joinable()) thread_.join();
+  if (!options_.own_thread) return true;
+  const auto limit = is_lost_.load() ? std::chrono::milliseconds(kLastLaunch) : options_.patience;
+  const bool has_ended = has_ended_.wait_for(limit) == std::future_status::ready;
+  if (!thread_.joinable()) return has_ended;
+  has_ended ? thread_.join() : thread_.detach();
+  return has_ended;
+}
+
+std::string Streams::running() const {
+  const Launchable* const at = at_.load(std::memory_order_acquire);
+  return at != nullptr ? fmt::format("{} is at {}", name(), at->describe(at_index_.load())) : std::string();
 }
 
 // ---- the host's side ----
@@ -266,6 +281,7 @@ void Streams::work() {
     drive([] { return false; });
     if (!rings_soon(heard)) bell_->sleep(heard);
   }
+  end_.set_value();
 }
 
 }  // namespace runner::backends::gpu

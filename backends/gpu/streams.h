@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -52,12 +53,17 @@ class Streams {
     std::function<void()> check_others = {};
   };
   explicit Streams(const Options& options);
-  // Drops commands that have not begun. Waits for a running launch, whose operands may be freed afterwards.
+  // Stops, and waits for a running launch however long it takes: its operands may be freed afterwards.
   ~Streams();
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
   const std::string& name() const { return options_.name; }
+  // Drops commands that have not begun, and waits for a running launch: as long as Options::patience, or for a moment
+  // if the device is lost. Returns whether it has ended. If not, the object and what the launch uses must be kept.
+  bool stop() noexcept;
+  // Describes the running launch, "gpu 0 is at matmul of h.lua:3", or returns nothing if there is none.
+  std::string running() const;
 
   // Enqueue a command; they block only if the stream is full. Referenced objects must live until the command is
   // complete. The device starts when an event is recorded after the command, or when the host waits.
@@ -126,6 +132,8 @@ class Streams {
 
   const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();  // shared, since events of other devices keep it
   std::atomic<bool> stops_{false};
+  std::promise<void> end_;  // of the thread
+  const std::future<void> has_ended_ = end_.get_future();
   std::thread thread_;  // last, since it uses all of the above
 };
 

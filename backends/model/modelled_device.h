@@ -20,7 +20,7 @@ namespace runner::backends {
 class ModelledDevice final : public Device, private DeviceStreams {
  public:
   // `model`: null if nothing is modelled.
-  explicit ModelledDevice(std::unique_ptr<Device> device, std::unique_ptr<DeviceModel> model = nullptr)
+  explicit ModelledDevice(std::shared_ptr<Device> device, std::unique_ptr<DeviceModel> model = nullptr)
       : owned_(std::move(device)), model_(std::move(model)), device_(*owned_) {}
   // Without a model. `device` must outlive the object.
   explicit ModelledDevice(Device& device) : device_(device) {}
@@ -97,7 +97,7 @@ class ModelledDevice final : public Device, private DeviceStreams {
   std::shared_ptr<Event> make_event() override { return device_.streams()->make_event(); }
   void record(Event& event) override { device_.streams()->record(event); }
 
-  const std::unique_ptr<Device> owned_;
+  const std::shared_ptr<Device> owned_;
   const std::unique_ptr<DeviceModel> model_;
   Device& device_;
   bool is_refused_ = false;  // the newest submission, by the model

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "backends/runtime/abandoned.h"
 #include "runner/cli/parse.h"
 #include "runner/cli/replica.h"
 #include "runner/report/documents.h"
@@ -48,6 +49,26 @@ int report_failure(const Error& error, const Call& call, bool json, report::Outp
   return exit_code(error.kind());
 }
 
+void report_abandoned(report::Output& out) {
+  for (const std::string& text : backends::abandoned())
+    out.talk(fmt::format("warning: {}; the process ends without it\n", text));
+}
+
+int run_command(const std::vector<std::string>& words, report::Output& out) {
+  bool json = std::find(words.begin(), words.end(), "--json") != words.end();
+  Call call;
+  try {
+    parse(words, call);
+    json = call.options.json;
+    out = report::Output(color_mode(call.options.color));
+    return call.command->run(call.options, out);
+  } catch (const Error& error) {
+    return report_failure(error, call, json, out);
+  } catch (const std::exception& error) {
+    return report_failure(error_of(error), call, json, out);
+  }
+}
+
 }  // namespace
 
 int run_program(int argc, const char* const* argv) {
@@ -60,19 +81,10 @@ int run_program(int argc, const char* const* argv) {
   });
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (!words.empty() && words.front() == train::kReplicaWord) return run_as_replica(std::span(words).subspan(1));
-  bool json = std::find(words.begin(), words.end(), "--json") != words.end();
   report::Output out;
-  Call call;
-  try {
-    parse(words, call);
-    json = call.options.json;
-    out = report::Output(color_mode(call.options.color));
-    return call.command->run(call.options, out);
-  } catch (const Error& error) {
-    return report_failure(error, call, json, out);
-  } catch (const std::exception& error) {
-    return report_failure(error_of(error), call, json, out);
-  }
+  const int code = run_command(words, out);
+  report_abandoned(out);
+  return code;
 }
 
 }  // namespace runner::cli

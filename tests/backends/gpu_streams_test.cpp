@@ -301,6 +301,20 @@ TEST(GpuStreamWaits, GiveUpOnAHangingDevice) {
   EXPECT_LT(threads_of_process(), threads);
 }
 
+TEST(GpuStreamWaits, StopWithoutALaunchThatNeverEnds) {
+  std::binary_semaphore gate(0);
+  Recorder work;
+  work.what = [&](int32_t) { gate.acquire(); };
+  Streams streams({.name = "gpu 1", .patience = std::chrono::milliseconds(100)});
+  streams.launch(StreamKind::kCompute, work, 7);
+  streams.record(StreamKind::kCompute, *event_of(streams.name()));
+  while (streams.is_idle()) std::this_thread::yield();
+  EXPECT_FALSE(streams.stop());
+  EXPECT_EQ(streams.running(), "gpu 1 is at work 7");
+  gate.release();
+  while (!streams.stop()) std::this_thread::yield();
+}
+
 // A device that waits for another one notices that the other has failed.
 TEST(GpuStreamWaits, GiveUpWhenOtherDevicesHaveFailed) {
   std::atomic<bool> has_failed = false;
