@@ -18,8 +18,9 @@ BlockId DeviceMemory::allocate(int64_t bytes, PoolId pool, OwnerId owner) {
 }
 
 void DeviceMemory::run(StepAccount& step, const MemoryAccount::Submission& submission, const SourceLines* lines) {
+  const bool is_new = step.runs() == 0;
   const auto refusal = account_.run(step, submission);
-  if (!refusal) return;
+  if (!refusal) return is_new ? remember(step.trace()) : void();
   const OutOfMemory error = error_of(step, *refusal, lines);
   account_.give_up(step);
   throw error;
@@ -33,6 +34,14 @@ void DeviceMemory::stage(uint64_t number, const StepAccount& like, std::span<con
   throw error;
 }
 
+// A hook may make other steps again and again.
+void DeviceMemory::remember(const MemoryTrace& trace) {
+  constexpr size_t kMostSeen = 16;
+  if (training_ != nullptr) return;
+  if (seen_.size() == kMostSeen) seen_.pop_front();
+  seen_.push_back(trace);
+}
+
 // Blocks in use now get the source lines of this submission.
 OutOfMemory DeviceMemory::error_of(const StepAccount& step, const Refusal& refusal, const SourceLines* lines) {
   const MemoryTrace& trace = step.trace();
@@ -42,13 +51,21 @@ OutOfMemory DeviceMemory::error_of(const StepAccount& step, const Refusal& refus
     return owners().intern(its.name, is_of_lines ? lines->at(its.origin) : its.line);
   };
   account_.set_owners(step, owner_of);
+  TrainingSteps steps_so_far;
+  const auto add = [&](const MemoryTrace& its) {
+    (its.writes_states ? steps_so_far.training : steps_so_far.evaluation).push_back(&its);
+  };
+  for (const MemoryTrace& its : seen_) add(its);
+  if (step.runs() == 0) add(trace);
   return out_of_memory({.spec = &spec_,
                         .requested = refusal.bytes,
                         .pool = refusal.pool,
                         .owner = refusal.buffer ? owner_of(*refusal.buffer) : refusal.owner,
                         .trace = &trace,
                         .arrays = account_.arrays_beside(step),
-                        .staged = trace.writes_states ? std::vector<int64_t>() : account_.staged_bytes()},
+                        .staged = trace.writes_states ? std::vector<int64_t>() : account_.staged_bytes(),
+                        .steps = training_ != nullptr ? training_ : &steps_so_far,
+                        .are_all_steps = training_ != nullptr},
                        allocator(), owners());
 }
 

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "backends/gpu/memory_account.h"
 #include "backends/gpu/memory_spec.h"
+#include "backends/gpu/training_replay.h"
 #include "backends/ir/program.h"
 #include "backends/runtime/out_of_memory.h"
 
@@ -23,6 +25,9 @@ class DeviceMemory {
   const MemorySpec& spec() const { return spec_; }
   // Sets the arrays that the advice in errors counts (MemorySpec).
   void expect_arrays(std::vector<int64_t> arrays, std::vector<int64_t> for_parts);
+  // Sets all steps of the training, for the advice in errors; null, the default: those that have run. Must outlive the
+  // object.
+  void set_training(const TrainingSteps* steps) { training_ = steps; }
   const CachingAllocator& allocator() const { return account_.allocator(); }
   CachingAllocator& allocator() { return account_.allocator(); }
   OwnerTable& owners() { return account_.owners(); }
@@ -40,10 +45,13 @@ class DeviceMemory {
   void release_step() { account_.release_step(); }
 
  private:
+  void remember(const MemoryTrace& trace);
   OutOfMemory error_of(const StepAccount& step, const Refusal& refusal, const SourceLines* lines);
 
   MemorySpec spec_;
   MemoryAccount account_;
+  const TrainingSteps* training_ = nullptr;
+  std::deque<MemoryTrace> seen_;  // steps that have run, newest last
 };
 
 }  // namespace runner::backends::gpu

@@ -119,7 +119,7 @@ class EmulatedGpuModel final : public GpuDeviceModel {
     };
     MemorySpec spec = memory_->spec();
     if (spec.arrays.empty()) spec.arrays = bytes_of(arrays);
-    return forecast_training({arrays, traces(training), traces(evaluation)}, spec);
+    return forecast_training(arrays, {traces(training), traces(evaluation)}, spec);
   }
 
  private:

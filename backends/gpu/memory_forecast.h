@@ -9,6 +9,7 @@
 
 #include "backends/gpu/memory_spec.h"
 #include "backends/gpu/memory_trace.h"
+#include "backends/gpu/training_replay.h"
 #include "backends/model/device_model.h"
 
 namespace runner::backends::gpu {
@@ -24,15 +25,8 @@ struct MemoryForecast {
 // Throws OutOfMemory if the limit is exceeded.
 MemoryForecast forecast_memory(const MemoryTrace& trace, const MemorySpec& spec);
 
-// Memory requests of a training run: its arrays, and the steps of an epoch in order, followed by those of an
-// evaluation.
-struct TrainingTraces {
-  std::span<const ArrayBytes> arrays;
-  std::vector<const MemoryTrace*> training, evaluation;
-};
-
 // Returns the peak of reserved bytes over consecutive epochs with staged training batches. Throws OutOfMemory if the
 // limit is exceeded.
-int64_t forecast_training(const TrainingTraces& traces, const MemorySpec& spec);
+int64_t forecast_training(std::span<const ArrayBytes> arrays, const TrainingSteps& steps, const MemorySpec& spec);
 
 }  // namespace runner::backends::gpu

@@ -28,6 +28,10 @@ bool keeps_gradients(const MemoryShortage& shortage, const TraceScale& scale) {
   return scale.samples > 0 && shortage.trace->writes_states;
 }
 
+bool has_other_steps(const MemoryShortage& shortage) {
+  return shortage.steps != nullptr && shortage.steps->size() > 1;
+}
+
 // Bytes that must be allocated at once, ignoring fragmentation.
 int64_t needed_bytes(const MemoryShortage& shortage, const CachingAllocator& allocator, const TraceScale& scale = {}) {
   if (shortage.trace == nullptr)
@@ -102,14 +106,20 @@ Advice shrink_model(const MemoryShortage& shortage) {
   return {fmt::format("a model of half the size: what outlives its steps takes {}", torch_size_text(bytes)), bytes / 2};
 }
 
+std::string_view subject_text(const MemoryShortage& shortage) {
+  if (shortage.trace == nullptr) return "The arrays alone";
+  if (shortage.are_all_steps) return "The training";
+  return has_other_steps(shortage) ? "This step and those before it" : "This step";
+}
+
 std::string more_memory_text(const MemoryShortage& shortage) {
   const std::optional<int64_t> bytes = memory_that_suffices(shortage);
   if (!bytes) return {};
   const GpuModelRow* const model = smallest_model_with(*bytes);
-  return fmt::format("\n{} would fit into {}, and {}; runner estimate says what all steps take",
-                     shortage.trace != nullptr ? "This step" : "The arrays alone", torch_size_text(*bytes),
+  return fmt::format("\n{} would fit into {}, and {}{}", subject_text(shortage), torch_size_text(*bytes),
                      model != nullptr ? fmt::format("the smallest gpu.model with as much is {}", model->name)
-                                      : "no gpu.model has as much");
+                                      : "no gpu.model has as much",
+                     shortage.are_all_steps ? "" : "; runner estimate says what all steps take");
 }
 
 std::string totals_text(const MemoryShortage& shortage, const CachingAllocator& allocator) {
@@ -159,7 +169,11 @@ Advice first_thing_to_change(const MemoryShortage& shortage, const CachingAlloca
 std::optional<int64_t> memory_that_suffices(const MemoryShortage& shortage) {
   constexpr int64_t kMost = int64_t{1} << 50;
   const int64_t limit = shortage.spec->limit, segment = segment_bytes(1);
-  const auto holds_it = [&](int64_t bytes) { return fits(shortage, bytes, shortage.spec->captures); };
+  const bool captures = shortage.spec->captures;
+  const auto holds_it = [&](int64_t bytes) {
+    return fits(shortage, bytes, captures) &&
+           (!has_other_steps(shortage) || fits_training(shortage.arrays, *shortage.steps, bytes, captures));
+  };
   if (shortage.arrays.empty() || holds_it(limit)) return std::nullopt;
   int64_t too_few = limit / segment, enough = too_few + 1;
   while (!holds_it(enough * segment)) {

@@ -9,6 +9,7 @@
 #include "backends/gpu/memory_owner.h"
 #include "backends/gpu/memory_spec.h"
 #include "backends/gpu/memory_trace.h"
+#include "backends/gpu/training_replay.h"
 #include "backends/runtime/memory_advice.h"
 #include "backends/runtime/out_of_memory.h"
 
@@ -22,6 +23,9 @@ struct MemoryShortage {
   const MemoryTrace* trace = nullptr;  // the step that made the request; null: an array did
   std::vector<int64_t> arrays = {};    // sizes of the arrays allocated in addition to the step, or to be made
   std::vector<int64_t> staged = {};    // sizes of a staged training batch that stays while something else runs
+  // Steps of the training, among them the one that made the request; null: only that one is known.
+  const TrainingSteps* steps = nullptr;
+  bool are_all_steps = false;  // no other steps will come
 };
 
 // Returns an error with device, request, allocated, reserved and free bytes, the five largest owners, advice on what to
@@ -34,7 +38,7 @@ OutOfMemory out_of_memory(const MemoryShortage& shortage, const CachingAllocator
 // that saves most. In order of cost: a smaller batch with gradient accumulation, mixed_precision bf16, a smaller model.
 Advice first_thing_to_change(const MemoryShortage& shortage, const CachingAllocator& allocator);
 
-// Returns the smallest memory, in segments of 2 MiB, that holds the arrays and the step unchanged. Returns nullopt if
+// Returns the smallest memory, in segments of 2 MiB, that holds the arrays and the steps unchanged. Returns nullopt if
 // it is unknown or if they fit into the present limit.
 std::optional<int64_t> memory_that_suffices(const MemoryShortage& shortage);
 

@@ -69,7 +69,7 @@ TEST(GpuMemoryForecast, OfTrainingEqualsReservedMemory) {
   const ArrayBytes arrays[] = {{"parameters", 4 * kMiB}, {"none", 0}};
   const auto reserved = [&](std::vector<const MemoryTrace*> training, std::vector<const MemoryTrace*> evaluating,
                             bool captures, int64_t limit = 1024 * kMiB) {
-    return forecast_training({arrays, std::move(training), std::move(evaluating)}, {"gpu 0", limit, captures}) / kMiB;
+    return forecast_training(arrays, {std::move(training), std::move(evaluating)}, {"gpu 0", limit, captures}) / kMiB;
   };
   // The array shares a segment of 20 MiB with results; batches have another.
   EXPECT_EQ(reserved({&whole, &update}, {}, false), 20 + 20);
@@ -78,6 +78,10 @@ TEST(GpuMemoryForecast, OfTrainingEqualsReservedMemory) {
   EXPECT_EQ(reserved({&whole, &update}, {}, true), 20 + 20 + 12);
   EXPECT_EQ(reserved({&whole, &update}, {}, true, 52 * kMiB), 52);
   EXPECT_THROW(reserved({&whole, &update}, {}, true, 51 * kMiB), OutOfMemory);
+  const std::string text = message_of([&] { reserved({&whole, &update}, {}, true, 46 * kMiB); });
+  EXPECT_NE(text.find("\nThe training would fit into 52.00 MiB, and the smallest gpu.model with as much is t4"),
+            std::string::npos)
+      << text;
 }
 
 // The second epoch uses as much as the first, the third uses more: by then batches are in other places.
@@ -87,8 +91,8 @@ TEST(GpuMemoryForecast, OfTrainingContinuesAfterAnEpochWithoutGrowth) {
   const MemoryTrace second = trace_of({{29 * kHalf, 0, 0}, {29 * kHalf, 1, 1}}, 2, {{"features", 13 * kHalf}});
   const MemoryTrace third = trace_of({{kHalf, 0, 0}}, 1, {{"features", 5 * kHalf}});
   const MemoryTrace evaluation = trace_of({{9 * kHalf, 0, 0}}, 1, {{"features", 25 * kHalf}});
-  const TrainingTraces traces{.arrays = {}, .training = {&first, &second, &third}, .evaluation = {&evaluation}};
-  EXPECT_EQ(forecast_training(traces, {"gpu 0", 1024 * kMiB, /*captures=*/false}), 56 * kMiB);
+  const TrainingSteps steps{.training = {&first, &second, &third}, .evaluation = {&evaluation}};
+  EXPECT_EQ(forecast_training({}, steps, {"gpu 0", 1024 * kMiB, /*captures=*/false}), 56 * kMiB);
 }
 
 // Of a million random training runs, one of those that grow longest.
@@ -110,8 +114,8 @@ TEST(GpuMemoryForecast, OfTrainingFindsGrowthInTheFifthEpoch) {
     peaks.push_back(memory.allocator().statistics().all.reserved_bytes.peak / kMiB);
   }
   EXPECT_EQ(peaks, (std::vector<int64_t>{84, 84, 84, 84, 98, 98, 98, 98}));
-  const TrainingTraces traces{.arrays = {}, .training = {&step}, .evaluation = {&first, &second, &third}};
-  EXPECT_EQ(forecast_training(traces, {"gpu 0", 1024 * kMiB, /*captures=*/false}), 98 * kMiB);
+  const TrainingSteps steps{.training = {&step}, .evaluation = {&first, &second, &third}};
+  EXPECT_EQ(forecast_training({}, steps, {"gpu 0", 1024 * kMiB, /*captures=*/false}), 98 * kMiB);
 }
 
 }  // namespace

@@ -154,7 +154,31 @@ TEST(GpuOutOfMemory, ForAnEvaluationWithAStagedBatch) {
   EXPECT_NE(text.find("First thing to change: a batch of 32 instead of 64 samples (in an evaluation"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("This step would fit into 42.00 MiB"), std::string::npos) << text;
+  EXPECT_NE(text.find("This step and those before it would fit into 42.00 MiB"), std::string::npos) << text;
+}
+
+// The evaluation by itself fits into the memory that the advice names, but not after a training step, whose results and
+// batches have segments of other sizes.
+TEST(GpuOutOfMemory, AdviceOnMemoryCountsEarlierSteps) {
+  MemoryTrace training = trace_of({{12 * kMiB, 0, 1}}, 2, {{"features", 6 * kMiB}});
+  training.writes_states = true;
+  const MemoryTrace evaluation = trace_of({{14 * kMiB, 0, 0}}, 1, {{"features", 9 * kMiB}});
+  const auto refusal = [&](int64_t limit) {
+    DeviceMemory memory({"gpu 0", limit});
+    memory.allocate(4 * kMiB, kStreamPools.compute, memory.owners().intern("parameters"));
+    StepAccount trained(training, memory.owners()), evaluated(evaluation, memory.owners());
+    return message_of([&] {
+      for (uint64_t epoch = 0; epoch < 8; ++epoch) {
+        memory.run(trained, {.staged = epoch});
+        memory.stage(epoch + 1, trained, batch_bytes(training));
+        memory.run(evaluated, {});
+      }
+    });
+  };
+  const std::string text = refusal(50 * kMiB);
+  EXPECT_NE(text.find("This step and those before it would fit into 60.00 MiB"), std::string::npos) << text;
+  EXPECT_NE(refusal(58 * kMiB), "no error");
+  EXPECT_EQ(refusal(60 * kMiB), "no error");
 }
 
 // With eager launches half the batch would fit into the rest of the array's segment. A captured graph has segments of
