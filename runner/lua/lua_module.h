@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/nn/module.h"
+#include "runner/model/module.h"
 
 struct lua_State;
 

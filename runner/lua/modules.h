@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "runner/nn/module.h"
+#include "runner/model/module.h"
 
 struct lua_State;
 

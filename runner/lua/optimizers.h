@@ -5,7 +5,7 @@
 
 #include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
-#include "runner/nn/models.h"
+#include "runner/model/models.h"
 #include "runner/train/engine/optimizers.h"
 
 namespace runner::lua {

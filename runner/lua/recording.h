@@ -9,7 +9,7 @@
 #include <functional>
 #include <optional>
 
-#include "runner/nn/module.h"
+#include "runner/model/module.h"
 
 struct lua_State;
 

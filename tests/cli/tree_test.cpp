@@ -81,7 +81,7 @@ const std::vector<std::vector<std::string>> kLayers{
     {"backends"},
     {"store"},
     {"runner/formats"},
-    {"runner/data", "runner/nn", "runner/optim"},
+    {"runner/data", "runner/model", "runner/optim"},
     {"runner/train/engine"},
     {"runner/train/loop"},
     {"runner/train/run"},

@@ -11,7 +11,7 @@
 
 #include "runner/lua/libraries.h"
 #include "runner/lua/modules.h"
-#include "runner/nn/models.h"
+#include "runner/model/models.h"
 #include "schema/base/error.h"
 #include "schema/recipe/field_table.h"
 

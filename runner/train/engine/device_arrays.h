@@ -16,7 +16,7 @@
 
 #include "backends/dist/collectives.h"
 #include "backends/model/modelled_device.h"
-#include "runner/nn/initial_weights.h"
+#include "runner/model/initial_weights.h"
 #include "runner/train/engine/bucket_reducer.h"
 #include "runner/train/engine/device_layout.h"
 #include "runner/train/engine/gradient_buckets.h"

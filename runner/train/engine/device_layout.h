@@ -12,7 +12,7 @@
 
 #include "backends/tensor/shape.h"
 #include "backends/tpu/graph.h"
-#include "runner/nn/parameter_set.h"
+#include "runner/model/parameter_set.h"
 #include "runner/train/engine/optimizers.h"
 
 namespace runner::train {

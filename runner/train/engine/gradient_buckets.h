@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/model/modelled_device.h"
-#include "runner/nn/parameter_set.h"
+#include "runner/model/parameter_set.h"
 #include "runner/train/engine/step_builder.h"
 #include "schema/recipe/recipe.h"
 

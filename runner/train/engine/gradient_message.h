@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "runner/nn/parameter_set.h"
+#include "runner/model/parameter_set.h"
 #include "runner/train/engine/gradients.h"
 #include "runner/train/engine/shares.h"
 

@@ -8,7 +8,7 @@
 
 #include "backends/ir/autograd.h"
 #include "backends/ir/program.h"
-#include "runner/nn/parameter_set.h"
+#include "runner/model/parameter_set.h"
 #include "runner/train/engine/shares.h"
 #include "schema/recipe/recipe.h"
 

@@ -15,7 +15,7 @@
 #include "backends/dist/collectives.h"
 #include "runner/data/encoding.h"
 #include "runner/data/transform.h"
-#include "runner/nn/models.h"
+#include "runner/model/models.h"
 #include "runner/train/engine/optimizers.h"
 #include "schema/base/source_mark.h"
 #include "schema/recipe/recipe.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "backends/model/modelled_device.h"
-#include "runner/nn/parameter_set.h"
+#include "runner/model/parameter_set.h"
 #include "schema/base/source_mark.h"
 
 namespace runner::train {

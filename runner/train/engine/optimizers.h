@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runner/data/encoding.h"
-#include "runner/nn/models.h"
+#include "runner/model/models.h"
 #include "runner/optim/update_rules.h"
 #include "schema/base/source_mark.h"
 #include "schema/recipe/recipe.h"

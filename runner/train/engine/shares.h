@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backends/model/modelled_device.h"
-#include "runner/nn/parameter_set.h"
+#include "runner/model/parameter_set.h"
 #include "runner/train/engine/device_layout.h"
 
 namespace runner::train {

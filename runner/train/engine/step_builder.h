@@ -19,7 +19,7 @@
 #include "backends/ir/program.h"
 #include "backends/plan/plan_cache.h"
 #include "runner/data/encoding.h"
-#include "runner/nn/models.h"
+#include "runner/model/models.h"
 #include "runner/train/engine/device_layout.h"
 #include "runner/train/engine/gradient_message.h"
 #include "runner/train/engine/hooks.h"

@@ -16,7 +16,7 @@
 #include "runner/data/load.h"
 #include "runner/data/loader.h"
 #include "runner/data/plan.h"
-#include "runner/nn/models.h"
+#include "runner/model/models.h"
 #include "runner/train/engine/batch_feed.h"
 #include "runner/train/engine/device_arrays.h"
 #include "runner/train/engine/device_layout.h"

@@ -1,5 +1,5 @@
 // The built-in models have the same parameter names, shapes and order as in PyTorch.
-#include "runner/nn/models.h"
+#include "runner/model/models.h"
 
 #include <map>
 
@@ -8,7 +8,7 @@
 #include "schema/base/error.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/golden/golden.h"
-#include "tests/nn/recording.h"
+#include "tests/model/recording.h"
 
 namespace runner::nn {
 namespace {

@@ -1,5 +1,5 @@
 // Individual modules: parameter names, forward and backward computation.
-#include "runner/nn/module.h"
+#include "runner/model/module.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 
 #include "schema/base/error.h"
 #include "tests/golden/golden.h"
-#include "tests/nn/recording.h"
+#include "tests/model/recording.h"
 
 namespace runner::nn {
 namespace {

@@ -1,4 +1,4 @@
-#include "runner/nn/parameter_set.h"
+#include "runner/model/parameter_set.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "runner/nn/models.h"
+#include "runner/model/models.h"
 
 #include "schema/base/error.h"
 

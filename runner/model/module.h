@@ -17,7 +17,7 @@
 #include "backends/ir/op_def.h"
 #include "backends/ir/ops.h"
 #include "backends/ir/traced_scalar.h"
-#include "runner/nn/parameter_set.h"
+#include "runner/model/parameter_set.h"
 #include "schema/base/error.h"
 #include "schema/recipe/recipe.h"
 

@@ -1,4 +1,4 @@
-#include "runner/nn/initial_weights.h"
+#include "runner/model/initial_weights.h"
 
 #include <algorithm>
 #include <cstring>

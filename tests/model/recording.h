@@ -5,7 +5,7 @@
 
 #include "backends/backend.h"
 #include "backends/ir/ops.h"
-#include "runner/nn/module.h"
+#include "runner/model/module.h"
 
 namespace runner::nn {
 

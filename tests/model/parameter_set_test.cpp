@@ -1,5 +1,5 @@
 // Pattern matching of parameter names, and the memory layout.
-#include "runner/nn/parameter_set.h"
+#include "runner/model/parameter_set.h"
 
 #include <gtest/gtest.h>
 

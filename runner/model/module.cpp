@@ -1,4 +1,4 @@
-#include "runner/nn/module.h"
+#include "runner/model/module.h"
 
 #include <cmath>
 

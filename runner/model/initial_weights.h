@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "runner/nn/parameter_set.h"
+#include "runner/model/parameter_set.h"
 
 namespace runner::formats {
 class SafetensorsFile;

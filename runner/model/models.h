@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/tensor/shape.h"
-#include "runner/nn/module.h"
+#include "runner/model/module.h"
 
 namespace runner::nn {
 

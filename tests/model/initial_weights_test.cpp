@@ -1,5 +1,5 @@
 // model.init_from: matching tensors are read exactly, and errors name mismatches.
-#include "runner/nn/initial_weights.h"
+#include "runner/model/initial_weights.h"
 
 #include "runner/formats/safetensors.h"
 #include "tests/formats/files.h"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/nn/module.h"
+#include "runner/model/module.h"
 #include "tests/golden/golden.h"
 
 namespace runner::nn {

@@ -1,4 +1,4 @@
-#include "tests/nn/recording.h"
+#include "tests/model/recording.h"
 
 #include "backends/cpu/cpu_device.h"
 #include "backends/ir/autograd.h"
