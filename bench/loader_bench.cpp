@@ -39,6 +39,7 @@ data::Dataset numbers(int64_t samples, int64_t width) {
   for (int64_t i = 0; i < samples * width; ++i) storage->values.push_back(static_cast<float>(i));
   for (int64_t i = 0; i < samples; ++i) storage->classes.push_back(i % 10);
   data::Encoding encoding;
+  encoding.feature_shape = {width};
   encoding.outputs = 10;
   return {"data.train", storage, {}, encoding};
 }

@@ -117,8 +117,7 @@ struct Setup {
     encoding.outputs = 10;
     if (hook != nullptr) hooks = lua::load_hooks(recipe, {{"bench.lua", hook}});
     const bool own_model = train::has(hooks.get(), train::HookEntry::kModel);
-    model =
-        own_model ? hooks->model(encoding) : nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
+    model = own_model ? hooks->model(encoding) : nn::build_model(recipe.model, encoding);
     optimizers = train::optimizers_of(recipe);
     train::lay_out(model.parameters, recipe, optimizers);
     layout = std::make_unique<train::DeviceLayout>(model.parameters, optimizers, false);

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <array>
-#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -17,21 +16,9 @@
 #include "backends/ir/program.h"
 #include "backends/ir/traced_scalar.h"
 #include "backends/tensor/shape.h"
+#include "schema/base/required.h"
 
 namespace runner::backends {
-
-// A field of an aggregate that has to be given: it has no default constructor.
-template <class T>
-class Required {
- public:
-  template <std::convertible_to<T> From>
-  constexpr Required(From value) : value_(value) {}
-  constexpr operator const T&() const { return value_; }
-  constexpr const T* operator->() const { return &value_; }
-
- private:
-  T value_;
-};
 
 // ---- attributes ----------------------------------------------------------------------------------------------------
 

@@ -42,11 +42,12 @@ void BatchMaker::begin(BatchSlot& slot, int64_t number, BatchSlots& slots) {
                 .samples = plan.consumed(at_.step + 1) - plan.consumed(at_.step),
                 .repeats = repeats(plan),
                 .last_of_epoch = at_.step + 1 == plan.steps_per_epoch(),
-                .features = slot.rows.features,
+                .inputs = {},
                 .classes = slot.rows.classes,
                 .targets = slot.rows.targets,
                 .weights = slot.weights,
                 .ids = slot.rows.ids};
+  std::ranges::copy(slot.rows.inputs, slot.batch.inputs.begin());
   at_ = slot.batch.next();
 }
 
@@ -73,7 +74,7 @@ void BatchMaker::fill(BatchSlot& slot, const std::function<bool()>& leaves) {
   if (stream_) {
     stream_->read(slot.batch.position.epoch, slot.slice, rows);
   } else {
-    dataset_.gather_features(rows.ids, rows.features);
+    for (size_t i = 0; i < dataset_.inputs().size(); ++i) dataset_.gather_input(i, rows.ids, rows.inputs[i]);
     if (!rows.classes.empty()) dataset_.gather_classes(rows.ids, rows.classes);
     if (!rows.targets.empty()) dataset_.gather_targets(rows.ids, rows.targets);
   }
@@ -85,10 +86,11 @@ void BatchMaker::fill(BatchSlot& slot, const std::function<bool()>& leaves) {
 void BatchMaker::transform(BatchSlot& slot, const std::function<bool()>& leaves) {
   const Batch& batch = slot.batch;
   const auto width = static_cast<size_t>(dataset_.feature_shape().elements());
+  const std::span<float> features = values_of<float>(slot.rows.inputs[0]);
   const size_t targets = batch.targets.empty() ? 0 : static_cast<size_t>(dataset_.outputs());
   for (size_t i = 0; i < batch.ids.size() && !leaves(); ++i)
     spec_.transform->apply({.shape = dataset_.feature_shape(),
-                            .features = slot.rows.features.subspan(i * width, width),
+                            .features = features.subspan(i * width, width),
                             .label = batch.classes.empty() ? 0 : batch.classes[i],
                             .targets = batch.targets.subspan(i * targets, targets),
                             .id = batch.ids[i],

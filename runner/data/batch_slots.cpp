@@ -25,10 +25,14 @@ std::span<Value> values_at(std::byte* memory, size_t count) {
 BatchLayout::BatchLayout(const Dataset& dataset, int64_t most) {
   const auto size = static_cast<size_t>(most);
   const LabelKind kind = dataset.label_kind();
-  width = static_cast<size_t>(dataset.feature_shape().elements());
   class_labels = kind == LabelKind::kClass ? static_cast<size_t>(dataset.label_width()) : 0;
   targets = kind == LabelKind::kTarget ? static_cast<size_t>(dataset.outputs()) : 0;
-  labels = aligned(size * width * sizeof(float));
+  labels = 0;
+  for (size_t i = 0; i < dataset.inputs().size(); ++i) {
+    inputs[i] = labels;
+    input_bytes[i] = dataset.inputs()[i].bytes();
+    labels += aligned(size * input_bytes[i]);
+  }
   weights = labels + aligned(size * (class_labels * sizeof(int64_t) + targets * sizeof(float)));
   ids = weights + aligned(size * sizeof(float));
   bytes = ids + aligned(size * sizeof(int64_t));
@@ -41,9 +45,11 @@ void BatchSlots::lay_out(BatchSlot& slot, int64_t size) {
   const auto count = static_cast<size_t>(size);
   std::byte* const memory = memory_.get() + static_cast<size_t>(&slot - slots_.data()) * layout_.bytes;
   slot.rows = {.ids = values_at<int64_t>(memory + layout_.ids, count),
-               .features = values_at<float>(memory, count * layout_.width),
+               .inputs = {},
                .classes = values_at<int64_t>(memory + layout_.labels, count * layout_.class_labels),
                .targets = values_at<float>(memory + layout_.labels, count * layout_.targets)};
+  for (size_t i = 0; i < kMostInputs; ++i)
+    slot.rows.inputs[i] = {memory + layout_.inputs[i], count * layout_.input_bytes[i]};
   slot.weights = values_at<float>(memory + layout_.weights, count);
 }
 

@@ -4,6 +4,7 @@
 // fault. Each tensor of a batch is 64-byte aligned. Thread safety: different slots may be written concurrently.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -15,17 +16,19 @@
 
 #include "backends/tensor/alignment.h"
 #include "runner/data/dataset.h"
+#include "runner/data/inputs.h"
 #include "runner/data/loader.h"
 #include "runner/data/plan.h"
 #include "runner/data/stream.h"
 
 namespace runner::data {
 
-// Layout of a batch in its slot: byte offsets of its tensors. Features are at offset 0.
+// Layout of a batch in its slot: byte offsets of its tensors.
 struct BatchLayout {
   BatchLayout(const Dataset& dataset, int64_t most);
 
-  size_t width, class_labels, targets;  // elements per sample
+  std::array<size_t, kMostInputs> inputs{}, input_bytes{};  // input_bytes: per sample
+  size_t class_labels, targets;                             // elements per sample
   size_t labels, weights, ids, bytes;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -85,6 +86,7 @@ Dataset::Dataset(std::string name, std::shared_ptr<const Storage> storage, std::
       rows_(std::move(rows)),
       size_(rows_.empty() ? storage_->samples : static_cast<int64_t>(rows_.size())),
       outputs_(storage_->label_kind == LabelKind::kNone ? 0 : encoding.outputs),
+      inputs_(encoding.inputs()),
       center_(encoding.center.begin(), encoding.center.end()) {
   for (const double spread : encoding.spread) factor_.push_back(1 / static_cast<float>(spread));
 }
@@ -120,6 +122,25 @@ void Dataset::gather_features(std::span<const int64_t> ids, std::span<float> fea
     const std::span<float> sample = features.subspan(i * width, width);
     storage_->read_row(row(ids[i]), sample);
     normalize(sample);
+  }
+}
+
+void Dataset::gather_tokens(std::span<const int64_t> ids, std::span<int64_t> tokens) const {
+  const auto width = static_cast<size_t>(storage_->width());
+  for (size_t i = 0; i < ids.size(); ++i) storage_->read_tokens(row(ids[i]), tokens.subspan(i * width, width));
+}
+
+void Dataset::gather_input(size_t input, std::span<const int64_t> ids, std::span<std::byte> values) const {
+  if (input > 0) {
+    const IdInput& more = storage_->more_inputs[input - 1];
+    const size_t bytes = more.input.bytes();
+    for (size_t i = 0; i < ids.size(); ++i)
+      std::memcpy(values.data() + i * bytes,
+                  std::as_bytes(std::span(more.ids)).data() + static_cast<size_t>(row(ids[i])) * bytes, bytes);
+  } else if (storage_->sequence > 0) {
+    gather_tokens(ids, values_of<int64_t>(values));
+  } else {
+    gather_features(ids, values_of<float>(values));
   }
 }
 
@@ -168,6 +189,7 @@ Fingerprint Dataset::fingerprint() const {
     };
     hash_rows(s.values, static_cast<size_t>(s.width()));
     hash_rows(s.bytes, static_cast<size_t>(s.width()));
+    for (const IdInput& more : s.more_inputs) hash_rows(more.ids, static_cast<size_t>(more.input.shape.elements()));
     hash_rows(s.classes, 1);
     hash_rows(s.targets, static_cast<size_t>(s.outputs));
   };

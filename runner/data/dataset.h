@@ -50,6 +50,8 @@ class Dataset {
   int64_t size() const { return size_; }
   // Shape of one sample, such as (64) or (28, 28).
   const backends::Shape& feature_shape() const;
+  // What a batch contains for the model, as in Encoding.
+  std::span<const Input> inputs() const { return inputs_; }
   LabelKind label_kind() const;
   // Number of classes (as in the encoding) or of targets per sample; 0 without labels.
   int64_t outputs() const { return outputs_; }
@@ -59,10 +61,12 @@ class Dataset {
   // Size of the shuffle buffer of a stream; 0 if the samples are in memory.
   int64_t shuffle_buffer() const;
 
-  // Write the samples `ids` (B) contiguously: features: (B, elements of feature_shape) f32; classes: (B, label_width)
-  // i64; targets: (B, outputs) f32. Only for data sets in memory. Throw Error(kRun) for an id outside [0, size()). No
-  // allocation.
+  // Write the samples `ids` (B) contiguously: features: (B, elements of feature_shape) f32; tokens: (B, elements) i64,
+  // of a text; classes: (B, label_width) i64; targets: (B, outputs) f32. gather_input() writes any of inputs(). Only
+  // for data sets in memory. Throw Error(kRun) for an id outside [0, size()). No allocation.
   void gather_features(std::span<const int64_t> ids, std::span<float> features) const;
+  void gather_tokens(std::span<const int64_t> ids, std::span<int64_t> tokens) const;
+  void gather_input(size_t input, std::span<const int64_t> ids, std::span<std::byte> values) const;
   void gather_classes(std::span<const int64_t> ids, std::span<int64_t> classes) const;
   void gather_targets(std::span<const int64_t> ids, std::span<float> targets) const;
 
@@ -86,6 +90,7 @@ class Dataset {
   std::vector<int32_t> rows_;  // empty: identity
   int64_t size_ = 0;
   int64_t outputs_ = 0;
+  std::vector<Input> inputs_;
   std::vector<float> center_;  // per feature; empty without normalisation
   std::vector<float> factor_;  // 1 / spread
 };

@@ -13,6 +13,7 @@ namespace runner::data {
 
 namespace {
 
+using backends::DType;
 using schema::Normalize;
 
 // These words are stored in checkpoints: never change them.
@@ -49,6 +50,8 @@ void check_sizes(const Encoding& encoding) {
   RUN_CHECK(encoding.outputs >= 0, ErrorKind::kStore, "outputs is {}, expected 0 or more", encoding.outputs);
   RUN_CHECK(encoding.sequence == 0 || encoding.feature_shape == backends::Shape{encoding.sequence}, ErrorKind::kStore,
             "sequence is {}, expected 0 or the width of a sample", encoding.sequence);
+  RUN_CHECK(encoding.more_inputs.size() < kMostInputs, ErrorKind::kStore,
+            "more_inputs holds {} inputs, expected at most {}", encoding.more_inputs.size(), kMostInputs - 1);
   check("center", encoding.center.size(), encoding.normalize != Normalize::kNone, width);
   check("spread", encoding.spread.size(), encoding.normalize != Normalize::kNone, width);
   check("fill", encoding.fill.size(), !encoding.fill.empty(), width);
@@ -56,9 +59,32 @@ void check_sizes(const Encoding& encoding) {
   check("feature_names", encoding.feature_names.size(), !encoding.feature_names.empty(), width);
 }
 
+json::Value object_of(const Input& input) {
+  return json::Object{
+      {"name", input.name}, {"shape", json::list_of(input.shape.dims())}, {"vocabulary", input.vocabulary}};
+}
+
+Input input_of(const json::Value& value) {
+  const json::ObjectReader object(value);
+  return {object.text("name"), DType::kI64, backends::Shape(object.integers("shape")), object.integer("vocabulary")};
+}
+
+const json::List& list_in(const json::Value& value) {
+  RUN_CHECK(value.list() != nullptr, ErrorKind::kStore, "more_inputs is {}, expected a list", json::compact(value));
+  return *value.list();
+}
+
 }  // namespace
 
-// Members are sorted by name: a checkpoint with the same contents has the same bytes.
+std::vector<Input> Encoding::inputs() const {
+  const bool tokens = sequence > 0;
+  std::vector<Input> all{{kFeaturesName, tokens ? DType::kI64 : DType::kF32, feature_shape, tokens ? outputs : 0}};
+  all.insert(all.end(), more_inputs.begin(), more_inputs.end());
+  return all;
+}
+
+// Members are sorted by name: a checkpoint with the same contents has the same bytes.  Older versions can read
+// checkpoints without the optional members.
 std::string Encoding::to_json() const {
   json::Object document{{"center", json::list_of(center)},
                         {"class_names", json::list_of(class_names)},
@@ -66,10 +92,11 @@ std::string Encoding::to_json() const {
                         {"feature_shape", json::list_of(feature_shape.dims())},
                         {"fill", json::list_of(fill)},
                         {"label_kind", std::string(word_of(label_kind, kLabelKinds))},
-                        {"label_name", label_name},
-                        {"normalize", std::string(word_of(normalize, kNormalizations))},
-                        {"outputs", outputs}};
-  if (sequence > 0) document.emplace_back("sequence", sequence);  // older versions can then read other checkpoints
+                        {"label_name", label_name}};
+  if (!more_inputs.empty()) document.emplace_back("more_inputs", json::list_of(more_inputs, object_of));
+  document.emplace_back("normalize", std::string(word_of(normalize, kNormalizations)));
+  document.emplace_back("outputs", outputs);
+  if (sequence > 0) document.emplace_back("sequence", sequence);
   document.emplace_back("spread", json::list_of(spread));
   return json::compact(document);
 }
@@ -84,6 +111,8 @@ Encoding Encoding::from_json(std::string_view text) {
     encoding.normalize = read_word(document, "normalize", kNormalizations);
     encoding.outputs = document.integer("outputs");
     encoding.sequence = document.integer("sequence", 0);
+    if (const json::Value* inputs = document.find("more_inputs"))
+      for (const json::Value& input : list_in(*inputs)) encoding.more_inputs.push_back(input_of(input));
     encoding.class_names = document.texts("class_names");
     encoding.feature_names = document.texts("feature_names");
     encoding.label_name = document.text("label_name");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/tensor/shape.h"
+#include "runner/data/inputs.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::data {
@@ -19,6 +20,7 @@ struct Encoding {
   // Number of tokens per sample of a text; 0 if the data is no text. Features and labels are then token ids, one label
   // per token.
   int64_t sequence = 0;
+  std::vector<Input> more_inputs;  // in addition to the features, such as an attention mask; all i64
   LabelKind label_kind = LabelKind::kNone;
   int64_t outputs = 0;                     // number of classes (largest label in train and eval + 1), or of targets per
                                            // sample
@@ -31,6 +33,8 @@ struct Encoding {
   std::vector<double> spread;  // standard: population standard deviation; min_max: range; 1 for a constant feature
   std::vector<double> fill;    // `missing: mean`: replacement of a missing value, before scaling
 
+  // All inputs of a model: the features or tokens, then more_inputs.
+  std::vector<Input> inputs() const;
   // Number of class labels per sample. The model computes `outputs` values for each.
   int64_t label_width() const { return sequence > 0 ? sequence : 1; }
 

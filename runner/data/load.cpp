@@ -93,6 +93,8 @@ void check_alike(const Storage& storage, const Encoding& encoding, const std::st
   RUN_CHECK(storage.feature_shape == encoding.feature_shape, ErrorKind::kData,
             "{}: samples have features {}, those of the training data {}", name, storage.feature_shape.to_string(),
             encoding.feature_shape.to_string());
+  RUN_CHECK(std::ranges::equal(storage.more_inputs, encoding.more_inputs, {}, &IdInput::input), ErrorKind::kData,
+            "{}: samples have other inputs than those of the training data", name);
   if (storage.label_kind == LabelKind::kNone) return;
   const bool classes = encoding.label_kind == LabelKind::kClass;
   RUN_CHECK(storage.label_kind == encoding.label_kind && (classes || storage.outputs == encoding.outputs),
@@ -121,6 +123,7 @@ Encoding encoding_of(const Storage& train) {
   Encoding encoding;
   encoding.feature_shape = train.feature_shape;
   encoding.sequence = train.sequence;
+  for (const IdInput& more : train.more_inputs) encoding.more_inputs.push_back(more.input);
   encoding.label_kind = train.label_kind;
   encoding.outputs = train.outputs;
   encoding.class_names = train.class_names;

@@ -277,7 +277,7 @@ Batch Batch::part(int64_t first, int64_t count) const {
   Batch part = *this;
   part.size = count;
   part.largest = count + (first + count == size ? largest - size : 0);
-  part.features = cut(features);
+  std::ranges::transform(inputs, part.inputs.begin(), cut);
   part.classes = cut(classes);
   part.targets = cut(targets);
   part.weights = cut(weights);

@@ -10,12 +10,15 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 
 #include "runner/data/dataset.h"
+#include "runner/data/inputs.h"
 #include "runner/data/plan.h"
 #include "runner/data/transform.h"
 
@@ -40,11 +43,15 @@ struct Batch {
   int64_t repeats = 0;  // number of padding samples of all ranks in this step, including those of otherwise empty
                         // batches
   bool last_of_epoch = false;
-  std::span<const float> features;        // (B, …)
-  std::span<const int64_t> classes = {};  // (B) with LabelKind::kClass; (B, T) for a text
-  std::span<const float> targets = {};    // (B, outputs) with LabelKind::kTarget
-  std::span<const float> weights;         // (B): 1, or 0 for a padding sample
-  std::span<const int64_t> ids;           // (B): indices of the samples in the data set
+  std::array<std::span<const std::byte>, kMostInputs> inputs;  // (B, …) of each of Dataset::inputs(); else empty
+  std::span<const int64_t> classes = {};                       // (B) with LabelKind::kClass; (B, T) for a text
+  std::span<const float> targets = {};                         // (B, outputs) with LabelKind::kTarget
+  std::span<const float> weights;                              // (B): 1, or 0 for a padding sample
+  std::span<const int64_t> ids;                                // (B): indices of the samples in the data set
+
+  // The first input: (B, …) features, or (B, T) tokens of a text.
+  std::span<const float> features() const { return values_of<float>(inputs[0]); }
+  std::span<const int64_t> tokens() const { return values_of<int64_t>(inputs[0]); }
 
   // Number of samples that are not padding.
   int64_t real() const {

@@ -13,12 +13,13 @@ void Storage::read_row(int64_t row, std::span<float> out) const {
     std::copy_n(values.begin() + static_cast<ptrdiff_t>(start), out.size(), out.begin());
   } else if (rule.has_value()) {
     rule->features(row, out);
-  } else if (sequence > 0) {
-    const auto first = text.ids.begin() + row * text.stride;
-    std::transform(first, first + std::ssize(out), out.begin(), [](uint32_t id) { return static_cast<float>(id); });
   } else {
     for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(bytes[start + i]) * scale;
   }
+}
+
+void Storage::read_tokens(int64_t row, std::span<int64_t> out) const {
+  std::copy_n(text.ids.begin() + row * text.stride, out.size(), out.begin());
 }
 
 void Storage::read_classes(int64_t row, std::span<int64_t> out) const {

@@ -49,6 +49,12 @@ struct TokenText {
   int64_t stride = 1;
 };
 
+// An i64 input in addition to the features, such as an attention mask.
+struct IdInput {
+  Input input;
+  LargeArray<int64_t> ids;  // (samples, …)
+};
+
 struct Storage {
   int64_t samples = 0;
   backends::Shape feature_shape;  // of one sample
@@ -59,6 +65,7 @@ struct Storage {
   std::optional<StreamedFile> stream;  // includes the labels
   TokenText text;                      // includes the labels
   float scale = 1;                     // factor for `bytes`
+  std::vector<IdInput> more_inputs;    // not of a stream
 
   int64_t sequence = 0;  // as in Encoding
   LabelKind label_kind = LabelKind::kNone;
@@ -76,8 +83,10 @@ struct Storage {
   int64_t width() const { return feature_shape.elements(); }
   // Number of class labels per sample.
   int64_t label_width() const { return sequence > 0 ? sequence : 1; }
-  // Writes the features of a row before normalisation. `out`: (width) f32.
+  // Writes the features of a row before normalisation. `out`: (width) f32. Not for a text.
   void read_row(int64_t row, std::span<float> out) const;
+  // Writes the tokens of a row of a text. `out`: (width) i64.
+  void read_tokens(int64_t row, std::span<int64_t> out) const;
   // Writes the classes of a row. `out`: (label_width) i64.
   void read_classes(int64_t row, std::span<int64_t> out) const;
 };

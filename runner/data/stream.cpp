@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 
 #include "runner/data/csv_value.h"
@@ -63,13 +64,13 @@ Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, i
   return storage;
 }
 
-StreamedRows::StreamedRows(const Storage& storage)
-    : storage_(storage), features_(static_cast<size_t>(storage.width())) {
+StreamedRows::StreamedRows(const Storage& storage) : storage_(storage) {
   const StreamedFile& file = unchanged(*storage.stream);
   if (storage.sequence > 0) {
     text_.emplace(file.spec, numbers_.emplace(storage.class_names));
   } else {
     rows_.emplace(file.spec, file.options);
+    features_.resize(static_cast<size_t>(storage.width()));
   }
 }
 
@@ -80,8 +81,11 @@ bool StreamedRows::read() {
   if (!text_->next()) return false;
   const std::vector<int64_t>& tokens = text_->tokens();
   if (std::find(tokens.begin(), tokens.end(), -1) != tokens.end()) refuse_other(*storage_.stream);
-  std::copy(tokens.begin(), tokens.end() - 1, features_.begin());
   return true;
+}
+
+std::span<const int64_t> StreamedRows::tokens() const {
+  return std::span(text_->tokens()).first(text_->tokens().size() - 1);
 }
 
 void StreamedRows::read_classes(std::vector<int64_t>& classes) const {
@@ -161,8 +165,12 @@ void StreamReader::begin(int64_t epoch, int64_t position) {
 
 // Loads the sample from the current row of rows_.
 void StreamReader::load(Sample& sample) {
-  sample.features = rows_->features();
-  dataset_.normalize(sample.features);
+  if (dataset_.storage().sequence > 0) {
+    sample.tokens.assign(rows_->tokens().begin(), rows_->tokens().end());
+  } else {
+    sample.features = rows_->features();
+    dataset_.normalize(sample.features);
+  }
   const LabelKind kind = dataset_.label_kind();
   if (kind == LabelKind::kClass) rows_->read_classes(sample.classes);
   if (kind == LabelKind::kTarget) sample.target = rows_->target();
@@ -182,9 +190,11 @@ void StreamReader::advance() {
 }
 
 void StreamReader::write(const Sample& sample, size_t row, const BatchRows& out) {
-  const size_t width = sample.features.size();
+  const auto copy = [&](std::span<const std::byte> values) {
+    std::memcpy(out.inputs[0].data() + row * values.size(), values.data(), values.size());
+  };
   out.ids[row] = sample.id;
-  std::copy(sample.features.begin(), sample.features.end(), out.features.begin() + static_cast<ptrdiff_t>(row * width));
+  copy(sample.tokens.empty() ? std::as_bytes(std::span(sample.features)) : std::as_bytes(std::span(sample.tokens)));
   if (!out.classes.empty())
     std::copy(sample.classes.begin(), sample.classes.end(),
               out.classes.begin() + static_cast<ptrdiff_t>(row * sample.classes.size()));

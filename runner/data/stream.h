@@ -4,6 +4,8 @@
 // unchanged. Memory: the buffer, the samples that may be repeated as padding, and a window of the file.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +15,7 @@
 
 #include "runner/data/csv_rows.h"
 #include "runner/data/dataset.h"
+#include "runner/data/inputs.h"
 #include "runner/data/order.h"
 #include "runner/data/plan.h"
 #include "runner/data/storage.h"
@@ -36,7 +39,8 @@ class StreamedRows {
   bool next();
   bool go_to(int64_t sample);
   int64_t sample() const { return sample_; }                        // number of the current sample, from 0
-  const std::vector<float>& features() const { return features_; }  // scaled and filled, not normalised
+  const std::vector<float>& features() const { return features_; }  // scaled and filled, not normalised; CSV only
+  std::span<const int64_t> tokens() const;                          // of a text
   // Labels of the current sample: (label_width) classes, numbered by class_names if they are names, or a target.
   void read_classes(std::vector<int64_t>& classes) const;
   float target() const;
@@ -53,11 +57,11 @@ class StreamedRows {
   std::vector<float> features_;
 };
 
-// Memory for the samples of a batch: ids (B), features (B, …), and with labels either classes (B, label_width) or
-// targets (B).
+// Memory for the samples of a batch: ids (B), each input of the data set (B, …), and with labels either classes
+// (B, label_width) or targets (B).
 struct BatchRows {
   std::span<int64_t> ids;
-  std::span<float> features;
+  std::array<std::span<std::byte>, kMostInputs> inputs;
   std::span<int64_t> classes = {};
   std::span<float> targets = {};
 };
@@ -77,7 +81,8 @@ class StreamReader {
  private:
   struct Sample {
     int64_t id = 0;
-    std::vector<float> features;
+    std::vector<float> features;  // CSV
+    std::vector<int64_t> tokens;  // text
     std::vector<int64_t> classes;
     float target = 0;
   };

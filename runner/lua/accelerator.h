@@ -57,6 +57,10 @@ struct BatchField {
   void (*push)(lua_State*, const train::StepInputs&);
 };
 std::span<const BatchField> batch_fields();
+// Inputs of the model that a batch has in addition to `features`.
+inline std::span<const nn::ModelInput> more_inputs(const train::StepInputs& inputs) {
+  return inputs.forward.inputs.subspan(inputs.forward.inputs.empty() ? 0 : 1);
+}
 
 // All fields and methods of `acc`.
 struct AcceleratorName {

@@ -425,6 +425,10 @@ class LuaHooks : public train::Hooks {
       field.push(state, inputs);
       lua_setfield(state, -2, field.name);
     }
+    for (const nn::ModelInput& input : more_inputs(inputs)) {
+      push_tensor(state, input.value);
+      lua_setfield(state, -2, std::string(input.name).c_str());
+    }
     refuse_unknown(state, "a batch");
     runtime_.call(state, 2, 1);
   }

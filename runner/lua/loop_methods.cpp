@@ -160,6 +160,8 @@ int batch_field(lua_State* state) {
   const train::StepInputs& inputs = loop_of(*batch.accelerator, "batches").inputs(batch.value);
   for (const BatchField& field : batch_fields())
     if (name == field.name) return field.push(state, inputs), 1;
+  for (const nn::ModelInput& input : more_inputs(inputs))
+    if (name == input.name) return push_tensor(state, input.value), 1;
   fail_unknown("a batch has no", name, names_of(batch_fields()));
 }
 

@@ -1,58 +1,64 @@
 #include "runner/model/models.h"
 
+#include <algorithm>
+
+#include "runner/model/model_list.h"
 #include "schema/base/error.h"
 
 namespace runner::nn {
 namespace {
 
-// Flattens the samples before the inner module without adding a level to the parameter names.
-class OverFlatSamples : public Module {
- public:
-  explicit OverFlatSamples(ModulePtr inner) : inner_(std::move(inner)), flatten_(flatten()) {}
+#define RUNNER_MODEL_ROW(Name) &k##Name##Model,
+constexpr const ModelDef* kModels[] = {RUNNER_MODELS(RUNNER_MODEL_ROW)};
+#undef RUNNER_MODEL_ROW
 
-  void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
-    inner_->declare(parameters, prefix);
-  }
-  Value record(Forward& context, Value x) const override {
-    return inner_->forward(context, flatten_->forward(context, x));
-  }
-  std::span<const ModulePtr> members() const override { return inner_->members(); }
-  std::string text() const override { return inner_->text(); }
-
- private:
-  ModulePtr inner_, flatten_;
-};
-
-ModulePtr mlp(const schema::ModelSpec& spec, int64_t in, int64_t out) {
-  std::vector<ModulePtr> layers;
-  for (const int64_t width : spec.hidden) {
-    layers.push_back(linear(in, width, spec.bias));
-    if (spec.layer_norm) layers.push_back(layer_norm(width));
-    layers.push_back(activation(spec.activation));
-    if (spec.dropout > 0) layers.push_back(dropout(spec.dropout));
-    in = width;
-  }
-  layers.push_back(linear(in, out, spec.bias));
-  return sequential(std::move(layers));
-}
-
-ModulePtr single_linear(const schema::ModelSpec& spec, int64_t in, int64_t out) {
-  std::vector<ModulePtr> layers;
-  layers.push_back(linear(in, out, spec.bias));
-  return sequential(std::move(layers));
+const ModelDef& def_of(schema::ModelType type) {
+  if (const ModelDef* def = find_model(type)) return *def;
+  std::vector<std::string_view> available;
+  for (const ModelDef* def : kModels) available.push_back(name_of(def->type));
+  fail(ErrorKind::kRecipe, "model.type: this type cannot be built yet; available: {}", fmt::join(available, ", "));
 }
 
 }  // namespace
 
-Model build_model(const schema::ModelSpec& spec, const backends::Shape& features, int64_t outputs) {
-  const int64_t in = features.elements();
-  ModulePtr inner;
-  switch (spec.type) {
-    case schema::ModelType::kMlp: inner = mlp(spec, in, outputs); break;
-    case schema::ModelType::kLinear: inner = single_linear(spec, in, outputs); break;
-    default: fail(ErrorKind::kRecipe, "model.type: this type cannot be built yet; available: mlp, linear");
-  }
-  Model model{.module = std::make_unique<OverFlatSamples>(std::move(inner)), .parameters = {}};
+const ModelDef* find_model(schema::ModelType type) {
+  const auto found = std::ranges::find_if(kModels, [&](const ModelDef* def) { return def->type == type; });
+  return found != std::end(kModels) ? *found : nullptr;
+}
+
+void check_inputs(const ModelDef& def, const data::Encoding& data) {
+  const InputSpec& accepts = def.inputs;
+  const std::string_view name = name_of(def.type);
+  const bool is_text = data.sequence > 0;
+  RUN_CHECK(accepts.kind == InputKind::kTokens || !is_text, ErrorKind::kRecipe,
+            "the models of the recipe take numbers, and data.train is text, whose samples are tokens; write a function "
+            "model with nn.Embedding in the hook");
+  RUN_CHECK(accepts.kind == InputKind::kNumbers || is_text, ErrorKind::kRecipe,
+            "model.type {} needs tokens, but data.train has numbers; use data.train.format: text", name);
+  const int axes = data.feature_shape.rank();
+  RUN_CHECK(axes >= accepts.least_axes && axes <= accepts.most_axes, ErrorKind::kRecipe,
+            "model.type {} needs samples with {} axes, but those of data.train have shape {}", name,
+            accepts.least_axes == accepts.most_axes ? fmt::format("{}", accepts.least_axes)
+                                                    : fmt::format("{} to {}", accepts.least_axes, accepts.most_axes),
+            data.feature_shape.to_string());
+  const std::vector<data::Input> inputs = data.inputs();
+  const std::span<const std::string_view> others = accepts.others;
+  for (const std::string_view other : others)
+    RUN_CHECK(std::ranges::find(inputs, other, &data::Input::name) != inputs.end(), ErrorKind::kRecipe,
+              "model.type {} needs an input {}, which data.train does not have", name, other);
+  RUN_CHECK((accepts.outputs == OutputsPer::kToken) == is_text, ErrorKind::kRecipe,
+            "model.type {} needs one label for each {}, but data.train has one for each {}", name,
+            is_text ? "sample" : "token", is_text ? "token" : "sample");
+}
+
+void check_model(const schema::ModelSpec& spec, const data::Encoding& data) {
+  const ModelDef& def = def_of(spec.type);
+  check_inputs(def, data);
+  if (def.check != nullptr) def.check(spec, data);
+}
+
+Model build_model(const schema::ModelSpec& spec, const data::Encoding& data) {
+  Model model{.module = def_of(spec.type).build(spec, data), .parameters = {}};
   model.module->declare(model.parameters, "");
   return model;
 }

@@ -1,18 +1,21 @@
-// The built-in model types.
+// Builds the model of a recipe.
 #pragma once
 
-#include "backends/tensor/shape.h"
+#include "runner/data/encoding.h"
 #include "runner/model/module.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::nn {
 
 struct Model {
-  ModulePtr module;         // features (B, …) f32 -> outputs (B, outputs)
-  ParameterSet parameters;  // declared, but lay_out() has not been called
+  ModulePtr module;         // input (B, …) -> outputs (B, outputs), or (B, T, outputs) for tokens
+  ParameterSet parameters;  // declared; not laid out
 };
 
-// Builds a model. mlp: Sequential(Linear, [LayerNorm,] activation, [Dropout,] …, Linear) over flattened features;
-// linear: one Linear. `outputs`: number of classes or targets. Throws Error(kRecipe) for an unsupported type.
-Model build_model(const schema::ModelSpec& spec, const backends::Shape& features, int64_t outputs);
+// Throws Error(kRecipe) for a type that does not exist yet, and if the type does not accept the data.
+void check_model(const schema::ModelSpec& spec, const data::Encoding& data);
+
+// Builds a model that check_model() accepts.
+Model build_model(const schema::ModelSpec& spec, const data::Encoding& data);
 
 }  // namespace runner::nn

@@ -179,6 +179,24 @@ class Sequential : public Module {
   std::vector<ModulePtr> members_;
 };
 
+// Flattens samples without a level of its own in parameter names.
+class OverFlatSamples : public Module {
+ public:
+  explicit OverFlatSamples(ModulePtr inner) : inner_(std::move(inner)), flatten_(flatten()) {}
+
+  void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
+    inner_->declare(parameters, prefix);
+  }
+  Value record(Forward& context, Value x) const override {
+    return inner_->forward(context, flatten_->forward(context, x));
+  }
+  std::span<const ModulePtr> members() const override { return inner_->members(); }
+  std::string text() const override { return inner_->text(); }
+
+ private:
+  ModulePtr inner_, flatten_;
+};
+
 }  // namespace
 
 void Module::contain(const Module& member) {
@@ -189,6 +207,16 @@ void Module::contain(const Module& member) {
 void Module::check_depth(int64_t depth) {
   constexpr int64_t kMost = 200;
   RUN_CHECK(depth <= kMost, ErrorKind::kRun, "the modules lie more than {} deep in each other", kMost);
+}
+
+Value Forward::input(std::string_view name) const {
+  std::vector<std::string_view> names;
+  for (const ModelInput& input : inputs) {
+    if (input.name == name) return input.value;
+    names.push_back(input.name);
+  }
+  fail(ErrorKind::kRun, "the model needs an input {}, but a batch has {}", name,
+       names.empty() ? "no inputs" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
 void Module::declare(ParameterSet& parameters, const std::string& prefix) {
@@ -234,6 +262,9 @@ ModulePtr activation(schema::Activation kind) {
 }
 ModulePtr flatten() {
   return std::make_shared<Flatten>();
+}
+ModulePtr over_flat_samples(ModulePtr inner) {
+  return std::make_shared<OverFlatSamples>(std::move(inner));
 }
 ModulePtr sequential(std::vector<ModulePtr> members) {
   return std::make_shared<Sequential>(std::move(members));

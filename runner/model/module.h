@@ -67,12 +67,19 @@ struct HostValues {
   }
 };
 
+// An input of a model, under the name that the data set gives it.
+struct ModelInput {
+  std::string_view name;
+  Value value;  // (B, …) f32, or i64 ids
+};
+
 // Context of recording a model once.
 struct Forward {
   backends::Program& program;
-  std::span<const Value> parameters = {};  // f32, indexed by ParameterId
-  Autocast mixed = {};                     // mixed precision of the recipe
-  Autocast autocast = {};                  // currently active: `mixed` or none
+  std::span<const Value> parameters = {};   // f32, indexed by ParameterId
+  std::span<const ModelInput> inputs = {};  // of the batch; empty if there is none
+  Autocast mixed = {};                      // mixed precision of the recipe
+  Autocast autocast = {};                   // currently active: `mixed` or none
   bool training = false;
   Value dropout_key = {};      // (2) i64 {seed, epoch}; only if `training`
   Value sample_ids = {};       // (B) i64
@@ -81,6 +88,10 @@ struct Forward {
   int64_t random_tensors = 0;  // number of random tensors recorded so far
   // Null if the recording has no host values; numbers are then constants.
   HostValues* host = nullptr;
+
+  // Returns an input of the batch in addition to the argument of Module::forward(), such as an attention mask. Throws
+  // Error(kRun) if the batch has no such input.
+  Value input(std::string_view name) const;
 
   // Throws Error(kRun) if the recording does not have this parameter.
   Value parameter(ParameterId id) const {
@@ -143,6 +154,8 @@ ModulePtr dropout(double p);
 ModulePtr activation(schema::Activation kind);
 // (B, …) -> (B, elements).
 ModulePtr flatten();
+// Flattens samples before `inner`, without a level of its own in parameter names.
+ModulePtr over_flat_samples(ModulePtr inner);
 // Parameters of the members are prefixed with "0.", "1.", ….
 ModulePtr sequential(std::vector<ModulePtr> members);
 

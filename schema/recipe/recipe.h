@@ -3,12 +3,13 @@
 // The build generates the structs and enums from schema/fields.yaml: one struct for each section (ModelSpec for
 // `model`), one member for each field.  A field without a default is a std::optional; a text, path or list is empty
 // instead.  An optional section is a std::optional too.  Enumerators have the names and the order of the field's
-// choices.  Sizes are bytes.  Paths are resolved against the recipe's folder.
+// choices; name_of() returns the name in a recipe.  Sizes are bytes.  Paths are resolved against the recipe's folder.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -37,18 +37,23 @@ struct Copy {
   Position position;
   bool last = false;
   std::vector<int64_t> ids, classes;
-  std::vector<float> features, targets, weights;
+  std::vector<float> features, targets, weights;  // the features of a text are the bytes of its tokens
   bool operator==(const Copy&) const = default;
 };
 
+inline std::vector<int64_t> tokens_of(const Copy& batch) {
+  const auto tokens = values_of<int64_t>(std::as_bytes(std::span(batch.features)));
+  return {tokens.begin(), tokens.end()};
+}
+
 inline Copy copy_of(const Batch& batch) {
   EXPECT_EQ(batch.size, static_cast<int64_t>(batch.ids.size()));
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(batch.features.data()) % 64, 0u);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(batch.inputs[0].data()) % 64, 0u);
   return {batch.position,
           batch.last_of_epoch,
           {batch.ids.begin(), batch.ids.end()},
           {batch.classes.begin(), batch.classes.end()},
-          {batch.features.begin(), batch.features.end()},
+          {batch.features().begin(), batch.features().end()},
           {batch.targets.begin(), batch.targets.end()},
           {batch.weights.begin(), batch.weights.end()}};
 }

@@ -346,6 +346,18 @@ TEST_F(LoadTest, RejectsFilesThatDoNotMatchTheEncoding) {
             "other.csv: feature 'x' of sample 0 is missing, and the training data was not read with missing: mean");
 }
 
+TEST_F(LoadTest, EncodingKeepsFurtherInputs) {
+  Encoding encoding;
+  encoding.feature_shape = {8};
+  encoding.more_inputs = {{"attention_mask", backends::DType::kI64, {8}, 2},
+                          {"segments", backends::DType::kI64, {8}, 3}};
+  EXPECT_EQ(Encoding::from_json(encoding.to_json()), encoding);
+  EXPECT_EQ(encoding.inputs()[2].name, "segments");
+  encoding.more_inputs.resize(kMostInputs);
+  EXPECT_EQ(message_of([&] { Encoding::from_json(encoding.to_json()); }),
+            "the data encoding is damaged: more_inputs holds 4 inputs, expected at most 3");
+}
+
 TEST_F(LoadTest, EncodingRoundTripIsExact) {
   DataSpec spec = csv("a,b,l\n0.1,,\"c\xC3\xA4t\"\n0.3,4,dog\n7e-20,8,dog\n");
   spec.train.missing = schema::Missing::kMean;

@@ -353,7 +353,7 @@ TEST_F(LoaderTest, NoAllocationOrPageFaultInSteadyState) {
     Loader loader(data, plan, {.seed = 1, .prefetch = prefetch, .threads = threads});
     float sum = 0;
     const auto epoch = [&] {
-      for (int64_t i = 0; i < plan.steps_per_epoch(); ++i) sum += loader.next().features[0];
+      for (int64_t i = 0; i < plan.steps_per_epoch(); ++i) sum += loader.next().features()[0];
     };
     for (int i = 0; i < 10; ++i) epoch();
     const int64_t faults = support::page_faults();

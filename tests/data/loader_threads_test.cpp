@@ -50,7 +50,7 @@ TEST_F(LoaderThreadsTest, KeepsOrderIfALaterBatchIsReadyEarlier) {
     EXPECT_EQ(batch.size, step % 2 == 0 ? 30'000 : 1);
     std::vector<float> alone(static_cast<size_t>(batch.size) * 16);
     data.gather_features(batch.ids, alone);
-    ASSERT_EQ(alone, std::vector<float>(batch.features.begin(), batch.features.end()));
+    ASSERT_EQ(alone, std::vector<float>(batch.features().begin(), batch.features().end()));
   }
 }
 

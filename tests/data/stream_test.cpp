@@ -300,7 +300,7 @@ TEST_F(StreamTest, MemoryDoesNotDependOnTheFileSize) {
   const DataPlan plan({.samples = data.train.size(), .batch_size = 1000, .processes = 2});
   Loader loader(data.train, plan, {.prefetch = 0});
   float sum = 0;
-  for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) sum += loader.next().features[3];
+  for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) sum += loader.next().features()[3];
   EXPECT_EQ(sum, 4 * static_cast<float>(plan.steps_per_epoch()));
   EXPECT_LT(support::take_largest_allocation(), size_t{1} << 20);
 }

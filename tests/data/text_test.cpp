@@ -44,13 +44,12 @@ class TextTest : public FileTest {
   // Returns features and labels of a sample as characters.
   static std::pair<std::string, std::string> sample(const Data& data, const Dataset& set, int64_t id) {
     const auto width = static_cast<size_t>(set.label_width());
-    std::vector<float> features(width);
-    std::vector<int64_t> classes(width);
-    set.gather_features(std::vector{id}, features);
+    std::vector<int64_t> tokens(width), classes(width);
+    set.gather_tokens(std::vector{id}, tokens);
     set.gather_classes(std::vector{id}, classes);
     std::pair<std::string, std::string> text;
     for (size_t i = 0; i < width; ++i) {
-      text.first += data.encoding.class_names.at(static_cast<size_t>(features[i]));
+      text.first += data.encoding.class_names.at(static_cast<size_t>(tokens[i]));
       text.second += data.encoding.class_names.at(static_cast<size_t>(classes[i]));
     }
     return text;
@@ -103,11 +102,10 @@ TEST_F(TextTest, ByteTokenIdsAreByteValues) {
   EXPECT_EQ(data.train.size(), 2);
   EXPECT_EQ(data.encoding.outputs, 256);
   EXPECT_TRUE(data.encoding.class_names.empty());
-  std::vector<float> features(4);
-  std::vector<int64_t> classes(4);
-  data.train.gather_features(std::vector<int64_t>{0, 1}, features);
+  std::vector<int64_t> tokens(4), classes(4);
+  data.train.gather_tokens(std::vector<int64_t>{0, 1}, tokens);
   data.train.gather_classes(std::vector<int64_t>{0, 1}, classes);
-  EXPECT_EQ(features, (std::vector<float>{0, 255, 128, 97}));
+  EXPECT_EQ(tokens, (std::vector<int64_t>{0, 255, 128, 97}));
   EXPECT_EQ(classes, (std::vector<int64_t>{255, 128, 97, 10}));
 }
 
@@ -190,11 +188,10 @@ TEST_F(TextTest, StreamYieldsTheSameAsMemory) {
       order.set_epoch(0);
       const auto check = [&](const Copy& batch) {
         const auto width = static_cast<size_t>(spec.train.sequence_length);
-        std::vector<float> features(batch.ids.size() * width);
-        std::vector<int64_t> classes(batch.ids.size() * width);
-        held.train.gather_features(batch.ids, features);
+        std::vector<int64_t> tokens_held(batch.ids.size() * width), classes(batch.ids.size() * width);
+        held.train.gather_tokens(batch.ids, tokens_held);
         held.train.gather_classes(batch.ids, classes);
-        EXPECT_EQ(batch.features, features);
+        EXPECT_EQ(tokens_of(batch), tokens_held);
         EXPECT_EQ(batch.classes, classes);
       };
       for (const int64_t replica : {0, 1}) {

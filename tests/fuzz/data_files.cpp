@@ -215,15 +215,14 @@ bool text(Bytes input) {
     const Storage loaded = data::read_text(spec), counted = data::count_text(spec, 3);
     require(counted.samples == loaded.samples && counted.class_names == loaded.class_names, "another vocabulary");
     const auto width = static_cast<size_t>(spec.sequence_length);
-    std::vector<float> features(width);
-    std::vector<int64_t> labels(width), streamed;
+    std::vector<int64_t> tokens(width), labels(width), streamed;
     data::StreamedRows rows(counted);
     for (int64_t row = 0; row < loaded.samples; ++row) {
       require(rows.next(), "the stream ends too early");
       rows.read_classes(streamed);
-      loaded.read_row(row, features);
+      loaded.read_tokens(row, tokens);
       loaded.read_classes(row, labels);
-      require(rows.features() == features && streamed == labels, "another sample");
+      require(std::ranges::equal(rows.tokens(), tokens) && streamed == labels, "another sample");
       for (const int64_t label : labels) require(label >= 0 && label < loaded.outputs, "no such token");
     }
     require(!rows.next(), "the stream goes on");

@@ -26,7 +26,10 @@ train::Optimizers optimizers_of(const std::string& made) {
   open_libraries(runtime);
   schema::ModelSpec linear;
   linear.type = schema::ModelType::kLinear;
-  nn::Model model = nn::build_model(linear, backends::Shape{2}, 3);
+  data::Encoding encoding;
+  encoding.feature_shape = {2};
+  encoding.outputs = 3;
+  nn::Model model = nn::build_model(linear, encoding);
   model.module->declare(model.parameters, "");
   lua_State* const state = runtime.state();
   const std::string chunk = "local optim, model = require 'optim', ... return " + made;

@@ -260,5 +260,30 @@ TEST(Autocast, FollowsPyTorchsOpLists) {
   EXPECT_EQ(lowered.run({y})[0], Doubles{1});  // 1.001 rounds to 1 in bf16
 }
 
+// Adds the input "mask" of the batch to its argument.
+class AddsMask : public Module {
+ private:
+  Value record(Forward& context, Value x) const override { return ops::add(x, context.input("mask")); }
+};
+
+TEST(Module, ReadsFurtherInputsByName) {
+  backends::Program program;
+  const auto input = [&](const char* name) {
+    return Value{&program, program.input(backends::InputKind::kBatch, name, {DType::kF32, Shape{2}})};
+  };
+  const ModelInput inputs[] = {{"features", input("features")}, {"mask", input("mask")}};
+  Forward context{.program = program, .inputs = inputs};
+  const Value sum = AddsMask().forward(context, inputs[0].value);
+  EXPECT_EQ(program.operands(sum.id)[1], inputs[1].value.id);
+
+  context.inputs = std::span(inputs).first(1);
+  try {
+    AddsMask().forward(context, inputs[0].value);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "the model needs an input mask, but a batch has features");
+  }
+}
+
 }  // namespace
 }  // namespace runner::nn

@@ -52,7 +52,7 @@ class StagingDevice final : public backends::Device, private backends::DeviceStr
  private:
   uint64_t stage(const backends::Executable&, std::span<const std::span<const std::byte>> inputs) override {
     if (is_full) throw backends::OutOfMemory("it is full", 2, 1);
-    const std::span<const std::byte> ids = inputs[kSampleIds];
+    const std::span<const std::byte> ids = inputs[1 + kSampleIds];
     const auto* const first = reinterpret_cast<const int64_t*>(ids.data());
     staged.emplace_back(first, first + ids.size() / sizeof(int64_t));
     return 100 + staged.size();

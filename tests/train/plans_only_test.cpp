@@ -110,14 +110,14 @@ std::vector<Call> calls_since(const RecordingDevice& device, size_t first) {
 
 // Inputs of a step from the host are only data and a few rates: the rows of the samples as in the data set.
 void expect_batch_is_data(const data::Dataset& dataset, const Event& submission) {
-  ASSERT_EQ(submission.batch.size(), size_t{kBatchInputCount});
-  const Bytes& id_bytes = submission.batch[kSampleIds];
+  ASSERT_EQ(submission.batch.size(), size_t{1 + kBatchInputCount});
+  const Bytes& id_bytes = submission.batch[1 + kSampleIds];
   std::vector<int64_t> ids(id_bytes.size() / sizeof(int64_t));
   std::memcpy(ids.data(), id_bytes.data(), id_bytes.size());
   std::vector<float> features(ids.size() * static_cast<size_t>(dataset.feature_shape().elements()));
   dataset.gather_features(ids, features);
   const auto bytes = std::as_bytes(std::span(features));
-  EXPECT_TRUE(std::ranges::equal(submission.batch[kFeatures], bytes));
+  EXPECT_TRUE(std::ranges::equal(submission.batch[0], bytes));
 }
 
 void PlansOnly::expect_plans_only(const std::vector<std::string>& overrides) {

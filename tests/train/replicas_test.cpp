@@ -470,7 +470,7 @@ TEST_F(ReplicasTest, LocalSgdAveragesSeparateWeights) {
         for (int batch = 0; batch < 2; ++batch) {
           const data::Batch& read = again[static_cast<size_t>(replica)]->next();
           for (size_t s = 0; s < static_cast<size_t>(read.size); ++s) {
-            features.emplace_back(read.features.begin() + s * 6, read.features.begin() + s * 6 + 6);
+            features.emplace_back(read.features().begin() + s * 6, read.features().begin() + s * 6 + 6);
             targets.emplace_back(read.targets.begin() + s * 2, read.targets.begin() + s * 2 + 2);
           }
         }

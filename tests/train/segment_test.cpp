@@ -77,7 +77,7 @@ class SegmentTest : public RunFixture {
     const std::vector<float> now = weights();
     for (size_t at = 0; at < before.size(); ++at) {
       double mean = 0;
-      for (size_t b = 0; b < kBatch; ++b) mean += static_cast<double>(batch_->features[b * kInputs + at % kInputs]);
+      for (size_t b = 0; b < kBatch; ++b) mean += static_cast<double>(batch_->features()[b * kInputs + at % kInputs]);
       const double gradient = mean / kBatch / kOutputs;
       EXPECT_NEAR(static_cast<double>(now[at]), static_cast<double>(before[at]) - times * kRate * gradient, 1e-6) << at;
     }

@@ -40,7 +40,7 @@ class StepFixture {
   }
 
   nn::Model make_model(const schema::Recipe& recipe) const {
-    nn::Model model = nn::build_model(recipe.model, encoding_.feature_shape, encoding_.outputs);
+    nn::Model model = nn::build_model(recipe.model, encoding_);
     lay_out(model.parameters, recipe, optimizers_);
     return model;
   }

@@ -22,8 +22,9 @@ void BatchFeed::stage_next(const backends::Executable& like, const WindowParts& 
   const data::Batch* const batch = loader_.peek(give_up_);
   if (batch == nullptr || batch->size == 0) return;
   next_ = batch;
+  const data::Batch part = batch->part(0, parts.at_once(batch->size));
   try {
-    next_staged_ = streams_->stage(like, inputs_of(batch->part(0, parts.at_once(batch->size)), encoding_));
+    next_staged_ = streams_->stage(like, LoadedInputs(part, encoding_, model_inputs_).all());
   } catch (const backends::OutOfMemory&) {
     next_staged_ = 0;
     failure_ = std::current_exception();

@@ -28,7 +28,7 @@ using backends::Value;
 struct StepInputs {
   nn::Forward& forward;
   const nn::ModulePtr& model;
-  Value features;                                  // (B, …) f32; for text (B, T) i64
+  Value features;                                  // first of forward.inputs: (B, …) f32; for text (B, T) i64
   Value labels;                                    // (B) i64; for text (B, T) i64; or targets (B, K) f32
   Value mask;                                      // (B) f32: 1, or 0 for a padding sample
   Value sample_ids;                                // (B) i64

@@ -36,7 +36,9 @@ std::optional<Found> find(DType dtype, const std::vector<std::byte>& contents, b
 NotFinite describe(const ForwardPass& pass, const nn::ParameterSet& parameters, ValueId id, int64_t element,
                    const backends::Submission& submission) {
   const Program& program = pass.program;
-  const auto sample = [&](int64_t row) { return reinterpret_cast<const int64_t*>(submission.batch[kSampleIds])[row]; };
+  const auto sample = [&](int64_t row) {
+    return reinterpret_cast<const int64_t*>(submission.batch[pass.sample_ids])[row];
+  };
   if (id == pass.weights) {
     const bool by_sample = program.type(id).shape.rank() > 0;
     return {by_sample ? fmt::format("the weight of sample {}", sample(element)) : "the weight of the batch",

@@ -1,6 +1,7 @@
 // Finds the origin of a NaN, an infinity, or a weight that makes a loss NaN.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,6 +25,7 @@ struct ForwardPass {
   const backends::Program& program;               // its outputs are ignored
   std::span<const backends::ValueId> parameters;  // by ParameterId
   backends::ValueId features, labels;             // kNoValue if there is no batch
+  size_t sample_ids;                              // position in Arguments::batch
   backends::ValueId end;
   backends::ValueId weights = backends::kNoValue;  // (B) or () f32, weights of the losses
 };

@@ -316,7 +316,12 @@ void Segment::keep(Value value, Role role, int32_t buffer, int32_t index) {
 }
 
 ForwardPass Segment::forward_pass() const {
-  return {program_, first_parameters_, frame_.batch_inputs[kFeatures].id, frame_.batch_inputs[kLabels].id, loss_end_};
+  return {program_,
+          first_parameters_,
+          frame_.features().id,
+          frame_.batch_inputs[kLabels].id,
+          builder_.position_of(kSampleIds),
+          loss_end_};
 }
 
 std::vector<Held> Segment::gradients() const {

@@ -1,5 +1,7 @@
 #include "runner/train/engine/step_arguments.h"
 
+#include <algorithm>
+
 #include "runner/optim/traced_scalars.h"
 #include "runner/train/engine/segment.h"
 #include "schema/base/error.h"
@@ -41,33 +43,35 @@ void StepArguments::set_any_rates() {
 
 // ---- of an execution ------------------------------------------------------------------------------------------------
 
-std::array<std::span<const std::byte>, kSampleIds + 1> inputs_of(const data::Batch& batch,
-                                                                 const data::Encoding& encoding) {
-  static_assert(kFeatures == 0 && kLabels == 1 && kMask == 2 && kSampleIds == 3);
+LoadedInputs::LoadedInputs(const data::Batch& batch, const data::Encoding& encoding, size_t model_inputs)
+    : count_(model_inputs + kSampleIds + 1) {
   const bool classes = encoding.label_kind == data::LabelKind::kClass;
-  return {std::as_bytes(batch.features), classes ? std::as_bytes(batch.classes) : std::as_bytes(batch.targets),
-          std::as_bytes(batch.weights), std::as_bytes(batch.ids)};
+  std::copy_n(batch.inputs.begin(), model_inputs, bytes_.begin());
+  bytes_[model_inputs + kLabels] = classes ? std::as_bytes(batch.classes) : std::as_bytes(batch.targets);
+  bytes_[model_inputs + kMask] = std::as_bytes(batch.weights);
+  bytes_[model_inputs + kSampleIds] = std::as_bytes(batch.ids);
 }
 
 backends::Submission StepArguments::inputs(const data::Batch* batch, const backends::SourceLines* lines,
                                            std::span<const std::vector<std::byte>> given) {
   RUN_ASSERT(!from_.arrays.states().empty());  // allocate() must come first
-  batch_inputs_.resize(kBatchInputCount);
+  const StepBuilder& builder = from_.builder;
+  batch_inputs_.resize(builder.position_of(kBatchInputCount));
   for (const std::vector<std::byte>& bytes : given) batch_inputs_.push_back(bytes.data());
   draw_key_[1] = from_.hooks != nullptr ? from_.hooks->draw() : 0;
   const auto bytes = [](const auto& values) { return reinterpret_cast<const std::byte*>(values.data()); };
-  batch_inputs_[kDrawKey] = bytes(draw_key_);
+  batch_inputs_[builder.position_of(kDrawKey)] = bytes(draw_key_);
   const std::span<const std::byte* const> inputs(batch_inputs_);
   backends::Submission submission{.states = from_.arrays.states(),
-                                  .batch = inputs.subspan(kDrawKey),
+                                  .batch = inputs.subspan(builder.position_of(kDrawKey)),
                                   .scalars = scalars_,
                                   .lines = lines,
                                   .exchange = from_.exchange};
   if (batch == nullptr) return submission;
   random_key_[1] = batch->position.epoch;
-  const auto of_loader = inputs_of(*batch, from_.encoding);
-  for (size_t i = 0; i < of_loader.size(); ++i) batch_inputs_[i] = of_loader[i].data();
-  batch_inputs_[kRandomKey] = bytes(random_key_);
+  const LoadedInputs loaded(*batch, from_.encoding, builder.model_inputs());
+  std::ranges::transform(loaded.all(), batch_inputs_.begin(), [](std::span<const std::byte> b) { return b.data(); });
+  batch_inputs_[builder.position_of(kRandomKey)] = bytes(random_key_);
   submission.batch = inputs;
   return submission;
 }

@@ -26,9 +26,16 @@ namespace runner::train {
 
 class Segment;  // segment.h
 
-// Returns the batch inputs of a Program that come from the loader, kFeatures to kSampleIds.
-std::array<std::span<const std::byte>, kSampleIds + 1> inputs_of(const data::Batch& batch,
-                                                                 const data::Encoding& encoding);
+// The batch inputs of a Program that come from the loader: those of the model, then kLabels to kSampleIds.
+class LoadedInputs {
+ public:
+  LoadedInputs(const data::Batch& batch, const data::Encoding& encoding, size_t model_inputs);
+  std::span<const std::span<const std::byte>> all() const { return std::span(bytes_).first(count_); }
+
+ private:
+  std::array<std::span<const std::byte>, data::kMostInputs + kSampleIds + 1> bytes_;
+  size_t count_;
+};
 
 class StepArguments {
  public:
@@ -72,7 +79,7 @@ class StepArguments {
   UserWork& user_;
   int64_t accumulation_ = 1;
   std::vector<double> scalars_, step_scalars_;  // of an update; the second with those of a hook's recording
-  std::vector<const std::byte*> batch_inputs_;  // by BatchInput, then the inputs given to a traced region
+  std::vector<const std::byte*> batch_inputs_;  // of the model, by BatchInput, then those of a traced region
   std::array<int64_t, 2> random_key_{}, draw_key_{};
 };
 

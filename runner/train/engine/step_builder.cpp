@@ -87,7 +87,8 @@ StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, c
       layout_(layout),
       encoding_(encoding),
       hooks_(hooks),
-      loss_(resolve_loss(recipe.train, encoding.label_kind)) {}
+      loss_(resolve_loss(recipe.train, encoding.label_kind)),
+      inputs_(encoding.inputs()) {}
 
 bool StepBuilder::varies(bool training) const {
   return has(hooks_, HookEntry::kModel) ||
@@ -96,15 +97,16 @@ bool StepBuilder::varies(bool training) const {
 
 void StepBuilder::declare_batch_inputs(Program& program, std::optional<int64_t> batch) const {
   const int64_t size = batch.value_or(0);
-  const TensorType types[kBatchInputCount] = {{DType::kF32, batched(size, encoding_.feature_shape)},
-                                              label_type(encoding_, size),
+  const TensorType types[kBatchInputCount] = {label_type(encoding_, size),
                                               {DType::kF32, Shape{size}},
                                               {DType::kI64, Shape{size}},
                                               {DType::kI64, Shape{2}},
                                               {DType::kI64, Shape{2}}};
-  constexpr const char* kNames[kBatchInputCount] = {"features",   "labels",     "mask",
-                                                    "sample_ids", "random_key", "draw_key"};
-  for (size_t i = batch ? kFeatures : kDrawKey; i < kBatchInputCount; ++i)
+  constexpr const char* kNames[kBatchInputCount] = {"labels", "mask", "sample_ids", "random_key", "draw_key"};
+  if (batch)
+    for (const data::Input& input : inputs_)
+      program.input(InputKind::kBatch, input.name, {input.dtype, batched(size, input.shape)});
+  for (size_t i = batch ? kLabels : kDrawKey; i < kBatchInputCount; ++i)
     program.input(InputKind::kBatch, kNames[i], types[i]);
 }
 
@@ -139,11 +141,11 @@ StepFrame StepBuilder::begin(Program& program, std::optional<int64_t> batch, boo
   size_t input = 0;
   frame.arrays.reserve(layout_.arrays().size());
   while (input < layout_.arrays().size()) frame.arrays.push_back(input_value(program, input++));
-  for (size_t i = batch ? kFeatures : kDrawKey; i < kBatchInputCount; ++i)
+  if (batch)
+    for (const data::Input& of_model : inputs_)
+      frame.model_inputs.push_back({of_model.name, input_value(program, input++)});
+  for (size_t i = batch ? kLabels : kDrawKey; i < kBatchInputCount; ++i)
     frame.batch_inputs[i] = input_value(program, input++);
-  // Models see tokens as i64 indices. Loaders deliver all features as f32, which is no type of the device's.
-  if (batch && encoding_.sequence > 0)
-    frame.batch_inputs[kFeatures] = ops::cast(ops::on_host(frame.batch_inputs[kFeatures]), DType::kI64);
   frame.parameters.reserve(begun.parameters.size());
   for (const ValueId id : begun.parameters) frame.parameters.push_back({&program, id});
   return frame;
@@ -183,6 +185,7 @@ nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bo
   host.bakes = !device_rules(recipe_).traces_graphs || recipe_.tpu.dialect != schema::TpuDialect::kClean;
   return {.program = program,
           .parameters = frame.parameters,
+          .inputs = frame.model_inputs,
           .mixed = autocast_of(recipe_),
           .autocast = autocast_of(recipe_),
           .training = training,
@@ -196,7 +199,7 @@ StepInputs StepBuilder::inputs_of(nn::Forward& forward, const StepFrame& frame) 
   const auto& batch = frame.batch_inputs;
   return {.forward = forward,
           .model = model_.module,
-          .features = batch[kFeatures],
+          .features = frame.features(),
           .labels = batch[kLabels],
           .mask = batch[kMask],
           .sample_ids = batch[kSampleIds],
@@ -330,7 +333,7 @@ bool depends_on(const Program& program, ValueId value, ValueId on) {
 }  // namespace
 
 Program StepBuilder::forward(Recorded recorded, bool labelled) const {
-  const ValueId labels = recorded.program.inputs()[layout_.arrays().size() + kLabels].value;
+  const ValueId labels = recorded.program.inputs()[first_batch_input() + position_of(kLabels)].value;
   if (!labelled && depends_on(recorded.program, recorded.outputs, labels))
     throw Error(ErrorKind::kRun,
                 "the predictions of evaluation_step depend on batch.labels, which there are none of here",

@@ -29,9 +29,8 @@
 
 namespace runner::train {
 
-// Batch inputs of every Program, in order.
+// Batch inputs of every Program, in order, after those of the model (data::Encoding::inputs()).
 enum BatchInput : int32_t {
-  kFeatures,   // (B, …) f32; for text, token ids
   kLabels,     // (B) i64; for text (B, T) i64; or targets (B, K) f32
   kMask,       // (B) f32: 1, or 0 for a padding sample
   kSampleIds,  // (B) i64
@@ -77,7 +76,11 @@ Value input_value(backends::Program& program, size_t index);
 struct StepFrame {
   std::vector<Value> arrays;                         // in the order of the layout
   std::vector<Value> parameters;                     // by ParameterId: parts of the arrays
+  std::vector<nn::ModelInput> model_inputs;          // empty without a batch
   std::array<Value, kBatchInputCount> batch_inputs;  // unset without a batch
+
+  // First input of the model; unset without a batch.
+  Value features() const { return model_inputs.empty() ? Value{} : model_inputs.front().value; }
 };
 
 class StepBuilder {
@@ -104,9 +107,16 @@ class StepBuilder {
   // The results refer to the arguments.
   nn::Forward forward_of(backends::Program& program, const StepFrame& frame, bool training, nn::HostValues& host) const;
   StepInputs inputs_of(nn::Forward& forward, const StepFrame& frame) const;
-  // Origin of a scalar of a Program with a batch. begin() records only inputs before the scalars.
+  // Number of inputs of the model.
+  size_t model_inputs() const { return inputs_.size(); }
+  // Positions among the batch inputs, and among all inputs, of a Program with a batch. begin() records only inputs
+  // before the scalars.
+  size_t position_of(BatchInput input) const { return inputs_.size() + static_cast<size_t>(input); }
+  size_t first_batch_input() const { return layout_.arrays().size(); }
+  size_t first_scalar() const { return first_batch_input() + position_of(kBatchInputCount); }
+  // Origin of a scalar of a Program with a batch.
   backends::Origin origin_of_scalar(size_t scalar) const {
-    return static_cast<backends::Origin>(layout_.arrays().size() + kBatchInputCount + scalar);
+    return static_cast<backends::Origin>(first_scalar() + scalar);
   }
   // Returns a parameter as a part of its buffer.
   Value parameter(Value buffer, nn::ParameterId id) const;
@@ -185,6 +195,7 @@ class StepBuilder {
 
   Hooks* const hooks_;
   const schema::Loss loss_;
+  const std::vector<data::Input> inputs_;  // of the model
   // Cached by batch size and `with_scalars`.
   mutable std::map<std::pair<std::optional<int64_t>, bool>, Prologue> prologues_;
 };

@@ -416,13 +416,13 @@ MessageLayout message_layout(const StepBuilder& builder, const StepBuilder::Reco
 
 StepBuilder::Completed complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
                                      const StepShape& shape, const MessageLayout& message) {
-  const size_t first_scalar = builder.layout().arrays().size() + kBatchInputCount;
+  const size_t first_scalar = builder.first_scalar();
   return StepCompletion(builder, recorded.program, first_scalar, message).of_batch(recorded, shape);
 }
 
 StepBuilder::Completed step_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded, StepShape shape,
                                   bool closes_window) {
-  const size_t first_scalar = builder.layout().arrays().size() + kBatchInputCount;
+  const size_t first_scalar = builder.first_scalar();
   shape.last |= closes_window;
   return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape, closes_window);
 }

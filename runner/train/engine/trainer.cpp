@@ -15,12 +15,10 @@ namespace {
 nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks) {
   check_agreement(recipe, hooks);
   const bool of_hook = has(hooks, HookEntry::kModel);
-  RUN_CHECK(of_hook || encoding.sequence == 0, ErrorKind::kRecipe,
-            "the models of the recipe take numbers, and data.train is text, whose samples are tokens; write a function "
-            "model with nn.Embedding in the hook");
+  if (!of_hook) nn::check_model(recipe.model, encoding);
   RUN_CHECK(!has(hooks, HookEntry::kTransform) || encoding.sequence == 0, ErrorKind::kRecipe,
             "`transform` of a hook changes numbers, and data.train is text; remove it");
-  return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
+  return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding);
 }
 
 // Whether gradients must be kept between the batches of an optimizer step. Between micro-batches of one batch, see

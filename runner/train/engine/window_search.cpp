@@ -65,11 +65,16 @@ std::optional<NotFinite> WindowSearch::find(const data::Batch& batch) {
   backends::Program program = recorded.program;
   const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
   backends::ops::sum(backends::ops::mul(losses, counted));
-  const auto batch_input = [&](BatchInput input) {
-    return program.inputs()[builder_.layout().arrays().size() + static_cast<size_t>(input)].value;
+  const auto batch_input = [&](size_t position) {
+    return program.inputs()[builder_.first_batch_input() + position].value;
   };
-  const ForwardPass pass{program,        recorded.parameters, batch_input(kFeatures), batch_input(kLabels),
-                         program.size(), recorded.weights};
+  const ForwardPass pass{program,
+                         recorded.parameters,
+                         batch_input(0),
+                         batch_input(builder_.position_of(kLabels)),
+                         builder_.position_of(kSampleIds),
+                         program.size(),
+                         recorded.weights};
   return first_not_finite(device_, pass, builder_.model().parameters, steps_.arguments(batch, &recorded),
                           executor_.memory());
 }

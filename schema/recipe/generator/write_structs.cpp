@@ -111,11 +111,7 @@ class StructWriter {
 
   std::string structs() const {
     std::string text;
-    for (const Enum& each : enums_) {
-      std::vector<std::string> names;
-      for (const std::string& choice : each.choices) names.push_back(enumerator(choice));
-      text += "enum class " + each.name + " { " + join(names, ", ") + " };\n";
-    }
+    for (const Enum& each : enums_) text += text_of(each);
     for (const Struct& each : structs_) text += text_of(each);
     return text;
   }
@@ -128,6 +124,18 @@ class StructWriter {
   }
 
  private:
+  static std::string text_of(const Enum& each) {
+    std::vector<std::string> enumerators, names;
+    for (const std::string& choice : each.choices) {
+      enumerators.push_back(enumerator(choice));
+      names.push_back(quoted(choice));
+    }
+    return "enum class " + each.name + " { " + join(enumerators, ", ") + " };\n" +
+           "constexpr std::string_view name_of(" + each.name + " value) {\n" +
+           "  constexpr std::string_view kNames[] = {" + join(names, ", ") + "};\n" +
+           "  return kNames[static_cast<size_t>(value)];\n}\n";
+  }
+
   static std::string text_of(const Struct& each) {
     std::string text = "\n";
     if (!each.comment.empty()) text += "// " + each.comment + "\n";

@@ -1,0 +1,41 @@
+// The inputs that a data set gives a model: named tensors, the same for every batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "backends/tensor/dtype.h"
+#include "backends/tensor/shape.h"
+
+namespace runner::data {
+
+// A batch contains (B, …) values of each input.
+struct Input {
+  std::string name;                               // as in hooks and Programs: "features"
+  backends::DType dtype = backends::DType::kF32;  // f32, or i64 for ids
+  backends::Shape shape;                          // of one sample
+  int64_t vocabulary = 0;                         // ids are in [0, vocabulary); 0 for f32
+
+  size_t bytes() const { return static_cast<size_t>(shape.elements()) * backends::size_of(dtype); }  // of one sample
+  bool operator==(const Input&) const = default;
+};
+
+// The first input has this name: the features of a sample, or the tokens of a text.
+inline constexpr const char* kFeaturesName = "features";
+
+// Largest number of inputs.
+inline constexpr size_t kMostInputs = 4;
+
+// The bytes of an input as values of its dtype.
+template <class T>
+std::span<T> values_of(std::span<std::byte> bytes) {
+  return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+template <class T>
+std::span<const T> values_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+}  // namespace runner::data

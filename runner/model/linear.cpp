@@ -1,0 +1,19 @@
+// model.type linear: one linear layer.
+#include "runner/model/model_list.h"
+
+namespace runner::nn {
+
+const ModelDef kLinearModel{
+    .type = schema::ModelType::kLinear,
+    .inputs = {.kind = InputKind::kNumbers,
+               .least_axes = 0,
+               .most_axes = kAnyAxes,
+               .others = kNoOthers,
+               .outputs = OutputsPer::kSample},
+    .check = kNoCheck,
+    .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
+      return over_flat_samples(sequential({linear(data.feature_shape.elements(), data.outputs, spec.bias)}));
+    },
+};
+
+}  // namespace runner::nn

@@ -1,0 +1,53 @@
+// The definition of a model type of the recipe: the inputs it accepts, its checks, and how to build it.
+//
+// Each type has one definition, in a file of its own, and a row in model_list.h; its fields are in schema/fields.yaml.
+// There are no defaults: a definition that leaves out a field does not compile, a row without a definition does not
+// link. Definitions are constants; thread-safe.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "runner/data/encoding.h"
+#include "runner/model/module.h"
+#include "schema/base/required.h"
+#include "schema/recipe/recipe.h"
+
+namespace runner::nn {
+
+// What the first input of a model contains.
+enum class InputKind {
+  kNumbers,  // f32 features of a shape
+  kTokens,   // i64 ids in [0, vocabulary), (T) for each sample
+};
+
+// What a model computes outputs for, and the data has labels for.
+enum class OutputsPer { kSample, kToken };
+
+// The data that a model type accepts.
+struct InputSpec {
+  Required<InputKind> kind;
+  Required<int> least_axes, most_axes;                 // of one sample of the first input
+  Required<std::span<const std::string_view>> others;  // names of inputs that it needs in addition to the first
+  Required<OutputsPer> outputs;
+};
+inline constexpr int kAnyAxes = backends::Shape::kMaxRank - 1;  // a batch has one more axis
+inline constexpr std::span<const std::string_view> kNoOthers{};
+
+struct ModelDef {
+  Required<schema::ModelType> type;
+  InputSpec inputs;
+  // Throws Error(kRecipe) if the fields do not fit each other or the data.
+  Required<void (*)(const schema::ModelSpec& spec, const data::Encoding& data)> check;
+  // Returns the model, which computes (B, data.outputs) from the first input, or (B, T, data.outputs) for tokens.
+  Required<ModulePtr (*)(const schema::ModelSpec& spec, const data::Encoding& data)> build;
+};
+inline constexpr std::nullptr_t kNoCheck = nullptr;
+
+// Null for a type that cannot be built yet, and for that of a hook.
+const ModelDef* find_model(schema::ModelType type);
+
+// Throws Error(kRecipe) if the model type does not accept the inputs of the data.
+void check_inputs(const ModelDef& def, const data::Encoding& data);
+
+}  // namespace runner::nn
