@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/command.h"
+#include "tests/support/layers.h"
 #include "tests/support/pattern.h"
 
 namespace runner::cli::testing {
@@ -67,60 +68,23 @@ TEST(Tree, FoldersIncludeOnlyLowerFolders) {
   }
 }
 
-// The layers, lowest first. A folder may include itself and earlier rows, but no other folder of its row. The longest
-// name counts, so "backends" means its files and folders without a row.
-const std::vector<std::vector<std::string>> kLayers{
-    {"schema/base"},
-    {"schema/recipe"},
-    {"backends/tensor"},
-    {"backends/runtime"},
-    {"backends/dist"},
-    {"backends/ir"},
-    {"backends/kernels"},
-    {"backends/plan"},
-    {"backends"},
-    {"store"},
-    {"runner/formats"},
-    {"runner/data", "runner/optim"},
-    {"runner/model"},
-    {"runner/train/engine"},
-    {"runner/train/loop"},
-    {"runner/train/run"},
-    {"runner/lua", "runner/report"},
-    {"runner/cli"},
-    {"runner"},
-};
-
-struct Layer {
-  size_t row = 0;
-  std::string folder;  // empty: not a file of ours
-};
-
-Layer layer_of(const std::string& path) {
-  Layer found;
-  for (size_t row = 0; row < kLayers.size(); ++row)
-    for (const std::string& folder : kLayers[row])
-      if (path.starts_with(folder + "/") && folder.size() > found.folder.size()) found = {row, folder};
-  return found;
-}
-
 TEST(Tree, FoldersIncludeOnlyEarlierLayers) {
-  std::set<std::string> folders;
+  std::set<const support::Folder*> folders;
   for (const Source& source : sources()) {
-    const Layer own = layer_of(source.path);
+    const support::FolderOf own = support::folder_of(source.path);
+    ASSERT_NE(own.folder, nullptr) << source.path << " is in a folder without a row in tests/support/layers.cpp";
     folders.insert(own.folder);
     for (const std::string& name : source.includes) {
-      const Layer other = layer_of(name);
-      EXPECT_TRUE(other.folder.empty() || other.folder == own.folder || other.row < own.row)
+      const support::FolderOf other = support::folder_of(name);
+      EXPECT_TRUE(other.folder == nullptr || other.folder == own.folder || other.layer < own.layer)
           << source.path << " includes " << name;
     }
+    if (own.folder->path == "runner") {
+      EXPECT_EQ(source.path, "runner/main.cpp") << "its folder has no row";
+    }
   }
-  for (const std::vector<std::string>& row : kLayers)
-    for (const std::string& folder : row) EXPECT_TRUE(folders.contains(folder)) << folder << " has no sources";
-  EXPECT_FALSE(folders.contains("")) << "some folder has no row";
-  for (const Source& source : sources())
-    if (source.path.starts_with("runner/") && source.path != "runner/main.cpp")
-      EXPECT_NE(layer_of(source.path).folder, "runner") << source.path << " is in a folder without a row";
+  for (const std::vector<support::Folder>& layer : support::layers())
+    for (const support::Folder& folder : layer) EXPECT_TRUE(folders.contains(&folder)) << folder.path;
 }
 
 // The contract of devices depends only on the Program and the collectives.

@@ -1,4 +1,4 @@
-// The pages of docs/ that are made: from the table of commands and from the table of error ids.
+// The pages of docs/ that are made from tables: commands, error ids, folders.
 //
 // The target `pages` writes them; a test compares.  Not thread-safe.
 #pragma once
@@ -17,6 +17,9 @@ std::string command_page();
 
 // docs/error_catalogue.md: every error id with an example, which is run to see what the program says.
 std::string error_page();
+
+// docs/structure.md: the folders of the source tree, their sizes and what each may include.
+std::string structure_page();
 
 // How a user would meet an error.
 struct ErrorExample {

@@ -20,6 +20,17 @@ TEST(Pages, AreUpToDate) {
   EXPECT_TRUE(shows(shown, made)) << kRefresh << "\n" << made;
 }
 
+std::string without_digits(std::string text) {
+  std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
+  return text;
+}
+
+// Sizes may be older.
+TEST(Pages, StructureIsThatOfTheTree) {
+  const std::string shown = read_text(RUNNER_SOURCE_DIR "/docs/structure.md");
+  EXPECT_EQ(without_digits(shown), without_digits(structure_page())) << kRefresh;
+}
+
 TEST(Pages, HaveAnExampleOfEachError) {
   const auto examples = error_examples();
   const std::string page = read_text(RUNNER_SOURCE_DIR "/docs/error_catalogue.md");

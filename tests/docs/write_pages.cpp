@@ -14,5 +14,6 @@ int main(int argc, char** argv) {
   const std::filesystem::path docs = std::filesystem::path(argv[1]) / "docs";
   runner::cli::testing::write_text(docs / "commands.md", runner::docs::command_page());
   runner::cli::testing::write_text(docs / "error_catalogue.md", runner::docs::error_page());
+  runner::cli::testing::write_text(docs / "structure.md", runner::docs::structure_page());
   return 0;
 }
