@@ -33,7 +33,9 @@ class FileTest : public ::testing::Test {
     try {
       read();
     } catch (const Error& error) {
-      EXPECT_EQ(exit_code(error.kind()), error.kind() == ErrorKind::kRun ? 1 : 2);
+      EXPECT_EQ(exit_code(error.kind()), error.kind() == ErrorKind::kRun     ? 1
+                                         : error.kind() == ErrorKind::kStore ? 5
+                                                                             : 2);
       std::string message = error.message();
       for (size_t at; (at = message.find(folder_ + "/")) != std::string::npos;) message.erase(at, folder_.size() + 1);
       return message;
