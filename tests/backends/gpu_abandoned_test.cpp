@@ -1,7 +1,9 @@
 // A kernel that never ends keeps neither its device nor the process.
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <semaphore>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -17,13 +19,17 @@ namespace {
 // Two ranks of which the other never comes.
 class StuckRanks final : public Collectives {
  public:
+  std::atomic<bool> has_begun{false};
   std::binary_semaphore gate{0};
 
   int rank() const override { return 0; }
   int size() const override { return 2; }
   void barrier(const Site&) override {}
   bool any(bool mine, const Site&) override { return mine; }
-  void all_reduce(const TensorType&, std::span<std::byte>, Reduction, const Site&) override { gate.acquire(); }
+  void all_reduce(const TensorType&, std::span<std::byte>, Reduction, const Site&) override {
+    has_begun = true;
+    gate.acquire();
+  }
   void reduce(const TensorType&, std::span<std::byte>, Reduction, int, const Site&) override {}
   void all_gather(const TensorType&, std::span<const std::byte>, std::span<std::byte>, const Site&) override {}
   void broadcast(const TensorType&, std::span<std::byte>, int, const Site&) override {}
@@ -44,11 +50,10 @@ TEST(GpuDevice, IsAbandonedIfAKernelNeverEnds) {
   auto device = make_gpu_device({.index = 3, .own_thread = true, .patience = std::chrono::milliseconds(100)});
   auto step = device->compile(program);
   const double scalars[] = {1};
-  const auto submit = [&] {
-    device->wait(device->submit(*step, {.states = {}, .batch = {}, .scalars = scalars, .exchange = &exchange}));
-  };
   exchange.begin(1, /*again=*/false);
-  EXPECT_THROW(submit(), Error);
+  const Ticket ticket = device->submit(*step, {.states = {}, .batch = {}, .scalars = scalars, .exchange = &exchange});
+  while (!ranks.has_begun) std::this_thread::yield();  // otherwise the waiting host may execute it
+  EXPECT_THROW(device->wait(ticket), Error);
   const auto begin = std::chrono::steady_clock::now();
   step.reset();
   device.reset();
