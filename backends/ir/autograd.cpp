@@ -7,7 +7,7 @@
 namespace runner::backends {
 namespace {
 
-// For each node up to `last`: does it depend on a value of `wrt`?
+// By node up to `last`: whether it depends on a value of `wrt`.
 std::vector<char> dependents(const Program& program, ValueId last, std::span<const Value> wrt) {
   std::vector<char> depends(static_cast<size_t>(last) + 1, 0);
   for (const Value& value : wrt)
@@ -18,8 +18,8 @@ std::vector<char> dependents(const Program& program, ValueId last, std::span<con
   return depends;
 }
 
-// By node up to `last`: the values of `wrt` whose first reader it is.  Behind it the walk adds nothing to their
-// derivative.  One that nothing reads stands with the first node.
+// By node up to `last`: the values of `wrt` whose first reader it is. After this node the backward walk adds nothing to
+// their gradients. Values without a reader are listed at the first node.
 std::vector<std::vector<size_t>> complete_behind(const Program& program, ValueId last, std::span<const Value> wrt) {
   std::vector<ValueId> first_reader(static_cast<size_t>(last) + 1, 0);
   for (ValueId id = last; id >= 0; --id)
@@ -30,7 +30,7 @@ std::vector<std::vector<size_t>> complete_behind(const Program& program, ValueId
   return complete;
 }
 
-// While one lives, nodes can be recorded as made from others; afterwards the line in force counts again.
+// Scope in which nodes are recorded with the origin of other nodes. Its end restores the current source line.
 class Derivation {
  public:
   explicit Derivation(Program& program) : program_(program) {}
@@ -59,7 +59,7 @@ std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> 
     const Value grad = grads[static_cast<size_t>(id)];
     const Gradient gradient = def_of(program.node(id).op).gradient;
     if (!grad || gradient == kNoGradient || !depends[static_cast<size_t>(id)]) return;
-    derivation.of(id);  // an error in the derivative is an error of the line that made the node
+    derivation.of(id);  // errors in the gradient are reported at the line of the node
     operand_grads.assign(program.operands(id).size(), Value{});
     gradient({&program, id}, grad, operand_grads);
     for (size_t i = 0; i < operand_grads.size(); ++i) {

@@ -9,11 +9,13 @@
 
 namespace runner::backends {
 
-// Appends the nodes that compute d(sum of root · seed)/d(wrt) for each value of `wrt`, which may be any nodes.  `seed`
-// has root's type.  A value that root does not depend on, or only through ops without derivative, gives an unset Value.
-// Contributions are added in the order in which the walk from the last node to the first meets them.
-// `finish`, where given, makes what is returned of the derivative by wrt[i], as soon as it is complete: what it records
-// stands before the rest of the walk.
+// Appends the nodes that compute d(sum of root · seed)/d(wrt) for each value of `wrt`, and returns these gradients. The
+// value is unset if root does not depend on it, or only through ops without a gradient. Contributions to a gradient are
+// added in the order of the walk from the last node to the first.
+// `seed`: the gradient of root, of root's type.
+// `wrt`: any nodes of the Program.
+// `finish`: null, or called for each gradient as soon as it is complete, before the rest of the walk is recorded;
+// returns the value to return for it.
 using Finish = std::function<Value(size_t i, Value derivative)>;
 std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> wrt, const Finish& finish = nullptr);
 

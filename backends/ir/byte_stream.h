@@ -1,7 +1,7 @@
-// Numbers and texts as bytes, little-endian and short, and a reader that refuses what it cannot be sure of.
+// Numbers and texts as bytes: variable-length integers (LEB128, zigzag for signed ones), and a reader that validates.
 //
-// Values.  The reader throws Error(kData) at the first byte that cannot be; it never reads beyond its bytes, and a
-// count that it gives is no larger than the bytes behind it.
+// The reader throws Error(kData) at the first invalid byte. It never reads past the end, and count() never returns more
+// than the number of bytes left. Not thread-safe; each is a value.
 #pragma once
 
 #include <bit>
@@ -18,12 +18,12 @@ namespace runner::backends {
 
 class ByteWriter {
  public:
-  // Seven bits a byte, the lowest first.
+  // Seven bits per byte, least significant first.
   void number(uint64_t value) {
     for (; value >= 0x80; value >>= 7) bytes_.push_back(static_cast<std::byte>(value | 0x80));
     bytes_.push_back(static_cast<std::byte>(value));
   }
-  // Small ones of either sign are short.
+  // Zigzag encoding: numbers near 0 of either sign are short.
   void integer(int64_t value) { number(static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63)); }
   void real(double value) { integer(std::bit_cast<int64_t>(value)); }
   void text(std::string_view text) {
@@ -59,13 +59,13 @@ class ByteReader {
     return static_cast<int64_t>(value >> 1 ^ (~(value & 1) + 1));
   }
   double real() { return std::bit_cast<double>(integer()); }
-  // Of things that take a byte each at least.
+  // Returns the number of items that follow, each of at least one byte.
   size_t count() {
     const uint64_t value = number();
     require(value <= left(), "a count is larger than what follows");
     return static_cast<size_t>(value);
   }
-  // At most `most`.
+  // Returns a number of at most `most`.
   uint64_t choice(uint64_t most) {
     const uint64_t value = number();
     require(value <= most, "a number stands for nothing");

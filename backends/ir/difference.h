@@ -1,4 +1,4 @@
-// Where two Programs part.
+// The first difference between two Programs.
 #pragma once
 
 #include <string>
@@ -7,18 +7,18 @@
 
 namespace runner::backends {
 
-// The first place at which they have another op, type, operand or attribute; the size of the shorter one where, as far
-// as it goes, they have the same.
+// Returns the first node whose op, type, operands or attributes differ; the size of the shorter Program if it is a
+// prefix of the other.
 ValueId first_difference(const Program& a, const Program& b);
 
-// "features is (10, 784) f32, and was (64, 784) f32": how they differ there, where the shorter one has not ended.
+// Describes the difference at node `id`, which both Programs have: "features is (10, 784) f32, and was (64, 784) f32".
 std::string node_difference(const Program& before, const Program& now, ValueId id);
-// The same at the first place where they do, wherever that is.
+// Describes the first difference, also if one Program is a prefix of the other.
 std::string difference_text(const Program& before, const Program& now);
 
-// "the input \"x\" (2, 3) f32", "matmul (2, 4) f32".
+// Describes a node: "the input \"x\" (2, 3) f32", "matmul (2, 4) f32".
 std::string node_text(const Program& program, ValueId id);
-// Null: the value is no input.
+// Returns the input with this value, or null.
 const Input* input_at(const Program& program, ValueId id);
 
 }  // namespace runner::backends

@@ -1,4 +1,4 @@
-// Which nodes of a Program others are computed from.
+// Dependencies between the nodes of a Program.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace runner::backends {
 
-// Marks, by node, what marked nodes are computed from.
+// Adds to `marked`, by node, all nodes that marked nodes depend on.
 void mark_operands(const Program& program, std::vector<char>& marked);
 
-// By node: one of the roots is computed from it, or it is one.
+// By node: whether it is one of the roots or one of them depends on it.
 std::vector<char> needed_by(const Program& program, std::span<const ValueId> roots);
-// The same of all outputs.
+// The same with all outputs as roots.
 std::vector<char> needed_by_outputs(const Program& program);
 
-// The states that an output is computed from, by index among the states.
+// Returns the states that the outputs depend on, by index among the states.
 std::vector<int32_t> states_read(const Program& program);
 
-// Of the numbers, those that stand in marked nodes.
+// Returns the numbers that are held by marked nodes.
 std::vector<TracedScalar> scalars_in(const Program& program, const std::vector<char>& marked,
                                      std::span<const TracedScalar> scalars);
 

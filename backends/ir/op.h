@@ -1,5 +1,5 @@
-// The operations of the engine by number, name, kind and arity: what code may ask of an op at compile time.  Everything
-// else about an op is in its definition (op_def.h).
+// Ops by number, name, kind and arity: the part of their definitions that is needed at compile time. The rest is in
+// op_def.h.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@ enum class Op : uint8_t {
 #include "backends/ir/op_list.def"
 };
 
-// What an op does with its operands, and so how plans, passes and device models treat it.
+// How an op treats its operands, which decides how plans, passes and device models treat the op.
 enum class OpKind : uint8_t {
   kLeaf,         // inputs and constants
-  kElementwise,  // element i of the result from elements i of the operands; fused into loops
-  kReduction,    // over axes, which the result does not have
-  kMovement,     // elements in another order or place; computes nothing
-  kIndexing,     // reads or writes at indices that are values
-  kContraction,  // sums of products; runs on matrix units
+  kElementwise,  // element i of the result depends on elements i of the operands; fused into loops
+  kReduction,    // over axes, which the result drops
+  kMovement,     // moves elements, computes nothing
+  kIndexing,     // reads or writes at indices given as operands
+  kContraction,  // sums of products, on matrix units
   kRow,          // over the last axis
   kRandom,
-  kCollective,  // between replicas, which wait for each other: never left out, merged or reordered
+  kCollective,  // synchronises ranks; never dropped, merged or reordered
 };
 
-// One array each, so that all kinds are in one cache line: passes and plans ask for them most.
+// One array per property, so that all kinds are in one cache line: passes and plans use them most.
 inline constexpr OpKind kOpKinds[] = {
 #define RUNNER_OP(id, name, kind, least, most) OpKind::kind,
 #include "backends/ir/op_list.def"

@@ -1,9 +1,9 @@
-// The definition of an op: all that programs, passes, autograd and device models need to know about it.
+// The definition of an op: everything that Programs, passes, autograd and device models need to know about it.
 //
-// Each op of op_list.def has one OpDef, in ops/*.cpp beside the function that records it; its kernels are in
-// kernels/op_kernels.h, above this folder.  There are no defaults: a definition that leaves a field out does not
-// compile, an op without a definition does not link.  No code outside ops/ switches over ops; it asks for the kind or a
-// field. docs/decisions/061-one-definition-per-op.md says why.  Definitions are constants; thread-safe.
+// Each op of op_list.def has one OpDef in ops/*.cpp, next to the function that records it. Its kernels are in
+// kernels/op_kernels.h, which this folder may not include. There are no defaults: a definition without one of the
+// fields does not compile, and an op without a definition does not link. Code outside ops/ does not switch over ops; it
+// uses the kind or a field (docs/decisions/061-one-definition-per-op.md). Definitions are constants; thread-safe.
 #pragma once
 
 #include <array>
@@ -22,16 +22,16 @@ namespace runner::backends {
 
 // ---- attributes ----------------------------------------------------------------------------------------------------
 
-// How many numbers of a node's attributes an attribute takes, and what they are.
+// How many of the numbers in Node::attrs an attribute takes, and their meaning.
 enum class AttributeType : uint8_t {
   kInt,          // one, within bounds
   kF64,          // one: the bits of a double (pack_f64)
   kAxis,         // one: an axis of operand 0
-  kAxes,         // all that are left: axes of operand 0, ascending
+  kAxes,         // all remaining ones: axes of operand 0, ascending
   kPermutation,  // for each axis of operand 0, an axis of it
   kSlices,       // for each axis of operand 0: start, stop, step
   kMargins,      // for each axis of operand 0: before, after
-  kShape,        // none: the shape that the caller requested, which is the result's
+  kShape,        // none: the requested shape, which is the shape of the result
 };
 
 struct Bounds {
@@ -49,7 +49,7 @@ enum class Printed : uint8_t { kValue, kNameAndValue };  // in Programs: "{0, 1}
 struct Attribute {
   Required<std::string_view> name;
   Required<AttributeType> type;
-  Required<Bounds> bounds;  // of each number, where they are neither axes nor f64
+  Required<Bounds> bounds;  // of each number, unless they are axes or f64
   Required<Presence> presence;
   Required<Printed> printed;
   Required<std::string_view> aten,
@@ -59,23 +59,24 @@ using Attributes = std::span<const Attribute>;
 
 // ---- rules ---------------------------------------------------------------------------------------------------------
 
-// A node as the rules of its op see it.
+// Arguments of the rules of an op.
 struct TypeQuery {
   Op op;
   std::span<const TensorType> operands;
   std::span<const int64_t> attrs;
-  TensorType requested;  // by the caller, of ops that cannot infer it: cast, reshape, expand, random tensors
+  TensorType requested;  // for ops that cannot infer the type: cast, reshape, expand, random tensors
 };
 
-// The type of the result.  Throws Error(kRun) that starts with the op's name and gives the operand types.
+// Returns the type of the result. Throws Error(kRun) with the name of the op and the operand types.
 using TypeRule = TensorType (*)(const TypeQuery& query);
 
-// Records the gradients of the operands, given that of the result.  `grads` has one slot per operand; a rule leaves a
-// slot unset (id < 0) where there is no gradient.
+// Vector-Jacobian product: records the gradients of the operands.
+// `grad`: gradient of the result.
+// `grads`: one slot per operand; stays unset (id < 0) for an operand without a gradient.
 using Gradient = void (*)(Value result, Value grad, std::span<Value> grads);
-inline constexpr Gradient kNoGradient = nullptr;  // the gradient of every operand is zero
+inline constexpr Gradient kNoGradient = nullptr;  // no operand has a gradient
 
-// A node about to be copied by the fold pass, its operands as values of the new Program.
+// A node that the fold pass is about to copy. `operands` are values of the new Program.
 struct FoldQuery {
   const Program& from;
   ValueId id;
@@ -83,11 +84,11 @@ struct FoldQuery {
   std::span<const ValueId> operands;
 
   const TensorType& type() const { return from.type(id); }
-  // The value of an operand that is a constant.
+  // The value of an operand, if it is a constant.
   std::optional<double> constant(size_t operand) const;
   bool is_constant(size_t operand, double value) const { return constant(operand) == value; }
 };
-// The value of `to` that replaces the node, bit for bit; kNoValue: the node is copied.
+// Returns the value of `to` that replaces the node with the same bits, or kNoValue to copy the node.
 using FoldRule = ValueId (*)(const FoldQuery& query);
 inline constexpr FoldRule kNoFold = nullptr;
 
@@ -100,20 +101,20 @@ inline constexpr ProductRule kNoProduct = nullptr;
 
 // ---- cost ----------------------------------------------------------------------------------------------------------
 
-// Operations of one execution.
+// Floating-point operations of one execution.
 using FlopRule = int64_t (*)(const TypeQuery& query, const TensorType& result);
 
-// As XLA's HloCostAnalysis counts the HLO that PyTorch/XLA makes of the op: one flop for each element of arithmetic,
-// comparisons and conversions; exp, log, sqrt, tanh, erf, pow and random numbers apart.
+// As XLA's HloCostAnalysis counts the HLO that PyTorch/XLA generates for the op: one flop per element of arithmetic,
+// comparisons and conversions; exp, log, sqrt, tanh, erf, pow and random numbers are transcendentals.
 struct XlaCount {
   int64_t flops = 0, transcendentals = 0;
 };
 using XlaRule = XlaCount (*)(const TypeQuery& query, const TensorType& result);
 
-// Bytes that one execution touches in memory, as XLA's HloCostAnalysis counts: a weight for the bytes of the result and
-// of each operand.
+// Bytes that one execution reads and writes, as XLA's HloCostAnalysis counts: the bytes of the result and of each
+// operand times a weight.
 struct Traffic {
-  bool is_each_once;  // the result and each different operand once, however many there are
+  bool is_each_once;  // weight 1 for the result and each distinct operand
   int result;
   std::array<int, 3> operands;
 };
@@ -123,48 +124,48 @@ inline constexpr Traffic kEachOnce{true, 1, {}}, kUntouched{false, 0, {}};
 // profilers count (exp is one operation, a cast none), `xla` with HloCostAnalysis (exp is no flop but a transcendental,
 // a cast is one flop, a reduction of n elements takes n − 1).
 struct OpCost {
-  Required<FlopRule> flops;  // of plans, spans, and launches on an emulated GPU
-  Required<XlaRule> xla;     // of predictions for a TPU
+  Required<FlopRule> flops;  // for plans, spans, and launches on an emulated GPU
+  Required<XlaRule> xla;     // for predictions for a TPU
   Required<Traffic> traffic;
 };
 
 // ---- properties ----------------------------------------------------------------------------------------------------
 
-// Whether a result is larger for a larger batch, given that an operand is.
+// Whether the result grows with the batch if an operand does.
 enum class BatchRule : uint8_t {
   kGrows,
-  kUnlessReduced,     // unless the samples' axis, the first, is among the reduced ones
-  kUnlessContracted,  // unless it is a product of two matrices that both grow: a sum over samples
+  kUnlessReduced,     // unless the first axis, that of the samples, is reduced
+  kUnlessContracted,  // unless it is a product of two matrices that both grow, which sums over samples
   kSumsSamples,       // never: the gradient of a parameter
 };
 
-// What a node takes of memory beyond its operand.
+// The memory of a result.
 enum class MemoryRule : uint8_t {
-  kBuffer,     // a buffer for its result
-  kView,       // nothing: its elements are those of operand 0 in their order
-  kSliceView,  // nothing where its elements lie one behind the other in operand 0
-  kBroadcast,  // nothing where element-wise nodes read it, which look through it; else a buffer
+  kBuffer,     // a buffer of its own
+  kView,       // that of operand 0: the same elements in the same order
+  kSliceView,  // that of operand 0 if its elements are contiguous there, else a buffer
+  kBroadcast,  // none if only element-wise nodes read it, which look through it; else a buffer
 };
 
-// In which type operands are taken where autocast is in force, by PyTorch's lists for the CPU.
+// The type of operands under autocast, by PyTorch's op lists for the CPU.
 enum class AutocastRule : uint8_t {
-  kLowerPrecision,  // the region's type: products
+  kLowerPrecision,  // the dtype of the autocast region: products
   kFloat32,         // softmax, losses, norms
   kAsGiven,
 };
 
-// How PyTorch's op takes a number that stands before or after a tensor; which decides what a TPU compiles.
+// How PyTorch's op takes a number as its left or right operand, which decides what a TPU compiles into the graph.
 struct NumberUses {
   ScalarUse before, after;
 };
 inline constexpr NumberUses kNumbersAreOperands{ScalarUse::kOperand, ScalarUse::kOperand};
 
-// What XLA makes of a node.
+// The HLO of a node.
 enum class HloForm : uint8_t {
   kParameter,
   kConstant,
-  kConvert,          // takes an operand of any type; nothing between types that are one on the device
-  kBroadcast,        // drops the axes that it stretches, and makes them anew
+  kConvert,          // takes an operand of any type; omitted between types that are the same on the device
+  kBroadcast,        // stretched axes are dropped by a reshape, then added by a broadcast
   kMaximumWithZero,  // relu
   kDot,
   kInstruction,
@@ -173,15 +174,14 @@ enum class HloForm : uint8_t {
 struct Hlo {
   Required<HloForm> form;
   Required<std::string_view> opcode;   // "exponential"
-  Required<std::string_view> details;  // behind the operands: ", direction=EQ"
-  Required<std::string_view>
-      scalar;  // a number that is a further operand: where a reduction begins, what is padded with
-  Required<std::string_view> applies;  // the opcode of the computation that it applies: "add"
+  Required<std::string_view> details;  // after the operands: ", direction=EQ"
+  Required<std::string_view> scalar;   // a further operand: initial value of a reduction, or padding value
+  Required<std::string_view> applies;  // opcode of the computation in to_apply: "add"
 };
 
 struct XlaNames {
   Required<std::string_view> aten;              // of a traced node: "aten::add"
-  Required<std::string_view> aten_of_matrices;  // with a result of two axes, if that has a name of its own: "aten::mm"
+  Required<std::string_view> aten_of_matrices;  // for a 2-D result, if it has a name of its own: "aten::mm"
   Required<Hlo> hlo;
 };
 
@@ -192,9 +192,10 @@ struct OpDef {
   Required<TypeRule> infer;
   Required<Gradient> gradient;
   Required<FoldRule> fold;
-  Required<std::optional<Op>> combines_by;  // of reductions: the op of two operands that they repeat
+  Required<std::optional<Op>> combines_by;  // of reductions: the binary op that they fold with
   Required<ProductRule> product;            // of contractions
-  Required<int> matrix_operands;  // so many first operands go through matrix units, which may round them (TF32, bf16)
+  Required<int>
+      matrix_operands;  // number of leading operands that matrix units take, which may round them (TF32, bf16)
   OpCost cost;
   Required<BatchRule> batch;
   Required<MemoryRule> memory;
@@ -208,14 +209,14 @@ inline const OpDef& def_of(Op op) {
   return *kOpDefs[static_cast<int>(op)];
 }
 
-// The type of a node's result.  Throws as TypeRule.
+// Returns the type of a result. Throws as TypeRule.
 TensorType result_type(Op op, std::span<const TensorType> operands, std::span<const int64_t> attrs,
                        const TensorType& requested = {});
 
-// What PyTorch/XLA calls a node.
+// The name of a node in PyTorch/XLA: "aten::mm".
 std::string_view aten_name(const Program& program, ValueId id);
 
-// A recorded node as the rules of its op see it.
+// A recorded node as argument of the rules of its op.
 class NodeQuery {
  public:
   NodeQuery(const Program& program, ValueId id);
@@ -224,7 +225,7 @@ class NodeQuery {
 
   int64_t flops() const { return def().cost.flops(query_, type_); }
   XlaCount xla_count() const { return def().cost.xla(query_, type_); }
-  // Of a contraction.
+  // For contractions only.
   ProductSize product() const { return def().product(query_, type_); }
 
  private:

@@ -1,7 +1,7 @@
-// The vocabulary in which models, losses, derivatives and optimizers are written: functions that record nodes.
+// The functions with which models, losses, gradients and optimizers are written. Each records nodes of a Program.
 //
-// Operands broadcast as in NumPy (an explicit expand is recorded) and must have one dtype; a double adopts the dtype
-// and shape of the other operand.  All throw Error(kRun) with the op's name and both types where they do not fit.
+// Operands broadcast as in NumPy (an expand is recorded) and must have the same dtype; a double takes the dtype and
+// shape of the other operand. All throw Error(kRun) with the op's name and the operand types if they do not match.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace runner::backends::ops {
 
-// By op, for those of one operand, of two, and for reductions (below).
+// By op: element-wise ops of one and of two operands, and reductions (see sum()).
 Value unary(Op op, Value x);
 Value binary(Op op, Value a, Value b);
 Value reduce(Op op, Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);
@@ -70,9 +70,9 @@ inline Value is_finite(Value x) {
 inline Value logical_not(Value x) {
   return unary(Op::kNot, x);
 }
-Value cast(Value x, DType dtype);  // x itself when it has the dtype
-// x as a number of the engine's own accounts: a device that has another type for f32 computes what follows in f32 all
-// the same.  Recorded as a cast to x's dtype, which passes drop.
+Value cast(Value x, DType dtype);  // returns x if it has the dtype
+// Marks x as engine bookkeeping: a device that computes f32 in another type computes dependent nodes in f32. Recorded
+// as a cast to the dtype of x, which the fold pass removes.
 Value on_host(Value x);
 
 inline Value add(Value a, Value b) {
@@ -121,9 +121,9 @@ inline Value logical_or(Value a, Value b) {
   return binary(Op::kOr, a, b);
 }
 
-// A constant of the dtype and shape of `like`.
+// Returns a constant of the dtype and shape of `like`.
 Value full_like(Value like, double value);
-// (N) f32 of N ≥ 1 numbers: one constant for each and their concatenation, so meant for few.
+// Returns N ≥ 1 numbers as (N) f32: the concatenation of one constant each, so N should be small.
 Value vector(Program& program, std::span<const double> numbers);
 Value arange(Program& program, int64_t size);  // (size) i64: 0, 1, …
 inline Value add(Value a, double b) {
@@ -169,16 +169,16 @@ inline Value elu(Value x, double alpha) {
 }
 
 Value where(Value condition, Value x, Value y);
-Value clamp(Value x, Value low, Value high);  // NaN stays NaN; an unset bound is none
+Value clamp(Value x, Value low, Value high);  // NaN stays NaN; an unset bound does not apply
 Value clamp(Value x, std::optional<double> low, std::optional<double> high);
 
-// Reductions over `axes` (negative from the end; empty: all).  keep_dims keeps them with size 1.
+// Reductions over `axes` (negative axes count from the end; empty: all axes). keep_dims keeps them with size 1.
 Value sum(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);
 Value mean(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);
 Value reduce_max(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);
 Value reduce_min(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);
-Value norm(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);  // √ of the sum of squares
-// Of n elements with n − 1 in the denominator, as torch.var; NaN of one.
+Value norm(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);  // L2 norm
+// Divides by n − 1 for n elements, as torch.var; NaN for n = 1.
 Value variance(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);
 Value logsumexp(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);
 Value argmax(Value x, int64_t axis, bool keep_dims = false);
@@ -188,14 +188,14 @@ Value flatten(Value x);                  // to one dimension
 Value unsqueeze(Value x, int64_t axis);  // with a new axis of size 1 at 0…rank
 Value permute(Value x, std::span<const int64_t> axes);
 Value transpose(Value x, int64_t a, int64_t b);
-Value detach(Value x);  // x, through which no gradient flows
+Value detach(Value x);  // x without a gradient
 Value expand(Value x, const Shape& shape);
-// [start, stop) of one axis by step; negative start and stop count from the end.
+// [start, stop) of one axis with this step; negative start and stop count from the end.
 Value slice(Value x, int64_t axis, int64_t start, int64_t stop, int64_t step = 1);
 Value pad(Value x, int64_t axis, int64_t before, int64_t after);
 Value concat(std::span<const Value> parts, int64_t axis);
 Value stack(std::span<const Value> parts, int64_t axis);  // along a new axis at 0…rank; all of one shape
-// x: (…, M, N), 0 above (below) the diagonal, or that many diagonals above it, as torch.tril (torch.triu).
+// x: (…, M, N) with zeros above (below) a diagonal, counted upwards from the main one; as torch.tril (torch.triu).
 Value tril(Value x, int64_t diagonal = 0);
 Value triu(Value x, int64_t diagonal = 0);
 
@@ -204,46 +204,46 @@ Value scatter_add(Value x, int64_t axis, Value index, Value src);
 Value one_hot(Value index, int64_t classes);
 Value embedding(Value table, Value ids);
 
-// (…, M, K) × (…, K, N); a 2-D B with an A of higher rank is applied to A's rows.
+// (…, M, K) × (…, K, N). A 2-D b with an a of higher rank multiplies the rows of a.
 Value matmul(Value a, Value b, bool transpose_a = false, bool transpose_b = false);
-// c + a b, in one kernel; c: as the product, f32 or f64.
+// c + a b in one kernel. c: the type of the product, f32 or f64.
 Value add_matmul(Value c, Value a, Value b, bool transpose_a = false, bool transpose_b = false);
 
 Value softmax(Value x, int64_t axis = -1);
 Value log_softmax(Value x, int64_t axis = -1);
-// x: (…, D); gamma, beta: (D).  Biased variance, as torch.nn.LayerNorm.
+// x: (…, D); gamma, beta: (D). Uses the biased variance, as torch.nn.LayerNorm.
 Value layer_norm(Value x, Value gamma, Value beta, double eps = 1e-5);
-// 0 or 1/(1−p) for each element of `shape`, f32; axis 0 is the sample axis.  Keyed by {seed, epoch}, the sample's id,
-// the layer and the element's position in the sample, hence the same for any batching.
+// 0 or 1/(1−p) for each element of `shape`, f32; axis 0 is the sample axis. A function of the key {seed, epoch}, the id
+// of the sample, the layer, and the position of the element in the sample, so it does not depend on batching.
 Value dropout_mask(Value key, Value sample_ids, const Shape& shape, int64_t layer, double p);
 
-// Random numbers of a shape, f32: uniform on [0, 1) in steps of 2⁻²⁴, or normal with mean 0 and variance 1.  A pure
-// function of the key {seed, draw}, the stream and the element's position (docs/numerics.md, "Random numbers"), without
-// a derivative.  Calls of one Program take streams 0, 1, … in [0, 2³²); two with equal key, stream and shape give equal
-// numbers.  The key is an input of kind kBatch, so that a new draw at each execution finds the same plan.
+// Random numbers in f32: uniform on [0, 1) in steps of 2⁻²⁴, or normal with mean 0 and variance 1. A pure function of
+// the key {seed, draw}, the stream and the position of the element (docs/numerics.md, "Random numbers"); no gradient.
+// The calls in one Program use streams 0, 1, … in [0, 2³²); the same key, stream and shape give the same numbers. The
+// key is an input of kind kBatch, so that a new draw at each execution reuses the plan.
 Value random_uniform(Value key, const Shape& shape, int64_t stream);
 Value random_normal(Value key, const Shape& shape, int64_t stream);
 
-// Per-sample or per-element losses; reduce with sum or mean.
+// Losses by sample or element; reduce them with sum or mean.
 struct CrossEntropyOptions {
   int64_t ignore_index = -100;
   double label_smoothing = 0;
   Value class_weights;  // (C), optional
 };
 Value cross_entropy(Value logits, Value labels, const CrossEntropyOptions& options = {});  // (N, C), (N) -> (N)
-// Losses (N) where labels are smoothed by s: kept · those of the labels + each · the sum of those of all classes, with
-// kept = 1 − s and each = s / C, () of the logits' dtype.  So s may be an input; options.label_smoothing is a part of
+// Losses (N) with label smoothing s: kept · loss of the label + each · sum of the losses of all classes, where
+// kept = 1 − s and each = s / C are () of the logits' dtype. Here s may be an input; options.label_smoothing is part of
 // the Program.
 Value smoothed_cross_entropy(Value logits, Value labels, CrossEntropyOptions options, Value kept, Value each);
-// labels: (N) i64 -> (N) f32: what each sample's loss counts in the mean that torch takes of cross_entropy: its label's
-// class weight, or 1; 0 for ignore_index.
+// labels: (N) i64. Returns (N) f32, the weight of each sample in the mean of torch's cross_entropy: the class weight of
+// its label, or 1; 0 for ignore_index.
 Value label_weights(Value labels, const CrossEntropyOptions& options);
 Value mse(Value prediction, Value target);
 Value l1(Value prediction, Value target);
 Value huber(Value prediction, Value target, double delta = 1.0);
 Value bce_with_logits(Value logits, Value target);
 
-// The fold over all replicas, each of which records it; x: f32, f64, i32 or i64.
+// All-reduce over the ranks, each of which records it. x: f32, f64, i32 or i64.
 Value all_reduce(Value x, Reduction reduction, Subject subject);
 
 }  // namespace runner::backends::ops

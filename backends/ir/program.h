@@ -1,9 +1,9 @@
-// A Program: tensor operations in single static assignment form, in execution order.
+// A Program: tensor operations in static single assignment form, in execution order.
 //
-// Invariants: 1. a node's operands come before it; 2. types are inferred when a node is recorded, so every recorded
-// node is well typed; 3. nodes are never changed, passes write new Programs; 4. outputs name values, and an output that
-// targets a state input replaces that state's contents when the Program has run.  Shape errors surface in record(), at
-// the source line in force.  Not thread-safe while it is built; immutable afterwards.
+// Invariants: 1. the operands of a node come before it; 2. types are inferred when a node is recorded, so every node is
+// well typed; 3. nodes never change, passes write new Programs; 4. outputs name values; an output with a state replaces
+// the contents of that state after the Program has run. record() reports shape errors at the current source line.
+// Not thread-safe while it is built; immutable afterwards.
 #pragma once
 
 #include <array>
@@ -23,19 +23,18 @@ namespace runner::backends {
 using ValueId = int32_t;  // index of the node that makes the value
 inline constexpr ValueId kNoValue = -1;
 
-// Where an input's contents come from.
+// Where the contents of an input come from.
 enum class InputKind : uint8_t {
-  kState,   // a buffer that lives on the device between executions: weights, moments, sums
-  kBatch,   // given at each execution
-  kScalar,  // a number given at each execution (learning rate, …): its value never decides what is compiled on cpu and
-            // gpu
+  kState,   // a device buffer that persists between executions: weights, moments, sums
+  kBatch,   // a tensor passed at each execution
+  kScalar,  // a number passed at each execution (learning rate, …); its value does not affect what cpu and gpu compile
 };
 
-// Number of a recorded node.  A node that is made from another (its derivative, its copy in a pass) keeps that one's.
+// Number of a recorded node. A node made from another (its gradient, its copy in a pass) keeps the origin of that node.
 using Origin = uint32_t;
 inline constexpr Origin kNoOrigin = ~Origin{0};
 
-// Where each recorded node comes from.
+// The source line of each recorded node.
 class SourceLines {
  public:
   Origin add(MarkId mark) {
@@ -64,18 +63,19 @@ struct Input {
   InputKind kind;
   std::string name;
   ValueId value;
-  // A state of bf16 that holds what products of a device may read in place of this input, of f32: its elements, rounded
-  // as the device rounds operands of products.
+  // For a bf16 state: index of the f32 input whose elements it holds, rounded as the device rounds operands of
+  // products. Products may read it instead. −1: none.
   int32_t rounded_of = -1;
 };
 
 struct Output {
   std::string name;
   ValueId value;
-  int32_t state = -1;  // index of the kState input that takes the value, −1: the output is returned
+  int32_t state = -1;  // index of the kState input that it replaces; −1: returned to the caller
 };
 
-// 128 bits over structure: ops, types, operands, attributes, input kinds, outputs; never over names or source lines.
+// 128-bit hash of the structure: ops, types, operands, attributes, input kinds, outputs. Names and source lines do not
+// count.
 struct ProgramHash {
   uint64_t lo = 0, hi = 0;
 
@@ -92,29 +92,29 @@ struct ProgramHash {
 class Program {
  public:
   Program() = default;
-  // A Program to be written with nodes made from those of `from`.
+  // Returns an empty Program for nodes that are made from those of `from`; it shares the source lines.
   static Program like(const Program& from);
 
-  // Appends an input.  `name` shows in dumps and errors only.
+  // Appends an input. `name` appears only in printed Programs and errors.
   ValueId input(InputKind kind, std::string name, TensorType type, int32_t rounded_of = -1);
-  // Appends a constant tensor (scalars are shape ()); its value is what an element of the dtype holds.
+  // Appends a constant tensor (shape () for a scalar). The value is rounded to the dtype.
   ValueId constant(double value, TensorType type);
-  // Appends a node.  `requested` matters for ops whose type cannot be inferred.  Throws Error(kRun) at mark().
+  // Appends a node. `requested`: result type, for ops that cannot infer it. Throws Error(kRun) at mark().
   ValueId record(Op op, std::span<const ValueId> operands, std::span<const int64_t> attrs = {},
                  const TensorType& requested = {});
   void output(std::string name, ValueId value, int32_t state = -1);
 
-  // The source line given to the nodes recorded from now on.
+  // Sets the source line of the nodes recorded from now on.
   void set_mark(const SourceMark& mark);
-  // The same for who records many nodes and keeps the numbers of lines.
+  // The same with a line that was interned before, for callers that record many nodes.
   MarkId intern(const SourceMark& mark) { return lines_.intern(mark); }
   void set_mark(MarkId mark) { mark_ = mark; }
-  // Where the next node comes from.
+  // The source line of the next node.
   const SourceMark& mark() const { return made_from_ ? lines_.at(*made_from_) : lines_.of(mark_); }
   const SourceMark& mark_of(ValueId id) const { return lines_.at(node(id).origin); }
   const SourceLines& lines() const { return lines_; }
 
-  // Nodes recorded from now on are made from one with this origin; nullopt: from the line in force.
+  // Nodes recorded from now on get this origin; nullopt: a new origin at the current source line.
   void set_origin(std::optional<Origin> origin) { made_from_ = origin; }
 
   int size() const { return static_cast<int>(nodes_.size()); }
@@ -129,11 +129,11 @@ class Program {
   std::span<const Input> inputs() const { return inputs_; }
   std::span<const Output> outputs() const { return outputs_; }
 
-  // The same nodes, from which other outputs can be taken.
+  // Returns a copy without outputs.
   Program without_outputs() const;
 
   ProgramHash hash() const;
-  // Same structure in every detail that hash() covers; what a cache hit is checked with.
+  // Whether both have the same structure in every detail that hash() covers. Cache hits are verified with it.
   bool same_structure(const Program& other) const;
 
  private:
@@ -145,20 +145,20 @@ class Program {
   SourceLines lines_;
   MarkId mark_ = kNoMark;
   std::optional<Origin> made_from_;
-  ProgramHash node_hash_;  // of the nodes so far; outputs are added by hash()
+  ProgramHash node_hash_;  // of the nodes so far; hash() adds the outputs
 };
 
-// Floating-point attributes travel as their bits.
+// Floating-point attributes are stored as their bits.
 int64_t pack_f64(double value);
 double unpack_f64(int64_t bits);
 
-// A value of a Program under construction: what builders and derivative rules compute with (ir/ops.h).
+// A value of a Program under construction: operand and result of the functions of ir/ops.h.
 struct Value {
   Program* program = nullptr;
   ValueId id = kNoValue;
 
   explicit operator bool() const { return id >= 0; }
-  // By value: recording another node moves the Program's own.
+  // Returned by value, because recording a node may move the nodes of the Program.
   TensorType type() const { return program->type(id); }
   Shape shape() const { return program->type(id).shape; }
   DType dtype() const { return program->type(id).dtype; }

@@ -1,7 +1,6 @@
-// Programs as bytes: what a graph was made from, and what it was made into, beyond a process.
+// Serialization of Programs, for the persistent graph cache.
 //
-// Equal bytes are equal Programs: structure, names, and the numbers of the recorded nodes that nodes come from; the
-// source lines themselves are not in them.  Thread-safe.
+// Equal bytes mean equal Programs: structure, names and origins of nodes. Source lines are not stored. Thread-safe.
 #pragma once
 
 #include "backends/ir/byte_stream.h"
@@ -13,8 +12,9 @@ void write_type(ByteWriter& to, const TensorType& type);
 TensorType read_type(ByteReader& from);
 
 void write_program(ByteWriter& to, const Program& program);
-// Every node is recorded anew, so that its type is what the op's rule gives; the source lines are those of `lines_of`.
-// Throws Error(kData) for bytes that write_program() does not write.
+// Records every node again, so that its type follows from the type rule of the op. Throws Error(kData) for bytes that
+// write_program() does not write.
+// `lines_of`: Program whose source lines the result uses.
 Program read_program(ByteReader& from, const Program& lines_of);
 
 }  // namespace runner::backends

@@ -9,7 +9,7 @@
 
 namespace runner::backends {
 
-// By the Traffic of the op, where bytes_of(id) are the bytes of a value in memory.
+// Returns the bytes by the Traffic of the op. `bytes_of(id)` returns the bytes of a value in memory.
 template <class BytesOf>
 int64_t touched_bytes(const Program& program, ValueId id, const BytesOf& bytes_of) {
   const std::span<const ValueId> operands = program.operands(id);

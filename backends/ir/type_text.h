@@ -1,4 +1,4 @@
-// Tensor types and shapes as fmt arguments: written out only where a check fails, which recording a node pays for.
+// Tensor types and shapes as fmt arguments. They are formatted only if a check fails, so that passing checks are cheap.
 #pragma once
 
 #include <fmt/format.h>

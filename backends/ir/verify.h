@@ -1,4 +1,4 @@
-// The rules every Program obeys; run between all passes in tests and with RUNNER_DEBUG.
+// Verifies the invariants of Programs: after each pass in tests and with RUNNER_DEBUG=4.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace runner::backends {
 
-// Empty if the Program is well formed, else what is wrong: an operand that is not computed before its use, a type that
-// the op's rule does not give, an input that is not in the input list, two outputs for one state.
+// Returns an empty string if the Program is well formed, else the first fault: an operand that is not computed before
+// its use, a type that the type rule does not give, an input that is not in the input list, or two outputs for one
+// state.
 std::string verify(const Program& program);
 
 }  // namespace runner::backends

@@ -1,4 +1,4 @@
-// Which nodes compute nothing.
+// Nodes that compute nothing.
 #pragma once
 
 #include "backends/ir/op_def.h"
@@ -6,19 +6,19 @@
 
 namespace runner::backends {
 
-// Whether a node shares its operand's buffer: a reshape, or a slice whose elements are one run of the operand's.
+// Whether a node shares the buffer of its operand: a reshape, or a slice that is contiguous in the operand.
 bool is_view(const Program& program, ValueId id);
 
 // The element of its operand at which a view begins.
 int64_t view_start(const Program& program, ValueId id);
 
-// Ops that readers look through where they can: expand and constant.
+// Whether element-wise readers look through the op: expand and constant.
 inline bool is_broadcast(Op op) {
   const bool may_be = kind_of(op) == OpKind::kMovement || kind_of(op) == OpKind::kLeaf;
   return may_be && def_of(op).memory == MemoryRule::kBroadcast;
 }
 
-// Whether a node costs nothing in its place: views and broadcasts.
+// Whether a node is a view or a broadcast.
 bool is_free(const Program& program, ValueId id);
 
 }  // namespace runner::backends

@@ -13,7 +13,7 @@ struct AllReduce {
   Subject subject;
 };
 
-// Without other replicas a value is its own fold.
+// With a single rank the result is the operand.
 void run_all_reduce(const AllReduce& r, const KernelArguments& arguments) {
   std::byte* const values = arguments.results[0];
   if (values != arguments.operands[0]) std::memcpy(values, arguments.operands[0], r.type.bytes());

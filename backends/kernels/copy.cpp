@@ -1,4 +1,4 @@
-// Layout ops as strided copies: reshape, permute, expand, slice, pad and concat move elements and compute nothing.
+// Movement ops as strided copies.
 
 #include <array>
 #include <cstring>
@@ -17,7 +17,7 @@ namespace {
 
 using Dims = std::array<int64_t, Shape::kMaxRank>;
 
-// dst[Σ i·dst_strides] = src[Σ i·src_strides] for every index of a box; in elements.
+// dst[Σ i·dst_strides] = src[Σ i·src_strides] for every index i of the box; strides in elements.
 struct Box {
   size_t operand = 0;
   int rank = 0;
@@ -39,7 +39,7 @@ struct Copies {
 
 // ---- preparing -----------------------------------------------------------------------------------------------------
 
-// Drops axes of size 1 and merges neighbours that both sides walk as one; the result has at least one axis.
+// Drops axes of size 1 and merges adjacent axes that are contiguous on both sides. The result has at least one axis.
 Box collapsed(const Box& box) {
   Box out = box;
   out.rank = 0;
@@ -64,8 +64,8 @@ Box collapsed(const Box& box) {
   return out;
 }
 
-// Moves the axis that the source walks one by one next to the last, which the destination walks so: together they are a
-// plane to transpose.
+// Moves the axis with source stride 1 next to the last axis, which has destination stride 1. Together they form a plane
+// that copy_plane() transposes.
 Box with_planes(Box box) {
   const auto last = static_cast<size_t>(box.rank - 1);
   for (size_t axis = 0; axis + 1 < last; ++axis)
@@ -75,14 +75,14 @@ Box with_planes(Box box) {
   return box;
 }
 
-// Every element of the result from operand 0 by these strides.
+// Reads every element of the result from operand 0 with these strides.
 Box whole_result(const Shape& result, const Dims& src_strides) {
   Box box{.rank = result.rank(), .src_strides = src_strides, .dst_strides = result.strides()};
   std::copy(result.dims().begin(), result.dims().end(), box.dims.begin());
   return box;
 }
 
-// Every element of an operand into the result, whose element of the operand's origin is at dst_offset.
+// Writes every element of an operand to the result, the first at dst_offset.
 Box whole_operand(size_t operand, const Shape& shape, const Shape& result, int64_t dst_offset) {
   Box box{.operand = operand, .rank = shape.rank(), .src_strides = shape.strides(), .dst_strides = result.strides()};
   std::copy(shape.dims().begin(), shape.dims().end(), box.dims.begin());
@@ -145,12 +145,12 @@ void copy_run(T* dst, int64_t dst_stride, const T* src, int64_t src_stride, int6
     for (int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
 }
 
-// A plane whose source walks axis a and whose destination walks axis b, one by one: transposed.
+// Copies a plane whose axis a has source stride 1 and whose axis b has destination stride 1.
 template <class T>
 void copy_plane(T* dst, const T* src, int64_t a_size, int64_t a_dst, int64_t b_size, int64_t b_src) {
   if constexpr (sizeof(T) == 4) return loops().transpose.bytes_4(dst, a_dst, src, b_src, b_size, a_size);
   if constexpr (sizeof(T) == 2) return loops().transpose.bytes_2(dst, a_dst, src, b_src, b_size, a_size);
-  // In squares, so that both sides use whole lines.
+  // In squares, so that both sides use whole cache lines.
   constexpr int64_t kSide = 64 / sizeof(T) < 16 ? 16 : 64 / sizeof(T);
   for (int64_t a = 0; a < a_size; a += kSide)
     for (int64_t b = 0; b < b_size; b += kSide)
@@ -158,7 +158,7 @@ void copy_plane(T* dst, const T* src, int64_t a_size, int64_t a_dst, int64_t b_s
         copy_run(dst + i * a_dst + b, 1, src + i + b * b_src, b_src, std::min(kSide, b_size - b));
 }
 
-// Positions [begin, end) of the outermost axis, the axes between by recursion.
+// Copies positions [begin, end) of `axis`, and all positions of the axes after it by recursion.
 template <class T>
 void copy_box(const Box& box, T* dst, const T* src, size_t axis, int64_t begin, int64_t end) {
   const int64_t dst_stride = box.dst_strides[axis], src_stride = box.src_strides[axis];
@@ -197,7 +197,7 @@ void run_copies(const Copies& copies, const KernelArguments& arguments) {
   }
 }
 
-// ---- makers --------------------------------------------------------------------------------------------------------
+// ---- kernels -------------------------------------------------------------------------------------------------------
 
 Kernel make_copies(const KernelRequest& request, size_t clear_bytes, std::span<const Box> boxes) {
   Copies copies{.element_bytes = size_of(request.result.dtype), .clear_bytes = clear_bytes, .boxes = {}};

@@ -1,4 +1,4 @@
-// Preparing element-wise groups: the collapsed space, the text, and the choice between compiled loops and the VM.
+// Element-wise groups: the collapsed space, the text, and the choice between compiled loops and the interpreter.
 
 #include "backends/kernels/eltwise.h"
 

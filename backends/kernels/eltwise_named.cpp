@@ -22,7 +22,7 @@ const NamedLoop* find_loop(const EltwiseGroup& group) {
   return nullptr;
 }
 
-// Instructions of the longest.
+// Number of instructions of the longest compiled loop.
 int longest_loop() {
   static const int longest = [] {
     ptrdiff_t most = 0;
@@ -33,7 +33,7 @@ int longest_loop() {
   return longest;
 }
 
-// A piece of one row starts at a multiple of so many elements, so that neighbours share no cache line.
+// Pieces of a row start at multiples of this many elements, so that adjacent pieces share no cache line.
 constexpr int64_t kGrain = 64;
 
 // Chunk `chunk` of `chunks` of [0, elements), cut at multiples of `grain`.
@@ -42,7 +42,7 @@ Range grained_part(int64_t elements, int64_t chunk, int64_t chunks, int64_t grai
   return {std::min(elements, units.begin * grain), std::min(elements, units.end * grain)};
 }
 
-// A compiled loop takes about a quarter of the interpreter's time.
+// A compiled loop takes about a quarter of the time of the interpreter.
 int64_t chunks_of(const EltwiseGroup& group, int64_t pieces) {
   return chunk_count(element_cost_ns(group) / 4 * static_cast<double>(group.shape.elements()), pieces);
 }
@@ -56,7 +56,7 @@ std::vector<int64_t> output_bytes_of(const EltwiseGroup& group) {
   return bytes;
 }
 
-// From one element of an input to the next, 0 where it has one value for a row.
+// Bytes from one element of an input to the next; 0 for one value per row.
 std::vector<int64_t> element_bytes_of(const EltwiseGroup& group, const CollapsedSpace& space) {
   std::vector<int64_t> bytes;
   for (size_t k = 0; k < group.inputs.size(); ++k)
@@ -66,18 +66,18 @@ std::vector<int64_t> element_bytes_of(const EltwiseGroup& group, const Collapsed
 
 // ---- one loop for the whole group ----------------------------------------------------------------------------------
 
-// Rows that a compiled loop walks: cols contiguous elements, rows of them.
+// A call of one compiled loop on rows × cols elements.
 struct NamedCall {
   const NamedLoop* loop;
   std::vector<double> constants;
-  std::vector<int64_t> row_bytes;      // of each input
-  std::vector<int64_t> element_bytes;  // of each input
-  std::vector<int64_t> output_bytes;   // of an element of each output
+  std::vector<int64_t> row_bytes;      // by input
+  std::vector<int64_t> element_bytes;  // by input
+  std::vector<int64_t> output_bytes;   // size of an element, by output
   int64_t rows, cols;
   int64_t chunks;
 };
 
-// With one row the chunk cuts the row, else it takes whole rows.
+// A single row is cut into chunks; otherwise a chunk is a range of rows.
 void run_named(const NamedCall& call, const KernelArguments& arguments) {
   const bool one_row = call.rows == 1;
   arguments.pool.parallel_for(call.chunks, [&](int64_t chunk) {
@@ -112,9 +112,9 @@ Kernel prepare_named(const NamedLoop& loop, const EltwiseGroup& group, const Col
   return make_kernel<run_named>(fmt::format("eltwise.{}", loop.name), std::move(call));
 }
 
-// ---- several loops, one behind the other ---------------------------------------------------------------------------
+// ---- a chain of loops ----------------------------------------------------------------------------------------------
 
-// One loop of a chain.  Its inputs are inputs of the group, and the value that the link before it hands over.
+// One loop of a chain. Its inputs are inputs of the group and the value that the link before it passes on.
 struct Link {
   static constexpr int kHanded = -1;
   const NamedLoop* loop = nullptr;
@@ -123,14 +123,14 @@ struct Link {
 };
 
 struct Chain {
-  std::vector<Link> links;  // the last one gives the group's outputs, the others one f32 value each
+  std::vector<Link> links;  // the last computes the outputs of the group, each other one f32 value
   std::vector<int64_t> element_bytes;
   std::vector<int64_t> output_bytes;
   int64_t elements;
   int64_t chunks;
 };
 
-// Elements handed over at a time: 4 KB.
+// Elements passed on at a time: 4 KB.
 constexpr int64_t kBlock = 1024;
 
 void run_link(const Chain& chain, const Link& link, const KernelArguments& arguments, const Range& block,
@@ -165,11 +165,11 @@ void run_chain(const Chain& chain, const KernelArguments& arguments) {
   });
 }
 
-// Instructions [first, end) of a group of one row as a group of their own.  Inputs and constants are numbered in the
-// order of their use, as in every group.
+// Instructions [first, end) of a group with one row, as a group of its own. Inputs and constants are numbered by first
+// use, as in every group.
 class Part {
  public:
-  // `handed`: the register before `first` that it may read besides inputs and constants.
+  // `handed`: a register before `first` that it may read in addition to inputs and constants.
   Part(const EltwiseGroup& group, const CollapsedSpace& space, int first, int end, int handed)
       : group_(group),
         space_(space),
@@ -181,8 +181,8 @@ class Part {
     part_.shape = Shape{space.inner()};
   }
 
-  // The compiled loop that computes registers `outputs` of it; nothing where the table has none, or where it would read
-  // or give what it has not.
+  // Returns the compiled loop that computes registers `outputs`. Returns nullopt if the table has none, or if the part
+  // would read or return registers of other parts.
   std::optional<Link> link(std::span<const int16_t> outputs) {
     if (!std::all_of(outputs.begin(), outputs.end(), [this](int reg) { return is_inside(reg); }) || !number_sources())
       return {};
@@ -242,13 +242,13 @@ class Part {
   const CollapsedSpace& space_;
   const int inputs_, first_result_;  // of the group
   const int first_, end_, handed_;   // registers of the group
-  std::vector<int> constants_;       // of the part, as registers of the group
+  std::vector<int> constants_;       // of the part; registers of the group
   EltwiseGroup part_{};
   Link link_{};
 };
 
-// Cuts the code of a group of one row into links: each may read inputs, constants, what it computes and what the link
-// before it hands over; all outputs come from the last.
+// Cuts the code of a group with one row into links. Each reads inputs, constants, its own registers and the value of
+// the link before it. The last link computes all outputs.
 class ChainCutter {
  public:
   ChainCutter(const EltwiseGroup& group, const CollapsedSpace& space)
@@ -263,7 +263,7 @@ class ChainCutter {
     for (const int16_t output : group.outputs) last_read_[static_cast<size_t>(output - first_result_)] = size_;
   }
 
-  // No links: it cannot be cut.
+  // Returns no links if the group cannot be cut.
   std::vector<Link> run() && {
     cut(0, kNothing);
     return std::move(links_);
@@ -271,10 +271,10 @@ class ChainCutter {
 
  private:
   static constexpr int16_t kNothing = -1;
-  // Sums over 16 replicas, scale, clamp, decay, update.
+  // Sums over 16 ranks, scaling, clamping, decay, update.
   static constexpr size_t kMostLinks = 20;
 
-  // Adds links for all instructions from `first`, the longest that there are; they may read register `handed`.
+  // Adds links for all instructions from `first`, preferring long ones. The first may read register `handed`.
   bool cut(int first, int16_t handed) {
     if (first == size_) return true;
     const int most = static_cast<int>(kMostLinks - links_.size()) * longest_loop();
@@ -292,7 +292,8 @@ class ChainCutter {
     return false;
   }
 
-  // The register of [first, end) that later instructions read, if it is the only one, of f32 and no output.
+  // Returns the register of [first, end) that later instructions read, if there is only one, and it is f32 and no
+  // output.
   int16_t handed_over(int first, int end) const {
     int16_t found = kNothing;
     for (int k = first; k < end; ++k) {
@@ -308,7 +309,7 @@ class ChainCutter {
   const EltwiseGroup& group_;
   const CollapsedSpace& space_;
   const int first_result_, size_;
-  std::vector<int> last_read_;  // the last instruction that reads an instruction's result; size_: it is an output
+  std::vector<int> last_read_;  // by instruction: the last one that reads its result; size_: it is an output
   std::vector<Link> links_;
 };
 

@@ -1,7 +1,7 @@
-// Compiled loops for element-wise groups: isa/named_loops.cpp has one for the whole group, or some that compute it one
-// behind the other, block by block, each handing one value to the next through the first-level cache.
+// Compiled loops for element-wise groups: one of isa/named_loops.cpp for the whole group, or a chain of them that runs
+// block by block, where each loop passes one value to the next through the L1 cache.
 //
-// So an optimizer's loop serves whatever is done to the gradient before it: accumulation, scaling, clipping, decay.
+// A chain lets one compiled optimizer update serve all that may precede it: accumulation, scaling, clipping, decay.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace runner::backends {
 
-// Nothing where the table has no such loops.  `space`: collapse(group).
+// Returns nullopt if the table has no such loops. `space`: collapse(group).
 std::optional<Kernel> prepare_eltwise_named(const EltwiseGroup& group, const CollapsedSpace& space);
 
 }  // namespace runner::backends

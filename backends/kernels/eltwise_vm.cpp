@@ -17,12 +17,12 @@ namespace runner::backends {
 namespace {
 
 constexpr int64_t kMaxBlock = 1024;
-constexpr size_t kSlotBytes = 32 << 10;  // all slots together: what stays in the first-level cache
-constexpr size_t kStagger = 192;  // between slots: at multiples of 4 KiB they would fall on the same lines of the cache
-constexpr int64_t kMinBlock = 16;  // with the most registers a group may have
+constexpr size_t kSlotBytes = 32 << 10;  // of all slots together, so that they stay in the L1 cache
+constexpr size_t kStagger = 192;         // between slots, which at multiples of 4 KiB would share cache sets
+constexpr int64_t kMinBlock = 16;        // with the most registers a group may have
 static_assert(kSlotBytes / (kMinBlock * 8) >= EltwiseGroup::kMaxRegisters);
 
-// Where a register lives while a block runs.
+// Location of a register while a block runs.
 struct Place {
   enum class Kind : uint8_t { kSlot, kOperand, kResult } kind = Kind::kSlot;
   int index = 0;
@@ -30,12 +30,12 @@ struct Place {
 
 struct Step {
   EltwiseLoops::Apply apply = nullptr;   // null: a cast
-  EltwiseLoops::Convert cast = nullptr;  // of the only source, or the rounding of the result (null: none)
+  EltwiseLoops::Convert cast = nullptr;  // of the only source, or rounding of the result (null: none)
   int target = 0;
   std::array<int, 3> sources{};  // registers; absent ones repeat the first
 };
 
-// An input that is copied into its slot: before each block, or once for a chunk where every block sees the same values.
+// An input that is copied to a slot: before each block, or once per chunk if all blocks see the same values.
 struct LoadedInput {
   size_t operand;
   int slot;
@@ -72,7 +72,7 @@ struct Vm {
 
 // ---- compilation ---------------------------------------------------------------------------------------------------
 
-// Gives slots out and takes them back.
+// Free list of slots.
 class Slots {
  public:
   int take() {
@@ -109,7 +109,7 @@ class Compiler {
     place_inputs();
     for (size_t k = 0; k < group_.code.size(); ++k) emit(k);
     for (size_t k = 0; k < group_.outputs.size(); ++k) emit_store(k);
-    // A stored result may share its buffer with an operand: what is stored out of operands goes first.
+    // A stored result may share its buffer with an operand, so results that are stored from operands come first.
     std::stable_partition(vm_.stored.begin(), vm_.stored.end(), [&](const StoredOutput& output) {
       return vm_.places[static_cast<size_t>(output.source)].kind == Place::Kind::kOperand;
     });
@@ -122,7 +122,7 @@ class Compiler {
   const EltwiseInstruction& code_of(size_t reg) const { return group_.code[reg - first_result_]; }
   bool is_native(DType dtype) const { return size_of(dtype) == size_of(compute_of(dtype)) && dtype != DType::kI32; }
 
-  // What an instruction's operands are held in; the condition of where is always f32.
+  // Register type of the operands of an instruction. The condition of where is always f32.
   Compute operand_compute(const EltwiseInstruction& code) const {
     for (size_t s = code.op == Op::kWhere ? 1 : 0; s < 3; ++s)
       if (code.sources[s] >= 0 && !is_constant(static_cast<size_t>(code.sources[s])))
@@ -153,14 +153,14 @@ class Compiler {
   }
   void keep_to_the_end(size_t reg) { last_use_[reg] = static_cast<int>(group_.code.size()); }
 
-  // A cast within one register type that no instruction reads: the store rounds, and takes the cast's source.
+  // Whether a cast within one register type is only stored. The store rounds, so it takes the source of the cast.
   bool only_stored(size_t k) const {
     const EltwiseInstruction& code = group_.code[k];
     return code.op == Op::kCast && code.dtype != DType::kBool && !is_native(code.dtype) &&
            !is_read_[first_result_ + k] && operand_compute(code) == compute_of(code.dtype);
   }
 
-  // The same values in every row: strides only along the last axis, or none at all.
+  // Whether every row has the same values: no strides except along the last axis.
   bool is_periodic(size_t input) const {
     const auto& strides = space_.strides[input];
     return std::all_of(strides.begin(), strides.begin() + space_.rank - 1, [](int64_t s) { return s == 0; });
@@ -198,7 +198,7 @@ class Compiler {
     }
   }
 
-  // Only what was computed in this block gives its slot back: loads happen once a block or once a chunk.
+  // Frees the slot of a register at its last use. Only results are freed: inputs are loaded once per block or chunk.
   void release(size_t reg, int step) {
     if (reg >= first_result_ && last_use_[reg] == step && vm_.places[reg].kind == Place::Kind::kSlot)
       slots_.give_back(vm_.places[reg].index);
@@ -212,7 +212,8 @@ class Compiler {
     }
   }
 
-  // A result goes straight into its output when no later step reads an operand in place: the two may share a buffer.
+  // Output into which a result is written directly, or −1. Only if no later step reads an operand in place, since the
+  // output may share its buffer.
   int direct_output(size_t reg, int step) const {
     if (!is_native(code_of(reg).dtype) || step < last_operand_read_) return -1;
     for (size_t k = 0; k < group_.outputs.size(); ++k)
@@ -239,10 +240,11 @@ class Compiler {
       step.apply = loops_.apply[static_cast<size_t>(code.op)][from_at];
       RUN_CHECK(step.apply != nullptr, ErrorKind::kRun, "{}: {} is not supported", name_of(code.op),
                 name_of(code.dtype));
-      const bool rounds = code.dtype != DType::kBool && !is_native(code.dtype) && is_read_[reg];  // else the store does
+      const bool rounds =
+          code.dtype != DType::kBool && !is_native(code.dtype) && is_read_[reg];  // else the store rounds
       step.cast = rounds ? loops_.cast[to_at][dtype_at] : nullptr;
     }
-    // A loop may write over a source only where both have elements of one size.
+    // A loop may overwrite a source only if both have the same element size.
     const bool in_place = from == to && (code.op != Op::kWhere || from == Compute::kF32);
     if (in_place) release_sources(code, index);
     const int output = direct_output(reg, index);
@@ -271,7 +273,8 @@ class Compiler {
     const int64_t largest = std::min(kMaxBlock, fits / kMinBlock * kMinBlock);
     vm_.slot_bytes = static_cast<size_t>(largest * element_bytes) + kStagger;
     vm_.block = largest;
-    // Whole rows, so that what is the same in every row stays in its slot; longer rows are loaded block by block.
+    // Blocks are whole rows, so that inputs with the same values in every row stay in their slots. Longer rows are
+    // loaded block by block.
     if (space_.rank > 1 && space_.inner() <= largest && space_.inner() > 0) {
       vm_.block = largest / space_.inner() * space_.inner();
     } else if (space_.rank > 1) {
@@ -291,7 +294,7 @@ class Compiler {
   const EltwiseLoops& loops_;
   const size_t first_constant_, first_result_;
   std::vector<Compute> computes_;
-  std::vector<int> last_use_;  // step that reads a register last; code.size() for outputs, −1 for none
+  std::vector<int> last_use_;  // last step that reads a register; code.size() for outputs, −1 for none
   std::vector<bool> is_read_;  // by an instruction
   int last_operand_read_ = -1;
   Slots slots_;
@@ -300,7 +303,7 @@ class Compiler {
 
 // ---- execution -----------------------------------------------------------------------------------------------------
 
-// Elements [first, first + n) of a broadcast or strided input, run by run along the last axis.
+// Loads elements [first, first + n) of a broadcast or strided input, run by run along the last axis.
 void load_input(const Vm& vm, const LoadedInput& input, const std::byte* data, int64_t first, int64_t n,
                 std::byte* slot) {
   std::array<int64_t, Shape::kMaxRank> index{};
@@ -388,7 +391,7 @@ constexpr double nanoseconds_of() {
     return 0;
 }
 
-// Of one element in f32.
+// Per element in f32, by op.
 constexpr double kNanoseconds[kOpCount] = {
 #define RUNNER_OP(id, name, kind, least, most) nanoseconds_of<Op::id>(),
 #include "backends/ir/op_list.def"

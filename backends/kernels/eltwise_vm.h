@@ -1,13 +1,12 @@
-// The interpreter of element-wise groups: blocks of about a thousand elements, one vectorised loop for each instruction
-// and block, registers in the first-level cache.
+// Interpreter of element-wise groups: blocks of about a thousand elements, one vectorised loop per instruction and
+// block, registers in the L1 cache.
 #pragma once
 
 #include "backends/kernels/eltwise.h"
 
 namespace runner::backends {
 
-// A group's iteration space after adjacent axes that every input walks as one have been merged and axes of size 1
-// dropped.
+// The iteration space of a group without axes of size 1, adjacent axes merged where the strides of all inputs allow it.
 struct CollapsedSpace {
   int rank = 1;  // at least 1
   std::array<int64_t, Shape::kMaxRank> dims{};
@@ -18,7 +17,7 @@ struct CollapsedSpace {
 };
 CollapsedSpace collapse(const EltwiseGroup& group);
 
-// How long one element takes, in nanoseconds on a current core: what decides the number of chunks.
+// Nanoseconds per element on a current core, which decides the number of chunks.
 double element_cost_ns(const EltwiseGroup& group);
 Kernel prepare_eltwise_vm(const EltwiseGroup& group);
 

@@ -1,4 +1,4 @@
-// Ops over tables of indices.  Indices are checked before anything is written.
+// Indexing ops. Indices are checked before anything is written.
 
 #include <cstring>
 
@@ -23,7 +23,7 @@ void check_indices(const int64_t* indices, int64_t n, int64_t size, const char* 
 
 // ---- gather and scatter_add ----------------------------------------------------------------------------------------
 
-// The index tensor's place in x: their axes differ in size only along `axis`, or x's are larger.
+// The index tensor and x of gather and scatter_add. Except along `axis`, axes of x are at least as large.
 struct Along {
   DType dtype;
   int rank, axis;
@@ -46,7 +46,7 @@ template <class Body>
 void walk(const Along& along, const int64_t* index, const Body& body) {
   std::array<int64_t, Shape::kMaxRank> at{};
   const auto axis = static_cast<size_t>(along.axis);
-  int64_t base = 0;  // of the element in x but for `axis`
+  int64_t base = 0;  // position in x without the term of `axis`
   for (int64_t flat = 0; flat < along.index_elems; ++flat) {
     body(flat, base + index[flat] * along.x_strides[axis]);
     for (auto d = static_cast<size_t>(along.rank); d-- > 0;) {
@@ -69,7 +69,7 @@ void run_gather(const Along& along, const KernelArguments& arguments) {
   });
 }
 
-// Adds in the order of the index, in the compute type held in scratch, and rounds once.
+// Adds in the order of the index, with sums in the compute type in scratch, and rounds once.
 template <class T>
 void scatter(const Along& along, const KernelArguments& arguments) {
   const EltwiseLoops& eltwise = loops().eltwise;
@@ -125,10 +125,10 @@ void run_embedding(const Embedding& e, const KernelArguments& arguments) {
   });
 }
 
-// Positions of each id as linked lists in ascending order: what a row's gradient is summed over.
+// For each row of the table, the positions of its id as a linked list in ascending order.
 struct IdLists {
-  int32_t* first;  // of each row, −1: none
-  int32_t* next;   // of each position
+  int32_t* first;  // by row; −1: none
+  int32_t* next;   // by position
 };
 
 size_t list_bytes(const Embedding& e) {
@@ -138,7 +138,7 @@ size_t row_buffer_bytes(const Embedding& e) {
   return aligned(static_cast<size_t>(e.width) * 8);
 }
 
-// Each chunk owns a range of the table's rows: it sums the gradients of a row in order and rounds once.
+// Each chunk computes a range of rows of the table: it sums the gradients of a row in order and rounds once.
 void run_embedding_grad(const Embedding& e, const KernelArguments& arguments) {
   const auto* ids = operand<int64_t>(arguments, 0);
   check_indices(ids, e.ids, e.rows, "embedding_grad");

@@ -1,7 +1,8 @@
-// A prepared kernel: a function specialised to shapes and dtypes when a Plan is built, then run at every execution.
+// A prepared kernel: a function specialised to shapes and dtypes when a Plan is built, and run at every execution.
 //
-// Invariants: 1. running allocates nothing; 2. results depend on the operands alone, never on the number of threads:
-// chunks are cut by shape; 3. a kernel may be run by one thread at a time per set of arguments; params are immutable.
+// Invariants: 1. running allocates nothing; 2. results depend only on the operands, not on the number of threads,
+// because work is cut by shape; 3. params are immutable, so threads may run a kernel at the same time on different
+// arguments.
 #pragma once
 
 #include <cstddef>
@@ -17,25 +18,24 @@
 
 namespace runner::backends {
 
-// What a kernel runs on.  Buffers are 64-byte aligned unless they are views into larger ones, then aligned to their
-// dtype.
+// Arguments of one execution. Buffers are 64-byte aligned; views into larger buffers are aligned to their dtype.
 struct KernelArguments {
   std::span<std::byte* const> operands;  // read only; a result of an element-wise group may be one of them
   std::span<std::byte* const> results;
   std::byte* scratch;  // Kernel::scratch_bytes, 64-byte aligned, contents undefined
   WorkerPool& pool;
-  Exchange* exchange = nullptr;      // with the other replicas; null: there are none
-  const SourceMark* line = nullptr;  // of the node, where there is an exchange
+  Exchange* exchange = nullptr;      // with the other ranks; null: single process
+  const SourceMark* line = nullptr;  // source line of the node; set if there is an exchange
 };
 
 struct Kernel {
-  std::string name;  // shown in dumps and `runner doctor`: "matmul.dnnl.f32", "eltwise.adamw", …
+  std::string name;  // for traces and RUNNER_DEBUG: "matmul.dnnl.f32", "eltwise.adamw", …
   void (*run)(const void* params, const KernelArguments& arguments) = nullptr;
   std::shared_ptr<const void> params;
   size_t scratch_bytes = 0;
 };
 
-// One node of a Program as its kernel sees it.
+// A node of a Program for which a kernel is prepared.
 struct KernelRequest {
   Op op;
   std::span<const TensorType> operands;
@@ -43,11 +43,11 @@ struct KernelRequest {
   TensorType result;
 };
 
-// The fast kernel of any op that is neither a leaf nor element-wise nor free (reshape, expand, contiguous slice).
-// Throws Error(kRun) naming op and types where a dtype is not supported.
+// Returns the fast kernel of an op that is neither a leaf nor element-wise. Throws Error(kRun) with the op and its
+// types if a dtype is not supported.
 Kernel prepare_kernel(const KernelRequest& request);
 
-// Plain loops for every op, element-wise ones included, computing in f64: the oracle of tests.  Not for production.
+// Returns the reference kernel of any op but leaves (reference.h). For tests only.
 Kernel prepare_reference_kernel(const KernelRequest& request);
 
 }  // namespace runner::backends

@@ -8,7 +8,7 @@
 namespace runner::backends {
 namespace {
 
-// Whether oneDNN may not use what the CPU has.
+// Whether oneDNN is limited to less than the CPU supports.
 bool is_limited() {
   const CpuFeatures& cpu = cpu_features();
   const OneDnnLimit limit = onednn_limit();

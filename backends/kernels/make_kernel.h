@@ -1,4 +1,4 @@
-// How the kernel files build a Kernel: a plain function over immutable parameters.
+// Builds a Kernel from a function over immutable parameters.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace runner::backends {
 
-// A kernel that calls run(params, arguments).
+// Returns a kernel that calls run(params, arguments).
 template <auto run, class Params>
 Kernel make_kernel(std::string name, Params params, size_t scratch_bytes = 0) {
   return {
@@ -19,7 +19,7 @@ Kernel make_kernel(std::string name, Params params, size_t scratch_bytes = 0) {
       .scratch_bytes = scratch_bytes};
 }
 
-// Typed views of a kernel's buffers.
+// Typed pointers to the buffers of a kernel.
 template <class T>
 const T* operand(const KernelArguments& arguments, size_t index) {
   return reinterpret_cast<const T*>(arguments.operands[index]);

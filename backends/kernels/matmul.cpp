@@ -1,4 +1,4 @@
-// Which kernel computes a product, and products through another dtype.
+// Chooses the kernel of a product, and computes products through another dtype.
 
 #include "backends/kernels/matmul.h"
 
@@ -19,9 +19,9 @@ namespace runner::backends {
 
 namespace {
 
-// Where our own tiles are at least as fast as oneDNN (bench/kernels_bench.cpp): about 20 µs of work on one core, and
-// products that are narrow in rows or columns.  They need no code generation: the first small product of a process
-// costs nothing.
+// Whether our own tiles are at least as fast as oneDNN (bench/kernels_bench.cpp): up to about 20 µs of work on one
+// core, and products with few rows or columns. They need no code generation, so the first small product of a process is
+// cheap.
 bool suits_tiles(const MatmulShape& s) {
   constexpr int64_t kSmall = 2 << 20, kNarrow = 16, kNarrowLimit = 64 << 20;  // multiply-adds
   const int64_t work = s.rows * s.cols * s.inner;
@@ -33,10 +33,9 @@ Kernel prepare_f32(const MatmulShape& shape) {
                             : prepare_matmul_dnnl(shape, DType::kF32, DType::kF32);
 }
 
-// ---- by way of f32 -------------------------------------------------------------------------------------------------
+// ---- through f32 ---------------------------------------------------------------------------------------------------
 
-// Operands of 16 bits are widened into scratch, which is exact, and multiplied in f32; a result of 16 bits is rounded
-// once.
+// Converts 16-bit operands to f32 in scratch, which is exact, and multiplies in f32. A 16-bit result is rounded once.
 struct WidenedMatmul {
   EltwiseLoops::Load widen;
   EltwiseLoops::Convert narrow;       // null: the result is f32
@@ -94,14 +93,14 @@ Kernel prepare_widened(const MatmulShape& shape, DType dtype, DType result) {
 
 // ---- empty ---------------------------------------------------------------------------------------------------------
 
-// No elements, or sums over nothing: zeros.
+// No elements, or sums without terms: zeros.
 void run_empty(const size_t& bytes, const KernelArguments& arguments) {
   std::fill_n(arguments.results[0], bytes, std::byte{0});
 }
 
 // ---- with an addend ------------------------------------------------------------------------------------------------
 
-// By way of scratch, of products that cannot add to what is there.
+// Adds the third operand to a product in scratch, for kernels that cannot accumulate.
 struct AddedMatmul {
   EltwiseLoops::Apply add;
   int64_t elems;
@@ -131,8 +130,8 @@ Kernel with_addend(Kernel product, const TensorType& result) {
   return make_kernel<run_added>(m.product.name + ".add", std::move(m), scratch);
 }
 
-// f32 by oneDNN, small and narrow products by our own tiles; bf16 by native instructions or by widening
-// (runtime/cpu_features.h), with a result of bf16 or f32; f16 by widening; f64.
+// f32 uses oneDNN, or our own tiles if small or narrow; bf16, with a result of bf16 or f32, native instructions or f32
+// (runtime/cpu_features.h); f16 uses f32; f64 our own tiles.
 Kernel prepare_matmul(const KernelRequest& request) {
   const MatmulShape shape = matmul_shape(request);
   const DType dtype = request.operands[0].dtype, result = request.result.dtype;
@@ -148,7 +147,7 @@ Kernel prepare_matmul(const KernelRequest& request) {
   if (dtype == DType::kF32 && suits_tiles(shape)) return finished(prepare_matmul_tiles(shape, dtype));
   if (dtype == DType::kF32) return prepare_matmul_dnnl(shape, dtype, result, adds);
   const bool native = dtype == DType::kBf16 && bf16_products_in_use() == Bf16Products::kNative;
-  // Wide products stand for ones of f32, small ones of which need no code generation.
+  // Small products with an f32 result go through f32: our own tiles need no code generation.
   const bool small = result == DType::kF32 && suits_tiles(shape);
   return native && !small ? prepare_matmul_dnnl(shape, dtype, result, adds)
                           : finished(prepare_widened(shape, dtype, result));

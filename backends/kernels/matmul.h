@@ -1,11 +1,11 @@
-// Matrix products, one file for each way to compute them; prepare_matmul chooses.
+// Matrix products: one file per implementation; matmul.cpp chooses.
 #pragma once
 
 #include "backends/kernels/kernel.h"
 
 namespace runner::backends {
 
-// `batch` products C = op(A) op(B) of row-major matrices that lie one behind the other; op transposes where asked.
+// `batch` products C = op(A) op(B) of contiguous row-major matrices, where op is a transposition or nothing.
 struct MatmulShape {
   int64_t batch, rows, cols, inner;  // C is rows × cols
   bool transpose_a, transpose_b;
@@ -16,12 +16,12 @@ struct MatmulShape {
 };
 MatmulShape matmul_shape(const KernelRequest& request);
 
-// f32, or bf16 by native instructions (accumulated in f32, rounded once where the result is bf16), as single-threaded
-// oneDNN products over tiles that depend on the shape alone.  `adds`: a third operand, to the sums.  (matmul_dnnl.cpp,
-// the only file that knows oneDNN)
+// Products of f32, or of bf16 with native instructions (accumulated in f32, rounded once if the result is bf16), as
+// single-threaded oneDNN calls on tiles that depend on the shape only. matmul_dnnl.cpp is the only file that uses
+// oneDNN. `adds`: adds the third operand.
 Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result, bool adds = false);
 
-// f32 or f64 by our own register tiles.  (matmul_tiles.cpp)
+// Products of f32 or f64 with our own register tiles. (matmul_tiles.cpp)
 Kernel prepare_matmul_tiles(const MatmulShape& shape, DType dtype);
 
 }  // namespace runner::backends

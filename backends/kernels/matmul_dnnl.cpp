@@ -1,11 +1,10 @@
-// Products by oneDNN 2.x: primitives made when a Plan is built, run as single-threaded calls on the tiles of a product.
+// Products with oneDNN 2.x: primitives are created when a Plan is built, and run as single-threaded calls on tiles.
 //
-// Tiles depend on the shape alone.  oneDNN multiplies matrices without gaps by its newer code; for others it falls back
-// to an older one, which takes 30 ms of code generation when a process first uses it: tiles are cut, and copied where
-// that is little work, so that they have none.  A primitive is shared by all tiles of one size; what a call changes
-// (the memory objects that hold its pointers) is lent to it from a list, so that a kernel may run on several threads at
-// once. oneDNN's own OpenMP pool is never used: each thread that creates or runs primitives is first set to one OpenMP
-// thread.
+// Tiles depend on the shape only. For matrices with gaps between rows, oneDNN falls back to an older implementation
+// that takes 30 ms of code generation at first use, so tiles are cut, and copied if that is cheap, so that they have no
+// gaps. All tiles of one size share a primitive. The memory objects that hold the pointers of a call come from a free
+// list, so that several threads may run a kernel at the same time. oneDNN's own OpenMP pool is not used: each thread
+// that creates or runs primitives is first limited to one OpenMP thread.
 
 #include <algorithm>
 #include <cmath>
@@ -51,12 +50,12 @@ struct Tile {
 // One primitive for each tile size.
 struct TileKind {
   int64_t batch, rows, cols;
-  bool transposes_a, copies_c;  // by way of scratch, behind that of the primitive
+  bool transposes_a, copies_c;  // through scratch, after the scratch of the primitive
   dnnl::matmul primitive;
   memory::desc a, b, c, scratch;
 };
 
-// The memory objects of one tile's call, and the stream that it runs on.
+// Memory objects of the call of one tile, and its stream.
 struct TileCall {
   memory a, b, c, scratch;
   dnnl::stream stream;
@@ -65,15 +64,15 @@ using Calls = std::vector<TileCall>;
 
 struct DnnlMatmul {
   MatmulShape shape;
-  size_t element_bytes, result_bytes;  // of an element of the operands, and of C
-  bool adds;                           // to what is in C
+  size_t element_bytes, result_bytes;  // size of an element of the operands, and of C
+  bool adds;                           // adds to the contents of C
   std::vector<TileKind> kinds;
   std::vector<Tile> tiles;
   std::vector<size_t> kind_of_tile;
   size_t tile_scratch_bytes = 0;
   TransposeLoops::Transpose transpose;
 
-  // Sets of memory objects that no running call uses.
+  // Memory objects that no call is using.
   struct Idle {
     std::mutex mutex;
     std::vector<std::unique_ptr<Calls>> sets;
@@ -83,8 +82,8 @@ struct DnnlMatmul {
 
 // ---- cutting -------------------------------------------------------------------------------------------------------
 
-// How many tiles a product is cut into: one below 20 µs of work, then an even number of a few milliseconds each,
-// because a tile repeats part of the packing of the others.  (f32 at 200 GFLOP/s; bf16 runs at twice that.)
+// Number of tiles of a product: one below 20 µs of work, else an even number of a few milliseconds each, because each
+// tile repeats part of the packing of the others. (Assumes 200 GFLOP/s for f32 and twice that for bf16.)
 int64_t tile_count(const MatmulShape& shape, DType dtype) {
   const double flops =
       2.0 * static_cast<double>(shape.batch * shape.rows) * static_cast<double>(shape.cols * shape.inner);
@@ -94,7 +93,7 @@ int64_t tile_count(const MatmulShape& shape, DType dtype) {
   return 2 * std::clamp<int64_t>(std::llround(micros / (2 * kTileMicros)), 1, 32);
 }
 
-// [0, size) in `parts` nearly equal parts that start at multiples of `grain`.
+// Cuts [0, size) into `parts` nearly equal parts that start at multiples of `grain`.
 std::vector<std::pair<int64_t, int64_t>> split_range(int64_t size, int64_t parts, int64_t grain) {
   const int64_t units = ceil_div(size, grain);
   std::vector<std::pair<int64_t, int64_t>> ranges;
@@ -114,7 +113,7 @@ std::vector<Tile> make_tiles(const MatmulShape& s, DType dtype) {
     for (const auto& [first, n] : split_range(s.batch, count, 1)) tiles.push_back({first, n, 0, s.rows, 0, s.cols});
     return tiles;
   }
-  // Rows of A are without gaps, and columns of a transposed B.
+  // Rows of A have no gaps, nor do columns of a transposed B.
   const int64_t each = ceil_div(count, s.batch);
   const bool enough_cols = s.cols >= each * 2 * kColGrain, enough_rows = s.rows >= each * 2 * kRowGrain;
   const bool few_rows_do = s.rows >= each * kRowGrain && !(s.transpose_b && enough_cols);
@@ -159,7 +158,7 @@ TileKind make_kind(const MatmulShape& s, const Tile& tile, memory::data_type typ
   return kind;
 }
 
-// Of the primitive, then of the copies.
+// Scratch of the primitive, then of the copies.
 size_t scratch_bytes(const TileKind& kind) {
   return aligned(kind.scratch.get_size()) + (kind.transposes_a ? aligned(kind.a.get_size()) : 0) +
          (kind.copies_c ? aligned(kind.c.get_size()) : 0);
@@ -202,7 +201,7 @@ std::unique_ptr<Calls> make_calls(const DnnlMatmul& m) {
 
 // ---- running -------------------------------------------------------------------------------------------------------
 
-// A set of memory objects for one run, given back at its end.
+// Memory objects for one call, returned to the free list at its end.
 class BorrowedCalls {
  public:
   explicit BorrowedCalls(const DnnlMatmul& m) : idle_(*m.idle) {
@@ -233,7 +232,7 @@ void point(memory& object, std::byte* data) {
     fail(ErrorKind::kRun, "matmul: oneDNN does not take the buffer");
 }
 
-// `rows` rows of `row_bytes`, which begin `from_stride` and `to_stride` bytes apart.
+// Copies `rows` rows of `row_bytes`, which start `from_stride` and `to_stride` bytes apart.
 void copy_rows(std::byte* to, size_t to_stride, const std::byte* from, size_t from_stride, int64_t rows,
                size_t row_bytes) {
   for (int64_t row = 0; row < rows; ++row) std::memcpy(to + row * to_stride, from + row * from_stride, row_bytes);
@@ -298,7 +297,8 @@ Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result, 
 }
 
 OneDnnLimit onednn_limit() {
-  const auto allowed = static_cast<unsigned>(dnnl_get_effective_cpu_isa());  // each holds the bits of those below it
+  const auto allowed =
+      static_cast<unsigned>(dnnl_get_effective_cpu_isa());  // each includes the bits of the smaller ones
   const auto has = [&](dnnl_cpu_isa_t isa) { return (allowed & isa) == static_cast<unsigned>(isa); };
   OneDnnLimit limit;
   limit.avx2 = has(dnnl_cpu_isa_avx2);

@@ -1,7 +1,6 @@
-// Our own products: f64, and f32 where it is small or narrow enough that oneDNN's set-up costs more than its speed
-// gains.
+// Our own products: f64, and f32 if it is so small or narrow that the set-up of oneDNN costs more than its speed gains.
 //
-// An element of C is one chain of multiply-adds in the order of k, so the chunks, cut by shape, change no bits.
+// Each element of C is one chain of multiply-adds in the order of k, so chunks do not change bits.
 
 #include <fmt/format.h>
 
@@ -14,7 +13,7 @@ namespace runner::backends {
 
 namespace {
 
-// Units are whole matrices of a batch, or rows or columns of one product.
+// Units of work are matrices of a batch, or rows or columns of one product.
 struct TiledMatmul {
   MatmulShape shape;
   enum class Cut : uint8_t { kBatch, kRows, kCols } cut;
@@ -33,7 +32,7 @@ const MatmulLoops<double>& matmul_loops() {
   return loops().matmul_f64;
 }
 
-// Room for the packed part of B that one chunk works on, in elements.
+// Elements of the packed part of B of one chunk.
 template <class T>
 int64_t panel_elems(const MatmulShape& s) {
   return (matmul_loops<T>().panel_elems(s.cols, s.inner) + 15) / 16 * 16;

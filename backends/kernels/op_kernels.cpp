@@ -16,7 +16,7 @@ void elementwise_loop(const reference::Call&, reference::Operands in, reference:
 template <Op op>
 constexpr OpKernels kElementwiseKernels{.reference = elementwise_loop<op>, .prepare = kFusedOnly};
 
-// Where the row of an op is, by its kind.
+// The address of the kernels of an op, by its kind.
 #define RUNNER_KERNELS_OF_kLeaf(id) nullptr
 #define RUNNER_KERNELS_OF_kElementwise(id) &kElementwiseKernels<Op::id>
 #define RUNNER_KERNELS_OF_kReduction(id) &op_kernels::id

@@ -1,7 +1,8 @@
-// The kernels of each op: its reference loop and the maker of its fast kernel, one row for each op of ir/op_list.def.
+// The kernels of each op: its reference loop and the function that prepares its fast kernel.
 //
-// The row of an element-wise op is made of Scalar<op> (isa/scalar_ops.h); every other op defines op_kernels::id in the
-// file that computes it.  An op without a row does not link, one without a Scalar does not compile.
+// An element-wise op gets its kernels from Scalar<op> (isa/scalar_ops.h); every other op of ir/op_list.def defines
+// op_kernels::id in the file that implements it. An op without kernels does not link; without a Scalar it does not
+// compile.
 #pragma once
 
 #include "backends/ir/op_def.h"
@@ -13,13 +14,13 @@ namespace runner::backends {
 using KernelMaker = Kernel (*)(const KernelRequest& request);
 
 struct OpKernels {
-  Required<reference::Loop> reference;  // kNoReference: the fast kernel is the definition
-  Required<KernelMaker> prepare;        // kFusedOnly: computed as part of element-wise groups alone
+  Required<reference::Loop> reference;  // kNoReference: tests use the fast kernel
+  Required<KernelMaker> prepare;        // kFusedOnly: runs only as part of element-wise groups
 };
 inline constexpr reference::Loop kNoReference = nullptr;
 inline constexpr KernelMaker kFusedOnly = nullptr;
 
-// Null for leaves, which nothing computes.
+// Returns null for leaves, which have no kernels.
 const OpKernels* kernels_of(Op op);
 
 namespace op_kernels {

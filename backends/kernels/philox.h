@@ -1,8 +1,8 @@
-// Philox4x32-10: a counter-based random generator.  Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011.
+// Philox4x32-10, a counter-based random generator: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1,
+// 2, 3", SC 2011.
 //
-// A block of four 32-bit numbers is a pure function of a 128-bit counter and a 64-bit key, so that any element of any
-// stream can be drawn anywhere, in any order.  No state; thread-safe.
+// A block of four 32-bit numbers is a pure function of a 128-bit counter and a 64-bit key, so elements of a stream can
+// be computed independently and in any order. Stateless; thread-safe.
 #pragma once
 
 #include <array>
@@ -34,7 +34,8 @@ inline PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
-// The blocks of 16 counters whose lower half counts up from `first`, word by word: several times as fast as one by one.
+// 16 blocks with consecutive counters from `first` in the lower half, stored by word. Several times as fast as one by
+// one.
 constexpr size_t kPhiloxLanes = 16;
 using PhiloxBlocks = std::array<std::array<uint32_t, kPhiloxLanes>, 4>;
 
@@ -57,8 +58,8 @@ inline PhiloxBlocks philox_blocks(uint64_t first, uint64_t upper, PhiloxKey key)
   return blocks;
 }
 
-// The stream of one sample's dropout mask: element e is word e % 4 of the block whose counter starts with e / 4.
-// Seeds of 64 bits are kept whole; the upper halves of epoch and sample are folded into the key.
+// Stream of the dropout mask of one sample: element e is word e % 4 of the block whose counter starts with e / 4.
+// All 64 bits of the seed are used; the upper halves of epoch and sample are folded into the key.
 struct DropoutStream {
   PhiloxKey key;
   uint32_t sample, epoch, layer;
@@ -74,8 +75,8 @@ struct DropoutStream {
   PhiloxCounter block(uint32_t index) const { return philox4x32({index, sample, epoch, layer}, key); }
 };
 
-// The stream of one random tensor: the fourth counter word names the distribution, apart from dropout's layers, which
-// are small, and from the words that the data path and math.random have.
+// Stream of one random tensor. The fourth counter word identifies the distribution; its values differ from the layers
+// of dropout, which are small, and from the words of the data path and of math.random.
 struct TensorStream {
   enum class Use : uint32_t { kUniform = 0x72616e01, kNormal = 0x72616e02 };
 
@@ -95,7 +96,7 @@ struct TensorStream {
   }
 };
 
-// An element is dropped when its random word is below this.  p in [0, 1).
+// An element is dropped if its random word is below this threshold. p in [0, 1).
 inline uint64_t dropout_threshold(double p) {
   return static_cast<uint64_t>(std::llround(p * 4294967296.0));
 }

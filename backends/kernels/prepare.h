@@ -1,4 +1,4 @@
-// What makers of kernels share: how work is cut into chunks, and how sums are rounded.
+// Helpers for preparing kernels: chunks of work, and rounding of accumulators.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 
 namespace runner::backends {
 
-// Chunks for `work_ns` of work that can be cut in at most `pieces`: one below 20 µs, then about 10 µs each, at most 64.
+// Number of chunks for `work_ns` of work that consists of `pieces`: 1 below 20 µs, else one per 10 µs, at most 64.
 int64_t chunk_count(double work_ns, int64_t pieces);
 
-// Writes n registers as elements of `to`, with its rounding.
+// Rounds n accumulators to dtype `to` and stores them.
 void store_rounded(Compute from, const std::byte* values, int64_t n, DType to, std::byte* target);
 
 // Chunk `index` of `count` nearly equal parts of [0, size).

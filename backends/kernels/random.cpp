@@ -1,5 +1,4 @@
-// Random ops.  A dropout mask draws each sample's elements from the sample's own stream, a random tensor draws all of
-// them from one (philox.h).
+// Random ops (philox.h). A dropout mask has one stream per sample, a random tensor one stream.
 
 #include "backends/ir/program.h"
 #include "backends/kernels/isa/loops.h"
@@ -116,8 +115,8 @@ void random_uniform_loop(const Call& call, Operands in, Tensor& out) {
   }
 }
 
-// Box and Muller, "A note on the generation of random normal deviates", 1958: √(−2 ln u) (cos φ, sin φ) for each two
-// words, u of the first, rounded to f32, and φ of the second.
+// Box and Muller, "A note on the generation of random normal deviates", 1958: √(−2 ln u) (cos φ, sin φ) from two words,
+// u from the first, rounded to f32, and φ from the second.
 void random_normal_loop(const Call& call, Operands in, Tensor& out) {
   const TensorStream stream = tensor_stream(call, in[0], TensorStream::Use::kNormal);
   for (int64_t e = 0; e < out.shape().elements(); ++e) {

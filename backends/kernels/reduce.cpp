@@ -1,9 +1,9 @@
-// Reductions over any axes, as passes of (outer, n, inner) -> (outer, inner) from the last group of reduced axes to the
+// Reductions over any axes, as passes (outer, n, inner) -> (outer, inner), from the last group of reduced axes to the
 // first.
 //
-// A pass is cut into pieces of its n axis and blocks of its inner axis by shape alone; each piece has its accumulators
-// in scratch, and the pieces are then combined in order.  So the thread count changes nothing.  Between passes values
-// stay accumulators (f64 for sums of floats).
+// A pass is cut into pieces of its n axis and blocks of its inner axis, by shape only. Each piece has accumulators in
+// scratch, and pieces are combined in order, so results do not depend on the number of threads. Values stay
+// accumulators (f64 for sums of floats) between passes.
 
 #include <limits>
 #include <vector>
@@ -23,9 +23,9 @@ namespace runner::backends {
 
 namespace {
 
-constexpr int64_t kPieceElems = 64 << 10;  // elements that one piece reduces
+constexpr int64_t kPieceElems = 64 << 10;  // elements per piece
 constexpr int64_t kColumnBlock = 512;
-constexpr int64_t kConvertElems = 1024;  // storage is converted to registers in blocks of this size
+constexpr int64_t kConvertElems = 1024;  // elements per block of converted storage
 
 struct Pass {
   int64_t outer, n, inner;
@@ -47,7 +47,7 @@ Pass make_pass(int64_t outer, int64_t n, int64_t inner) {
   return {outer, n, inner, std::max<int64_t>(ceil_div(n, piece_rows), 1), ceil_div(inner, kColumnBlock)};
 }
 
-// Groups of neighbouring axes that are kept or reduced alike, sizes multiplied.
+// Groups of adjacent axes that are all kept or all reduced, with the products of their sizes.
 struct Axes {
   std::vector<int64_t> sizes;
   std::vector<bool> reduced;
@@ -121,7 +121,7 @@ void fold_registers(const TensorReduction& r, Compute compute, const Rectangle& 
     reduce.fold_rows[r.kind][at](acc, in.source, in.rows, in.stride, in.cols);
 }
 
-// Storage that is no register type (bf16, f16, i32) is converted block by block.
+// Folds storage that is not a register type (bf16, f16, i32), converting it block by block.
 void fold_storage(const TensorReduction& r, const Rectangle& in, std::byte* acc) {
   alignas(64) std::byte block[kConvertElems * 8];
   const auto load = loops().eltwise.load[static_cast<size_t>(r.from)];
@@ -210,7 +210,7 @@ struct ArgMax {
   int64_t outer, n, inner;
 };
 
-// A column is copied out when it is not contiguous or no register type.
+// A column is copied to scratch if it is not contiguous or not a register type.
 void run_argmax(const ArgMax& a, const KernelArguments& arguments) {
   const auto bytes = static_cast<int64_t>(size_of(a.dtype));
   const auto load = loops().eltwise.load[static_cast<size_t>(a.dtype)];

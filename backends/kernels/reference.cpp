@@ -90,7 +90,7 @@ constexpr ScalarFunction kScalarFunctions[kOpCount] = {
 #include "backends/ir/op_list.def"
 };
 
-// One element at a time; every instruction rounds to its dtype by way of storage.
+// One element at a time; each instruction rounds to its dtype by storing and loading.
 void run_group(const EltwiseGroup& group, const KernelArguments& arguments) {
   std::vector<Real> registers(group.inputs.size());
   registers.insert(registers.end(), group.constants.begin(), group.constants.end());

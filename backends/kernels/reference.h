@@ -1,7 +1,7 @@
-// What reference kernels are made of.  A reference kernel computes an op as the plain loop of its definition.
+// Reference kernels: each op as the plain loop of its definition, for tests.
 //
-// Values are held as long double, whose 64 bits of mantissa hold every i64 and f64 exactly, so that a result is rounded
-// once, at the end.  Slow on purpose; they allocate freely.  Tests compare everything else with them.
+// Values are long double, whose 64-bit mantissa holds every i64 and f64 exactly, so a result is rounded only once, at
+// the end. Reference kernels are simple rather than fast, and may allocate.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct Call {
   double attr_f64(size_t i) const { return unpack_f64(attrs[i]); }
 };
 
-// Writes the result of a call; its values are zero before.
+// Computes the result of a call; its values are initially zero.
 using Loop = void (*)(const Call& call, Operands in, Tensor& out);
 
 // Calls body(flat, index) for each element of a shape in row-major order.
@@ -57,10 +57,10 @@ void for_each(const Shape& shape, const Body& body) {
   }
 }
 
-// The position of an element in row-major order.
+// Position of an element in row-major order.
 int64_t flat_index(const Shape& shape, const Index& index);
 
-// An index that is a value.  Throws Error(kRun) if it is out of range.
+// Returns an index operand after checking its range. Throws Error(kRun) with its position `at`.
 int64_t checked(int64_t index, int64_t size, const char* op, int64_t at);
 
 }  // namespace runner::backends::reference

@@ -1,5 +1,5 @@
-// Softmax, cross-entropy and layer normalisation over the last axis: preparing, chunks of rows, and 16-bit storage,
-// which is widened to f32 block by block.
+// Softmax, cross-entropy and layer normalisation over the last axis: chunks of rows, and conversion of 16-bit storage
+// to f32 block by block.
 
 #include <fmt/format.h>
 
@@ -27,7 +27,7 @@ const RowLoops<double>& row_loops() {
   return loops().rows_f64;
 }
 
-// Rows are processed in blocks of about this many elements; a block of 16-bit storage is widened into scratch.
+// Elements per block of rows. Blocks of 16-bit storage are converted in scratch.
 constexpr int64_t kBlockElems = 4096;
 
 struct Rows {
@@ -39,17 +39,17 @@ struct Rows {
   double smoothing = 0;
   double eps = 0;  // layer norm
   bool has_weights = false;
-  int wide_operands = 0;  // operands of (rows, cols), the result not counted
+  int wide_operands = 0;  // number of operands of (rows, cols)
 
   bool is_native() const { return size_of(dtype) == size_of(compute_of(dtype)); }
   int64_t block_rows() const { return std::max<int64_t>(kBlockElems / std::max<int64_t>(cols, 1), 1); }
-  // Of one buffer for a block of rows, and of one for a value for each row or column.
+  // Scratch for a block of rows, and for one value per row or column.
   size_t wide_bytes() const { return padded(block_rows() * cols); }
   size_t narrow_bytes() const { return padded(std::max(block_rows(), cols)); }
   static size_t padded(int64_t elems) { return aligned(static_cast<size_t>(elems) * 8); }
 };
 
-// A block of rows as T: views of the operands where they are T already, widened copies in scratch otherwise.
+// A block of rows as T: pointers into the operands if they are T, else converted copies in scratch.
 template <class T>
 class Block {
  public:
@@ -58,13 +58,13 @@ class Block {
         arguments_(arguments),
         free_(arguments.scratch + static_cast<size_t>(chunk) * scratch_bytes(rows)) {}
 
-  // One chunk's scratch: at most two wide operands, the wide result, and narrow ones.
+  // Scratch of one chunk: wide operands, the wide result, and narrow operands.
   static size_t scratch_bytes(const Rows& rows) {
     return rows.is_native() ? 0
                             : static_cast<size_t>(rows.wide_operands + 1) * rows.wide_bytes() + 4 * rows.narrow_bytes();
   }
 
-  // Elements [first, first + n) of an operand.
+  // Returns elements [first, first + n) of an operand.
   const T* read(size_t index, int64_t first, int64_t n) {
     const std::byte* source = arguments_.operands[index] + static_cast<size_t>(first) * size_of(rows_.dtype);
     if (rows_.is_native()) return reinterpret_cast<const T*>(source);
@@ -72,7 +72,7 @@ class Block {
     loops().eltwise.load[static_cast<size_t>(rows_.dtype)](target, source, 1, n);
     return target;
   }
-  // Where elements [first, first + n) of the result are to be written; commit() stores them.
+  // Returns where to write elements [first, first + n) of the result; commit() stores them.
   T* write(int64_t first, int64_t n) {
     std::byte* target = arguments_.results[0] + static_cast<size_t>(first) * size_of(rows_.dtype);
     if (rows_.is_native()) return reinterpret_cast<T*>(target);
@@ -102,7 +102,7 @@ class Block {
   Pending pending_{};
 };
 
-// Calls body(block, first row, rows) for the blocks of every chunk.
+// Calls body(block, first row, rows) for each block of each chunk.
 template <class T, class Body>
 void for_blocks(const Rows& rows, const KernelArguments& arguments, const Body& body) {
   arguments.pool.parallel_for(rows.chunks, [&](int64_t chunk) {
@@ -178,7 +178,7 @@ void layer_norm(const Rows& rows, const KernelArguments& arguments) {
   });
 }
 
-// Each chunk sums its rows into accumulators behind the blocks' scratch; the chunks are then added in order.
+// Each chunk sums its rows in accumulators after the scratch of the blocks; then the chunks are added in order.
 template <class T>
 void layer_norm_grad_gamma(const Rows& rows, const KernelArguments& arguments) {
   auto* sums =
@@ -252,7 +252,7 @@ Kernel prepare_layer_norm(const KernelRequest& request) {
 namespace reference {
 namespace {
 
-// log Σ exp of row r, by the maximum.
+// log Σ exp of row r, relative to its maximum.
 Real log_sum_exp(const Tensor& x, int64_t r) {
   const int64_t width = x.shape().back();
   Real top = -std::numeric_limits<Real>::infinity(), sum = 0;
@@ -272,15 +272,14 @@ void softmax_loop(const Call& call, Operands in, Tensor& out) {
   }
 }
 
-// The row's target distribution in the sense of torch's cross_entropy: (1 − ls)·w[y] at the label, ls/C·w[c]
-// everywhere.
+// Target distribution of torch's cross_entropy: (1 − s)·w[y] at the label, plus s/C·w[c] for each class.
 Real target_weight(const Call& call, const Tensor* weights, int64_t classes, int64_t label, int64_t c) {
   const Real smoothing = call.attr_f64(1);
   const Real weight = weights != nullptr ? (*weights)[c] : 1;
   return weight * (smoothing / static_cast<Real>(classes) + (c == label ? 1 - smoothing : 0));
 }
 
-// Label of row r, −1 where it is ignored.
+// Label of row r, or −1 if it is ignored.
 int64_t label_of(const Call& call, const Tensor& labels, int64_t r, int64_t classes) {
   const int64_t label = labels.integer(r);
   if (label == call.attr(0)) return -1;

@@ -134,7 +134,7 @@ constexpr OpDef kSilu = float_function({
 
 namespace runner::backends::ops {
 
-// max(x, 0) + log(1 + exp(−|x|)).  At x = 0 the maximum has slope ½ and |x| slope 0: the sum's is σ(0).
+// max(x, 0) + log(1 + exp(−|x|)). At x = 0 the maximum has slope ½ and |x| slope 0: the sum's is σ(0).
 Value softplus(Value x) {
   return add(maximum(x, full_like(x, 0.0)), log1p(exp(neg(abs(x)))));
 }

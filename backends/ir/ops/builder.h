@@ -1,4 +1,4 @@
-// What the functions of ops.h are made of: they check, and record nodes.
+// Helpers of the functions of ops.h, which check their arguments and record nodes.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace runner::backends::ops {
 
-// An input check with the source line in force, as Program::record has them.
+// Checks an argument. Throws Error(kRun) at the current source line, as Program::record().
 template <class... Args>
 void check_input(bool holds, Value x, fmt::format_string<Args...> format, Args&&... args) {
   if (!holds) throw Error(ErrorKind::kRun, fmt::format(format, std::forward<Args>(args)...), x.program->mark());

@@ -1,4 +1,4 @@
-// What ranks compute together.
+// Collective ops.
 #include "backends/ir/ops/builder.h"
 #include "backends/ir/ops/definition.h"
 
@@ -15,7 +15,7 @@ TensorType all_reduce_type(Query q) {
   return q.operands[0];
 }
 
-// Of a sum on which the loss of every rank depends: each rank's operand is in the results of all.
+// For sums only. The operand of a rank contributes to the results of all ranks, so its gradient is the sum of theirs.
 void all_reduce_gradient(Value result, Value grad, Grads grads) {
   const std::span<const int64_t> attributes = attrs(result);
   const auto reduction = static_cast<Reduction>(attributes[0]);
@@ -25,7 +25,7 @@ void all_reduce_gradient(Value result, Value grad, Grads grads) {
 
 }  // namespace
 
-// The fold over all ranks.
+// All-reduce over the ranks.
 constexpr OpDef kAllReduce = {
     .attributes = Attributes(kAllReduceAttributes),
     .infer = all_reduce_type,

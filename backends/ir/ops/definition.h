@@ -1,4 +1,4 @@
-// What definitions of ops are made of: checks of operands, type rules and counts that several ops share.
+// Building blocks of op definitions: checks of operands, type rules, gradients and counts that several ops share.
 #pragma once
 
 #include <fmt/format.h>
@@ -53,12 +53,12 @@ inline Value zeros_like(Value x) {
 
 // ---- folding -------------------------------------------------------------------------------------------------------
 
-// Of ops that move elements: a constant stays one.
+// Fold rule of ops that move elements: moving a constant gives a constant.
 ValueId fold_moved_constant(const FoldQuery& query);
 
 // ---- costs ---------------------------------------------------------------------------------------------------------
 
-// The tensor that an op works through, element by element: an operand, or the result.
+// The tensor over whose elements an op iterates: an operand, or the result.
 inline constexpr int kResult = -1;
 template <int operand>
 const TensorType& worked_through(Query q, const TensorType& result) {
@@ -68,7 +68,7 @@ const TensorType& worked_through(Query q, const TensorType& result) {
     return q.operands[operand];
 }
 
-// `each` for each element of that tensor.
+// Counts `each` per element of that tensor.
 template <int each, int operand = kResult>
 int64_t flops(Query q, const TensorType& result) {
   if constexpr (each == 0)
@@ -77,7 +77,7 @@ int64_t flops(Query q, const TensorType& result) {
     return each * worked_through<operand>(q, result).shape.elements();
 }
 
-// What XLA counts for each element of that tensor, each of its rows (its last axis), and each element of the result.
+// Counts per element of that tensor, per row of it (its last axis), and per element of the result.
 struct XlaRates {
   int64_t flops = 0, flops_of_row = 0, flops_of_result = 0;
   int64_t transcendentals = 0, transcendentals_of_row = 0;
@@ -112,7 +112,7 @@ constexpr XlaNames xla_names(std::string_view aten, const Hlo& hlo) {
 
 // ---- families ------------------------------------------------------------------------------------------------------
 
-// What element-wise ops differ in.
+// Fields in which element-wise ops differ.
 struct ElementwiseDef {
   Required<TypeRule> infer;
   Required<Gradient> gradient;
@@ -138,7 +138,7 @@ constexpr OpDef elementwise(const ElementwiseDef& def) {
           .xla = def.xla};
 }
 
-// What functions of one float tensor differ in.
+// Fields in which functions of one float tensor differ.
 struct FunctionDef {
   Required<Gradient> gradient;
   Required<XlaRule> xla_count;

@@ -63,7 +63,7 @@ TensorType where_type(Query q) {
   return x;
 }
 
-// ---- folding: only what is exact in every dtype's compute type; other bits are for kernels to know ----
+// ---- folding: only if the result is exact in the compute type of every dtype; kernels decide about other bits ----
 
 struct Absolute {
   double operator()(double x) const { return std::fabs(x); }
@@ -76,7 +76,7 @@ ValueId fold_float(const FoldQuery& query) {
   return query.to.constant(Function()(*x), query.type());
 }
 
-// Of two constants of f32.
+// Folds two f32 constants.
 template <class Function>
 ValueId fold_f32(const FoldQuery& query) {
   if (query.type().dtype != DType::kF32) return kNoValue;

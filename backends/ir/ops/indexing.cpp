@@ -1,5 +1,5 @@
-// Ops that read or write at indices which are values.  Indices are i64, and checked when a Program runs: one out of
-// range is an error of the run.
+// Ops that read or write at indices given as operands. Indices are i64 and checked at run time: an index out of range
+// is an error of the run.
 #include <algorithm>
 #include <array>
 
@@ -151,7 +151,7 @@ constexpr OpDef kEmbedding = indexing({
     .aten = "aten::embedding",
 });
 
-// (ids (…), grad (…, D)) -> (V, D): the sum of the rows of each id.  The result is zeroed first.
+// (ids (…), grad (…, D)) -> (V, D): the sum of the rows of each id. The result is zeroed first.
 constexpr Attribute kEmbeddingGradAttributes[] = {
     {"rows", Type::kInt, kSizes, kAlways, kValue, "", ""},
 };

@@ -1,4 +1,4 @@
-// Cross-entropy, and the losses that are made of other ops.
+// Cross-entropy, and losses composed of other ops.
 #include "backends/ir/ops/builder.h"
 #include "backends/ir/ops/rows.h"
 
@@ -109,7 +109,7 @@ Value huber(Value prediction, Value target, double delta) {
   return where(binary(Op::kLe, size, full_like(size, delta)), inside, outside);
 }
 
-// max(x, 0) − x y + log(1 + exp(−|x|)).  At x = 0 the maximum has slope ½ and |x| slope 0: the sum's is σ(0) − y.
+// max(x, 0) − x y + log(1 + exp(−|x|)). At x = 0 the maximum has slope ½ and |x| slope 0: the sum's is σ(0) − y.
 Value bce_with_logits(Value logits, Value target) {
   const Value softplus = log1p(exp(neg(abs(logits))));
   return add(sub(maximum(logits, full_like(logits, 0.0)), mul(logits, target)), softplus);

@@ -146,7 +146,7 @@ void concat_gradient(Value result, Value grad, Grads grads) {
 
 // ---- folding ----
 
-// A reshape of a reshape is one; one that changes nothing is none.
+// Merges two reshapes, and drops one that changes nothing.
 ValueId fold_reshape(const FoldQuery& query) {
   if (const ValueId known = fold_moved_constant(query); known != kNoValue) return known;
   Program& to = query.to;
@@ -219,7 +219,7 @@ constexpr OpDef kReshape = movement({
     .xla = xla_names("aten::view", hlo_instruction("reshape")),
 });
 
-// The operand, through which no gradient flows.  Derivatives are taken before the fold pass.
+// The operand without a gradient. Gradients are recorded before the fold pass removes it.
 constexpr OpDef kDetach = movement({
     .attributes = Attributes(),
     .infer = as_operand,

@@ -1,4 +1,4 @@
-// What definitions of ops over the last axis share.
+// Building blocks of the definitions of ops over the last axis.
 #pragma once
 
 #include "backends/ir/ops/definition.h"

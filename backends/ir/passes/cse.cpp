@@ -25,8 +25,8 @@ bool same_node(const Program& program, ValueId a, ValueId b) {
 
 }  // namespace
 
-// Copies each node and then looks whether its copy stands there already: operands are merged by then, so equal nodes
-// look equal.  The second copies are dead then.
+// Copies each node, then looks for an equal earlier copy. Operands are merged by then, so equal nodes compare equal.
+// The later copies become dead.
 Program cse(const Program& program) {
   Rewriter rewriter(program);
   std::unordered_multimap<size_t, ValueId> seen;

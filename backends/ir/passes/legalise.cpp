@@ -12,8 +12,7 @@ bool is_view_of_input(const Program& program, ValueId id) {
   return program.node(id).op == Op::kInput;
 }
 
-// Does an element-wise node read constants where its kernel wants a tensor: all of them, or a condition, whose type is
-// not that of the values?
+// Whether an element-wise node reads only constants, or a constant condition. Its kernel needs a tensor in memory then.
 bool reads_bare_constants(const Program& program, ValueId id) {
   if (!is_elementwise(program.node(id).op)) return false;
   const auto is_constant = [&](ValueId operand) { return program.node(operand).op == Op::kConstant; };
@@ -22,7 +21,7 @@ bool reads_bare_constants(const Program& program, ValueId id) {
   return std::all_of(operands.begin(), operands.end(), is_constant);
 }
 
-// Puts an expand that changes nothing before the first operand: element-wise nodes look through it to memory.
+// Inserts an expand to the same shape before the first operand, which puts the constant into memory.
 void copy_with_operand_in_memory(Rewriter& rewriter, ValueId id) {
   const Program& from = rewriter.from();
   Program& to = rewriter.to();
@@ -48,7 +47,7 @@ Program legalise(const Program& program) {
       rewriter.copy(id);
     }
     leaving[static_cast<size_t>(id)] = rewriter.mapped(id);
-    // Copied as early as can be: what was read no longer keeps a state from being overwritten.
+    // Copied as early as possible, so that the read does not prevent a state from being updated in place.
     if (leaves[static_cast<size_t>(id)] && is_view_of_input(program, id)) {
       const ValueId operands[] = {rewriter.mapped(id)};
       leaving[static_cast<size_t>(id)] = rewriter.to().record(Op::kCast, operands, {}, program.type(id));

@@ -8,7 +8,7 @@
 namespace runner::backends {
 namespace {
 
-// Writes a value behind what it is computed from; of its operands the last comes first.
+// Writes a value after the nodes that it depends on, the last operand first.
 void emit(Rewriter& rewriter, ValueId root) {
   std::vector<ValueId> stack = {root};
   while (!stack.empty()) {

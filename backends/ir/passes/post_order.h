@@ -1,12 +1,12 @@
-// A Program in the order in which PyTorch/XLA writes graphs.
+// A Program in the order in which PyTorch/XLA prints graphs.
 #pragma once
 
 #include "backends/ir/program.h"
 
 namespace runner::backends {
 
-// What outputs need, and nothing else, depth first from the outputs; inputs stand where they are first used, and only
-// those that are.  An output that replaces a state that is no input any more has none.
+// Returns only the nodes that the outputs depend on, in depth-first order from the outputs, inputs included. An output
+// that replaces a state which is no longer an input loses that state.
 Program in_post_order(const Program& program);
 
 }  // namespace runner::backends

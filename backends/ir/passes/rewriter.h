@@ -1,4 +1,4 @@
-// What every pass is made of: a walk over one Program that writes another.
+// Base of every pass: a walk over one Program that writes another.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ class Rewriter {
   const Program& from() const { return from_; }
   Program& to() { return to_; }
 
-  // Where a value of the old Program stands in the new one.
+  // The value of the new Program that replaces an old one; kNoValue: none yet.
   ValueId mapped(ValueId old) const { return map_[static_cast<size_t>(old)]; }
   void map(ValueId old, ValueId now) { map_[static_cast<size_t>(old)] = now; }
   std::vector<ValueId> mapped_operands(ValueId old) const {
@@ -24,10 +24,10 @@ class Rewriter {
     return operands;
   }
 
-  // New nodes are made from this one, until the next call.
+  // Nodes recorded until the next call get the origin of this node.
   void make_from(ValueId old) { to_.set_origin(from_.node(old).origin); }
 
-  // Writes the old node anew with its operands mapped, and maps it.
+  // Records the old node with mapped operands, and maps it to the result.
   ValueId copy(ValueId old) {
     make_from(old);
     const Node& node = from_.node(old);
@@ -42,7 +42,7 @@ class Rewriter {
     return now;
   }
 
-  // The new Program with the outputs of the old one.
+  // Returns the new Program with the outputs of the old one.
   Program finish() {
     for (const Output& output : from_.outputs()) to_.output(output.name, mapped(output.value), output.state);
     return finish_without_outputs();

@@ -1,4 +1,4 @@
-// Blocks of the element-wise VM: one loop for each op and register type, and the conversions.
+// Loops of the interpreter of element-wise groups: one per op and register type, and the conversions.
 
 #include <utility>
 

@@ -1,8 +1,7 @@
 // Sums and extrema in a fixed number of lanes, so that every instruction set and compiler adds in the same order.
 //
-// Element i belongs to lane i mod 32 while whole groups of 32 last; the lanes are then added as a tree, and the rest
-// follows one by one.  Sums of f32 are held in f64: what is left of rounding is one f32 rounding of the result
-// (docs/numerics.md).
+// In whole groups of 32, element i belongs to lane i mod 32. The lanes are added as a tree, then the remaining elements
+// one by one. Sums of f32 are accumulated in f64, so only the rounding of the result to f32 is left (docs/numerics.md).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 namespace runner::backends::lanes {
 
-// Vectors of f64 as wide as the registers, and of as many f32.
+// Vectors of f64 as wide as the registers, and of the same number of f32.
 #if defined(__AVX512F__)
 inline constexpr int kWidth = 8;
 #elif defined(__AVX2__)
@@ -35,7 +34,7 @@ RUNNER_INLINE void load(Doubles& wide, const double* x) {
   std::memcpy(&wide, x, sizeof wide);
 }
 
-// Σ over i in [0, n) of a term: many(i, out) writes terms i … i + kWidth − 1, one(i) gives term i.
+// Sum of terms 0 … n − 1: many(i, out) writes terms i … i + kWidth − 1, one(i) returns term i.
 template <class Many, class One>
 RUNNER_INLINE double sum(int64_t n, const Many& many, const One& one) {
   double total = 0;
@@ -48,7 +47,7 @@ RUNNER_INLINE double sum(int64_t n, const Many& many, const One& one) {
         many(i + int64_t{part} * kWidth, term);
         acc[part] += term;
       }
-    // Lane l takes lane l + 16, then l + 8, l + 4, l + 2, l + 1.
+    // Adds lane l + 16 to lane l, then l + 8, l + 4, l + 2, l + 1.
     for (int half = kParts / 2; half > 0; half /= 2)
       for (int part = 0; part < half; ++part) acc[part] += acc[part + half];
     double lane[kWidth];
@@ -67,7 +66,7 @@ RUNNER_INLINE double sum(const T* x, int64_t n) {
       n, [x](int64_t i, Doubles& out) { load(out, x + i); }, [x](int64_t i) { return static_cast<double>(x[i]); });
 }
 
-// The largest (smallest) element, NaN if there is one; n ≥ 1.
+// The largest (smallest) element; NaN if there is one. n ≥ 1.
 template <bool largest, class T>
 RUNNER_INLINE T extremum(const T* x, int64_t n) {
   const auto better = [](T candidate, T best) {

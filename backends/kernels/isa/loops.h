@@ -1,12 +1,11 @@
-// The inner loops of kernels, compiled once for each instruction set and chosen when the process starts.
+// Inner loops of kernels, compiled once per instruction set; one set is chosen when the process starts.
 //
-// Every file isa/*.cpp is compiled several times (see CMakeLists.txt), each time with other flags and with RUNNER_ISA
-// set to the namespace that holds its table: baseline, avx2, avx512.  Matrix products apart, all sets give the same
-// bits: no FMA, and the order of every sum is written out in lanes (docs/numerics.md).
+// Every file isa/*.cpp is compiled several times (CMakeLists.txt), with different flags and with RUNNER_ISA set to the
+// namespace of its table: baseline, avx2, avx512. Except for matrix products, all sets give the same bits: no FMA, and
+// the order of every sum is explicit (lanes.h, docs/numerics.md).
 //
-// Invariant of isa/*.cpp: they define nothing with external linkage but their table, and use nothing from the standard
-// library that is not inlined or plain C: the linker would keep one copy of any other function, perhaps one that this
-// CPU cannot run.
+// Invariant of isa/*.cpp: only the table has external linkage, and functions of the standard library are inlined or
+// plain C. The linker keeps one copy of any other function, perhaps one that this CPU cannot run.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +21,7 @@ namespace runner::backends {
 enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
 inline constexpr int kIsaCount = 3;
 
-// What a register of an element-wise group holds: f32 for f32, bf16, f16 and bool (0 or 1); f64; i64 for integers.
+// Register types of element-wise groups: f32 for f32, bf16, f16 and bool (0 or 1); f64; i64 for integers.
 enum class Compute : uint8_t { kF32, kF64, kI64 };
 inline constexpr int kComputeCount = 3;
 
@@ -34,7 +33,7 @@ constexpr size_t size_of(Compute compute) {
 }
 
 struct EltwiseLoops {
-  // dst[i] = op(a[i], b[i], c[i]); dst may be one of the sources.  Null where the op does not exist.
+  // dst[i] = op(a[i], b[i], c[i]); dst may be one of the sources. Null if the op does not take the register type.
   using Apply = void (*)(void* dst, const void* a, const void* b, const void* c, int64_t n);
   // dst[i] = src[i · stride]
   using Load = void (*)(void* dst, const void* src, int64_t stride, int64_t n);
@@ -46,22 +45,22 @@ struct EltwiseLoops {
   Convert cast[kComputeCount][kDTypeCount];  // register to register, rounded to the dtype
 };
 
-// A group compiled as one loop over rows × cols elements (isa/named_loops.cpp).
+// A group compiled to one loop over rows × cols elements (isa/named_loops.cpp).
 struct NamedLoop {
   static constexpr int kMaxInputs = 16, kMaxOutputs = 6;
   struct Arguments {
     const std::byte* inputs[kMaxInputs];
-    int64_t row_bytes[kMaxInputs];  // from one row of an input to the next
+    int64_t row_bytes[kMaxInputs];  // from one row of an input to the next one
     const double* constants;
     std::byte* outputs[kMaxOutputs];  // contiguous
     int64_t rows, cols;
   };
   const char* name;
-  const char* text;  // EltwiseGroup::to_string() of the groups that it computes
+  const char* text;  // EltwiseGroup::to_string() of its groups
   void (*run)(const Arguments& arguments);
 };
 
-// Reductions.  Accumulators are f64 for sums of floats, i64 for sums of integers, registers for extrema.
+// Reductions. Accumulators are f64 for sums of floats, i64 for sums of integers, register types for extrema.
 struct ReduceLoops {
   enum Kind { kSum, kMax, kMin };
   static constexpr int kKinds = 3;
@@ -69,7 +68,7 @@ struct ReduceLoops {
   using FoldRow = void (*)(void* acc, const void* x, int64_t n);
   // acc[j] = combine(acc[j], x[j], x[stride + j], …) over `rows` rows, for j in [0, cols)
   using FoldRows = void (*)(void* acc, const void* x, int64_t rows, int64_t stride, int64_t cols);
-  // The position of the first largest element, NaN counting as largest; n ≥ 1.
+  // Returns the position of the first of the largest elements; NaN counts as largest. n ≥ 1.
   using ArgMax = int64_t (*)(const void* x, int64_t n);
 
   FoldRow fold_row[kKinds][kComputeCount];
@@ -77,13 +76,13 @@ struct ReduceLoops {
   ArgMax argmax[kComputeCount];
 };
 
-// Losses of a batch: labels are checked before; where `label == ignore` loss and gradient are zero.
+// Losses of a batch. Labels are checked before. Loss and gradient are zero if `label == ignore`.
 template <class T>
 struct CrossEntropyRows {
   const T* logits;  // (rows, classes)
   const int64_t* labels;
   const T* weights;  // (classes) or null
-  const T* grad;     // (rows); of the gradient only
+  const T* grad;     // (rows); gradient only
   int64_t rows, classes, ignore;
   double smoothing;
 };
@@ -93,12 +92,12 @@ struct LayerNormRows {
   const T* x;      // (rows, width)
   const T* gamma;  // (width)
   const T* beta;   // (width); forward only
-  const T* grad;   // (rows, width); of gradients only
+  const T* grad;   // (rows, width); gradients only
   int64_t rows, width;
   double eps;
 };
 
-// Functions of whole rows of f32 or f64.
+// Row ops on f32 or f64.
 template <class T>
 struct RowLoops {
   void (*softmax)(const T* x, T* out, int64_t rows, int64_t cols);
@@ -110,7 +109,7 @@ struct RowLoops {
   void (*layer_norm_grad_gamma)(const LayerNormRows<T>& rows, double* acc);  // added to acc (width)
 };
 
-// C = A B for a block of C.  Strides are in elements and say how a matrix lies; C's rows are contiguous.
+// C = A B for a block of C. Strides are in elements; rows of C are contiguous.
 template <class T>
 struct MatmulBlock {
   T* c;
@@ -136,7 +135,7 @@ struct TransposeLoops {
 struct RandomLoops {
   // Elements [0, n) of one sample's dropout mask: 0 or `kept`.
   using Dropout = void (*)(float* out, int64_t n, const DropoutStream& stream, uint64_t threshold, float kept);
-  // out[0, n) = the elements of a random tensor from block `first` on.
+  // out[0, n) = elements of a random tensor, starting with block `first`.
   using Fill = void (*)(float* out, int64_t n, const TensorStream& stream, uint32_t first);
 
   Dropout dropout;
@@ -155,13 +154,13 @@ struct Loops {
   RandomLoops random;
 };
 
-// The loops in use: those of the widest set that this CPU has, or what RUNNER_ISA (baseline, avx2, avx512) names.
+// Loops of the widest set that this CPU supports, or of the set in RUNNER_ISA (baseline, avx2, avx512).
 const Loops& loops();
 Isa isa_in_use();
-// The loops of one set, null where the CPU or the build lacks it.
+// Loops of one set; null if the CPU or the build lacks it.
 const Loops* loops_of(Isa isa);
 std::string_view name_of(Isa isa);
-// For tests: kernels prepared from now on use this set.
+// For tests: makes kernels that are prepared from now on use this set.
 void use_isa(Isa isa);
 
 }  // namespace runner::backends

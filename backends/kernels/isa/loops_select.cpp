@@ -27,7 +27,7 @@ RUNNER_DECLARE_ISA(avx512)
 
 namespace {
 
-// The table of one set, made of what its files give.
+// The table of one set, from the tables of its files.
 #define RUNNER_LOOPS(isa)                                                                                      \
   Loops {                                                                                                      \
     isa::eltwise_loops(), isa::named_loops(), isa::reduce_loops(), isa::row_loops_f32(), isa::row_loops_f64(), \

@@ -1,8 +1,8 @@
 // Matrix products of f32 and f64 in register tiles, for products too small for oneDNN and for f64, which it lacks.
 //
 // B is packed into panels of a few vectors of columns; a tile of C stays in registers while k runs through a panel.
-// Every element of C is one chain of multiply-adds in the order of k, whatever the tile: cutting a product changes no
-// bits. This file alone is compiled to contract a·b + c (CMakeLists.txt): sets with FMA agree with each other, baseline
+// Each element of C is one chain of multiply-adds in the order of k for any tile, so cutting a product does not change
+// bits. Only this file is compiled to contract a·b + c (CMakeLists.txt): sets with FMA agree with each other, baseline
 // rounds twice.
 
 #include <cstring>
@@ -50,7 +50,7 @@ RUNNER_INLINE int64_t smaller(int64_t a, int64_t b) {
 
 // ---- packing -------------------------------------------------------------------------------------------------------
 
-// One panel of `n` columns, padded with zeros to `width`.
+// Packs one panel of `n` columns, padded with zeros to `width`.
 template <class T>
 void pack_panel(T* panel, int64_t width, const T* b, int64_t inner, int64_t n, int64_t k_stride, int64_t col_stride) {
   if (n < width) std::memset(panel, 0, static_cast<size_t>(inner * width) * sizeof(T));
@@ -81,18 +81,18 @@ RUNNER_INLINE Vector<T> load(const T* x) {
   return value;
 }
 
-// A tile of C: `n` columns of the panel are wanted; the panel's rows are b_stride apart.
+// A tile of C with `n` columns of the panel. Rows of the panel are b_stride apart.
 template <class T>
 struct TileArguments {
   T* c;
   const T* a;
   const T* b;
   int64_t c_stride, row_stride, k_stride, b_stride, n, inner;
-  bool add;  // to what C holds
+  bool add;  // adds to the contents of C
 };
 
-// Every index is a constant, so that the sums stay in registers.  A narrow tile enters and leaves them by way of
-// `edge`: sums that live across a call would live in memory in the loop too.
+// Every index is a constant, so that the sums stay in registers. A narrow tile loads and stores them through `edge`,
+// because sums that live across a call would be in memory inside the loop, too.
 template <class T, int vectors, int... row, int... vector>
 RUNNER_INLINE void run_tile(TileArguments<T> t, std::integer_sequence<int, row...>,
                             std::integer_sequence<int, vector...>) {
@@ -146,12 +146,12 @@ constexpr Tiles<T> kTiles;
 
 // ---- blocks --------------------------------------------------------------------------------------------------------
 
-constexpr int64_t kBlockInner = 256;  // a panel of so many rows stays in the first-level cache
-constexpr int64_t kBlockPanels = 4;   // so many of them in the second-level cache
+constexpr int64_t kBlockInner = 256;  // a panel of this many rows stays in the L1 cache
+constexpr int64_t kBlockPanels = 4;   // and this many panels in the L2 cache
 template <class T>
 constexpr int64_t kBlockCols = kBlockPanels* kPanelCols<T>;
 
-// Where a panel of B lies: packed, or in B itself.
+// A panel of B: packed, or in B itself.
 template <class T>
 struct Panel {
   const T* data;
@@ -159,7 +159,7 @@ struct Panel {
   int vectors;
 };
 
-// Panels are read where they lie if their rows are contiguous and either read once or small enough to stay in cache.
+// Panels are read in place if their rows are contiguous and they are either read once or small enough for the cache.
 template <class T>
 int prepare_panels(const MatmulBlock<T>& m, const T* b, int64_t cols, int64_t inner, Panel<T> (&panels)[kBlockPanels]) {
   constexpr int64_t kCachedElems = 8192;

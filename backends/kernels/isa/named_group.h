@@ -1,9 +1,9 @@
-// The text of an element-wise group (EltwiseGroup::to_string), read at compile time.
+// Parses the text of an element-wise group (EltwiseGroup::to_string) at compile time.
 //
 //   (f32, f32., const) r3 = mul r0 r1; r4 = gt:bool r3 r2 -> r3, r4
 //
-// In brackets the inputs, "." where an input has one value for a whole row, then the constants; registers are numbered
-// through; an instruction whose result is not f32 names its dtype; after the arrow the outputs.
+// In parentheses: inputs, with "." for one value per row, then constants. Registers are numbered consecutively. An
+// instruction names its dtype if that is not f32. After the arrow: outputs.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct NamedGroup {
 
   constexpr int registers() const { return input_count + constant_count + code_count; }
   constexpr int first_result() const { return input_count + constant_count; }
-  // By an instruction.
+  // Whether an instruction reads a register.
   constexpr bool is_read(int reg) const {
     for (int k = 0; k < code_count; ++k)
       for (const int source : code[k].sources)
@@ -41,7 +41,7 @@ struct NamedGroup {
   constexpr DType dtype_of(int instruction_register) const { return code[instruction_register - first_result()].dtype; }
 };
 
-// A cursor over the text.  Text that does not parse fails to compile: `throw` is not a constant expression.
+// Recursive descent parser. Invalid text does not compile, because `throw` is not a constant expression.
 class NamedGroupParser {
  public:
   constexpr explicit NamedGroupParser(std::string_view text) : rest_(text) {}

@@ -1,7 +1,7 @@
-// The table of compiled groups: hot element-wise groups as one loop each, made from the group's own text.
+// The table of compiled groups: frequent element-wise groups as one loop each, generated from the text of the group.
 //
-// Adding one: print the plan (RUNNER_DEBUG), copy the group's line into kNamed, give it a name.  The loops are made of
-// the same scalar functions as the VM's blocks (scalar_ops.h), so that both give the same bits.
+// To add one, print the plan (RUNNER_DEBUG), copy the line of the group to kNamed, and give it a name. The loops use
+// the same scalar functions as the interpreter (scalar_ops.h), so both give the same bits.
 
 #include <utility>
 
@@ -29,7 +29,7 @@ struct Group {
   static constexpr NamedGroup kGroup = NamedGroupParser({text.characters, sizeof text.characters - 1}).parse();
 };
 
-// The pointers of one row, and what is constant in it.
+// Pointers of one row, and its constant values.
 struct Row {
   const std::byte* inputs[NamedLoop::kMaxInputs];
   std::byte* outputs[NamedLoop::kMaxOutputs];
@@ -54,7 +54,7 @@ RUNNER_INLINE float run_instruction(const float* r) {
   const float a = r[kCode.sources[0]];
   const float b = kCode.sources[1] < 0 ? 0.0f : r[kCode.sources[1] < 0 ? 0 : kCode.sources[1]];
   const float c = kCode.sources[2] < 0 ? 0.0f : r[kCode.sources[2] < 0 ? 0 : kCode.sources[2]];
-  // What no instruction reads is rounded by its store.
+  // A result that no instruction reads is rounded by its store.
   constexpr bool kRounds = kCode.dtype == DType::kBool || group.is_read(group.first_result() + k);
   if constexpr (kCode.op == Op::kCast && kRounds)
     return cast<kCode.dtype>(a);
@@ -89,7 +89,8 @@ RUNNER_INLINE void enter_row(Row& row, const NamedLoop::Arguments& arguments, in
     row.fixed[k] = load<kType>(*reinterpret_cast<const Storage<kType>*>(row.inputs[k]));
 }
 
-// Every index into Row is a constant, so that it lives in registers: stores through byte pointers could change it else.
+// Every index into Row is a constant, so that Row stays in registers; otherwise stores through byte pointers might
+// alias it.
 template <const NamedGroup& group, int... in, int... constant, int... out>
 RUNNER_INLINE void run_rows(const NamedLoop::Arguments& arguments, std::integer_sequence<int, in...>,
                             std::integer_sequence<int, constant...>, std::integer_sequence<int, out...> outs) {
@@ -147,14 +148,14 @@ constexpr NamedLoop kNamed[] = {
                  "(f32, f32, f32, const, const, const, const, const) r8 = mul r0 r1; r9 = mul r2 r3; r10 = erf r9; "
                  "r11 = add r10 r4; r12 = mul r11 r5; r13 = mul r2 r2; r14 = mul r13 r6; r15 = exp r14; r16 = mul r15 r7; "
                  "r17 = mul r2 r16; r18 = add r12 r17; r19 = mul r8 r18 -> r19"),
-    // What happens to a gradient before it is used, in front of an update (eltwise_named.h); "scale_by" is one of them.
+    // Steps between a gradient and an update, as links of a chain (eltwise_named.h); so is "scale_by".
     RUNNER_NAMED("clamp", "(f32, const, const) r3 = lt:bool r0 r1; r4 = where r3 r1 r0; r5 = gt:bool r4 r2; "
                  "r6 = where r5 r2 r4 -> r6"),
     RUNNER_NAMED("clamp_by", "(f32, f32., f32.) r3 = lt:bool r0 r1; r4 = where r3 r1 r0; r5 = gt:bool r4 r2; "
                  "r6 = where r5 r2 r4 -> r6"),
     RUNNER_NAMED("decay", "(f32, f32, const) r3 = mul r0 r2; r4 = add r1 r3 -> r4"),
     RUNNER_NAMED("add_square", "(f32, f32) r2 = add r0 r1; r3 = mul r2 r2 -> r2, r3"),
-    // The updates of runner/optim/update_rules.cpp; a step that is not finite is skipped.
+    // The updates of runner/optim/update_rules.cpp, which skip a step that is not finite.
     RUNNER_NAMED("sgd",
                  "(f32, f32., f32, bool.) r4 = mul r0 r1; r5 = sub r2 r4; r6 = where r3 r5 r2 -> r6"),
     RUNNER_NAMED("sgd_momentum",
@@ -223,7 +224,7 @@ constexpr NamedLoop kNamed[] = {
                  "r12 = mul r4 r5; r13 = add r12 r11; r14 = sign r13; r15 = mul r2 r8; r16 = mul r4 r9; "
                  "r17 = add r16 r15; r18 = mul r14 r6; r19 = sub r10 r18; r20 = where r7 r19 r0; "
                  "r21 = where r7 r17 r4 -> r20, r21"),
-    // The most used ones with the scaling of the gradient in the same loop.
+    // The most frequent updates together with the scaling of the gradient.
     RUNNER_NAMED("scaled_sgd",
                  "(f32, f32., f32., f32, bool.) r5 = mul r0 r1; r6 = mul r5 r2; r7 = sub r3 r6; "
                  "r8 = where r4 r7 r3 -> r8"),
@@ -243,7 +244,7 @@ constexpr NamedLoop kNamed[] = {
                  "r19 = mul r18 r10; r20 = mul r6 r11; r21 = add r20 r19; r22 = sqrt r21; r23 = mul r22 r7; "
                  "r24 = add r23 r12; r25 = div r17 r24; r26 = mul r25 r8; r27 = sub r14 r26; r28 = where r9 r27 r2; "
                  "r29 = where r9 r17 r4; r30 = where r9 r21 r6 -> r28, r29, r30"),
-    // Updates on a device whose own type is bf16 (tpu/device_types.h): states are f32 in memory alone.
+    // Updates on a device that computes in bf16 (tpu/device_types.h); states are f32 in memory.
     RUNNER_NAMED("bf16_sgd",
                  "(f32., bf16, bf16., bf16, bool.) r5 = cast:bf16 r0; r6 = mul:bf16 r1 r5; r7 = mul:bf16 r6 r2; r8 "
                  "= sub:bf16 r3 r7; r9 = where:bf16 r4 r8 r3; r10 = cast r9 -> r10"),

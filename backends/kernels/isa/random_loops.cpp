@@ -1,4 +1,4 @@
-// Dropout masks and random tensors: blocks of Philox side by side.
+// Dropout masks and random tensors, from several Philox blocks at a time.
 
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/isa/vector_loop.h"
@@ -10,7 +10,7 @@ namespace {
 
 namespace vm = vector_math;
 
-// out[0, n) = of(word 0…3) of the stream's blocks from `first` on; a call of `of` writes the 4 elements of a block.
+// out[0, n) = of(words 0…3) for the blocks of the stream, starting with `first`. A call of `of` writes 4 elements.
 template <class Stream, class Of>
 inline __attribute__((always_inline)) void fill(float* out, int64_t n, const Stream& stream, uint32_t first, Of of) {
   const Stream s = stream;
@@ -45,8 +45,8 @@ void uniform(float* out, int64_t n, const TensorStream& stream, uint32_t first) 
   });
 }
 
-// Box and Muller, "A note on the generation of random normal deviates", 1958.  u lies in [2⁻³², 1]; 31 bits of the word
-// convert to f32 with one rounding in every instruction set.
+// Box and Muller, "A note on the generation of random normal deviates", 1958. u is in [2⁻³², 1]; 31 bits of the word
+// are converted to f32 with one rounding in every instruction set.
 RUNNER_INLINE void normal_pair(uint32_t size, uint32_t angle, float* to) {
   const float u = static_cast<float>(static_cast<int32_t>(size >> 1)) * 0x1p-31f + 0x1p-32f;
   const float radius = std::sqrt(-2.0f * vm::log(u));

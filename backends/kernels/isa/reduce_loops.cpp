@@ -1,4 +1,4 @@
-// Sums, extrema and positions of the largest, along rows and across rows.
+// Sums, extrema and argmax, along rows and across rows.
 
 #include <limits>
 
@@ -42,7 +42,7 @@ void fold_row(void* acc, const void* x, int64_t n) {
   }
 }
 
-// Four rows at once, so that accumulators are read and written once for four additions; rows are added in order.
+// Four rows at a time, so that accumulators are read and written once per four additions. Rows are added in order.
 template <Kind kind, Compute compute>
 void fold_rows(void* acc, const void* x, int64_t rows, int64_t stride, int64_t cols) {
   using T = Register<compute>;

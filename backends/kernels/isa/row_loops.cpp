@@ -1,7 +1,7 @@
 // Softmax, cross-entropy and layer normalisation of whole rows of f32 or f64.
 //
-// Exponentials are taken over several short rows at once, so that ten classes cost no more an element than a thousand.
-// Sums, means and variances are held in f64 (lanes.h).
+// Exponentials are computed for several short rows at once, so that ten classes cost as much per element as a thousand.
+// Sums, means and variances are f64 (lanes.h).
 
 #include "backends/kernels/isa/lanes.h"
 #include "backends/kernels/isa/loops.h"
@@ -14,14 +14,14 @@ namespace {
 
 using lanes::Doubles;
 
-constexpr int64_t kBlock = 1024;  // elements whose exponentials are taken together
+constexpr int64_t kBlock = 1024;  // elements whose exponentials are computed together
 
 template <class T>
 RUNNER_INLINE T exp_of(T x) {
   return scalar_ops::Scalar<Op::kExp>::apply(x);
 }
 
-// log s of s = Σ exp(x − max x), one of whose terms is 1.
+// log s for s = Σ exp(x − max x), which has a term 1.
 RUNNER_INLINE float log_of_sum(double s, float) {
   return vector_math::log1p(static_cast<float>(s - 1.0));
 }
@@ -36,7 +36,7 @@ RUNNER_INLINE int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-// out = exp(x − max of its row); top: the maxima.
+// out = exp(x − maximum of the row); top: the maxima.
 template <class T>
 void exp_rows(const T* x, T* out, T* top, int64_t rows, int64_t cols) {
   for (int64_t r = 0; r < rows; ++r) {
@@ -48,7 +48,7 @@ void exp_rows(const T* x, T* out, T* top, int64_t rows, int64_t cols) {
   for (int64_t i = 0; i < rows * cols; ++i) out[i] = exp_of(out[i]);
 }
 
-// Calls body(first, n, top) for blocks of rows, after writing their exponentials to out.
+// Calls body(first, n, top) for each block of rows, after writing its exponentials to out.
 template <class T, class Body>
 RUNNER_INLINE void for_blocks(const T* x, T* out, int64_t rows, int64_t cols, const Body& body) {
   T top[kBlock];
@@ -85,13 +85,13 @@ void log_softmax(const T* x, T* out, int64_t rows, int64_t cols) {
 
 // ---- cross-entropy -------------------------------------------------------------------------------------------------
 
-// Σ of the class weights, or their number.
+// Sum of the class weights, or the number of classes.
 template <class T>
 RUNNER_INLINE double total_weight(const CrossEntropyRows<T>& in) {
   return in.weights != nullptr ? lanes::sum(in.weights, in.classes) : static_cast<double>(in.classes);
 }
 
-// Σ_c w_c (x_c − top) of a row
+// Σ_c w_c (x_c − top) of a row.
 template <class T>
 RUNNER_INLINE double weighted_sum(const CrossEntropyRows<T>& in, const T* x, T top) {
   const auto shifted = [&](int64_t c) { return static_cast<double>(x[c]) - static_cast<double>(top); };
@@ -128,7 +128,7 @@ RUNNER_INLINE double sum_of_exp(const T* x, T top, int64_t cols) {
   return total;
 }
 
-// Torch's definition with reduction "none":
+// As torch's cross_entropy with reduction "none":
 //   (1 − s) w_y nll_y + s/C Σ_c w_c nll_c,   nll_c = log Σ exp(x − top) − (x_c − top)
 template <class T>
 RUNNER_INLINE T row_loss(const CrossEntropyRows<T>& in, int64_t r, T top, double sum_exp, double weights) {
@@ -199,7 +199,7 @@ struct Moments {
   double mean, rstd;
 };
 
-// Mean and 1 / √(variance + eps) of a row, in two passes; the variance is the biased one.
+// Mean and 1 / √(variance + eps) of a row, in two passes, with the biased variance.
 template <class T>
 RUNNER_INLINE Moments moments(const T* x, int64_t width, double eps) {
   const double mean = lanes::sum(x, width) / static_cast<double>(width);
@@ -214,7 +214,8 @@ RUNNER_INLINE Moments moments(const T* x, int64_t width, double eps) {
   return {mean, 1.0 / std::sqrt(squares / static_cast<double>(width) + eps)};
 }
 
-// Calls body(row, before(row)), `before` for some rows at once so that the latencies of their sums overlap.
+// Calls body(row, before(row)) for each row; `before` for several rows at a time, so that the latencies of their sums
+// overlap.
 template <class Before, class Body>
 RUNNER_INLINE void for_rows(int64_t rows, const Before& before, const Body& body) {
   constexpr int64_t kTogether = 16;
@@ -243,7 +244,7 @@ void layer_norm(const LayerNormRows<T>& in, T* out) {
   });
 }
 
-// What the gradient of a row needs beside its elements: mean(gγ), and mean(gγ x̂) · rstd.
+// Sums for the gradient of a row: mean(gγ), and mean(gγ x̂) · rstd.
 struct GradientSums {
   Moments m;
   double mean_g, slope;

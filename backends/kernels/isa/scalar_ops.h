@@ -1,9 +1,9 @@
-// The kernels of element-wise ops: one element, as a reference and fast on each register type, and the conversions
-// between storage and registers.
+// Kernels of element-wise ops: one element, as a reference and on each register type, and the conversions between
+// storage and registers.
 //
-// Both the blocks of the interpreter (eltwise_loops.cpp) and the compiled groups (named_loops.cpp) are made of these
-// functions, so that they give the same bits.  Every element-wise op of ir/op_list.def needs a Scalar: without one, the
-// tables that are made of the list do not compile.
+// The interpreter (eltwise_loops.cpp) and the compiled groups (named_loops.cpp) both use these functions, so they give
+// the same bits. Every element-wise op of ir/op_list.def needs a Scalar; without it the tables over the list do not
+// compile.
 #pragma once
 
 #include <cmath>
@@ -115,9 +115,9 @@ RUNNER_INLINE Register<compute_of(dtype)> cast(From value) {
 
 // ---- ops -----------------------------------------------------------------------------------------------------------
 
-using Real = long double;  // of references, as in reference.h
+using Real = long double;  // type of references, as in reference.h
 
-// The registers that an op takes (where: its second and third operand).
+// Register types that an op takes; for where, its second and third operand.
 enum class Registers : uint8_t {
   kNone,     // a cast, which EltwiseLoops::cast converts
   kBools,    // f32, 0 or 1
@@ -125,7 +125,7 @@ enum class Registers : uint8_t {
   kNumbers,  // f32, f64, i64
 };
 
-// `picoseconds`: of one element in f32 on a current core, from which the number of chunks follows.
+// `picoseconds`: time per f32 element on a current core, which decides the number of chunks.
 template <Registers registers, int picoseconds>
 struct ScalarTraits {
   static constexpr Registers kRegisters = registers;
@@ -133,8 +133,8 @@ struct ScalarTraits {
 };
 inline constexpr int kCheap = 50, kTranscendental = 400;
 
-// For each element-wise op: its traits, `reference` on Real, and `apply` on registers.  Comparisons, is_finite and
-// logical ops give 0 or 1 in f32, which is also the condition of where.
+// One specialisation per element-wise op: ScalarTraits, `reference` on Real, and `apply` on registers. Comparisons,
+// is_finite and logical ops return 0 or 1 in f32; the condition of where is f32.
 template <Op op>
 struct Scalar;
 

@@ -1,4 +1,4 @@
-// Transposition of squares of elements in registers, for loops that turn matrices.
+// Transposition of squares of elements in vector registers.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace runner::backends::RUNNER_ISA {
 
-// The side of a square: as many elements as 16 bytes hold.
+// Side of a square: the number of elements in 16 bytes.
 template <class T>
 constexpr int kSquare = 16 / sizeof(T);
 
-// a0 b0 a1 b1 … of the lower (half = 0) or upper (half = 1) halves.
+// Interleaves the lower (half = 0) or upper (half = 1) halves: a0 b0 a1 b1 ….
 template <class T, class Vector, int... at>
 RUNNER_INLINE Vector interleave(Vector a, Vector b, int half, std::integer_sequence<int, at...>) {
   constexpr int kSide = kSquare<T>;
@@ -22,7 +22,7 @@ RUNNER_INLINE Vector interleave(Vector a, Vector b, int half, std::integer_seque
   return half == 0 ? low : high;
 }
 
-// dst[j · dst_stride + i] = src[i · src_stride + j] for i and j in [0, kSquare): interleaving row i with row
+// dst[j · dst_stride + i] = src[i · src_stride + j] for i and j in [0, kSquare), by interleaving row i with row
 // i + kSquare / 2, log2(kSquare) times.
 template <class T>
 RUNNER_INLINE void transpose_square(T* dst, int64_t dst_stride, const T* src, int64_t src_stride) {

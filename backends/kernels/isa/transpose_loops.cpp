@@ -7,8 +7,8 @@ namespace runner::backends::RUNNER_ISA {
 
 namespace {
 
-// A strip of one cache line of each source row at a time: rows that lie a power of two apart share cache sets, so a
-// line must be used up before the next is read.
+// Reads one cache line of each source row at a time: rows that are a power of two apart share cache sets, so a line
+// must be used completely before the next one is read.
 template <class T>
 void transpose(void* target, int64_t dst_stride, const void* source, int64_t src_stride, int64_t rows, int64_t cols) {
   constexpr int64_t kSide = kSquare<T>, kLine = 64 / sizeof(T);

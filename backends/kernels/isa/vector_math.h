@@ -1,9 +1,9 @@
 // Elementary functions of f32 as straight-line code that compilers turn into vector instructions.
 //
-// No branches, no tables, no FMA: every instruction set gives the same bits.  Each comment states the largest error
-// seen by tests/backends/kernels_math_test.cpp in units in the last place (ulp), over all bf16 values and dense f32
-// samples. The coefficients are minimax fits made for these intervals.  NaN, infinities, denormals and signed zeros
-// follow C's Annex F.  Functions are `static`: each instruction set compiles its own copy (see loops.h).
+// No branches, no tables, no FMA: every instruction set gives the same bits. Comments state the largest error in units
+// in the last place (ulp) that tests/backends/kernels_math_test.cpp finds over all bf16 values and dense f32 samples.
+// The coefficients are minimax fits for these intervals. NaN, infinities, denormals and signed zeros follow Annex F of
+// C. Functions are `static`, so that each instruction set compiles its own copy (loops.h).
 #pragma once
 
 #include <bit>
@@ -31,7 +31,7 @@ RUNNER_INLINE float with_sign_of(float size, float sign) {
   return from_bits((bits_of(size) & 0x7fffffffu) | (bits_of(sign) & 0x80000000u));
 }
 
-// 1 ulp.  e^x = 2^n e^f with f = x − n ln 2 in two parts.
+// 1 ulp. e^x = 2^n e^f with f = x − n ln 2 in two parts.
 RUNNER_INLINE float exp(float x) {
   constexpr float kRound = 12582912.0f;  // 1.5 · 2^23: adding it leaves the nearest integer in the low bits
   x = x < -104.0f ? -104.0f : x;
@@ -45,14 +45,14 @@ RUNNER_INLINE float exp(float x) {
   p = p * f + 1.6666454e-1f;
   p = p * f + 4.9999988e-1f;
   p = (p * (f * f) + f) + 1.0f;
-  // Two factors, so that neither leaves the range of normal numbers.
+  // Two factors, so that both stay normal numbers.
   const auto exponent = static_cast<int32_t>(bits_of(shifted) - bits_of(kRound));
   const int32_t half = exponent >> 1;
   return p * from_bits(static_cast<uint32_t>(half + 127) << 23) *
          from_bits(static_cast<uint32_t>(exponent - half + 127) << 23);
 }
 
-// 1 ulp.  x = 2^e m with m in [√½, √2).
+// 1 ulp. x = 2^e m with m in [√½, √2).
 RUNNER_INLINE float log(float x) {
   constexpr uint32_t kSqrtHalf = 0x3f3504f3u;
   const bool tiny = x < 1.17549435e-38f;
@@ -75,7 +75,7 @@ RUNNER_INLINE float log(float x) {
   return x >= 0.0f ? result : kNan;
 }
 
-// 2 ulp.  log u of u = 1 + x rounded, corrected for the rounding.
+// 2 ulp. log u of u = 1 + x, corrected for the rounding of u.
 RUNNER_INLINE float log1p(float x) {
   const float u = 1.0f + x;
   float result = log(u) + (x - (u - 1.0f)) / u;
@@ -98,7 +98,7 @@ RUNNER_INLINE float tanh(float x) {
   return with_sign_of(a < 0.625f ? small : large, x);
 }
 
-// 3 ulp.  1 / (1 + e^−x), by e^−|x|, so that small results keep their digits.
+// 3 ulp. 1 / (1 + e^−x) from e^−|x|, so that small results keep their digits.
 RUNNER_INLINE float sigmoid(float x) {
   const float e = exp(-magnitude(x));
   return (x >= 0.0f ? 1.0f : e) / (1.0f + e);
@@ -142,9 +142,10 @@ struct SinCos {
   float sin, cos;
 };
 
-// 3 ulp each.  The angle is `turn` / 2³² of a turn: whole quarters come off exactly, and polynomials do the ±⅛ left.
+// 3 ulp each. The angle is `turn` / 2³² of a turn. Whole quarters are subtracted exactly; polynomials cover the
+// remaining ±⅛ turn.
 RUNNER_INLINE SinCos sin_cos(uint32_t turn) {
-  const uint32_t quarter = (turn + 0x20000000u) >> 30;  // the nearest, 4 being 0
+  const uint32_t quarter = (turn + 0x20000000u) >> 30;  // the nearest quarter; 4 means 0
   const auto rest = static_cast<int32_t>(turn - (quarter << 30));
   const float x = static_cast<float>(rest) * 1.46291807926715968e-9f;  // 2π / 2³²
   const float z = x * x;
@@ -162,7 +163,7 @@ RUNNER_INLINE SinCos sin_cos(uint32_t turn) {
   return {from_bits(bits_of(sin_size) ^ sin_sign), from_bits(bits_of(cos_size) ^ cos_sign)};
 }
 
-// x Φ(x), Φ(x) = ½ erfc(−x/√2); the tail is a product, so that Φ keeps its digits where 1 + erf would cancel.
+// x Φ(x), Φ(x) = ½ erfc(−x/√2). The tail is a product, so that Φ keeps its digits where 1 + erf would cancel.
 // 5 ulp for x > −1, 80 below.
 RUNNER_INLINE float gelu(float x) {
   const float t = magnitude(x) * 0.70710678f;
@@ -172,17 +173,17 @@ RUNNER_INLINE float gelu(float x) {
   return x * (t < 1.0f ? centre : x > 0.0f ? 1.0f - tail : tail);
 }
 
-// 3 ulp for x > −1.  x sigmoid(2u) = ½ x (1 + tanh u), u = √(2/π) (x + 0.044715 x³)
+// 3 ulp for x > −1. x sigmoid(2u) = ½ x (1 + tanh u), u = √(2/π) (x + 0.044715 x³)
 RUNNER_INLINE float gelu_tanh(float x) {
   return x * sigmoid(1.59576912f * (x + 0.044715f * (x * x * x)));
 }
 
-// 4 ulp where the sigmoid is normal.
+// 4 ulp if the sigmoid is a normal number.
 RUNNER_INLINE float silu(float x) {
   return x * sigmoid(x);
 }
 
-// 1 ulp.  2^(y log2 |x|) in f64, whose 53 bits leave one rounding, then the sign and the special cases of C's pow.
+// 1 ulp. 2^(y log2 |x|) in f64, whose 53 bits leave one rounding; then the sign and the special cases of C's pow.
 RUNNER_INLINE float pow(float x, float y) {
   constexpr double kRound = 6755399441055744.0;  // 1.5 · 2^52
   constexpr uint64_t kSqrtHalf = 0x3fe6a09e667f3bcdu;
@@ -235,7 +236,7 @@ RUNNER_INLINE float pow(float x, float y) {
   return y == 0.0f || x == 1.0f ? 1.0f : result;
 }
 
-// f32 to f16, to nearest even: the bits of f32_to_f16 (tensor/float16.h) without its branches.
+// f32 to f16, to nearest even: the same bits as f32_to_f16 (tensor/float16.h), without branches.
 RUNNER_INLINE uint16_t to_f16(float value) {
   const uint32_t bits = bits_of(value);
   const uint32_t size = bits & 0x7fffffffu;
