@@ -120,9 +120,9 @@ struct Traffic {
 };
 inline constexpr Traffic kEachOnce{true, 1, {}}, kUntouched{false, 0, {}};
 
-// There are two counts of flops because the reports that show them must agree with different tools: `flops` with what
-// profilers count (exp is one operation, a cast none), `xla` with HloCostAnalysis (exp is no flop but a transcendental,
-// a cast is one flop, a reduction of n elements takes n − 1).
+// There are two counts of flops because they are compared with different tools: `flops` with profilers (exp is one
+// operation, a cast none), `xla` with HloCostAnalysis (exp is a transcendental, a cast is one flop, a reduction of n
+// elements takes n − 1).
 struct OpCost {
   Required<FlopRule> flops;  // for plans, spans, and launches on an emulated GPU
   Required<XlaRule> xla;     // for predictions for a TPU
