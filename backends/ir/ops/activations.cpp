@@ -8,32 +8,32 @@ namespace runner::backends::op_defs {
 
 // ---- elementary functions ------------------------------------------------------------------------------------------
 
-constexpr OpDef kExp = float_function({
+constexpr OpDef kExp = float_function(FunctionDef{
     .gradient = [](Value y, Value grad, Grads grads) { grads[0] = ops::mul(grad, y); },
     .xla_count = xla_count<kOneTranscendental>,
     .xla = xla_names("aten::exp", hlo_instruction("exponential")),
 });
 
-constexpr OpDef kLog = float_function({
+constexpr OpDef kLog = float_function(FunctionDef{
     .gradient = [](Value y, Value grad, Grads grads) { grads[0] = ops::div(grad, operand(y, 0)); },
     .xla_count = xla_count<kOneTranscendental>,
     .xla = xla_names("aten::log", hlo_instruction("log")),
 });
 
-constexpr OpDef kLog1p = float_function({
+constexpr OpDef kLog1p = float_function(FunctionDef{
     .gradient = [](Value y, Value grad, Grads grads) { grads[0] = ops::div(grad, ops::add(operand(y, 0), 1.0)); },
     .xla_count = xla_count<kOneTranscendental>,
     .xla = xla_names("aten::log1p", hlo_instruction("log-plus-one")),
 });
 
-constexpr OpDef kSqrt = float_function({
+constexpr OpDef kSqrt = float_function(FunctionDef{
     .gradient = [](Value y, Value grad, Grads grads) { grads[0] = ops::div(grad, ops::mul(y, 2.0)); },
     .xla_count = xla_count<kOneTranscendental>,
     .xla = xla_names("aten::sqrt", hlo_instruction("sqrt")),
 });
 
 // y = x^(−1/2): dy/dx = −y³/2.
-constexpr OpDef kRsqrt = float_function({
+constexpr OpDef kRsqrt = float_function(FunctionDef{
     .gradient =
         [](Value y, Value grad, Grads grads) {
           const Value cube = ops::mul(ops::mul(y, y), y);
@@ -43,20 +43,20 @@ constexpr OpDef kRsqrt = float_function({
     .xla = xla_names("aten::rsqrt", hlo_instruction("rsqrt")),
 });
 
-constexpr OpDef kTanh = float_function({
+constexpr OpDef kTanh = float_function(FunctionDef{
     .gradient = [](Value y, Value grad, Grads grads) { grads[0] = ops::mul(grad, ops::sub(1.0, ops::mul(y, y))); },
     .xla_count = xla_count<kOneTranscendental>,
     .xla = xla_names("aten::tanh", hlo_instruction("tanh")),
 });
 
-constexpr OpDef kSigmoid = float_function({
+constexpr OpDef kSigmoid = float_function(FunctionDef{
     .gradient = [](Value y, Value grad, Grads grads) { grads[0] = ops::mul(grad, ops::mul(y, ops::sub(1.0, y))); },
     .xla_count = xla_count<kOneTranscendental>,
     .xla = xla_names("aten::sigmoid", hlo_instruction("logistic")),
 });
 
 // d erf(x)/dx = 2/√π · exp(−x²).
-constexpr OpDef kErf = float_function({
+constexpr OpDef kErf = float_function(FunctionDef{
     .gradient =
         [](Value y, Value grad, Grads grads) {
           const Value x = operand(y, 0);
@@ -102,7 +102,7 @@ void silu_gradient(Value y, Value grad, Grads grads) {
 }  // namespace
 
 // max(x, 0).
-constexpr OpDef kRelu = float_function({
+constexpr OpDef kRelu = float_function(FunctionDef{
     .gradient = [](Value y, Value grad,
                    Grads grads) { grads[0] = ops::where(ops::gt(y, 0.0), grad, zeros_like(grad)); },
     .xla_count = xla_count<kOneFlop>,
@@ -110,21 +110,21 @@ constexpr OpDef kRelu = float_function({
 });
 
 // x · Φ(x), Φ the normal distribution function: 0.5 · x · (1 + erf(x · √½)).
-constexpr OpDef kGelu = float_function({
+constexpr OpDef kGelu = float_function(FunctionDef{
     .gradient = gelu_gradient,
     .xla_count = xla_count<kOneTranscendental.plus(4)>,
     .xla = xla_names("aten::gelu", kCustomCall),
 });
 
 // 0.5 · x · (1 + tanh(√(2/π) · (x + 0.044715 · x · x · x))).
-constexpr OpDef kGeluTanh = float_function({
+constexpr OpDef kGeluTanh = float_function(FunctionDef{
     .gradient = gelu_tanh_gradient,
     .xla_count = xla_count<kOneTranscendental.plus(8)>,
     .xla = xla_names("aten::gelu", kCustomCall),
 });
 
 // x · σ(x).
-constexpr OpDef kSilu = float_function({
+constexpr OpDef kSilu = float_function(FunctionDef{
     .gradient = silu_gradient,
     .xla_count = xla_count<kOneTranscendental.plus(1)>,
     .xla = xla_names("aten::silu", kCustomCall),

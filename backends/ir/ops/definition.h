@@ -112,7 +112,8 @@ constexpr XlaNames xla_names(std::string_view aten, const Hlo& hlo) {
 
 // ---- families ------------------------------------------------------------------------------------------------------
 
-// Fields in which element-wise ops differ.
+// Fields in which element-wise ops differ. Definitions name the struct, elementwise(ElementwiseDef{…}), so that
+// compilers name a field that is left out.
 struct ElementwiseDef {
   Required<TypeRule> infer;
   Required<Gradient> gradient;
@@ -145,13 +146,13 @@ struct FunctionDef {
   XlaNames xla;
 };
 constexpr OpDef float_function(const FunctionDef& def) {
-  return elementwise({.infer = float_operand,
-                      .gradient = def.gradient,
-                      .fold = kNoFold,
-                      .flops = flops<1>,
-                      .xla_count = def.xla_count,
-                      .numbers = kNumbersAreOperands,
-                      .xla = def.xla});
+  return elementwise(ElementwiseDef{.infer = float_operand,
+                                    .gradient = def.gradient,
+                                    .fold = kNoFold,
+                                    .flops = flops<1>,
+                                    .xla_count = def.xla_count,
+                                    .numbers = kNumbersAreOperands,
+                                    .xla = def.xla});
 }
 
 }  // namespace runner::backends::op_defs

@@ -146,38 +146,38 @@ struct ArithmeticDef {
   XlaNames xla;
 };
 constexpr OpDef arithmetic(const ArithmeticDef& def) {
-  return elementwise({.infer = def.infer,
-                      .gradient = def.gradient,
-                      .fold = def.fold,
-                      .flops = flops<1>,
-                      .xla_count = def.xla_count,
-                      .numbers = def.numbers,
-                      .xla = def.xla});
+  return elementwise(ElementwiseDef{.infer = def.infer,
+                                    .gradient = def.gradient,
+                                    .fold = def.fold,
+                                    .flops = flops<1>,
+                                    .xla_count = def.xla_count,
+                                    .numbers = def.numbers,
+                                    .xla = def.xla});
 }
 
 constexpr OpDef comparison(std::string_view aten, std::string_view details) {
-  return arithmetic({.infer = comparison_type,
-                     .gradient = kNoGradient,
-                     .fold = kNoFold,
-                     .xla_count = xla_count<kOneFlop>,
-                     .numbers = NumberUses{ScalarUse::kValue, ScalarUse::kValue},
-                     .xla = xla_names(aten, hlo_instruction("compare", details))});
+  return arithmetic(ArithmeticDef{.infer = comparison_type,
+                                  .gradient = kNoGradient,
+                                  .fold = kNoFold,
+                                  .xla_count = xla_count<kOneFlop>,
+                                  .numbers = NumberUses{ScalarUse::kValue, ScalarUse::kValue},
+                                  .xla = xla_names(aten, hlo_instruction("compare", details))});
 }
 
 constexpr OpDef logical(Required<TypeRule> infer, std::string_view aten, std::string_view opcode) {
-  return arithmetic({.infer = infer,
-                     .gradient = kNoGradient,
-                     .fold = kNoFold,
-                     .xla_count = xla_count<kOneFlop>,
-                     .numbers = kNumbersAreOperands,
-                     .xla = xla_names(aten, hlo_instruction(opcode))});
+  return arithmetic(ArithmeticDef{.infer = infer,
+                                  .gradient = kNoGradient,
+                                  .fold = kNoFold,
+                                  .xla_count = xla_count<kOneFlop>,
+                                  .numbers = kNumbersAreOperands,
+                                  .xla = xla_names(aten, hlo_instruction(opcode))});
 }
 
 }  // namespace
 
 // ---- one operand ---------------------------------------------------------------------------------------------------
 
-constexpr OpDef kNeg = arithmetic({
+constexpr OpDef kNeg = arithmetic(ArithmeticDef{
     .infer = number_operand,
     .gradient = [](Value, Value grad, Grads grads) { grads[0] = ops::neg(grad); },
     .fold = fold_float<std::negate<double>>,
@@ -186,7 +186,7 @@ constexpr OpDef kNeg = arithmetic({
     .xla = xla_names("aten::neg", hlo_instruction("negate")),
 });
 
-constexpr OpDef kAbs = arithmetic({
+constexpr OpDef kAbs = arithmetic(ArithmeticDef{
     .infer = number_operand,
     .gradient = [](Value y, Value grad, Grads grads) { grads[0] = ops::mul(grad, ops::sign(operand(y, 0))); },
     .fold = fold_float<Absolute>,
@@ -195,7 +195,7 @@ constexpr OpDef kAbs = arithmetic({
     .xla = xla_names("aten::abs", hlo_instruction("abs")),
 });
 
-constexpr OpDef kSign = arithmetic({
+constexpr OpDef kSign = arithmetic(ArithmeticDef{
     .infer = number_operand,
     .gradient = kNoGradient,
     .fold = kNoFold,
@@ -209,7 +209,7 @@ constexpr OpDef kIsFinite = logical(is_finite_type, "aten::isfinite", "is-finite
 constexpr OpDef kNot = logical(bool_operand, "aten::logical_not", "not");
 
 // To the requested dtype; floats to integers truncate.
-constexpr OpDef kCast = elementwise({
+constexpr OpDef kCast = elementwise(ElementwiseDef{
     .infer = cast_type,
     .gradient =
         [](Value y, Value grad, Grads grads) {
@@ -225,7 +225,7 @@ constexpr OpDef kCast = elementwise({
 
 // ---- two operands --------------------------------------------------------------------------------------------------
 
-constexpr OpDef kAdd = arithmetic({
+constexpr OpDef kAdd = arithmetic(ArithmeticDef{
     .infer = two_numbers,
     .gradient = [](Value, Value grad, Grads grads) { grads[0] = grads[1] = grad; },
     .fold = fold_f32<std::plus<float>>,
@@ -234,7 +234,7 @@ constexpr OpDef kAdd = arithmetic({
     .xla = xla_names("aten::add", hlo_instruction("add")),
 });
 
-constexpr OpDef kSub = arithmetic({
+constexpr OpDef kSub = arithmetic(ArithmeticDef{
     .infer = two_numbers,
     .gradient =
         [](Value, Value grad, Grads grads) {
@@ -247,7 +247,7 @@ constexpr OpDef kSub = arithmetic({
     .xla = xla_names("aten::sub", hlo_instruction("subtract")),
 });
 
-constexpr OpDef kMul = arithmetic({
+constexpr OpDef kMul = arithmetic(ArithmeticDef{
     .infer = two_numbers,
     .gradient =
         [](Value y, Value grad, Grads grads) {
@@ -260,7 +260,7 @@ constexpr OpDef kMul = arithmetic({
     .xla = xla_names("aten::mul", hlo_instruction("multiply")),
 });
 
-constexpr OpDef kDiv = arithmetic({
+constexpr OpDef kDiv = arithmetic(ArithmeticDef{
     .infer = two_floats,
     .gradient =
         [](Value y, Value grad, Grads grads) {
@@ -274,7 +274,7 @@ constexpr OpDef kDiv = arithmetic({
     .xla = xla_names("aten::div", hlo_instruction("divide")),
 });
 
-constexpr OpDef kPow = arithmetic({
+constexpr OpDef kPow = arithmetic(ArithmeticDef{
     .infer = two_floats,
     .gradient = pow_gradient,
     .fold = kNoFold,
@@ -284,7 +284,7 @@ constexpr OpDef kPow = arithmetic({
 });
 
 // NaN if either operand is.
-constexpr OpDef kMin = arithmetic({
+constexpr OpDef kMin = arithmetic(ArithmeticDef{
     .infer = two_numbers,
     .gradient = extremum_gradient<Op::kLt>,
     .fold = kNoFold,
@@ -293,7 +293,7 @@ constexpr OpDef kMin = arithmetic({
     .xla = xla_names("aten::minimum", hlo_instruction("minimum")),
 });
 
-constexpr OpDef kMax = arithmetic({
+constexpr OpDef kMax = arithmetic(ArithmeticDef{
     .infer = two_numbers,
     .gradient = extremum_gradient<Op::kGt>,
     .fold = kNoFold,
@@ -315,7 +315,7 @@ constexpr OpDef kOr = logical(two_bools, "aten::logical_or", "or");
 // ---- three operands ------------------------------------------------------------------------------------------------
 
 // (condition bool, x, y): x where true, else y.
-constexpr OpDef kWhere = arithmetic({
+constexpr OpDef kWhere = arithmetic(ArithmeticDef{
     .infer = where_type,
     .gradient =
         [](Value result, Value grad, Grads grads) {

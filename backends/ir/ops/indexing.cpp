@@ -95,7 +95,7 @@ constexpr Attribute kAlongAxis[] = {
 }  // namespace
 
 // (x, index), as torch.gather.
-constexpr OpDef kGather = indexing({
+constexpr OpDef kGather = indexing(IndexingDef{
     .attributes = Attributes(kAlongAxis),
     .infer = gather_type,
     .gradient =
@@ -111,7 +111,7 @@ constexpr OpDef kGather = indexing({
 });
 
 // (x, index, source), as torch.scatter_add.
-constexpr OpDef kScatterAdd = indexing({
+constexpr OpDef kScatterAdd = indexing(IndexingDef{
     .attributes = Attributes(kAlongAxis),
     .infer = scatter_add_type,
     .gradient =
@@ -130,7 +130,7 @@ constexpr OpDef kScatterAdd = indexing({
 constexpr Attribute kOneHotAttributes[] = {
     {"classes", Type::kInt, kSizes, kAlways, kValue, "", ""},
 };
-constexpr OpDef kOneHot = indexing({
+constexpr OpDef kOneHot = indexing(IndexingDef{
     .attributes = Attributes(kOneHotAttributes),
     .infer = one_hot_type,
     .gradient = kNoGradient,
@@ -140,7 +140,7 @@ constexpr OpDef kOneHot = indexing({
 });
 
 // (table (V, D), ids (…)) -> (…, D).
-constexpr OpDef kEmbedding = indexing({
+constexpr OpDef kEmbedding = indexing(IndexingDef{
     .attributes = Attributes(),
     .infer = embedding_type,
     .gradient = embedding_gradient,
@@ -155,7 +155,7 @@ constexpr OpDef kEmbedding = indexing({
 constexpr Attribute kEmbeddingGradAttributes[] = {
     {"rows", Type::kInt, kSizes, kAlways, kValue, "", ""},
 };
-constexpr OpDef kEmbeddingGrad = indexing({
+constexpr OpDef kEmbeddingGrad = indexing(IndexingDef{
     .attributes = Attributes(kEmbeddingGradAttributes),
     .infer = embedding_grad_type,
     .gradient = kNoGradient,

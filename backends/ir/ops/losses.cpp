@@ -41,7 +41,7 @@ void cross_entropy_gradient(Value result, Value grad, Grads grads) {
 }  // namespace
 
 // (logits (N, C), labels (N) i64 [, class_weights (C)]) -> (N).
-constexpr OpDef kCrossEntropy = row_op({
+constexpr OpDef kCrossEntropy = row_op(RowDef{
     .attributes = Attributes(kCrossEntropyAttributes),
     .infer = cross_entropy_type,
     .gradient = cross_entropy_gradient,
@@ -52,7 +52,7 @@ constexpr OpDef kCrossEntropy = row_op({
 });
 
 // (logits, labels, grad (N) [, class_weights]) -> (N, C).
-constexpr OpDef kCrossEntropyGrad = row_op({
+constexpr OpDef kCrossEntropyGrad = row_op(RowDef{
     .attributes = Attributes(kCrossEntropyAttributes),
     .infer = cross_entropy_grad_type,
     .gradient = kNoGradient,

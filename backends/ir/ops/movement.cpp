@@ -209,7 +209,7 @@ constexpr OpDef movement(const MovementDef& def) {
 constexpr Attribute kReshapeAttributes[] = {
     {"shape", Type::kShape, kAnyInt, kAlways, kValue, "output_size=({})", ""},
 };
-constexpr OpDef kReshape = movement({
+constexpr OpDef kReshape = movement(MovementDef{
     .attributes = Attributes(kReshapeAttributes),
     .infer = reshape_type,
     .gradient = [](Value y, Value grad, Grads grads) { grads[0] = ops::reshape(grad, operand(y, 0).shape()); },
@@ -220,7 +220,7 @@ constexpr OpDef kReshape = movement({
 });
 
 // The operand without a gradient. Gradients are recorded before the fold pass removes it.
-constexpr OpDef kDetach = movement({
+constexpr OpDef kDetach = movement(MovementDef{
     .attributes = Attributes(),
     .infer = as_operand,
     .gradient = kNoGradient,
@@ -234,7 +234,7 @@ constexpr OpDef kDetach = movement({
 constexpr Attribute kPermuteAttributes[] = {
     {"axes", Type::kPermutation, kAnyInt, kAlways, kValue, "dims=({})", "dimensions={{{}}}"},
 };
-constexpr OpDef kPermute = movement({
+constexpr OpDef kPermute = movement(MovementDef{
     .attributes = Attributes(kPermuteAttributes),
     .infer = permute_type,
     .gradient = permute_gradient,
@@ -248,7 +248,7 @@ constexpr OpDef kPermute = movement({
 constexpr Attribute kExpandAttributes[] = {
     {"shape", Type::kShape, kAnyInt, kAlways, kValue, "size=({})", ""},
 };
-constexpr OpDef kExpand = movement({
+constexpr OpDef kExpand = movement(MovementDef{
     .attributes = Attributes(kExpandAttributes),
     .infer = expand_type,
     .gradient = expand_gradient,
@@ -261,7 +261,7 @@ constexpr OpDef kExpand = movement({
 constexpr Attribute kSliceAttributes[] = {
     {"slices", Type::kSlices, kSizes, kAlways, kValue, "slice={{{}}}", "slice={{{}}}"},
 };
-constexpr OpDef kSlice = movement({
+constexpr OpDef kSlice = movement(MovementDef{
     .attributes = Attributes(kSliceAttributes),
     .infer = slice_type,
     .gradient = slice_gradient,
@@ -275,7 +275,7 @@ constexpr OpDef kSlice = movement({
 constexpr Attribute kPadAttributes[] = {
     {"margins", Type::kMargins, kSizes, kAlways, kValue, "pad=({})", "padding={}"},
 };
-constexpr OpDef kPad = movement({
+constexpr OpDef kPad = movement(MovementDef{
     .attributes = Attributes(kPadAttributes),
     .infer = pad_type,
     .gradient = pad_gradient,
@@ -290,7 +290,7 @@ constexpr OpDef kPad = movement({
 constexpr Attribute kConcatAttributes[] = {
     {"axis", Type::kAxis, kAnyInt, kAlways, kValue, "dim={}", "dimensions={{{}}}"},
 };
-constexpr OpDef kConcat = movement({
+constexpr OpDef kConcat = movement(MovementDef{
     .attributes = Attributes(kConcatAttributes),
     .infer = concat_type,
     .gradient = concat_gradient,

@@ -64,7 +64,7 @@ constexpr Attribute kStream[] = {
 }  // namespace
 
 // (key (2) i64 = {seed, epoch}, sample_ids (B) i64) -> (B, …) of 0 or 1/(1−p), f32.
-constexpr OpDef kDropoutMask = random_tensor({
+constexpr OpDef kDropoutMask = random_tensor(RandomDef{
     .attributes = Attributes(kDropoutAttributes),
     .infer = dropout_mask_type,
     .xla_count = xla_count<kOneTranscendental.plus(2)>,  // compared and scaled
@@ -72,7 +72,7 @@ constexpr OpDef kDropoutMask = random_tensor({
 });
 
 // (key (2) i64 = {seed, draw}) -> the requested shape of [0, 1), f32.
-constexpr OpDef kRandomUniform = random_tensor({
+constexpr OpDef kRandomUniform = random_tensor(RandomDef{
     .attributes = Attributes(kStream),
     .infer = random_type,
     .xla_count = xla_count<kOneTranscendental>,
@@ -80,7 +80,7 @@ constexpr OpDef kRandomUniform = random_tensor({
 });
 
 // (key (2) i64 = {seed, draw}) -> the requested shape of N(0, 1), f32.
-constexpr OpDef kRandomNormal = random_tensor({
+constexpr OpDef kRandomNormal = random_tensor(RandomDef{
     .attributes = Attributes(kStream),
     .infer = random_type,
     .xla_count = xla_count<kOneTranscendental>,

@@ -95,7 +95,7 @@ constexpr XlaRates kReduced{.flops = 1, .flops_of_result = -1};
 
 }  // namespace
 
-constexpr OpDef kSum = reduction({
+constexpr OpDef kSum = reduction(ReductionDef{
     .attributes = Attributes(kAxesAttributes),
     .infer = sum_type,
     .gradient = [](Value result, Value grad,
@@ -105,7 +105,7 @@ constexpr OpDef kSum = reduction({
     .xla = xla_names("aten::sum", hlo_reduce("add", "0")),
 });
 
-constexpr OpDef kReduceMax = reduction({
+constexpr OpDef kReduceMax = reduction(ReductionDef{
     .attributes = Attributes(kAxesAttributes),
     .infer = extremum_type,
     .gradient = reduced_extremum_gradient,
@@ -114,7 +114,7 @@ constexpr OpDef kReduceMax = reduction({
     .xla = xla_names("aten::amax", hlo_reduce("maximum", "-inf")),
 });
 
-constexpr OpDef kReduceMin = reduction({
+constexpr OpDef kReduceMin = reduction(ReductionDef{
     .attributes = Attributes(kAxesAttributes),
     .infer = extremum_type,
     .gradient = reduced_extremum_gradient,
@@ -125,7 +125,7 @@ constexpr OpDef kReduceMin = reduction({
 
 // i64: the position of the first of the largest along one axis; NaN counts as largest.
 // XLA: two comparisons, three selections and a minimum for each pair.
-constexpr OpDef kArgMax = reduction({
+constexpr OpDef kArgMax = reduction(ReductionDef{
     .attributes = Attributes(kAxisAttributes),
     .infer = argmax_type,
     .gradient = kNoGradient,

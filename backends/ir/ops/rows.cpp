@@ -91,7 +91,7 @@ constexpr Attribute kEps[] = {
 
 }  // namespace
 
-constexpr OpDef kSoftmax = row_op({
+constexpr OpDef kSoftmax = row_op(RowDef{
     .attributes = Attributes(),
     .infer = softmax_type,
     .gradient = softmax_gradient,
@@ -101,7 +101,7 @@ constexpr OpDef kSoftmax = row_op({
     .aten = "aten::softmax",
 });
 
-constexpr OpDef kLogSoftmax = row_op({
+constexpr OpDef kLogSoftmax = row_op(RowDef{
     .attributes = Attributes(),
     .infer = softmax_type,
     .gradient = log_softmax_gradient,
@@ -112,7 +112,7 @@ constexpr OpDef kLogSoftmax = row_op({
 });
 
 // (x (…, D), gamma (D), beta (D)).
-constexpr OpDef kLayerNorm = row_op({
+constexpr OpDef kLayerNorm = row_op(RowDef{
     .attributes = Attributes(kEps),
     .infer = layer_norm_type,
     .gradient = layer_norm_gradient,
@@ -123,7 +123,7 @@ constexpr OpDef kLayerNorm = row_op({
 });
 
 // (x, gamma, grad).
-constexpr OpDef kLayerNormGradX = row_op({
+constexpr OpDef kLayerNormGradX = row_op(RowDef{
     .attributes = Attributes(kEps),
     .infer = layer_norm_grad_x_type,
     .gradient = kNoGradient,
@@ -134,7 +134,7 @@ constexpr OpDef kLayerNormGradX = row_op({
 });
 
 // (x, grad) -> (D).
-constexpr OpDef kLayerNormGradGamma = row_op({
+constexpr OpDef kLayerNormGradGamma = row_op(RowDef{
     .attributes = Attributes(kEps),
     .infer = layer_norm_grad_gamma_type,
     .gradient = kNoGradient,
