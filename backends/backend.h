@@ -65,7 +65,7 @@ struct Signal {
   Event* event;
   StateBytes bytes = {};
 };
-struct EventCount {
+struct AwaitedEvent {
   Event* event;
   uint64_t count;
 };
@@ -87,11 +87,11 @@ struct Submission {
   // For traces; empty: not traced. Must outlive the device.
   std::string_view name = {};
   SpanKind span = {};
-  // Collectives with the other ranks, for Programs that have any; null: none. Must live until wait(ticket) returns.
+  // ProcessGroup with the other ranks, for Programs that have any; null: none. Must live until wait(ticket) returns.
   Exchange* exchange = nullptr;
   // For devices with streams; must have default values on others.
   StreamRole stream = StreamRole::kCompute;
-  std::span<const EventCount> after = {};  // events to wait for before it begins
+  std::span<const AwaitedEvent> after = {};  // events to wait for before it begins
   std::span<const Signal> signals = {};
 };
 

@@ -1,4 +1,4 @@
-// Collectives between processes: a large all-reduce compared with a memory copy in the same run, and the latency of a
+// ProcessGroup between processes: a large all-reduce compared with a memory copy in the same run, and the latency of a
 // small one.
 //
 //     collectives_bench [PROCESSES] [MEGABYTES]
@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/dist/shared_collectives.h"
 #include "backends/dist/shared_memory.h"
+#include "backends/dist/shared_memory_group.h"
 
 namespace {
 
@@ -35,7 +35,7 @@ double median(std::vector<double> values) {
 
 // Seconds from when all ranks are ready until all have done `work`.
 template <class Work>
-double seconds_of(Collectives& ranks, const Work& work) {
+double seconds_of(ProcessGroup& ranks, const Work& work) {
   ranks.barrier({"ready"});
   const auto start = Clock::now();
   work();
@@ -47,7 +47,7 @@ TensorType floats(size_t bytes) {
   return {DType::kF32, Shape{static_cast<int64_t>(bytes / sizeof(float))}};
 }
 
-void measure(Collectives& ranks, size_t bytes) {
+void measure(ProcessGroup& ranks, size_t bytes) {
   std::vector<std::byte> values(bytes), target(bytes);
   std::vector<double> copies, reductions, delays;
   for (int round = 0; round < kRounds; ++round) {
@@ -74,12 +74,12 @@ void measure(Collectives& ranks, size_t bytes) {
 int main(int argc, char** argv) {
   const int size = argc > 1 ? std::atoi(argv[1]) : 2;
   const size_t bytes = static_cast<size_t>(argc > 2 ? std::atoi(argv[2]) : 100) * 1'000'000;
-  SharedMemory memory(SharedCollectives::memory_bytes(size));
+  SharedMemory memory(SharedMemoryGroup::memory_bytes(size));
   const bool spin = static_cast<unsigned>(size) <= std::thread::hardware_concurrency();
   int rank = 0;
   for (int next = 1; next < size && rank == 0; ++next)
     if (::fork() == 0) rank = next;
-  SharedCollectives ranks(memory, rank, size, {.spin = spin});
+  SharedMemoryGroup ranks(memory, rank, size, {.spin = spin});
   measure(ranks, bytes);
   while (rank == 0 && ::wait(nullptr) > 0) {
   }

@@ -35,7 +35,7 @@ CallRecord CallRecord::of(CallKind kind, const TensorType& type, const Site& sit
   return record;
 }
 
-bool CallRecord::meets(const CallRecord& other) const {
+bool CallRecord::matches(const CallRecord& other) const {
   return kind == other.kind && reduction == other.reduction && root == other.root && type == other.type &&
          step == other.step && std::strcmp(what, other.what) == 0;
 }

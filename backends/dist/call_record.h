@@ -8,7 +8,7 @@
 #include <string>
 #include <type_traits>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 
 namespace runner::backends {
 
@@ -34,7 +34,7 @@ struct CallRecord {
 
   static CallRecord of(CallKind kind, const TensorType& type, const Site& site);
   // Whether the calls of two ranks match.
-  bool meets(const CallRecord& other) const;
+  bool matches(const CallRecord& other) const;
   // Example: "all_reduce of gradients, (784, 1024) f32, at step 3, h.lua:7".
   std::string to_string() const;
 };

@@ -10,14 +10,14 @@
 #include <span>
 #include <vector>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 
 namespace runner::backends {
 
 class Exchange {
  public:
   // `ranks` must outlive the object.
-  explicit Exchange(Collectives& ranks) : ranks_(ranks) {}
+  explicit Exchange(ProcessGroup& ranks) : ranks_(ranks) {}
 
   // Starts a run. `step`: optimizer step, for messages. `again`: the run is a part and the same recording runs again;
   // otherwise the next run starts a new recording.
@@ -26,12 +26,12 @@ class Exchange {
   // Drops a recording of which parts have run; every rank must have run the same parts.
   void forget() { again_ = false; }
 
-  // Like Collectives::all_reduce(), for the node at `line`.
+  // Like ProcessGroup::all_reduce(), for the node at `line`.
   void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, std::string_view what,
                   const SourceMark& line);
 
  private:
-  Collectives& ranks_;
+  ProcessGroup& ranks_;
   int64_t step_ = 0;
   bool again_ = false;
   size_t next_ = 0;                              // index of the next collective of this run

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "backends/tensor/dtype.h"
 
 namespace runner::backends {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/runtime/bell.h"
+#include "backends/runtime/event_count.h"
 
 namespace runner::backends::gpu {
 
@@ -35,14 +35,14 @@ class Event : public backends::Event, public std::enable_shared_from_this<Event>
   void reach(uint64_t count) {
     const std::lock_guard lock(mutex_);
     if (!has_reached(count)) reached_.store(count, std::memory_order_release);
-    for (const std::shared_ptr<Bell>& listener : listeners_) listener->ring();
+    for (const std::shared_ptr<EventCount>& each : listeners_) each->notify_all();
     listeners_.clear();
   }
-  // Returns whether the event has reached `count`. If not, `bell` rings when it next advances.
-  bool has_reached_or_rings(uint64_t count, const std::shared_ptr<Bell>& bell) {
+  // Returns whether the event has reached `count`. If not, `listener` is notified when it next advances.
+  bool has_reached_or_notifies(uint64_t count, const std::shared_ptr<EventCount>& listener) {
     const std::lock_guard lock(mutex_);
     if (has_reached(count)) return true;
-    if (std::ranges::find(listeners_, bell) == listeners_.end()) listeners_.push_back(bell);
+    if (std::ranges::find(listeners_, listener) == listeners_.end()) listeners_.push_back(listener);
     return false;
   }
 
@@ -51,7 +51,7 @@ class Event : public backends::Event, public std::enable_shared_from_this<Event>
   uint64_t recorded_ = 0;
   std::atomic<uint64_t> reached_{0};
   std::mutex mutex_;  // guards the members below
-  std::vector<std::shared_ptr<Bell>> listeners_;
+  std::vector<std::shared_ptr<EventCount>> listeners_;
 };
 
 }  // namespace runner::backends::gpu

@@ -108,7 +108,7 @@ class EmulatedGpu final : public Device, private DeviceStreams {
     InFlight& slot = lane.next();
     streams_.finish(*lane.done, slot.end);
     take(slot, ready, submission);
-    for (const EventCount& awaited : submission.after)
+    for (const AwaitedEvent& awaited : submission.after)
       streams_.wait(lane.kind, static_cast<Event&>(*awaited.event), awaited.count);
     bind(lane, slot, ready, submission, staged);
     launch(lane, ready, submission.signals, replays);

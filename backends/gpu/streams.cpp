@@ -36,7 +36,7 @@ Streams::~Streams() {
 
 bool Streams::stop() noexcept {
   stops_.store(true);
-  bell_->ring();
+  changed_->notify_all();
   if (!options_.own_thread) return true;
   const auto limit = is_lost_.load() ? std::chrono::milliseconds(kLastLaunch) : options_.patience;
   const bool has_ended = has_ended_.wait_for(limit) == std::future_status::ready;
@@ -61,7 +61,7 @@ uint64_t Streams::record(StreamKind stream, Event& event) {
             event.device(), name());
   const uint64_t count = event.count_recording();
   push(stream, {.kind = Command::Kind::kRecord, .event = event.shared_from_this(), .count = count});
-  bell_->ring();
+  changed_->notify_all();
   return count;
 }
 
@@ -70,10 +70,10 @@ void Streams::wait(StreamKind stream, Event& event, uint64_t count) {
   push(stream, {.kind = Command::Kind::kWait, .event = event.shared_from_this(), .count = count});
 }
 
-// Whether the bell rings within kLinger.
-bool Streams::rings_soon(uint32_t heard) const {
-  const auto has_rung = [&] { return bell_->has_rung_since(heard); };
-  return options_.spins ? spin_until(has_rung, kLinger) : has_rung();
+// Whether `changed_` is notified within kLinger.
+bool Streams::changes_soon(uint32_t before) const {
+  const auto has_changed = [&] { return changed_->has_changed_since(before); };
+  return options_.spins ? spin_until(has_changed, kLinger) : has_changed();
 }
 
 void Streams::push(StreamKind stream, Command command) {
@@ -85,7 +85,7 @@ void Streams::push(StreamKind stream, Command command) {
 void Streams::finish(Event& event, uint64_t count) {
   RUN_CHECK(event.device() == name(), ErrorKind::kRun, "the host cannot wait for an event of {} at {}", event.device(),
             name());
-  wait_until([&] { return event.has_reached(count); }, [&] { return event.has_reached_or_rings(count, bell_); });
+  wait_until([&] { return event.has_reached(count); }, [&] { return event.has_reached_or_notifies(count, changed_); });
 }
 
 void Streams::finish() {
@@ -106,18 +106,18 @@ bool Streams::are_empty() const {
   return std::ranges::all_of(rings_, &CommandRing::is_empty);
 }
 
-// A waiting thread executes commands if no other thread does. `done_or_rings`: like `done`, but if it returns false,
-// the bell rings as soon as the result may change.
+// A waiting thread executes commands if no other thread does. `done_or_notifies`: like `done`, but if it returns false,
+// `changed_` is notified as soon as the result may change.
 template <class Done, class Rings>
-void Streams::wait_until(const Done& done, const Rings& done_or_rings) {
+void Streams::wait_until(const Done& done, const Rings& done_or_notifies) {
   uint64_t seen = progress_.load();
   auto since = Clock::now();
   while (!done()) {
     if (loss_) std::rethrow_exception(loss_);
-    const uint32_t heard = bell_->heard();
+    const uint32_t before = changed_->count();
     if (drive(done) && done()) return;
-    if (done_or_rings() || rings_soon(heard)) continue;
-    bell_->sleep(heard, options_.nap);
+    if (done_or_notifies() || changes_soon(before)) continue;
+    changed_->wait(before, options_.nap);
     if (done()) return;
     if (const uint64_t progress = progress_.load(); progress != seen) {
       seen = progress;
@@ -200,8 +200,8 @@ void Streams::throw_error() {
 
 // ---- the device's side ----
 
-// A thread that finds nothing to do, or another thread executing, looks again after the bell has rung. So a thread that
-// stops for any other reason rings it: work announced by an earlier ring may still be pending.
+// A thread that finds nothing to do, or another thread executing, looks again after a notification. So a thread that
+// stops for any other reason rings it: work announced by an earlier notification may still be pending.
 template <class Done>
 bool Streams::drive(const Done& done) {
   if (is_driven_.exchange(true, std::memory_order_acquire)) return false;
@@ -212,7 +212,7 @@ bool Streams::drive(const Done& done) {
     found_nothing = !do_next();
   const bool has_done_some = progress_.load(std::memory_order_relaxed) != before;
   is_driven_.store(false, std::memory_order_release);
-  if (has_done_some || !found_nothing) bell_->ring();
+  if (has_done_some || !found_nothing) changed_->notify_all();
   return true;
 }
 
@@ -236,15 +236,15 @@ bool Streams::do_next(StreamKind stream) {
   if (next->kind == Command::Kind::kWait && !poisoned && !is_over(*next)) return false;
   perform(stream, *next);
   if (next->kind != Command::Kind::kLaunch || ++next->index == next->end)
-    if (ring.pop()) bell_->ring();
+    if (ring.pop()) changed_->notify_all();
   progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return true;
 }
 
-// If the event belongs to another device, that device rings the bell when it advances.
+// If the event belongs to another device, that device notifies `changed_` when it advances.
 bool Streams::is_over(const Command& wait) const {
   if (wait.event->has_reached(wait.count)) return true;
-  return wait.event->device() != name() && wait.event->has_reached_or_rings(wait.count, bell_);
+  return wait.event->device() != name() && wait.event->has_reached_or_notifies(wait.count, changed_);
 }
 
 void Streams::perform(StreamKind stream, const Command& command) {
@@ -277,9 +277,9 @@ void Streams::poison() {
 
 void Streams::work() {
   while (!stops_.load() && !is_lost_.load()) {
-    const uint32_t heard = bell_->heard();
+    const uint32_t before = changed_->count();
     drive([] { return false; });
-    if (!rings_soon(heard)) bell_->sleep(heard);
+    if (!changes_soon(before)) changed_->wait(before);
   }
   end_.set_value();
 }

@@ -24,7 +24,7 @@
 
 #include "backends/gpu/command_ring.h"
 #include "backends/gpu/stream_kind.h"
-#include "backends/runtime/bell.h"
+#include "backends/runtime/event_count.h"
 #include "backends/runtime/spans.h"
 
 namespace runner::backends::gpu {
@@ -101,12 +101,12 @@ class Streams {
   void launch_now(const Command& command);
   void poison();
   template <class Done, class Rings>
-  void wait_until(const Done& done, const Rings& done_or_rings);
+  void wait_until(const Done& done, const Rings& done_or_notifies);
   template <class Done>
   void wait_until(const Done& done) {
     wait_until(done, done);
   }
-  bool rings_soon(uint32_t heard) const;
+  bool changes_soon(uint32_t before) const;
   void work();
   void throw_error();
   void look_around(std::chrono::steady_clock::time_point since);
@@ -130,7 +130,8 @@ class Streams {
   std::atomic<Launchable*> at_{nullptr};  // the running launch
   std::atomic<int32_t> at_index_{0};
 
-  const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();  // shared, since events of other devices keep it
+  const std::shared_ptr<EventCount> changed_ =
+      std::make_shared<EventCount>();  // shared, since events of other devices keep it
   std::atomic<bool> stops_{false};
   std::promise<void> end_;  // of the thread
   const std::future<void> has_ended_ = end_.get_future();

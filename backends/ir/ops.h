@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "backends/ir/program.h"
 
 namespace runner::backends::ops {

@@ -129,7 +129,7 @@ class TypeRewriter {
     return value(rewriter_.to().record(node.op, operands, from().attrs(id), type));
   }
 
-  // Collectives do not support bf16: the sum over all ranks is computed in the logical type and rounded once.
+  // ProcessGroup do not support bf16: the sum over all ranks is computed in the logical type and rounded once.
   Value reduced(ValueId id) {
     const ValueId operands[] = {ops::cast(value(rounded(from().operands(id)[0])), from().type(id).dtype).id};
     const ValueId sum = rewriter_.to().record(from().node(id).op, operands, from().attrs(id), from().type(id));

@@ -47,7 +47,7 @@ class Follower : public train::Observer {
 
 // `data`: the data sets, or null to read them.
 void follow(const schema::Recipe& recipe, const std::vector<train::HookSource>& hook, const std::atomic<int>& stop,
-            const data::SharedData& data, backends::Collectives& ranks) {
+            const data::SharedData& data, backends::ProcessGroup& ranks) {
   Follower observer;
   train::run_replica({.recipe = recipe,
                       .record = {},
@@ -74,7 +74,7 @@ void follow_as_process(train::ReplicaProcess& replica) {
 }  // namespace
 
 train::Follow follower(std::vector<train::HookSource> hook) {
-  return [hook = std::move(hook)](const train::RunRequest& of_rank_0, backends::Collectives& ranks) {
+  return [hook = std::move(hook)](const train::RunRequest& of_rank_0, backends::ProcessGroup& ranks) {
     follow(of_rank_0.recipe, hook, of_rank_0.stop, of_rank_0.data, ranks);
   };
 }

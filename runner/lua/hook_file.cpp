@@ -376,7 +376,7 @@ class LuaHooks : public train::Hooks {
   // In a run with several processes, prefixes each line with the rank.
   void print(std::string_view line) {
     if (accelerator_.run != nullptr) {
-      const backends::Collectives* const replicas = accelerator_.run->replicas();
+      const backends::ProcessGroup* const replicas = accelerator_.run->replicas();
       accelerator_.run->print(replicas != nullptr ? fmt::format("rank {}: {}", replicas->rank(), line)
                                                   : std::string(line));
     } else if (!silent_) {

@@ -19,10 +19,10 @@
 namespace runner::lua {
 namespace {
 
-using backends::Collectives;
+using backends::ProcessGroup;
 
 // Returns null for a single process.
-Collectives* replicas_of(const Accelerator& accelerator, std::string_view what) {
+ProcessGroup* replicas_of(const Accelerator& accelerator, std::string_view what) {
   return accelerator.recipe.num_processes == 1 ? nullptr : run_of(accelerator, what).replicas();
 }
 
@@ -113,7 +113,7 @@ int split_between_processes(lua_State* state) {
 
 int wait_for_everyone(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
-  if (Collectives* const replicas = replicas_to_meet(state, accelerator, "wait_for_everyone"))
+  if (ProcessGroup* const replicas = replicas_to_meet(state, accelerator, "wait_for_everyone"))
     replicas->barrier(site_of(state, accelerator, "wait_for_everyone"));
   return 0;
 }
@@ -159,7 +159,7 @@ int main_process_first(lua_State* state) {
   if (!lua_isfunction(state, 2)) bad_argument(state, 2, "a function");
   lua_settop(state, 2);
   const bool first = process_index(accelerator) == 0;
-  Collectives* const replicas = replicas_to_meet(state, accelerator, "main_process_first");
+  ProcessGroup* const replicas = replicas_to_meet(state, accelerator, "main_process_first");
   const auto meet = [&] {
     if (replicas != nullptr) replicas->barrier(site_of(state, accelerator, "main_process_first"));
   };
@@ -200,9 +200,9 @@ constexpr AcceleratorMethod kProcessMethods[] = {
 
 }  // namespace
 
-Collectives* replicas_to_meet(lua_State* state, const Accelerator& accelerator, std::string_view what) {
+ProcessGroup* replicas_to_meet(lua_State* state, const Accelerator& accelerator, std::string_view what) {
   constexpr int64_t kInstructions = 20'000;
-  Collectives* const replicas = replicas_of(accelerator, what);
+  ProcessGroup* const replicas = replicas_of(accelerator, what);
   if (replicas != nullptr) Runtime::of(state).spend(state, kInstructions);
   if (replicas != nullptr && accelerator.loop != nullptr) accelerator.loop->catch_up();
   return replicas;
@@ -213,7 +213,7 @@ backends::Site site_of(lua_State* state, const Accelerator& accelerator, std::st
 }
 
 int process_index(const Accelerator& accelerator) {
-  const Collectives* const replicas = replicas_of(accelerator, "process_index");
+  const ProcessGroup* const replicas = replicas_of(accelerator, "process_index");
   return replicas != nullptr ? replicas->rank() : 0;
 }
 

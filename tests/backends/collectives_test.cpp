@@ -1,4 +1,4 @@
-// Collectives between threads and processes: values against a plain fold, mismatched calls, failures, time-outs.
+// ProcessGroup between threads and processes: values against a plain fold, mismatched calls, failures, time-outs.
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -19,8 +19,8 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "backends/dist/rank_error.h"
-#include "backends/dist/shared_collectives.h"
 #include "backends/dist/shared_memory.h"
+#include "backends/dist/shared_memory_group.h"
 #include "backends/ir/ops.h"
 #include "schema/base/error.h"
 #include "tests/backends/support/on_processes.h"
@@ -100,7 +100,7 @@ void check_reductions(int size, size_t count) {
         fmt::format("{} ranks, {} of {} bytes, reduction {}", size, count, sizeof(T), static_cast<int>(reduction)));
     const std::vector<T> expected = folded<T>(size, count, reduction);
     std::atomic<int> good = 0;
-    on_threads(size, [&](SharedCollectives& ranks) {
+    on_threads(size, [&](SharedMemoryGroup& ranks) {
       std::vector<T> values = values_of<T>(ranks.rank(), count);
       ranks.all_reduce(type_of(values), bytes_of(values), reduction, {"x"});
       good += same_bits(values, expected);
@@ -115,7 +115,7 @@ void check_reductions(int size, size_t count) {
 }
 
 // Each rank folds 4096 floats by itself. 140,001 floats take three pieces, folded jointly, the last one incomplete.
-TEST(Collectives, ReduceLikeAPlainFold) {
+TEST(ProcessGroup, ReduceLikeAPlainFold) {
   for (const int size : {1, 2, 3, 5, 8}) {
     for (const size_t count : {0u, 1u, 7u, 4096u, 4097u, 140'001u}) check_reductions<float>(size, count);
     for (const size_t count : {3u, 70'001u}) {
@@ -126,20 +126,20 @@ TEST(Collectives, ReduceLikeAPlainFold) {
   }
 }
 
-TEST(Collectives, PropagateNaNInEveryReduction) {
+TEST(ProcessGroup, PropagateNaNInEveryReduction) {
   for (const Reduction reduction : {Reduction::kSum, Reduction::kMin, Reduction::kMax})
     for (int sick = 0; sick < 3; ++sick)
-      on_threads(3, [&](SharedCollectives& ranks) {
+      on_threads(3, [&](SharedMemoryGroup& ranks) {
         std::vector<float> values{ranks.rank() == sick ? std::numeric_limits<float>::quiet_NaN() : 1.0f};
         ranks.all_reduce(type_of(values), bytes_of(values), reduction, {"x"});
         EXPECT_TRUE(std::isnan(values[0]));
       });
 }
 
-TEST(Collectives, GatherInRankOrder) {
+TEST(ProcessGroup, GatherInRankOrder) {
   for (const int size : {1, 2, 5})
     for (const size_t count : {0u, 3u, 150'000u})
-      on_threads(size, [&](SharedCollectives& ranks) {
+      on_threads(size, [&](SharedMemoryGroup& ranks) {
         const std::vector<float> mine = values_of<float>(ranks.rank(), count);
         std::vector<float> all(count * static_cast<size_t>(size)), expected;
         ranks.all_gather(type_of(mine), std::as_bytes(std::span(mine)), bytes_of(all), {"x"});
@@ -151,18 +151,18 @@ TEST(Collectives, GatherInRankOrder) {
       });
 }
 
-TEST(Collectives, BroadcastFromAnyRank) {
+TEST(ProcessGroup, BroadcastFromAnyRank) {
   for (int root = 0; root < 3; ++root)
     for (const size_t count : {1u, 70'000u})
-      on_threads(3, [&](SharedCollectives& ranks) {
+      on_threads(3, [&](SharedMemoryGroup& ranks) {
         std::vector<float> values = values_of<float>(ranks.rank(), count);
         ranks.broadcast(type_of(values), bytes_of(values), root, {"x"});
         EXPECT_TRUE(same_bits(values, values_of<float>(root, count)));
       });
 }
 
-TEST(Collectives, GatherObjectsOfAnyLength) {
-  on_threads(4, [](SharedCollectives& ranks) {
+TEST(ProcessGroup, GatherObjectsOfAnyLength) {
+  on_threads(4, [](SharedMemoryGroup& ranks) {
     const auto text = [](int rank) {
       return std::string(static_cast<size_t>(rank) * 200'000, static_cast<char>('a' + rank));
     };
@@ -175,11 +175,11 @@ TEST(Collectives, GatherObjectsOfAnyLength) {
 
 // Any sequence of calls, with small and large values, at different speeds: data that one rank reads must not yet be
 // overwritten by another.
-TEST(Collectives, RunInAnySequence) {
+TEST(ProcessGroup, RunInAnySequence) {
   for (const bool spin : {true, false}) {
     std::atomic<int> wrong = 0;
     on_threads(3,
-               [&](SharedCollectives& ranks) {
+               [&](SharedMemoryGroup& ranks) {
                  std::mt19937 random(7), pace(static_cast<uint32_t>(ranks.rank()));
                  for (uint32_t call = 0; call < 300; ++call) {
                    const size_t count = random() % 3 == 0 ? random() % 180'000 : random() % 100;
@@ -210,8 +210,8 @@ TEST(Collectives, RunInAnySequence) {
 
 // ---- what goes wrong -----------------------------------------------------------------------------------------------
 
-TEST(Collectives, ReportMismatchedCalls) {
-  const auto body = [](SharedCollectives& ranks) {
+TEST(ProcessGroup, ReportMismatchedCalls) {
+  const auto body = [](SharedMemoryGroup& ranks) {
     std::vector<float> values(6), all(18);
     if (ranks.rank() == 1) {
       ranks.all_gather(type_of(values), bytes_of(values), bytes_of(all), {"x", 3});
@@ -226,8 +226,8 @@ TEST(Collectives, ReportMismatchedCalls) {
   EXPECT_EQ(errors_of(3, body), std::vector<std::string>(3, expected));
 }
 
-TEST(Collectives, ReportMismatchedShapes) {
-  const std::vector<std::string> errors = errors_of(3, [](SharedCollectives& ranks) {
+TEST(ProcessGroup, ReportMismatchedShapes) {
+  const std::vector<std::string> errors = errors_of(3, [](SharedMemoryGroup& ranks) {
     std::vector<float> values(static_cast<size_t>(ranks.rank()) + 4);
     ranks.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, {"loss", 1});
   });
@@ -238,10 +238,10 @@ TEST(Collectives, ReportMismatchedShapes) {
 }
 
 // The host of a device does so while the device reduces. Thread sanitizer checks for races between the two threads.
-TEST(Collectives, ReportFailuresToOtherThreadsOfARank) {
-  SharedMemory memory(SharedCollectives::memory_bytes(2));
+TEST(ProcessGroup, ReportFailuresToOtherThreadsOfARank) {
+  SharedMemory memory(SharedMemoryGroup::memory_bytes(2));
   std::string of_call, of_host;
-  on_threads(memory, 2, [&](SharedCollectives& ranks) {
+  on_threads(memory, 2, [&](SharedMemoryGroup& ranks) {
     if (ranks.rank() == 1) {
       while (ranks.newest_call(0).kind != CallKind::kAllReduce) std::this_thread::yield();
       EXPECT_NO_THROW(ranks.throw_failure());
@@ -269,10 +269,10 @@ TEST(Collectives, ReportFailuresToOtherThreadsOfARank) {
   EXPECT_EQ(of_host, "rank 1: no more");
 }
 
-TEST(Collectives, FailOnAllRanksWhenOneFails) {
+TEST(ProcessGroup, FailOnAllRanksWhenOneFails) {
   for (const bool spin : {true, false}) {
     const std::vector<std::string> errors = errors_of(3,
-                                                      [](SharedCollectives& ranks) {
+                                                      [](SharedMemoryGroup& ranks) {
                                                         ranks.barrier({"start"});
                                                         if (ranks.rank() == 1)
                                                           return ranks.fail("rank 1: boom", {"h.lua", 3, 0});
@@ -283,10 +283,10 @@ TEST(Collectives, FailOnAllRanksWhenOneFails) {
   }
 }
 
-TEST(Collectives, TimeOut) {
+TEST(ProcessGroup, TimeOut) {
   const std::vector<std::string> errors =
       errors_of(2,
-                [](SharedCollectives& ranks) {
+                [](SharedMemoryGroup& ranks) {
                   ranks.barrier({"start", 4});
                   if (ranks.rank() == 0) return;
                   std::vector<float> values(3);
@@ -298,9 +298,9 @@ TEST(Collectives, TimeOut) {
             "newest call was barrier of start, at step 4");
 }
 
-TEST(Collectives, SleepWhileWaiting) {
+TEST(ProcessGroup, SleepWhileWaiting) {
   on_threads(2,
-             [](SharedCollectives& ranks) {
+             [](SharedMemoryGroup& ranks) {
                if (ranks.rank() == 1) std::this_thread::sleep_for(300ms);
                timespec before{}, after{};
                ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
@@ -329,10 +329,10 @@ Program two_reductions() {
 }
 
 // On a synchronous device and on one with a queue.
-TEST(Collectives, ReduceInsidePrograms) {
+TEST(ProcessGroup, ReduceInsidePrograms) {
   const Program program = two_reductions();
   const std::vector<float> want = folded<float>(3, 1000, Reduction::kSum);
-  on_threads(3, [&](SharedCollectives& ranks) {
+  on_threads(3, [&](SharedMemoryGroup& ranks) {
     std::vector<std::unique_ptr<Device>> devices;
     devices.push_back(make_cpu_device(1));
     devices.push_back(std::make_unique<testing::OpByOpDevice>());
@@ -354,8 +354,8 @@ TEST(Collectives, ReduceInsidePrograms) {
 }
 
 // One rank runs a part ahead, and has then already done its reduction.
-TEST(Collectives, RunOncePerRecording) {
-  on_threads(3, [](SharedCollectives& ranks) {
+TEST(ProcessGroup, RunOncePerRecording) {
+  on_threads(3, [](SharedMemoryGroup& ranks) {
     const std::vector<float> want = folded<float>(3, 10, Reduction::kSum);
     const auto reduce = [&](Exchange& exchange) {
       std::vector<float> values = values_of<float>(ranks.rank(), 10);
@@ -375,9 +375,9 @@ TEST(Collectives, RunOncePerRecording) {
   });
 }
 
-TEST(Collectives, ReportTheLineOfTheNode) {
+TEST(ProcessGroup, ReportTheLineOfTheNode) {
   const Program program = two_reductions();
-  const std::vector<std::string> errors = errors_of(2, [&](SharedCollectives& ranks) {
+  const std::vector<std::string> errors = errors_of(2, [&](SharedMemoryGroup& ranks) {
     if (ranks.rank() == 1) return ranks.barrier({"the end", 4});
     const auto device = make_cpu_device(1);
     const std::shared_ptr<Buffer> buffer = device->allocate(4000);
@@ -395,8 +395,8 @@ TEST(Collectives, ReportTheLineOfTheNode) {
 
 // ---- processes -----------------------------------------------------------------------------------------------------
 
-TEST(Collectives, RunBetweenProcesses) {
-  on_processes(4, [](SharedCollectives& ranks, SharedMemory&) {
+TEST(ProcessGroup, RunBetweenProcesses) {
+  on_processes(4, [](SharedMemoryGroup& ranks, SharedMemory&) {
     for (uint32_t round = 0; round < 20; ++round) {
       std::vector<float> values = values_of<float>(ranks.rank(), 50'000, round);
       ranks.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, {"x"});
@@ -421,9 +421,9 @@ double cpu_seconds_of_process() {
 }
 
 // The threads of the device sleep too.
-TEST(Collectives, SleepWhileProgramsWait) {
+TEST(ProcessGroup, SleepWhileProgramsWait) {
   if (!support::kFaultsAreOurs) GTEST_SKIP() << "a process that a sanitizer's has forked may start no threads";
-  on_processes(2, [](SharedCollectives& ranks, SharedMemory&) {
+  on_processes(2, [](SharedMemoryGroup& ranks, SharedMemory&) {
     const auto device = make_cpu_device(4);
     const std::shared_ptr<Buffer> buffer = device->allocate(sizeof(float) << 20);
     const std::shared_ptr<Executable> executable = device->compile(reduction_behind_parallel_work());
@@ -449,17 +449,17 @@ std::string_view deadly_text() {
   return {text + page - 1000, 2000};
 }
 
-TEST(Collectives, FailWhenARankDiesWhileReportingFailure) {
-  SharedMemory memory(SharedCollectives::memory_bytes(2));
+TEST(ProcessGroup, FailWhenARankDiesWhileReportingFailure) {
+  SharedMemory memory(SharedMemoryGroup::memory_bytes(2));
   const pid_t child = ::fork();
   if (child == 0) {
-    SharedCollectives(memory, 1, 2, {}).fail(deadly_text(), {});
+    SharedMemoryGroup(memory, 1, 2, {}).fail(deadly_text(), {});
     ::_exit(0);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
   ASSERT_NE(status, 0) << "it is to die";
-  SharedCollectives ranks(memory, 0, 2, {.timeout = 1000ms});
+  SharedMemoryGroup ranks(memory, 0, 2, {.timeout = 1000ms});
   ranks.fail("rank 1 has died", {"h.lua", 3, 0});
   try {
     ranks.barrier({"end"});

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "backends/gpu/gpu_device_model.h"
 #include "backends/ir/ops.h"
 #include "backends/runtime/abandoned.h"
@@ -17,7 +17,7 @@ namespace runner::backends::gpu {
 namespace {
 
 // Two ranks of which the other never comes.
-class StuckRanks final : public Collectives {
+class StuckRanks final : public ProcessGroup {
  public:
   std::atomic<bool> has_begun{false};
   std::binary_semaphore gate{0};

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "backends/dist/shared_collectives.h"
+#include "backends/dist/shared_memory_group.h"
 #include "backends/runtime/available_memory.h"
 #include "schema/base/error.h"
 #include "tests/backends/support/on_processes.h"
@@ -26,7 +26,7 @@ using testing::on_processes;
 using testing::on_threads;
 
 // Whether each rank sees what the others wrote to the shared memory, in each of several regions.
-bool share_what_they_write(SharedCollectives& ranks) {
+bool share_what_they_write(SharedMemoryGroup& ranks) {
   const auto size = static_cast<size_t>(ranks.size()), mine = static_cast<size_t>(ranks.rank());
   for (const size_t each : {1, 5'000, 300'000}) {
     const TensorType type{DType::kF32, Shape{ranks.size(), static_cast<int64_t>(each)}};
@@ -46,11 +46,11 @@ bool share_what_they_write(SharedCollectives& ranks) {
 }
 
 TEST(SharedMemory, IsTheSameForAllThreads) {
-  on_threads(3, [](SharedCollectives& ranks) { EXPECT_TRUE(share_what_they_write(ranks)); });
+  on_threads(3, [](SharedMemoryGroup& ranks) { EXPECT_TRUE(share_what_they_write(ranks)); });
 }
 
 TEST(SharedMemory, IsTheSameForAllProcesses) {
-  on_processes(4, [](SharedCollectives& ranks, SharedMemory&) { return share_what_they_write(ranks); });
+  on_processes(4, [](SharedMemoryGroup& ranks, SharedMemory&) { return share_what_they_write(ranks); });
 }
 
 // A rank may fail at any point while the others set up the memory.
@@ -58,12 +58,12 @@ TEST(SharedMemory, OutlivesRanksThatFail) {
   constexpr int kRounds = 200;
   std::mt19937 random(5);
   for (int round = 0; round < kRounds; ++round) {
-    SharedMemory memory(SharedCollectives::memory_bytes(3));
+    SharedMemory memory(SharedMemoryGroup::memory_bytes(3));
     const auto delay = std::chrono::microseconds(random() % 200);
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < 3; ++rank)
       threads.emplace_back([&memory, rank] {
-        SharedCollectives ranks(memory, rank, 3, {.spin = false});
+        SharedMemoryGroup ranks(memory, rank, 3, {.spin = false});
         try {
           for (;;) ranks.share({DType::kF32, Shape{3}}, {"weights"}).get()[rank] = std::byte{1};
         } catch (const Error& error) {
@@ -71,12 +71,12 @@ TEST(SharedMemory, OutlivesRanksThatFail) {
         }
       });
     std::this_thread::sleep_for(delay);
-    SharedCollectives(memory, 0, 3, {}).fail("enough", {});
+    SharedMemoryGroup(memory, 0, 3, {}).fail("enough", {});
   }
 }
 
 TEST(SharedMemory, SizesMustMatchBetweenRanks) {
-  const std::vector<std::string> errors = errors_of(2, [](SharedCollectives& ranks) {
+  const std::vector<std::string> errors = errors_of(2, [](SharedMemoryGroup& ranks) {
     ranks.share({DType::kF32, Shape{10 + ranks.rank()}}, {"parameters 0"});
   });
   for (const std::string& error : errors)
@@ -96,7 +96,7 @@ size_t bytes_taken(const SharedMemory& memory) {
 TEST(SharedMemory, IsFreedWithItsLastOwner) {
   constexpr int64_t kSharedFloats = 1 << 20;
   constexpr size_t kBytes = kSharedFloats * sizeof(float);
-  on_processes(3, [](SharedCollectives& ranks, SharedMemory& mine) {
+  on_processes(3, [](SharedMemoryGroup& ranks, SharedMemory& mine) {
     const size_t before = bytes_taken(mine);
     for (int last = 0; last < ranks.size(); ++last) {
       std::shared_ptr<std::byte> memory = ranks.share({DType::kF32, Shape{kSharedFloats}}, {"weights"});
@@ -120,7 +120,7 @@ TEST(SharedMemory, IsFreedWithItsLastOwner) {
 // Rank 0 commits its row, rank 1 writes a page of its own row, and rank 2 does nothing.
 TEST(SharedMemory, IsCommittedOnRequestOrFirstTouch) {
   constexpr size_t kRow = size_t{1} << 20;
-  on_processes(3, [](SharedCollectives& ranks, SharedMemory& mine) {
+  on_processes(3, [](SharedMemoryGroup& ranks, SharedMemory& mine) {
     const size_t page = SharedMemory::page_bytes(), before = bytes_taken(mine);
     std::shared_ptr<std::byte> memory = ranks.reserve({DType::kF32, Shape{3, kRow / sizeof(float)}}, {"gradients"});
     const auto row = [&](int rank) { return std::span(memory.get() + static_cast<size_t>(rank) * kRow, kRow); };

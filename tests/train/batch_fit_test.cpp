@@ -354,7 +354,7 @@ TEST_F(BatchFitTest, TheUpdateStepOfAllRanksMustFitToo) {
         std::vector<std::string>{"train.auto_batch_size=false", "num_processes=2", "data.batch_size=1", "threads=1",
                                  "model.hidden=[64]", "comm.hook=power_sgd", "comm.start=2", memory});
     std::pair<int64_t, std::string> result;
-    backends::testing::on_threads(2, [&](backends::SharedCollectives& ranks) {
+    backends::testing::on_threads(2, [&](backends::SharedMemoryGroup& ranks) {
       std::string error = "no error";
       Session session(read.recipe, nullptr, &ranks);
       session.trainer.allocate();

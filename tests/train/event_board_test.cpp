@@ -31,7 +31,7 @@ Events two_events(int rank) {
 }
 
 TEST(EventBoard, ReturnsEventsOfAllRanksInOrder) {
-  on_threads(3, [](backends::Collectives& ranks) {
+  on_threads(3, [](backends::ProcessGroup& ranks) {
     for (int round = 0; round < 100; ++round) {
       const Events all = EventBoard(two_events(ranks.rank()), ranks).of_all();
       ASSERT_EQ(all.size(), 6u);
@@ -48,7 +48,7 @@ TEST(EventBoard, ReturnsEventsOfAllRanksInOrder) {
 // One rank leaves without reading while the others read or wait for it.
 TEST(EventBoard, KeepsEventsUntilTheLastRankLeaves) {
   for (int round = 0; round < 200; ++round) {
-    const std::vector<std::string> errors = errors_of(3, [](backends::Collectives& ranks) {
+    const std::vector<std::string> errors = errors_of(3, [](backends::ProcessGroup& ranks) {
       const EventBoard board(two_events(ranks.rank()), ranks);
       if (ranks.rank() == 2) return ranks.fail("it has had enough", {});
       for (const auto& event : board.of_all()) EXPECT_LT(static_cast<const LivingEvent&>(*event).rank, 3);

@@ -17,7 +17,7 @@
 namespace runner::train {
 namespace {
 
-using backends::SharedCollectives;
+using backends::SharedMemoryGroup;
 using backends::testing::on_threads;
 
 class GradientBucketsTest : public ::testing::Test {
@@ -43,7 +43,7 @@ train: {epochs: 2, clip_grad_norm: 1.0}
   // Returns all parameters after one and a half epochs of optimizer steps.
   static std::vector<std::byte> trained(const schema::Recipe& recipe, std::optional<bool> own_thread = {}) {
     std::vector<std::byte> parameters;
-    on_threads(static_cast<int>(recipe.num_processes), [&](SharedCollectives& ranks) {
+    on_threads(static_cast<int>(recipe.num_processes), [&](SharedMemoryGroup& ranks) {
       Session session(recipe, nullptr, &ranks, nullptr, own_thread);
       session.trainer.allocate();
       data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});

@@ -17,7 +17,7 @@
 namespace runner::train {
 namespace {
 
-using backends::SharedCollectives;
+using backends::SharedMemoryGroup;
 using backends::testing::on_threads;
 
 constexpr int kRanks = 3;
@@ -33,7 +33,7 @@ class MemoryUseTest : public RunFixture {
   // Memory of rank 0 after an epoch. The other ranks differ only in what rank 0 alone reduces.
   static MemoryUse used(const schema::Recipe& recipe) {
     MemoryUse used;
-    on_threads(kRanks, [&](SharedCollectives& ranks) {
+    on_threads(kRanks, [&](SharedMemoryGroup& ranks) {
       Session session(recipe, nullptr, &ranks);
       session.trainer.allocate();
       data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});

@@ -31,9 +31,9 @@ int64_t number_of(const char* variable) {
   return text == nullptr ? -1 : std::atoll(text);
 }
 
-class MortalCollectives : public backends::Collectives {
+class MortalGroup : public backends::ProcessGroup {
  public:
-  explicit MortalCollectives(backends::Collectives& ranks)
+  explicit MortalGroup(backends::ProcessGroup& ranks)
       : ranks_(ranks), last_(ranks.rank() == number_of("MORTAL_RANK") ? number_of("MORTAL_CALL") : kNever) {}
 
   int rank() const override { return ranks_.rank(); }
@@ -41,7 +41,7 @@ class MortalCollectives : public backends::Collectives {
   void barrier(const Site& site) override { live().barrier(site); }
   bool any(bool mine, const Site& site) override { return live().any(mine, site); }
   void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, const Site& site) override {
-    backends::Collectives& ranks = live();
+    backends::ProcessGroup& ranks = live();
     if (last_ == kNever || values.size() < kSeveralPieces) return ranks.all_reduce(type, values, reduction, site);
     const std::string way = std::getenv("MORTAL_END");
     ranks.all_reduce(type, way == "reading" || way == "writing" ? deadly_copy(values, way) : values, reduction, site);
@@ -71,7 +71,7 @@ class MortalCollectives : public backends::Collectives {
   void throw_failure() const override { ranks_.throw_failure(); }
 
  private:
-  backends::Collectives& live() {
+  backends::ProcessGroup& live() {
     if (calls_++ == last_) end(std::getenv("MORTAL_END"));
     return ranks_;
   }
@@ -97,7 +97,7 @@ class MortalCollectives : public backends::Collectives {
     return {copy, values.size()};
   }
 
-  backends::Collectives& ranks_;
+  backends::ProcessGroup& ranks_;
   const int64_t last_;
   int64_t calls_ = 0;
 };
@@ -105,7 +105,7 @@ class MortalCollectives : public backends::Collectives {
 int live_and_die(const std::vector<std::string>& words) {
   ReplicaProcess replica(words);
   const schema::ReadResult recipe = schema::read_resolved(replica.job());
-  MortalCollectives ranks(replica.collectives());
+  MortalGroup ranks(replica.collectives());
   Observer observer;
   try {
     run_replica({.recipe = recipe.recipe,

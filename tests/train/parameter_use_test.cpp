@@ -20,7 +20,7 @@
 namespace runner::train {
 namespace {
 
-using backends::SharedCollectives;
+using backends::SharedMemoryGroup;
 using backends::testing::on_threads;
 using testing::Golden;
 
@@ -158,7 +158,7 @@ class ParameterUseTest : public RunFixture {
     return numbers;
   }
 
-  static Trained train_rank(const schema::Recipe& recipe, backends::Collectives* ranks) {
+  static Trained train_rank(const schema::Recipe& recipe, backends::ProcessGroup* ranks) {
     const auto hooks = lua::load_hooks(recipe);
     Session session(recipe, hooks.get(), ranks);
     session.trainer.allocate();
@@ -192,7 +192,7 @@ class ParameterUseTest : public RunFixture {
     const auto size = static_cast<int>(read.recipe.num_processes);
     if (size == 1) return {train_rank(read.recipe, nullptr)};
     std::vector<Trained> results(static_cast<size_t>(size));
-    on_threads(size, [&](SharedCollectives& ranks) {
+    on_threads(size, [&](SharedMemoryGroup& ranks) {
       results[static_cast<size_t>(ranks.rank())] = train_rank(read.recipe, &ranks);
     });
     return results;
@@ -222,11 +222,11 @@ class ParameterUseTest : public RunFixture {
   // RunControl for the hook.
   class RankControl : public IdleRunControl {
    public:
-    RankControl(const Session& session, backends::Collectives* ranks) : IdleRunControl(session), ranks_(ranks) {}
-    backends::Collectives* replicas() const override { return ranks_; }
+    RankControl(const Session& session, backends::ProcessGroup* ranks) : IdleRunControl(session), ranks_(ranks) {}
+    backends::ProcessGroup* replicas() const override { return ranks_; }
 
    private:
-    backends::Collectives* const ranks_;
+    backends::ProcessGroup* const ranks_;
   };
 };
 

@@ -17,7 +17,7 @@
 namespace runner::train {
 namespace {
 
-using backends::SharedCollectives;
+using backends::SharedMemoryGroup;
 using backends::testing::on_threads;
 using testing::Golden;
 
@@ -86,7 +86,7 @@ class PowerSgdTest : public RunFixture {
     std::vector<float> parameters;
   };
 
-  Trained train_rank(const schema::Recipe& recipe, const Golden& item, backends::Collectives* ranks) const {
+  Trained train_rank(const schema::Recipe& recipe, const Golden& item, backends::ProcessGroup* ranks) const {
     Session session(recipe, nullptr, ranks);
     session.trainer.allocate();
     session.trainer.prepare({.batch = session.plan.slice(session.rank(), 0).size()});
@@ -119,7 +119,7 @@ class PowerSgdTest : public RunFixture {
     const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string(), overrides);
     const auto size = static_cast<int>(read.recipe.num_processes);
     std::vector<Trained> results(static_cast<size_t>(size));
-    on_threads(size, [&](SharedCollectives& ranks) {
+    on_threads(size, [&](SharedMemoryGroup& ranks) {
       results[static_cast<size_t>(ranks.rank())] = train_rank(read.recipe, item, &ranks);
     });
     return results;

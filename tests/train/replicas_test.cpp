@@ -28,7 +28,7 @@
 namespace runner::train {
 namespace {
 
-using backends::SharedCollectives;
+using backends::SharedMemoryGroup;
 using backends::testing::on_threads;
 
 struct Trained {
@@ -97,7 +97,7 @@ threads: 1
       Session session(read.recipe, nullptr, nullptr, nullptr, own_thread);
       return work(session);
     }
-    on_threads(size, [&](SharedCollectives& ranks) {
+    on_threads(size, [&](SharedMemoryGroup& ranks) {
       Session session(read.recipe, nullptr, &ranks, nullptr, own_thread);
       work(session);
     });
@@ -193,7 +193,7 @@ TEST_F(ReplicasTest, ExchangeLargeGradientsAsFactors) {
 // ranks have few samples of a step or none.
 double shared_bytes_per_parameter(const schema::Recipe& recipe, int64_t windows) {
   const auto size = static_cast<int>(recipe.num_processes);
-  backends::SharedMemory memory(SharedCollectives::memory_bytes(size));
+  backends::SharedMemory memory(SharedMemoryGroup::memory_bytes(size));
   const auto taken = [&memory] {
     struct stat status {};
     ::fstat(memory.descriptor(), &status);
@@ -201,7 +201,7 @@ double shared_bytes_per_parameter(const schema::Recipe& recipe, int64_t windows)
   };
   const double before = taken();
   double result = 0;
-  on_threads(memory, size, [&](SharedCollectives& ranks) {
+  on_threads(memory, size, [&](SharedMemoryGroup& ranks) {
     Session session(recipe, nullptr, &ranks);
     session.trainer.allocate();
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});

@@ -37,7 +37,7 @@ std::vector<uint32_t> weights_from(int64_t first, int64_t count) {
 // One rank with the shared copy.
 class RoundingReplica {
  public:
-  RoundingReplica(const schema::Recipe& recipe, backends::Collectives& ranks)
+  RoundingReplica(const schema::Recipe& recipe, backends::ProcessGroup& ranks)
       : steps_(recipe),
         shares_(steps_.shares(ranks.rank(), ranks.size())),
         arrays_(share_arrays(layout(), shares_, *device_, ranks)),
@@ -94,7 +94,7 @@ class RoundedWeightsOf : public ::testing::TestWithParam<int> {
     schema::Recipe recipe = StepFixture::recipe();
     recipe.num_processes = GetParam();
     recipe.gradient_accumulation_steps = 2;  // so that a single process keeps gradients too
-    backends::testing::on_threads(GetParam(), [&](backends::SharedCollectives& ranks) {
+    backends::testing::on_threads(GetParam(), [&](backends::SharedMemoryGroup& ranks) {
       RoundingReplica replica(recipe, ranks);
       work(replica, ranks);
     });
@@ -103,7 +103,7 @@ class RoundedWeightsOf : public ::testing::TestWithParam<int> {
 
 TEST_P(RoundedWeightsOf, RanksContainWhatOneRankHasWritten) {
   constexpr int64_t kFirst = 7;  // starts in the middle of the array
-  on_each([](RoundingReplica& replica, backends::Collectives& ranks) {
+  on_each([](RoundingReplica& replica, backends::ProcessGroup& ranks) {
     replica.expect_rounded(/*begin=*/1 << 20, 0);
     ranks.barrier({"zeros"});
     if (ranks.rank() == 0) replica.write_from(kFirst), replica.write_to_other_array();
@@ -113,7 +113,7 @@ TEST_P(RoundedWeightsOf, RanksContainWhatOneRankHasWritten) {
 }
 
 TEST_P(RoundedWeightsOf, RanksContainWhatEachRankHasUpdated) {
-  on_each([](RoundingReplica& replica, backends::Collectives& ranks) {
+  on_each([](RoundingReplica& replica, backends::ProcessGroup& ranks) {
     for (const int64_t shift : {0, 5}) {
       replica.update_share(shift);
       ranks.barrier({"the update"});

@@ -51,7 +51,7 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
                          .state = options.state,
                          .restart = options.restart,
                          .before = schema::read_recipe(path("recipe.yaml").string()).recipe};
-  const auto follow = [](const RunRequest& of_rank_0, backends::Collectives& ranks) {
+  const auto follow = [](const RunRequest& of_rank_0, backends::ProcessGroup& ranks) {
     Observer quiet;
     run_replica({.recipe = of_rank_0.recipe,
                  .record = {},

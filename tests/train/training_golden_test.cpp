@@ -21,7 +21,7 @@ using testing::Golden;
 // Trains step by step, as rank_run.h does.
 class SteppedTraining {
  public:
-  SteppedTraining(const schema::Recipe& recipe, backends::Collectives* ranks)
+  SteppedTraining(const schema::Recipe& recipe, backends::ProcessGroup* ranks)
       : recipe_(recipe),
         session_(recipe, nullptr, ranks),
         loader_(
@@ -120,7 +120,7 @@ TEST(TrainingGolden, EveryStepMatchesPyTorchWithAnyNumberOfRanks) {
           recipe_of(item),
           std::vector<std::string>{"split_batches=true", fmt::format("num_processes={}", size), "threads=1"});
       if (read.recipe.mixed_precision != schema::Precision::kNo) continue;
-      on_threads(size, [&](backends::SharedCollectives& ranks) {
+      on_threads(size, [&](backends::SharedMemoryGroup& ranks) {
         SCOPED_TRACE(fmt::format("{}, rank {} of {}", item.name(), ranks.rank(), size));
         SteppedTraining training(read.recipe, &ranks);
         expect_pytorchs(item, training);

@@ -102,7 +102,7 @@ class UpdateClockTest : public RunFixture {
   }
 
   // The host reads the counters after every `every`-th optimizer step; 0: only at the end.
-  static Trained train_learning(const schema::Recipe& recipe, int64_t every, backends::Collectives* ranks = nullptr) {
+  static Trained train_learning(const schema::Recipe& recipe, int64_t every, backends::ProcessGroup* ranks = nullptr) {
     Session session(recipe, nullptr, ranks);
     session.trainer.allocate();
     session.trainer.prepare({.batch = session.plan.slice(session.rank(), 0).size()});
@@ -154,7 +154,7 @@ TEST_F(UpdateClockTest, RanksCountAlike) {
   const schema::ReadResult read = recipe({"num_processes=2"});
   for (const int64_t every : {1, 0}) {
     std::vector<Trained> results(2);
-    on_threads(2, [&](backends::SharedCollectives& ranks) {
+    on_threads(2, [&](backends::SharedMemoryGroup& ranks) {
       results[static_cast<size_t>(ranks.rank())] = train_learning(read.recipe, every, &ranks);
     });
     EXPECT_LT(results[0].counters.applied, results[0].counters.windows);

@@ -33,7 +33,7 @@ class WeightCheckTest : public RunFixture {
     write("recipe.yaml", kDrifting);
     const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string());
     std::string text = "nothing";
-    backends::testing::on_threads(4, [&](backends::SharedCollectives& ranks) {
+    backends::testing::on_threads(4, [&](backends::SharedMemoryGroup& ranks) {
       Session session(read.recipe, nullptr, &ranks);
       session.trainer.allocate();
       DeviceArrays& arrays = session.trainer.arrays();

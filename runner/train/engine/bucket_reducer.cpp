@@ -14,7 +14,7 @@ namespace runner::train {
 namespace {
 
 using backends::DType;
-using backends::EventCount;
+using backends::AwaitedEvent;
 using backends::InputKind;
 using backends::Program;
 using backends::Shape;
@@ -36,7 +36,7 @@ Value declare(Program& program, const std::string& name, int64_t count) {
 }  // namespace
 
 BucketReducer::BucketReducer(const StepBuilder& builder, const GradientBuckets& buckets, const Shares& shares,
-                             backends::ModelledDevice& device, backends::Collectives& ranks)
+                             backends::ModelledDevice& device, backends::ProcessGroup& ranks)
     : builder_(builder),
       parameters_(builder.model().parameters),
       buckets_(buckets),
@@ -123,7 +123,7 @@ void BucketReducer::signal_all(const MessageLayout* message) {
 void BucketReducer::reduce(const MessageLayout* message, std::span<const std::shared_ptr<backends::Buffer>> messages) {
   const std::vector<Reduction>& reductions = reductions_.at(message);
   for (size_t b = 0; b < buckets_.size(); ++b) {
-    std::vector<EventCount> after;
+    std::vector<AwaitedEvent> after;
     std::vector<backends::Buffer*> states;
     for (size_t rank = 0; rank < static_cast<size_t>(ranks_.size()); ++rank)
       after.push_back({ready_[rank * buckets_.size() + b].get(), signalled_[b]});

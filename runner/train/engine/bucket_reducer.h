@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "backends/model/modelled_device.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/gradient_buckets.h"
@@ -30,7 +30,7 @@ class BucketReducer {
  public:
   // Allocates nothing. All arguments must outlive the object.
   BucketReducer(const StepBuilder& builder, const GradientBuckets& buckets, const Shares& shares,
-                backends::ModelledDevice& device, backends::Collectives& ranks);
+                backends::ModelledDevice& device, backends::ProcessGroup& ranks);
   // Allocates the sums and exchanges the events. Collective; call it after the arrays of all ranks have been allocated.
   void allocate(const SharedArrays& arrays);
 
@@ -47,7 +47,7 @@ class BucketReducer {
   bool has_signalled() const { return has_signalled_; }
 
   // Events that the update must wait for. Valid until the next reduce().
-  std::span<const backends::EventCount> reduced() const { return reduced_; }
+  std::span<const backends::AwaitedEvent> reduced() const { return reduced_; }
   // This rank's shard of the sums, for each flat buffer of which it has one, in order. The update takes them as its
   // last states.
   std::span<const std::shared_ptr<backends::Buffer>> sums() const { return share_sums_; }
@@ -74,7 +74,7 @@ class BucketReducer {
   const GradientBuckets& buckets_;
   const Shares& shares_;
   backends::ModelledDevice& device_;
-  backends::Collectives& ranks_;
+  backends::ProcessGroup& ranks_;
   std::vector<SharedRows> gradients_, sums_;  // per flat buffer
   std::vector<std::shared_ptr<backends::Buffer>> share_sums_;
   std::vector<std::shared_ptr<backends::Event>> ready_;                // per rank and bucket
@@ -84,7 +84,7 @@ class BucketReducer {
   bool has_signalled_ = false;
   uint64_t windows_ = 0;
   std::vector<backends::Signal> signals_;
-  std::vector<backends::EventCount> reduced_;
+  std::vector<backends::AwaitedEvent> reduced_;
 };
 
 }  // namespace runner::train

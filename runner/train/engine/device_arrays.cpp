@@ -18,7 +18,7 @@ std::vector<backends::Buffer*> pointers_to(const std::vector<std::shared_ptr<bac
 
 }  // namespace
 
-DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice& device, backends::Collectives* ranks,
+DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice& device, backends::ProcessGroup* ranks,
                            bool one_copy)
     : builder_(builder),
       layout_(builder.layout()),

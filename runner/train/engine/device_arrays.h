@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "backends/model/modelled_device.h"
 #include "runner/model/initial_weights.h"
 #include "runner/train/engine/bucket_reducer.h"
@@ -33,7 +33,7 @@ class DeviceArrays {
  public:
   // Allocates nothing. `ranks`: process group, or null for a single process. `one_copy`: the ranks share one copy of
   // the weights. Throws Error(kData) if model.init_from does not fit the model. All arguments must outlive the object.
-  DeviceArrays(const StepBuilder& builder, backends::ModelledDevice& device, backends::Collectives* ranks,
+  DeviceArrays(const StepBuilder& builder, backends::ModelledDevice& device, backends::ProcessGroup* ranks,
                bool one_copy);
 
   // Allocates the arrays and writes their initial contents. Collective if there is one copy. `halt`: called before each
@@ -136,7 +136,7 @@ class DeviceArrays {
   const DeviceLayout& layout_;
   const nn::ParameterSet& parameters_;
   backends::ModelledDevice& device_;
-  backends::Collectives* const ranks_;
+  backends::ProcessGroup* const ranks_;
   const nn::InitialWeights weights_;
   std::optional<Shares> shares_;
   std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;  // see SharedArrays

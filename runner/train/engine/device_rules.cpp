@@ -43,7 +43,7 @@ std::chrono::milliseconds patience_of(const schema::Recipe& recipe) {
   return kBehindCollectives + std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000));
 }
 
-int rank_of(const backends::Collectives* ranks) {
+int rank_of(const backends::ProcessGroup* ranks) {
   return ranks != nullptr ? ranks->rank() : 0;
 }
 
@@ -61,18 +61,18 @@ backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
           .prefetched_batches = recipe.tpu.device_prefetch_size};
 }
 
-std::unique_ptr<backends::ModelledDevice> make_cpu(const schema::Recipe& recipe, backends::Collectives*,
+std::unique_ptr<backends::ModelledDevice> make_cpu(const schema::Recipe& recipe, backends::ProcessGroup*,
                                                    std::optional<bool>) {
   const store::SignalsBlocked blocked;
   return std::make_unique<backends::ModelledDevice>(backends::make_cpu_device(threads_of(recipe), recipe.cpu.memory));
 }
 
 // Called by the host while the device may be in a collective.
-void check(const backends::Collectives* ranks) {
+void check(const backends::ProcessGroup* ranks) {
   if (ranks != nullptr) ranks->throw_failure();
 }
 
-std::unique_ptr<backends::ModelledDevice> make_gpu(const schema::Recipe& recipe, backends::Collectives* ranks,
+std::unique_ptr<backends::ModelledDevice> make_gpu(const schema::Recipe& recipe, backends::ProcessGroup* ranks,
                                                    std::optional<bool> own_thread) {
   const store::SignalsBlocked blocked;
   return backends::gpu::make_gpu_device({.index = rank_of(ranks),
@@ -89,7 +89,7 @@ std::unique_ptr<backends::ModelledDevice> make_gpu(const schema::Recipe& recipe,
                                          .check_others = [ranks] { check(ranks); }});
 }
 
-std::unique_ptr<backends::ModelledDevice> make_tpu(const schema::Recipe& recipe, backends::Collectives* ranks,
+std::unique_ptr<backends::ModelledDevice> make_tpu(const schema::Recipe& recipe, backends::ProcessGroup* ranks,
                                                    std::optional<bool> own_thread) {
   const store::SignalsBlocked blocked;
   return backends::tpu::make_tpu_device(

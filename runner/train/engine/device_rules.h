@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "backends/model/modelled_device.h"
 #include "schema/recipe/recipe.h"
 
@@ -21,7 +21,7 @@ struct DeviceRules {
   // Makes the device of one rank. `ranks`: process group, or null for a single process; must outlive the device.
   // `own_thread`: whether the device executes on a thread of its own; none to decide by the number of free cores. Its
   // worker threads block signals.
-  std::unique_ptr<backends::ModelledDevice> (*make)(const schema::Recipe& recipe, backends::Collectives* ranks,
+  std::unique_ptr<backends::ModelledDevice> (*make)(const schema::Recipe& recipe, backends::ProcessGroup* ranks,
                                                     std::optional<bool> own_thread);
 };
 

@@ -8,14 +8,14 @@ namespace {
 
 const backends::Site kEventSite{"events"};
 
-std::shared_ptr<std::byte> memory_for_rows(backends::Collectives& ranks) {
+std::shared_ptr<std::byte> memory_for_rows(backends::ProcessGroup& ranks) {
   static_assert(sizeof(Events*) == sizeof(int64_t));
   return ranks.share({backends::DType::kI64, backends::Shape{1 + ranks.size()}}, kEventSite);
 }
 
 }  // namespace
 
-EventBoard::EventBoard(Events own, backends::Collectives& ranks) : ranks_(ranks), memory_(memory_for_rows(ranks)) {
+EventBoard::EventBoard(Events own, backends::ProcessGroup& ranks) : ranks_(ranks), memory_(memory_for_rows(ranks)) {
   rows()[static_cast<size_t>(ranks.rank())] = new Events(std::move(own));
 }
 

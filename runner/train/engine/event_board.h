@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 
 namespace runner::train {
 
@@ -20,7 +20,7 @@ using Events = std::vector<std::shared_ptr<backends::Event>>;
 class EventBoard {
  public:
   // Publishes the events of this rank. Collective. `ranks` must outlive the object.
-  EventBoard(Events own, backends::Collectives& ranks);
+  EventBoard(Events own, backends::ProcessGroup& ranks);
   ~EventBoard();
   EventBoard(const EventBoard&) = delete;
   EventBoard& operator=(const EventBoard&) = delete;
@@ -31,7 +31,7 @@ class EventBoard {
  private:
   std::span<Events*> rows() const;
 
-  backends::Collectives& ranks_;
+  backends::ProcessGroup& ranks_;
   const std::shared_ptr<std::byte> memory_;  // number of ranks that have left, then one row per rank
 };
 

@@ -22,7 +22,7 @@ std::vector<backends::TracedScalar> traced_for(const backends::Program& program,
 
 }  // namespace
 
-Executor::Executor(backends::ModelledDevice& device, backends::Collectives* ranks, const Counters& counters)
+Executor::Executor(backends::ModelledDevice& device, backends::ProcessGroup* ranks, const Counters& counters)
     : device_(device), counters_(counters) {
   if (ranks != nullptr) exchange_.emplace(*ranks);
 }

@@ -39,7 +39,7 @@ class Executor {
  public:
   // `ranks`: process group, or null for a single process. `counters`: give the step number for error messages. All must
   // outlive the object.
-  Executor(backends::ModelledDevice& device, backends::Collectives* ranks, const Counters& counters);
+  Executor(backends::ModelledDevice& device, backends::ProcessGroup* ranks, const Counters& counters);
 
   backends::PlanCache<SharedStep>& cache() { return cache_; }
   const backends::PlanCache<SharedStep>& cache() const { return cache_; }
@@ -70,7 +70,7 @@ class Executor {
   std::vector<std::byte> read_bytes(const backends::Program& program, backends::ValueId value,
                                     const StepSubmission& submission);
 
-  // Collectives of the Programs of this rank; null for a single process.
+  // ProcessGroup of the Programs of this rank; null for a single process.
   backends::Exchange* exchange() { return exchange_ ? &*exchange_ : nullptr; }
   // Call before a Program with collectives runs. `again`: see Exchange::begin().
   void begin_exchange(bool again);

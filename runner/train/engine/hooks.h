@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "runner/data/encoding.h"
 #include "runner/data/transform.h"
 #include "runner/model/models.h"
@@ -87,7 +87,7 @@ class RunControl {
   // Whether a call in progress must end: a signal has arrived, or another rank has ended the run.
   virtual bool must_end() const = 0;
   virtual void print(std::string_view text) = 0;
-  virtual backends::Collectives* replicas() const = 0;  // null: this process trains alone
+  virtual backends::ProcessGroup* replicas() const = 0;  // null: this process trains alone
   // Stores bytes with the run under a relative path. Throws Error(kRun) for an invalid name.
   virtual void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) = 0;
   // Stores the current parameters like save_artifact(), in the files of formats::model_files.
@@ -185,7 +185,7 @@ inline bool has(const Hooks* hooks, HookEntry entry) {
 }
 
 // Seed of a hook's random numbers on this rank. `ranks`: process group, or null for a single process.
-inline uint64_t hook_seed(const schema::Recipe& recipe, const backends::Collectives* ranks) {
+inline uint64_t hook_seed(const schema::Recipe& recipe, const backends::ProcessGroup* ranks) {
   const bool own = recipe.device_specific_seed && ranks != nullptr;
   return static_cast<uint64_t>(recipe.seed) + static_cast<uint64_t>(own ? ranks->rank() : 0);
 }

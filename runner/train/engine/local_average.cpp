@@ -9,7 +9,7 @@
 
 namespace runner::train {
 
-void average_weights(DeviceArrays& arrays, backends::Collectives& ranks, const backends::Site& site) {
+void average_weights(DeviceArrays& arrays, backends::ProcessGroup& ranks, const backends::Site& site) {
   const backends::ScopedSpan span(backends::SpanKind::kOptimizer, "average weights");
   const backends::ModelPause pause = arrays.pause_model();
   const std::vector<DeviceArray>& layout = arrays.layout().arrays();

@@ -1,13 +1,13 @@
 // Averages the weights of ranks that train separate copies (train.local_sgd).
 #pragma once
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "runner/train/engine/device_arrays.h"
 
 namespace runner::train {
 
 // Replaces weights, moments, and gradients that a hook's training loop has kept by their mean over all ranks.
 // Collective.
-void average_weights(DeviceArrays& arrays, backends::Collectives& ranks, const backends::Site& site);
+void average_weights(DeviceArrays& arrays, backends::ProcessGroup& ranks, const backends::Site& site);
 
 }  // namespace runner::train

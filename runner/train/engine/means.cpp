@@ -9,7 +9,7 @@
 namespace runner::train {
 
 Means::Means(const StepBuilder& builder, DeviceArrays& arrays, Executor& executor, StepMetrics& metrics,
-             backends::Collectives* local)
+             backends::ProcessGroup* local)
     : builder_(builder), arrays_(arrays), executor_(executor), metrics_(metrics), local_(local) {}
 
 double Means::take_loss() {

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "runner/train/engine/device_arrays.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/step_builder.h"
@@ -16,7 +16,7 @@ class Means {
   // `local`: ranks that train separate weights (train.local_sgd), or null. If set, all functions are collective. All
   // arguments must outlive the object.
   Means(const StepBuilder& builder, DeviceArrays& arrays, Executor& executor, StepMetrics& metrics,
-        backends::Collectives* local);
+        backends::ProcessGroup* local);
 
   // Returns the weighted mean train loss over the optimizer steps since the last call; NaN if there was none.
   double take_loss();
@@ -33,7 +33,7 @@ class Means {
   DeviceArrays& arrays_;
   Executor& executor_;
   StepMetrics& metrics_;
-  backends::Collectives* const local_;
+  backends::ProcessGroup* const local_;
 };
 
 }  // namespace runner::train

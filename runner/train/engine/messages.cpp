@@ -14,7 +14,7 @@ bool may_send_messages(const schema::Recipe& recipe, const StepBuilder& builder)
          !is_rounded && !builder.varies(true);
 }
 
-Messages::Messages(const StepBuilder& builder, backends::Device& device, backends::Collectives& ranks)
+Messages::Messages(const StepBuilder& builder, backends::Device& device, backends::ProcessGroup& ranks)
     : builder_(builder), device_(device), ranks_(ranks) {}
 
 const MessageLayout* Messages::layout(int64_t largest) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "runner/train/engine/gradient_message.h"
 #include "runner/train/engine/step_builder.h"
 
@@ -21,7 +21,7 @@ bool may_send_messages(const schema::Recipe& recipe, const StepBuilder& builder)
 class Messages {
  public:
   // All arguments must outlive the object.
-  Messages(const StepBuilder& builder, backends::Device& device, backends::Collectives& ranks);
+  Messages(const StepBuilder& builder, backends::Device& device, backends::ProcessGroup& ranks);
 
   // Returns the layout for a batch whose largest part on any rank has `largest` samples; the same object each time.
   // Null if gradients stay in their arrays.
@@ -42,7 +42,7 @@ class Messages {
 
   const StepBuilder& builder_;
   backends::Device& device_;
-  backends::Collectives& ranks_;
+  backends::ProcessGroup& ranks_;
   std::map<int64_t, MessageLayout> layouts_;
   int64_t room_ = 0;  // floats per message
   std::vector<std::shared_ptr<backends::Buffer>> of_rank_;

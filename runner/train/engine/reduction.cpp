@@ -49,20 +49,20 @@ NotFinite unpacked_search(std::string_view text) {
 
 }  // namespace
 
-MetricSums merged(const MetricSums& mine, backends::Collectives& ranks, const backends::Site& site) {
+MetricSums merged(const MetricSums& mine, backends::ProcessGroup& ranks, const backends::Site& site) {
   MetricSums all;
   for (const std::string& text : ranks.gather_objects(packed(mine), site)) add_packed(all, text);
   return all;
 }
 
-uint64_t digest_of_all(uint64_t mine, backends::Collectives& ranks, const backends::Site& site) {
+uint64_t digest_of_all(uint64_t mine, backends::ProcessGroup& ranks, const backends::Site& site) {
   std::vector<uint64_t> all(static_cast<size_t>(ranks.size()));
   ranks.all_gather({backends::DType::kI64, {}}, std::as_bytes(std::span(&mine, 1)),
                    std::as_writable_bytes(std::span(all)), site);
   return std::accumulate(all.begin(), all.end(), uint64_t{0}, mixed);
 }
 
-NotFinite first_found(const std::optional<NotFinite>& mine, const std::string& otherwise, backends::Collectives* ranks,
+NotFinite first_found(const std::optional<NotFinite>& mine, const std::string& otherwise, backends::ProcessGroup* ranks,
                       const backends::Site& site) {
   if (ranks == nullptr) return mine.value_or(NotFinite{otherwise});
   const std::vector<std::string> all = ranks->gather_objects(mine ? packed(*mine) : "", site);

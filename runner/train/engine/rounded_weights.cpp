@@ -16,7 +16,7 @@ using backends::TensorType;
 }  // namespace
 
 RoundedWeights::RoundedWeights(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
-                               backends::Collectives& ranks, std::span<backends::Buffer* const> window_states)
+                               backends::ProcessGroup& ranks, std::span<backends::Buffer* const> window_states)
     : copy_of_array_(layout.arrays().size(), -1), host_(backends::make_cpu_device(1)) {
   backends::Program program;
   for (size_t i = 0; i < layout.arrays().size(); ++i) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "runner/train/engine/device_layout.h"
 #include "runner/train/engine/shares.h"
 
@@ -19,7 +19,7 @@ class RoundedWeights {
  public:
   // Collective. The copy is zero at first, like the weights. `window_states`: SharedArrays::window.
   RoundedWeights(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
-                 backends::Collectives& ranks, std::span<backends::Buffer* const> window_states);
+                 backends::ProcessGroup& ranks, std::span<backends::Buffer* const> window_states);
 
   // Declares the copies as the last inputs of a step.
   static void declare(const DeviceLayout& layout, backends::Program& step);

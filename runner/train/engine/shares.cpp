@@ -18,7 +18,7 @@ Shares::Range share(int64_t elements, int rank, int size) {
 }
 
 // Gradient rows are reserved only: if all gradients are factored, no rank writes them.
-SharedRows allocate(const DeviceArray& array, backends::Collectives& ranks) {
+SharedRows allocate(const DeviceArray& array, backends::ProcessGroup& ranks) {
   if (is_common(array)) return {ranks.share(array.type, {array.name}), 0};
   const auto rows_of = array.role == Role::kGradients ? reserve_rows : share_rows;
   return rows_of(array.type, array.name, ranks);
@@ -35,16 +35,16 @@ backends::TensorType type_of_rows(const backends::TensorType& row, int ranks) {
 
 }  // namespace
 
-SharedRows share_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks) {
+SharedRows share_rows(const backends::TensorType& row, std::string_view name, backends::ProcessGroup& ranks) {
   return {ranks.share(type_of_rows(row, ranks.size()), {name}), stride_of(row)};
 }
 
-SharedRows reserve_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks) {
+SharedRows reserve_rows(const backends::TensorType& row, std::string_view name, backends::ProcessGroup& ranks) {
   return {ranks.reserve(type_of_rows(row, ranks.size()), {name}), stride_of(row)};
 }
 
 // Rank 0 checks the available memory before any rank has taken some.
-void take_rows(const SharedRows& rows, std::string_view name, backends::Collectives& ranks) {
+void take_rows(const SharedRows& rows, std::string_view name, backends::ProcessGroup& ranks) {
   if (ranks.rank() == 0) backends::check_available(static_cast<size_t>(ranks.size()) * rows.stride);
   ranks.barrier({name});
   backends::take_pages({rows.of(ranks.rank()).get(), rows.stride});
@@ -80,7 +80,7 @@ backends::TensorType window_type(const DeviceArray& array, const Shares& shares)
 }
 
 SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, backends::ModelledDevice& device,
-                          backends::Collectives& ranks) {
+                          backends::ProcessGroup& ranks) {
   SharedArrays shared;
   std::vector<std::pair<const DeviceArray*, SharedRows>> read_by_all;
   const auto share_of = [&](const DeviceArray& array, const SharedRows& common, int rank) {

@@ -56,10 +56,10 @@ struct SharedRows {
   }
 };
 // Allocate a zeroed row for each rank. Collective. `reserve_rows()` commits pages on first touch.
-SharedRows share_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks);
-SharedRows reserve_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks);
+SharedRows share_rows(const backends::TensorType& row, std::string_view name, backends::ProcessGroup& ranks);
+SharedRows reserve_rows(const backends::TensorType& row, std::string_view name, backends::ProcessGroup& ranks);
 // Commits this rank's row of reserved memory. Collective. Throws Error(kRun) if memory is exhausted.
-void take_rows(const SharedRows& rows, std::string_view name, backends::Collectives& ranks);
+void take_rows(const SharedRows& rows, std::string_view name, backends::ProcessGroup& ranks);
 
 // The arrays of one rank.
 struct SharedArrays {
@@ -85,6 +85,6 @@ backends::TensorType window_type(const DeviceArray& array, const Shares& shares)
 
 // Allocates zeroed arrays. Collective. Throws Error(kRun) if memory is exhausted or the ranks' layouts differ.
 SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, backends::ModelledDevice& device,
-                          backends::Collectives& ranks);
+                          backends::ProcessGroup& ranks);
 
 }  // namespace runner::train

@@ -40,7 +40,7 @@ class Steps {
     const Counters& counters;
     const UserWork& user;
     Hooks* hooks;                  // null if there is no hook
-    backends::Collectives* ranks;  // null for a single process
+    backends::ProcessGroup* ranks;  // null for a single process
   };
   explicit Steps(const Sources& from);
 

@@ -234,7 +234,7 @@ std::optional<size_t> first_that_differs(const std::vector<std::vector<Traced>>&
 
 }  // namespace
 
-void TracedGraphs::compare(backends::Collectives& ranks, const Site& site) {
+void TracedGraphs::compare(backends::ProcessGroup& ranks, const Site& site) {
   const auto live_nodes = [this](const Graph& graph) {
     return LiveNodes(*graph.program, graph.roots, graph.numbers, graph.of_rank_0, rules_);
   };

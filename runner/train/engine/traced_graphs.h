@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "backends/ir/program.h"
 #include "backends/ir/traced_scalar.h"
 #include "backends/tpu/scalar_signature.h"
@@ -37,7 +37,7 @@ class TracedGraphs {
 
   // Compares the graphs in order and clears them. Collective. Only ranks with equal batch sizes are compared, because a
   // device would pad the others. Graphs that not all ranks have are not compared. Throws Error(kRun) if two differ.
-  void compare(backends::Collectives& ranks, const backends::Site& site);
+  void compare(backends::ProcessGroup& ranks, const backends::Site& site);
 
  private:
   struct Graph {

@@ -23,14 +23,14 @@ nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encodin
 
 // Whether gradients must be kept between the batches of an optimizer step. Between micro-batches of one batch, see
 // keep_gradients().
-bool keeps_gradients(const schema::Recipe& recipe, const backends::Collectives* ranks, const Hooks* hooks) {
+bool keeps_gradients(const schema::Recipe& recipe, const backends::ProcessGroup* ranks, const Hooks* hooks) {
   return recipe.gradient_accumulation_steps > 1 || ranks != nullptr || hooks != nullptr;
 }
 
 }  // namespace
 
 Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
-                 Hooks* hooks, backends::Collectives* ranks)
+                 Hooks* hooks, backends::ProcessGroup* ranks)
     : parts{.end_with_epochs = recipe.sync_with_dataloader, .accumulation = recipe.gradient_accumulation_steps},
       recipe_(recipe),
       encoding_(encoding),

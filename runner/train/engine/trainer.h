@@ -49,7 +49,7 @@ class Trainer {
   // for a single process. Throws Error(kRecipe) or Error(kData) if recipe, data and weights do not fit together. All
   // arguments must outlive the object.
   Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
-          Hooks* hooks = nullptr, backends::Collectives* ranks = nullptr);
+          Hooks* hooks = nullptr, backends::ProcessGroup* ranks = nullptr);
   ~Trainer();
 
   // `halt` is called repeatedly while steps are compiled and parameters are initialised before the first step, and
@@ -206,7 +206,7 @@ class Trainer {
   backends::ModelledDevice& device_;
   nn::Model model_;
   Hooks* const hooks_;
-  backends::Collectives* const ranks_;
+  backends::ProcessGroup* const ranks_;
   const Optimizers optimizers_;
   DeviceLayout layout_;
   const StepBuilder builder_;

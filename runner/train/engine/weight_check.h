@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "runner/train/engine/device_arrays.h"
 
 namespace runner::train {
@@ -19,6 +19,6 @@ std::vector<TensorDigest> digests_of(const DeviceArrays& arrays, const nn::Param
 
 // Compares digests of the same tensors. Collective. Throws Error(kRun) with the first tensor that differs between ranks
 // and the ranks that differ from the majority.
-void check_alike(const std::vector<TensorDigest>& mine, backends::Collectives& ranks, const backends::Site& site);
+void check_alike(const std::vector<TensorDigest>& mine, backends::ProcessGroup& ranks, const backends::Site& site);
 
 }  // namespace runner::train

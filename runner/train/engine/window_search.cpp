@@ -27,7 +27,7 @@ std::string text_of_nothing_found(const schema::Recipe& recipe) {
 }  // namespace
 
 WindowSearch::WindowSearch(const StepBuilder& builder, const WindowParts& parts, backends::ModelledDevice& device,
-                           Executor& executor, Steps& steps, Hooks* hooks, backends::Collectives* ranks)
+                           Executor& executor, Steps& steps, Hooks* hooks, backends::ProcessGroup* ranks)
     : builder_(builder),
       parts_(parts),
       device_(device),

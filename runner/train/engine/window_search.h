@@ -19,7 +19,7 @@ class WindowSearch {
   // `hooks`: null if there is no hook. `ranks`: ranks that take the optimizer step together, or null. All arguments
   // must outlive the object.
   WindowSearch(const StepBuilder& builder, const WindowParts& parts, backends::ModelledDevice& device,
-               Executor& executor, Steps& steps, Hooks* hooks, backends::Collectives* ranks);
+               Executor& executor, Steps& steps, Hooks* hooks, backends::ProcessGroup* ranks);
 
   // Finds the first value that was not finite in an optimizer step: "parameter 0.weight is inf", "a feature of sample
   // 17 is nan", "the result of exp … is inf". `loader` must yield its batches again, from batch number `before` on.
@@ -37,7 +37,7 @@ class WindowSearch {
   Executor& executor_;
   Steps& steps_;
   Hooks* const hooks_;
-  backends::Collectives* const ranks_;
+  backends::ProcessGroup* const ranks_;
 };
 
 }  // namespace runner::train

@@ -8,7 +8,7 @@
 namespace runner::train {
 
 // Reduces the maximum of a number and of its complement: if the results are not complements, the ranks' numbers differ.
-ControlFlags sync_flags(const ControlFlags& mine, backends::Collectives& ranks, int64_t step) {
+ControlFlags sync_flags(const ControlFlags& mine, backends::ProcessGroup& ranks, int64_t step) {
   const auto decisions = static_cast<int64_t>(mine.decisions);
   std::array<int64_t, 8> all{mine.interrupted, mine.stop,  mine.save,         mine.drawn,
                              decisions,        ~decisions, mine.accumulation, ~mine.accumulation};

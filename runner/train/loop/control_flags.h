@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 
 namespace runner::train {
 
@@ -19,6 +19,6 @@ struct ControlFlags {
 
 // Returns the combined flags of all ranks. Collective. A rank without a batch has drawn fewer numbers; all ranks
 // continue with the largest count. Throws Error(kRun) if decisions or accumulation differ.
-ControlFlags sync_flags(const ControlFlags& mine, backends::Collectives& ranks, int64_t step);
+ControlFlags sync_flags(const ControlFlags& mine, backends::ProcessGroup& ranks, int64_t step);
 
 }  // namespace runner::train

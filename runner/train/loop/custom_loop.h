@@ -172,7 +172,7 @@ class CustomLoop {
 
   Session& session_;
   Trainer& trainer_;
-  backends::Collectives* const ranks_;  // ranks that add up their gradients; null for a single process
+  backends::ProcessGroup* const ranks_;  // ranks that add up their gradients; null for a single process
   Hooks& hooks_;
   TrainLoop& loop_;
   const std::vector<Shares> shares_;  // of those ranks

@@ -15,7 +15,7 @@ namespace {
 // Collective.
 template <class T>
 std::vector<T> in_order(const std::vector<T>& mine, size_t width, const data::DataPlan& plan,
-                        backends::Collectives& ranks, const backends::Site& site) {
+                        backends::ProcessGroup& ranks, const backends::Site& site) {
   const auto bytes = std::as_bytes(std::span(mine));
   const std::vector<std::string> all =
       ranks.gather_objects({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, site);
@@ -34,20 +34,20 @@ std::vector<T> in_order(const std::vector<T>& mine, size_t width, const data::Da
 
 }  // namespace
 
-data::DataPlan evaluation_plan(const schema::Recipe& recipe, int64_t samples, const backends::Collectives* ranks) {
+data::DataPlan evaluation_plan(const schema::Recipe& recipe, int64_t samples, const backends::ProcessGroup* ranks) {
   data::PlanSpec spec = data::eval_plan(recipe, samples);
   spec.processes = ranks != nullptr ? ranks->size() : 1;
   return data::DataPlan(spec);
 }
 
 std::optional<data::DataPlan> evaluation_plan(const schema::Recipe& recipe, const data::Data& data,
-                                              const backends::Collectives* ranks) {
+                                              const backends::ProcessGroup* ranks) {
   if (!data.eval) return std::nullopt;
   return evaluation_plan(recipe, data.eval->size(), ranks);
 }
 
 Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe, Hooks* hooks,
-                     backends::Collectives* ranks)
+                     backends::ProcessGroup* ranks)
     : trainer_(trainer),
       dataset_(dataset),
       none_yet_(recipe.eval.metrics, trainer.encoding().label_kind, trainer.encoding().outputs),

@@ -16,10 +16,10 @@ namespace runner::train {
 
 // Returns how an evaluation is divided between ranks. There is no padding. `ranks`: process group, or null for a single
 // process.
-data::DataPlan evaluation_plan(const schema::Recipe& recipe, int64_t samples, const backends::Collectives* ranks);
+data::DataPlan evaluation_plan(const schema::Recipe& recipe, int64_t samples, const backends::ProcessGroup* ranks);
 // Likewise for data.eval; none if there is none.
 std::optional<data::DataPlan> evaluation_plan(const schema::Recipe& recipe, const data::Data& data,
-                                              const backends::Collectives* ranks);
+                                              const backends::ProcessGroup* ranks);
 
 class Evaluator {
  public:
@@ -27,7 +27,7 @@ class Evaluator {
   // hook. `ranks`: ranks that divide the work, or null. run() is then collective, and all ranks get the metrics of the
   // whole set. Throws Error(kRecipe) if eval.metrics does not fit the data (metrics.h).
   Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe, Hooks* hooks,
-            backends::Collectives* ranks = nullptr);
+            backends::ProcessGroup* ranks = nullptr);
 
   // Returns the metrics of the recipe and of the hook by name, without "eval/". `interrupted`: called before each
   // batch, equally often on all ranks, and must return the same on all. Throws Error(kInterrupted) if it returns true.
@@ -54,7 +54,7 @@ class Evaluator {
   const data::DataPlan plan_;
   Hooks* const hooks_;       // null if there is no hook
   const bool with_metrics_;  // over the whole set
-  backends::Collectives* const ranks_;
+  backends::ProcessGroup* const ranks_;
   std::vector<float> outputs_;  // of one batch
   Evaluated evaluated_;
   int64_t samples_ = 0, nan_samples_ = 0;  // of the last run()

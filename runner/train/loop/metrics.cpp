@@ -45,7 +45,7 @@ bool has_nan(std::span<const float> rows, size_t i, size_t width) {
 
 // Sums each number over all ranks. Collective.
 template <class T>
-void merge_numbers(const std::vector<T*>& numbers, backends::DType dtype, backends::Collectives& ranks,
+void merge_numbers(const std::vector<T*>& numbers, backends::DType dtype, backends::ProcessGroup& ranks,
                    const backends::Site& site) {
   std::vector<T> packed;
   for (const T* number : numbers) packed.push_back(*number);
@@ -92,7 +92,7 @@ void Metrics::add(const Scored& batch) {
   classes_ ? add_classes(batch) : add_targets(batch);
 }
 
-void Metrics::merge(backends::Collectives& ranks, const backends::Site& site) {
+void Metrics::merge(backends::ProcessGroup& ranks, const backends::Site& site) {
   std::vector<double*> sums{&loss_, &weight_, &squared_error_, &absolute_error_};
   std::vector<int64_t*> counts{&samples_, &nan_samples_};
   for (std::vector<int64_t>* by_class : {&rank_counts_, &true_positives_, &predicted_, &actual_})

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "runner/data/encoding.h"
 #include "schema/recipe/recipe.h"
 
@@ -32,7 +32,7 @@ class Metrics {
   // Throws Error(kRun) for a negative weight.
   void add(const Scored& batch);
   // Adds counts and sums of all ranks; sums are left folds over ranks. Collective.
-  void merge(backends::Collectives& ranks, const backends::Site& site);
+  void merge(backends::ProcessGroup& ranks, const backends::Site& site);
 
   // By name, without "eval/". NaN if nothing was counted.
   //   loss        Σ loss / Σ weight

@@ -43,7 +43,7 @@ optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& pl
   return scale;
 }
 
-Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collectives* ranks_, data::SharedData read,
+Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::ProcessGroup* ranks_, data::SharedData read,
                  std::optional<bool> own_thread)
     : recipe(recipe_),
       shared_data(read != nullptr ? std::move(read) : std::make_shared<const data::Data>(data::load(recipe))),

@@ -27,7 +27,7 @@ struct Session {
   // Lays out the model; Trainer::allocate() allocates it. `read`: data of the recipe; null to read them here.
   // `own_thread`: see DeviceRules::make. `hooks`: null if there is no hook. `ranks`: process group, or null for a
   // single process. `recipe`, `hooks` and `ranks` must outlive the session. Throws Error(kRecipe) or Error(kData).
-  explicit Session(const schema::Recipe& recipe, Hooks* hooks = nullptr, backends::Collectives* ranks = nullptr,
+  explicit Session(const schema::Recipe& recipe, Hooks* hooks = nullptr, backends::ProcessGroup* ranks = nullptr,
                    data::SharedData read = nullptr, std::optional<bool> own_thread = {});
 
   const schema::Recipe& recipe;
@@ -43,7 +43,7 @@ struct Session {
 
   const bool own_loop;  // the hook has an entry train
   const bool own_step;  // the hook has an entry training_step
-  backends::Collectives* const ranks;
+  backends::ProcessGroup* const ranks;
   int64_t rank() const { return ranks != nullptr ? ranks->rank() : 0; }
   // Returns the plan of the rest of an epoch, from where the plan of `position` starts.
   data::DataPlan plan_at(const data::Position& position) const { return plan.from(position.start); }

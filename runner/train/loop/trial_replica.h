@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "backends/tpu/tpu_device_model.h"
 #include "runner/train/engine/trainer.h"
 #include "schema/base/error.h"
@@ -17,7 +17,7 @@
 namespace runner::train {
 
 // Rank 0 of `size` ranks, without the others.
-class LoneRank final : public backends::Collectives {
+class LoneRank final : public backends::ProcessGroup {
   using Site = backends::Site;
   using Type = backends::TensorType;
 
@@ -71,7 +71,7 @@ class TrialReplica {
 
   Trainer& trainer() { return *trainer_; }
   // Null if there is only one rank.
-  backends::Collectives* ranks() { return others_ ? &*others_ : nullptr; }
+  backends::ProcessGroup* ranks() { return others_ ? &*others_ : nullptr; }
 
   // See Trainer::set_halt(); holds for all trainers made here.
   void set_halt(std::function<void()> halt) {

@@ -26,7 +26,7 @@ void DeviceUsage::count_predicted(backends::gpu::PredictedTime GpuDeviceUse::*ph
   if (session_.gpu != nullptr) gpu_use_.*phase += session_.gpu->take_predicted_time();
 }
 
-void DeviceUsage::record(backends::Collectives* ranks) {
+void DeviceUsage::record(backends::ProcessGroup* ranks) {
   if (session_.gpu == nullptr) return;
   count_predicted(&GpuDeviceUse::training);
   const int64_t step = session_.trainer.counters.windows;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "runner/train/engine/memory_use.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/run/gpu_use.h"
@@ -27,7 +27,7 @@ class DeviceUsage {
   void count_predicted(backends::gpu::PredictedTime GpuDeviceUse::*phase);
   // Adds the counts of the GPU model to the attempt's record. `ranks`: gathers those of all ranks (collective), or
   // null.
-  void record(backends::Collectives* ranks);
+  void record(backends::ProcessGroup* ranks);
 
  private:
   Session& session_;

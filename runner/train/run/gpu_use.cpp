@@ -93,7 +93,7 @@ GpuUse gpu_use(const backends::gpu::GpuDeviceModel& device, const GpuDeviceUse& 
 }
 
 GpuUse gpu_use_of_all(const backends::gpu::GpuDeviceModel& device, const GpuDeviceUse& counted,
-                      backends::Collectives& ranks, const backends::Site& site) {
+                      backends::ProcessGroup& ranks, const backends::Site& site) {
   GpuUse use = gpu_use(device, counted);
   const std::string_view mine(reinterpret_cast<const char*>(use.devices.data()), sizeof(GpuDeviceUse));
   const std::vector<std::string> all = ranks.gather_objects(mine, site);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "backends/gpu/capture_counters.h"
 #include "backends/gpu/memory_statistics.h"
 #include "backends/gpu/timeline.h"
@@ -37,7 +37,7 @@ struct GpuUse {
 GpuUse gpu_use(const backends::gpu::GpuDeviceModel& device, const GpuDeviceUse& counted);
 // Likewise for all ranks. Collective.
 GpuUse gpu_use_of_all(const backends::gpu::GpuDeviceModel& device, const GpuDeviceUse& counted,
-                      backends::Collectives& ranks, const backends::Site& site);
+                      backends::ProcessGroup& ranks, const backends::Site& site);
 
 // Returns {"model", "memory": [{"device", "limit", "allocated": {"current", "peak"}, …, "retries", "refused"}],
 // "predicted": predictions for rank 0, null where a divisor is zero, "capture": {"graphs", "replays", "fallbacks"} of

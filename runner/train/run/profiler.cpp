@@ -42,7 +42,7 @@ void Profiler::begin(ProfileAction before, ProfileAction now) {
   began_ns_ = backends::monotonic_ns();
 }
 
-std::string Profiler::end_step(int64_t number, backends::Collectives* ranks) {
+std::string Profiler::end_step(int64_t number, backends::ProcessGroup* ranks) {
   const ProfileAction before = action(step_), now = action(step_ + 1);
   ++step_;
   if (before == ProfileAction::kNone && now == before) return "";
@@ -62,12 +62,12 @@ void Profiler::add_step(int64_t number) {
   has_steps_ = true;
 }
 
-std::string Profiler::end(backends::Collectives* ranks) {
+std::string Profiler::end(backends::ProcessGroup* ranks) {
   const bool is_cycle = records(action(step_)) && std::exchange(has_steps_, false);
   return is_cycle ? take(ranks) : "";
 }
 
-std::string Profiler::take(backends::Collectives* ranks) {
+std::string Profiler::take(backends::ProcessGroup* ranks) {
   const std::vector<backends::Span> spans = recorder_.end();
   left_out_ = recorder_.left_out();
   const std::string mine = formats::trace_events({.process = ranks != nullptr ? ranks->rank() : 0,

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "backends/runtime/spans.h"
 #include "schema/recipe/recipe.h"
 
@@ -33,16 +33,16 @@ class Profiler {
 
   // Call after each step. Returns the events of all ranks on rank 0 if a cycle has ended, otherwise an empty string.
   // `number`: step number in the run. `ranks`: process group, or null for a single process. Collective.
-  std::string end_step(int64_t number, backends::Collectives* ranks);
+  std::string end_step(int64_t number, backends::ProcessGroup* ranks);
   // Call at the end of training. Like end_step() for a cycle in progress that has a step.
-  std::string end(backends::Collectives* ranks);
+  std::string end(backends::ProcessGroup* ranks);
 
   // Number of spans that did not fit into the last cycle's buffer, in this process.
   int64_t left_out() const { return left_out_; }
 
  private:
   void add_step(int64_t number);
-  std::string take(backends::Collectives* ranks);
+  std::string take(backends::ProcessGroup* ranks);
   void begin(ProfileAction before, ProfileAction now);
   ProfileAction action(int64_t step) const { return profile_action(spec_, step); }
 

@@ -41,7 +41,7 @@ std::optional<std::string> crowd_warning(const std::vector<std::vector<int>>& co
 }
 
 // The key includes the CPU features, since kernels and their memory needs depend on them.
-std::optional<PersistentGraphs> persistent_graphs(const RunRequest& request, const backends::Collectives* ranks) {
+std::optional<PersistentGraphs> persistent_graphs(const RunRequest& request, const backends::ProcessGroup* ranks) {
   const bool records = ranks == nullptr || ranks->rank() == 0;
   if (!records || !device_rules(request.recipe).traces_graphs || !request.recipe.tpu.persistent_cache) return {};
   return std::make_optional<PersistentGraphs>(
@@ -57,7 +57,7 @@ int64_t evaluation_batch(const Session& session) {
 
 }  // namespace
 
-RankRun::RankRun(const RunRequest& request, backends::Collectives* ranks)
+RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
     : request_(request),
       recipe_(request.recipe),
       hooks_(request.make_hooks != nullptr ? request.make_hooks(recipe_) : nullptr),

@@ -31,7 +31,7 @@ inline constexpr const char* kInterruptedAtStart = "interrupted before the run b
 class RankRun {
  public:
   // `ranks`: process group, or null for a single process. Only rank 0 records.
-  explicit RankRun(const RunRequest& request, backends::Collectives* ranks = nullptr);
+  explicit RankRun(const RunRequest& request, backends::ProcessGroup* ranks = nullptr);
 
   // Runs as the recording rank. Throws errors of the recipe, the data and the store. Once the run has begun, errors are
   // recorded and returned in the result.

@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/dist/shared_collectives.h"
 #include "backends/dist/shared_memory.h"
+#include "backends/dist/shared_memory_group.h"
 #include "backends/runtime/descriptor.h"
 #include "schema/base/error.h"
 #include "schema/base/system_limits.h"
@@ -34,8 +34,8 @@ namespace runner::train {
 namespace {
 
 using backends::Descriptor;
-using backends::SharedCollectives;
 using backends::SharedMemory;
+using backends::SharedMemoryGroup;
 
 constexpr int kMemoryDescriptor = 3, kOrdersDescriptor = 4;  // in a started process
 
@@ -136,9 +136,9 @@ std::string fate_of(int status) {
 class ReplicaProcesses::Impl {
  public:
   Impl(int size, const ReplicaOptions& options)
-      : memory_(SharedCollectives::memory_bytes(size)),
+      : memory_(SharedMemoryGroup::memory_bytes(size)),
         orders_(options.job),
-        collectives_(memory_, 0, size, SharedCollectives::options_for(size, options.timeout)),
+        collectives_(memory_, 0, size, SharedMemoryGroup::options_for(size, options.timeout)),
         stop_(options.stop) {
     allow_files(size);
     children_.reserve(static_cast<size_t>(size));
@@ -158,7 +158,7 @@ class ReplicaProcesses::Impl {
     watcher_.join();
   }
 
-  SharedCollectives& collectives() { return collectives_; }
+  SharedMemoryGroup& collectives() { return collectives_; }
 
   bool begin() {
     const std::lock_guard lock(mutex_);
@@ -271,7 +271,7 @@ class ReplicaProcesses::Impl {
 
   SharedMemory memory_;
   const Orders orders_;
-  SharedCollectives collectives_;
+  SharedMemoryGroup collectives_;
   const std::atomic<int>* const stop_;  // null: no stop requests
   std::vector<Child> children_;
   std::condition_variable ended_;
@@ -285,7 +285,7 @@ ReplicaProcesses::ReplicaProcesses(int size, const ReplicaOptions& options)
     : impl_(std::make_unique<Impl>(size, options)) {}
 ReplicaProcesses::~ReplicaProcesses() = default;
 
-backends::Collectives& ReplicaProcesses::collectives() {
+backends::ProcessGroup& ReplicaProcesses::collectives() {
   return impl_->collectives();
 }
 
@@ -311,7 +311,7 @@ class ReplicaProcess::Impl {
  public:
   explicit Impl(std::span<const std::string> words) : Impl(numbers_of(words)) {}
 
-  SharedCollectives& collectives() { return collectives_; }
+  SharedMemoryGroup& collectives() { return collectives_; }
   std::string job() const { return orders_.job(); }
   const std::atomic<int>& stop() const { return orders_.stop(); }
 
@@ -332,7 +332,7 @@ class ReplicaProcess::Impl {
       : memory_(adopt(numbers.parent)),
         orders_(kOrdersDescriptor),
         collectives_(memory_, numbers.rank, numbers.size,
-                     SharedCollectives::options_for(numbers.size, numbers.timeout)) {}
+                     SharedMemoryGroup::options_for(numbers.size, numbers.timeout)) {}
 
   // Also makes this process die with its parent.
   static SharedMemory adopt(pid_t parent) {
@@ -343,13 +343,13 @@ class ReplicaProcess::Impl {
 
   SharedMemory memory_;
   const Orders orders_;
-  SharedCollectives collectives_;
+  SharedMemoryGroup collectives_;
 };
 
 ReplicaProcess::ReplicaProcess(std::span<const std::string> words) : impl_(std::make_unique<Impl>(words)) {}
 ReplicaProcess::~ReplicaProcess() = default;
 
-backends::Collectives& ReplicaProcess::collectives() {
+backends::ProcessGroup& ReplicaProcess::collectives() {
   return impl_->collectives();
 }
 

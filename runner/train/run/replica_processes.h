@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 
 namespace runner::train {
 
@@ -33,7 +33,7 @@ class ReplicaProcesses {
   ReplicaProcesses(const ReplicaProcesses&) = delete;
   ReplicaProcesses& operator=(const ReplicaProcesses&) = delete;
 
-  backends::Collectives& collectives();
+  backends::ProcessGroup& collectives();
   // Call when all ranks have started: from now on, the training loops handle `stop`. Returns false if it was set
   // before.
   bool begin();
@@ -55,7 +55,7 @@ class ReplicaProcess {
   explicit ReplicaProcess(std::span<const std::string> words);
   ~ReplicaProcess();
 
-  backends::Collectives& collectives();
+  backends::ProcessGroup& collectives();
   // Returns ReplicaOptions::job.
   std::string job() const;
   // Mirrors ReplicaOptions::stop of rank 0, with a short delay.

@@ -9,15 +9,15 @@
 
 namespace runner::train {
 
-using backends::SharedCollectives;
+using backends::SharedMemoryGroup;
 
 ReplicaThreads::ReplicaThreads(int size, std::chrono::milliseconds timeout,
-                               const std::function<void(backends::Collectives& ranks)>& follow)
-    : memory_(SharedCollectives::memory_bytes(size)),
-      collectives_(memory_, 0, size, SharedCollectives::options_for(size, timeout)) {
+                               const std::function<void(backends::ProcessGroup& ranks)>& follow)
+    : memory_(SharedMemoryGroup::memory_bytes(size)),
+      collectives_(memory_, 0, size, SharedMemoryGroup::options_for(size, timeout)) {
   const store::SignalsBlocked blocked;
   try {
-    for (int rank = 1; rank < size; ++rank) start(rank, size, SharedCollectives::options_for(size, timeout), follow);
+    for (int rank = 1; rank < size; ++rank) start(rank, size, SharedMemoryGroup::options_for(size, timeout), follow);
   } catch (const std::system_error& error) {
     end();
     fail(ErrorKind::kRun, "cannot start the thread of rank {}: {}; {}", threads_.size() + 1,
@@ -25,10 +25,10 @@ ReplicaThreads::ReplicaThreads(int size, std::chrono::milliseconds timeout,
   }
 }
 
-void ReplicaThreads::start(int rank, int size, const SharedCollectives::Options& options,
-                           const std::function<void(backends::Collectives& ranks)>& follow) {
+void ReplicaThreads::start(int rank, int size, const SharedMemoryGroup::Options& options,
+                           const std::function<void(backends::ProcessGroup& ranks)>& follow) {
   threads_.emplace_back([this, rank, size, options, follow] {
-    SharedCollectives ranks(memory_, rank, size, options);
+    SharedMemoryGroup ranks(memory_, rank, size, options);
     try {
       follow(ranks);
     } catch (const std::exception& error) {

@@ -45,7 +45,7 @@ RunResult run_with_processes(const RunRequest& request) {
 RunResult run_with_threads(RunRequest request) {
   request.data = std::make_shared<const data::Data>(data::load(request.recipe));
   ReplicaThreads replicas(static_cast<int>(request.recipe.num_processes), timeout_of(request.recipe),
-                          [&](backends::Collectives& ranks) { request.follow(request, ranks); });
+                          [&](backends::ProcessGroup& ranks) { request.follow(request, ranks); });
   std::optional<RankRun> run;
   try {
     run.emplace(request, &replicas.collectives());
@@ -64,7 +64,7 @@ RunResult run(const RunRequest& request) {
   return device_rules(request.recipe).replicas_are_processes ? run_with_processes(request) : run_with_threads(request);
 }
 
-void run_replica(const RunRequest& request, backends::Collectives& ranks) {
+void run_replica(const RunRequest& request, backends::ProcessGroup& ranks) {
   std::optional<RankRun> run;
   const auto fail = [&](std::string_view text, const SourceMark& where) {
     const std::string place = run ? fmt::format(", after {}", schema::length_text(run->step(), "steps")) : "";

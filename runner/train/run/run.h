@@ -111,7 +111,7 @@ struct RunResult {
 struct ForkRequest;  // forking.h
 
 struct RunRequest;
-using Follow = std::function<void(const RunRequest& of_rank_0, backends::Collectives& ranks)>;
+using Follow = std::function<void(const RunRequest& of_rank_0, backends::ProcessGroup& ranks)>;
 
 struct RunRequest {
   const schema::Recipe& recipe;
@@ -165,6 +165,6 @@ RunResult run(const RunRequest& request);
 
 // Trains as another rank; uses only recipe and hooks of the request. Returns when rank 0 is done too. Errors are
 // reported to rank 0 and thrown.
-void run_replica(const RunRequest& request, backends::Collectives& ranks);
+void run_replica(const RunRequest& request, backends::ProcessGroup& ranks);
 
 }  // namespace runner::train

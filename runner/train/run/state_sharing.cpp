@@ -33,7 +33,7 @@ store::LoadedState unpacked(std::string_view text) {
 
 }  // namespace
 
-Checkpoint share_state(backends::Collectives& ranks, Trainer& trainer, const Checkpoint& mine) {
+Checkpoint share_state(backends::ProcessGroup& ranks, Trainer& trainer, const Checkpoint& mine) {
   store::StateSnapshot snapshot;
   if (ranks.rank() == 0)
     trainer.arrays().shares().has_value() ? capture_for_replica(trainer, mine, snapshot)
@@ -45,7 +45,7 @@ Checkpoint share_state(backends::Collectives& ranks, Trainer& trainer, const Che
   return checkpoint_of(loaded, trainer.optimizers().names);
 }
 
-void send_beginning(backends::Collectives& ranks, Trainer& trainer, const Beginning& beginning) {
+void send_beginning(backends::ProcessGroup& ranks, Trainer& trainer, const Beginning& beginning) {
   std::string metrics;
   for (const auto& [name, range] : beginning.metrics) {
     append(metrics, name);
@@ -60,7 +60,7 @@ void send_beginning(backends::Collectives& ranks, Trainer& trainer, const Beginn
   if (beginning.state) share_state(ranks, trainer, *beginning.state);
 }
 
-Beginning receive_beginning(backends::Collectives& ranks, Trainer& trainer) {
+Beginning receive_beginning(backends::ProcessGroup& ranks, Trainer& trainer) {
   const std::string all = ranks.gather_objects("", kSite).front();
   std::string_view text = all;
   Beginning beginning;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "runner/train/run/checkpoint_sections.h"
 #include "runner/train/run/run.h"
 
@@ -22,12 +22,12 @@ struct Beginning {
 };
 
 // Restores rank 0's state in the trainers of all ranks. Collective. Rank 0's trainer already has it.
-Checkpoint share_state(backends::Collectives& ranks, Trainer& trainer, const Checkpoint& mine);
+Checkpoint share_state(backends::ProcessGroup& ranks, Trainer& trainer, const Checkpoint& mine);
 
 // Called by rank 0, whose trainer has the state. Collective with receive_beginning().
-void send_beginning(backends::Collectives& ranks, Trainer& trainer, const Beginning& beginning);
+void send_beginning(backends::ProcessGroup& ranks, Trainer& trainer, const Beginning& beginning);
 
 // Called by the other ranks at the same time. Restores the state into the trainer.
-Beginning receive_beginning(backends::Collectives& ranks, Trainer& trainer);
+Beginning receive_beginning(backends::ProcessGroup& ranks, Trainer& trainer);
 
 }  // namespace runner::train

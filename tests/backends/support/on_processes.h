@@ -9,16 +9,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/dist/shared_collectives.h"
 #include "backends/dist/shared_memory.h"
+#include "backends/dist/shared_memory_group.h"
 
 namespace runner::backends::testing {
 
 // Runs `body` in one process per rank; this process is rank 0. `body` returns whether the test passes.
-inline void on_processes(int size, const std::function<bool(SharedCollectives&, SharedMemory&)>& body) {
-  SharedMemory memory(SharedCollectives::memory_bytes(size));
+inline void on_processes(int size, const std::function<bool(SharedMemoryGroup&, SharedMemory&)>& body) {
+  SharedMemory memory(SharedMemoryGroup::memory_bytes(size));
   const auto run = [&](int rank, SharedMemory& mine) {
-    SharedCollectives ranks(mine, rank, size, {.timeout = std::chrono::seconds(10)});
+    SharedMemoryGroup ranks(mine, rank, size, {.timeout = std::chrono::seconds(10)});
     return body(ranks, mine);
   };
   std::vector<pid_t> children;

@@ -6,35 +6,35 @@
 #include <thread>
 #include <vector>
 
-#include "backends/dist/shared_collectives.h"
+#include "backends/dist/shared_memory_group.h"
 #include "schema/base/error.h"
 
 namespace runner::backends::testing {
 
 // Runs `body` on one thread per rank and waits for all of them.
-inline void on_threads(SharedMemory& memory, int size, const std::function<void(SharedCollectives&)>& body,
-                       const SharedCollectives::Options& options = {}) {
+inline void on_threads(SharedMemory& memory, int size, const std::function<void(SharedMemoryGroup&)>& body,
+                       const SharedMemoryGroup::Options& options = {}) {
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
-      SharedCollectives ranks(memory, rank, size, options);
+      SharedMemoryGroup ranks(memory, rank, size, options);
       body(ranks);
     });
 }
 
-inline void on_threads(int size, const std::function<void(SharedCollectives&)>& body,
-                       const SharedCollectives::Options& options = {}) {
-  SharedMemory memory(SharedCollectives::memory_bytes(size));
+inline void on_threads(int size, const std::function<void(SharedMemoryGroup&)>& body,
+                       const SharedMemoryGroup::Options& options = {}) {
+  SharedMemory memory(SharedMemoryGroup::memory_bytes(size));
   on_threads(memory, size, body, options);
 }
 
 // Returns the error of each rank's `body`.
-inline std::vector<std::string> errors_of(int size, const std::function<void(SharedCollectives&)>& body,
-                                          const SharedCollectives::Options& options = {}) {
+inline std::vector<std::string> errors_of(int size, const std::function<void(SharedMemoryGroup&)>& body,
+                                          const SharedMemoryGroup::Options& options = {}) {
   std::vector<std::string> errors(static_cast<size_t>(size), "no error");
   on_threads(
       size,
-      [&](SharedCollectives& ranks) {
+      [&](SharedMemoryGroup& ranks) {
         try {
           body(ranks);
         } catch (const Error& error) {

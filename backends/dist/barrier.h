@@ -9,17 +9,18 @@
 #include <chrono>
 #include <cstdint>
 
-#include "backends/runtime/courtesy.h"
+#include "backends/runtime/backoff.h"
+#include "backends/runtime/event_count.h"
 
 namespace runner::backends {
 
-class Meeting {
+class Barrier {
  public:
-  enum class Outcome { kMet, kFailed, kTimeout };
+  enum class Outcome { kPassed, kFailed, kTimeout };
 
-  // Waits for all ranks. `courtesy`: of this rank if it shares its core; null: it spins. Everything that a rank wrote
+  // Waits for all ranks. `backoff`: of this rank if it shares its core; null: it spins. Everything that a rank wrote
   // before it arrived is visible to all ranks afterwards.
-  Outcome meet(int size, Courtesy* courtesy, std::chrono::milliseconds timeout);
+  Outcome wait(int size, Backoff* backoff, std::chrono::milliseconds timeout);
 
   // Ends all waits, now and later. The first failing rank is recorded; what it wrote before is visible to all.
   void fail(int rank);
@@ -28,14 +29,9 @@ class Meeting {
   int failed_rank() const { return static_cast<int>(failed_.load(std::memory_order_acquire)) - 1; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  bool waits(uint32_t generation) const;
-  bool is_over_soon(uint32_t generation, Courtesy* courtesy) const;
-  bool sleep(uint32_t generation, Clock::time_point end);
-
-  alignas(64) std::atomic<uint32_t> generation_;  // number of completed barriers; waiting ranks sleep on it
-  std::atomic<uint32_t> sleepers_;
-  std::atomic<uint32_t> failed_;  // rank + 1; 0: none has failed
+  alignas(64) std::atomic<uint32_t> generation_;  // number of completed barriers
+  std::atomic<uint32_t> failed_;                  // rank + 1; 0: none has failed
+  EventCount changed_;                            // notified after a change of the members above
   alignas(64) std::atomic<uint32_t> arrived_;
 };
 

@@ -14,7 +14,7 @@
 
 namespace runner::backends {
 
-class Courtesy {
+class Backoff {
  public:
   // A few times more than threads that wait for each other need to get their turns.
   static constexpr int kMostTimes = 16;

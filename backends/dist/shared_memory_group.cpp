@@ -1,4 +1,4 @@
-#include "backends/dist/shared_collectives.h"
+#include "backends/dist/shared_memory_group.h"
 
 #include <algorithm>
 #include <atomic>
@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "backends/dist/barrier.h"
 #include "backends/dist/fixed_text.h"
 #include "backends/dist/fold.h"
-#include "backends/dist/meeting.h"
 #include "backends/dist/rank_error.h"
 #include "backends/runtime/cpu_features.h"
 #include "backends/runtime/spans.h"
@@ -38,7 +38,7 @@ size_t whole_pages(size_t bytes) {
 
 // Reason of a rank's failure; both strings may be truncated. Each rank has its own. It is valid once it is complete, so
 // a process that dies while writing it does not prevent others from failing.
-struct SharedCollectives::Reason {
+struct SharedMemoryGroup::Reason {
   int32_t line;
   char file[256];
   char text[2048];
@@ -53,7 +53,7 @@ struct SharedCollectives::Reason {
 
 // Written by one rank and read by all. Records and stages alternate: before one is written again, a barrier has
 // separated it from its readers.
-struct alignas(64) SharedCollectives::RankArea {
+struct alignas(64) SharedMemoryGroup::RankArea {
   std::atomic<uint64_t> calls;
   CallRecord records[2];
   Reason reason;
@@ -61,20 +61,20 @@ struct alignas(64) SharedCollectives::RankArea {
 };
 
 // Written by all ranks; followed by the areas of the ranks.
-struct alignas(64) SharedCollectives::CommonArea {
-  Meeting meeting;
+struct alignas(64) SharedMemoryGroup::CommonArea {
+  Barrier barrier;
   alignas(64) std::byte folded[kPiece];
 };
 
-SharedCollectives::Options SharedCollectives::options_for(int size, std::chrono::milliseconds timeout) {
+SharedMemoryGroup::Options SharedMemoryGroup::options_for(int size, std::chrono::milliseconds timeout) {
   return {.timeout = timeout, .spin = size <= usable_cores()};
 }
 
-size_t SharedCollectives::memory_bytes(int size) {
+size_t SharedMemoryGroup::memory_bytes(int size) {
   return sizeof(CommonArea) + static_cast<size_t>(size) * sizeof(RankArea);
 }
 
-SharedCollectives::SharedCollectives(SharedMemory& memory, int rank, int size, const Options& options)
+SharedMemoryGroup::SharedMemoryGroup(SharedMemory& memory, int rank, int size, const Options& options)
     : memory_(memory),
       rank_(rank),
       size_(size),
@@ -84,55 +84,55 @@ SharedCollectives::SharedCollectives(SharedMemory& memory, int rank, int size, c
   RUN_ASSERT(rank >= 0 && rank < size && memory.bytes().size() >= memory_bytes(size));
 }
 
-SharedCollectives::CommonArea& SharedCollectives::common() const {
+SharedMemoryGroup::CommonArea& SharedMemoryGroup::common() const {
   return *reinterpret_cast<CommonArea*>(memory_.bytes().data());
 }
 
-SharedCollectives::RankArea& SharedCollectives::area(int rank) const {
+SharedMemoryGroup::RankArea& SharedMemoryGroup::area(int rank) const {
   return reinterpret_cast<RankArea*>(memory_.bytes().data() + sizeof(CommonArea))[rank];
 }
 
-std::byte* SharedCollectives::stage(int rank) const {
+std::byte* SharedMemoryGroup::stage(int rank) const {
   return area(rank).stages[side_];
 }
 
-// ---- meeting -------------------------------------------------------------------------------------------------------
+// ---- barrier -------------------------------------------------------------------------------------------------------
 
-void SharedCollectives::meet() {
-  Meeting& meeting = common().meeting;
-  switch (meeting.meet(size_, options_.spin ? nullptr : &courtesy_, options_.timeout)) {
-    case Meeting::Outcome::kMet: return;
-    case Meeting::Outcome::kFailed: return throw_failure();
-    case Meeting::Outcome::kTimeout: give_up(who_is_missing());
+void SharedMemoryGroup::wait_for_all() {
+  Barrier& barrier = common().barrier;
+  switch (barrier.wait(size_, options_.spin ? nullptr : &backoff_, options_.timeout)) {
+    case Barrier::Outcome::kPassed: return;
+    case Barrier::Outcome::kFailed: return throw_failure();
+    case Barrier::Outcome::kTimeout: give_up(who_is_missing());
   }
 }
 
-void SharedCollectives::give_up(std::string_view reason) {
+void SharedMemoryGroup::give_up(std::string_view reason) {
   fail(reason, {});
   throw Error(ErrorKind::kRun, std::string(reason));
 }
 
-void SharedCollectives::fail(std::string_view reason, const SourceMark& where) noexcept {
+void SharedMemoryGroup::fail(std::string_view reason, const SourceMark& where) noexcept {
   const std::lock_guard lock(failing_);
-  if (common().meeting.has_failed()) return;  // this rank's reason may be the one that others read
+  if (common().barrier.has_failed()) return;  // this rank's reason may be the one that others read
   area(rank_).reason.set(reason, where);
-  common().meeting.fail(rank_);
+  common().barrier.fail(rank_);
 }
 
-bool SharedCollectives::has_failed() const {
-  return common().meeting.has_failed();
+bool SharedMemoryGroup::has_failed() const {
+  return common().barrier.has_failed();
 }
 
-void SharedCollectives::throw_failure() const {
-  if (has_failed()) area(common().meeting.failed_rank()).reason.raise();
+void SharedMemoryGroup::throw_failure() const {
+  if (has_failed()) area(common().barrier.failed_rank()).reason.raise();
 }
 
-CallRecord SharedCollectives::newest_call(int rank) const {
+CallRecord SharedMemoryGroup::newest_call(int rank) const {
   const RankArea& there = area(rank);
   return there.records[there.calls.load(std::memory_order_acquire) % 2];
 }
 
-std::string SharedCollectives::who_is_missing() const {
+std::string SharedMemoryGroup::who_is_missing() const {
   const CallRecord mine = newest_call(rank_);
   std::vector<int> absent;
   for (int rank = 0; rank < size_; ++rank)
@@ -149,20 +149,20 @@ std::string SharedCollectives::who_is_missing() const {
 }
 
 // Records the call, waits for all ranks, and throws if their calls do not match.
-void SharedCollectives::begin(const CallRecord& record) {
+void SharedMemoryGroup::begin(const CallRecord& record) {
   RankArea& here = area(rank_);
   here.records[++calls_ % 2] = record;
   here.calls.store(calls_, std::memory_order_release);
-  meet();
+  wait_for_all();
   for (int rank = 0; rank < size_; ++rank) {
-    if (area(rank).records[calls_ % 2].meets(record)) continue;
+    if (area(rank).records[calls_ % 2].matches(record)) continue;
     std::vector<CallRecord> calls;
     for (int each = 0; each < size_; ++each) calls.push_back(area(each).records[calls_ % 2]);
     give_up(describe_disagreement(calls));
   }
 }
 
-bool SharedCollectives::any(bool mine, const Site& site) {
+bool SharedMemoryGroup::any(bool mine, const Site& site) {
   const ScopedSpan span = span_of("barrier", 0, site);
   *stage(rank_) = std::byte{mine};
   begin(CallRecord::of(CallKind::kBarrier, {}, site));
@@ -177,19 +177,19 @@ bool SharedCollectives::any(bool mine, const Site& site) {
 // Passes `bytes` bytes in pieces: stage(offset, count) writes this rank's piece, take(offset, count) reads the pieces
 // of all ranks.
 template <class Stage, class Take>
-void SharedCollectives::pass(const CallRecord& record, size_t bytes, const Stage& stage, const Take& take) {
+void SharedMemoryGroup::pass(const CallRecord& record, size_t bytes, const Stage& stage, const Take& take) {
   size_t offset = 0;
   do {
     const size_t count = std::min(kPiece, bytes - offset);
     stage(offset, count);
-    offset == 0 ? begin(record) : meet();
+    offset == 0 ? begin(record) : wait_for_all();
     take(offset, count);
     side_ ^= 1;
     offset += kPiece;
   } while (offset < bytes);
 }
 
-void SharedCollectives::fold_all(const CallRecord& record, std::span<std::byte> values, int keeper) {
+void SharedMemoryGroup::fold_all(const CallRecord& record, std::span<std::byte> values, int keeper) {
   RUN_ASSERT(values.size() == record.type.bytes());
   const auto fold_share = [&](size_t first, size_t end, std::byte* target) {
     for (int rank = 0; rank < size_; ++rank) sources_[static_cast<size_t>(rank)] = stage(rank) + first;
@@ -207,12 +207,12 @@ void SharedCollectives::fold_all(const CallRecord& record, std::span<std::byte> 
   pass(record, values.size(), stage_mine, [&](size_t offset, size_t count) {
     const auto [first, end] = part_of(count, kLine, rank_, size_);
     fold_share(first, end, folded + first);
-    meet();
+    wait_for_all();
     if (keeps) copy_bytes(values.data() + offset, folded, count);
   });
 }
 
-void SharedCollectives::all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction,
+void SharedMemoryGroup::all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction,
                                    const Site& site) {
   const ScopedSpan span = span_of("all_reduce", values.size(), site);
   CallRecord record = CallRecord::of(CallKind::kAllReduce, type, site);
@@ -220,7 +220,7 @@ void SharedCollectives::all_reduce(const TensorType& type, std::span<std::byte> 
   fold_all(record, values, kAll);
 }
 
-void SharedCollectives::reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
+void SharedMemoryGroup::reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
                                const Site& site) {
   const ScopedSpan span = span_of("reduce", values.size(), site);
   CallRecord record = CallRecord::of(CallKind::kReduce, type, site);
@@ -229,7 +229,7 @@ void SharedCollectives::reduce(const TensorType& type, std::span<std::byte> valu
   fold_all(record, values, root);
 }
 
-void SharedCollectives::gather(const CallRecord& record, std::span<const std::byte> mine, std::span<std::byte> all) {
+void SharedMemoryGroup::gather(const CallRecord& record, std::span<const std::byte> mine, std::span<std::byte> all) {
   RUN_ASSERT(all.size() == mine.size() * static_cast<size_t>(size_));
   pass(
       record, mine.size(), [&](size_t offset, size_t count) { copy_bytes(stage(rank_), mine.data() + offset, count); },
@@ -239,14 +239,14 @@ void SharedCollectives::gather(const CallRecord& record, std::span<const std::by
       });
 }
 
-void SharedCollectives::all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
+void SharedMemoryGroup::all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
                                    const Site& site) {
   const ScopedSpan span = span_of("all_gather", mine.size(), site);
   RUN_ASSERT(mine.size() == type.bytes());
   gather(CallRecord::of(CallKind::kAllGather, type, site), mine, all);
 }
 
-void SharedCollectives::broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) {
+void SharedMemoryGroup::broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) {
   const ScopedSpan span = span_of("broadcast", values.size(), site);
   RUN_ASSERT(values.size() == type.bytes());
   CallRecord record = CallRecord::of(CallKind::kBroadcast, type, site);
@@ -261,7 +261,7 @@ void SharedCollectives::broadcast(const TensorType& type, std::span<std::byte> v
       });
 }
 
-std::vector<std::string> SharedCollectives::gather_objects(std::string_view mine, const Site& site) {
+std::vector<std::string> SharedMemoryGroup::gather_objects(std::string_view mine, const Site& site) {
   const ScopedSpan span = span_of("gather_objects", mine.size(), site);
   const CallRecord record = CallRecord::of(CallKind::kGatherObjects, {}, site);
   const size_t size = mine.size();
@@ -283,24 +283,24 @@ std::vector<std::string> SharedCollectives::gather_objects(std::string_view mine
 
 // ---- memory --------------------------------------------------------------------------------------------------------
 
-std::shared_ptr<std::byte> SharedCollectives::share(const TensorType& type, const Site& site) {
+std::shared_ptr<std::byte> SharedMemoryGroup::share(const TensorType& type, const Site& site) {
   return share(type, SharedMemory::Pages::kAtOnce, site);
 }
 
-std::shared_ptr<std::byte> SharedCollectives::reserve(const TensorType& type, const Site& site) {
+std::shared_ptr<std::byte> SharedMemoryGroup::reserve(const TensorType& type, const Site& site) {
   return share(type, SharedMemory::Pages::kWhenTouched, site);
 }
 
-std::shared_ptr<std::byte> SharedCollectives::share(const TensorType& type, SharedMemory::Pages pages,
+std::shared_ptr<std::byte> SharedMemoryGroup::share(const TensorType& type, SharedMemory::Pages pages,
                                                     const Site& site) {
   const ScopedSpan span = span_of("share", type.bytes(), site);
   begin(CallRecord::of(CallKind::kShare, type, site));
   const size_t bytes = std::max<size_t>(type.bytes(), 1), offset = shared_end_;
   shared_end_ = whole_pages(offset + SharedMemory::kOwners + bytes);
   if (rank_ == 0) memory_.extend(shared_end_, pages);
-  meet();
+  wait_for_all();
   std::shared_ptr<std::byte> memory = memory_.map(offset, bytes, pages);
-  meet();  // no rank may release it before all ranks have mapped it
+  wait_for_all();  // no rank may release it before all ranks have mapped it
   return memory;
 }
 

@@ -35,9 +35,9 @@ constexpr std::string_view name_of(Subject subject) {
   return subject == Subject::kGradients ? "gradients" : "the loss";
 }
 
-class Collectives {
+class ProcessGroup {
  public:
-  virtual ~Collectives() = default;
+  virtual ~ProcessGroup() = default;
   virtual int rank() const = 0;  // 0 … size() − 1
   virtual int size() const = 0;
 

@@ -1,4 +1,4 @@
-// Collectives through SharedMemory, between processes or threads.
+// ProcessGroup through SharedMemory, between processes or threads.
 //
 // Values are passed in pieces that fit into the caches, so that a large reduction reads and writes each rank's values
 // once in memory. Each piece is folded in place: a small one by every rank for itself, a large one by all ranks
@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "backends/dist/call_record.h"
-#include "backends/dist/collectives.h"
+#include "backends/dist/process_group.h"
 #include "backends/dist/shared_memory.h"
-#include "backends/runtime/courtesy.h"
+#include "backends/runtime/backoff.h"
 
 namespace runner::backends {
 
-class SharedCollectives final : public Collectives {
+class SharedMemoryGroup final : public ProcessGroup {
  public:
   struct Options {
     std::chrono::milliseconds timeout = std::chrono::seconds(600);  // of one wait for other ranks
@@ -33,7 +33,7 @@ class SharedCollectives final : public Collectives {
   // Size of the shared memory for `size` ranks.
   static size_t memory_bytes(int size);
   // `memory`: at least memory_bytes(size), zeroed before the first rank starts; must outlive the ranks.
-  SharedCollectives(SharedMemory& memory, int rank, int size, const Options& options);
+  SharedMemoryGroup(SharedMemory& memory, int rank, int size, const Options& options);
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -65,7 +65,7 @@ class SharedCollectives final : public Collectives {
   RankArea& area(int rank) const;
   std::byte* stage(int rank) const;
   void begin(const CallRecord& record);
-  void meet();
+  void wait_for_all();
   template <class Stage, class Take>
   void pass(const CallRecord& record, size_t bytes, const Stage& stage, const Take& take);
   void fold_all(const CallRecord& record, std::span<std::byte> values, int keeper);
@@ -78,7 +78,7 @@ class SharedCollectives final : public Collectives {
   const int rank_, size_;
   const Options options_;
   std::mutex failing_;  // guards the failure reason of this rank
-  Courtesy courtesy_;   // used if there are more ranks than cores
+  Backoff backoff_;     // used if there are more ranks than cores
   uint64_t calls_ = 0;
   int side_ = 0;                           // which of the two stages the next piece uses
   size_t shared_end_;                      // end of the memory that ranks have shared
