@@ -13,12 +13,6 @@ namespace {
 // Longer than the gap between two small steps.
 constexpr auto kSpinTime = std::chrono::microseconds(50);
 
-// Returns when `state` differs from `seen`; spins first, then sleeps.
-void wait_for_change(const std::atomic<uint32_t>& state, uint32_t seen) {
-  const auto has_changed = [&] { return state.load(std::memory_order_acquire) != seen; };
-  if (!spin_until(has_changed, kSpinTime)) state.wait(seen, std::memory_order_acquire);
-}
-
 }  // namespace
 
 ExecutionThread::ExecutionThread(std::function<void()> job, std::string name) : job_(std::move(job)) {
@@ -30,39 +24,47 @@ ExecutionThread::ExecutionThread(std::function<void()> job, std::string name) : 
 
 ExecutionThread::~ExecutionThread() {
   finish();
-  state_.store(kStopped, std::memory_order_release);
-  state_.notify_all();
+  set_state(kStopped);
   thread_.join();
 }
 
 void ExecutionThread::start() {
   RUN_ASSERT(!is_busy());
-  state_.store(kStarted, std::memory_order_release);
-  state_.notify_all();
+  set_state(kStarted);
 }
 
 bool ExecutionThread::finish() {
   if (run_if_started()) return false;
-  while (is_busy()) wait_for_change(state_, kRunning);
+  while (is_busy()) wait_for_change(kRunning);
   return true;
+}
+
+void ExecutionThread::set_state(State state) {
+  state_.store(state, std::memory_order_release);
+  changed_.notify_all();
+}
+
+// Returns when the state is no longer `seen`; spins first, then sleeps.
+void ExecutionThread::wait_for_change(State seen) {
+  const auto has_changed = [&] { return state_.load(std::memory_order_acquire) != seen; };
+  if (!spin_until(has_changed, kSpinTime)) changed_.wait_until(has_changed);
 }
 
 // Called by both threads; the first one runs the job.
 bool ExecutionThread::run_if_started() {
-  uint32_t expected = kStarted;
+  State expected = kStarted;
   if (!state_.compare_exchange_strong(expected, kRunning, std::memory_order_acq_rel)) return false;
   job_();
-  state_.store(kIdle, std::memory_order_release);
-  state_.notify_all();
+  set_state(kIdle);
   return true;
 }
 
 void ExecutionThread::work() {
   while (true) {
     if (run_if_started()) continue;
-    const uint32_t seen = state_.load(std::memory_order_acquire);
+    const State seen = state_.load(std::memory_order_acquire);
     if (seen == kStopped) return;
-    if (seen != kStarted) wait_for_change(state_, seen);
+    if (seen != kStarted) wait_for_change(seen);
   }
 }
 

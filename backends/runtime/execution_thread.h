@@ -11,6 +11,8 @@
 #include <string>
 #include <thread>
 
+#include "backends/runtime/event_count.h"
+
 namespace runner::backends {
 
 class ExecutionThread {
@@ -34,9 +36,12 @@ class ExecutionThread {
 
   void work();
   bool run_if_started();
+  void set_state(State state);
+  void wait_for_change(State seen);
 
   const std::function<void()> job_;
-  alignas(64) std::atomic<uint32_t> state_{kIdle};
+  alignas(64) std::atomic<State> state_{kIdle};
+  EventCount changed_;  // notified after each change of state_ that a thread waits for
   std::thread thread_;  // last, since it uses all of the above
 };
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <limits>
 
+#include "backends/runtime/event_count.h"
 #include "backends/runtime/spin.h"
 #include "schema/base/error.h"
 
@@ -35,8 +36,7 @@ struct WorkerPool::Shared {
   std::atomic<bool> failed{false};               // the first thread to set it owns `error`
   std::exception_ptr error;
 
-  alignas(128) std::atomic<int> sleepers{0};
-  std::atomic<uint32_t> wake{0};
+  alignas(128) EventCount changed;  // notified after `claim` or `stop` has been set
   std::atomic<bool> stop{false};
 
   bool has_work() const { return (claim.load() & kLeft) != 0; }
@@ -66,21 +66,10 @@ struct WorkerPool::Shared {
     pending.fetch_sub(1, std::memory_order_release);
   }
 
-  // Either run() sees this sleeper or the sleeper sees its job: run() writes `claim`, then reads `sleepers`; this
-  // function writes `sleepers`, then reads `claim`. All four accesses must be sequentially consistent; otherwise each
-  // could read before the other's write, and the job would run without this thread. A wake-up between the last check
-  // and wait() has changed `wake`.
+  // Returns after any notification: the next job may follow closely, even if this one has no chunk left.
   void sleep() {
-    sleepers.fetch_add(1);
-    const uint32_t seen = wake.load();
-    if (!has_work() && !stop.load()) wake.wait(seen);
-    sleepers.fetch_sub(1);
-  }
-
-  void wake_sleepers() {
-    if (sleepers.load() == 0) return;
-    wake.fetch_add(1);
-    wake.notify_all();
+    const uint32_t before = changed.count();
+    if (!has_work() && !stop.load()) changed.wait(before);
   }
 
   void work() {
@@ -113,8 +102,7 @@ WorkerPool::WorkerPool(int threads) : shared_(std::make_unique<Shared>()) {
 
 WorkerPool::~WorkerPool() {
   shared_->stop.store(true);
-  shared_->wake.fetch_add(1);
-  shared_->wake.notify_all();
+  shared_->changed.notify_all();
   workers_.clear();  // joins
 }
 
@@ -129,7 +117,7 @@ void WorkerPool::run(int64_t chunks, Call call, const void* body) {
   shared.pending.store(chunks, std::memory_order_relaxed);
   const uint64_t generation = (shared.claim.load(std::memory_order_relaxed) >> 32) + 1;
   shared.claim.store(generation << 32 | static_cast<uint64_t>(chunks));
-  shared.wake_sleepers();
+  shared.changed.notify_all();
   while (shared.run_one()) continue;
   for (int spins = 0; shared.pending.load(std::memory_order_acquire) != 0; ++spins) {
     spin_pause();
