@@ -201,7 +201,7 @@ void Streams::throw_error() {
 // ---- the device's side ----
 
 // A thread that finds nothing to do, or another thread executing, looks again after a notification. So a thread that
-// stops for any other reason rings it: work announced by an earlier notification may still be pending.
+// stops for any other reason notifies: work announced by an earlier notification may still be pending.
 template <class Done>
 bool Streams::drive(const Done& done) {
   if (is_driven_.exchange(true, std::memory_order_acquire)) return false;
