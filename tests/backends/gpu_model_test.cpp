@@ -16,6 +16,7 @@
 #include "schema/recipe/field_table.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/mlp_step.h"
+#include "tests/support/paths.h"
 
 namespace runner::backends::gpu {
 namespace {
@@ -99,7 +100,7 @@ TEST(GpuModel, ProductsRunAtTheRateOfTheirOperands) {
 }
 
 TEST(GpuModel, MatchesTheDocumentation) {
-  std::ifstream file(RUNNER_SOURCE_DIR "/docs/gpu-model.md");
+  std::ifstream file(support::source_path("docs/gpu-model.md"));
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   const auto rate = [](double flops) { return flops == 0 ? "" : fmt::format("{}", flops / 1e12); };
   for (int i = 0; i < kGpuModelCount; ++i) {

@@ -11,6 +11,7 @@
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/scalar.h"
 #include "tests/support/expected_text.h"
+#include "tests/support/paths.h"
 
 namespace runner::backends::testing {
 namespace {
@@ -206,7 +207,7 @@ struct Case {
 class Ir : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Ir, StagesMatchTheRecordedText) {
-  const std::string path = fmt::format("{}/tests/backends/ir/{}.txt", RUNNER_SOURCE_DIR, GetParam().name);
+  const std::string path = fmt::format("{}/tests/backends/ir/{}.txt", support::source_path(), GetParam().name);
   const std::string now = stages(GetParam().build());
   if (support::should_update()) std::ofstream(path) << now;
   std::ifstream file(path);

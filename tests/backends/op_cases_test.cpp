@@ -11,6 +11,7 @@
 #include "tests/backends/golden_ops.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/backends/support/tolerance.h"
+#include "tests/support/paths.h"
 #include "tests/support/pattern.h"
 #include "tests/support/temp_folder.h"
 
@@ -97,7 +98,7 @@ TEST(OpCases, DerivativesMatchFiniteDifferences) {
 
 // Functions declared in ir/ops.h.
 std::set<std::string> declared_functions() {
-  const std::string text = support::read_text(RUNNER_SOURCE_DIR "/backends/ir/ops.h");
+  const std::string text = support::read_text(support::source_path("backends/ir/ops.h"));
   const support::Pattern function(R"((?:^|\n)(?:inline )?Value (\w+)\()");
   std::set<std::string> names;
   for (const support::Pattern::Groups& groups : function.find_all(text)) names.insert(groups[1]);

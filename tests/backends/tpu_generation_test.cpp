@@ -9,6 +9,7 @@
 
 #include "backends/tpu/generation.h"
 #include "schema/recipe/tpu_boards.h"
+#include "tests/support/paths.h"
 
 namespace runner::backends::tpu {
 namespace {
@@ -66,7 +67,7 @@ TEST(TpuGeneration, VectorUnits) {
 }
 
 TEST(TpuGeneration, MatchesTheDocumentation) {
-  std::ifstream file(RUNNER_SOURCE_DIR "/docs/tpu-model.md");
+  std::ifstream file(support::source_path("docs/tpu-model.md"));
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   for (int i = 0; i < kGenerationCount; ++i) {
     const GenerationRow& row = row_of(static_cast<Generation>(i));

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/command.h"
+#include "tests/support/paths.h"
 
 namespace runner::cli::testing {
 namespace {
@@ -18,7 +19,7 @@ constexpr const char* kQuiet = "tpu.matmul_precision=highest --quiet 2>/dev/null
 
 class BackendParity : public ::testing::Test {
  protected:
-  BackendParity() { fs::create_symlink(RUNNER_SOURCE_DIR "/recipes", folder_.path() / "recipes"); }
+  BackendParity() { fs::create_symlink(support::source_path("recipes"), folder_.path() / "recipes"); }
 
   std::string out_of(const std::string& command) const {
     const Result result = run_command("set -e; " + command, folder_.path());
@@ -45,7 +46,7 @@ class BackendParity : public ::testing::Test {
 
 TEST_F(BackendParity, RecipesAreBitIdenticalToTheCpu) {
   std::vector<std::string> recipes;
-  for (const auto& entry : fs::directory_iterator(RUNNER_SOURCE_DIR "/recipes"))
+  for (const auto& entry : fs::directory_iterator(support::source_path("recipes")))
     if (entry.path().extension() == ".yaml") recipes.push_back(entry.path().stem());
   ASSERT_GE(recipes.size(), 6u);
   for (const std::string& recipe : recipes) {

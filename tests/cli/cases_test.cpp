@@ -9,6 +9,7 @@
 #include "tests/cli/command.h"
 #include "tests/cli/sample_store.h"
 #include "tests/support/expected_text.h"
+#include "tests/support/paths.h"
 
 namespace runner::cli::testing {
 namespace {
@@ -74,7 +75,8 @@ std::string test_name(const std::string& text) {
 
 bool register_cases() {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(RUNNER_SOURCE_DIR "/tests/cli/cases")) files.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(support::source_path("tests/cli/cases")))
+    files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) {
     for (const Case& c : read_cases(file.string())) {

@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/paths.h"
+
 namespace runner::cli::testing {
 namespace fs = std::filesystem;
 
@@ -16,7 +18,7 @@ namespace {
 // Returns the part before a command that sets its folder and environment.
 std::string surroundings(const fs::path& folder) {
   return fmt::format("cd '{}' && unset RUNNER_DB NO_COLOR TERM && export TZ=UTC HOME='{}' PATH='{}':$PATH",
-                     folder.string(), folder.string(), fs::path(RUNNER_BINARY).parent_path().string());
+                     folder.string(), folder.string(), support::build_path("bin"));
 }
 
 int exit_code_of(int status) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/cli/command.h"
+#include "tests/support/paths.h"
 
 namespace runner::cli {
 namespace {
@@ -107,7 +108,7 @@ Ended interrupted_at(const testing::Folder& folder, std::string_view sign) {
     std::signal(SIGINT, SIG_DFL);  // the shell may have started the tests with SIGINT ignored
     if (::chdir(folder.path().c_str()) != 0 || ::dup2(talk[1], 2) != 2 || std::freopen("out", "w", stdout) == nullptr)
       ::_exit(99);
-    ::execl(RUNNER_BINARY, "runner", "exec", "long.yaml", nullptr);
+    ::execl(support::build_path("bin/runner").c_str(), "runner", "exec", "long.yaml", nullptr);
     ::_exit(98);
   }
   ::close(talk[1]);

@@ -8,6 +8,7 @@
 #include "tests/cli/command.h"
 #include "tests/support/json.h"
 #include "tests/support/page_faults.h"
+#include "tests/support/paths.h"
 
 namespace runner::cli::testing {
 namespace {
@@ -23,7 +24,7 @@ int64_t resident_bytes_of(const std::filesystem::path& folder, std::vector<std::
   const pid_t child = ::fork();
   if (child == 0) {
     if (::chdir(folder.c_str()) != 0 || std::freopen("/dev/null", "w", stdout) == nullptr) ::_exit(99);
-    ::execv(RUNNER_BINARY, arguments.data());
+    ::execv(support::build_path("bin/runner").c_str(), arguments.data());
     ::_exit(99);
   }
   int status = 0;

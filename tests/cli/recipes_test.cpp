@@ -9,6 +9,7 @@
 
 #include "tests/cli/command.h"
 #include "tests/support/json.h"
+#include "tests/support/paths.h"
 
 namespace runner::cli::testing {
 namespace {
@@ -35,7 +36,7 @@ TEST(Recipes, ReachTheirGoals) {
   std::set<std::string> run;
   for (const Goal& goal : kGoals) {
     const Folder folder;
-    const std::string path = fmt::format(RUNNER_SOURCE_DIR "/recipes/{}.yaml", goal.recipe);
+    const std::string path = support::source_path(fmt::format("recipes/{}.yaml", goal.recipe));
     const Result result = run_command(fmt::format("runner exec '{}' --json --quiet", path), folder.path());
     ASSERT_EQ(result.exit_code, 0) << path << ": " << result.err;
     EXPECT_EQ(result.err, "") << path;
@@ -46,7 +47,7 @@ TEST(Recipes, ReachTheirGoals) {
     EXPECT_LE(last, goal.most) << path << ' ' << goal.metric;
     run.insert(goal.recipe);
   }
-  for (const auto& entry : fs::directory_iterator(RUNNER_SOURCE_DIR "/recipes")) {
+  for (const auto& entry : fs::directory_iterator(support::source_path("recipes"))) {
     if (entry.path().extension() == ".yaml") {
       EXPECT_TRUE(run.contains(entry.path().stem())) << entry.path() << " has no goal";
     }
@@ -55,7 +56,7 @@ TEST(Recipes, ReachTheirGoals) {
 
 TEST(Recipes, TransferKeepsFrozenWeights) {
   const Folder folder;
-  fs::create_symlink(RUNNER_SOURCE_DIR "/recipes", folder.path() / "recipes");
+  fs::create_symlink(support::source_path("recipes"), folder.path() / "recipes");
   const Result result = run_command(
       "set -e; runner exec recipes/digits.yaml --quiet >a; runner export digits --model digits.safetensors 2>a\n"
       "runner exec recipes/transfer.yaml model.init_from=$PWD/digits.safetensors --quiet >a\n"
@@ -87,7 +88,7 @@ TEST(Recipes, TransferKeepsFrozenWeights) {
 // Runs the installation of `make install` with another prefix.
 TEST(Install, InstalledProgramTrainsInstalledRecipes) {
   const Folder folder;
-  const fs::path build = fs::path(RUNNER_BINARY).parent_path().parent_path();
+  const fs::path build = support::build_path("");
   const Result result = run_command(
       fmt::format(
           "cmake --install '{}' --prefix here >/dev/null && here/bin/runner exec "
@@ -104,7 +105,7 @@ TEST(Install, InstalledProgramTrainsInstalledRecipes) {
       "here/share/man/man1\nhere/share/runner\nhere/share/runner/recipes\nhere/share/runner/schema\nhere/share/zsh\n"
       "here/share/zsh/site-functions\n");
   const fs::path share = folder.path() / "here/share";
-  EXPECT_EQ(read_text(share / "doc/runner/README.md"), read_text(RUNNER_SOURCE_DIR "/docs/README.md"));
+  EXPECT_EQ(read_text(share / "doc/runner/README.md"), read_text(support::source_path("docs/README.md")));
   EXPECT_EQ(read_text(share / "man/man1/runner.1").substr(0, 11), ".TH RUNNER ");
   EXPECT_EQ(read_text(share / "bash-completion/completions/runner").substr(0, 6), "# bash");
   EXPECT_EQ(read_text(share / "zsh/site-functions/_runner").substr(0, 8), "#compdef");

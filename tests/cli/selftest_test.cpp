@@ -10,6 +10,7 @@
 #include "runner/cli/scenarios/document.h"
 #include "runner/cli/scenarios/scenario.h"
 #include "tests/cli/command.h"
+#include "tests/support/paths.h"
 
 namespace runner::cli::testing {
 namespace {
@@ -37,7 +38,7 @@ TEST(Selftest, ScenariosMatchTheDocumentation) {
   for (const Scenario& scenario : scenarios::all_scenarios()) {
     for (const std::string& source : sources_of(scenario)) wanted[source].insert(std::string(scenario.id));
   }
-  std::istringstream page(read_text(RUNNER_SOURCE_DIR "/docs/selftest.md"));
+  std::istringstream page(read_text(support::source_path("docs/selftest.md")));
   for (std::string line; std::getline(page, line);) {
     if (!line.starts_with("| ") || line.starts_with("| test")) continue;
     const std::string number = line.substr(2, line.find(' ', 2) - 2);

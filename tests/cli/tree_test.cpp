@@ -12,6 +12,7 @@
 
 #include "tests/cli/command.h"
 #include "tests/support/layers.h"
+#include "tests/support/paths.h"
 #include "tests/support/pattern.h"
 
 namespace runner::cli::testing {
@@ -33,10 +34,10 @@ std::vector<Source> sources() {
   static const support::Pattern include(R"(#include ["<]([^">]+)[">])");
   std::vector<Source> found;
   for (const char* folder : {"schema", "backends", "store", "runner"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(RUNNER_SOURCE_DIR) / folder, kFollow)) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(support::source_path()) / folder, kFollow)) {
       const std::string extension = entry.path().extension();
       if (extension != ".h" && extension != ".cpp") continue;
-      Source source{entry.path().lexically_relative(RUNNER_SOURCE_DIR), read_text(entry.path()), {}};
+      Source source{entry.path().lexically_relative(support::source_path()), read_text(entry.path()), {}};
       std::istringstream lines(source.text);
       for (std::string line; std::getline(lines, line);) {
         if (const auto groups = include.find(line)) source.includes.push_back((*groups)[1]);

@@ -10,6 +10,7 @@
 #include "runner/data/random.h"
 #include "runner/data/synthetic.h"
 #include "tests/data/files.h"
+#include "tests/support/paths.h"
 
 namespace runner::data {
 namespace {
@@ -554,7 +555,7 @@ TEST_F(LoadTest, SyntheticDataMustSuitTheLoss) {
 
 TEST_F(LoadTest, ReadsTheDigits) {
   DataSpec spec;
-  spec.train = csv_spec(RUNNER_SOURCE_DIR "/recipes/data/digits.csv.gz");
+  spec.train = csv_spec(support::source_path("recipes/data/digits.csv.gz"));
   spec.split = schema::SplitSpec{0.2};
   const Data data = load(spec, 42);
   EXPECT_EQ(data.train.size(), 1438);
@@ -571,7 +572,7 @@ TEST_F(LoadTest, ReadsTheDigits) {
 
 TEST_F(LoadTest, ReadsTheWines) {
   DataSpec spec;
-  spec.train = csv_spec(RUNNER_SOURCE_DIR "/recipes/data/wine.csv");
+  spec.train = csv_spec(support::source_path("recipes/data/wine.csv"));
   spec.normalize = Normalize::kStandard;
   const Data wine = load(spec, 0);
   EXPECT_EQ(wine.train.size(), 178);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "tests/cli/command.h"
+#include "tests/support/paths.h"
 #include "tests/support/pattern.h"
 
 namespace runner::docs {
@@ -42,7 +43,7 @@ TypedCommand command_at(const std::vector<std::string>& lines, size_t& at, size_
 
 std::vector<std::string> documents() {
   std::vector<std::string> found{"README.md", "CONTRIBUTING.md"};
-  for (const auto& entry : std::filesystem::directory_iterator(RUNNER_SOURCE_DIR "/docs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(support::source_path("docs"))) {
     if (entry.path().extension() == ".md") found.push_back("docs/" + entry.path().filename().string());
   }
   std::sort(found.begin(), found.end());

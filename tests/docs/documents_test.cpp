@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/docs/follower.h"
+#include "tests/support/paths.h"
 
 namespace runner::docs {
 namespace {
@@ -14,7 +15,7 @@ namespace fs = std::filesystem;
 class Documents : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Documents, SayWhatIsSo) {
-  const fs::path path = fs::path(RUNNER_SOURCE_DIR) / GetParam();
+  const fs::path path = fs::path(support::source_path()) / GetParam();
   const std::vector<Block> blocks = read_blocks(path);
   const std::vector<std::string> lines = lines_of(cli::testing::read_text(path));
   // None is overlooked.

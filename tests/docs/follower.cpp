@@ -8,6 +8,7 @@
 #include "schema/base/json.h"
 #include "tests/docs/transcript.h"
 #include "tests/support/expected_text.h"
+#include "tests/support/paths.h"
 #include "tests/support/pattern.h"
 
 namespace runner::docs {
@@ -48,7 +49,7 @@ bool is_here(const std::string& program) {
 // Where `make install` puts the extension, this build has it elsewhere.
 std::string with_installed_paths(const std::string& text) {
   static const Pattern installed("/usr/local/lib/runner(?=/)");
-  return installed.replace_all(text, fs::path(RUNNER_POINTS_EXTENSION).parent_path().string());
+  return installed.replace_all(text, support::build_path("lib"));
 }
 
 // Commands that build the tree take too long here.
@@ -60,7 +61,7 @@ bool builds(const TypedCommand& command) {
 bool is_integrated(const TypedCommand& command) {
   static const Pattern target("^make [a-z]+");
   const auto found = target.find(command.text);
-  return !found || read_text(RUNNER_SOURCE_DIR "/.ci/run").find("\n" + found->at(0)) != std::string::npos;
+  return !found || read_text(support::source_path(".ci/run")).find("\n" + found->at(0)) != std::string::npos;
 }
 
 // digits.yaml with the sections of `part` instead of its own.
@@ -72,7 +73,7 @@ std::string completed(const std::string& part) {
   }
   std::string text;
   bool kept = true;
-  for (const std::string& line : lines_of(read_text(RUNNER_SOURCE_DIR "/recipes/digits.yaml"))) {
+  for (const std::string& line : lines_of(read_text(support::source_path("recipes/digits.yaml")))) {
     if (const auto found = key.find(line)) kept = !sections.contains(found->at(1));
     if (kept) text += line + '\n';
   }
@@ -86,7 +87,7 @@ std::string quoted(const std::string& text) {
 }  // namespace
 
 Follower::Follower(std::string document) : document_(std::move(document)) {
-  fs::create_directory_symlink(RUNNER_SOURCE_DIR "/recipes", folder_.path() / "recipes");
+  fs::create_directory_symlink(support::source_path("recipes"), folder_.path() / "recipes");
 }
 
 void Follower::follow(const Block& block) {
@@ -206,7 +207,8 @@ void Follower::run_python(const Block& block) {
 }
 
 void Follower::compare_program(const Block& block) {
-  static const std::vector<std::string> step = lines_of(read_text(RUNNER_SOURCE_DIR "/tests/backends/ir/mlp_step.txt"));
+  static const std::vector<std::string> step =
+      lines_of(read_text(support::source_path("tests/backends/ir/mlp_step.txt")));
   auto from = step.begin();
   for (const std::string& line : lines_of(block.text)) {
     from = std::find(from, step.end(), line);

@@ -16,6 +16,7 @@
 #include "schema/recipe/field_table.h"
 #include "tests/cli/command.h"
 #include "tests/docs/blocks.h"
+#include "tests/support/paths.h"
 
 namespace runner::docs {
 namespace {
@@ -42,7 +43,7 @@ std::vector<std::string> cells_of(const std::string& line) {
 }
 
 std::string page() {
-  return cli::testing::read_text(RUNNER_SOURCE_DIR "/docs/from-accelerate.md");
+  return cli::testing::read_text(support::source_path("docs/from-accelerate.md"));
 }
 
 // The rows of the tables that map something to a place here.

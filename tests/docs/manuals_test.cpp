@@ -9,6 +9,7 @@
 #include "runner/cli/exit_codes.h"
 #include "tests/cli/command.h"
 #include "tests/docs/blocks.h"
+#include "tests/support/paths.h"
 #include "tests/support/pattern.h"
 
 namespace runner::docs {
@@ -19,7 +20,7 @@ using namespace cli;
 using testing::read_text;
 
 TEST(Manuals, ExitCodesAreThoseOfTheTable) {
-  const std::string text = read_text(RUNNER_SOURCE_DIR "/docs/errors.md");
+  const std::string text = read_text(support::source_path("docs/errors.md"));
   for (const ExitCode& row : exit_codes()) {
     const std::string line = fmt::format("| {} | {} | {} |\n", row.code, row.text, row.remedy);
     EXPECT_NE(text.find(line), std::string::npos) << line;
@@ -27,7 +28,7 @@ TEST(Manuals, ExitCodesAreThoseOfTheTable) {
 }
 
 TEST(Manuals, TheContentsNameEveryPage) {
-  const std::string contents = read_text(RUNNER_SOURCE_DIR "/docs/README.md");
+  const std::string contents = read_text(support::source_path("docs/README.md"));
   for (const std::string& name : documents()) {
     if (!name.starts_with("docs/") || name == "docs/README.md") continue;
     const std::string page = name.substr(5);
@@ -55,7 +56,7 @@ std::set<std::string> anchors(const fs::path& page) {
 TEST(Manuals, LinksLeadSomewhere) {
   static const support::Pattern link(R"(\]\(([^)#]*)#?([^)]*)\))");
   for (const std::string& name : documents()) {
-    const fs::path path = fs::path(RUNNER_SOURCE_DIR) / name;
+    const fs::path path = fs::path(support::source_path()) / name;
     for (const support::Pattern::Groups& found : link.find_all(read_text(path))) {
       const fs::path target = found[1].empty() ? path : path.parent_path() / found[1];
       EXPECT_TRUE(fs::exists(target)) << name << ": " << found[0];

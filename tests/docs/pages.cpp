@@ -9,6 +9,7 @@
 #include "runner/cli/command.h"
 #include "runner/cli/help_text.h"
 #include "tests/cli/command.h"
+#include "tests/support/paths.h"
 
 namespace runner::docs {
 namespace {
@@ -119,7 +120,7 @@ std::string error_page() {
   std::string out(kErrorsBegin);
   const auto examples = error_examples();
   const cli::testing::Folder folder;
-  fs::create_directory_symlink(RUNNER_SOURCE_DIR "/recipes", folder.path() / "recipes");
+  fs::create_directory_symlink(support::source_path("recipes"), folder.path() / "recipes");
   for (const schema::ErrorIdRow& row : schema::error_ids())
     out += error_entry(row, examples[static_cast<size_t>(row.id)], folder.path());
   return out;

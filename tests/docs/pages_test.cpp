@@ -5,6 +5,7 @@
 
 #include "tests/cli/command.h"
 #include "tests/docs/transcript.h"
+#include "tests/support/paths.h"
 
 namespace runner::docs {
 namespace {
@@ -14,9 +15,9 @@ using cli::testing::read_text;
 constexpr const char* kRefresh = "build the target pages";
 
 TEST(Pages, AreUpToDate) {
-  EXPECT_EQ(read_text(RUNNER_SOURCE_DIR "/docs/commands.md"), command_page()) << kRefresh;
+  EXPECT_EQ(read_text(support::source_path("docs/commands.md")), command_page()) << kRefresh;
   // Ids and times differ from the last time.
-  const std::string shown = read_text(RUNNER_SOURCE_DIR "/docs/error_catalogue.md"), made = error_page();
+  const std::string shown = read_text(support::source_path("docs/error_catalogue.md")), made = error_page();
   EXPECT_TRUE(shows(shown, made)) << kRefresh << "\n" << made;
 }
 
@@ -27,13 +28,13 @@ std::string without_digits(std::string text) {
 
 // Sizes may be older.
 TEST(Pages, StructureIsThatOfTheTree) {
-  const std::string shown = read_text(RUNNER_SOURCE_DIR "/docs/structure.md");
+  const std::string shown = read_text(support::source_path("docs/structure.md"));
   EXPECT_EQ(without_digits(shown), without_digits(structure_page())) << kRefresh;
 }
 
 TEST(Pages, HaveAnExampleOfEachError) {
   const auto examples = error_examples();
-  const std::string page = read_text(RUNNER_SOURCE_DIR "/docs/error_catalogue.md");
+  const std::string page = read_text(support::source_path("docs/error_catalogue.md"));
   ASSERT_EQ(examples.size(), schema::error_ids().size());
   for (size_t i = 0; i < examples.size(); ++i) {
     const schema::ErrorIdRow& row = schema::error_ids()[i];

@@ -9,6 +9,7 @@
 #include "tests/cli/command.h"
 #include "tests/docs/pages.h"
 #include "tests/support/layers.h"
+#include "tests/support/paths.h"
 
 namespace runner::docs {
 namespace {
@@ -22,10 +23,10 @@ struct Size {
 std::map<const support::Folder*, Size> sizes() {
   std::map<const support::Folder*, Size> sizes;
   for (const char* top : {"schema", "backends", "store", "runner"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(RUNNER_SOURCE_DIR) / top)) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(support::source_path()) / top)) {
       const std::string extension = entry.path().extension();
       if (extension != ".h" && extension != ".cpp") continue;
-      const std::string path = entry.path().lexically_relative(RUNNER_SOURCE_DIR);
+      const std::string path = entry.path().lexically_relative(support::source_path());
       const std::string text = cli::testing::read_text(entry.path());
       Size& size = sizes[support::folder_of(path).folder];
       ++size.files;

@@ -12,6 +12,7 @@
 
 #include "tests/fuzz/mutator.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::fuzz {
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr int kRounds = 4000;
 
 fs::path here() {
-  return fs::path(RUNNER_SOURCE_DIR) / "tests/fuzz";
+  return support::source_path("tests/fuzz");
 }
 
 std::vector<std::string> corpus_of(const std::string& target) {
@@ -86,7 +87,8 @@ TEST(FuzzDriver, FindsAPlantedFaultAndKeepsTheInput) {
   fs::create_directory(folder + "/corpus");
   std::ofstream(folder + "/corpus/0") << "a stack of hay";
   std::ofstream(folder + "/words") << "# tools\n\"fork\"\n\"n\\x65edle\"\n";
-  const std::string fuzz = fmt::format("{} -seed=1 -artifact_prefix={}/ ", FUZZ_PLANTED, folder);
+  const std::string fuzz =
+      fmt::format("{} -seed=1 -artifact_prefix={}/ ", support::build_path("bin/fuzz_planted"), folder);
   const std::string quiet = fmt::format(" >{}/log 2>&1", folder);
   EXPECT_NE(std::system((fuzz + "-runs=100000 -dict=" + folder + "/words " + folder + "/corpus" + quiet).c_str()), 0);
   std::string found;

@@ -10,6 +10,7 @@
 #include "tests/backends/support/random_program.h"
 #include "tests/formats/files.h"
 #include "tests/schema/case_file.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 
 namespace {
@@ -45,7 +46,7 @@ void write_recipes(Corpus corpus) {
     }
   }
   for (const char* name : {"digits", "regression", "wine"}) {
-    corpus.add(read_text(fmt::format("{}/recipes/{}.yaml", RUNNER_SOURCE_DIR, name)));
+    corpus.add(read_text(fmt::format("{}/recipes/{}.yaml", support::source_path(), name)));
   }
 }
 
@@ -180,7 +181,7 @@ void write_where(Corpus corpus) {
 void write_metrics_report(Corpus corpus) {
   for (const char* name :
        {"recipes/data/bert_metrics_report", "tests/report/samples/mlp_2.9", "tests/report/samples/mlp_2.9_short"}) {
-    corpus.add(read_text(fmt::format("{}/{}.txt", RUNNER_SOURCE_DIR, name)));
+    corpus.add(read_text(fmt::format("{}/{}.txt", support::source_path(), name)));
   }
   const std::string old = "Metric: CompileTime\n  TotalSamples: 24\n  Counter: 07s501ms263.438us\n";
   corpus.add(old + "  Rate: 1.53144 / second\n  Percentiles: 1%=092ms776.335us; 90%=191ms81.607us\n");

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/paths.h"
+
 namespace runner::testing {
 
 namespace {
@@ -27,7 +29,7 @@ backends::DType dtype_of(const std::string& name, const std::string& path) {
 }  // namespace
 
 Golden Golden::load(const std::string& file) {
-  std::ifstream stream(std::string(RUNNER_SOURCE_DIR "/tests/golden/") + file);
+  std::ifstream stream(support::source_path("tests/golden/") + file);
   if (!stream) throw std::runtime_error(fmt::format("{}: cannot read it in tests/golden", file));
   return Golden(std::make_shared<const json>(json::parse(stream)), file);
 }

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/paths.h"
+
 namespace runner::testing {
 namespace {
 
@@ -98,7 +100,7 @@ TEST(Golden, EveryTrainingCaseIsWhole) {
     EXPECT_EQ(item["lr"].size(), item["loss"].size());
     EXPECT_LT(item["noise"]["loss"].number(), item["recipe"].has("mixed_precision") ? 1e-2 : 1e-5);
     EXPECT_EQ(item["initial"].keys(), item["final"].keys());
-    const std::string folder = RUNNER_SOURCE_DIR "/tests/golden/training/";
+    const std::string folder = support::source_path("tests/golden/training/");
     for (const Golden& path : {item["recipe"]["data"]["train"]["path"], item["recipe"]["model"]["init_from"]}) {
       EXPECT_TRUE(std::filesystem::exists(folder + path.text())) << path.text();
     }

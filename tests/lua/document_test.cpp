@@ -13,12 +13,13 @@
 #include "runner/lua/optimizers.h"
 #include "runner/lua/tensor.h"
 #include "runner/lua/transform.h"
+#include "tests/support/paths.h"
 
 namespace runner::lua {
 namespace {
 
 std::string document() {
-  std::ifstream file(RUNNER_SOURCE_DIR "/docs/lua.md");
+  std::ifstream file(support::source_path("docs/lua.md"));
   std::ostringstream text;
   text << file.rdbuf();
   return std::move(text).str();

@@ -11,6 +11,7 @@
 #include "schema/recipe/recipe_reader.h"
 #include "tests/golden/golden.h"
 #include "tests/model/recording.h"
+#include "tests/support/paths.h"
 
 namespace runner::nn {
 namespace {
@@ -85,7 +86,7 @@ TEST(BuildModel, MatchesParametersOfPyTorch) {
   const testing::Golden file = testing::Golden::load("training.json");
   for (const testing::Golden& item : file.cases()) {
     SCOPED_TRACE(item.name());
-    const std::string folder = RUNNER_SOURCE_DIR "/tests/golden/training/";
+    const std::string folder = support::source_path("tests/golden/training/");
     const schema::Recipe recipe = schema::read_recipe(folder + item.name() + ".yaml").recipe;
     const std::string data = item["recipe"]["data"]["train"]["path"].text();
     const testing::Golden arrays = file["data"][data.substr(0, data.find('.'))];

@@ -12,13 +12,14 @@
 #include "runner/report/xla/analysis_text.h"
 #include "runner/report/xla/report_reader.h"
 #include "tests/support/json.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::report::xla {
 namespace {
 
 MetricsReport bert_report() {
-  return read_report(support::read_text(RUNNER_SOURCE_DIR "/recipes/data/bert_metrics_report.txt"))->report;
+  return read_report(support::read_text(support::source_path("recipes/data/bert_metrics_report.txt")))->report;
 }
 
 // Returns a metric whose samples each took `each`, at `rate` samples per second.
@@ -300,7 +301,7 @@ TEST(XlaAnalysis, WarnsOfAmbiguousDurations) {
 
 // If exact durations do not fit, short ones are shown; they are never cut.
 TEST(XlaAnalysis, NarrowTerminalShowsShortDurations) {
-  const auto reading = read_report(support::read_text(RUNNER_SOURCE_DIR "/recipes/data/bert_metrics_report.txt"));
+  const auto reading = read_report(support::read_text(support::source_path("recipes/data/bert_metrics_report.txt")));
   EXPECT_NE(analysis_text(*reading, 120, false).find("27s920ms153.731us  05s584ms030.746us"), std::string::npos);
   const std::string narrow = analysis_text(*reading, 80, false);
   EXPECT_TRUE(
@@ -322,7 +323,7 @@ TEST(XlaAnalysis, TimesBelowAMillisecondAreInMicroseconds) {
 }
 
 TEST(XlaAnalysis, JsonDocument) {
-  const std::string text = support::read_text(RUNNER_SOURCE_DIR "/tests/report/samples/mlp_2.9.txt");
+  const std::string text = support::read_text(support::source_path("tests/report/samples/mlp_2.9.txt"));
   const auto document =
       support::Json::parse(analysis_document(*read_report("[MetricsData; step=6]\n" + text), "m.txt"));
   EXPECT_EQ(document.keys(), (std::vector<std::string>{"file", "line", "rank", "step", "reports", "durations",

@@ -12,6 +12,7 @@
 
 #include "backends/tpu/metrics.h"
 #include "runner/report/xla/report_reader.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::report::xla {
@@ -21,7 +22,7 @@ constexpr const char *kBert = "recipes/data/bert_metrics_report", *kMlp = "tests
                      *kShort = "tests/report/samples/mlp_2.9_short";
 
 std::string sample(const std::string& name) {
-  return support::read_text(fmt::format("{}/{}.txt", RUNNER_SOURCE_DIR, name));
+  return support::read_text(fmt::format("{}/{}.txt", support::source_path(), name));
 }
 
 ReportReading read(const std::string& text) {

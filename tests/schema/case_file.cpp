@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "schema/recipe/recipe_reader.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::schema::testing {
@@ -70,7 +71,7 @@ std::string values_named_in(const std::string& expected, const ReadResult& resul
 
 std::vector<std::string> case_files() {
   std::vector<std::string> paths;
-  for (const auto& entry : fs::directory_iterator(RUNNER_SOURCE_DIR "/tests/schema/cases")) {
+  for (const auto& entry : fs::directory_iterator(support::source_path("tests/schema/cases"))) {
     if (entry.path().extension() == ".test") paths.push_back(entry.path().string());
   }
   std::sort(paths.begin(), paths.end());

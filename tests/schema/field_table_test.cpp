@@ -10,6 +10,7 @@
 #include "schema/recipe/json_schema.h"
 #include "schema/recipe/recipe.h"
 #include "schema/recipe/recipe_reader.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::schema {
@@ -96,8 +97,8 @@ TEST(FieldTable, MembersOfFieldsThatHaveNoValue) {
 constexpr const char* kRefresh = "build the target recipe_reference";
 
 TEST(FieldTable, CommittedFilesAreUpToDate) {
-  EXPECT_EQ(support::read_text(RUNNER_SOURCE_DIR "/schema/runner.schema.json"), json_schema()) << kRefresh;
-  EXPECT_EQ(support::read_text(RUNNER_SOURCE_DIR "/docs/recipe.md"), recipe_reference()) << kRefresh;
+  EXPECT_EQ(support::read_text(support::source_path("schema/runner.schema.json")), json_schema()) << kRefresh;
+  EXPECT_EQ(support::read_text(support::source_path("docs/recipe.md")), recipe_reference()) << kRefresh;
 }
 
 TEST(FieldTable, ReferenceNamesEveryKey) {

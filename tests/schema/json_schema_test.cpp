@@ -9,6 +9,7 @@
 #include "schema/recipe/recipe_reader.h"
 #include "schema/recipe/yaml_tree.h"
 #include "tests/schema/case_file.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::schema {
@@ -17,7 +18,7 @@ namespace {
 using Document = nlohmann::json;
 
 const Document& committed() {
-  static const Document schema = Document::parse(support::read_text(RUNNER_SOURCE_DIR "/schema/runner.schema.json"));
+  static const Document schema = Document::parse(support::read_text(support::source_path("schema/runner.schema.json")));
   return schema;
 }
 
@@ -127,7 +128,7 @@ TEST(JsonSchema, IsDraft202012) {
 
 TEST(JsonSchema, AcceptsWhatTheReaderAccepts) {
   int recipes = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(RUNNER_SOURCE_DIR "/recipes")) {
+  for (const auto& entry : std::filesystem::directory_iterator(support::source_path("recipes"))) {
     if (entry.path().extension() != ".yaml") continue;
     EXPECT_TRUE(accepts(support::read_text(entry.path().string()))) << entry.path();
     EXPECT_NO_THROW(read_recipe(entry.path().string())) << entry.path();

@@ -11,11 +11,12 @@
 #include "store/run_writer.h"
 #include "store/sqlite.h"
 #include "tests/store/temp_store.h"
+#include "tests/support/paths.h"
 
 namespace runner::store {
 namespace {
 
-constexpr const char* kExtension = RUNNER_POINTS_EXTENSION;
+const std::string kExtension = support::build_path("lib/runner_points.so");
 // The sums show that every point is returned exactly once.
 constexpr const char* kQuestion = "SELECT metric, count(*), sum(step), sum(value) FROM points GROUP BY metric";
 constexpr const char* kAnswer = "accuracy|1|3|0.5\nloss|600|180300|45075.0\n";

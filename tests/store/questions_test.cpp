@@ -12,6 +12,7 @@
 #include "store/run_writer.h"
 #include "store/sqlite.h"
 #include "tests/store/temp_store.h"
+#include "tests/support/paths.h"
 
 namespace runner::store {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 // Returns the SQL block below each heading "### N. Question" of the document.
 std::map<std::string, std::string> questions() {
   std::map<std::string, std::string> found;
-  const std::string text = read_file(RUNNER_SOURCE_DIR "/docs/store.md");
+  const std::string text = read_file(support::source_path("docs/store.md"));
   const std::string fence = "```sql\n";
   for (size_t at = text.find(fence); at != std::string::npos; at = text.find(fence, at + 1)) {
     const size_t heading = text.rfind("\n### ", at) + 5;

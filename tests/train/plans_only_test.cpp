@@ -15,6 +15,7 @@
 #include "runner/train/run/checkpoint_sections.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/op_by_op_device.h"
+#include "tests/support/paths.h"
 #include "tests/train/recording_device.h"
 #include "tests/train/run_fixture.h"
 
@@ -187,7 +188,7 @@ TEST(Train, IncludesNeitherKernelsNorPlans) {
   // Names of kernels, for the record, and the cache of compiled steps of any kind.
   const std::set<std::string> harmless = {"backends/kernels/kernel_choices.h", "backends/plan/plan_cache.h"};
   size_t files = 0, includes = 0;
-  for (const auto& file : std::filesystem::recursive_directory_iterator(RUNNER_SOURCE_DIR "/runner/train")) {
+  for (const auto& file : std::filesystem::recursive_directory_iterator(support::source_path("runner/train"))) {
     if (!file.is_regular_file()) continue;
     std::ifstream lines(file.path());
     ++files;

@@ -24,6 +24,7 @@
 #include "backends/dist/shared_memory.h"
 #include "runner/train/run/replica_processes.h"
 #include "schema/base/error.h"
+#include "tests/support/paths.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {
@@ -56,8 +57,9 @@ class MortalRun : public RunFixture {
     ::setenv("MORTAL_RANK", std::to_string(rank).c_str(), 1);
     ::setenv("MORTAL_CALL", std::to_string(call).c_str(), 1);
     ::setenv("MORTAL_END", way, 1);
-    const Options options{
-        .store = fmt::format("{}.db", call), .overrides = std::move(overrides), .replica_program = MORTAL_REPLICA};
+    const Options options{.store = fmt::format("{}.db", call),
+                          .overrides = std::move(overrides),
+                          .replica_program = support::build_path("bin/mortal_replica")};
     const auto began = std::chrono::steady_clock::now();
     const std::string error = error_of(options);
     EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
@@ -170,7 +172,7 @@ std::string start_without_descriptors() {
   ::setrlimit(RLIMIT_NOFILE, &few);
   std::string text = "no error";
   try {
-    const ReplicaProcesses replicas(32, {.job = "", .program = MORTAL_REPLICA});
+    const ReplicaProcesses replicas(32, {.job = "", .program = support::build_path("bin/mortal_replica")});
   } catch (const Error& error) {
     text = error.message();
   }

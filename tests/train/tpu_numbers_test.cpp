@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "runner/lua/hook_file.h"
+#include "tests/support/paths.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {
@@ -51,12 +52,12 @@ class TpuNumbers : public RunFixture {
 };
 
 std::string digits() {
-  std::ifstream file(RUNNER_SOURCE_DIR "/recipes/digits.yaml");
+  std::ifstream file(support::source_path("recipes/digits.yaml"));
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
 }
-const std::string kDigitsData = "data.train.path=" RUNNER_SOURCE_DIR "/recipes/data/digits.csv.gz";
+const std::string kDigitsData = "data.train.path=" + support::source_path("recipes/data/digits.csv.gz");
 
 TEST_F(TpuNumbers, AtHighestPrecisionARunIsBitIdenticalToTheCpu) {
   train_on(digits(), "cpu.db", {kDigitsData, "train.epochs=3"});

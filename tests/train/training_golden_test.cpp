@@ -11,6 +11,7 @@
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"
+#include "tests/support/paths.h"
 
 namespace runner::train {
 namespace {
@@ -100,7 +101,7 @@ void expect_pytorchs(const Golden& item, SteppedTraining& training) {
 }
 
 std::string recipe_of(const Golden& item) {
-  return fmt::format("{}/tests/golden/training/{}.yaml", RUNNER_SOURCE_DIR, item.name());
+  return fmt::format("{}/tests/golden/training/{}.yaml", support::source_path(), item.name());
 }
 
 TEST(TrainingGolden, EveryStepMatchesPyTorch) {

@@ -1,0 +1,15 @@
+// Paths of the source tree and of the build folder. Only paths.cpp knows them, so that a compiler cache serves the
+// tests of every clone. Thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace runner::support {
+
+// Returns the absolute path of a file of the source tree; without an argument the path of the tree itself.
+std::string source_path(std::string_view file = {});
+// Likewise for a file that the build makes: "bin/runner".
+std::string build_path(std::string_view file);
+
+}  // namespace runner::support
