@@ -1,6 +1,9 @@
 #include "backends/dist/call_record.h"
 
+#include <functional>
+#include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -11,8 +14,8 @@
 namespace runner::backends {
 namespace {
 
-constexpr std::string_view kNames[] = {"nothing",    "barrier",   "all_reduce", "reduce",
-                                       "all_gather", "broadcast", "exchange",   "share"};
+constexpr std::string_view kNames[] = {"nothing",    "barrier",   "all_reduce", "reduce",         "reduce_scatter",
+                                       "all_gather", "broadcast", "exchange",   "symmetric_alloc"};
 
 // Whether the call has values, and so a type that messages show.
 bool has_type(CallKind kind) {
@@ -40,6 +43,19 @@ bool CallRecord::matches(const CallRecord& other) const {
          step == other.step && std::strcmp(what, other.what) == 0;
 }
 
+uint64_t CallRecord::digest() const {
+  uint64_t digest = std::hash<std::string_view>{}(what);
+  const auto mix = [&](int64_t number) {
+    digest = (digest ^ static_cast<uint64_t>(number)) * 0x9E3779B97F4A7C15;
+    digest ^= digest >> 32;
+  };
+  for (const auto number : {static_cast<int64_t>(kind), static_cast<int64_t>(reduction), int64_t{root}, step,
+                            static_cast<int64_t>(type.dtype), int64_t{type.shape.rank()}})
+    mix(number);
+  for (const int64_t size : type.shape.dims()) mix(size);
+  return digest;
+}
+
 std::string CallRecord::to_string() const {
   if (kind == CallKind::kNone) return "nothing yet";
   std::string text(kNames[static_cast<size_t>(kind)]);
@@ -51,19 +67,17 @@ std::string CallRecord::to_string() const {
 }
 
 std::string describe_disagreement(std::span<const CallRecord> calls) {
-  std::vector<std::string> groups;
-  std::vector<bool> told(calls.size());
-  for (size_t i = 0; i < calls.size(); ++i) {
-    if (told[i]) continue;
-    const std::string text = calls[i].to_string();
-    std::vector<size_t> ranks;
-    for (size_t j = i; j < calls.size(); ++j) {
-      if (calls[j].to_string() != text) continue;
-      told[j] = true;
-      ranks.push_back(j);
-    }
-    groups.push_back(fmt::format("{} {} {}", ranks_text(ranks), ranks.size() == 1 ? "calls" : "call", text));
+  std::vector<std::string> texts;  // in the order in which they first occur
+  std::map<std::string, std::vector<size_t>> ranks;
+  for (size_t rank = 0; rank < calls.size(); ++rank) {
+    std::string text = calls[rank].to_string();
+    ranks[text].push_back(rank);
+    if (ranks[text].size() == 1) texts.push_back(std::move(text));
   }
+  std::vector<std::string> groups;
+  for (const std::string& text : texts)
+    groups.push_back(
+        fmt::format("{} {} {}", ranks_text(ranks[text]), ranks[text].size() == 1 ? "calls" : "call", text));
   return fmt::format("the replicas do not agree: {}", fmt::join(groups, "; "));
 }
 

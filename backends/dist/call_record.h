@@ -17,10 +17,11 @@ enum class CallKind : uint8_t {
   kBarrier,
   kAllReduce,
   kReduce,
+  kReduceScatter,
   kAllGather,
   kBroadcast,
   kGatherObjects,
-  kShare,
+  kSymmetricAlloc,
 };
 
 struct CallRecord {
@@ -35,6 +36,8 @@ struct CallRecord {
   static CallRecord of(CallKind kind, const TensorType& type, const Site& site);
   // Whether the calls of two ranks match.
   bool matches(const CallRecord& other) const;
+  // Hash of what matches() compares, the same in all processes of a program.
+  uint64_t digest() const;
   // Example: "all_reduce of gradients, (784, 1024) f32, at step 3, h.lua:7".
   std::string to_string() const;
 };

@@ -1,5 +1,4 @@
-// Collective operations of the ranks. Processes with shared memory and threads of one process have the same
-// implementation; callers do not know which.
+// The ranks of a run and their collective operations. Callers do not know the transport.
 //
 // Every rank makes the same calls in the same order with the same types. If calls do not match, each of them throws
 // Error(kRun) on every rank, with the call of each rank. A reduction is the left fold over ranks 0 … size − 1 in the
@@ -44,11 +43,18 @@ class ProcessGroup {
   virtual void barrier(const Site& site) = 0;
   // A barrier that returns whether `mine` is true on any rank.
   virtual bool any(bool mine, const Site& site) = 0;
-  // Replaces `values`, of `type` (f32, f64, i32 or i64), by the fold over all ranks: on every rank, or only on `root`.
+  // Replaces `values`, of `type` (f32, f64, i32 or i64), by the fold over all ranks.
   virtual void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction,
                           const Site& site) = 0;
+  // Like all_reduce(), but only on `root`. The engine does not call this and reduce_scatter(): with symmetric memory,
+  // each rank folds its shard in place. Transports between machines have both, since they send less than all_reduce().
   virtual void reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
                       const Site& site) = 0;
+  // Writes this rank's part of the fold of all ranks' `values`, of `type`, to `mine`. `counts`: elements of each rank's
+  // part, the same on all ranks; the parts follow each other and cover the values.
+  virtual void reduce_scatter(const TensorType& type, std::span<const std::byte> values,
+                              std::span<const int64_t> counts, std::span<std::byte> mine, Reduction reduction,
+                              const Site& site) = 0;
   // Writes the `mine` of all ranks, each of `type`, to `all` in rank order.
   virtual void all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
                           const Site& site) = 0;
@@ -57,12 +63,15 @@ class ProcessGroup {
   // Returns the strings of all ranks, of any lengths.
   virtual std::vector<std::string> gather_objects(std::string_view mine, const Site& site) = 0;
 
-  // Returns zeroed memory for values of `type`, shared by all ranks. Writes are visible to other ranks after the next
-  // collective. Freed when the last rank releases it. Throws Error(kRun) if memory is exhausted.
-  virtual std::shared_ptr<std::byte> share(const TensorType& type, const Site& site) = 0;
-  // Like share(), but commits pages on first touch, for memory that may never be written. Call take_pages()
-  // (shared_memory.h) before writing much of it.
-  virtual std::shared_ptr<std::byte> reserve(const TensorType& type, const Site& site) = 0;
+  // Memory that all ranks can address, a fast path that a transport may lack.
+  virtual bool has_symmetric_memory() const { return false; }
+  // When pages of symmetric memory are committed. For memory that may never be written, use kOnTouch, and call
+  // take_pages() (shared_memory.h) before writing much of it.
+  enum class Pages : uint8_t { kNow, kOnTouch };
+  // Returns zeroed memory for values of the type, the same on all ranks; null if there is no symmetric memory.
+  // Collective. Writes are visible to other ranks after the next collective. Freed when the last rank releases it.
+  // Throws Error(kRun) if memory is exhausted.
+  virtual std::shared_ptr<std::byte> symmetric_alloc(const TensorType&, Pages, const Site&) { return nullptr; }
 
   // Declares this rank failed because of `reason`, at `where` if known. Other ranks throw Error(kRun) with both in
   // their current or next collective.

@@ -40,7 +40,7 @@ Descriptor new_file(size_t bytes) {
 using Pages = SharedMemory::Pages;
 
 std::byte* map_file(const Descriptor& file, size_t offset, size_t bytes, Pages pages) {
-  const int flags = MAP_SHARED | (pages == Pages::kAtOnce ? MAP_POPULATE : 0);
+  const int flags = MAP_SHARED | (pages == Pages::kNow ? MAP_POPULATE : 0);
   void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file.number(), static_cast<off_t>(offset));
   if (data == MAP_FAILED) no_memory(bytes, errno);
   return static_cast<std::byte*>(data);
@@ -48,16 +48,17 @@ std::byte* map_file(const Descriptor& file, size_t offset, size_t bytes, Pages p
 
 }  // namespace
 
-SharedMemory::SharedMemory(size_t bytes) : SharedMemory(new_file(bytes), bytes) {}
+SharedMemory::SharedMemory(size_t bytes) : SharedMemory(new_file(bytes), bytes, Pages::kNow) {}
 
-SharedMemory::SharedMemory(Descriptor file, size_t bytes)
-    : file_(std::move(file)), bytes_(bytes), data_(map_file(file_, 0, bytes, Pages::kAtOnce)) {}
+SharedMemory::SharedMemory(Descriptor file, size_t bytes, Pages pages)
+    : file_(std::move(file)), bytes_(bytes), data_(map_file(file_, 0, bytes, pages)) {}
 
+// The pages exist already. A process maps those that it touches: of many ranks, it touches few.
 SharedMemory SharedMemory::adopt(int descriptor) {
   struct stat status {};
   RUN_CHECK(::fstat(descriptor, &status) == 0 && status.st_size > 0, ErrorKind::kRun,
             "descriptor {} is no shared memory of runner's", descriptor);
-  return {Descriptor(descriptor), static_cast<size_t>(status.st_size)};
+  return {Descriptor(descriptor), static_cast<size_t>(status.st_size), Pages::kOnTouch};
 }
 
 size_t SharedMemory::page_bytes() {
@@ -68,7 +69,7 @@ void SharedMemory::extend(size_t end, Pages pages) {
   struct stat status {};
   ::fstat(file_.number(), &status);
   const auto size = static_cast<size_t>(status.st_size);
-  if (pages == Pages::kWhenTouched) {
+  if (pages == Pages::kOnTouch) {
     if (::ftruncate(file_.number(), static_cast<off_t>(end)) != 0) no_memory(end - size, errno);
     return;
   }

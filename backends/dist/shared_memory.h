@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 
+#include "backends/dist/process_group.h"
 #include "backends/runtime/descriptor.h"
 
 namespace runner::backends {
@@ -26,20 +27,20 @@ class SharedMemory {
   std::span<std::byte> bytes() const { return {data_, bytes_}; }
 
   // When pages are committed. If memory is exhausted, touching an uncommitted page kills the process.
-  enum class Pages { kAtOnce, kWhenTouched };
+  using Pages = ProcessGroup::Pages;
 
   // Memory added later follows at multiples of page_bytes(). One rank extends the file to `end`, zeroed; throws like
   // the constructor. Then each rank maps the range, of which map() uses kOwners bytes itself; threads share one mapping
   // of the newest range. The memory is returned to the system when the last pointer on any rank is gone.
   static constexpr size_t kOwners = 64;
   static size_t page_bytes();
-  void extend(size_t end, Pages pages = Pages::kAtOnce);
-  std::shared_ptr<std::byte> map(size_t offset, size_t bytes, Pages pages = Pages::kAtOnce);
+  void extend(size_t end, Pages pages = Pages::kNow);
+  std::shared_ptr<std::byte> map(size_t offset, size_t bytes, Pages pages = Pages::kNow);
   // Close-on-exec, unless that flag is cleared.
   int descriptor() const { return file_.number(); }
 
  private:
-  SharedMemory(Descriptor file, size_t bytes);
+  SharedMemory(Descriptor file, size_t bytes, Pages pages);
 
   const Descriptor file_;
   const size_t bytes_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -18,9 +20,12 @@
 namespace runner::backends {
 namespace {
 
-constexpr size_t kLine = 64;                  // bytes of a cache line
-constexpr size_t kPiece = size_t{256} << 10;  // bytes that each rank passes at a time
-constexpr size_t kSmall = size_t{16} << 10;   // up to this size a second barrier costs more than folding everything
+constexpr size_t kLine = 64;  // bytes of a cache line
+// Bytes that each rank passes at a time. The pieces of many ranks are smaller, so that they still fit into the caches.
+constexpr size_t kLargestPiece = size_t{256} << 10, kSmallestPiece = size_t{16} << 10, kAllPieces = size_t{8} << 20;
+// Up to this size and number of ranks, a second barrier costs more than folding everything.
+constexpr size_t kSmall = size_t{16} << 10;
+constexpr int kFewRanks = 32;
 
 void copy_bytes(std::byte* target, const void* source, size_t bytes) {
   if (bytes > 0) std::memcpy(target, source, bytes);  // without bytes, the pointer may be null
@@ -32,6 +37,10 @@ ScopedSpan span_of(std::string_view call, size_t bytes, const Site& site) {
 
 size_t whole_pages(size_t bytes) {
   return round_up(bytes, SharedMemory::page_bytes());
+}
+
+size_t piece_bytes(int size) {
+  return std::clamp(kAllPieces / static_cast<size_t>(size) / kLine * kLine, kSmallestPiece, kLargestPiece);
 }
 
 }  // namespace
@@ -51,33 +60,44 @@ struct SharedMemoryGroup::Reason {
   [[noreturn]] void raise() const { throw RankError(ErrorKind::kRun, text, {file, line, 0}); }
 };
 
-// Written by one rank and read by all. Records and stages alternate: before one is written again, a barrier has
-// separated it from its readers.
+// Written by one rank and read by all; followed by its two stages. Records and stages alternate: before one is written
+// again, a barrier has separated it from its readers.
 struct alignas(64) SharedMemoryGroup::RankArea {
   std::atomic<uint64_t> calls;
   CallRecord records[2];
   Reason reason;
-  alignas(64) std::byte stages[2][kPiece];
 };
 
-// Written by all ranks; followed by the areas of the ranks.
+// Sums over all ranks and all calls so far, of which there are two that alternate. With one sum per call instead of a
+// comparison of every two ranks, the work of a call grows linearly with the number of ranks.
+struct alignas(64) SharedMemoryGroup::Tally {
+  std::atomic<uint64_t> digests;  // of the records
+  std::atomic<uint64_t> flags;    // number of ranks whose flag was set
+};
+
+// Written by all ranks; followed by the folded piece and the areas of the ranks.
 struct alignas(64) SharedMemoryGroup::CommonArea {
   Barrier barrier;
-  alignas(64) std::byte folded[kPiece];
+  Tally tallies[2];
 };
 
 SharedMemoryGroup::Options SharedMemoryGroup::options_for(int size, std::chrono::milliseconds timeout) {
   return {.timeout = timeout, .spin = size <= usable_cores()};
 }
 
+size_t SharedMemoryGroup::area_bytes(int size) {
+  return sizeof(RankArea) + 2 * piece_bytes(size);
+}
+
 size_t SharedMemoryGroup::memory_bytes(int size) {
-  return sizeof(CommonArea) + static_cast<size_t>(size) * sizeof(RankArea);
+  return sizeof(CommonArea) + piece_bytes(size) + static_cast<size_t>(size) * area_bytes(size);
 }
 
 SharedMemoryGroup::SharedMemoryGroup(SharedMemory& memory, int rank, int size, const Options& options)
     : memory_(memory),
       rank_(rank),
       size_(size),
+      piece_(piece_bytes(size)),
       options_(options),
       shared_end_(whole_pages(memory_bytes(size))),
       sources_(static_cast<size_t>(size)) {
@@ -89,11 +109,16 @@ SharedMemoryGroup::CommonArea& SharedMemoryGroup::common() const {
 }
 
 SharedMemoryGroup::RankArea& SharedMemoryGroup::area(int rank) const {
-  return reinterpret_cast<RankArea*>(memory_.bytes().data() + sizeof(CommonArea))[rank];
+  std::byte* const first = memory_.bytes().data() + sizeof(CommonArea) + piece_;
+  return *reinterpret_cast<RankArea*>(first + static_cast<size_t>(rank) * area_bytes(size_));
 }
 
 std::byte* SharedMemoryGroup::stage(int rank) const {
-  return area(rank).stages[side_];
+  return reinterpret_cast<std::byte*>(&area(rank) + 1) + (side_ == 0 ? 0 : piece_);
+}
+
+std::byte* SharedMemoryGroup::folded() const {
+  return reinterpret_cast<std::byte*>(&common() + 1);
 }
 
 // ---- barrier -------------------------------------------------------------------------------------------------------
@@ -148,28 +173,33 @@ std::string SharedMemoryGroup::who_is_missing() const {
                      fmt::join(absent, ", "), mine.to_string(), seconds, absent.front(), newest);
 }
 
-// Records the call, waits for all ranks, and throws if their calls do not match.
-void SharedMemoryGroup::begin(const CallRecord& record) {
+// Records the call, waits for all ranks, and throws if their calls do not match: a rank whose digest is not the mean
+// of all digests knows that they differ. Returns whether the flag of any rank was set.
+bool SharedMemoryGroup::begin(const CallRecord& record, bool flag) {
   RankArea& here = area(rank_);
-  here.records[++calls_ % 2] = record;
+  const size_t at = ++calls_ % 2;
+  here.records[at] = record;
   here.calls.store(calls_, std::memory_order_release);
+  Tally& tally = common().tallies[at];
+  const uint64_t digest = record.digest();
+  tally.digests.fetch_add(digest, std::memory_order_relaxed);
+  if (flag) tally.flags.fetch_add(1, std::memory_order_relaxed);
   wait_for_all();
-  for (int rank = 0; rank < size_; ++rank) {
-    if (area(rank).records[calls_ % 2].matches(record)) continue;
-    std::vector<CallRecord> calls;
-    for (int each = 0; each < size_; ++each) calls.push_back(area(each).records[calls_ % 2]);
-    give_up(describe_disagreement(calls));
-  }
+  const uint64_t digests = tally.digests.load(std::memory_order_relaxed);
+  const uint64_t flags = tally.flags.load(std::memory_order_relaxed);
+  if (digests - std::exchange(digests_[at], digests) != digest * static_cast<uint64_t>(size_)) throw_disagreement();
+  return std::exchange(flags_[at], flags) != flags;
+}
+
+void SharedMemoryGroup::throw_disagreement() {
+  std::vector<CallRecord> calls;
+  for (int rank = 0; rank < size_; ++rank) calls.push_back(area(rank).records[calls_ % 2]);
+  give_up(describe_disagreement(calls));
 }
 
 bool SharedMemoryGroup::any(bool mine, const Site& site) {
   const ScopedSpan span = span_of("barrier", 0, site);
-  *stage(rank_) = std::byte{mine};
-  begin(CallRecord::of(CallKind::kBarrier, {}, site));
-  bool found = false;
-  for (int rank = 0; rank < size_; ++rank) found |= *stage(rank) != std::byte{};
-  side_ ^= 1;
-  return found;
+  return begin(CallRecord::of(CallKind::kBarrier, {}, site), mine);
 }
 
 // ---- values --------------------------------------------------------------------------------------------------------
@@ -180,35 +210,40 @@ template <class Stage, class Take>
 void SharedMemoryGroup::pass(const CallRecord& record, size_t bytes, const Stage& stage, const Take& take) {
   size_t offset = 0;
   do {
-    const size_t count = std::min(kPiece, bytes - offset);
+    const size_t count = std::min(piece_, bytes - offset);
     stage(offset, count);
-    offset == 0 ? begin(record) : wait_for_all();
+    if (offset == 0) {
+      begin(record);
+    } else {
+      wait_for_all();
+    }
     take(offset, count);
     side_ ^= 1;
-    offset += kPiece;
+    offset += piece_;
   } while (offset < bytes);
 }
 
-void SharedMemoryGroup::fold_all(const CallRecord& record, std::span<std::byte> values, int keeper) {
+// Folds `values` of all ranks and writes the bytes from `first` on of the result to `wanted`.
+void SharedMemoryGroup::fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first,
+                                 std::span<std::byte> wanted) {
   RUN_ASSERT(values.size() == record.type.bytes());
-  const auto fold_share = [&](size_t first, size_t end, std::byte* target) {
-    for (int rank = 0; rank < size_; ++rank) sources_[static_cast<size_t>(rank)] = stage(rank) + first;
-    fold(record.type.dtype, record.reduction, sources_, end - first, target);
+  const auto fold_part = [&](size_t begin, size_t end, std::byte* target) {
+    for (int rank = 0; rank < size_; ++rank) sources_[static_cast<size_t>(rank)] = stage(rank) + begin;
+    fold(record.type.dtype, record.reduction, sources_, end - begin, target);
   };
-  const bool keeps = keeper == kAll || keeper == rank_;
   const auto stage_mine = [&](size_t offset, size_t count) { copy_bytes(stage(rank_), values.data() + offset, count); };
-  if (values.size() <= kSmall) {
-    pass(record, values.size(), stage_mine, [&](size_t, size_t count) {
-      if (keeps) fold_share(0, count, values.data());
+  if (values.size() <= kSmall && size_ <= kFewRanks) {
+    pass(record, values.size(), stage_mine, [&](size_t, size_t) {
+      if (!wanted.empty()) fold_part(first, first + wanted.size(), wanted.data());
     });
     return;
   }
-  std::byte* const folded = common().folded;
   pass(record, values.size(), stage_mine, [&](size_t offset, size_t count) {
-    const auto [first, end] = part_of(count, kLine, rank_, size_);
-    fold_share(first, end, folded + first);
+    const auto [begin, end] = part_of(count, kLine, rank_, size_);
+    if (begin < end) fold_part(begin, end, folded() + begin);
     wait_for_all();
-    if (keeps) copy_bytes(values.data() + offset, folded, count);
+    const size_t from = std::max(offset, first), to = std::min(offset + count, first + wanted.size());
+    if (from < to) copy_bytes(wanted.data() + (from - first), folded() + (from - offset), to - from);
   });
 }
 
@@ -217,7 +252,7 @@ void SharedMemoryGroup::all_reduce(const TensorType& type, std::span<std::byte> 
   const ScopedSpan span = span_of("all_reduce", values.size(), site);
   CallRecord record = CallRecord::of(CallKind::kAllReduce, type, site);
   record.reduction = reduction;
-  fold_all(record, values, kAll);
+  fold_all(record, values, 0, values);
 }
 
 void SharedMemoryGroup::reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
@@ -226,7 +261,19 @@ void SharedMemoryGroup::reduce(const TensorType& type, std::span<std::byte> valu
   CallRecord record = CallRecord::of(CallKind::kReduce, type, site);
   record.reduction = reduction;
   record.root = root;
-  fold_all(record, values, root);
+  fold_all(record, values, 0, rank_ == root ? values : std::span<std::byte>());
+}
+
+void SharedMemoryGroup::reduce_scatter(const TensorType& type, std::span<const std::byte> values,
+                                       std::span<const int64_t> counts, std::span<std::byte> mine, Reduction reduction,
+                                       const Site& site) {
+  const ScopedSpan span = span_of("reduce_scatter", values.size(), site);
+  CallRecord record = CallRecord::of(CallKind::kReduceScatter, type, site);
+  record.reduction = reduction;
+  const auto own = counts.begin() + rank_;
+  RUN_ASSERT(std::ssize(counts) == size_ && mine.size() == static_cast<size_t>(*own) * size_of(type.dtype));
+  const int64_t first = std::accumulate(counts.begin(), own, int64_t{0});
+  fold_all(record, values, static_cast<size_t>(first) * size_of(type.dtype), mine);
 }
 
 void SharedMemoryGroup::gather(const CallRecord& record, std::span<const std::byte> mine, std::span<std::byte> all) {
@@ -270,7 +317,7 @@ std::vector<std::string> SharedMemoryGroup::gather_objects(std::string_view mine
 
   std::vector<std::string> all(sizes.size());
   for (size_t rank = 0; rank < all.size(); ++rank) all[rank].reserve(sizes[rank]);
-  const auto rest = [](size_t bytes, size_t offset) { return std::min(kPiece, bytes - std::min(bytes, offset)); };
+  const auto rest = [this](size_t bytes, size_t offset) { return std::min(piece_, bytes - std::min(bytes, offset)); };
   pass(
       record, *std::max_element(sizes.begin(), sizes.end()),
       [&](size_t offset, size_t) { copy_bytes(stage(rank_), mine.data() + offset, rest(size, offset)); },
@@ -283,18 +330,9 @@ std::vector<std::string> SharedMemoryGroup::gather_objects(std::string_view mine
 
 // ---- memory --------------------------------------------------------------------------------------------------------
 
-std::shared_ptr<std::byte> SharedMemoryGroup::share(const TensorType& type, const Site& site) {
-  return share(type, SharedMemory::Pages::kAtOnce, site);
-}
-
-std::shared_ptr<std::byte> SharedMemoryGroup::reserve(const TensorType& type, const Site& site) {
-  return share(type, SharedMemory::Pages::kWhenTouched, site);
-}
-
-std::shared_ptr<std::byte> SharedMemoryGroup::share(const TensorType& type, SharedMemory::Pages pages,
-                                                    const Site& site) {
-  const ScopedSpan span = span_of("share", type.bytes(), site);
-  begin(CallRecord::of(CallKind::kShare, type, site));
+std::shared_ptr<std::byte> SharedMemoryGroup::symmetric_alloc(const TensorType& type, Pages pages, const Site& site) {
+  const ScopedSpan span = span_of("symmetric_alloc", type.bytes(), site);
+  begin(CallRecord::of(CallKind::kSymmetricAlloc, type, site));
   const size_t bytes = std::max<size_t>(type.bytes(), 1), offset = shared_end_;
   shared_end_ = whole_pages(offset + SharedMemory::kOwners + bytes);
   if (rank_ == 0) memory_.extend(shared_end_, pages);

@@ -1,4 +1,4 @@
-// ProcessGroup through SharedMemory, between processes or threads.
+// Process group through SharedMemory, between processes or threads.
 //
 // Values are passed in pieces that fit into the caches, so that a large reduction reads and writes each rank's values
 // once in memory. Each piece is folded in place: a small one by every rank for itself, a large one by all ranks
@@ -42,12 +42,14 @@ class SharedMemoryGroup final : public ProcessGroup {
   void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, const Site& site) override;
   void reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
               const Site& site) override;
+  void reduce_scatter(const TensorType& type, std::span<const std::byte> values, std::span<const int64_t> counts,
+                      std::span<std::byte> mine, Reduction reduction, const Site& site) override;
   void all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
                   const Site& site) override;
   void broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) override;
   std::vector<std::string> gather_objects(std::string_view mine, const Site& site) override;
-  std::shared_ptr<std::byte> share(const TensorType& type, const Site& site) override;
-  std::shared_ptr<std::byte> reserve(const TensorType& type, const Site& site) override;
+  bool has_symmetric_memory() const override { return true; }
+  std::shared_ptr<std::byte> symmetric_alloc(const TensorType& type, Pages pages, const Site& site) override;
   void fail(std::string_view reason, const SourceMark& where) noexcept override;
   bool has_failed() const override;
   void throw_failure() const override;
@@ -59,30 +61,34 @@ class SharedMemoryGroup final : public ProcessGroup {
   struct Reason;
   struct CommonArea;
   struct RankArea;
-  static constexpr int kAll = -1;
+  struct Tally;
 
+  static size_t area_bytes(int size);
   CommonArea& common() const;
   RankArea& area(int rank) const;
   std::byte* stage(int rank) const;
-  void begin(const CallRecord& record);
+  std::byte* folded() const;
+  bool begin(const CallRecord& record, bool flag = false);
+  [[noreturn]] void throw_disagreement();
   void wait_for_all();
   template <class Stage, class Take>
   void pass(const CallRecord& record, size_t bytes, const Stage& stage, const Take& take);
-  void fold_all(const CallRecord& record, std::span<std::byte> values, int keeper);
-  std::shared_ptr<std::byte> share(const TensorType& type, SharedMemory::Pages pages, const Site& site);
+  void fold_all(const CallRecord& record, std::span<const std::byte> values, size_t first, std::span<std::byte> wanted);
   void gather(const CallRecord& record, std::span<const std::byte> mine, std::span<std::byte> all);
   [[noreturn]] void give_up(std::string_view reason);
   std::string who_is_missing() const;
 
   SharedMemory& memory_;
   const int rank_, size_;
+  const size_t piece_;  // bytes of a stage
   const Options options_;
   std::mutex failing_;  // guards the failure reason of this rank
   Backoff backoff_;     // used if there are more ranks than cores
   uint64_t calls_ = 0;
-  int side_ = 0;                           // which of the two stages the next piece uses
-  size_t shared_end_;                      // end of the memory that ranks have shared
-  std::vector<const std::byte*> sources_;  // sources of a fold, by rank
+  uint64_t digests_[2] = {}, flags_[2] = {};  // the tallies after their last call
+  int side_ = 0;                              // which of the two stages the next piece uses
+  size_t shared_end_;                         // end of the memory that ranks have shared
+  std::vector<const std::byte*> sources_;     // sources of a fold, by rank
 };
 
 }  // namespace runner::backends

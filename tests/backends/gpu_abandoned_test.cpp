@@ -31,11 +31,11 @@ class StuckRanks final : public ProcessGroup {
     gate.acquire();
   }
   void reduce(const TensorType&, std::span<std::byte>, Reduction, int, const Site&) override {}
+  void reduce_scatter(const TensorType&, std::span<const std::byte>, std::span<const int64_t>, std::span<std::byte>,
+                      Reduction, const Site&) override {}
   void all_gather(const TensorType&, std::span<const std::byte>, std::span<std::byte>, const Site&) override {}
   void broadcast(const TensorType&, std::span<std::byte>, int, const Site&) override {}
   std::vector<std::string> gather_objects(std::string_view, const Site&) override { return {}; }
-  std::shared_ptr<std::byte> share(const TensorType&, const Site&) override { return nullptr; }
-  std::shared_ptr<std::byte> reserve(const TensorType&, const Site&) override { return nullptr; }
   void fail(std::string_view, const SourceMark&) noexcept override {}
   bool has_failed() const override { return false; }
   void throw_failure() const override {}

@@ -21,6 +21,7 @@
 namespace runner::backends {
 namespace {
 
+using Pages = ProcessGroup::Pages;
 using testing::errors_of;
 using testing::on_processes;
 using testing::on_threads;
@@ -30,7 +31,7 @@ bool share_what_they_write(SharedMemoryGroup& ranks) {
   const auto size = static_cast<size_t>(ranks.size()), mine = static_cast<size_t>(ranks.rank());
   for (const size_t each : {1, 5'000, 300'000}) {
     const TensorType type{DType::kF32, Shape{ranks.size(), static_cast<int64_t>(each)}};
-    const std::shared_ptr<std::byte> memory = ranks.share(type, {"weights"});
+    const std::shared_ptr<std::byte> memory = ranks.symmetric_alloc(type, Pages::kNow, {"weights"});
     const std::span values(reinterpret_cast<float*>(memory.get()), size * each);
     const auto part = [&](size_t rank) { return values.subspan(rank * each, each); };
     for (const float value : part(mine))
@@ -65,7 +66,7 @@ TEST(SharedMemory, OutlivesRanksThatFail) {
       threads.emplace_back([&memory, rank] {
         SharedMemoryGroup ranks(memory, rank, 3, {.spin = false});
         try {
-          for (;;) ranks.share({DType::kF32, Shape{3}}, {"weights"}).get()[rank] = std::byte{1};
+          for (;;) ranks.symmetric_alloc({DType::kF32, Shape{3}}, Pages::kNow, {"weights"}).get()[rank] = std::byte{1};
         } catch (const Error& error) {
           EXPECT_STREQ(error.what(), "enough");
         }
@@ -77,13 +78,13 @@ TEST(SharedMemory, OutlivesRanksThatFail) {
 
 TEST(SharedMemory, SizesMustMatchBetweenRanks) {
   const std::vector<std::string> errors = errors_of(2, [](SharedMemoryGroup& ranks) {
-    ranks.share({DType::kF32, Shape{10 + ranks.rank()}}, {"parameters 0"});
+    ranks.symmetric_alloc({DType::kF32, Shape{10 + ranks.rank()}}, Pages::kNow, {"parameters 0"});
   });
   for (const std::string& error : errors)
-    EXPECT_EQ(
-        error,
-        "the replicas do not agree: rank 0 calls share of parameters 0, (10) f32, at step 0; rank 1 calls share of "
-        "parameters 0, (11) f32, at step 0");
+    EXPECT_EQ(error,
+              "the replicas do not agree: rank 0 calls symmetric_alloc of parameters 0, (10) f32, at step 0; rank 1 "
+              "calls symmetric_alloc of "
+              "parameters 0, (11) f32, at step 0");
 }
 
 // Bytes committed for the file.
@@ -99,7 +100,8 @@ TEST(SharedMemory, IsFreedWithItsLastOwner) {
   on_processes(3, [](SharedMemoryGroup& ranks, SharedMemory& mine) {
     const size_t before = bytes_taken(mine);
     for (int last = 0; last < ranks.size(); ++last) {
-      std::shared_ptr<std::byte> memory = ranks.share({DType::kF32, Shape{kSharedFloats}}, {"weights"});
+      std::shared_ptr<std::byte> memory =
+          ranks.symmetric_alloc({DType::kF32, Shape{kSharedFloats}}, Pages::kNow, {"weights"});
       memory.get()[ranks.rank()] = std::byte{7};
       ranks.barrier({"written"});
       if (ranks.rank() != last) memory.reset();
@@ -122,7 +124,8 @@ TEST(SharedMemory, IsCommittedOnRequestOrFirstTouch) {
   constexpr size_t kRow = size_t{1} << 20;
   on_processes(3, [](SharedMemoryGroup& ranks, SharedMemory& mine) {
     const size_t page = SharedMemory::page_bytes(), before = bytes_taken(mine);
-    std::shared_ptr<std::byte> memory = ranks.reserve({DType::kF32, Shape{3, kRow / sizeof(float)}}, {"gradients"});
+    std::shared_ptr<std::byte> memory =
+        ranks.symmetric_alloc({DType::kF32, Shape{3, kRow / sizeof(float)}}, Pages::kOnTouch, {"gradients"});
     const auto row = [&](int rank) { return std::span(memory.get() + static_cast<size_t>(rank) * kRow, kRow); };
     if (bytes_taken(mine) > before + page) return false;  // the page with the reference count
     ranks.barrier({"looked at"});

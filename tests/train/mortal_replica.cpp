@@ -50,6 +50,10 @@ class MortalGroup : public backends::ProcessGroup {
               const Site& site) override {
     live().reduce(type, values, reduction, root, site);
   }
+  void reduce_scatter(const TensorType& type, std::span<const std::byte> values, std::span<const int64_t> counts,
+                      std::span<std::byte> mine, Reduction reduction, const Site& site) override {
+    live().reduce_scatter(type, values, counts, mine, reduction, site);
+  }
   void all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
                   const Site& site) override {
     live().all_gather(type, mine, all, site);
@@ -60,11 +64,9 @@ class MortalGroup : public backends::ProcessGroup {
   std::vector<std::string> gather_objects(std::string_view mine, const Site& site) override {
     return live().gather_objects(mine, site);
   }
-  std::shared_ptr<std::byte> share(const TensorType& type, const Site& site) override {
-    return live().share(type, site);
-  }
-  std::shared_ptr<std::byte> reserve(const TensorType& type, const Site& site) override {
-    return live().reserve(type, site);
+  bool has_symmetric_memory() const override { return ranks_.has_symmetric_memory(); }
+  std::shared_ptr<std::byte> symmetric_alloc(const TensorType& type, Pages pages, const Site& site) override {
+    return live().symmetric_alloc(type, pages, site);
   }
   void fail(std::string_view reason, const SourceMark& where) noexcept override { ranks_.fail(reason, where); }
   bool has_failed() const override { return ranks_.has_failed(); }

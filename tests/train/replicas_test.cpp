@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -22,6 +23,7 @@
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/session.h"
 #include "schema/recipe/recipe_reader.h"
+#include "tests/backends/support/copying_group.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/support/temp_folder.h"
 
@@ -29,6 +31,7 @@ namespace runner::train {
 namespace {
 
 using backends::SharedMemoryGroup;
+using backends::testing::on_copying_threads;
 using backends::testing::on_threads;
 
 struct Trained {
@@ -89,27 +92,31 @@ threads: 1
     return values;
   }
 
+  enum class Transport { kSharedMemory, kCopies };
+
   static void on_each_rank(const std::vector<std::string>& overrides, const std::function<void(Session&)>& work,
-                           std::optional<bool> own_thread = {}) {
+                           std::optional<bool> own_thread = {}, Transport transport = Transport::kSharedMemory) {
     const schema::ReadResult read = recipe(overrides);
     const auto size = static_cast<int>(read.recipe.num_processes);
     if (size == 1) {
       Session session(read.recipe, nullptr, nullptr, nullptr, own_thread);
       return work(session);
     }
-    on_threads(size, [&](SharedMemoryGroup& ranks) {
+    const auto run = [&](backends::ProcessGroup& ranks) {
       Session session(read.recipe, nullptr, &ranks, nullptr, own_thread);
       work(session);
-    });
+    };
+    transport == Transport::kCopies ? on_copying_threads(size, run) : on_threads(size, run);
   }
 
   // By rank.
   static std::vector<Trained> train(const std::vector<std::string>& overrides, int64_t windows = 0,
-                                    std::optional<bool> own_thread = {}) {
+                                    std::optional<bool> own_thread = {},
+                                    Transport transport = Transport::kSharedMemory) {
     std::vector<Trained> results(static_cast<size_t>(recipe(overrides).recipe.num_processes));
     on_each_rank(
         overrides, [&](Session& session) { results[static_cast<size_t>(session.rank())] = train(session, windows); },
-        own_thread);
+        own_thread, transport);
     return results;
   }
 
@@ -164,6 +171,51 @@ TEST_F(ReplicasTest, MatchASingleProcess) {
         EXPECT_EQ(ranks[0].evaluated.at("f1_macro"), alone.evaluated.at("f1_macro"));
       }
     }
+}
+
+// Without symmetric memory, each rank has its own copy of the weights and all-reduces gradients. 37 samples in batches
+// of 1 and 12 batches per optimizer step: gradients are also added up before the end of a step.
+TEST_F(ReplicasTest, HaveTheSameBitsWithoutSymmetricMemory) {
+  const std::vector<std::vector<std::string>> cases{
+      {},
+      {"gradient_accumulation_steps=3", "data.even_batches=false"},
+      {"gradient_accumulation_steps=12", "data.batch_size=1"},
+      {"gradient_accumulation_steps=3", "sync_each_batch=true"},
+      {"model.hidden=[256, 256]", "data.batch_size=2"},
+      {"comm.hook=fp16"},
+      {"comm.hook=bf16", "gradient_accumulation_steps=12", "data.batch_size=1"},
+      {"comm.hook=power_sgd", "comm.rank=2", "comm.start=2", "model.hidden=[16, 16]"},
+      {"comm.unused=skip", "gradient_accumulation_steps=2"},
+      {"mixed_precision=fp16"},
+      {"backend=gpu"},
+      {"backend=tpu"},
+  };
+  for (const std::vector<std::string>& each : cases) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(each, " ")));
+    std::vector<std::string> overrides = each;
+    overrides.push_back("num_processes=3");
+    const std::vector<Trained> shared = train(overrides);
+    const std::vector<Trained> copied = train(overrides, 0, {}, Transport::kCopies);
+    expect_same_on_all_ranks(copied);
+    EXPECT_EQ(copied[0].parameters, shared[0].parameters);
+    EXPECT_EQ(copied[0].losses, shared[0].losses);
+    EXPECT_EQ(copied[0].norms, shared[0].norms);
+    EXPECT_EQ(copied[0].evaluated, shared[0].evaluated);
+    EXPECT_EQ(copied[0].counters, shared[0].counters);
+  }
+}
+
+// More than 64 ranks do not add up gradients in the Program of the update.
+TEST_F(ReplicasTest, HaveTheSameBitsWithManyRanks) {
+  for (const char* accumulation : {"gradient_accumulation_steps=1", "gradient_accumulation_steps=12"}) {
+    const std::vector<std::string> overrides{"num_processes=70", "data.batch_size=1", "train.epochs=2", accumulation};
+    const std::vector<Trained> shared = train(overrides);
+    const std::vector<Trained> copied = train(overrides, 0, {}, Transport::kCopies);
+    expect_same_on_all_ranks(shared);
+    EXPECT_EQ(shared[0].parameters, copied[0].parameters);
+    EXPECT_EQ(shared[0].losses, copied[0].losses);
+    EXPECT_EQ(shared[0].norms, copied[0].norms);
+  }
 }
 
 // Weights (256, 256) are exchanged as factors of few samples, also for the uneven or empty parts of the short last

@@ -40,7 +40,7 @@ class RoundingReplica {
   RoundingReplica(const schema::Recipe& recipe, backends::ProcessGroup& ranks)
       : steps_(recipe),
         shares_(steps_.shares(ranks.rank(), ranks.size())),
-        arrays_(share_arrays(layout(), shares_, *device_, ranks)),
+        arrays_(share_arrays(layout(), shares_, *device_, ranks, /*has_rows=*/true)),
         states_(pointers()),
         rounded_(layout(), shares_, *device_, ranks, states_) {}
 

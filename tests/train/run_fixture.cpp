@@ -1,6 +1,7 @@
 #include "tests/train/run_fixture.h"
 
 #include "runner/train/run/forking.h"
+#include "runner/train/run/rank_run.h"
 #include "schema/recipe/recipe_identity.h"
 #include "schema/recipe/recipe_reader.h"
 #include "store/state_store.h"
@@ -35,6 +36,35 @@ class StepObserver : public Observer {
   std::vector<std::string>* const notices_;
 };
 
+void follow(const RunRequest& of_rank_0, backends::ProcessGroup& ranks) {
+  Observer quiet;
+  run_replica({.recipe = of_rank_0.recipe,
+               .record = {},
+               .params = {},
+               .store = {},
+               .resume = {},
+               .make_hooks = of_rank_0.make_hooks,
+               .observer = quiet,
+               .summary = nullptr,
+               .metrics_document = nullptr,
+               .stop = of_rank_0.stop,
+               .data = of_rank_0.data,
+               .own_thread = of_rank_0.own_thread},
+              ranks);
+}
+
+RunResult run_on(const Transport& transport, const RunRequest& request) {
+  RunResult result;
+  transport(static_cast<int>(request.recipe.num_processes), [&](backends::ProcessGroup& ranks) {
+    if (ranks.rank() == 0) {
+      result = RankRun(request, &ranks).execute();
+    } else {
+      follow(request, ranks);
+    }
+  });
+  return result;
+}
+
 }  // namespace
 
 void RunFixture::write(const std::string& file, const std::string& text) const {
@@ -51,40 +81,25 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
                          .state = options.state,
                          .restart = options.restart,
                          .before = schema::read_recipe(path("recipe.yaml").string()).recipe};
-  const auto follow = [](const RunRequest& of_rank_0, backends::ProcessGroup& ranks) {
-    Observer quiet;
-    run_replica({.recipe = of_rank_0.recipe,
-                 .record = {},
-                 .params = {},
-                 .store = {},
-                 .resume = {},
-                 .make_hooks = of_rank_0.make_hooks,
-                 .observer = quiet,
-                 .summary = nullptr,
-                 .metrics_document = nullptr,
-                 .stop = of_rank_0.stop,
-                 .data = of_rank_0.data,
-                 .own_thread = of_rank_0.own_thread},
-                ranks);
-  };
-  return run({.recipe = read.recipe,
-              .record = {},
-              .params = {},
-              .store = path(options.store),
-              .resume = options.resume,
-              .fork = options.fork.empty() ? nullptr : &fork,
-              .longer = options.longer,
-              .make_hooks = options.make_hooks,
-              .observer = observer,
-              .summary = [](const RunResult&) { return std::string("{}"); },
-              .metrics_document = [](const backends::tpu::MetricsSnapshot&) { return std::string("{}"); },
-              .stop = stop,
-              .record_batches = true,
-              .long_compile = options.long_compile,
-              .job = schema::resolved_json(read),
-              .replica_program = options.replica_program,
-              .follow = follow,
-              .own_thread = options.own_thread});
+  const RunRequest request{.recipe = read.recipe,
+                           .record = {},
+                           .params = {},
+                           .store = path(options.store),
+                           .resume = options.resume,
+                           .fork = options.fork.empty() ? nullptr : &fork,
+                           .longer = options.longer,
+                           .make_hooks = options.make_hooks,
+                           .observer = observer,
+                           .summary = [](const RunResult&) { return std::string("{}"); },
+                           .metrics_document = [](const backends::tpu::MetricsSnapshot&) { return std::string("{}"); },
+                           .stop = stop,
+                           .record_batches = true,
+                           .long_compile = options.long_compile,
+                           .job = schema::resolved_json(read),
+                           .replica_program = options.replica_program,
+                           .follow = follow,
+                           .own_thread = options.own_thread};
+  return options.transport ? run_on(options.transport, request) : run(request);
 }
 
 std::vector<std::string> RunFixture::events(const std::string& level) const {

@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/dist/process_group.h"
 #include "runner/train/run/run.h"
 #include "store/queries.h"
 #include "tests/support/temp_folder.h"
@@ -29,6 +30,9 @@ data:
 optimizer: {type: adam, lr: 0.01}
 train: {epochs: 4}
 )";
+
+// Calls `body` on each of `size` ranks, with their process group, and returns when all are done.
+using Transport = std::function<void(int size, const std::function<void(backends::ProcessGroup& ranks)>& body)>;
 
 class RunFixture : public ::testing::Test {
  protected:
@@ -50,6 +54,7 @@ class RunFixture : public ::testing::Test {
     std::vector<std::string>* notices = nullptr;   // receives notices, if not null
     std::chrono::milliseconds long_compile{2000};  // see RunRequest
     std::optional<bool> own_thread = {};           // see RunRequest
+    Transport transport = nullptr;                 // null: the processes or threads of run()
   };
 
   // Trains `recipe` (YAML) with the folder as working directory for relative paths.

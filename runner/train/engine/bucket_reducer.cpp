@@ -13,8 +13,8 @@
 namespace runner::train {
 namespace {
 
-using backends::DType;
 using backends::AwaitedEvent;
+using backends::DType;
 using backends::InputKind;
 using backends::Program;
 using backends::Shape;
@@ -53,7 +53,7 @@ void BucketReducer::allocate(const SharedArrays& arrays) {
     if (array.role != Role::kGradients) continue;
     const auto b = static_cast<size_t>(array.buffer);
     gradients_[b] = arrays.rows[i];
-    sums_[b] = {ranks_.share(array.type, {"sums"}), 0};
+    sums_[b] = {ranks_.symmetric_alloc(array.type, backends::ProcessGroup::Pages::kNow, {"sums"}), 0};
     const Shares::Range& share = shares_.of(array.buffer);
     if (share.count > 0) share_sums_.push_back(part_of(sums_[b], 0, {array.buffer, share.first, share.count}));
   }

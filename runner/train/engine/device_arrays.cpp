@@ -1,8 +1,10 @@
 #include "runner/train/engine/device_arrays.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
+#include "backends/dist/fold.h"
 #include "schema/base/error.h"
 #include "schema/base/large_array.h"
 #include "schema/recipe/field_words.h"
@@ -19,7 +21,7 @@ std::vector<backends::Buffer*> pointers_to(const std::vector<std::shared_ptr<bac
 }  // namespace
 
 DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice& device, backends::ProcessGroup* ranks,
-                           bool one_copy)
+                           bool together)
     : builder_(builder),
       layout_(builder.layout()),
       parameters_(builder.model().parameters),
@@ -27,33 +29,46 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice&
       ranks_(ranks),
       weights_(builder.recipe().model.init_from, parameters_),
       gradients_(parameters_.buffers().size()) {
-  if (one_copy) shares_.emplace(parameters_, builder.optimizers(), builder.recipe().comm, ranks->rank(), ranks->size());
-  if (one_copy && may_send_messages(builder.recipe(), builder)) messages_.emplace(builder, device, *ranks);
-  if (one_copy && device.streams() != nullptr && may_reduce_in_buckets(builder.recipe())) buckets_.emplace(builder);
-  if (buckets_ && buckets_->size() > 1) reducer_.emplace(builder, *buckets_, *shares_, device, *ranks);
+  if (together) shares_.emplace(parameters_, builder.optimizers(), builder.recipe().comm, ranks->rank(), ranks->size());
+  const bool has_rows = together && sum_source() == SumSource::kRows;
+  if (has_rows && may_send_messages(builder.recipe(), builder)) messages_.emplace(builder, device, *ranks);
+  if (together && device.streams() != nullptr && may_reduce_in_buckets(builder.recipe())) buckets_.emplace(builder);
+  if (has_rows && buckets_ && buckets_->size() > 1) reducer_.emplace(builder, *buckets_, *shares_, device, *ranks);
 }
 
 void DeviceArrays::allocate(const std::function<void()>& halt) {
-  if (shares_) {
+  if (are_shared()) {
     announce();
-    SharedArrays shared = share_arrays(layout_, *shares_, device_, *ranks_);
+    SharedArrays shared = share_arrays(layout_, *shares_, device_, *ranks_, sum_source() == SumSource::kRows);
     if (reducer_) reducer_->allocate(shared);
-    for (const DeviceArray& array : layout_.arrays())  // for the device model only
-      if (buckets_ && array.role == Role::kGradients)
-        buckets_of_device_.push_back(device_.wrap(nullptr, array.type.bytes(), GradientBuckets::kName));
     arrays_ = std::move(shared.arrays);
     window_arrays_ = std::move(shared.window);
     rows_ = std::move(shared.rows);
     states_ = pointers_to(arrays_);
+    if (sum_source() == SumSource::kFoldedRows) allocate_sums();
   } else {
     allocate_added();
   }
+  for (const DeviceArray& array : layout_.arrays())  // for the device model only
+    if (buckets_ && array.role == Role::kGradients)
+      buckets_of_device_.push_back(device_.wrap(nullptr, array.type.bytes(), GradientBuckets::kName));
   window_states_ = pointers_to(window_arrays_);
   if (rounds_weights()) rounded_.emplace(layout_, *shares_, device_, *ranks_, window_states_);
   write_initial_values();
   write_initial_weights(halt);
   write_initial_qs();
-  if (shares_) ranks_->barrier({"initial weights", 1});
+  if (are_shared()) ranks_->barrier({"initial weights", 1});
+}
+
+void DeviceArrays::allocate_sums() {
+  for (size_t i = 0; i < layout_.arrays().size(); ++i) {
+    const DeviceArray& array = layout_.arrays()[i];
+    if (array.role != Role::kGradients || shares_->of(array.buffer).count == 0) continue;
+    const auto [first, count] = shares_->of(array.buffer);
+    const auto sum = std::make_shared<backends::Arena>(static_cast<size_t>(count) * sizeof(float));
+    folded_.push_back(
+        {i, static_cast<size_t>(first) * sizeof(float), sum, device_.wrap({sum, sum->data()}, sum->bytes())});
+  }
 }
 
 // Announces the arrays to a device model, for the advice in its errors.
@@ -90,7 +105,7 @@ void DeviceArrays::write_initial_values() {
 
 // Ranks that share one copy initialise one part of each parameter each.
 void DeviceArrays::write_initial_weights(const std::function<void()>& halt) {
-  const int64_t parts = shares_ ? shares_->size() : 1, part = shares_ ? shares_->rank() : 0;
+  const int64_t parts = are_shared() ? shares_->size() : 1, part = are_shared() ? shares_->rank() : 0;
   LargeArray<float> values;
   for (const nn::Parameter& parameter : parameters_.parameters()) {
     halt();
@@ -123,7 +138,7 @@ bool DeviceArrays::is_local() const {
 // Rank 0 writes what ranks share and what must count only once.
 bool DeviceArrays::writes(const DeviceArray& array) const {
   const bool logged = array.role == Role::kSum && array.index == kLoggedSum;
-  const bool with_rank_0 = shares_ ? is_common(array) : is_local() && logged;
+  const bool with_rank_0 = are_shared() ? is_common(array) : is_local() && logged;
   return !with_rank_0 || ranks_->rank() == 0;
 }
 
@@ -189,17 +204,38 @@ std::span<backends::Buffer* const> DeviceArrays::states_of_step(bool sends_messa
   return joined_states_;
 }
 
-std::span<backends::Buffer* const> DeviceArrays::states_of_window(bool reads_messages) {
+std::span<backends::Buffer* const> DeviceArrays::states_of_window(SumSource source, bool reads_messages) {
+  if (source == SumSource::kAllReduce) return states_;
   joined_states_ = window_states_;
   if (reads_messages)
     for (const auto& message : messages_->of_all_ranks()) joined_states_.push_back(message.get());
+  if (source == SumSource::kBuckets)
+    for (const auto& sum : reducer_->sums()) joined_states_.push_back(sum.get());
+  for (const FoldedRows& rows : folded_) joined_states_.push_back(rows.buffer.get());
   return joined_states_;
 }
 
-std::span<backends::Buffer* const> DeviceArrays::states_of_summed_window() {
-  joined_states_ = window_states_;
-  for (const auto& sum : reducer_->sums()) joined_states_.push_back(sum.get());
-  return joined_states_;
+// A Program that adds up the rows of all ranks grows with their number, and each rank would compile its own. A hook of
+// `comm` rounds each row.
+SumSource DeviceArrays::sum_source() const {
+  constexpr int kMostRows = 64;
+  if (!ranks_->has_symmetric_memory()) return SumSource::kAllReduce;
+  const bool is_large = ranks_->size() > kMostRows && builder_.recipe().comm.hook == schema::CommHook::kNone;
+  return is_large ? SumSource::kFoldedRows : SumSource::kRows;
+}
+
+void DeviceArrays::fold_rows() {
+  std::vector<const std::byte*> sources(static_cast<size_t>(ranks_->size()));
+  for (const FoldedRows& rows : folded_) {
+    for (int rank = 0; rank < ranks_->size(); ++rank)
+      sources[static_cast<size_t>(rank)] = rows_[rows.array].of(rank, rows.first).get();
+    backends::fold(backends::DType::kF32, backends::Reduction::kSum, sources, rows.sum->bytes(), rows.sum->data());
+  }
+}
+
+void DeviceArrays::give_sums_to_rank_0() {
+  for (const FoldedRows& rows : folded_)
+    std::memcpy(rows_[rows.array].of(0, rows.first).get(), rows.sum->data(), rows.sum->bytes());
 }
 
 std::span<const std::shared_ptr<backends::Buffer>> DeviceArrays::messages_of_all(const MessageLayout* message) const {
@@ -249,7 +285,7 @@ MemoryUse DeviceArrays::memory() const {
                     : array.role == Role::kGradients ? use.gradients
                                                      : use.other;
     kind += bytes;
-    const bool in_common = shares_ && !device_.has_own_memory();
+    const bool in_common = are_shared() && !device_.has_own_memory();
     if (buckets_ && array.role == Role::kGradients) use.gradients += bytes;
     if (in_common && is_common(array)) use.common += bytes;
     if (rounds_weights() && array.role == Role::kParameters) {

@@ -16,6 +16,7 @@
 
 #include "backends/dist/process_group.h"
 #include "backends/model/modelled_device.h"
+#include "backends/runtime/arena.h"
 #include "runner/model/initial_weights.h"
 #include "runner/train/engine/bucket_reducer.h"
 #include "runner/train/engine/device_layout.h"
@@ -31,10 +32,11 @@ namespace runner::train {
 
 class DeviceArrays {
  public:
-  // Allocates nothing. `ranks`: process group, or null for a single process. `one_copy`: the ranks share one copy of
-  // the weights. Throws Error(kData) if model.init_from does not fit the model. All arguments must outlive the object.
+  // Allocates nothing. `ranks`: process group, or null for a single process. `together`: the ranks update weights
+  // together, and share one copy of them if they have symmetric memory. Throws Error(kData) if model.init_from does not
+  // fit the model. All arguments must outlive the object.
   DeviceArrays(const StepBuilder& builder, backends::ModelledDevice& device, backends::ProcessGroup* ranks,
-               bool one_copy);
+               bool together);
 
   // Allocates the arrays and writes their initial contents. Collective if there is one copy. `halt`: called before each
   // parameter is initialised; may throw. Throws Error(kRun) if the device has too little memory.
@@ -43,8 +45,12 @@ class DeviceArrays {
   void allocate_added();
 
   const DeviceLayout& layout() const { return layout_; }
-  // The shard of the shared copy that this rank updates; none if it updates all of its own copy.
+  // This rank's shard, if the ranks update weights together. Without symmetric memory it updates all of its own copy.
   const std::optional<Shares>& shares() const { return shares_; }
+  // Whether the ranks share one copy of weights and slots.
+  bool are_shared() const { return shares_ && ranks_->has_symmetric_memory(); }
+  // Where the step that adds up gradients finds them, unless reducer() has added them up.
+  SumSource sum_source() const;
   // Layout of the factored gradients for a batch whose largest part on any rank has `largest` samples; null if
   // gradients travel in their arrays.
   const MessageLayout* message(int64_t largest) { return messages_ ? messages_->layout(largest) : nullptr; }
@@ -95,13 +101,15 @@ class DeviceArrays {
 
   // ---- for Programs ---- Buffers in the order in which Programs declare their states.
 
-  // States of any step; of a training step, which may send factored gradients; and of the end of an optimizer step,
-  // which may read them. Valid until the next call.
+  // States of any step; of a training step, which may send factored gradients; and of complete_window(), which may read
+  // them. Valid until the next call.
   std::span<backends::Buffer* const> states() const { return states_; }
   std::span<backends::Buffer* const> states_of_step(bool sends_message);
-  std::span<backends::Buffer* const> states_of_window(bool reads_messages);
-  // States of the end of an optimizer step after the reducer has summed all gradients.
-  std::span<backends::Buffer* const> states_of_summed_window();
+  std::span<backends::Buffer* const> states_of_window(SumSource source, bool reads_messages);
+  // With SumSource::kFoldedRows: sums this rank's shard of the gradients of all ranks. Call after a barrier.
+  void fold_rows();
+  // Replaces rank 0's gradients by the sums of fold_rows(), this rank's shard of them.
+  void give_sums_to_rank_0();
   // Declares the rounded weights as the last states of a training step, if there are any.
   void declare_rounded_weights(backends::Program& step) const;
 
@@ -123,7 +131,16 @@ class DeviceArrays {
 
  private:
   std::span<const std::shared_ptr<backends::Buffer>> messages_of_all(const MessageLayout* message) const;
-  bool rounds_weights() const { return shares_ && device_.rounds_operands(); }
+  bool rounds_weights() const { return are_shared() && device_.rounds_operands(); }
+  // This rank's shard of the gradients of all ranks, and its sum.
+  struct FoldedRows {
+    size_t array;  // in the layout
+    size_t first;  // byte of the array
+    std::shared_ptr<backends::Arena> sum;
+    std::shared_ptr<backends::Buffer> buffer;  // the same memory
+  };
+
+  void allocate_sums();
   void announce() const;
   bool is_local() const;
   void write_initial_values();
@@ -142,6 +159,7 @@ class DeviceArrays {
   std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;  // see SharedArrays
   std::vector<backends::Buffer*> states_, window_states_;                  // pointers into them
   std::vector<SharedRows> rows_;                                           // see SharedArrays
+  std::vector<FoldedRows> folded_;                                         // only with SumSource::kFoldedRows
   bool has_taken_gradients_ = false;  // whether the reserved gradient rows have been committed
   std::optional<Messages> messages_;
   std::optional<GradientBuckets> buckets_;

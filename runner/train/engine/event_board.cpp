@@ -10,7 +10,8 @@ const backends::Site kEventSite{"events"};
 
 std::shared_ptr<std::byte> memory_for_rows(backends::ProcessGroup& ranks) {
   static_assert(sizeof(Events*) == sizeof(int64_t));
-  return ranks.share({backends::DType::kI64, backends::Shape{1 + ranks.size()}}, kEventSite);
+  return ranks.symmetric_alloc({backends::DType::kI64, backends::Shape{1 + ranks.size()}},
+                               backends::ProcessGroup::Pages::kNow, kEventSite);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ RoundedWeights::RoundedWeights(const DeviceLayout& layout, const Shares& shares,
     const DeviceArray& array = layout.arrays()[i];
     if (array.role != Role::kParameters) continue;
     const TensorType whole{DType::kBf16, array.type.shape};
-    const std::shared_ptr<std::byte> memory = ranks.share(whole, {"rounded weights"});
+    const std::shared_ptr<std::byte> memory =
+        ranks.symmetric_alloc(whole, backends::ProcessGroup::Pages::kNow, {"rounded weights"});
     copy_of_array_[i] = static_cast<int32_t>(copies_.size());
     copies_.push_back(device.wrap(memory, whole.bytes()));
     const auto [first, count] = shares.of(array.buffer);

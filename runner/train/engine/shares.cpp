@@ -12,6 +12,8 @@
 namespace runner::train {
 namespace {
 
+using Pages = backends::ProcessGroup::Pages;
+
 Shares::Range share(int64_t elements, int rank, int size) {
   const auto [first, end] = backends::part_of(elements, kFloatsOfLine, rank, size);
   return {first, end - first};
@@ -19,7 +21,7 @@ Shares::Range share(int64_t elements, int rank, int size) {
 
 // Gradient rows are reserved only: if all gradients are factored, no rank writes them.
 SharedRows allocate(const DeviceArray& array, backends::ProcessGroup& ranks) {
-  if (is_common(array)) return {ranks.share(array.type, {array.name}), 0};
+  if (is_common(array)) return {ranks.symmetric_alloc(array.type, Pages::kNow, {array.name}), 0};
   const auto rows_of = array.role == Role::kGradients ? reserve_rows : share_rows;
   return rows_of(array.type, array.name, ranks);
 }
@@ -36,11 +38,11 @@ backends::TensorType type_of_rows(const backends::TensorType& row, int ranks) {
 }  // namespace
 
 SharedRows share_rows(const backends::TensorType& row, std::string_view name, backends::ProcessGroup& ranks) {
-  return {ranks.share(type_of_rows(row, ranks.size()), {name}), stride_of(row)};
+  return {ranks.symmetric_alloc(type_of_rows(row, ranks.size()), Pages::kNow, {name}), stride_of(row)};
 }
 
 SharedRows reserve_rows(const backends::TensorType& row, std::string_view name, backends::ProcessGroup& ranks) {
-  return {ranks.reserve(type_of_rows(row, ranks.size()), {name}), stride_of(row)};
+  return {ranks.symmetric_alloc(type_of_rows(row, ranks.size()), Pages::kOnTouch, {name}), stride_of(row)};
 }
 
 // Rank 0 checks the available memory before any rank has taken some.
@@ -80,7 +82,7 @@ backends::TensorType window_type(const DeviceArray& array, const Shares& shares)
 }
 
 SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, backends::ModelledDevice& device,
-                          backends::ProcessGroup& ranks) {
+                          backends::ProcessGroup& ranks, bool has_rows) {
   SharedArrays shared;
   std::vector<std::pair<const DeviceArray*, SharedRows>> read_by_all;
   const auto share_of = [&](const DeviceArray& array, const SharedRows& common, int rank) {
@@ -102,7 +104,7 @@ SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, back
     read_by_all.emplace_back(&array, common);
   }
   for (const auto& [array, common] : read_by_all)
-    for (int rank = 0; rank < ranks.size(); ++rank)
+    for (int rank = 0; has_rows && rank < ranks.size(); ++rank)
       if (rank != ranks.rank()) shared.window.push_back(share_of(*array, common, rank));
   return shared;
 }

@@ -61,11 +61,19 @@ SharedRows reserve_rows(const backends::TensorType& row, std::string_view name, 
 // Commits this rank's row of reserved memory. Collective. Throws Error(kRun) if memory is exhausted.
 void take_rows(const SharedRows& rows, std::string_view name, backends::ProcessGroup& ranks);
 
+// Where complete_window() finds the sums over ranks.
+enum class SumSource : uint8_t {
+  kRows,        // it adds up the arrays of all ranks, which are states of the Program
+  kBuckets,     // like kRows, but the gradients have been summed in buckets
+  kFoldedRows,  // the gradients have been summed; it all-reduces everything else
+  kAllReduce,   // it all-reduces everything; each rank has all weights and updates all of them
+};
+
 // The arrays of one rank.
 struct SharedArrays {
   std::vector<std::shared_ptr<backends::Buffer>> arrays;  // in the order of the layout
-  // States of complete_window(): the arrays of the layout, with only the shard of trained buffers, then what the other
-  // ranks have accumulated.
+  // States of complete_window(): the arrays of the layout, with only the shard of trained buffers, then, if asked for,
+  // what the other ranks have accumulated.
   std::vector<std::shared_ptr<backends::Buffer>> window;
   // By array of the layout: the rows of all ranks, if all ranks read them.
   std::vector<SharedRows> rows;
@@ -83,8 +91,9 @@ inline bool is_read_by_all(const DeviceArray& array) {
 // Type of the part of an array that this rank updates or reads from all ranks. Without a shard it is the whole array.
 backends::TensorType window_type(const DeviceArray& array, const Shares& shares);
 
-// Allocates zeroed arrays. Collective. Throws Error(kRun) if memory is exhausted or the ranks' layouts differ.
+// Allocates zeroed arrays in symmetric memory. Collective. `has_rows`: whether `window` has the arrays of the other
+// ranks. Throws Error(kRun) if memory is exhausted or the ranks' layouts differ.
 SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, backends::ModelledDevice& device,
-                          backends::ProcessGroup& ranks);
+                          backends::ProcessGroup& ranks, bool has_rows);
 
 }  // namespace runner::train

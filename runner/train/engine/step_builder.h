@@ -102,8 +102,8 @@ class StepBuilder {
   // declare the scalars of the optimizer groups.
   StepFrame begin(backends::Program& program, std::optional<int64_t> batch, bool with_scalars) const;
   // Creates a Program with the inputs of the end of an optimizer step (complete_window()): its states are
-  // SharedArrays::window.
-  backends::Program begin_window(const Shares& shares) const;
+  // SharedArrays::window. `has_rows`: with the arrays of the other ranks.
+  backends::Program begin_window(const Shares& shares, bool has_rows) const;
   // The results refer to the arguments.
   nn::Forward forward_of(backends::Program& program, const StepFrame& frame, bool training, nn::HostValues& host) const;
   StepInputs inputs_of(nn::Forward& forward, const StepFrame& frame) const;

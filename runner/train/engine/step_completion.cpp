@@ -39,8 +39,10 @@ Value guarded(Value applied, Value now, Value before) {
 class StepCompletion {
  public:
   // `program` must declare the arrays of the layout first. Its scalars are the inputs from `first_scalar` on.
-  StepCompletion(const StepBuilder& builder, Program program, size_t first_scalar, MessageLayout message = {})
+  StepCompletion(const StepBuilder& builder, Program program, size_t first_scalar, MessageLayout message = {},
+                 SumSource source = SumSource::kRows)
       : builder_(builder),
+        source_(source),
         train_(builder.recipe().train),
         parameters_(builder.model().parameters),
         first_scalar_(first_scalar),
@@ -88,8 +90,8 @@ class StepCompletion {
     return std::move(program_);
   }
 
-  Program of_window(const Shares& shares, bool are_summed, bool over_replicas = false) {
-    add_up_replicas(shares, /*ends_window=*/true, are_summed);
+  Program of_window(const Shares& shares, bool over_replicas = false) {
+    add_up_replicas(shares, /*ends_window=*/true);
     if (over_replicas) reduce_gradients();
     scale_gradients();
     update_all();
@@ -150,26 +152,34 @@ class StepCompletion {
 
   // Computes the left fold over ranks. The arrays of other ranks are inputs after those of the layout. PowerSGD
   // compresses the sum of an optimizer step once.
-  void add_up_replicas(const Shares& shares, bool ends_window, bool are_summed = false) {
-    is_share_ = shares.size() > 1;
+  void add_up_replicas(const Shares& shares, bool ends_window) {
+    const bool all_reduces = source_ == SumSource::kAllReduce, has_rows = !all_reduces_others();
+    const bool are_summed = source_ == SumSource::kBuckets || source_ == SumSource::kFoldedRows;
+    is_share_ = shares.size() > 1 && !all_reduces;
+    if (all_reduces)
+      shares_of_norm_ = shares_of_all(parameters_, builder_.optimizers(), builder_.recipe().comm, shares.size());
     gradients_.resize(parameters_.buffers().size());
     std::vector<std::pair<int32_t, std::vector<Value>>> gradients;  // buffer, and its gradients by rank
     size_t next = builder_.layout().arrays().size();
     for (const DeviceArray& array : builder_.layout().arrays()) {
       if (!is_read_by_all(array)) continue;
-      const int32_t of_rank_0 = shares.rank() == 0 ? builder_.layout().find(array.role, array.buffer, array.index)
-                                                   : static_cast<int32_t>(next);
+      const int32_t of_rank_0 = shares.rank() == 0 || !has_rows
+                                    ? builder_.layout().find(array.role, array.buffer, array.index)
+                                    : static_cast<int32_t>(next);
       std::vector<Value> by_rank;
       for (int rank = 0; rank < shares.size(); ++rank) {
         const bool own = rank == shares.rank();
-        by_rank.push_back(own ? arrays_.get(array.role, array.buffer, array.index) : input_value(program_, next++));
+        if (own) by_rank.push_back(arrays_.get(array.role, array.buffer, array.index));
+        if (!own && has_rows) by_rank.push_back(input_value(program_, next++));
       }
       if (array.role == Role::kSum) {
-        sums_ = left_fold(by_rank);
+        sums_ = has_rows ? left_fold(by_rank) : ops::all_reduce(by_rank[0], backends::Reduction::kSum, Subject::kLoss);
       } else if (array.role == Role::kUse) {
         reached_.resize(gradients_.size());
-        reached_[static_cast<size_t>(array.buffer)] = reached_by_any(by_rank);
-      } else if (shares.of(array.buffer).count > 0 && message_.elements == 0 && !are_summed) {
+        reached_[static_cast<size_t>(array.buffer)] =
+            has_rows ? reached_by_any(by_rank)
+                     : ops::all_reduce(by_rank[0], backends::Reduction::kMax, Subject::kGradients);
+      } else if ((all_reduces || shares.of(array.buffer).count > 0) && message_.elements == 0 && !are_summed) {
         gradients.emplace_back(array.buffer, std::move(by_rank));
         of_rank_0_.emplace_back(array.buffer, of_rank_0);
       }
@@ -181,6 +191,9 @@ class StepCompletion {
     if (message_.elements > 0) add_up_messages(shares);
     if (are_summed) take_sums(shares);
   }
+
+  // Whether the sums of losses and the reached parameters are all-reduced.
+  bool all_reduces_others() const { return source_ == SumSource::kFoldedRows || source_ == SumSource::kAllReduce; }
 
   void take_sums(const Shares& shares) {
     for (int32_t b = 0; b < std::ssize(gradients_); ++b)
@@ -201,10 +214,15 @@ class StepCompletion {
 
   // Rounds each rank's part of the mean, as DDP's hooks do: a sum over samples would soon overflow.
   Value sum_of_gradients(int32_t buffer, std::vector<Value>& by_rank) {
-    if (!are_means_) return left_fold(by_rank);
+    const auto sum_over_ranks = [&] {
+      return source_ == SumSource::kAllReduce
+                 ? ops::all_reduce(by_rank[0], backends::Reduction::kSum, Subject::kGradients)
+                 : left_fold(by_rank);
+    };
+    if (!are_means_) return sum_over_ranks();
     const schema::CommSpec& comm = builder_.recipe().comm;
     for (Value& gradient : by_rank) gradient = on_its_way(ops::mul(gradient, mean_factor()), comm);
-    const Value sum = on_its_way(left_fold(by_rank), comm);
+    const Value sum = on_its_way(sum_over_ranks(), comm);
     return is_power_sgd(comm) ? compressed(arrays_, builder_, buffer, sum) : sum;
   }
 
@@ -220,7 +238,7 @@ class StepCompletion {
 
   // Norm of all gradients, also if this rank has only a shard of them.
   Value norm_of_sum() {
-    Value squares = sum_of_squares(gradients_);
+    Value squares = sum_of_squares(gradients_, shares_of_norm_);
     if (is_share_) {
       if (!squares) squares = ops::full_like(factor_, 0.0);
       squares = ops::all_reduce(squares, backends::Reduction::kSum, Subject::kGradients);
@@ -330,6 +348,7 @@ class StepCompletion {
   }
 
   const StepBuilder& builder_;
+  const SumSource source_;
   const schema::TrainSpec& train_;
   const nn::ParameterSet& parameters_;
   const size_t first_scalar_;
@@ -340,18 +359,26 @@ class StepCompletion {
   ReachedParameters reached_;                           // empty if unused parameters are updated too
   std::vector<std::pair<int32_t, int32_t>> of_rank_0_;  // buffer, and the state with rank 0's gradients
   bool is_share_ = false;                               // gradients_ are only a shard
+  std::vector<Shares> shares_of_norm_;                  // in whose order squares are summed; empty: in one sum
   bool are_means_ = false;                              // already divided by Σ weight
   Value sums_;                                          // (2) f64, {Σ loss, Σ weight} of the optimizer step so far
   Value factor_, finite_, applied_;
   std::vector<backends::TracedScalar> numbers_;  // of a hook's update rules
 };
 
-StepCompletion window_completion(const StepBuilder& builder, const Shares& shares, const MessageLayout& message = {}) {
-  Program program = builder.begin_window(shares);
+// All elements, of which a rank that shares nothing updates all.
+Shares whole(const StepBuilder& builder) {
+  return {builder.model().parameters, builder.optimizers(), builder.recipe().comm, /*rank=*/0, /*size=*/1};
+}
+
+StepCompletion window_completion(const StepBuilder& builder, const Shares& shares, const MessageLayout& message = {},
+                                 SumSource source = SumSource::kRows) {
+  const bool has_rows = source == SumSource::kRows || source == SumSource::kBuckets;
+  Program program = builder.begin_window(shares, has_rows);
   size_t first_scalar = 0;
   while (first_scalar < program.inputs().size() && program.inputs()[first_scalar].kind != backends::InputKind::kScalar)
     ++first_scalar;
-  return StepCompletion(builder, std::move(program), first_scalar, message);
+  return StepCompletion(builder, std::move(program), first_scalar, message, source);
 }
 
 }  // namespace
@@ -428,15 +455,16 @@ StepBuilder::Completed step_graph(const StepBuilder& builder, const StepBuilder:
 }
 
 Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window,
-                        const MessageLayout& message, bool are_summed) {
-  StepCompletion completion = window_completion(builder, shares, message);
-  return ends_window ? completion.of_window(shares, are_summed) : completion.of_part(shares);
+                        const MessageLayout& message, SumSource source) {
+  StepCompletion completion =
+      window_completion(builder, source == SumSource::kAllReduce ? whole(builder) : shares, message, source);
+  return ends_window ? completion.of_window(shares) : completion.of_part(shares);
 }
 
 Program window_graph(const StepBuilder& builder, bool ends_window, bool are_summed) {
-  const Shares all(builder.model().parameters, builder.optimizers(), builder.recipe().comm, /*rank=*/0, /*size=*/1);
-  StepCompletion completion = window_completion(builder, all);
-  if (ends_window) return completion.of_window(all, are_summed, /*over_replicas=*/!are_summed);
+  const Shares all = whole(builder);
+  StepCompletion completion = window_completion(builder, all, {}, are_summed ? SumSource::kBuckets : SumSource::kRows);
+  if (ends_window) return completion.of_window(all, /*over_replicas=*/!are_summed);
   const schema::Recipe& recipe = builder.recipe();
   const bool reduces = recipe.sync_each_batch && !may_reduce_in_buckets(recipe);
   return reduces ? completion.of_reduction() : Program();

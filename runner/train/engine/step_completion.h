@@ -8,6 +8,7 @@
 #include "backends/ir/program.h"
 #include "runner/optim/update_rules.h"
 #include "runner/train/engine/device_layout.h"
+#include "runner/train/engine/shares.h"
 #include "runner/train/engine/step_builder.h"
 
 namespace runner::train {
@@ -71,10 +72,11 @@ inline constexpr int kPartSum = 0;
 // complete_step() for this rank's shard, with the same outputs except metrics. Earlier it replaces rank 0's sums by the
 // sum over all ranks, and the other ranks start from zero. So the accumulated values are one set of arrays for any
 // number of ranks, and a sum is a left fold from its first batch on. `message`: if not empty, gradients are in the
-// messages of all ranks, which are additional last states. `are_summed`: the additional last states are this rank's
-// shards of the sums instead, one per buffer in which it has a shard; only at the end of an optimizer step.
+// messages of all ranks, which are additional last states; only with kRows. If gradients have been summed, the
+// additional last states are this rank's shards of the sums, one per buffer in which it has a shard. kBuckets is for
+// the end of an optimizer step only; with kFoldedRows, the gradients of rank 0 are not replaced before that end.
 backends::Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window = true,
-                                  const MessageLayout& message = {}, bool are_summed = false);
+                                  const MessageLayout& message = {}, SumSource source = SumSource::kRows);
 
 // Like complete_window(), for a rank with its own weights and all gradients. Before the end of an optimizer step it
 // only reduces gradients, if they are reduced after each batch and were not reduced during the backward pass.

@@ -159,7 +159,7 @@ class Trainer {
   // A step in which ranks add up their gradients: within an optimizer step, or at its end.
   struct Meeting {
     bool ends_window = false;
-    bool are_summed = false;                 // gradients, in buckets
+    SumSource source = SumSource::kRows;
     const MessageLayout* message = nullptr;  // layout of factored gradients to read; null if there are none
     auto operator<=>(const Meeting&) const = default;
   };
@@ -192,6 +192,7 @@ class Trainer {
   SharedStep training_step(const StepShape& shape, const data::Batch* batch, bool closes_window = false);
   const SharedStep& meeting_step(const Meeting& kind);
   Meeting end_of_window(const MessageLayout* message);
+  Meeting part_of_window(const MessageLayout* message) const;
   StepShape shape_of(int64_t batch, bool first, bool last) const;
   bool may_ask_for_values() const;
   // Executables on the rank with the largest batches, in order: the first and the last ones of an epoch or evaluation,

@@ -114,7 +114,7 @@ void Trainer::add_window(const data::DataPlan& plan, const data::Window& window,
     if (batch + 1 == window.steps) {
       steps.push_back(meeting_step(end_of_window(message))->executable);
     } else if (recipe_.sync_each_batch || window.steps > kBatchesOfPart) {
-      steps.push_back(meeting_step({.message = message})->executable);
+      steps.push_back(meeting_step(part_of_window(message))->executable);
     }
   }
 }

@@ -75,7 +75,7 @@ SharedStep Trainer::run_batches_together(BatchFeed& batches, const WindowRates& 
                                          const std::function<bool()>& asked_to_stop) {
   const SharedStep last = run_batches(batches, rates, window);
   if (!arrays_.holds_any_gradients()) arrays_.clear_window(message_);
-  const Meeting meeting = window.done ? end_of_window(message_) : Meeting{.message = message_};
+  const Meeting meeting = window.done ? end_of_window(message_) : part_of_window(message_);
   const bool reduces = window.done && arrays_.reducer() != nullptr;
   if (reduces) reduce_in_buckets();
   if (last) batches.stage_next(*last->executable, parts);
@@ -86,11 +86,13 @@ SharedStep Trainer::run_batches_together(BatchFeed& batches, const WindowRates& 
   const SharedStep& step = meeting_step(meeting);
   StepSubmission end = arguments_.of_window_end();
   if (reduces) end.after = arrays_.reducer()->reduced();
-  end.states = meeting.are_summed ? arrays_.states_of_summed_window() : arrays_.states_of_window(message_ != nullptr);
+  end.states = arrays_.states_of_window(meeting.source, meeting.message != nullptr);
   executor_.begin_exchange(/*again=*/false);
   if (window.done) pending_.begin_update_of_all();  // after the barrier any rank may have begun to update
   window.interrupted = ranks_->any(asked_to_stop && asked_to_stop(), executor_.site("gradients"));
+  if (meeting.source == SumSource::kFoldedRows) arrays_.fold_rows();
   executor_.execute("update", *step, end, backends::SpanKind::kOptimizer);
+  if (!window.done) arrays_.give_sums_to_rank_0();
   if (window.done) arrays_.round_share();
   ranks_->barrier(executor_.site("the update"));
   if (!window.done && ranks_->rank() == 0) keep_sum_of_part(*step);
@@ -112,8 +114,12 @@ void Trainer::keep_sum_of_part(const CompiledStep& part) {
 }
 
 Trainer::Meeting Trainer::end_of_window(const MessageLayout* message) {
-  const bool are_summed = arrays_.reducer() != nullptr;
-  return {.ends_window = true, .are_summed = are_summed, .message = are_summed ? nullptr : message};
+  if (arrays_.reducer() != nullptr) return {.ends_window = true, .source = SumSource::kBuckets};
+  return {.ends_window = true, .source = arrays_.sum_source(), .message = message};
+}
+
+Trainer::Meeting Trainer::part_of_window(const MessageLayout* message) const {
+  return {.source = arrays_.sum_source(), .message = message};
 }
 
 const SharedStep& Trainer::meeting_step(const Meeting& kind) {
@@ -122,7 +128,7 @@ const SharedStep& Trainer::meeting_step(const Meeting& kind) {
     executor_.ask_halt();
     const MessageLayout none;
     const backends::Program end = complete_window(builder_, *arrays_.shares(), kind.ends_window,
-                                                  kind.message != nullptr ? *kind.message : none, kind.are_summed);
+                                                  kind.message != nullptr ? *kind.message : none, kind.source);
     const bool are_reduced = kind.ends_window && arrays_.buckets() != nullptr;
     step = compiled_step(device_.compile(end, user_.of_window_end(kind.ends_window, are_reduced)));
   }

@@ -33,11 +33,15 @@ class LoneRank final : public backends::ProcessGroup {
   }
   void all_reduce(const Type&, std::span<std::byte>, backends::Reduction, const Site&) override { meet(); }
   void reduce(const Type&, std::span<std::byte>, backends::Reduction, int, const Site&) override { meet(); }
+  void reduce_scatter(const Type&, std::span<const std::byte>, std::span<const int64_t>, std::span<std::byte>,
+                      backends::Reduction, const Site&) override {
+    meet();
+  }
   void all_gather(const Type&, std::span<const std::byte>, std::span<std::byte>, const Site&) override { meet(); }
   void broadcast(const Type&, std::span<std::byte>, int, const Site&) override { meet(); }
   std::vector<std::string> gather_objects(std::string_view, const Site&) override { meet(); }
-  std::shared_ptr<std::byte> share(const Type&, const Site&) override { meet(); }
-  std::shared_ptr<std::byte> reserve(const Type&, const Site&) override { meet(); }
+  bool has_symmetric_memory() const override { return true; }  // as the ranks of the run have
+  std::shared_ptr<std::byte> symmetric_alloc(const Type&, Pages, const Site&) override { meet(); }
   void fail(std::string_view, const SourceMark&) noexcept override {}
   bool has_failed() const override { return false; }
   void throw_failure() const override {}
