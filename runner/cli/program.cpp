@@ -16,7 +16,7 @@
 #include "runner/report/documents.h"
 #include "runner/report/error_text.h"
 #include "runner/report/output.h"
-#include "runner/train/run/replica_processes.h"
+#include "runner/train/run/rank_launcher.h"
 #include "schema/base/system_limits.h"
 #include "store/sqlite.h"
 

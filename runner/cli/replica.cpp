@@ -5,7 +5,7 @@
 
 #include "runner/lua/hook_file.h"
 #include "runner/report/output.h"
-#include "runner/train/run/replica_processes.h"
+#include "runner/train/run/rank_processes.h"
 #include "runner/train/run/run.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
@@ -63,12 +63,12 @@ void follow(const schema::Recipe& recipe, const std::vector<train::HookSource>& 
                      ranks);
 }
 
-void follow_as_process(train::ReplicaProcess& replica) {
-  const Job job = read_job(replica.job());
+void follow_as_process(train::RankProcess& process) {
+  const Job job = read_job(process.launched().job());
   schema::ReadResult recipe = schema::read_resolved(job.recipe);
   recipe.recipe.hooks = job.hooks;
   recipe.recipe.model.init_from = job.init_from;
-  follow(recipe.recipe, job.sources, replica.stop(), /*data=*/nullptr, replica.collectives());
+  follow(recipe.recipe, job.sources, process.launched().stop(), /*data=*/nullptr, process.group());
 }
 
 }  // namespace
@@ -90,8 +90,8 @@ std::string replica_job(const schema::Recipe& recipe, const std::string& resolve
 
 int run_as_replica(std::span<const std::string> words) {
   try {
-    train::ReplicaProcess replica(words);
-    follow_as_process(replica);
+    train::RankProcess process(words);
+    follow_as_process(process);
     return 0;
   } catch (const std::exception&) {
     return 1;

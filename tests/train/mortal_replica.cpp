@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runner/train/run/replica_processes.h"
+#include "runner/train/run/rank_processes.h"
 #include "runner/train/run/run.h"
 #include "schema/base/error.h"
 #include "schema/recipe/recipe_reader.h"
@@ -105,9 +105,9 @@ class MortalGroup : public backends::ProcessGroup {
 };
 
 int live_and_die(const std::vector<std::string>& words) {
-  ReplicaProcess replica(words);
-  const schema::ReadResult recipe = schema::read_resolved(replica.job());
-  MortalGroup ranks(replica.collectives());
+  RankProcess process(words);
+  const schema::ReadResult recipe = schema::read_resolved(process.launched().job());
+  MortalGroup ranks(process.group());
   Observer observer;
   try {
     run_replica({.recipe = recipe.recipe,
@@ -118,7 +118,7 @@ int live_and_die(const std::vector<std::string>& words) {
                  .observer = observer,
                  .summary = nullptr,
                  .metrics_document = nullptr,
-                 .stop = replica.stop()},
+                 .stop = process.launched().stop()},
                 ranks);
   } catch (const std::exception&) {
     return 1;

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "backends/dist/shared_memory.h"
-#include "runner/train/run/replica_processes.h"
+#include "runner/train/run/rank_processes.h"
 #include "schema/base/error.h"
 #include "tests/support/paths.h"
 #include "tests/train/run_fixture.h"
@@ -97,12 +97,12 @@ TEST_P(ReplicaDeath, AtAnyCollectiveEndsTheRun) {
 }
 
 // Asked to stop before or while waiting: no rank waits for ranks that were not started.
-TEST(ReplicaProcesses, DoNotBeginIfStoppedBeforeTheyStart) {
+TEST(RankProcesses, DoNotBeginIfStoppedBeforeTheyStart) {
   const std::atomic<int> stop = 1;
-  ReplicaProcesses replicas(3, {.job = "", .program = "/nowhere", .stop = &stop});
-  EXPECT_FALSE(replicas.begin());
-  EXPECT_TRUE(replicas.stopped_at_start());
-  EXPECT_THROW(replicas.collectives().barrier({"the others"}), Error);
+  RankProcesses ranks(3, {.job = "", .program = "/nowhere", .stop = &stop});
+  EXPECT_FALSE(ranks.launcher().begin());
+  EXPECT_TRUE(ranks.launcher().stopped_at_start());
+  EXPECT_THROW(ranks.group().barrier({"the others"}), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, ReplicaDeath,
@@ -172,14 +172,14 @@ std::string start_without_descriptors() {
   ::setrlimit(RLIMIT_NOFILE, &few);
   std::string text = "no error";
   try {
-    const ReplicaProcesses replicas(32, {.job = "", .program = support::build_path("bin/mortal_replica")});
+    const RankProcesses ranks(32, {.job = "", .program = support::build_path("bin/mortal_replica")});
   } catch (const Error& error) {
     text = error.message();
   }
   return text + (::waitpid(-1, nullptr, WNOHANG) == -1 ? "" : "; a process is left");
 }
 
-TEST(ReplicaProcessesStart, LeavesNoProcessIfStartFails) {
+TEST(RankProcessesStart, LeavesNoProcessIfStartFails) {
   backends::SharedMemory answer(4096);
   const pid_t child = ::fork();  // the limit cannot be raised again
   if (child == 0) {

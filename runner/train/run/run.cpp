@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "runner/train/engine/device_rules.h"
+#include "runner/train/run/rank_processes.h"
 #include "runner/train/run/rank_run.h"
-#include "runner/train/run/replica_processes.h"
-#include "runner/train/run/replica_threads.h"
+#include "runner/train/run/rank_threads.h"
 #include "schema/base/error.h"
 #include "schema/base/system_limits.h"
 #include "schema/recipe/field_words.h"
@@ -23,19 +23,19 @@ std::chrono::milliseconds timeout_of(const schema::Recipe& recipe) {
 
 RunResult run_with_processes(const RunRequest& request) {
   const auto processes = static_cast<int>(request.recipe.num_processes);
-  ReplicaProcesses replicas(processes, {.job = request.job,
-                                        .timeout = timeout_of(request.recipe),
-                                        .program = request.replica_program,
-                                        .stop = &request.stop});
+  RankProcesses ranks(processes, {.job = request.job,
+                                  .timeout = timeout_of(request.recipe),
+                                  .program = request.replica_program,
+                                  .stop = &request.stop});
   try {
-    RankRun run(request, &replicas.collectives());
-    RUN_CHECK(replicas.begin(), ErrorKind::kInterrupted, kInterruptedAtStart);
+    RankRun run(request, &ranks.group());
+    RUN_CHECK(ranks.launcher().begin(), ErrorKind::kInterrupted, kInterruptedAtStart);
     RunResult result = run.execute();
-    result.lost_process = result.error && replicas.lost_one();
-    if (!result.error) replicas.finish();
+    result.lost_process = result.error && ranks.launcher().lost_one();
+    if (!result.error) ranks.launcher().finish();
     return result;
   } catch (const Error&) {
-    RUN_CHECK(!replicas.stopped_at_start(), ErrorKind::kInterrupted,
+    RUN_CHECK(!ranks.launcher().stopped_at_start(), ErrorKind::kInterrupted,
               "interrupted while {} processes were started; nothing is recorded", processes);
     throw;
   }
@@ -44,11 +44,11 @@ RunResult run_with_processes(const RunRequest& request) {
 // Emulated devices share one process, which has one copy of the data.
 RunResult run_with_threads(RunRequest request) {
   request.data = std::make_shared<const data::Data>(data::load(request.recipe));
-  ReplicaThreads replicas(static_cast<int>(request.recipe.num_processes), timeout_of(request.recipe),
-                          [&](backends::ProcessGroup& ranks) { request.follow(request, ranks); });
+  RankThreads threads(static_cast<int>(request.recipe.num_processes), timeout_of(request.recipe),
+                      [&](backends::ProcessGroup& ranks) { request.follow(request, ranks); });
   std::optional<RankRun> run;
   try {
-    run.emplace(request, &replicas.collectives());
+    run.emplace(request, &threads.group());
   } catch (const Error&) {
     // The first rank to notice the stop has reported it as a failure to the others.
     RUN_CHECK(request.stop == 0, ErrorKind::kInterrupted, kInterruptedAtStart);

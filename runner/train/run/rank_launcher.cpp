@@ -1,4 +1,4 @@
-#include "runner/train/run/replica_processes.h"
+#include "runner/train/run/rank_launcher.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 #include "backends/dist/shared_memory.h"
-#include "backends/dist/shared_memory_group.h"
 #include "backends/runtime/descriptor.h"
 #include "schema/base/error.h"
 #include "schema/base/system_limits.h"
@@ -35,30 +34,8 @@ namespace {
 
 using backends::Descriptor;
 using backends::SharedMemory;
-using backends::SharedMemoryGroup;
 
-constexpr int kMemoryDescriptor = 3, kOrdersDescriptor = 4;  // in a started process
-
-// Shared memory with the stop flag, not 0 if the other ranks are to stop, followed by the job as zero-terminated text.
-class Orders {
- public:
-  explicit Orders(std::string_view job) : memory_(kText + job.size() + 1) {
-    new (memory_.bytes().data()) std::atomic<int>(0);
-    std::memcpy(memory_.bytes().data() + kText, job.data(), job.size());
-  }
-  // Maps the memory of rank 0.
-  explicit Orders(int descriptor) : memory_(SharedMemory::adopt(descriptor)) {}
-
-  std::atomic<int>& stop() const { return *reinterpret_cast<std::atomic<int>*>(memory_.bytes().data()); }
-  const char* job() const { return reinterpret_cast<const char*>(memory_.bytes().data() + kText); }
-  int descriptor() const { return memory_.descriptor(); }
-
- private:
-  static constexpr size_t kText = 64;
-  static_assert(std::atomic<int>::is_always_lock_free);
-
-  const SharedMemory memory_;
-};
+constexpr int kTransportDescriptor = 3, kOrdersDescriptor = 4;  // in a started process
 
 // Raises the limit of open files as far as permitted: each process needs a descriptor.
 void allow_files(int processes) {
@@ -96,15 +73,15 @@ void check_started(int rank, int error) {
             error == EMFILE ? "a smaller num_processes needs less" : process_limits());
 }
 
-// Starts `program` with both shared memories at fixed descriptors. Returns 0 or an errno value. Signals of the terminal
+// Starts `program` with both files at fixed descriptors. Returns 0 or an errno value. Signals of the terminal
 // and to the process group are blocked, since rank 0 handles them.
-int spawn(const std::string& program, const std::vector<std::string>& words, const Descriptor& memory,
+int spawn(const std::string& program, const std::vector<std::string>& words, const Descriptor& transport,
           const Descriptor& orders, pid_t& pid) {
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, memory.number(), kMemoryDescriptor);
+  ::posix_spawn_file_actions_adddup2(&actions, transport.number(), kTransportDescriptor);
   ::posix_spawn_file_actions_adddup2(&actions, orders.number(), kOrdersDescriptor);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
@@ -131,20 +108,37 @@ std::string fate_of(int status) {
 
 }  // namespace
 
+// Shared memory with the stop flag, not 0 if the other ranks are to stop, followed by the job as zero-terminated text.
+class RankOrders {
+ public:
+  explicit RankOrders(std::string_view job) : memory_(kText + job.size() + 1) {
+    new (memory_.bytes().data()) std::atomic<int>(0);
+    std::memcpy(memory_.bytes().data() + kText, job.data(), job.size());
+  }
+  // Maps the memory of rank 0.
+  explicit RankOrders(int descriptor) : memory_(SharedMemory::adopt(descriptor)) {}
+
+  std::atomic<int>& stop() const { return *reinterpret_cast<std::atomic<int>*>(memory_.bytes().data()); }
+  const char* job() const { return reinterpret_cast<const char*>(memory_.bytes().data() + kText); }
+  int descriptor() const { return memory_.descriptor(); }
+
+ private:
+  static constexpr size_t kText = 64;
+  static_assert(std::atomic<int>::is_always_lock_free);
+
+  const SharedMemory memory_;
+};
+
 // ---- rank 0 --------------------------------------------------------------------------------------------------------
 
-class ReplicaProcesses::Impl {
+class RankLauncher::Impl {
  public:
-  Impl(int size, const ReplicaOptions& options)
-      : memory_(SharedMemoryGroup::memory_bytes(size)),
-        orders_(options.job),
-        collectives_(memory_, 0, size, SharedMemoryGroup::options_for(size, options.timeout)),
-        stop_(options.stop) {
+  Impl(int size, const Options& options) : options_(options), orders_(options.job) {
     allow_files(size);
     children_.reserve(static_cast<size_t>(size));
     try {
       for (int rank = 1; rank < size && !stopped_at_start_; ++rank)
-        asked_to_stop() ? stop_at_start() : start(rank, size, options);
+        asked_to_stop() ? stop_at_start() : start(rank, size);
       const store::SignalsBlocked blocked;
       watcher_ = std::thread([this] { watch(); });
     } catch (...) {
@@ -157,8 +151,6 @@ class ReplicaProcesses::Impl {
     end_all();
     watcher_.join();
   }
-
-  SharedMemoryGroup& collectives() { return collectives_; }
 
   bool begin() {
     const std::lock_guard lock(mutex_);
@@ -185,21 +177,18 @@ class ReplicaProcesses::Impl {
   }
 
  private:
-  void start(int rank, int size, const ReplicaOptions& options) {
+  void start(int rank, int size) {
     // Duplicate both first to descriptors that spawn() does not assign; otherwise one could be overwritten by the
     // other.
-    const Descriptor memory(::fcntl(memory_.descriptor(), F_DUPFD_CLOEXEC, kOrdersDescriptor + 1));
-    check_started(rank, memory.number() < 0 ? errno : 0);
+    const Descriptor transport(::fcntl(options_.descriptor, F_DUPFD_CLOEXEC, kOrdersDescriptor + 1));
+    check_started(rank, transport.number() < 0 ? errno : 0);
     const Descriptor orders(::fcntl(orders_.descriptor(), F_DUPFD_CLOEXEC, kOrdersDescriptor + 1));
     check_started(rank, orders.number() < 0 ? errno : 0);
-    const std::vector<std::string> words{"runner",
-                                         kReplicaWord,
-                                         std::to_string(rank),
-                                         std::to_string(size),
-                                         std::to_string(options.timeout.count()),
-                                         std::to_string(::getpid())};
+    std::vector<std::string> words{"runner", kReplicaWord, std::to_string(rank), std::to_string(size),
+                                   std::to_string(::getpid())};
+    words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
     pid_t pid = 0;
-    check_started(rank, spawn(options.program, words, memory, orders, pid));
+    check_started(rank, spawn(options_.program, words, transport, orders, pid));
     children_.push_back({rank, pid, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))});
     check_started(rank, children_.back().handle.number() < 0 ? errno : 0);
   }
@@ -212,7 +201,7 @@ class ReplicaProcesses::Impl {
     }
   }
 
-  bool asked_to_stop() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed) > 0; }
+  bool asked_to_stop() const { return options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed) > 0; }
 
   // The training loops of the other ranks read this flag. Before they run, it ends the wait for processes.
   void pass_on_stop() {
@@ -223,13 +212,13 @@ class ReplicaProcesses::Impl {
 
   void stop_at_start() {
     stopped_at_start_ = true;
-    collectives_.fail("interrupted while the processes are started", {});
+    options_.on_stop_at_start();
   }
 
   // Runs until all processes have ended.
   void watch() {
     constexpr int kLookMs = 50;
-    bool looks = stop_ != nullptr;
+    bool looks = options_.stop != nullptr;
     std::vector<pollfd> handles;
     for (const Child& child : children_) handles.push_back({child.handle.number(), POLLIN, 0});
     for (size_t running = children_.size(); running > 0 || (looks && asked_to_stop());) {
@@ -255,11 +244,7 @@ class ReplicaProcesses::Impl {
     ended_.notify_all();
     if (ending_) return;
     lost_one_ |= WIFSIGNALED(status);
-    // Has no effect if the run is done; otherwise the ranks that wait for this one throw.
-    collectives_.fail(
-        fmt::format("rank {} {}; its newest call was {}, and it had used {} MB", child.rank, fate_of(status),
-                    collectives_.newest_call(child.rank).to_string(), usage.ru_maxrss / 1024),
-        {});
+    options_.on_end({child.rank, fate_of(status), usage.ru_maxrss / 1024});
   }
 
   void end_all() {
@@ -269,10 +254,8 @@ class ReplicaProcesses::Impl {
       if (!child.ended) ::syscall(SYS_pidfd_send_signal, child.handle.number(), SIGKILL, nullptr, 0);
   }
 
-  SharedMemory memory_;
-  const Orders orders_;
-  SharedMemoryGroup collectives_;
-  const std::atomic<int>* const stop_;  // null: no stop requests
+  const Options options_;
+  const RankOrders orders_;
   std::vector<Child> children_;
   std::condition_variable ended_;
   mutable std::mutex mutex_;  // guards the members below and Child::ended
@@ -281,84 +264,50 @@ class ReplicaProcesses::Impl {
   std::thread watcher_;
 };
 
-ReplicaProcesses::ReplicaProcesses(int size, const ReplicaOptions& options)
-    : impl_(std::make_unique<Impl>(size, options)) {}
-ReplicaProcesses::~ReplicaProcesses() = default;
+RankLauncher::RankLauncher(int size, const Options& options) : impl_(std::make_unique<Impl>(size, options)) {}
+RankLauncher::~RankLauncher() = default;
 
-backends::ProcessGroup& ReplicaProcesses::collectives() {
-  return impl_->collectives();
-}
-
-bool ReplicaProcesses::begin() {
+bool RankLauncher::begin() {
   return impl_->begin();
 }
 
-bool ReplicaProcesses::stopped_at_start() const {
+bool RankLauncher::stopped_at_start() const {
   return impl_->stopped_at_start();
 }
 
-bool ReplicaProcesses::lost_one() const {
+bool RankLauncher::lost_one() const {
   return impl_->lost_one();
 }
 
-void ReplicaProcesses::finish() {
+void RankLauncher::finish() {
   impl_->finish();
 }
 
 // ---- the other ranks -----------------------------------------------------------------------------------------------
 
-class ReplicaProcess::Impl {
- public:
-  explicit Impl(std::span<const std::string> words) : Impl(numbers_of(words)) {}
-
-  SharedMemoryGroup& collectives() { return collectives_; }
-  std::string job() const { return orders_.job(); }
-  const std::atomic<int>& stop() const { return orders_.stop(); }
-
- private:
-  struct Numbers {
-    int rank, size;
-    std::chrono::milliseconds timeout;
-    pid_t parent;
-  };
-
-  static Numbers numbers_of(std::span<const std::string> words) {
-    RUN_CHECK(words.size() == 4, ErrorKind::kUsage, "{} is for runner itself", kReplicaWord);
-    return {std::atoi(words[0].c_str()), std::atoi(words[1].c_str()),
-            std::chrono::milliseconds(std::atoll(words[2].c_str())), std::atoi(words[3].c_str())};
-  }
-
-  explicit Impl(const Numbers& numbers)
-      : memory_(adopt(numbers.parent)),
-        orders_(kOrdersDescriptor),
-        collectives_(memory_, numbers.rank, numbers.size,
-                     SharedMemoryGroup::options_for(numbers.size, numbers.timeout)) {}
-
-  // Also makes this process die with its parent.
-  static SharedMemory adopt(pid_t parent) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(1);
-    return SharedMemory::adopt(kMemoryDescriptor);
-  }
-
-  SharedMemory memory_;
-  const Orders orders_;
-  SharedMemoryGroup collectives_;
-};
-
-ReplicaProcess::ReplicaProcess(std::span<const std::string> words) : impl_(std::make_unique<Impl>(words)) {}
-ReplicaProcess::~ReplicaProcess() = default;
-
-backends::ProcessGroup& ReplicaProcess::collectives() {
-  return impl_->collectives();
+LaunchedRank::LaunchedRank(std::span<const std::string> words) {
+  constexpr size_t kOwnWords = 3;  // rank, size, process of rank 0
+  RUN_CHECK(words.size() >= kOwnWords, ErrorKind::kUsage, "{} is for runner itself", kReplicaWord);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != std::atoi(words[2].c_str())) ::_exit(1);
+  rank_ = std::atoi(words[0].c_str());
+  size_ = std::atoi(words[1].c_str());
+  arguments_.assign(words.begin() + kOwnWords, words.end());
+  orders_ = std::make_unique<RankOrders>(kOrdersDescriptor);
 }
 
-std::string ReplicaProcess::job() const {
-  return impl_->job();
+LaunchedRank::~LaunchedRank() = default;
+
+int LaunchedRank::descriptor() const {
+  return kTransportDescriptor;
 }
 
-const std::atomic<int>& ReplicaProcess::stop() const {
-  return impl_->stop();
+std::string LaunchedRank::job() const {
+  return orders_->job();
+}
+
+const std::atomic<int>& LaunchedRank::stop() const {
+  return orders_->stop();
 }
 
 }  // namespace runner::train

@@ -1,7 +1,7 @@
 // The ranks of a run that are threads of this process. Rank 0 is the calling thread; the others are started here.
 //
-// They share the data and everything immutable, and use the same collectives as processes (replica_processes.h). If a
-// rank throws, the other ranks throw when they wait for it. A rank that must end without waiting asks its ProcessGroup
+// They share the data and everything immutable, and use the same process group as processes (rank_processes.h). If a
+// rank throws, the other ranks throw when they wait for it. A rank that must end without waiting asks its process group
 // whether any rank has failed.
 #pragma once
 
@@ -15,19 +15,19 @@
 
 namespace runner::train {
 
-class ReplicaThreads {
+class RankThreads {
  public:
   // Starts ranks 1 … size − 1; each calls `follow`. Exceptions of `follow` are reported to the other ranks. Throws
   // Error(kRun) if a thread cannot be started.
-  ReplicaThreads(int size, std::chrono::milliseconds timeout,
-                 const std::function<void(backends::ProcessGroup& ranks)>& follow);
+  RankThreads(int size, std::chrono::milliseconds timeout,
+              const std::function<void(backends::ProcessGroup& ranks)>& follow);
   // Makes the other ranks stop waiting for rank 0, and joins their threads.
-  ~ReplicaThreads();
-  ReplicaThreads(const ReplicaThreads&) = delete;
-  ReplicaThreads& operator=(const ReplicaThreads&) = delete;
+  ~RankThreads();
+  RankThreads(const RankThreads&) = delete;
+  RankThreads& operator=(const RankThreads&) = delete;
 
   // Of rank 0.
-  backends::ProcessGroup& collectives() { return collectives_; }
+  backends::ProcessGroup& group() { return group_; }
 
  private:
   void start(int rank, int size, const backends::SharedMemoryGroup::Options& options,
@@ -35,7 +35,7 @@ class ReplicaThreads {
   void end();
 
   backends::SharedMemory memory_;
-  backends::SharedMemoryGroup collectives_;
+  backends::SharedMemoryGroup group_;
   std::vector<std::thread> threads_;
 };
 

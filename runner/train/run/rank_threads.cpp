@@ -1,4 +1,4 @@
-#include "runner/train/run/replica_threads.h"
+#include "runner/train/run/rank_threads.h"
 
 #include <exception>
 #include <system_error>
@@ -11,10 +11,10 @@ namespace runner::train {
 
 using backends::SharedMemoryGroup;
 
-ReplicaThreads::ReplicaThreads(int size, std::chrono::milliseconds timeout,
-                               const std::function<void(backends::ProcessGroup& ranks)>& follow)
+RankThreads::RankThreads(int size, std::chrono::milliseconds timeout,
+                         const std::function<void(backends::ProcessGroup& ranks)>& follow)
     : memory_(SharedMemoryGroup::memory_bytes(size)),
-      collectives_(memory_, 0, size, SharedMemoryGroup::options_for(size, timeout)) {
+      group_(memory_, 0, size, SharedMemoryGroup::options_for(size, timeout)) {
   const store::SignalsBlocked blocked;
   try {
     for (int rank = 1; rank < size; ++rank) start(rank, size, SharedMemoryGroup::options_for(size, timeout), follow);
@@ -25,8 +25,8 @@ ReplicaThreads::ReplicaThreads(int size, std::chrono::milliseconds timeout,
   }
 }
 
-void ReplicaThreads::start(int rank, int size, const SharedMemoryGroup::Options& options,
-                           const std::function<void(backends::ProcessGroup& ranks)>& follow) {
+void RankThreads::start(int rank, int size, const SharedMemoryGroup::Options& options,
+                        const std::function<void(backends::ProcessGroup& ranks)>& follow) {
   threads_.emplace_back([this, rank, size, options, follow] {
     SharedMemoryGroup ranks(memory_, rank, size, options);
     try {
@@ -38,12 +38,12 @@ void ReplicaThreads::start(int rank, int size, const SharedMemoryGroup::Options&
 }
 
 // Ranks that still wait for rank 0 throw. At the regular end of a run, no rank waits.
-void ReplicaThreads::end() {
-  collectives_.fail("the run has ended", {});
+void RankThreads::end() {
+  group_.fail("the run has ended", {});
   for (std::thread& thread : threads_) thread.join();
 }
 
-ReplicaThreads::~ReplicaThreads() {
+RankThreads::~RankThreads() {
   end();
 }
 
