@@ -21,6 +21,7 @@ namespace runner::backends {
 namespace {
 
 constexpr size_t kLine = 64;  // bytes of a cache line
+constexpr size_t kSlot = kLine;
 // Bytes that each rank passes at a time. The pieces of many ranks are smaller, so that they still fit into the caches.
 constexpr size_t kLargestPiece = size_t{256} << 10, kSmallestPiece = size_t{16} << 10, kAllPieces = size_t{8} << 20;
 // Up to this size and number of ranks, a second barrier costs more than folding everything.
@@ -60,8 +61,8 @@ struct SharedMemoryGroup::Reason {
   [[noreturn]] void raise() const { throw RankError(ErrorKind::kRun, text, {file, line, 0}); }
 };
 
-// Written by one rank and read by all; followed by its two stages. Records and stages alternate: before one is written
-// again, a barrier has separated it from its readers.
+// Written by one rank and read by all; followed by its two stages. Records, stages and slots alternate: before one is
+// written again, a barrier has separated it from its readers.
 struct alignas(64) SharedMemoryGroup::RankArea {
   std::atomic<uint64_t> calls;
   CallRecord records[2];
@@ -75,7 +76,8 @@ struct alignas(64) SharedMemoryGroup::Tally {
   std::atomic<uint64_t> flags;    // number of ranks whose flag was set
 };
 
-// Written by all ranks; followed by the folded piece and the areas of the ranks.
+// Written by all ranks; followed by the folded piece, the slots, and the areas of the ranks. Values that fit into a
+// slot are not staged: the slots of many ranks are on few pages, which each process maps.
 struct alignas(64) SharedMemoryGroup::CommonArea {
   Barrier barrier;
   Tally tallies[2];
@@ -90,7 +92,7 @@ size_t SharedMemoryGroup::area_bytes(int size) {
 }
 
 size_t SharedMemoryGroup::memory_bytes(int size) {
-  return sizeof(CommonArea) + piece_bytes(size) + static_cast<size_t>(size) * area_bytes(size);
+  return sizeof(CommonArea) + piece_bytes(size) + static_cast<size_t>(size) * (2 * kSlot + area_bytes(size));
 }
 
 SharedMemoryGroup::SharedMemoryGroup(SharedMemory& memory, int rank, int size, const Options& options)
@@ -109,11 +111,18 @@ SharedMemoryGroup::CommonArea& SharedMemoryGroup::common() const {
 }
 
 SharedMemoryGroup::RankArea& SharedMemoryGroup::area(int rank) const {
-  std::byte* const first = memory_.bytes().data() + sizeof(CommonArea) + piece_;
+  std::byte* const first = slot(2, 0);
   return *reinterpret_cast<RankArea*>(first + static_cast<size_t>(rank) * area_bytes(size_));
 }
 
+std::byte* SharedMemoryGroup::slot(int side, int rank) const {
+  const auto before = static_cast<size_t>(side) * static_cast<size_t>(size_) + static_cast<size_t>(rank);
+  return folded() + piece_ + before * kSlot;
+}
+
+// Where a rank puts its values for the others.
 std::byte* SharedMemoryGroup::stage(int rank) const {
+  if (fits_slots_) return slot(side_, rank);
   return reinterpret_cast<std::byte*>(&area(rank) + 1) + (side_ == 0 ? 0 : piece_);
 }
 
@@ -208,6 +217,7 @@ bool SharedMemoryGroup::any(bool mine, const Site& site) {
 // of all ranks.
 template <class Stage, class Take>
 void SharedMemoryGroup::pass(const CallRecord& record, size_t bytes, const Stage& stage, const Take& take) {
+  fits_slots_ = bytes <= kSlot;
   size_t offset = 0;
   do {
     const size_t count = std::min(piece_, bytes - offset);

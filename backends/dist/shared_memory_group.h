@@ -66,6 +66,7 @@ class SharedMemoryGroup final : public ProcessGroup {
   static size_t area_bytes(int size);
   CommonArea& common() const;
   RankArea& area(int rank) const;
+  std::byte* slot(int side, int rank) const;
   std::byte* stage(int rank) const;
   std::byte* folded() const;
   bool begin(const CallRecord& record, bool flag = false);
@@ -87,6 +88,7 @@ class SharedMemoryGroup final : public ProcessGroup {
   uint64_t calls_ = 0;
   uint64_t digests_[2] = {}, flags_[2] = {};  // the tallies after their last call
   int side_ = 0;                              // which of the two stages the next piece uses
+  bool fits_slots_ = false;                   // whether the values of the call in progress are in slots
   size_t shared_end_;                         // end of the memory that ranks have shared
   std::vector<const std::byte*> sources_;     // sources of a fold, by rank
 };
