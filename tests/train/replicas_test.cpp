@@ -207,8 +207,9 @@ TEST_F(ReplicasTest, HaveTheSameBitsWithoutSymmetricMemory) {
 
 // More than 64 ranks do not add up gradients in the Program of the update.
 TEST_F(ReplicasTest, HaveTheSameBitsWithManyRanks) {
-  for (const char* accumulation : {"gradient_accumulation_steps=1", "gradient_accumulation_steps=12"}) {
-    const std::vector<std::string> overrides{"num_processes=70", "data.batch_size=1", "train.epochs=2", accumulation};
+  for (const char* option : {"gradient_accumulation_steps=1", "gradient_accumulation_steps=12", "comm.unused=skip"}) {
+    SCOPED_TRACE(option);
+    const std::vector<std::string> overrides{"num_processes=70", "data.batch_size=1", "train.epochs=2", option};
     const std::vector<Trained> shared = train(overrides);
     const std::vector<Trained> copied = train(overrides, 0, {}, Transport::kCopies);
     expect_same_on_all_ranks(shared);
