@@ -16,6 +16,7 @@
 #include "backends/plan/plan_cache.h"
 #include "runner/lua/hook_file.h"
 #include "runner/train/engine/step_builder.h"
+#include "runner/train/engine/step_specification.h"
 
 namespace {
 
@@ -146,7 +147,7 @@ Cost measure(const char* hook, schema::Backend backend, int rounds) {
     const auto begin = Clock::now();
     setup.builder->record_into(recorded, kBatch, true, nullptr);
     const auto recorded_at = Clock::now();
-    const auto specification = setup.builder->specification(recorded, {.batch = kBatch});
+    const auto specification = train::training_specification(*setup.builder, recorded, {.batch = kBatch});
     cache.find_or_make(recorded.program, specification, [] { return 0; });
     const auto end = Clock::now();
     cost.nodes = recorded.program.size();

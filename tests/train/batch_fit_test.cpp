@@ -317,7 +317,7 @@ Explained explain_divergence(const schema::Recipe& recipe) {
   Session session(recipe);
   session.trainer.allocate();
   data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = 0});
-  while (session.trainer.run_window(loader, {1.0, std::nullopt}).finite) continue;
+  while (session.trainer.stepper().run(loader, {1.0, std::nullopt}).finite) continue;
   Explained result;
   result.step_bytes = static_cast<int64_t>(session.device->temporary_bytes());
   result.limit = session.trainer.arrays().memory().total() + result.step_bytes;
@@ -359,7 +359,7 @@ TEST_F(BatchFitTest, TheUpdateStepOfAllRanksMustFitToo) {
       Session session(read.recipe, nullptr, &ranks);
       session.trainer.allocate();
       try {
-        session.trainer.prepare({.batch = 0});  // of a rank without samples
+        session.trainer.step_memory().prepare({.batch = 0});  // of a rank without samples
       } catch (const Error& failure) {
         error = failure.message();
       }
@@ -386,7 +386,7 @@ TEST_F(BatchFitTest, EachTrainerOfATrialCanBeHalted) {
   for (const int64_t samples : {8, 4}) {
     trial.set_most_at_once(samples, 8);
     asked = 0;
-    trial.trainer().peak_memory(session.plan, std::nullopt);
+    trial.trainer().step_memory().peak(session.plan, std::nullopt);
     EXPECT_GT(asked, 0) << samples;
   }
 }

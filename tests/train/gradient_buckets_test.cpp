@@ -49,7 +49,7 @@ train: {epochs: 2, clip_grad_norm: 1.0}
       data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
       const int64_t windows = session.plan.optimizer_steps(1) * 3 / 2;
       for (int64_t window = 0; window < windows; ++window)
-        session.trainer.run_window(loader, {session.schedule.factor(window), std::nullopt});
+        session.trainer.stepper().run(loader, {session.schedule.factor(window), std::nullopt});
       ranks.barrier({"trained"});
       if (ranks.rank() == 0)
         for (size_t i = 0; i < session.trainer.layout().arrays().size(); ++i)

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_device.h"
-#include "runner/train/engine/step_completion.h"
+#include "runner/train/engine/declared_step.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/train/step_fixture.h"
 
@@ -47,7 +47,8 @@ backends::testing::HostTensor written(const StepFixture& steps, int64_t batch, c
                                       std::string_view state) {
   StepShape shape = kBetweenWindows;
   shape.batch = batch;
-  const backends::Program program = steps.builder.complete(steps.builder.record(batch, true), shape, layout).program;
+  const backends::Program program =
+      complete_step(steps.builder, steps.builder.record(batch, true), shape, layout).program;
   const auto device = backends::make_cpu_device(1);
   const backends::testing::Results results = run_program(*device, program, random_inputs(program, 7));
   for (size_t i = 0, at = 0; i < program.inputs().size(); ++i) {

@@ -38,7 +38,7 @@ class MemoryUseTest : public RunFixture {
       session.trainer.allocate();
       data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
       for (int64_t step = 0; step < session.plan.optimizer_steps(1); ++step)
-        session.trainer.run_window(loader, {session.schedule.factor(step), std::nullopt});
+        session.trainer.stepper().run(loader, {session.schedule.factor(step), std::nullopt});
       if (ranks.rank() == 0) used = session.trainer.memory();
     });
     return used;

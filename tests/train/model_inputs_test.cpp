@@ -70,8 +70,8 @@ train: {{epochs: 1}}
   session.trainer.allocate();
   data::Loader loader(session.data.train, session.plan, {});
   for (int64_t step = 0; step < session.scale.total_steps; ++step) {
-    TrainingWindow window = session.trainer.run_window(loader, {});
-    session.trainer.learn_end(window);
+    TrainingWindow window = session.trainer.stepper().run(loader, {});
+    session.trainer.stepper().resolve(window);
   }
   return session.trainer.means().take_loss();
 }

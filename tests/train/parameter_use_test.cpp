@@ -162,12 +162,12 @@ class ParameterUseTest : public RunFixture {
     const auto hooks = lua::load_hooks(recipe);
     Session session(recipe, hooks.get(), ranks);
     session.trainer.allocate();
-    session.trainer.prepare({.batch = session.plan.slice(session.rank(), 0).size()});
+    session.trainer.step_memory().prepare({.batch = session.plan.slice(session.rank(), 0).size()});
     data::Loader loader(session.data.train, session.plan, {.shuffle = false, .replica = session.rank(), .prefetch = 0});
     RankControl control(session, ranks);
     hooks->attach(&control);
     for (int64_t step = 0; step < session.scale.total_steps; ++step)
-      EXPECT_TRUE(session.trainer.run_window(loader, session.rates()).finite);
+      EXPECT_TRUE(session.trainer.stepper().run(loader, session.rates()).finite);
     return trained(session);
   }
 

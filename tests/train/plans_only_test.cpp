@@ -65,7 +65,7 @@ class RecordedTraining {
 
   TrainingWindow window() {
     const int64_t scheduled = trainer_.counters.scheduled;
-    return trainer_.run_window(loader_, {schedule_.factor(scheduled), schedule_.momentum(scheduled)});
+    return trainer_.stepper().run(loader_, {schedule_.factor(scheduled), schedule_.momentum(scheduled)});
   }
 
   // The tensor sections of a checkpoint.

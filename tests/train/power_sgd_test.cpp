@@ -89,14 +89,14 @@ class PowerSgdTest : public RunFixture {
   Trained train_rank(const schema::Recipe& recipe, const Golden& item, backends::ProcessGroup* ranks) const {
     Session session(recipe, nullptr, ranks);
     session.trainer.allocate();
-    session.trainer.prepare({.batch = session.plan.slice(session.rank(), 0).size()});
+    session.trainer.step_memory().prepare({.batch = session.plan.slice(session.rank(), 0).size()});
     begin_as(item, session);
     if (ranks != nullptr) ranks->barrier({"what all begin with"});
     data::Loader loader(session.data.train, session.plan,
                         {.shuffle = false, .seed = 3, .replica = session.rank(), .prefetch = 0});
     Trained result;
     for (int64_t step = 0; step < session.scale.total_steps; ++step) {
-      EXPECT_TRUE(session.trainer.run_window(loader, session.rates()).finite);
+      EXPECT_TRUE(session.trainer.stepper().run(loader, session.rates()).finite);
       result.losses.push_back(session.trainer.means().take_loss());
     }
     const std::vector<std::byte> bytes =

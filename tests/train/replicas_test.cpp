@@ -68,11 +68,12 @@ threads: 1
     Trained result;
     session.trainer.allocate();
     const int64_t batch = session.plan.slice(session.rank(), 0).size();
-    session.trainer.prepare({.batch = batch, .last = session.plan.window(0).steps == 1});
+    session.trainer.step_memory().prepare({.batch = batch, .last = session.plan.window(0).steps == 1});
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
     const int64_t steps = windows > 0 ? windows : session.scale.total_steps;
     for (int64_t step = 0; step < steps; ++step) {
-      const TrainingWindow window = session.trainer.run_window(loader, {session.schedule.factor(step), std::nullopt});
+      const TrainingWindow window =
+          session.trainer.stepper().run(loader, {session.schedule.factor(step), std::nullopt});
       EXPECT_TRUE(window.finite);
       result.samples.push_back(window.samples);
       result.losses.push_back(session.trainer.means().take_loss());
@@ -259,7 +260,7 @@ double shared_bytes_per_parameter(const schema::Recipe& recipe, int64_t windows)
     session.trainer.allocate();
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
     for (int64_t window = 0; window < windows; ++window)
-      session.trainer.run_window(loader, {session.schedule.factor(window), std::nullopt});
+      session.trainer.stepper().run(loader, {session.schedule.factor(window), std::nullopt});
     ranks.barrier({"trained"});
     if (ranks.rank() == 0)
       result = (taken() - before) / static_cast<double>(session.trainer.model().parameters.elements());
@@ -317,10 +318,10 @@ TEST_F(ReplicasTest, ReduceGradientsAfterEachBatchWithSyncEachBatch) {
     on_each_rank(overrides, [&](Session& session) {
       session.trainer.allocate();
       data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
-      BatchFeed batches = session.trainer.feed(loader);
+      BatchFeed batches = session.trainer.stepper().feed(loader);
       TrainingWindow window;
       while (!window.done) {
-        session.trainer.advance(batches, {}, window);
+        session.trainer.stepper().advance(batches, {}, window);
         if (session.rank() == 0) found.push_back(floats(session, Role::kGradients));
         if (session.ranks != nullptr) session.ranks->barrier({"reading"});
       }
@@ -517,7 +518,7 @@ TEST_F(ReplicasTest, LocalSgdAveragesSeparateWeights) {
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
     LocalDescent reference(kReplicas, floats(session, Role::kParameters));
     for (int64_t window = 1; window <= session.scale.total_steps; ++window) {
-      EXPECT_EQ(session.trainer.run_window(loader, {}).batches, 2);
+      EXPECT_EQ(session.trainer.stepper().run(loader, {}).batches, 2);
       for (int replica = 0; replica < kReplicas; ++replica) {
         std::vector<std::vector<float>> features, targets;
         for (int batch = 0; batch < 2; ++batch) {

@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/train/engine/step_completion.h"
+#include "runner/train/engine/declared_step.h"
+#include "runner/train/engine/rank_reduction.h"
+#include "runner/train/engine/step_specification.h"
 #include "runner/train/loop/session.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/train/run_fixture.h"
@@ -54,8 +56,8 @@ Asked ask(Change change, const StepShape& shape) {
   change(recipe);
   const StepFixture steps(recipe);
   const StepBuilder::Recorded recorded = steps.builder.record(shape.batch, true);
-  return {recorded.program, steps.builder.specification(recorded, shape),
-          steps.builder.complete(recorded, shape).program};
+  return {recorded.program, training_specification(steps.builder, recorded, shape),
+          complete_step(steps.builder, recorded, shape).program};
 }
 
 TEST(StepBuilder, CacheKeyDeterminesTheStep) {
@@ -120,7 +122,7 @@ train: {epochs: 3}
   Session session(read.recipe);
   data::Loader loader(session.data.train, session.plan, {});
   session.trainer.allocate();
-  for (int window = 0; window < 6; ++window) session.trainer.run_window(loader, {});
+  for (int window = 0; window < 6; ++window) session.trainer.stepper().run(loader, {});
   EXPECT_EQ(session.trainer.plan_use().cache.misses, 3);
   EXPECT_EQ(session.trainer.plan_use().cache.hits, 0);
   EXPECT_EQ(session.trainer.plan_use().replayed, 6);

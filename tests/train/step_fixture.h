@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/step_builder.h"
 
 namespace runner::train {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/tpu/hbm.h"
+#include "runner/train/engine/declared_step.h"
 #include "tests/backends/support/on_tpu.h"
 #include "tests/train/step_fixture.h"
 
@@ -38,7 +39,7 @@ int64_t arguments_of(const StepFixture& steps, const backends::Program& step) {
 
 void expect_in_place(const schema::Recipe& recipe, const StepShape& shape) {
   const StepFixture steps(recipe);
-  const backends::Program step = steps.builder.complete(steps.builder.record(shape.batch, true), shape).program;
+  const backends::Program step = complete_step(steps.builder, steps.builder.record(shape.batch, true), shape).program;
   const OnTpu graph(step, tensors_of(steps));
   const HbmPlan plan = backends::tpu::plan_hbm(graph.device(), {});
   EXPECT_EQ(plan.arguments, arguments_of(steps, step));

@@ -8,6 +8,7 @@
 #include "backends/cpu/cpu_device.h"
 #include "backends/ir/ops.h"
 #include "backends/tpu/graph_text.h"
+#include "runner/train/engine/declared_step.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/train/step_fixture.h"
 
@@ -110,8 +111,8 @@ void expect_same(const Named& now, const Named& want, bool clips) {
 void expect_same_step(const schema::Recipe& recipe, const StepShape& shape) {
   const StepFixture steps(recipe);
   const StateTensors tensors = state_tensors_of(steps);
-  const auto step =
-      std::make_shared<const Program>(steps.builder.complete(steps.builder.record(shape.batch, true), shape).program);
+  const auto step = std::make_shared<const Program>(
+      complete_step(steps.builder, steps.builder.record(shape.batch, true), shape).program);
   const Program graph = backends::tpu::tensor_graph({step, {}, {}, {}}, tensors);
   EXPECT_EQ(backends::tpu::ir_text(graph).find("aten::cat(%"), backends::tpu::ir_text(graph).rfind("aten::cat(%"))
       << "but for the sums of losses, nothing is joined";
@@ -128,7 +129,8 @@ TEST(TensorGraphOfAStep, MatchesFlatArrays) {
 TEST(TensorGraphOfAStep, HasTheTensorsOfTheModel) {
   const schema::Recipe recipe = StepFixture::recipe();
   const StepFixture steps(recipe);
-  const auto step = std::make_shared<const Program>(steps.builder.complete(steps.builder.record(8, true), {8}).program);
+  const auto step =
+      std::make_shared<const Program>(complete_step(steps.builder, steps.builder.record(8, true), {8}).program);
   const Program graph = backends::tpu::tensor_graph({step, {}, {}, {}}, state_tensors_of(steps));
   std::map<std::string, std::string> types;
   for (const backends::Input& input : graph.inputs()) types[input.name] = graph.type(input.value).to_string();

@@ -29,7 +29,7 @@ class SteppedTraining {
             session_.data.train, session_.plan,
             {.shuffle = recipe.data.shuffle, .seed = session_.data_seed(), .replica = session_.rank(), .prefetch = 0}) {
     session_.trainer.allocate();
-    session_.trainer.prepare({.batch = session_.plan.slice(session_.rank(), 0).size()});
+    session_.trainer.step_memory().prepare({.batch = session_.plan.slice(session_.rank(), 0).size()});
   }
 
   struct Step {
@@ -37,9 +37,9 @@ class SteppedTraining {
   };
 
   Step step() {
-    TrainingWindow window = session_.trainer.run_window(loader_, session_.rates());
+    TrainingWindow window = session_.trainer.stepper().run(loader_, session_.rates());
     EXPECT_TRUE(window.finite);
-    session_.trainer.learn(window);
+    session_.trainer.stepper().read_counters(window);
     scale_ = session_.trainer.loss_scale();
     applied_ = window.applied;
     return {session_.trainer.means().take_loss(), window.grad_norm, window.lr};

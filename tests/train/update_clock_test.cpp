@@ -105,19 +105,19 @@ class UpdateClockTest : public RunFixture {
   static Trained train_learning(const schema::Recipe& recipe, int64_t every, backends::ProcessGroup* ranks = nullptr) {
     Session session(recipe, nullptr, ranks);
     session.trainer.allocate();
-    session.trainer.prepare({.batch = session.plan.slice(session.rank(), 0).size()});
+    session.trainer.step_memory().prepare({.batch = session.plan.slice(session.rank(), 0).size()});
     data::Loader loader(session.data.train, session.plan,
                         {.seed = session.data_seed(), .replica = session.rank(), .prefetch = 0});
     Trained result;
     for (int64_t step = 1; step <= session.scale.total_steps; ++step) {
-      TrainingWindow window = session.trainer.run_window(loader, session.rates());
+      TrainingWindow window = session.trainer.stepper().run(loader, session.rates());
       if (every == 0 || step % every != 0) continue;
-      session.trainer.learn(window);
-      EXPECT_EQ(session.trainer.pending(), 0);
+      session.trainer.stepper().read_counters(window);
+      EXPECT_EQ(session.trainer.stepper().pending(), 0);
       result.rates.push_back(window.lr);
       result.skipped += !window.applied;
     }
-    session.trainer.learn();
+    session.trainer.stepper().read_counters();
     result.counters = session.trainer.counters;
     store::StateSnapshot snapshot;
     Checkpoint state;
@@ -174,10 +174,10 @@ TEST_F(UpdateClockTest, AnOptimizerStepDoesNotWaitForCounters) {
   Trainer trainer(read.recipe, data.encoding, modelled);
   data::Loader loader(data.train, plan, {.seed = 5, .prefetch = 0});
   trainer.allocate();
-  trainer.prepare({.batch = 6});
+  trainer.step_memory().prepare({.batch = 6});
   for (int64_t step = 0; step < 20; ++step) {
     const size_t first = device.events().size();
-    trainer.run_window(loader, {schedule.factor(step), schedule.momentum(step)});
+    trainer.stepper().run(loader, {schedule.factor(step), schedule.momentum(step)});
     std::vector<Call> calls;
     for (size_t i = first; i < device.events().size(); ++i) calls.push_back(device.events()[i].call);
     std::vector<Call> expected(step == 0 ? 4 : 2, Call::kWrite);  // counters, factors, momenta
@@ -186,7 +186,7 @@ TEST_F(UpdateClockTest, AnOptimizerStepDoesNotWaitForCounters) {
     EXPECT_EQ(calls, expected) << "step " << step + 1;
   }
   EXPECT_EQ(trainer.counters.applied, 0) << "not known yet";
-  trainer.learn();
+  trainer.stepper().read_counters();
   EXPECT_GT(trainer.counters.applied, 5);
   EXPECT_LT(trainer.counters.applied, 20);
 }

@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/plan/plan.h"
-#include "runner/train/engine/step_completion.h"
+#include "runner/train/engine/declared_step.h"
+#include "runner/train/engine/rank_reduction.h"
 #include "tests/train/step_fixture.h"
 
 namespace runner::train {
@@ -67,8 +68,8 @@ void expect_compiled(const backends::Program& program, int64_t elements, const s
 // Of a training step, those of the flat buffer of all parameters.
 void expect_compiled(const schema::Recipe& recipe, const StepShape& shape, const std::string& what) {
   const StepFixture steps(recipe);
-  expect_compiled(steps.builder.complete(steps.builder.record(shape.batch, true), shape).program, steps.parameters(),
-                  what);
+  expect_compiled(complete_step(steps.builder, steps.builder.record(shape.batch, true), shape).program,
+                  steps.parameters(), what);
 }
 
 // Of the end of an optimizer step with several ranks, those of a shard.
@@ -110,7 +111,7 @@ TEST(UpdateKernels, GradientsAreAddedInPlace) {
     const StepFixture steps(recipe);
     const StepShape shape{.batch = 2, .first = false, .last = last};
     const backends::Plan plan =
-        backends::build_plan(steps.builder.complete(steps.builder.record(shape.batch, true), shape).program);
+        backends::build_plan(complete_step(steps.builder, steps.builder.record(shape.batch, true), shape).program);
     const backends::Program& program = plan.program;
     const int32_t gradients = steps.builder.layout().find(Role::kGradients) + 1;  // slot
     int64_t added = 0;

@@ -142,14 +142,14 @@ class CompilesTest : public ::testing::Test {
   void train_epoch(Session& session, int64_t epoch) {
     data::Loader loader(session.data.train, session.plan,
                         {.from = {.epoch = epoch}, .epochs = epoch + 1, .prefetch = 0});
-    BatchFeed batches = session.trainer.feed(loader);
+    BatchFeed batches = session.trainer.stepper().feed(loader);
     TrainingWindow window;
     for (int64_t batch = 0; batch < session.plan.steps_per_epoch(); ++batch) {
-      session.trainer.advance(batches, session.rates(), window);
+      session.trainer.stepper().advance(batches, session.rates(), window);
       if (window.done) window = {};
       steps_.push_back(counts(session));
     }
-    session.trainer.learn_end(window);
+    session.trainer.stepper().resolve(window);
   }
 
   void evaluate(Session& session, Hooks* hooks) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runner/optim/update_rules.h"
-#include "runner/train/engine/step_completion.h"
+#include "runner/train/engine/array_values.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {

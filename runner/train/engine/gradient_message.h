@@ -27,6 +27,8 @@ struct MessagePart {
 struct MessageLayout {
   std::vector<MessagePart> parts;  // in the order of the flat buffers
   int64_t elements = 0;
+
+  backends::TensorType type() const { return {backends::DType::kF32, backends::Shape{elements}}; }
 };
 
 // Returns the layout for the derivative of a step on the largest part of a batch.

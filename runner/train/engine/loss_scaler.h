@@ -7,8 +7,8 @@
 #include <optional>
 #include <span>
 
+#include "runner/train/engine/array_values.h"
 #include "runner/train/engine/gradients.h"
-#include "runner/train/engine/step_completion.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {

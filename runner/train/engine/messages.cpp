@@ -1,8 +1,8 @@
 #include "runner/train/engine/messages.h"
 
+#include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/device_rules.h"
 #include "runner/train/engine/loss_scaler.h"
-#include "runner/train/engine/step_completion.h"
 
 namespace runner::train {
 

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/train/engine/step_completion.h"
+#include "runner/train/engine/array_values.h"
+#include "runner/train/engine/step_builder.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
@@ -34,6 +35,11 @@ void add_reached(ReachedParameters& reached, backends::Program& program, const s
 // Elementwise maximum: what any of `each` has reached.
 Value reached_by_any(std::span<const Value> each);
 
+// What an update of a flat buffer depends on in addition to the gradient.
+struct UpdateTerms {
+  std::vector<Value> scalars;  // () or (elements) f32, as in optim::scalar_names()
+  Value applied;               // () or (elements) bool; false leaves everything unchanged; unset means true
+};
 // Scalars and condition of an update with device-side counters. If `reached` is set they are per element, except that a
 // hook's own rule, which does not know parameters, gets the scalars of the whole optimizer. If unset, unused parameters
 // are updated too. applied: () bool, whether the optimizer step is applied.

@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/train/engine/step_completion.h"
+#include "runner/train/engine/array_values.h"
+#include "runner/train/engine/step_builder.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {

@@ -6,8 +6,6 @@
 #include "backends/ir/ops.h"
 #include "runner/train/engine/device_rules.h"
 #include "runner/train/engine/loss.h"
-#include "runner/train/engine/loss_scaler.h"
-#include "runner/train/engine/step_completion.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
@@ -46,35 +44,6 @@ DType dtype_of(schema::Precision precision) {
     case schema::Precision::kBf16: return DType::kBf16;
   }
   return DType::kF32;
-}
-
-// ---- words of a specification --------------------------------------------------------------------------------------
-
-enum RecordedKind : int64_t { kTrainingStep, kForwardStep, kReadStep, kSegment };
-
-void append_words(backends::StepSpecification& words, const std::optional<double>& number) {
-  words.push_back(number.has_value());
-  words.push_back(backends::pack_f64(number.value_or(0)));
-}
-
-// Appends all hyperparameters except the rate. A new field is a compile error here. Hook rules are not compared: there
-// is one per group, and the order of groups is fixed.
-void append_words(backends::StepSpecification& words, const optim::Rule& rule) {
-  words.push_back(static_cast<int64_t>(rule.type));
-  const auto& [lr, weight_decay, momentum, dampening, nesterov, beta1, beta2, eps, amsgrad, alpha, centered, lr_decay,
-               initial_accumulator_value] = rule.hyper;
-  static_cast<void>(lr);
-  for (const double number :
-       {weight_decay, momentum, dampening, beta1, beta2, eps, alpha, lr_decay, initial_accumulator_value})
-    words.push_back(backends::pack_f64(number));
-  for (const bool flag : {nesterov, amsgrad, centered}) words.push_back(flag);
-}
-
-void append_words(backends::StepSpecification& words, const std::vector<StepBuilder::Metric>& metrics) {
-  for (const StepBuilder::Metric& metric : metrics) {
-    words.push_back(metric.sum);
-    words.push_back(metric.weight);
-  }
 }
 
 }  // namespace
@@ -319,11 +288,6 @@ void StepBuilder::Recorded::output_metrics(Program& to) const {
   }
 }
 
-StepBuilder::Completed StepBuilder::complete(const Recorded& recorded, const StepShape& shape,
-                                             const MessageLayout& message) const {
-  return complete_step(*this, recorded, shape, message);
-}
-
 namespace {
 
 bool depends_on(const Program& program, ValueId value, ValueId on) {
@@ -358,45 +322,6 @@ Program StepBuilder::evaluation_graph(const Recorded& recorded, bool first) cons
   graph.output("evaluation sum", sums.id);
   recorded.output_metrics(graph);
   return graph;
-}
-
-backends::StepSpecification StepBuilder::specification(const Recorded& recorded, const StepShape& shape) const {
-  backends::StepSpecification words = {
-      kTrainingStep,    shape.first,      shape.last,  recorded.losses,
-      recorded.weights, recorded.counted, shape.parts, static_cast<int64_t>(recipe_.train.on_nan)};
-  append_words(words, recipe_.train.clip_grad_norm);
-  append_words(words, recipe_.train.clip_grad_value);
-  if (first_scale(recipe_)) {
-    for (const double number : {recipe_.scaler.growth_factor, recipe_.scaler.backoff_factor})
-      words.push_back(backends::pack_f64(number));
-    words.push_back(recipe_.scaler.growth_interval);
-  }
-  words.insert(words.end(), recorded.parameters.begin(), recorded.parameters.end());
-  append_words(words, recorded.metrics);
-  for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
-    words.push_back(buffer.group >= 0);
-    if (buffer.group >= 0) append_words(words, optimizers_.rule(buffer.group));
-    // With device-side counters the rate is part of the step, because the device looks up only its factor.
-    if (buffer.group >= 0 && layout_.has(Role::kClock))
-      words.push_back(backends::pack_f64(optimizers_.rule(buffer.group).hyper.lr));
-  }
-  return words;
-}
-
-backends::StepSpecification StepBuilder::forward_specification(const Recorded& recorded, bool labelled,
-                                                               bool first) const {
-  backends::StepSpecification words = {kForwardStep,     labelled,        first,           recorded.outputs,
-                                       recorded.targets, recorded.losses, recorded.weights};
-  append_words(words, recorded.metrics);
-  return words;
-}
-
-backends::StepSpecification read_specification(ValueId value) {
-  return {kReadStep, value};
-}
-
-backends::StepSpecification segment_specification() {
-  return {kSegment};
 }
 
 }  // namespace runner::train

@@ -17,11 +17,9 @@
 #include <vector>
 
 #include "backends/ir/program.h"
-#include "backends/plan/plan_cache.h"
 #include "runner/data/encoding.h"
 #include "runner/model/models.h"
 #include "runner/train/engine/device_layout.h"
-#include "runner/train/engine/gradient_message.h"
 #include "runner/train/engine/hooks.h"
 #include "runner/train/engine/loss.h"
 #include "runner/train/engine/shares.h"
@@ -39,22 +37,6 @@ enum BatchInput : int32_t {
   kBatchInputCount
 };
 
-struct StepShape {
-  int64_t batch = 0;
-  bool first = true;  // first micro-batch of the optimizer step: gradients are written, later ones are added
-  bool last = true;   // last micro-batch of the optimizer step: the optimizer steps
-  int64_t parts = 1;  // with loss scaling: batches per optimizer step
-  bool operator==(const StepShape&) const = default;
-};
-
-// Outputs of a training Program with `last`, in order.
-enum StepOutput : int {
-  kFinite = 0,    // () bool: the loss is finite, with on_nan: skip also every gradient; otherwise nothing was updated
-  kGradNorm = 1,  // () f32, norm of the step's gradient before clipping; only with clip_grad_norm
-};
-// If the device counts updates (update_clock.h), two outputs follow: () bool, whether the loss was finite and no
-// gradient overflowed, so that the update was applied; and the learning rate factor, () f64.
-
 // Outputs of a forward Program; without labels only the first.
 enum ForwardOutput : int {
   kOutputs = 0,  // (B, N) f32
@@ -63,11 +45,6 @@ enum ForwardOutput : int {
   kTargets = 3,  // like kLabels; only if a hook returns its own
 };
 // After these, and after the outputs of each training Program, come Σ sum and Σ weight, () f64, of each hook metric.
-
-// Specifications for the plan cache: of a step that computes one value of a recording in progress, and of a step that
-// runs a traced region as recorded.
-backends::StepSpecification read_specification(backends::ValueId value);
-backends::StepSpecification segment_specification();
 
 // Returns input `index` of a Program under construction.
 Value input_value(backends::Program& program, size_t index);
@@ -153,24 +130,11 @@ class StepBuilder {
   // Whether record() may record something different each time.
   bool varies(bool training) const;
 
-  struct Completed {
-    backends::Program program;
-    std::vector<bool> reached;                    // by ParameterId: trained, and the losses depend on it
-    std::vector<backends::TracedScalar> numbers;  // constants of a hook's update rules
-  };
-  // Makes a training step from a recorded forward part.
-  Completed complete(const Recorded& recorded, const StepShape& shape, const MessageLayout& message = {}) const;
   // Makes a Program with only the model from a forward part recorded for evaluation. Its outputs are ForwardOutput.
   backends::Program forward(Recorded recorded, bool labelled) const;
   // The graph that an evaluation in the user's code would make a device compile. Σ mask · loss and Σ mask · weight stay
   // on the device; the first batch writes them, later batches add to them.
   backends::Program evaluation_graph(const Recorded& recorded, bool first) const;
-
-  // Everything besides the recorded Program that determines the result of complete(), for the key of the plan cache.
-  // Equal for recipes that differ only in rates that are passed as scalars.
-  backends::StepSpecification specification(const Recorded& recorded, const StepShape& shape) const;
-  // Likewise for forward().
-  backends::StepSpecification forward_specification(const Recorded& recorded, bool labelled, bool first) const;
 
  private:
   // The beginning of every recording: inputs, and parameters as parts of them.

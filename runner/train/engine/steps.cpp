@@ -6,9 +6,10 @@
 
 #include "backends/runtime/out_of_memory.h"
 #include "backends/runtime/spans.h"
+#include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/device_rules.h"
 #include "runner/train/engine/parameter_use.h"
-#include "runner/train/engine/step_completion.h"
+#include "runner/train/engine/step_specification.h"
 #include "runner/train/engine/tpu_rules.h"
 #include "schema/base/error.h"
 
@@ -62,7 +63,7 @@ void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
 // Records into the recording that the submission in flight does not read.
 void Steps::begin_recording() {
   from_.device.on_host_event(backends::HostEvent::kRecording);
-  recorded_ = &recordings_[from_.pending.reads(recordings_[0])];
+  recorded_ = &recordings_[from_.in_flight.reads(recordings_[0])];
 }
 
 BatchPlace Steps::place_of(const data::Batch& batch, bool training, bool labelled) const {
@@ -86,8 +87,8 @@ StepBuilder::Read Steps::reader(const data::Batch* batch, bool training) {
 }
 
 void Steps::wait_for_batch() {
-  from_.pending.settle();
-  from_.pending.check();
+  from_.in_flight.wait();
+  from_.in_flight.check();
 }
 
 // The submission in flight reads the same keys, and its outputs would be overwritten.
@@ -104,9 +105,8 @@ SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
     const backends::ScopedSpan span(backends::SpanKind::kCompile, "record");
     from_.builder.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch, kind.training));
   }
-  backends::StepSpecification step =
-      kind.training ? from_.builder.specification(*recorded_, kind.shape)
-                    : from_.builder.forward_specification(*recorded_, kind.labelled, kind.shape.first);
+  backends::StepSpecification step = kind.training ? training_specification(from_.builder, *recorded_, kind.shape)
+                                                   : forward_specification(*recorded_, kind.labelled, kind.shape.first);
   // The number of elements identifies the layout: it grows with the batch that it has room for.
   step.insert(step.end(), {kind.closes_window, kind.padded, kind.message != nullptr ? kind.message->elements : 0});
   const SharedStep made = from_.executor.cache().find_or_make(recorded_->program, step, [&] {
@@ -126,8 +126,8 @@ void Steps::compare_graphs() {
 }
 
 SharedStep Steps::compile_training_step(const StepKind& kind) {
-  const StepBuilder::Completed completed =
-      from_.builder.complete(*recorded_, kind.shape, kind.message != nullptr ? *kind.message : MessageLayout());
+  const CompletedStep completed =
+      complete_step(from_.builder, *recorded_, kind.shape, kind.message != nullptr ? *kind.message : MessageLayout());
   note_unused(unused_parameters(completed.reached, from_.builder.model().parameters));
   backends::Program program = completed.program;
   from_.arrays.declare_rounded_weights(program);

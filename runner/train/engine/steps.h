@@ -17,7 +17,7 @@
 #include "runner/train/engine/device_arrays.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/hooks.h"
-#include "runner/train/engine/pending_window.h"
+#include "runner/train/engine/in_flight_step.h"
 #include "runner/train/engine/step_arguments.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/trace_once.h"
@@ -36,10 +36,10 @@ class Steps {
     DeviceArrays& arrays;
     Executor& executor;
     StepArguments& arguments;
-    PendingWindow& pending;
+    InFlightStep& in_flight;
     const Counters& counters;
     const UserWork& user;
-    Hooks* hooks;                  // null if there is no hook
+    Hooks* hooks;                   // null if there is no hook
     backends::ProcessGroup* ranks;  // null for a single process
   };
   explicit Steps(const Sources& from);

@@ -36,12 +36,11 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       encoding_(encoding),
       device_(device),
       model_(make_model(recipe, encoding, hooks)),
-      hooks_(hooks),
-      ranks_(ranks),
       optimizers_(make_optimizers(recipe, encoding, hooks, model_)),
       layout_(model_.parameters, optimizers_, keeps_gradients(recipe, ranks, hooks), first_scale(recipe), recipe.comm),
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks),
-      arrays_(builder_, device, ranks, !steps_alone() && !has(hooks, HookEntry::kTrain)),
+      arrays_(builder_, device, ranks,
+              ranks != nullptr && !trains_locally(recipe, ranks) && !has(hooks, HookEntry::kTrain)),
       clock_(layout_.has(Role::kClock) ? std::make_optional<UpdateClock>(arrays_, counters, optimizers_)
                                        : std::nullopt),
       marks_(recipe, device),
@@ -56,21 +55,44 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
                   .hook_seed = hook_seed(recipe, ranks),
                   .exchange = executor_.exchange(),
                   .user = user_}),
-      pending_(recipe, device, optimizers_, counters, metrics, clock_.has_value()),
+      in_flight_(recipe, device, optimizers_, counters, metrics, clock_.has_value()),
       steps_({.builder = builder_,
               .device = device,
               .arrays = arrays_,
               .executor = executor_,
               .arguments = arguments_,
-              .pending = pending_,
+              .in_flight = in_flight_,
               .counters = counters,
               .user = user_,
               .hooks = hooks,
               .ranks = ranks}),
+      stepper_({.builder = builder_,
+                .encoding = encoding,
+                .device = device,
+                .arrays = arrays_,
+                .executor = executor_,
+                .arguments = arguments_,
+                .in_flight = in_flight_,
+                .steps = steps_,
+                .user = user_,
+                .marks = marks_,
+                .counters = counters,
+                .metrics = metrics,
+                .parts = parts,
+                .clock = clock(),
+                .ranks = ranks}),
       segments_(builder_, device, executor_, arguments_, clock(), steps_.traced_graphs()),
       forward_(encoding, device, executor_, arguments_, steps_),
-      means_(builder_, arrays_, executor_, metrics, is_local() ? ranks : nullptr),
-      search_(builder_, parts, device, executor_, steps_, hooks, is_local() ? nullptr : ranks) {}
+      step_memory_({.builder = builder_,
+                    .device = device,
+                    .arrays = arrays_,
+                    .executor = executor_,
+                    .stepper = stepper_,
+                    .forward = forward_,
+                    .parts = parts,
+                    .hooks = hooks}),
+      means_(builder_, arrays_, executor_, metrics, trains_locally(recipe, ranks) ? ranks : nullptr),
+      search_(builder_, parts, device, executor_, steps_, hooks, trains_locally(recipe, ranks) ? nullptr : ranks) {}
 
 void Trainer::allocate() {
   executor_.set_memory(arrays_.memory_left());
@@ -92,19 +114,10 @@ Trainer::~Trainer() {
                                       use.cache.hits, use.cache.misses, use.cache.collisions, use.replayed));
 }
 
-SharedStep Trainer::training_step(const StepShape& shape, const data::Batch* batch, bool closes_window) {
-  const MessageLayout* const message = batch != nullptr ? message_ : this->message(shape.batch);
-  return steps_.find({.training = true,
-                      .labelled = true,
-                      .shape = shape,
-                      .closes_window = closes_window,
-                      .message = closes_window ? message : nullptr},
-                     batch);
-}
-
-// The number of batches per optimizer step matters only with loss scaling.
-StepShape Trainer::shape_of(int64_t batch, bool first, bool last) const {
-  return {batch, first, last, first_scale(recipe_) ? parts.accumulation : 1};
+MemoryUse Trainer::memory() const {
+  MemoryUse use = arrays_.memory();
+  use.activations = static_cast<int64_t>(device_.temporary_bytes());
+  return use;
 }
 
 std::optional<double> Trainer::loss_scale() {

@@ -6,7 +6,8 @@
 
 #include "backends/ir/passes/passes.h"
 #include "runner/optim/traced_scalars.h"
-#include "runner/train/engine/step_completion.h"
+#include "runner/train/engine/declared_step.h"
+#include "runner/train/engine/rank_reduction.h"
 
 namespace runner::train {
 
@@ -32,17 +33,17 @@ StepBuilder::Recorded UserWork::recorded_as_counted(const StepKind& kind, const 
 }
 
 UserGraph UserWork::of_training(const StepKind& kind, const StepBuilder::Recorded& recorded,
-                                const StepBuilder::Completed& completed, const Program& program,
+                                const CompletedStep& completed, const Program& program,
                                 std::vector<backends::TracedScalar>& numbers) const {
   return [&, kind]() -> std::optional<Program> {
     if (kind.closes_window || kind.padded != kind.shape.batch) {
-      StepBuilder::Completed graph =
+      CompletedStep graph =
           step_graph(from_.builder, recorded_as_counted(kind, recorded), kind.shape, kind.closes_window);
       numbers = std::move(graph.numbers);
       return std::move(graph.program);
     }
     numbers = completed.numbers;
-    if (kind.message != nullptr) return from_.builder.complete(recorded, kind.shape).program;
+    if (kind.message != nullptr) return complete_step(from_.builder, recorded, kind.shape).program;
     if (program.size() != completed.program.size()) return completed.program;
     return std::nullopt;
   };

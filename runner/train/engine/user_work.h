@@ -14,6 +14,7 @@
 #include "backends/model/modelled_device.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/counters.h"
+#include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/device_arrays.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/update_clock.h"
@@ -56,7 +57,7 @@ class UserWork {
   // other arguments. `completed`: the step as recorded; `program`: the step that runs; `numbers`: receives the
   // constants of a hook's update rules.
   backends::UserGraph of_training(const StepKind& kind, const StepBuilder::Recorded& recorded,
-                                  const StepBuilder::Completed& completed, const backends::Program& program,
+                                  const CompletedStep& completed, const backends::Program& program,
                                   std::vector<backends::TracedScalar>& numbers) const;
   backends::UserGraph of_forward(const StepKind& kind, const StepBuilder::Recorded& recorded) const;
   // Of the step in which ranks add up their gradients. `are_reduced`: they were reduced during the backward pass.

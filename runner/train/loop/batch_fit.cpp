@@ -53,7 +53,7 @@ FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const d
   for (int64_t samples = std::max(in_training, in_evaluation);; samples = (samples + 1) / 2) {
     trial.set_most_at_once(samples, in_training);
     try {
-      const PeakMemory peak = trial.trainer().peak_memory(plan, evaluation);
+      const PeakMemory peak = trial.trainer().step_memory().peak(plan, evaluation);
       const int64_t bytes = std::max(peak.training, peak.evaluation);
       attempts.push_back({samples, bytes, bytes <= memory});
     } catch (const backends::OutOfMemory& error) {

@@ -25,7 +25,7 @@ enum Decision : uint64_t { kBackward, kClipNorm, kClipValue, kStep, kZeroGrad, k
 CustomLoop::CustomLoop(Session& session, Hooks& hooks, TrainLoop& loop)
     : session_(session),
       trainer_(session.trainer),
-      ranks_(session.trainer.is_local() ? nullptr : session.ranks),
+      ranks_(session.trainer.stepper().is_local() ? nullptr : session.ranks),
       hooks_(hooks),
       loop_(loop),
       shares_(ranks_ == nullptr ? std::vector<Shares>()
@@ -314,7 +314,7 @@ void CustomLoop::end_batch() {
   Window window = std::exchange(window_, {});
   window.seen.applied = !window.overflowed || !window.untouched;
   window.seen.lr = window.rate.value_or(rate(0));
-  trainer_.count(window.seen);
+  count(window.seen, session_.recipe.train.on_nan, trainer_.counters);
   loop_.end_step(window.seen);
 }
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "runner/data/loader.h"
-#include "runner/train/engine/segment.h"
+#include "runner/train/engine/traced_region.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/loop/train_loop.h"
 

@@ -9,7 +9,7 @@ void DeclaredLoop::run() {
   begun_ = {loop_.here(), window_.batches};
   data::Loader loader(session_.data.train, session_.plan, loop_.loader_spec());
   const auto gives_up = [this] { return loop_.interrupted(); };
-  BatchFeed batches = session_.trainer.feed(loader, gives_up);
+  BatchFeed batches = session_.trainer.stepper().feed(loader, gives_up);
   try {
     while (goes_on() && loader.wait(gives_up)) {
       if (window_.batches == 0 && !begin_window()) break;
@@ -37,7 +37,7 @@ bool DeclaredLoop::begin_window() {
 // A failure of the previous optimizer step takes precedence.
 void DeclaredLoop::advance(BatchFeed& batches) {
   try {
-    session_.trainer.advance(batches, session_.rates(), window_, [this] { return loop_.asked_to_stop(); });
+    session_.trainer.stepper().advance(batches, session_.rates(), window_, [this] { return loop_.asked_to_stop(); });
   } catch (...) {
     learn_newest();
     keep_before(begun_);
@@ -71,7 +71,7 @@ void DeclaredLoop::learn_newest() {
 // `begun`: where the failed optimizer step began.
 void DeclaredLoop::learn_end(TrainingWindow& window, const Begun& begun) {
   try {
-    session_.trainer.learn_end(window);
+    session_.trainer.stepper().resolve(window);
   } catch (...) {
     keep_before(begun);
     throw;
@@ -79,7 +79,7 @@ void DeclaredLoop::learn_end(TrainingWindow& window, const Begun& begun) {
 }
 
 void DeclaredLoop::keep_before(const Begun& begun) {
-  if (begun.behind == 0 && !session_.trainer.may_be_half_updated()) loop_.keep_before(begun.start);
+  if (begun.behind == 0 && !session_.trainer.stepper().may_be_half_updated()) loop_.keep_before(begun.start);
 }
 
 // If not_finite() throws, the run ends at the beginning of the optimizer step. A checkpoint can be made of it if this

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "runner/train/engine/step_completion.h"
+#include "runner/train/engine/declared_step.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_replica.h"
 #include "schema/base/error.h"
@@ -15,7 +15,7 @@ std::vector<double> read_nothing(const StepBuilder::Recorded&, backends::ValueId
 }
 
 // "training batch of 64", with its position in the optimizer step.
-std::string name_of(const Trainer::WindowStep& step) {
+std::string name_of(const StepMemory::TrainingStep& step) {
   const bool last = step.shape.last || step.closes_window;
   const char* const place = step.shape.first && last ? ""
                             : step.shape.first       ? ", first of a window"
@@ -31,7 +31,7 @@ class Forecaster {
   void training(const data::DataPlan& plan) {
     attempt("training_step", [&] {
       const StepBuilder& builder = trainer_.builder();
-      for (const Trainer::WindowStep& step : trainer_.steps_of_windows(plan)) {
+      for (const StepMemory::TrainingStep& step : trainer_.step_memory().training_steps(plan)) {
         const StepBuilder::Recorded recorded = builder.record(step.shape.batch, /*training=*/true, read_nothing);
         add(name_of(step), step_graph(builder, recorded, step.shape, step.closes_window).program);
       }

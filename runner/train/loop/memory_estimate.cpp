@@ -22,7 +22,7 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
                            : std::nullopt;
   Trainer& trainer = trial.trainer();
   const std::optional<data::DataPlan> evaluation = evaluation_plan(recipe, data, trial.ranks());
-  MemoryEstimate estimate{.training = trainer.arrays().memory(), .peak = trainer.peak_memory(plan, evaluation)};
+  MemoryEstimate estimate{.training = trainer.arrays().memory(), .peak = trainer.step_memory().peak(plan, evaluation)};
   estimate.at_once = at_once;
   MemoryUse& use = estimate.training;
   use.activations = estimate.peak.training - use.resident();

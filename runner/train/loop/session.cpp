@@ -87,8 +87,8 @@ int64_t Session::samples_of_window(const data::Position& position) const {
   const data::DataPlan rest = plan_at(position);
   const int64_t left = rest.steps_per_epoch() - position.step;
   const int64_t batches = recipe.sync_with_dataloader ? std::min(accumulation(), left) : accumulation();
-  return trainer.is_local() ? rest.samples_ahead_of(rank(), position.step, batches)
-                            : rest.samples_ahead(position.step, batches);
+  return trainer.stepper().is_local() ? rest.samples_ahead_of(rank(), position.step, batches)
+                                      : rest.samples_ahead(position.step, batches);
 }
 
 void Session::set_accumulation(int64_t batches) {
@@ -138,7 +138,7 @@ void Session::set_extra_steps(int64_t extra) {
 }
 
 WindowRates Session::rates(int64_t ahead) const {
-  const int64_t step = trainer.counters.scheduled + (trainer.pending() + ahead) * schedule.steps_per_update();
+  const int64_t step = trainer.counters.scheduled + (trainer.stepper().pending() + ahead) * schedule.steps_per_update();
   return {schedule.factor(step), schedule.momentum(step), schedule.steps_per_update()};
 }
 

@@ -144,7 +144,7 @@ void TrainLoop::end_substep(const TrainingWindow& window) {
 bool TrainLoop::may_run_ahead(const TrainingWindow& window, const StepStart& start) const {
   const Reached after{step(), window.next.epoch, session_.trainer.counters.samples};
   const bool is_known = hooks_ == nullptr || start.hook.kept.has_value();
-  return is_known && session_.trainer.may_learn_late() && !window.ends_epoch && !state_.records_batches &&
+  return is_known && session_.trainer.stepper().may_resolve_late() && !window.ends_epoch && !state_.records_batches &&
          !finished() && !asked_to_stop() && state_.next_accumulation == session_.accumulation() &&
          !callbacks_.any_needs_results(after);
 }
@@ -287,7 +287,7 @@ void TrainLoop::not_finite(const NotFinite& found, const StepStart& start, bool 
     if (step() > 0 && is_whole) callbacks_.call(&Callback::on_step_failed, "not finite", start);
   } catch (const Error&) {  // the thrown error reports it
   }
-  session_.trainer.learn();
+  session_.trainer.stepper().read_counters();
   throw Error(ErrorKind::kRun,
               what_failed(found, step() + 1, session_.trainer.counters.applied > 0, has(hooks_, HookEntry::kTransform)),
               found.where);

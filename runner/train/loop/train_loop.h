@@ -89,7 +89,7 @@ class TrainLoop {
   bool stops_evaluation();
 
  private:
-  bool is_local() const { return session_.trainer.is_local(); }
+  bool is_local() const { return session_.trainer.stepper().is_local(); }
 
   // Synchronises control flags across ranks after an optimizer step: a request on one rank takes effect on all. Without
   // hooks there are only requests to stop, which ranks share when they add up gradients.

@@ -37,7 +37,7 @@ void TrainState::set_position(const data::Position& next) {
 
 Checkpoint TrainState::checkpoint() {
   Trainer& trainer = session.trainer;
-  trainer.learn();
+  trainer.stepper().read_counters();
   return {.position = position,
           .window = window,
           .reached_epoch = reached.epochs,
@@ -76,7 +76,7 @@ std::optional<std::string> TrainState::restore(const Checkpoint& from, bool resu
   next_accumulation = from.next_accumulation > 0 ? from.next_accumulation : session.accumulation();
   reached = {step(), from.reached_epoch, session.trainer.counters.samples};
   patience = from.patience;
-  if (!session.trainer.is_local() || session.rank() == 0) session.trainer.metrics = from.metrics;
+  if (!session.trainer.stepper().is_local() || session.rank() == 0) session.trainer.metrics = from.metrics;
   if (hooks != nullptr && !from.hook.empty()) hooks->restore(from.hook);
   if (const auto& spec = session.recipe.train.early_stopping; resumed && spec)
     control.stopped_early = patience.evaluations >= spec->patience;

@@ -48,7 +48,7 @@ void Evaluation::on_evaluation_due() {
 std::map<std::string, double> Evaluation::evaluate() {
   due_ = false;
   if (++evaluations_ == 2) warn_of_unrecorded();
-  session_.trainer.learn();  // the evaluation may change the schedule
+  session_.trainer.stepper().read_counters();  // the evaluation may change the schedule
   std::map<std::string, double> metrics;
   for (const auto& [name, value] : evaluator_->run([this] { return loop_.stops_evaluation(); }))
     metrics["eval/" + name] = value;

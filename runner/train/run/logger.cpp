@@ -39,7 +39,7 @@ void Logger::on_step_done() {
 void Logger::log() {
   Recorder& points = record_.points();
   const int64_t step = state_.step();
-  session_.trainer.learn(window_);
+  session_.trainer.stepper().read_counters(window_);
   const double loss = session_.trainer.means().take_loss();
   points.add("train/loss", step, loss);
   if (std::isnan(loss) && state_.skipped == 0 && !std::exchange(warned_of_no_weight_, true))

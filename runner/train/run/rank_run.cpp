@@ -79,9 +79,9 @@ RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
   const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
   const bool fits = recipe_.train.auto_batch_size;
   if (fits && session_.rank() == 0 && (request.resume.empty() || request.may_begin_again)) fit();
-  if (!fits) session_.trainer.check_graphs_fit(session_.plan, evaluation_batch(session_));
+  if (!fits) session_.trainer.step_memory().check_graphs_fit(session_.plan, evaluation_batch(session_));
   session_.trainer.allocate();
-  if (!fits) session_.trainer.prepare({.batch = first_batch, .last = session_.plan.window(0).steps == 1});
+  if (!fits) session_.trainer.step_memory().prepare({.batch = first_batch, .last = session_.plan.window(0).steps == 1});
   end_preparation();
   callbacks_.emplace(RunParts{.state = state_,
                               .loop = loop_,
@@ -293,7 +293,7 @@ void RankRun::meet_at_the_end() const {
 void RankRun::finish() {
   callbacks_->warnings.take_from_device();
   if (session_.tpu != nullptr) record_.warn_of_all(session_.tpu->analysis());
-  session_.trainer.learn();
+  session_.trainer.stepper().read_counters();
   const Counters& counters = session_.trainer.counters;
   RunResult& result = record_.result;
   result.epochs = state_.position.epoch;

@@ -1,5 +1,5 @@
 // Counters of an optimizer step in flight, for each way in which it can end.
-#include "runner/train/engine/pending_window.h"
+#include "runner/train/engine/in_flight_step.h"
 
 #include <cstring>
 #include <limits>
@@ -50,9 +50,9 @@ class NoExecutable final : public backends::Executable {
   int64_t bytes() const override { return 0; }
 };
 
-class PendingWindowTest : public ::testing::TestWithParam<schema::OnNan> {
+class InFlightStepTest : public ::testing::TestWithParam<schema::OnNan> {
  protected:
-  PendingWindowTest() {
+  InFlightStepTest() {
     recipe.train.on_nan = GetParam();
     recipe.train.clip_grad_norm = 1.0;
     window.samples = 12;
@@ -61,8 +61,8 @@ class PendingWindowTest : public ::testing::TestWithParam<schema::OnNan> {
 
   double sum_in(const MetricSums& sums) const { return sums.contains("metric") ? sums.at("metric").sum : 0; }
   bool skips() const { return GetParam() == schema::OnNan::kSkip; }
-  void submit() { pending.set_under_way({1, step, &recorded, /*completes=*/true, {BatchPlace::Of::kTraining, 1}}); }
-  void end() { pending.end(step, {.factor = 0.5, .momentum = {}, .schedule_steps = 2}, window); }
+  void submit() { in_flight.set_submitted({1, step, &recorded, /*completes=*/true, {BatchPlace::Of::kTraining, 1}}); }
+  void end() { in_flight.end(step, {.factor = 0.5, .momentum = {}, .schedule_steps = 2}, window); }
 
   schema::Recipe recipe;
   const Optimizers optimizers{.names = {"a", "b"}, .groups = {}, .lr = 0.1};
@@ -78,132 +78,132 @@ class PendingWindowTest : public ::testing::TestWithParam<schema::OnNan> {
   const SharedStep step = compiled_step(std::make_shared<NoExecutable>());
   TrainingWindow window;
   StepMetrics metrics;
-  PendingWindow pending{recipe, device, optimizers, counters, metrics, /*device_counts=*/false};
+  InFlightStep in_flight{recipe, device, optimizers, counters, metrics, /*device_counts=*/false};
 };
 
-TEST_P(PendingWindowTest, CountsWhenItEnds) {
+TEST_P(InFlightStepTest, CountsWhenItEnds) {
   device.norm = 2.5F;
   submit();
   end();
   const Counters counted{
       .windows = 6, .applied = 5, .samples = 72, .scheduled = 10, .updates = {{"a", 5}, {"b", 3}}, .repeats = 4};
   EXPECT_EQ(counters, counted);
-  pending.settle();
+  in_flight.wait();
   EXPECT_EQ(counters, counted);
-  ASSERT_TRUE(pending.has_ended());
-  pending.learn_end(window);
+  ASSERT_TRUE(in_flight.has_ended());
+  in_flight.resolve(window);
   EXPECT_TRUE(window.finite);
   EXPECT_EQ(window.grad_norm, 2.5);
   EXPECT_EQ(sum_in(metrics.ended), 6);
-  EXPECT_FALSE(pending.has_ended());
+  EXPECT_FALSE(in_flight.has_ended());
 }
 
-TEST_P(PendingWindowTest, ANotFiniteStepIsRolledBack) {
+TEST_P(InFlightStepTest, ANotFiniteStepIsRolledBack) {
   device.finite = false;
   device.norm = kNan;
   submit();
   end();
-  pending.settle();
+  in_flight.wait();
   Counters counted = before;
   if (skips()) counted.windows = 6, counted.samples = 72, counted.repeats = 4;  // a skipped optimizer step counts
   EXPECT_EQ(counters, counted);
   if (skips()) {
-    EXPECT_NO_THROW(pending.check());
+    EXPECT_NO_THROW(in_flight.check());
   } else {
-    EXPECT_THROW(pending.check(), Error) << "nothing may come behind it";
+    EXPECT_THROW(in_flight.check(), Error) << "nothing may come behind it";
   }
-  pending.learn_end(window);
+  in_flight.resolve(window);
   EXPECT_FALSE(window.finite);
   EXPECT_EQ(sum_in(metrics.ended), 0);
   EXPECT_EQ(sum_in(metrics.in_window()), 0);
 }
 
-TEST_P(PendingWindowTest, MayBeHalfUpdatedUntilItIsDone) {
-  EXPECT_FALSE(pending.may_be_half_updated());
-  pending.begin_update();
-  EXPECT_TRUE(pending.may_be_half_updated());
+TEST_P(InFlightStepTest, MayBeHalfUpdatedUntilItIsDone) {
+  EXPECT_FALSE(in_flight.may_be_half_updated());
+  in_flight.begin_update();
+  EXPECT_TRUE(in_flight.may_be_half_updated());
   submit();
-  pending.settle();
-  EXPECT_TRUE(pending.may_be_half_updated()) << "what is done has not been counted";
+  in_flight.wait();
+  EXPECT_TRUE(in_flight.may_be_half_updated()) << "what is done has not been counted";
 
-  pending.begin_update();
+  in_flight.begin_update();
   submit();
   end();
-  EXPECT_TRUE(pending.may_be_half_updated());
-  pending.settle();
-  EXPECT_FALSE(pending.may_be_half_updated());
+  EXPECT_TRUE(in_flight.may_be_half_updated());
+  in_flight.wait();
+  EXPECT_FALSE(in_flight.may_be_half_updated());
 
   const Counters counted = counters;
-  pending.begin_update();
+  in_flight.begin_update();
   submit();
-  pending.settle();
-  EXPECT_TRUE(pending.may_be_half_updated()) << "the window before has ended, this one has not";
+  in_flight.wait();
+  EXPECT_TRUE(in_flight.may_be_half_updated()) << "the window before has ended, this one has not";
   EXPECT_EQ(counters, counted);
-  pending.learn_end(window);
+  in_flight.resolve(window);
   end();
-  pending.settle();
+  in_flight.wait();
 
-  pending.begin_update_of_all();
-  EXPECT_TRUE(pending.may_be_half_updated());
+  in_flight.begin_update_of_all();
+  EXPECT_TRUE(in_flight.may_be_half_updated());
   end();
-  EXPECT_FALSE(pending.may_be_half_updated());
+  EXPECT_FALSE(in_flight.may_be_half_updated());
 }
 
-TEST_P(PendingWindowTest, IsUnchangedIfAnOpFailsBeforeAllUpdates) {
+TEST_P(InFlightStepTest, IsUnchangedIfAnOpFailsBeforeAllUpdates) {
   device.fails = true;
   for (const bool has_written : {true, false}) {
     device.has_written = has_written;
-    pending.begin_update();
+    in_flight.begin_update();
     submit();
     end();
-    pending.settle();
-    EXPECT_THROW(pending.throw_failure(), Error);
-    EXPECT_EQ(pending.may_be_half_updated(), has_written);
+    in_flight.wait();
+    EXPECT_THROW(in_flight.throw_failure(), Error);
+    EXPECT_EQ(in_flight.may_be_half_updated(), has_written);
   }
   device.has_written = false;
-  pending.begin_update_of_all();
-  EXPECT_TRUE(pending.may_be_half_updated()) << "of others nobody knows";
+  in_flight.begin_update_of_all();
+  EXPECT_TRUE(in_flight.may_be_half_updated()) << "of others nobody knows";
 }
 
 // Metrics of its batches are added before it is known how the optimizer step ends; they may already be reduced.
-TEST_P(PendingWindowTest, AllMetricsOfAnOptimizerStepCountOrNone) {
+TEST_P(InFlightStepTest, AllMetricsOfAnOptimizerStepCountOrNone) {
   for (const bool finite : {false, true}) {
     device.finite = finite;
     metrics = {.ended = {{"metric", {1, 1}}}, .window = {{"metric", {10, 1}}}, .batches = {{"metric", {20, 1}}}};
-    pending.begin();
+    in_flight.begin();
     submit();
     end();
-    pending.settle();
+    in_flight.wait();
     EXPECT_EQ(sum_in(metrics.ended), finite ? 1 + 10 + 20 + 6 : 1);
     EXPECT_EQ(sum_in(metrics.in_window()), 0);
-    pending.learn_end(window);
+    in_flight.resolve(window);
   }
 }
 
-TEST_P(PendingWindowTest, AFailureIsRolledBackAndThrownUntilCleared) {
+TEST_P(InFlightStepTest, AFailureIsRolledBackAndThrownUntilCleared) {
   device.fails = true;
   submit();
   end();
-  pending.settle();
+  in_flight.wait();
   EXPECT_EQ(counters, before);
-  EXPECT_FALSE(pending.has_ended());
-  EXPECT_THROW(pending.check(), Error);
-  EXPECT_THROW(pending.check(), Error);
-  EXPECT_THROW(pending.throw_failure(), Error);
-  EXPECT_NO_THROW(pending.throw_failure());
-  EXPECT_NO_THROW(pending.check());
+  EXPECT_FALSE(in_flight.has_ended());
+  EXPECT_THROW(in_flight.check(), Error);
+  EXPECT_THROW(in_flight.check(), Error);
+  EXPECT_THROW(in_flight.throw_failure(), Error);
+  EXPECT_NO_THROW(in_flight.throw_failure());
+  EXPECT_NO_THROW(in_flight.check());
 }
 
 // The host may throw between the submission and the end of the optimizer step.
-TEST_P(PendingWindowTest, AFailureBeforeTheEndIsCountedRollsNothingBack) {
+TEST_P(InFlightStepTest, AFailureBeforeTheEndIsCountedRollsNothingBack) {
   device.fails = true;
   submit();
-  pending.settle();
+  in_flight.wait();
   EXPECT_EQ(counters, before);
-  EXPECT_THROW(pending.throw_failure(), Error);
+  EXPECT_THROW(in_flight.throw_failure(), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(OnNan, PendingWindowTest, ::testing::Values(schema::OnNan::kStop, schema::OnNan::kSkip));
+INSTANTIATE_TEST_SUITE_P(OnNan, InFlightStepTest, ::testing::Values(schema::OnNan::kStop, schema::OnNan::kSkip));
 
 }  // namespace
 }  // namespace runner::train

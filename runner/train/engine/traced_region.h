@@ -18,7 +18,7 @@
 #include "runner/train/engine/not_finite.h"
 #include "runner/train/engine/parameter_use.h"
 #include "runner/train/engine/step_builder.h"
-#include "runner/train/engine/step_completion.h"
+#include "runner/train/engine/step_recorder.h"
 #include "runner/train/engine/window.h"
 
 namespace runner::train {
@@ -63,7 +63,7 @@ class Segment {
   void step(int32_t optimizer, const std::function<WindowRates(int64_t ahead)>& rates, int64_t number);
   void zero_grad(int32_t optimizer);
   // Whether the last step of an optimizer in this region was applied, () bool; unset if there was none.
-  Value applied() const { return applied_; }
+  Value applied() const { return step_.applied; }
   // Advances the schedule by `steps` if the last update is applied.
   void step_schedule(int64_t steps);
   // Records a number for the loop to read after the region has run.
@@ -106,34 +106,29 @@ class Segment {
   ForwardPass forward_pass() const;
 
  private:
-  int32_t buffers() const { return static_cast<int32_t>(gradients_.size()); }
+  int32_t buffers() const { return static_cast<int32_t>(step_.gradients.size()); }
   int32_t group_of(int32_t buffer) const;
   void add_gradient(size_t buffer, Value added);
-  void note_reached(const std::vector<bool>& reached);
   Value over_all(Value share, backends::Subject subject, backends::Reduction reduction = backends::Reduction::kSum);
   Value sum_of_gradients(int32_t buffer, Value share);
   bool is_of(int32_t buffer, std::optional<int32_t> optimizer) const;
   Value scalar(std::string name, double value);
   void trace_from(size_t first, Value node);
   void refuse_stale(Value loss) const;
-  void decide_step(int32_t optimizer);
-  void update(int32_t buffer, const UpdateTerms& terms);
+  void update(int32_t buffer, const StepRecorder::RuleInputs& inputs);
   std::vector<Value> scalar_inputs(const OptimizerGroup& group, const WindowRates& rates, int64_t number);
   Gradients gradients_of_optimizer(std::optional<int32_t> optimizer) const;
-  void keep(Value value, Role role, int32_t buffer, int32_t index);
   int add_output(std::string name, Value value);
 
   const StepBuilder& builder_;
   const Beginning beginning_;
   backends::Program program_;
   StepFrame frame_;  // its parameters have their current values
-  ArrayValues arrays_;
+  StepRecorder step_;
   std::vector<backends::ValueId> outdated_;  // parameters as they were before an update
-  Gradients gradients_;
   std::vector<OfRank0> of_rank_0_;
-  std::vector<bool> shares_;          // by flat buffer: the gradient is still to be reduced
-  std::vector<bool> reached_;         // see Beginning::reached
-  ReachedParameters reached_values_;  // by any rank, reduced together with the gradients; only with comm.unused: skip
+  std::vector<bool> shares_;   // by flat buffer: the gradient is still to be reduced
+  std::vector<bool> reached_;  // see Beginning::reached
   nn::HostValues host_;
   nn::Forward forward_;
   StepInputs inputs_;
@@ -143,10 +138,8 @@ class Segment {
   backends::ValueId loss_end_ = 0;  // end of the last sum of losses
   Value losses_;                    // (2) f64, {Σ loss, Σ weight} that are in no point yet; unset if none
   Value losses_finite_;             // of this rank in this region; unset if there are no losses
-  Value finite_;                    // of what has been reduced; unset if nothing can be infinite so far
   bool reduced_ = false;
   int64_t meetings_ = 0;
-  Value applied_;  // of the last step
   std::vector<std::pair<std::string, Value>> wanted_;
   int own_finite_output_ = -1, finite_output_ = -1;
   std::vector<Step> steps_;

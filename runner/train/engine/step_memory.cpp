@@ -1,4 +1,5 @@
-// Memory of a Trainer: what its steps need in addition to its arrays, and whether the device has that much.
+#include "runner/train/engine/step_memory.h"
+
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -7,8 +8,7 @@
 
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tensor/rounding.h"
-#include "runner/train/engine/step_completion.h"
-#include "runner/train/engine/trainer.h"
+#include "runner/train/engine/declared_step.h"
 
 namespace runner::train {
 namespace {
@@ -39,24 +39,26 @@ int64_t most_temporary(const std::vector<std::shared_ptr<backends::Executable>>&
 
 }  // namespace
 
-void Trainer::prepare(const StepShape& shape) {
-  const StepShape kind = shape_of(shape.batch, shape.first, shape.last && steps_alone());
+void StepMemory::prepare(const StepShape& shape) {
+  const StepShape kind = from_.stepper.shape_of(shape.batch, shape.first, shape.last && from_.stepper.steps_alone());
   if (!may_ask_for_values() && shape.batch > 0)
-    executor_.check_memory("forward, backward",
-                           *training_step(kind, nullptr, shape.last && !steps_alone())->executable);
-  if (!arrays_.shares()) return;
-  const SharedStep update = meeting_step(end_of_window(message(shape.batch)));
-  executor_.check_memory("update", *update->executable, backends::SpanKind::kOptimizer);
+    from_.executor.check_memory(
+        "forward, backward",
+        *from_.stepper.training_step(kind, nullptr, shape.last && !from_.stepper.steps_alone())->executable);
+  if (!from_.arrays.shares()) return;
+  const SharedStep update =
+      from_.stepper.reduction_step(from_.stepper.end_of_window(from_.stepper.message(shape.batch)));
+  from_.executor.check_memory("update", *update->executable, backends::SpanKind::kOptimizer);
 }
 
 // If a hook may read values while it records, its steps cannot be compiled in advance. Then only the arrays are
 // checked.
-void Trainer::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_batch) {
-  if (!device_.traces_graphs()) return;
+void StepMemory::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_batch) {
+  if (!from_.device.traces_graphs()) return;
   if (may_ask_for_values()) {
     backends::Program arrays;
-    builder_.begin(arrays, std::nullopt, /*with_scalars=*/false);
-    device_.compile(arrays);
+    from_.builder.begin(arrays, std::nullopt, /*with_scalars=*/false);
+    from_.device.compile(arrays);
     return;
   }
   std::optional<backends::OutOfMemory> worst;
@@ -67,59 +69,55 @@ void Trainer::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_ba
       if (!worst || error.bytes() > worst->bytes()) worst = error;
     }
   };
-  for (const WindowStep& kind : steps_of_windows(plan))
-    look_at([&] { training_step(kind.shape, nullptr, kind.closes_window); });
-  if (evaluation_batch > 0 && !builder_.varies(false))
-    look_at([&] { forward_.step_of_evaluation(parts.at_once(evaluation_batch)); });
+  for (const TrainingStep& kind : training_steps(plan))
+    look_at([&] { from_.stepper.training_step(kind.shape, nullptr, kind.closes_window); });
+  if (evaluation_batch > 0 && !from_.builder.varies(false))
+    look_at([&] { from_.forward.step_of_evaluation(from_.parts.at_once(evaluation_batch)); });
   if (worst) throw backends::OutOfMemory(*worst);
 }
 
 // Whether a hook may read values of tensors while it records.
-bool Trainer::may_ask_for_values() const {
-  return has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);
-}
-
-MemoryUse Trainer::memory() const {
-  MemoryUse use = arrays_.memory();
-  use.activations = static_cast<int64_t>(device_.temporary_bytes());
-  return use;
+bool StepMemory::may_ask_for_values() const {
+  return has(from_.hooks, HookEntry::kTrainingStep) || has(from_.hooks, HookEntry::kTrain);
 }
 
 // Steps differ only by whether they are the first or the last.
-std::vector<Trainer::WindowStep> Trainer::steps_of_windows(const data::DataPlan& plan) const {
-  const int64_t batch = parts.at_once(plan.max_batch()), of_batch = backends::ceil_div(plan.max_batch(), batch);
-  std::vector<WindowStep> kinds;
+std::vector<StepMemory::TrainingStep> StepMemory::training_steps(const data::DataPlan& plan) const {
+  const int64_t batch = from_.parts.at_once(plan.max_batch()), of_batch = backends::ceil_div(plan.max_batch(), batch);
+  std::vector<TrainingStep> kinds;
   for (const int64_t window : {int64_t{0}, std::max<int64_t>(plan.optimizer_steps(1), 1) - 1}) {
     const int64_t steps = plan.window(window).steps * of_batch;
     for (const int64_t step : {int64_t{0}, steps / 2, steps - 1}) {
       const bool last = step == steps - 1;
-      const WindowStep kind{shape_of(batch, step == 0, last && steps_alone()), last && !steps_alone()};
+      const TrainingStep kind{from_.stepper.shape_of(batch, step == 0, last && from_.stepper.steps_alone()),
+                              last && !from_.stepper.steps_alone()};
       if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
     }
   }
   return kinds;
 }
 
-void Trainer::add_window(const data::DataPlan& plan, const data::Window& window, Executables& steps) {
+void StepMemory::add_window(const data::DataPlan& plan, const data::Window& window, Executables& steps) {
   for (const int64_t batch : ends_of(window.steps)) {
     const int64_t size = plan.largest_share((window.first_step + batch) % plan.steps_per_epoch());
-    const std::vector<int64_t> sizes = sizes_of_parts(parts, size);
+    const std::vector<int64_t> sizes = sizes_of_parts(from_.parts, size);
     for (size_t part = 0; part < sizes.size(); ++part) {
       const bool last = batch + 1 == window.steps && part + 1 == sizes.size();
-      const StepShape shape = shape_of(sizes[part], batch == 0 && part == 0, last && steps_alone());
-      steps.push_back(training_step(shape, nullptr, last && !steps_alone())->executable);
+      const StepShape shape =
+          from_.stepper.shape_of(sizes[part], batch == 0 && part == 0, last && from_.stepper.steps_alone());
+      steps.push_back(from_.stepper.training_step(shape, nullptr, last && !from_.stepper.steps_alone())->executable);
     }
-    if (!arrays_.shares()) continue;
-    const MessageLayout* const message = this->message(size);
+    if (!from_.arrays.shares()) continue;
+    const MessageLayout* const message = from_.stepper.message(size);
     if (batch + 1 == window.steps) {
-      steps.push_back(meeting_step(end_of_window(message))->executable);
-    } else if (recipe_.sync_each_batch || window.steps > kBatchesOfPart) {
-      steps.push_back(meeting_step(part_of_window(message))->executable);
+      steps.push_back(from_.stepper.reduction_step(from_.stepper.end_of_window(message))->executable);
+    } else if (from_.builder.recipe().sync_each_batch || window.steps > kBatchesOfPart) {
+      steps.push_back(from_.stepper.reduction_step(from_.stepper.part_of_window(message))->executable);
     }
   }
 }
 
-Trainer::Executables Trainer::steps_of_epoch(const data::DataPlan& plan) {
+StepMemory::Executables StepMemory::steps_of_epoch(const data::DataPlan& plan) {
   const int64_t goes_on = plan.spec().windows_end_with_epoch ? 0 : 1;  // a step may continue in the next epoch
   Executables steps;
   for (const int64_t window : ends_of(std::max<int64_t>(plan.optimizer_steps(1), 1) + goes_on))
@@ -127,22 +125,22 @@ Trainer::Executables Trainer::steps_of_epoch(const data::DataPlan& plan) {
   return steps;
 }
 
-Trainer::Executables Trainer::steps_of_evaluation(const data::DataPlan& plan) {
+StepMemory::Executables StepMemory::steps_of_evaluation(const data::DataPlan& plan) {
   Executables steps;
   for (const int64_t batch : ends_of(plan.steps_per_epoch()))
-    for (const int64_t samples : sizes_of_parts(parts, plan.largest_share(batch)))
-      steps.push_back(forward_.step_of_evaluation(samples)->executable);
+    for (const int64_t samples : sizes_of_parts(from_.parts, plan.largest_share(batch)))
+      steps.push_back(from_.forward.step_of_evaluation(samples)->executable);
   return steps;
 }
 
-PeakMemory Trainer::peak_memory(const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation) {
+PeakMemory StepMemory::peak(const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation) {
   const Executables training = steps_of_epoch(plan);
   const Executables evaluating = evaluation ? steps_of_evaluation(*evaluation) : Executables();
-  const std::vector<backends::ArrayBytes> arrays = arrays_.sizes();
-  if (const auto peak = device_.peak_memory(arrays, training, {}))
-    return {.training = *peak, .evaluation = evaluation ? *device_.peak_memory(arrays, training, evaluating) : 0};
+  const std::vector<backends::ArrayBytes> arrays = from_.arrays.sizes();
+  if (const auto peak = from_.device.peak_memory(arrays, training, {}))
+    return {.training = *peak, .evaluation = evaluation ? *from_.device.peak_memory(arrays, training, evaluating) : 0};
   const int64_t most = most_temporary(training);
-  const int64_t resident = arrays_.memory().total();
+  const int64_t resident = from_.arrays.memory().total();
   return {.training = resident + most,
           .evaluation = evaluation ? resident + std::max(most, most_temporary(evaluating)) : 0};
 }

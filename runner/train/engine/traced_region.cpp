@@ -1,6 +1,7 @@
-#include "runner/train/engine/segment.h"
+#include "runner/train/engine/traced_region.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -25,22 +26,21 @@ Segment::Segment(const StepBuilder& builder, Beginning beginning)
     : builder_(builder),
       beginning_(std::move(beginning)),
       frame_(builder.begin(program_, beginning_.batch, /*with_scalars=*/false)),
-      arrays_(builder.layout(), frame_.arrays),
-      gradients_(builder.model().parameters.buffers().size()),
-      shares_(gradients_.size()),
+      step_(builder, program_, frame_.arrays),
+      shares_(step_.gradients.size()),
       reached_(beginning_.reached),
-      reached_values_(gradients_.size()),
       forward_(builder.forward_of(program_, frame_, beginning_.training, host_)),
       inputs_(builder.inputs_of(forward_, frame_)) {
-  if (beginning_.voided) finite_ = {&program_, program_.constant(0, {DType::kBool, {}})};
-  if (beginning_.losses) losses_ = arrays_.get(Role::kSum, 0, kWindowSum);
+  if (beginning_.voided) step_.finite = {&program_, program_.constant(0, {DType::kBool, {}})};
+  if (beginning_.losses) losses_ = step_.arrays.get(Role::kSum, 0, kWindowSum);
   for (const Value parameter : frame_.parameters) first_parameters_.push_back(parameter.id);
   reached_.resize(frame_.parameters.size());
-  for (size_t b = 0; b < gradients_.size(); ++b) {
+  for (size_t b = 0; b < step_.gradients.size(); ++b) {
     const Held held = beginning_.gradients[b];
     if (held != Held::kNothing) {
-      gradients_[b] = arrays_.get(Role::kGradients, static_cast<int32_t>(b));
-      if (skips_unused(arrays_)) reached_values_[b] = arrays_.get(Role::kUse, static_cast<int32_t>(b), kReached);
+      step_.gradients[b] = step_.arrays.get(Role::kGradients, static_cast<int32_t>(b));
+      if (skips_unused(step_.arrays))
+        step_.reached[b] = step_.arrays.get(Role::kUse, static_cast<int32_t>(b), kReached);
     }
     shares_[b] = held == Held::kShare;
   }
@@ -86,7 +86,7 @@ void Segment::backward(Value loss, double share, double samples, double counted)
   optim::trace_accumulation(beginning_.accumulation, host_.traced);
   const Value factor = scalar("share", share);
   trace_from(traced, factor);
-  const Value scale = loss_scale(arrays_);
+  const Value scale = loss_scale(step_.arrays);
   Value seed = scale ? ops::mul(factor, scale) : factor;
   if (loss.shape().rank() > 0) {
     if (inputs_.mask) loss = ops::mul(loss, inputs_.mask);
@@ -96,11 +96,10 @@ void Segment::backward(Value loss, double share, double samples, double counted)
   const Value total = own.shape().rank() > 0 ? ops::sum(own) : ops::mul(own, ops::on_host(scalar("samples", samples)));
   const Value finite = ops::is_finite(ops::detach(total));
 
-  Derivative added = derivative_of(loss, seed, frame_.parameters, builder_.model().parameters);
-  unscale(added.gradients, scale);
-  for (size_t b = 0; b < gradients_.size(); ++b)
+  const Derivative added = step_.backward(loss, seed, scale, frame_.parameters);
+  for (size_t b = 0; b < step_.gradients.size(); ++b)
     if (added.gradients[b]) add_gradient(b, added.gradients[b]);
-  note_reached(added.reached);
+  for (size_t id = 0; id < reached_.size(); ++id) reached_[id] = reached_[id] || added.reached[id];
 
   loss_end_ = total.id + 1;
   losses_finite_ = losses_finite_ ? ops::logical_and(losses_finite_, finite) : finite;
@@ -110,7 +109,7 @@ void Segment::backward(Value loss, double share, double samples, double counted)
 
 // If the hook has kept a sum over all ranks, only rank 0 adds to it, so that it counts once.
 void Segment::add_gradient(size_t buffer, Value added) {
-  Value& gradient = gradients_[buffer];
+  Value& gradient = step_.gradients[buffer];
   const bool behind_sum = gradient && !shares_[buffer];
   const bool counts = gradient && (!behind_sum || beginning_.rank.value_or(0) == 0);
   gradient = counts ? ops::add(gradient, added) : added;
@@ -118,16 +117,11 @@ void Segment::add_gradient(size_t buffer, Value added) {
   shares_[buffer] = true;
 }
 
-void Segment::note_reached(const std::vector<bool>& reached) {
-  for (size_t id = 0; id < reached.size(); ++id) reached_[id] = reached_[id] || reached[id];
-  if (skips_unused(arrays_)) add_reached(reached_values_, program_, reached, builder_.model().parameters);
-}
-
 std::string Segment::unused(int32_t optimizer) const {
   const nn::ParameterSet& parameters = builder_.model().parameters;
   std::vector<bool> not_unused(parameters.parameters().size(), true);
   for (int32_t b = 0; b < buffers(); ++b) {
-    if (!is_of(b, optimizer) || !gradients_[static_cast<size_t>(b)]) continue;
+    if (!is_of(b, optimizer) || !step_.gradients[static_cast<size_t>(b)]) continue;
     for (const nn::ParameterId id : parameters.in_buffer(b))
       not_unused[static_cast<size_t>(id)] = reached_[static_cast<size_t>(id)];
   }
@@ -144,23 +138,23 @@ Value Segment::sum_of_gradients(int32_t buffer, Value share) {
   if (!beginning_.rank) return share;
   const schema::CommSpec& comm = builder_.recipe().comm;
   const Value sum = on_its_way(over_all(on_its_way(share, comm), backends::Subject::kGradients), comm);
-  return is_power_sgd(comm) ? compressed(arrays_, builder_, buffer, sum) : sum;
+  return is_power_sgd(comm) ? compressed(step_.arrays, builder_, buffer, sum) : sum;
 }
 
 // A loss that is not finite makes the sum not finite.
 void Segment::reduce() {
-  for (size_t b = 0; b < gradients_.size(); ++b) {
-    if (!gradients_[b] || !shares_[b]) continue;
-    gradients_[b] = sum_of_gradients(static_cast<int32_t>(b), gradients_[b]);
-    Value& reached = reached_values_[b];
+  for (size_t b = 0; b < step_.gradients.size(); ++b) {
+    if (!step_.gradients[b] || !shares_[b]) continue;
+    step_.gradients[b] = sum_of_gradients(static_cast<int32_t>(b), step_.gradients[b]);
+    Value& reached = step_.reached[b];
     if (reached) reached = over_all(reached, backends::Subject::kGradients, backends::Reduction::kMax);
   }
   shares_.assign(shares_.size(), false);
   if (!losses_) return;
   const Value sums = over_all(losses_, backends::Subject::kLoss);
-  const Value finite = ops::is_finite(number(sums, 0));
-  finite_ = finite_ ? ops::logical_and(finite_, finite) : finite;
-  add_to_sum(arrays_, kLoggedSum, sums, finite_);
+  const Value finite = ops::is_finite(element(sums, 0));
+  step_.finite = step_.finite ? ops::logical_and(step_.finite, finite) : finite;
+  step_.add_to_logged(sums);
   losses_ = {};
   reduced_ = true;
 }
@@ -175,7 +169,7 @@ void Segment::refuse_stale(Value loss) const {
 }
 
 Gradients Segment::gradients_of_optimizer(std::optional<int32_t> optimizer) const {
-  Gradients found = gradients_;
+  Gradients found = step_.gradients;
   for (int32_t b = 0; b < buffers(); ++b)
     if (!is_of(b, optimizer)) found[static_cast<size_t>(b)] = {};
   return found;
@@ -190,7 +184,7 @@ Value Segment::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
   trace_from(traced, most);
   const Value factor = clip_factor(norm, most);
   for (int32_t b = 0; b < buffers(); ++b)
-    if (Value& gradient = gradients_[static_cast<size_t>(b)]; is_of(b, optimizer) && gradient)
+    if (Value& gradient = step_.gradients[static_cast<size_t>(b)]; is_of(b, optimizer) && gradient)
       gradient = ops::mul(gradient, factor);
   return norm;
 }
@@ -201,14 +195,14 @@ void Segment::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
   const Value least = scalar("-clip_grad_value", -limit), greatest = scalar("clip_grad_value", limit);
   trace_from(traced, greatest);
   for (int32_t b = 0; b < buffers(); ++b)
-    if (Value& gradient = gradients_[static_cast<size_t>(b)]; is_of(b, optimizer) && gradient)
+    if (Value& gradient = step_.gradients[static_cast<size_t>(b)]; is_of(b, optimizer) && gradient)
       gradient = ops::clamp(gradient, least, greatest);
 }
 
 void Segment::zero_grad(int32_t optimizer) {
   for (int32_t b = 0; b < buffers(); ++b) {
     if (!is_of(b, optimizer)) continue;
-    gradients_[static_cast<size_t>(b)] = reached_values_[static_cast<size_t>(b)] = {};
+    step_.gradients[static_cast<size_t>(b)] = step_.reached[static_cast<size_t>(b)] = {};
     for (const nn::ParameterId id : builder_.model().parameters.in_buffer(b)) reached_[static_cast<size_t>(id)] = false;
   }
 }
@@ -216,33 +210,21 @@ void Segment::zero_grad(int32_t optimizer) {
 // ---- updates -------------------------------------------------------------------------------------------------------
 
 void Segment::step(int32_t optimizer, const std::function<WindowRates(int64_t ahead)>& rates, int64_t number) {
-  decide_step(optimizer);
-  const bool counts = has_clock(arrays_);
-  while (counts && std::ssize(rates_) <= moves_) rates_.push_back(rates(std::ssize(rates_) - moves_));
-  const WindowRates now = counts ? rates_.back() : rates(0);
-  for (int32_t b = 0; b < buffers(); ++b) {
-    if (!is_of(b, optimizer) || !gradients_[static_cast<size_t>(b)]) continue;
-    const Value reached = reached_values_[static_cast<size_t>(b)];
-    update(b, counts ? clock_terms(arrays_, builder_, b, reached, applied_)
-                     : UpdateTerms{scalar_inputs(builder_.group_of(b), now, number), applied_});
-    if (reached) count_update_of_each(arrays_, b, reached, applied_);
-  }
-  if (loss_scale(arrays_)) update_scale(arrays_, builder_.recipe().scaler, applied_);
-  if (counts) count_update(arrays_, optimizer, applied_);
-  if (applied_) steps_.push_back({.optimizer = optimizer, .applied = applied_});
-}
-
-void Segment::decide_step(int32_t optimizer) {
   const Gradients gradients = gradients_of_optimizer(optimizer);
   RUN_CHECK(std::ranges::any_of(gradients, [](Value gradient) { return static_cast<bool>(gradient); }), ErrorKind::kRun,
             "step: there are no gradients; call acc:backward first");
-  const bool scaled = static_cast<bool>(loss_scale(arrays_));
-  applied_ = finite_;
-  if (!applied_ && has_clock(arrays_)) applied_ = {&program_, program_.constant(1, {DType::kBool, {}})};
-  if (!checks_gradients(builder_.recipe())) return;
-  const Value finite = all_finite(gradients);
-  applied_ = finite_ ? ops::logical_and(finite_, finite) : finite;
-  if (!scaled) finite_ = applied_;
+  step_.decide([&] { return all_finite(gradients); });
+  const bool counts = has_clock(step_.arrays);
+  while (counts && std::ssize(rates_) <= moves_) rates_.push_back(rates(std::ssize(rates_) - moves_));
+  const WindowRates now = counts ? rates_.back() : rates(0);
+  for (int32_t b = 0; b < buffers(); ++b) {
+    // Derivatives do not pass through an update, neither to its gradient nor to the previous parameters.
+    if (const Value gradient = gradients[static_cast<size_t>(b)])
+      update(b, {.gradient = ops::detach(gradient),
+                 .scalars = [&] { return scalar_inputs(builder_.group_of(b), now, number); }});
+  }
+  step_.end_updates(std::array{optimizer});
+  if (applied()) steps_.push_back({.optimizer = optimizer, .applied = applied()});
 }
 
 std::vector<Value> Segment::scalar_inputs(const OptimizerGroup& group, const WindowRates& rates, int64_t number) {
@@ -261,11 +243,9 @@ std::vector<Value> Segment::scalar_inputs(const OptimizerGroup& group, const Win
   return scalars;
 }
 
-void Segment::update(int32_t buffer, const UpdateTerms& terms) {
-  // Derivatives do not pass through an update, neither to its gradient nor to the previous parameters.
-  const Value gradient = ops::detach(gradients_[static_cast<size_t>(buffer)]);
-  apply_update(arrays_, builder_.group_of(buffer).rule, buffer, gradient, terms);
-  const Value updated = ops::detach(arrays_.get(Role::kParameters, buffer));
+void Segment::update(int32_t buffer, const StepRecorder::RuleInputs& inputs) {
+  step_.update(buffer, inputs);
+  const Value updated = ops::detach(step_.arrays.get(Role::kParameters, buffer));
   for (const nn::ParameterId id : builder_.model().parameters.in_buffer(buffer)) {
     Value& parameter = frame_.parameters[static_cast<size_t>(id)];
     outdated_.push_back(parameter.id);
@@ -274,11 +254,11 @@ void Segment::update(int32_t buffer, const UpdateTerms& terms) {
 }
 
 void Segment::step_schedule(int64_t steps) {
-  RUN_CHECK(!has_clock(arrays_) || moves_ + 1 < kClockRows, ErrorKind::kRun,
+  RUN_CHECK(!has_clock(step_.arrays) || moves_ + 1 < kClockRows, ErrorKind::kRun,
             "the schedule moves more than {} times behind one update; call acc:mark_step() in between", kClockRows - 1);
   steps_.back().scheduled += steps;
   ++moves_;
-  if (has_clock(arrays_)) move_schedule(arrays_, applied_);
+  if (has_clock(step_.arrays)) move_schedule(step_.arrays, applied());
 }
 
 void Segment::log(std::string name, Value scalar) {
@@ -296,23 +276,16 @@ int Segment::add_output(std::string name, Value value) {
 
 void Segment::finish() {
   if (losses_finite_) own_finite_output_ = add_output("own losses finite", losses_finite_);
-  if (reduced_) finite_output_ = add_output("finite", finite_);
+  if (reduced_) finite_output_ = add_output("finite", step_.finite);
   for (Step& step : steps_) step.output = add_output("applied", step.applied);
   for (auto& [name, value] : wanted_) {
     const int output = add_output(name, value);
     logged_.push_back({std::move(name), output});
   }
-  for (int32_t b = 0; b < buffers(); ++b) {
-    keep(gradients_[static_cast<size_t>(b)], Role::kGradients, b, 0);
-    keep(reached_values_[static_cast<size_t>(b)], Role::kUse, b, kReached);
-  }
-  if (losses_ && losses_finite_) arrays_.set(losses_, Role::kSum, 0, kWindowSum);
-  arrays_.output(program_);
-}
-
-// Keeps a value for the next region, if it is set and has changed.
-void Segment::keep(Value value, Role role, int32_t buffer, int32_t index) {
-  if (value && value.id != arrays_.get(role, buffer, index).id) arrays_.set(value, role, buffer, index);
+  step_.keep_gradients();
+  step_.keep_reached();
+  if (losses_ && losses_finite_) step_.arrays.set(losses_, Role::kSum, 0, kWindowSum);
+  step_.arrays.output(program_);
 }
 
 ForwardPass Segment::forward_pass() const {
@@ -326,8 +299,8 @@ ForwardPass Segment::forward_pass() const {
 
 std::vector<Held> Segment::gradients() const {
   std::vector<Held> held;
-  for (size_t b = 0; b < gradients_.size(); ++b)
-    held.push_back(!gradients_[b] ? Held::kNothing : shares_[b] ? Held::kShare : Held::kSum);
+  for (size_t b = 0; b < step_.gradients.size(); ++b)
+    held.push_back(!step_.gradients[b] ? Held::kNothing : shares_[b] ? Held::kShare : Held::kSum);
   return held;
 }
 

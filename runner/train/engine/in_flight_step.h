@@ -1,7 +1,7 @@
 // The optimizer step in flight of a declared loop: what the device may still be running, and how the step ended.
 //
 // The host runs ahead: it counts a step as finite and rolls the counters back if the step was not finite or failed. One
-// optimizer step lasts from begin() to learn_end(). Call settle() before submitting anything else, because the device
+// optimizer step lasts from begin() to resolve(). Call wait() before submitting anything else, because the device
 // keeps only the outputs of its newest submission. Not thread-safe.
 #pragma once
 
@@ -12,6 +12,7 @@
 
 #include "backends/backend.h"
 #include "runner/train/engine/batch_place.h"
+#include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/optimizers.h"
 #include "runner/train/engine/step_builder.h"
@@ -25,15 +26,15 @@ namespace runner::train {
 void add_metrics(backends::Device& device, const CompiledStep& step, const StepBuilder::Recorded& recorded, int first,
                  MetricSums& sums);
 
-class PendingWindow {
+class InFlightStep {
  public:
   // `device_counts`: the device counts applied steps (update_clock.h), and the host does not know which were applied.
   // All other arguments must outlive the object.
-  PendingWindow(const schema::Recipe& recipe, backends::Device& device, const Optimizers& optimizers,
-                Counters& counters, StepMetrics& metrics, bool device_counts);
+  InFlightStep(const schema::Recipe& recipe, backends::Device& device, const Optimizers& optimizers, Counters& counters,
+               StepMetrics& metrics, bool device_counts);
 
   // A submission in flight and what to read from it when it is done.
-  struct UnderWay {
+  struct Submitted {
     backends::Ticket ticket;
     SharedStep step;
     const StepBuilder::Recorded* recorded;  // with metrics of a hook; null if there are none
@@ -42,7 +43,7 @@ class PendingWindow {
   };
   // Continues with an optimizer step. The outcome of the previous one can no longer be read.
   void begin();
-  // Mark that trained arrays are about to be updated: by a submission, until settle() has seen it complete, or by a
+  // Mark that trained arrays are about to be updated: by a submission, until wait() has seen it complete, or by a
   // step of all ranks, until end().
   void begin_update() { update_ = Update::kOfStep; }
   void begin_update_of_all() { update_ = Update::kOfAll; }
@@ -50,12 +51,12 @@ class PendingWindow {
   bool may_be_half_updated() const {
     return update_ == Update::kOfAll || (update_ == Update::kOfStep && device_.has_written_states());
   }
-  void set_under_way(UnderWay submitted) { under_way_ = std::move(submitted); }
+  void set_submitted(Submitted submitted) { submitted_ = std::move(submitted); }
   // Whether the submission in flight may read a recording.
-  bool reads(const StepBuilder::Recorded& recorded) const { return under_way_ && under_way_->recorded == &recorded; }
+  bool reads(const StepBuilder::Recorded& recorded) const { return submitted_ && submitted_->recorded == &recorded; }
 
   // Waits for the submission in flight and adds its metrics to those of the batches. An error is stored.
-  void settle();
+  void wait();
   // Throws the stored error and clears it.
   void throw_failure();
   // Throws the stored error but keeps it, because a hook may catch it and continue. Throws Error(kRun) if the previous
@@ -64,15 +65,15 @@ class PendingWindow {
 
   // Marks that `step` ends the optimizer step. Counts it as finite.
   void end(const SharedStep& step, const WindowRates& rates, const TrainingWindow& window);
-  // Whether an optimizer step has ended and learn_end() has not been called yet.
+  // Whether an optimizer step has ended and resolve() has not been called yet.
   bool has_ended() const { return ended_.has_value(); }
-  // Sets how the optimizer step ended. Call after settle(), and only if has_ended().
-  void learn_end(TrainingWindow& newest);
+  // Sets how the optimizer step ended. Call after wait(), and only if has_ended().
+  void resolve(TrainingWindow& newest);
 
   // With device-side counters: whether the optimizer step was applied, and its learning rate. read_outcome() must be
   // called while the outputs of the step still exist.
   void read_outcome();
-  void tell_outcome(TrainingWindow& newest) const;
+  void set_outcome(TrainingWindow& newest) const;
 
  private:
   // What is known about an optimizer step after its end.
@@ -97,8 +98,8 @@ class PendingWindow {
   Counters& counters_;
   StepMetrics& metrics_;
   const bool device_counts_;
-  std::optional<UnderWay> under_way_;
-  std::optional<Ended> ended_;  // set from end() until learn_end()
+  std::optional<Submitted> submitted_;
+  std::optional<Ended> ended_;  // set from end() until resolve()
   std::exception_ptr failure_;
   Update update_ = Update::kNone;
   SharedStep step_;                 // the step that ended the optimizer step; null while it is in progress

@@ -1,10 +1,11 @@
-#include "runner/train/engine/segment_runner.h"
+#include "runner/train/engine/region_runner.h"
 
 #include <array>
 #include <span>
 
 #include "backends/tensor/float16.h"
-#include "runner/train/engine/segment.h"
+#include "runner/train/engine/step_specification.h"
+#include "runner/train/engine/traced_region.h"
 
 namespace runner::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "runner/train/engine/pending_window.h"
+#include "runner/train/engine/in_flight_step.h"
 
 #include <span>
 #include <string>
@@ -18,8 +18,8 @@ void add_metrics(backends::Device& device, const CompiledStep& step, const StepB
   }
 }
 
-PendingWindow::PendingWindow(const schema::Recipe& recipe, backends::Device& device, const Optimizers& optimizers,
-                             Counters& counters, StepMetrics& metrics, bool device_counts)
+InFlightStep::InFlightStep(const schema::Recipe& recipe, backends::Device& device, const Optimizers& optimizers,
+                           Counters& counters, StepMetrics& metrics, bool device_counts)
     : recipe_(recipe),
       device_(device),
       optimizers_(optimizers),
@@ -27,17 +27,17 @@ PendingWindow::PendingWindow(const schema::Recipe& recipe, backends::Device& dev
       metrics_(metrics),
       device_counts_(device_counts) {}
 
-void PendingWindow::begin() {
+void InFlightStep::begin() {
   step_.reset();
 }
 
-int PendingWindow::outcome_outputs() const {
+int InFlightStep::outcome_outputs() const {
   return kGradNorm + recipe_.train.clip_grad_norm.has_value();
 }
 
-void PendingWindow::settle() {
-  if (!under_way_) return;
-  const UnderWay done = *std::exchange(under_way_, std::nullopt);
+void InFlightStep::wait() {
+  if (!submitted_) return;
+  const Submitted done = *std::exchange(submitted_, std::nullopt);
   // If something has failed between the submission and end(), ended_ still belongs to the previous optimizer step.
   const bool ends = done.completes && ended_ && !ended_->known;
   try {
@@ -54,17 +54,17 @@ void PendingWindow::settle() {
   }
 }
 
-void PendingWindow::throw_failure() {
+void InFlightStep::throw_failure() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-void PendingWindow::check() const {
+void InFlightStep::check() const {
   if (failure_) std::rethrow_exception(failure_);
   const bool goes_on = !ended_ || ended_->finite || recipe_.train.on_nan == schema::OnNan::kSkip;
   RUN_CHECK(goes_on, ErrorKind::kRun, "the window before is not finite");
 }
 
-void PendingWindow::end(const SharedStep& step, const WindowRates& rates, const TrainingWindow& window) {
+void InFlightStep::end(const SharedStep& step, const WindowRates& rates, const TrainingWindow& window) {
   step_ = step;
   if (update_ == Update::kOfAll) update_ = Update::kNone;
   outcome_.reset();
@@ -75,14 +75,14 @@ void PendingWindow::end(const SharedStep& step, const WindowRates& rates, const 
   for (const std::string& optimizer : optimizers_.names) ++counters_.updates[optimizer];
 }
 
-void PendingWindow::learn_end(TrainingWindow& newest) {
+void InFlightStep::resolve(TrainingWindow& newest) {
   if (!ended_->known) read_end(*step_);
   const Ended end = *std::exchange(ended_, std::nullopt);
   newest.finite = end.finite;
   newest.grad_norm = end.grad_norm;
 }
 
-void PendingWindow::read_end(const CompiledStep& step) {
+void InFlightStep::read_end(const CompiledStep& step) {
   uint8_t finite = 1;
   device_.read_output(*step.executable, kFinite, std::as_writable_bytes(std::span(&finite, 1)));
   ended_->finite = finite != 0;
@@ -97,7 +97,7 @@ void PendingWindow::read_end(const CompiledStep& step) {
 }
 
 // A step that is not finite keeps its count in windows, samples and repeats with train.on_nan: skip.
-void PendingWindow::take_back() {
+void InFlightStep::take_back() {
   if (!device_counts_) {
     --counters_.applied;
     counters_.scheduled -= ended_->scheduled;
@@ -110,7 +110,7 @@ void PendingWindow::take_back() {
   }
 }
 
-void PendingWindow::read_outcome() {
+void InFlightStep::read_outcome() {
   if (!step_) return;
   uint8_t applied = 0;
   double factor = 0;
@@ -120,7 +120,7 @@ void PendingWindow::read_outcome() {
   outcome_ = {applied != 0, optimizers_.lr * factor};
 }
 
-void PendingWindow::tell_outcome(TrainingWindow& newest) const {
+void InFlightStep::set_outcome(TrainingWindow& newest) const {
   if (!outcome_) return;
   newest.applied = outcome_->applied || !newest.finite;
   newest.lr = outcome_->lr;

@@ -1,0 +1,202 @@
+#include "runner/train/engine/rank_reduction.h"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backends/ir/ops.h"
+#include "runner/train/engine/declared_update.h"
+#include "runner/train/engine/gradient_buckets.h"
+#include "runner/train/engine/power_sgd.h"
+#include "runner/train/engine/step_recorder.h"
+
+namespace runner::train {
+namespace {
+
+namespace ops = backends::ops;
+using backends::DType;
+using backends::Program;
+using backends::Subject;
+
+// A step in which ranks add up their gradients, under construction.
+class RankReduction {
+ public:
+  // `program`: StepBuilder::begin_window().
+  RankReduction(const StepBuilder& builder, Program program, MessageLayout message, SumSource source)
+      : builder_(builder),
+        source_(source),
+        parameters_(builder.model().parameters),
+        message_(std::move(message)),
+        program_(std::move(program)),
+        first_scalar_(first_scalar_of(program_)),
+        step_(builder, program_, array_inputs(program_, builder.layout())) {}
+
+  // Before the end of an optimizer step.
+  Program of_part(const Shares& shares) {
+    add_up(shares, /*ends_window=*/false);
+    if (shares.rank() == 0) {
+      program_.output("window sum", sums_.id);
+      step_.keep_reached();  // no other rank reads it here
+    }
+    for (const auto& [buffer, array] : of_rank_0_) {
+      const Value sum = step_.gradients[static_cast<size_t>(buffer)];
+      const Value weight = ops::cast(element(sums_, 1), DType::kF32);
+      program_.output("gradients of rank 0", (are_means_ ? ops::mul(sum, weight) : sum).id, array);
+    }
+    step_.arrays.output(program_);
+    return std::move(program_);
+  }
+
+  // At the end of an optimizer step. `reduces`: each rank has all gradients, and the Program all-reduces them.
+  Program of_window(const Shares& shares, bool reduces = false) {
+    add_up(shares, /*ends_window=*/true);
+    if (reduces) step_.all_reduce_gradients();
+    record_update(step_, program_, builder_,
+                  {.sums = sums_,
+                   .are_means = are_means_,
+                   .is_shard = is_shard_,
+                   .norm_order = norm_order_,
+                   .first_scalar = first_scalar_});
+    step_.arrays.output(program_);
+    return std::move(program_);
+  }
+
+  // For a rank that shares nothing: reduces the gradients after a batch that is not the last of its optimizer step.
+  Program of_gradients() {
+    for (const DeviceArray& array : builder_.layout().arrays())
+      if (array.role == Role::kGradients)
+        step_.gradients[static_cast<size_t>(array.buffer)] = step_.arrays.get(array.role, array.buffer, array.index);
+    step_.all_reduce_gradients();
+    step_.keep_gradients();
+    step_.arrays.output(program_);
+    return std::move(program_);
+  }
+
+ private:
+  static size_t first_scalar_of(const Program& program) {
+    size_t first = 0;
+    while (first < program.inputs().size() && program.inputs()[first].kind != backends::InputKind::kScalar) ++first;
+    return first;
+  }
+
+  Value value(backends::ValueId id) { return {&program_, id}; }
+
+  // Computes the left fold over ranks. The arrays of other ranks are inputs after those of the layout. PowerSGD
+  // compresses the sum of an optimizer step once.
+  void add_up(const Shares& shares, bool ends_window) {
+    const bool all_reduces = source_ == SumSource::kAllReduce, has_rows = !all_reduces_others();
+    const bool are_summed = source_ == SumSource::kBuckets || source_ == SumSource::kFoldedRows;
+    is_shard_ = shares.size() > 1 && !all_reduces;
+    if (all_reduces)
+      norm_order_ = shares_of_all(parameters_, builder_.optimizers(), builder_.recipe().comm, shares.size());
+    std::vector<std::pair<int32_t, std::vector<Value>>> gradients;  // buffer, and its gradients by rank
+    size_t next = builder_.layout().arrays().size();
+    for (const DeviceArray& array : builder_.layout().arrays()) {
+      if (!is_read_by_all(array)) continue;
+      const int32_t of_rank_0 = shares.rank() == 0 || !has_rows
+                                    ? builder_.layout().find(array.role, array.buffer, array.index)
+                                    : static_cast<int32_t>(next);
+      std::vector<Value> by_rank;
+      for (int rank = 0; rank < shares.size(); ++rank) {
+        const bool own = rank == shares.rank();
+        if (own) by_rank.push_back(step_.arrays.get(array.role, array.buffer, array.index));
+        if (!own && has_rows) by_rank.push_back(input_value(program_, next++));
+      }
+      if (array.role == Role::kSum) {
+        sums_ = has_rows ? left_fold(by_rank) : ops::all_reduce(by_rank[0], backends::Reduction::kSum, Subject::kLoss);
+      } else if (array.role == Role::kUse) {
+        step_.reached[static_cast<size_t>(array.buffer)] =
+            has_rows ? reached_by_any(by_rank)
+                     : ops::all_reduce(by_rank[0], backends::Reduction::kMax, Subject::kGradients);
+      } else if ((all_reduces || shares.of(array.buffer).count > 0) && message_.elements == 0 && !are_summed) {
+        gradients.emplace_back(array.buffer, std::move(by_rank));
+        of_rank_0_.emplace_back(array.buffer, of_rank_0);
+      }
+    }
+    const schema::CommSpec& comm = builder_.recipe().comm;
+    are_means_ = comm.hook != schema::CommHook::kNone && (ends_window || !is_power_sgd(comm));
+    for (auto& [buffer, by_rank] : gradients)
+      step_.gradients[static_cast<size_t>(buffer)] = sum_of_gradients(buffer, by_rank);
+    if (message_.elements > 0) add_up_messages(shares);
+    if (are_summed) take_sums(shares);
+  }
+
+  // Whether the sums of losses and the reached parameters are all-reduced.
+  bool all_reduces_others() const { return source_ == SumSource::kFoldedRows || source_ == SumSource::kAllReduce; }
+
+  void take_sums(const Shares& shares) {
+    for (int32_t b = 0; b < std::ssize(step_.gradients); ++b)
+      if (const int64_t count = shares.of(b).count; count > 0)
+        step_.gradients[static_cast<size_t>(b)] =
+            value(program_.input(backends::InputKind::kState, "sums", {DType::kF32, backends::Shape{count}}));
+  }
+
+  void add_up_messages(const Shares& shares) {
+    std::vector<Value> by_rank;
+    for (int rank = 0; rank < shares.size(); ++rank)
+      by_rank.push_back(
+          value(program_.input(backends::InputKind::kState, fmt::format("message of rank {}", rank), message_.type())));
+    for (int32_t b = 0; b < std::ssize(step_.gradients); ++b)
+      if (shares.of(b).count > 0)
+        step_.gradients[static_cast<size_t>(b)] = sum_of_messages(by_rank, message_, parameters_, b, shares.of(b));
+  }
+
+  // Rounds each rank's part of the mean, as DDP's hooks do: a sum over samples would soon overflow.
+  Value sum_of_gradients(int32_t buffer, std::vector<Value>& by_rank) {
+    const auto sum_over_ranks = [&] {
+      return source_ == SumSource::kAllReduce
+                 ? ops::all_reduce(by_rank[0], backends::Reduction::kSum, Subject::kGradients)
+                 : left_fold(by_rank);
+    };
+    if (!are_means_) return sum_over_ranks();
+    const schema::CommSpec& comm = builder_.recipe().comm;
+    for (Value& gradient : by_rank) gradient = on_its_way(ops::mul(gradient, mean_factor(sums_)), comm);
+    const Value sum = on_its_way(sum_over_ranks(), comm);
+    return is_power_sgd(comm) ? compressed(step_.arrays, builder_, buffer, sum) : sum;
+  }
+
+  const StepBuilder& builder_;
+  const SumSource source_;
+  const nn::ParameterSet& parameters_;
+  const MessageLayout message_;  // empty if gradients are in their arrays
+  Program program_;
+  const size_t first_scalar_;
+  StepRecorder step_;
+  std::vector<std::pair<int32_t, int32_t>> of_rank_0_;  // buffer, and the state with rank 0's gradients
+  bool is_shard_ = false;                               // the gradients are only a shard
+  std::vector<Shares> norm_order_;                      // see DeclaredUpdate
+  bool are_means_ = false;                              // already divided by Σ weight
+  Value sums_;                                          // (2) f64, {Σ loss, Σ weight} of the optimizer step so far
+};
+
+// All elements, of which a rank that shares nothing updates all.
+Shares whole(const StepBuilder& builder) {
+  return {builder.model().parameters, builder.optimizers(), builder.recipe().comm, /*rank=*/0, /*size=*/1};
+}
+
+RankReduction reduction_of(const StepBuilder& builder, const Shares& shares, const MessageLayout& message,
+                           SumSource source) {
+  const bool has_rows = source == SumSource::kRows || source == SumSource::kBuckets;
+  return {builder, builder.begin_window(shares, has_rows), message, source};
+}
+
+}  // namespace
+
+Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window,
+                        const MessageLayout& message, SumSource source) {
+  RankReduction step =
+      reduction_of(builder, source == SumSource::kAllReduce ? whole(builder) : shares, message, source);
+  return ends_window ? step.of_window(shares) : step.of_part(shares);
+}
+
+Program window_graph(const StepBuilder& builder, bool ends_window, bool are_summed) {
+  const Shares all = whole(builder);
+  RankReduction step = reduction_of(builder, all, {}, are_summed ? SumSource::kBuckets : SumSource::kRows);
+  if (ends_window) return step.of_window(all, /*reduces=*/!are_summed);
+  const schema::Recipe& recipe = builder.recipe();
+  const bool reduces = recipe.sync_each_batch && !may_reduce_in_buckets(recipe);
+  return reduces ? step.of_gradients() : Program();
+}
+
+}  // namespace runner::train

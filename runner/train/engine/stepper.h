@@ -1,0 +1,146 @@
+// Runs optimizer steps: takes batches, submits their training steps, and adds up the gradients of all ranks.
+//
+// After the first optimizer step of each shape, a declared model trained by one process allocates nothing. Not
+// thread-safe.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "backends/dist/process_group.h"
+#include "backends/model/modelled_device.h"
+#include "runner/data/loader.h"
+#include "runner/train/engine/batch_feed.h"
+#include "runner/train/engine/counters.h"
+#include "runner/train/engine/declared_step.h"
+#include "runner/train/engine/device_arrays.h"
+#include "runner/train/engine/executor.h"
+#include "runner/train/engine/in_flight_step.h"
+#include "runner/train/engine/loader_marks.h"
+#include "runner/train/engine/step_arguments.h"
+#include "runner/train/engine/step_builder.h"
+#include "runner/train/engine/step_metrics.h"
+#include "runner/train/engine/steps.h"
+#include "runner/train/engine/update_clock.h"
+#include "runner/train/engine/user_work.h"
+#include "runner/train/engine/window.h"
+
+namespace runner::train {
+
+// Maximum number of batches of an optimizer step between all-reduces. An interrupt then takes effect soon even in a
+// long optimizer step, and the overhead is negligible.
+inline constexpr int64_t kBatchesOfPart = 8;
+
+// Whether ranks update separate weights between averages (train.local_sgd). A step then uses only the rank's own
+// batches, and checkpoints and evaluations need an average first. `ranks`: null for a single process.
+inline bool trains_locally(const schema::Recipe& recipe, const backends::ProcessGroup* ranks) {
+  return ranks != nullptr && recipe.train.local_sgd.has_value();
+}
+
+class Stepper {
+ public:
+  // Everything it is made from; all must outlive it.
+  struct Sources {
+    const StepBuilder& builder;
+    const data::Encoding& encoding;
+    backends::ModelledDevice& device;
+    DeviceArrays& arrays;
+    Executor& executor;
+    StepArguments& arguments;
+    InFlightStep& in_flight;
+    Steps& steps;
+    const UserWork& user;
+    LoaderMarks& marks;
+    Counters& counters;
+    StepMetrics& metrics;
+    const WindowParts& parts;
+    UpdateClock* clock;             // null if the host counts updates
+    backends::ProcessGroup* ranks;  // null for a single process
+  };
+  explicit Stepper(const Sources& from);
+
+  // Makes the argument of advance().
+  BatchFeed feed(data::Loader& loader, std::function<bool()> give_up = {}) {
+    return {loader, std::move(give_up), from_.device, from_.encoding};
+  }
+  // Continues an optimizer step: takes batches until gradients and sums are those of all ranks and can be saved in a
+  // checkpoint. That is at the end of the optimizer step, after its update. It is also at the end of an epoch and every
+  // kBatchesOfPart batches; with sync_each_batch or a single rank, after every batch. An optimizer step that is not
+  // finite counts only with train.on_nan: skip. `rates`: for the next schedule step after all pending ones.
+  // `asked_to_stop`: whether this rank was asked to stop; ranks share it at each all-reduce
+  // (TrainingWindow::interrupted). May return while the device is still running. A finished optimizer step counts as
+  // finite until resolve().
+  void advance(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window,
+               const std::function<bool()>& asked_to_stop = {});
+  // Waits for the last optimizer step and sets how it ended. Throws its error.
+  void resolve(TrainingWindow& newest);
+  // Runs a whole optimizer step.
+  TrainingWindow run(data::Loader& loader, const WindowRates& rates);
+  // After advance() or resolve() has thrown: whether the failed optimizer step may have updated some arrays.
+  bool may_be_half_updated() const { return from_.in_flight.may_be_half_updated(); }
+  // Whether resolve() may be called as late as after the first batch of the next optimizer step has been recorded. If
+  // the earlier step was not finite, the next one then throws before it computes anything, and resolve() still reports
+  // it.
+  bool may_resolve_late() const;
+  bool is_local() const { return trains_locally(recipe_, from_.ranks); }
+  // Whether this process makes an optimizer step from its own batches only.
+  bool steps_alone() const { return from_.ranks == nullptr || is_local(); }
+
+  // With device-side counters (update_clock.h): number of optimizer steps whose outcome the host does not know. The
+  // counters lack their updates and schedule steps.
+  int64_t pending() const { return from_.clock != nullptr ? from_.clock->pending() : 0; }
+  // Reads the device-side counters. `newest`: the last optimizer step, whose outcome is set.
+  void read_counters();
+  void read_counters(TrainingWindow& newest);
+
+  // ---- compiled steps ----
+
+  StepShape shape_of(int64_t batch, bool first, bool last) const;
+  // Returns a training step. `batch`: its batch, or null if it is not known yet.
+  SharedStep training_step(const StepShape& shape, const data::Batch* batch, bool closes_window = false);
+  // A step in which ranks add up their gradients: within an optimizer step, or at its end.
+  struct Reduction {
+    bool ends_window = false;
+    SumSource source = SumSource::kRows;
+    const MessageLayout* message = nullptr;  // layout of factored gradients to read; null if there are none
+    auto operator<=>(const Reduction&) const = default;
+  };
+  const SharedStep& reduction_step(const Reduction& kind);
+  // Return the kind of reduction at the end of an optimizer step, and before it.
+  Reduction end_of_window(const MessageLayout* message) const;
+  Reduction part_of_window(const MessageLayout* message) const;
+  // Returns the layout of factored gradients for a batch whose largest part on any rank has `largest` samples; null if
+  // there are none. Gradients of several batches accumulate in their arrays.
+  const MessageLayout* message(int64_t largest) { return sends_messages() ? from_.arrays.message(largest) : nullptr; }
+
+ private:
+  // Takes batches until the gradients of all ranks must be added up. Returns the last step, whose outputs can be read
+  // if it ended the optimizer step; null if the rank had no batch.
+  SharedStep run_batches(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window);
+  // Properties of a micro-batch.
+  struct PartOfWindow {
+    uint64_t staged = 0;  // BatchFeed::staged(), or 0
+    bool ends_window = false;
+    bool reduces = false;  // GPUs that share nothing reduce their gradients after it
+  };
+  SharedStep run_part(const data::Batch& part, const PartOfWindow& place);
+  // Calls run_batches() on each rank, then runs the step that adds up the results of all ranks and, at the end of the
+  // optimizer step, updates.
+  SharedStep run_batches_together(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window,
+                                  const std::function<bool()>& asked_to_stop);
+  void reduce_in_buckets();
+  void keep_sum_of_part(const CompiledStep& part);
+  void end_window(const SharedStep& step, const WindowRates& rates, TrainingWindow& window);
+  bool sends_messages() const { return from_.parts.accumulation == 1; }
+  bool sums_behind(const TrainingWindow& window) const;
+
+  const Sources from_;
+  const schema::Recipe& recipe_;
+  const MessageLayout* message_ = nullptr;  // of the current batch; null if gradients are in their arrays
+  std::map<Reduction, SharedStep> reduction_steps_;
+};
+
+}  // namespace runner::train
