@@ -84,51 +84,51 @@ std::vector<GradientBuckets::Piece> BucketReducer::slices_of(size_t bucket) cons
   return slices;
 }
 
-std::span<const Signal> BucketReducer::begin_signals(const MessageLayout* message) {
+std::span<const Signal> BucketReducer::begin_signals(const FactoredLayout* factored) {
   RUN_ASSERT(!has_signalled_);
-  std::vector<Reduction>& reductions = reductions_of(message);
+  std::vector<Reduction>& reductions = reductions_of(factored);
   signals_.clear();
   for (size_t b = 0; b < buckets_.size(); ++b) {
-    if (reductions[b].states.empty()) reductions[b].states = states_of(b, message);
-    add_signals(b, message);
+    if (reductions[b].states.empty()) reductions[b].states = states_of(b, factored);
+    add_signals(b, factored);
   }
   has_signalled_ = true;
   return signals_;
 }
 
-void BucketReducer::add_signals(size_t bucket, const MessageLayout* message) {
+void BucketReducer::add_signals(size_t bucket, const FactoredLayout* factored) {
   backends::Event* const event = ready_[static_cast<size_t>(ranks_.rank()) * buckets_.size() + bucket].get();
   const auto add = [&](int32_t state, int64_t first, int64_t count) {
     signals_.push_back({event, floats_of(state, first, count)});
     ++signalled_[bucket];
   };
-  if (message == nullptr) {
+  if (factored == nullptr) {
     for (const Piece& piece : buckets_.pieces(bucket))
       add(builder_.layout().find(Role::kGradients, piece.buffer), piece.first, piece.count);
     return;
   }
   const auto state = static_cast<int32_t>(builder_.layout().arrays().size());
-  for (size_t p = 0; p < message->parts.size(); ++p) {
-    const MessagePart& part = message->parts[p];
+  for (size_t p = 0; p < factored->parts.size(); ++p) {
+    const FactoredPart& part = factored->parts[p];
     if (std::ranges::find(buckets_[bucket], part.parameter) == buckets_[bucket].end()) continue;
-    const int64_t end = p + 1 < message->parts.size() ? message->parts[p + 1].offset : message->elements;
+    const int64_t end = p + 1 < factored->parts.size() ? factored->parts[p + 1].offset : factored->elements;
     add(state, part.offset, end - part.offset);
   }
 }
 
-void BucketReducer::signal_all(const MessageLayout* message) {
-  for (const Signal& signal : begin_signals(message)) device_.streams()->record(*signal.event);
+void BucketReducer::signal_all(const FactoredLayout* factored) {
+  for (const Signal& signal : begin_signals(factored)) device_.streams()->record(*signal.event);
 }
 
-void BucketReducer::reduce(const MessageLayout* message, std::span<const std::shared_ptr<backends::Buffer>> messages) {
-  const std::vector<Reduction>& reductions = reductions_.at(message);
+void BucketReducer::reduce(const FactoredLayout* factored, std::span<const std::shared_ptr<backends::Buffer>> by_rank) {
+  const std::vector<Reduction>& reductions = reductions_.at(factored);
   for (size_t b = 0; b < buckets_.size(); ++b) {
     std::vector<AwaitedEvent> after;
     std::vector<backends::Buffer*> states;
     for (size_t rank = 0; rank < static_cast<size_t>(ranks_.size()); ++rank)
       after.push_back({ready_[rank * buckets_.size() + b].get(), signalled_[b]});
-    if (message != nullptr)
-      for (const auto& buffer : messages) states.push_back(buffer.get());
+    if (factored != nullptr)
+      for (const auto& buffer : by_rank) states.push_back(buffer.get());
     for (const auto& buffer : reductions[b].states) states.push_back(buffer.get());
     const Signal end{.event = done_[static_cast<size_t>(ranks_.rank())].get()};
     const bool is_last = b + 1 == buckets_.size();
@@ -148,30 +148,30 @@ void BucketReducer::reduce(const MessageLayout* message, std::span<const std::sh
 }
 
 // Device models take the reduction from SubmissionInfo::reduced.
-std::vector<BucketReducer::Reduction>& BucketReducer::reductions_of(const MessageLayout* message) {
-  std::vector<Reduction>& reductions = reductions_[message];
+std::vector<BucketReducer::Reduction>& BucketReducer::reductions_of(const FactoredLayout* factored) {
+  std::vector<Reduction>& reductions = reductions_[factored];
   if (reductions.empty())
     for (size_t b = 0; b < buckets_.size(); ++b)
-      reductions.push_back({compiled_step(device_.compile(program_of(b, message), UserWork::of_nothing())), {}});
+      reductions.push_back({compiled_step(device_.compile(program_of(b, factored), UserWork::of_nothing())), {}});
   return reductions;
 }
 
-// States: the messages of all ranks, then the sums of each slice; or, without messages, for each slice the gradients of
-// all ranks and the sums.
-Program BucketReducer::program_of(size_t bucket, const MessageLayout* message) const {
+// States: the factored gradients of all ranks, then the sums of each slice. If gradients are not factored: for each
+// slice, the gradients of all ranks and the sums.
+Program BucketReducer::program_of(size_t bucket, const FactoredLayout* factored) const {
   Program program;
-  std::vector<Value> messages;
-  if (message != nullptr)
+  std::vector<Value> by_rank;
+  if (factored != nullptr)
     for (int rank = 0; rank < ranks_.size(); ++rank)
-      messages.push_back(declare(program, fmt::format("message of rank {}", rank), message->elements));
+      by_rank.push_back(declare(program, fmt::format("factored gradients of rank {}", rank), factored->elements));
   for (const Piece& slice : slices_of(bucket)) {
     std::vector<Value> gradients;
-    for (int rank = 0; rank < ranks_.size() && message == nullptr; ++rank)
+    for (int rank = 0; rank < ranks_.size() && factored == nullptr; ++rank)
       gradients.push_back(declare(program, fmt::format("gradients of rank {}", rank), slice.count));
     const auto sums = static_cast<int32_t>(program.inputs().size());
     declare(program, "sums", slice.count);
-    const Value sum = message != nullptr
-                          ? sum_of_messages(messages, *message, parameters_, slice.buffer, {slice.first, slice.count})
+    const Value sum = factored != nullptr
+                          ? sum_of_factored(by_rank, *factored, parameters_, slice.buffer, {slice.first, slice.count})
                           : left_fold(gradients);
     program.output("sums", sum.id, sums);
   }
@@ -179,10 +179,10 @@ Program BucketReducer::program_of(size_t bucket, const MessageLayout* message) c
 }
 
 std::vector<std::shared_ptr<backends::Buffer>> BucketReducer::states_of(size_t bucket,
-                                                                        const MessageLayout* message) const {
+                                                                        const FactoredLayout* factored) const {
   std::vector<std::shared_ptr<backends::Buffer>> states;
   for (const Piece& slice : slices_of(bucket)) {
-    for (int rank = 0; rank < ranks_.size() && message == nullptr; ++rank)
+    for (int rank = 0; rank < ranks_.size() && factored == nullptr; ++rank)
       states.push_back(part_of(gradients_[static_cast<size_t>(slice.buffer)], rank, slice));
     states.push_back(part_of(sums_[static_cast<size_t>(slice.buffer)], 0, slice));
   }

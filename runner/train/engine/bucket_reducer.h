@@ -19,8 +19,8 @@
 #include "backends/dist/process_group.h"
 #include "backends/model/modelled_device.h"
 #include "runner/train/engine/executor.h"
+#include "runner/train/engine/factored_layout.h"
 #include "runner/train/engine/gradient_buckets.h"
-#include "runner/train/engine/gradient_message.h"
 #include "runner/train/engine/shares.h"
 #include "runner/train/engine/step_builder.h"
 
@@ -34,14 +34,14 @@ class BucketReducer {
   // Allocates the sums and exchanges the events. Collective; call it after the arrays of all ranks have been allocated.
   void allocate(const SharedArrays& arrays);
 
-  // Returns the signals for the last micro-batch of an optimizer step. `message`: layout of the factored gradients, or
+  // Returns the signals for the last micro-batch of an optimizer step. `factored`: layout of the factored gradients, or
   // null if gradients are in their arrays. Call once per optimizer step.
-  std::span<const backends::Signal> begin_signals(const MessageLayout* message);
+  std::span<const backends::Signal> begin_signals(const FactoredLayout* factored);
   // Signals all buckets at once, for a rank without such a micro-batch whose gradients are already complete.
-  void signal_all(const MessageLayout* message);
-  // Sums the gradients. Call after begin_signals() or signal_all(). `messages`: factored gradients of all ranks, if
-  // `message` is set.
-  void reduce(const MessageLayout* message, std::span<const std::shared_ptr<backends::Buffer>> messages);
+  void signal_all(const FactoredLayout* factored);
+  // Sums the gradients. Call after begin_signals() or signal_all(). `by_rank`: factored gradients of all
+  // ranks, if `factored` is set.
+  void reduce(const FactoredLayout* factored, std::span<const std::shared_ptr<backends::Buffer>> by_rank);
 
   // Whether begin_signals() has been called in this optimizer step.
   bool has_signalled() const { return has_signalled_; }
@@ -58,15 +58,15 @@ class BucketReducer {
   struct Reduction {
     SharedStep step;
     std::vector<std::shared_ptr<backends::Buffer>>
-        states;  // after those of the messages; filled before the first submission
+        states;  // after the factored gradients; filled before the first submission
   };
 
-  std::vector<Reduction>& reductions_of(const MessageLayout* message);
-  backends::Program program_of(size_t bucket, const MessageLayout* message) const;
-  std::vector<std::shared_ptr<backends::Buffer>> states_of(size_t bucket, const MessageLayout* message) const;
+  std::vector<Reduction>& reductions_of(const FactoredLayout* factored);
+  backends::Program program_of(size_t bucket, const FactoredLayout* factored) const;
+  std::vector<std::shared_ptr<backends::Buffer>> states_of(size_t bucket, const FactoredLayout* factored) const;
   std::vector<Piece> slices_of(size_t bucket) const;
   void exchange_events();
-  void add_signals(size_t bucket, const MessageLayout* message);
+  void add_signals(size_t bucket, const FactoredLayout* factored);
   std::shared_ptr<backends::Buffer> part_of(const SharedRows& rows, int rank, const Piece& piece) const;
 
   const StepBuilder& builder_;
@@ -77,9 +77,9 @@ class BucketReducer {
   backends::ProcessGroup& ranks_;
   std::vector<SharedRows> gradients_, sums_;  // per flat buffer
   std::vector<std::shared_ptr<backends::Buffer>> share_sums_;
-  std::vector<std::shared_ptr<backends::Event>> ready_;                // per rank and bucket
-  std::vector<std::shared_ptr<backends::Event>> done_;                 // per rank
-  std::map<const MessageLayout*, std::vector<Reduction>> reductions_;  // per bucket
+  std::vector<std::shared_ptr<backends::Event>> ready_;                 // per rank and bucket
+  std::vector<std::shared_ptr<backends::Event>> done_;                  // per rank
+  std::map<const FactoredLayout*, std::vector<Reduction>> reductions_;  // per bucket
   std::vector<uint64_t> signalled_;  // per bucket: number of signals so far, the same on each rank
   bool has_signalled_ = false;
   uint64_t windows_ = 0;

@@ -21,12 +21,12 @@ using backends::ValueId;
 // A micro-batch of an optimizer step under construction.
 class MicroBatchStep {
  public:
-  // `recorded` must outlive the object. `message`: layout of factored gradients; empty if gradients are in their
+  // `recorded` must outlive the object. `factored`: layout of factored gradients; empty if gradients are in their
   // arrays.
-  MicroBatchStep(const StepBuilder& builder, const StepBuilder::Recorded& recorded, MessageLayout message = {})
+  MicroBatchStep(const StepBuilder& builder, const StepBuilder::Recorded& recorded, FactoredLayout factored = {})
       : builder_(builder),
         recorded_(recorded),
-        message_(std::move(message)),
+        factored_(std::move(factored)),
         program_(recorded.program),
         step_(builder, program_, array_inputs(program_, builder.layout())) {}
 
@@ -64,7 +64,7 @@ class MicroBatchStep {
     if (!shape.first) held = [this](nn::ParameterId id) { return held_gradient(id); };
     Derivative derivative = step_.backward(value(recorded_.losses), seed, scale, parameters, held);
     step_.gradients = std::move(derivative.gradients);
-    if (message_.elements > 0) send(message_of(derivative, message_));
+    if (factored_.elements > 0) output(factored_gradients(derivative, factored_));
     return std::move(derivative.reached);
   }
 
@@ -79,11 +79,11 @@ class MicroBatchStep {
     return scale ? ops::div(scale, static_cast<double>(parts)) : scale;
   }
 
-  // Writes the message instead of the gradient arrays.
-  void send(Value message) {
+  // Writes the factored gradients to their array instead of the gradient arrays.
+  void output(Value factored) {
     const auto state = static_cast<int32_t>(program_.inputs().size());
-    program_.input(backends::InputKind::kState, "message", message_.type());
-    program_.output("message", message.id, state);
+    program_.input(backends::InputKind::kState, "factored gradients", factored_.type());
+    program_.output("factored gradients", factored.id, state);
     std::ranges::fill(step_.gradients, Value());
   }
 
@@ -104,7 +104,7 @@ class MicroBatchStep {
 
   const StepBuilder& builder_;
   const StepBuilder::Recorded& recorded_;
-  const MessageLayout message_;
+  const FactoredLayout factored_;
   Program program_;
   StepRecorder step_;
   Value sums_;  // (2) f64, {Σ loss, Σ weight} of the optimizer step so far
@@ -112,17 +112,18 @@ class MicroBatchStep {
 
 }  // namespace
 
-MessageLayout message_layout(const StepBuilder& builder, const StepBuilder::Recorded& recorded) {
+FactoredLayout factored_layout(const StepBuilder& builder, const StepBuilder::Recorded& recorded) {
   const nn::ParameterSet& set = builder.model().parameters;
   Program program = recorded.program;
   std::vector<Value> parameters;
   for (const ValueId id : recorded.parameters) parameters.push_back({&program, id});
-  return message_layout(derivative_of({&program, recorded.losses}, {&program, recorded.counted}, parameters, set), set);
+  return factored_layout(derivative_of({&program, recorded.losses}, {&program, recorded.counted}, parameters, set),
+                         set);
 }
 
 CompletedStep complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded, const StepShape& shape,
-                            const MessageLayout& message) {
-  return MicroBatchStep(builder, recorded, message).record(shape);
+                            const FactoredLayout& factored) {
+  return MicroBatchStep(builder, recorded, factored).record(shape);
 }
 
 CompletedStep step_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded, StepShape shape,

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/ir/program.h"
-#include "runner/train/engine/gradient_message.h"
+#include "runner/train/engine/factored_layout.h"
 #include "runner/train/engine/step_builder.h"
 
 namespace runner::train {
@@ -37,12 +37,12 @@ struct CompletedStep {
 };
 
 // Returns the layout of factored gradients for a recording of the largest part of a batch.
-MessageLayout message_layout(const StepBuilder& builder, const StepBuilder::Recorded& recorded);
+FactoredLayout factored_layout(const StepBuilder& builder, const StepBuilder::Recorded& recorded);
 
 // Makes a training step from a recorded forward part. Outputs: StepOutput with `last`, then metrics and arrays.
-// `message`: if not empty, gradients are written in this layout to one additional last state instead of their arrays.
+// `factored`: if not empty, gradients are written in this layout to one additional last state instead of their arrays.
 CompletedStep complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded, const StepShape& shape,
-                            const MessageLayout& message = {});
+                            const FactoredLayout& factored = {});
 
 // A training step as a device without shared memory would run it. `closes_window`: the last micro-batch of an optimizer
 // step of several ranks; sums and gradients are all-reduced in it, and each rank updates its own weights.

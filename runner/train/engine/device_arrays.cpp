@@ -31,7 +31,7 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice&
       gradients_(parameters_.buffers().size()) {
   if (together) shares_.emplace(parameters_, builder.optimizers(), builder.recipe().comm, ranks->rank(), ranks->size());
   const bool has_rows = together && sum_source() == SumSource::kRows;
-  if (has_rows && may_send_messages(builder.recipe(), builder)) messages_.emplace(builder, device, *ranks);
+  if (has_rows && may_factor_gradients(builder.recipe(), builder)) factored_.emplace(builder, device, *ranks);
   if (together && device.streams() != nullptr && may_reduce_in_buckets(builder.recipe())) buckets_.emplace(builder);
   if (has_rows && buckets_ && buckets_->size() > 1) reducer_.emplace(builder, *buckets_, *shares_, device, *ranks);
 }
@@ -196,19 +196,19 @@ bool DeviceArrays::is_of_parameters(const DeviceArray& array) const {
 
 // ---- for Programs --------------------------------------------------------------------------------------------------
 
-std::span<backends::Buffer* const> DeviceArrays::states_of_step(bool sends_message) {
+std::span<backends::Buffer* const> DeviceArrays::states_of_step(bool writes_factored) {
   joined_states_ = states_;
-  if (sends_message) joined_states_.push_back(&messages_->mine());
+  if (writes_factored) joined_states_.push_back(&factored_->mine());
   if (rounded_)
     for (const auto& copy : rounded_->states()) joined_states_.push_back(copy.get());
   return joined_states_;
 }
 
-std::span<backends::Buffer* const> DeviceArrays::states_of_window(SumSource source, bool reads_messages) {
+std::span<backends::Buffer* const> DeviceArrays::states_of_window(SumSource source, bool reads_factored) {
   if (source == SumSource::kAllReduce) return states_;
   joined_states_ = window_states_;
-  if (reads_messages)
-    for (const auto& message : messages_->of_all_ranks()) joined_states_.push_back(message.get());
+  if (reads_factored)
+    for (const auto& factored : factored_->of_all_ranks()) joined_states_.push_back(factored.get());
   if (source == SumSource::kBuckets)
     for (const auto& sum : reducer_->sums()) joined_states_.push_back(sum.get());
   for (const FoldedRows& rows : folded_) joined_states_.push_back(rows.buffer.get());
@@ -238,15 +238,15 @@ void DeviceArrays::give_sums_to_rank_0() {
     std::memcpy(rows_[rows.array].of(0, rows.first).get(), rows.sum->data(), rows.sum->bytes());
 }
 
-std::span<const std::shared_ptr<backends::Buffer>> DeviceArrays::messages_of_all(const MessageLayout* message) const {
-  if (message == nullptr) return {};
-  return messages_->of_all_ranks();
+std::span<const std::shared_ptr<backends::Buffer>> DeviceArrays::factored_of_all(const FactoredLayout* factored) const {
+  if (factored == nullptr) return {};
+  return factored_->of_all_ranks();
 }
 
-const MessageLayout* DeviceArrays::begin_batch(int64_t largest, bool as_message) {
-  const MessageLayout* const message = as_message && messages_ ? messages_->begin_batch(largest) : nullptr;
-  if (message == nullptr) take_gradients();
-  return message;
+const FactoredLayout* DeviceArrays::begin_batch(int64_t largest, bool may_factor) {
+  const FactoredLayout* const factored = may_factor && factored_ ? factored_->begin_batch(largest) : nullptr;
+  if (factored == nullptr) take_gradients();
+  return factored;
 }
 
 void DeviceArrays::take_gradients() {
@@ -259,12 +259,12 @@ void DeviceArrays::declare_rounded_weights(backends::Program& step) const {
   if (rounds_weights()) RoundedWeights::declare(layout_, step);
 }
 
-void DeviceArrays::clear_window(const MessageLayout* message) {
+void DeviceArrays::clear_window(const FactoredLayout* factored) {
   const backends::ModelPause pause = pause_model();
-  if (message != nullptr) messages_->send_nothing(*message);
+  if (factored != nullptr) factored_->write_zeros(*factored);
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
-    if (!is_read_by_all(array) || (message != nullptr && array.role == Role::kGradients)) continue;
+    if (!is_read_by_all(array) || (factored != nullptr && array.role == Role::kGradients)) continue;
     const std::vector<std::byte> zeros(array.type.bytes());
     device_.write(*arrays_[i], 0, zeros);
   }

@@ -20,10 +20,10 @@
 #include "runner/model/initial_weights.h"
 #include "runner/train/engine/bucket_reducer.h"
 #include "runner/train/engine/device_layout.h"
+#include "runner/train/engine/factored_gradients.h"
 #include "runner/train/engine/gradient_buckets.h"
 #include "runner/train/engine/gradients.h"
 #include "runner/train/engine/memory_use.h"
-#include "runner/train/engine/messages.h"
 #include "runner/train/engine/rounded_weights.h"
 #include "runner/train/engine/shares.h"
 #include "runner/train/engine/step_builder.h"
@@ -53,10 +53,10 @@ class DeviceArrays {
   SumSource sum_source() const;
   // Layout of the factored gradients for a batch whose largest part on any rank has `largest` samples; null if
   // gradients travel in their arrays.
-  const MessageLayout* message(int64_t largest) { return messages_ ? messages_->layout(largest) : nullptr; }
+  const FactoredLayout* factored_layout(int64_t largest) { return factored_ ? factored_->layout(largest) : nullptr; }
   // Prepares a batch. Returns the layout of its factored gradients after allocating them, or null if gradients travel
   // in their arrays. Collective. Throws Error(kRun) if memory is exhausted.
-  const MessageLayout* begin_batch(int64_t largest, bool as_message);
+  const FactoredLayout* begin_batch(int64_t largest, bool may_factor);
 
   // Buckets in which GPUs that share nothing would reduce gradients during the backward pass; null if gradients are
   // reduced at the end of the optimizer step.
@@ -64,7 +64,7 @@ class DeviceArrays {
   // Reduces in buckets on this device; null if there is at most one bucket, so that the update adds up the gradients.
   BucketReducer* reducer() { return reducer_ ? &*reducer_ : nullptr; }
   // Call after BucketReducer::begin_signals() or signal_all().
-  void reduce(const MessageLayout* message) { reducer_->reduce(message, messages_of_all(message)); }
+  void reduce(const FactoredLayout* factored) { reducer_->reduce(factored, factored_of_all(factored)); }
 
   // ---- contents ----
 
@@ -104,8 +104,8 @@ class DeviceArrays {
   // States of any step; of a training step, which may send factored gradients; and of complete_window(), which may read
   // them. Valid until the next call.
   std::span<backends::Buffer* const> states() const { return states_; }
-  std::span<backends::Buffer* const> states_of_step(bool sends_message);
-  std::span<backends::Buffer* const> states_of_window(SumSource source, bool reads_messages);
+  std::span<backends::Buffer* const> states_of_step(bool writes_factored);
+  std::span<backends::Buffer* const> states_of_window(SumSource source, bool reads_factored);
   // With SumSource::kFoldedRows: sums this rank's shard of the gradients of all ranks. Call after a barrier.
   void fold_rows();
   // Replaces rank 0's gradients by the sums of fold_rows(), this rank's shard of them.
@@ -113,9 +113,9 @@ class DeviceArrays {
   // Declares the rounded weights as the last states of a training step, if there are any.
   void declare_rounded_weights(backends::Program& step) const;
 
-  // Writes zeros for a rank that had no batch in this optimizer step. `message`: layout of the factored gradients, or
+  // Writes zeros for a rank that had no batch in this optimizer step. `factored`: layout of the factored gradients, or
   // null if gradients travel in their arrays.
-  void clear_window(const MessageLayout* message);
+  void clear_window(const FactoredLayout* factored);
   // Rounds the shard that this rank has updated. Call before other ranks read it.
   void round_share();
 
@@ -130,7 +130,7 @@ class DeviceArrays {
   std::optional<int64_t> memory_left() const;
 
  private:
-  std::span<const std::shared_ptr<backends::Buffer>> messages_of_all(const MessageLayout* message) const;
+  std::span<const std::shared_ptr<backends::Buffer>> factored_of_all(const FactoredLayout* factored) const;
   bool rounds_weights() const { return are_shared() && device_.rounds_operands(); }
   // This rank's shard of the gradients of all ranks, and its sum.
   struct FoldedRows {
@@ -161,7 +161,7 @@ class DeviceArrays {
   std::vector<SharedRows> rows_;                                           // see SharedArrays
   std::vector<FoldedRows> folded_;                                         // only with SumSource::kFoldedRows
   bool has_taken_gradients_ = false;  // whether the reserved gradient rows have been committed
-  std::optional<Messages> messages_;
+  std::optional<FactoredGradients> factored_;
   std::optional<GradientBuckets> buckets_;
   // DDP's bucket copies of gradients, for the device model only.
   std::vector<std::shared_ptr<backends::Buffer>> buckets_of_device_;

@@ -23,11 +23,11 @@ using backends::Subject;
 class RankReduction {
  public:
   // `program`: StepBuilder::begin_window().
-  RankReduction(const StepBuilder& builder, Program program, MessageLayout message, SumSource source)
+  RankReduction(const StepBuilder& builder, Program program, FactoredLayout factored, SumSource source)
       : builder_(builder),
         source_(source),
         parameters_(builder.model().parameters),
-        message_(std::move(message)),
+        factored_(std::move(factored)),
         program_(std::move(program)),
         first_scalar_(first_scalar_of(program_)),
         step_(builder, program_, array_inputs(program_, builder.layout())) {}
@@ -109,7 +109,7 @@ class RankReduction {
         step_.reached[static_cast<size_t>(array.buffer)] =
             has_rows ? reached_by_any(by_rank)
                      : ops::all_reduce(by_rank[0], backends::Reduction::kMax, Subject::kGradients);
-      } else if ((all_reduces || shares.of(array.buffer).count > 0) && message_.elements == 0 && !are_summed) {
+      } else if ((all_reduces || shares.of(array.buffer).count > 0) && factored_.elements == 0 && !are_summed) {
         gradients.emplace_back(array.buffer, std::move(by_rank));
         of_rank_0_.emplace_back(array.buffer, of_rank_0);
       }
@@ -118,7 +118,7 @@ class RankReduction {
     are_means_ = comm.hook != schema::CommHook::kNone && (ends_window || !is_power_sgd(comm));
     for (auto& [buffer, by_rank] : gradients)
       step_.gradients[static_cast<size_t>(buffer)] = sum_of_gradients(buffer, by_rank);
-    if (message_.elements > 0) add_up_messages(shares);
+    if (factored_.elements > 0) add_up_factored(shares);
     if (are_summed) take_sums(shares);
   }
 
@@ -132,14 +132,14 @@ class RankReduction {
             value(program_.input(backends::InputKind::kState, "sums", {DType::kF32, backends::Shape{count}}));
   }
 
-  void add_up_messages(const Shares& shares) {
+  void add_up_factored(const Shares& shares) {
     std::vector<Value> by_rank;
     for (int rank = 0; rank < shares.size(); ++rank)
-      by_rank.push_back(
-          value(program_.input(backends::InputKind::kState, fmt::format("message of rank {}", rank), message_.type())));
+      by_rank.push_back(value(program_.input(backends::InputKind::kState,
+                                             fmt::format("factored gradients of rank {}", rank), factored_.type())));
     for (int32_t b = 0; b < std::ssize(step_.gradients); ++b)
       if (shares.of(b).count > 0)
-        step_.gradients[static_cast<size_t>(b)] = sum_of_messages(by_rank, message_, parameters_, b, shares.of(b));
+        step_.gradients[static_cast<size_t>(b)] = sum_of_factored(by_rank, factored_, parameters_, b, shares.of(b));
   }
 
   // Rounds each rank's part of the mean, as DDP's hooks do: a sum over samples would soon overflow.
@@ -159,7 +159,7 @@ class RankReduction {
   const StepBuilder& builder_;
   const SumSource source_;
   const nn::ParameterSet& parameters_;
-  const MessageLayout message_;  // empty if gradients are in their arrays
+  const FactoredLayout factored_;  // empty if gradients are in their arrays
   Program program_;
   const size_t first_scalar_;
   StepRecorder step_;
@@ -175,18 +175,18 @@ Shares whole(const StepBuilder& builder) {
   return {builder.model().parameters, builder.optimizers(), builder.recipe().comm, /*rank=*/0, /*size=*/1};
 }
 
-RankReduction reduction_of(const StepBuilder& builder, const Shares& shares, const MessageLayout& message,
+RankReduction reduction_of(const StepBuilder& builder, const Shares& shares, const FactoredLayout& factored,
                            SumSource source) {
   const bool has_rows = source == SumSource::kRows || source == SumSource::kBuckets;
-  return {builder, builder.begin_window(shares, has_rows), message, source};
+  return {builder, builder.begin_window(shares, has_rows), factored, source};
 }
 
 }  // namespace
 
 Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window,
-                        const MessageLayout& message, SumSource source) {
+                        const FactoredLayout& factored, SumSource source) {
   RankReduction step =
-      reduction_of(builder, source == SumSource::kAllReduce ? whole(builder) : shares, message, source);
+      reduction_of(builder, source == SumSource::kAllReduce ? whole(builder) : shares, factored, source);
   return ends_window ? step.of_window(shares) : step.of_part(shares);
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/ir/program.h"
-#include "runner/train/engine/gradient_message.h"
+#include "runner/train/engine/factored_layout.h"
 #include "runner/train/engine/shares.h"
 #include "runner/train/engine/step_builder.h"
 
@@ -15,12 +15,12 @@ inline constexpr int kPartSum = 0;
 // The step in which ranks add up their gradients and sums. At the end of an optimizer step it also updates this rank's
 // shard, with the outputs of StepOutput. Earlier it replaces rank 0's sums by the sum over all ranks, and the other
 // ranks start from zero. So the accumulated values are one set of arrays for any number of ranks, and a sum is a left
-// fold from its first batch on. `message`: if not empty, gradients are in the messages of all ranks, which are
-// additional last states; only with kRows. If gradients have been summed, the additional last states are this rank's
-// shards of the sums, one per buffer in which it has a shard. kBuckets is for the end of an optimizer step only; with
-// kFoldedRows, the gradients of rank 0 are not replaced before that end.
+// fold from its first batch on. `factored`: if not empty, gradients are in the factored arrays of all ranks, which
+// are additional last states; only with kRows. If gradients have been summed, the additional last states are this
+// rank's shards of the sums, one per buffer in which it has a shard. kBuckets is for the end of an optimizer step only;
+// with kFoldedRows, the gradients of rank 0 are not replaced before that end.
 backends::Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window = true,
-                                  const MessageLayout& message = {}, SumSource source = SumSource::kRows);
+                                  const FactoredLayout& factored = {}, SumSource source = SumSource::kRows);
 
 // Like complete_window(), for a rank with its own weights and all gradients. Before the end of an optimizer step it
 // only reduces gradients, if they are reduced after each batch and were not reduced during the backward pass.

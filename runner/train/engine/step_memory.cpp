@@ -47,7 +47,7 @@ void StepMemory::prepare(const StepShape& shape) {
         *from_.stepper.training_step(kind, nullptr, shape.last && !from_.stepper.steps_alone())->executable);
   if (!from_.arrays.shares()) return;
   const SharedStep update =
-      from_.stepper.reduction_step(from_.stepper.end_of_window(from_.stepper.message(shape.batch)));
+      from_.stepper.reduction_step(from_.stepper.end_of_window(from_.stepper.factored_layout(shape.batch)));
   from_.executor.check_memory("update", *update->executable, backends::SpanKind::kOptimizer);
 }
 
@@ -108,11 +108,11 @@ void StepMemory::add_window(const data::DataPlan& plan, const data::Window& wind
       steps.push_back(from_.stepper.training_step(shape, nullptr, last && !from_.stepper.steps_alone())->executable);
     }
     if (!from_.arrays.shares()) continue;
-    const MessageLayout* const message = from_.stepper.message(size);
+    const FactoredLayout* const factored = from_.stepper.factored_layout(size);
     if (batch + 1 == window.steps) {
-      steps.push_back(from_.stepper.reduction_step(from_.stepper.end_of_window(message))->executable);
+      steps.push_back(from_.stepper.reduction_step(from_.stepper.end_of_window(factored))->executable);
     } else if (from_.builder.recipe().sync_each_batch || window.steps > kBatchesOfPart) {
-      steps.push_back(from_.stepper.reduction_step(from_.stepper.part_of_window(message))->executable);
+      steps.push_back(from_.stepper.reduction_step(from_.stepper.part_of_window(factored))->executable);
     }
   }
 }

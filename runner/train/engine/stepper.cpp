@@ -29,7 +29,7 @@ SharedStep Stepper::run_batches(BatchFeed& batches, const WindowRates& rates, Tr
     from_.marks.begin_batch(/*training=*/true);
     window.done = from_.parts.ends(batch, window.batches);
     take_in(batch, window);
-    message_ = from_.arrays.begin_batch(batch.largest, sends_messages());
+    factored_ = from_.arrays.begin_batch(batch.largest, factors_gradients());
     if (window.done && from_.clock) {
       from_.steps.wait_for_batch();
       from_.clock->begin_window(rates);
@@ -60,9 +60,9 @@ SharedStep Stepper::run_part(const data::Batch& part, const PartOfWindow& place)
       from_.steps.arguments(part, from_.steps.recording(/*training=*/true),
                             last ? TracedUntil::kUpdate : TracedUntil::kBackward, step->rule_numbers);
   arguments.staged = place.staged;
-  arguments.states = from_.arrays.states_of_step(last && !completes && message_ != nullptr);
+  arguments.states = from_.arrays.states_of_step(last && !completes && factored_ != nullptr);
   if (last && !completes && from_.arrays.reducer() != nullptr)
-    arguments.signals = from_.arrays.reducer()->begin_signals(message_);
+    arguments.signals = from_.arrays.reducer()->begin_signals(factored_);
   if (place.reduces && !completes && from_.arrays.buckets() != nullptr)
     arguments.info.reduced = from_.arrays.buckets()->reduced();
   const BatchPlace batch = from_.steps.place_of(part, /*training=*/true);
@@ -78,8 +78,8 @@ SharedStep Stepper::run_part(const data::Batch& part, const PartOfWindow& place)
 SharedStep Stepper::run_batches_together(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window,
                                          const std::function<bool()>& asked_to_stop) {
   const SharedStep last = run_batches(batches, rates, window);
-  if (!from_.arrays.holds_any_gradients()) from_.arrays.clear_window(message_);
-  const Reduction reduction = window.done ? end_of_window(message_) : part_of_window(message_);
+  if (!from_.arrays.holds_any_gradients()) from_.arrays.clear_window(factored_);
+  const Reduction reduction = window.done ? end_of_window(factored_) : part_of_window(factored_);
   const bool reduces = window.done && from_.arrays.reducer() != nullptr;
   if (reduces) reduce_in_buckets();
   if (last) batches.stage_next(*last->executable, from_.parts);
@@ -91,7 +91,7 @@ SharedStep Stepper::run_batches_together(BatchFeed& batches, const WindowRates& 
   const SharedStep& step = reduction_step(reduction);
   StepSubmission end = from_.arguments.of_window_end();
   if (reduces) end.after = from_.arrays.reducer()->reduced();
-  end.states = from_.arrays.states_of_window(reduction.source, reduction.message != nullptr);
+  end.states = from_.arrays.states_of_window(reduction.source, reduction.factored != nullptr);
   from_.executor.begin_exchange(/*again=*/false);
   if (window.done) from_.in_flight.begin_update_of_all();  // after the barrier any rank may have begun to update
   window.interrupted = from_.ranks->any(asked_to_stop && asked_to_stop(), from_.executor.site("gradients"));
@@ -107,8 +107,8 @@ SharedStep Stepper::run_batches_together(BatchFeed& batches, const WindowRates& 
 
 // Starts while the device is still computing the last batch of the optimizer step.
 void Stepper::reduce_in_buckets() {
-  if (!from_.arrays.reducer()->has_signalled()) from_.arrays.reducer()->signal_all(message_);
-  from_.arrays.reduce(message_);
+  if (!from_.arrays.reducer()->has_signalled()) from_.arrays.reducer()->signal_all(factored_);
+  from_.arrays.reduce(factored_);
 }
 
 void Stepper::keep_sum_of_part(const CompiledStep& part) {
@@ -118,22 +118,22 @@ void Stepper::keep_sum_of_part(const CompiledStep& part) {
   from_.arrays.write(from_.arrays.layout().find(Role::kSum, 0, kWindowSum), std::as_bytes(std::span(sums)));
 }
 
-Stepper::Reduction Stepper::end_of_window(const MessageLayout* message) const {
+Stepper::Reduction Stepper::end_of_window(const FactoredLayout* factored) const {
   if (from_.arrays.reducer() != nullptr) return {.ends_window = true, .source = SumSource::kBuckets};
-  return {.ends_window = true, .source = from_.arrays.sum_source(), .message = message};
+  return {.ends_window = true, .source = from_.arrays.sum_source(), .factored = factored};
 }
 
-Stepper::Reduction Stepper::part_of_window(const MessageLayout* message) const {
-  return {.source = from_.arrays.sum_source(), .message = message};
+Stepper::Reduction Stepper::part_of_window(const FactoredLayout* factored) const {
+  return {.source = from_.arrays.sum_source(), .factored = factored};
 }
 
 SharedStep Stepper::training_step(const StepShape& shape, const data::Batch* batch, bool closes_window) {
-  const MessageLayout* const message = batch != nullptr ? message_ : this->message(shape.batch);
+  const FactoredLayout* const factored = batch != nullptr ? factored_ : this->factored_layout(shape.batch);
   return from_.steps.find({.training = true,
                            .labelled = true,
                            .shape = shape,
                            .closes_window = closes_window,
-                           .message = closes_window ? message : nullptr},
+                           .factored = closes_window ? factored : nullptr},
                           batch);
 }
 
@@ -146,9 +146,9 @@ const SharedStep& Stepper::reduction_step(const Reduction& kind) {
   SharedStep& step = reduction_steps_[kind];
   if (!step) {
     from_.executor.ask_halt();
-    const MessageLayout none;
+    const FactoredLayout none;
     const backends::Program end = complete_window(from_.builder, *from_.arrays.shares(), kind.ends_window,
-                                                  kind.message != nullptr ? *kind.message : none, kind.source);
+                                                  kind.factored != nullptr ? *kind.factored : none, kind.source);
     const bool are_reduced = kind.ends_window && from_.arrays.buckets() != nullptr;
     step = compiled_step(from_.device.compile(end, from_.user.of_window_end(kind.ends_window, are_reduced)));
   }

@@ -105,16 +105,18 @@ class Stepper {
   struct Reduction {
     bool ends_window = false;
     SumSource source = SumSource::kRows;
-    const MessageLayout* message = nullptr;  // layout of factored gradients to read; null if there are none
+    const FactoredLayout* factored = nullptr;  // layout of factored gradients to read; null if there are none
     auto operator<=>(const Reduction&) const = default;
   };
   const SharedStep& reduction_step(const Reduction& kind);
   // Return the kind of reduction at the end of an optimizer step, and before it.
-  Reduction end_of_window(const MessageLayout* message) const;
-  Reduction part_of_window(const MessageLayout* message) const;
+  Reduction end_of_window(const FactoredLayout* factored) const;
+  Reduction part_of_window(const FactoredLayout* factored) const;
   // Returns the layout of factored gradients for a batch whose largest part on any rank has `largest` samples; null if
   // there are none. Gradients of several batches accumulate in their arrays.
-  const MessageLayout* message(int64_t largest) { return sends_messages() ? from_.arrays.message(largest) : nullptr; }
+  const FactoredLayout* factored_layout(int64_t largest) {
+    return factors_gradients() ? from_.arrays.factored_layout(largest) : nullptr;
+  }
 
  private:
   // Takes batches until the gradients of all ranks must be added up. Returns the last step, whose outputs can be read
@@ -134,12 +136,12 @@ class Stepper {
   void reduce_in_buckets();
   void keep_sum_of_part(const CompiledStep& part);
   void end_window(const SharedStep& step, const WindowRates& rates, TrainingWindow& window);
-  bool sends_messages() const { return from_.parts.accumulation == 1; }
+  bool factors_gradients() const { return from_.parts.accumulation == 1; }
   bool sums_behind(const TrainingWindow& window) const;
 
   const Sources from_;
   const schema::Recipe& recipe_;
-  const MessageLayout* message_ = nullptr;  // of the current batch; null if gradients are in their arrays
+  const FactoredLayout* factored_ = nullptr;  // of the current batch; null if gradients are in their arrays
   std::map<Reduction, SharedStep> reduction_steps_;
 };
 

@@ -108,7 +108,7 @@ SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
   backends::StepSpecification step = kind.training ? training_specification(from_.builder, *recorded_, kind.shape)
                                                    : forward_specification(*recorded_, kind.labelled, kind.shape.first);
   // The number of elements identifies the layout: it grows with the batch that it has room for.
-  step.insert(step.end(), {kind.closes_window, kind.padded, kind.message != nullptr ? kind.message->elements : 0});
+  step.insert(step.end(), {kind.closes_window, kind.padded, kind.factored != nullptr ? kind.factored->elements : 0});
   const SharedStep made = from_.executor.cache().find_or_make(recorded_->program, step, [&] {
     const auto compile = [&] { return kind.training ? compile_training_step(kind) : compile_forward_step(kind); };
     if (batch == nullptr) return compile();
@@ -126,8 +126,8 @@ void Steps::compare_graphs() {
 }
 
 SharedStep Steps::compile_training_step(const StepKind& kind) {
-  const CompletedStep completed =
-      complete_step(from_.builder, *recorded_, kind.shape, kind.message != nullptr ? *kind.message : MessageLayout());
+  const CompletedStep completed = complete_step(from_.builder, *recorded_, kind.shape,
+                                                kind.factored != nullptr ? *kind.factored : FactoredLayout());
   note_unused(unused_parameters(completed.reached, from_.builder.model().parameters));
   backends::Program program = completed.program;
   from_.arrays.declare_rounded_weights(program);

@@ -43,7 +43,7 @@ UserGraph UserWork::of_training(const StepKind& kind, const StepBuilder::Recorde
       return std::move(graph.program);
     }
     numbers = completed.numbers;
-    if (kind.message != nullptr) return complete_step(from_.builder, recorded, kind.shape).program;
+    if (kind.factored != nullptr) return complete_step(from_.builder, recorded, kind.shape).program;
     if (program.size() != completed.program.size()) return completed.program;
     return std::nullopt;
   };

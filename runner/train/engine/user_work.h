@@ -30,7 +30,7 @@ struct StepKind {
   // For device models of graphs, with ranks that update together: the update belongs to this step.
   bool closes_window = false;
   int64_t padded = 0;  // for such models: samples of a declared step's batch when padded to that of the largest rank
-  const MessageLayout* message = nullptr;  // layout of factored gradients; null if they are in their arrays
+  const FactoredLayout* factored = nullptr;  // layout of factored gradients; null if they are in their arrays
   bool operator==(const StepKind&) const = default;
 };
 

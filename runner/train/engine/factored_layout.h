@@ -16,29 +16,30 @@
 
 namespace runner::train {
 
-struct MessagePart {
+struct FactoredPart {
   nn::ParameterId parameter;
-  int64_t offset;   // in the message, in floats
+  int64_t offset;   // in the array, in floats
   int64_t samples;  // rows of the factors, for the rank with the largest part of the batch; 0: the gradient itself
 };
 
 // One array of floats with a part for each trained parameter. Empty if factoring pays off for no weight; then gradients
 // are summed from their arrays.
-struct MessageLayout {
-  std::vector<MessagePart> parts;  // in the order of the flat buffers
+struct FactoredLayout {
+  std::vector<FactoredPart> parts;  // in the order of the flat buffers
   int64_t elements = 0;
 
   backends::TensorType type() const { return {backends::DType::kF32, backends::Shape{elements}}; }
 };
 
 // Returns the layout for the derivative of a step on the largest part of a batch.
-MessageLayout message_layout(const Derivative& derivative, const nn::ParameterSet& set);
+FactoredLayout factored_layout(const Derivative& derivative, const nn::ParameterSet& set);
 
-// Returns the message of a rank, (layout.elements) f32. Factors of fewer samples are padded with zeros.
-Value message_of(const Derivative& derivative, const MessageLayout& layout);
+// Returns the factored gradients of a rank, (layout.elements) f32. Factors of fewer samples are padded with zeros.
+Value factored_gradients(const Derivative& derivative, const FactoredLayout& layout);
 
-// Returns elements `range` of the summed gradients of a flat buffer, f32: the left fold over the messages of all ranks.
-Value sum_of_messages(std::span<const Value> by_rank, const MessageLayout& layout, const nn::ParameterSet& set,
+// Returns elements `range` of the summed gradients of a flat buffer, f32: the left fold over ranks. `by_rank`: their
+// factored gradients.
+Value sum_of_factored(std::span<const Value> by_rank, const FactoredLayout& layout, const nn::ParameterSet& set,
                       int32_t buffer, const Shares::Range& range);
 
 }  // namespace runner::train

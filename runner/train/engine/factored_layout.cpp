@@ -1,4 +1,4 @@
-#include "runner/train/engine/gradient_message.h"
+#include "runner/train/engine/factored_layout.h"
 
 #include <algorithm>
 #include <optional>
@@ -35,7 +35,7 @@ bool is_worth_it(const Shape& gradient, int64_t samples) {
   return gradient.elements() >= kLarge && 2 * samples * (gradient[0] + gradient[1]) <= gradient.elements();
 }
 
-int64_t elements_of(const MessagePart& part, const nn::Parameter& parameter) {
+int64_t elements_of(const FactoredPart& part, const nn::Parameter& parameter) {
   return part.samples == 0 ? parameter.elements() : part.samples * (parameter.shape[0] + parameter.shape[1]);
 }
 
@@ -44,38 +44,38 @@ Value padded(Value factor, int64_t samples) {
   return ops::flatten(ops::pad(factor, 0, 0, samples - factor.shape()[0]));
 }
 
-Value part_of_message(Value message, int64_t first, int64_t count) {
-  return ops::slice(message, 0, first, first + count);
+Value slice_of(Value factored, int64_t first, int64_t count) {
+  return ops::slice(factored, 0, first, first + count);
 }
 
 // Returns elements [first, end) of the sum of a weight's gradients, computed from whole rows. It uses at least two
 // rows: the TPU does not treat a product with one row as a matrix product, and rounds only matrix products.
-Value sum_of_products(std::span<const Value> by_rank, const MessagePart& part, const Shape& weight, int64_t first,
+Value sum_of_products(std::span<const Value> by_rank, const FactoredPart& part, const Shape& weight, int64_t first,
                       int64_t end) {
   const int64_t rows = weight[0], cols = weight[1];
   const int64_t first_row = std::max<int64_t>(std::min(first / cols, rows - 2), 0);
   const int64_t end_row = std::min(std::max(backends::ceil_div(end, cols), first_row + 2), rows);
   Value sum;
-  for (const Value message : by_rank) {
-    const Value a = ops::reshape(part_of_message(message, part.offset, part.samples * rows), {part.samples, rows});
-    const Value b = ops::reshape(part_of_message(message, part.offset + part.samples * rows, part.samples * cols),
-                                 {part.samples, cols});
+  for (const Value factored : by_rank) {
+    const Value a = ops::reshape(slice_of(factored, part.offset, part.samples * rows), {part.samples, rows});
+    const Value b =
+        ops::reshape(slice_of(factored, part.offset + part.samples * rows, part.samples * cols), {part.samples, cols});
     const Value mine = ops::slice(a, 1, first_row, end_row);
     sum = sum ? ops::add_matmul(sum, mine, b, true) : ops::matmul(mine, b, true);
   }
   return ops::slice(ops::flatten(sum), 0, first - first_row * cols, end - first_row * cols);
 }
 
-Value sum_of_parts(std::span<const Value> by_rank, const MessagePart& part, int64_t first, int64_t end) {
+Value sum_of_parts(std::span<const Value> by_rank, const FactoredPart& part, int64_t first, int64_t end) {
   std::vector<Value> parts;
-  for (const Value message : by_rank) parts.push_back(part_of_message(message, part.offset + first, end - first));
+  for (const Value factored : by_rank) parts.push_back(slice_of(factored, part.offset + first, end - first));
   return left_fold(parts);
 }
 
 }  // namespace
 
-MessageLayout message_layout(const Derivative& derivative, const nn::ParameterSet& set) {
-  MessageLayout layout;
+FactoredLayout factored_layout(const Derivative& derivative, const nn::ParameterSet& set) {
+  FactoredLayout layout;
   bool has_factors = false;
   for (size_t b = 0; b < set.buffers().size(); ++b) {
     if (set.buffers()[b].group < 0) continue;
@@ -89,12 +89,12 @@ MessageLayout message_layout(const Derivative& derivative, const nn::ParameterSe
       has_factors |= worth_it;
     }
   }
-  return has_factors ? layout : MessageLayout();
+  return has_factors ? layout : FactoredLayout();
 }
 
-Value message_of(const Derivative& derivative, const MessageLayout& layout) {
+Value factored_gradients(const Derivative& derivative, const FactoredLayout& layout) {
   std::vector<Value> parts;
-  for (const MessagePart& part : layout.parts) {
+  for (const FactoredPart& part : layout.parts) {
     const Value gradient = derivative.of_parameters[static_cast<size_t>(part.parameter)];
     if (part.samples == 0) {
       parts.push_back(ops::flatten(gradient));
@@ -107,10 +107,10 @@ Value message_of(const Derivative& derivative, const MessageLayout& layout) {
   return ops::concat(parts, 0);
 }
 
-Value sum_of_messages(std::span<const Value> by_rank, const MessageLayout& layout, const nn::ParameterSet& set,
+Value sum_of_factored(std::span<const Value> by_rank, const FactoredLayout& layout, const nn::ParameterSet& set,
                       int32_t buffer, const Shares::Range& range) {
   std::vector<Value> sums;
-  for (const MessagePart& part : layout.parts) {
+  for (const FactoredPart& part : layout.parts) {
     const nn::Parameter& parameter = set[part.parameter];
     if (parameter.buffer != buffer) continue;
     const int64_t first = std::max(range.first - parameter.offset, int64_t{0});

@@ -1,5 +1,5 @@
 // Factored gradients sum to the same as the gradients themselves.
-#include "runner/train/engine/gradient_message.h"
+#include "runner/train/engine/factored_layout.h"
 
 #include <random>
 
@@ -25,8 +25,8 @@ schema::Recipe recipe_of_large_weights() {
   return recipe;
 }
 
-MessageLayout layout_of(const StepFixture& steps, int64_t batch) {
-  return message_layout(steps.builder, steps.builder.record(batch, true));
+FactoredLayout layout_of(const StepFixture& steps, int64_t batch) {
+  return factored_layout(steps.builder, steps.builder.record(batch, true));
 }
 
 Inputs random_inputs(const backends::Program& program, uint32_t seed) {
@@ -43,7 +43,7 @@ Inputs random_inputs(const backends::Program& program, uint32_t seed) {
 }
 
 // What a step with `batch` samples writes to the named state. All ranks have the same weights.
-backends::testing::HostTensor written(const StepFixture& steps, int64_t batch, const MessageLayout& layout,
+backends::testing::HostTensor written(const StepFixture& steps, int64_t batch, const FactoredLayout& layout,
                                       std::string_view state) {
   StepShape shape = kBetweenWindows;
   shape.batch = batch;
@@ -61,22 +61,22 @@ backends::testing::HostTensor written(const StepFixture& steps, int64_t batch, c
 }
 
 backends::testing::HostTensor sum_of(const StepFixture& steps,
-                                     const std::vector<backends::testing::HostTensor>& messages,
-                                     const MessageLayout& layout, const Shares::Range& range) {
+                                     const std::vector<backends::testing::HostTensor>& all_factored,
+                                     const FactoredLayout& layout, const Shares::Range& range) {
   backends::Program program;
   std::vector<Value> by_rank;
-  for (const backends::testing::HostTensor& message : messages)
-    by_rank.push_back({&program, program.input(backends::InputKind::kState, "message", message.type)});
-  program.output("sum", sum_of_messages(by_rank, layout, steps.builder.model().parameters, 0, range).id);
-  return run_program(*backends::make_cpu_device(1), program, messages).outputs[0];
+  for (const backends::testing::HostTensor& factored : all_factored)
+    by_rank.push_back({&program, program.input(backends::InputKind::kState, "factored gradients", factored.type)});
+  program.output("sum", sum_of_factored(by_rank, layout, steps.builder.model().parameters, 0, range).id);
+  return run_program(*backends::make_cpu_device(1), program, all_factored).outputs[0];
 }
 
-TEST(GradientMessage, FactorsGradientsOfLargeWeightsWithFewSamples) {
+TEST(FactoredLayout, FactorsGradientsOfLargeWeightsWithFewSamples) {
   const schema::Recipe recipe = recipe_of_large_weights();
   const StepFixture steps(recipe);
-  const MessageLayout layout = layout_of(steps, 6);
+  const FactoredLayout layout = layout_of(steps, 6);
   std::vector<int64_t> samples, offsets;
-  for (const MessagePart& part : layout.parts) samples.push_back(part.samples), offsets.push_back(part.offset);
+  for (const FactoredPart& part : layout.parts) samples.push_back(part.samples), offsets.push_back(part.offset);
   EXPECT_EQ(samples, (std::vector<int64_t>{0, 0, 6, 0, 0, 0}));
   EXPECT_EQ(offsets, (std::vector<int64_t>{0, 1024, 1280, 1280 + 6 * 512, 1536 + 6 * 512, 2304 + 6 * 512}));
   EXPECT_EQ(layout.elements, 2307 + 6 * 512);
@@ -87,16 +87,16 @@ TEST(GradientMessage, FactorsGradientsOfLargeWeightsWithFewSamples) {
 }
 
 // Ranks with 6, 5 and no samples. Ranges begin and end within a row, cover less than one, or everything.
-TEST(GradientMessage, SumsAreBitIdenticalToTheFoldOfGradients) {
+TEST(FactoredLayout, SumsAreBitIdenticalToTheFoldOfGradients) {
   const schema::Recipe recipe = recipe_of_large_weights();
   const StepFixture steps(recipe);
-  const MessageLayout layout = layout_of(steps, 6);
-  std::vector<backends::testing::HostTensor> messages, gradients;
+  const FactoredLayout layout = layout_of(steps, 6);
+  std::vector<backends::testing::HostTensor> all_factored, gradients;
   for (const int64_t batch : {6, 5}) {
-    messages.push_back(written(steps, batch, layout, "message"));
+    all_factored.push_back(written(steps, batch, layout, "factored gradients"));
     gradients.push_back(written(steps, batch, {}, "gradients"));
   }
-  messages.emplace_back(messages[0].type, [](int64_t) { return 0.0; });
+  all_factored.emplace_back(all_factored[0].type, [](int64_t) { return 0.0; });
   const int64_t all = steps.parameters();
   for (const Shares::Range& range : {Shares::Range{0, all},
                                      {0, 16},
@@ -106,7 +106,7 @@ TEST(GradientMessage, SumsAreBitIdenticalToTheFoldOfGradients) {
                                      {66700, 116},
                                      {66816, 16},
                                      {30000, all - 30000}}) {
-    const backends::testing::HostTensor sum = sum_of(steps, messages, layout, range);
+    const backends::testing::HostTensor sum = sum_of(steps, all_factored, layout, range);
     ASSERT_EQ(sum.type.shape.elements(), range.count);
     for (int64_t i = 0; i < range.count; ++i)
       ASSERT_EQ(static_cast<float>(sum[i]),
