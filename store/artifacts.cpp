@@ -26,8 +26,8 @@ bool is_plain_part(std::string_view part) {
 
 void check_artifact_name(std::string_view name) {
   constexpr size_t kLongest = 255;
-  RUN_CHECK(name.size() <= kLongest, ErrorKind::kRun, "the name of an artifact wants at most {} bytes, got {}",
-            kLongest, name.size());
+  RUN_CHECK(name.size() <= kLongest, ErrorKind::kRun, "artifact name: expected at most {} bytes, got {}", kLongest,
+            name.size());
   bool good = true;
   for (size_t at = 0; good && at <= name.size();) {
     const size_t end = std::min(name.find('/', at), name.size());
@@ -35,7 +35,7 @@ void check_artifact_name(std::string_view name) {
     at = end + 1;
   }
   RUN_CHECK(good, ErrorKind::kRun,
-            "'{}' cannot name an artifact: a name is a relative path without empty parts, '.', '..' and control "
+            "invalid artifact name '{}': expected a relative path without empty parts, '.', '..' and control "
             "characters, such as plots/confusion.csv",
             schema::visible(name));
 }
@@ -54,13 +54,13 @@ Pieces pieces_of(const std::vector<std::byte>& bytes) {
 }
 
 [[noreturn]] void fail_unread(const ArtifactHeader& header, const std::filesystem::path& path, int error) {
-  fail(ErrorKind::kRun, "the artifact {} cannot be read from {}: {}", header.name, path.string(), std::strerror(error));
+  fail(ErrorKind::kRun, "cannot read the artifact {} from {}: {}", header.name, path.string(), std::strerror(error));
 }
 
 Pieces pieces_of(const ArtifactHeader& header, const std::filesystem::path& path) {
   std::error_code error;
   const bool is_other = std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
-  RUN_CHECK(!is_other, ErrorKind::kRun, "the artifact {} cannot be read from {}: it is no regular file", header.name,
+  RUN_CHECK(!is_other, ErrorKind::kRun, "cannot read the artifact {} from {}: not a regular file", header.name,
             path.string());
   const std::shared_ptr<std::FILE> file(std::fopen(path.c_str(), "rbe"), [](std::FILE* f) {
     if (f != nullptr) std::fclose(f);
@@ -97,8 +97,7 @@ void put_pieces(Database& database, const Pieces& next, ArtifactInfo& artifact) 
   for (Bytes piece = next(); !piece.empty(); piece = next()) {
     artifact.bytes += static_cast<int64_t>(piece.size());
     RUN_CHECK(artifact.bytes <= kLargestArtifact, ErrorKind::kRun,
-              "the artifact {} has more than {} bytes, the most that a store keeps of one; keep the file elsewhere and "
-              "save its name",
+              "the artifact {} exceeds the limit of {} bytes; store the file elsewhere and save its name",
               artifact.header.name, kLargestArtifact);
     all.update(piece);
     insert.bind(artifact.id, no++, content.put(sha256(piece), piece)).run();
@@ -111,7 +110,8 @@ void put_pieces(Database& database, const Pieces& next, ArtifactInfo& artifact) 
 }
 
 [[noreturn]] void fail_damaged_artifact(const Store& store, const ArtifactInfo& artifact, std::string_view what) {
-  fail(ErrorKind::kStore, "artifact {} in {} is damaged: {}; use a copy of the store, or make the artifact again",
+  fail(ErrorKind::kStore,
+       "artifact {} in {} is damaged: {}; restore the store from a backup, or create the artifact again",
        artifact.header.name, store.path().string(), what);
 }
 
@@ -147,7 +147,7 @@ std::vector<ArtifactInfo> list_artifacts(Store& store, int64_t run_id) {
     artifact.bytes = rows.int64(6);
     artifact.new_bytes = rows.int64(7);
     const Bytes digest = rows.bytes(8);
-    if (digest.size() != artifact.digest.size()) fail_damaged_artifact(store, artifact, "its digest is cut");
+    if (digest.size() != artifact.digest.size()) fail_damaged_artifact(store, artifact, "its digest is truncated");
     std::memcpy(artifact.digest.data(), digest.data(), digest.size());
     artifact.superseded = rows.int64(9) != 0;
     artifact.created_ms = rows.int64(10);
@@ -168,7 +168,7 @@ ArtifactInfo find_artifact(Store& store, int64_t run_id, std::string_view name) 
   Statement uid(store.database(), "SELECT uid FROM run WHERE id = ?1");
   uid.bind(run_id).step();
   fail(ErrorKind::kNotFound, "run {} has no artifact {}; {}", uid.text(0), name,
-       names.empty() ? "it has none at all"
+       names.empty() ? "it has no artifacts"
                      : schema::did_you_mean(name, names, fmt::format("it has {}", fmt::join(names, ", "))));
 }
 
@@ -188,7 +188,8 @@ std::vector<std::byte> read_artifact(Store& store, const ArtifactInfo& artifact)
   }
   if (sha256(bytes) != artifact.digest) {
     fail_damaged_artifact(store, artifact,
-                          fmt::format("its {} bytes are not the {} that were saved", bytes.size(), artifact.bytes));
+                          fmt::format("the digest of its {} bytes differs from that of the {} bytes saved",
+                                      bytes.size(), artifact.bytes));
   }
   return bytes;
 }

@@ -11,7 +11,7 @@ std::optional<std::vector<std::byte>> find_compiled_graph(Store& store, const Sh
   Statement row(store.database(), "SELECT entry, digest FROM compiled_graph WHERE key = ?1");
   if (!row.bind(bytes_of(key)).step()) return std::nullopt;
   const Bytes entry = row.bytes(0);
-  RUN_CHECK(equal(bytes_of(sha256(entry)), row.bytes(1)), ErrorKind::kData, "its checksum is another");
+  RUN_CHECK(equal(bytes_of(sha256(entry)), row.bytes(1)), ErrorKind::kData, "checksum mismatch");
   return std::vector<std::byte>(entry.begin(), entry.end());
 }
 

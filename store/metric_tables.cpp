@@ -73,11 +73,10 @@ std::vector<Chunk> read_chunks(Database& database, int64_t run_id, const std::st
   while (rows.step()) {
     auto points = decode_points(rows.bytes(1));
     if (!points) {
-      fail(
-          ErrorKind::kStore,
-          "the store {} is damaged: chunk {} of the points of {} fails its checksum; restore a copy, the other metrics "
-          "can still be read",
-          database.path().string(), rows.int64(0), metric);
+      fail(ErrorKind::kStore,
+           "the store {} is damaged: chunk {} of the points of {} fails its checksum; restore a backup; other metrics "
+           "can still be read",
+           database.path().string(), rows.int64(0), metric);
     }
     chunks.push_back({rows.int64(0), std::move(*points)});
   }

@@ -38,8 +38,8 @@ std::vector<std::string> names_in(const std::string& json_list) {
 }
 
 [[noreturn]] void fail_damaged_attempt(const Database& database, int64_t attempt, const std::string& what) {
-  fail(ErrorKind::kStore, "{} of attempt {} in {} is damaged: it fails its checksum; use a copy of the store", what,
-       attempt, database.path().string());
+  fail(ErrorKind::kStore, "{} of attempt {} in {} is damaged: it fails its checksum; restore the store from a backup",
+       what, attempt, database.path().string());
 }
 
 std::vector<SourceText> read_sources(Database& database, int64_t run_id, int64_t attempt) {

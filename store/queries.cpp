@@ -124,7 +124,8 @@ std::string joined(const std::vector<std::string>& names) {
   std::vector<std::string> ids;
   for (size_t i = 0; i < std::min(runs.size(), kNamed); ++i) ids.push_back(runs[i].uid);
   if (runs.size() > kNamed) ids.push_back("…");
-  fail(ErrorKind::kNotFound, "{} runs start with {}: {}; give more characters", runs.size(), selector, joined(ids));
+  fail(ErrorKind::kNotFound, "{1} is ambiguous: {0} runs start with it: {2}; use a longer prefix", runs.size(),
+       selector, joined(ids));
 }
 
 // Returns the run with this id, this name or this id prefix. `trashed`: "NULL" finds runs outside the trash, "NOT NULL"
@@ -144,7 +145,7 @@ std::optional<RunRow> find_by_name(Database& database, std::string_view selector
 [[noreturn]] void fail_no_run(Database& database, std::string_view selector) {
   database.check_tables({"run"});
   Statement names(database, "SELECT name FROM run UNION SELECT uid FROM run");
-  fail(ErrorKind::kNotFound, "there is no run {} in {}; {}", selector, database.path().string(),
+  fail(ErrorKind::kNotFound, "no run {} in {}; {}", selector, database.path().string(),
        schema::did_you_mean(selector, texts(names), "`runner ls` lists the runs"));
 }
 
@@ -154,9 +155,9 @@ RunRow find_last(Database& database, int64_t back) {
   if (!runs.empty()) return std::move(runs[0]);
   database.check_tables({"run"});
   const int64_t count = database.query_int64("SELECT count(*) FROM run WHERE trashed_ms IS NULL");
-  RUN_CHECK(count > 0, ErrorKind::kNotFound, "there is no run in {} yet; `runner exec RECIPE` makes one",
+  RUN_CHECK(count > 0, ErrorKind::kNotFound, "no runs in {} yet; `runner exec RECIPE` records one",
             database.path().string());
-  fail(ErrorKind::kNotFound, "there is no run @last~{}: {} has {}", back, database.path().string(),
+  fail(ErrorKind::kNotFound, "no run @last~{}: {} has {}", back, database.path().string(),
        count == 1 ? "one run, @last" : fmt::format("{} runs, @last to @last~{}", count, count - 1));
 }
 
@@ -190,7 +191,8 @@ RunRow find_chosen(Database& database, std::string_view selector) {
   if (selector.starts_with(kBest) && selector.ends_with(')') && selector.size() > kBest.size() + 1) {
     return find_best(database, std::string(selector.substr(kBest.size(), selector.size() - kBest.size() - 1)));
   }
-  fail(ErrorKind::kUsage, "{} selects no run; there are @last, @last~N, N runs before it, and @best(METRIC)", selector);
+  fail(ErrorKind::kUsage, "invalid selector {}; expected @last, @last~N (N runs before the last) or @best(METRIC)",
+       selector);
 }
 
 Param read_param(const Statement& row) {
@@ -222,7 +224,8 @@ RecipeRecord read_recipe(Database& database, const RunRow& run) {
   row.bind(run.id, run.attempts).step();
   RecipeRecord recipe{row.text(0), row.text(1), row.text(2), row.text(3)};
   RUN_CHECK(equal(row.bytes(4), bytes_of(digest_of(recipe))), ErrorKind::kStore,
-            "the recipe of run {} in {} is damaged: it fails its checksum; use a copy of the store, or start a new run",
+            "the recipe of run {} in {} is damaged: it fails its checksum; restore the store from a backup, or start a "
+            "new run",
             run.uid, database.path().string());
   return recipe;
 }
@@ -306,7 +309,8 @@ RunRow find_run(Store& store, std::string_view selector, Trash trash) {
   if (auto run = find_by_name(database, selector, places[thrown])) return std::move(*run);
   auto run = find_by_name(database, selector, places[!thrown]);
   if (!run) fail_no_run(database, selector);
-  RUN_CHECK(!thrown, ErrorKind::kNotFound, "run {} is not in the trash; `runner ls --trash` lists what is", run->uid);
+  RUN_CHECK(!thrown, ErrorKind::kNotFound, "run {} is not in the trash; `runner ls --trash` lists the runs in it",
+            run->uid);
   if (trash == Trash::kHidden) fail_trashed(run->uid);
   return std::move(*run);
 }

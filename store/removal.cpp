@@ -56,11 +56,10 @@ void check_not_needed(Database& database, int64_t run_id) {
                 "NOT EXISTS (SELECT 1 FROM state WHERE run_id = fork.id) ORDER BY fork.id LIMIT 1");
   row.bind(run_id, needed[0]).step();
   const std::string parent = row.text(0), fork = row.text(1);
-  fail(
-      ErrorKind::kUsage,
-      "run {} cannot be removed: run {} starts from its state {} and has saved none of its own; `runner rm --purge {}` "
-      "removes that one first, `runner resume {}` lets it save one",
-      parent, fork, needed[0], fork, fork);
+  fail(ErrorKind::kUsage,
+       "cannot remove run {}: run {} starts from its state {} and has saved no state itself; first remove that run "
+       "with `runner rm --purge {}`, or let it save a state with `runner resume {}`",
+       parent, fork, needed[0], fork, fork);
 }
 
 // Returns the metric value of a checkpoint, or NaN if there is none.
@@ -100,8 +99,8 @@ auto removing(const Store& store, Work work) {
   } catch (const SqliteError& error) {
     if (!error.is_disk_full()) throw;
     fail(ErrorKind::kStore,
-         "the disk of the store {} is full, and removing writes before it frees anything; free some space there, or "
-         "move the store to another disk first",
+         "the disk of the store {} is full, and removing runs needs free space; free some space, or move the store to "
+         "another disk",
          store.path().string());
   }
 }

@@ -98,7 +98,7 @@ class Parser {
   }
   std::string shown(const Token& token) const { return token.kind == TokenKind::kEnd ? "the end" : token.text; }
   [[noreturn]] void fail_wanted(std::string_view wanted) const {
-    fail_here(fmt::format("wanted {}, got {}", wanted, shown(peek())));
+    fail_here(fmt::format("expected {}, got {}", wanted, shown(peek())));
   }
   void expect_end(std::string_view otherwise) const {
     if (peek().kind != TokenKind::kEnd) fail_wanted(fmt::format("{} or the end", otherwise));
@@ -121,7 +121,7 @@ class Parser {
   RunCondition every(int depth) { return joined(Kind::kAnd, "and", depth, &Parser::single); }
 
   RunCondition single(int depth) {
-    if (depth == kDeepest) fail_here(fmt::format("nested more than {} deep", kDeepest));
+    if (depth == kDeepest) fail_here(fmt::format("nested more than {} levels deep", kDeepest));
     if (take_keyword("not")) return negated(single(depth + 1));
     if (!take_if("(")) return comparison();
     RunCondition inner = any(depth + 1);
@@ -174,7 +174,7 @@ class Parser {
     RunCondition condition;
     if (!is_call) {
       if (left.kind != TokenKind::kWord)
-        fail_at(text_, option_, left.at, fmt::format("wanted a name, got {}", left.text));
+        fail_at(text_, option_, left.at, fmt::format("expected a name, got {}", left.text));
       first = named(left);
     }
     condition.operands.push_back(std::move(first));
@@ -218,7 +218,7 @@ class Parser {
         peek().kind == TokenKind::kWord &&
         std::any_of(kKeywords.begin(), kKeywords.end(), [&](const char* word) { return peek().is_keyword(word); });
     if (keyword || peek().kind == TokenKind::kSign || peek().kind == TokenKind::kEnd) {
-      fail_wanted("a name, a number or a text");
+      fail_wanted("a name, a number or a string");
     }
     return take();
   }
@@ -258,7 +258,7 @@ class Parser {
     const Token token = take_operand();
     if (peek().is("(")) return metric_of(token);
     if (token.kind != TokenKind::kWord)
-      fail_at(text_, option_, token.at, fmt::format("wanted a name, got {}", token.text));
+      fail_at(text_, option_, token.at, fmt::format("expected a name, got {}", token.text));
     return field_of(token);
   }
 
@@ -282,8 +282,8 @@ class Parser {
     if (known == kFunctions.end()) {
       std::vector<std::string> names{"has"};
       for (const auto& [name, function] : kFunctions) names.emplace_back(name);
-      fail_at(text_, option_, token.at, fmt::format("there is no function {}", token.text),
-              schema::did_you_mean(token.text, names, fmt::format("there are {}", fmt::join(names, ", "))));
+      fail_at(text_, option_, token.at, fmt::format("unknown function {}", token.text),
+              schema::did_you_mean(token.text, names, fmt::format("known: {}", fmt::join(names, ", "))));
     }
     expect("(");
     const Token metric = take_operand();
@@ -301,8 +301,8 @@ class Parser {
     Operand& left = condition.operands[0];
     Operand& right = condition.operands[1];
     if (!left.is_field && !right.is_field) {
-      fail_at(text_, option_, left.at, "a comparison needs a name, and both sides are values",
-              "a parameter, a metric or a column may stand on the left");
+      fail_at(text_, option_, left.at, "a comparison needs a name, but both sides are values",
+              "put a parameter, a metric or a column on the left side");
     }
     left.is_field ? fit_types(left, right) : fit_types(right, left);
   }
@@ -318,10 +318,11 @@ class Parser {
     } else if (std::holds_alternative<std::string>(value.value)) {
       if (value.text.find('/') != std::string::npos) {
         fail_at(text_, option_, value.at,
-                fmt::format("{} is compared with a number, and {} names a metric", field.field.text, value.text),
-                fmt::format("write last({}) for its newest value", value.text));
+                fmt::format("{} needs a number on the other side, got the metric {}", field.field.text, value.text),
+                fmt::format("use last({}) for its newest value", value.text));
       }
-      fail_at(text_, option_, value.at, fmt::format("{} is a number, and {} is a text", field.field.text, value.text));
+      fail_at(text_, option_, value.at,
+              fmt::format("{} is a number, but {} is a string", field.field.text, value.text));
     }
   }
 
@@ -333,8 +334,8 @@ class Parser {
       names.emplace_back(to_string(status));
     }
     if (std::find(names.begin(), names.end(), value.text) != names.end()) return;
-    fail_at(text_, option_, value.at, fmt::format("there is no status {}", value.text),
-            schema::did_you_mean(value.text, names, fmt::format("there are {}", fmt::join(names, ", "))));
+    fail_at(text_, option_, value.at, fmt::format("unknown status {}", value.text),
+            schema::did_you_mean(value.text, names, fmt::format("known: {}", fmt::join(names, ", "))));
   }
 
   std::string_view text_;

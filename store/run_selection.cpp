@@ -181,7 +181,7 @@ class Names {
     for (const schema::Field& known : schema::fields()) names.push_back(known.path());
     for (std::string& key : param_names(database_)) names.push_back(std::move(key));
     if (near.empty()) near = schema::nearest(field.name, names);
-    fail_at(text_, option_, field.at, fmt::format("no run has {}", field.name),
+    fail_at(text_, option_, field.at, fmt::format("no run has a field {}", field.name),
             near.empty() ? "`runner show RUN` lists a run's parameters and metrics" : schema::did_you_mean(near));
   }
 
@@ -189,7 +189,7 @@ class Names {
     const std::vector<std::string> names = metric_names(database_);
     if (names.empty()) return;  // no run has metrics yet, so the name may still be valid
     fail_at(text_, option_, field.at, fmt::format("no run has a metric {}", field.name),
-            schema::did_you_mean(field.name, names, fmt::format("there are {}", fmt::join(names, ", "))));
+            schema::did_you_mean(field.name, names, fmt::format("known: {}", fmt::join(names, ", "))));
   }
 
   Database& database_;

@@ -75,8 +75,7 @@ void put_attempt(Store& store, const RunHandle& run, const AttemptInfo& info, in
 std::optional<int64_t> parent_id(Database& database, const std::string& uid) {
   if (uid.empty()) return std::nullopt;
   Statement id(database, "SELECT id FROM run WHERE uid = ?1");
-  if (!id.bind(uid).step())
-    fail(ErrorKind::kNotFound, "there is no run {} in {} to fork from", uid, database.path().string());
+  if (!id.bind(uid).step()) fail(ErrorKind::kNotFound, "no run {} in {} to fork from", uid, database.path().string());
   return id.int64(0);
 }
 
@@ -123,7 +122,7 @@ RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& i
   Database& database = store.database();
   Transaction transaction(database, Transaction::Kind::kWrite);
   Statement row(database, "SELECT id, attempts, trashed_ms FROM run WHERE uid = ?1");
-  if (!row.bind(uid).step()) fail(ErrorKind::kNotFound, "there is no run {} in {}", uid, database.path().string());
+  if (!row.bind(uid).step()) fail(ErrorKind::kNotFound, "no run {} in {}", uid, database.path().string());
   if (!row.is_null(2)) fail_trashed(uid);  // it may have been moved to the trash after the lookup
   RunHandle run{row.int64(0), row.int64(1) + 1, std::string(uid)};
   row.reset();
@@ -140,7 +139,7 @@ RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& i
 }
 
 void fail_trashed(std::string_view uid) {
-  fail(ErrorKind::kNotFound, "run {} is in the trash; `runner restore {}` brings it back", uid, uid);
+  fail(ErrorKind::kNotFound, "run {} is in the trash; `runner restore {}` restores it", uid, uid);
 }
 
 void finish_run(Store& store, const RunHandle& run, const RunEnd& end, std::optional<int64_t> dropped_points) {

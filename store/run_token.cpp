@@ -40,7 +40,7 @@ class Lexer {
       const auto byte = static_cast<unsigned char>(text_[at]);
       if (length == 0) fail_at({}, option_, {column, 1}, "the expression is not UTF-8", "write it in UTF-8");
       if (byte < 0x20 || byte == 0x7F) {
-        fail_at({}, option_, {column, 1}, "the expression holds a control character", "write it on one line");
+        fail_at({}, option_, {column, 1}, "the expression contains a control character", "write it on one line");
       }
       at += length;
     }
@@ -64,7 +64,7 @@ class Lexer {
   Token quoted(Token token, char quote) {
     const size_t begin = at_ + 1, end = text_.find(quote, begin);
     if (end == std::string_view::npos) {
-      fail_at(text_, option_, token.at, "the quoted text does not end", fmt::format("put {} behind it", quote));
+      fail_at(text_, option_, token.at, "unterminated quoted string", fmt::format("add {} at the end", quote));
     }
     step(end + 1 - at_);
     token.kind = TokenKind::kQuoted;
@@ -105,8 +105,8 @@ class Lexer {
     for (const std::string_view sign : kSigns) {
       if (!text_.substr(at_).starts_with(sign)) continue;
       if (sign == "&&" || sign == "||") {
-        fail_at(text_, option_, {column_, 2}, fmt::format("there is no {}", sign),
-                sign == "&&" ? "write and" : "write or");
+        fail_at(text_, option_, {column_, 2}, fmt::format("unknown operator {}", sign),
+                sign == "&&" ? "use and" : "use or");
       }
       step(sign.size());
       token.kind = TokenKind::kSign;
@@ -114,7 +114,7 @@ class Lexer {
       token.at.width = static_cast<int>(sign.size());
       return token;
     }
-    const std::string hint = text_[at_] == '!' ? "write not" : "quote what is a text";
+    const std::string hint = text_[at_] == '!' ? "use not" : "put quotes around strings";
     fail_at(text_, option_, token.at, fmt::format("unexpected {}", text_[at_]), hint);
   }
 

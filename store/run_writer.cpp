@@ -219,7 +219,7 @@ void RunWriter::commit(size_t limit, bool durable) {
   if (!counting_failures([&] { return recording_.commit(dropped, durable); })) return;
   committed_.fetch_add(points);
   commits_.fetch_add(1);
-  if (std::exchange(failing_, false)) warnings_.add(fmt::format("the store {} can be written again", path_));
+  if (std::exchange(failing_, false)) warnings_.add(fmt::format("the store {} is writable again", path_));
   recording_.checkpoint();
 }
 
@@ -229,7 +229,7 @@ void RunWriter::try_to_commit(size_t limit) {
     commit(limit, /*durable=*/false);
   } catch (const std::exception& error) {
     if (!std::exchange(failing_, true)) {
-      warnings_.add(fmt::format("{}; metrics wait in memory until it can be written again", error.what()));
+      warnings_.add(fmt::format("{}; metrics are kept in memory until the store is writable again", error.what()));
     }
   }
 }
@@ -240,18 +240,18 @@ StateInfo RunWriter::save(StateSnapshot snapshot, const Retention& retention) {
     StateInfo state = counting_failures([&] { return recording_.save(snapshot); });
     give_back(std::move(snapshot));
     if (unsaved_ > 1)
-      warnings_.add(fmt::format("{} states in a row were not saved before that of step {}", unsaved_, state.step));
+      warnings_.add(fmt::format("failed to save {} states in a row before the state of step {}", unsaved_, state.step));
     unsaved_ = 0;
     try {
       counting_failures([&] { recording_.prune(retention); });
     } catch (const std::exception& error) {
-      warnings_.add(fmt::format("old states were not removed: {}", error.what()));
+      warnings_.add(fmt::format("failed to remove old states: {}", error.what()));
     }
     recording_.checkpoint();
     return state;
   } catch (const std::exception& error) {
     if (++unsaved_ == 1)
-      warnings_.add(fmt::format("the state of step {} was not saved: {}", snapshot.header.step, error.what()));
+      warnings_.add(fmt::format("failed to save the state of step {}: {}", snapshot.header.step, error.what()));
     give_back(std::move(snapshot));
     throw;
   }
@@ -273,7 +273,7 @@ ArtifactInfo RunWriter::save(const ArtifactHeader& header, const ArtifactSource&
     recording_.checkpoint();
     return artifact;
   } catch (const std::exception& error) {
-    warnings_.add(fmt::format("the artifact {} was not saved: {}", header.name, error.what()));
+    warnings_.add(fmt::format("failed to save the artifact {}: {}", header.name, error.what()));
     throw;
   }
 }

@@ -93,7 +93,7 @@ schema::Diagnostic place_in(std::string_view sql, size_t offset) {
   database.check_tables({"sqlite_schema"});  // an unknown view may be the result of damage
   const bool is_name = mistake.find("no such") != std::string::npos;
   const std::string hint = is_name ? fmt::format("the views are {}", kViews) : "";
-  if (offset < 0) fail(ErrorKind::kUsage, "wrong SQL: {}{}{}", mistake, is_name ? "; " : "", hint);
+  if (offset < 0) fail(ErrorKind::kUsage, "invalid SQL: {}{}{}", mistake, is_name ? "; " : "", hint);
   schema::Diagnostic wrong = place_in(sql, static_cast<size_t>(offset));
   wrong.id = schema::ErrorId::kBadExpression;
   wrong.message = mistake;
@@ -104,14 +104,13 @@ schema::Diagnostic place_in(std::string_view sql, size_t offset) {
 // Throws the error for a failed query. Usually the SQL is wrong; rarely the store is at fault.
 [[noreturn]] void fail_query(Database& database, int code, std::string_view sql, std::chrono::milliseconds limit) {
   switch (code & 0xff) {
-    case SQLITE_AUTH:
-      fail(ErrorKind::kUsage, "`runner sql` only reads, and this SQL would do something else; write a SELECT");
+    case SQLITE_AUTH: fail(ErrorKind::kUsage, "`runner sql` is read-only; write a SELECT statement");
     case SQLITE_INTERRUPT:
       fail(ErrorKind::kUsage,
-           "the query took longer than {} s and was stopped; narrow it with WHERE, or with LIMIT where it is recursive",
+           "the query exceeded the time limit of {} s; narrow it with WHERE, or with LIMIT if it is recursive",
            static_cast<double>(limit.count()) / 1000);
     case SQLITE_NOMEM:
-      fail(ErrorKind::kUsage, "the query needs more than {} MiB of memory; narrow it with WHERE or LIMIT",
+      fail(ErrorKind::kUsage, "the query exceeded the memory limit of {} MiB; narrow it with WHERE or LIMIT",
            kMostMemory >> 20);
     case SQLITE_ERROR:
     case SQLITE_TOOBIG:
@@ -169,7 +168,7 @@ Query prepare(Database& database, std::string_view sql, std::chrono::millisecond
     const int more = sqlite3_prepare_v2(database.handle(), rest, static_cast<int>(left.size()), &handle, &rest);
     const Query next(more == SQLITE_OK ? handle : nullptr);
     RUN_CHECK(more == SQLITE_OK && !next, ErrorKind::kUsage,
-              "`runner sql` runs one statement, and more text follows it: {}", left);
+              "`runner sql` runs one statement, but more text follows it: {}", left);
   }
   return query;
 }
@@ -213,7 +212,7 @@ SqlResult sql_query(const std::filesystem::path& path, std::string_view sql, std
   while ((code = sqlite3_step(query.get())) == SQLITE_ROW) {
     bytes += row_bytes(query.get(), columns);
     RUN_CHECK(bytes <= kLargestResultBytes, ErrorKind::kUsage,
-              "the result has more than {} MiB; narrow it with WHERE or LIMIT", kLargestResultBytes >> 20);
+              "the result exceeds {} MiB; narrow it with WHERE or LIMIT", kLargestResultBytes >> 20);
     auto& row = result.rows.emplace_back();
     for (int i = 0; i < columns; ++i) row.push_back(value_of(query.get(), i));
   }

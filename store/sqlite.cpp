@@ -22,15 +22,15 @@ struct Meaning {
 };
 
 constexpr Meaning kMeanings[] = {
-    {SQLITE_FULL, "cannot grow, its disk is full", "free some space, or name a store on another disk with --db"},
-    {SQLITE_BUSY, "is locked by another process", "end that process or wait for it, then try again"},
-    {SQLITE_READONLY, "cannot be written", "make the file and its folder writable, or name another store with --db"},
-    {SQLITE_PERM, "cannot be written", "make the file and its folder writable, or name another store with --db"},
+    {SQLITE_FULL, "cannot grow: its disk is full", "free some space, or choose a store on another disk with --db"},
+    {SQLITE_BUSY, "is locked by another process", "stop that process or wait for it, then try again"},
+    {SQLITE_READONLY, "cannot be written", "make the file and its folder writable, or choose another store with --db"},
+    {SQLITE_PERM, "cannot be written", "make the file and its folder writable, or choose another store with --db"},
     {SQLITE_CANTOPEN, "cannot be opened",
-     "check that its folder exists and that you may use it, or name another store with --db"},
-    {SQLITE_CORRUPT, "is damaged", "restore a copy, or save what can be read with `sqlite3 FILE .recover`"},
-    {SQLITE_NOTADB, "is damaged or no database", "restore a copy, or name another store with --db"},
-    {SQLITE_IOERR, "cannot be read or written", "check the disk that it is on, or name another store with --db"},
+     "check that its folder exists and that you have access, or choose another store with --db"},
+    {SQLITE_CORRUPT, "is damaged", "restore a backup, or recover readable data with `sqlite3 FILE .recover`"},
+    {SQLITE_NOTADB, "is damaged or not a database", "restore a backup, or choose another store with --db"},
+    {SQLITE_IOERR, "cannot be read or written", "check its disk, or choose another store with --db"},
 };
 
 // Returns whether a write failed because of the limit on file sizes. SQLite does not always report the errno; then any
@@ -42,7 +42,7 @@ bool is_too_large(int code, int error) {
   return error == EFBIG || (error == 0 && grows && limited);
 }
 
-constexpr Meaning kUnexpected = {0, "refused a request", "please report this"};
+constexpr Meaning kUnexpected = {0, "rejected a request", "please report this"};
 
 const Meaning& meaning_of(int primary) {
   const auto* found =
@@ -122,7 +122,7 @@ std::string sqlite_version() {
 Database::Database(const std::filesystem::path& path, OpenMode mode) : path_(path) {
   if (path.empty() || path == ":memory:")
     throw SqliteError(SQLITE_CANTOPEN,
-                      fmt::format("a store is a file, and '{}' names none; name one with --db", path.string()));
+                      fmt::format("'{}' is not a file name; choose a store file with --db", path.string()));
   const std::string absolute = std::filesystem::absolute(path).string();
   const std::string name = mode == OpenMode::kImmutable  ? immutable_uri(absolute)
                            : mode == OpenMode::kInMemory ? ":memory:"
@@ -284,13 +284,13 @@ std::string Statement::text(int column) const {
 }
 
 std::string Statement::known_text(int column) const {
-  if (is_null(column)) database_.fail_damaged("a row has lost what every row has");
+  if (is_null(column)) database_.fail_damaged("a required column is null");
   return text(column);
 }
 
 std::string Statement::json(int column) const {
   std::string found = text(column);
-  if (found.find('\0') != std::string::npos) database_.fail_damaged("a text has lost its bytes");
+  if (found.find('\0') != std::string::npos) database_.fail_damaged("a text column contains zero bytes");
   return found;
 }
 

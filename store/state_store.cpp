@@ -143,7 +143,7 @@ std::vector<Section> read_sections(Database& database, int64_t state_id) {
     const int64_t wanted = rows.int64(3), found = rows.int64(4);
     if (found != wanted) {
       fail_damaged_state(database, state_id,
-                         fmt::format("section {} has {} bytes instead of {}", section.name, found, wanted));
+                         fmt::format("section {} has {} bytes, expected {}", section.name, found, wanted));
     }
     section.bytes.reserve(static_cast<size_t>(found));
   }
@@ -154,7 +154,7 @@ void check_manifest(Database& database, int64_t state_id, const Sha256Digest& fo
   Statement row(database, "SELECT manifest FROM state WHERE id = ?1");
   row.bind(state_id).step();
   if (row.is_null(0) || equal(row.bytes(0), bytes_of(found))) return;
-  fail_damaged_state(database, state_id, "its step or its list of sections is not what was saved");
+  fail_damaged_state(database, state_id, "its manifest (step and sections) fails its checksum");
 }
 
 }  // namespace
@@ -260,7 +260,7 @@ std::vector<StateInfo> list_states(Store& store, int64_t run_id, bool for_resume
 StateInfo find_state(Store& store, int64_t state_id) {
   Statement row(store.database(), std::string(kStateColumns) + "WHERE state.id = ?1");
   if (!row.bind(state_id).step()) {
-    fail(ErrorKind::kNotFound, "there is no state {} in {}; `runner states RUN` lists those of a run", state_id,
+    fail(ErrorKind::kNotFound, "no state {} in {}; `runner states RUN` lists the states of a run", state_id,
          store.path().string());
   }
   StateInfo state = read_state_row(row);

@@ -30,20 +30,20 @@ uint32_t big_endian(const char* bytes) {
 
 [[noreturn]] void fail_newer(const fs::path& path, int64_t version) {
   fail(ErrorKind::kStore,
-       "the store {} has schema version {}, this runner knows versions up to {}; "
-       "use a newer runner, or name another store with --db",
+       "the store {} has schema version {}, but this runner supports versions up to {}; use a newer runner, or choose "
+       "another store with --db",
        path.string(), version, migrations().size());
 }
 
 [[noreturn]] void fail_foreign(const fs::path& path, uint32_t id) {
   fail(ErrorKind::kStore,
-       "{} is a database of another program (application id {:#x}, a store has {:#x}); name another file with --db",
+       "{} is a database of another program (application id {:#x}, expected {:#x}); choose another file with --db",
        path.string(), id, kApplicationId);
 }
 
 [[noreturn]] void fail_unwritable(const fs::path& path) {
   fail(ErrorKind::kStore,
-       "the store {} cannot be written; make the file and its folder writable, or name another store with --db",
+       "the store {} cannot be written; make the file and its folder writable, or choose another store with --db",
        path.string());
 }
 
@@ -52,12 +52,12 @@ void check_header(const Database& database) {
   const std::string header = database.first_bytes(kHeaderBytes);
   if (header.empty()) return;  // SQLite treats an empty file as an empty database
   if (header.find_first_not_of('\0') == std::string::npos) {
-    fail(ErrorKind::kStore, "the store {} is damaged, its beginning is lost; restore a copy, or name another with --db",
+    fail(ErrorKind::kStore,
+         "the store {} is damaged: its header is lost; restore a backup, or choose another store with --db",
          database.path().string());
   }
   if (header.size() < kHeaderBytes || !header.starts_with(kMagic)) {
-    fail(ErrorKind::kStore, "{} is no SQLite database, so it cannot be a store; name another file with --db",
-         database.path().string());
+    fail(ErrorKind::kStore, "{} is not an SQLite database; choose another file with --db", database.path().string());
   }
   const uint32_t id = big_endian(&header[kApplicationIdAt]);
   if (id != kApplicationId) fail_foreign(database.path(), id);
@@ -109,7 +109,7 @@ void use_write_ahead_log(Database& database) {
   database.exec("PRAGMA synchronous = NORMAL");
   if (mode == "wal") return;
   fail(ErrorKind::kStore,
-       "the store {} is on a file system without shared memory, which safe concurrent writing needs; name a store on a "
+       "the store {} is on a file system without shared memory, which concurrent writing needs; choose a store on a "
        "local disk with --db",
        database.path().string());
 }
@@ -132,7 +132,8 @@ bool has_log(const fs::path& path) {
 
 void check_exists(const fs::path& path) {
   if (store_exists(path)) return;
-  fail(ErrorKind::kStore, "there is no store {}; `runner exec` makes one, and --db or RUNNER_DB name another",
+  fail(ErrorKind::kStore,
+       "the store {} does not exist; `runner exec` creates it, or choose another store with --db or RUNNER_DB",
        path.string());
 }
 
@@ -146,7 +147,8 @@ OpenMode mode_for_reading(const fs::path& path) {
 // A store with version 0 contains nothing.
 void read_older(Database& database, int64_t version) {
   RUN_CHECK(version > 0, ErrorKind::kStore,
-            "the store {} was never finished: it is empty; `runner gc` finishes it, and --db names another store",
+            "the store {} is empty: its creation was not finished; `runner gc` finishes it, or choose another store "
+            "with --db",
             database.path().string());
   read_as_newest(database);
 }
@@ -196,7 +198,7 @@ Store::~Store() = default;
 Store Store::open(const fs::path& path, Access access) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
-    fail(ErrorKind::kStore, "{} is a folder, not a store; name a file with --db", path.string());
+    fail(ErrorKind::kStore, "{} is a folder, not a store; choose a file with --db", path.string());
   }
   Store store(path, access);
   store.database_ = access == Access::kRead ? open_for_reading(path) : open_for_writing(path, access);

@@ -29,7 +29,7 @@ void await_turn(Store& store, const std::atomic<int>& stop) {
     } catch (const SqliteError& error) {
       if (!error.is_busy()) throw;
       RUN_CHECK(stop.load() == 0, ErrorKind::kInterrupted,
-                "interrupted while another program had the store {} locked; nothing was recorded",
+                "interrupted while another process held the lock on the store {}; nothing was recorded",
                 store.path().string());
       if (std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(kPatienceMs)) throw;
     }

@@ -78,7 +78,7 @@ std::string describe_disagreement(std::span<const CallRecord> calls) {
   for (const std::string& text : texts)
     groups.push_back(
         fmt::format("{} {} {}", ranks_text(ranks[text]), ranks[text].size() == 1 ? "calls" : "call", text));
-  return fmt::format("the replicas do not agree: {}", fmt::join(groups, "; "));
+  return fmt::format("ranks called different collectives: {}", fmt::join(groups, "; "));
 }
 
 }  // namespace runner::backends

@@ -43,7 +43,8 @@ struct CallRecord {
 };
 static_assert(std::is_trivially_copyable_v<CallRecord>);
 
-// Describes calls, one per rank, that do not match: "the replicas do not agree: ranks 0 and 2 call …, rank 1 calls …".
+// Describes calls, one per rank, that do not match: "ranks called different collectives: ranks 0 and 2 call …, rank 1
+// calls …".
 std::string describe_disagreement(std::span<const CallRecord> calls);
 
 }  // namespace runner::backends

@@ -17,9 +17,9 @@ namespace {
 
 [[noreturn]] void no_memory(size_t bytes, int error) {
   const bool is_limited = error == EFBIG;  // by setrlimit(2), since the memory is a file
-  fail(
-      ErrorKind::kRun, "cannot share {} bytes of memory between replicas: {}; {}", bytes, std::strerror(error),
-      is_limited ? "raise the limit on the size of files, which holds for it (ulimit -f)" : "fewer replicas need less");
+  fail(ErrorKind::kRun, "cannot share {} bytes of memory between processes: {}; {}", bytes, std::strerror(error),
+       is_limited ? "raise the file size limit, which applies to shared memory (ulimit -f)"
+                  : "use a smaller num_processes");
 }
 
 void allocate(const Descriptor& file, size_t offset, size_t bytes) {
@@ -57,7 +57,7 @@ SharedMemory::SharedMemory(Descriptor file, size_t bytes, Pages pages)
 SharedMemory SharedMemory::adopt(int descriptor) {
   struct stat status {};
   RUN_CHECK(::fstat(descriptor, &status) == 0 && status.st_size > 0, ErrorKind::kRun,
-            "descriptor {} is no shared memory of runner's", descriptor);
+            "descriptor {} is not shared memory of runner", descriptor);
   return {Descriptor(descriptor), static_cast<size_t>(status.st_size), Pages::kOnTouch};
 }
 

@@ -173,12 +173,12 @@ std::string SharedMemoryGroup::who_is_missing() const {
     if (area(rank).calls.load(std::memory_order_acquire) < calls_) absent.push_back(rank);
   const auto seconds = options_.timeout.count() / 1000;
   if (absent.empty())
-    return fmt::format("{} has taken longer than {} s (collective_timeout)", mine.to_string(), seconds);
+    return fmt::format("{} exceeded the limit of {} s (collective_timeout)", mine.to_string(), seconds);
   const std::string newest = newest_call(absent.front()).to_string();
   if (absent.size() == 1)
-    return fmt::format("rank {} has not come to {} within {} s (collective_timeout); its newest call was {}",
+    return fmt::format("rank {} did not reach {} within {} s (collective_timeout); its last call was {}",
                        absent.front(), mine.to_string(), seconds, newest);
-  return fmt::format("ranks {} have not come to {} within {} s (collective_timeout); the newest call of rank {} was {}",
+  return fmt::format("ranks {} did not reach {} within {} s (collective_timeout); the last call of rank {} was {}",
                      fmt::join(absent, ", "), mine.to_string(), seconds, absent.front(), newest);
 }
 

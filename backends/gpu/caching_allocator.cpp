@@ -41,11 +41,10 @@ int64_t segment_bytes(int64_t bytes) {
 }
 
 CachingAllocator::CachingAllocator(int64_t limit) : limit_(limit) {
-  RUN_CHECK(
-      limit >= kSmallSegment, ErrorKind::kRecipe,
-      "a gpu with {} bytes of memory has no room for a segment of {}, the least that its allocator takes at once; "
-      "gpu.memory says how much it has",
-      limit, torch_size_text(kSmallSegment));
+  RUN_CHECK(limit >= kSmallSegment, ErrorKind::kRecipe,
+            "gpu.memory: {} bytes are less than one segment of {} bytes, the smallest allocation from the device; "
+            "increase gpu.memory",
+            limit, torch_size_text(kSmallSegment));
 }
 
 BlockId CachingAllocator::allocate(int64_t requested, PoolId pool, OwnerId owner) {

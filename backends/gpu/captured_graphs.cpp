@@ -68,10 +68,8 @@ void CapturedGraphs::warn(Named& named, const GpuModelStep& step, const Launched
   const ValueId node = first_difference(before, now);
   const SourceMark& line = now.mark_of(std::min(node, now.size() - 1));
   const std::string why =
-      was_captured
-          ? "is not the graph that was captured, and is launched operation by operation until it has come twice"
-          : fmt::format("is launched operation by operation, as the {} before it: none came three times",
-                        named.launches);
+      was_captured ? "differs from the captured graph and runs eagerly until it has run twice"
+                   : fmt::format("runs eagerly, like the {} before it: none ran three times", named.launches);
   warnings_.push_back(fmt::format("gpu.capture: {}{}: \"{}\" of batch {} {}: {}", device_,
                                   line.known() ? fmt::format(", {}", line.to_string()) : "", launched.name,
                                   launched.batch, why, difference_text(before, now)));

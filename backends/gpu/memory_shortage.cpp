@@ -66,7 +66,7 @@ bool fits(const MemoryShortage& shortage, int64_t limit, bool captures, const Tr
 Advice advice_of(const MemoryShortage& shortage, const CachingAllocator& allocator, bool captures, std::string text,
                  const TraceScale& scale) {
   const bool suffices = fits(shortage, shortage.spec->limit, captures, scale);
-  return {text + (suffices ? "" : "; by itself that is not enough"),
+  return {text + (suffices ? "" : "; this alone is not enough"),
           needed_bytes(shortage, allocator) - needed_bytes(shortage, allocator, scale), suffices};
 }
 
@@ -74,8 +74,8 @@ Advice advice_of(const MemoryShortage& shortage, const CachingAllocator& allocat
 std::string parts_text(const MemoryShortage& shortage, int64_t samples) {
   const std::vector<int64_t>& gradients = shortage.spec->for_parts;
   return fmt::format(
-      "; with gradient_accumulation_steps {} times as large, as train.auto_batch_size does it where the "
-      "loop is not a hook's{}",
+      "; with gradient_accumulation_steps {} times as large, which train.auto_batch_size sets unless the hook has its "
+      "own loop{}",
       ceil_div(shortage.trace->batch_size, samples),
       gradients.empty()
           ? ""
@@ -95,7 +95,7 @@ Advice smaller_batch(const MemoryShortage& shortage, const CachingAllocator& all
   return advice_of(
       shortage, allocator, !helps_launches && captures,
       fmt::format(
-          "{}a batch of {} instead of {} samples{}", helps_launches ? "leave gpu.capture out, and " : "", samples,
+          "{}a batch of {} instead of {} samples{}", helps_launches ? "disable gpu.capture, and use " : "", samples,
           batch, shortage.trace->writes_states ? parts_text(shortage, samples) : " (in an evaluation eval.batch_size)"),
       {.samples = samples});
 }
@@ -103,7 +103,7 @@ Advice smaller_batch(const MemoryShortage& shortage, const CachingAllocator& all
 Advice shrink_model(const MemoryShortage& shortage) {
   const int64_t bytes = block_bytes_of(shortage.arrays);
   if (bytes == 0) return {"a smaller model"};
-  return {fmt::format("a model of half the size: what outlives its steps takes {}", torch_size_text(bytes)), bytes / 2};
+  return {fmt::format("a model of half the size: its persistent arrays need {}", torch_size_text(bytes)), bytes / 2};
 }
 
 std::string_view subject_text(const MemoryShortage& shortage) {
@@ -116,10 +116,10 @@ std::string more_memory_text(const MemoryShortage& shortage) {
   const std::optional<int64_t> bytes = memory_that_suffices(shortage);
   if (!bytes) return {};
   const GpuModelRow* const model = smallest_model_with(*bytes);
-  return fmt::format("\n{} would fit into {}, and {}{}", subject_text(shortage), torch_size_text(*bytes),
-                     model != nullptr ? fmt::format("the smallest gpu.model with as much is {}", model->name)
-                                      : "no gpu.model has as much",
-                     shortage.are_all_steps ? "" : "; runner estimate says what all steps take");
+  return fmt::format("\n{} would fit in {}, and {}{}", subject_text(shortage), torch_size_text(*bytes),
+                     model != nullptr ? fmt::format("the smallest gpu.model with this much memory is {}", model->name)
+                                      : "no gpu.model has this much memory",
+                     shortage.are_all_steps ? "" : "; `runner estimate` prints the memory of all steps");
 }
 
 std::string totals_text(const MemoryShortage& shortage, const CachingAllocator& allocator) {
@@ -129,15 +129,16 @@ std::string totals_text(const MemoryShortage& shortage, const CachingAllocator& 
       torch_size_text(now.all.allocated_bytes.current), torch_size_text(now.unallocated_bytes()),
       torch_size_text(shortage.spec->limit - now.all.reserved_bytes.current));
   if (shortage.requested > shortage.spec->limit) return text + ".\n";
-  return text + fmt::format("; the request takes a segment of {}, since no free block of its pool is larger than {}.\n",
-                            torch_size_text(segment_bytes(block_bytes(shortage.requested))),
-                            torch_size_text(allocator.largest_free(shortage.requested, shortage.pool)));
+  return text +
+         fmt::format("; the request needs a segment of {}, because no free block of its pool is larger than {}.\n",
+                     torch_size_text(segment_bytes(block_bytes(shortage.requested))),
+                     torch_size_text(allocator.largest_free(shortage.requested, shortage.pool)));
 }
 
 std::string owners_text(const CachingAllocator& allocator, const OwnerTable& owners) {
   std::vector<OwnerUse> uses = allocator.uses();
   if (uses.empty()) return {};
-  std::string text = "\n  The largest of what is allocated:\n\n";
+  std::string text = "\n  Largest allocations:\n\n";
   uses.resize(std::min(uses.size(), kLargest));
   for (const OwnerUse& use : uses)
     text += fmt::format("  {:>12}  {}{}\n", torch_size_text(use.bytes), owners.at(use.owner).to_string(),
@@ -152,12 +153,12 @@ Advice first_thing_to_change(const MemoryShortage& shortage, const CachingAlloca
   const bool captures = shortage.spec->captures;
   const bool fits_alone = fits(shortage, shortage.spec->limit, /*captures=*/false);
   if (fits_alone && captures)
-    return {"leave gpu.capture out: captured graphs have memory of their own beside that of launches one by one",
+    return {"disable gpu.capture: captured graphs need memory in addition to that of eager launches",
             allocator.pinned_bytes(), true};
   if (fits_alone)
     return {
-        "let all steps be of one size (data.drop_last, an eval.batch_size like data.batch_size): there is enough "
-        "memory, but in pieces; PyTorch can join them with expandable_segments"};
+        "use the same batch size for all steps (data.drop_last, eval.batch_size equal to data.batch_size): there is "
+        "enough memory, but it is fragmented; PyTorch can avoid this with expandable_segments"};
   std::vector<Advice> all;
   if (shortage.trace->batch_size > 1) all.push_back(smaller_batch(shortage, allocator));
   if (shortage.trace->has_f32_products)

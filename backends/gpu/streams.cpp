@@ -139,14 +139,14 @@ void Streams::look_around(Clock::time_point since) {
 }
 
 void Streams::give_up() {
-  fail(ErrorKind::kRun, "{} has not answered for {} ms; {}", name(), options_.patience.count(), what_it_is_at());
+  fail(ErrorKind::kRun, "{} has not responded for {} ms; {}", name(), options_.patience.count(), what_it_is_at());
 }
 
 // Takes the right to execute, since only the executing thread may look at queued commands.
 std::string Streams::what_it_is_at() {
   while (is_driven_.exchange(true, std::memory_order_acquire)) {
     Launchable* const at = at_.load(std::memory_order_acquire);
-    if (at != nullptr) return fmt::format("it is at {}", at->describe(at_index_.load()));
+    if (at != nullptr) return fmt::format("it executes {}", at->describe(at_index_.load()));
     std::this_thread::yield();
   }
   std::string wait = what_it_waits_for();
@@ -165,7 +165,7 @@ std::string Streams::what_it_waits_for() {
     if (awaited != name()) return wait;
     if (own.empty()) own = std::move(wait);
   }
-  return own.empty() ? "nothing is left in its streams" : own;
+  return own.empty() ? "its streams are empty" : own;
 }
 
 // Keeps the right to execute forever, so that nothing is launched any more.

@@ -49,7 +49,7 @@ class ByteReader {
       const auto byte = static_cast<uint64_t>(next());
       value |= (byte & 0x7f) << shift;
       if (byte >= 0x80) continue;
-      require(shift == 0 || (byte != 0 && (shift < 63 || byte == 1)), "a number is longer than it need be");
+      require(shift == 0 || (byte != 0 && (shift < 63 || byte == 1)), "a number is not in its shortest encoding");
       return value;
     }
     fail("a number is longer than 64 bits");
@@ -62,17 +62,17 @@ class ByteReader {
   // Returns the number of items that follow, each of at least one byte.
   size_t count() {
     const uint64_t value = number();
-    require(value <= left(), "a count is larger than what follows");
+    require(value <= left(), "a count is larger than the remaining data");
     return static_cast<size_t>(value);
   }
   // Returns a number of at most `most`.
   uint64_t choice(uint64_t most) {
     const uint64_t value = number();
-    require(value <= most, "a number stands for nothing");
+    require(value <= most, "a number is out of range");
     return value;
   }
   std::span<const std::byte> bytes(size_t count) {
-    require(count <= left(), "it ends too early");
+    require(count <= left(), "unexpected end of data");
     at_ += count;
     return bytes_.subspan(at_ - count, count);
   }
@@ -82,7 +82,7 @@ class ByteReader {
   }
 
   size_t left() const { return bytes_.size() - at_; }
-  void end() const { require(left() == 0, "something follows its end"); }
+  void end() const { require(left() == 0, "unexpected data after the end"); }
   void require(bool holds, std::string_view what) const {
     if (!holds) fail(what);
   }

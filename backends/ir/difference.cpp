@@ -39,19 +39,19 @@ std::string node_text(const Program& program, ValueId id) {
 std::string node_difference(const Program& before, const Program& now, ValueId id) {
   const Input *was = input_at(before, id), *is = input_at(now, id);
   if (was != nullptr && is != nullptr && was->name == is->name)
-    return fmt::format("{} is {}, and was {}", is->name, now.type(id), before.type(id));
+    return fmt::format("{0} changed from {2} to {1}", is->name, now.type(id), before.type(id));
   if (before.node(id).op == now.node(id).op && before.type(id) == now.type(id))
-    return fmt::format("{} has other operands or attributes: \"{}\", and was \"{}\"", name_of(now.node(id).op),
+    return fmt::format("{0} has other operands or attributes: \"{2}\" before, \"{1}\" now", name_of(now.node(id).op),
                        to_string(now, id), to_string(before, id));
-  return fmt::format("the first node that differs is {}, and was {}", node_text(now, id), node_text(before, id));
+  return fmt::format("the first node that differs: {1} before, {0} now", node_text(now, id), node_text(before, id));
 }
 
 std::string difference_text(const Program& before, const Program& now) {
   const ValueId id = first_difference(before, now);
   if (id < std::min(before.size(), now.size())) return node_difference(before, now, id);
-  if (id < now.size()) return fmt::format("it goes on, with {}", node_text(now, id));
+  if (id < now.size()) return fmt::format("it continues with {}", node_text(now, id));
   if (id < before.size()) return fmt::format("it ends before {}", node_text(before, id));
-  return "it has other results";
+  return "its outputs differ";
 }
 
 }  // namespace runner::backends

@@ -29,7 +29,7 @@ class ProgramReader {
     for (std::string& name : names) name = from_.text();
     const size_t nodes = from_.count();
     for (size_t i = 0; i < nodes; ++i) read_node(names);
-    from_.require(program_.inputs().size() == names.size(), "there are other inputs than names");
+    from_.require(program_.inputs().size() == names.size(), "the numbers of inputs and names differ");
     program_.set_origin(std::nullopt);
     const size_t outputs = from_.count();
     for (size_t i = 0; i < outputs; ++i) read_output();
@@ -44,21 +44,21 @@ class ProgramReader {
     read_operands(op);
     attrs_.resize(from_.count());
     for (int64_t& attr : attrs_) attr = from_.integer();
-    from_.require(takes_attributes(op, types_, attrs_), "an op has attributes that it does not take");
+    from_.require(takes_attributes(op, types_, attrs_), "an op has invalid attributes");
     record(op, type, names);
-    from_.require(program_.type(program_.size() - 1) == type, "a node has a type that its op does not give");
+    from_.require(program_.type(program_.size() - 1) == type, "a node does not have the type that its op infers");
   }
 
   void read_origin() {
     const uint64_t origin = from_.number();
     from_.require(origin <= UINT32_MAX && program_.lines().has(static_cast<Origin>(origin)),
-                  "a node comes from no recorded one");
+                  "a node has no recorded origin");
     program_.set_origin(static_cast<Origin>(origin));
   }
 
   void read_operands(Op op) {
     const size_t count = from_.count();
-    from_.require(takes_operands(op, count), "an op has another number of operands");
+    from_.require(takes_operands(op, count), "an op has the wrong number of operands");
     operands_.clear();
     types_.clear();
     for (size_t i = 0; i < count; ++i) {
@@ -74,7 +74,8 @@ class ProgramReader {
       if (op == Op::kInput) return record_input(type, names);
       if (op == Op::kConstant) {
         program_.constant(unpack_f64(attrs_[0]), type);
-        return from_.require(program_.attrs(program_.size() - 1)[0] == attrs_[0], "a constant is none of its type");
+        return from_.require(program_.attrs(program_.size() - 1)[0] == attrs_[0],
+                             "a constant is not a value of its type");
       }
       program_.record(op, operands_, attrs_, type);
     } catch (const Error& error) {
@@ -96,7 +97,7 @@ class ProgramReader {
     if (state >= 0) {
       const Input& input = program_.inputs()[static_cast<size_t>(state)];
       from_.require(input.kind == InputKind::kState && program_.type(input.value) == program_.type(value),
-                    "an output does not fit its state");
+                    "an output does not have the type of its state");
       from_.require(updated_.insert(state).second, "a state is updated twice");
     }
     program_.output(std::move(name), value, state);

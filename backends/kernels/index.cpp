@@ -18,7 +18,7 @@ namespace {
 void check_indices(const int64_t* indices, int64_t n, int64_t size, const char* op) {
   for (int64_t i = 0; i < n; ++i)
     RUN_CHECK(indices[i] >= 0 && indices[i] < size, ErrorKind::kRun,
-              "{}: index {} at position {} is out of range: there are {}", op, indices[i], i, size);
+              "{}: index {} at position {} is out of range, size {}", op, indices[i], i, size);
 }
 
 // ---- gather and scatter_add ----------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ Kernel prepare_embedding(const KernelRequest& request) {
 
 Kernel prepare_embedding_grad(const KernelRequest& request) {
   const int64_t ids = request.operands[0].shape.elements();
-  RUN_CHECK(ids < std::numeric_limits<int32_t>::max(), ErrorKind::kRun, "embedding_grad: {} ids are too many", ids);
+  RUN_CHECK(ids < std::numeric_limits<int32_t>::max(), ErrorKind::kRun, "embedding_grad: too many ids: {}", ids);
   Embedding e{request.result.dtype, ids, request.attrs[0], request.result.shape.back(), 1};
   e.chunks = chunk_count(0.1 * static_cast<double>((ids + e.rows) * e.width), e.rows);
   const size_t scratch = list_bytes(e) + static_cast<size_t>(2 * e.chunks) * row_buffer_bytes(e);

@@ -136,8 +136,7 @@ Kernel prepare_matmul(const KernelRequest& request) {
   const MatmulShape shape = matmul_shape(request);
   const DType dtype = request.operands[0].dtype, result = request.result.dtype;
   const bool adds = request.operands.size() > 2;
-  RUN_CHECK(is_float(dtype), ErrorKind::kRun, "matmul: products of {} are not supported, cast to a float dtype",
-            name_of(dtype));
+  RUN_CHECK(is_float(dtype), ErrorKind::kRun, "matmul: unsupported operands {}; cast to a float dtype", name_of(dtype));
   const auto finished = [&](Kernel product) {
     return adds ? with_addend(std::move(product), request.result) : product;
   };

@@ -229,7 +229,7 @@ class BorrowedCalls {
 
 void point(memory& object, std::byte* data) {
   if (dnnl_memory_set_data_handle_v2(object.get(), data, nullptr) != dnnl_success)
-    fail(ErrorKind::kRun, "matmul: oneDNN does not take the buffer");
+    fail(ErrorKind::kRun, "matmul: oneDNN rejects the buffer");
 }
 
 // Copies `rows` rows of `row_bytes`, which start `from_stride` and `to_stride` bytes apart.
@@ -266,7 +266,7 @@ void run_tile(const DnnlMatmul& m, size_t index, TileCall& call, const KernelArg
                                   {DNNL_ARG_DST, call.c.get()},
                                   {DNNL_ARG_SCRATCHPAD, call.scratch.get()}};
   const dnnl_status_t status = dnnl_primitive_execute(kind.primitive.get(), call.stream.get(), 4, args);
-  RUN_CHECK(status == dnnl_success, ErrorKind::kRun, "matmul: oneDNN fails with status {}", static_cast<int>(status));
+  RUN_CHECK(status == dnnl_success, ErrorKind::kRun, "matmul: oneDNN failed with status {}", static_cast<int>(status));
   if (kind.copies_c) copy_rows(c, row, dense_c, dense_row, tile.rows, dense_row);
 }
 

@@ -40,7 +40,7 @@ const OpKernels* kernels_of(Op op) {
 
 Kernel prepare_kernel(const KernelRequest& request) {
   const OpKernels* const kernels = kernels_of(request.op);
-  RUN_CHECK(kernels != nullptr && kernels->prepare != kFusedOnly, ErrorKind::kRun, "{}: has no kernel of its own",
+  RUN_CHECK(kernels != nullptr && kernels->prepare != kFusedOnly, ErrorKind::kRun, "{}: no kernel",
             name_of(request.op));
   return kernels->prepare(request);
 }

@@ -19,8 +19,8 @@ int64_t flat_index(const Shape& shape, const Index& index) {
 }
 
 int64_t checked(int64_t index, int64_t size, const char* op, int64_t at) {
-  RUN_CHECK(index >= 0 && index < size, ErrorKind::kRun, "{}: index {} at position {} is out of range: there are {}",
-            op, index, at, size);
+  RUN_CHECK(index >= 0 && index < size, ErrorKind::kRun, "{}: index {} at position {} is out of range, size {}", op,
+            index, at, size);
   return index;
 }
 

@@ -131,7 +131,7 @@ void softmax(const Rows& rows, const KernelArguments& arguments) {
 void check_labels(const Rows& rows, const int64_t* labels) {
   for (int64_t r = 0; r < rows.rows; ++r)
     RUN_CHECK(labels[r] == rows.ignore || (labels[r] >= 0 && labels[r] < rows.cols), ErrorKind::kRun,
-              "cross_entropy: label {} at row {} is out of range: the model has {} classes", labels[r], r, rows.cols);
+              "cross_entropy: label {} at row {} is out of range, the model has {} classes", labels[r], r, rows.cols);
 }
 
 template <class T>
@@ -207,7 +207,8 @@ void run_rows(const Rows& rows, const KernelArguments& arguments) {
 
 Rows make_rows(const KernelRequest& request, double element_ns) {
   const TensorType& x = request.operands[0];
-  RUN_CHECK(is_float(x.dtype), ErrorKind::kRun, "{}: wants a float tensor, got {}", name_of(request.op), x.to_string());
+  RUN_CHECK(is_float(x.dtype), ErrorKind::kRun, "{}: expected a float tensor, got {}", name_of(request.op),
+            x.to_string());
   Rows rows{.op = request.op, .dtype = x.dtype, .rows = 0, .cols = x.shape.back(), .chunks = 0};
   if (rows.cols > 0) rows.rows = x.shape.elements() / rows.cols;
   for (const TensorType& type : request.operands) rows.wide_operands += type.shape == x.shape && type.shape.rank() > 1;
@@ -284,7 +285,7 @@ int64_t label_of(const Call& call, const Tensor& labels, int64_t r, int64_t clas
   const int64_t label = labels.integer(r);
   if (label == call.attr(0)) return -1;
   RUN_CHECK(label >= 0 && label < classes, ErrorKind::kRun,
-            "cross_entropy: label {} at row {} is out of range: the model has {} classes", label, r, classes);
+            "cross_entropy: label {} at row {} is out of range, the model has {} classes", label, r, classes);
   return label;
 }
 

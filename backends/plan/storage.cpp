@@ -313,7 +313,7 @@ void check_apart(const std::vector<ArenaBlock>& blocks) {
     const auto behind = live.lower_bound(block.offset);
     const bool apart = (behind == live.end() || behind->first >= block.offset + block.bytes) &&
                        (behind == live.begin() || std::prev(behind)->second <= block.offset);
-    RUN_CHECK(apart, ErrorKind::kData, "block {} of the arena lies over another", i);
+    RUN_CHECK(apart, ErrorKind::kData, "block {} of the arena overlaps another", i);
     live.emplace(block.offset, block.offset + block.bytes);
   }
 }
@@ -351,7 +351,7 @@ size_t set_offsets(std::vector<ArenaBlock>& blocks, std::span<const size_t> offs
   for (size_t i = 0; i < blocks.size(); ++i) {
     const size_t bytes = aligned(blocks[i].bytes);
     RUN_CHECK(offsets[i] % kAlignment == 0 && offsets[i] <= all - bytes, ErrorKind::kData,
-              "block {} of the arena has no place at {}", i, offsets[i]);
+              "block {} of the arena does not fit at {}", i, offsets[i]);
     blocks[i].offset = offsets[i];
     total = std::max(total, offsets[i] + bytes);
   }

@@ -34,8 +34,7 @@ PinnedThread::PinnedThread(const std::vector<int>& cores) : pinned_(!cores.empty
   CPU_ZERO(&set);
   for (const int core : cores) CPU_SET(core, &set);
   RUN_CHECK(sched_getaffinity(0, sizeof before_, &before_) == 0 && sched_setaffinity(0, sizeof set, &set) == 0,
-            ErrorKind::kRun, "enable_cpu_affinity: the system does not let a process choose its cores: {}",
-            std::strerror(errno));
+            ErrorKind::kRun, "enable_cpu_affinity: cannot set the cores of a process: {}", std::strerror(errno));
 }
 
 PinnedThread::~PinnedThread() {

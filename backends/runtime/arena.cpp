@@ -17,7 +17,7 @@ Arena::Arena(size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   check_available(bytes);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  RUN_CHECK(memory != MAP_FAILED, ErrorKind::kRun, "out of memory: the system has no {} bytes for tensors", bytes);
+  RUN_CHECK(memory != MAP_FAILED, ErrorKind::kRun, "out of memory: cannot allocate {} bytes for tensors", bytes);
   if (bytes >= kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);
   madvise(memory, bytes, MADV_POPULATE_WRITE);
   data_ = static_cast<std::byte*>(memory);

@@ -59,8 +59,8 @@ void check_available(size_t bytes) {
   constexpr double kGiB = 1 << 30;
   const size_t available = available_memory();
   RUN_CHECK(bytes <= available, ErrorKind::kRun,
-            "out of memory: {:.1f} GiB are needed at once for tensors, and this machine has {:.1f} GiB free; a smaller "
-            "model or data.batch_size helps",
+            "out of memory: tensors need {:.1f} GiB, but this machine has {:.1f} GiB free; use a smaller model or "
+            "data.batch_size",
             static_cast<double>(bytes) / kGiB, static_cast<double>(available) / kGiB);
 }
 

@@ -69,7 +69,7 @@ Shape broadcast(const Shape& a, const Shape& b) {
     const int64_t x = i <= a.rank() ? a[a.rank() - i] : 1;
     const int64_t y = i <= b.rank() ? b[b.rank() - i] : 1;
     RUN_CHECK(x == y || x == 1 || y == 1, ErrorKind::kRun,
-              "shapes {} and {} do not broadcast: {} against {} at axis -{}", a.to_string(), b.to_string(), x, y, i);
+              "cannot broadcast shapes {} and {}: sizes {} and {} at axis -{}", a.to_string(), b.to_string(), x, y, i);
     dims[static_cast<size_t>(rank - i)] = x == 1 ? y : x;
   }
   return Shape(std::span<const int64_t>(dims.data(), static_cast<size_t>(rank)));

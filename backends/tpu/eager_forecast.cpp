@@ -52,7 +52,7 @@ std::string advice_for(const EagerStep& step, const GraphForecast& traced, const
                        const StateTensors& state_tensors, const Hardware& hardware) {
   const EagerMemory& memory = step.memory;
   if (traced.exhausted.empty())
-    return fmt::format("leave out tpu.eager: traced, this is one graph, which takes {}",
+    return fmt::format("disable tpu.eager: traced as one graph this step needs {}",
                        xla_size_text(traced.prediction.hbm_bytes - memory.reserved));
   const size_t fullest = fullest_of(memory);
   const EagerMoment& moment = memory.moments[fullest];
@@ -65,7 +65,7 @@ std::string advice_for(const EagerStep& step, const GraphForecast& traced, const
                  .saved_by_bf16 = is_narrow ? 0 : memory.used(fullest) - used_in_bf16(graph, state_tensors, hardware),
                  .with_own = moment.with_own,
                  .own = largest_own(step.tensors, hardware.types)});
-  return fmt::format("{} (saves about {}); as one graph, without tpu.eager, it takes too much, too", advice.text,
+  return fmt::format("{} (saves about {}); as one graph, without tpu.eager, it does not fit either", advice.text,
                      xla_size_text(advice.saving));
 }
 
@@ -77,8 +77,9 @@ std::string exhausted_text(const EagerStep& step, size_t op, const std::string& 
   const SourceMark& line = step.tensors.mark_of(node);
   return fmt::format(
       "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate {}. That was not possible. There are "
-      "{} free.; (0x0x0_HBM0)\n\nThe operation is \"{}\"{}; beside its result {} of tensors are live then, {} of "
-      "batches wait, and the code of the operations takes {}.\n\nFirst thing to change: {}",
+      "{} free.; (0x0x0_HBM0)\n\nThe operation is \"{}\"{}; in addition to its result, live tensors need {}, "
+      "prefetched batches {}, and the code of the operations {}.\n"
+      "\nFirst thing to change: {}",
       xla_size_text(result), xla_size_text(std::max<int64_t>(free, 0)), to_string(step.tensors, node),
       line.known() ? fmt::format(" ({})", line.to_string()) : "", xla_size_text(memory.moments[op].padded - result),
       xla_size_text(memory.prefetched), xla_size_text(memory.code), advice);

@@ -50,8 +50,9 @@ class NumberTexts {
 
  private:
   static BakedText text_of(const std::string& name, const BakedNumber& number) {
-    return {fmt::format("{} is {}, which is part of the graph {}", name, number.value,
-                        number.is_attribute ? "here whatever it is" : "(0, 1 and -1 are)"),
+    return {fmt::format("{} is {}{}", name, number.value,
+                        number.is_attribute ? ", a constant of the graph because it is an attribute of the op"
+                                            : "; the numbers 0, 1 and -1 are constants of the graph"),
             number.is_attribute};
   }
 

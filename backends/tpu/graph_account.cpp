@@ -49,18 +49,17 @@ void GraphAccount::check_budget(Graph& graph, int64_t begin_ns) const {
   const int64_t ns = monotonic_ns() - begin_ns;
   cache_.explain(graph);
   const std::string_view advice = advice_for(graph.kind);
-  throw Error(
-      ErrorKind::kRun,
-      fmt::format("training batch {} needs graph {}, and tpu.max_graphs is {}: {}; it took {:.2g} s to compile; "
-                  "{}a larger tpu.max_graphs allows it",
-                  graph.first_step, needed, *max_graphs_, graph.cause, static_cast<double>(ns) * 1e-9,
-                  advice.empty() ? "" : fmt::format("{}; ", advice)),
-      graph.line);
+  throw Error(ErrorKind::kRun,
+              fmt::format("training batch {} needs graph {}, but tpu.max_graphs is {}: {}; it took {:.2g} s to "
+                          "compile; {}increase tpu.max_graphs to allow it",
+                          graph.first_step, needed, *max_graphs_, graph.cause, static_cast<double>(ns) * 1e-9,
+                          advice.empty() ? "" : fmt::format("{}; ", advice)),
+              graph.line);
 }
 
 Graph& GraphAccount::add_stored(Graph graph, int64_t ns) {
   graph.kind = MissKind::kStored;
-  graph.cause = "the persistent cache had it";
+  graph.cause = "loaded from the persistent cache";
   metrics_.count(Counter::kCachedCompile);
   metrics_.count(Counter::kPersistentCacheHit);
   metrics_.add(Metric::kPersistentCacheLoad, ns);

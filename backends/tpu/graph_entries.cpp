@@ -36,7 +36,7 @@ ByteWriter begun_entry(EntryBytes made_from) {
 
 ByteReader opened(EntryBytes entry, EntryBytes made_from) {
   ByteReader from(entry);
-  from.require(std::ranges::equal(from.bytes(from.count()), made_from), "it was made from something else");
+  from.require(std::ranges::equal(from.bytes(from.count()), made_from), "it was compiled from another graph");
   return from;
 }
 

@@ -29,11 +29,11 @@ Advice swap_axes(const DeviceProgram& device, const HbmPlan& plan) {
     const int64_t saving = buffer.padded() - tight.bytes;
     if (saving <= best.saving) continue;
     const SourceMark& where = device.program.mark_of(buffer.tensor.value);
-    best = {
-        fmt::format("{}swap the axes of {}, as {} it takes {} for {}", where.known() ? where.to_string() + ": " : "",
-                    hlo_text(buffer.tensor.type), reordered_text(buffer.tensor.type, tight), xla_size_text(tight.bytes),
-                    xla_size_text(buffer.padded())),
-        saving};
+    best = {fmt::format("{}swap the axes of {}: as {} it needs {} instead of {}",
+                        where.known() ? where.to_string() + ": " : "", hlo_text(buffer.tensor.type),
+                        reordered_text(buffer.tensor.type, tight), xla_size_text(tight.bytes),
+                        xla_size_text(buffer.padded())),
+            saving};
   }
   return best;
 }
@@ -41,7 +41,7 @@ Advice swap_axes(const DeviceProgram& device, const HbmPlan& plan) {
 Advice halve_batch(const Shortage& shortage) {
   const int64_t batch = shortage.batch.value_or(1);
   if (batch < 2) return {};
-  return {fmt::format("halve the batch size, {} to {}", batch, batch / 2), shortage.with_batch / 2};
+  return {fmt::format("halve the batch size from {} to {}", batch, batch / 2), shortage.with_batch / 2};
 }
 
 // Halves the batch size until the saving suffices.
@@ -50,7 +50,7 @@ Advice shrink_batch(const Shortage& shortage) {
   int64_t now = batch;
   const auto saving = [&] { return shortage.with_batch - shortage.with_batch / batch * now; };
   while (now > 1 && saving() < shortage.excess) now /= 2;
-  return {fmt::format("a batch size of {} for {}", now, batch), saving()};
+  return {fmt::format("a batch size of {} instead of {}", now, batch), saving()};
 }
 
 // Percentage of `bytes` that may remain, at least 1.
@@ -61,7 +61,7 @@ int64_t percent_left(int64_t bytes, int64_t excess) {
 Advice shrink_own(const Shortage& shortage) {
   if (shortage.with_own == 0) return {};
   const int64_t percent = percent_left(shortage.with_own, shortage.excess);
-  return {fmt::format("{} of {}% of the size: it, and what else grows with neither batch nor model, takes {}",
+  return {fmt::format("{} of {}% of the size: it and other tensors that depend on neither batch nor model need {}",
                       shortage.own, percent, xla_size_text(shortage.with_own)),
           shortage.with_own * (100 - percent) / 100};
 }
@@ -69,7 +69,7 @@ Advice shrink_own(const Shortage& shortage) {
 Advice shrink_model(const Shortage& shortage) {
   if (shortage.with_model == 0) return {};
   const int64_t percent = percent_left(shortage.with_model, shortage.excess);
-  return {fmt::format("a model of {}% of the size: its weights, and what grows with them, take {}", percent,
+  return {fmt::format("a model of {}% of the size: its weights and tensors that grow with them need {}", percent,
                       xla_size_text(shortage.with_model)),
           shortage.with_model * (100 - percent) / 100};
 }
@@ -156,11 +156,11 @@ std::vector<PaddingFault> padding_faults(const DeviceProgram& device, const HbmP
     const Layout tight = tightest_layout(type);
     faults.push_back(
         {device.program.mark_of(buffer.tensor.value),
-         fmt::format(
-             "{} takes {} of hbm for {}: its last axis of {} is padded to 128 ({:.1f}x expansion); with the long "
-             "axis last, as {}, it takes {}",
-             hlo_text(type), xla_size_text(buffer.padded()), xla_size_text(buffer.tensor.unpadded()), type.shape.back(),
-             expansion(type, buffer.tensor.layout), reordered_text(type, tight), xla_size_text(tight.bytes))});
+         fmt::format("{} needs {} of HBM for {}: its last axis of {} is padded to 128 ({:.1f}x expansion); with the "
+                     "long axis last, as {}, it needs {}",
+                     hlo_text(type), xla_size_text(buffer.padded()), xla_size_text(buffer.tensor.unpadded()),
+                     type.shape.back(), expansion(type, buffer.tensor.layout), reordered_text(type, tight),
+                     xla_size_text(tight.bytes))});
   }
   return faults;
 }
@@ -174,7 +174,7 @@ std::vector<std::string> padding_texts(const DeviceProgram& device, const HbmPla
     if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
   }
   if (texts.size() <= kMostTexts) return texts;
-  texts[kMostTexts - 1] += fmt::format("; and {} more of the kind", texts.size() - kMostTexts);
+  texts[kMostTexts - 1] += fmt::format("; and {} more of this kind", texts.size() - kMostTexts);
   texts.resize(kMostTexts);
   return texts;
 }

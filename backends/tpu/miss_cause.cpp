@@ -57,9 +57,9 @@ std::string name_of_state(const Program& program, int32_t state) {
 
 std::string state_cause(const GraphIdentity& before, const GraphIdentity& now) {
   if (now.absent.size() < before.absent.size())
-    return fmt::format("{} exists since the step before and is an input now: the first step makes it of zeros",
+    return fmt::format("{} exists since the previous step and is an input now; the first step creates it as zeros",
                        name_of_state(*now.program, before.absent.front()));
-  return fmt::format("{} does not exist yet, and the graph makes it of zeros",
+  return fmt::format("{} does not exist yet, so the graph creates it as zeros",
                      name_of_state(*now.program, now.absent.front()));
 }
 
@@ -89,7 +89,7 @@ MissKind kind_of(const Difference& difference) {
 
 MissCause scalar_cause(const GraphIdentity& before, const GraphIdentity& now, const ScalarRules& rules) {
   Difference found = difference(before.scalars, now.scalars, rules);
-  if (found.text.empty()) return {"the user's part of the step is known, the engine's is not", {}, MissKind::kNumber};
+  if (found.text.empty()) return {"only the engine's part of the step is new", {}, MissKind::kNumber};
   const Origin origin = found.scalar < now.scalars.size() ? now.scalars[found.scalar].origin : kNoOrigin;
   const SourceLines& lines = now.program->lines();
   return {std::move(found.text), lines.has(origin) ? lines.at(origin) : SourceMark{}, kind_of(found)};
@@ -102,7 +102,7 @@ std::string batches_text(int64_t batches) {
 // `same`: whether the ops are the same.
 MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now, bool same, const ScalarRules& rules) {
   if (before.batches != now.batches)
-    return {fmt::format("it holds {}, and the nearest graph {}", batches_text(now.batches), before.batches), {}};
+    return {fmt::format("it contains {}, the most similar graph {}", batches_text(now.batches), before.batches), {}};
   const ValueId differs = first_difference(*before.program, *now.program);
   const bool within = differs < std::min(before.program->size(), now.program->size());
   const Difference number =
@@ -112,20 +112,19 @@ MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now,
     return {node_difference(*before.program, *now.program, differs), now.program->mark_of(differs),
             is_of_batch(*now.program, differs) && same ? MissKind::kBatchSize : MissKind::kStructure};
   if (differs < now.program->size())
-    return {fmt::format("the graph goes on where the nearest ends, with {}", node_text(*now.program, differs)),
+    return {fmt::format("it has the nodes of the most similar graph, followed by {}", node_text(*now.program, differs)),
             now.program->mark_of(differs)};
-  return {fmt::format("other results are wanted: {}, and were {}", root_text(*now.program), root_text(*before.program)),
-          {}};
+  return {fmt::format("the outputs changed from {1} to {0}", root_text(*now.program), root_text(*before.program)), {}};
 }
 
 // Cause for the first graph of its role.
 MissCause first_cause(const Program& graph) {
   switch (role_of(graph)) {
     case GraphRole::kUpdate: return {"the first graph that updates parameters or gradients", {}, MissKind::kFirst};
-    case GraphRole::kForward: return {"the first graph of an evaluation: it updates nothing", {}, MissKind::kFirst};
+    case GraphRole::kForward: return {"the first graph of an evaluation: it updates no state", {}, MissKind::kFirst};
     case GraphRole::kRead: break;
   }
-  return {"the first read of a value there", line_of_read(graph), MissKind::kFirst};
+  return {"the first read of a value at this line", line_of_read(graph), MissKind::kFirst};
 }
 
 }  // namespace
@@ -133,13 +132,14 @@ MissCause first_cause(const Program& graph) {
 std::string_view advice_for(MissKind kind) {
   switch (kind) {
     case MissKind::kBatchSize:
-      return "data.drop_last: true leaves out the short batch of an epoch, and eval.batch_size like data.batch_size "
-             "gives evaluations the size of training";
+      return "set data.drop_last: true to drop the short batch of an epoch, and eval.batch_size equal to "
+             "data.batch_size";
     case MissKind::kNumber:
-      return "numbers that reach neither 0 nor 1 nor each other make none, and tpu.dialect: clean shows the run "
-             "without";
+      return "numbers that never become 0, 1, -1 or equal to another number cause no recompilation; tpu.dialect: clean "
+             "shows the run "
+             "without this rule";
     case MissKind::kAttribute:
-      return "each value of x ^ p is a graph of its own, and (p * x:log()):exp() takes p as an input";
+      return "each exponent p of x ^ p is a separate graph; (p * x:log()):exp() takes p as an input";
     default: return "";
   }
 }

@@ -19,7 +19,7 @@ struct MissCause {
 std::string_view advice_for(MissKind kind);
 
 inline MissCause cause_of_forgotten() {
-  return {"it had been forgotten: the cache is full", {}, MissKind::kForgotten};
+  return {"it was evicted: the cache is full", {}, MissKind::kForgotten};
 }
 
 // The nearest graph has the same role and, for reads, the same hook line, and has most in common with `graph`: all but

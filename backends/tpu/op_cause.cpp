@@ -35,11 +35,12 @@ bool has_same_types(const Program& op, const Program& other) {
 // Describes an operand or result that has another type than before; empty if all types are equal.
 std::string type_cause(std::string_view name, const Program& before, const Program& now) {
   const std::vector<TensorType> were = types_taken(before), are = types_taken(now);
-  if (were.size() != are.size()) return fmt::format("{} takes {} tensors, and took {}", name, are.size(), were.size());
+  if (were.size() != are.size())
+    return fmt::format("the number of operands of {0} changed from {2} to {1}", name, are.size(), were.size());
   for (size_t i = 0; i < are.size(); ++i)
-    if (were[i] != are[i]) return fmt::format("{} takes {}, and took {}", name, are[i], were[i]);
+    if (were[i] != are[i]) return fmt::format("an operand of {0} changed from {2} to {1}", name, are[i], were[i]);
   const TensorType &gave = before.type(last(before)), &gives = now.type(last(now));
-  return gives == gave ? "" : fmt::format("{} gives {}, and gave {}", name, gives, gave);
+  return gives == gave ? "" : fmt::format("the result of {0} changed from {2} to {1}", name, gives, gave);
 }
 
 // Describes an operand: a constant, a scalar input, a tensor, or one of these expanded.
@@ -49,7 +50,7 @@ std::string operand_text(const Program& op, ValueId id) {
   if (op.node(from).op == Op::kConstant) return fmt::format("the number {:.6g}", op.constant_value(from));
   const auto input = std::ranges::find(op.inputs(), from, &Input::value);
   if (input != op.inputs().end() && input->kind == InputKind::kScalar) return input->name;
-  return is_expanded ? fmt::format("a tensor of {} repeated", op.type(from)) : "a tensor";
+  return is_expanded ? fmt::format("a broadcast tensor {}", op.type(from)) : "a tensor";
 }
 
 // Counts the distinct tensors, since an operation may read one twice.
@@ -61,11 +62,11 @@ std::string operand_cause(std::string_view name, const Program& before, const Pr
   const auto were = before.operands(last(before)), are = now.operands(last(now));
   for (size_t i = 0; i < are.size(); ++i) {
     const std::string was = operand_text(before, were[i]), is = operand_text(now, are[i]);
-    if (is != was) return fmt::format("{} takes {}, and took {}", name, is, was);
+    if (is != was) return fmt::format("an operand of {0} changed from {2} to {1}", name, is, was);
   }
   const std::string was = attributes_text(before, last(before)), is = attributes_text(now, last(now));
-  if (is != was) return fmt::format("{} has {}, and had {}", name, is, was);
-  return fmt::format("{} works on {}, and worked on {}", name, inputs_text(now), inputs_text(before));
+  if (is != was) return fmt::format("the attributes of {0} changed from {2} to {1}", name, is, was);
+  return fmt::format("the inputs of {0} changed from {2} to {1}", name, inputs_text(now), inputs_text(before));
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace runner::backends::tpu {
 
-// Describes a scalar that is part of an operation: "lr 0 is 0, which is part of the graph (0, 1 and -1 are)". Empty if
-// there is none.
+// Describes a scalar that is part of an operation: "lr 0 is 0; the numbers 0, 1 and -1 are constants of
+// the graph". Empty if there is none.
 struct BakedText {
   std::string text = {};
   bool is_attribute = false;  // is part of it whatever its value

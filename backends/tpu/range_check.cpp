@@ -19,8 +19,8 @@ std::optional<std::string> overflow(std::string_view what, double value, DType d
   if (!is_float(dtype)) return std::nullopt;
   const double held = held_in(types.of(dtype), value);
   if (std::isinf(value) || !std::isinf(held)) return std::nullopt;
-  return fmt::format("the {} {:g} is {} in the TPU's {}; a mask of {:g} stays finite", what, value, held,
-                     name_of(types.of(dtype)), std::copysign(1e30, value));
+  return fmt::format("the {} {:g} becomes {} in the TPU's {}; use a mask of {:g}, which stays finite", what, value,
+                     held, name_of(types.of(dtype)), std::copysign(1e30, value));
 }
 
 // Warns about a hook number other than 1, -1 and 0 that becomes one of these in bf16.
@@ -31,8 +31,8 @@ std::optional<std::string> collapse(const TracedScalar& number, const DeviceType
   if (held == number.value || (held != 0 && std::fabs(held) != 1)) return std::nullopt;
   const double least = std::numeric_limits<float>::min();
   const double next = held == 0 ? least : std::fabs(number.value) < 1 ? 1 - 0x1p-8 : 1 + 0x1p-7;
-  return fmt::format("the number {:g} is {} in the TPU's bf16; the next that it has is {:.8g}", number.value, held,
-                     std::copysign(next, number.value));
+  return fmt::format("the number {:g} rounds to {} in the TPU's bf16; the nearest other bf16 number is {:.8g}",
+                     number.value, held, std::copysign(next, number.value));
 }
 
 std::optional<std::string> overflow(const Program& graph, ValueId id, const DeviceTypes& types) {
@@ -47,7 +47,7 @@ std::string with_line(const std::string& text, const SourceMark& line) {
 std::optional<std::string> slow_type(const Program& graph, ValueId id, Owner owner, const DeviceTypes& types) {
   if (owner != Owner::kUser || graph.type(id).dtype != DType::kF64 || types.f64 != DType::kF64) return std::nullopt;
   return "a TPU computes f64 in software, many times slower than f32; cast to f32, or use mixed_precision: bf16 with "
-         "downcast_bf16: true, which makes it f32";
+         "downcast_bf16: true, which converts it to f32";
 }
 
 }  // namespace

@@ -26,9 +26,9 @@ class Analysis {
   }
 
   std::vector<std::string> run() {
-    is_often(std::ssize(compiled_)) ? tell_of_compilations() : tell_of(MissKind::kBatchSize, "another batch size has");
-    tell_of(MissKind::kNumber, "numbers alone have");
-    tell_of(MissKind::kAttribute, "exponents have", /*names_line=*/true);
+    is_often(std::ssize(compiled_)) ? tell_of_compilations() : tell_of(MissKind::kBatchSize, "new batch sizes");
+    tell_of(MissKind::kNumber, "changed numbers");
+    tell_of(MissKind::kAttribute, "changed exponents", /*names_line=*/true);
     if (is_often(figures_.reads)) tell_of_reads();
     return std::move(texts_);
   }
@@ -57,7 +57,7 @@ class Analysis {
   void tell_of_compilations() {
     const Graph& newest = *compiled_.back();
     texts_.push_back(
-        fmt::format("graphs are still being compiled at training batch {}: {} batches have made {}; the newest: {}{}",
+        fmt::format("graphs are still being compiled at training batch {}: {} batches caused {}; the newest: {}{}",
                     newest.first_step, figures_.batches, text_of(compiled_), newest.cause, place_of(newest.line)));
   }
 
@@ -66,18 +66,17 @@ class Analysis {
     const std::vector<const Graph*> found = of_kind(kind);
     if (found.empty()) return;
     const Graph& newest = *found.back();
-    texts_.push_back(fmt::format("{} made {}, last at training batch {}: {}{}; {}", who, text_of(found),
+    texts_.push_back(fmt::format("{} caused {}, last at training batch {}: {}{}; {}", who, text_of(found),
                                  newest.first_step, newest.cause, names_line ? place_of(newest.line) : "",
                                  advice_for(kind)));
   }
 
   void tell_of_reads() {
     const double times = static_cast<double>(figures_.reads) / static_cast<double>(figures_.batches);
-    texts_.push_back(fmt::format(
-        "a hook reads values of tensors, {:.3g} in each training batch{}: each read cuts the step, runs what it needs "
-        "by itself, and "
-        "waits for the device; return it as a metric, or read it in every n-th step",
-        times, read_place()));
+    texts_.push_back(
+        fmt::format("a hook reads {:.3g} tensor values per training batch{}: each read causes a graph break, runs a "
+                    "separate graph and waits for the device; return the value as a metric, or read it every n-th step",
+                    times, read_place()));
   }
 
   // Line of the tensor that is read most often.
@@ -90,7 +89,7 @@ class Analysis {
     }
     if (most == nullptr) return "";
     const SourceMark& line = most->identity.program->mark_of(most->identity.program->outputs()[0].value);
-    return line.known() ? fmt::format(", of the tensor made at {}", line.to_string()) : "";
+    return line.known() ? fmt::format(", of the tensor created at {}", line.to_string()) : "";
   }
 
   const std::deque<Graph>& graphs_;
@@ -110,14 +109,12 @@ std::vector<std::string> eager_analysis_of(const std::deque<Graph>& graphs, int6
   if (batches == 0 || figures.operations == 0) return {};
   const auto of_batch = [&](double all) { return all / static_cast<double>(batches); };
   std::vector<std::string> texts = {fmt::format(
-      "tpu.eager dispatches {:.4g} operations one by one in each training batch, of {} kinds that were compiled; "
-      "{:.3g} "
-      "ms of the device are predicted for them, and {:.3g} ms where each batch is traced as one graph: leave out "
-      "tpu.eager",
+      "tpu.eager dispatches {:.4g} operations of {} compiled kinds per training batch; their predicted device time is "
+      "{:.3g} ms, or {:.3g} ms if each batch is traced as one graph; disable tpu.eager",
       of_batch(static_cast<double>(figures.operations)), graphs.size(), of_batch(figures.seconds) * 1e3,
       of_batch(figures.traced_seconds) * 1e3)};
   if (const Graph* const newest = figures.newest; newest != nullptr && newest->first_step > 1)
-    texts.push_back(fmt::format("operations were still compiled at training batch {}, the newest: {}{}",
+    texts.push_back(fmt::format("operations were still being compiled at training batch {}; the newest: {}{}",
                                 newest->first_step, newest->cause, place_of(newest->line)));
   return texts;
 }

@@ -115,17 +115,18 @@ class Scalars {
 std::string difference_of_one(const Scalar& before, const Scalar& now) {
   if (before.words() == now.words()) return "";
   if (now.is_baked() && now.is_attribute())
-    return fmt::format("{} was {} and is {} now, which is part of the graph here whatever it is", now.name(),
-                       before.text_with_type(), now.text_with_type());
+    return fmt::format(
+        "{} changed from {} to {}, which is a constant of the graph because it is an attribute of the op", now.name(),
+        before.text_with_type(), now.text_with_type());
   if (now.is_baked()) {
     const bool same = before.value() == now.value();
-    return fmt::format("{} was {} and is {} now, which is part of the graph (0, 1 and -1 are)", now.name(),
+    return fmt::format("{} changed from {} to {}; the numbers 0, 1 and -1 are constants of the graph", now.name(),
                        same ? before.text_with_type() : before.text(), same ? now.text_with_type() : now.text());
   }
   if (before.is_baked())
-    return fmt::format("{} was {}, a part of the graph (0, 1 and -1 are), and is {} now, an input", now.name(),
+    return fmt::format("{} changed from {}, a constant of the graph like 0, 1 and -1, to {}, an input", now.name(),
                        before.text(), now.text());
-  return fmt::format("{} was {} and is {} now, an input of another type", now.name(), before.text_with_type(),
+  return fmt::format("{} changed from {} to {}, an input of another type", now.name(), before.text_with_type(),
                      now.text_with_type());
 }
 
@@ -159,18 +160,18 @@ std::optional<size_t> parameter_of(const ScalarSignature& signature, size_t scal
 Difference difference(std::span<const TracedScalar> before, std::span<const TracedScalar> now,
                       const ScalarRules& rules) {
   if (before.size() != now.size())
-    return {fmt::format("the graph is handed {} numbers, and was {}", now.size(), before.size())};
+    return {fmt::format("the graph has {} scalar inputs, {} before", now.size(), before.size())};
   const Scalars were(before, rules), are(now, rules);
   for (size_t i = 0; i < now.size(); ++i) {
     if (std::string text = difference_of_one(were[i], are[i]); !text.empty())
       return {std::move(text), i, are[i].is_attribute()};
     const size_t was = were.first_of_class(i), is = are.first_of_class(i);
     if (is != i && was != is)
-      return {fmt::format("{} has become equal to {}, {}: they are one input now", are[i].name_beside(are[is]),
+      return {fmt::format("{} became equal to {}, {}: they are one input now", are[i].name_beside(are[is]),
                           are[is].name_beside(are[i]), are[i].text()),
               i};
     if (is == i && was != i)
-      return {fmt::format("{} and {}, which were equal, {}, are {} and {} now: they are two inputs",
+      return {fmt::format("{} and {} were equal, {}, and are {} and {} now: they are two inputs",
                           are[was].name_beside(are[i]), are[i].name_beside(are[was]), were[i].text(), are[was].text(),
                           are[i].text()),
               i};

@@ -39,8 +39,8 @@ struct UploadedNumber {
 };
 UploadedNumber as_uploaded(const TracedScalar& scalar, const ScalarRules& rules);
 
-// Why the scalars of `now` require another graph than those of `before`: "-lr was -0.1 and is 0 now, which is part of
-// the graph (0, 1 and -1 are)", and which scalar it is. Empty if they do not.
+// Why the scalars of `now` require another graph than those of `before`: "-lr changed from -0.1 to 0; the numbers
+// 0, 1 and -1 are constants of the graph", and which scalar it is. Empty if they do not.
 struct Difference {
   std::string text;
   size_t scalar = 0;

@@ -28,7 +28,7 @@ namespace {
 // A trace without step marker gives a warning after kLongTrace batches, and is cut beyond kMostNodes nodes.
 constexpr int64_t kLongTrace = 100;  // batches
 constexpr std::string_view kHowToCut =
-    "call acc:mark_step() behind each optimizer step, or leave out tpu.auto_mark_step: false";
+    "call acc:mark_step() after each optimizer step, or remove tpu.auto_mark_step: false";
 constexpr int64_t kMostNodes = 100000;  // as PyTorch/XLA 1.7 trims its graphs
 
 // The trace since the last step marker.
@@ -166,7 +166,7 @@ class EmulatedTpuModel final : public TpuDeviceModel {
   }
 
   void tell_of_damage(const std::string& damage, const GraphKey& graph) {
-    warnings_.add(fmt::format("tpu.persistent_cache: {}; graph {} is compiled anew", damage, graph.to_string()));
+    warnings_.add(fmt::format("tpu.persistent_cache: {}; compiling graph {} again", damage, graph.to_string()));
   }
 
   std::string what_of(const GraphIdentity& graph) const {
@@ -211,7 +211,7 @@ class EmulatedTpuModel final : public TpuDeviceModel {
   void cut_what_is_too_long() {
     if (!std::exchange(warned_of_length_, true)) {
       warnings_.add(fmt::format(
-          "the graph of batches {} to {} has {} nodes, and is cut behind them: no graph grows beyond {} nodes; {}",
+          "the graph of batches {} to {} has {} nodes and is ended after them: a graph has at most {} nodes; {}",
           uncut_.batch, uncut_.batch + uncut_.batches - 1, pending_.nodes(), kMostNodes,
           options_.batches_between_cuts > 0 ? "lower tpu.batches_per_execution" : kHowToCut));
     }
@@ -222,8 +222,8 @@ class EmulatedTpuModel final : public TpuDeviceModel {
   void warn_of_growth() {
     if (options_.batches_between_cuts > 0 || std::exchange(warned_of_growth_, true)) return;
     warnings_.add(
-        fmt::format("{} batches from {} on were traced without a cut, and the graph has {} nodes: it grows until "
-                    "a step is marked; {}",
+        fmt::format("{0} batches, starting at {1}, were traced without mark_step, and the graph has {2} nodes; it "
+                    "grows until mark_step is called; {3}",
                     uncut_.batches, uncut_.batch, pending_.nodes(), kHowToCut));
   }
 

@@ -28,7 +28,7 @@ const Command& known_command(std::string_view name) {
   if (const Command* command = find_command(name)) return *command;
   std::vector<std::string> names;
   for (const Command& command : commands()) names.emplace_back(command.name);
-  fail(ErrorKind::kUsage, "there is no command '{}'; {}", name,
+  fail(ErrorKind::kUsage, "unknown command '{}'; {}", name,
        schema::did_you_mean(name, names, "`runner --help` lists all"));
 }
 

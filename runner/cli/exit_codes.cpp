@@ -9,18 +9,20 @@ namespace {
 constexpr ExitCode kExitCodes[] = {
     {0, "done", "done", "–"},
     {1, "the run failed",
-     "the run failed: the loss was not finite, memory ran out, a file could not be written, it was interrupted before "
-     "it was recorded; `verify-resume` found a difference",
-     "read the message; `runner show RUN` has the run's events, `runner resume RUN` goes on from its newest state"},
+     "the run failed: the loss was not finite, memory ran out, a file could not be written, or it was interrupted "
+     "before it was recorded; or `verify-resume` found a difference",
+     "read the message; `runner show RUN` prints the run's events, `runner resume RUN` continues from its newest "
+     "state"},
     {2, "usage or invalid recipe",
      "wrong command line, or a recipe or data file that cannot be used; nothing was recorded",
-     "every fault of the recipe is listed at once"},
+     "correct what the message says; all errors of a recipe are listed at once"},
     {3, "no such run or state", "no such run, state or metric",
-     "the message names the nearest ones; `runner ls`, `runner states RUN`, `runner metrics RUN` list all"},
+     "the message suggests similar names; `runner ls`, `runner states RUN`, `runner metrics RUN` list all"},
     {4, "interrupted and resumable", "interrupted, state saved", "`runner resume RUN`"},
     {5, "the store cannot be used",
-     "the store cannot be used: missing, damaged, newer than this program, another program's, read-only, disk full",
-     "the message says which; what was committed is intact"},
+     "the store cannot be used: missing, damaged, newer than this program, a file of another program, read-only, disk "
+     "full",
+     "the message says which; committed data is intact"},
 };
 
 }  // namespace
@@ -36,7 +38,7 @@ std::optional<ExitCode> find_exit_code(std::string_view code) {
   for (int signal = 1; signal <= kLast; ++signal)
     if (std::to_string(kSignalCode + signal) == code)
       return ExitCode{kSignalCode + signal, "ended by a signal", strsignal(signal),
-                      "`runner ls` shows its run as crashed, `runner resume RUN` goes on from its newest state"};
+                      "`runner ls` shows its run as crashed, `runner resume RUN` continues from its newest state"};
   return std::nullopt;
 }
 

@@ -50,7 +50,7 @@ std::string usage_of(const Command& command) {
 }
 
 std::string program_help(bool color) {
-  std::string out = "runner trains a model that a recipe declares, and records every run in one file.\n";
+  std::string out = "runner trains the model that a recipe declares, and records every run in one file.\n";
   for (const auto& [group, group_title] : groups()) {
     report::Facts facts;
     for (const Command& command : commands()) {
@@ -60,11 +60,13 @@ std::string program_help(bool color) {
   }
   report::Facts facts;
   add_arguments(facts, common_arguments());
-  out += fmt::format("\n{}\n{}", title("options of every command", color), indented(facts.render()));
+  out += fmt::format("\n{}\n{}", title("options of all commands", color), indented(facts.render()));
   out += fmt::format("\n{}\n{}", title("examples", color),
                      indented("runner exec recipes/digits.yaml\nrunner ls\nrunner show @last"));
   out += fmt::format("\n{}\n{}", title("exit codes", color), indented(exit_code_lines()));
-  return out + "\nRUN is an id, the start of one, a name, @last, @last~1 (the one before), or @best(METRIC).\n";
+  return out +
+         "\n"
+         "RUN is an id, a unique prefix of an id, a name, @last, @last~1 (the one before), or @best(METRIC).\n";
 }
 
 std::string command_help(const Command& command, bool color) {

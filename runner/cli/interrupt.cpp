@@ -10,8 +10,9 @@
 namespace runner::cli {
 namespace {
 
-constexpr std::string_view kAtStart = "\ninterrupt: stopping before the first step; again to stop now\n";
-constexpr std::string_view kInRun = "\ninterrupt: finishing the step and saving a state; again to stop now\n";
+constexpr std::string_view kAtStart = "\ninterrupt: stopping before the first step; press Ctrl-C again to stop now\n";
+constexpr std::string_view kInRun =
+    "\ninterrupt: finishing the step and saving a state; press Ctrl-C again to stop now\n";
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
 
 // A signal handler can access only static data.

@@ -59,20 +59,20 @@ std::string exit_status() {
 }
 
 constexpr std::string_view kEnvironment =
-    ".SH ENVIRONMENT\n.TP\n.B RUNNER_DB\nthe store, where \\-\\-db is not given\n.TP\n.B NO_COLOR\n"
-    "no colours, unless \\-\\-color asks for them\n";
+    ".SH ENVIRONMENT\n.TP\n.B RUNNER_DB\nthe store file, if \\-\\-db is not given\n.TP\n.B NO_COLOR\n"
+    "disables colours, unless \\-\\-color enables them\n";
 
 }  // namespace
 
 std::string program_man_page() {
-  std::string out = head("runner", "train what a recipe declares, and keep every run in one file");
+  std::string out = head("runner", "train the model that a recipe declares, and record every run in one file");
   out += ".SH SYNOPSIS\n.B runner\n.I COMMAND\n[arguments] [options]\n.SH COMMANDS\n";
   for (const Command& command : commands()) {
     out += fmt::format(".SS {}\n{}\n", plain(usage_of(command)), plain(command.summary));
     if (!command.details.empty()) out += fmt::format(".PP\n{}\n", plain(command.details));
     out += argument_list(command.arguments) + examples(command.examples);
   }
-  out += ".SH OPTIONS OF EVERY COMMAND\n" + argument_list(common_arguments());
+  out += ".SH OPTIONS OF ALL COMMANDS\n" + argument_list(common_arguments());
   return out + exit_status() + std::string(kEnvironment);
 }
 

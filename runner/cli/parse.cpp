@@ -33,16 +33,15 @@ bool has_word(std::span<const std::string> words, std::string_view wanted) {
 
 [[noreturn]] void fail_unexpected(const Command& command, const std::string& word) {
   if (!word.starts_with("-")) {
-    fail(ErrorKind::kUsage, "{} takes no further argument '{}'; see `runner {} --help`", command.name, word,
-         command.name);
+    fail(ErrorKind::kUsage, "{}: unexpected argument '{}'; see `runner {} --help`", command.name, word, command.name);
   }
   const std::string name = word.substr(0, word.find('='));
-  fail(ErrorKind::kUsage, "{} has no option {}; {}", command.name, name,
+  fail(ErrorKind::kUsage, "{}: unknown option {}; {}", command.name, name,
        schema::did_you_mean(name, option_names(&command), fmt::format("see `runner {} --help`", command.name)));
 }
 
 [[noreturn]] void fail_without_value(std::string_view option, const Command& command) {
-  fail(ErrorKind::kUsage, "{} wants a value; see `runner {} --help`", option, command.name);
+  fail(ErrorKind::kUsage, "{}: expected a value; see `runner {} --help`", option, command.name);
 }
 
 int64_t read_integer(const Argument& argument, const std::string& text) {
@@ -50,7 +49,7 @@ int64_t read_integer(const Argument& argument, const std::string& text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stop != end || value < 0) {
-    fail(ErrorKind::kUsage, "{} wants a whole number that is not negative, got '{}'", argument.name, text);
+    fail(ErrorKind::kUsage, "{}: expected a whole number of at least 0, got '{}'", argument.name, text);
   }
   return value;
 }
@@ -58,7 +57,7 @@ int64_t read_integer(const Argument& argument, const std::string& text) {
 const std::string& read_word(const Argument& argument, const std::string& text) {
   const std::vector<std::string> known = choices(argument);
   RUN_CHECK(known.empty() || std::find(known.begin(), known.end(), text) != known.end(), ErrorKind::kUsage,
-            "{} wants {}, got '{}'", argument.name, schema::join_or(known), text);
+            "{}: expected {}, got '{}'", argument.name, schema::join_or(known), text);
   return text;
 }
 
@@ -99,7 +98,8 @@ bool is_absent(const Options& options, const Member& member) {
 void check_complete(const Command& command, const Options& options) {
   for (const Argument& argument : command.arguments) {
     if (argument.is_required() && is_absent(options, argument.target)) {
-      fail(ErrorKind::kUsage, "{} needs {}; see `runner {} --help`", command.name, argument.name, command.name);
+      fail(ErrorKind::kUsage, "{}: missing argument {}; see `runner {} --help`", command.name, argument.name,
+           command.name);
     }
   }
 }
@@ -149,7 +149,7 @@ void parse(std::span<const std::string> words, Call& call) {
     call.command = find_command("help");
     if (named) call.options.topic = words[at];
   } else if (!named) {
-    fail(ErrorKind::kUsage, "runner needs a command; `runner --help` lists all");
+    fail(ErrorKind::kUsage, "missing command; `runner --help` lists all");
   } else {
     std::vector<std::string> rest(words.begin(), words.end());
     rest.erase(rest.begin() + static_cast<ptrdiff_t>(at));

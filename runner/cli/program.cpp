@@ -51,7 +51,7 @@ int report_failure(const Error& error, const Call& call, bool json, report::Outp
 
 void report_abandoned(report::Output& out) {
   for (const std::string& text : backends::abandoned())
-    out.talk(fmt::format("warning: {}; the process ends without it\n", text));
+    out.talk(fmt::format("warning: {}; the process exits without waiting for it\n", text));
 }
 
 int run_command(const std::vector<std::string>& words, report::Output& out) {
@@ -77,7 +77,8 @@ int run_program(int argc, const char* const* argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   store::set_lock_notice([](const std::filesystem::path& path) {
-    report::Output().talk(fmt::format("waiting for another program to release the store {}\n", path.string()));
+    report::Output().talk(
+        fmt::format("waiting for another process to release the lock on the store {}\n", path.string()));
   });
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (!words.empty() && words.front() == train::kReplicaWord) return run_as_replica(std::span(words).subspan(1));

@@ -16,7 +16,7 @@ ScratchFolder::ScratchFolder(std::string_view purpose) {
   const std::filesystem::path folder = named != nullptr && *named != '\0' ? named : "/tmp";
   std::string pattern = (folder / fmt::format("runner-{}-XXXXXX", purpose)).string();
   RUN_CHECK(::mkdtemp(pattern.data()) != nullptr, ErrorKind::kRun,
-            "cannot make a folder for temporary files in {}: {}; TMPDIR names another place", folder.string(),
+            "cannot create a temporary folder in {}: {}; set TMPDIR to another folder", folder.string(),
             std::strerror(errno));
   path_ = pattern;
 }

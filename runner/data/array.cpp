@@ -115,20 +115,20 @@ void check_finite(std::span<const float> values, const Array& array, const char*
 }
 
 void take_classes(Storage& storage, const Array& array) {
-  RUN_CHECK(array.shape.size() == 1, ErrorKind::kData, "{}: integer labels have shape {}; classes have shape (N)",
-            array.name, shape_text(array.shape));
+  RUN_CHECK(array.shape.size() == 1, ErrorKind::kData, "{}: expected shape (N) of class labels, got {}", array.name,
+            shape_text(array.shape));
   storage.label_kind = LabelKind::kClass;
   storage.classes = read_row_major<int64_t>(array);
   const auto [least, most] = std::minmax_element(storage.classes.begin(), storage.classes.end());
-  RUN_CHECK(*least >= 0, ErrorKind::kData, "{}: sample {}: label {} is negative; classes are integers from 0",
-            array.name, least - storage.classes.begin(), *least);
+  RUN_CHECK(*least >= 0, ErrorKind::kData, "{}: sample {}: expected a class label of at least 0, got {}", array.name,
+            least - storage.classes.begin(), *least);
   RUN_CHECK(*most < INT32_MAX, ErrorKind::kData, "{}: sample {}: label {} is too large for a class", array.name,
             most - storage.classes.begin(), *most);
   storage.outputs = *most + 1;
 }
 
 void take_targets(Storage& storage, const Array& array) {
-  RUN_CHECK(array.shape.size() <= 2, ErrorKind::kData, "{}: labels have shape {}; targets have shape (N) or (N, K)",
+  RUN_CHECK(array.shape.size() <= 2, ErrorKind::kData, "{}: expected shape (N) or (N, K) of targets, got {}",
             array.name, shape_text(array.shape));
   storage.label_kind = LabelKind::kTarget;
   storage.targets = read_row_major<float>(array);
@@ -148,7 +148,7 @@ void check_shape(const Array& array, int64_t most_bytes) {
   const std::vector<int64_t>& shape = array.shape;
   const std::string text = shape_text(shape);
   RUN_CHECK(!shape.empty() && shape.size() <= backends::Shape::kMaxRank, ErrorKind::kData,
-            "{}: shape {} has {} axes; expected (N, …), 1 to {} axes", array.name, text, shape.size(),
+            "{0}: expected shape (N, …) with 1 to {3} axes, got {1} with {2}", array.name, text, shape.size(),
             backends::Shape::kMaxRank);
   const auto size = static_cast<int64_t>(size_of(array.element));
   int64_t left = most_bytes / size;
@@ -159,10 +159,10 @@ void check_shape(const Array& array, int64_t most_bytes) {
     fits = fits && dim <= left;
     left = dim == 0 ? left : left / dim;
   }
-  RUN_CHECK(!empty, ErrorKind::kData, "{}: shape {} holds nothing", array.name, text);
-  RUN_CHECK(fits, ErrorKind::kData, "{}: shape {} needs more than the {} bytes that follow", array.name, text,
+  RUN_CHECK(!empty, ErrorKind::kData, "{}: shape {} has no elements", array.name, text);
+  RUN_CHECK(fits, ErrorKind::kData, "{}: shape {} needs more than the {} bytes after the header", array.name, text,
             most_bytes);
-  RUN_CHECK(shape[0] <= INT32_MAX, ErrorKind::kData, "{}: {} samples; at most {} are possible", array.name, shape[0],
+  RUN_CHECK(shape[0] <= INT32_MAX, ErrorKind::kData, "{0}: expected at most {2} samples, got {1}", array.name, shape[0],
             INT32_MAX);
 }
 
@@ -181,10 +181,10 @@ void take_features(Storage& storage, const Array& array, std::optional<double> s
 }
 
 void take_labels(Storage& storage, const Array& array, LabelsAs as) {
-  RUN_CHECK(array.shape[0] == storage.samples, ErrorKind::kData, "{}: {} labels for {} samples of features", array.name,
-            array.shape[0], storage.samples);
+  RUN_CHECK(array.shape[0] == storage.samples, ErrorKind::kData, "{0}: expected {2} labels, one per sample, got {1}",
+            array.name, array.shape[0], storage.samples);
   RUN_CHECK(as != LabelsAs::kClasses || is_integer(array.element), ErrorKind::kData,
-            "{}: labels are floats; classes are integers from 0", array.name);
+            "{}: expected integer class labels, got floats", array.name);
   if (is_integer(array.element) && as != LabelsAs::kTargets) {
     take_classes(storage, array);
   } else {

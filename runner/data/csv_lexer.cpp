@@ -28,7 +28,7 @@ bool CsvLexer::next(std::vector<std::string_view>& fields) {
     while (begin_ == end_ || !lex(fields)) {
       if (refill()) continue;
       if (begin_ == end_) return false;
-      fail(ErrorKind::kData, "{}:{}: a quote opens in this record and is never closed", input_.path(), line_);
+      fail(ErrorKind::kData, "{}:{}: a quote in this record is never closed", input_.path(), line_);
     }
   } while (fields.size() == 1 && fields[0].empty());
   for (const size_t field : escaped_) unescape(fields[field]);
@@ -90,7 +90,7 @@ const char* CsvLexer::lex_quoted(const char* at, std::vector<std::string_view>& 
     if (at[1] == '\n') ++at;
   }
   if (*at != delimiter_ && *at != '\n') {
-    fail(ErrorKind::kData, "{}:{}: text follows a closing quote in field {}; expected {} or the end of the line",
+    fail(ErrorKind::kData, "{}:{}: text after the closing quote of field {}; expected {} or the end of the line",
          input_.path(), line_, fields.size(), formats::in_quotes({&delimiter_, 1}));
   }
   return at;
@@ -115,7 +115,7 @@ bool CsvLexer::refill() {
   begin_ = 0;
   if (end_ * 2 > window_.size()) {
     RUN_CHECK(window_.size() < kLongestRecord, ErrorKind::kData,
-              "{}:{}: a record of more than {} MiB; is a quote not closed?", input_.path(), line_,
+              "{}:{}: the record is larger than {} MiB; is there an unclosed quote?", input_.path(), line_,
               kLongestRecord >> 20);
     window_.resize(window_.size() * 2);
   }

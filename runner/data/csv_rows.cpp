@@ -15,7 +15,15 @@ namespace {
 using schema::Column;
 using schema::Missing;
 
-constexpr const char* kHeaderHint = "if the header is a row of data, set header: false";
+constexpr const char* kHeaderHint = "if the first row is data, set header: false";
+constexpr size_t kListedColumns = 10;
+
+std::string columns_text(const std::vector<std::string>& names) {
+  std::string text = "the columns are ";
+  for (size_t i = 0; i < std::min(names.size(), kListedColumns); ++i)
+    text += (i > 0 ? ", " : "") + formats::in_quotes(names[i]);
+  return text + (names.size() > kListedColumns ? ", …" : "");
+}
 
 }  // namespace
 
@@ -39,13 +47,13 @@ void CsvRows::read_header(const Record& record) {
   std::map<std::string_view, size_t> seen;
   for (size_t column = 0; column < record.size(); ++column) {
     const std::string_view name = trim(record[column]);
-    if (name.find('\r') != std::string_view::npos) refuse("lines end in CR alone; save the file with LF or CRLF");
+    if (name.find('\r') != std::string_view::npos) refuse("lines end in CR only; save the file with LF or CRLF");
     float value = 0;
     numbers = numbers && parse_number(name, value) == Field::kNumber;
     if (!schema::is_utf8(name)) refuse("the name of column {} is not UTF-8: {}", column, formats::in_quotes(name));
     names_.emplace_back(name);
   }
-  if (numbers) refuse("the header holds only numbers; {}", kHeaderHint);
+  if (numbers) refuse("the header has only numbers; {}", kHeaderHint);
   for (size_t column = 0; column < names_.size(); ++column) {
     const auto [first, fresh] = seen.emplace(names_[column], column);
     if (!fresh)
@@ -60,16 +68,15 @@ std::optional<size_t> CsvRows::locate(const Column& column, bool required) {
   const int64_t index = column.index < 0 ? column.index + width : column.index;
   if (index >= 0 && index < width) return static_cast<size_t>(index);
   if (!required) return std::nullopt;
-  refuse("column {} does not exist; there are {}", column.index, width);
+  refuse("column {} does not exist; the file has {} columns", column.index, width);
 }
 
 std::optional<size_t> CsvRows::locate(const std::string& name, bool required) {
-  if (!spec_.header) refuse("column {} is asked for by name, but header is false", formats::in_quotes(name));
+  if (!spec_.header) refuse("column {} is given by name, but header is false", formats::in_quotes(name));
   const auto found = std::find(names_.begin(), names_.end(), name);
   if (found != names_.end()) return static_cast<size_t>(found - names_.begin());
   if (!required) return std::nullopt;
-  const std::string near = schema::did_you_mean(schema::nearest(name, names_));
-  refuse("no column is named {}{}{}", formats::in_quotes(name), near.empty() ? "" : "; ", near);
+  refuse("unknown column {}; {}", formats::in_quotes(name), schema::did_you_mean(name, names_, columns_text(names_)));
 }
 
 void CsvRows::choose_columns() {
@@ -84,12 +91,13 @@ void CsvRows::choose_columns() {
     if (column != label_) features_.push_back(column);
   }
   if (features_.empty())
-    refuse("there is no column beside the label; fields are cut at {}", formats::in_quotes({&spec_.delimiter, 1}));
+    refuse("the file has no column except the label; check the delimiter {}",
+           formats::in_quotes({&spec_.delimiter, 1}));
   std::vector<size_t> sorted = features_;
   if (label_.has_value()) sorted.push_back(*label_);
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end()) refuse("column {} is chosen twice", name_of(*twice));
+  if (twice != sorted.end()) refuse("column {} is used twice", name_of(*twice));
 }
 
 // Returns the label column: spec.label, the label of the training data, or the last column. The last column is no label
@@ -130,8 +138,8 @@ void CsvRows::go_to(const CsvPlace& place, int64_t sample) {
 // Returns false if a value is missing and the row is dropped.
 bool CsvRows::read_row() {
   if (record_.size() != width_) {
-    refuse("{} fields, the {} has {}{}", record_.size(), spec_.header ? "header" : "first row", width_,
-           spec_.header && samples_ == 0 ? fmt::format("; {}", kHeaderHint) : "");
+    refuse("expected {2} fields like the {1}, got {0}{3}", record_.size(), spec_.header ? "header" : "first row",
+           width_, spec_.header && samples_ == 0 ? fmt::format("; {}", kHeaderHint) : "");
   }
   return read_features() && read_label();
 }
@@ -152,7 +160,7 @@ bool CsvRows::read_features() {
         break;
       case Field::kNotFinite: refuse("column {}: {} is not finite", name_of(column), formats::in_quotes(text));
       case Field::kText:
-        refuse("column {}: {} is not a number, as features are{}", name_of(column), formats::in_quotes(text),
+        refuse("column {}: expected a number, got {}{}", name_of(column), formats::in_quotes(text),
                spec_.header || samples_ > 0 ? "" : "; if the first row is a header, set header: true");
     }
   }

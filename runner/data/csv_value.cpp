@@ -130,8 +130,8 @@ void LabelColumn::add(std::string_view text, int64_t line) {
 
 void LabelColumn::finish(Storage& storage) {
   if (text_.line > 0 || as_ == LabelsAs::kNames) {
-    if (as_ == LabelsAs::kTargets) refuse(text_, "is not a number, as regression needs");
-    if (!has_names_) refuse(text_, "is not a number like those before it");
+    if (as_ == LabelsAs::kTargets) refuse(text_, "is not a number; regression needs numbers");
+    if (!has_names_) refuse(text_, "is not a number, but all labels before it are");
     return finish_names(storage);
   }
   if (as_ == LabelsAs::kTargets || (as_ == LabelsAs::kAuto && fraction_.line > 0)) {
@@ -140,8 +140,8 @@ void LabelColumn::finish(Storage& storage) {
     for (const double number : numbers_) storage.targets.push_back(static_cast<float>(number));
     return;
   }
-  if (fraction_.line > 0) refuse(fraction_, "is not a class; classes are integers from 0");
-  if (no_class_.line > 0) refuse(no_class_, "is not a class; classes are integers from 0");
+  if (fraction_.line > 0) refuse(fraction_, "is not a class; expected an integer from 0");
+  if (no_class_.line > 0) refuse(no_class_, "is not a class; expected an integer from 0");
   storage.label_kind = LabelKind::kClass;
   for (const double number : numbers_) storage.classes.push_back(static_cast<int64_t>(number));
   storage.outputs = largest_ + 1;

@@ -57,7 +57,7 @@ Fingerprint Fingerprint::parse(std::string_view text) {
   }
   print.outputs = number(outputs);
   print.contents = rest;
-  RUN_CHECK(print.to_string() == text, ErrorKind::kStore, "not a fingerprint of data: {}", formats::in_quotes(text));
+  RUN_CHECK(print.to_string() == text, ErrorKind::kStore, "invalid data fingerprint: {}", formats::in_quotes(text));
   return print;
 }
 

@@ -44,14 +44,14 @@ Enum read_word(const json::ObjectReader& document, const char* key,
 void check_sizes(const Encoding& encoding) {
   const auto check = [](const char* key, size_t size, bool needed, int64_t wanted) {
     RUN_CHECK(needed ? size == static_cast<size_t>(wanted) : size == 0, ErrorKind::kStore,
-              "{} holds {} values, expected {}", key, size, needed ? wanted : 0);
+              "{} has {} values, expected {}", key, size, needed ? wanted : 0);
   };
   const int64_t width = encoding.feature_shape.elements();
   RUN_CHECK(encoding.outputs >= 0, ErrorKind::kStore, "outputs is {}, expected 0 or more", encoding.outputs);
   RUN_CHECK(encoding.sequence == 0 || encoding.feature_shape == backends::Shape{encoding.sequence}, ErrorKind::kStore,
             "sequence is {}, expected 0 or the width of a sample", encoding.sequence);
   RUN_CHECK(encoding.more_inputs.size() < kMostInputs, ErrorKind::kStore,
-            "more_inputs holds {} inputs, expected at most {}", encoding.more_inputs.size(), kMostInputs - 1);
+            "more_inputs has {} inputs, expected at most {}", encoding.more_inputs.size(), kMostInputs - 1);
   check("center", encoding.center.size(), encoding.normalize != Normalize::kNone, width);
   check("spread", encoding.spread.size(), encoding.normalize != Normalize::kNone, width);
   check("fill", encoding.fill.size(), !encoding.fill.empty(), width);

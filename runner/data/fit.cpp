@@ -77,9 +77,10 @@ void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_
   });
   encoding.fill.resize(width);
   for (size_t f = 0; f < width; ++f) {
-    RUN_CHECK(count[f] > 0, ErrorKind::kData,
-              "{}: feature {} has no value in the training part, so no mean to fill in; leave it out of features", file,
-              feature_text(storage, f));
+    RUN_CHECK(
+        count[f] > 0, ErrorKind::kData,
+        "{}: feature {} has no values in the training part, so it has no mean to fill in; remove it from features",
+        file, feature_text(storage, f));
     encoding.fill[f] = sum[f] / count[f];
   }
 }
@@ -93,7 +94,7 @@ void fill_missing(Storage& storage, const Encoding& encoding, const std::string&
   for (size_t i = 0; i < storage.values.size(); ++i) {
     if (!std::isnan(storage.values[i])) continue;
     RUN_CHECK(!encoding.fill.empty(), ErrorKind::kData,
-              "{}: feature {} of sample {} is missing, and the training data was not read with missing: mean", name,
+              "{}: feature {} of sample {} is missing, but the training data was not read with missing: mean", name,
               feature_text(storage, i % width), i / width);
     storage.values[i] = static_cast<float>(encoding.fill[i % width]);
     ++storage.filled_values;

@@ -20,7 +20,7 @@ Element element_of(const formats::Input& input, unsigned type) {
     case 0x0D: return Element::kF32;
     case 0x0E: return Element::kF64;
     default:
-      fail(ErrorKind::kData, "{}: byte 2 says type {:#04x}; expected one of 0x08, 0x09, 0x0b, 0x0c, 0x0d, 0x0e",
+      fail(ErrorKind::kData, "{}: unknown idx element type {:#04x}; expected one of 0x08, 0x09, 0x0b, 0x0c, 0x0d, 0x0e",
            input.path(), type);
   }
 }
@@ -32,7 +32,7 @@ Array open_idx(formats::Input& input) {
   input.read_exactly(magic, "the idx header");
   const auto [zero0, zero1, type, axes] = magic;
   RUN_CHECK(zero0 == std::byte{0} && zero1 == std::byte{0}, ErrorKind::kData,
-            "{} is not idx: its first bytes are {:02x} {:02x}, expected 00 00", input.path(),
+            "{} is not an idx file: its first bytes are {:02x} {:02x}, expected 00 00", input.path(),
             static_cast<unsigned>(zero0), static_cast<unsigned>(zero1));
   Array array{.name = input.path(), .element = element_of(input, static_cast<unsigned>(type)), .big_endian = true};
   for (auto axis = static_cast<unsigned>(axes); axis-- > 0;) {

@@ -54,7 +54,7 @@ int64_t held_out_of(int64_t samples, double fraction) {
 Parts split(int64_t samples, double fraction, uint64_t seed) {
   const ptrdiff_t held_out = held_out_of(samples, fraction);
   RUN_CHECK(held_out > 0 && held_out < samples, ErrorKind::kRecipe,
-            "data.split.eval: {} of {} samples leaves one part empty", fraction, samples);
+            "data.split.eval: {} of {} samples makes one part empty", fraction, samples);
   std::vector<std::pair<uint64_t, int32_t>> hashes;
   for (int32_t row = 0; row < samples; ++row) {
     const Block bits = random_block(seed, Stream::kSplit, static_cast<uint64_t>(row), 0);
@@ -76,8 +76,8 @@ void use_names(Storage& storage, const std::vector<std::string>& names, const st
   std::vector<int64_t> class_of;
   for (const std::string& label : storage.class_names) {
     const auto found = std::lower_bound(names.begin(), names.end(), label);
-    RUN_CHECK(found != names.end() && *found == label, ErrorKind::kData, "{}: class {} is unknown to the model", name,
-              formats::in_quotes(label));
+    RUN_CHECK(found != names.end() && *found == label, ErrorKind::kData,
+              "{}: unknown class {}: the model was not trained with it", name, formats::in_quotes(label));
     class_of.push_back(found - names.begin());
   }
   for (uint32_t& token : storage.text.ids) token = static_cast<uint32_t>(class_of[token]);
@@ -88,22 +88,22 @@ void use_names(Storage& storage, const std::vector<std::string>& names, const st
 // Checks that features and labels of a section match those of the training data.
 void check_alike(const Storage& storage, const Encoding& encoding, const std::string& name) {
   RUN_CHECK((storage.sequence > 0) == (encoding.sequence > 0), ErrorKind::kData,
-            "{} is {}text, and the training data {}", name, storage.sequence > 0 ? "" : "no ",
+            "{} is {}text, but the training data {}", name, storage.sequence > 0 ? "" : "not ",
             encoding.sequence > 0 ? "is" : "is not");
   RUN_CHECK(storage.feature_shape == encoding.feature_shape, ErrorKind::kData,
-            "{}: samples have features {}, those of the training data {}", name, storage.feature_shape.to_string(),
+            "{0}: expected features {2} like the training data, got {1}", name, storage.feature_shape.to_string(),
             encoding.feature_shape.to_string());
   RUN_CHECK(std::ranges::equal(storage.more_inputs, encoding.more_inputs, {}, &IdInput::input), ErrorKind::kData,
             "{}: samples have other inputs than those of the training data", name);
   if (storage.label_kind == LabelKind::kNone) return;
   const bool classes = encoding.label_kind == LabelKind::kClass;
   RUN_CHECK(storage.label_kind == encoding.label_kind && (classes || storage.outputs == encoding.outputs),
-            ErrorKind::kData, "{}: labels are {} {}, those of the training data {} {}", name, storage.outputs,
+            ErrorKind::kData, "{0}: expected {3} {4} like the training data, got {1} {2}", name, storage.outputs,
             storage.label_kind == LabelKind::kClass ? "classes" : "targets", encoding.outputs,
             classes ? "classes" : "targets");
   const auto sort = [](const auto& names) { return names.empty() ? "numbers" : "names"; };
   RUN_CHECK(!classes || storage.class_names.empty() == encoding.class_names.empty(), ErrorKind::kData,
-            "{}: labels are {}, those of the training data {}", name, sort(storage.class_names),
+            "{0}: expected {2} as labels like the training data, got {1}", name, sort(storage.class_names),
             sort(encoding.class_names));
 }
 
@@ -212,8 +212,7 @@ Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, 
   use_names(*storage, encoding.class_names, name);
   if (storage->label_kind == LabelKind::kClass) {
     RUN_CHECK(storage->outputs <= encoding.outputs || !encoding.class_names.empty(), ErrorKind::kData,
-              "{}: label {} is unknown to the model, which has {} classes", name, storage->outputs - 1,
-              encoding.outputs);
+              "{}: unknown label {}: the model has {} classes", name, storage->outputs - 1, encoding.outputs);
   }
   fill_missing(*storage, encoding, name);
   return Dataset(std::move(name), storage, {}, encoding);

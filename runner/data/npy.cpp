@@ -19,7 +19,7 @@ void set_type(Array& array, std::string_view descr) {
     array.big_endian = descr[0] == '>';
     return;
   }
-  fail(ErrorKind::kData, "{}: element type {} is not supported; expected f4, f8, i4, i8 or u1", array.name,
+  fail(ErrorKind::kData, "{}: unsupported element type {}; expected f4, f8, i4, i8 or u1", array.name,
        formats::in_quotes(descr));
 }
 

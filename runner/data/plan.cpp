@@ -12,10 +12,10 @@ namespace {
 using backends::ceil_div;
 
 [[noreturn]] void no_batch(const PlanSpec& spec, int64_t group) {
-  if (spec.samples == 0) fail(ErrorKind::kRecipe, "an epoch has no batch: the data set is empty");
+  if (spec.samples == 0) fail(ErrorKind::kRecipe, "an epoch has no batches: the data set is empty");
   fail(ErrorKind::kRecipe,
-       "an epoch has no batch: {} samples are fewer than one global batch of {} and drop_last is true; lower "
-       "data.batch_size or set data.drop_last to false",
+       "an epoch has no batches: the data set has {} samples, fewer than a global batch of {}, and drop_last is true; "
+       "lower data.batch_size or set data.drop_last to false",
        spec.samples, group);
 }
 
@@ -143,13 +143,13 @@ Window DataPlan::window(int64_t index) const {
 std::vector<std::string> DataPlan::warnings() const {
   std::vector<std::string> warnings;
   if (used_ < spec_.processes) {
-    warnings.push_back(fmt::format("an epoch has {} sample{} for {} replicas: some have no sample of their own", used_,
-                                   used_ == 1 ? "" : "s", spec_.processes));
+    warnings.push_back(
+        fmt::format("an epoch has {} sample{} for {} processes: some processes get only repeated samples", used_,
+                    used_ == 1 ? "" : "s", spec_.processes));
   }
   if (spec_.accumulation > steps_ && spec_.windows_end_with_epoch) {
     warnings.push_back(fmt::format(
-        "gradient_accumulation_steps {} is more than the {} step{} of an epoch: each epoch is one optimizer "
-        "step",
+        "gradient_accumulation_steps {} exceeds the {} step{} of an epoch: each epoch is one optimizer step",
         spec_.accumulation, steps_, steps_ == 1 ? "" : "s"));
   }
   return warnings;

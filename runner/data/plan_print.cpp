@@ -73,8 +73,8 @@ std::string window_text(const Window& window) {
 std::string windows_text(const DataPlan& plan) {
   const Window first = plan.window(0);
   if (!plan.spec().windows_end_with_epoch)
-    return fmt::format("{:.6g} per epoch, of {} each, which go on over the end of an epoch",
-                       optimizer_steps_per_epoch(plan), count_text(first.steps, "step"));
+    return fmt::format("{:.6g} per epoch, of {} each, continuing across epochs", optimizer_steps_per_epoch(plan),
+                       count_text(first.steps, "step"));
   const int64_t count = plan.optimizer_steps(1);
   return parts_text(count, window_text(first), window_text(plan.window(count - 1)));
 }
@@ -94,9 +94,9 @@ std::string batch_text(const DataPlan& plan) {
   const PlanSpec& spec = plan.spec();
   if (spec.processes == 1) return fmt::format("{}", spec.batch_size);
   if (!spec.split_batches)
-    return fmt::format("{} per replica × {} = {}", spec.batch_size, spec.processes, plan.global_batch_size());
+    return fmt::format("{} per process × {} = {}", spec.batch_size, spec.processes, plan.global_batch_size());
   const bool even = spec.batch_size % spec.processes == 0;
-  return fmt::format("{} / {} replicas = {}{} each", spec.batch_size, spec.processes, even ? "" : "up to ",
+  return fmt::format("{} / {} processes = {}{} each", spec.batch_size, spec.processes, even ? "" : "up to ",
                      (spec.batch_size + spec.processes - 1) / spec.processes);
 }
 
@@ -138,8 +138,7 @@ std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool b
 std::string plan_text(const DataPlan& plan) {
   const PlanSpec& spec = plan.spec();
   return fmt::format(
-      "samples          {}, of which an epoch uses {}\n"
-      "replicas         {}\n"
+      "samples          {}, {} per epoch\nprocesses        {}\n"
       "global batch     {}\n"
       "steps            {}\n"
       "optimizer steps  {}\n"

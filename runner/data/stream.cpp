@@ -20,8 +20,8 @@ void stamp(StreamedFile& file) {
 
 [[noreturn]] void refuse_other(const StreamedFile& file) {
   fail(ErrorKind::kRun,
-       "{} has changed since its samples were counted, and every epoch of a stream reads it anew; leave it alone while "
-       "the run lasts, or set data.stream to false",
+       "{} has changed since its samples were counted; a stream reads the file again in every epoch: do not change it "
+       "during the run, or set data.stream to false",
        file.spec.path);
 }
 

@@ -73,12 +73,13 @@ Storage read_synthetic(const schema::DatasetSpec& spec, const ReadOptions& optio
   storage.feature_shape = backends::Shape(spec.feature_shape);
   const int64_t classes = spec.classes.value_or(0), targets = spec.targets.value_or(0);
   RUN_CHECK(spec.samples > 0 && (classes > 0) != (targets > 0), ErrorKind::kRecipe,
-            "synthetic data needs samples and one of classes and targets");
+            "synthetic data needs samples, and either classes or targets");
   if (options.labels == LabelsAs::kTargets && classes > 0) {
-    fail(ErrorKind::kRecipe, "synthetic classes do not suit a regression loss; set targets instead of classes");
+    fail(ErrorKind::kRecipe, "synthetic classes cannot be used with a regression loss; set targets instead of classes");
   }
   if (options.labels == LabelsAs::kClasses && targets > 0) {
-    fail(ErrorKind::kRecipe, "synthetic targets do not suit a classification loss; set classes instead of targets");
+    fail(ErrorKind::kRecipe,
+         "synthetic targets cannot be used with a classification loss; set classes instead of targets");
   }
   storage.label_kind = classes > 0 ? LabelKind::kClass : LabelKind::kTarget;
   storage.outputs = classes + targets;

@@ -57,10 +57,10 @@ std::string_view unit(const schema::DatasetSpec& spec) {
 }
 
 void check_samples(int64_t samples, int64_t tokens, const schema::DatasetSpec& spec) {
-  RUN_CHECK(samples > 0, ErrorKind::kData, "{} has {} {}; a sample of sequence_length {} and its labels take {}",
+  RUN_CHECK(samples > 0, ErrorKind::kData, "{} has {} {}, but a sample of sequence_length {} and its labels need {}",
             spec.path, tokens, unit(spec), spec.sequence_length, spec.sequence_length + 1);
-  RUN_CHECK(samples <= INT32_MAX, ErrorKind::kData, "{} holds {} samples, more than {}; a larger stride gives fewer",
-            spec.path, samples, INT32_MAX);
+  RUN_CHECK(samples <= INT32_MAX, ErrorKind::kData, "{} has {} samples, limit {}; use a larger stride", spec.path,
+            samples, INT32_MAX);
 }
 
 // Returns the storage of a text without its tokens.
@@ -99,7 +99,7 @@ bool TextTokens::next(uint32_t& token) {
   if (at_ == window_.size()) return false;
   const size_t length = bytes_ ? 1 : schema::utf8_length(window_, at_);
   RUN_CHECK(length > 0, ErrorKind::kData,
-            "{}: byte {} is {:#04x}, which is no character of UTF-8; `tokens: bytes` takes any file", input_.path(),
+            "{}: byte {} is {:#04x}, which is not valid UTF-8; set `tokens: bytes` to read any file", input_.path(),
             byte(), static_cast<uint8_t>(window_[at_]));
   token = bytes_ ? static_cast<uint8_t>(window_[at_]) : code_point(std::string_view(window_).substr(at_, length));
   at_ += length;
@@ -210,8 +210,8 @@ TextParts split_text(Storage whole, double fraction, const std::string& file) {
   };
   TextParts parts{part(ids.begin(), ids.end() - held_out), part(ids.end() - held_out, ids.end())};
   RUN_CHECK(parts.train.samples > 0 && parts.eval.samples > 0, ErrorKind::kRecipe,
-            "data.split.eval: {} of the {} tokens of {} leaves one part without a sample of {}", fraction, ids.size(),
-            file, whole.sequence);
+            "data.split.eval: {} of the {} tokens of {} leaves one part without a sample of {} tokens", fraction,
+            ids.size(), file, whole.sequence);
   return parts;
 }
 

@@ -70,7 +70,7 @@ std::string trace_document(std::span<const std::string> parts) {
 
 std::string_view events_of(std::string_view document) {
   RUN_CHECK(document.starts_with(kTraceBegin) && document.ends_with(kTraceEnd), ErrorKind::kStore,
-            "a trace is damaged: it does not begin or end as one");
+            "a trace is damaged: its begin or end is missing");
   document.remove_prefix(kTraceBegin.size());
   document.remove_suffix(kTraceEnd.size());
   return document;

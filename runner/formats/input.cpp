@@ -51,9 +51,9 @@ Input::Input(std::string path) : path_(std::move(path)) {
     if (got == 2 && magic[0] == 0x1f && magic[1] == 0x8b) {
       gzip_ = std::make_unique<Gzip>();
     } else if (path_.ends_with(".gz")) {
-      RUN_CHECK(got == 2, ErrorKind::kData, "{} is not gzip: it has {} bytes", path_, file_size_);
-      fail(ErrorKind::kData, "{} is not gzip: its first bytes are {:02x} {:02x}, expected 1f 8b", path_, magic[0],
-           magic[1]);
+      RUN_CHECK(got == 2, ErrorKind::kData, "{} is not a gzip file: it has {} bytes", path_, file_size_);
+      fail(ErrorKind::kData, "{} is not a gzip file: its first bytes are {:02x} {:02x}, expected 1f 8b", path_,
+           magic[0], magic[1]);
     }
   } catch (...) {
     close(file_);
@@ -114,8 +114,8 @@ size_t Input::inflate(std::span<std::byte> out) {
       stream.avail_in = static_cast<uInt>(read_file(std::as_writable_bytes(std::span(gzip_->buffer))));
       if (stream.avail_in == 0) {
         if (!gzip_->in_member) return 0;
-        fail(ErrorKind::kData, "{}: the gzip data ends early, at byte {} of the file; is it cut off?", path_,
-             file_offset_);
+        fail(ErrorKind::kData, "{}: unexpected end of the gzip data at byte {} of the file; is the file truncated?",
+             path_, file_offset_);
       }
     }
     if (!gzip_->in_member) {
@@ -135,13 +135,14 @@ size_t Input::inflate(std::span<std::byte> out) {
 
 void Input::read_exactly(std::span<std::byte> out, const std::string& part) {
   const size_t got = read(out);
-  if (got < out.size()) fail(ErrorKind::kData, "{}: ends at byte {}, inside {}", path_, offset_, part);
+  if (got < out.size()) fail(ErrorKind::kData, "{}: unexpected end of file at byte {}, in {}", path_, offset_, part);
 }
 
 void Input::expect_end() {
   const int64_t end = offset_;
   std::array<std::byte, 4096> rest;
-  if (read(rest) > 0) fail(ErrorKind::kData, "{}: more bytes follow after its end at byte {}", path_, end);
+  if (read(rest) > 0)
+    fail(ErrorKind::kData, "{}: expected the end of the file at byte {}, but more bytes follow", path_, end);
 }
 
 std::string in_quotes(std::string_view text) {

@@ -102,7 +102,7 @@ int64_t shard_size(std::string_view text, std::string_view option) {
       std::find_if(std::begin(kUnits), std::end(kUnits), [&](const Unit& u) { return u.name == unit; });
   const double bytes = known != std::end(kUnits) ? count * known->bytes : -1;
   RUN_CHECK(error == std::errc() && bytes >= 1 && bytes <= 1e18, ErrorKind::kUsage,
-            "{} is a size such as 5GB, 200MiB or 4096, got '{}'", option, text);
+            "{}: expected a size such as 5GB, 200MiB or 4096, got '{}'", option, text);
   return static_cast<int64_t>(bytes);
 }
 

@@ -30,7 +30,7 @@ class HeaderParser {
       if (key == "descr" && !descr) {
         descr = true;
         skip_space();
-        RUN_CHECK(!rest_.starts_with('['), ErrorKind::kData, "{}: an array of records is not supported: {}", path_,
+        RUN_CHECK(!rest_.starts_with('['), ErrorKind::kData, "{}: unsupported record array: {}", path_,
                   in_quotes(rest_));
         header.descr = string();
       } else if (key == "fortran_order" && !order) {
@@ -48,7 +48,7 @@ class HeaderParser {
       }
     }
     skip_space();
-    if (!rest_.empty()) damaged("text after the dict");
+    if (!rest_.empty()) damaged("unexpected text after the dict");
     if (!descr || !order || !shape) damaged("descr, fortran_order or shape is missing");
     return header;
   }
@@ -73,7 +73,7 @@ class HeaderParser {
     const char quote = accept('"') ? '"' : '\'';
     if (quote == '\'') expect('\'');
     const size_t end = rest_.find(quote);
-    if (end == std::string_view::npos) damaged("a string does not end");
+    if (end == std::string_view::npos) damaged("unterminated string");
     const std::string_view text = rest_.substr(0, end);
     rest_.remove_prefix(end + 1);
     return text;
@@ -115,17 +115,17 @@ NpyHeader read_npy_header(Input& input) {
   std::array<std::byte, 8> start;
   input.read_exactly(start, "the npy header");
   const std::string_view magic(reinterpret_cast<const char*>(start.data()), 6);
-  RUN_CHECK(magic == kMagic, ErrorKind::kData, "{} is not npy: it starts with {}, expected {}", input.path(),
+  RUN_CHECK(magic == kMagic, ErrorKind::kData, "{} is not an npy file: it starts with {}, expected {}", input.path(),
             in_quotes(magic), in_quotes(kMagic));
   const auto version = static_cast<unsigned>(start[6]);
-  RUN_CHECK(version >= 1 && version <= 3, ErrorKind::kData, "{}: npy version {} is unknown; expected 1, 2 or 3",
+  RUN_CHECK(version >= 1 && version <= 3, ErrorKind::kData, "{}: unknown npy version {}; expected 1, 2 or 3",
             input.path(), version);
   std::array<std::byte, 4> length_bytes{};
   input.read_exactly(std::span(length_bytes).first(version == 1 ? 2 : 4), "the npy header");
   size_t length = 0;
   for (size_t i = 4; i-- > 0;) length = length << 8 | static_cast<size_t>(length_bytes[i]);
   RUN_CHECK(static_cast<int64_t>(length) <= input.most_left(), ErrorKind::kData,
-            "{}: the npy header claims {} bytes, but at most {} follow", input.path(), length, input.most_left());
+            "{}: the npy header should have {} bytes, but at most {} follow", input.path(), length, input.most_left());
   std::string header(length, '\0');
   input.read_exactly(std::as_writable_bytes(std::span(header)), "the npy header");
   return HeaderParser(header, input.path()).parse();

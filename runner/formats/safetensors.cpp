@@ -36,13 +36,13 @@ constexpr uint64_t kMostHeader = 100'000'000;  // limit of the format
 size_t read_length(Input& input) {
   uint64_t length = 0;
   const size_t got = input.read(std::as_writable_bytes(std::span(&length, 1)));
-  RUN_CHECK(got == kLengthBytes, ErrorKind::kData, "{}: {} bytes are too few for a safetensors file", input.path(),
-            got);
+  RUN_CHECK(got == kLengthBytes, ErrorKind::kData,
+            "{}: the file is too short for safetensors: expected at least 8 bytes, got {}", input.path(), got);
   RUN_CHECK(length <= static_cast<uint64_t>(input.most_left()), ErrorKind::kData,
-            "{}: the safetensors header claims {} bytes, but at most {} follow", input.path(), length,
+            "{}: the safetensors header should have {} bytes, but at most {} follow", input.path(), length,
             input.most_left());
-  RUN_CHECK(length <= kMostHeader, ErrorKind::kData,
-            "{}: the safetensors header claims {} bytes; at most {} are possible", input.path(), length, kMostHeader);
+  RUN_CHECK(length <= kMostHeader, ErrorKind::kData, "{}: the safetensors header should have {} bytes, limit {}",
+            input.path(), length, kMostHeader);
   return length;
 }
 
@@ -73,7 +73,7 @@ class TensorEntry {
     const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
                                    [&](const Type& t) { return written != nullptr && *written == t.name; });
     if (type == std::end(kTypes)) {
-      damaged(fmt::format("type {} is not supported; expected F32, F64, BF16, F16, I32, I64, BOOL or U8",
+      damaged(fmt::format("unsupported type {}; expected F32, F64, BF16, F16, I32, I64, BOOL or U8",
                           in_quotes(written != nullptr ? *written : json::compact(dtype_))));
     }
     return *type;
@@ -81,7 +81,7 @@ class TensorEntry {
 
   std::vector<int64_t> shape() const {
     std::vector<int64_t> shape = integers("shape", shape_);
-    if (shape.size() > backends::Shape::kMaxRank) damaged(fmt::format("{} axes; at most 8 are possible", shape.size()));
+    if (shape.size() > backends::Shape::kMaxRank) damaged(fmt::format("expected at most 8 axes, got {}", shape.size()));
     return shape;
   }
 
@@ -90,7 +90,7 @@ class TensorEntry {
     const std::vector<int64_t> offsets = integers("data_offsets", offsets_);
     if (offsets.size() != 2) damaged("data_offsets is not a pair");
     if (offsets[0] > offsets[1] || offsets[1] > static_cast<int64_t>(size)) {
-      damaged(fmt::format("data_offsets {} do not lie within the {} bytes of data", json::compact(offsets_), size));
+      damaged(fmt::format("data_offsets {} are outside the {} bytes of data", json::compact(offsets_), size));
     }
     return {offsets[0], offsets[1]};
   }
@@ -119,7 +119,7 @@ class TensorEntry {
     if (list.list() == nullptr) damaged(fmt::format("{} is not a list", key));
     for (const json::Value& value : *list.list()) {
       if (value.integer() == nullptr || *value.integer() < 0)
-        damaged(fmt::format("{} holds something else than integers from 0", key));
+        damaged(fmt::format("expected integers of at least 0 in {}", key));
       values.push_back(*value.integer());
     }
     return values;

@@ -102,7 +102,7 @@ void write_file(const fs::path& path, Parts parts) {
 
 void write_new_file(const fs::path& path, std::string_view contents) {
   const int error = create(path.c_str(), std::span(&contents, 1));
-  RUN_CHECK(error != EEXIST, ErrorKind::kUsage, "{} exists already; name another file, or remove it", path.string());
+  RUN_CHECK(error != EEXIST, ErrorKind::kUsage, "{} already exists; choose another file or remove it", path.string());
   check(error, path);
 }
 

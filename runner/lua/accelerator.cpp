@@ -80,7 +80,7 @@ int push_vars(lua_State* state, Accelerator& accelerator) {
 
 int push_model(lua_State* state, Accelerator&) {
   const bool is_set = lua_getfield(state, LUA_REGISTRYINDEX, kModel) != LUA_TNIL;
-  RUN_CHECK(is_set, ErrorKind::kRun, "acc.model is there from the first step on; it computes in steps alone");
+  RUN_CHECK(is_set, ErrorKind::kRun, "acc.model is available from the first step on, inside a step only");
   return 1;
 }
 
@@ -99,23 +99,24 @@ void set_accumulation(lua_State* state, Accelerator& accelerator, int value) {
 
 constexpr AcceleratorField kAcceleratorFields[] = {
     {"model", push_model, "The model: acc.model(batch.features)."},
-    {"metrics", push_metrics, "Newest values by name: acc.metrics[\"eval/accuracy\"]; nil before the first."},
+    {"metrics", push_metrics, "Newest values by name: acc.metrics[\"eval/accuracy\"]; nil before the first value."},
     {"epoch", [](lua_State* state, Accelerator& a) { return push_integer(state, run_of(a, "epoch").epoch()); },
-     "Epochs finished."},
+     "Number of finished epochs."},
     {"step", [](lua_State* state, Accelerator& a) { return push_integer(state, run_of(a, "step").step()); },
-     "Optimizer steps finished."},
+     "Number of finished optimizer steps."},
     {"steps", [](lua_State* state, Accelerator& a) { return push_integer(state, run_of(a, "steps").steps()); },
-     "Optimizer steps of the whole run."},
+     "Number of optimizer steps of the whole run."},
     {"gradient_accumulation_steps", push_accumulation,
-     "Batches of a step.  It can be set, alike in every process, and holds from the next step on.", set_accumulation},
+     "Batches per optimizer step.  Can be set, to the same value in every process; applies from the next step.",
+     set_accumulation},
     {"run", [](lua_State* state, Accelerator& a) { return push_text(state, run_of(a, "run").run()); },
      "Id of the run."},
     {"name", [](lua_State* state, Accelerator& a) { return push_text(state, a.recipe.name); }, "Name of the run."},
     {"vars", push_vars, "Values under `vars` in the recipe."},
     {"num_processes", [](lua_State* state, Accelerator& a) { return push_integer(state, a.recipe.num_processes); },
-     "How many processes train."},
+     "Number of processes."},
     {"process_index", [](lua_State* state, Accelerator& a) { return push_integer(state, process_index(a)); },
-     "Number of this process, from 0."},
+     "Rank of this process, from 0."},
     {"is_main_process",
      [](lua_State* state, Accelerator& a) { return lua_pushboolean(state, process_index(a) == 0), 1; },
      "Whether this is process 0."},
@@ -147,7 +148,7 @@ int log(lua_State* state) {
   if (!lua_istable(state, 2)) bad_argument(state, 2, "a table of numbers by name");
   if (!lua_isnoneornil(state, 3))
     RUN_CHECK(integer_argument(state, 3) == run.step(), ErrorKind::kRun,
-              "log: step {} is not the run's, {}; points belong to the step at which they are made",
+              "log: expected the current step {1}, got step {0}; a point belongs to the step at which it is logged",
               integer_argument(state, 3), run.step());
   train::CustomLoop* const loop =
       accelerator.loop != nullptr && accelerator.loop->in_window() ? accelerator.loop : nullptr;
@@ -156,14 +157,14 @@ int log(lua_State* state) {
   // Sorted, so that series have the same numbers in every run.
   for (const std::string& name : metric_keys(state, 2, "log")) {
     RUN_CHECK(!name.starts_with("train/") && !name.starts_with("eval/"), ErrorKind::kRun,
-              "log: {} is a name of the run's own; log other names, or return metrics from a step", name);
+              "log: {} is reserved (train/ and eval/); log another name, or return metrics from a step", name);
     lua_getfield(state, 2, name.c_str());
     if (loop != nullptr && is_tensor(state, -1)) {
       loop->log(name, tensor_value(state, -1, name));
     } else {
       RUN_CHECK(!is_tensor(state, -1), ErrorKind::kRun,
-                "log: {0} is a tensor, expected a number; return it from the step as a metric, or log {0}:item() (in a "
-                "loop of your own tensors can be logged while a training batch is under way)",
+                "log: {0} is a tensor, expected a number; return it from the step as a metric, or log {0}:item() (a "
+                "custom loop can log tensors while it processes a training batch)",
                 name);
       RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun, "log: {} is {}, expected a number", name,
                 type_name(state, -1));
@@ -218,19 +219,18 @@ int register_for_checkpointing(lua_State* state) {
 }
 
 constexpr AcceleratorMethod kAcceleratorMethods[] = {
-    {"print", bound<accelerator_print>, "acc:print(value...)", "Writes a line to the screen, from process 0 alone."},
+    {"print", bound<accelerator_print>, "acc:print(value...)", "Prints a line, in process 0 only."},
     {"log", bound<log>, "acc:log{name = number, ...}",
-     "Records points of metrics, those of process 0; in `train` also tensors of one number, and at the step under "
-     "way."},
+     "Records metric points, from process 0 only; in `train` also scalar tensors, at the step in progress."},
     {"set_trigger", bound<set_trigger>, "acc:set_trigger()",
-     "Ends the run after this step; its state is saved.  In `train`: see acc:check_trigger()."},
+     "Ends the run after this step and saves a state.  In `train`: see acc:check_trigger()."},
     {"register_for_checkpointing", bound<register_for_checkpointing>, "acc:register_for_checkpointing(table...)",
-     "What the table holds is in the states from now on, and comes back with them."},
+     "Adds the contents of a table to the states from now on; loading a state restores them."},
     {"save_artifact", bound<save_artifact>, "acc:save_artifact(name, text [, kind])",
-     "Keeps a text of process 0's with the run, as `runner export RUN --artifact NAME` writes it."},
+     "Saves a text of process 0 with the run; `runner export RUN --artifact NAME` writes it to a file."},
     {"save_model", bound_in_loop<save_model>, "acc:save_model([folder [, max_shard_size]])",
-     "Keeps the model with the run, as an artifact model.safetensors; in several with an index beyond \"10GB\", or the "
-     "size given."},
+     "Saves the model with the run as an artifact model.safetensors; as several files and an index if it is larger "
+     "than \"10GB\", or the given size."},
     {"save_state", bound<save_state>, "acc:save_state()", "Saves a state at the end of this step."},
 };
 
@@ -263,7 +263,7 @@ int accelerator_field(lua_State* state) {
       return 1;
     }
   }
-  fail_unknown("acc has no", name, names_of(accelerator_names()), "docs/lua.md lists what it has");
+  fail_unknown("acc has no", name, names_of(accelerator_names()), "docs/lua.md lists its entries");
 }
 
 int set_field(lua_State* state) {
@@ -272,7 +272,7 @@ int set_field(lua_State* state) {
   for (const auto& table : field_tables())
     for (const AcceleratorField& field : table)
       if (name == field.name && field.set != nullptr) return field.set(state, accelerator, 3), 0;
-  fail(ErrorKind::kRun, "acc.{} cannot be set; keep values of your own in a local table", name);
+  fail(ErrorKind::kRun, "acc.{} cannot be set; keep your own values in a local table", name);
 }
 
 }  // namespace
@@ -296,23 +296,22 @@ std::span<const AcceleratorName> accelerator_names() {
 // The userdata of `acc` is a pointer to the Accelerator.
 Accelerator& accelerator_argument(lua_State* state) {
   auto* object = static_cast<Accelerator**>(luaL_testudata(state, 1, kAcceleratorName));
-  if (object == nullptr) bad_argument(state, 1, "acc: write acc:name(…), with a colon");
+  if (object == nullptr) bad_argument(state, 1, "acc: call it as acc:name(…), with a colon");
   return **object;
 }
 
 train::RunControl& run_of(const Accelerator& accelerator, std::string_view what) {
-  RUN_CHECK(
-      !accelerator.is_replayed, ErrorKind::kRun,
-      "acc.{} in a step that is traced once (tpu.trace_once): the steps behind it would go on with what the run is "
-      "now; use it in an event such as on_step_end, or leave tpu.trace_once out",
-      what);
-  RUN_CHECK(accelerator.run != nullptr, ErrorKind::kRun, "acc.{} needs a run; none is under way here", what);
+  RUN_CHECK(!accelerator.is_replayed, ErrorKind::kRun,
+            "acc.{} cannot be used in a step that is traced once (tpu.trace_once): later steps would reuse the current "
+            "value; use it in an event such as on_step_end, or disable tpu.trace_once",
+            what);
+  RUN_CHECK(accelerator.run != nullptr, ErrorKind::kRun, "acc.{} is not available here: no run is in progress", what);
   return *accelerator.run;
 }
 
 train::CustomLoop& loop_of(const Accelerator& accelerator, std::string_view what) {
   RUN_CHECK(accelerator.loop != nullptr, ErrorKind::kRun,
-            "acc.{} belongs to a loop of the hook's own, the entry `train`; here the recipe's loop runs", what);
+            "acc.{} is only available in a custom loop, the hook entry `train`; here the recipe's loop runs", what);
   return *accelerator.loop;
 }
 
@@ -353,7 +352,7 @@ void push_map(lua_State* state, const schema::ValueMap& map) {
 }
 
 void push_value(lua_State* state, const schema::Value& value) {
-  luaL_checkstack(state, 4, "a value of the recipe is too deep");  // for this call; lists and maps recurse
+  luaL_checkstack(state, 4, "a value of the recipe is nested too deeply");  // for this call; lists and maps recurse
   if (value.boolean() != nullptr) {
     lua_pushboolean(state, *value.boolean());
   } else if (value.integer() != nullptr) {

@@ -59,7 +59,7 @@ void bad_option(lua_State* state, std::string_view option, std::string_view want
 
 std::string_view key_argument(lua_State* state, std::string_view what) {
   if (lua_type(state, 2) == LUA_TSTRING) return text_argument(state, 2);
-  fail(ErrorKind::kRun, "{} has no entry [{}]; what it has goes by names", what, text_of(state, 2));
+  fail(ErrorKind::kRun, "{} has no entry [{}]; its entries have names", what, text_of(state, 2));
 }
 
 // ---- arguments -----------------------------------------------------------------------------------------------------
@@ -145,9 +145,9 @@ void check_name(const std::string& name, std::string_view what, std::string_view
   const bool plain = std::ranges::none_of(name, [](unsigned char c) { return c < ' ' || c == 0x7f; });
   if (!name.empty() && name.size() <= kLongest && plain && schema::is_utf8(name)) return;
   std::string shown = json::compact(name);
-  if (name.size() > kLongest) shown = fmt::format("a text of {} bytes", name.size());
-  fail(ErrorKind::kRun, "{}: {} cannot name {}: a name is 1 to {} bytes of UTF-8 on one line", what, shown, thing,
-       kLongest);
+  if (name.size() > kLongest) shown = fmt::format("a string of {} bytes", name.size());
+  fail(ErrorKind::kRun, "{}: {} is not a valid name for {}: expected 1 to {} bytes of UTF-8 on one line", what, shown,
+       thing, kLongest);
 }
 
 std::vector<std::string> metric_keys(lua_State* state, int index, std::string_view what) {
@@ -155,7 +155,7 @@ std::vector<std::string> metric_keys(lua_State* state, int index, std::string_vi
   lua_pushnil(state);
   for (; lua_next(state, index) != 0; lua_pop(state, 1))
     RUN_CHECK(lua_type(state, -2) == LUA_TSTRING, ErrorKind::kRun,
-              "{}: the name of a metric is a {}, expected a text: {{name = value}}", what, type_name(state, -2));
+              "{}: the name of a metric is a {}, expected a string: {{name = value}}", what, type_name(state, -2));
   std::vector<std::string> keys = text_keys(state, index);
   for (const std::string& key : keys) check_name(key, what, "a metric");
   return keys;
@@ -186,7 +186,7 @@ int64_t count_entries(lua_State* state, int index) {
 int64_t list_size(lua_State* state, int index, std::string_view what, std::string_view hint) {
   const auto size = static_cast<int64_t>(lua_rawlen(state, index));
   if (!push_stray_key(state, index, size)) return size;
-  fail(ErrorKind::kRun, "{} is a list without gaps, got the key {}{}{}", what, text_of(state, -1),
+  fail(ErrorKind::kRun, "{}: expected a list without gaps, got the key {}{}{}", what, text_of(state, -1),
        hint.empty() ? "" : "; ", hint);
 }
 

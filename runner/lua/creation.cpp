@@ -28,7 +28,7 @@ int constant_by_sizes(lua_State* state, double value) {
 // Reads the length of a row or the side of a square.
 int64_t count_argument(lua_State* state, const char* what) {
   const int64_t count = integer_argument(state, 1);
-  RUN_CHECK(count >= 0, ErrorKind::kRun, "{}: wants a size of at least 0, got {}", what, count);
+  RUN_CHECK(count >= 0, ErrorKind::kRun, "{}: expected a size of at least 0, got {}", what, count);
   return count;
 }
 
@@ -77,7 +77,7 @@ int arange(lua_State* state) {
 int eye(lua_State* state) {
   backends::Program& program = record_here(state).program();
   const int64_t size = count_argument(state, "eye");
-  RUN_CHECK(size > 0, ErrorKind::kRun, "eye: wants a size of at least 1, got 0");
+  RUN_CHECK(size > 0, ErrorKind::kRun, "eye: expected a size of at least 1, got 0");
   return push_tensor(state, ops::one_hot(ops::arange(program, size), size));
 }
 
@@ -88,7 +88,7 @@ using Random = Value (*)(Value key, const backends::Shape& shape, int64_t stream
 int random_tensor(lua_State* state, Random make) {
   Recording& recording = record_here(state);
   const Value key = recording.forward().draw_key;
-  RUN_CHECK(bool{key}, ErrorKind::kRun, "random tensors belong to a step; a rule of an optimizer has none");
+  RUN_CHECK(bool{key}, ErrorKind::kRun, "random tensors are only available in a step, not in an optimizer rule");
   return push_tensor(state, make(key, shape_from(state, 1), recording.next_stream(Runtime::of(state))));
 }
 

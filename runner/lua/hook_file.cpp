@@ -107,7 +107,7 @@ class LuaHooks : public train::Hooks {
       if (!model.module->made_at().known()) model.module->set_made_at(line_of("model"));
       lua_pop(state, 1);
       model.module->declare(model.parameters, "");
-      RUN_CHECK(!model.parameters.parameters().empty(), ErrorKind::kRun, "model: it has no parameters to train");
+      RUN_CHECK(!model.parameters.parameters().empty(), ErrorKind::kRun, "the model has no parameters to train");
     });
     use_model(model.module);
     return model;
@@ -329,8 +329,8 @@ class LuaHooks : public train::Hooks {
    private:
     [[noreturn]] static uint64_t refuse_random() {
       fail(ErrorKind::kRun,
-           "math.random in a step that is traced once (tpu.trace_once): the steps behind it would go on with the same "
-           "numbers; use nn.rand, or leave tpu.trace_once out");
+           "math.random cannot be used in a step that is traced once (tpu.trace_once): later steps would reuse the "
+           "same numbers; use nn.rand, or disable tpu.trace_once");
     }
 
     LuaHooks& hooks_;
@@ -340,8 +340,8 @@ class LuaHooks : public train::Hooks {
     if (!traces_once()) return inputs.read;
     return [](Value) -> std::vector<double> {
       fail(ErrorKind::kRun,
-           "item: a step that is traced once (tpu.trace_once) cannot read values: the steps behind it would go on with "
-           "those of this one; leave tpu.trace_once out");
+           "item cannot be used in a step that is traced once (tpu.trace_once): later steps would reuse its value; "
+           "disable tpu.trace_once");
     };
   }
 

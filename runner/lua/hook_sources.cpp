@@ -31,7 +31,7 @@ std::string read_text(const std::filesystem::path& file, const std::string& name
   std::error_code ignored;
   const Kind kind = std::filesystem::status(file, ignored).type();
   const char* const reason = kind == Kind::directory   ? "it is a folder"
-                             : kind == Kind::not_found ? "there is no such file"
+                             : kind == Kind::not_found ? "the file does not exist"
                              : kind == Kind::fifo ? "it is a pipe, which cannot be read again when the run is resumed"
                                                   : "it cannot be opened";
   std::ifstream in;
@@ -44,7 +44,7 @@ std::string read_text(const std::filesystem::path& file, const std::string& name
     RUN_CHECK(source.size() <= kLargest, ErrorKind::kRecipe, "the hook {} is larger than {} MiB", name, kLargest >> 20);
   }
   RUN_CHECK(!source.starts_with(LUA_SIGNATURE), ErrorKind::kRecipe,
-            "the hook {} is compiled Lua; hooks are Lua source text", name);
+            "the hook {} is compiled Lua; expected Lua source text", name);
   if (!schema::is_utf8(source))
     throw Error(ErrorKind::kRecipe, "the hook is not UTF-8 text", {name, line_of_wrong_byte(source), 0});
   return source;
@@ -110,8 +110,10 @@ SourceMark HookSources::take_line(std::string& message) const {
 
 std::filesystem::path file_of_module(const std::string& name, const std::filesystem::path& folder) {
   const std::filesystem::path relative = path_of_module(name);
-  RUN_CHECK(!relative.empty(), ErrorKind::kRun,
-            "require: '{}' is no module name; write require \"lib.name\" for lib/name.lua beside the hook file", name);
+  RUN_CHECK(
+      !relative.empty(), ErrorKind::kRun,
+      "require: '{}' is not a module name; write require \"lib.name\" for lib/name.lua in the folder of the hook file",
+      name);
   return (folder / relative).lexically_normal();
 }
 
@@ -119,11 +121,11 @@ void check_module_file(const std::filesystem::path& file, const std::filesystem:
                        const std::string& name) {
   std::error_code ignored;  // set for a name that no file can have
   RUN_CHECK(std::filesystem::is_regular_file(file, ignored), ErrorKind::kRun,
-            "require: there is no module '{}': neither built in nor {}", name, file.string());
+            "require: module '{}' not found: it is not built in, and {} is not a file", name, file.string());
   const std::filesystem::path real = std::filesystem::canonical(file);
   const std::filesystem::path root = std::filesystem::canonical(folder.empty() ? "." : folder);
   RUN_CHECK(std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end(), ErrorKind::kRun,
-            "require: {} lies outside the hook's folder: a link leads there", file.string());
+            "require: {} is a link to a file outside the hook's folder", file.string());
 }
 
 }  // namespace runner::lua

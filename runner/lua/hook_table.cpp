@@ -77,12 +77,12 @@ class TableCheck {
       lua_pushlstring(state_, name.data(), name.size());
       lua_rawget(state_, table_);
       const std::vector<std::string> known(std::begin(kEntries), std::end(kEntries));
-      add(ErrorId::kUnknownKey, name, fmt::format("a hook has no entry '{}'", schema::visible(name)),
+      add(ErrorId::kUnknownKey, name, fmt::format("unknown hook entry '{}'", schema::visible(name)),
           schema::did_you_mean(name, known, ""));
     }
     if (push_key_of_no_text()) {
       const std::string key = fmt::format("[{}]", text_of(state_, -1));
-      add(ErrorId::kUnknownKey, key, fmt::format("a hook has no entry {}", key), "");
+      add(ErrorId::kUnknownKey, key, fmt::format("unknown hook entry {}", key), "");
     }
     if (problems_.empty()) return;
     std::string& hint = problems_.back().hint;

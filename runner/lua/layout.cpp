@@ -35,7 +35,7 @@ int64_t place_of(lua_State* state, int index, Value x, std::string_view what) {
   const int64_t axis = integer_argument(state, index);
   const int rank = x.shape().rank();
   RUN_CHECK(axis != 0 && axis <= rank + 1 && axis >= -rank - 1, ErrorKind::kRun,
-            "{}: there is no place {} in {}; axes count from 1, or from -1 at the end", what, axis, x.type());
+            "{}: axis {} is out of range for {}; axes count from 1, or from -1 at the end", what, axis, x.type());
   return axis > 0 ? axis - 1 : axis + rank + 1;
 }
 
@@ -53,8 +53,8 @@ int reshape(lua_State* state) {
   Integers sizes = integers_from(state, 2);
   int64_t* open = nullptr;
   for (int64_t& size : std::span(sizes.values).first(sizes.count)) {
-    RUN_CHECK(size >= 0 || (size == -1 && open == nullptr), ErrorKind::kRun, "reshape: bad size {}; one may be -1",
-              size);
+    RUN_CHECK(size >= 0 || (size == -1 && open == nullptr), ErrorKind::kRun,
+              "reshape: invalid size {}; only one may be -1", size);
     if (size == -1) open = &size;
   }
   if (open != nullptr) {
@@ -63,8 +63,9 @@ int reshape(lua_State* state) {
     *open = known == 0 ? 0 : x.shape().elements() / known;
   }
   const Shape shape(sizes.span());
-  RUN_CHECK(shape.elements() == x.shape().elements(), ErrorKind::kRun, "reshape: {} has {} elements, {} has {}",
-            x.type(), x.shape().elements(), shape, shape.elements());
+  RUN_CHECK(shape.elements() == x.shape().elements(), ErrorKind::kRun,
+            "reshape: cannot reshape {} with {} elements to {} with {}", x.type(), x.shape().elements(), shape,
+            shape.elements());
   return push_tensor(state, ops::reshape(x, shape));
 }
 
@@ -83,8 +84,8 @@ int transpose(lua_State* state) {
 int permute(lua_State* state) {
   const Value x = operand(state);
   const Integers axes = axes_from(state, 2, x);
-  RUN_CHECK(axes.count == static_cast<size_t>(x.shape().rank()), ErrorKind::kRun, "permute: {} axes for {}", axes.count,
-            x.type());
+  RUN_CHECK(axes.count == static_cast<size_t>(x.shape().rank()), ErrorKind::kRun, "permute: got {} axes for {}",
+            axes.count, x.type());
   return push_tensor(state, from_one([&] { return ops::permute(x, axes.span()); }));
 }
 
@@ -105,7 +106,8 @@ int squeeze(lua_State* state) {
   Integers dims;
   for (int i = 0; i < x.shape().rank(); ++i) {
     const bool goes = axis < 0 ? x.shape()[i] == 1 : i == axis;
-    RUN_CHECK(!goes || x.shape()[i] == 1, ErrorKind::kRun, "squeeze: axis {} of {} is not of size 1", i + 1, x.type());
+    RUN_CHECK(!goes || x.shape()[i] == 1, ErrorKind::kRun, "squeeze: expected size 1 of axis {} of {}", i + 1,
+              x.type());
     if (!goes) dims.add(x.shape()[i]);
   }
   return push_tensor(state, ops::reshape(x, Shape(dims.span())));
@@ -122,7 +124,7 @@ int slice(lua_State* state) {
   if (first < 0) first += size + 1;
   if (last < 0) last += size + 1;
   RUN_CHECK(first >= 1 && last <= size && first <= last + 1 && step >= 1, ErrorKind::kRun,
-            "slice: {} to {} by {} does not lie in axis {} of {}", first, last, step, axis < 0 ? axis : axis + 1,
+            "slice: {} to {} by {} is out of range for axis {} of {}", first, last, step, axis < 0 ? axis : axis + 1,
             x.type());
   return push_tensor(state, ops::slice(x, axis, first - 1, last, step));
 }
@@ -148,7 +150,7 @@ int chunk(lua_State* state) {
   const int64_t count = integer_argument(state, 2);
   const int64_t axis = lua_isnoneornil(state, 3) ? 0 : axis_of(state, 3, x);
   const int64_t size = x.shape()[x.shape().axis(axis, "chunk")];
-  RUN_CHECK(count >= 1 && count <= size, ErrorKind::kRun, "chunk: cannot cut {} elements of {} into {} parts", size,
+  RUN_CHECK(count >= 1 && count <= size, ErrorKind::kRun, "chunk: cannot split {} elements of {} into {} parts", size,
             x.type(), count);
   const int64_t step = backends::ceil_div(size, count);
   lua_newtable(state);

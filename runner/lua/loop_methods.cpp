@@ -50,7 +50,7 @@ int push_part(lua_State* state, Accelerator& accelerator, T value, const char* n
 template <class T>
 Part<T>& part_argument(lua_State* state, const char* name) {
   auto* part = static_cast<Part<T>*>(luaL_testudata(state, 1, name));
-  if (part == nullptr) bad_argument(state, 1, fmt::format("{}: write {}:name(…), with a colon", name, name));
+  if (part == nullptr) bad_argument(state, 1, fmt::format("{}: call it as {}:name(…), with a colon", name, name));
   return *part;
 }
 
@@ -73,7 +73,7 @@ int epochs(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
   std::optional<int64_t> count;
   if (!lua_isnoneornil(state, 2)) count = integer_argument(state, 2);
-  RUN_CHECK(!count || *count >= 0, ErrorKind::kRun, "acc:epochs: {} is no number of epochs", *count);
+  RUN_CHECK(!count || *count >= 0, ErrorKind::kRun, "acc:epochs: expected a number of epochs, got {}", *count);
   const CustomLoop::Epochs epochs = loop_of(accelerator, "epochs").begin_epochs(count);
   lua_pushlightuserdata(state, &accelerator);
   lua_pushinteger(state, epochs.first);
@@ -101,7 +101,7 @@ int next_batch(lua_State* state) {
   const auto split = static_cast<Split>(lua_tointeger(state, lua_upvalueindex(2)));
   train::CustomLoop& loop = loop_of(accelerator, "batches");
   RUN_CHECK(newest_of(accelerator, split).number == lua_tointeger(state, lua_upvalueindex(3)), ErrorKind::kRun,
-            "acc:batches: this loop is over, another one has begun at {}",
+            "acc:batches: this loop has ended, because another one was started at {}",
             newest_of(accelerator, split).begun.to_string());
   Runtime::of(state).refill();
   const auto number = loop.next_batch(split);
@@ -138,12 +138,12 @@ bool is_in_newest(lua_State* state, Accelerator& accelerator, Split split) {
 int batches(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
   const std::string_view split = text_argument(state, 2, "train");
-  RUN_CHECK(split == "train" || split == "eval", ErrorKind::kRun, "acc:batches: '{}' is neither train nor eval", split);
+  RUN_CHECK(split == "train" || split == "eval", ErrorKind::kRun, "acc:batches: expected train or eval, got '{}'",
+            split);
   const Split which = split == "eval" ? Split::kEval : Split::kTrain;
   Accelerator::Batches& newest = newest_of(accelerator, which);
   RUN_CHECK(!is_in_newest(state, accelerator, which), ErrorKind::kRun,
-            "acc:batches: the loop over {} batches of {} is still under way; go on when it is over, or leave it with "
-            "break",
+            "acc:batches: the loop over {} batches started at {} has not ended; finish it or leave it with break",
             split == "eval" ? "evaluation" : "training", newest.begun.to_string());
   loop_of(accelerator, "batches").begin_batches(which);
   lua_pushlightuserdata(state, &accelerator);
@@ -182,13 +182,13 @@ int backward(lua_State* state) {
 std::optional<int32_t> optional_optimizer(lua_State* state, int index) {
   if (lua_isnoneornil(state, index)) return std::nullopt;
   const auto* part = static_cast<const Part<int32_t>*>(luaL_testudata(state, index, kOptimizerName));
-  if (part == nullptr) bad_argument(state, index, "an optimizer, or nothing for all parameters");
+  if (part == nullptr) bad_argument(state, index, "an optimizer, or nil for all parameters");
   return part->value;
 }
 
 double limit_argument(lua_State* state, int index) {
   const double limit = number_argument(state, index);
-  RUN_CHECK(limit > 0, ErrorKind::kRun, "{}: a limit must be greater than 0, got {}", called_as(state), shown(limit));
+  RUN_CHECK(limit > 0, ErrorKind::kRun, "{}: expected a limit greater than 0, got {}", called_as(state), shown(limit));
   return limit;
 }
 
@@ -243,7 +243,8 @@ std::string known_optimizers(const std::vector<std::string>& names) {
 
 int push_optimizer(lua_State* state, Accelerator& accelerator) {
   const std::vector<std::string>& names = loop_of(accelerator, "optimizer").optimizers();
-  RUN_CHECK(names.size() == 1, ErrorKind::kRun, "there are several optimizers: {}", known_optimizers(names));
+  RUN_CHECK(names.size() == 1, ErrorKind::kRun, "acc.optimizer is ambiguous: the hook has several optimizers: {}",
+            known_optimizers(names));
   return push_part<int32_t>(state, accelerator, 0, kOptimizerName);
 }
 
@@ -258,7 +259,7 @@ int named_optimizer(lua_State* state) {
   const std::string_view name = key_argument(state, kOptimizersName);
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] == name) return push_part(state, accelerator, static_cast<int32_t>(i), kOptimizerName);
-  fail(ErrorKind::kRun, "there is no optimizer '{}'; {}", name,
+  fail(ErrorKind::kRun, "unknown optimizer '{}'; {}", name,
        names == std::vector<std::string>{""} ? "the only one is acc.optimizer"
                                              : schema::did_you_mean(name, names, known_optimizers(names)));
 }
@@ -322,9 +323,9 @@ int profile(lua_State* state) {
   accelerator.loop->mark_step();
   const CustomLoop::Cost after = accelerator.loop->cost();
   run_of(accelerator, "profile")
-      .print(fmt::format("profile: {:.3g} s, {} program{} run, {} of them compiled", after.seconds - before.seconds,
-                         after.runs - before.runs, after.runs - before.runs == 1 ? "" : "s",
-                         after.compiled - before.compiled));
+      .print(fmt::format("profile: {:.3g} s, {} program{} executed, {} of them compiled",
+                         after.seconds - before.seconds, after.runs - before.runs,
+                         after.runs - before.runs == 1 ? "" : "s", after.compiled - before.compiled));
   return lua_gettop(state) - 1;
 }
 
@@ -332,39 +333,41 @@ int profile(lua_State* state) {
 
 constexpr AcceleratorField kLoopFields[] = {
     {"optimizer", push_optimizer, "The optimizer: acc.optimizer:step(), acc.optimizer:zero_grad(), acc.optimizer.lr."},
-    {"optimizers", push_optimizers, "Those of the entry `optimizers`, where it gives several: acc.optimizers.NAME."},
+    {"optimizers", push_optimizers,
+     "The optimizers of the entry `optimizers`, if it returns several: acc.optimizers.NAME."},
     {"scheduler", push_scheduler,
-     "The recipe's schedule: acc.scheduler:step(), acc.scheduler:get_last_lr(), a list of rates."},
+     "The recipe's schedule: acc.scheduler:step(), acc.scheduler:get_last_lr(), a list of learning rates."},
     {"sync_gradients",
      [](lua_State* state, Accelerator& a) {
        return lua_pushboolean(state, loop_of(a, "sync_gradients").sync_gradients()), 1;
      },
-     "Whether this batch is the last of its window: elsewhere step, zero_grad and clipping do nothing."},
+     "Whether this batch is the last of an optimizer step; otherwise step, zero_grad and clipping do nothing."},
     {"optimizer_step_was_skipped",
      [](lua_State* state, Accelerator& a) {
        return lua_pushboolean(state, loop_of(a, "optimizer_step_was_skipped").step_was_skipped()), 1;
      },
-     "Whether the newest step was left out (train.on_nan: skip, fp16's scaler); reads a value then."},
+     "Whether the newest step was skipped (train.on_nan: skip, or the fp16 scaler); reads a value then."},
 };
 
 constexpr AcceleratorMethod kLoopMethods[] = {
     {"epochs", bound_in_loop<epochs>, "acc:epochs([n])",
-     "for epoch in acc:epochs(n): the next n epochs, or all; from 1."},
+     "for epoch in acc:epochs(n): iterates over the next n epochs, or all; counts from 1."},
     {"batches", bound_in_loop<batches>, "acc:batches([\"train\" or \"eval\"])",
-     "for batch in acc:batches(\"train\"): what is left of the epoch, or all evaluation data."},
+     "for batch in acc:batches(\"train\"): iterates over the rest of the epoch, or all evaluation data."},
     {"backward", bound<backward>, "acc:backward(loss)",
-     "Adds the gradients of a loss: a mean (), or one value for each sample."},
+     "Accumulates the gradients of a loss: a mean (), or one value for each sample."},
     {"clip_grad_norm", bound<clip_grad_norm>, "acc:clip_grad_norm(limit [, optimizer])",
-     "Scales gradients to a norm of at most limit; returns the norm before."},
+     "Scales gradients to a norm of at most limit; returns the norm before clipping."},
     {"clip_grad_value", bound<clip_grad_value>, "acc:clip_grad_value(limit [, optimizer])",
-     "Bounds each gradient to [-limit, limit]."},
+     "Clips each gradient to [-limit, limit]."},
     {"check_trigger", bound<check_trigger>, "acc:check_trigger()",
-     "Whether any process called acc:set_trigger() since the last look."},
+     "Whether any process has called acc:set_trigger() since the last check."},
     {"load_state", bound_in_loop<load_state>, "acc:load_state([id])",
-     "Model, optimizers and registered objects as in a state of this run, the newest."},
-    {"profile", bound_in_loop<profile>, "acc:profile(f)", "Runs f, and prints how long it took and what was compiled."},
+     "Loads model, optimizers and registered objects from a state of this run; default: the newest."},
+    {"profile", bound_in_loop<profile>, "acc:profile(f)",
+     "Runs f, and prints its duration and the number of compilations."},
     {"mark_step", bound_in_loop<mark_step>, "acc:mark_step()",
-     "Computes what is recorded so far; tensors before it are over."},
+     "Executes the recorded operations; earlier tensors become invalid."},
 };
 
 int no_assignment(lua_State* state) {
@@ -372,9 +375,9 @@ int no_assignment(lua_State* state) {
   const std::string name = text_of(state, 2);
   const bool rate = kind == kOptimizerName && name == "lr";
   fail(ErrorKind::kRun, "{}.{} cannot be set; {}", kind, name,
-       rate ? "rates follow the schedule: write scheduler.type: hook in the recipe, and in the hook a function "
-              "schedule(step, steps) that returns the factor of the rates"
-            : "keep values of your own in a local table");
+       rate ? "the learning rate follows the schedule: set scheduler.type: hook in the recipe, and define a function "
+              "schedule(step, steps) in the hook that returns the factor of the learning rate"
+            : "keep your own values in a local table");
 }
 
 // Registers a read-only kind of object with one metamethod.

@@ -24,7 +24,7 @@ Reduced reduction_of(lua_State* state, const Options& options) {
   const std::string name = options.text("reduction", "mean");
   if (name == "none") return Reduced::kNone;
   if (name == "sum") return Reduced::kSum;
-  RUN_CHECK(name == "mean", ErrorKind::kRun, "{}: unknown reduction '{}'; it is none, mean or sum", called_as(state),
+  RUN_CHECK(name == "mean", ErrorKind::kRun, "{}: unknown reduction '{}'; expected none, mean or sum", called_as(state),
             name);
   return Reduced::kMean;
 }
@@ -40,8 +40,8 @@ struct Pair {
 Pair pair_of(lua_State* state) {
   const Value x = tensor_argument(state, 1), y = tensor_argument(state, 2);
   record_here(state);
-  RUN_CHECK(x.shape() == y.shape(), ErrorKind::kRun, "{}: prediction {} and target {} have different shapes",
-            called_as(state), x.type(), y.type());
+  RUN_CHECK(x.shape() == y.shape(), ErrorKind::kRun,
+            "{}: expected equal shapes of prediction and target, got {} and {}", called_as(state), x.type(), y.type());
   return {Autocast::raise(x), Autocast::raise(y)};
 }
 
@@ -75,7 +75,7 @@ int cross_entropy(lua_State* state) {
   options.ignore_index = given.integer("ignore_index", -100);
   const double smoothing = given.number("label_smoothing", 0);
   RUN_CHECK(smoothing >= 0 && smoothing <= 1, ErrorKind::kRun,
-            "cross_entropy: label_smoothing must be in [0, 1], got {}", shown(smoothing));
+            "cross_entropy: expected label_smoothing in [0, 1], got {}", shown(smoothing));
   if (given.push("weight")) {
     options.class_weights =
         lua_istable(state, -1) ? list_of_numbers(state, lua_gettop(state)) : tensor_value(state, -1, "weight");

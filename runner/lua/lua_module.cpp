@@ -29,7 +29,8 @@ int LuaModule::push_callee(lua_State* state) const {
   push_table(state);
   if (lua_isfunction(state, -1)) return 1;
   if (!push_field(state, -1, "forward"))
-    throw Error(ErrorKind::kRun, "this table of modules has no function forward: call the modules in it", made_at());
+    throw Error(ErrorKind::kRun, "a table of modules without a function forward cannot be called; call its modules",
+                made_at());
   lua_insert(state, -2);
   return 2;
 }
@@ -41,7 +42,7 @@ void LuaModule::push_table(lua_State* state) const {
 Value LuaModule::record(nn::Forward& context, Value x) const {
   const ModuleCall module_call(*runtime_.recording);
   const RecordingScope scope(runtime_, context);  // nests within the recording of a step
-  Recording& recording = recording_of(runtime_.state(), "a module's output");
+  Recording& recording = recording_of(runtime_.state(), "the output of a module");
   lua_State* const state = recording.caller();
   const int callee = push_callee(state);
   push_tensor(state, x);
@@ -54,7 +55,7 @@ Value LuaModule::record(nn::Forward& context, Value x) const {
 
 // Returns the tensor at the top of the stack.
 Value LuaModule::returned(lua_State* state) const {
-  if (is_tensor(state, -1)) return tensor_value(state, -1, "a module's output");
+  if (is_tensor(state, -1)) return tensor_value(state, -1, "the output of a module");
   const std::string type(type_name(state, -1));
   push_callee(state);
   const bool is_method = lua_istable(state, -1);
@@ -69,7 +70,7 @@ Value LuaModule::returned(lua_State* state) const {
 void LuaModule::find_members(lua_State* state, const std::string& prefix, std::set<const void*>& seen) {
   if (!seen.insert(lua_topointer(state, -1)).second) return;
   check_depth(std::ranges::count(prefix, '.'));
-  RUN_CHECK(lua_checkstack(state, 8) != 0, ErrorKind::kRun, "no room on the stack");
+  RUN_CHECK(lua_checkstack(state, 8) != 0, ErrorKind::kRun, "the Lua stack is full");
   const auto length = static_cast<lua_Integer>(lua_rawlen(state, -1));
   for (lua_Integer i = 1; i <= length; ++i) {
     lua_rawgeti(state, -1, i);

@@ -55,9 +55,8 @@ template <int (*function)(lua_State*), int most>
 int takes(lua_State* state) {
   for (int i = most + 1; i <= lua_gettop(state); ++i)
     if (!lua_isnil(state, i))
-      bad_argument(
-          state, i,
-          fmt::format("none: it takes {} argument{}", most == 0 ? "no" : std::to_string(most), most == 1 ? "" : "s"));
+      bad_argument(state, i,
+                   most == 0 ? "no arguments" : fmt::format("at most {} argument{}", most, most == 1 ? "" : "s"));
   return function(state);
 }
 
@@ -77,7 +76,7 @@ int layer_norm(lua_State* state) {
 
 int dropout(lua_State* state) {
   const double p = number_argument(state, 1, 0.5);
-  RUN_CHECK(p >= 0 && p < 1, ErrorKind::kRun, "nn.Dropout: p must be in [0, 1), got {}", shown(p));
+  RUN_CHECK(p >= 0 && p < 1, ErrorKind::kRun, "nn.Dropout: expected p in [0, 1), got {}", shown(p));
   return push_made(state, nn::dropout(p));
 }
 
@@ -133,7 +132,7 @@ int sequential(lua_State* state) {
   }
   lua_settop(state, 1);
   std::vector<nn::ModulePtr> members;
-  const int64_t size = list_size(state, 1, "nn.Sequential", "members with names are nn.Module's");
+  const int64_t size = list_size(state, 1, "nn.Sequential", "use nn.Module for named members");
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, 1, i);
     if (const nn::ModulePtr* member = module_test(state, -1)) {
@@ -152,21 +151,23 @@ int lua_module(lua_State* state) {
   if (!lua_istable(state, 1)) bad_argument(state, 1, "a table with modules and a function forward");
   lua_settop(state, 1);
   RUN_CHECK(push_field(state, 1, "forward") && lua_isfunction(state, -1), ErrorKind::kRun,
-            "nn.Module: the table needs a function forward(self, x)");
+            "nn.Module: missing function forward(self, x) in the table");
   lua_settop(state, 1);
   return push_made(state, std::make_shared<LuaModule>(state));
 }
 
 constexpr ModuleFunction kModules[] = {
     {"Linear", bound<takes<linear, 3>>, "nn.Linear(inputs, outputs [, {bias = true}])",
-     "x (..., inputs) to (..., outputs); weight (outputs, inputs) and bias, initialised as torch's."},
+     "x (..., inputs) to (..., outputs); weight (outputs, inputs) and bias, initialised like torch's."},
     {"Embedding", bound<takes<embedding_module, 2>>, "nn.Embedding(rows, width)",
-     "Row x of weight (rows, width), for labels from 0."},
-    {"LayerNorm", bound<takes<layer_norm, 2>>, "nn.LayerNorm(width [, eps])", "Over the last axis; weight and bias."},
-    {"Dropout", bound<takes<dropout, 1>>, "nn.Dropout(p)", "Zeroes with probability p while training."},
+     "Row x of weight (rows, width); ids count from 0."},
+    {"LayerNorm", bound<takes<layer_norm, 2>>, "nn.LayerNorm(width [, eps])",
+     "Layer normalization over the last axis, with weight and bias."},
+    {"Dropout", bound<takes<dropout, 1>>, "nn.Dropout(p)", "Sets elements to zero with probability p in training."},
     {"ReLU", bound<takes<activation<schema::Activation::kRelu>, 0>>, "nn.ReLU()", "x, or 0 where negative."},
-    {"GELU", bound<takes<activation<schema::Activation::kGelu>, 0>>, "nn.GELU()", "The erf form."},
-    {"GELUTanh", bound<takes<activation<schema::Activation::kGeluTanh>, 0>>, "nn.GELUTanh()", "The tanh form."},
+    {"GELU", bound<takes<activation<schema::Activation::kGelu>, 0>>, "nn.GELU()", "GELU, exact (erf)."},
+    {"GELUTanh", bound<takes<activation<schema::Activation::kGeluTanh>, 0>>, "nn.GELUTanh()",
+     "GELU, tanh approximation."},
     {"SiLU", bound<takes<activation<schema::Activation::kSilu>, 0>>, "nn.SiLU()", "x times its sigmoid."},
     {"LeakyReLU", bound<takes<leaky_relu_module, 1>>, "nn.LeakyReLU([slope])",
      "x, or slope (0.01) times it where negative."},
@@ -177,9 +178,9 @@ constexpr ModuleFunction kModules[] = {
     {"Identity", bound<takes<activation<schema::Activation::kIdentity>, 0>>, "nn.Identity()", "x itself."},
     {"Flatten", bound<takes<flatten, 0>>, "nn.Flatten()", "(B, ...) to (B, elements)."},
     {"Sequential", bound<sequential>, "nn.Sequential{module...}",
-     "One after the other; functions of a tensor count too."},
+     "Applies modules or functions of a tensor one after the other."},
     {"Module", bound<takes<lua_module, 1>>, "nn.Module{name = module..., forward = function(self, x) ... end}",
-     "A module of your own; its modules are named by their keys."},
+     "A custom module; its submodules are named by their keys."},
 };
 
 // ---- methods of modules --------------------------------------------------------------------------------------------
@@ -226,7 +227,7 @@ int call_module(lua_State* state) {
       for (int result = lua_gettop(state); result > 0; --result) raise_outputs(state, result, 0);
     return lua_gettop(state);
   }
-  recording_of(state, "a module's output").mark_line(state);
+  recording_of(state, "the output of a module").mark_line(state);
   recording.set_caller(state);
   const Value y = module->forward(recording.forward(), tensor_argument(state, 2));
   lua_settop(state, 0);
@@ -247,7 +248,7 @@ int member(lua_State* state, std::span<const nn::ModulePtr> members) {
     return push_module(state, members[static_cast<size_t>(number - 1)]), 1;
   const bool is_name = lua_type(state, 2) == LUA_TSTRING;
   fail(ErrorKind::kRun,
-       "this nn.Sequential has no member {}{}{}; it has [1] to [{}], by their names in states \"0\" to \"{}\"",
+       "this nn.Sequential has no member {}{}{}; its members are [1] to [{}], named \"0\" to \"{}\" in states",
        is_name ? "\"" : "[", text_of(state, 2), is_name ? "\"" : "]", members.size(), members.size() - 1);
 }
 
@@ -264,7 +265,7 @@ int length(lua_State* state) {
 }
 
 int no_module_assignment(lua_State* state) {
-  fail(ErrorKind::kRun, "a module is as it was made: '{}' of it cannot be set", text_of(state, 2));
+  fail(ErrorKind::kRun, "a module is read-only: '{}' cannot be set", text_of(state, 2));
 }
 
 // Pushes module.weight, a member of nn.Sequential, or an entry of the table of a module written in Lua.
@@ -278,7 +279,7 @@ int module_field(lua_State* state) {
   }
   if (!module.members().empty()) return member(state, module.members());
   if (lua_type(state, 2) != LUA_TSTRING)
-    fail(ErrorKind::kRun, "a module has no entry [{}]; nn.Sequential alone has members by number", text_of(state, 2));
+    fail(ErrorKind::kRun, "a module has no entry [{}]; only nn.Sequential has numbered members", text_of(state, 2));
   const std::string_view name = text_argument(state, 2);
   for (const auto& [own, id] : module.own_parameters()) {
     if (own != name) continue;
@@ -287,8 +288,7 @@ int module_field(lua_State* state) {
   }
   std::vector<std::string> names;
   for (const auto& [own, id] : module.own_parameters()) names.push_back(own);
-  fail_unknown("the module has no", name, names,
-               names.empty() ? "it has no parameters of its own, and is called: module(x)" : "");
+  fail_unknown("the module has no", name, names, names.empty() ? "it has no parameters; call it: module(x)" : "");
 }
 
 // Text of a module and its submodules, one per line: "nn.Sequential(\n (0): nn.ReLU()\n)".
@@ -344,7 +344,7 @@ int missing_constructor(lua_State* state) {
   std::vector<std::string> names = names_of(kModules);
   for (const TensorFunction& known : tensor_functions())
     if (known.is_function) names.emplace_back(known.name);
-  fail_unknown("nn has no", key_argument(state, "nn"), names, "docs/lua.md lists what it has");
+  fail_unknown("nn has no", key_argument(state, "nn"), names, "docs/lua.md lists its entries");
 }
 
 }  // namespace
@@ -365,7 +365,7 @@ bool is_module(lua_State* state, int module_field) {
 
 nn::ModulePtr module_value(lua_State* state, int module_field, std::string_view what) {
   const nn::ModulePtr* module = module_test(state, module_field);
-  RUN_CHECK(module != nullptr, ErrorKind::kRun, "{} is {}, expected a module of nn", what,
+  RUN_CHECK(module != nullptr, ErrorKind::kRun, "{}: expected a module of nn, got {}", what,
             type_name(state, module_field));
   return *module;
 }

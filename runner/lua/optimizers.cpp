@@ -80,7 +80,7 @@ class LuaRule : public optim::CustomRule {
     push_tensor(state, lr);
     push_tensor(state, step);
     runtime_.call(state, 5, 1);
-    optim::Updated now{checked(state, "what update returned", parameters), {}, {}};
+    optim::Updated now{checked(state, "the result of update", parameters), {}, {}};
     lua_pop(state, 1);
     for (const std::string& name : slots_) {
       lua_pushlstring(state, name.data(), name.size());
@@ -104,7 +104,7 @@ class LuaRule : public optim::CustomRule {
     const Value value = tensor_value(state, -1, what);
     if (value.type() != like.type())
       throw Error(ErrorKind::kRun,
-                  fmt::format("{} is {}, expected {} as the parameters are", what, value.type(), like.type()), where());
+                  fmt::format("{} is {}, expected {} like the parameters", what, value.type(), like.type()), where());
     return value;
   }
 
@@ -155,19 +155,19 @@ schema::ValueMap options_of(lua_State* state, int index) {
 std::vector<std::pair<nn::ParameterId, nn::ParameterId>> parameters_of(lua_State* state, int index) {
   std::vector<std::pair<nn::ParameterId, nn::ParameterId>> ranges;
   const auto add = [&](int at) {
-    const nn::ModulePtr module = module_value(state, at, "what an optimizer updates");
+    const nn::ModulePtr module = module_value(state, at, "the parameters of an optimizer");
     const auto range = module->declared();
     RUN_CHECK(range.first < range.second, ErrorKind::kRun,
-              "the module has no parameters in the model; make optimizers in the entry `optimizers` of the hook, from "
-              "the model that it is given");
+              "the module has no parameters in the model; create optimizers in the hook entry `optimizers`, from the "
+              "model passed to it");
     ranges.push_back(range);
   };
   if (is_module(state, index) || !lua_istable(state, index)) {
     add(index);
     return ranges;
   }
-  const int64_t size = list_size(state, index, "what an optimizer updates");
-  RUN_CHECK(size > 0, ErrorKind::kRun, "an optimizer needs a module, or a list of them");
+  const int64_t size = list_size(state, index, "the parameters of an optimizer");
+  RUN_CHECK(size > 0, ErrorKind::kRun, "an optimizer needs a module or a list of modules");
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, index, i);
     add(-1);
@@ -232,7 +232,7 @@ std::vector<std::string> slot_names(lua_State* state, int index) {
     std::string name(text_argument(state, -1));
     check_name(name, "slots", "a slot");
     RUN_CHECK(name.find('/') == std::string::npos && std::ranges::count(names, name) == 0, ErrorKind::kRun,
-              "slots: '{}' has a /, or stands there twice", name);
+              "slots: '{}' contains a / or is listed twice", name);
     names.push_back(std::move(name));
     lua_pop(state, 1);
   }
@@ -251,7 +251,7 @@ int custom(lua_State* state) {
   if (push_field(state, 2, "lr")) {
     option_value(state, "lr");
     RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER && lua_tonumber(state, -1) >= 0, ErrorKind::kRun,
-              "lr must be a number of at least 0, got {}", text_of(state, -1));
+              "expected lr to be a number of at least 0, got {}", text_of(state, -1));
     optimizer.rule.hyper.lr = lua_tonumber(state, -1);
     optimizer.has_rate = true;
     lua_pop(state, 1);
@@ -276,7 +276,7 @@ constexpr OptimizerFunction kOptimizerFunctions[] = {
      "lr, lr_decay, eps, initial_accumulator_value, weight_decay."},
     {"Lion", bound<declared<OptimizerType::kLion>>, "optim.Lion(module [, options])", "lr, betas, weight_decay."},
     {"Optimizer", bound<custom>, "optim.Optimizer(module, {update = ..., slots = ..., lr = ...})",
-     "A rule of your own: update(p, g, slots, lr, step) returns the new p and sets slots.NAME."},
+     "A custom rule: update(p, g, slots, lr, step) returns the new p and sets slots.NAME."},
 };
 
 int collect_optimizer(lua_State* state) {
@@ -286,8 +286,8 @@ int collect_optimizer(lua_State* state) {
 
 int no_entry(lua_State* state) {
   fail(ErrorKind::kRun,
-       "an optimizer of optim has no '{}': the entry `optimizers` returns it, and in `train` it is acc.optimizer, or "
-       "acc.optimizers.NAME",
+       "an optimizer of optim has no '{}'; return it from the entry `optimizers`, and use it in `train` as "
+       "acc.optimizer or acc.optimizers.NAME",
        text_of(state, 2));
 }
 
@@ -298,7 +298,7 @@ int missing_optimizer(lua_State* state) {
 const LuaOptimizer& optimizer_at_top(lua_State* state, const std::string& name) {
   const auto* optimizer = static_cast<const LuaOptimizer*>(luaL_testudata(state, -1, kLuaOptimizerName));
   RUN_CHECK(optimizer != nullptr, ErrorKind::kRun,
-            "optimizers returned {}{}, expected an optimizer of optim or a table of them by name",
+            "optimizers returned {}{}, expected an optimizer of optim or a table of named optimizers",
             name.empty() ? "" : fmt::format("{} = ", name), type_name(state, -1));
   return *optimizer;
 }
@@ -330,7 +330,7 @@ train::Optimizers take_optimizers(lua_State* state, const nn::Model& model, cons
     lua_pushnil(state);
     while (lua_next(state, -2) != 0) {
       RUN_CHECK(lua_type(state, -2) == LUA_TSTRING, ErrorKind::kRun,
-                "optimizers returned a table with the key {}: optimizers have names", type_name(state, -2));
+                "optimizers returned a table with the key {}, expected names as keys", type_name(state, -2));
       const std::string name(text_argument(state, -2));
       check_name(name, "optimizers", "an optimizer");
       by_name.emplace(name, optimizer_at_top(state, name));

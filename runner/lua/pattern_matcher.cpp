@@ -64,7 +64,7 @@ void Matcher::call_hook() {
   if (lua_getstack(state_, 1, &caller) == 0) lua_getstack(state_, 0, &caller);
   caller.event = LUA_HOOKCOUNT;
   caller.currentline = -1;
-  luaL_checkstack(state_, LUA_MINSTACK, "no room for the hook");
+  luaL_checkstack(state_, LUA_MINSTACK, "not enough memory for the hook");
   hook(state_, &caller);
 }
 
@@ -93,11 +93,10 @@ const char* push_excerpt(lua_State* state, std::string_view text) {
 
 void Matcher::give_up() {
   const char* excerpt = push_excerpt(state_, pattern_);
-  luaL_error(
-      state_,
-      "pattern '%s' is given up after %I steps on a string of %I bytes: its repeats can share that text out in too "
-      "many ways; use fewer of them, or sets that exclude what comes after",
-      excerpt, static_cast<LUAI_UACINT>(budget_), static_cast<LUAI_UACINT>(subject_.size()));
+  luaL_error(state_,
+             "pattern '%s' aborted after %I steps on a string of %I bytes: excessive backtracking of its repetitions; "
+             "use fewer repetitions, or sets that exclude the text that follows",
+             excerpt, static_cast<LUAI_UACINT>(budget_), static_cast<LUAI_UACINT>(subject_.size()));
 }
 
 // ---- matching ------------------------------------------------------------------------------------------------------

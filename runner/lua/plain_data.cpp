@@ -55,11 +55,11 @@ struct Key {
 struct Words {
   const char *values, *tables;
 };
-constexpr Words kOfState{"a state cannot keep: it keeps numbers, texts, booleans and tables of them",
-                         "a state keeps tables"};
+constexpr Words kOfState{"a state cannot store; it stores numbers, strings, booleans and tables of them",
+                         "a state stores tables"};
 constexpr Words kOfExchange{
-    "cannot be sent to other processes: numbers, texts, booleans and tables of them can, and in a loop of the hook's "
-    "own tensors",
+    "cannot be sent to other processes; numbers, strings, booleans and tables of them can, and in a custom loop "
+    "tensors",
     "processes exchange tables"};
 
 class Writer {
@@ -69,9 +69,10 @@ class Writer {
   // Writes the value at the top of the stack.
   void write(const std::string& name, int depth) {
     const size_t limit = Runtime::of(state_).options().budget.memory_bytes;
-    RUN_CHECK(text.size() <= limit, ErrorKind::kRun,
-              "{}: as text this is more than the {} MiB that a hook may use; does a table stand in it many times?",
-              name, limit >> 20);
+    RUN_CHECK(
+        text.size() <= limit, ErrorKind::kRun,
+        "{}: its serialized size exceeds the {} MiB of memory of a hook; does it contain the same table many times?",
+        name, limit >> 20);
     switch (lua_type(state_, -1)) {
       case LUA_TNIL: text += "nil"; return;
       case LUA_TBOOLEAN: text += lua_toboolean(state_, -1) != 0 ? "true" : "false"; return;
@@ -91,9 +92,9 @@ class Writer {
 
  private:
   void write_table(const std::string& name, int depth) {
-    RUN_CHECK(depth < kMaxDepth, ErrorKind::kRun, "{} lies more than {} tables deep: does a table hold itself?", name,
-              kMaxDepth);
-    RUN_CHECK(lua_checkstack(state_, 4) != 0, ErrorKind::kRun, "{}: no room on the stack", name);
+    RUN_CHECK(depth < kMaxDepth, ErrorKind::kRun, "{} is nested more than {} tables deep: does a table contain itself?",
+              name, kMaxDepth);
+    RUN_CHECK(lua_checkstack(state_, 4) != 0, ErrorKind::kRun, "{}: the Lua stack is full", name);
     unseal(state_, -1);
     text += '{';
     const std::vector<Key> all = keys(name);
@@ -149,7 +150,7 @@ std::string plain_text(lua_State* state, int index, const std::string& name, Pla
 void push_plain(lua_State* state, const std::string& text) {
   const std::string code = "return " + text;
   RUN_CHECK(luaL_loadbufferx(state, code.data(), code.size(), "=state", "t") == LUA_OK, ErrorKind::kRun,
-            "what the state keeps of the hook cannot be read: {}", lua_tostring(state, -1));
+            "cannot read the hook's data in the state: {}", lua_tostring(state, -1));
   lua_newtable(state);  // an empty environment
   lua_setupvalue(state, -2, 1);
   Runtime::of(state).call(state, 0, 1);

@@ -66,7 +66,7 @@ int reduce(lua_State* state) {
   const std::string_view how = text_argument(state, 3, "sum");
   const auto fold = std::ranges::find(kFolds, how, [](const auto& row) { return row.first; });
   RUN_CHECK(fold != std::end(kFolds) || how == "none", ErrorKind::kRun,
-            "acc:reduce: unknown reduction '{}'; it is sum, mean, max or none", how);
+            "acc:reduce: unknown reduction '{}'; expected sum, mean, max or none", how);
   if (how == "none") return lua_settop(state, 2), 1;
   ValueExchange exchange = exchange_of(state, "reduce");
   lua_settop(state, 2);
@@ -96,7 +96,7 @@ int pad_across_processes(lua_State* state) {
 int split_between_processes(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
   if (!lua_istable(state, 2)) bad_argument(state, 2, "a list");
-  if (!lua_isfunction(state, 3)) bad_argument(state, 3, "a function of this process's part");
+  if (!lua_isfunction(state, 3)) bad_argument(state, 3, "a function that takes the part of this process");
   lua_settop(state, 3);
   const int64_t size = list_argument_size(state, 2);
   const int64_t processes = accelerator.recipe.num_processes, index = process_index(accelerator);
@@ -145,7 +145,7 @@ int join(lua_State* state) {
   const Options options(state, 2, {"even_batches"});
   if (!lua_isfunction(state, 3)) bad_argument(state, 3, "a function");
   RUN_CHECK(options.push("even_batches"), ErrorKind::kRun,
-            "{0}: even_batches is missing: acc:{0}({{even_batches = true or false}}, f)", called_as(state));
+            "{0}: missing even_batches: acc:{0}({{even_batches = true or false}}, f)", called_as(state));
   const bool even = options.flag("even_batches", true);
   lua_settop(state, 3);
   const train::CustomLoop::Evening evening(loop_of(accelerator, "join"), even);
@@ -176,26 +176,29 @@ int on_main_process(lua_State* state) {
 }
 
 constexpr AcceleratorMethod kProcessMethods[] = {
-    {"accumulate", bound<run<'a'>>, "acc:accumulate(f)", "Runs f, a step on one batch of a window."},
-    {"no_sync", bound<run<'n'>>, "acc:no_sync(f)", "Runs f, whose gradients stay with this process."},
+    {"accumulate", bound<run<'a'>>, "acc:accumulate(f)", "Runs f, the work on one batch of an optimizer step."},
+    {"no_sync", bound<run<'n'>>, "acc:no_sync(f)", "Runs f without all-reducing its gradients."},
     {"autocast", bound<autocast>, "acc:autocast(f [, {enabled = false}])",
-     "Runs f, whose products are in the recipe's mixed precision, or in f32."},
+     "Runs f with matrix products in the recipe's mixed precision, or in f32."},
     {"join", bound<join>, "acc:join({even_batches = true or false}, f)",
-     "Runs f, where shares of the last step are completed, or not, in all batches that are asked for."},
-    {"gather", bound<gather>, "acc:gather(x)", "Those of all processes, joined along the first axis."},
+     "Runs f with another even_batches: whether the last batches of an epoch are padded to equal sizes on all "
+     "processes."},
+    {"gather", bound<gather>, "acc:gather(x)", "The values of all processes, concatenated along the first axis."},
     {"gather_for_metrics", bound<gather_for_metrics>, "acc:gather_for_metrics(x)",
-     "The same without repeated samples."},
+     "Like gather, without repeated samples."},
     {"gather_object", bound<gather_object>, "acc:gather_object(value)", "A list with one value for each process."},
-    {"reduce", bound<reduce>, "acc:reduce(x [, \"sum\", \"mean\", \"max\" or \"none\"])", "Over all processes."},
-    {"broadcast", bound<broadcast>, "acc:broadcast(x)", "That of process 0."},
+    {"reduce", bound<reduce>, "acc:reduce(x [, \"sum\", \"mean\", \"max\" or \"none\"])",
+     "Reduces over all processes."},
+    {"broadcast", bound<broadcast>, "acc:broadcast(x)", "The value of process 0."},
     {"pad_across_processes", bound<pad_across_processes>, "acc:pad_across_processes(x [, pad [, axis]])",
-     "As long as the longest of all processes, with zeros or `pad` behind it."},
+     "Pads x with zeros or `pad` to the longest of all processes."},
     {"split_between_processes", bound<split_between_processes>, "acc:split_between_processes(list, f)",
-     "Runs f with this process's part of a list."},
-    {"wait_for_everyone", bound<wait_for_everyone>, "acc:wait_for_everyone()", "Waits until all processes are here."},
+     "Runs f with the part of a list for this process."},
+    {"wait_for_everyone", bound<wait_for_everyone>, "acc:wait_for_everyone()",
+     "Barrier: waits until all processes have called it."},
     {"main_process_first", bound<main_process_first>, "acc:main_process_first(f)",
-     "Runs f in process 0 before the others."},
-    {"on_main_process", bound<on_main_process>, "acc:on_main_process(f)", "Runs f in process 0 alone."},
+     "Runs f in process 0 first, then in the others."},
+    {"on_main_process", bound<on_main_process>, "acc:on_main_process(f)", "Runs f in process 0 only."},
 };
 
 }  // namespace

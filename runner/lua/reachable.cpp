@@ -45,7 +45,7 @@ void push_metatable_name(lua_State* state, int name) {
 void append(lua_State* state, int snapshot) {
   const int name = lua_gettop(state), value = name - 1;
   RUN_CHECK(lua_type(state, value) != LUA_TTHREAD, ErrorKind::kRun,
-            "transform reaches a coroutine, {}, which would remember one sample at the next; make it inside",
+            "transform uses a coroutine, {}, which would carry state from sample to sample; create it inside transform",
             lua_tostring(state, name));
   if (lua_istable(state, value) || lua_isfunction(state, value)) {
     lua_getfield(state, snapshot, kKnown);

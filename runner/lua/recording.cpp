@@ -31,7 +31,7 @@ const Handle* handle_at(lua_State* state, int index) {
 Value value_of(lua_State* state, const Handle& handle) {
   const Recording& recording = recording_of(state, "a tensor");
   RUN_CHECK(handle.recording == recording.number(), ErrorKind::kRun,
-            "this tensor belongs to a step that is over; keep its value as a number, with tensor:item()");
+            "this tensor belongs to an earlier step; keep its value as a number with tensor:item()");
   return {&recording.program(), handle.id};
 }
 
@@ -64,7 +64,7 @@ void Recording::end() {
 }
 
 std::vector<double> Recording::read(Value value) const {
-  RUN_CHECK(read_ != nullptr, ErrorKind::kRun, "item: nothing is computed here: what is recorded now runs later");
+  RUN_CHECK(read_ != nullptr, ErrorKind::kRun, "item: values cannot be read here: the recorded operations run later");
   return read_(value);
 }
 
@@ -94,7 +94,7 @@ void Recording::mark_line(lua_State* state) {
 
 Recording& recording_of(lua_State* state, const char* what) {
   Recording& recording = *Runtime::of(state).recording;
-  RUN_CHECK(recording.active(), ErrorKind::kRun, "{} exists only inside a step; here nothing computes", what);
+  RUN_CHECK(recording.active(), ErrorKind::kRun, "{} is only available inside a step", what);
   return recording;
 }
 
@@ -105,7 +105,7 @@ void set_tensor_metatable(lua_State* state) {
 int push_tensor(lua_State* state, Value value) {
   const Recording& recording = recording_of(state, "a tensor");
   constexpr int kMostNodes = 1'000'000;
-  RUN_CHECK(value.id < kMostNodes, ErrorKind::kRun, "the step has more than {} operations: an endless loop?",
+  RUN_CHECK(value.id < kMostNodes, ErrorKind::kRun, "the step has more than {} operations: is there an endless loop?",
             kMostNodes);
   auto* handle = static_cast<Handle*>(lua_newuserdatauv(state, sizeof(Handle), 0));
   *handle = {recording.number(), value.id};

@@ -64,7 +64,7 @@ void put_back(lua_State* state, lua_Integer i) {
       Runtime::of(state).call(state, 2, 0);
     } else {
       RUN_CHECK(lua_istable(state, contents), ErrorKind::kRun,
-                "registered object {} was made by a state_dict that it no longer has", i);
+                "registered object {} was saved by state_dict, which it no longer has", i);
       replace_contents(state, object, contents);
     }
   }
@@ -91,7 +91,7 @@ std::string text_of_state_dict(lua_State* state, lua_Integer i) {
   Runtime::of(state).call(state, 1, 1);
   const std::string what = fmt::format("state_dict of registered object {}", i);
   if (lua_isnil(state, -1))
-    throw Error(ErrorKind::kRun, what + " returned nil; return what load_state_dict is to be given", defined);
+    throw Error(ErrorKind::kRun, what + " returned nil, expected the value to pass to load_state_dict", defined);
   try {
     std::string text = plain_text(state, -1, what);
     lua_pop(state, 1);
@@ -119,7 +119,7 @@ void register_object(lua_State* state, int index) {
 void check_registered(lua_State* state) {
   const lua_Integer count = length_of(state, kObjects), restored = length_of(state, kRestored);
   RUN_CHECK(restored <= count, ErrorKind::kRun,
-            "the state that this run went on from keeps {} registered objects, and {} are registered; call "
+            "the state that this run resumed from has {} registered objects, but {} are registered; call "
             "acc:register_for_checkpointing before the first step",
             restored, count);
 }

@@ -68,7 +68,7 @@ Runtime::Runtime(RuntimeOptions options)
   RUN_CHECK(state != nullptr, ErrorKind::kRun, "hooks: not enough memory");
   state_ = state;
   *static_cast<Runtime**>(lua_getextraspace(state)) = this;  // copied to coroutines
-  lua_atpanic(state, [](lua_State*) -> int { assertion_failed("a Lua error reached nobody", __FILE__, __LINE__); });
+  lua_atpanic(state, [](lua_State*) -> int { assertion_failed("uncaught Lua error", __FILE__, __LINE__); });
   lua_pushcfunction(state, [](lua_State* opened) {
     open_sandbox(opened, of(opened).options_.budget.pattern_steps);
     lua_newtable(opened);
@@ -145,7 +145,7 @@ int Runtime::on_error(lua_State* state) {
     if (has_text) {
       luaL_tolstring(state, 1, nullptr);
     } else {
-      lua_pushfstring(state, "the error is a %s, not a text", luaL_typename(state, 1));
+      lua_pushfstring(state, "the error is a %s, expected a string", luaL_typename(state, 1));
     }
   }
   of(state).trace(state, lua_tostring(state, -1));
@@ -172,7 +172,7 @@ void Runtime::trace(lua_State* state, const char* text) {
 void Runtime::throw_error(lua_State* state, int status) {
   size_t size = 0;
   const char* text = lua_tolstring(state, -1, &size);
-  std::string message = text != nullptr ? std::string(text, size) : "an error without a text";
+  std::string message = text != nullptr ? std::string(text, size) : "an error without a message";
   lua_pop(state, 1);
   if (const std::string* const ended = meter_.ended()) message = *ended;  // even if the hook replaced the text
   const std::exception_ptr cause = message == raised_.text ? raised_.cause : nullptr;
@@ -182,7 +182,7 @@ void Runtime::throw_error(lua_State* state, int status) {
     meter_.forget_end();
   }
   if (status == LUA_ERRMEM || message == WorkMeter::kNoMemory)
-    message = fmt::format("the hook needs more than {} MiB of Lua memory", options_.budget.memory_bytes >> 20);
+    message = fmt::format("the hook uses more than {} MiB of Lua memory", options_.budget.memory_bytes >> 20);
   // Frees the memory that would otherwise impede the next call.
   if (meter_.is_half_full()) lua_gc(state, LUA_GCCOLLECT);
   SourceMark where = files_.take_line(message);

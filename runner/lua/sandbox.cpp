@@ -179,7 +179,7 @@ int format(lua_State* state) {
     if (pattern[at] == '%') continue;
     ++argument;
     RUN_CHECK(pattern[at] != 'p', ErrorKind::kRun,
-              "string.format: %p would show an address, which is another in each run; %s shows what the value is");
+              "string.format: %p prints an address, which differs between runs; use %s");
     if (pattern[at] != 's' || argument > lua_gettop(state)) continue;
     push_text_of(state, argument);
     lua_replace(state, argument);
@@ -217,7 +217,7 @@ int after_pcall(lua_State* state, int status, lua_KContext) {
 
 int pcall(lua_State* state) {
   luaL_checkany(state, 1);
-  lua_pushboolean(state, 1);  // before the call, whose results may leave no room on the stack
+  lua_pushboolean(state, 1);  // before the call, whose results may leave the Lua stack is full
   lua_insert(state, 1);
   return after_pcall(state, lua_pcallk(state, lua_gettop(state) - 2, LUA_MULTRET, 0, 0, after_pcall), 0);
 }
@@ -279,7 +279,7 @@ int random(lua_State* state) {
 }
 
 int random_seed(lua_State*) {
-  fail(ErrorKind::kRun, "math.randomseed: the seed is the run's; set `seed` in the recipe");
+  fail(ErrorKind::kRun, "math.randomseed: the run sets the seed; set `seed` in the recipe");
 }
 
 // string.rep that checks the size first. Lua's own function fills memory until the allocation fails.
@@ -290,7 +290,7 @@ int repeat(lua_State* state) {
   const auto limit = static_cast<int64_t>(Runtime::of(state).options().budget.memory_bytes);
   const auto each = static_cast<int64_t>(text.size() + separator.size());
   RUN_CHECK(count <= 0 || each == 0 || count <= limit / each, ErrorKind::kRun,
-            "string.rep: {} times {} bytes are more than the {} MiB that a hook may use", count, each, limit >> 20);
+            "string.rep: {} times {} bytes exceed the {} MiB of memory of a hook", count, each, limit >> 20);
   const auto size = count <= 0 ? size_t{0} : static_cast<size_t>(count * each) - separator.size();
   luaL_Buffer result;
   char* at = luaL_buffinitsize(state, &result, size);
@@ -393,14 +393,14 @@ struct Missing {
   const char* why;
 };
 constexpr Missing kMissing[] = {
-    {"io", "hooks read and write no files; acc:print and acc:log tell what happens"},
-    {"os", "hooks do not reach the system"},
-    {"debug", "hooks do not reach Lua's insides"},
-    {"package", "require finds built-in modules and files beside the hook file"},
-    {"load", "hooks run no code that they make themselves"},
-    {"loadfile", "require finds files beside the hook file"},
-    {"dofile", "require finds files beside the hook file"},
-    {"loadstring", "hooks run no code that they make themselves"},
+    {"io", "hooks cannot read or write files; use acc:print and acc:log"},
+    {"os", "hooks cannot access the system"},
+    {"debug", "hooks cannot access the internals of Lua"},
+    {"package", "require loads built-in modules and files in the folder of the hook file"},
+    {"load", "hooks cannot run generated code"},
+    {"loadfile", "require loads files in the folder of the hook file"},
+    {"dofile", "require loads files in the folder of the hook file"},
+    {"loadstring", "hooks cannot run generated code"},
     {"collectgarbage", "memory is managed by the run"},
     {"warn", "use print"},
 };

@@ -10,7 +10,7 @@
 namespace runner::lua {
 
 int refuse_entry(lua_State* state) {
-  fail(ErrorKind::kRun, "{}.{} cannot be set; keep values of your own in a local table",
+  fail(ErrorKind::kRun, "{}.{} cannot be set; keep your own values in a local table",
        lua_tostring(state, lua_upvalueindex(1)), text_of(state, 2));
 }
 
@@ -69,7 +69,7 @@ void seal(lua_State* state, const char* name) {
 }
 
 void seal_all(lua_State* state, const std::string& name) {
-  luaL_checkstack(state, 10, "tables lie too deep in each other");
+  luaL_checkstack(state, 10, "tables are nested too deeply");
   const int table = lua_gettop(state);
   lua_pushnil(state);
   while (lua_next(state, table) != 0) {

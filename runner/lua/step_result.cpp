@@ -82,7 +82,7 @@ void set_loss(Step& step, const StepInputs& inputs, Value loss, Value weight) {
     return;
   }
   RUN_CHECK(loss.shape()[0] == batch, ErrorKind::kRun,
-            "the loss is {}, but the batch has {} samples: expected one loss for each, or a scalar", loss.type(),
+            "the loss is {}, but the batch has {} samples: expected one loss per sample, or a scalar", loss.type(),
             batch);
   RUN_CHECK(!weight || weight.shape() == loss.shape(), ErrorKind::kRun,
             "the weight is {}, expected the shape of the loss {}", weight.type(), loss.type());
@@ -96,7 +96,7 @@ Value spread(const StepInputs& inputs, Value sum) {
 }
 
 void set_targets(train::StepPredictions& step, const StepInputs& inputs, Value targets) {
-  RUN_CHECK(targets.type() == inputs.labels.type(), ErrorKind::kRun, "targets is {}, expected {} as the labels are",
+  RUN_CHECK(targets.type() == inputs.labels.type(), ErrorKind::kRun, "targets is {}, expected {} like the labels",
             targets.type(), inputs.labels.type());
   step.targets = targets;
 }
@@ -107,7 +107,7 @@ StepMetric metric(const StepInputs& inputs, const std::string& name, Value value
   if (value.shape().elements() == 1 && value.shape().rank() <= 1)
     return {name, ops::mul(ops::cast(ops::on_host(ops::reshape(value, Shape{})), DType::kF64), samples), samples};
   RUN_CHECK(value.shape() == inputs.mask.shape(), ErrorKind::kRun,
-            "the metric {} is {}, expected a scalar or one value for each of {} samples", name, value.type(),
+            "the metric {} is {}, expected a scalar or ({}), one value per sample", name, value.type(),
             inputs.mask.shape()[0]);
   return {name, ops::cast(ops::sum(ops::on_host(ops::mul(value, inputs.mask))), DType::kF64), samples};
 }
@@ -131,11 +131,11 @@ void check_slip(const std::string& name, std::initializer_list<std::string_view>
 std::vector<StepMetric> metrics(lua_State* state, const StepInputs& inputs,
                                 std::initializer_list<std::string_view> taken) {
   std::vector<StepMetric> metrics;
-  for (const std::string& name : metric_keys(state, -1, "what a step returned")) {
+  for (const std::string& name : metric_keys(state, -1, "the result of a step")) {
     if (std::find(taken.begin(), taken.end(), name) != taken.end()) continue;
     check_slip(name, taken);
     RUN_CHECK(std::ranges::find(schema::kTrainingMetrics, name) == schema::kTrainingMetrics.end(), ErrorKind::kRun,
-              "a step returned a metric '{}', which is a name of the run's own; return it under another", name);
+              "a step returned a metric '{}', which is a reserved name; return it under another name", name);
     metrics.push_back(metric(inputs, name, field(state, name.c_str(), name)));
   }
   return metrics;
@@ -184,7 +184,7 @@ train::StepPredictions take_predictions(lua_State* state, const StepInputs& inpu
     step.metrics = metrics(state, inputs, {"predictions", "targets", "loss", "weight"});
   }
   RUN_CHECK(step.predictions.shape() == inputs.outputs, ErrorKind::kRun,
-            "evaluation_step returned predictions {}, expected {} f32: {} outputs for each {}", step.predictions.type(),
+            "evaluation_step returned predictions {}, expected {} f32: {} outputs per {}", step.predictions.type(),
             inputs.outputs.to_string(), inputs.outputs.back(), inputs.outputs.rank() == 2 ? "sample" : "token");
   step.predictions = ops::cast(step.predictions, DType::kF32);
   lua_pop(state, 1);

@@ -224,7 +224,7 @@ int where(lua_State* state) {
   const Value condition = tensor_argument(state, 1);
   record_here(state);
   const bool first = is_tensor(state, 2), second = is_tensor(state, 3);
-  if (!first && !second) bad_argument(state, 2, "a tensor here or after it");
+  if (!first && !second) bad_argument(state, 2, "a tensor here or as the next argument");
   Value x, y;
   if (first) x = tensor_argument(state, 2);
   if (second) y = tensor_argument(state, 3);
@@ -253,9 +253,9 @@ int clamp(lua_State* state) {
     return lua_isnoneornil(state, index) ? std::nullopt : std::optional(checked_number(state, index));
   };
   const std::optional<Number> low = bound(2), high = bound(3);
-  RUN_CHECK(low || high, ErrorKind::kRun, "clamp: wants the least, the greatest or both: x:clamp(low, high)");
-  RUN_CHECK(!low || !high || low->value <= high->value, ErrorKind::kRun,
-            "clamp: the least, {}, is more than the greatest, {}", shown(low->value), shown(high->value));
+  RUN_CHECK(low || high, ErrorKind::kRun, "clamp: expected low, high or both: x:clamp(low, high)");
+  RUN_CHECK(!low || !high || low->value <= high->value, ErrorKind::kRun, "clamp: low {} is greater than high {}",
+            shown(low->value), shown(high->value));
   const auto beside_x = [&](const std::optional<Number>& number) {
     return number ? number_beside(recording_of(state, "a number"), *number, x, ScalarUse::kFactor) : Value{};
   };
@@ -278,33 +278,30 @@ int detach(lua_State* state) {
 // Comparison operators, whose results Lua converts to true or false; a traced tensor has no value yet.
 int no_comparison(lua_State*) {
   fail(ErrorKind::kRun,
-       "<, <= and == between tensors would have to be true or false; write x:lt(y), x:le(y), x:eq(y), or "
-       "compare numbers from x:item()");
+       "tensors cannot be compared with <, <= or ==; use x:lt(y), x:le(y), x:eq(y), or compare numbers from x:item()");
 }
 
 int no_concat(lua_State*) {
-  fail(ErrorKind::kRun, ".. joins texts; nn.concat({{x, y}}, axis) joins tensors");
+  fail(ErrorKind::kRun, ".. concatenates strings; use nn.concat({{x, y}}, axis) for tensors");
 }
 
 constexpr TensorFunction kTensorFunctions[] = {
     {"add", bound<binary<Op::kAdd>>, true, true, "x + y", "Sum."},
     {"sub", bound<binary<Op::kSub>>, true, true, "x - y", "Difference."},
-    {"mul", bound<binary<Op::kMul>>, true, true, "x * y", "Product, element by element."},
-    {"div", bound<binary<Op::kDiv>>, true, true, "x / y", "Quotient; integers become f32 first."},
+    {"mul", bound<binary<Op::kMul>>, true, true, "x * y", "Elementwise product."},
+    {"div", bound<binary<Op::kDiv>>, true, true, "x / y", "Quotient; integers are converted to f32 first."},
     {"pow", bound<binary<Op::kPow>>, true, true, "x ^ y", "Power."},
-    {"minimum", bound<binary<Op::kMin>>, true, true, "x:minimum(y)",
-     "The smaller of each two elements; NaN if either is."},
-    {"maximum", bound<binary<Op::kMax>>, true, true, "x:maximum(y)",
-     "The larger of each two elements; NaN if either is."},
+    {"minimum", bound<binary<Op::kMin>>, true, true, "x:minimum(y)", "Elementwise minimum; NaN if either is NaN."},
+    {"maximum", bound<binary<Op::kMax>>, true, true, "x:maximum(y)", "Elementwise maximum; NaN if either is NaN."},
     {"eq", bound<binary<Op::kEq>>, true, true, "x:eq(y)", "Whether equal; bool."},
     {"ne", bound<binary<Op::kNe>>, true, true, "x:ne(y)", "Whether different; bool."},
     {"lt", bound<binary<Op::kLt>>, true, true, "x:lt(y)", "Whether less; bool."},
     {"le", bound<binary<Op::kLe>>, true, true, "x:le(y)", "Whether less or equal; bool."},
     {"gt", bound<binary<Op::kGt>>, true, true, "x:gt(y)", "Whether greater; bool."},
     {"ge", bound<binary<Op::kGe>>, true, true, "x:ge(y)", "Whether greater or equal; bool."},
-    {"logical_and", bound<binary<Op::kAnd>>, true, true, "x:logical_and(y)", "Both, of bool."},
-    {"logical_or", bound<binary<Op::kOr>>, true, true, "x:logical_or(y)", "Either, of bool."},
-    {"logical_not", bound<unary<Op::kNot>>, true, true, "x:logical_not()", "Not, of bool."},
+    {"logical_and", bound<binary<Op::kAnd>>, true, true, "x:logical_and(y)", "Logical and, of bool."},
+    {"logical_or", bound<binary<Op::kOr>>, true, true, "x:logical_or(y)", "Logical or, of bool."},
+    {"logical_not", bound<unary<Op::kNot>>, true, true, "x:logical_not()", "Logical not, of bool."},
     {"neg", bound<unary<Op::kNeg>>, true, true, "-x", "Negative."},
     {"abs", bound<unary<Op::kAbs>>, true, true, "x:abs()", "Absolute value."},
     {"sign", bound<unary<Op::kSign>>, true, true, "x:sign()", "-1, 0 or 1."},
@@ -312,96 +309,109 @@ constexpr TensorFunction kTensorFunctions[] = {
     {"log", bound<unary<Op::kLog>>, true, true, "x:log()", "Natural logarithm."},
     {"log1p", bound<unary<Op::kLog1p>>, true, true, "x:log1p()", "Logarithm of 1 + x, exact near 0."},
     {"sqrt", bound<unary<Op::kSqrt>>, true, true, "x:sqrt()", "Square root."},
-    {"square", bound<function_of<square>>, true, true, "x:square()", "x times itself."},
+    {"square", bound<function_of<square>>, true, true, "x:square()", "Square."},
     {"rsqrt", bound<unary<Op::kRsqrt>>, true, true, "x:rsqrt()", "1 / square root."},
     {"tanh", bound<unary<Op::kTanh>>, true, true, "x:tanh()", "Hyperbolic tangent."},
     {"sigmoid", bound<unary<Op::kSigmoid>>, true, true, "x:sigmoid()", "1 / (1 + exp(-x))."},
     {"erf", bound<unary<Op::kErf>>, true, true, "x:erf()", "Error function."},
     {"relu", bound<unary<Op::kRelu>>, true, true, "x:relu()", "x, or 0 where negative."},
-    {"gelu", bound<unary<Op::kGelu>>, true, true, "x:gelu()", "GELU, the erf form."},
-    {"gelu_tanh", bound<unary<Op::kGeluTanh>>, true, true, "x:gelu_tanh()", "GELU, the tanh form."},
+    {"gelu", bound<unary<Op::kGelu>>, true, true, "x:gelu()", "GELU, exact (erf)."},
+    {"gelu_tanh", bound<unary<Op::kGeluTanh>>, true, true, "x:gelu_tanh()", "GELU, tanh approximation."},
     {"silu", bound<unary<Op::kSilu>>, true, true, "x:silu()", "x times its sigmoid."},
     {"leaky_relu", bound<leaky_relu>, true, true, "x:leaky_relu([slope])",
      "x, or slope (0.01) times it where negative."},
     {"elu", bound<elu>, true, true, "x:elu([alpha])", "x, or alpha (1) times exp(x) - 1 where negative."},
     {"softplus", bound<function_of<ops::softplus>>, true, true, "x:softplus()", "log(1 + exp(x))."},
     {"log_sigmoid", bound<function_of<ops::log_sigmoid>>, true, true, "x:log_sigmoid()",
-     "Logarithm of the sigmoid, exact where that is near 0."},
+     "Logarithm of the sigmoid, exact where the sigmoid is near 0."},
     {"is_finite", bound<unary<Op::kIsFinite>>, true, true, "x:is_finite()", "Neither infinite nor NaN; bool."},
     {"matmul", bound<matmul>, true, true, "x:matmul(y)", "Matrix product (..., M, K) x (..., K, N)."},
     {"mm", bound<matmul>, true, false, "x:mm(y)", "Short for matmul."},
-    {"sum", bound<reduction<ops::sum>>, true, true, "x:sum([axis..., keep])", "Sum over axes, or over all."},
-    {"mean", bound<reduction<ops::mean>>, true, true, "x:mean([axis..., keep])", "Mean over axes, or over all."},
-    {"max", bound<reduction<ops::reduce_max>>, true, true, "x:max([axis..., keep])", "Largest over axes, or of all."},
-    {"min", bound<reduction<ops::reduce_min>>, true, true, "x:min([axis..., keep])", "Smallest over axes, or of all."},
-    {"norm", bound<reduction<ops::norm>>, true, true, "x:norm([axis..., keep])", "Root of the sum of squares."},
+    {"sum", bound<reduction<ops::sum>>, true, true, "x:sum([axis..., keep])", "Sum over the axes, or over all axes."},
+    {"mean", bound<reduction<ops::mean>>, true, true, "x:mean([axis..., keep])",
+     "Mean over the axes, or over all axes."},
+    {"max", bound<reduction<ops::reduce_max>>, true, true, "x:max([axis..., keep])",
+     "Maximum over the axes, or over all axes."},
+    {"min", bound<reduction<ops::reduce_min>>, true, true, "x:min([axis..., keep])",
+     "Minimum over the axes, or over all axes."},
+    {"norm", bound<reduction<ops::norm>>, true, true, "x:norm([axis..., keep])", "Square root of the sum of squares."},
     {"var", bound<reduction<ops::variance>>, true, true, "x:var([axis..., keep])",
-     "Variance; of n elements with n - 1, as torch's."},
-    {"std", bound<reduction<deviation>>, true, true, "x:std([axis..., keep])", "Its square root."},
+     "Variance, divided by n - 1 like torch's."},
+    {"std", bound<reduction<deviation>>, true, true, "x:std([axis..., keep])",
+     "Standard deviation: square root of var."},
     {"logsumexp", bound<reduction<ops::logsumexp>>, true, true, "x:logsumexp([axis..., keep])",
      "Logarithm of the sum of exponentials."},
     {"argmax", bound<place<ops::argmax>>, true, true, "x:argmax([axis, keep])",
-     "Where the largest is, from 0 as labels count."},
-    {"argmin", bound<place<argmin>>, true, true, "x:argmin([axis, keep])", "Where the smallest is, from 0."},
+     "Index of the maximum, from 0 like labels."},
+    {"argmin", bound<place<argmin>>, true, true, "x:argmin([axis, keep])", "Index of the minimum, from 0."},
     {"softmax", bound<over_axis<Op::kSoftmax, ops::softmax>>, true, true, "x:softmax([axis])",
-     "Softmax, over the last axis."},
+     "Softmax over the last axis."},
     {"log_softmax", bound<over_axis<Op::kLogSoftmax, ops::log_softmax>>, true, true, "x:log_softmax([axis])",
-     "Its logarithm."},
-    {"reshape", bound<layout::reshape>, true, true, "x:reshape(size...)", "Another shape; one size may be -1."},
+     "Logarithm of softmax."},
+    {"reshape", bound<layout::reshape>, true, true, "x:reshape(size...)", "Changes the shape; one size may be -1."},
     {"flatten", bound<layout::flatten>, true, true, "x:flatten()", "One axis."},
-    {"transpose", bound<layout::transpose>, true, true, "x:transpose([axis, axis])", "Two axes swapped; the last two."},
+    {"transpose", bound<layout::transpose>, true, true, "x:transpose([axis, axis])",
+     "Swaps two axes; default: the last two."},
     {"t", bound<layout::transpose>, true, false, "x:t()", "Short for transpose."},
-    {"permute", bound<layout::permute>, true, true, "x:permute(axis...)", "Axes in another order."},
-    {"expand", bound<layout::expand>, true, true, "x:expand(size...)", "Repeated along axes of size 1."},
-    {"unsqueeze", bound<layout::unsqueeze>, true, true, "x:unsqueeze(axis)", "A new axis of size 1."},
-    {"squeeze", bound<layout::squeeze>, true, true, "x:squeeze([axis])", "Without an axis of size 1; without all."},
+    {"permute", bound<layout::permute>, true, true, "x:permute(axis...)", "Reorders the axes."},
+    {"expand", bound<layout::expand>, true, true, "x:expand(size...)", "Repeats along axes of size 1."},
+    {"unsqueeze", bound<layout::unsqueeze>, true, true, "x:unsqueeze(axis)", "Inserts an axis of size 1."},
+    {"squeeze", bound<layout::squeeze>, true, true, "x:squeeze([axis])",
+     "Removes an axis of size 1; default: all of them."},
     {"slice", bound<layout::slice>, true, true, "x:slice(axis, first, last [, step])",
-     "A part of an axis; both ends count."},
-    {"concat", bound<layout::concat>, false, true, "nn.concat({x, y} [, axis])", "Joined along an axis, the first."},
-    {"stack", bound<layout::stack>, false, true, "nn.stack({x, y} [, axis])", "Joined along a new axis, the first."},
+     "A part of an axis; both ends are included."},
+    {"concat", bound<layout::concat>, false, true, "nn.concat({x, y} [, axis])",
+     "Concatenates along an axis; default: the first."},
+    {"stack", bound<layout::stack>, false, true, "nn.stack({x, y} [, axis])",
+     "Joins along a new axis; default: the first."},
     {"chunk", bound<layout::chunk>, true, true, "x:chunk(count [, axis])",
-     "A list of equal parts along an axis, the first; the last may be smaller."},
-    {"pad", bound<layout::pad>, true, true, "x:pad(axis, before, after)", "Zeros added at both ends of an axis."},
-    {"tril", bound<layout::tril>, true, true, "x:tril([diagonal])", "0 above the diagonal of the last two axes."},
-    {"triu", bound<layout::triu>, true, true, "x:triu([diagonal])", "0 below the diagonal of the last two axes."},
-    {"gather", bound<gather_axis>, true, true, "x:gather(axis, index)", "As torch.gather; index counts from 0."},
-    {"scatter_add", bound<scatter_add>, true, true, "x:scatter_add(axis, index, y)", "As torch.scatter_add."},
-    {"one_hot", bound<one_hot>, true, true, "x:one_hot(classes)", "1 where the label is, else 0; f32."},
+     "Splits an axis (default: the first) into a list of equal parts; the last may be smaller."},
+    {"pad", bound<layout::pad>, true, true, "x:pad(axis, before, after)", "Adds zeros at both ends of an axis."},
+    {"tril", bound<layout::tril>, true, true, "x:tril([diagonal])",
+     "Sets elements above the diagonal of the last two axes to 0."},
+    {"triu", bound<layout::triu>, true, true, "x:triu([diagonal])",
+     "Sets elements below the diagonal of the last two axes to 0."},
+    {"gather", bound<gather_axis>, true, true, "x:gather(axis, index)", "Like torch.gather; index counts from 0."},
+    {"scatter_add", bound<scatter_add>, true, true, "x:scatter_add(axis, index, y)", "Like torch.scatter_add."},
+    {"one_hot", bound<one_hot>, true, true, "x:one_hot(classes)", "1 at the label, else 0; f32."},
     {"embedding", bound<embedding>, false, true, "nn.embedding(ids, table)",
      "A row of the table (rows, width) for each id from 0."},
     {"where", bound<where>, false, true, "nn.where(condition, x, y)", "x where true, else y."},
-    {"clamp", bound<clamp>, true, true, "x:clamp(low, high)", "Within bounds; nil is none; NaN stays."},
-    {"masked_fill", bound<masked_fill>, true, true, "x:masked_fill(condition, value)", "The value where true, else x."},
-    {"cast", bound<cast>, true, true, "x:cast(dtype)", "In another dtype: f32, f64, bf16, f16, i32, i64, bool."},
-    {"detach", bound<detach>, true, true, "x:detach()", "The same values, without a gradient."},
+    {"clamp", bound<clamp>, true, true, "x:clamp(low, high)",
+     "Limits values to [low, high]; nil is no limit; keeps NaN."},
+    {"masked_fill", bound<masked_fill>, true, true, "x:masked_fill(condition, value)",
+     "value where the condition is true, else x."},
+    {"cast", bound<cast>, true, true, "x:cast(dtype)", "Converts to a dtype: f32, f64, bf16, f16, i32, i64, bool."},
+    {"detach", bound<detach>, true, true, "x:detach()", "The same values without a gradient."},
     {"cross_entropy", bound<losses::cross_entropy>, false, true, "nn.cross_entropy(logits, labels [, options])",
      "Options: reduction (none, mean, sum), ignore_index, label_smoothing, weight (by class)."},
     {"mse", bound<losses::mse>, false, true, "nn.mse(x, y [, {reduction}])", "Squared difference."},
     {"l1", bound<losses::l1>, false, true, "nn.l1(x, y [, {reduction}])", "Absolute difference."},
     {"huber", bound<losses::huber>, false, true, "nn.huber(x, y [, {reduction, delta}])",
-     "Squared near 0, absolute beyond delta."},
+     "Squared difference up to delta, absolute difference beyond."},
     {"bce_with_logits", bound<losses::bce_with_logits>, false, true, "nn.bce_with_logits(logits, y [, {reduction}])",
      "Binary cross entropy of sigmoid(logits)."},
-    {"full", bound<creation::full>, false, true, "nn.full({size...}, value [, dtype])", "Every element the same."},
+    {"full", bound<creation::full>, false, true, "nn.full({size...}, value [, dtype])", "A tensor filled with value."},
     {"full_like", bound<creation::full_like>, true, true, "x:full_like(value)",
-     "Of x's shape and dtype, every element the same."},
+     "A tensor of x's shape and dtype filled with value."},
     {"zeros", bound<creation::zeros>, false, true, "nn.zeros(size... [, dtype])", "Zeros; f32."},
     {"ones", bound<creation::ones>, false, true, "nn.ones(size... [, dtype])", "Ones; f32."},
     {"zeros_like", bound<creation::zeros_like>, true, true, "x:zeros_like()", "Zeros of x's shape and dtype."},
     {"ones_like", bound<creation::ones_like>, true, true, "x:ones_like()", "Ones of x's shape and dtype."},
-    {"arange", bound<creation::arange>, false, true, "nn.arange(size)", "0, 1, ..., size - 1 as labels count; i64."},
+    {"arange", bound<creation::arange>, false, true, "nn.arange(size)", "0, 1, ..., size - 1; i64."},
     {"eye", bound<creation::eye>, false, true, "nn.eye(size)", "1 on the diagonal, else 0; f32."},
     {"rand", bound<creation::rand>, false, true, "nn.rand(size...)", "Random numbers in [0, 1); f32."},
     {"randn", bound<creation::randn>, false, true, "nn.randn(size...)", "Normal random numbers; f32."},
     {"tensor", bound<creation::tensor>, false, true, "nn.tensor({number...})", "A list of up to 1,024 numbers; f32."},
-    {"shape", bound<queries::shape>, true, false, "x:shape()", "Its sizes, as a list."},
-    {"size", bound<queries::size>, true, false, "x:size(axis)", "The size of an axis."},
-    {"dim", bound<queries::dim>, true, false, "x:dim()", "How many axes."},
-    {"numel", bound<queries::numel>, true, false, "x:numel()", "How many elements."},
-    {"dtype", bound<queries::dtype>, true, false, "x:dtype()", "Its dtype, as a text."},
+    {"shape", bound<queries::shape>, true, false, "x:shape()", "Sizes of the axes, as a list."},
+    {"size", bound<queries::size>, true, false, "x:size(axis)", "Size of an axis."},
+    {"dim", bound<queries::dim>, true, false, "x:dim()", "Number of axes."},
+    {"numel", bound<queries::numel>, true, false, "x:numel()", "Number of elements."},
+    {"dtype", bound<queries::dtype>, true, false, "x:dtype()", "dtype, as a string."},
     {"item", bound<queries::item>, true, false, "x:item()",
-     "The number itself, of a tensor with one element; computes now."},
-    {"tolist", bound<queries::tolist>, true, false, "x:tolist()", "All its numbers, as a list of lists; computes now."},
+     "Value of a tensor with one element, as a number; executes the recorded operations."},
+    {"tolist", bound<queries::tolist>, true, false, "x:tolist()",
+     "All values, as a list of lists; executes the recorded operations."},
 };
 
 constexpr NamedFunction kOperators[] = {
@@ -418,7 +428,7 @@ constexpr std::pair<std::string_view, std::string_view> kOfTorch[] = {
 // x.name for an unknown method: throws an error that suggests one.
 int no_method(lua_State* state) {
   if (lua_type(state, 2) != LUA_TSTRING)
-    fail(ErrorKind::kRun, "a tensor has no entries; x:slice(axis, first, last) takes a part of it");
+    fail(ErrorKind::kRun, "a tensor cannot be indexed; use x:slice(axis, first, last)");
   std::vector<std::string> names;
   for (const TensorFunction& known : kTensorFunctions)
     if (known.is_method) names.emplace_back(known.name);

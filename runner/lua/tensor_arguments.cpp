@@ -20,7 +20,7 @@ using backends::Shape;
 int64_t checked_axis(int64_t axis, Value x) {
   const int rank = x.shape().rank();
   RUN_CHECK(axis != 0 && axis >= -rank && axis <= rank, ErrorKind::kRun,
-            "there is no axis {} in {}; axes count from 1, or from -1 at the end", axis, x.type());
+            "axis {} is out of range for {}; axes count from 1, or from -1 at the end", axis, x.type());
   return axis > 0 ? axis - 1 : axis;
 }
 
@@ -100,7 +100,7 @@ DType dtype_of(lua_State* state, int index) {
     if (name_of(dtype) == wanted) return dtype;
     names.push_back(name_of(dtype));
   }
-  fail(ErrorKind::kRun, "unknown dtype '{}'; it is one of {}", wanted, fmt::join(names, ", "));
+  fail(ErrorKind::kRun, "unknown dtype '{}'; expected one of {}", wanted, fmt::join(names, ", "));
 }
 
 }  // namespace runner::lua

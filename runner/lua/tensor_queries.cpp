@@ -78,7 +78,8 @@ int tolist(lua_State* state) {
   constexpr int64_t kMost = 1 << 20;
   RUN_CHECK(x.shape().elements() <= kMost, ErrorKind::kRun, "tolist: {} has more than {} elements; reduce it first",
             x.type(), kMost);
-  RUN_CHECK(lua_checkstack(state, 2 * backends::Shape::kMaxRank) != 0, ErrorKind::kRun, "tolist: no room on the stack");
+  RUN_CHECK(lua_checkstack(state, 2 * backends::Shape::kMaxRank) != 0, ErrorKind::kRun,
+            "tolist: the Lua stack is full");
   const std::vector<double> elements = recording_of(state, "a tensor").read(x);
   const double* next = elements.data();
   push_list(state, x.type(), 0, next);
@@ -87,7 +88,8 @@ int tolist(lua_State* state) {
 
 int item(lua_State* state) {
   const Value x = tensor_argument(state, 1);
-  RUN_CHECK(x.shape().elements() == 1, ErrorKind::kRun, "item: {} has {} elements; reduce it to one first", x.type(),
+  RUN_CHECK(x.shape().elements() == 1, ErrorKind::kRun,
+            "item: expected a tensor with one element, got {} with {}; reduce it first", x.type(),
             x.shape().elements());
   push_element(state, x.dtype(), recording_of(state, "a tensor").read(x).front());
   return 1;

@@ -31,7 +31,7 @@ bool check_names(lua_State* state, lua_Integer number, const ReportFault& report
     if (!unknown) continue;
     const std::vector<std::string> known(std::begin(kTrackerFunctions), std::end(kTrackerFunctions));
     const std::string hint =
-        schema::did_you_mean(name, known, "a tracker has start, log and finish; make helpers local functions");
+        schema::did_you_mean(name, known, "a tracker has start, log and finish; make other functions local");
     report(fmt::format("tracker {}: unknown function '{}'; {}", number, name, hint), defined);
     any = true;
   }
@@ -50,9 +50,7 @@ void check_tracker(lua_State* state, lua_Integer number, const ReportFault& repo
     has_any = true;
     lua_pop(state, 1);
   }
-  if (!has_any)
-    report(fmt::format("tracker {} has none of the functions start, log and finish; nothing would call it", number),
-           {});
+  if (!has_any) report(fmt::format("tracker {} needs at least one of the functions start, log and finish", number), {});
 }
 
 // Calls a function of a tracker with the arguments above it on the stack.
@@ -102,7 +100,7 @@ void call_trackers(Runtime& runtime, const char* name, int arguments, const std:
       }
     } catch (const Error& error) {
       if (is_of_the_run(error)) throw;
-      failed = failed ? Error(*failed).note(fmt::format("tracker {} failed, too: {}", i, error.what())) : error;
+      failed = failed ? Error(*failed).note(fmt::format("tracker {} also failed: {}", i, error.what())) : error;
     }
     lua_settop(state, list);
   }

@@ -28,15 +28,14 @@ using data::Sample;
 
 constexpr const char* kCall = "runner.transform";  // registry key: the closure of call_transform
 constexpr const char* kOwnState =
-    "it runs in a state of its own, and samples come to it in any order; sample.id, sample.epoch and math.random tell "
-    "them apart";
+    "it runs in its own Lua state and gets samples in any order; use sample.id, sample.epoch and math.random";
 
 // ---- names that are not available -----------------------------------------------------------------------------------
 
 // __newindex of the globals after the files have run.
 int refuse_global(lua_State* state) {
   const char* const name = lua_type(state, 2) == LUA_TSTRING ? lua_tostring(state, 2) : luaL_typename(state, 2);
-  fail(ErrorKind::kRun, "transform sets the global '{}', which it does not share with the rest of the hook: {}", name,
+  fail(ErrorKind::kRun, "transform sets the global '{}', which is not shared with the rest of the hook: {}", name,
        kOwnState);
 }
 
@@ -54,7 +53,7 @@ int missing_transform_global(lua_State* state) {
 // A tensor function such as nn.relu. Upvalue 1: its name.
 int no_tensors(lua_State* state) {
   fail(ErrorKind::kRun,
-       "nn.{} works on tensors, and a transform has none: it runs beside the training, on the numbers of "
+       "nn.{} is not available in transform: it computes with tensors, but transform gets the numbers of "
        "sample.features",
        lua_tostring(state, lua_upvalueindex(1)));
 }
@@ -198,7 +197,7 @@ void check_description(lua_State* state, const Sample& sample) {
       continue;
     }
     const std::string_view key = lua_type(state, -1) == LUA_TSTRING ? lua_tostring(state, -1) : type_name(state, -1);
-    fail(ErrorKind::kRun, "transform {} features with the key '{}', expected the numbers 1 to {}", did, key, wanted);
+    fail(ErrorKind::kRun, "transform {} features with the key '{}', expected the indices 1 to {}", did, key, wanted);
   }
   RUN_CHECK(static_cast<size_t>(count) == wanted, ErrorKind::kRun, "transform {} {} features, expected {}", did, count,
             wanted);
@@ -282,7 +281,7 @@ class LuaTransform : public data::Transform {
       runtime_.call(state, 1, 0);
     } catch (const Error& error) {
       Error with_line(ErrorKind::kRun, error.message(), error.where().known() ? error.where() : defined_);
-      throw with_line.note(fmt::format("in transform, of sample {} in epoch {}", sample.id, sample.epoch));
+      throw with_line.note(fmt::format("in transform, sample {} of epoch {}", sample.id, sample.epoch));
     }
   }
 
@@ -297,7 +296,7 @@ class LuaTransform : public data::Transform {
     auto& self = *static_cast<LuaTransform*>(lua_touserdata(state, 2));
     lua_settop(state, 1);
     RUN_CHECK(lua_istable(state, 1) && lua_getfield(state, 1, "transform") == LUA_TFUNCTION, ErrorKind::kRun,
-              "transform is a function at one time and {} at another: the hook file must do the same each time it runs",
+              "transform was a function and is now {}: the hook file must give the same result each time it runs",
               type_name(state, -1));
     lua_replace(state, 1);
     lua_pushvalue(state, 1);
@@ -377,7 +376,8 @@ class LuaTransform : public data::Transform {
   void check_unchanged(lua_State* state) {
     constexpr int64_t kPerCall = 16;  // values per call that pay for a comparison
     RUN_CHECK(runtime_.sources().size() == files_, ErrorKind::kRun,
-              "transform requires {} when it is called; do so where the file begins", runtime_.sources().back().path);
+              "transform requires {} when it is called; require it at the beginning of the file",
+              runtime_.sources().back().path);
     if (calls_++ == 0 || sample_->epoch != epoch_) calls_of_epoch_ = 0;
     epoch_ = sample_->epoch;
     ++calls_of_epoch_;
@@ -385,7 +385,7 @@ class LuaTransform : public data::Transform {
     if (unchecked_ < size_ && !std::has_single_bit(calls_of_epoch_)) return;
     unchecked_ = 0;
     if (compare(state, at(kSnapshot))) return;
-    fail(ErrorKind::kRun, "transform changes '{}', which it does not share with the rest of the hook: {}",
+    fail(ErrorKind::kRun, "transform changes '{}', which is not shared with the rest of the hook: {}",
          lua_tostring(state, -1), kOwnState);
   }
 

@@ -64,7 +64,7 @@ std::string ValueExchange::name() const {
 
 std::vector<std::string> ValueExchange::texts(int index) const {
   RUN_CHECK(!holds_tensor(index), ErrorKind::kRun,
-            "{}: a tensor does not travel as an object; use acc:gather, or send its numbers, tensor:tolist()", name());
+            "{}: cannot gather a tensor as an object; use acc:gather, or its values, tensor:tolist()", name());
   if (replicas_ == nullptr) return {text_of(index)};
   const Sent sent = sent_by_all("plain data", [&](std::string& text) { text += text_of(index); });
   return {sent.contents.begin(), sent.contents.end()};
@@ -88,7 +88,7 @@ ValueExchange::Sent ValueExchange::sent_by_all(std::string_view kind, const Add&
   }
   if (std::ranges::count(places, place) == std::ssize(places)) return sent;
   for (size_t rank = 0; rank < places.size(); ++rank) places[rank] = fmt::format("rank {} has {}", rank, places[rank]);
-  fail(ErrorKind::kRun, "{}: the values do not fit: {}", name(), fmt::join(places, ", "));
+  fail(ErrorKind::kRun, "{}: the values differ between processes: {}", name(), fmt::join(places, ", "));
 }
 
 // ---- tables --------------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ bool ValueExchange::holds_tensor(int index) const {
   if (is_tensor(state_, index)) return true;
   if (!lua_istable(state_, index)) return false;
   RUN_CHECK(lua_checkstack(state_, kStackSlots) != 0 && lua_gettop(state_) < kMostSlots, ErrorKind::kRun,
-            "{}: the tables in tables are too many, or one holds itself", name());
+            "{}: tables are nested too deeply, or a table contains itself", name());
   bool found = false;
   lua_pushnil(state_);
   while (!found && lua_next(state_, index) != 0) {
@@ -118,13 +118,13 @@ bool ValueExchange::holds_tensor(int index) const {
 // Returns the string keys of a table. Throws if `each` would skip an entry or recurse without end.
 std::vector<std::string> ValueExchange::names_in(int index) const {
   RUN_CHECK(path_.size() < kMostTables && lua_checkstack(state_, kStackSlots) != 0, ErrorKind::kRun,
-            "{}: the tables in tables are too many, or one holds itself", name());
+            "{}: tables are nested too deeply, or a table contains itself", name());
   const auto size = static_cast<int64_t>(lua_rawlen(state_, index));
   const int64_t entries = count_entries(state_, index);
   Runtime::of(state_).spend(state_, kEntry * entries);
   std::vector<std::string> names = text_keys(state_, index);
   RUN_CHECK(entries == size + std::ssize(names), ErrorKind::kRun,
-            "{}: a table has a key that is neither a name nor one of 1, 2, … without a gap", name());
+            "{}: expected the keys of a table to be names or 1, 2, … without gaps", name());
   return names;
 }
 
@@ -162,11 +162,10 @@ void ValueExchange::each(int index, const IsLeaf& is_leaf, const Leaf& leaf) {
 // ---- tensors -------------------------------------------------------------------------------------------------------
 
 HostTensor ValueExchange::read(int index) const {
-  RUN_CHECK(
-      accelerator_.loop != nullptr, ErrorKind::kRun,
-      "{}: tensors of several processes travel in a loop of the hook's own, its entry train; elsewhere numbers and "
-      "tables of them do, and metrics that a step returns are merged",
-      name());
+  RUN_CHECK(accelerator_.loop != nullptr, ErrorKind::kRun,
+            "{}: tensors can be exchanged between processes only in a custom loop, the hook entry train; elsewhere "
+            "exchange numbers or tables of them, or return metrics from a step, which are merged",
+            name());
   const Value x = tensor_argument(state_, index);
   record_here(state_);
   return accelerator_.loop->read(x);
@@ -290,7 +289,7 @@ int64_t ValueExchange::longest(int64_t mine) const {
 void ValueExchange::pad_tensor(int index, double pad, int64_t axis) {
   const Value x = tensor_argument(state_, index);
   const auto rank = x.shape().rank();
-  RUN_CHECK(axis >= 1 && axis <= rank, ErrorKind::kRun, "{}: axis {} of {} does not exist", name(), axis, x.type());
+  RUN_CHECK(axis >= 1 && axis <= rank, ErrorKind::kRun, "{}: axis {} is out of range for {}", name(), axis, x.type());
   const auto at = static_cast<int>(axis - 1);
   const int64_t missing = longest(x.shape()[at]) - x.shape()[at];
   backends::Program& program = record_here(state_).program();

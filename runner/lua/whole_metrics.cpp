@@ -83,11 +83,10 @@ double value_of(Runtime& runtime, const std::string& name, const train::Evaluate
 
 void check_size(const Runtime& runtime, const train::EvaluatedSet& set) {
   const auto limit = static_cast<int64_t>(runtime.options().budget.memory_bytes);
-  RUN_CHECK(
-      bytes_of(set) <= limit, ErrorKind::kRun,
-      "metrics: predictions and targets of {} samples with {} outputs are {} MiB as Lua lists, a hook may hold {} "
-      "MiB; evaluate on fewer samples, or return a metric from evaluation_step",
-      set.samples, set.outputs, (bytes_of(set) >> 20) + 1, limit >> 20);
+  RUN_CHECK(bytes_of(set) <= limit, ErrorKind::kRun,
+            "metrics: predictions and targets of {} samples with {} outputs need {} MiB as Lua lists, limit {} MiB; "
+            "evaluate on fewer samples, or return a metric from evaluation_step",
+            set.samples, set.outputs, (bytes_of(set) >> 20) + 1, limit >> 20);
 }
 
 }  // namespace
@@ -110,7 +109,8 @@ void check_whole_metrics(lua_State* state, const ReportFault& report) {
       report(fmt::format("metrics.{} is {}, expected a function", name, type_name(state, -1)), {});
     lua_pop(state, 1);
     if (schema::is_metric_name(name))
-      report(fmt::format("metrics.{} has the name of a built-in metric; choose another, or take that of eval.metrics",
+      report(fmt::format("metrics.{} has the name of a built-in metric; choose another name, or use the built-in "
+                         "metric in eval.metrics",
                          name),
              {});
   }

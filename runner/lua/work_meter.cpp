@@ -93,7 +93,7 @@ void WorkMeter::look(lua_State* state) {
     lua_pushstring(state, kNoMemory);
     lua_error(state);
   }
-  luaL_error(state, "the hook has run for %d million Lua instructions%s: an endless loop?",
+  luaL_error(state, "the hook has run for %d million Lua instructions%s: is there an endless loop?",
              static_cast<int>(of_call_ / 1'000'000),
              of_call_ == budget_.instructions ? "" : " after the run was interrupted");
 }

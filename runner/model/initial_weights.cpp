@@ -14,12 +14,13 @@ InitialWeights::InitialWeights(const std::string& path, const ParameterSet& para
   file_ = std::make_unique<formats::SafetensorsFile>(path);
   for (const Parameter& parameter : parameters.parameters()) {
     const formats::NamedTensor* tensor = file_->find(parameter.name);
-    RUN_CHECK(tensor, ErrorKind::kData, "model.init_from: {} has no tensor {}, which the model wants as {}", path,
+    RUN_CHECK(tensor, ErrorKind::kData, "model.init_from: {} has no tensor {}, expected one of shape {}", path,
               parameter.name, parameter.shape.to_string());
-    RUN_CHECK(tensor->shape == parameter.shape, ErrorKind::kData, "model.init_from: {} in {} is {}, the model wants {}",
-              parameter.name, path, tensor->shape.to_string(), parameter.shape.to_string());
+    RUN_CHECK(tensor->shape == parameter.shape, ErrorKind::kData,
+              "model.init_from: expected shape {3} of {0} in {1}, got {2}", parameter.name, path,
+              tensor->shape.to_string(), parameter.shape.to_string());
     RUN_CHECK(tensor->dtype && backends::is_float(*tensor->dtype), ErrorKind::kData,
-              "model.init_from: {} in {} is {}, the model wants floats", parameter.name, path,
+              "model.init_from: expected floats in {0} in {1}, got {2}", parameter.name, path,
               formats::safetensors_type(tensor->dtype));
   }
   for (const formats::NamedTensor& tensor : file_->tensors())

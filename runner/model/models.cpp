@@ -16,7 +16,7 @@ const ModelDef& def_of(schema::ModelType type) {
   if (const ModelDef* def = find_model(type)) return *def;
   std::vector<std::string_view> available;
   for (const ModelDef* def : kModels) available.push_back(name_of(def->type));
-  fail(ErrorKind::kRecipe, "model.type: this type cannot be built yet; available: {}", fmt::join(available, ", "));
+  fail(ErrorKind::kRecipe, "model.type: this type is not implemented yet; available: {}", fmt::join(available, ", "));
 }
 
 }  // namespace
@@ -31,8 +31,8 @@ void check_inputs(const ModelDef& def, const data::Encoding& data) {
   const std::string_view name = name_of(def.type);
   const bool is_text = data.sequence > 0;
   RUN_CHECK(accepts.kind == InputKind::kTokens || !is_text, ErrorKind::kRecipe,
-            "the models of the recipe take numbers, and data.train is text, whose samples are tokens; write a function "
-            "model with nn.Embedding in the hook");
+            "the recipe's models take numbers, but samples of data.train are tokens of text; add a function model with "
+            "nn.Embedding to the hook");
   RUN_CHECK(accepts.kind == InputKind::kNumbers || is_text, ErrorKind::kRecipe,
             "model.type {} needs tokens, but data.train has numbers; use data.train.format: text", name);
   const int axes = data.feature_shape.rank();
@@ -47,8 +47,8 @@ void check_inputs(const ModelDef& def, const data::Encoding& data) {
     RUN_CHECK(std::ranges::find(inputs, other, &data::Input::name) != inputs.end(), ErrorKind::kRecipe,
               "model.type {} needs an input {}, which data.train does not have", name, other);
   RUN_CHECK((accepts.outputs == OutputsPer::kToken) == is_text, ErrorKind::kRecipe,
-            "model.type {} needs one label for each {}, but data.train has one for each {}", name,
-            is_text ? "sample" : "token", is_text ? "token" : "sample");
+            "model.type {} needs one label per {}, but data.train has one per {}", name, is_text ? "sample" : "token",
+            is_text ? "token" : "sample");
 }
 
 void check_model(const schema::ModelSpec& spec, const data::Encoding& data) {

@@ -148,7 +148,7 @@ class ActivationModule : public Module {
 class Flatten : public Module {
  public:
   Value record(Forward&, Value x) const override {
-    RUN_CHECK(x.shape().rank() > 0, ErrorKind::kRun, "flatten: wants at least one axis, got {}", x.type());
+    RUN_CHECK(x.shape().rank() > 0, ErrorKind::kRun, "flatten: expected at least one axis, got {}", x.type());
     const int64_t rows = x.shape()[0];
     return ops::reshape(x, Shape{rows, rows == 0 ? 0 : x.shape().elements() / rows});
   }
@@ -206,7 +206,7 @@ void Module::contain(const Module& member) {
 
 void Module::check_depth(int64_t depth) {
   constexpr int64_t kMost = 200;
-  RUN_CHECK(depth <= kMost, ErrorKind::kRun, "the modules lie more than {} deep in each other", kMost);
+  RUN_CHECK(depth <= kMost, ErrorKind::kRun, "modules are nested more than {} deep", kMost);
 }
 
 Value Forward::input(std::string_view name) const {

@@ -95,8 +95,9 @@ struct Forward {
 
   // Throws Error(kRun) if the recording does not have this parameter.
   Value parameter(ParameterId id) const {
-    RUN_CHECK(static_cast<size_t>(id) < parameters.size(), ErrorKind::kRun,
-              "the module is not part of the model, whose parameters alone are trained; return it from the hook model");
+    RUN_CHECK(
+        static_cast<size_t>(id) < parameters.size(), ErrorKind::kRun,
+        "the module is not part of the model, so its parameters are not trained; return it from the hook entry model");
     return parameters[static_cast<size_t>(id)];
   }
 };

@@ -55,11 +55,10 @@ void ParameterSet::check_none_idle(std::span<const std::string> freeze,
       idle = idle && owner < later;
       taker = std::min(taker, owner);
     }
-    RUN_CHECK(
-        !idle || taker == groups.size(), ErrorKind::kRecipe,
-        "optimizer.groups[{}] is ignored: its parameters belong to optimizer.groups[{}] before it; put the narrower "
-        "group first",
-        later, taker);
+    RUN_CHECK(!idle || taker == groups.size(), ErrorKind::kRecipe,
+              "optimizer.groups[{}] has no effect: optimizer.groups[{}] before it matches all its parameters; put the "
+              "narrower group first",
+              later, taker);
   }
 }
 
@@ -67,7 +66,8 @@ void ParameterSet::lay_out(std::span<const std::string> freeze, std::span<const 
   const auto check_used = [this](const std::string& pattern, const char* key) {
     RUN_CHECK(std::any_of(parameters_.begin(), parameters_.end(),
                           [&](const Parameter& p) { return matches(pattern, p.name); }),
-              ErrorKind::kRecipe, "{}: the pattern '{}' matches no parameter of the model; they are named like {}", key,
+              ErrorKind::kRecipe,
+              "{}: the pattern '{}' matches no parameter of the model; a parameter is named for example {}", key,
               pattern, parameters_.empty() ? "nothing" : parameters_.front().name);
   };
   for (const std::string& pattern : freeze) check_used(pattern, "model.freeze");

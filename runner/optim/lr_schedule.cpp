@@ -35,9 +35,10 @@ schema::OptimizerHyper under_schedule(schema::OptimizerHyper hyper, const Schedu
 
 LrSchedule::LrSchedule(const SchedulerSpec& spec, double lr, const RunScale& scale) : spec_(spec), lr_(lr) {
   RUN_CHECK(spec.type != SchedulerType::kOneCycle || lr > 0, ErrorKind::kRecipe,
-            "scheduler.max_lr is reached by multiplying optimizer.lr, which is {}: set it above 0", lr);
+            "scheduler.max_lr scales optimizer.lr, expected optimizer.lr above 0, got {}", lr);
   RUN_CHECK(spec.type != SchedulerType::kPolynomial || lr > spec.end, ErrorKind::kRecipe,
-            "scheduler.end is {}, but polynomial decays from optimizer.lr, {}: set it below that", spec.end, lr);
+            "scheduler.end: expected a value below optimizer.lr, {1}, from which polynomial decays, got {0}", spec.end,
+            lr);
   warmup_ = spec.warmup ? to_steps(*spec.warmup, scale) : 0;
   length_ = spec.length ? to_steps(*spec.length, scale) : scale.total_steps;
   every_ = std::max<int64_t>(1, to_steps(spec.every, scale));

@@ -135,8 +135,8 @@ std::string comparison_text(const Comparison& comparison, int width, bool color)
     text += (text.empty() ? "" : "\n") + (table.empty() ? otherwise : table.render(width, color));
   };
   if (has(comparison, kParams))
-    add(differences_table("parameter", comparison, comparison.params), "no parameter differs\n");
-  add(differences_table("environment", comparison, comparison.environment), "no environment differs\n");
+    add(differences_table("parameter", comparison, comparison.params), "all parameters are equal\n");
+  add(differences_table("environment", comparison, comparison.environment), "the environments are equal\n");
   if (has(comparison, kMetrics)) add(metrics_table(comparison), "no metrics\n");
   return text;
 }

@@ -18,7 +18,7 @@ namespace {
 std::vector<Cell> row_of(const PrecisionEstimate& estimate, int64_t processes) {
   std::vector<Cell> row{{std::string(estimate.precision), estimate.of_recipe ? Color::kBold : Color::kNone}};
   if (!estimate.memory) {
-    row.insert(row.end(), {"", "", "", "", {"too much", Color::kRed}, "", "", "", ""});
+    row.insert(row.end(), {"", "", "", "", {"does not fit", Color::kRed}, "", "", "", ""});
     return row;
   }
   const train::MemoryUse& use = estimate.memory->training;
@@ -65,7 +65,7 @@ std::string estimate_text(std::span<const PrecisionEstimate> estimates, int64_t 
                {"EVALUATION", Align::kRight},
                {"SAVING", Align::kRight},
                {processes > 1 ? fmt::format("ALL {}", processes) : "", Align::kRight},
-               {is_cut ? "AT ONCE" : "", Align::kRight}});
+               {is_cut ? "MICRO-BATCH" : "", Align::kRight}});
   for (const PrecisionEstimate& estimate : estimates) table.add(row_of(estimate, processes));
   return table.render(width, color);
 }

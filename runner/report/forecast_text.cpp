@@ -20,7 +20,7 @@ std::string forecast_text(const train::RunForecast& forecast, backends::tpu::Gen
                {"TENSORS", Align::kRight},
                {"PADDED", Align::kRight},
                {"HBM", Align::kRight},
-               {fmt::format("OF {}", row.name), Align::kRight},
+               {fmt::format("HBM OF {}", row.name), Align::kRight},
                {"PREDICTED", Align::kRight}});
   for (const train::NamedForecast& each : forecast.graphs) {
     const backends::tpu::GraphPrediction& graph = each.graph.prediction;
@@ -29,7 +29,7 @@ std::string forecast_text(const train::RunForecast& forecast, backends::tpu::Gen
     table.add({each.name,
                bytes_text(graph.unpadded_bytes),
                bytes_text(graph.padded_bytes),
-               {bytes_text(graph.hbm_bytes) + (fits ? "" : fmt::format(", {} too much", bytes_text(beyond))),
+               {bytes_text(graph.hbm_bytes) + (fits ? "" : fmt::format(", {} over the limit", bytes_text(beyond))),
                 fits ? Color::kNone : Color::kRed},
                bytes_text(row.hbm_bytes),
                predicted_text(graph.least_seconds, graph.most_seconds)});
@@ -71,7 +71,7 @@ std::vector<std::string> exhausted_texts(const train::RunForecast& forecast) {
   const auto worst = std::ranges::max_element(beyond, {}, bytes);
   std::vector<std::string> texts;
   for (const train::NamedForecast* each : beyond)
-    if (each != *worst) texts.push_back(fmt::format("{} does not fit", each->name));
+    if (each != *worst) texts.push_back(fmt::format("{} does not fit in HBM", each->name));
   if (!beyond.empty()) texts.push_back(fmt::format("{}: {}", (*worst)->name, (*worst)->graph.exhausted));
   return texts;
 }

@@ -156,7 +156,7 @@ void read_status(std::string_view text, store::GitState& state) {
     add_note(state, "no commit yet");
   }
   if (untracked > kMostUntracked) {
-    add_note(state, fmt::format("{} untracked files, of which {} are named", untracked, kMostUntracked));
+    add_note(state, fmt::format("{} untracked files, {} of them listed", untracked, kMostUntracked));
   }
 }
 
@@ -189,7 +189,7 @@ GitFindings inspect_git(const std::string& folder, std::chrono::milliseconds lim
     add_note(found.state, "no diff: " + reason(diff, limit));
     return found;
   }
-  if (diff.cut) add_note(found.state, fmt::format("the diff is cut after {} KiB", kLargestDiff >> 10));
+  if (diff.cut) add_note(found.state, fmt::format("diff truncated after {} KiB", kLargestDiff >> 10));
   found.diff = std::move(diff.out);
   return found;
 }

@@ -24,7 +24,7 @@ int64_t whole(const json::Value& value) {
 Table memory_table(const json::Value& gpu) {
   Table table({{"gpu", Align::kRight},
                {"memory", Align::kRight},
-               {"most reserved", Align::kRight},
+               {"peak reserved", Align::kRight},
                {"allocated", Align::kRight},
                {"requested", Align::kRight},
                {"fragmented", Align::kRight},
@@ -54,19 +54,19 @@ Table time_table(const json::Value& gpu) {
   const json::Value classes = member(predicted, "class_seconds");
   const double seconds = number(member(predicted, "seconds")), steps = number(member(predicted, "steps"));
   Table table({{fmt::format("predicted for {} (docs/gpu-model.md)", model.text() != nullptr ? *model.text() : "")},
-               {"a step", Align::kRight},
-               {"of it", Align::kRight}});
+               {"per step", Align::kRight},
+               {"share", Align::kRight}});
   if (seconds == 0 || steps == 0) return table;
   const auto add = [&](std::string_view name, double total) {
     if (total > 0)
       table.add({std::string(name), duration_text(total / steps), fmt::format("{:.1f} %", 100 * total / seconds)});
   };
-  add("all", seconds);
+  add("total", seconds);
   for (const auto& [cls, total] : json::members_of(classes)) add(cls, number(total));
-  add("waits for all-reduces", number(member(predicted, "exposed_communication_seconds")));
-  add("waits for batches", number(member(predicted, "exposed_copies_seconds")));
-  add("waits for the host", number(member(predicted, "host_bound_share")) * seconds);
-  add("at the peak of the chip", number(member(predicted, "peak_share")) * seconds);
+  add("wait for all-reduces", number(member(predicted, "exposed_communication_seconds")));
+  add("wait for batches", number(member(predicted, "exposed_copies_seconds")));
+  add("wait for the host", number(member(predicted, "host_bound_share")) * seconds);
+  add("at peak throughput", number(member(predicted, "peak_share")) * seconds);
   return table;
 }
 

@@ -101,7 +101,7 @@ std::string with_lines_below(const std::string& table, std::span<const store::De
     for (const store::GraphRow& graph : account.graphs) {
       const size_t end = table.find('\n', begin) + 1;
       text.append(table, begin, end - begin);
-      text += fmt::format("  {} in, {} out, {} donated: {}\n", graph.inputs, graph.outputs, graph.donated,
+      text += fmt::format("  {} inputs, {} outputs, {} donated: {}\n", graph.inputs, graph.outputs, graph.donated,
                           on_one_line(cause_text(graph)));
       begin = end;
     }
@@ -129,13 +129,13 @@ std::string graph_text(const store::GraphRow& graph, bool color) {
   facts.add("graph", graph.key);
   facts.add("cause", graph.cause);
   facts.add("line", place_text(graph));
-  facts.add("first run", fmt::format("in training batch {}", graph.first_step));
+  facts.add("first run", fmt::format("at training batch {}", graph.first_step));
   facts.add("executions", std::to_string(graph.executions));
   facts.add("compiled in", duration_text(seconds(graph.compile_ns)));
   facts.add("nodes", std::to_string(graph.nodes));
-  facts.add("tensors", fmt::format("{} in, {} out, of which {} take the memory of an input", graph.inputs,
-                                   graph.outputs, graph.donated));
-  facts.add("HBM", fmt::format("{}, of which tensors {}, without padding {}", bytes_text(graph.hbm_bytes),
+  facts.add("tensors", fmt::format("{} inputs, {} outputs, {} of them in donated buffers", graph.inputs, graph.outputs,
+                                   graph.donated));
+  facts.add("HBM", fmt::format("{}: tensors {}, {} without padding", bytes_text(graph.hbm_bytes),
                                bytes_text(graph.padded_bytes), bytes_text(graph.unpadded_bytes)));
   facts.add("work",
             fmt::format("{}flops, {} moved", short_text(static_cast<double>(graph.flops)), bytes_text(graph.bytes)));

@@ -41,7 +41,7 @@ Rates rates_of(const train::Session& session) {
 }
 
 std::string rate_text(const Rates& rates) {
-  return fmt::format("{} at first, {} at step {}, {} at the last", rounded_text(rates.first),
+  return fmt::format("{} at the first step, {} at step {}, {} at the last step", rounded_text(rates.first),
                      rounded_text(rates.highest), rates.highest_step, rounded_text(rates.last));
 }
 

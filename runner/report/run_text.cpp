@@ -91,10 +91,10 @@ std::string fitted_text(const std::string& summary_json) {
     }
   }
   if (found.empty()) return "";
-  std::string text = fmt::format("{} at once, {} in a step", count_text(found["batch_size"], "sample"),
+  std::string text = fmt::format("micro-batch of {}, {} per step", count_text(found["batch_size"], "sample"),
                                  found["gradient_accumulation_steps"]);
   if (!tried.empty())
-    text += fmt::format(" (tried {}; there are {})", fmt::join(tried, ", "), bytes_text(found["memory_bytes"]));
+    text += fmt::format(" (tried {}; {} available)", fmt::join(tried, ", "), bytes_text(found["memory_bytes"]));
   return text;
 }
 
@@ -121,7 +121,7 @@ std::string facts_text(const store::RunDetails& details, bool color) {
   facts.add("status", status_text(run), color_of(run.status));
   if (run.trashed_ms) {
     facts.add("in the trash",
-              fmt::format("since {}; `runner restore {}` brings it back", local_time(*run.trashed_ms), run.uid),
+              fmt::format("since {}; `runner restore {}` restores it", local_time(*run.trashed_ms), run.uid),
               Color::kYellow);
   }
   facts.add("created", local_time(run.created_ms));
@@ -177,7 +177,7 @@ Table attempts_table(std::span<const store::AttemptRow> attempts) {
                {"time"},
                {"from step", Align::kRight},
                {"from state", Align::kRight},
-               {"points taken back", Align::kRight}});
+               {"points superseded", Align::kRight}});
   for (const store::AttemptRow& attempt : attempts) {
     table.add(
         {std::to_string(attempt.no), Cell(std::string(store::to_string(attempt.status)), color_of(attempt.status)),
@@ -358,10 +358,9 @@ std::string device_text(const store::RunRow& run, const store::DeviceMetrics& co
   const json::Value gpu = train::gpu_of_document(counted.json);
   std::string text = gpu_text(gpu, width, color);
   if (text.empty()) return "";
-  if (counted.attempt < run.attempts)
-    return fmt::format("\nattempt {} was the newest on emulated GPUs:\n", counted.attempt) + text;
+  if (counted.attempt < run.attempts) return fmt::format("\nemulated GPUs, attempt {}:\n", counted.attempt) + text;
   if (train::gpus_in(gpu) < run.num_processes)
-    text += "\nonly rank 0 has told what its gpu has counted: the others do when a run ends without an error\n";
+    text += "\nonly the GPU of rank 0 is listed: the other ranks report when a run ends without an error\n";
   return text;
 }
 

@@ -40,7 +40,7 @@ double seconds_of(Results results) {
 std::string figures_text(const ScenarioResult& result) {
   std::string text = fmt::format("\n{} on {}\n", result.id, result.backend);
   for (const Figure& figure : result.figures) {
-    if (!figure.right) text += fmt::format("  {}: got {}, wanted {}\n", figure.what, figure.got, figure.wanted);
+    if (!figure.right) text += fmt::format("  {0}: expected {2}, got {1}\n", figure.what, figure.got, figure.wanted);
   }
   return text;
 }
@@ -55,10 +55,10 @@ std::string selftest_text(Results results, int width, bool color) {
   Table table({{"SCENARIO"},
                {"BACKEND"},
                {"RESULT"},
-               {"FIGURES", Align::kRight},
+               {"CHECKS", Align::kRight},
                {"TIME", Align::kRight},
-               {"OF"},
-               {"WHAT IT SHOWS"}});
+               {"SOURCE"},
+               {"CHECKS THAT"}});
   for (const ScenarioResult& result : results) {
     const Status& status = status_of(result);
     const auto right = std::ranges::count_if(result.figures, &Figure::right);

@@ -15,8 +15,9 @@ constexpr int kRates = 100;  // number of points in the document
 
 std::string data_text(const data::Data& data) {
   const char* outputs = data.encoding.label_kind == data::LabelKind::kClass ? "class" : "target";
-  std::string text = fmt::format("{} to train on, {} held out, features {}", count_text(data.train.size(), "sample"),
-                                 data.eval ? data.eval->size() : 0, data.encoding.feature_shape.to_string());
+  std::string text =
+      fmt::format("{} for training, {} for evaluation, features {}", count_text(data.train.size(), "sample"),
+                  data.eval ? data.eval->size() : 0, data.encoding.feature_shape.to_string());
   return text + ", " + count_text(data.encoding.outputs, outputs);
 }
 
@@ -56,9 +57,9 @@ std::string host_memory_text(const train::Session& session) {
   const train::HostMemory memory = train::host_memory(session);
   const std::string forked = bytes_text(memory.forked()), spawned = bytes_text(memory.spawned());
   return forks(session)
-             ? fmt::format("{} in forked processes, which share model and data; {} if {} were spawned", forked, spawned,
-                           memory.processes)
-             : fmt::format("{} in {} spawned processes, which each have model and data; {} if they were forked",
+             ? fmt::format("{} in forked processes, which share model and data; {} if all {} were spawned", forked,
+                           spawned, memory.processes)
+             : fmt::format("{} in {} spawned processes, each with its own model and data; {} if they were forked",
                            spawned, memory.processes, forked);
 }
 
@@ -78,15 +79,15 @@ std::string session_text(const train::Session& session, int width, bool color) {
   const nn::ParameterSet& parameters = session.trainer.model().parameters;
   std::string weights = count_text(parameters.elements(), "parameter");
   const int64_t frozen = parameters.elements() - parameters.trainable_elements();
-  if (frozen > 0) weights += fmt::format(", {} of them frozen", frozen);
+  if (frozen > 0) weights += fmt::format(", {} frozen", frozen);
 
   Facts facts;
   add_lines(facts, data::plan_text(session.plan));
   if (session.own_step && session.plan.repeats_per_epoch() > 0)
-    facts.add("", "but the hook's training_step gets none, where a replica has samples: else one");
+    facts.add("", "the hook's training_step gets no repeated samples; a rank without samples gets one");
   facts.add("data", data_text(session.data));
   facts.add("model", weights);
-  facts.add("memory", fmt::format("{} for weights, optimizer and gradients kept between steps",
+  facts.add("memory", fmt::format("{} for weights, optimizer state and gradients kept between batches",
                                   bytes_text(state_bytes(session.trainer.layout()))));
   if (session.tpu != nullptr) facts.add("host memory", host_memory_text(session));
   facts.add("run", run_text(session));

@@ -26,7 +26,7 @@ std::string ranges_text(const train::RunResult& result, int width, bool color) {
   }
   std::string text = table.render(width, color);
   if (metrics.size() > kMostRows)
-    text += fmt::format("and {} more: runner metrics {}\n", metrics.size() - kMostRows, result.run);
+    text += fmt::format("and {} more: `runner metrics {}`\n", metrics.size() - kMostRows, result.run);
   return text;
 }
 
@@ -36,14 +36,15 @@ std::string input_text(const train::RunResult& result) {
   const data::InputUse& input = result.input;
   const double share = result.seconds > 0 ? input.wait_seconds() / result.seconds : 0;
   if (share < kWorthAWord || input.wait_seconds() < kLeastSeconds) return "";
-  return fmt::format("the device waited {} for input, {:.0f} % of the time: {:.1f} of {} batches were ready",
-                     duration_text(input.wait_seconds()), 100 * share, input.mean_ready(), input.ahead);
+  return fmt::format(
+      "the device waited {} for input, {:.0f} % of the time: on average {:.1f} of {} prefetched batches were ready",
+      duration_text(input.wait_seconds()), 100 * share, input.mean_ready(), input.ahead);
 }
 
 std::string graphs_text(const train::GraphUse& graphs, const std::string& run) {
-  const std::string more = run.empty() ? "" : fmt::format(": runner graphs {}", run);
-  return fmt::format("{} compiled in {}, run {} times{}", count_text(graphs.compiled, "graph"),
-                     duration_text(graphs.compile_seconds), graphs.executions, more);
+  const std::string more = run.empty() ? "" : fmt::format(": `runner graphs {}`", run);
+  return fmt::format("{} compiled in {}, executed {}{}", count_text(graphs.compiled, "graph"),
+                     duration_text(graphs.compile_seconds), count_text(graphs.executions, "time"), more);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ std::string verification_text(const train::VerifyReport& verdict) {
       count_text(verdict.tensors, "tensor"), bytes_text(verdict.bytes), count_text(verdict.points, "metric point"),
       count_text(verdict.batches, "step"));
   if (const int64_t fewer = verdict.kills - std::ssize(verdict.killed_at); fewer > 0)
-    text += fmt::format("{} fewer than asked: the run is too short for more\n", count_text(fewer, "kill"));
+    text += fmt::format("{} fewer than requested: the run is too short\n", count_text(fewer, "kill"));
   for (const std::string& difference : verdict.differences) text += "differs: " + difference + '\n';
   return text +
          (verdict.exact() ? "exact: resumed and uninterrupted training are the same, bit for bit\n" : "not exact\n");

@@ -48,28 +48,27 @@ std::optional<rlim_t> process_limit() {
 std::string system_reason(int error) {
   std::string reason = std::strerror(error);
   const auto size = limit_of(RLIMIT_FSIZE), files = limit_of(RLIMIT_NOFILE);
-  if (error == EFBIG && size) reason += fmt::format("; a file may have {} KiB here, raise `ulimit -f`", *size >> 10);
-  if (error == EMFILE && files) reason += fmt::format("; a process may have {} here, raise `ulimit -n`", *files);
+  if (error == EFBIG && size) reason += fmt::format("; the limit is {} KiB per file, raise `ulimit -f`", *size >> 10);
+  if (error == EMFILE && files) reason += fmt::format("; the limit is {} per process, raise `ulimit -n`", *files);
   return reason;
 }
 
 std::string process_limits() {
   std::string text;
   if (const auto memory = met_memory_limit()) {
-    text = fmt::format("a process may have {} MiB of address space, raise `ulimit -v`; ", *memory >> 20);
+    text = fmt::format("the limit is {} MiB of address space per process, raise `ulimit -v`; ", *memory >> 20);
   } else if (const auto processes = process_limit()) {
-    text = fmt::format("a user may have {} processes and threads, raise `ulimit -u`; ", *processes);
+    text = fmt::format("the limit is {} processes and threads per user, raise `ulimit -u`; ", *processes);
   }
-  return text + "fewer `threads` or a smaller num_processes need less";
+  return text + "use fewer `threads` or a smaller num_processes";
 }
 
 Error error_of(const std::exception& failure) {
   if (dynamic_cast<const std::bad_alloc*>(&failure) != nullptr) {
     const auto memory = limit_of(RLIMIT_AS);
-    return {
-        ErrorKind::kRun,
-        fmt::format("out of memory{}; a smaller data.batch_size or model may help",
-                    memory ? fmt::format(", of which a process may have {} MiB (`ulimit -v`)", *memory >> 20) : "")};
+    return {ErrorKind::kRun,
+            fmt::format("out of memory{}; use a smaller data.batch_size or model",
+                        memory ? fmt::format("; the limit is {} MiB per process (`ulimit -v`)", *memory >> 20) : "")};
   }
   const auto* system = dynamic_cast<const std::system_error*>(&failure);
   const bool of_file = dynamic_cast<const std::filesystem::filesystem_error*>(&failure) != nullptr;

@@ -107,10 +107,10 @@ constexpr std::string_view kParallelismKeys[] = {"parallelism_config_dp_replicat
                                                  "parallelism_config_sp_seq_length_is_variable",
                                                  "parallelism_config_sp_attn_implementation"};
 
-constexpr std::string_view kOneMachine = "a run's processes are on one machine";
-constexpr std::string_view kNoMeeting = "the processes of a run find each other in shared memory";
-constexpr std::string_view kEmulated = "the TPU is emulated here, there are no machines to start";
-constexpr std::string_view kWholeModels = "each process holds the whole model";
+constexpr std::string_view kOneMachine = "all processes of a run are on one machine";
+constexpr std::string_view kNoMeeting = "the processes of a run communicate through shared memory";
+constexpr std::string_view kEmulated = "the TPU is emulated, there are no machines to start";
+constexpr std::string_view kWholeModels = "each process has the whole model";
 constexpr std::string_view kNoCloud = "runs are started on this machine, not in a cloud";
 
 constexpr Key kKeys[] = {
@@ -119,17 +119,17 @@ constexpr Key kKeys[] = {
     {"mixed_precision", Type::kText, "no", "", kPrecisions},
     {"fp16", Type::kBoolean, "false", ""},
     {"use_cpu", Type::kBoolean, "false", ""},
-    {"debug", Type::kBoolean, "false", "shapes are always compared before processes exchange tensors"},
+    {"debug", Type::kBoolean, "false", "tensor shapes are always checked before a collective"},
     {"enable_cpu_affinity", Type::kBoolean, "false", ""},
     {"num_processes", Type::kInteger, "", ""},
     {"num_machines", Type::kInteger, "1", kOneMachine},
     {"machine_rank", Type::kInteger, "0", kOneMachine},
-    {"gpu_ids", Type::kAny, "all", "devices are emulated, num_processes of them"},
+    {"gpu_ids", Type::kAny, "all", "devices are emulated, one per process"},
     {"main_process_ip", Type::kText, "", kNoMeeting},
     {"main_process_port", Type::kInteger, "", kNoMeeting},
     {"rdzv_backend", Type::kText, "static", kNoMeeting},
     {"same_network", Type::kBoolean, "false", kNoMeeting},
-    {"main_training_function", Type::kText, "main", "the recipe and its hook are what is run"},
+    {"main_training_function", Type::kText, "main", "the recipe and its hook define what runs"},
     {"downcast_bf16", Type::kBoolean, "false", ""},
     {"tpu_name", Type::kText, "", kEmulated},
     {"tpu_zone", Type::kText, "", kEmulated},
@@ -139,10 +139,10 @@ constexpr Key kKeys[] = {
     {"tpu_env", Type::kList, "", kEmulated},
     {"commands", Type::kList, "", kEmulated},
     {"command_file", Type::kText, "", kEmulated},
-    {"dynamo_backend", Type::kText, "NO", "every step is compiled, by the engine itself"},
-    {"dynamo_config", Type::kSection, "", "every step is compiled, by the engine itself", kDynamoKeys},
+    {"dynamo_backend", Type::kText, "NO", "the engine compiles every step"},
+    {"dynamo_config", Type::kSection, "", "the engine compiles every step", kDynamoKeys},
     {"mpirun_config", Type::kSection, "", kOneMachine, kMpiKeys},
-    {"fp8_config", Type::kSection, "", "there is no fp8", kFp8Keys},
+    {"fp8_config", Type::kSection, "", "fp8 is not supported", kFp8Keys},
     {"fsdp_config", Type::kSection, "", kWholeModels, kFsdpKeys},
     {"deepspeed_config", Type::kSection, "", kWholeModels, kDeepSpeedKeys},
     {"megatron_lm_config", Type::kSection, "", kWholeModels, kMegatronKeys},
@@ -236,14 +236,13 @@ class Import {
     if (root_.kind != YamlNode::Kind::kMap) {
       if (root_.kind != YamlNode::Kind::kInvalid)
         report_.add(ErrorId::kWrongType, root_.place, "",
-                    "a configuration of Accelerate is a section of keys, such as num_processes: 4");
+                    "expected a section of keys, such as num_processes: 4, as configuration of Accelerate");
       return {};
     }
     for (const YamlNode::Member& member : root_.members) check(member);
     if (const YamlNode* kind = find("distributed_type"); kind == nullptr)
-      report_.add(
-          ErrorId::kMissingKey, root_.place, "distributed_type", "distributed_type is missing",
-          "Accelerate refuses a configuration without it as well; write distributed_type: \"NO\" for one process");
+      report_.add(ErrorId::kMissingKey, root_.place, "distributed_type", "distributed_type is missing",
+                  "Accelerate requires it, too; write distributed_type: \"NO\" for one process");
     if (!report_.empty()) return {};
     for (const YamlNode::Member& member : root_.members) take(member);
     if (const YamlNode* downcast = find("downcast_bf16"); downcast != nullptr) take_downcast(*downcast);
@@ -268,8 +267,8 @@ class Import {
 
   void unknown_key(const YamlNode::Member& member, const std::string& path, const std::vector<std::string>& known) {
     report_.add(ErrorId::kUnknownKey, member.place, path,
-                fmt::format("{} is no key of Accelerate's configuration", path),
-                did_you_mean(member.key, known, "docs/from-accelerate.md has all of them"));
+                fmt::format("unknown key {} of Accelerate's configuration", path),
+                did_you_mean(member.key, known, "docs/from-accelerate.md lists all keys"));
   }
 
   void check(const YamlNode::Member& member) {
@@ -309,7 +308,7 @@ class Import {
 
   void check_choice(const YamlNode& node, const std::string& path, Names choices) {
     if (choices.empty() || std::find(choices.begin(), choices.end(), node.text) != choices.end()) return;
-    report_.add(ErrorId::kUnknownChoice, node.place, path, fmt::format("{} has no choice {}", path, got_text(node)),
+    report_.add(ErrorId::kUnknownChoice, node.place, path, fmt::format("{}: unknown choice {}", path, got_text(node)),
                 "choices: " + join_or(words(choices)));
   }
 
@@ -370,8 +369,7 @@ class Import {
     if (works("backend", backend)) {
       result_.settings.backend = backend;
     } else {
-      leave_out("distributed_type", value,
-                fmt::format("backend: {} does not work yet, the recipe trains on the cpu", backend));
+      leave_out("distributed_type", value, fmt::format("backend: {} is not implemented yet; using cpu", backend));
     }
     for (const std::string_view engine : {"FSDP", "DEEPSPEED", "MEGATRON_LM", "MODEL_PARALLEL"})
       if (value.text == engine) leave_out("distributed_type", value, kWholeModels);
@@ -379,17 +377,16 @@ class Import {
 
   void take_processes(const YamlNode& value) {
     const int64_t number = *integer(value), most = find_fields("num_processes")[0].range.most;
-    if (number < 1) return leave_out("num_processes", value, "a recipe says how many; it has 1");
-    if (number > most)
-      return leave_out("num_processes", value, fmt::format("a run has at most {}; the recipe has 1", most));
+    if (number < 1) return leave_out("num_processes", value, "expected at least 1; using 1");
+    if (number > most) return leave_out("num_processes", value, fmt::format("expected at most {}; using 1", most));
     result_.settings.num_processes = number;
   }
 
   void take_precision(const YamlNode& value, const std::string& name) {
-    if (name == "fp8") return leave_out("mixed_precision", value, "there is no fp8, the recipe computes in float32");
+    if (name == "fp8") return leave_out("mixed_precision", value, "fp8 is not supported; using float32");
     if (!works("mixed_precision", name))
       return leave_out("mixed_precision", value,
-                       fmt::format("mixed_precision: {} does not work yet, the recipe computes in float32", name));
+                       fmt::format("mixed_precision: {} is not implemented yet; using float32", name));
     result_.settings.mixed_precision = name;
   }
 
@@ -397,7 +394,7 @@ class Import {
     if (!*truth(value)) return;
     const bool used = result_.settings.backend == "tpu" && result_.settings.mixed_precision == "bf16";
     result_.settings.downcast_bf16 = used;
-    if (!used) leave_out("downcast_bf16", value, "it goes with backend: tpu and mixed_precision: bf16");
+    if (!used) leave_out("downcast_bf16", value, "it needs backend: tpu and mixed_precision: bf16");
   }
 
   void take_section(const YamlNode::Member& section, const Key& key) {

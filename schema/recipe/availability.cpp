@@ -30,13 +30,13 @@ void check(const Setting& setting, Report& report) {
   if (!field.later) return;
   if (has_later_choices(field)) {
     if (!is_working_choice(field, setting.value.text()))
-      report.add(ErrorId::kNotYet, setting.place, setting.path, shown + " does not work yet",
-                 "what works: " + working_choices(field));
+      report.add(ErrorId::kNotYet, setting.place, setting.path, shown + " is not implemented yet",
+                 "implemented: " + working_choices(field));
   } else if (field.defaults.empty()) {
-    report.add(ErrorId::kNotYet, setting.place, setting.path, setting.path + " does not work yet", "remove it");
+    report.add(ErrorId::kNotYet, setting.place, setting.path, setting.path + " is not implemented yet", "remove it");
   } else if (read_default(field, field.defaults.back()) != setting.value) {
-    report.add(ErrorId::kNotYet, setting.place, setting.path, shown + " does not work yet",
-               fmt::format("what works: {}", field.defaults.back().value));
+    report.add(ErrorId::kNotYet, setting.place, setting.path, shown + " is not implemented yet",
+               fmt::format("implemented: {}", field.defaults.back().value));
   }
 }
 

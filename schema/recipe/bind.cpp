@@ -228,11 +228,10 @@ class Binder {
       const std::string_view name = chosen != nullptr ? std::string_view(chosen->text) : field.defaults.back().value;
       const SourceText& source = report_.source(member.place.source);
       const bool elsewhere = source.kind() == OriginKind::kInclude || source.is_recorded();
-      report_.add(
-          ErrorId::kIgnoredOption, member.place, path,
-          fmt::format("{} is ignored with {}: {}", path, condition.path, name),
-          fmt::format("{}; it goes with {}: {}", elsewhere ? "write " + path + ": null to take it back" : "remove it",
-                      condition.path, join_or(values)));
+      report_.add(ErrorId::kIgnoredOption, member.place, path,
+                  fmt::format("{} is ignored with {}: {}", path, condition.path, name),
+                  fmt::format("{}; it needs {}: {}", elsewhere ? "write " + path + ": null to unset it" : "remove it",
+                              condition.path, join_or(values)));
       return;
     }
   }
@@ -253,7 +252,7 @@ class Binder {
     const std::string path = section + "." + member.key;
     if (!is_variable_name(member.key)) {
       report_.add(ErrorId::kBadKey, member.place, path,
-                  fmt::format("the name {} may hold letters, digits and _ alone", member.key));
+                  fmt::format("the name {} may contain only letters, digits and _", member.key));
       return;
     }
     const YamlNode& node = member.value;

@@ -116,11 +116,11 @@ class Composer {
     const size_t equals = argument.find('=');
     const std::string key = key_of(argument);
     if (equals == std::string::npos || !is_key_path(key)) {
-      report_.add(ErrorId::kBadOverride, place, "", "an argument after the recipe must be key=value");
+      report_.add(ErrorId::kBadOverride, place, "", "expected key=value after the recipe");
       return {};
     }
     if (key.find('[') != std::string::npos) {
-      report_.add(ErrorId::kBadOverride, place, key, "the elements of a list cannot be set one by one",
+      report_.add(ErrorId::kBadOverride, place, key, "a single element of a list cannot be set",
                   fmt::format("set the whole list: {}=[…]", key.substr(0, key.find('['))));
       return {};
     }
@@ -142,7 +142,7 @@ class Composer {
     const auto first = std::find_if(arguments.begin(), end, [&](const std::string& a) { return key_of(a) == key; });
     if (first == end) return;
     report_.add(ErrorId::kDuplicateKey, place, key, fmt::format("{} is set twice on the command line", key),
-                fmt::format("leave out {} or {}", *first, arguments[i]));
+                fmt::format("remove {} or {}", *first, arguments[i]));
   }
 
  private:
@@ -155,7 +155,7 @@ class Composer {
     if (tree.root.kind == YamlNode::Kind::kMap) return;
     if (!tree.root.is_unset()) {
       report_.add(ErrorId::kWrongType, tree.root.place, "", "a recipe must be a section of keys",
-                  "begin with schema_version: 1");
+                  "start with schema_version: 1");
       tree.complete = false;
     }
     tree.root = {};
@@ -185,7 +185,7 @@ class Composer {
     if (++files_ > kMaxFiles) {
       if (files_ == kMaxFiles + 1) {
         report_.add(ErrorId::kTooManyIncludes, path.place, "include",
-                    fmt::format("a recipe may include {} files, and this is one more", kMaxFiles));
+                    fmt::format("a recipe may include at most {} files", kMaxFiles));
       }
       tree.complete = false;
       return;
@@ -263,7 +263,7 @@ int load_source(OriginKind kind, const std::string& path, Report& report, const 
   const Place at = from != nullptr ? *from : Place{report.add_source({kind, path, "", ""})};
   report.add(ErrorId::kUnreadableFile, at, from != nullptr ? "include" : "",
              fmt::format("cannot read {}: {}", path, reason),
-             endless.empty() ? "" : "a recipe is a regular file; save what comes from there to one");
+             endless.empty() ? "" : "a recipe must be a regular file; save its text to a file");
   return -1;
 }
 

@@ -50,7 +50,7 @@ Explanation find(const ReadResult& result, const std::string& key) {
                            !leaves_below(result, key).empty())) {
     return {field, leaf};
   }
-  fail(ErrorKind::kUsage, "there is no key {}; {}", key, near_key(result, key));
+  fail(ErrorKind::kUsage, "unknown key {}; {}", key, near_key(result, key));
 }
 
 bool is_group(const Field& field) {
@@ -102,7 +102,7 @@ std::string condition_text(const ReadResult& result, const Field& field) {
   for (const Condition& condition : field.when) {
     if (result.holds({&condition, 1})) continue;
     std::vector<std::string> values(condition.values.begin(), condition.values.end());
-    return fmt::format("goes with {}: {}\n", condition.path, join_or(values));
+    return fmt::format("needs {}: {}\n", condition.path, join_or(values));
   }
   return "";
 }

@@ -80,7 +80,7 @@ class ValueReader {
   std::optional<Value> read() {
     if (node_.kind == YamlNode::Kind::kInvalid) return std::nullopt;
     if (node_.kind == YamlNode::Kind::kEmpty) {
-      return fault(ErrorId::kMissingValue, path_ + " has no value", "write one, or null for the default");
+      return fault(ErrorId::kMissingValue, path_ + " has no value", "write a value, or null for the default");
     }
     return field_.is_list ? read_list() : read_one();
   }
@@ -165,7 +165,7 @@ class ValueReader {
   std::nullopt_t leading_zero(std::string_view text, bool as_text) {
     const std::string_view digits = text.substr(std::min(text.find_first_not_of("+-0"), text.size() - 1));
     const std::string number = (text[0] == '-' ? "-" : "") + std::string(digits);
-    return fault(ErrorId::kLeadingZero, fmt::format("{}: the number {} begins with a zero", path_, text),
+    return fault(ErrorId::kLeadingZero, fmt::format("{}: the number {} has a leading zero", path_, text),
                  as_text ? fmt::format("write {}, or \"{}\" for a text", number, text) : "write " + number);
   }
 
@@ -243,14 +243,15 @@ class ValueReader {
   // Of a new run: one that has another name already keeps it.
   std::optional<Value> read_name() {
     if (node_.text.starts_with('@')) {
-      return fault(ErrorId::kOutOfRange, "name must not begin with @, as @last does", "write " + node_.text.substr(1));
+      return fault(ErrorId::kOutOfRange, "name must not begin with @, which is reserved for selectors such as @last",
+                   "write " + node_.text.substr(1));
     }
     constexpr int kLongestName = 200;
     if (count_characters(node_.text) > kLongestName) {
       return fault(
           ErrorId::kOutOfRange,
-          fmt::format("name has {} characters, at most {} can be shown", count_characters(node_.text), kLongestName),
-          "a shorter one and `runner note` say as much");
+          fmt::format("name must have at most {1} characters, got {0}", count_characters(node_.text), kLongestName),
+          "use a shorter name, and `runner note` for longer text");
     }
     return node_.text;
   }
@@ -266,7 +267,7 @@ class ValueReader {
     if (quantity.leading_zero) return leading_zero(node_.text.substr(0, node_.text.find(' ')), false);
     if (quantity.count && quantity.unit.empty()) {
       const int64_t n = *quantity.count;
-      return fault(ErrorId::kUnitMissing, fmt::format("{} must say its unit, got {}", path_, node_.text),
+      return fault(ErrorId::kUnitMissing, fmt::format("{} needs a unit, got {}", path_, node_.text),
                    fmt::format("write {}, {} or {}", length_text(n, "steps"), length_text(n, "epochs"),
                                length_text(n, "samples")));
     }
@@ -295,7 +296,7 @@ class ValueReader {
     if (size.count && size.unit.empty()) {
       constexpr int kFewMiB = 1 << 20;  // as many of them are the most that a size can be
       const bool are_bytes = *size.count >= kFewMiB;
-      return fault(ErrorId::kUnitMissing, fmt::format("{} must say its unit, got {}", path_, node_.text),
+      return fault(ErrorId::kUnitMissing, fmt::format("{} needs a unit, got {}", path_, node_.text),
                    are_bytes ? fmt::format("write {} B", number) : fmt::format("write {0} MiB or {0} GiB", number));
     }
     for (const SizeUnit& unit : kSizeUnits) {
@@ -309,7 +310,7 @@ class ValueReader {
     return fault(ErrorId::kBadSize,
                  fmt::format("{} must be N B, N KiB, N MiB, N GiB or N TiB, got {}", path_, describe(node_)),
                  meant.empty() ? "write digits and a unit, such as 0.5 GiB"
-                               : fmt::format("write {} {}; units count by 1024", number, meant));
+                               : fmt::format("write {} {}; units are powers of 1024", number, meant));
   }
 
   std::optional<Value> read_character() {

@@ -82,9 +82,9 @@ std::string availability_phrase(const Field& field) {
   for (const Choice& choice : field.choices)
     if (!choice.works) later.push_back(choice.name);
   if (!later.empty())
-    text += fmt::format(" Not yet: {}.", fmt::join(later, ", "));
+    text += fmt::format(" Not implemented yet: {}.", fmt::join(later, ", "));
   else if (field.later)
-    text += field.defaults.empty() ? " Does not work yet." : " Only the default works yet.";
+    text += field.defaults.empty() ? " Not implemented yet." : " Only the default is implemented yet.";
   return text;
 }
 

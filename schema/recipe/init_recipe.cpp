@@ -10,8 +10,8 @@ namespace {
 
 // Lines of at most 80 characters; comments, name, settings and the clipped norm are put in.
 constexpr std::string_view kRecipe = R"(# yaml-language-server: $schema=./runner.schema.json
-# Check it with `runner check`, see what it will do with `runner plan`, train
-# with `runner exec`.  `runner explain THIS_FILE KEY` tells what a key means.
+# Check it with `runner check`, preview the run with `runner plan`, train
+# with `runner exec`.  `runner explain THIS_FILE KEY` explains a key.
 {}schema_version: 1
 name: {}
 seed: 42
@@ -19,10 +19,10 @@ seed: 42
 model: {{type: mlp, hidden: [64, 32], activation: relu}}
 
 data:
-  # Data that is made up.  For your own, such as a table with a header:
+  # Synthetic data.  For your own data, such as a table with a header:
   #   train: {{format: csv, path: my-data.csv, label: my-label-column}}
   train: {{format: synthetic, samples: 2000, features: [16], classes: 4}}
-  split: {{eval: 0.2}}              # a fifth is held out for evaluation
+  split: {{eval: 0.2}}              # 20 % of the samples are held out for evaluation
   batch_size: 32
   normalize: standard             # each feature: mean 0, deviation 1
 
@@ -47,7 +47,7 @@ std::string recipe_of(std::string_view name, std::string_view comments, std::str
   const bool usable = !name.empty() && std::none_of(name.begin(), name.end(), [](char c) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
   });
-  RUN_CHECK(usable, ErrorKind::kUsage, "a run's name must not be empty or hold control characters");
+  RUN_CHECK(usable, ErrorKind::kUsage, "a run's name must not be empty or contain control characters");
   // A name that YAML reads as something else needs quotes.
   const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; };
   const bool plain = std::all_of(name.begin(), name.end(), is_plain) && name.front() != '-' &&

@@ -150,29 +150,29 @@ void append_section(std::string& out, const std::string& path, std::string_view 
 
 constexpr std::string_view kIntroduction = R"(# The recipe
 
-Every key, its type, its default and its meaning, as `runner explain RECIPE KEY` tells them one by one.  This page is
-made from `schema/fields.yaml`.
+All keys with their types, defaults and meanings, as printed by `runner explain RECIPE KEY`.  This page is generated from
+`schema/fields.yaml`.
 
-A recipe is one YAML document of at most 1 MiB.  Only `schema_version`, `model` (or a hook that makes one), `data.train`,
-`data.batch_size`, `optimizer.type` and one of `train.epochs` and `train.steps` must be written.
+A recipe is one YAML document of at most 1 MiB.  Required are `schema_version`, `model` (or a hook with a function
+`model`), `data.train`, `data.batch_size`, `optimizer.type`, and `train.epochs` or `train.steps`.
 
-- **Types.** A boolean is `true` or `false`; `yes`, `no`, `on`, `off` are texts.  Numbers are decimal, do not begin with a
-  zero and are finite.  Integers reach from 1 to 2147483647 unless their row says otherwise.  A text that looks like a
+- **Types.** A boolean is `true` or `false`; `yes`, `no`, `on`, `off` are texts.  Numbers are decimal and finite, without
+  leading zeros.  Integers are between 1 and 2147483647 unless their row gives another range.  A text that looks like a
   number or a boolean needs quotes, except on the command line.
-- **Lengths** say their unit: `100 steps`, `1 epoch`, `5000 samples`.  A step is an optimizer step, after accumulation.
-  Sizes do too: `16 GiB`, `1.5 GiB`, `512 KiB`.
-- **null** takes a value back, as if the key were not written: `scheduler.warmup: null`.
-- **Paths** are relative to the file that holds them; those on the command line to the recipe.
-- **`include:`** names one or more recipes to build on, relative to this one.  Sections merge key by key, so that what a
-  section leaves out stays (a `mode: max` with another `metric`: a warning says so), everything else is replaced; what
-  includes wins over what it includes, and later files win over earlier ones.
-- **`vars:`** holds values of your own.  `${vars.width}` alone takes the variable's value and type, inside a longer text
-  its digits or letters.  `${env:NAME:default}` reads the environment in the same way.  `$${` stands for `${`.  Inside
-  `{ }` and `[ ]` put quotes around it: `{lr: "${vars.lr}"}`.
-- **`key=value`** after the recipe on the command line wins over all files: `optimizer.lr=3e-4 model.hidden=[64,64]`.
-  Of two keys that exclude each other it takes the other one back: `train.steps=100` the `train.epochs` of the files.
-- An option that the chosen type, backend or mode would ignore is an error, unless it is written with its default.  The
-  sections `gpu` and `tpu` may always stand in a recipe.
+- **Lengths** have a unit: `100 steps`, `1 epoch`, `5000 samples`.  A step is an optimizer step, after gradient
+  accumulation.  Sizes have one, too: `16 GiB`, `1.5 GiB`, `512 KiB`.
+- **null** resets a key to its default, as if it were not written: `scheduler.warmup: null`.
+- **Paths** are relative to the file that contains them; on the command line they are relative to the recipe.
+- **`include:`** lists one or more recipes to build on, relative to this one.  Sections are merged key by key: a key that a
+  section does not contain keeps its included value (a warning reports a `mode: max` that is kept with another `metric`).
+  All other values are replaced.  A recipe overrides the recipes that it includes, and later files override earlier ones.
+- **`vars:`** defines custom values.  A `${vars.width}` that is the whole value has the variable's value and type; within a
+  longer text it is replaced by the variable's text.  `${env:NAME:default}` reads an environment variable in the same way.
+  `$${` is a literal `${`.  Inside `{ }` and `[ ]` it needs quotes: `{lr: "${vars.lr}"}`.
+- **`key=value`** after the recipe on the command line overrides all files: `optimizer.lr=3e-4 model.hidden=[64,64]`.  It
+  also removes a key that excludes it: `train.steps=100` removes the `train.epochs` of the files.
+- An option that the chosen type, backend or mode would ignore is an error, unless it has its default value.  The sections
+  `gpu` and `tpu` are always allowed.
 )";
 
 }  // namespace
@@ -194,7 +194,7 @@ std::string recipe_reference() {
   std::string out(kIntroduction);
   append_section(out, "", "");
   out +=
-      "\n## Errors\n\nA recipe that cannot be used gets all its errors at once, and exit code 2.  The "
+      "\n## Errors\n\nIf a recipe is invalid, all its errors are listed at once, and the exit code is 2.  The "
       "[error catalogue](error_catalogue.md) shows each kind.\n";
   return out;
 }

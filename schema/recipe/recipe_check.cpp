@@ -116,7 +116,7 @@ class Checker {
       const ValueList* list = setting->value.list();
       const auto named = [](const Value& column) { return column.text() != nullptr; };
       if (list != nullptr ? std::any_of(list->begin(), list->end(), named) : named(setting->value)) {
-        fault(ErrorId::kNeedsOption, key, fmt::format("{} names a column, and {}.header is false", key, path),
+        fault(ErrorId::kNeedsOption, key, fmt::format("{} names a column, but {}.header is false", key, path),
               "give the column's index, from 0");
       }
     }
@@ -129,9 +129,9 @@ class Checker {
       const std::optional<int64_t> batch = settings_.integer(path);
       if (!batch || *batch % *processes == 0) continue;
       fault(ErrorId::kNeedsOption, path,
-            fmt::format("{} {} cannot be divided evenly among num_processes {}, as data.strict wants", path, *batch,
+            fmt::format("{} {} is not divisible by num_processes {}, which data.strict requires", path, *batch,
                         *processes),
-            fmt::format("the next that can is {}; without data.strict the shares differ by one sample",
+            fmt::format("the next divisible size is {}; without data.strict the parts may differ by one sample",
                         (*batch / *processes + 1) * *processes));
     }
   }
@@ -141,13 +141,11 @@ class Checker {
     const auto format = settings_.text("data.train.format");
     if (format && *format != "csv" && *format != "text") {
       fault(ErrorId::kNeedsOption, "data.train.format",
-            fmt::format("data.stream reads csv and text files, and data.train.format is {}", *format),
-            "remove data.stream");
+            fmt::format("data.stream needs data.train.format csv or text, got {}", *format), "remove data.stream");
     }
     if (has("data.split")) {
-      fault(ErrorId::kConflictingKeys, "data.split",
-            "data.split needs the samples in memory, and data.stream leaves them in the file",
-            "give the evaluation data a file of its own, as data.eval, or remove data.stream");
+      fault(ErrorId::kConflictingKeys, "data.split", "data.split needs all samples in memory, which data.stream avoids",
+            "put the evaluation data in a separate file, data.eval, or remove data.stream");
     }
   }
 
@@ -164,14 +162,14 @@ class Checker {
 
   void check_labels() {
     if (settings_.text("train.loss") == "cross_entropy" && has("data.train.targets")) {
-      fault(ErrorId::kTaskMismatch, "train.loss", "train.loss cross_entropy needs classes, and data.train has targets",
+      fault(ErrorId::kTaskMismatch, "train.loss", "train.loss cross_entropy needs classes, but data.train has targets",
             "use mse, l1 or huber, or data.train.classes");
     }
     const Labels known = labels();
     if (known == Labels::kNumbers) {
       for (const std::string_view path : {"train.class_weights", "train.label_smoothing", "train.ignore_index"}) {
         if (settings_.is_written(path) && settings_.number(path) != 0.0) {
-          fault(ErrorId::kTaskMismatch, path, fmt::format("{} needs classes, and the labels are numbers", path));
+          fault(ErrorId::kTaskMismatch, path, fmt::format("{} needs classes, but the labels are numbers", path));
         }
       }
     }
@@ -185,13 +183,13 @@ class Checker {
     for (size_t i = 0; i < list.size(); ++i) {
       const std::string& name = *list[i].text();
       if (std::count(list.begin(), list.begin() + static_cast<ptrdiff_t>(i), list[i]) > 0) {
-        fault(ErrorId::kConflictingKeys, "eval.metrics", fmt::format("eval.metrics names {} twice", name));
+        fault(ErrorId::kConflictingKeys, "eval.metrics", fmt::format("eval.metrics lists {} twice", name));
       }
       if (known == Labels::kNumbers && labels_of(name) == Labels::kClasses) {
-        fault(ErrorId::kTaskMismatch, "eval.metrics", fmt::format("{} needs classes, and the labels are numbers", name),
+        fault(ErrorId::kTaskMismatch, "eval.metrics", fmt::format("{} needs classes, but the labels are numbers", name),
               "use mse or mae");
       } else if (known == Labels::kClasses && labels_of(name) == Labels::kNumbers) {
-        fault(ErrorId::kTaskMismatch, "eval.metrics", fmt::format("{} needs numbers, and the labels are classes", name),
+        fault(ErrorId::kTaskMismatch, "eval.metrics", fmt::format("{} needs numbers, but the labels are classes", name),
               "use accuracy, top_K or f1_macro");
       }
     }
@@ -216,7 +214,7 @@ class Checker {
       if (!name || std::find(names.begin(), names.end(), *name) != names.end()) continue;
       const std::vector<std::string> near = nearest(*name, names);
       fault(ErrorId::kMetricNotRecorded, path, fmt::format("{} {} is not recorded", path, *name),
-            near.empty() ? fmt::format("recorded: {}; eval.metrics adds others", fmt::join(names, ", "))
+            near.empty() ? fmt::format("recorded: {}; add others with eval.metrics", fmt::join(names, ", "))
                          : did_you_mean(near));
     }
   }
@@ -239,7 +237,7 @@ class Checker {
     } else if (settings_.is_true(nesterov) && *dampening != 0) {
       fault(ErrorId::kNeedsOption, nesterov,
             fmt::format("{} needs dampening 0, got {}", nesterov, number_text(*dampening)),
-            "remove dampening, or nesterov");
+            "remove dampening or nesterov");
     } else if (settings_.is_written(section + ".dampening") && *dampening != 0 && !has_momentum) {
       fault(ErrorId::kIgnoredOption, section + ".dampening",
             fmt::format("{0}.dampening is ignored with {0}.momentum 0", section), "remove it, or set momentum");
@@ -286,17 +284,17 @@ class Checker {
     const auto refuse = [&](std::string_view path, std::string_view value, std::string_view why) {
       fault(ErrorId::kConflictingKeys, path,
             fmt::format("{} {} cannot be combined with train.local_sgd: {}", path, value, why),
-            fmt::format("remove {}, or train.local_sgd", path));
+            fmt::format("remove {} or train.local_sgd", path));
     };
-    if (settings_.is_true("sync_each_batch")) refuse("sync_each_batch", "true", "no gradients are reduced");
+    if (settings_.is_true("sync_each_batch")) refuse("sync_each_batch", "true", "no gradients are all-reduced");
     if (const auto hook = settings_.text("comm.hook"); hook && *hook != "none")
-      refuse("comm.hook", *hook, "no gradients travel");
+      refuse("comm.hook", *hook, "no gradients are exchanged");
     if (settings_.text("comm.unused") == "skip")
-      refuse("comm.unused", "skip", "one replica would leave out a parameter that the others update");
+      refuse("comm.unused", "skip", "one process would skip a parameter that the others update");
     if (settings_.text("train.on_nan") == "skip")
-      refuse("train.on_nan", "skip", "one replica would skip a step that the others make");
+      refuse("train.on_nan", "skip", "one process would skip a step that the others execute");
     if (settings_.text("mixed_precision") == "fp16" && settings_.is_true("scaler.enabled"))
-      refuse("mixed_precision", "fp16", "the loss scaler of one replica would skip a step that the others make");
+      refuse("mixed_precision", "fp16", "the loss scaler of one process would skip a step that the others execute");
   }
 
   // Threads that copy at once need batches made ahead, whose rows do not follow each other.
@@ -306,11 +304,10 @@ class Checker {
     const auto refuse = [&](std::string_view value, std::string_view why) {
       fault(ErrorId::kConflictingKeys, kThreads,
             fmt::format("{} {} cannot be combined with {}: {}", kThreads, *settings_.integer(kThreads), value, why),
-            fmt::format("remove {}, or {}", kThreads, value));
+            fmt::format("remove {} or {}", kThreads, value));
     };
-    if (settings_.integer("data.prefetch") == 0) refuse("data.prefetch: 0", "no batch is made ahead");
-    if (settings_.is_true("data.stream"))
-      refuse("data.stream: true", "the samples of a stream are read one after the other");
+    if (settings_.integer("data.prefetch") == 0) refuse("data.prefetch: 0", "no batches are prefetched");
+    if (settings_.is_true("data.stream")) refuse("data.stream: true", "the samples of a stream are read sequentially");
   }
 
   // A replica is a device of one host's board.
@@ -323,8 +320,8 @@ class Checker {
     const bool written = settings_.is_written("num_processes");
     fault(ErrorId::kConflictingKeys, written ? "num_processes" : "tpu.generation",
           fmt::format("num_processes is {}{}, but a board of TPU {} has {} devices", *processes,
-                      written ? "" : " unless written", *generation, devices),
-          fmt::format("take {} or fewer, or another tpu.generation", devices));
+                      written ? "" : " by default", *generation, devices),
+          fmt::format("use at most {}, or another tpu.generation", devices));
   }
 
   void check_gpu_memory() {
@@ -332,7 +329,7 @@ class Checker {
     const std::optional<int64_t> memory = settings_.integer("gpu.memory");
     if (!memory || *memory >= kLeast) return;
     fault(ErrorId::kOutOfRange, "gpu.memory",
-          fmt::format("gpu.memory must be {} or more, the least that a model and a batch take on a GPU, got {}",
+          fmt::format("gpu.memory must be at least {}, the minimum for a model and a batch on a GPU, got {}",
                       size_text(kLeast), readable_size(*memory)));
   }
 
@@ -357,7 +354,7 @@ class Checker {
       return;
     if (are_recorded(kQueue, "data.prefetch")) return;
     fault(ErrorId::kIgnoredOption, kQueue, fmt::format("{} is ignored with data.prefetch: 0", kQueue),
-          fmt::format("remove {}, or data.prefetch: 0", kQueue));
+          fmt::format("remove {} or data.prefetch: 0", kQueue));
   }
 
   // One pass has all digits of bf16 and fp16; a hook's f64 stays f32 with downcast_bf16, and so does what it computes
@@ -366,7 +363,7 @@ class Checker {
   void ignored(std::string_view option, std::string_view by, std::string_view what) {
     if (are_recorded(option, by)) return;
     fault(ErrorId::kIgnoredOption, option, fmt::format("{} is ignored with {}", option, what),
-          fmt::format("remove {}, or {}", option, by));
+          fmt::format("remove {} or {}", option, by));
   }
 
   void check_matmul_precision() {
@@ -375,7 +372,7 @@ class Checker {
     if (settings_.text("backend") != "tpu" || !mixed || *mixed == "no" || !changes_default(kPrecision)) return;
     if (has("hooks") && (*mixed == "fp16" || settings_.is_true("downcast_bf16"))) return;
     ignored(kPrecision, "mixed_precision",
-            fmt::format("mixed_precision: {}, whose products are exact in one pass", *mixed));
+            fmt::format("mixed_precision: {}, whose matrix products are exact in one pass", *mixed));
   }
 
   // The products of the built-in models are then of operands that tf32 has all digits of.
@@ -384,7 +381,8 @@ class Checker {
     const auto mixed = settings_.text("mixed_precision"), hook = settings_.text("comm.hook");
     if (settings_.text("backend") != "gpu" || !mixed || *mixed == "no" || !changes_default(kTf32)) return;
     if (has("hooks") || (hook && is_one_of(*hook, {"power_sgd", "batched_power_sgd"}))) return;
-    ignored(kTf32, "mixed_precision", fmt::format("mixed_precision: {}, which leaves no products in float32", *mixed));
+    ignored(kTf32, "mixed_precision",
+            fmt::format("mixed_precision: {}, which has no matrix products in float32", *mixed));
   }
 
   // One replica reduces nothing whatever the mode.
@@ -393,7 +391,7 @@ class Checker {
     if (settings_.text("backend") != "gpu" || settings_.integer("num_processes") == 1 || !changes_default(kCap)) return;
     const auto hook = settings_.text(kHook);
     if (has(kLocal)) {
-      ignored(kCap, kLocal, "train.local_sgd, which reduces no gradients");
+      ignored(kCap, kLocal, "train.local_sgd, which all-reduces no gradients");
     } else if (hook && *hook != "none") {
       ignored(kCap, kHook, fmt::format("comm.hook: {}, which compresses all gradients at once", *hook));
     }

@@ -39,7 +39,7 @@ void warn_of_mode(const ReadResult& recipe, std::string_view section, std::vecto
   if (is == fits) return;
   const std::string from =
       mode->origin == OriginKind::kDefault ? "the default" : fmt::format("from {}", mode->mark.to_string());
-  warnings.push_back(fmt::format("{}: {} is {} with mode {}, {}; write mode: {} beside it if that is better",
+  warnings.push_back(fmt::format("{}: {} is {} with mode {}, {}; add mode: {} to the same section if that is correct",
                                  metric->mark.to_string(), metric->path, name, is, from, fits));
 }
 
@@ -55,10 +55,11 @@ void warn_of_cycle(const ReadResult& recipe, std::vector<std::string>& warnings)
     if (!leaf.path.starts_with("optimizer.") || !differs_from_default(recipe, leaf)) continue;
     const std::string_view key = std::string_view(leaf.path).substr(leaf.path.rfind('.') + 1);
     if (leaf.path == "optimizer.lr" && !shares)
-      warnings.push_back(without_effect(leaf, "scheduler.max_lr is the rate at the peak of one_cycle"));
+      warnings.push_back(without_effect(leaf, "with one_cycle, scheduler.max_lr is the peak learning rate"));
     if (recipe.recipe.scheduler.cycle_momentum && (key == "momentum" || key == "betas"))
-      warnings.push_back(without_effect(leaf, key == "momentum" ? "scheduler.cycle_momentum moves it"
-                                                                : "scheduler.cycle_momentum moves the first of them"));
+      warnings.push_back(without_effect(leaf, key == "momentum"
+                                                  ? "scheduler.cycle_momentum changes it during the run"
+                                                  : "scheduler.cycle_momentum changes the first one during the run"));
   }
 }
 
@@ -110,8 +111,8 @@ void warn_of_tpu(const ReadResult& recipe, std::vector<std::string>& warnings) {
   if (recipe.recipe.backend != Backend::kTpu) return;
   if (recipe.recipe.mixed_precision == Precision::kFp16)
     warnings.push_back(
-        fmt::format("{}: mixed_precision: fp16 is no faster on a TPU, which multiplies bf16, and "
-                    "overflows beyond 65504; write bf16",
+        fmt::format("{}: mixed_precision: fp16 is not faster on a TPU, which multiplies in bf16, and overflows above "
+                    "65504; use bf16",
                     recipe.mark_of("mixed_precision").to_string()));
   if (recipe.recipe.mixed_precision == Precision::kBf16) warn_of_optimizer(recipe, warnings);
 }
@@ -123,17 +124,20 @@ std::vector<NumberWarning> optimizer_warnings_in_bf16(OptimizerType type, const 
   std::vector<NumberWarning> warnings;
   for (const DecayRate& rate : decay_rates(type, hyper))
     if (becomes_one_in_bf16(rate.value))
-      warnings.push_back({rate.key, fmt::format(": {} is 1 in the TPU's bf16, so that {} never decays; the largest "
-                                                "number below 1 is 0.99609375",
-                                                rate.value, rate.what)});
+      warnings.push_back(
+          {rate.key,
+           fmt::format(
+               ": {} rounds to 1 in the TPU's bf16, so {} never decays; the largest number below 1 is 0.99609375",
+               rate.value, rate.what)});
   const double decay = 1 - hyper.lr * hyper.weight_decay;
   const bool multiplies = type == OptimizerType::kAdamw || type == OptimizerType::kLion;
   const bool own_rate = scheduler != SchedulerType::kOneCycle;
   if (multiplies && own_rate && becomes_one_in_bf16(decay))
     warnings.push_back(
-        {"weight_decay", fmt::format(" has no effect: 1 - lr * weight_decay, {}, is 1 in the TPU's bf16", decay)});
+        {"weight_decay",
+         fmt::format(" has no effect: 1 - lr * weight_decay, {}, rounds to 1 in the TPU's bf16", decay)});
   if (divides_by_eps(type) && becomes_zero_in_bf16(hyper.eps))
-    warnings.push_back({"eps", fmt::format(": {} is 0 in the TPU's bf16, so that a gradient that was always 0 is "
+    warnings.push_back({"eps", fmt::format(": {} rounds to 0 in the TPU's bf16, so a gradient that was always 0 is "
                                            "divided by 0; the smallest number above 0 is 1.1754944e-38",
                                            hyper.eps)});
   return warnings;

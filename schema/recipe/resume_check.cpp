@@ -62,8 +62,10 @@ std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const R
     const bool larger = field.on_resume == OnResume::kLarger;
     d.message = fmt::format("{} {} when a run is resumed: {} -> {}", path, larger ? "can only grow" : "cannot change",
                             was != nullptr ? text_of(*was) : "not set", is != nullptr ? text_of(*is) : "not set");
-    d.hint = fmt::format("`runner fork RUN {}` goes on from its state in a run of its own, runner exec begins anew",
-                         override_of(path, is));
+    d.hint = fmt::format(
+        "use `runner fork RUN {}` to continue from its state in a new run, or `runner exec` to start from the "
+        "beginning",
+        override_of(path, is));
   }
   return diagnostics;
 }

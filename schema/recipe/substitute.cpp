@@ -71,10 +71,11 @@ class Substitution {
     } else if (body.starts_with("vars.") && variables_known_) {
       value = variable(node, body);
     } else if (body.starts_with("vars.")) {
-      fault(ErrorId::kBadSubstitution, node, fmt::format("${{{}}} is not known here: include comes before vars", body));
+      fault(ErrorId::kBadSubstitution, node,
+            fmt::format("${{{}}} is not available in include, which is read before vars", body));
     } else {
-      fault(ErrorId::kBadSubstitution, node, fmt::format("${{{}}} names neither a variable nor the environment", body),
-            kForms);
+      fault(ErrorId::kBadSubstitution, node,
+            fmt::format("${{{}}} is neither a variable nor an environment variable", body), kForms);
     }
     if (node.kind == YamlNode::Kind::kInvalid) return;
     if (whole) {
@@ -90,7 +91,8 @@ class Substitution {
     } else if (value.kind == YamlNode::Kind::kInvalid) {
       node.kind = YamlNode::Kind::kInvalid;
     } else {
-      fault(ErrorId::kBadSubstitution, node, fmt::format("${{{}}} is no text or number and must stand alone", body));
+      fault(ErrorId::kBadSubstitution, node,
+            fmt::format("${{{}}} is not a text or number, so it must be the whole value", body));
     }
   }
 
@@ -117,7 +119,7 @@ class Substitution {
     } else if (colon != std::string::npos && !name.empty()) {
       value.text = body.substr(colon + 1);
     } else if (name.empty()) {
-      fault(ErrorId::kBadSubstitution, user, "${env:} names no variable", kForms);
+      fault(ErrorId::kBadSubstitution, user, "${env:} has no variable name", kForms);
     } else {
       fault(ErrorId::kUnsetEnvironment, user, fmt::format("the environment variable {} is not set", name),
             fmt::format("set it, or give a default: ${{env:{}:VALUE}}", name));
@@ -139,7 +141,7 @@ class Substitution {
       start = dot + 1;
     }
     if (node == nullptr) {
-      fault(ErrorId::kUnknownVariable, user, fmt::format("there is no variable {}", path), "define it under vars:");
+      fault(ErrorId::kUnknownVariable, user, fmt::format("unknown variable {}", path), "define it under vars:");
       return {};
     }
     for (const Open& open : open_) {
@@ -148,7 +150,8 @@ class Substitution {
       return {};
     }
     if (open_.size() >= kMaxReferences) {
-      fault(ErrorId::kTooDeep, user, fmt::format("variables refer to each other more than {} deep", kMaxReferences));
+      fault(ErrorId::kTooDeep, user,
+            fmt::format("variables refer to each other more than {} levels deep", kMaxReferences));
       return {};
     }
     expand(*node, path);
@@ -158,7 +161,7 @@ class Substitution {
   void unknown_variable(YamlNode& user, const std::string& path, const YamlNode& scope, size_t start, size_t end) {
     std::vector<std::string> names;
     for (const YamlNode::Member& member : scope.members) names.push_back(path.substr(0, start) + member.key);
-    fault(ErrorId::kUnknownVariable, user, fmt::format("there is no variable {}", path.substr(0, end)),
+    fault(ErrorId::kUnknownVariable, user, fmt::format("unknown variable {}", path.substr(0, end)),
           did_you_mean(nearest(path.substr(0, end), names)));
   }
 

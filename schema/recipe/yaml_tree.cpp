@@ -29,8 +29,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ == 1) return;
-    report_.add(ErrorId::kSeveralDocuments, place_of(mark), "", "a second YAML document begins here",
-                "a recipe is one document; include: composes several files");
+    report_.add(ErrorId::kSeveralDocuments, place_of(mark), "", "a second YAML document starts here",
+                "a recipe is one document; use include: to combine several files");
     throw StopReading();
   }
   void OnDocumentEnd() override {}
@@ -47,7 +47,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) {
-      report_.add(ErrorId::kCyclicAlias, place_of(mark), "", "the alias stands inside the value that it names");
+      report_.add(ErrorId::kCyclicAlias, place_of(mark), "", "the alias is used inside the value that it refers to");
       throw StopReading();
     }
     nodes_ += count_nodes(found->second);
@@ -115,7 +115,7 @@ class TreeBuilder : public YAML::EventHandler {
   void check_tag(const std::string& tag, const Place& place) {
     if (tag.empty() || tag == "?" || tag == "!") return;
     report_.add(ErrorId::kYamlTag, place, "", "YAML tags are not used in recipes",
-                "remove the tag; quotes make a text of any value");
+                "remove the tag; use quotes to make a value a text");
   }
 
   std::string_view null_word(size_t at) const {
@@ -157,7 +157,7 @@ class TreeBuilder : public YAML::EventHandler {
     frame.anchor = anchor;
     check_tag(tag, frame.node.place);
     if (frames_.size() >= kMaxDepth) {
-      report_.add(ErrorId::kTooDeep, frame.node.place, "", fmt::format("nested more than {} deep", kMaxDepth));
+      report_.add(ErrorId::kTooDeep, frame.node.place, "", fmt::format("nested more than {} levels deep", kMaxDepth));
       throw StopReading();
     }
     frames_.push_back(std::move(frame));
@@ -201,13 +201,13 @@ class TreeBuilder : public YAML::EventHandler {
     }
     if (node.text == "<<" && !node.quoted) {
       report_.add(ErrorId::kMergeKey, node.place, "", "the merge key << is not used in recipes",
-                  "include: merges files, ${vars.x} repeats values");
+                  "use include: to merge files, ${vars.x} to repeat values");
       return false;
     }
     const YamlNode::Member* first = map.node.find(node.text);
     if (first == nullptr) return true;
     report_.add(ErrorId::kDuplicateKey, node.place, node.text,
-                fmt::format("the key {} is already written on line {}", node.text, first->place.line),
+                fmt::format("the key {} is already defined on line {}", node.text, first->place.line),
                 "remove one of the two");
     return false;
   }
@@ -238,7 +238,7 @@ bool check_characters(int source, size_t offset, size_t length, Report& report) 
     const bool crlf = c == '\r' && at + 1 < all.size() && all[at + 1] == '\n';
     if ((c < 0x20 && c != '\n' && c != '\t' && !crlf) || c == 0x7F) {
       report.add(ErrorId::kControlCharacter, text.place_at(source, at), "",
-                 fmt::format("the control character 0x{:02x} cannot stand in a recipe", c));
+                 fmt::format("the control character 0x{:02x} is not allowed in a recipe", c));
       return false;
     }
     if (indent && c == '\t') {
@@ -263,24 +263,25 @@ void report_syntax(const YAML::Exception& error, const TreeBuilder& builder, Rep
       {"end of sequence flow not found", "the [ is never closed", ""},
       {"end of map flow not found", "the { is never closed", ""},
       {"illegal map value", "a second \": \" in one value", "check the indentation; a text with \": \" needs quotes"},
-      {"end of map not found", "this line belongs to no key above it", "check the indentation"},
-      {"end of sequence not found", "this line belongs to no item above it", "check the indentation"},
+      {"end of map not found", "this line does not belong to a key above it", "check the indentation"},
+      {"end of sequence not found", "this line does not belong to an item above it", "check the indentation"},
       {"the referenced anchor is not defined", "an alias (*) without its anchor (&)",
-       "a text that begins with * needs quotes"},
+       "a text that starts with * needs quotes"},
   };
   const Place place = builder.place_of(error.mark);
   if (report.source(place.source).line(place.line).find("${") != std::string_view::npos) {
-    report.add(ErrorId::kYamlSyntax, place, "", "not YAML: " + error.msg, "inside { } or [ ] write \"${…}\" in quotes");
+    report.add(ErrorId::kYamlSyntax, place, "", "invalid YAML: " + error.msg,
+               "inside { } or [ ] write \"${…}\" in quotes");
     return;
   }
   for (const Words& words : kWords) {
     if (words.theirs != error.msg) continue;
     const bool open = words.ours.ends_with("closed");
-    report.add(ErrorId::kYamlSyntax, open ? builder.open_place() : place, "", fmt::format("not YAML: {}", words.ours),
-               words.hint);
+    report.add(ErrorId::kYamlSyntax, open ? builder.open_place() : place, "",
+               fmt::format("invalid YAML: {}", words.ours), words.hint);
     return;
   }
-  report.add(ErrorId::kYamlSyntax, place, "", "not YAML: " + error.msg);
+  report.add(ErrorId::kYamlSyntax, place, "", "invalid YAML: " + error.msg);
 }
 
 }  // namespace

@@ -221,8 +221,8 @@ TEST(ProcessGroup, ReportMismatchedCalls) {
     }
   };
   const std::string expected =
-      "the replicas do not agree: ranks 0 and 2 call all_reduce of gradients, (2, 3) f32, at step 3, h.lua:7; rank 1 "
-      "calls all_gather of x, (6) f32, at step 3";
+      "ranks called different collectives: ranks 0 and 2 call all_reduce of gradients, (2, 3) f32, at step 3, h.lua:7; "
+      "rank 1 calls all_gather of x, (6) f32, at step 3";
   EXPECT_EQ(errors_of(3, body), std::vector<std::string>(3, expected));
 }
 
@@ -231,10 +231,11 @@ TEST(ProcessGroup, ReportMismatchedShapes) {
     std::vector<float> values(static_cast<size_t>(ranks.rank()) + 4);
     ranks.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, {"loss", 1});
   });
-  EXPECT_EQ(errors, std::vector<std::string>(
-                        3,
-                        "the replicas do not agree: rank 0 calls all_reduce of loss, (4) f32, at step 1; rank 1 calls "
-                        "all_reduce of loss, (5) f32, at step 1; rank 2 calls all_reduce of loss, (6) f32, at step 1"));
+  EXPECT_EQ(errors,
+            std::vector<std::string>(
+                3,
+                "ranks called different collectives: rank 0 calls all_reduce of loss, (4) f32, at step 1; rank 1 calls "
+                "all_reduce of loss, (5) f32, at step 1; rank 2 calls all_reduce of loss, (6) f32, at step 1"));
 }
 
 // The host of a device does so while the device reduces. Thread sanitizer checks for races between the two threads.
@@ -294,8 +295,8 @@ TEST(ProcessGroup, TimeOut) {
                 },
                 {.timeout = 1000ms});
   EXPECT_EQ(errors[1],
-            "rank 0 has not come to all_reduce of gradients, (3) f32, at step 5 within 1 s (collective_timeout); its "
-            "newest call was barrier of start, at step 4");
+            "rank 0 did not reach all_reduce of gradients, (3) f32, at step 5 within 1 s (collective_timeout); its "
+            "last call was barrier of start, at step 4");
 }
 
 TEST(ProcessGroup, SleepWhileWaiting) {
@@ -387,9 +388,8 @@ TEST(ProcessGroup, ReportTheLineOfTheNode) {
     device->submit(*device->compile(program), {.states = states, .batch = {}, .scalars = {}, .exchange = &exchange});
   });
   const std::string text =
-      "h.lua:7:1: the replicas do not agree: rank 0 calls all_reduce of gradients, (1000) f32, at step 4, h.lua:7:1; "
-      "rank "
-      "1 calls barrier of the end, at step 4";
+      "h.lua:7:1: ranks called different collectives: rank 0 calls all_reduce of gradients, (1000) f32, at step 4, "
+      "h.lua:7:1; rank 1 calls barrier of the end, at step 4";
   EXPECT_EQ(errors[0], text);
 }
 

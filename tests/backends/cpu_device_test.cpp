@@ -107,8 +107,8 @@ TEST(CpuDevice, ReportsHowMuchMemoryIsMissing) {
     FAIL() << "no error";
   } catch (const Error& error) {
     const support::Pattern pattern(
-        R"(out of memory: 1073741824\.0 GiB are needed at once for tensors, and this machine has \d+\.\d GiB free; a smaller model or )"
-        R"(data\.batch_size helps)");
+        R"(out of memory: tensors need 1073741824\.0 GiB, but this machine has \d+\.\d GiB free; use a smaller model or )"
+        R"(data\.batch_size)");
     EXPECT_TRUE(pattern.matches(error.what())) << error.what();
   }
 }

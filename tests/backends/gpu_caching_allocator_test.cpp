@@ -237,8 +237,8 @@ TEST(GpuCachingAllocator, RefusesALimitBelowOneSegment) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
     EXPECT_EQ(error.message(),
-              "a gpu with 2097151 bytes of memory has no room for a segment of 2.00 MiB, the least that its allocator "
-              "takes at once; gpu.memory says how much it has");
+              "gpu.memory: 2097151 bytes are less than one segment of 2.00 MiB bytes, the smallest allocation from the "
+              "device; increase gpu.memory");
   }
 }
 

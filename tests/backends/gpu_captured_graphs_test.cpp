@@ -74,9 +74,8 @@ TEST_P(GpuCapturedGraphs, AreNotReplayedForAnotherGraph) {
   EXPECT_EQ(captured.states, train({.own_thread = GetParam()}, {8, 8, 8, 6, 8, 6, 8, 6}).states);
   ASSERT_EQ(captured.warnings.size(), 1u) << "the first time";
   EXPECT_EQ(captured.warnings[0],
-            "gpu.capture: gpu 0, mlp.lua:1: \"\" of batch 4 is not the graph that was captured, and is launched "
-            "operation by operation "
-            "until it has come twice: features is (6, 4) f32, and was (8, 4) f32");
+            "gpu.capture: gpu 0, mlp.lua:1: \"\" of batch 4 differs from the captured graph and runs eagerly until it "
+            "has run twice: features changed from (8, 4) f32 to (6, 4) f32");
 }
 
 // A graph that changes every step is never captured, and a warning says so.
@@ -88,9 +87,8 @@ TEST_P(GpuCapturedGraphs, AreReportedMissingIfNoneRepeats) {
   EXPECT_EQ(captured.captures.fallbacks, 3);
   ASSERT_EQ(captured.warnings.size(), 1u);
   EXPECT_EQ(captured.warnings[0],
-            "gpu.capture: gpu 0, mlp.lua:1: \"\" of batch 13 is launched operation by operation, as the 12 before it: "
-            "none came "
-            "three times: features is (14, 4) f32, and was (13, 4) f32");
+            "gpu.capture: gpu 0, mlp.lua:1: \"\" of batch 13 runs eagerly, like the 12 before it: none ran three "
+            "times: features changed from (13, 4) f32 to (14, 4) f32");
   sizes.resize(12);
   EXPECT_EQ(train(options(), sizes).captures.fallbacks, 0);
 }

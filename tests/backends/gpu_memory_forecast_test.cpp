@@ -57,7 +57,7 @@ TEST(GpuMemoryForecast, CapturedGraphsHaveTheirOwnMemory) {
   StepAccount step(trace, memory.owners());
   while (step.runs() < 4) memory.run(step, {.pools = pools_of_run(step.runs(), /*captures=*/true)});
   EXPECT_GT(memory.allocator().statistics().retries, 0);
-  EXPECT_NE(message_of([&] { memory.run(step, {}); }).find("leave gpu.capture out"), std::string::npos);
+  EXPECT_NE(message_of([&] { memory.run(step, {}); }).find("disable gpu.capture"), std::string::npos);
 }
 
 // Training batches stay staged while an evaluation uses its own, and a smaller step may use another pool.
@@ -79,7 +79,7 @@ TEST(GpuMemoryForecast, OfTrainingEqualsReservedMemory) {
   EXPECT_EQ(reserved({&whole, &update}, {}, true, 52 * kMiB), 52);
   EXPECT_THROW(reserved({&whole, &update}, {}, true, 51 * kMiB), OutOfMemory);
   const std::string text = message_of([&] { reserved({&whole, &update}, {}, true, 46 * kMiB); });
-  EXPECT_NE(text.find("\nThe training would fit into 52.00 MiB, and the smallest gpu.model with as much is t4"),
+  EXPECT_NE(text.find("\nThe training would fit in 52.00 MiB, and the smallest gpu.model with this much memory is t4"),
             std::string::npos)
       << text;
 }

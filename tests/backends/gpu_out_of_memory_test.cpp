@@ -32,9 +32,9 @@ TEST(GpuOutOfMemory, ForAnArray) {
   memory.free(memory.allocate(kMiB, 0, memory.owners().intern("scale")));
   EXPECT_EQ(message_of([&] { memory.allocate(12 * kMiB, 0, memory.owners().intern("exp_avg")); }),
             R"(out of memory: gpu 1 cannot allocate 12.00 MiB for exp_avg
-Of 24.00 MiB, 12.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 10.00 MiB is free; the request takes a segment of 12.00 MiB, since no free block of its pool is larger than 0 bytes.
+Of 24.00 MiB, 12.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 10.00 MiB is free; the request needs a segment of 12.00 MiB, because no free block of its pool is larger than 0 bytes.
 
-  The largest of what is allocated:
+  Largest allocations:
 
      12.00 MiB  parameters
       1.00 KiB  scale
@@ -53,11 +53,10 @@ TEST(GpuOutOfMemory, ForAnArrayIfAllArraysAreAnnounced) {
   memory.allocate(12 * kMiB, 0, memory.owners().intern("parameters"));
   memory.allocate(1000, 0, memory.owners().intern("scale"));
   const std::string text = message_of([&] { memory.allocate(12 * kMiB, 0, memory.owners().intern("exp_avg")); });
-  EXPECT_EQ(
-      text.substr(text.find("First")),
-      "First thing to change: a model of half the size: what outlives its steps takes 24.00 MiB (saves about 12.00 "
-      "MiB)\nThe arrays alone would fit into 26.00 MiB, and the smallest gpu.model with as much is t4; runner "
-      "estimate says what all steps take");
+  EXPECT_EQ(text.substr(text.find("First")),
+            "First thing to change: a model of half the size: its persistent arrays need 24.00 MiB (saves about 12.00 "
+            "MiB)\nThe arrays alone would fit in 26.00 MiB, and the smallest gpu.model with this much memory is t4; "
+            "`runner estimate` prints the memory of all steps");
 }
 
 // Blocks get the source lines of the submission; those with equal name and line have one owner.
@@ -77,9 +76,9 @@ TEST(GpuOutOfMemory, ForAStepReportsSourceLines) {
   SourceLines lines;
   for (const int line : {1, 10, 11, 11, 12, 13}) lines.add(lines.intern({"mlp.lua", line, 0}));
   const std::string text =
-      R"(Of 40.00 MiB, 26.00 MiB is allocated, 4.00 MiB is reserved but unallocated, and 10.00 MiB is free; the request takes a segment of 12.00 MiB, since no free block of its pool is larger than 4.00 MiB.
+      R"(Of 40.00 MiB, 26.00 MiB is allocated, 4.00 MiB is reserved but unallocated, and 10.00 MiB is free; the request needs a segment of 12.00 MiB, because no free block of its pool is larger than 4.00 MiB.
 
-  The largest of what is allocated:
+  Largest allocations:
 
      10.00 MiB  parameters
       8.00 MiB  relu (mlp.lua:11), 2 times
@@ -87,8 +86,8 @@ TEST(GpuOutOfMemory, ForAStepReportsSourceLines) {
       2.00 MiB  features
       2.00 MiB  exp (mlp.lua:12)
 
-First thing to change: a batch of 32 instead of 64 samples; with gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it where the loop is not a hook's (saves about 14.00 MiB)
-This step would fit into 62.00 MiB, and the smallest gpu.model with as much is t4; runner estimate says what all steps take)";
+First thing to change: a batch of 32 instead of 64 samples; with gradient_accumulation_steps 2 times as large, which train.auto_batch_size sets unless the hook has its own loop (saves about 14.00 MiB)
+This step would fit in 62.00 MiB, and the smallest gpu.model with this much memory is t4; `runner estimate` prints the memory of all steps)";
   EXPECT_EQ(message_of([&] { memory.run(step, {.pools = {}}, &lines); }),
             "mlp.lua:13: out of memory: gpu 0 cannot allocate 12.00 MiB for matmul\n" + text);
   // The submission's memory has been freed. The next submission gets the same error with its own lines.
@@ -108,16 +107,16 @@ TEST(GpuOutOfMemory, ForABatch) {
   memory.run(step, {});
   EXPECT_EQ(message_of([&] { memory.run(step, {}); }),
             R"(out of memory: gpu 0 cannot allocate 16.00 MiB for features
-Of 34.00 MiB, 26.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 6.00 MiB is free; the request takes a segment of 16.00 MiB, since no free block of its pool is larger than 0 bytes.
+Of 34.00 MiB, 26.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 6.00 MiB is free; the request needs a segment of 16.00 MiB, because no free block of its pool is larger than 0 bytes.
 
-  The largest of what is allocated:
+  Largest allocations:
 
      16.00 MiB  features
      10.00 MiB  parameters
       1.00 KiB  labels, 2 times
 
-First thing to change: a batch of 32 instead of 64 samples; with gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it where the loop is not a hook's (saves about 8.00 MiB)
-This step would fit into 44.00 MiB, and the smallest gpu.model with as much is t4; runner estimate says what all steps take)");
+First thing to change: a batch of 32 instead of 64 samples; with gradient_accumulation_steps 2 times as large, which train.auto_batch_size sets unless the hook has its own loop (saves about 8.00 MiB)
+This step would fit in 44.00 MiB, and the smallest gpu.model with this much memory is t4; `runner estimate` prints the memory of all steps)");
   memory.release_step();
   EXPECT_EQ(allocated_text(memory), fmt::format("0+{} ", 10 * kMiB));
 }
@@ -154,7 +153,7 @@ TEST(GpuOutOfMemory, ForAnEvaluationWithAStagedBatch) {
   EXPECT_NE(text.find("First thing to change: a batch of 32 instead of 64 samples (in an evaluation"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("This step and those before it would fit into 42.00 MiB"), std::string::npos) << text;
+  EXPECT_NE(text.find("This step and those before it would fit in 42.00 MiB"), std::string::npos) << text;
 }
 
 // The evaluation by itself fits into the memory that the advice names, but not after a training step, whose results and
@@ -176,7 +175,7 @@ TEST(GpuOutOfMemory, AdviceOnMemoryCountsEarlierSteps) {
     });
   };
   const std::string text = refusal(50 * kMiB);
-  EXPECT_NE(text.find("This step and those before it would fit into 60.00 MiB"), std::string::npos) << text;
+  EXPECT_NE(text.find("This step and those before it would fit in 60.00 MiB"), std::string::npos) << text;
   EXPECT_NE(refusal(58 * kMiB), "no error");
   EXPECT_EQ(refusal(60 * kMiB), "no error");
 }
@@ -196,7 +195,7 @@ TEST(GpuOutOfMemory, AdviceConsidersCapturedGraphs) {
     return text.substr(begin, text.find("instead") - begin);
   };
   EXPECT_EQ(advice(false), "a batch of 32 ");
-  EXPECT_EQ(advice(true), "leave gpu.capture out, and a batch of 32 ");
+  EXPECT_EQ(advice(true), "disable gpu.capture, and use a batch of 32 ");
 }
 
 Advice advice_for(const MemoryTrace* trace, std::vector<int64_t> arrays, int64_t limit,
@@ -213,18 +212,18 @@ TEST(GpuOutOfMemory, AdvisesTheFirstThingToChange) {
   for (const size_t b : {0, 1}) trace.buffers[b].grows = trace.buffers[b].is_f32 = true;
   // 38 MiB, of which 28 grow with the batch. With half the batch, 8 and 6 MiB share a segment of 20 MiB.
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).text,
-            "a batch of 24 instead of 48 samples; with gradient_accumulation_steps 2 times as large, as "
-            "train.auto_batch_size does it where the loop is not a hook's");
+            "a batch of 24 instead of 48 samples; with gradient_accumulation_steps 2 times as large, which "
+            "train.auto_batch_size sets unless the hook has its own loop");
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).saving, 14 * kMiB);
   // 8 + 6 + 10 MiB do not fit; 4 and 3 MiB share such a segment, but not with 10; 10, 2 and 1.5 MiB do.
   EXPECT_EQ(advice_for(&trace, {}, 20 * kMiB).text,
-            "a batch of 12 instead of 48 samples; with gradient_accumulation_steps 4 times as large, as "
-            "train.auto_batch_size does it where the loop is not a hook's");
+            "a batch of 12 instead of 48 samples; with gradient_accumulation_steps 4 times as large, which "
+            "train.auto_batch_size sets unless the hook has its own loop");
   // 3 MiB of kept gradients are added: 8 + 6 + 3 MiB share the segment.
-  EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB, {3 * kMiB}).text,
-            "a batch of 24 instead of 48 samples; with gradient_accumulation_steps 2 times as large, as "
-            "train.auto_batch_size does it where the loop is not a hook's, 3.00 MiB of gradients are kept between "
-            "batches");
+  EXPECT_EQ(
+      advice_for(&trace, {}, 36 * kMiB, {3 * kMiB}).text,
+      "a batch of 24 instead of 48 samples; with gradient_accumulation_steps 2 times as large, which "
+      "train.auto_batch_size sets unless the hook has its own loop, 3.00 MiB of gradients are kept between batches");
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB, {3 * kMiB}).saving, 11 * kMiB);
   // With another 14 MiB no batch is small enough, but bf16 is.
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB, {30 * kMiB}).text, "mixed_precision: bf16");
@@ -236,14 +235,14 @@ TEST(GpuOutOfMemory, AdvisesTheFirstThingToChange) {
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).saving, 14 * kMiB);
   trace.has_f32_products = false;
   EXPECT_EQ(advice_for(&trace, {20 * kMiB, 10 * kMiB}, 50 * kMiB).text,
-            "a model of half the size: what outlives its steps takes 30.00 MiB");
+            "a model of half the size: its persistent arrays need 30.00 MiB");
   EXPECT_EQ(advice_for(&trace, {}, 38 * kMiB).text,
-            "let all steps be of one size (data.drop_last, an eval.batch_size like data.batch_size): there is enough "
-            "memory, but in pieces; PyTorch can join them with expandable_segments");
+            "use the same batch size for all steps (data.drop_last, eval.batch_size equal to data.batch_size): there "
+            "is enough memory, but it is fragmented; PyTorch can avoid this with expandable_segments");
   EXPECT_EQ(advice_for(&trace, {}, 20 * kMiB).text, "a smaller model");
   trace.batch_size = 48;
   trace.writes_states = true;
-  EXPECT_TRUE(advice_for(&trace, {}, 10 * kMiB).text.ends_with("; by itself that is not enough"));
+  EXPECT_TRUE(advice_for(&trace, {}, 10 * kMiB).text.ends_with("; this alone is not enough"));
   EXPECT_EQ(advice_for(nullptr, {}, 20 * kMiB).text, "a smaller model");
 }
 
@@ -279,13 +278,13 @@ TEST(GpuOutOfMemory, ForFragmentedMemory) {
   StepAccount step(trace, memory.owners());
   EXPECT_EQ(message_of([&] { memory.run(step, {.pools = {}}); }),
             R"(hook.lua:1: out of memory: gpu 0 cannot allocate 20.00 MiB for matmul
-Of 40.00 MiB, 20.00 MiB is allocated, 20.00 MiB is reserved but unallocated, and 0 bytes is free; the request takes a segment of 20.00 MiB, since no free block of its pool is larger than 10.00 MiB.
+Of 40.00 MiB, 20.00 MiB is allocated, 20.00 MiB is reserved but unallocated, and 0 bytes is free; the request needs a segment of 20.00 MiB, because no free block of its pool is larger than 10.00 MiB.
 
-  The largest of what is allocated:
+  Largest allocations:
 
      20.00 MiB  array, 2 times
 
-First thing to change: let all steps be of one size (data.drop_last, an eval.batch_size like data.batch_size): there is enough memory, but in pieces; PyTorch can join them with expandable_segments)");
+First thing to change: use the same batch size for all steps (data.drop_last, eval.batch_size equal to data.batch_size): there is enough memory, but it is fragmented; PyTorch can avoid this with expandable_segments)");
 }
 
 // Each request of the step in turn is the first without a segment.
@@ -305,7 +304,7 @@ TEST(GpuOutOfMemory, AtEveryRequestOfAStep) {
       const int64_t allocated = reserved - 2 * kMiB + 1024;
       const std::string expected = fmt::format(
           "hook.lua:{}: out of memory: gpu 0 cannot allocate {} for op{}\nOf {}, {} is allocated, {} is reserved but "
-          "unallocated, and {} is free; the request takes a segment of {}, since no free block of its pool is larger "
+          "unallocated, and {} is free; the request needs a segment of {}, because no free block of its pool is larger "
           "than 0 bytes.\n\n",
           at + 1, torch_size_text(lives[at].bytes), at, torch_size_text(memory.allocator().limit()),
           torch_size_text(allocated), torch_size_text(reserved - allocated), torch_size_text(lives[at].bytes - 1),

@@ -288,7 +288,7 @@ TEST(GpuStreamWaits, GiveUpOnAHangingDevice) {
   streams.launch(StreamKind::kCompute, work, 8);
   const uint64_t end = streams.record(StreamKind::kCompute, event);
   while (streams.is_idle()) std::this_thread::yield();  // otherwise the host would execute it
-  const char* const error = "gpu 1 has not answered for 100 ms; it is at work 7";
+  const char* const error = "gpu 1 has not responded for 100 ms; it executes work 7";
   EXPECT_EQ(error_of([&] { streams.synchronize(event, end); }), error);
   gate.release();
   EXPECT_EQ(error_of([&] { streams.synchronize(event, end); }), error);
@@ -358,7 +358,7 @@ TEST(GpuStreamWaits, GiveUpOnAnEventThatIsNeverRecorded) {
   Event& never = *never_event;
   two.wait(StreamKind::kCommunication, never, 1);
   EXPECT_EQ(error_of([&] { two.synchronize(); }),
-            "gpu 1 has not answered for 100 ms; its communication stream waits for gpu 0");
+            "gpu 1 has not responded for 100 ms; its communication stream waits for gpu 0");
 }
 
 // Waits for other streams of the same device, which wait for the other device themselves, are not reported.
@@ -373,7 +373,7 @@ TEST_P(GpuStreams, ReportWhichOtherDeviceIsAwaited) {
   streams.wait(StreamKind::kCommunication, *never, 1);
   streams.record(StreamKind::kCommunication, *reduced);
   EXPECT_EQ(error_of([&] { streams.synchronize(); }),
-            "gpu 2 has not answered for 100 ms; its communication stream waits for gpu 5");
+            "gpu 2 has not responded for 100 ms; its communication stream waits for gpu 5");
 }
 
 TEST_P(GpuStreams, ReportWhichOwnEventIsAwaited) {
@@ -383,10 +383,10 @@ TEST_P(GpuStreams, ReportWhichOwnEventIsAwaited) {
   Streams streams(impatient);
   streams.wait(StreamKind::kCopyOut, *never, 1);
   EXPECT_EQ(error_of([&] { streams.synchronize(); }),
-            "gpu 2 has not answered for 100 ms; its copy out stream waits for gpu 2");
+            "gpu 2 has not responded for 100 ms; its copy out stream waits for gpu 2");
   Streams idle(impatient);
   EXPECT_EQ(error_of([&] { idle.synchronize(*never, 1); }),
-            "gpu 2 has not answered for 100 ms; nothing is left in its streams");
+            "gpu 2 has not responded for 100 ms; its streams are empty");
 }
 
 // Launches, some of which fail, on three devices whose streams wait for each other. Written only by the executing

@@ -155,7 +155,7 @@ TEST(MatmulKernels, IntegersAreRefused) {
     prepare_kernel(product(0, 2, 2, 2, false, false, DType::kI64).request());
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "matmul: products of i64 are not supported, cast to a float dtype");
+    EXPECT_EQ(error.message(), "matmul: unsupported operands i64; cast to a float dtype");
   }
 }
 

@@ -293,20 +293,20 @@ TEST(KernelOps, IndicesOutOfRangeAreRunErrors) {
   std::vector<TestTensor> operands = {random_tensor(x, 1),
                                       TestTensor(labels, [](int64_t i) { return i == 5 ? 12 : 1; })};
   EXPECT_EQ(error_of({Op::kCrossEntropy, {x, labels}, {-100, 0}}, operands),
-            "cross_entropy: label 12 at row 5 is out of range: the model has 10 classes");
+            "cross_entropy: label 12 at row 5 is out of range, the model has 10 classes");
   EXPECT_EQ(error_of({Op::kEmbedding, {x, labels}, {}}, operands),
-            "embedding: index 12 at position 5 is out of range: there are 6");
+            "embedding: index 12 at position 5 is out of range, size 6");
   const TestTensor negative(labels, [](int64_t i) { return i == 3 ? -1 : 0; });
   EXPECT_EQ(error_of({Op::kOneHot, {labels}, {4}}, {negative}),
-            "one_hot: index -1 at position 3 is out of range: there are 4");
+            "one_hot: index -1 at position 3 is out of range, size 4");
   EXPECT_EQ(error_of({Op::kEmbeddingGrad, {labels, x}, {4}}, {negative, operands[0]}),
-            "embedding_grad: index -1 at position 3 is out of range: there are 4");
+            "embedding_grad: index -1 at position 3 is out of range, size 4");
   const TensorType flat = tensor(DType::kF32, {6});
   EXPECT_EQ(error_of({Op::kGather, {flat, labels}, {0}}, {random_tensor(flat, 1), operands[1]}),
-            "gather: index 12 at position 5 is out of range: there are 6");
+            "gather: index 12 at position 5 is out of range, size 6");
   EXPECT_EQ(error_of({Op::kScatterAdd, {flat, labels, flat}, {0}},
                      {random_tensor(flat, 1), operands[1], random_tensor(flat, 2)}),
-            "scatter_add: index 12 at position 5 is out of range: there are 6");
+            "scatter_add: index 12 at position 5 is out of range, size 6");
 }
 
 }  // namespace

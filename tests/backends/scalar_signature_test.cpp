@@ -85,13 +85,13 @@ TEST(ScalarSignature, DifferenceDescribesTheChange) {
   const auto rate = [](double value) { return TracedScalar{ScalarUse::kFactor, value, "-lr"}; };
   const auto momentum = [](double value) { return TracedScalar{ScalarUse::kOperand, value, "momentum"}; };
   EXPECT_EQ(difference(std::vector{rate(-0.016)}, std::vector{rate(-0.0)}).text,
-            "-lr was -0.016 and is 0 now, which is part of the graph (0, 1 and -1 are)");
+            "-lr changed from -0.016 to 0; the numbers 0, 1 and -1 are constants of the graph");
   EXPECT_EQ(difference(std::vector{rate(-1)}, std::vector{rate(-0.5)}).text,
-            "-lr was -1, a part of the graph (0, 1 and -1 are), and is -0.5 now, an input");
+            "-lr changed from -1, a constant of the graph like 0, 1 and -1, to -0.5, an input");
   EXPECT_EQ(difference(std::vector{momentum(0.25), rate(0.5)}, std::vector{momentum(0.5), rate(0.5)}).text,
-            "-lr has become equal to momentum, 0.5: they are one input now");
+            "-lr became equal to momentum, 0.5: they are one input now");
   EXPECT_EQ(difference(std::vector{momentum(0.5), rate(0.5)}, std::vector{momentum(0.25), rate(0.5)}).text,
-            "momentum and -lr, which were equal, 0.5, are 0.25 and 0.5 now: they are two inputs");
+            "momentum and -lr were equal, 0.5, and are 0.25 and 0.5 now: they are two inputs");
   // Scalars of the same name are distinguished by optimizer and batch.
   const auto whose = [](double value, int32_t optimizer, int64_t batch) {
     TracedScalar scalar{ScalarUse::kFactor, value, "-lr"};
@@ -102,26 +102,30 @@ TEST(ScalarSignature, DifferenceDescribesTheChange) {
   EXPECT_EQ(
       difference(std::vector{whose(-0.5, 1, 2), whose(-0.25, 2, 2)}, std::vector{whose(-0.5, 1, 2), whose(-0.5, 2, 2)})
           .text,
-      "-lr of optimizer 2 has become equal to -lr of optimizer 1, -0.5: they are one input now");
+      "-lr of optimizer 2 became equal to -lr of optimizer 1, -0.5: they are one input now");
   EXPECT_EQ(
       difference(std::vector{whose(-0.5, 0, 1), whose(-0.5, 0, 2)}, std::vector{whose(-0.5, 0, 1), whose(-0.25, 0, 2)})
           .text,
-      "-lr in batch 1 and -lr in batch 2, which were equal, -0.5, are -0.5 and -0.25 now: they are two inputs");
+      "-lr in batch 1 and -lr in batch 2 were equal, -0.5, and are -0.5 and -0.25 now: they are two inputs");
   // Enough digits to distinguish the numbers: baked scalars as written, inputs as uploaded.
   const auto power = [](double value) { return std::vector{typed(ScalarUse::kAttribute, value, false)}; };
   EXPECT_EQ(difference(power(2.5), power(2.5 + 1e-12)).text,
-            "a number was 2.5 f64 and is 2.500000000001 f64 now, which is part of the graph here whatever it is");
+            "a number changed from 2.5 f64 to 2.500000000001 f64, which is a constant of the graph because it is an "
+            "attribute of "
+            "the op");
   EXPECT_EQ(difference(power(1.16), power(1.2)).text,
-            "a number was 1.16 f64 and is 1.2 f64 now, which is part of the graph here whatever it is");
-  EXPECT_EQ(difference(std::vector{momentum(0.1)}, std::vector{momentum(1 - 1e-12)}).text,
-            "momentum was 0.1 and is 0.999999999999 (1 as f32) now, which is part of the graph (0, 1 and -1 are)");
+            "a number changed from 1.16 f64 to 1.2 f64, which is a constant of the graph because it is an attribute of "
+            "the op");
+  EXPECT_EQ(
+      difference(std::vector{momentum(0.1)}, std::vector{momentum(1 - 1e-12)}).text,
+      "momentum changed from 0.1 to 0.999999999999 (1 as f32); the numbers 0, 1 and -1 are constants of the graph");
   const auto threshold = [](double value, bool is_integer) {
     return std::vector{typed(ScalarUse::kValue, value, is_integer)};
   };
   EXPECT_EQ(difference(threshold(2, true), threshold(2.5, false)).text,
-            "a number was 2 i64 and is 2.5 f64 now, an input of another type");
+            "a number changed from 2 i64 to 2.5 f64, an input of another type");
   EXPECT_EQ(difference(threshold(0, true), threshold(0, false)).text,
-            "a number was 0 i64 and is 0 f64 now, which is part of the graph (0, 1 and -1 are)");
+            "a number changed from 0 i64 to 0 f64; the numbers 0, 1 and -1 are constants of the graph");
   EXPECT_EQ(difference(std::vector{momentum(0.5), typed(ScalarUse::kAttribute, 2, true)},
                        std::vector{momentum(0.25), typed(ScalarUse::kAttribute, 3, true)})
                 .scalar,

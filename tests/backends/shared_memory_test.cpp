@@ -81,10 +81,11 @@ TEST(SharedMemory, SizesMustMatchBetweenRanks) {
     ranks.symmetric_alloc({DType::kF32, Shape{10 + ranks.rank()}}, Pages::kNow, {"parameters 0"});
   });
   for (const std::string& error : errors)
-    EXPECT_EQ(error,
-              "the replicas do not agree: rank 0 calls symmetric_alloc of parameters 0, (10) f32, at step 0; rank 1 "
-              "calls symmetric_alloc of "
-              "parameters 0, (11) f32, at step 0");
+    EXPECT_EQ(
+        error,
+        "ranks called different collectives: rank 0 calls symmetric_alloc of parameters 0, (10) f32, at step 0; rank 1 "
+        "calls symmetric_alloc of "
+        "parameters 0, (11) f32, at step 0");
 }
 
 // Bytes committed for the file.
@@ -150,9 +151,11 @@ TEST(SharedMemory, FailingToCommitPagesIsAnError) {
     take_pages({static_cast<std::byte*>(gone), page});
     ADD_FAILURE() << "nothing is mapped there";
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), fmt::format("cannot share {} bytes of memory between replicas: Cannot allocate memory; "
-                                           "fewer replicas need less",
-                                           page));
+    EXPECT_EQ(
+        error.message(),
+        fmt::format(
+            "cannot share {} bytes of memory between processes: Cannot allocate memory; use a smaller num_processes",
+            page));
   }
 }
 
@@ -162,9 +165,11 @@ TEST(SharedMemory, ExceedingAvailableMemoryIsAnError) {
     const SharedMemory memory(bytes);
     ADD_FAILURE() << bytes << " bytes";
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), fmt::format("cannot share {} bytes of memory between replicas: Cannot allocate memory; "
-                                           "fewer replicas need less",
-                                           bytes));
+    EXPECT_EQ(
+        error.message(),
+        fmt::format(
+            "cannot share {} bytes of memory between processes: Cannot allocate memory; use a smaller num_processes",
+            bytes));
   }
 }
 

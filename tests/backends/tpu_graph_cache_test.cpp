@@ -69,7 +69,7 @@ TEST(GraphCache, EvictsTheLeastRecentlyUsedGraph) {
 
   const Graph& again = cache.add(graph_of({.samples = 2}));
   EXPECT_EQ(again.kind, MissKind::kForgotten);
-  EXPECT_EQ(again.cause, "it had been forgotten: the cache is full");
+  EXPECT_EQ(again.cause, "it was evicted: the cache is full");
 }
 
 TEST(GraphCache, EvictsByNumberOfNodes) {
@@ -119,14 +119,14 @@ struct Differs {
 
 TEST(GraphCache, ExplainsHowAGraphDiffers) {
   const Differs cases[] = {
-      {{.samples = 5}, MissKind::kBatchSize, "features is (5) f32, and was (4) f32", 3},
+      {{.samples = 5}, MissKind::kBatchSize, "features changed from (4) f32 to (5) f32", 3},
       {{.factor = 1},
        MissKind::kNumber,
-       "the factor was 0.5 and is 1 now, which is part of the graph (0, 1 and -1 are)",
+       "the factor changed from 0.5 to 1; the numbers 0, 1 and -1 are constants of the graph",
        0},
-      {{.absent = {0}}, MissKind::kState, "w does not exist yet, and the graph makes it of zeros", 0},
-      {{.exp = true}, MissKind::kStructure, "the first node that differs is exp (4) f32, and was sum () f32", 7},
-      {{.two_outputs = true}, MissKind::kStructure, "other results are wanted: 2 of 8 nodes, and were 1 of 8 nodes", 0},
+      {{.absent = {0}}, MissKind::kState, "w does not exist yet, so the graph creates it as zeros", 0},
+      {{.exp = true}, MissKind::kStructure, "the first node that differs: sum () f32 before, exp (4) f32 now", 7},
+      {{.two_outputs = true}, MissKind::kStructure, "the outputs changed from 1 of 8 nodes to 2 of 8 nodes", 0},
   };
   for (const Differs& differs : cases) {
     GraphCache cache;
@@ -142,10 +142,10 @@ TEST(GraphCache, ComparesWithTheNearestRecentGraph) {
   GraphCache cache;
   cache.add(graph_of({.samples = 4, .exp = true}));
   cache.add(graph_of({.samples = 9}));
-  EXPECT_EQ(cache.add(graph_of({.samples = 5, .exp = true})).cause, "features is (5) f32, and was (4) f32");
-  EXPECT_EQ(cache.add(graph_of({.samples = 6, .exp = true})).cause, "features is (6) f32, and was (5) f32");
+  EXPECT_EQ(cache.add(graph_of({.samples = 5, .exp = true})).cause, "features changed from (4) f32 to (5) f32");
+  EXPECT_EQ(cache.add(graph_of({.samples = 6, .exp = true})).cause, "features changed from (5) f32 to (6) f32");
   EXPECT_TRUE(finds(cache, {.samples = 4, .exp = true}));
-  EXPECT_EQ(cache.add(graph_of({.samples = 7, .exp = true})).cause, "features is (7) f32, and was (4) f32");
+  EXPECT_EQ(cache.add(graph_of({.samples = 7, .exp = true})).cause, "features changed from (4) f32 to (7) f32");
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ Program hbm requirement 9.00G:
      Allocation type: output
      ==========================
 
-First thing to change: model.lua:12: swap the axes of bf16[37748736,4], as bf16[4,37748736] it takes 288.00M for 9.00G (saves about 8.72G))");
+First thing to change: model.lua:12: swap the axes of bf16[37748736,4]: as bf16[4,37748736] it needs 288.00M instead of 9.00G (saves about 8.72G))");
 }
 
 TEST(TpuHbmReport, PaddingFaultsAdviseToSwapAxes) {
@@ -116,10 +116,9 @@ TEST(TpuHbmReport, PaddingFaultsAdviseToSwapAxes) {
   const std::vector<PaddingFault> faults = padding_faults(narrow.device(), plan_hbm(narrow.device(), {}));
   ASSERT_EQ(faults.size(), 1U);
   EXPECT_EQ(faults[0].where.to_string(), "model.lua:12");
-  EXPECT_EQ(
-      faults[0].text,
-      "bf16[6291456,4] takes 1.50G of hbm for 48.00M: its last axis of 4 is padded to 128 (32.0x expansion); with "
-      "the long axis last, as bf16[4,6291456], it takes 48.00M");
+  EXPECT_EQ(faults[0].text,
+            "bf16[6291456,4] needs 1.50G of HBM for 48.00M: its last axis of 4 is padded to 128 (32.0x expansion); "
+            "with the long axis last, as bf16[4,6291456], it needs 48.00M");
   // 4,000 rows take less than 1 MiB and are ignored; in the better axis order there is nothing to report.
   EXPECT_TRUE(padding_faults(Narrow(4000).device(), plan_hbm(Narrow(4000).device(), {})).empty());
   const HbmPlan tight = plan_hbm(narrow.device(), {.ordering = Ordering::kTightest});
@@ -136,16 +135,15 @@ TEST(TpuHbmReport, PaddingTextsAreDistinctAndAtMostThree) {
   const OnTpu graph(program);
   const std::vector<std::string> texts = padding_texts(graph.device(), plan_hbm(graph.device(), {}));
   ASSERT_EQ(texts.size(), 3U);
-  EXPECT_EQ(
-      texts[0],
-      "f32[4096,1] takes 2.00M of hbm for 16.0K: its last axis of 1 is padded to 128 (128.0x expansion); with the "
-      "long axis last, as f32[1,4096], it takes 32.0K");
+  EXPECT_EQ(texts[0],
+            "f32[4096,1] needs 2.00M of HBM for 16.0K: its last axis of 1 is padded to 128 (128.0x expansion); with "
+            "the long axis last, as f32[1,4096], it needs 32.0K");
   EXPECT_EQ(texts[1].substr(0, 12), "f32[4096,2] ");
   EXPECT_EQ(texts[2],
-            "f32[4096,3] takes 2.00M of hbm for 48.0K: its last axis of 3 is padded to 128 (42.7x expansion); with the "
-            "long axis last, as f32[3,4096], it takes 64.0K; and 1 more of the kind");
+            "f32[4096,3] needs 2.00M of HBM for 48.0K: its last axis of 3 is padded to 128 (42.7x expansion); with the "
+            "long axis last, as f32[3,4096], it needs 64.0K; and 1 more of this kind");
   EXPECT_EQ(padding_texts(Narrow(6291456).device(), plan_hbm(Narrow(6291456).device(), {}))[0].substr(0, 32),
-            "model.lua:12: bf16[6291456,4] ta");
+            "model.lua:12: bf16[6291456,4] ne");
 }
 
 // x (batch, width) · x, summed over the batch into a state of (width). The sizes decide which advice is given.
@@ -169,14 +167,14 @@ Advice advice_for(const Program& program, Generation generation) {
 TEST(TpuHbmAdvice, HalvesTheBatch) {
   // Features and two temporaries of 3 GiB; half of them fits.
   const Advice advice = advice_for(activations(3 << 18, 1024), Generation::kV2);
-  EXPECT_EQ(advice.text, "halve the batch size, 786432 to 393216");
+  EXPECT_EQ(advice.text, "halve the batch size from 786432 to 393216");
   EXPECT_EQ(advice.saving, int64_t{9} << 29);
 }
 
 TEST(TpuHbmAdvice, HalvesTheBatchRepeatedly) {
   // Three times 32 GiB: half of them, by either change, is too much; a sixteenth is 6 GiB.
   const Advice advice = advice_for(activations(8 << 20, 1024), Generation::kV2);
-  EXPECT_EQ(advice.text, "a batch size of 524288 for 8388608");
+  EXPECT_EQ(advice.text, "a batch size of 524288 instead of 8388608");
   EXPECT_EQ(advice.saving, int64_t{90} << 30);
 }
 
@@ -186,19 +184,20 @@ TEST(TpuHbmAdvice, ChoosesTheLeastCostlyChangeThatSuffices) {
     const char* text;
     int64_t saving;
   } rows[] = {
-      {{10'000, 8, 24'000, 0, 12'000}, "halve the batch size, 8 to 4", 12'000},
+      {{10'000, 8, 24'000, 0, 12'000}, "halve the batch size from 8 to 4", 12'000},
       {{11'000, 1, 24'000, 30'000, 12'000}, "mixed_precision: bf16", 12'000},
       {{11'000, std::nullopt, 0, 30'000, 12'000}, "mixed_precision: bf16", 12'000},
-      {{20'000, 8, 24'000, 0, 12'000}, "a batch size of 1 for 8", 21'000},
+      {{20'000, 8, 24'000, 0, 12'000}, "a batch size of 1 instead of 8", 21'000},
       {{50'000, 8, 24'000, 200'000, 40'000},
-       "a model of 75% of the size: its weights, and what grows with them, take 195.3K",
+       "a model of 75% of the size: its weights and tensors that grow with them need 195.3K",
        50'000},
       {{50'000, 1, 60'000, 40'000, 10'000},
-       "a model of 1% of the size: its weights, and what grows with them, take 39.1K, which alone is not enough",
+       "a model of 1% of the size: its weights and tensors that grow with them need 39.1K, which alone is not enough",
        39'600},
-      {{50'000, 2, 60'000, 0, 0}, "halve the batch size, 2 to 1, which alone is not enough", 30'000},
+      {{50'000, 2, 60'000, 0, 0}, "halve the batch size from 2 to 1, which alone is not enough", 30'000},
       {{50'000, 8, 24'000, 1'000, 40'000, 100'000, "hook.lua:8: f32[250,100]"},
-       "hook.lua:8: f32[250,100] of 50% of the size: it, and what else grows with neither batch nor model, takes 97.7K",
+       "hook.lua:8: f32[250,100] of 50% of the size: it and other tensors that depend on neither batch nor model need "
+       "97.7K",
        50'000},
   };
   for (const auto& [shortage, text, saving] : rows) {
@@ -220,8 +219,8 @@ TEST(TpuHbmAdvice, NamesAHookTensor) {
   const Value product = ops::matmul(x, w);
   program.output("", ops::add(ops::sum(product), ops::sum(ops::exp(noise))).id);
   EXPECT_EQ(advice_for(program, Generation::kV2).text,
-            "hook.lua:9: f32[65536,65536] of 46% of the size: it, and what else grows with neither batch nor model, "
-            "takes 16.00G");
+            "hook.lua:9: f32[65536,65536] of 46% of the size: it and other tensors that depend on neither batch nor "
+            "model need 16.00G");
   const GraphIdentity graph{std::make_shared<const Program>(program), {}, {}, {}};
   try {
     static_cast<void>(LoweredGraph(graph, {}).check_memory({.machine = {.generation = Generation::kV2}}));
@@ -248,7 +247,7 @@ TEST(TpuHbmAdvice, ChoosesBf16OrASmallerModel) {
   const OnTpu graph(larger, {}, kBf16Types);
   const HbmOptions options{.generation = Generation::kV2};
   const Advice advice = first_thing_to_change(graph.device(), options, plan_hbm(graph.device(), options));
-  EXPECT_EQ(advice.text, "a model of 62% of the size: its weights, and what grows with them, take 12.00G");
+  EXPECT_EQ(advice.text, "a model of 62% of the size: its weights and tensors that grow with them need 12.00G");
   EXPECT_EQ(advice.saving, (int64_t{12} << 30) * 38 / 100);
 }
 

@@ -68,20 +68,21 @@ TEST(TpuMissCause, ComparesGraphsOfTheSameRole) {
   const auto step = identity_with(training()), first = identity_with(evaluation(true)),
              later = identity_with(evaluation(false));
   EXPECT_EQ(cause_of_last({step}).text, "the first graph");
-  EXPECT_EQ(cause_of_last({step, first}).text, "the first graph of an evaluation: it updates nothing");
+  EXPECT_EQ(cause_of_last({step, first}).text, "the first graph of an evaluation: it updates no state");
   EXPECT_EQ(cause_of_last({first, step}).text, "the first graph that updates parameters or gradients");
-  EXPECT_EQ(cause_of_last({step, first, later}).text, "the graph goes on where the nearest ends, with add (2) f64");
+  EXPECT_EQ(cause_of_last({step, first, later}).text,
+            "it has the nodes of the most similar graph, followed by add (2) f64");
 }
 
 TEST(TpuMissCause, ComparesReadsOfTheSameLine) {
   const auto step = identity_with(training()), read = identity_with(read_of(3)), other = identity_with(read_of(4)),
              changed = identity_with(read_of(3, true));
   const MissCause first = cause_of_last({step, read, other});
-  EXPECT_EQ(first.text, "the first read of a value there");
+  EXPECT_EQ(first.text, "the first read of a value at this line");
   EXPECT_EQ(first.line.to_string(), "h.lua:4");
   EXPECT_EQ(first.kind, MissKind::kFirst);
   EXPECT_EQ(cause_of_last({step, read, changed}).text,
-            "the first node that differs is add (4) f32, and was neg (4) f32");
+            "the first node that differs: neg (4) f32 before, add (4) f32 now");
 }
 
 TEST(TpuMissCause, ReportsTheNumberOfBatches) {
@@ -90,8 +91,8 @@ TEST(TpuMissCause, ReportsTheNumberOfBatches) {
     identity.batches = batches;
     return identity;
   };
-  EXPECT_EQ(cause_of_last({of(3), of(1)}).text, "it holds 1 batch, and the nearest graph 3");
-  EXPECT_EQ(cause_of_last({of(3), of(6), of(9)}).text, "it holds 9 batches, and the nearest graph 6");
+  EXPECT_EQ(cause_of_last({of(3), of(1)}).text, "it contains 1 batch, the most similar graph 3");
+  EXPECT_EQ(cause_of_last({of(3), of(6), of(9)}).text, "it contains 9 batches, the most similar graph 6");
 }
 
 // Quotes the value of its last run, not the one it was compiled with.
@@ -103,7 +104,8 @@ TEST(TpuMissCause, QuotesTheScalarOfTheNearestGraphsLastRun) {
   graph.key = key_of(graph.identity);
   cache.add(std::move(graph));
   ASSERT_NE(cache.find(key_of(with(-0.05)), with(-0.05)), nullptr);
-  EXPECT_EQ(cache.cause_of(with(0)).text, "-lr was -0.05 and is 0 now, which is part of the graph (0, 1 and -1 are)");
+  EXPECT_EQ(cache.cause_of(with(0)).text,
+            "-lr changed from -0.05 to 0; the numbers 0, 1 and -1 are constants of the graph");
 }
 
 TEST(TpuMissCause, ReportsExponentsAsAttributes) {

@@ -113,7 +113,7 @@ TEST(TpuPersistentCache, StoredGraphsAreNotCompiled) {
   expect_counts(second, kHit);
   EXPECT_EQ(second.sum, without.sum);
   EXPECT_EQ(first.causes, std::vector<std::string>{"the first graph"});
-  EXPECT_EQ(second.causes, std::vector<std::string>{"the persistent cache had it"});
+  EXPECT_EQ(second.causes, std::vector<std::string>{"loaded from the persistent cache"});
   EXPECT_TRUE(second.warnings.empty());
 }
 
@@ -142,7 +142,7 @@ TEST(TpuPersistentCache, DamageIsReportedAndRepaired) {
       ASSERT_EQ(outcome.warnings.size(), 1U);
       const std::string begin = fmt::format("tpu.persistent_cache: entry of {} bytes is damaged: ", made_from.size());
       EXPECT_TRUE(outcome.warnings[0].starts_with(begin)) << outcome.warnings[0];
-      EXPECT_TRUE(outcome.warnings[0].ends_with("; graph " + outcome.keys.at(0) + " is compiled anew"))
+      EXPECT_TRUE(outcome.warnings[0].ends_with("; compiling graph " + outcome.keys.at(0) + " again"))
           << outcome.warnings[0];
       EXPECT_EQ(store.entries, good.entries);
       expect_counts(train(&store), kHit);
@@ -158,7 +158,7 @@ TEST(TpuPersistentCache, AnEntryOfSomethingElseIsDamage) {
   for (auto& [made_from, entry] : store.entries) entry = (of_other++)->second;
   const Outcome outcome = train(&store);
   expect_counts(outcome, kFailure);
-  EXPECT_NE(outcome.warnings.at(0).find("it was made from something else"), std::string::npos);
+  EXPECT_NE(outcome.warnings.at(0).find("it was compiled from another graph"), std::string::npos);
 }
 
 }  // namespace

@@ -46,27 +46,26 @@ TEST(TpuRunAnalysis, IsEmptyForAGoodRun) {
 
 TEST(TpuRunAnalysis, ReportsBatchSizesAndScalars) {
   EXPECT_EQ(
-      said({{MissKind::kFirst}, {MissKind::kBatchSize, "features is (4, 8) f32, and was (32, 8) f32", 4}},
+      said({{MissKind::kFirst}, {MissKind::kBatchSize, "features changed from (32, 8) f32 to (4, 8) f32", 4}},
            {.batches = 12}),
-      (Texts{"another batch size has made a graph, which took 0.25 s to compile, last at training batch 4: features is "
-             "(4, 8) f32, and was (32, 8) f32; data.drop_last: true leaves out the short batch of an epoch, and "
-             "eval.batch_size like data.batch_size gives evaluations the size of training"}));
+      (Texts{"new batch sizes caused a graph, which took 0.25 s to compile, last at training batch 4: features "
+             "changed from (32, 8) f32 to (4, 8) f32; set data.drop_last: true to drop the short batch of an epoch, "
+             "and eval.batch_size equal to data.batch_size"}));
   EXPECT_EQ(
-      said({{MissKind::kFirst}, {MissKind::kNumber, "a", 7}, {MissKind::kNumber, "-lr was -0.1 and is 0 now", 9}},
+      said({{MissKind::kFirst}, {MissKind::kNumber, "a", 7}, {MissKind::kNumber, "-lr changed from -0.1 to 0", 9}},
            {.batches = 12}),
-      (Texts{"numbers alone have made 2 graphs, which took 0.5 s to compile, last at training batch 9: -lr was -0.1 "
-             "and is 0 now; numbers that reach neither 0 nor 1 nor each other make none, and tpu.dialect: clean shows "
-             "the run "
-             "without"}));
+      (Texts{"changed numbers caused 2 graphs, which took 0.5 s to compile, last at training batch 9: -lr "
+             "changed from -0.1 to 0; numbers that never become 0, 1, -1 or equal to another number cause no "
+             "recompilation; tpu.dialect: clean shows the run without this rule"}));
 }
 
 TEST(TpuRunAnalysis, ReportsExponents) {
   EXPECT_EQ(
-      said({{MissKind::kFirst}, {MissKind::kAttribute, "p was 2 f64 and is 3 f64 now", 4, {"h.lua", 5, 0}}},
+      said({{MissKind::kFirst}, {MissKind::kAttribute, "p changed from 2 f64 to 3 f64", 4, {"h.lua", 5, 0}}},
            {.batches = 12}),
-      (Texts{"exponents have made a graph, which took 0.25 s to compile, last at training batch 4: p was 2 f64 and "
-             "is 3 f64 now (h.lua:5); each value of x ^ p is a graph of its own, and (p * x:log()):exp() takes p "
-             "as an input"}));
+      (Texts{"changed exponents caused a graph, which took 0.25 s to compile, last at training batch 4: p "
+             "changed from 2 f64 to 3 f64 (h.lua:5); each exponent p of x ^ p is a separate graph; (p * x:log()):exp() "
+             "takes p as an input"}));
 }
 
 // More than one graph per two batches, after at least ten batches. Graphs loaded from a store were not compiled.
@@ -76,10 +75,10 @@ TEST(TpuRunAnalysis, ReportsContinuedCompilationInsteadOfBatchSizes) {
     graphs.push_back({MissKind::kBatchSize, "its shape", step, {"h.lua", 3, 0}});
   EXPECT_EQ(
       said(graphs, {.batches = 10}),
-      (Texts{"graphs are still being compiled at training batch 6: 10 batches have made 6 graphs, which took 1.5 s to "
+      (Texts{"graphs are still being compiled at training batch 6: 10 batches caused 6 graphs, which took 1.5 s to "
              "compile; the newest: its shape (h.lua:3)"}));
-  EXPECT_EQ(said(graphs, {.batches = 9}).at(0).substr(0, 26), "another batch size has mad");
-  EXPECT_EQ(said(graphs, {.batches = 12}).at(0).substr(0, 26), "another batch size has mad") << "half of them";
+  EXPECT_EQ(said(graphs, {.batches = 9}).at(0).substr(0, 26), "new batch sizes caused 6 g");
+  EXPECT_EQ(said(graphs, {.batches = 12}).at(0).substr(0, 26), "new batch sizes caused 6 g") << "half of them";
   for (Made& made : graphs) made.kind = MissKind::kStored;
   EXPECT_EQ(said(graphs, {.batches = 10}), Texts());
 }
@@ -87,10 +86,9 @@ TEST(TpuRunAnalysis, ReportsContinuedCompilationInsteadOfBatchSizes) {
 TEST(TpuRunAnalysis, ReportsReadsWithTheirLine) {
   const std::vector<Made> graphs{{MissKind::kFirst}, {MissKind::kStored, "", 1, {}, std::string(kReadOutput)}};
   EXPECT_EQ(said(graphs, {.batches = 10, .reads = 25}),
-            (Texts{"a hook reads values of tensors, 2.5 in each training batch, of the tensor made at mnist.lua:12: "
-                   "each read cuts the "
-                   "step, runs what it needs by itself, and waits for the device; return it as a metric, or read it in "
-                   "every n-th step"}));
+            (Texts{"a hook reads 2.5 tensor values per training batch, of the tensor created at mnist.lua:12: each "
+                   "read causes a graph break, runs a separate graph and waits for the device; return the value as a "
+                   "metric, or read it every n-th step"}));
   EXPECT_EQ(said(graphs, {.batches = 10, .reads = 5}), Texts());
 }
 

@@ -212,8 +212,8 @@ TEST(TpuTypes, WarnsAboutConstantsThatOverflow) {
   numbers.output(ops::maximum(x, ops::full_like(x, -1e38)));
   numbers.output(ops::maximum(x, ops::full_like(x, -kInf)));
   EXPECT_EQ(tpu::range_warnings(numbers.program, tpu::kBf16Types),
-            std::vector<std::string>{"hook.lua:7: the constant -3.40282e+38 is -inf in the TPU's bf16; a mask "
-                                     "of -1e+30 stays finite"});
+            std::vector<std::string>{"hook.lua:7: the constant -3.40282e+38 becomes -inf in the TPU's bf16; use a mask "
+                                     "of -1e+30, which stays finite"});
   EXPECT_EQ(tpu::range_warnings(numbers.program, tpu::kFullTypes), std::vector<std::string>{});
 }
 
@@ -222,9 +222,10 @@ TEST(TpuTypes, WarnsAboutDoubles) {
   numbers.program.set_mark({"hook.lua", 7, 0});
   const Value x = ops::cast(numbers.batch({1, 2}), DType::kF64);
   numbers.output(ops::mul(x, x));
-  EXPECT_EQ(tpu::range_warnings(numbers.program, tpu::kFullTypes),
-            std::vector<std::string>{"hook.lua:7: a TPU computes f64 in software, many times slower than f32; cast to "
-                                     "f32, or use mixed_precision: bf16 with downcast_bf16: true, which makes it f32"});
+  EXPECT_EQ(
+      tpu::range_warnings(numbers.program, tpu::kFullTypes),
+      std::vector<std::string>{"hook.lua:7: a TPU computes f64 in software, many times slower than f32; cast to f32, "
+                               "or use mixed_precision: bf16 with downcast_bf16: true, which converts it to f32"});
   EXPECT_EQ(tpu::range_warnings(numbers.program, tpu::kDowncastBf16Types), std::vector<std::string>{});
   Numbers account;
   account.output(ops::cast(ops::on_host(account.batch({1, 2})), DType::kF64));

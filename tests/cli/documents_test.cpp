@@ -101,7 +101,7 @@ TEST_F(Documents, FailedExec) {
   EXPECT_EQ(document["error"]["file"], "bad.yaml");
   EXPECT_GT(document["errors"].size(), 1U);
 
-  EXPECT_EQ(run("exec --json", 2)["error"]["message"], "exec needs RECIPE; see `runner exec --help`");
+  EXPECT_EQ(run("exec --json", 2)["error"]["message"], "exec: missing argument RECIPE; see `runner exec --help`");
   EXPECT_EQ(run("resume nothing --json", 5)["status"], "failed");
   EXPECT_EQ(run("fork @last seed=2 --json", 5)["error"]["file"], nullptr);
 }
@@ -229,8 +229,8 @@ TEST_F(Documents, CheckAndExplainAndPlan) {
             Json::parse(fmt::format(R"({{"first": 0.0, "highest": {}, "highest_step": 3, "last": {}}})", lr,
                                     lr * static_cast<double>(1) / static_cast<double>(steps - 2))));
   const Json cycle = run("plan tiny.yaml optimizer.lr=0.25 scheduler='{type: one_cycle, max_lr: 1}' --json");
-  EXPECT_EQ(cycle["warnings"], Json::parse("[\"command line:1:14: optimizer.lr has no effect: scheduler.max_lr is the "
-                                           "rate at the peak of one_cycle\"]"));
+  EXPECT_EQ(cycle["warnings"], Json::parse("[\"command line:1:14: optimizer.lr has no effect: with one_cycle, "
+                                           "scheduler.max_lr is the peak learning rate\"]"));
   EXPECT_EQ(short_plan["parameters"], short_plan["trainable_parameters"]);
   EXPECT_GE(short_plan["memory_bytes"].integer(), 4 * short_plan["parameters"].integer());
 }

@@ -109,7 +109,7 @@ class FullDisk : public Faults {
     bool named = false;
     // Saving the last one removed the first one.
     for (int64_t step = saved.contains(kSteps) ? 4 : 2; step <= kSteps; step += 2) {
-      const std::string warning = fmt::format("warning: the state of step {} was not saved: ", step);
+      const std::string warning = fmt::format("warning: failed to save the state of step {}: ", step);
       named = !saved.contains(step) && (named || ended.err.find(warning) != std::string::npos);
       EXPECT_TRUE(named || saved.contains(step)) << step << "\n" << ended.err;
     }
@@ -185,7 +185,7 @@ TEST_F(FullDisk, AtOneMoment) {
     if (!ended.fired) break;
     EXPECT_TRUE(ended.exit_code == 0 || ended.exit_code == 5) << ended.exit_code;
     if (ended.exit_code == 5) {
-      EXPECT_NE(ended.err.find("error: the store runner.db cannot grow, its disk is full; "), std::string::npos)
+      EXPECT_NE(ended.err.find("error: the store runner.db cannot grow: its disk is full; "), std::string::npos)
           << ended.err;
     } else {
       ++went_on;
@@ -316,8 +316,8 @@ TEST_F(Faults, DamagedArtifactIsReportedAndNotWritten) {
   const Result exported = run("runner export wine --artifact tables/errors.csv");
   EXPECT_EQ(exported.exit_code, 5);
   EXPECT_EQ(exported.err,
-            "error: artifact tables/errors.csv in runner.db is damaged: piece 0 fails its checksum; use a copy of the "
-            "store, or make the artifact again\n");
+            "error: artifact tables/errors.csv in runner.db is damaged: piece 0 fails its checksum; restore the store "
+            "from a backup, or create the artifact again\n");
   EXPECT_FALSE(fs::exists(file("errors.csv")));
 }
 
@@ -331,8 +331,8 @@ TEST_F(Faults, DamagedRecipeAffectsNothingElse) {
   }
   const std::string uid = run("runner sql 'SELECT run FROM runs' --format csv | tail -1").out.substr(0, 10);
   const std::string reason = "its recipe: the recipe of run " + uid +
-                             " in runner.db is damaged: it fails its checksum; use a copy of the store, or start a new "
-                             "run\n";
+                             " in runner.db is damaged: it fails its checksum; restore the store from a backup, or "
+                             "start a new run\n";
   EXPECT_EQ(model(), weights);
 
   const Result shown = run("runner show small");
@@ -379,13 +379,12 @@ TEST_F(Faults, DiffOmitsPartsDamagedInOneRun) {
   const std::string uid =
       run("runner sql \"SELECT run FROM runs WHERE name = 'other'\" --format csv | tail -1").out.substr(0, 10);
   const std::string reason =
-      "the environment of attempt 1 in runner.db is damaged: it fails its checksum; use a copy of "
-      "the store";
+      "the environment of attempt 1 in runner.db is damaged: it fails its checksum; restore the store from a backup";
   const Result compared = run("runner diff small other");
   EXPECT_EQ(compared.exit_code, 5);
   EXPECT_EQ(compared.err, "error: compared without the provenance of run " + uid + ": " + reason + "\n");
   EXPECT_NE(compared.out.find("\nseed "), std::string::npos) << compared.out;
-  EXPECT_NE(compared.out.find("\n\nno environment differs\n\nmetric "), std::string::npos) << compared.out;
+  EXPECT_NE(compared.out.find("\n\nthe environments are equal\n\nmetric "), std::string::npos) << compared.out;
   EXPECT_NE(compared.out.find("\ntrain/loss "), std::string::npos) << compared.out;
 
   const Result document = run("runner diff other small --json");
@@ -409,10 +408,10 @@ TEST_F(Faults, UnusableStoreIsReportedAndNotChanged) {
   const std::string damaged = "the store runner.db is damaged: ";
   const std::pair<std::string, std::string> stores[] = {
       {with(good, kVersionAt, {0, 0, 0, 99}),
-       "the store runner.db has schema version 99, this runner knows versions up to "},
+       "the store runner.db has schema version 99, but this runner supports versions up to "},
       {with(good, kProgramAt, "abcd"), "runner.db is a database of another program "},
       {"not a database, and longer than the header of one: " + std::string(100, '.'),
-       "runner.db is no SQLite database"},
+       "runner.db is not an SQLite database"},
       {good.substr(0, 1000), damaged},
       {good.substr(0, good.size() / 2), damaged},
       {with(good, 100, std::string(kPage - 100, '\xff')), damaged},
@@ -439,11 +438,11 @@ TEST_F(Faults, WaitsForALockedStoreWithANotice) {
   other.configure();
   auto lock = std::make_unique<store::Transaction>(other, store::Transaction::Kind::kWrite);
   std::thread command([&] { EXPECT_EQ(run("runner tag wine patient 2>talk").exit_code, 0); });
-  const std::string note = "waiting for another program to release the store runner.db\n";
+  const std::string note = "waiting for another process to release the lock on the store runner.db\n";
   while (!fs::exists(file("talk")) || read_text(file("talk")) != note) std::this_thread::yield();
   lock.reset();
   command.join();
-  EXPECT_EQ(read_text(file("talk")), note + "run 0000000aaa is tagged patient\n");
+  EXPECT_EQ(read_text(file("talk")), note + "run 0000000aaa has the tag patient\n");
 }
 
 // Damages each kind of entry in a persistent cache: the run is the same as without a cache, and the next run finds all
@@ -465,8 +464,8 @@ TEST_F(Faults, DamagedPersistentCacheIsReportedAndRepaired) {
     const Result result = run(exec);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     const std::regex damaged(
-        "warning: tpu.persistent_cache: entry [0-9a-f]{64} of runner.db is damaged: its checksum is another; graph "
-        "[0-9a-f]{32} is compiled anew\n");
+        "warning: tpu.persistent_cache: entry [0-9a-f]{64} of runner.db is damaged: checksum mismatch; compiling graph "
+        "[0-9a-f]{32} again\n");
     EXPECT_TRUE(std::regex_search(result.err, damaged)) << result.err;
     EXPECT_EQ(count("PersistentCacheDeserializeFailure"), graphs);
     EXPECT_EQ(model(), weights);
@@ -485,7 +484,7 @@ TEST_F(Faults, InterruptedWaitPromisesNoState) {
   other.configure();
   const store::Transaction lock(other, store::Transaction::Kind::kWrite);
   const std::string interrupted =
-      "error: interrupted while another program had the store runner.db locked; nothing was recorded\n";
+      "error: interrupted while another process held the lock on the store runner.db; nothing was recorded\n";
   for (const auto& [command, code] :
        {std::pair("exec r.yaml", 1), std::pair("fork small seed=2", 1), std::pair("resume small train.epochs=3", 4)}) {
     const Result result =
@@ -494,8 +493,8 @@ TEST_F(Faults, InterruptedWaitPromisesNoState) {
                         command));
     EXPECT_EQ(result.exit_code, code) << command;
     EXPECT_EQ(read_text(file("talk")),
-              "waiting for another program to release the store runner.db\n"
-              "interrupt: stopping before the first step; again to stop now\n" +
+              "waiting for another process to release the lock on the store runner.db\ninterrupt: stopping before the "
+              "first step; press Ctrl-C again to stop now\n" +
                   interrupted)
         << command;
     EXPECT_NE(result.out.find(fmt::format("\"exit_code\": {},", code)), std::string::npos) << result.out;

@@ -45,7 +45,7 @@ TEST(Interrupt, FirstSignalIsCountedAndExplained) {
     if (interrupt.count() != 1) ::_exit(2);
   });
   EXPECT_EQ(ended.status, 0);
-  EXPECT_EQ(ended.err, "interrupt: finishing the step and saving a state; again to stop now\n");
+  EXPECT_EQ(ended.err, "interrupt: finishing the step and saving a state; press Ctrl-C again to stop now\n");
 }
 
 TEST(Interrupt, PromisesNoStateBeforeTheRunBegins) {
@@ -54,7 +54,7 @@ TEST(Interrupt, PromisesNoStateBeforeTheRunBegins) {
     const Interrupt interrupt(false);
     std::raise(SIGINT);
   });
-  EXPECT_EQ(ended.err, "interrupt: stopping before the first step; again to stop now\n");
+  EXPECT_EQ(ended.err, "interrupt: stopping before the first step; press Ctrl-C again to stop now\n");
 }
 
 TEST(Interrupt, MessageBeginsBelowARedrawnLine) {
@@ -63,7 +63,7 @@ TEST(Interrupt, MessageBeginsBelowARedrawnLine) {
     interrupt.run_has_begun(true);
     std::raise(SIGTERM);
   });
-  EXPECT_EQ(ended.err, "\ninterrupt: finishing the step and saving a state; again to stop now\n");
+  EXPECT_EQ(ended.err, "\ninterrupt: finishing the step and saving a state; press Ctrl-C again to stop now\n");
 }
 
 TEST(Interrupt, SecondSignalEndsTheProcess) {
@@ -129,7 +129,8 @@ void expect_saved_at_interrupt(const testing::Folder& folder, std::string_view s
   const auto [status, err] = interrupted_at(folder, sign);
   ASSERT_TRUE(WIFEXITED(status)) << err;
   EXPECT_EQ(WEXITSTATUS(status), 4) << err;
-  EXPECT_NE(err.find("interrupt: finishing the step and saving a state; again to stop now\n"), std::string::npos)
+  EXPECT_NE(err.find("interrupt: finishing the step and saving a state; press Ctrl-C again to stop now\n"),
+            std::string::npos)
       << err;
   const testing::Result states = testing::run_command(
       "runner sql \"SELECT r.status, s.reason FROM runs r JOIN states s USING (run)\" --format csv", folder.path());
@@ -199,8 +200,9 @@ end}
     const auto [status, err] = interrupted_at(folder, "preparing\n");
     ASSERT_TRUE(WIFEXITED(status)) << err;
     EXPECT_EQ(WEXITSTATUS(status), 1) << err;
-    EXPECT_NE(err.find("interrupt: stopping before the first step; again to stop now\nerror: interrupted "),
-              std::string::npos)
+    EXPECT_NE(
+        err.find("interrupt: stopping before the first step; press Ctrl-C again to stop now\nerror: interrupted "),
+        std::string::npos)
         << err;
     EXPECT_FALSE(std::filesystem::exists(folder.path() / "runner.db"));
   }
@@ -225,8 +227,8 @@ end}
   const auto [status, err] = interrupted_at(folder, "looping\n");
   ASSERT_TRUE(WIFEXITED(status)) << err;
   EXPECT_EQ(WEXITSTATUS(status), 1) << err;
-  EXPECT_NE(err.find("the hook has run for 100 million Lua instructions after the run was interrupted: an endless "
-                     "loop?\n"),
+  EXPECT_NE(err.find("the hook has run for 100 million Lua instructions after the run was interrupted: is there "
+                     "an endless loop?\n"),
             std::string::npos)
       << err;
 }

@@ -68,8 +68,8 @@ TEST(Memory, RejectedPlanAllocatesNoIndices) {
       run_command(limit + "runner plan r.yaml data.train.samples=2000000000 --json --batches", folder.path());
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_EQ(refused.err,
-            "error: --batches: an epoch has 2000000000 indices, and at most 100000000 can be printed; leave it out, or "
-            "take fewer samples\n");
+            "error: --batches: an epoch has 2000000000 indices, but at most 100000000 can be printed; omit --batches "
+            "or use fewer samples\n");
 }
 
 // Other processes are only counted; nothing is allocated for them.

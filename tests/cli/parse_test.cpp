@@ -110,23 +110,23 @@ TEST(Parse, CommandIsKnownIfTheRestIsInvalid) {
 }
 
 TEST(Parse, ErrorsExplainInvalidArguments) {
-  EXPECT_EQ(error_of({}), "runner needs a command; `runner --help` lists all");
-  EXPECT_EQ(error_of({"exce"}), "there is no command 'exce'; did you mean exec?");
-  EXPECT_EQ(error_of({"frobnicate"}), "there is no command 'frobnicate'; `runner --help` lists all");
-  EXPECT_EQ(error_of({"exec"}), "exec needs RECIPE; see `runner exec --help`");
-  EXPECT_EQ(error_of({"explain"}), "explain needs RECIPE; see `runner explain --help`");
-  EXPECT_EQ(error_of({"fork"}), "fork needs RUN; see `runner fork --help`");
-  EXPECT_EQ(error_of({"ls", "--jsno"}), "ls has no option --jsno; did you mean --json?");
-  EXPECT_EQ(error_of({"plan", "r.yaml", "--epoch=3"}), "plan has no option --epoch; did you mean --epochs?");
-  EXPECT_EQ(error_of({"ls", "--frobnicate"}), "ls has no option --frobnicate; see `runner ls --help`");
-  EXPECT_EQ(error_of({"ls", "-x"}), "ls has no option -x; see `runner ls --help`");
-  EXPECT_EQ(error_of({"show", "a", "b"}), "show takes no further argument 'b'; see `runner show --help`");
-  EXPECT_EQ(error_of({"ls", "--limit"}), "--limit wants a value; see `runner ls --help`");
-  EXPECT_EQ(error_of({"ls", "--limit", "--json"}), "--limit wants a value; see `runner ls --help`");
-  EXPECT_EQ(error_of({"ls", "--limit", "x"}), "--limit wants a whole number that is not negative, got 'x'");
-  EXPECT_EQ(error_of({"ls", "--limit", "3x"}), "--limit wants a whole number that is not negative, got '3x'");
-  EXPECT_EQ(error_of({"ls", "--limit=-3"}), "--limit wants a whole number that is not negative, got '-3'");
-  EXPECT_EQ(error_of({"ls", "--color=blue"}), "--color wants auto, always or never, got 'blue'");
+  EXPECT_EQ(error_of({}), "missing command; `runner --help` lists all");
+  EXPECT_EQ(error_of({"exce"}), "unknown command 'exce'; did you mean exec?");
+  EXPECT_EQ(error_of({"frobnicate"}), "unknown command 'frobnicate'; `runner --help` lists all");
+  EXPECT_EQ(error_of({"exec"}), "exec: missing argument RECIPE; see `runner exec --help`");
+  EXPECT_EQ(error_of({"explain"}), "explain: missing argument RECIPE; see `runner explain --help`");
+  EXPECT_EQ(error_of({"fork"}), "fork: missing argument RUN; see `runner fork --help`");
+  EXPECT_EQ(error_of({"ls", "--jsno"}), "ls: unknown option --jsno; did you mean --json?");
+  EXPECT_EQ(error_of({"plan", "r.yaml", "--epoch=3"}), "plan: unknown option --epoch; did you mean --epochs?");
+  EXPECT_EQ(error_of({"ls", "--frobnicate"}), "ls: unknown option --frobnicate; see `runner ls --help`");
+  EXPECT_EQ(error_of({"ls", "-x"}), "ls: unknown option -x; see `runner ls --help`");
+  EXPECT_EQ(error_of({"show", "a", "b"}), "show: unexpected argument 'b'; see `runner show --help`");
+  EXPECT_EQ(error_of({"ls", "--limit"}), "--limit: expected a value; see `runner ls --help`");
+  EXPECT_EQ(error_of({"ls", "--limit", "--json"}), "--limit: expected a value; see `runner ls --help`");
+  EXPECT_EQ(error_of({"ls", "--limit", "x"}), "--limit: expected a whole number of at least 0, got 'x'");
+  EXPECT_EQ(error_of({"ls", "--limit", "3x"}), "--limit: expected a whole number of at least 0, got '3x'");
+  EXPECT_EQ(error_of({"ls", "--limit=-3"}), "--limit: expected a whole number of at least 0, got '-3'");
+  EXPECT_EQ(error_of({"ls", "--color=blue"}), "--color: expected auto, always or never, got 'blue'");
 }
 
 TEST(Help, ListsEveryCommandAndOption) {

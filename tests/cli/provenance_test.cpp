@@ -143,7 +143,7 @@ TEST_F(Git, LimitsTheRecordedSize) {
   const auto [state, diff] = inspect();
   EXPECT_EQ(state.untracked.size(), report::kMostUntracked);
   EXPECT_EQ(diff.size(), report::kLargestDiff);
-  EXPECT_EQ(state.note, "103 untracked files, of which 100 are named; the diff is cut after 256 KiB");
+  EXPECT_EQ(state.note, "103 untracked files, 100 of them listed; diff truncated after 256 KiB");
 }
 
 TEST_F(Git, NoRepository) {

@@ -91,20 +91,20 @@ TEST_F(ArrayTest, ReadsArraysLargerThanTheBuffer) {
 
 TEST_F(ArrayTest, ReportsDamagedIdxFiles) {
   const auto idx_error = [&](const std::string& features) { return error(DataFormat::kIdx, features); };
-  EXPECT_EQ(idx_error(""), "f: ends at byte 0, inside the idx header");
-  EXPECT_EQ(idx_error({0, 0, 8}), "f: ends at byte 3, inside the idx header");
-  EXPECT_EQ(idx_error("label,x\n"), "f is not idx: its first bytes are 6c 61, expected 00 00");
+  EXPECT_EQ(idx_error(""), "f: unexpected end of file at byte 0, in the idx header");
+  EXPECT_EQ(idx_error({0, 0, 8}), "f: unexpected end of file at byte 3, in the idx header");
+  EXPECT_EQ(idx_error("label,x\n"), "f is not an idx file: its first bytes are 6c 61, expected 00 00");
   EXPECT_EQ(idx_error(idx(0x0A, {1}, "x")),
-            "f: byte 2 says type 0x0a; expected one of 0x08, 0x09, 0x0b, 0x0c, 0x0d, 0x0e");
-  EXPECT_EQ(idx_error(std::string{0, 0, 8, 3} + "abcd"), "f: ends at byte 8, inside the idx header");
-  EXPECT_EQ(idx_error(idx(8, {2, 3}, "12345")), "f: shape (2, 3) needs more than the 5 bytes that follow");
-  EXPECT_EQ(idx_error(idx(8, {2, 3}, "1234567")), "f: more bytes follow after its end at byte 18");
-  EXPECT_EQ(idx_error(idx(8, {0, 3}, "")), "f: shape (0, 3) holds nothing");
-  EXPECT_EQ(idx_error(idx(8, {}, "1")), "f: shape () has 0 axes; expected (N, …), 1 to 8 axes");
+            "f: unknown idx element type 0x0a; expected one of 0x08, 0x09, 0x0b, 0x0c, 0x0d, 0x0e");
+  EXPECT_EQ(idx_error(std::string{0, 0, 8, 3} + "abcd"), "f: unexpected end of file at byte 8, in the idx header");
+  EXPECT_EQ(idx_error(idx(8, {2, 3}, "12345")), "f: shape (2, 3) needs more than the 5 bytes after the header");
+  EXPECT_EQ(idx_error(idx(8, {2, 3}, "1234567")), "f: expected the end of the file at byte 18, but more bytes follow");
+  EXPECT_EQ(idx_error(idx(8, {0, 3}, "")), "f: shape (0, 3) has no elements");
+  EXPECT_EQ(idx_error(idx(8, {}, "1")), "f: expected shape (N, …) with 1 to 8 axes, got () with 0");
   EXPECT_EQ(idx_error(idx(8, Dims(9, 1), "1")),
-            "f: shape (1, 1, 1, 1, 1, 1, 1, 1, 1) has 9 axes; expected (N, …), 1 to 8 axes");
+            "f: expected shape (N, …) with 1 to 8 axes, got (1, 1, 1, 1, 1, 1, 1, 1, 1) with 9");
   EXPECT_EQ(idx_error(idx(8, {UINT32_MAX, UINT32_MAX, UINT32_MAX}, "1")),
-            "f: shape (4294967295, 4294967295, 4294967295) needs more than the 1 bytes that follow");
+            "f: shape (4294967295, 4294967295, 4294967295) needs more than the 1 bytes after the header");
 }
 
 TEST_F(ArrayTest, MemoryIsLimitedByTheFileSize) {
@@ -118,16 +118,16 @@ TEST_F(ArrayTest, ReportsInvalidLabels) {
   const auto label_error = [&](const std::string& labels, const ReadOptions& options = {}) {
     return error(DataFormat::kIdx, features, labels, options);
   };
-  EXPECT_EQ(label_error(idx(8, {3}, "abc")), "l: 3 labels for 2 samples of features");
-  EXPECT_EQ(label_error(idx(8, {2, 2}, "abcd")), "l: integer labels have shape (2, 2); classes have shape (N)");
+  EXPECT_EQ(label_error(idx(8, {3}, "abc")), "l: expected 2 labels, one per sample, got 3");
+  EXPECT_EQ(label_error(idx(8, {2, 2}, "abcd")), "l: expected shape (N) of class labels, got (2, 2)");
   EXPECT_EQ(label_error(idx(9, {2}, bytes_of(std::vector<int8_t>{3, -2}))),
-            "l: sample 1: label -2 is negative; classes are integers from 0");
+            "l: sample 1: expected a class label of at least 0, got -2");
   EXPECT_EQ(label_error(idx(0x0C, {2}, bytes_of(std::vector<int32_t>{INT32_MAX, 0}, true))),
             "l: sample 0: label 2147483647 is too large for a class");
   EXPECT_EQ(label_error(idx(0x0D, {2}, bytes_of(Floats{1, 2}, true)), {.labels = LabelsAs::kClasses}),
-            "l: labels are floats; classes are integers from 0");
+            "l: expected integer class labels, got floats");
   EXPECT_EQ(label_error(idx(0x0D, {2, 1, 1}, bytes_of(Floats{1, 2}, true))),
-            "l: labels have shape (2, 1, 1); targets have shape (N) or (N, K)");
+            "l: expected shape (N) or (N, K) of targets, got (2, 1, 1)");
   EXPECT_EQ(label_error(idx(0x0D, {2, 1}, bytes_of(Floats{1, std::numeric_limits<float>::infinity()}, true))),
             "l: sample 1, label 0: inf is not finite");
   EXPECT_EQ(message_of([&] { read(DataFormat::kIdx, features, "", {}); }), "cannot open : No such file or directory");
@@ -204,12 +204,12 @@ TEST_F(ArrayTest, AnNpyVectorIsOneFeature) {
 TEST_F(ArrayTest, ReportsDamagedNpyFiles) {
   const auto npy_error = [&](const std::string& features) { return error(DataFormat::kNpy, features); };
   const std::string one = bytes_of(Floats{1});
-  EXPECT_EQ(npy_error("\x93NUM"), "f: ends at byte 4, inside the npy header");
-  EXPECT_EQ(npy_error("\x93NUMPX\1"), "f: ends at byte 7, inside the npy header");
-  EXPECT_EQ(npy_error("label,x,y\n"), "f is not npy: it starts with 'label,', expected '\\x93NUMPY'");
-  EXPECT_EQ(npy_error(npy(dict("<f4", "(1,)"), one, 9)), "f: npy version 9 is unknown; expected 1, 2 or 3");
+  EXPECT_EQ(npy_error("\x93NUM"), "f: unexpected end of file at byte 4, in the npy header");
+  EXPECT_EQ(npy_error("\x93NUMPX\1"), "f: unexpected end of file at byte 7, in the npy header");
+  EXPECT_EQ(npy_error("label,x,y\n"), "f is not an npy file: it starts with 'label,', expected '\\x93NUMPY'");
+  EXPECT_EQ(npy_error(npy(dict("<f4", "(1,)"), one, 9)), "f: unknown npy version 9; expected 1, 2 or 3");
   EXPECT_EQ(npy_error(std::string("\x93NUMPY\2\0\xff\xff\xff\xff", 12)),
-            "f: the npy header claims 4294967295 bytes, but at most 0 follow");
+            "f: the npy header should have 4294967295 bytes, but at most 0 follow");
   const auto header_error = [&](const std::string& text) { return npy_error(npy(text, one)); };
   const std::string damaged = "f: damaged npy header: ";
   EXPECT_EQ(header_error("hello"), damaged + "expected '{' before 'hello'");
@@ -217,29 +217,30 @@ TEST_F(ArrayTest, ReportsDamagedNpyFiles) {
   EXPECT_EQ(header_error("{'descr': '<f4', 'descr': '<f4'}"), damaged + "unexpected key 'descr'");
   EXPECT_EQ(header_error("{'x': 1}"), damaged + "unexpected key 'x'");
   EXPECT_EQ(header_error("{'descr' '<f4'}"), damaged + "expected ':' before ''<f4'}'");
-  EXPECT_EQ(header_error("{'descr': '<f4"), damaged + "a string does not end");
+  EXPECT_EQ(header_error("{'descr': '<f4"), damaged + "unterminated string");
   EXPECT_EQ(header_error("{'fortran_order': true}"), damaged + "expected True or False before 'true}'");
   EXPECT_EQ(header_error("{'shape': (x,)}"), damaged + "expected an axis length before 'x,)}'");
   EXPECT_EQ(header_error("{'shape': (99999999999999999999,)}"),
             damaged + "expected an axis length before '99999999999999999999,)}'");
   EXPECT_EQ(header_error("{'shape': (1 2)}"), damaged + "expected ')' before '2)}'");
   EXPECT_EQ(header_error("{'shape': (1,) 'x'}"), damaged + "expected '}' before ''x'}'");
-  EXPECT_EQ(header_error(dict("<f4", "(1,)") + "x"), damaged + "text after the dict");
-  EXPECT_EQ(header_error(dict("<c8", "(1,)")), "f: element type '<c8' is not supported; expected f4, f8, i4, i8 or u1");
-  EXPECT_EQ(header_error(dict("<f2", "(1,)")), "f: element type '<f2' is not supported; expected f4, f8, i4, i8 or u1");
-  EXPECT_EQ(header_error(dict("|b1", "(1,)")), "f: element type '|b1' is not supported; expected f4, f8, i4, i8 or u1");
+  EXPECT_EQ(header_error(dict("<f4", "(1,)") + "x"), damaged + "unexpected text after the dict");
+  EXPECT_EQ(header_error(dict("<c8", "(1,)")), "f: unsupported element type '<c8'; expected f4, f8, i4, i8 or u1");
+  EXPECT_EQ(header_error(dict("<f2", "(1,)")), "f: unsupported element type '<f2'; expected f4, f8, i4, i8 or u1");
+  EXPECT_EQ(header_error(dict("|b1", "(1,)")), "f: unsupported element type '|b1'; expected f4, f8, i4, i8 or u1");
   EXPECT_EQ(header_error("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }"),
-            "f: an array of records is not supported: '[('a', '<f4')], 'fortran_order': False, ...'");
-  EXPECT_EQ(header_error(dict("f4", "(1,)")), "f: element type 'f4' is not supported; expected f4, f8, i4, i8 or u1");
-  EXPECT_EQ(header_error(dict("<f4", "()")), "f: shape () has 0 axes; expected (N, …), 1 to 8 axes");
+            "f: unsupported record array: '[('a', '<f4')], 'fortran_order': False, ...'");
+  EXPECT_EQ(header_error(dict("f4", "(1,)")), "f: unsupported element type 'f4'; expected f4, f8, i4, i8 or u1");
+  EXPECT_EQ(header_error(dict("<f4", "()")), "f: expected shape (N, …) with 1 to 8 axes, got () with 0");
   EXPECT_EQ(header_error(dict("<f4", "(-1,)")), "f: shape (-1) has a negative axis");
   EXPECT_EQ(header_error(dict("<f4", "(1152921504606846976,)")),
-            "f: shape (1152921504606846976) needs more than the 4 bytes that follow");
+            "f: shape (1152921504606846976) needs more than the 4 bytes after the header");
   EXPECT_EQ(header_error(dict("<f4", "(4294967296, 4294967296, 4294967296)")),
-            "f: shape (4294967296, 4294967296, 4294967296) needs more than the 4 bytes that follow");
-  EXPECT_EQ(npy_error(npy(dict("<f4", "(1,)"), "")), "f: shape (1) needs more than the 0 bytes that follow");
-  EXPECT_EQ(npy_error(npy(dict("<f4", "(1,)"), one + "x")),
-            "f: more bytes follow after its end at byte " + std::to_string(10 + dict("<f4", "(1,)").size() + 4));
+            "f: shape (4294967296, 4294967296, 4294967296) needs more than the 4 bytes after the header");
+  EXPECT_EQ(npy_error(npy(dict("<f4", "(1,)"), "")), "f: shape (1) needs more than the 0 bytes after the header");
+  EXPECT_EQ(npy_error(npy(dict("<f4", "(1,)"), one + "x")), "f: expected the end of the file at byte " +
+                                                                std::to_string(10 + dict("<f4", "(1,)").size() + 4) +
+                                                                ", but more bytes follow");
   EXPECT_EQ(npy_error(npy(dict("<f4", "(1, 3)"), bytes_of(Floats{1, 2, std::numeric_limits<float>::quiet_NaN()}))),
             "f: sample 0, feature 2: nan is not finite");
 }

@@ -90,12 +90,12 @@ TEST_F(CsvTest, ReadsRecordsLargerThanTheWindow) {
 }
 
 TEST_F(CsvTest, ReportsDamagedQuotes) {
-  EXPECT_EQ(message_of([&] { records("a,b\n1,\"2\n3,4\n"); }),
-            "x.csv:2: a quote opens in this record and is never closed");
+  EXPECT_EQ(message_of([&] { records("a,b\n1,\"2\n3,4\n"); }), "x.csv:2: a quote in this record is never closed");
   EXPECT_EQ(message_of([&] { records("a,b\n1,\"2\"x\n"); }),
-            "x.csv:2: text follows a closing quote in field 2; expected ',' or the end of the line");
+            "x.csv:2: text after the closing quote of field 2; expected ',' or the end of the line");
   const std::string endless = "\"" + std::string(70'000'000, 'x');
-  EXPECT_EQ(message_of([&] { records(endless); }), "x.csv:1: a record of more than 64 MiB; is a quote not closed?");
+  EXPECT_EQ(message_of([&] { records(endless); }),
+            "x.csv:1: the record is larger than 64 MiB; is there an unclosed quote?");
 }
 
 // ---- Numbers
@@ -204,50 +204,50 @@ TEST_F(CsvTest, ReadsWithoutAHeader) {
 TEST_F(CsvTest, ReportsInvalidColumns) {
   DatasetSpec spec;
   spec.label = Column{"alchol"};
-  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: no column is named 'alchol'; did you mean alcohol?");
+  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: unknown column 'alchol'; did you mean alcohol?");
   spec.label = Column{"zzz"};
-  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: no column is named 'zzz'");
+  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: unknown column 'zzz'; the columns are 'alcohol', 'ash'");
   spec.label = Column{"", 2};
-  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column 2 does not exist; there are 2");
+  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column 2 does not exist; the file has 2 columns");
   spec.label = Column{"", -3};
-  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column -3 does not exist; there are 2");
+  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column -3 does not exist; the file has 2 columns");
   spec.label = Column{"ash"};
   spec.header = false;
-  EXPECT_EQ(error("1,2\n", spec), "x.csv:1: column 'ash' is asked for by name, but header is false");
+  EXPECT_EQ(error("1,2\n", spec), "x.csv:1: column 'ash' is given by name, but header is false");
   spec = {};
   spec.features = {Column{"ash"}};
-  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column 'ash' is chosen twice");
+  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column 'ash' is used twice");
   spec.features = {Column{"", 0}, Column{"alcohol"}};
-  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column 'alcohol' is chosen twice");
-  EXPECT_EQ(error("ash\n1\n"), "x.csv:1: there is no column beside the label; fields are cut at ','");
-  EXPECT_EQ(error("alcohol;ash\n1;2\n"), "x.csv:1: there is no column beside the label; fields are cut at ','");
+  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column 'alcohol' is used twice");
+  EXPECT_EQ(error("ash\n1\n"), "x.csv:1: the file has no column except the label; check the delimiter ','");
+  EXPECT_EQ(error("alcohol;ash\n1;2\n"), "x.csv:1: the file has no column except the label; check the delimiter ','");
 }
 
 TEST_F(CsvTest, ReportsInvalidHeaders) {
   EXPECT_EQ(error("1,2,3\n4,5,6\n"),
-            "x.csv:1: the header holds only numbers; if the header is a row of data, set header: false");
+            "x.csv:1: the header has only numbers; if the first row is data, set header: false");
   EXPECT_EQ(error("178,13,class_0\n1,2,3,0\n"),
-            "x.csv:2: 4 fields, the header has 3; if the header is a row of data, set header: false");
+            "x.csv:2: expected 3 fields like the header, got 4; if the first row is data, set header: false");
   EXPECT_EQ(error("a,b,a\n1,2,3\n"), "x.csv:1: columns 0 and 2 are both named 'a'");
   EXPECT_EQ(error("a,\xff\n1,2\n"), "x.csv:1: the name of column 1 is not UTF-8: '\\xff'");
-  EXPECT_EQ(error("a,b\r1,2\r"), "x.csv:1: lines end in CR alone; save the file with LF or CRLF");
+  EXPECT_EQ(error("a,b\r1,2\r"), "x.csv:1: lines end in CR only; save the file with LF or CRLF");
   DatasetSpec spec;
   spec.header = false;
   EXPECT_EQ(error("a,b\n1,2\n", spec),
-            "x.csv:1: column 0: 'a' is not a number, as features are; if the first row is a header, set header: true");
+            "x.csv:1: column 0: expected a number, got 'a'; if the first row is a header, set header: true");
   EXPECT_EQ(error(""), "x.csv is empty");
   EXPECT_EQ(error("\xEF\xBB\xBF"), "x.csv is empty");
   EXPECT_EQ(error("a,b\n"), "x.csv has no complete row of data");
 }
 
 TEST_F(CsvTest, ReportsInvalidRows) {
-  EXPECT_EQ(error("a,b\n1,2\n3\n"), "x.csv:3: 1 fields, the header has 2");
-  EXPECT_EQ(error("a,b\n1,2\n3,4,5\n"), "x.csv:3: 3 fields, the header has 2");
+  EXPECT_EQ(error("a,b\n1,2\n3\n"), "x.csv:3: expected 2 fields like the header, got 1");
+  EXPECT_EQ(error("a,b\n1,2\n3,4,5\n"), "x.csv:3: expected 2 fields like the header, got 3");
   DatasetSpec spec;
   spec.header = false;
-  EXPECT_EQ(error("1,2\n3,4,5\n", spec), "x.csv:2: 3 fields, the first row has 2");
-  EXPECT_EQ(error("1,2\nx,5\n", spec), "x.csv:2: column 0: 'x' is not a number, as features are");
-  EXPECT_EQ(error("a,b\nsetosa,2\n"), "x.csv:2: column 'a': 'setosa' is not a number, as features are");
+  EXPECT_EQ(error("1,2\n3,4,5\n", spec), "x.csv:2: expected 2 fields like the first row, got 3");
+  EXPECT_EQ(error("1,2\nx,5\n", spec), "x.csv:2: column 0: expected a number, got 'x'");
+  EXPECT_EQ(error("a,b\nsetosa,2\n"), "x.csv:2: column 'a': expected a number, got 'setosa'");
   EXPECT_EQ(error("a,b\n1,2\ninf,2\n"), "x.csv:3: column 'a': 'inf' is not finite");
   EXPECT_EQ(error("a,b\n1e99,2\n"), "x.csv:2: column 'a': '1e99' is not finite");
 }
@@ -299,15 +299,14 @@ TEST_F(CsvTest, LabelKindFollowsTheLoss) {
   const ReadOptions targets{.labels = LabelsAs::kTargets}, classes{.labels = LabelsAs::kClasses},
       names{.labels = LabelsAs::kNames};
   EXPECT_EQ(read("a,l\n1,3\n1,-1\n", {}, targets).targets, (Floats{3, -1}));
-  EXPECT_EQ(error("a,l\n1,3\n1,dog\n", {}, targets), "x.csv:3: label 'dog' is not a number, as regression needs");
-  EXPECT_EQ(error("a,l\n1,3\n1,1.5\n", {}, classes),
-            "x.csv:3: label '1.5' is not a class; classes are integers from 0");
+  EXPECT_EQ(error("a,l\n1,3\n1,dog\n", {}, targets), "x.csv:3: label 'dog' is not a number; regression needs numbers");
+  EXPECT_EQ(error("a,l\n1,3\n1,1.5\n", {}, classes), "x.csv:3: label '1.5' is not a class; expected an integer from 0");
   EXPECT_EQ(read("a,l\n1,10\n1,9\n", {}, names).class_names, (Texts{"10", "9"}));
 }
 
 TEST_F(CsvTest, ReportsInvalidLabels) {
-  EXPECT_EQ(error("a,l\n1,0\n1,-1\n"), "x.csv:3: label '-1' is not a class; classes are integers from 0");
-  EXPECT_EQ(error("a,l\n1,3000000000\n"), "x.csv:2: label '3000000000' is not a class; classes are integers from 0");
+  EXPECT_EQ(error("a,l\n1,0\n1,-1\n"), "x.csv:3: label '-1' is not a class; expected an integer from 0");
+  EXPECT_EQ(error("a,l\n1,3000000000\n"), "x.csv:2: label '3000000000' is not a class; expected an integer from 0");
   EXPECT_EQ(error("a,l\n1,inf\n"), "x.csv:2: label 'inf' is not finite");
   EXPECT_EQ(error("a,l\n1,\xff\n"), "x.csv:2: label '\\xff' is not UTF-8");
 }
@@ -316,7 +315,7 @@ TEST_F(CsvTest, DiscardsTextsOfManyNumericLabels) {
   std::string text = "a,l\n";
   for (int i = 0; i < 70000; ++i) text += "0," + std::to_string(i) + ".5\n";
   EXPECT_EQ(read(text).targets.size(), 70000u);
-  EXPECT_EQ(error(text + "0,dog\n"), "x.csv:70002: label 'dog' is not a number like those before it");
+  EXPECT_EQ(error(text + "0,dog\n"), "x.csv:70002: label 'dog' is not a number, but all labels before it are");
 }
 
 // ---- Reading for an existing model
@@ -325,7 +324,7 @@ TEST_F(CsvTest, FindsKnownFeaturesByName) {
   const ReadOptions known{.feature_names = {"y", "x"}, .feature_count = 2};
   const Storage s = read("x,z,y,label\n1,2,3,0\n", {}, known);
   EXPECT_EQ(s.values, (Floats{3, 1}));
-  EXPECT_EQ(error("x,zz,label\n1,2,0\n", {}, known), "x.csv:1: no column is named 'y'; did you mean x?");
+  EXPECT_EQ(error("x,zz,label\n1,2,0\n", {}, known), "x.csv:1: unknown column 'y'; did you mean x?");
 }
 
 TEST_F(CsvTest, ReadsFilesWithoutLabels) {

@@ -102,12 +102,13 @@ TEST_F(LoadTest, EvalSectionMustMatchTheTrainingData) {
   const auto error = [&](std::string_view train, std::string_view eval) {
     return message_of([&] { load(csv(train, eval), 0); });
   };
-  EXPECT_EQ(error("x,l\n1,0\n", "x,l\n1,0.5\n"), "eval.csv:2: label '0.5' is not a class; classes are integers from 0");
-  EXPECT_EQ(error("x,l\n1,0\n", "x,l\n1,cat\n"), "data.eval: labels are names, those of the training data numbers");
-  EXPECT_EQ(error("x,y,l\n1,2,0\n", "x,l\n1,0\n"), "eval.csv:1: no column is named 'y'; did you mean x or l?");
+  EXPECT_EQ(error("x,l\n1,0\n", "x,l\n1,0.5\n"), "eval.csv:2: label '0.5' is not a class; expected an integer from 0");
+  EXPECT_EQ(error("x,l\n1,0\n", "x,l\n1,cat\n"),
+            "data.eval: expected numbers as labels like the training data, got names");
+  EXPECT_EQ(error("x,y,l\n1,2,0\n", "x,l\n1,0\n"), "eval.csv:1: unknown column 'y'; did you mean x or l?");
   DataSpec spec = csv("1,2,0\n", "1,0\n");
   spec.train.header = spec.eval->header = false;
-  EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.eval: samples have features (1), those of the training data (2)");
+  EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.eval: expected features (2) like the training data, got (1)");
 }
 
 TEST_F(LoadTest, CountsTheClassesOfBothSections) {
@@ -122,9 +123,11 @@ TEST_F(LoadTest, ErrorNamesTheSection) {
     load(csv("x,l\n1,0\n", "x,l\n1\n"), 0);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_TRUE(std::string(error.what())
-                    .ends_with("eval.csv:2: 1 fields, the header has 2; if the header is a row of data, "
-                               "set header: false\n  note: while reading data.eval"))
+    EXPECT_TRUE(
+        std::string(error.what())
+            .ends_with(
+                "eval.csv:2: expected 2 fields like the header, got 1; if the first row is data, set header: false\n  "
+                "note: while reading data.eval"))
         << error.what();
   }
 }
@@ -184,11 +187,11 @@ TEST_F(LoadTest, UsesSeedAndLossOfTheRecipe) {
 TEST_F(LoadTest, RejectsASplitWithAnEmptyPart) {
   DataSpec spec = csv(counting(4));
   spec.split = schema::SplitSpec{0.1};
-  EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.split.eval: 0.1 of 4 samples leaves one part empty");
+  EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.split.eval: 0.1 of 4 samples makes one part empty");
   for (const double fraction : {0.0, 0.9, 1.0}) {
     spec.split = schema::SplitSpec{fraction};
     EXPECT_EQ(message_of([&] { load(spec, 0); }),
-              fmt::format("data.split.eval: {} of 4 samples leaves one part empty", fraction));
+              fmt::format("data.split.eval: {} of 4 samples makes one part empty", fraction));
   }
 }
 
@@ -278,9 +281,9 @@ TEST_F(LoadTest, FillsMissingValuesWithTheMean) {
                                       "data.eval: 2 missing values were filled with the mean of their column"}));
   DataSpec empty = csv("a,b,l\n1,,0\n3,,1\n");
   empty.train.missing = schema::Missing::kMean;
-  EXPECT_EQ(
-      message_of([&] { load(empty, 0); }),
-      "train.csv: feature 'b' has no value in the training part, so no mean to fill in; leave it out of features");
+  EXPECT_EQ(message_of([&] { load(empty, 0); }),
+            "train.csv: feature 'b' has no values in the training part, so it has no mean to fill in; remove it from "
+            "features");
 }
 
 TEST_F(LoadTest, CountsDroppedRows) {
@@ -341,10 +344,11 @@ TEST_F(LoadTest, RejectsFilesThatDoNotMatchTheEncoding) {
     spec.train.missing = schema::Missing::kMean;
     return message_of([&] { load_encoded(spec.train, encoding, 0, "other.csv", true); });
   };
-  EXPECT_EQ(error("x,l\n1,cat\n2,bee\n", "x,l\n1,dog\n"), "other.csv: class 'dog' is unknown to the model");
-  EXPECT_EQ(error("x,l\n1,1\n", "x,l\n1,2\n"), "other.csv: label 2 is unknown to the model, which has 2 classes");
+  EXPECT_EQ(error("x,l\n1,cat\n2,bee\n", "x,l\n1,dog\n"),
+            "other.csv: unknown class 'dog': the model was not trained with it");
+  EXPECT_EQ(error("x,l\n1,1\n", "x,l\n1,2\n"), "other.csv: unknown label 2: the model has 2 classes");
   EXPECT_EQ(error("x,l\n1,1\n", "x,l\n,1\n"),
-            "other.csv: feature 'x' of sample 0 is missing, and the training data was not read with missing: mean");
+            "other.csv: feature 'x' of sample 0 is missing, but the training data was not read with missing: mean");
 }
 
 TEST_F(LoadTest, EncodingKeepsFurtherInputs) {
@@ -356,7 +360,7 @@ TEST_F(LoadTest, EncodingKeepsFurtherInputs) {
   EXPECT_EQ(encoding.inputs()[2].name, "segments");
   encoding.more_inputs.resize(kMostInputs);
   EXPECT_EQ(message_of([&] { Encoding::from_json(encoding.to_json()); }),
-            "the data encoding is damaged: more_inputs holds 4 inputs, expected at most 3");
+            "the data encoding is damaged: more_inputs has 4 inputs, expected at most 3");
 }
 
 TEST_F(LoadTest, EncodingRoundTripIsExact) {
@@ -409,12 +413,12 @@ TEST_F(LoadTest, ReportsADamagedEncoding) {
   EXPECT_EQ(damaged("\"outputs\":2", "\"output\":2"), "outputs is missing");
   EXPECT_EQ(damaged("\"outputs\":2", "\"outputs\":2.5"), "outputs is 2.5, expected an integer");
   EXPECT_EQ(damaged("\"standard\"", "7"), "normalize is 7, expected one of none, standard, min_max");
-  EXPECT_EQ(damaged("\"standard\"", "\"none\""), "center holds 2 values, expected 0");
-  EXPECT_EQ(damaged("\"spread\":[1.0,1.5]", "\"spread\":[1.0]"), "spread holds 1 values, expected 2");
-  EXPECT_EQ(damaged("\"fill\":[]", "\"fill\":[1]"), "fill holds 1 values, expected 2");
-  EXPECT_EQ(damaged("\"outputs\":2", "\"outputs\":3"), "class_names holds 2 values, expected 3");
+  EXPECT_EQ(damaged("\"standard\"", "\"none\""), "center has 2 values, expected 0");
+  EXPECT_EQ(damaged("\"spread\":[1.0,1.5]", "\"spread\":[1.0]"), "spread has 1 values, expected 2");
+  EXPECT_EQ(damaged("\"fill\":[]", "\"fill\":[1]"), "fill has 1 values, expected 2");
+  EXPECT_EQ(damaged("\"outputs\":2", "\"outputs\":3"), "class_names has 2 values, expected 3");
   EXPECT_EQ(damaged("\"outputs\":2", "\"outputs\":-2"), "outputs is -2, expected 0 or more");
-  EXPECT_EQ(damaged("[\"a\",\"b\"]", "[\"a\"]"), "feature_names holds 1 values, expected 2");
+  EXPECT_EQ(damaged("[\"a\",\"b\"]", "[\"a\"]"), "feature_names has 1 values, expected 2");
   EXPECT_EQ(damaged("\"feature_shape\":[2]", "\"feature_shape\":[-2]"), "a dimension cannot be negative: (-2)");
   EXPECT_NE(damaged("\"label_name\"", "\"label\"").find("label_name"), std::string::npos);
   EXPECT_EQ(damaged("[2]", "\"x\""), "feature_shape is \"x\", expected a list of integers");
@@ -544,11 +548,11 @@ TEST_F(LoadTest, SyntheticDataIsNotStored) {
 
 TEST_F(LoadTest, SyntheticDataMustSuitTheLoss) {
   EXPECT_EQ(message_of([&] { load(synthetic(1, {1}, 0), 0); }),
-            "synthetic data needs samples and one of classes and targets");
+            "synthetic data needs samples, and either classes or targets");
   EXPECT_EQ(message_of([&] { load(synthetic(1, {1}, 2), 0, LabelsAs::kTargets); }),
-            "synthetic classes do not suit a regression loss; set targets instead of classes");
+            "synthetic classes cannot be used with a regression loss; set targets instead of classes");
   EXPECT_EQ(message_of([&] { load(synthetic(1, {1}, 0, 2), 0, LabelsAs::kClasses); }),
-            "synthetic targets do not suit a classification loss; set classes instead of targets");
+            "synthetic targets cannot be used with a classification loss; set classes instead of targets");
 }
 
 // ---- The data sets of the recipes

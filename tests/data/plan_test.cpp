@@ -364,10 +364,10 @@ TEST(DataPlan, AnEpochWithoutABatchIsAnError) {
     }
     return "";
   };
-  EXPECT_EQ(message({.samples = 0, .batch_size = 4}), "an epoch has no batch: the data set is empty");
+  EXPECT_EQ(message({.samples = 0, .batch_size = 4}), "an epoch has no batches: the data set is empty");
   EXPECT_EQ(message({.samples = 7, .batch_size = 4, .processes = 2, .drop_last = true}),
-            "an epoch has no batch: 7 samples are fewer than one global batch of 8 and drop_last is true; lower "
-            "data.batch_size or set data.drop_last to false");
+            "an epoch has no batches: the data set has 7 samples, fewer than a global batch of 8, and drop_last is "
+            "true; lower data.batch_size or set data.drop_last to false");
   EXPECT_EQ(message({.samples = 8, .batch_size = 4, .processes = 2, .drop_last = true}), "");
 }
 
@@ -376,11 +376,11 @@ TEST(DataPlan, WarnsOfUnusualPlans) {
   const std::vector<std::string> warnings =
       DataPlan({.samples = 3, .batch_size = 2, .processes = 4, .accumulation = 2}).warnings();
   ASSERT_EQ(warnings.size(), 2u);
-  EXPECT_EQ(warnings[0], "an epoch has 3 samples for 4 replicas: some have no sample of their own");
+  EXPECT_EQ(warnings[0], "an epoch has 3 samples for 4 processes: some processes get only repeated samples");
   EXPECT_EQ(DataPlan({.samples = 1, .batch_size = 2, .processes = 2}).warnings()[0],
-            "an epoch has 1 sample for 2 replicas: some have no sample of their own");
+            "an epoch has 1 sample for 2 processes: some processes get only repeated samples");
   EXPECT_EQ(warnings[1],
-            "gradient_accumulation_steps 2 is more than the 1 step of an epoch: each epoch is one optimizer step");
+            "gradient_accumulation_steps 2 exceeds the 1 step of an epoch: each epoch is one optimizer step");
 }
 
 TEST(PlanOfARecipe, UsesItsFlags) {
@@ -442,12 +442,9 @@ TEST(PlanJson, FollowsTheOrderOfEachEpoch) {
 
 TEST(PlanText, ShowsTheArithmetic) {
   EXPECT_EQ(plan_text(DataPlan({.samples = 1437, .batch_size = 32, .accumulation = 4})),
-            "samples          1437, of which an epoch uses 1437\n"
-            "replicas         1\n"
-            "global batch     32\n"
-            "steps            45 per epoch: 44 of 32 samples, 1 of 29 samples\n"
-            "optimizer steps  12 per epoch: 11 of 4 steps (128 samples), 1 of 1 step (29 samples)\n"
-            "repeats          0 per epoch, masked\n");
+            "samples          1437, 1437 per epoch\nprocesses        1\nglobal batch     32\nsteps            45 per "
+            "epoch: 44 of 32 samples, 1 of 29 samples\noptimizer steps  12 per epoch: 11 of 4 steps (128 samples), 1 "
+            "of 1 step (29 samples)\nrepeats          0 per epoch, masked\n");
 }
 
 }  // namespace

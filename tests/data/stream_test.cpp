@@ -184,7 +184,7 @@ TEST_F(LongStreamTest, ResumeDoesNotReadEarlierRows) {
   write("x.csv", text);
   std::filesystem::last_write_time(path, time);
   EXPECT_EQ(from(data, 60, 10), whole);
-  EXPECT_EQ(message_of([&] { from(data, 40, 30); }), "x.csv:7002: column 'a': 'xxxx' is not a number, as features are");
+  EXPECT_EQ(message_of([&] { from(data, 40, 30); }), "x.csv:7002: column 'a': expected a number, got 'xxxx'");
 }
 
 // Continues with two ranks after 7 samples that were consumed in other batches.
@@ -268,9 +268,8 @@ TEST_F(StreamTest, FingerprintDependsOnContents) {
 
 TEST_F(StreamTest, RejectsAModifiedFile) {
   const std::string refusal =
-      "x.csv has changed since its samples were counted, and every epoch of a stream reads it anew; leave it alone "
-      "while "
-      "the run lasts, or set data.stream to false";
+      "x.csv has changed since its samples were counted; a stream reads the file again in every epoch: do not change "
+      "it during the run, or set data.stream to false";
   const std::string one = "a,b,l\n1,2000004,0\n", two = "a,b,l\n1,2,0\n3,4,0\n", longer = two + "5,6,0\n";
   ASSERT_EQ(one.size(), two.size());
   struct Change {
@@ -307,7 +306,7 @@ TEST_F(StreamTest, MemoryDoesNotDependOnTheFileSize) {
 
 TEST_F(StreamTest, ErrorNamesTheLine) {
   const std::string path = write("x.csv", "a,b,l\n1,2,0\n3,4\n");
-  EXPECT_EQ(message_of([&] { load(stream_of(path, 4), 0); }), "x.csv:3: 2 fields, the header has 3");
+  EXPECT_EQ(message_of([&] { load(stream_of(path, 4), 0); }), "x.csv:3: expected 3 fields like the header, got 2");
 }
 
 }  // namespace

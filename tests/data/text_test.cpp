@@ -121,7 +121,7 @@ TEST_F(TextTest, EvalDataSharesTheVocabulary) {
   const Dataset later = load_encoded(spec_of(write("c.txt", "zzb"), 2), data.encoding, 0, "data", true);
   EXPECT_EQ(sample(data, later, 0), (std::pair<std::string, std::string>("zz", "zb")));
   EXPECT_EQ(message_of([&] { load_encoded(spec_of(write("d.txt", "zzq"), 2), data.encoding, 0, "data", true); }),
-            "data: class 'q' is unknown to the model");
+            "data: unknown class 'q': the model was not trained with it");
 }
 
 TEST_F(TextTest, SplitHoldsOutTheEnd) {
@@ -140,7 +140,7 @@ TEST_F(TextTest, SplitHoldsOutTheEnd) {
   EXPECT_EQ(sample(data, *data.eval, 2), (std::pair<std::string, std::string>("678", "789")));
   spec.split = schema::SplitSpec{0.01};
   EXPECT_EQ(message_of([&] { load(spec, 0); }),
-            "data.split.eval: 0.01 of the 100 tokens of x.txt leaves one part without a sample of 3");
+            "data.split.eval: 0.01 of the 100 tokens of x.txt leaves one part without a sample of 3 tokens");
 }
 
 TEST_F(TextTest, FingerprintsDiffer) {
@@ -224,8 +224,8 @@ TEST_F(TextTest, StreamRejectsAModifiedFile) {
   std::filesystem::last_write_time(path, time);
   Loader loader(data.train, DataPlan({.samples = 3, .batch_size = 3}), {.shuffle = false, .prefetch = 0});
   EXPECT_EQ(message_of([&] { loader.next(); }),
-            "x.txt has changed since its samples were counted, and every epoch of a stream reads it anew; leave it "
-            "alone while the run lasts, or set data.stream to false");
+            "x.txt has changed since its samples were counted; a stream reads the file again in every epoch: do not "
+            "change it during the run, or set data.stream to false");
 }
 
 TEST_F(TextTest, RejectsUnreadableText) {
@@ -241,21 +241,22 @@ TEST_F(TextTest, RejectsUnreadableText) {
     EXPECT_EQ(message("abc\xFF"
                       "def",
                       2, false, stream),
-              "x.txt: byte 3 is 0xff, which is no character of UTF-8; `tokens: bytes` takes any file");
+              "x.txt: byte 3 is 0xff, which is not valid UTF-8; set `tokens: bytes` to read any file");
     EXPECT_EQ(message("abc\xE2\x82", 2, false, stream),
-              "x.txt: byte 3 is 0xe2, which is no character of UTF-8; `tokens: bytes` takes any file");
+              "x.txt: byte 3 is 0xe2, which is not valid UTF-8; set `tokens: bytes` to read any file");
     EXPECT_EQ(message("", 2, false, stream),
-              "x.txt has 0 characters; a sample of sequence_length 2 and its labels take 3");
+              "x.txt has 0 characters, but a sample of sequence_length 2 and its labels need 3");
     EXPECT_EQ(message("né", 2, false, stream),
-              "x.txt has 2 characters; a sample of sequence_length 2 and its labels take 3");
-    EXPECT_EQ(message("é", 2, true, stream), "x.txt has 2 bytes; a sample of sequence_length 2 and its labels take 3");
+              "x.txt has 2 characters, but a sample of sequence_length 2 and its labels need 3");
+    EXPECT_EQ(message("é", 2, true, stream),
+              "x.txt has 2 bytes, but a sample of sequence_length 2 and its labels need 3");
   }
   schema::DataSpec mixed;
   mixed.train = spec_of(write("x.txt", "abcdef"), 2);
   mixed.eval = csv_spec(write("y.csv", "a,b,l\n1,2,0\n"));
-  EXPECT_EQ(message_of([&] { load(mixed, 0); }), "data.eval is no text, and the training data is");
+  EXPECT_EQ(message_of([&] { load(mixed, 0); }), "data.eval is not text, but the training data is");
   std::swap(mixed.train, *mixed.eval);
-  EXPECT_EQ(message_of([&] { load(mixed, 0); }), "data.eval is text, and the training data is not");
+  EXPECT_EQ(message_of([&] { load(mixed, 0); }), "data.eval is text, but the training data is not");
 }
 
 }  // namespace

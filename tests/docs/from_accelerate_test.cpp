@@ -141,7 +141,8 @@ TEST(FromAccelerate, WhatItMapsToExistsAndWorksUnlessItSaysOtherwise) {
       ++names;
       all_work &= found == Found::kWorks;
       EXPECT_TRUE(found != Found::kMissing || not_yet) << code << " does not exist: " << row.line;
-      EXPECT_TRUE(found != Found::kNotYet || not_yet) << code << " does not work yet, which must be said: " << row.line;
+      EXPECT_TRUE(found != Found::kNotYet || not_yet)
+          << code << " is not implemented yet, which must be said: " << row.line;
     }
     EXPECT_FALSE(not_yet && all_work) << "works by now; say what it does instead of \"not yet\": " << row.line;
   }

@@ -53,15 +53,15 @@ std::string command_index() {
 
 constexpr std::string_view kCommandsBegin = R"(# Commands
 
-Every command with its arguments and examples, as `runner COMMAND --help` and the manual pages have them.  This page is made
-from the table that parses the command line (`cmake --build build --target pages`); [cli.md](cli.md) tells what they
-have in common and what takes more than a line.
+All commands with their arguments and examples, as printed by `runner COMMAND --help` and in the manual pages.  This page
+is generated from the table that parses the command line (`cmake --build build --target pages`).  [cli.md](cli.md)
+describes what commands have in common and gives longer explanations.
 
 )";
 
-// What the examples take for granted.
+// Files that the examples use.
 constexpr std::string_view kCommandsSetUp = R"(
-The examples are run one after the other, in a folder with `recipes/` in it and with this besides:
+The examples run in order, in a folder that contains `recipes/` and what these commands create:
 
 ```sh
 runner exec recipes/wine.yaml name=traced profile.active=3 profile.repeat=1
@@ -76,12 +76,13 @@ mkdir -p ~/.local/share/bash-completion/completions ~/.config/fish/completions
 
 constexpr std::string_view kErrorsBegin = R"(# Error catalogue
 
-What the word in brackets at the end of an error says, with an example of each.  `runner explain ID` tells it too.  All of them
-end a command with exit code 2 before anything is recorded.  Errors without such a word (a file that is missing, a run that
-is unknown, a loss that is not finite) say what to do themselves; [errors.md](errors.md) has the exit codes.
+The ids of errors, which are printed in brackets at the end of a message, with an example of each.  `runner explain ID`
+prints the same explanation.  All of them end a command with exit code 2 before anything is recorded.  Messages of errors
+without an id (a missing file, an unknown run, a loss that is not finite) say what to do; [errors.md](errors.md) lists the
+exit codes.
 
-This page is made from the table of error ids (`cmake --build build --target pages`), and what you see was printed by the
-program.  An id never changes its meaning.
+This page is generated from the table of error ids (`cmake --build build --target pages`), and the examples are printed by
+the program.  An id never changes its meaning.
 )";
 
 std::string error_entry(const schema::ErrorIdRow& row, const ErrorExample& example, const fs::path& folder) {
@@ -105,7 +106,7 @@ std::string error_entry(const schema::ErrorIdRow& row, const ErrorExample& examp
 
 std::string command_page() {
   std::string out(kCommandsBegin);
-  out += command_index() + "\nEvery command takes these:\n\n" + argument_table(cli::common_arguments());
+  out += command_index() + "\nOptions of all commands:\n\n" + argument_table(cli::common_arguments());
   out += kCommandsSetUp;
   for (const cli::Command& command : cli::commands()) {
     out += fmt::format("\n## {}\n\n`runner {}`: {}.\n\n", command.name, cli::usage_of(command), command.summary);

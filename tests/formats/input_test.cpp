@@ -62,27 +62,29 @@ TEST_F(InputTest, ReportsFilesThatCannotBeOpened) {
   EXPECT_EQ(message_of([&] { Input input(path("pipe.csv")); }), "pipe.csv is a pipe, not a regular file");
   EXPECT_EQ(message_of([&] { Input input("/dev/zero"); }), "/dev/zero is a device, not a regular file");
   EXPECT_EQ(message_of([&] { Input input(write("a.csv.gz", "label,x\n")); }),
-            "a.csv.gz is not gzip: its first bytes are 6c 61, expected 1f 8b");
-  EXPECT_EQ(message_of([&] { Input input(write("a.gz", "")); }), "a.gz is not gzip: it has 0 bytes");
+            "a.csv.gz is not a gzip file: its first bytes are 6c 61, expected 1f 8b");
+  EXPECT_EQ(message_of([&] { Input input(write("a.gz", "")); }), "a.gz is not a gzip file: it has 0 bytes");
 }
 
 TEST_F(InputTest, ReportsTheByteWhereDataEnds) {
   Input input(write("a", "0123456789"));
   std::array<std::byte, 12> twelve;
-  EXPECT_EQ(message_of([&] { input.read_exactly(twelve, "the head"); }), "a: ends at byte 10, inside the head");
+  EXPECT_EQ(message_of([&] { input.read_exactly(twelve, "the head"); }),
+            "a: unexpected end of file at byte 10, in the head");
   Input longer(write("b", "0123456789"));
   std::array<std::byte, 4> four;
   longer.read_exactly(four, "the head");
-  EXPECT_EQ(message_of([&] { longer.expect_end(); }), "b: more bytes follow after its end at byte 4");
+  EXPECT_EQ(message_of([&] { longer.expect_end(); }),
+            "b: expected the end of the file at byte 4, but more bytes follow");
 }
 
 TEST_F(InputTest, ReportsDamagedGzipData) {
   const std::string good = gzip(long_text());
   EXPECT_EQ(message_of([&] { read_all(write("a.gz", std::string_view(good).substr(0, 5000))); }),
-            "a.gz: the gzip data ends early, at byte 5000 of the file; is it cut off?");
-  EXPECT_EQ(
-      message_of([&] { read_all(write("a.gz", good.substr(0, good.size() - 1))); }),
-      "a.gz: the gzip data ends early, at byte " + std::to_string(good.size() - 1) + " of the file; is it cut off?");
+            "a.gz: unexpected end of the gzip data at byte 5000 of the file; is the file truncated?");
+  EXPECT_EQ(message_of([&] { read_all(write("a.gz", good.substr(0, good.size() - 1))); }),
+            "a.gz: unexpected end of the gzip data at byte " + std::to_string(good.size() - 1) +
+                " of the file; is the file truncated?");
   std::string wrong_sum = good;
   wrong_sum[good.size() - 8] ^= 1;
   EXPECT_EQ(

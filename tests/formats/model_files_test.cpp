@@ -122,7 +122,7 @@ TEST_F(ModelFilesTest, Sizes) {
     EXPECT_EQ(shard_size(text, "--max-shard-size"), bytes) << text;
   for (const char* text : {"", "GB", "0", "-1GB", "5 gigabytes", "5gb", "nan", "inf", "1e30", "1GB "})
     EXPECT_EQ(message_of([&] { shard_size(text, "--max-shard-size"); }),
-              fmt::format("--max-shard-size is a size such as 5GB, 200MiB or 4096, got '{}'", text));
+              fmt::format("--max-shard-size: expected a size such as 5GB, 200MiB or 4096, got '{}'", text));
 }
 
 }  // namespace

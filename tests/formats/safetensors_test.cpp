@@ -17,38 +17,38 @@ TEST_F(SafetensorsTest, ReportsDamagedFiles) {
   };
   const std::string four = bytes_of(Floats{1});
   const auto header_error = [&](const std::string& header) { return st_error(safetensors(header, four)); };
-  EXPECT_EQ(st_error("1234567"), "f: 7 bytes are too few for a safetensors file");
+  EXPECT_EQ(st_error("1234567"), "f: the file is too short for safetensors: expected at least 8 bytes, got 7");
   EXPECT_EQ(st_error(bytes_of(std::vector<uint64_t>{uint64_t{1} << 60}) + "{}"),
-            "f: the safetensors header claims 1152921504606846976 bytes, but at most 2 follow");
+            "f: the safetensors header should have 1152921504606846976 bytes, but at most 2 follow");
   st_error(bytes_of(std::vector<uint64_t>{100'000'001}));
   std::filesystem::resize_file(path("f"), 100'000'009);  // a sparse file, which takes no disk space
   EXPECT_EQ(message_of([&] { SafetensorsFile tensors(path("f")); }),
-            "f: the safetensors header claims 100000001 bytes; at most 100000000 are possible");
+            "f: the safetensors header should have 100000001 bytes, limit 100000000");
   EXPECT_EQ(header_error("nonsense"),
             "f: the safetensors header is not a JSON object, or is nested too deep: 'nonsense'");
   EXPECT_EQ(header_error("[1]"), "f: the safetensors header is not a JSON object, or is nested too deep: '[1]'");
   EXPECT_EQ(header_error("{}"), "f: the data has a gap or overlap at byte 0 after the header");
   EXPECT_EQ(header_error("{\"w\":1}"), "f: tensor 'w': dtype, shape or data_offsets is missing");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "U16", "[1]", "[0,4]") + "}"),
-            "f: tensor 'w': type 'U16' is not supported; expected F32, F64, BF16, F16, I32, I64, BOOL or U8");
+            "f: tensor 'w': unsupported type 'U16'; expected F32, F64, BF16, F16, I32, I64, BOOL or U8");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "7", "[0,4]") + "}"), "f: tensor 'w': shape is not a list");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[-1]", "[0,4]") + "}"),
-            "f: tensor 'w': shape holds something else than integers from 0");
+            "f: tensor 'w': expected integers of at least 0 in shape");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[18446744073709551615]", "[0,4]") + "}"),
-            "f: tensor 'w': shape holds something else than integers from 0");
+            "f: tensor 'w': expected integers of at least 0 in shape");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[1]", "[0]") + "}"),
             "f: tensor 'w': data_offsets is not a pair");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[1]", "[0,8]") + "}"),
-            "f: tensor 'w': data_offsets [0,8] do not lie within the 4 bytes of data");
+            "f: tensor 'w': data_offsets [0,8] are outside the 4 bytes of data");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[1]", "[4,0]") + "}"),
-            "f: tensor 'w': data_offsets [4,0] do not lie within the 4 bytes of data");
+            "f: tensor 'w': data_offsets [4,0] are outside the 4 bytes of data");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[2]", "[0,4]") + "}"),
             "f: tensor 'w': shape [2] of F32 needs 8 bytes, data_offsets [0,4] span 4");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[4611686018427387904,4611686018427387904]", "[0,4]") + "}"),
             "f: tensor 'w': shape [4611686018427387904,4611686018427387904] of F32 needs 9223372036854775807 bytes, "
             "data_offsets [0,4] span 4");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") + "}"),
-            "f: tensor 'w': 9 axes; at most 8 are possible");
+            "f: tensor 'w': expected at most 8 axes, got 9");
   EXPECT_EQ(
       st_error(safetensors(
           "{" + tensor_entry("a", "F32", "[1]", "[0,4]") + "," + tensor_entry("b", "F32", "[1]", "[0,4]") + "}", four)),

@@ -129,7 +129,8 @@ TEST_F(WriteTest, ReportsAFileThatCannotBeWritten) {
 
 TEST_F(WriteTest, NewFileMustNotExist) {
   write_new_file(path("x"), "one");
-  EXPECT_EQ(message_of([&] { write_new_file(path("x"), "two"); }), "x exists already; name another file, or remove it");
+  EXPECT_EQ(message_of([&] { write_new_file(path("x"), "two"); }),
+            "x already exists; choose another file or remove it");
   EXPECT_EQ(contents("x"), "one");
   EXPECT_EQ(message_of([&] { write_new_file(path("no/x"), ""); }), "cannot write no/x: No such file or directory");
 }

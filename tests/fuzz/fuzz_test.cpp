@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, Fuzz, ::testing::ValuesIn(targets().begin(), t
 
 TEST(FuzzProperties, AMessageNamesTheFileAndAPlaceInOneLine) {
   EXPECT_EQ(fault_of_message("d.csv:3: no number", "d.csv"), "");
-  EXPECT_EQ(fault_of_message("d.npy: ends at byte 20, inside the header", "d.npy"), "");
+  EXPECT_EQ(fault_of_message("d.npy: unexpected end of file at byte 20, in the header", "d.npy"), "");
   EXPECT_EQ(fault_of_message("d.csv: is wrong", "d.csv"), "does not name a place");
   EXPECT_EQ(fault_of_message("d.csv:x: is wrong", "d.csv"), "does not name a place");
   EXPECT_EQ(fault_of_message("line 3: no number", "d.csv"), "does not name the file");

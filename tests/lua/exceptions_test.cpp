@@ -145,8 +145,8 @@ TEST_F(Exceptions, PcallDoesNotCatchThoseThatEndTheRun) {
 TEST_F(Exceptions, StoreErrorsAndInterruptionsAreUnchanged) {
   throw_ = [] { throw Error(ErrorKind::kStore, "the store is full").note("while saving"); };
   EXPECT_EQ(outcome("while true do pcall(throw) end"), "5: the store is full\n  note: while saving");
-  throw_ = [] { fail(ErrorKind::kInterrupted, "the run is over"); };
-  EXPECT_EQ(outcome("while true do pcall(throw) end"), "4: the run is over");
+  throw_ = [] { fail(ErrorKind::kInterrupted, "the run has ended"); };
+  EXPECT_EQ(outcome("while true do pcall(throw) end"), "4: the run has ended");
   throw_ = [] { throw std::bad_alloc(); };
   EXPECT_EQ(outcome("while true do pcall(throw) end"), std::bad_alloc().what());
   EXPECT_EQ(reached_, 3);

@@ -161,9 +161,9 @@ TEST(LuaLosses, RejectInvalidOptions) {
       {"ignore_index = 0/0", "cross_entropy: ignore_index is number, expected an integer"},
       {"ignore_index = 1e300", "cross_entropy: ignore_index is number, expected an integer"},
       {"ignore_index = '1'", "cross_entropy: ignore_index is string, expected an integer"},
-      {"label_smoothing = -0.1", "cross_entropy: label_smoothing must be in [0, 1], got -0.1"},
-      {"label_smoothing = 1.5", "cross_entropy: label_smoothing must be in [0, 1], got 1.5"},
-      {"label_smoothing = 0/0", "cross_entropy: label_smoothing must be in [0, 1], got NaN"},
+      {"label_smoothing = -0.1", "cross_entropy: expected label_smoothing in [0, 1], got -0.1"},
+      {"label_smoothing = 1.5", "cross_entropy: expected label_smoothing in [0, 1], got 1.5"},
+      {"label_smoothing = 0/0", "cross_entropy: expected label_smoothing in [0, 1], got NaN"},
       {"ignore_index = 1.0, label_smoothing = 1", "no error"},
   };
   for (const auto& [options, message] : cases) {

@@ -106,20 +106,20 @@ TEST_F(PlainData, EqualDataGiveEqualTexts) {
 }
 
 TEST_F(PlainData, ErrorsNameThePathOfTheValue) {
-  const std::string kinds = ", which a state cannot keep: it keeps numbers, texts, booleans and tables of them";
+  const std::string kinds = ", which a state cannot store; it stores numbers, strings, booleans and tables of them";
   EXPECT_EQ(error("print"), "data is function" + kinds);
   EXPECT_EQ(error("{a = {1, {f = print}}}"), "data.a[2].f is function" + kinds);
   EXPECT_EQ(error("{coroutine.create(print)}"), "data[1] is thread" + kinds);
   EXPECT_EQ(error("{[1.5] = 1}"),
-            "data has a key that is number; a state keeps tables with texts and integers as keys");
+            "data has a key that is number; a state stores tables with texts and integers as keys");
   EXPECT_EQ(error("{x = {[true] = 1}}"),
-            "data.x has a key that is boolean; a state keeps tables with texts and integers as keys");
+            "data.x has a key that is boolean; a state stores tables with texts and integers as keys");
   EXPECT_EQ(error("{f = print}", PlainUse::kExchange),
-            "data.f is function, which cannot be sent to other processes: numbers, texts, booleans and tables of them "
-            "can, and in a loop of the hook's own tensors");
+            "data.f is function, which cannot be sent to other processes; numbers, strings, booleans and tables of "
+            "them can, and in a custom loop tensors");
   EXPECT_EQ(error("{[1.5] = 1}", PlainUse::kExchange),
             "data has a key that is number; processes exchange tables with texts and integers as keys");
-  EXPECT_NE(error("(function() local t = {} t.t = t return t end)()").find("lies more than 32 tables deep"),
+  EXPECT_NE(error("(function() local t = {} t.t = t return t end)()").find("is nested more than 32 tables deep"),
             std::string::npos);
 }
 
@@ -157,14 +157,13 @@ class SharedTables : public PlainData {
 
 TEST_F(SharedTables, CountAgainstTheBudgetOfWork) {
   EXPECT_EQ(outcome("1", {.instructions = 10'000'000}),
-            "the hook has run for 10 million Lua instructions: an endless loop?");
+            "the hook has run for 10 million Lua instructions: is there an endless loop?");
 }
 
 TEST_F(SharedTables, CountAgainstTheBudgetOfMemory) {
   const std::string message = outcome("('x'):rep(2^16)", {.memory_bytes = size_t{4} << 20});
-  EXPECT_TRUE(
-      message.ends_with(": as text this is more than the 4 MiB that a hook may use; does a table stand in it "
-                        "many times?"))
+  EXPECT_TRUE(message.ends_with(
+      ": its serialized size exceeds the 4 MiB of memory of a hook; does it contain the same table many times?"))
       << message;
   EXPECT_TRUE(message.starts_with("data[")) << message;
 }

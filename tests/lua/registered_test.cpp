@@ -83,7 +83,7 @@ TEST(Registered, LaterRegistrationRestoresAtOnce) {
   Hook hook;
   hook.restore(R"({{["n"]=3},7})");
   EXPECT_EQ(hook.kept(),
-            "the state that this run went on from keeps 2 registered objects, and 0 are registered; call "
+            "the state that this run resumed from has 2 registered objects, but 0 are registered; call "
             "acc:register_for_checkpointing before the first step");
   hook.run(kObjects);
   EXPECT_EQ(hook.run("return count.n .. sum.total"), "37");
@@ -130,10 +130,10 @@ TEST(Registered, RejectsObjectsThatCannotBeRestored) {
   Hook nothing;
   nothing.run("register{state_dict = function() end, load_state_dict = print}");
   EXPECT_EQ(nothing.kept(),
-            "state_dict of registered object 1 returned nil; return what load_state_dict is to be given");
+            "state_dict of registered object 1 returned nil, expected the value to pass to load_state_dict");
   Hook changed;
   changed.restore("{7}");
-  EXPECT_EQ(changed.run("register{}"), "registered object 1 was made by a state_dict that it no longer has");
+  EXPECT_EQ(changed.run("register{}"), "registered object 1 was saved by state_dict, which it no longer has");
 }
 
 }  // namespace

@@ -139,13 +139,13 @@ TEST_F(StepResult, RejectsInvalidLosses) {
   EXPECT_EQ(loss_error("{}"), "training_step returned a table without `loss`");
   EXPECT_EQ(loss_error("labels"), "the loss is (3) i64, expected a tensor of floats");
   EXPECT_EQ(loss_error("both:t()"),
-            "the loss is (2, 3) f32, but the batch has 3 samples: expected one loss for each, or a scalar");
+            "the loss is (2, 3) f32, but the batch has 3 samples: expected one loss per sample, or a scalar");
   EXPECT_EQ(loss_error("{loss = both, weight = weight}"),
             "the weight is (3) f32, expected the shape of the loss (3, 2) f32");
   EXPECT_EQ(loss_error("{loss = mean, x = both}"),
-            "the metric x is (3, 2) f32, expected a scalar or one value for each of 3 samples");
+            "the metric x is (3, 2) f32, expected a scalar or (3), one value per sample");
   EXPECT_EQ(loss_error("{mean, loss = mean}"),
-            "what a step returned: the name of a metric is a number, expected a text: {name = value}");
+            "the result of a step: the name of a metric is a number, expected a string: {name = value}");
 }
 
 TEST_F(StepResult, RejectsMisspelledEntries) {
@@ -177,7 +177,7 @@ TEST_F(StepResult, RejectsInvalidPredictions) {
             "evaluation_step returned nil, expected predictions: a tensor, or a table with `predictions`");
   EXPECT_EQ(prediction_error("{loss = mean}"), "evaluation_step returned a table without `predictions`");
   EXPECT_EQ(prediction_error("{predictions = both, targets = each}"),
-            "targets is (3) f32, expected (3) i64 as the labels are");
+            "targets is (3) f32, expected (3) i64 like the labels");
 }
 
 TEST_F(StepResult, BySampleSumsAllAxesButTheFirst) {
@@ -190,10 +190,9 @@ TEST_F(StepResult, BySampleSumsAllAxesButTheFirst) {
 // A result of another shape would be read as (3, 2).
 TEST_F(StepResult, PredictionsMustHaveTheShapeOfTheData) {
   const auto refusal = [&](const std::string& code) { return refused([&] { predictions(code); }); };
-  EXPECT_EQ(refusal("each"),
-            "evaluation_step returned predictions (3) f32, expected (3, 2) f32: 2 outputs for each sample");
+  EXPECT_EQ(refusal("each"), "evaluation_step returned predictions (3) f32, expected (3, 2) f32: 2 outputs per sample");
   EXPECT_EQ(refusal("{predictions = both:slice(2, 1, 1), loss = each}"),
-            "evaluation_step returned predictions (3, 1) f32, expected (3, 2) f32: 2 outputs for each sample");
+            "evaluation_step returned predictions (3, 1) f32, expected (3, 2) f32: 2 outputs per sample");
   EXPECT_EQ(refusal("{predictions = both, loss = each}"), "taken");
 }
 

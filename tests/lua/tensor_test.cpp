@@ -383,36 +383,37 @@ TEST(LuaTensors, ErrorsExplainWrongArguments) {
   const std::pair<const char*, const char*> cases[] = {
       {"x:sum('a')", "step:1: sum: argument 2 is string, expected an integer"},
       {"x:sum({1, 'a'})", "step:1: entry 2 of the list is string, expected an integer"},
-      {"x:reshape(4)", "step:1: reshape: (2, 3) f32 has 6 elements, (4) has 4"},
-      {"x:reshape(-1, -1)", "step:1: reshape: bad size -1; one may be -1"},
+      {"x:reshape(4)", "step:1: reshape: cannot reshape (2, 3) f32 with 6 elements to (4) with 4"},
+      {"x:reshape(-1, -1)", "step:1: reshape: invalid size -1; only one may be -1"},
       {"x:unsqueeze(5)",
-       "step:1: unsqueeze: there is no place 5 in (2, 3) f32; axes count from 1, or from -1 at the end"},
+       "step:1: unsqueeze: axis 5 is out of range for (2, 3) f32; axes count from 1, or from -1 at the end"},
       {"nn.stack({x, y}, 0)",
-       "step:1: stack: there is no place 0 in (2, 3) f32; axes count from 1, or from -1 at the end"},
-      {"nn.stack({x, w})", "step:1: stack: (2, 3) f32 and (3, 2) f32 differ"},
+       "step:1: stack: axis 0 is out of range for (2, 3) f32; axes count from 1, or from -1 at the end"},
+      {"nn.stack({x, w})", "step:1: stack: expected tensors of equal type, got (2, 3) f32 and (3, 2) f32"},
       {"nn.stack({})", "step:1: the list of tensors is empty"},
       {"nn.stack(x)", "step:1: stack: argument 1 is tensor, expected a list of tensors"},
-      {"x:chunk(3)", "step:1: chunk: cannot cut 2 elements of (2, 3) f32 into 3 parts"},
-      {"x:pad(1, -1, 0)", "step:1: pad: -1 and 0 at axis 1 must not be negative"},
-      {"x:pad(-1, -1, 0)", "step:1: pad: -1 and 0 at axis 2 must not be negative"},
-      {"nn.concat({x, x:slice(1, 1, 1)}, 2)", "step:1: concat: (1, 3) f32 does not join (2, 3) f32 at axis 2"},
-      {"x:gather(2, nn.zeros(3, 3, 'i64'))", "step:1: gather: index (3, 3) i64 does not fit (2, 3) f32 at axis 2"},
+      {"x:chunk(3)", "step:1: chunk: cannot split 2 elements of (2, 3) f32 into 3 parts"},
+      {"x:pad(1, -1, 0)", "step:1: pad: expected at least 0 elements at both ends of axis 1, got -1 and 0"},
+      {"x:pad(-1, -1, 0)", "step:1: pad: expected at least 0 elements at both ends of axis 2, got -1 and 0"},
+      {"nn.concat({x, x:slice(1, 1, 1)}, 2)",
+       "step:1: concat: cannot concatenate (2, 3) f32 and (1, 3) f32 along axis 2"},
+      {"x:gather(2, nn.zeros(3, 3, 'i64'))", "step:1: gather: index (3, 3) i64 does not match (2, 3) f32 at axis 2"},
       {"x:scatter_add(1, nn.zeros(2, 4, 'i64'), nn.zeros(2, 4))",
-       "step:1: scatter_add: index (2, 4) i64 does not fit (2, 3) f32 at axis 1"},
+       "step:1: scatter_add: index (2, 4) i64 does not match (2, 3) f32 at axis 1"},
       {"x:slice(1, 1, 0):max(1)", "step:1: reduce_max: axis 1 of (0, 3) f32 is empty"},
-      {"x:permute(2, 2)", "step:1: permute: axis 2 is given twice"},
+      {"x:permute(2, 2)", "step:1: permute: axis 2 occurs twice"},
       {"x:reshape(-1, 2^32 // 1 | 0, 2^31 // 1 | 0)",
        "step:1: a tensor of shape (1, 4294967296, 2147483648) is too large"},
-      {"x:clamp()", "step:1: clamp: wants the least, the greatest or both: x:clamp(low, high)"},
-      {"x:clamp(5, 1)", "step:1: clamp: the least, 5, is more than the greatest, 1"},
-      {"i:tril()", "step:1: tril: wants at least two axes, got (2) i64"},
-      {"x:masked_fill(y, 0)", "step:1: where: the condition must be bool, got (2, 3) f32"},
-      {"nn.zeros(2, 'f8')", "step:1: unknown dtype 'f8'; it is one of f32, f64, bf16, f16, i32, i64, bool"},
+      {"x:clamp()", "step:1: clamp: expected low, high or both: x:clamp(low, high)"},
+      {"x:clamp(5, 1)", "step:1: clamp: low 5 is greater than high 1"},
+      {"i:tril()", "step:1: tril: expected at least two axes, got (2) i64"},
+      {"x:masked_fill(y, 0)", "step:1: where: expected a bool condition, got (2, 3) f32"},
+      {"nn.zeros(2, 'f8')", "step:1: unknown dtype 'f8'; expected one of f32, f64, bf16, f16, i32, i64, bool"},
       {"nn.zeros(-1)", "step:1: a dimension cannot be negative: (-1)"},
-      {"nn.arange(-1)", "step:1: arange: wants a size of at least 0, got -1"},
-      {"nn.eye(0)", "step:1: eye: wants a size of at least 1, got 0"},
-      {"n:var()", "step:1: mean: wants a float tensor, got (2, 3) i64"},
-      {"nn.tensor{}", "step:1: a list of 0 numbers; 1 to 1024 can become a tensor"},
+      {"nn.arange(-1)", "step:1: arange: expected a size of at least 0, got -1"},
+      {"nn.eye(0)", "step:1: eye: expected a size of at least 1, got 0"},
+      {"n:var()", "step:1: mean: expected a float tensor, got (2, 3) i64"},
+      {"nn.tensor{}", "step:1: expected a list of 1 to 1024 numbers, got 0"},
       {"nn.tensor{'a'}", "step:1: entry 1 of the list is string, expected a number"},
       {"x:cosh()", "step:1: a tensor has no method 'cosh'; docs/lua.md lists them"},
       {"x:view(3)", "step:1: a tensor has no method 'view'; write x:reshape(size...)"},
@@ -487,18 +488,18 @@ TEST(LuaTensors, ErrorsNameTheTypesBeforePromotion) {
   LuaStep step;
   const std::string made = "nn.ones(2, 3)";
   EXPECT_EQ(step.error(made + " + nn.zeros(4, 'i64')"),
-            "step:1: add: (2, 3) f32 and (4) i64 do not broadcast: 3 against 4 at axis -1");
+            "step:1: add: cannot broadcast (2, 3) f32 and (4) i64: sizes 3 and 4 at axis -1");
   EXPECT_EQ(step.error("nn.zeros(4, 'i32') / nn.zeros(3, 'i64')"),
-            "step:1: div: (4) i32 and (3) i64 do not broadcast: 4 against 3 at axis -1");
+            "step:1: div: cannot broadcast (4) i32 and (3) i64: sizes 4 and 3 at axis -1");
   EXPECT_EQ(step.error(made + " + nn.ones(4)"),
-            "step:1: add: (2, 3) f32 and (4) f32 do not broadcast: 3 against 4 at axis -1");
+            "step:1: add: cannot broadcast (2, 3) f32 and (4) f32: sizes 3 and 4 at axis -1");
   EXPECT_EQ(step.error("nn.where(nn.zeros(2, 'bool'), nn.ones(3), nn.zeros(4, 'i64'))"),
-            "step:1: where: (3) f32 and (4) i64 do not broadcast: 3 against 4 at axis -1");
+            "step:1: where: cannot broadcast (3) f32 and (4) i64: sizes 3 and 4 at axis -1");
 }
 
 TEST(LuaModules, LibraryIsReadOnly) {
   LuaStep step;
-  const std::string wanted = " cannot be set; keep values of your own in a local table";
+  const std::string wanted = " cannot be set; keep your own values in a local table";
   EXPECT_EQ(step.error("(function() nn.relu = 5 end)()"), "step:1: nn.relu" + wanted);
   EXPECT_EQ(step.error("(function() nn.mine = 5 end)()"), "step:1: nn.mine" + wanted);
   EXPECT_EQ(step.text("getmetatable(nn)"), "false");

@@ -62,8 +62,7 @@ return {transform = function(sample)
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kRun);
       EXPECT_EQ(error.where().file, "h.lua");
-      EXPECT_TRUE(std::string(error.what()).ends_with("\n  note: in transform, of sample 7 in epoch 0"))
-          << error.what();
+      EXPECT_TRUE(std::string(error.what()).ends_with("\n  note: in transform, sample 7 of epoch 0")) << error.what();
       return fmt::format("{}: {}", error.where().line, error.message());
     }
     return "no error";
@@ -85,8 +84,9 @@ TEST_F(TransformTest, InterruptionShortensTheBudget) {
     apply(*transform, 1);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(),
-              "the hook has run for 100 million Lua instructions after the run was interrupted: an endless loop?");
+    EXPECT_EQ(
+        error.message(),
+        "the hook has run for 100 million Lua instructions after the run was interrupted: is there an endless loop?");
   }
 }
 
@@ -130,7 +130,8 @@ TEST_F(TransformTest, RequireWorksOnlyAtFileLevel) {
     apply(*make(late, "return {one = 1}"), 3);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "transform requires tools.lua when it is called; do so where the file begins");
+    EXPECT_EQ(error.message(),
+              "transform requires tools.lua when it is called; require it at the beginning of the file");
   }
 }
 
@@ -146,12 +147,12 @@ TEST_F(TransformTest, RejectsInvalidResults) {
       {"f[2] = nil", "7: transform left 3 features, expected 4"},
       {"f[2], f[5] = nil, 1", "7: transform left nil as feature 2, expected a number"},
       {"f[2] = '1'", "7: transform left string as feature 2, expected a number"},
-      {"f.note = 3", "7: transform left features with the key 'note', expected the numbers 1 to 4"},
-      {"f[0] = 3", "7: transform left features with the key 'number', expected the numbers 1 to 4"},
+      {"f.note = 3", "7: transform left features with the key 'note', expected the indices 1 to 4"},
+      {"f[0] = 3", "7: transform left features with the key 'number', expected the indices 1 to 4"},
       {"setmetatable(f, {})", "7: transform left features with a metatable"},
       {"return 3", "7: transform returned number, expected nothing, the sample, or a list of 4 features"},
       {"sample.features = 3", "7: transform left number, expected in sample.features a list of 4 features"},
-      {"return {features = f}", "7: transform returned features with the key 'features', expected the numbers 1 to 4"},
+      {"return {features = f}", "7: transform returned features with the key 'features', expected the indices 1 to 4"},
       {"sample.feature = f", "7: sample: unknown entry 'feature'; did you mean features?"},
       {"sample.label = 0", "7: transform changes sample.label: only sample.features may be changed"},
       {"sample.id = nil", "7: transform changes sample.id: only sample.features may be changed"},
@@ -168,23 +169,21 @@ TEST_F(TransformTest, RejectsInvalidResults) {
 
 TEST_F(TransformTest, ExplainsUnavailableNames) {
   const std::string own =
-      "it runs in a state of its own, and samples come to it in any order; sample.id, sample.epoch and math.random "
-      "tell "
-      "them apart";
+      "it runs in its own Lua state and gets samples in any order; use sample.id, sample.epoch and math.random";
   const std::string tensors =
-      " works on tensors, and a transform has none: it runs beside the training, on the numbers of sample.features";
+      " is not available in transform: it computes with tensors, but transform gets the numbers of sample.features";
   EXPECT_EQ(error("return acc.step"),
             "9: acc is not available in transform: " + own + "; sample.vars has the recipe's vars");
   EXPECT_EQ(error("return nn.relu(f)"), "9: nn.relu" + tensors);
   EXPECT_EQ(error("return nn.tensor(f):relu()"), "9: nn.tensor" + tensors);
-  EXPECT_EQ(error("return nn.ReLU()(f)"), "9: a module's output exists only inside a step; here nothing computes");
+  EXPECT_EQ(error("return nn.ReLU()(f)"), "9: the output of a module is only available inside a step");
   EXPECT_EQ(error("return io.read()"),
-            "9: io is not available in hooks: hooks read and write no files; acc:print and acc:log tell what happens");
+            "9: io is not available in hooks: hooks cannot read or write files; use acc:print and acc:log");
   EXPECT_EQ(error("return nothing.x"), "9: attempt to index a nil value (global 'nothing')");
   for (const char* body : {"total = 1", "_G.total = 1", "helper = nil", "function helper() end", "_ENV.helper = 1"}) {
     const std::string name = std::string(body).find("total") == std::string::npos ? "helper" : "total";
     EXPECT_EQ(error(body),
-              "9: transform sets the global '" + name + "', which it does not share with the rest of the hook: " + own);
+              "9: transform sets the global '" + name + "', which is not shared with the rest of the hook: " + own);
   }
 }
 
@@ -215,13 +214,12 @@ TEST_F(TransformTest, DetectsDataCarriedBetweenSamples) {
   };
   for (const auto& c : kCases) {
     EXPECT_EQ(error(c.body),
-              fmt::format("7: transform changes '{}', which it does not share with the rest of the hook: it runs in a "
-                          "state of its own, and samples come to it in any order; sample.id, sample.epoch and "
-                          "math.random tell them apart",
+              fmt::format("7: transform changes '{}', which is not shared with the rest of the hook: it runs in its "
+                          "own Lua state and gets samples in any order; use sample.id, sample.epoch and math.random",
                           c.name))
         << c.body;
   }
-  EXPECT_EQ(error("nn.mine = 1"), "9: nn.mine cannot be set; keep values of your own in a local table");
+  EXPECT_EQ(error("nn.mine = 1"), "9: nn.mine cannot be set; keep your own values in a local table");
   // Local values may change.
   EXPECT_EQ(error("local n, t = 0, {} local function add() n = n + 1 t[n] = n end for i = 1, 9 do add() end nan = nan"),
             "no error");
@@ -237,10 +235,9 @@ TEST_F(TransformTest, RejectsACoroutineFromOutside) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
-    EXPECT_STREQ(
-        error.what(),
-        "h.lua:3: transform reaches a coroutine, next_value, which would remember one sample at the next; make "
-        "it inside");
+    EXPECT_STREQ(error.what(),
+                 "h.lua:3: transform uses a coroutine, next_value, which would carry state from sample to sample; "
+                 "create it inside transform");
   }
 }
 

@@ -67,8 +67,8 @@ TEST(WholeMetrics, MemoryMatchesTheDocumentation) {
       FAIL();
     } catch (const Error& error) {
       EXPECT_EQ(error.message(),
-                fmt::format("metrics: predictions and targets of {} samples with 2 outputs are 9 MiB as Lua lists, a "
-                            "hook may hold 8 MiB; evaluate on fewer samples, or return a metric from evaluation_step",
+                fmt::format("metrics: predictions and targets of {} samples with 2 outputs need 9 MiB as Lua lists, "
+                            "limit 8 MiB; evaluate on fewer samples, or return a metric from evaluation_step",
                             most + 1));
     }
   }

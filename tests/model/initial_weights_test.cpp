@@ -75,24 +75,25 @@ TEST_F(InitialWeightsTest, KeepsValuesWithoutAFile) {
 }
 
 TEST_F(InitialWeightsTest, ReportsMismatches) {
-  EXPECT_EQ(error({weight()}), "model.init_from: w has no tensor 0.bias, which the model wants as (2)");
-  EXPECT_EQ(error({}), "model.init_from: w has no tensor 0.weight, which the model wants as (2, 3)");
+  EXPECT_EQ(error({weight()}), "model.init_from: w has no tensor 0.bias, expected one of shape (2)");
+  EXPECT_EQ(error({}), "model.init_from: w has no tensor 0.weight, expected one of shape (2, 3)");
   EXPECT_EQ(error({weight(DType::kF32, {3, 2}), bias()}),
-            "model.init_from: 0.weight in w is (3, 2), the model wants (2, 3)");
-  EXPECT_EQ(error({weight(DType::kF32, {6}), bias()}), "model.init_from: 0.weight in w is (6), the model wants (2, 3)");
-  EXPECT_EQ(error({weight(DType::kI64), bias()}), "model.init_from: 0.weight in w is I64, the model wants floats");
+            "model.init_from: expected shape (2, 3) of 0.weight in w, got (3, 2)");
+  EXPECT_EQ(error({weight(DType::kF32, {6}), bias()}),
+            "model.init_from: expected shape (2, 3) of 0.weight in w, got (6)");
+  EXPECT_EQ(error({weight(DType::kI64), bias()}), "model.init_from: expected floats in 0.weight in w, got I64");
   EXPECT_EQ(error({weight(), bias(), weight(DType::kF32, {2}, "2.bias")}),
             "model.init_from: w has a tensor 2.bias, which the model does not have");
   formats::write_safetensors(path("w"), {{"0.weight", std::nullopt, {2, 3}, view("abcdef")}, bias()});
   EXPECT_EQ(message_of([&] { InitialWeights(path("w"), parameters_); }),
-            "model.init_from: 0.weight in w is U8, the model wants floats");
+            "model.init_from: expected floats in 0.weight in w, got U8");
 }
 
 TEST_F(InitialWeightsTest, ReportsAFileThatCannotBeRead) {
   EXPECT_EQ(message_of([&] { InitialWeights(path("absent"), parameters_); }),
             "cannot open absent: No such file or directory");
   EXPECT_EQ(message_of([&] { InitialWeights(write("w", "x,y\n1,2\n3,4\n"), parameters_); }),
-            "w: the safetensors header claims 734698278355545208 bytes, but at most 4 follow");
+            "w: the safetensors header should have 734698278355545208 bytes, but at most 4 follow");
 }
 
 }  // namespace

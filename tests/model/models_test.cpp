@@ -119,7 +119,7 @@ TEST(BuildModel, RejectsUnsupportedType) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
-    EXPECT_EQ(error.message(), "model.type: this type cannot be built yet; available: mlp, linear");
+    EXPECT_EQ(error.message(), "model.type: this type is not implemented yet; available: mlp, linear");
   }
 }
 
@@ -157,8 +157,8 @@ TEST(CheckInputs, RefusesDataThatTheModelDoesNotAccept) {
   EXPECT_EQ(refusal(images, features({784}, 10)),
             "model.type cnn needs samples with 2 to 3 axes, but those of data.train have shape (784)");
   EXPECT_EQ(refusal(images, tokens(4)),
-            "the models of the recipe take numbers, and data.train is text, whose samples are tokens; write a function "
-            "model with nn.Embedding in the hook");
+            "the recipe's models take numbers, but samples of data.train are tokens of text; add a function model with "
+            "nn.Embedding to the hook");
 
   constexpr std::string_view kMask[] = {"attention_mask"};
   InputSpec sequences{
@@ -168,7 +168,7 @@ TEST(CheckInputs, RefusesDataThatTheModelDoesNotAccept) {
             "model.type cnn needs tokens, but data.train has numbers; use data.train.format: text");
   sequences.outputs = OutputsPer::kSample;
   EXPECT_EQ(refusal(sequences, tokens(4)),
-            "model.type cnn needs one label for each sample, but data.train has one for each token");
+            "model.type cnn needs one label per sample, but data.train has one per token");
   sequences.others = std::span(kMask);
   EXPECT_EQ(refusal(sequences, tokens(4)),
             "model.type cnn needs an input attention_mask, which data.train does not have");

@@ -208,22 +208,22 @@ std::string error_of(const ModulePtr& module, DType dtype, const Shape& shape) {
 TEST(Module, ErrorNamesTheModule) {
   const auto relu = [] { return activation(schema::Activation::kRelu); };
   EXPECT_EQ(error_of(sequence(linear(4, 8), relu(), linear(9, 2)), DType::kF32, {3, 4}),
-            "in 2 (nn.Linear) of the model: matmul: the inner sizes differ: (3, 8) f32 × (2, 9) f32ᵀ");
+            "in 2 (nn.Linear) of the model: matmul: expected equal inner sizes, got (3, 8) f32 × (2, 9) f32ᵀ");
   EXPECT_EQ(error_of(sequence(flatten(), sequence(linear(4, 8), layer_norm(7))), DType::kF32, {3, 4}),
-            "in 1.1 (nn.LayerNorm) of the model: layer_norm: gamma must be (8) f32, got (7) f32");
+            "in 1.1 (nn.LayerNorm) of the model: layer_norm: expected gamma (8) f32, got (7) f32");
   EXPECT_EQ(error_of(linear(5, 2), DType::kF32, {3, 4}),
-            "in the model (nn.Linear): matmul: the inner sizes differ: (3, 4) f32 × (2, 5) f32ᵀ");
+            "in the model (nn.Linear): matmul: expected equal inner sizes, got (3, 4) f32 × (2, 5) f32ᵀ");
   EXPECT_EQ(error_of(sequence(linear(4, 2), flatten()), DType::kF32, {3, 4}), "no error");
   EXPECT_EQ(error_of(sequence(relu()), DType::kI64, {3}),
-            "in 0 (nn.ReLU) of the model: relu: wants a float tensor, got (3) i64");
+            "in 0 (nn.ReLU) of the model: relu: expected a float tensor, got (3) i64");
   EXPECT_EQ(error_of(embedding(3, 2), DType::kF32, {3}),
-            "in the model (nn.Embedding): embedding: indices must be i64, got (3) f32");
+            "in the model (nn.Embedding): embedding: expected i64 indices, got (3) f32");
   EXPECT_EQ(error_of(flatten(), DType::kF32, {}),
-            "in the model (nn.Flatten): flatten: wants at least one axis, got () f32");
+            "in the model (nn.Flatten): flatten: expected at least one axis, got () f32");
   // A module used at two places has the name of the first one.
   const ModulePtr twice = linear(4, 4);
   EXPECT_EQ(error_of(sequence(twice, linear(4, 3), twice), DType::kF32, {3, 4}),
-            "in 0 (nn.Linear) of the model: matmul: the inner sizes differ: (3, 3) f32 × (4, 4) f32ᵀ");
+            "in 0 (nn.Linear) of the model: matmul: expected equal inner sizes, got (3, 3) f32 × (4, 4) f32ᵀ");
 }
 
 TEST(Module, OutsideTheModelHasNoParameters) {
@@ -235,10 +235,9 @@ TEST(Module, OutsideTheModelHasNoParameters) {
     embedding(3, 2)->forward(context, x);
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_EQ(
-        error.message(),
-        "in nn.Embedding: the module is not part of the model, whose parameters alone are trained; return it from "
-        "the hook model");
+    EXPECT_EQ(error.message(),
+              "in nn.Embedding: the module is not part of the model, so its parameters are not trained; return it from "
+              "the hook entry model");
   }
 }
 

@@ -130,21 +130,24 @@ std::string error(const Patterns& freeze, const Groups& groups, ParameterSet set
 }
 
 TEST(ParameterSet, ReportsAPatternThatMatchesNothing) {
-  EXPECT_EQ(error({"0.*", "9.*"}, {}),
-            "model.freeze: the pattern '9.*' matches no parameter of the model; they are named like 0.weight");
+  EXPECT_EQ(
+      error({"0.*", "9.*"}, {}),
+      "model.freeze: the pattern '9.*' matches no parameter of the model; a parameter is named for example 0.weight");
   EXPECT_EQ(error({}, {{"*.bias"}, {"weight"}}),
-            "optimizer.groups: the pattern 'weight' matches no parameter of the model; they are named like 0.weight");
-  EXPECT_EQ(error({"*"}, {}, ParameterSet()),
-            "model.freeze: the pattern '*' matches no parameter of the model; they are named like nothing");
+            "optimizer.groups: the pattern 'weight' matches no parameter of the model; a parameter is named for "
+            "example 0.weight");
+  EXPECT_EQ(
+      error({"*"}, {}, ParameterSet()),
+      "model.freeze: the pattern '*' matches no parameter of the model; a parameter is named for example nothing");
 }
 
 TEST(ParameterSet, RejectsAGroupCoveredByEarlierOnes) {
   EXPECT_EQ(error({}, {{"*"}, {"1.*"}}),
-            "optimizer.groups[1] is ignored: its parameters belong to optimizer.groups[0] before it; put the narrower "
-            "group first");
+            "optimizer.groups[1] has no effect: optimizer.groups[0] before it matches all its parameters; put the "
+            "narrower group first");
   EXPECT_EQ(error({}, {{"0.weight"}, {"*.bias"}, {"1.bias", "0.weight"}}),
-            "optimizer.groups[2] is ignored: its parameters belong to optimizer.groups[0] before it; put the narrower "
-            "group first");
+            "optimizer.groups[2] has no effect: optimizer.groups[0] before it matches all its parameters; put the "
+            "narrower group first");
   EXPECT_EQ(error({}, {{"1.*"}, {"*"}}), "");
   EXPECT_EQ(error({"1.*"}, {{"*"}, {"1.*"}}), "");  // frozen, not taken by an earlier group
 }

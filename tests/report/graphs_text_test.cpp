@@ -45,11 +45,10 @@ TEST(GraphsText, WideTerminalShowsOneLinePerGraph) {
 
 TEST(GraphsText, NarrowTerminalShowsTheCauseOnASecondLine) {
   EXPECT_EQ(graphs_text(accounts(), 80, false),
-            "key           step  runs  compiled in  nodes        HBM          predicted\n"
-            "196bb5d8f0b7     4     3     900.0 us    234  531.0 MiB  0.0555 … 0.159 ms\n"
-            "  25 in, 15 out, 7 donated: the first graph\n"
-            "6e4e867971fe     4     3     900.0 us    234  531.0 MiB  0.0555 … 0.159 ms\n"
-            "  25 in, 15 out, 7 donated: features is (4, 8) f32, and was (32, 8) f32 (hook.lua:9)\n");
+            "key           step  runs  compiled in  nodes        HBM          predicted\n196bb5d8f0b7     4     3     "
+            "900.0 us    234  531.0 MiB  0.0555 … 0.159 ms\n  25 inputs, 15 outputs, 7 donated: the first "
+            "graph\n6e4e867971fe     4     3     900.0 us    234  531.0 MiB  0.0555 … 0.159 ms\n  25 inputs, 15 "
+            "outputs, 7 donated: features is (4, 8) f32, and was (32, 8) f32 (hook.lua:9)\n");
 }
 
 TEST(GraphsText, SeveralAttemptsHaveAColumn) {

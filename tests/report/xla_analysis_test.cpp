@@ -96,12 +96,12 @@ TEST(XlaAnalysis, EagerMode) {
   EXPECT_EQ(analysis.cadence.compile_ns, 97e6);
   EXPECT_EQ(analysis.verdict.pace, Pace::kUnknown);
   EXPECT_EQ(analysis.verdict.text,
-            "operations run one by one: what would pace the training as one graph, this does not tell");
+            "operations run eagerly: cannot predict the bottleneck in graph mode from an eager run");
   ASSERT_EQ(analysis.findings.size(), 1U);
   EXPECT_EQ(analysis.findings[0].id, "eager-mode");
   EXPECT_EQ(analysis.findings[0].text,
-            "3600 operations in 36 steps, 100 a step, run one by one, which took 0.36 s; 97 kinds of them compiled, "
-            "which took 97.0 ms");
+            "3600 operations in 36 steps, 100 per step, executed eagerly, which took 0.36 s; 97 kinds of operation "
+            "compiled, which took 97.0 ms");
   ASSERT_EQ(analysis.identities.size(), 3U);
   EXPECT_EQ(analysis.identities[0].text, "CachedCompile + UncachedCompile = EagerOpExecuteTime samples");
   for (const Identity& identity : analysis.identities) EXPECT_TRUE(identity.holds) << identity.text;
@@ -121,17 +121,13 @@ TEST(XlaAnalysis, FindsWhatLimitsTheSpeed) {
     const char* text;
   } rows[] = {
       {100, 20, Pace::kDevice,
-       "half of all syncs wait 80.0 ms or longer for the device: the graph itself must become faster, a faster host "
-       "would "
-       "change nothing"},
+       "half of all syncs wait 80.0 ms or longer for the device: make the graph faster; a faster host would not help"},
       {20, 100, Pace::kHost,
-       "half of all syncs find the device free within 2.0 us, and the device is idle 80 % of the time: look at "
-       "tracing, "
+       "half of all syncs find the device free within 2.0 us, and the device is idle 80 % of the time: check tracing, "
        "reads of values and input"},
       {95, 100, Pace::kBoth,
-       "half of all syncs find the device free within 2.0 us, yet the device is idle 5 % of the time: host and device "
-       "take "
-       "about as long, the host a little longer"},
+       "half of all syncs find the device free within 2.0 us, but the device is idle 5 % of the time: host and device "
+       "take about the same time, the host slightly more"},
   };
   for (const auto& row : rows) {
     const double step_ms = std::max(row.device_ms, row.host_ms);
@@ -151,14 +147,15 @@ TEST(XlaAnalysis, PaceIsUnknownWithoutEnoughData) {
       analysis_of(report_with({steady("CompileTime", 2, 30e9, 1), steady("ExecuteTime", 50, 1e9, 1)}, {})).verdict;
   EXPECT_EQ(compiling.pace, Pace::kCompiler);
   EXPECT_EQ(compiling.text,
-            "compiling took 60.0 s, all executions 50.0 s: a longer run, or fewer graphs, would tell more of training");
+            "compilation took 60.0 s, all executions 50.0 s: to see the training speed, report a longer run or reduce "
+            "the number of graphs");
   for (const auto& report :
        {report_with({steady("ExecuteTime", 50, 1e9, 1)}, {}),
         report_with({steady("DeviceLockWait", 9, 1e9, 1), steady("ExecuteTime", 9, 1e9, 1)}, {})}) {
     const Verdict verdict = analysis_of(report).verdict;
     EXPECT_EQ(verdict.pace, Pace::kUnknown);
     EXPECT_EQ(verdict.text,
-              "to tell, a report needs ten executions with their rates, and percentiles of DeviceLockWait");
+              "not enough data: the report needs ten executions with rates, and percentiles of DeviceLockWait");
   }
 }
 
@@ -175,12 +172,11 @@ TEST(XlaAnalysis, FindsRecompilations) {
   EXPECT_EQ(found_in(report(6, 11)), Ids{"many-compiles"});
   const Finding finding = analysis_of(report(11, 20)).findings[0];
   EXPECT_EQ(finding.text,
-            "11 compiles in 20 steps, 0.55 a step (more than 0.5 after 10 steps), which took 22.0 s: the graph keeps "
-            "changing");
-  EXPECT_EQ(
-      finding.advice,
-      "give all batches one shape, or a few (drop the last one, pad to fixed lengths); keep loop indices and other "
-      "changing numbers out of the graph, or in tensors; log at every step or in a step closure");
+            "11 compiles in 20 steps, 0.55 per step (expected at most 0.5 after 10 steps), which took 22.0 s: the "
+            "graph changes from step to step");
+  EXPECT_EQ(finding.advice,
+            "use one or a few batch shapes (drop the last batch, pad to fixed lengths); keep loop indices and other "
+            "changing numbers out of the graph or pass them as tensors; log at every step or in a step closure");
 }
 
 TEST(XlaAnalysis, FindsFrequentReadsOfValues) {
@@ -191,13 +187,12 @@ TEST(XlaAnalysis, FindsFrequentReadsOfValues) {
   EXPECT_EQ(found_in(report("TransferFromDeviceTime", 10, 0)), Ids());
   EXPECT_EQ(found_in(report("TransferFromDeviceTime", 11, 0)), Ids{"many-reads"});
   EXPECT_EQ(found_in(report("TransferFromServerTime", 11, 0)), Ids{"many-reads"});
-  EXPECT_EQ(
-      analysis_of(report("TransferFromServerTime", 20, 18)).findings[0].text,
-      "20 reads of values from the device in 20 steps, 1.00 a step (more than 0.5 after 10 steps), which took 60.0 "
-      "ms, and 18 of single numbers (.item(), print, if): each waits for the device; they hardly cut graphs, as "
-      "executions (20) are no more than steps");
+  EXPECT_EQ(analysis_of(report("TransferFromServerTime", 20, 18)).findings[0].text,
+            "20 reads of values from the device in 20 steps, 1.00 per step (expected at most 0.5 after 10 steps), "
+            "which took 60.0 ms, and 18 of scalars (.item(), print, if): each waits for the device; they cause no "
+            "graph breaks, because there are no more executions (20) than steps");
   EXPECT_EQ(analysis_of(report("TransferFromDeviceTime", 11, 0)).findings[0].advice,
-            "read a loss every so many steps, and in a step closure; add metrics up on the device");
+            "read the loss every few steps and in a step closure; accumulate metrics on the device");
   // Reads within a step split it into two executions. Without marked steps, this is unknown.
   const auto text = [](int64_t steps) {
     const auto reads = steady("TransferFromDeviceTime", 20, 3e6, 1), executions = steady("ExecuteTime", 39, 9e9, 1);
@@ -205,9 +200,8 @@ TEST(XlaAnalysis, FindsFrequentReadsOfValues) {
     return all.substr(all.find("each waits"));
   };
   EXPECT_EQ(text(20),
-            "each waits for the device, and those in the middle of a step cut its graph: there are 39 executions in 20 "
-            "steps");
-  EXPECT_EQ(text(0), "each waits for the device, and one in the middle of a step cuts its graph");
+            "each waits for the device, and reads in the middle of a step break its graph: 39 executions in 20 steps");
+  EXPECT_EQ(text(0), "each waits for the device, and a read in the middle of a step breaks its graph");
 }
 
 // Zero counts are not printed and damaged lines are missing, so a missing entry does not mean zero.
@@ -229,7 +223,8 @@ TEST(XlaAnalysis, OmitsAnUnreadableSum) {
   compile.accumulator.reset();
   const Analysis analysis = analysis_of(report_with({compile, steady("ExecuteTime", 20, 1e9, 1)}, {}));
   EXPECT_EQ(analysis.findings[0].text,
-            "15 compiles in 20 steps, 0.75 a step (more than 0.5 after 10 steps): the graph keeps changing");
+            "15 compiles in 20 steps, 0.75 per step (expected at most 0.5 after 10 steps): the graph changes from step "
+            "to step");
   EXPECT_EQ(analysis.verdict.pace, Pace::kUnknown);
 }
 
@@ -240,15 +235,13 @@ TEST(XlaAnalysis, FindsLongCompilationsAndExecutions) {
       analysis_of(report_with({steady("CompileTime", 1, 301e9, 1), steady("ExecuteTime", 1, 31e9, 1)}, {})).findings;
   ASSERT_EQ(findings.size(), 2U);
   EXPECT_EQ(findings[0].id, "long-compile");
-  EXPECT_EQ(findings[0].text, "the 99 % percentile of CompileTime is 5 min 01 s (more than 5 min 00 s)");
-  EXPECT_EQ(
-      findings[0].advice,
-      "make the graph smaller: loop over equal layers in the graph (scan), accumulate over smaller batches; and keep "
-      "what was compiled: a persistent cache");
+  EXPECT_EQ(findings[0].text, "the 99 % percentile of CompileTime is 5 min 01 s (expected at most 5 min 00 s)");
+  EXPECT_EQ(findings[0].advice,
+            "make the graph smaller: use scan over equal layers, or gradient accumulation over smaller batches; use a "
+            "persistent compilation cache");
   EXPECT_EQ(findings[1].id, "long-execution");
-  EXPECT_EQ(findings[1].text, "the 99 % percentile of ExecuteTime is 31.0 s (more than 30.0 s)");
-  EXPECT_EQ(findings[1].advice,
-            "cut the step: one sync for each batch; a graph that no sync ends grows from step to step");
+  EXPECT_EQ(findings[1].text, "the 99 % percentile of ExecuteTime is 31.0 s (expected at most 30.0 s)");
+  EXPECT_EQ(findings[1].advice, "sync once per batch (mark_step): without a sync, the graph grows from step to step");
 }
 
 TEST(XlaAnalysis, FindsFallbacksToTheHost) {
@@ -257,9 +250,9 @@ TEST(XlaAnalysis, FindsFallbacksToTheHost) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "fallback");
   EXPECT_EQ(findings[0].text,
-            "computed on the host, as XLA has no lowering of them: aten::nonzero (12 calls), aten::unique (1 call)");
+            "executed on the host, because XLA has no lowering for: aten::nonzero (12 calls), aten::unique (1 call)");
   EXPECT_EQ(findings[0].advice,
-            "write them with other operations: each call fetches its operands from the device and uploads its result");
+            "replace them by other operations: each call copies its operands from the device and its result back");
 }
 
 TEST(XlaAnalysis, FindsMemoryPressure) {
@@ -268,7 +261,7 @@ TEST(XlaAnalysis, FindsMemoryPressure) {
     EXPECT_EQ(found_in(report(2)), Ids());
     EXPECT_EQ(found_in(report(3)), Ids{"memory-pressure"});
     EXPECT_EQ(analysis_of(report(3)).findings[0].text,
-              fmt::format("3 {} in 20 steps, 0.15 a step (more than 0.1 after 10 steps)", name));
+              fmt::format("3 {} in 20 steps, 0.15 per step (expected at most 0.1 after 10 steps)", name));
   }
   // The same count as a metric of the server.
   EXPECT_EQ(found_in(report_with({steady("XrtCompaction", 3, 1e6, 1)}, {{"MarkStep", 0, 20}})), Ids{"memory-pressure"});
@@ -284,19 +277,16 @@ TEST(XlaAnalysis, WarnsOfAmbiguousDurations) {
   const std::string metric = "Metric: M\n  TotalSamples: 2\n  Accumulator: ", end = "\n  Percentiles: \n";
   using Texts = std::vector<std::string>;
   EXPECT_EQ(warnings_of(metric + "28s020ms153.131us" + end), Texts());
-  EXPECT_EQ(
-      warnings_of(metric + "28s920ms153.731us" + end),
-      Texts{"nothing in the report tells how its durations were printed; they are read as torch_xla prints them, and "
-            "as exact ones 1 duration would be another; say which with --durations"});
+  EXPECT_EQ(warnings_of(metric + "28s920ms153.731us" + end),
+            Texts{"cannot detect how the report's durations were printed; assuming upstream; 1 duration would differ "
+                  "if they are exact; set --durations"});
   EXPECT_EQ(warnings_of(metric + "28s920ms153.731us" + end, DurationStyle::kUpstream), Texts());
   EXPECT_EQ(warnings_of(metric + "28s1000ms900.731us" + end, DurationStyle::kExact),
-            Texts{"--durations exact does not fit the report: 1 figure of it can only be in the other style"});
-  EXPECT_EQ(
-      warnings_of(metric + "28s500ms000.000us" + end, DurationStyle::kUpstream),
-      Texts{
-          "1 duration may be one unit longer: exactly half a unit follows, which torch_xla rounds to an even number"});
+            Texts{"--durations exact contradicts the report: 1 figure can only be in the other style"});
+  EXPECT_EQ(warnings_of(metric + "28s500ms000.000us" + end, DurationStyle::kUpstream),
+            Texts{"1 duration may be one unit longer: torch_xla rounds exactly half a unit to an even number"});
   EXPECT_EQ(warnings_of("a log\nCounter: A\n  Value: 1\nCounter: B\n  Value: x\n"),
-            Texts{"x.log:5: Value of B is 'x', which is no whole number"});
+            Texts{"x.log:5: Value of B is 'x': expected an integer"});
 }
 
 // If exact durations do not fit, short ones are shown; they are never cut.
@@ -316,9 +306,8 @@ TEST(XlaAnalysis, TimesBelowAMillisecondAreInMicroseconds) {
   ReportReading reading;
   reading.report = report_with({steady("ExecuteTime", 20, 40e3, 1e4)}, {});
   const std::string text = analysis_text(reading, 0, false);
-  EXPECT_NE(text.find("every 100.0 us, of which 40.0 us on the device (40.0 %)"), std::string::npos) << text;
-  EXPECT_NE(text.find("not known: neither CompileTime nor a counter of compilations is in the report"),
-            std::string::npos)
+  EXPECT_NE(text.find("every 100.0 us, 40.0 us of it on the device (40.0 %)"), std::string::npos) << text;
+  EXPECT_NE(text.find("unknown: the report has neither CompileTime nor a counter of compilations"), std::string::npos)
       << text;
 }
 

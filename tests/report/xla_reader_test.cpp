@@ -225,15 +225,15 @@ TEST(XlaReader, ReadsTruncatedReports) {
   }
   EXPECT_LT(without, 75);
   EXPECT_EQ(problems_of(read(text.substr(0, text.find("  Percentiles:")))),
-            (Problems{"1: CompileTime ends before its percentiles do"}));
+            (Problems{"1: CompileTime ends before the end of its Percentiles"}));
   EXPECT_EQ(problems_of(read(text.substr(0, text.find(" 50%=03s650")))),
-            (Problems{"1: CompileTime ends before its percentiles do"}));
+            (Problems{"1: CompileTime ends before the end of its Percentiles"}));
   EXPECT_EQ(problems_of(read(text.substr(0, text.find("ms126.150us")))),
-            (Problems{"6: Percentiles of CompileTime cannot be read from '50%=03s650' on"}));
+            (Problems{"6: cannot parse the percentiles of CompileTime, starting at '50%=03s650'"}));
   EXPECT_EQ(problems_of(read(text.substr(0, text.find("Metric: ExecuteTime") + 38))),
-            (Problems{"13: ExecuteTime ends before its sum"}));
+            (Problems{"13: ExecuteTime ends before its Accumulator"}));
   EXPECT_EQ(problems_of(read(text.substr(0, text.find("15\nCounter: Create")))),
-            (Problems{"20: the text ends in the value of CachedCompile, which may be cut off"}));
+            (Problems{"20: the text ends within the value of CachedCompile, which may be truncated"}));
 }
 
 TEST(XlaReader, ReadsFromTheMiddleOfAReport) {
@@ -253,16 +253,16 @@ TEST(XlaReader, ReportsUnreadableLines) {
     return problems_of(
         read("Counter: A\n  Value: 1\nMetric: M\n  TotalSamples: 2\n  Accumulator: " + accumulator + "\n" + rest));
   };
-  EXPECT_EQ(problems("12h", ""), (Problems{"5: Accumulator of M is '12h', which is no figure"}));
+  EXPECT_EQ(problems("12h", ""), (Problems{"5: Accumulator of M is '12h': expected a value"}));
   EXPECT_EQ(problems("2000ms000.000us", "").size(), 1U);
   EXPECT_EQ(problems("3.00", "  ValueRate: 4.00KB / second\n  Rate: 2 / minute\n  Percentiles: 1%=1.00; 5%2.00\n"),
-            (Problems{"6: ValueRate of M is '4.00KB / second', which is no figure of its kind",
-                      "7: Rate of M is '2 / minute', which is no rate",
-                      "8: Percentiles of M cannot be read from '5%2.00' on"}));
+            (Problems{"6: ValueRate of M is '4.00KB / second': expected a value of the metric's kind",
+                      "7: Rate of M is '2 / minute': expected a rate",
+                      "8: cannot parse the percentiles of M, starting at '5%2.00'"}));
   EXPECT_EQ(
       read("Metric: \xff\n  TotalSamples: 1\n  Accumulator: 1.00\nCounter: A\n  Value: 1\n").report.metrics.size(), 0U);
   EXPECT_EQ(problems_of(read("Counter: A\n  Value: 1\nCounter: B\n  Value: many\n")),
-            (Problems{"4: Value of B is 'many', which is no whole number"}));
+            (Problems{"4: Value of B is 'many': expected an integer"}));
 }
 
 // A damaged line does not affect the lines below it.
@@ -273,8 +273,7 @@ TEST(XlaReader, KeepsLinesBelowADamagedLine) {
     return read(std::string(text).replace(text.find(what), what.size(), with));
   };
   const ReportReading without_sum = damaged(sum, "28s92?ms153.731us");
-  EXPECT_EQ(problems_of(without_sum),
-            (Problems{"3: Accumulator of CompileTime is '28s92?ms153.731us', which is no figure"}));
+  EXPECT_EQ(problems_of(without_sum), (Problems{"3: Accumulator of CompileTime is '28s92?ms153.731us': expected a value"}));
   const ReportMetric& compile = *without_sum.report.metric("CompileTime");
   EXPECT_FALSE(compile.accumulator);
   ReportMetric but_the_sum = *whole.metric("CompileTime");
@@ -282,9 +281,8 @@ TEST(XlaReader, KeepsLinesBelowADamagedLine) {
   EXPECT_EQ(compile, but_the_sum);
 
   const ReportReading without_samples = damaged(samples, "TotalSamples: 5x\n");
-  EXPECT_EQ(
-      problems_of(without_samples),
-      (Problems{"2: TotalSamples of CompileTime is '5x', which is no number of samples: the metric is left out"}));
+  EXPECT_EQ(problems_of(without_samples),
+            (Problems{"2: TotalSamples of CompileTime is '5x': expected a number of samples; the metric is ignored"}));
   EXPECT_EQ(without_samples.report.metric("CompileTime"), nullptr);
   EXPECT_EQ(*without_samples.report.metric("ExecuteTime"), *whole.metric("ExecuteTime"));
 }

@@ -40,45 +40,33 @@ TEST(Explain, TextOfAWrittenNumber) {
 TEST(Explain, TextOfOtherOrigins) {
   const ReadResult result = read();
   EXPECT_EQ(explain_text(result, "data.batch_size"),
-            "data.batch_size = 8\n"
-            "Samples in a batch of one replica.\n"
-            "integer, between 1 and 2147483647, in samples; required\n"
-            "from: command line\n");
+            "data.batch_size = 8\nSamples per batch of one process.\ninteger, between 1 and 2147483647, in samples; "
+            "required\nfrom: command line\n");
   EXPECT_EQ(explain_text(result, "optimizer.weight_decay"),
-            "optimizer.weight_decay = 0.01\n"
-            "Pull of the weights towards 0; decoupled from the gradient in adamw and lion.\n"
-            "number, at least 0; default 0.01\n"
-            "from: default\n");
+            "optimizer.weight_decay = 0.01\nWeight decay; decoupled from the gradient in adamw and lion.\nnumber, at "
+            "least 0; default 0.01\nfrom: default\n");
   EXPECT_EQ(explain_text(result, "name"),
-            "name = from-env\n"
-            "Name of the run; default: the name of the recipe file without its ending.\n"
-            "text; no default\n"
-            "from: env r.yaml:2:7\n");
+            "name = from-env\nName of the run; default: the name of the recipe file without its extension.\ntext; no "
+            "default\nfrom: env r.yaml:2:7\n");
   EXPECT_EQ(explain_text(result, "scheduler.warmup"),
-            "scheduler.warmup = 100 steps\n"
-            "Rises from 0 to the full rate over this length first.\n"
-            "length, between 0 and 2147483647; no default\n"
-            "from: recipe r.yaml:6:35\n");
+            "scheduler.warmup = 100 steps\nLength of the linear warm-up from 0 to the full learning rate.\nlength, "
+            "between 0 and 2147483647; no default\nfrom: recipe r.yaml:6:35\n");
 }
 
 TEST(Explain, TextOfKeysThatAreNotUsed) {
   EXPECT_EQ(explain_text(read(), "optimizer.momentum"),
-            "optimizer.momentum = not set\n"
-            "Momentum factor.\n"
-            "number, at least 0; default 0\n"
-            "from: default\n"
-            "goes with optimizer.type: sgd or rmsprop\n");
+            "optimizer.momentum = not set\nMomentum factor.\nnumber, at least 0; default 0\nfrom: default\nneeds "
+            "optimizer.type: sgd or rmsprop\n");
   EXPECT_EQ(explain_text(read(), "tpu.generation"),
-            "tpu.generation = not set\n"
-            "Device whose memory, rates and links are emulated.\n"
-            "choice: v2, v3, v4, v5e, v5p or v6e; default v3\n"
-            "from: default\n");
+            "tpu.generation = not set\nDevice to emulate: memory, throughput and interconnect.\nchoice: v2, v3, v4, "
+            "v5e, v5p or v6e; default v3\nfrom: default\n");
 }
 
 TEST(Explain, WhatDoesNotWorkYet) {
-  EXPECT_EQ(explain_text(read(), "sweep"), "sweep: Values to try, one trial each. Does not work yet.\n");
-  EXPECT_NE(explain_text(read(), "model.type").find(" Not yet: cnn, gpt, encoder.\n"), std::string::npos);
-  EXPECT_NE(explain_json(read(), "sweep").find(" Does not work yet.\""), std::string::npos);
+  EXPECT_EQ(explain_text(read(), "sweep"),
+            "sweep: Hyperparameter sweep: values to try, one trial each. Not implemented yet.\n");
+  EXPECT_NE(explain_text(read(), "model.type").find(" Not implemented yet: cnn, gpt, encoder.\n"), std::string::npos);
+  EXPECT_NE(explain_json(read(), "sweep").find(" Not implemented yet.\""), std::string::npos);
 }
 
 TEST(Explain, TextOfSections) {
@@ -91,13 +79,10 @@ TEST(Explain, TextOfSections) {
             "  gpu.memory = 16 GiB  (recipe r.yaml:8:15)\n"
             "  gpu.model = a100-40g  (default)\n");
   EXPECT_EQ(explain_text(read(), "vars"),
-            "vars: Values of your own, used as ${vars.NAME} and seen by hooks.\n"
-            "  vars.net.depth = 2  (recipe r.yaml:9:31)\n"
-            "  vars.width = 8  (recipe r.yaml:9:15)\n");
+            "vars: Custom values, used as ${vars.NAME} and available in hooks.\n  vars.net.depth = 2  (recipe "
+            "r.yaml:9:31)\n  vars.width = 8  (recipe r.yaml:9:15)\n");
   EXPECT_EQ(explain_text(read(), "vars.width"),
-            "vars.width = 8\n"
-            "Values of your own, used as ${vars.NAME} and seen by hooks.\n"
-            "from: recipe r.yaml:9:15\n");
+            "vars.width = 8\nCustom values, used as ${vars.NAME} and available in hooks.\nfrom: recipe r.yaml:9:15\n");
 }
 
 TEST(Explain, WithoutAKeyItIsTheWholeRecipe) {
@@ -155,10 +140,10 @@ std::string error_of(const std::string& key) {
 }
 
 TEST(Explain, UnknownKeysNameTheNearest) {
-  EXPECT_EQ(error_of("optimizer.lrr"), "there is no key optimizer.lrr; did you mean optimizer.lr?");
-  EXPECT_EQ(error_of("lr"), "there is no key lr; did you mean optimizer.lr?");
-  EXPECT_EQ(error_of("log.x"), "there is no key log.x; keys of log: csv, every, jsonl, tensorboard");
-  EXPECT_EQ(error_of("vars.with"), "there is no key vars.with; variables: vars.net.depth, vars.width");
+  EXPECT_EQ(error_of("optimizer.lrr"), "unknown key optimizer.lrr; did you mean optimizer.lr?");
+  EXPECT_EQ(error_of("lr"), "unknown key lr; did you mean optimizer.lr?");
+  EXPECT_EQ(error_of("log.x"), "unknown key log.x; keys of log: csv, every, jsonl, tensorboard");
+  EXPECT_EQ(error_of("vars.with"), "unknown key vars.with; variables: vars.net.depth, vars.width");
   EXPECT_NE(error_of("optimizer.groups[7].lr]["), "");
   EXPECT_NE(error_of("."), "");
 }

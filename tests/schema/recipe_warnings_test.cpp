@@ -19,11 +19,14 @@ optimizer: )" + optimizer + "\nscheduler: " + scheduler +
 
 TEST(RecipeWarnings, WhatOneCycleReplaces) {
   const std::string cycle = "{type: one_cycle, max_lr: 0.1}";
-  EXPECT_EQ(warnings("{type: sgd, lr: 0.2, momentum: 0.9}", cycle),
-            (Texts{"r.yaml:5:28: optimizer.lr has no effect: scheduler.max_lr is the rate at the peak of one_cycle",
-                   "r.yaml:5:43: optimizer.momentum has no effect: scheduler.cycle_momentum moves it"}));
-  EXPECT_EQ(warnings("{type: adamw, betas: [0.8, 0.99]}", cycle),
-            Texts{"r.yaml:5:33: optimizer.betas has no effect: scheduler.cycle_momentum moves the first of them"});
+  EXPECT_EQ(
+      warnings("{type: sgd, lr: 0.2, momentum: 0.9}", cycle),
+      (Texts{"r.yaml:5:28: optimizer.lr has no effect: with one_cycle, scheduler.max_lr is the peak learning rate",
+             "r.yaml:5:43: optimizer.momentum has no effect: scheduler.cycle_momentum changes it during the run"}));
+  EXPECT_EQ(
+      warnings("{type: adamw, betas: [0.8, 0.99]}", cycle),
+      Texts{
+          "r.yaml:5:33: optimizer.betas has no effect: scheduler.cycle_momentum changes the first one during the run"});
 }
 
 TEST(RecipeWarnings, NotWhatCountsOrIsTheDefault) {
@@ -49,14 +52,14 @@ checkpoint: {keep_best: {metric: eval/accuracy, mode: max}}
   };
   EXPECT_EQ(with({}), Texts{});
   EXPECT_EQ(with({"checkpoint={keep_best: {metric: eval/loss}}"}),
-            Texts{"command line:1:33: checkpoint.keep_best.metric is eval/loss with mode max, from r.yaml:6:55; write "
-                  "mode: min beside it if that is better"});
+            Texts{"command line:1:33: checkpoint.keep_best.metric is eval/loss with mode max, from r.yaml:6:55; add "
+                  "mode: min to the same section if that is correct"});
   EXPECT_EQ(with({"checkpoint={keep_best: {metric: eval/loss, mode: max}}"}), Texts{});
   EXPECT_EQ(with({"checkpoint={keep_best: {metric: eval/loss, mode: min}}"}), Texts{});
   EXPECT_EQ(with({"checkpoint.keep_best.metric=eval/top_2", "eval.metrics=[top_2]"}), Texts{});
   EXPECT_EQ(with({"train.early_stopping={metric: eval/accuracy}"}),
-            Texts{"command line:1:31: train.early_stopping.metric is eval/accuracy with mode min, the default; write "
-                  "mode: max beside it if that is better"});
+            Texts{"command line:1:31: train.early_stopping.metric is eval/accuracy with mode min, the default; add "
+                  "mode: max to the same section if that is correct"});
   EXPECT_EQ(with({"train.early_stopping={metric: eval/loss}"}), Texts{});
 }
 
@@ -73,15 +76,14 @@ mixed_precision: )" + precision +
 
 TEST(RecipeWarnings, NumbersThatAreOneInBf16) {
   const auto never_decays = [](const std::string& where, const std::string& number, const std::string& what) {
-    return "r.yaml:" + where + ": " + number + " is 1 in the TPU's bf16, so that " + what +
+    return "r.yaml:" + where + ": " + number + " rounds to 1 in the TPU's bf16, so " + what +
            " never decays; the largest number below 1 is 0.99609375";
   };
   EXPECT_EQ(tpu_warnings("bf16", "{type: adam}"),
             Texts{never_decays("7:1: optimizer.betas", "0.999", "the second moment")});
-  EXPECT_EQ(
-      tpu_warnings("bf16", "{type: adamw, lr: 0.001, betas: [0.9, 0.99], weight_decay: 0.01}"),
-      Texts{"r.yaml:7:71: optimizer.weight_decay has no effect: 1 - lr * weight_decay, 0.99999, is 1 in the TPU's "
-            "bf16"});
+  EXPECT_EQ(tpu_warnings("bf16", "{type: adamw, lr: 0.001, betas: [0.9, 0.99], weight_decay: 0.01}"),
+            Texts{"r.yaml:7:71: optimizer.weight_decay has no effect: 1 - lr * weight_decay, 0.99999, rounds to 1 in "
+                  "the TPU's bf16"});
   EXPECT_EQ(tpu_warnings("bf16", "{type: rmsprop, alpha: 0.999}"),
             Texts{never_decays("7:35: optimizer.alpha", "0.999", "the mean of squares")});
   EXPECT_EQ(tpu_warnings("bf16", "{type: sgd, lr: 0.1, momentum: 0.9985}"),
@@ -93,8 +95,8 @@ TEST(RecipeWarnings, AnEpsThatIsZeroInBf16) {
     EXPECT_EQ(
         tpu_warnings("bf16", "{type: " + type + ", eps: 1e-45" + (type == "adam" ? ", betas: [0.9, 0.99]}" : "}")),
         Texts{"r.yaml:7:" + std::to_string(26 + type.size()) +
-              ": optimizer.eps: 1e-45 is 0 in the TPU's bf16, so that a gradient that was always 0 is divided "
-              "by 0; the smallest number above 0 is 1.1754944e-38"});
+              ": optimizer.eps: 1e-45 rounds to 0 in the TPU's bf16, so a gradient that was always 0 is divided by 0; "
+              "the smallest number above 0 is 1.1754944e-38"});
   EXPECT_EQ(tpu_warnings("bf16", "{type: adam, eps: 1.18e-38, betas: [0.9, 0.99]}"), Texts{});
 }
 
@@ -105,10 +107,9 @@ TEST(RecipeWarnings, NotNumbersThatBf16Tells) {
 }
 
 TEST(RecipeWarnings, HalfOnATpu) {
-  EXPECT_EQ(
-      tpu_warnings("fp16", "{type: sgd, lr: 0.1}"),
-      Texts{"r.yaml:6:18: mixed_precision: fp16 is no faster on a TPU, which multiplies bf16, and overflows beyond "
-            "65504; write bf16"});
+  EXPECT_EQ(tpu_warnings("fp16", "{type: sgd, lr: 0.1}"),
+            Texts{"r.yaml:6:18: mixed_precision: fp16 is not faster on a TPU, which multiplies in bf16, and overflows "
+                  "above 65504; use bf16"});
 }
 
 }  // namespace

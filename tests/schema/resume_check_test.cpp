@@ -46,8 +46,7 @@ TEST(ResumeCheck, AnotherBackend) {
   const std::string downcast = std::string(kBf16) + "downcast_bf16: true\n";
   EXPECT_EQ(refused_of(downcast.c_str(), {"backend=cpu", "downcast_bf16=null"}), "");
   const std::string text = refused_of(downcast.c_str(), {"backend=cpu"});
-  EXPECT_NE(text.find("hint: write downcast_bf16: null to take it back; it goes with backend: tpu\n"),
-            std::string::npos)
+  EXPECT_NE(text.find("hint: write downcast_bf16: null to unset it; it needs backend: tpu\n"), std::string::npos)
       << text;
 }
 
@@ -64,11 +63,10 @@ TEST(ResumeCheck, AnotherModelOfAGpu) {
 }
 
 TEST(ResumeCheck, WritesValuesAsARecipeDoes) {
-  EXPECT_EQ(
-      refused({"gpu.bucket_cap=1MiB"}),
-      "command line:1:16: error: gpu.bucket_cap cannot change when a run is resumed: not set -> 1 MiB "
-      "[resume-change]\nhint: `runner fork RUN 'gpu.bucket_cap=1 MiB'` goes on from its state in a run of its own, "
-      "runner exec begins anew\n");
+  EXPECT_EQ(refused({"gpu.bucket_cap=1MiB"}),
+            "command line:1:16: error: gpu.bucket_cap cannot change when a run is resumed: not set -> 1 MiB "
+            "[resume-change]\nhint: use `runner fork RUN 'gpu.bucket_cap=1 MiB'` to continue from its state in a new "
+            "run, or `runner exec` to start from the beginning\n");
 }
 
 // What a key of a device's would be ignored with has been there before the run came to it.
@@ -91,25 +89,24 @@ TEST(ResumeCheck, WhatIsIgnoredOnAnotherBackend) {
 }
 
 TEST(ResumeCheck, WhatMayNot) {
-  EXPECT_EQ(
-      refused({"optimizer.lr=0.5", "seed=1"}),
-      "command line:1:14: error: optimizer.lr cannot change when a run is resumed: 0.001 -> 0.5 [resume-change]\n"
-      "hint: `runner fork RUN optimizer.lr=0.5` goes on from its state in a run of its own, runner exec begins anew\n"
-      "command line:2:6: error: seed cannot change when a run is resumed: 0 -> 1 [resume-change]\n"
-      "hint: `runner fork RUN seed=1` goes on from its state in a run of its own, runner exec begins anew\n");
-  EXPECT_EQ(
-      refused({"train.epochs=2"}),
-      "command line:1:14: error: train.epochs can only grow when a run is resumed: 3 -> 2 [resume-change]\n"
-      "hint: `runner fork RUN train.epochs=2` goes on from its state in a run of its own, runner exec begins anew\n");
+  EXPECT_EQ(refused({"optimizer.lr=0.5", "seed=1"}),
+            "command line:1:14: error: optimizer.lr cannot change when a run is resumed: 0.001 -> 0.5 "
+            "[resume-change]\nhint: use `runner fork RUN optimizer.lr=0.5` to continue from its state in a new run, or "
+            "`runner exec` to start from the beginning\ncommand line:2:6: error: seed cannot change when a run is "
+            "resumed: 0 -> 1 [resume-change]\nhint: use `runner fork RUN seed=1` to continue from its state in a new "
+            "run, or `runner exec` to start from the beginning\n");
+  EXPECT_EQ(refused({"train.epochs=2"}),
+            "command line:1:14: error: train.epochs can only grow when a run is resumed: 3 -> 2 [resume-change]\nhint: "
+            "use `runner fork RUN train.epochs=2` to continue from its state in a new run, or `runner exec` to start "
+            "from the beginning\n");
   EXPECT_EQ(refused({"train.clip_grad_norm=1"}),
             "command line:1:22: error: train.clip_grad_norm cannot change when a run is resumed: not set -> 1 "
-            "[resume-change]\n"
-            "hint: `runner fork RUN train.clip_grad_norm=1` goes on from its state in a run of its own, runner exec "
-            "begins anew\n");
-  EXPECT_EQ(
-      refused({"train.steps=10"}),  // which takes train.epochs back
-      "command line:1:13: error: train.steps can only grow when a run is resumed: not set -> 10 [resume-change]\n"
-      "hint: `runner fork RUN train.steps=10` goes on from its state in a run of its own, runner exec begins anew\n");
+            "[resume-change]\nhint: use `runner fork RUN train.clip_grad_norm=1` to continue from its state in a new "
+            "run, or `runner exec` to start from the beginning\n");
+  EXPECT_EQ(refused({"train.steps=10"}),  // which takes train.epochs back
+            "command line:1:13: error: train.steps can only grow when a run is resumed: not set -> 10 "
+            "[resume-change]\nhint: use `runner fork RUN train.steps=10` to continue from its state in a new run, or "
+            "`runner exec` to start from the beginning\n");
   EXPECT_NE(refused({"data.split=null", "eval.every=null"}).find("`runner fork RUN data.split.eval=null`"),
             std::string::npos);
   EXPECT_NE(refused({"data.train.label=x"}), "");

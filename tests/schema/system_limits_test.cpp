@@ -46,9 +46,9 @@ rlim_t peak_kib() {
 TEST(SystemLimits, AreNamedWhereTheyAreMet) {
   EXPECT_EQ(system_reason(ENOENT), "No such file or directory");
   const Limit files(RLIMIT_FSIZE, rlim_t{3} << 30);
-  EXPECT_EQ(system_reason(EFBIG), "File too large; a file may have 3145728 KiB here, raise `ulimit -f`");
+  EXPECT_EQ(system_reason(EFBIG), "File too large; the limit is 3145728 KiB per file, raise `ulimit -f`");
   const Limit open_files(RLIMIT_NOFILE, 321);
-  EXPECT_EQ(system_reason(EMFILE), "Too many open files; a process may have 321 here, raise `ulimit -n`");
+  EXPECT_EQ(system_reason(EMFILE), "Too many open files; the limit is 321 per process, raise `ulimit -n`");
   EXPECT_EQ(system_reason(ENOENT), "No such file or directory");
 }
 
@@ -57,17 +57,17 @@ TEST(SystemLimits, ExplainWhatIsNoError) {
   const std::filesystem::filesystem_error of_file("x", std::error_code(EAGAIN, std::generic_category()));
   EXPECT_EQ(error_of(std::runtime_error("odd")).message(), "internal error: odd");
   EXPECT_TRUE(error_of(of_file).message().starts_with("internal error: ")) << error_of(of_file).message();
-  EXPECT_EQ(error_of(std::bad_alloc()).message(), "out of memory; a smaller data.batch_size or model may help");
+  EXPECT_EQ(error_of(std::bad_alloc()).message(), "out of memory; use a smaller data.batch_size or model");
   EXPECT_TRUE(error_of(no_thread).message().starts_with("cannot start a thread: Resource temporarily unavailable; "));
   const Limit memory(RLIMIT_AS, rlim_t{1} << 45);
-  EXPECT_EQ(error_of(std::bad_alloc()).message(),
-            "out of memory, of which a process may have 33554432 MiB (`ulimit -v`); a smaller data.batch_size or model "
-            "may help");
+  EXPECT_EQ(
+      error_of(std::bad_alloc()).message(),
+      "out of memory; the limit is 33554432 MiB per process (`ulimit -v`); use a smaller data.batch_size or model");
 }
 
 // Of two limits that are set the one is named that this process can have met.
 TEST(SystemLimits, NameTheOneThatKeepsThreadsAway) {
-  const std::string advice = "fewer `threads` or a smaller num_processes need less";
+  const std::string advice = "use fewer `threads` or a smaller num_processes";
   const Limit processes(RLIMIT_NPROC, 1234);
   const auto limits_of_nobody = [] {
     // Of this thread alone, as threads of Linux have users of their own, and the real one stays.
@@ -76,7 +76,7 @@ TEST(SystemLimits, NameTheOneThatKeepsThreadsAway) {
     ::syscall(SYS_setresuid, -1, ::getuid(), -1);
     return text;
   };
-  const std::string of_user = "a user may have 1234 processes and threads, raise `ulimit -u`; " + advice;
+  const std::string of_user = "the limit is 1234 processes and threads per user, raise `ulimit -u`; " + advice;
   if (::getuid() == 0) {
     EXPECT_EQ(process_limits(), advice) << "root may have more";
     EXPECT_EQ(limits_of_nobody(), of_user);
@@ -87,7 +87,7 @@ TEST(SystemLimits, NameTheOneThatKeepsThreadsAway) {
   const Limit far(RLIMIT_AS, rlim_t{1} << 45);
   EXPECT_EQ(process_limits().find("ulimit -v"), std::string::npos);
   const Limit near(RLIMIT_AS, (peak_kib() + 1024) << 10);
-  const std::string of_memory = fmt::format("a process may have {} MiB of address space, raise `ulimit -v`; {}",
+  const std::string of_memory = fmt::format("the limit is {} MiB of address space per process, raise `ulimit -v`; {}",
                                             (peak_kib() + 1024) >> 10, advice);
   EXPECT_EQ(process_limits(), of_memory);
   if (::getuid() == 0) {

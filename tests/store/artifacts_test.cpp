@@ -94,7 +94,7 @@ TEST_F(Artifacts, NameRefersToTheNewestNotSuperseded) {
 
 TEST_F(Artifacts, ErrorSuggestsNames) {
   const auto error = [&](const std::string& name) { return error_of([&] { find_artifact(store, run.id, name); }); };
-  EXPECT_EQ(error("x"), fmt::format("not found: run {} has no artifact x; it has none at all", run.uid));
+  EXPECT_EQ(error("x"), fmt::format("not found: run {} has no artifact x; it has no artifacts", run.uid));
   save("loss.csv", bytes_from("1"));
   save("vocabulary.txt", bytes_from("1"));
   save("loss.csv", bytes_from("2"));
@@ -107,25 +107,25 @@ TEST_F(Artifacts, ErrorSuggestsNames) {
 TEST_F(Artifacts, RejectsInvalidNames) {
   for (const std::string name : {"", "/etc/passwd", "a//b", "a/", ".", "..", "../up", "a/../b", "a\nb", "a\x7f"}) {
     EXPECT_EQ(error_of([&] { save(name, bytes_from("x")); }),
-              fmt::format("run: '{}' cannot name an artifact: a name is a relative path without "
-                          "empty parts, '.', '..' and control characters, such as plots/confusion.csv",
+              fmt::format("run: invalid artifact name '{}': expected a relative path without empty parts, '.', '..' "
+                          "and control characters, such as plots/confusion.csv",
                           schema::visible(name)));
   }
   EXPECT_EQ(error_of([&] { save(std::string(256, 'x'), bytes_from("x")); }),
-            "run: the name of an artifact wants at most 255 bytes, got 256");
+            "run: artifact name: expected at most 255 bytes, got 256");
   EXPECT_EQ(error_of([&] { save(std::string(255, 'x'), bytes_from("x")); }), "no error");
   EXPECT_EQ(error_of([&] { save("...", bytes_from("x")); }), "no error");
 }
 
 TEST_F(Artifacts, ReportsWhyAFileCannotBeRead) {
   const auto error = [&](const fs::path& file) { return error_of([&] { save("a", file); }); };
-  EXPECT_EQ(error(folder / "none"), fmt::format("run: the artifact a cannot be read from {}: No such file or directory",
+  EXPECT_EQ(error(folder / "none"), fmt::format("run: cannot read the artifact a from {}: No such file or directory",
                                                 (folder / "none").string()));
   EXPECT_EQ(error(folder.path()),
-            fmt::format("run: the artifact a cannot be read from {}: it is no regular file", folder.path().string()));
+            fmt::format("run: cannot read the artifact a from {}: not a regular file", folder.path().string()));
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);  // opening it for reading would block forever
-  EXPECT_EQ(error(folder / "pipe"), fmt::format("run: the artifact a cannot be read from {}: it is no regular file",
-                                                (folder / "pipe").string()));
+  EXPECT_EQ(error(folder / "pipe"),
+            fmt::format("run: cannot read the artifact a from {}: not a regular file", (folder / "pipe").string()));
   EXPECT_TRUE(list_artifacts(store, run.id).empty());
   EXPECT_EQ(count("content"), 0);
 }
@@ -134,8 +134,7 @@ TEST_F(Artifacts, TooLargeArtifactLeavesNothing) {
   write_file(folder / "huge", "");
   fs::resize_file(folder / "huge", static_cast<uintmax_t>(kLargestArtifact) + 1);  // a sparse file takes no disk space
   EXPECT_EQ(error_of([&] { save("huge", folder / "huge"); }),
-            "run: the artifact huge has more than 1073741824 bytes, the most that a store keeps of one; keep the file "
-            "elsewhere and save its name");
+            "run: the artifact huge exceeds the limit of 1073741824 bytes; store the file elsewhere and save its name");
   EXPECT_EQ(count("artifact"), 0);
   EXPECT_EQ(count("content"), 0);
 }
@@ -163,7 +162,7 @@ TEST_F(Artifacts, ShareContentWithCheckpoints) {
 TEST_F(Artifacts, ErrorNamesTheDamagedChunk) {
   save("big.bin", random_bytes(2'500'000, 4));
   const std::string place = fmt::format("store: artifact big.bin in {} is damaged: ", path.string());
-  const std::string advice = "; use a copy of the store, or make the artifact again";
+  const std::string advice = "; restore the store from a backup, or create the artifact again";
   const auto error_after = [&](const std::string& damage) {
     store.database().exec("SAVEPOINT whole; PRAGMA defer_foreign_keys = ON; " + damage);
     const std::string error = error_of([&] { read("big.bin"); });
@@ -173,10 +172,10 @@ TEST_F(Artifacts, ErrorNamesTheDamagedChunk) {
   EXPECT_EQ(error_after("UPDATE content SET data = CAST('x' AS BLOB) WHERE id = 2"),
             place + "piece 1 fails its checksum" + advice);
   EXPECT_EQ(error_after("DELETE FROM artifact_content WHERE no = 2"),
-            place + "its 2097152 bytes are not the 2500000 that were saved" + advice);
+            place + "the digest of its 2097152 bytes differs from that of the 2500000 bytes saved" + advice);
   EXPECT_EQ(error_after("UPDATE artifact_content SET content_id = 3 - content_id WHERE no < 2"),
-            place + "its 2500000 bytes are not the 2500000 that were saved" + advice);
-  EXPECT_EQ(error_after("UPDATE artifact SET digest = X'00'"), place + "its digest is cut" + advice);
+            place + "the digest of its 2500000 bytes differs from that of the 2500000 bytes saved" + advice);
+  EXPECT_EQ(error_after("UPDATE artifact SET digest = X'00'"), place + "its digest is truncated" + advice);
   EXPECT_EQ(error_of([&] { read("big.bin"); }), "no error");
 }
 
@@ -215,9 +214,9 @@ TEST_F(ArtifactWriting, FailureIsAWarningAndTheRunContinues) {
   RunWriter writer(open_to_write(), info);
   const auto lost = writer.save_artifact({"a.txt", "", "", 1}, folder / "none");
   const std::string what =
-      fmt::format("the artifact a.txt cannot be read from {}: No such file or directory", (folder / "none").string());
+      fmt::format("cannot read the artifact a.txt from {}: No such file or directory", (folder / "none").string());
   EXPECT_EQ(error_of([&] { lost.get(); }), "run: " + what);
-  EXPECT_EQ(writer.take_warnings(), std::vector{"the artifact a.txt was not saved: " + what});
+  EXPECT_EQ(writer.take_warnings(), std::vector{"failed to save the artifact a.txt: " + what});
   writer.save_artifact({"b.txt", "", "", 1}, bytes_from("b"));
   writer.finish({RunStatus::kDone, 0, "", "{}"});
   Store reader = store();

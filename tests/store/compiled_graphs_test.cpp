@@ -48,7 +48,7 @@ TEST_F(CompiledGraphsTest, DetectsDamage) {
     FAIL() << "damage is not noticed";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_EQ(error.message(), "its checksum is another");
+    EXPECT_EQ(error.message(), "checksum mismatch");
   }
 }
 

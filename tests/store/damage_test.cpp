@@ -145,8 +145,9 @@ TEST_F(Damage, ZeroedHeaderIsNotAForeignFile) {
   write_file(path, bytes);
   EXPECT_EQ(
       error_of([&] { open_to_read(); }),
-      fmt::format("store: the store {} is damaged, its beginning is lost; restore a copy, or name another with --db",
-                  path.string()));
+      fmt::format(
+          "store: the store {} is damaged: its header is lost; restore a backup, or choose another store with --db",
+          path.string()));
 }
 
 }  // namespace

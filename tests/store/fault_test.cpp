@@ -224,12 +224,10 @@ TEST_F(Faults, AReadErrorIsReported) {
       EXPECT_EQ(load_state(store, details.states.at(0).id).at("w").bytes.size(), 6000u);
     });
     fired = vfs.fired();
-    EXPECT_EQ(
-        error,
-        !fired ? "no error"
-               : fmt::format("store: the store {} cannot be read or written: disk I/O error, Input/output error; check "
-                             "the disk that it is on, or name another store with --db",
-                             path.string()));
+    EXPECT_EQ(error, !fired ? "no error"
+                            : fmt::format("store: the store {} cannot be read or written: disk I/O error, Input/output "
+                                          "error; check its disk, or choose another store with --db",
+                                          path.string()));
   }
   EXPECT_GT(n, 10);
 }
@@ -245,19 +243,17 @@ TEST_F(Faults, WarnsOfAFullDiskAndOfRecovery) {
   std::vector<std::string> warnings;
   while (warnings.empty()) warnings = writer.take_warnings();
   EXPECT_EQ(warnings, std::vector<std::string>{
-                          fmt::format("the store {} cannot grow, its disk is full; free some space, or name a store "
-                                      "on another disk with --db; metrics wait in memory until it can be written again",
+                          fmt::format("the store {} cannot grow: its disk is full; free some space, or choose a store "
+                                      "on another disk with --db; metrics are kept in memory until the store is writable again",
                                       path.string())});
   StateSnapshot snapshot = writer.snapshot();
   snapshot.header.step = 2;
   auto save = writer.save_state(std::move(snapshot));
   const std::string error = fmt::format(
-      "the store {} cannot grow, its disk is full; free some space, or name a store on "
-      "another disk "
-      "with --db",
+      "the store {} cannot grow: its disk is full; free some space, or choose a store on another disk with --db",
       path.string());
   EXPECT_EQ(error_of([&] { save.get(); }), "store: " + error);
-  EXPECT_EQ(writer.take_warnings(), std::vector<std::string>{"the state of step 2 was not saved: " + error});
+  EXPECT_EQ(writer.take_warnings(), std::vector<std::string>{"failed to save the state of step 2: " + error});
   EXPECT_GE(writer.counters().failures, 2);
   const auto save_step = [&](int64_t step) {
     StateSnapshot next = writer.snapshot();
@@ -269,9 +265,10 @@ TEST_F(Faults, WarnsOfAFullDiskAndOfRecovery) {
   vfs.disarm();
   while (warnings = writer.take_warnings(), warnings.empty()) {
   }
-  EXPECT_EQ(warnings, std::vector<std::string>{fmt::format("the store {} can be written again", path.string())});
+  EXPECT_EQ(warnings, std::vector<std::string>{fmt::format("the store {} is writable again", path.string())});
   EXPECT_EQ(save_step(5), "no error");
-  EXPECT_EQ(writer.take_warnings(), std::vector<std::string>{"3 states in a row were not saved before that of step 5"});
+  EXPECT_EQ(writer.take_warnings(),
+            std::vector<std::string>{"failed to save 3 states in a row before the state of step 5"});
   writer.finish({RunStatus::kDone, 0, "", "{}"});
   Store store = Store::open(path, Access::kRead);
   EXPECT_EQ(metric_points(store, find_run(store, "@last"), "loss").size(), 2u);
@@ -284,9 +281,8 @@ TEST_F(Faults, RemovingOnAFullDiskReportsThatItNeedsSpace) {
   const RunRow run = find_run(store, "@last");
   vfs.arm({.budget = 0});
   const std::string full = fmt::format(
-      "store: the disk of the store {} is full, and removing writes before it frees anything; free some space there, "
-      "or "
-      "move the store to another disk first",
+      "store: the disk of the store {} is full, and removing runs needs free space; free some space, or move the store "
+      "to another disk",
       path.string());
   EXPECT_EQ(error_of([&] { remove_run(store, run.id); }), full);
   EXPECT_EQ(error_of([&] { collect_garbage(store); }), full);

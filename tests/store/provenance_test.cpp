@@ -15,7 +15,7 @@ namespace {
 
 Provenance sample() {
   Provenance provenance;
-  provenance.git = {"52c6d14a", "main", true, {"new.txt", "a \"b\"\n.txt"}, "the diff is cut after 256 KiB"};
+  provenance.git = {"52c6d14a", "main", true, {"new.txt", "a \"b\"\n.txt"}, "diff truncated after 256 KiB"};
   provenance.environment_json = R"({"cpu":"EPYC","cores":2,"env.OMP_NUM_THREADS":"2"})";
   provenance.sources = {{"include", "base.yaml", "seed: 1\n"}, {"diff", "52c6d14a", std::string("\0\xff", 2)}};
   return provenance;
@@ -45,7 +45,7 @@ TEST_F(ProvenanceStore, RoundTrip) {
   EXPECT_EQ(git.branch, "main");
   EXPECT_EQ(git.dirty, true);
   EXPECT_EQ(git.untracked, sample().git.untracked);
-  EXPECT_EQ(git.note, "the diff is cut after 256 KiB");
+  EXPECT_EQ(git.note, "diff truncated after 256 KiB");
   EXPECT_EQ(environment, sample().environment_json);
   ASSERT_EQ(sources.size(), 2u);  // sorted by kind
   EXPECT_EQ(sources[0].kind + sources[0].path + sources[0].text, std::string("diff52c6d14a\0\xff", 14));
@@ -100,8 +100,8 @@ TEST_F(ProvenanceStore, ErrorNamesTheDamagedPart) {
     store.database().exec("ROLLBACK TO whole; RELEASE whole");
     return error;
   };
-  const std::string rest =
-      fmt::format(" of attempt 1 in {} is damaged: it fails its checksum; use a copy of the store", path.string());
+  const std::string rest = fmt::format(
+      " of attempt 1 in {} is damaged: it fails its checksum; restore the store from a backup", path.string());
   EXPECT_EQ(error_after("UPDATE environment SET json = '{}'"), "store: the environment" + rest);
   EXPECT_EQ(error_after("UPDATE content SET data = CAST('seed: 2' AS BLOB) WHERE id = 1"),
             "store: the include base.yaml" + rest);

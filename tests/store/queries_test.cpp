@@ -121,24 +121,22 @@ TEST_F(Queries, ListShowsTheNewestAttemptOfEachRun) {
 TEST_F(Queries, ErrorExplainsWhyNoRunIsFound) {
   { open_to_write(); }
   EXPECT_EQ(find_error("@last"),
-            fmt::format("not found: there is no run in {} yet; `runner exec RECIPE` makes one", path.string()));
+            fmt::format("not found: no runs in {} yet; `runner exec RECIPE` records one", path.string()));
   run("digits", "0000000aaa");
   run("wine", "0000000abb");
-  EXPECT_EQ(find_error("digit"),
-            fmt::format("not found: there is no run digit in {}; did you mean digits?", path.string()));
+  EXPECT_EQ(find_error("digit"), fmt::format("not found: no run digit in {}; did you mean digits?", path.string()));
   EXPECT_EQ(find_error("regression"),
-            fmt::format("not found: there is no run regression in {}; `runner ls` lists the runs", path.string()));
+            fmt::format("not found: no run regression in {}; `runner ls` lists the runs", path.string()));
   EXPECT_EQ(find_error("0000000a"),
-            "not found: 2 runs start with 0000000a: 0000000aaa, 0000000abb; give more characters");
+            "not found: 0000000a is ambiguous: 2 runs start with it: 0000000aaa, 0000000abb; use a longer prefix");
   for (char last = 'b'; last <= 'i'; ++last) run("digits", fmt::format("0000000b{0}{0}", last));
   EXPECT_EQ(find_error("0000000b"),
-            "not found: 8 runs start with 0000000b: 0000000bbb, 0000000bcc, 0000000bdd, 0000000bee, 0000000bff, "
-            "0000000bgg, 0000000bhh, 0000000bii; give more characters");
+            "not found: 0000000b is ambiguous: 8 runs start with it: 0000000bbb, 0000000bcc, 0000000bdd, 0000000bee, "
+            "0000000bff, 0000000bgg, 0000000bhh, 0000000bii; use a longer prefix");
   EXPECT_EQ(find_error("0000000"),
-            "not found: 10 runs start with 0000000: 0000000aaa, 0000000abb, 0000000bbb, 0000000bcc, 0000000bdd, "
-            "0000000bee, 0000000bff, 0000000bgg, …; give more characters");
-  EXPECT_EQ(find_error(""),
-            fmt::format("not found: there is no run  in {}; `runner ls` lists the runs", path.string()));
+            "not found: 0000000 is ambiguous: 10 runs start with it: 0000000aaa, 0000000abb, 0000000bbb, 0000000bcc, "
+            "0000000bdd, 0000000bee, 0000000bff, 0000000bgg, …; use a longer prefix");
+  EXPECT_EQ(find_error(""), fmt::format("not found: no run  in {}; `runner ls` lists the runs", path.string()));
 }
 
 // A double cannot represent 2^53 + 1.
@@ -170,9 +168,9 @@ TEST_F(Queries, PrefixIsResolvedSeparatelyInTheTrash) {
   EXPECT_EQ(find_run(store, "0000000ab", Trash::kIncluded).uid, "0000000ab1");
   EXPECT_EQ(find_run(store, "0000000cd", Trash::kOnly).uid, "0000000cd3");
   EXPECT_EQ(error_of([&] { find_run(store, "0000000ab", Trash::kOnly); }),
-            "not found: 2 runs start with 0000000ab: 0000000ab2, 0000000ab3; give more characters");
+            "not found: 0000000ab is ambiguous: 2 runs start with it: 0000000ab2, 0000000ab3; use a longer prefix");
   EXPECT_EQ(find_error("0000000cd"),
-            "not found: 2 runs start with 0000000cd: 0000000cd1, 0000000cd2; give more characters");
+            "not found: 0000000cd is ambiguous: 2 runs start with it: 0000000cd1, 0000000cd2; use a longer prefix");
 }
 
 TEST_F(Queries, ReturnsEveryPointOfAMetricInStepOrder) {
@@ -250,11 +248,10 @@ TEST_F(Queries, DetectsAChangedRecipe) {
   const RunRow row = find_run(store, uid);
   for (const char* column : {"hash", "text", "resolved", "origins"}) {
     Statement(store.database(), fmt::format("UPDATE recipe SET {0} = {0} || ' '", column)).run();
-    EXPECT_EQ(
-        error_of([&] { show_run(store, row); }),
-        fmt::format("store: the recipe of run {} in {} is damaged: it fails its checksum; use a copy of the store, "
-                    "or start a new run",
-                    uid, path.string()));
+    EXPECT_EQ(error_of([&] { show_run(store, row); }),
+              fmt::format("store: the recipe of run {} in {} is damaged: it fails its checksum; restore the store from "
+                          "a backup, or start a new run",
+                          uid, path.string()));
     const RunDetails left = what_is_left(store, row);
     ASSERT_EQ(left.damage.size(), 1u);
     EXPECT_EQ(left.damage[0].part, "recipe");
@@ -284,17 +281,14 @@ TEST_F(Queries, ErrorNamesTheDamagedChunk) {
       "(SELECT id FROM series WHERE name = 'loss')");
   const RunRow run = find_run(store, info.uid);
   EXPECT_EQ(error_of([&] { metric_points(store, run, "loss"); }),
-            fmt::format(
-                "store: the store {} is damaged: chunk 1 of the points of loss fails its checksum; restore a copy, the "
-                "other metrics can still be read",
-                path.string()));
+            fmt::format("store: the store {} is damaged: chunk 1 of the points of loss fails its checksum; restore a "
+                        "backup; other metrics can still be read",
+                        path.string()));
   EXPECT_EQ(metric_points(store, run, "other").size(), 600u);
-  EXPECT_EQ(
-      error_of([&] { sql("SELECT sum(value) FROM points WHERE metric = 'loss'"); }),
-      fmt::format(
-          "store: the store {} is damaged: a chunk of metric points is damaged; restore a copy, or save what can be "
-          "read with `sqlite3 FILE .recover`",
-          path.string()));
+  EXPECT_EQ(error_of([&] { sql("SELECT sum(value) FROM points WHERE metric = 'loss'"); }),
+            fmt::format("store: the store {} is damaged: a chunk of metric points is damaged; restore a backup, or "
+                        "recover readable data with `sqlite3 FILE .recover`",
+                        path.string()));
   EXPECT_EQ(sql("SELECT sum(value) FROM points WHERE metric = 'other'"), "150");
 }
 
@@ -405,8 +399,7 @@ TEST_F(Queries, SqlOnlyReads) {
                            "CREATE TEMP TRIGGER t AFTER INSERT ON run BEGIN SELECT 1; END",
                            "CREATE VIRTUAL TABLE t USING fts5(x)",
                            "ALTER TABLE run RENAME TO runner"}) {
-    EXPECT_EQ(refused(text), "usage: `runner sql` only reads, and this SQL would do something else; write a SELECT")
-        << text;
+    EXPECT_EQ(refused(text), "usage: `runner sql` is read-only; write a SELECT statement") << text;
   }
   EXPECT_NE(refused("SELECT load_extension('x')").find("not authorized to use function: load_extension"),
             std::string::npos);
@@ -416,7 +409,7 @@ TEST_F(Queries, SqlOnlyReads) {
                            "SELECT writefile('x', 'y')", "SELECT readfile('/etc/passwd')", "SELECT edit('x')",
                            "SELECT * FROM fsdir('/')", "UPDATE temp.runs SET name = 'x'"}) {
     const std::string error = refused(text);
-    EXPECT_TRUE(error.starts_with("usage: wrong SQL: ") || error.starts_with("recipe: SQL:1:")) << text << error;
+    EXPECT_TRUE(error.starts_with("usage: invalid SQL: ") || error.starts_with("recipe: SQL:1:")) << text << error;
   }
   EXPECT_EQ(folder.listing().find("copy.db"), std::string::npos);
   EXPECT_EQ(sql("SELECT count(*) FROM runs"), "1");
@@ -431,17 +424,17 @@ TEST_F(Queries, SqlMemoryIsLimited) {
   { open_to_write(); }
   const auto error = [&](const std::string& text) { return error_of([&] { sql(text); }); };
   const std::string endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) ";
-  EXPECT_EQ(error("SELECT zeroblob(67108865)"), "usage: wrong SQL: string or blob too big");
+  EXPECT_EQ(error("SELECT zeroblob(67108865)"), "usage: invalid SQL: string or blob too big");
   EXPECT_EQ(error("SELECT length(replace(hex(zeroblob(2000000)), '0', 'a long word in place of a digit'))"),
-            "usage: wrong SQL: string or blob too big");
+            "usage: invalid SQL: string or blob too big");
   EXPECT_EQ(error("SELECT length(zeroblob(67108864))"), "no error");
   EXPECT_EQ(error(endless + "SELECT i, zeroblob(60000000) FROM n"),
-            "usage: the result has more than 512 MiB; narrow it with WHERE or LIMIT");
+            "usage: the result exceeds 512 MiB; narrow it with WHERE or LIMIT");
   EXPECT_EQ(error(endless + "SELECT i, randomblob(10000000) FROM n ORDER BY 2"),
-            "usage: the query needs more than 1024 MiB of memory; narrow it with WHERE or LIMIT");
+            "usage: the query exceeded the memory limit of 1024 MiB; narrow it with WHERE or LIMIT");
   std::string columns = "SELECT 1";
   for (int i = 0; i < 2000; ++i) columns += ",1";
-  EXPECT_EQ(error(columns), "usage: wrong SQL: too many columns in result set");
+  EXPECT_EQ(error(columns), "usage: invalid SQL: too many columns in result set");
   EXPECT_NE(error("SELECT " + std::string(2000, '(') + "1" + std::string(2000, ')')), "no error");
   // The heap limit is removed after the query.
   EXPECT_EQ(sqlite3_hard_heap_limit64(-1), 0);
@@ -461,16 +454,15 @@ TEST_F(Queries, SqlErrorsPointAtTheMistake) {
             "recipe: SQL:1:1: error: near \"SELEC\": syntax error [bad-expression]\n  SELEC 1\n  ^~~~~\n");
   EXPECT_EQ(error_of([&] { sql(" -- nothing"); }), "usage: there is no SQL to run; write a SELECT");
   EXPECT_EQ(error_of([&] { sql("SELECT 1; SELECT 2"); }),
-            "usage: `runner sql` runs one statement, and more text follows it:  SELECT 2");
+            "usage: `runner sql` runs one statement, but more text follows it:  SELECT 2");
   for (const char* more : {"; -- c", ";;\n/* c */ ; -- d"}) EXPECT_EQ(sql(std::string("SELECT 1").append(more)), "1");
   EXPECT_EQ(error_of([&] { sql("SELECT 1; -- c\n SELECT"); }),
-            "usage: `runner sql` runs one statement, and more text follows it:  -- c\n SELECT");
-  EXPECT_EQ(error_of([&] {
-              sql_query(path, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
-                        20ms);
-            }),
-            "usage: the query took longer than 0.02 s and was stopped; narrow it with WHERE, or with LIMIT where it is "
-            "recursive");
+            "usage: `runner sql` runs one statement, but more text follows it:  -- c\n SELECT");
+  EXPECT_EQ(
+      error_of([&] {
+        sql_query(path, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", 20ms);
+      }),
+      "usage: the query exceeded the time limit of 0.02 s; narrow it with WHERE, or with LIMIT if it is recursive");
 }
 
 // No exception may propagate through SQLite, which is C code. An allocation that fails in one of our callbacks becomes

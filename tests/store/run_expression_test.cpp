@@ -64,7 +64,7 @@ TEST(RunExpression, AnyBytesParseOrThrow) {
 }
 
 TEST(RunExpression, NestingDepthIsLimited) {
-  const std::string deep = "nested more than 64 deep";
+  const std::string deep = "nested more than 64 levels deep";
   for (const char* opening : {"(", "not ", "not("}) {
     std::string text;
     for (int i = 0; i < 100'000; ++i) text += opening;

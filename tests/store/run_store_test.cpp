@@ -115,7 +115,7 @@ TEST_F(RunStore, AForkNamesItsParent) {
   child.uid = new_run_uid();
   child.parent = "0000000000";
   EXPECT_EQ(error_of([&] { create_run(store, child); }),
-            fmt::format("not found: there is no run 0000000000 in {} to fork from", path.string()));
+            fmt::format("not found: no run 0000000000 in {} to fork from", path.string()));
   EXPECT_EQ(count("run"), 2);
 }
 
@@ -209,7 +209,7 @@ TEST_F(RunStore, PointsOfSeveralAttemptsFollowEachOther) {
 
 TEST_F(RunStore, ResumingAnUnknownRunIsAnError) {
   EXPECT_EQ(error_of([&] { begin_attempt(store, "nothere", {}); }),
-            fmt::format("not found: there is no run nothere in {}", path.string()));
+            fmt::format("not found: no run nothere in {}", path.string()));
 }
 
 // Runs `work` in a child process, which stays alive until this object is destroyed.
@@ -303,7 +303,7 @@ TEST_F(RunStore, TrashedRunCannotBeResumed) {
   const RunHandle run = create_run(store, sample_run());
   trash_run(store, run.id);
   EXPECT_EQ(error_of([&] { begin_attempt(store, run.uid, sample_run().attempt); }),
-            fmt::format("not found: run {} is in the trash; `runner restore {}` brings it back", run.uid, run.uid));
+            fmt::format("not found: run {} is in the trash; `runner restore {}` restores it", run.uid, run.uid));
   EXPECT_EQ(count("attempt"), 1);
   restore_run(store, run.id);
   EXPECT_EQ(begin_attempt(store, run.uid, sample_run().attempt).attempt, 2);

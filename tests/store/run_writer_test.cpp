@@ -245,10 +245,10 @@ TEST_F(RunWriting, DestructorCommitsWithoutAStatus) {
 TEST_F(RunWriting, ReportsWhyTheRunCannotBeRecorded) {
   info.parent = "0000000000";
   RunWriter writer(open_to_write(), info, {.flush_every = 1h});
-  const std::string wanted = fmt::format("there is no run 0000000000 in {} to fork from", path.string());
+  const std::string wanted = fmt::format("no run 0000000000 in {} to fork from", path.string());
   EXPECT_EQ(error_of([&] { writer.wait_until_recorded(); }), "not found: " + wanted);
   EXPECT_EQ(error_of([&] { writer.flush(); }), "not found: " + wanted);
-  EXPECT_EQ(writer.take_warnings().at(0), wanted + "; metrics wait in memory until it can be written again");
+  EXPECT_EQ(writer.take_warnings().at(0), wanted + "; metrics are kept in memory until the store is writable again");
 }
 
 // The writer thread blocks signals, so that Ctrl-C reaches the training thread.

@@ -116,9 +116,8 @@ TEST_F(StateStore, ChunksNeverCrossSections) {
 }
 
 TEST_F(StateStore, AnUnknownStateIsAnError) {
-  EXPECT_EQ(
-      error_of([&] { load_state(store, 7); }),
-      fmt::format("not found: there is no state 7 in {}; `runner states RUN` lists those of a run", path.string()));
+  EXPECT_EQ(error_of([&] { load_state(store, 7); }),
+            fmt::format("not found: no state 7 in {}; `runner states RUN` lists the states of a run", path.string()));
 }
 
 TEST_F(StateStore, ErrorNamesTheDamagedChunk) {
@@ -149,7 +148,7 @@ TEST_F(StateStore, ErrorReportsAMissingChunk) {
   const int64_t id = save(9, {{"a", "", as_bytes(a)}}, 10).id;
   store.database().exec("DELETE FROM section_content WHERE no = 1");
   EXPECT_EQ(error_of([&] { load_state(store, id); }),
-            fmt::format("store: state {} in {} is damaged: section a has 20 bytes instead of 30; use an earlier state "
+            fmt::format("store: state {} in {} is damaged: section a has 20 bytes, expected 30; use an earlier state "
                         "(`runner states`)",
                         id, path.string()));
 }
@@ -164,14 +163,14 @@ TEST_F(StateStore, DetectsChangesInTheListOfSections) {
       {"DELETE FROM section WHERE no = 1", "section number 1 is missing"},
       {"DELETE FROM section WHERE no = 2", "section number 2 is missing"},
       {"DELETE FROM section WHERE no = 2; DELETE FROM section_content WHERE section_no = 2",
-       "its step or its list of sections is not what was saved"},
+       "its manifest (step and sections) fails its checksum"},
       {"UPDATE section SET name = 'x' WHERE no = 0; UPDATE section SET name = 'a' WHERE no = 1;"
        "UPDATE section SET name = 'b' WHERE no = 0",
-       "its step or its list of sections is not what was saved"},
-      {"UPDATE section SET meta = 'f64' WHERE no = 1", "its step or its list of sections is not what was saved"},
-      {"UPDATE state SET step = 8", "its step or its list of sections is not what was saved"},
+       "its manifest (step and sections) fails its checksum"},
+      {"UPDATE section SET meta = 'f64' WHERE no = 1", "its manifest (step and sections) fails its checksum"},
+      {"UPDATE state SET step = 8", "its manifest (step and sections) fails its checksum"},
       {"UPDATE section_content SET content_id = content_id + 3 WHERE section_no = 0",
-       "its step or its list of sections is not what was saved"},
+       "its manifest (step and sections) fails its checksum"},
   };
   for (const auto& [damage, what] : kDamages) {
     const fs::path copy = folder / "copy.db";
@@ -269,8 +268,8 @@ TEST_F(StateStore, ARunThatAForkStartsFromIsNotRemoved) {
   info.attempt.from_state = first;
   const RunHandle fork = create_run(store, info);
   const std::string reason = fmt::format(
-      "run {} cannot be removed: run {} starts from its state {} and has saved none of its own; `runner rm --purge "
-      "{}` removes that one first, `runner resume {}` lets it save one",
+      "cannot remove run {}: run {} starts from its state {} and has saved no state itself; first remove that run with "
+      "`runner rm --purge {}`, or let it save a state with `runner resume {}`",
       run.uid, fork.uid, first, fork.uid, fork.uid);
   EXPECT_EQ(error_of([&] { remove_run(store, run.id); }), "usage: " + reason);
   EXPECT_EQ(load_state(store, first).info.id, first);

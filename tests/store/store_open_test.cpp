@@ -50,41 +50,41 @@ TEST_F(StoreOpen, UnfinishedStoreIsReported) {
     database.exec(fmt::format("PRAGMA application_id = {}", kApplicationId));
   }
   EXPECT_EQ(error_of([&] { open_to_read(); }),
-            fmt::format("store: the store {} was never finished: it is empty; `runner gc` finishes it, and --db names "
-                        "another store",
+            fmt::format("store: the store {} is empty: its creation was not finished; `runner gc` finishes it, or "
+                        "choose another store with --db",
                         path.string()));
   EXPECT_EQ(error_of([&] { open_to_write(); }), "no error");
   EXPECT_EQ(error_of([&] { open_to_read(); }), "no error");
 }
 
 TEST_F(StoreOpen, ReadingAMissingStoreIsAnError) {
-  EXPECT_EQ(error_of([&] { open_to_read(); }),
-            fmt::format("store: there is no store {}; `runner exec` makes one, and --db or RUNNER_DB name another",
-                        path.string()));
+  EXPECT_EQ(error_of([&] { open_to_read(); }), fmt::format("store: the store {} does not exist; `runner exec` creates "
+                                                           "it, or choose another store with --db or RUNNER_DB",
+                                                           path.string()));
   EXPECT_EQ(folder.listing(), "");
 }
 
 TEST_F(StoreOpen, EmptyFileBecomesAStore) {
   write_file(path, "");
-  EXPECT_EQ(error_of([&] { open_to_read(); }),
-            fmt::format("store: there is no store {}; `runner exec` makes one, and --db or RUNNER_DB name another",
-                        path.string()));
+  EXPECT_EQ(error_of([&] { open_to_read(); }), fmt::format("store: the store {} does not exist; `runner exec` creates "
+                                                           "it, or choose another store with --db or RUNNER_DB",
+                                                           path.string()));
   EXPECT_EQ(error_of([&] { open_to_write(); }), "no error");
   EXPECT_EQ(error_of([&] { open_to_read(); }), "no error");
 }
 
 TEST_F(StoreOpen, AMissingFolderIsAnError) {
   path = folder / "missing" / "runner.db";
-  EXPECT_EQ(error_of([&] { open_to_write(); }),
-            fmt::format(
-                "store: the store {} cannot be opened: unable to open database file, No such file or directory; check "
-                "that its folder exists and that you may use it, or name another store with --db",
-                path.string()));
+  EXPECT_EQ(
+      error_of([&] { open_to_write(); }),
+      fmt::format("store: the store {} cannot be opened: unable to open database file, No such file or directory; "
+                  "check that its folder exists and that you have access, or choose another store with --db",
+                  path.string()));
 }
 
 TEST_F(StoreOpen, AFolderIsNoStore) {
   EXPECT_EQ(error_of([&] { Store::open(folder.path(), Access::kWrite); }),
-            fmt::format("store: {} is a folder, not a store; name a file with --db", folder.path().string()));
+            fmt::format("store: {} is a folder, not a store; choose a file with --db", folder.path().string()));
 }
 
 // A rejected file and its folder are not modified.
@@ -108,11 +108,9 @@ class StoreRefuses : public StoreTest {
 
 TEST_F(StoreRefuses, AFileThatIsNoDatabase) {
   write_file(path, "step,loss\n1,0.5\n");
-  expect_refused(fmt::format("store: {} is no SQLite database, so it cannot be a store; name another file with --db",
-                             path.string()));
+  expect_refused(fmt::format("store: {} is not an SQLite database; choose another file with --db", path.string()));
   write_file(path, std::string(5000, 'x'));
-  expect_refused(fmt::format("store: {} is no SQLite database, so it cannot be a store; name another file with --db",
-                             path.string()));
+  expect_refused(fmt::format("store: {} is not an SQLite database; choose another file with --db", path.string()));
 }
 
 TEST_F(StoreRefuses, AnotherProgramsDatabase) {
@@ -121,7 +119,7 @@ TEST_F(StoreRefuses, AnotherProgramsDatabase) {
   ASSERT_EQ(sqlite3_exec(handle, "PRAGMA application_id = 7; CREATE TABLE t(x)", nullptr, nullptr, nullptr), SQLITE_OK);
   sqlite3_close(handle);
   expect_refused(
-      fmt::format("store: {} is a database of another program (application id 0x7, a store has 0x726e6e72); name "
+      fmt::format("store: {} is a database of another program (application id 0x7, expected 0x726e6e72); choose "
                   "another file with --db",
                   path.string()));
 }
@@ -129,8 +127,8 @@ TEST_F(StoreRefuses, AnotherProgramsDatabase) {
 TEST_F(StoreRefuses, ANewerStore) {
   change_header(60, std::string("\0\0\0\x63", 4));
   expect_refused(
-      fmt::format("store: the store {} has schema version 99, this runner knows versions up to {}; use a newer "
-                  "runner, or name another store with --db",
+      fmt::format("store: the store {} has schema version 99, but this runner supports versions up to {}; use a newer "
+                  "runner, or choose another store with --db",
                   path.string(), migrations().size()));
 }
 
@@ -138,27 +136,26 @@ TEST_F(StoreRefuses, ANewerStore) {
 TEST_F(StoreOpen, RefusesANewerStoreWhoseVersionIsInTheLog) {
   const Store newer = open_to_write();
   newer.database().exec("PRAGMA user_version = 99");
-  EXPECT_EQ(
-      error_of([&] { open_to_write(); }),
-      fmt::format("store: the store {} has schema version 99, this runner knows versions up to {}; use a newer runner, "
-                  "or name another store with --db",
-                  path.string(), migrations().size()));
+  EXPECT_EQ(error_of([&] { open_to_write(); }),
+            fmt::format("store: the store {} has schema version 99, but this runner supports versions up to {}; use a "
+                        "newer runner, or choose another store with --db",
+                        path.string(), migrations().size()));
 }
 
 TEST_F(StoreRefuses, ATruncatedStore) {
   { open_to_write(); }
   fs::resize_file(path, 8192);
   expect_refused(
-      fmt::format("store: the store {} is damaged: database disk image is malformed; restore a copy, or save what "
-                  "can be read with `sqlite3 FILE .recover`",
+      fmt::format("store: the store {} is damaged: database disk image is malformed; restore a backup, or recover "
+                  "readable data with `sqlite3 FILE .recover`",
                   path.string()));
 }
 
 TEST_F(StoreRefuses, ADamagedHeader) {
   change_header(16, std::string("\x03\x03", 2));  // invalid page size 771
   expect_refused(
-      fmt::format("store: the store {} is damaged or no database: file is not a database; restore a copy, or name "
-                  "another store with --db",
+      fmt::format("store: the store {} is damaged or not a database: file is not a database; restore a backup, or "
+                  "choose another store with --db",
                   path.string()));
 }
 
@@ -176,8 +173,7 @@ TEST_F(StoreOpen, ErrorNamesADamagedSchema) {
               list_runs(store);
             }),
             fmt::format("store: the store {} is damaged: malformed database schema (series) - near \"CRUMBS\": syntax "
-                        "error; restore a copy, or save what can "
-                        "be read with `sqlite3 FILE .recover`",
+                        "error; restore a backup, or recover readable data with `sqlite3 FILE .recover`",
                         path.string()));
   EXPECT_EQ(read_file(path), file);
 }
@@ -194,11 +190,10 @@ TEST_F(StoreOpen, AReadOnlyFolderCanBeReadButNotWritten) {
     return find_run(store, "digits").seed == 42 && folder.listing() == "runner.db";
   }));
   EXPECT_TRUE(as_nobody([&] {
-    return error_of([&] { open_to_write(); }) ==
-           fmt::format(
-               "store: the store {} cannot be written; make the file and its folder writable, or name another store "
-               "with --db",
-               path.string());
+    return error_of([&] { open_to_write(); }) == fmt::format(
+                                                     "store: the store {} cannot be written; make the file and its "
+                                                     "folder writable, or choose another store with --db",
+                                                     path.string());
   }));
 }
 
@@ -209,8 +204,8 @@ TEST_F(StoreOpen, AnUnreadableFileIsAnError) {
   EXPECT_TRUE(as_nobody([&] {
     return error_of([&] { open_to_read(); }) ==
            fmt::format(
-               "store: the store {} cannot be opened: unable to open database file, Permission denied; "
-               "check that its folder exists and that you may use it, or name another store with --db",
+               "store: the store {} cannot be opened: unable to open database file, Permission denied; check that its "
+               "folder exists and that you have access, or choose another store with --db",
                path.string());
   }));
 }

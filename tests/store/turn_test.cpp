@@ -30,11 +30,10 @@ TEST_F(Turn, ThrowsAfterTenSeconds) {
   const Transaction writing(other.database(), Transaction::Kind::kWrite);
   const std::atomic<int> stop = 0;
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(
-      error_of([&] { await_turn(store, stop); }),
-      fmt::format("store: the store {} is locked by another process: database is locked; end that process or wait "
-                  "for it, then try again",
-                  path.string()));
+  EXPECT_EQ(error_of([&] { await_turn(store, stop); }),
+            fmt::format("store: the store {} is locked by another process: database is locked; stop that process or "
+                        "wait for it, then try again",
+                        path.string()));
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(9));
 }
 
@@ -42,9 +41,10 @@ TEST_F(Turn, WaitEndsOnASignal) {
   Store store = open_to_write(), other = open_to_write();
   const Transaction writing(other.database(), Transaction::Kind::kWrite);
   const std::atomic<int> stop = 1;
-  EXPECT_EQ(error_of([&] { await_turn(store, stop); }),
-            fmt::format("interrupted: interrupted while another program had the store {} locked; nothing was recorded",
-                        path.string()));
+  EXPECT_EQ(
+      error_of([&] { await_turn(store, stop); }),
+      fmt::format("interrupted: interrupted while another process held the lock on the store {}; nothing was recorded",
+                  path.string()));
 }
 
 TEST_F(Turn, ReturnsWhenTheOtherWriterFinishes) {

@@ -114,10 +114,9 @@ TEST_F(BatchFitTest, MicroBatchesTrainLikeManualAccumulation) {
   EXPECT_TRUE(fit.attempts[1].fits);
   EXPECT_LE(parts.peak_memory.training, limit);
   ASSERT_EQ(parts.warnings.size(), 1U);
-  EXPECT_EQ(parts.warnings[0],
-            fmt::format("train.auto_batch_size: 8 samples at once take {}, and a process may take {}; no step has "
-                        "more than 4 now, and an optimizer step is made of 4",
-                        schema::readable_size(fit.attempts[0].bytes), schema::readable_size(limit)));
+  EXPECT_EQ(parts.warnings[0], fmt::format("train.auto_batch_size: a micro-batch of 8 needs {}, limit {} per process; "
+                                           "using 4 × 4 accumulation steps",
+                                           schema::readable_size(fit.attempts[0].bytes), schema::readable_size(limit)));
 }
 
 // The rest of a batch is a micro-batch too. Dropped and padding samples still follow the batch size.
@@ -219,9 +218,9 @@ TEST_F(BatchFitTest, FailsIfOneSampleDoesNotFit) {
   EXPECT_EQ(fitted("fits.db", {memory(one)}).fitted_batch->batch_size, 1);
   const std::string text = error_of({memory(one - 1)});
   EXPECT_TRUE(
-      text.starts_with("train.auto_batch_size: nothing fits, down to one sample at a time: a process takes at least "))
+      text.starts_with("train.auto_batch_size: not even a micro-batch of one sample fits: a process needs at least "))
       << text;
-  EXPECT_TRUE(text.ends_with(" B; a smaller model, or more memory, helps")) << text;
+  EXPECT_TRUE(text.ends_with(" B available; use a smaller model or more memory")) << text;
   EXPECT_FALSE(std::filesystem::exists(path("failed.db")));
 }
 
@@ -300,10 +299,10 @@ TEST_F(BatchFitTest, TheMemoryLimitHoldsWithoutAutoBatchSize) {
   const std::string off = "train.auto_batch_size=false";
   EXPECT_EQ(error_of({off, memory(limit)}), "no error");
   const std::string text = error_of({off, "data.batch_size=50", memory(limit)});
-  EXPECT_TRUE(text.starts_with("out of memory: \"forward, backward\" takes ")) << text;
-  EXPECT_TRUE(text.ends_with("make data.batch_size smaller, or set train.auto_batch_size")) << text;
-  EXPECT_EQ(error_of({off, "cpu.memory=100 B"}).substr(0, 56),
-            "out of memory: parameters, gradients and optimizer take ");
+  EXPECT_TRUE(text.starts_with("out of memory: \"forward, backward\" needs ")) << text;
+  EXPECT_TRUE(text.ends_with("reduce data.batch_size, or set train.auto_batch_size")) << text;
+  EXPECT_EQ(error_of({off, "cpu.memory=100 B"}).substr(0, 62),
+            "out of memory: parameters, gradients and optimizer state need ");
 }
 
 struct Explained {
@@ -370,8 +369,8 @@ TEST_F(BatchFitTest, TheUpdateStepOfAllRanksMustFitToo) {
   const auto [arrays, fits] = prepared("cpu.memory=1 GiB");
   EXPECT_EQ(fits, "no error");
   const std::string text = prepared(memory(arrays + 1000)).second;
-  EXPECT_TRUE(text.starts_with("out of memory: \"update\" takes ")) << text;
-  EXPECT_TRUE(text.ends_with(" more for tensors; a smaller model helps")) << text;
+  EXPECT_TRUE(text.starts_with("out of memory: \"update\" needs ")) << text;
+  EXPECT_TRUE(text.ends_with(" available per process; use a smaller model")) << text;
 }
 
 // Including the trainer that keeps gradients, which is made once batches are divided.

@@ -62,9 +62,9 @@ TEST(RunStateOf, RejectsUnknownDocuments) {
     return std::string("none");
   };
   EXPECT_EQ(error(state_of(4, "")), "state 7 was written by a newer version of runner");
-  EXPECT_EQ(error(state_of(2, "")), "state 7: the section run is not a document that this version wrote");
+  EXPECT_EQ(error(state_of(2, "")), "state 7: the section run is damaged or was written by another version of runner");
   EXPECT_EQ(error(state_of(1, R"("updates": {"a": 3}, )")),
-            "state 7: the section run is not a document that this version wrote");
+            "state 7: the section run is damaged or was written by another version of runner");
 }
 
 }  // namespace

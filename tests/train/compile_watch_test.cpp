@@ -87,7 +87,7 @@ TEST_F(LongCompilations, AreReportedDuringARun) {
     EXPECT_EQ(notices[i + 1].substr(0, 15), "compiled it in ");
   }
   EXPECT_TRUE(std::ranges::any_of(notices, [](const std::string& text) {
-    return text.ends_with(": features is (5, 5) f32, and was (15, 5) f32");
+    return text.ends_with(": features changed from (15, 5) f32 to (5, 5) f32");
   }));
 }
 

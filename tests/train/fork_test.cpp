@@ -104,20 +104,20 @@ TEST_F(ForkTest, AnotherOptimizerStartsAtItsFirstStep) {
 TEST_F(ForkTest, WarnsAboutWhatIsReset) {
   parent = train(kParent);
   EXPECT_EQ(fork({"optimizer.type=sgd", "train.epochs=6"}).warnings,
-            (std::vector<std::string>{"the optimizer starts afresh: it was another optimizer's"}));
+            (std::vector<std::string>{"the optimizer state is reset: the state is of another kind of optimizer"}));
   EXPECT_EQ(fork({"optimizer.amsgrad=true", "train.epochs=6"}, {.state = parent.states[1]}).warnings,
             (std::vector<std::string>{fmt::format(
-                "the optimizer starts afresh: state {} has no max_exp_avg_sq of 0.weight", parent.states[1])}));
+                "the optimizer state is reset: state {} has no max_exp_avg_sq of 0.weight", parent.states[1])}));
   EXPECT_EQ(fork({"data.batch_size=16", "train.epochs=1"}).warnings,
-            (std::vector<std::string>{"training begins with the first epoch: data.batch_size was 8 and is 16"}));
+            (std::vector<std::string>{"training starts with the first epoch: data.batch_size changed from 8 to 16"}));
   EXPECT_EQ(document()["windows"].integer(), 2);
   EXPECT_EQ(document()["scheduled"].integer(), 2);
   EXPECT_EQ(document()["updates"][""].integer(), 17);  // the moments include 15 earlier steps
   EXPECT_EQ(fork({"data.train.samples=60", "train.epochs=1"}).warnings,
-            (std::vector<std::string>{"training begins with the first epoch: data.train changed: 67 samples -> 60"}));
+            (std::vector<std::string>{"training starts with the first epoch: data.train changed: 67 samples -> 60"}));
   EXPECT_EQ(
       fork({"train.early_stopping.metric=eval/accuracy", "train.early_stopping.mode=max", "train.epochs=6"}).warnings,
-      (std::vector<std::string>{"early stopping starts afresh: it watches other figures"}));
+      (std::vector<std::string>{"early stopping is reset: it monitors another metric or other data"}));
 }
 
 TEST_F(ForkTest, FrozenWeightsKeepTheirBits) {
@@ -129,7 +129,7 @@ TEST_F(ForkTest, FrozenWeightsKeepTheirBits) {
     EXPECT_EQ(child.optimizer_steps, 21);
     EXPECT_EQ(child.warnings, restart
                                   ? std::vector<std::string>{}
-                                  : std::vector<std::string>{"2 frozen parameters need no optimizer state any more"});
+                                  : std::vector<std::string>{"the optimizer state of 2 frozen parameters was dropped"});
     const auto after = last_state();
     for (const char* name : {"model/0.weight", "model/0.bias"}) EXPECT_EQ(after.at(name), before.at(name)) << name;
     for (const char* name : {"model/3.weight", "model/6.weight"}) EXPECT_NE(after.at(name), before.at(name)) << name;
@@ -151,18 +151,15 @@ TEST_F(ForkTest, RejectsImpossibleForks) {
   const int64_t last = parent.states.back();
   EXPECT_EQ(
       error({"model.hidden=[5, 8]"}),
-      fmt::format("2: state {} is of another model: its parameter 0.weight is (12, 6), the recipe's is (5, 6)", last));
+      fmt::format("2: state {} is of another model: expected shape (5, 6) of parameter 0.weight, got (12, 6)", last));
   EXPECT_EQ(
       error({"model.hidden=[12]"}),
-      fmt::format("2: state {} is of another model: its parameter 3.weight is (8, 12), the recipe's is (4, 12)", last));
-  EXPECT_EQ(
-      error({"model.bias=false"}),
-      fmt::format("2: state {} is of another model: it has a parameter 0.bias, (12), which the recipe's lacks", last));
-  EXPECT_EQ(
-      error({}),
-      fmt::format("2: state {} is at step 15, and the child run ends with step 15: nothing is left to train; make "
-                  "train.epochs larger, or begin again with its weights: --restart",
-                  last));
+      fmt::format("2: state {} is of another model: expected shape (4, 12) of parameter 3.weight, got (8, 12)", last));
+  EXPECT_EQ(error({"model.bias=false"}),
+            fmt::format("2: state {} is of another model: unexpected parameter 0.bias of shape (12)", last));
+  EXPECT_EQ(error({}), fmt::format("2: state {} is at step 15, but the child run ends with step 15: nothing is left to "
+                                   "train; increase train.epochs, or restart from its weights with --restart",
+                                   last));
   EXPECT_EQ(error({}, 4711),
             fmt::format("3: run {} has no state 4711; `runner states {}` lists its states", parent.run, parent.run));
 }

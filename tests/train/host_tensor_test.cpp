@@ -96,7 +96,8 @@ TEST(HostTensor, RejectsTypesThatDoNotMatch) {
     folded(sent.all(), Fold::kSum, "acc:reduce");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "acc:reduce: the tensors do not fit: rank 0 has (2) f32, rank 1 has (1) f32");
+    EXPECT_STREQ(error.what(),
+                 "acc:reduce: expected tensors of equal type, got rank 0 has (2) f32, rank 1 has (1) f32");
   }
 }
 

@@ -178,9 +178,9 @@ TEST_F(LogFilesTest, AnAttemptAfterACrashWarnsAboutRepeatedPoints) {
   const int64_t first = repeated.at("train/loss").front().first;
   EXPECT_TRUE(first == 6 || first == 11) << first;
   ASSERT_EQ(resumed.warnings.size(), 1u);
-  EXPECT_EQ(resumed.warnings[0], "log.csv and log.jsonl may hold points of steps " + std::to_string(first) +
-                                     " to 13 of an earlier attempt, which this one records again; `attempt` in each "
-                                     "line tells them apart");
+  EXPECT_EQ(resumed.warnings[0], "log.csv and log.jsonl may contain points of steps " + std::to_string(first) +
+                                     " to 13 of an earlier attempt, which this attempt records again; `attempt` in "
+                                     "each line distinguishes them");
   // The run consists of the later attempt and of the points of the earlier one before it.
   Series whole = series("logs/points.csv", resumed.run, "1");
   for (auto& [metric, values] : whole) {
@@ -209,13 +209,13 @@ TEST_F(LogFilesTest, UnwritableFilesAreReportedBeforeTheRun) {
   refused("log.jsonl=file/a/b", "log.jsonl: cannot write " + at("file/a/b") + ": Not a directory");
   refused("log.tensorboard=file", "log.tensorboard: cannot write " + at("file") + ": Not a directory");
   refused("log.csv=file", "log.csv: " + at("file") +
-                              " is there already and is no log of points: it does not begin with "
-                              "run,attempt,metric,step,time,value; name another file");
+                              " already exists and is not a log of points: it does not begin with "
+                              "run,attempt,metric,step,time,value; choose another file");
   refused("log.jsonl=file",
           "log.jsonl: " + at("file") +
-              " is there already and is no log of points: it does not begin with {; name another file");
+              " already exists and is not a log of points: it does not begin with {; choose another file");
   refused("log.jsonl=logs/../logs/points.csv",
-          "log.csv and log.jsonl are both " + at("logs/points.csv") + "; give each a file of its own");
+          "log.csv and log.jsonl are both " + at("logs/points.csv") + "; use different files");
   EXPECT_EQ(text("file"), "x");
   EXPECT_FALSE(std::filesystem::exists(path("runner.db")));
 }
@@ -227,10 +227,10 @@ TEST_F(LogFilesTest, AFullDiskLosesPointsButDoesNotEndTheRun) {
   EXPECT_GT(count, 80u);
   ASSERT_EQ(result.warnings.size(), 2u);
   EXPECT_EQ(result.warnings[0],
-            "log.csv: cannot write /dev/full: No space left on device; points wait in memory until it can be written "
-            "again");
-  EXPECT_EQ(result.warnings[1], "log.csv /dev/full lacks " + std::to_string(count) +
-                                    " of this run's points; `runner export " + result.run +
+            "log.csv: cannot write /dev/full: No space left on device; points are kept in memory until the file is "
+            "writable again");
+  EXPECT_EQ(result.warnings[1], "log.csv /dev/full misses " + std::to_string(count) +
+                                    " points of this run; `runner export " + result.run +
                                     " --metrics FILE` writes all");
   EXPECT_EQ(events("warning").size(), 2u);
 }
@@ -263,8 +263,8 @@ TEST_F(LogFilesTest, AStalledReaderDoesNotBlockTheRun) {
   ::close(fd);
   const int64_t whole = std::ranges::count(read, '\n');
   EXPECT_GT(whole, 0);
-  EXPECT_EQ(warnings[0], "log.jsonl " + at("pipe") + " lacks " + std::to_string(kPoints - whole) +
-                             " of this run's points; `runner export 0000000aaa --metrics FILE` writes all");
+  EXPECT_EQ(warnings[0], "log.jsonl " + at("pipe") + " misses " + std::to_string(kPoints - whole) +
+                             " points of this run; `runner export 0000000aaa --metrics FILE` writes all");
 }
 
 TEST_F(LogFilesTest, ASlowReaderGetsEverything) {

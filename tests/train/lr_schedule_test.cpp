@@ -293,11 +293,11 @@ TEST(LrSchedule, RejectsSchedulesThatNoFactorCanExpress) {
   SchedulerSpec spec;
   spec.type = SchedulerType::kOneCycle;
   spec.max_lr = 0.5;
-  EXPECT_EQ(error_of(spec, 0.0), "scheduler.max_lr is reached by multiplying optimizer.lr, which is 0: set it above 0");
+  EXPECT_EQ(error_of(spec, 0.0), "scheduler.max_lr scales optimizer.lr, expected optimizer.lr above 0, got 0");
   spec = {};
   spec.type = SchedulerType::kPolynomial;
   EXPECT_EQ(error_of(spec, 1e-7),
-            "scheduler.end is 1e-07, but polynomial decays from optimizer.lr, 1e-07: set it below that");
+            "scheduler.end: expected a value below optimizer.lr, 1e-07, from which polynomial decays, got 1e-07");
 }
 
 }  // namespace

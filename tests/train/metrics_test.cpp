@@ -82,12 +82,14 @@ std::string refusal(std::vector<schema::Metric> wanted, data::LabelKind labels, 
 }
 
 TEST(Metrics, RejectMetricsThatTheLabelsDoNotAllow) {
-  EXPECT_EQ(refusal({{"mse"}}, data::LabelKind::kClass, 3), "eval.metrics: mse needs targets, the data has classes");
+  EXPECT_EQ(refusal({{"mse"}}, data::LabelKind::kClass, 3),
+            "eval.metrics: mse needs targets, but the data has classes");
   EXPECT_EQ(refusal({{"accuracy"}}, data::LabelKind::kTarget, 1),
-            "eval.metrics: accuracy needs classes, the data has targets");
-  EXPECT_EQ(refusal({{"top_5", 5}}, data::LabelKind::kClass, 3), "eval.metrics: top_5 of 3 classes");
+            "eval.metrics: accuracy needs classes, but the data has targets");
+  EXPECT_EQ(refusal({{"top_5", 5}}, data::LabelKind::kClass, 3),
+            "eval.metrics: top_5 exceeds the 3 classes of the data");
   EXPECT_EQ(refusal({{"f1_binary"}}, data::LabelKind::kClass, 3),
-            "eval.metrics: f1_binary needs 2 classes, the data has 3; use f1_macro or f1_micro");
+            "eval.metrics: f1_binary needs 2 classes, but the data has 3; use f1_macro or f1_micro");
 }
 
 TEST(Metrics, NanOutputsCountAsLargest) {

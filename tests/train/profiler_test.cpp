@@ -221,7 +221,7 @@ TEST_F(TraceFileTest, RejectsOtherFiles) {
   write("data.csv", "a,b\n1,2\n");
   const std::string csv = path("data.csv").string(), below = csv + "/t.json", folder = path("").string();
   EXPECT_EQ(message_of_opening(csv),
-            fmt::format("profile.out: {} is there already and is no trace; name another file, or remove it", csv));
+            fmt::format("profile.out: {} already exists and is not a trace; choose another file or remove it", csv));
   EXPECT_EQ(message_of_opening(below), fmt::format("profile.out: cannot write {}: Not a directory", below));
   EXPECT_EQ(message_of_opening(folder), fmt::format("profile.out: cannot write {}: Is a directory", folder));
   EXPECT_EQ(support::read_text(path("data.csv")), "a,b\n1,2\n");
@@ -258,7 +258,7 @@ TEST_F(TraceFileTest, IsATraceAtAnyTimeEvenOnAFullDisk) {
     const FileSizeLimit limit(std::filesystem::file_size(name) + 10);
     const std::string text = file.add(part).value_or("");
     EXPECT_TRUE(text.starts_with(fmt::format("profile.out: cannot write {}: File too large", name))) << text;
-    EXPECT_TRUE(text.ends_with("; it lacks a cycle, and `runner trace` has all")) << text;
+    EXPECT_TRUE(text.ends_with("; a cycle is missing; `runner trace` writes all cycles")) << text;
   }
   EXPECT_EQ(count(), 1U);
   EXPECT_EQ(file.add(part), std::nullopt);

@@ -106,8 +106,8 @@ TEST(RankProcesses, DoNotBeginIfStoppedBeforeTheyStart) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, ReplicaDeath,
-                         ::testing::Values(Death{"kill", " was killed by signal 9 \\(Killed\\); its newest call was "},
-                                           Death{"exit", " has ended with exit code 7; its newest call was "},
+                         ::testing::Values(Death{"kill", " was killed by signal 9 \\(Killed\\); its last call was "},
+                                           Death{"exit", " exited with code 7; its last call was "},
                                            Death{"throw", "(, after [0-9]+ steps?)?: its time has come"}),
                          [](const auto& instance) { return std::string(instance.param.way); });
 
@@ -120,7 +120,7 @@ TEST_F(MortalRun, InsideACollectiveEndsTheRun) {
       const std::string error =
           error_at(rank, kBehindAll, way, {"model.hidden=[512, 256]", "train.local_sgd.every=2 steps"});
       EXPECT_TRUE(error.starts_with(fmt::format("rank {} ", rank))) << error;
-      EXPECT_NE(error.find("; its newest call was all_reduce of weights, (1"), std::string::npos) << error;
+      EXPECT_NE(error.find("; its last call was all_reduce of weights, (1"), std::string::npos) << error;
     }
 }
 
@@ -191,9 +191,8 @@ TEST(RankProcessesStart, LeavesNoProcessIfStartFails) {
   EXPECT_EQ(status, 0);
   const std::string text = reinterpret_cast<const char*>(answer.bytes().data());
   const std::regex expected(
-      "cannot start the process of rank [3-9]: Too many open files; a process may have [0-9]+ here, raise `ulimit -n`; "
-      "a "
-      "smaller num_processes needs less");
+      "cannot start the process of rank [3-9]: Too many open files; the limit is [0-9]+ per process, raise `ulimit "
+      "-n`; use a smaller num_processes");
   EXPECT_TRUE(std::regex_match(text, expected)) << text;
 }
 

@@ -200,7 +200,8 @@ train: {epochs: 4}
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
     EXPECT_EQ(error.message(),
-              "data.train is not what the run was trained on: 12 samples -> 13; restore the data, or start a new run");
+              "data.train differs from the data that the run was trained on: 12 samples -> 13; restore the data, or "
+              "start a new run");
   }
 }
 

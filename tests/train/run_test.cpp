@@ -70,9 +70,9 @@ TEST_F(RunTest, IsInterruptedWhileItsProcessesAreStarted) {
       return error.message();
     }
   };
-  EXPECT_EQ(interrupted(path("wait")), "interrupted while 2 processes were started; nothing is recorded");
+  EXPECT_EQ(interrupted(path("wait")), "interrupted while starting 2 processes; nothing was recorded");
   asks.join();
-  EXPECT_EQ(interrupted("/no/program"), "interrupted while 2 processes were started; nothing is recorded");
+  EXPECT_EQ(interrupted("/no/program"), "interrupted while starting 2 processes; nothing was recorded");
   EXPECT_FALSE(std::filesystem::exists(path("runner.db")));
 }
 
@@ -162,8 +162,8 @@ train: {epochs: 1}
   EXPECT_EQ(result.exit_code, 1);
   ASSERT_TRUE(result.error);
   EXPECT_EQ(result.error->message,
-            "the loss of step 2 is not finite: the result of mul (1, 1) f32 in the forward pass is inf; a smaller "
-            "optimizer.lr or train.clip_grad_norm may help, train.on_nan: skip skips such steps");
+            "the loss of step 2 is not finite: the result of mul (1, 1) f32 in the forward pass is inf; use a smaller "
+            "optimizer.lr or train.clip_grad_norm, or set train.on_nan: skip to skip such steps");
   EXPECT_EQ(result.optimizer_steps, 1);
   EXPECT_EQ(result.states.size(), 1u);  // the model before the step
 }
@@ -184,11 +184,11 @@ train: {epochs: 1}
   const RunResult from = train(kTable, {.overrides = {"model.init_from=w.safetensors"}});
   ASSERT_TRUE(from.error);
   EXPECT_EQ(from.error->message,
-            "the loss of step 1 is not finite: parameter 0.weight is nan; it came so from model.init_from");
+            "the loss of step 1 is not finite: parameter 0.weight is nan; check the file model.init_from");
   // The first step makes the weights overflow, which a smaller learning rate would prevent.
   const RunResult blown = train(kTable, {.overrides = {"optimizer.lr=1e38"}});
   ASSERT_TRUE(blown.error);
-  EXPECT_NE(blown.error->message.find("; a smaller optimizer.lr or train.clip_grad_norm may help, "), std::string::npos)
+  EXPECT_NE(blown.error->message.find("; use a smaller optimizer.lr or train.clip_grad_norm, or "), std::string::npos)
       << blown.error->message;
 }
 
@@ -239,7 +239,7 @@ train: {epochs: 1}
       EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
       const std::string key(option, std::string_view(option).find('='));
       EXPECT_EQ(error.message(),
-                "train." + key + " needs classes, and the labels of data.train are numbers; remove it");
+                "train." + key + " needs classes, but the labels of data.train are numbers; remove it");
     }
   }
 }
@@ -332,7 +332,7 @@ train: {epochs: 1, class_weights: [1, 2]}
     train(recipe);
     FAIL() << "trained with two weights for three classes";
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "train.class_weights: 2 weights for 3 classes");
+    EXPECT_EQ(error.message(), "train.class_weights: expected 3 weights, one per class, got 2");
   }
 }
 
@@ -354,9 +354,9 @@ train: {epochs: 1, on_nan: skip}
 TEST_F(RunTest, WarnsOfAStepWithoutWeight) {
   const RunResult result = train(kSmall, {.overrides = {"train.class_weights=[0, 0, 0]"}});
   ASSERT_EQ(result.warnings.size(), 1u);
-  EXPECT_EQ(
-      result.warnings[0],
-      "train/loss of step 1 is NaN: no sample since the point before it has a weight; train.class_weights decide");
+  EXPECT_EQ(result.warnings[0],
+            "train/loss of step 1 is NaN: no sample since the previous point has a weight above 0; check "
+            "train.class_weights");
 }
 
 TEST_F(RunTest, WarnsOfASingleClass) {
@@ -368,7 +368,7 @@ optimizer: {type: sgd, lr: 0.1}
 train: {epochs: 1}
 )");
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.warnings, std::vector<std::string>{"all labels are of one class: there is nothing to learn"});
+  EXPECT_EQ(result.warnings, std::vector<std::string>{"all labels are of one class; the model cannot learn anything"});
 }
 
 TEST_F(RunTest, WarnsIfALongerRunStretchesItsSchedule) {
@@ -378,8 +378,8 @@ TEST_F(RunTest, WarnsIfALongerRunStretchesItsSchedule) {
   EXPECT_EQ(result.optimizer_steps, 40);
   ASSERT_EQ(result.warnings.size(), 1u);
   EXPECT_EQ(result.warnings[0],
-            "the schedule now ends with the longer run: train/lr was 0.0005 at step 20 and is 0.005 at step 21; "
-            "scheduler.length keeps a schedule as it is");
+            "the schedule is stretched to the longer run: train/lr was 0.0005 at step 20 and is 0.005 at step 21; set "
+            "scheduler.length to keep the schedule");
 }
 
 // Errors before the run is recorded leave no store behind.
@@ -389,7 +389,7 @@ TEST_F(RunTest, RejectsMetricsThatDoNotFitBeforeTheRun) {
     FAIL() << "trained towards a top_20 of three classes";
   } catch (const Error& error) {
     EXPECT_EQ(exit_code(error.kind()), 2);
-    EXPECT_EQ(error.message(), "eval.metrics: top_20 of 3 classes");
+    EXPECT_EQ(error.message(), "eval.metrics: top_20 exceeds the 3 classes of the data");
   }
   EXPECT_FALSE(std::filesystem::exists(path("runner.db")));
 }
@@ -436,8 +436,8 @@ TEST_F(StoredModelTest, IsNotEvaluatedOnChangedData) {
     FAIL() << "evaluated on other data";
   } catch (const Error& error) {
     EXPECT_EQ(error.message(),
-              "data.eval is not what the run was trained on: 6 samples -> 7; restore the data, or name a file: runner "
-              "eval RUN DATA");
+              "data.eval differs from the data that the run was trained on: 6 samples -> 7; restore the data, or give "
+              "a file: `runner eval RUN DATA`");
   }
 }
 

@@ -143,8 +143,8 @@ train: {epochs: 1}
 )");
   ASSERT_TRUE(result.error);
   EXPECT_EQ(result.error->message,
-            "the loss of step 1 is not finite: the result of mul (1, 1) f32 in the forward pass is inf; "
-            "train.on_nan: skip skips such steps");
+            "the loss of step 1 is not finite: the result of mul (1, 1) f32 in the forward pass is inf; set "
+            "train.on_nan: skip to skip such steps");
   EXPECT_EQ(result.samples, 0);
   EXPECT_EQ(result.optimizer_steps, 0);
 }
@@ -169,7 +169,7 @@ TEST_F(StatesTest, FallsBackToThePreviousCheckpointIfTheNewestIsDamaged) {
   const RunResult result = train(kOverfits, {.resume = "@last", .overrides = {"checkpoint={every: 20 steps}"}});
   EXPECT_EQ(result.exit_code, 0);
   ASSERT_FALSE(result.warnings.empty());
-  EXPECT_TRUE(result.warnings[0].ends_with("; trying the state before it")) << result.warnings[0];
+  EXPECT_TRUE(result.warnings[0].ends_with("; trying the previous state")) << result.warnings[0];
 }
 
 TEST_F(StatesTest, ReportsTheNewestIfAllCheckpointsAreDamaged) {

@@ -109,10 +109,12 @@ end}}
                                             "optimizer.betas=[0.9, 0.99]", mode},
                               .make_hooks = lua::hooks_maker()});
       EXPECT_EQ(result.exit_code, 1);
-      EXPECT_EQ(std::ranges::count(result.warnings, path("mask.lua").string() +
-                                                        ":4: the number -3.4e+38 is -inf in the TPU's bf16; a "
-                                                        "mask of -1e+30 stays finite"),
-                1)
+      EXPECT_EQ(
+          std::ranges::count(
+              result.warnings,
+              path("mask.lua").string() +
+                  ":4: the number -3.4e+38 becomes -inf in the TPU's bf16; use a mask of -1e+30, which stays finite"),
+          1)
           << mask << ", " << mode << ": " << fmt::format("{}", fmt::join(result.warnings, "\n"));
     }
 }
@@ -141,14 +143,16 @@ end}
   const std::string adam = path("adam.lua").string(), rule = path("rule.lua").string();
   EXPECT_EQ(
       warnings_of("adam.lua", "mixed_precision=bf16"),
-      (std::vector<std::string>{adam + ":3: betas: 0.999 is 1 in the TPU's bf16, so that the second moment never "
+      (std::vector<std::string>{adam + ":3: betas: 0.999 rounds to 1 in the TPU's bf16, so the second moment never "
                                        "decays; the largest number below 1 is 0.99609375",
-                                adam + ":3: eps: 1e-45 is 0 in the TPU's bf16, so that a gradient that was "
-                                       "always 0 is divided by 0; the smallest number above 0 is 1.1754944e-38"}));
-  EXPECT_EQ(warnings_of("rule.lua", "mixed_precision=bf16"),
-            (std::vector<std::string>{
-                rule + ":4: the number 0.999 is 1 in the TPU's bf16; the next that it has is 0.99609375",
-                rule + ":5: the number 1e-39 is 0 in the TPU's bf16; the next that it has is 1.1754944e-38"}));
+                                adam + ":3: eps: 1e-45 rounds to 0 in the TPU's bf16, so a gradient that was always 0 "
+                                       "is divided by 0; the smallest number above 0 is 1.1754944e-38"}));
+  EXPECT_EQ(
+      warnings_of("rule.lua", "mixed_precision=bf16"),
+      (std::vector<std::string>{
+          rule + ":4: the number 0.999 rounds to 1 in the TPU's bf16; the nearest other bf16 number is 0.99609375",
+          rule +
+              ":5: the number 1e-39 rounds to 0 in the TPU's bf16; the nearest other bf16 number is 1.1754944e-38"}));
   EXPECT_EQ(warnings_of("adam.lua", "mixed_precision=no"), std::vector<std::string>{});
   EXPECT_EQ(warnings_of("rule.lua", "mixed_precision=no"), std::vector<std::string>{});
 }

@@ -56,14 +56,13 @@ class WeightCheckTest : public RunFixture {
 
 TEST_F(WeightCheckTest, ReportsTheTensorAndTheRankThatDiffers) {
   const std::string why =
-      " (comm.check_every); they have made the same updates, so memory is damaged or cores compute differently: go on "
-      "from a state of before, on another machine";
+      " (comm.check_every); all ranks applied the same updates, so memory is damaged or cores compute differently: "
+      "resume "
+      "from an earlier state on another machine";
   EXPECT_EQ(told(2, "parameters 0"),
-            "the replicas have drifted apart: behind step 7, 2.bias of rank 2 is not that of ranks 0, 1, 3" + why);
-  EXPECT_EQ(
-      told(0, "exp_avg_sq 0"),
-      "the replicas have drifted apart: behind step 7, exp_avg_sq of 2.bias of rank 0 is not that of ranks 1, 2, 3" +
-          why);
+            "weights diverged after step 7: 2.bias on rank 2 differs from ranks 0, 1, 3" + why);
+  EXPECT_EQ(told(0, "exp_avg_sq 0"),
+            "weights diverged after step 7: exp_avg_sq of 2.bias on rank 0 differs from ranks 1, 2, 3" + why);
   EXPECT_EQ(told(-1, ""), "nothing");
 }
 

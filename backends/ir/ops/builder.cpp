@@ -19,7 +19,7 @@ Value record(Op op, std::initializer_list<Value> operands, std::span<const int64
 int normal_axis(std::string_view op, Value x, int64_t axis) {
   const int rank = x.shape().rank();
   const int64_t normal = axis < 0 ? axis + rank : axis;
-  check_input(normal >= 0 && normal < rank, x, "{}: axis {} does not exist in {}", op, axis, x.type());
+  check_input(normal >= 0 && normal < rank, x, "{}: axis {} is out of range for {}", op, axis, x.type());
   return static_cast<int>(normal);
 }
 
@@ -27,7 +27,7 @@ Shape common_shape(std::string_view op, Value a, Value b) {
   const Shape x = a.shape(), y = b.shape();
   for (int i = 1; i <= std::min(x.rank(), y.rank()); ++i) {
     const int64_t p = x[x.rank() - i], q = y[y.rank() - i];
-    check_input(p == q || p == 1 || q == 1, a, "{}: {} and {} do not broadcast: {} against {} at axis -{}", op,
+    check_input(p == q || p == 1 || q == 1, a, "{}: cannot broadcast {} and {}: sizes {} and {} at axis -{}", op,
                 a.type(), b.type(), p, q, i);
   }
   return broadcast(x, y);

@@ -11,7 +11,8 @@ constexpr Attribute kAllReduceAttributes[] = {
 };
 
 TensorType all_reduce_type(Query q) {
-  check(is_reduced(q.operands[0].dtype), "all_reduce: wants a tensor of f32, f64, i32 or i64, got {}", q.operands[0]);
+  check(is_reduced(q.operands[0].dtype), "all_reduce: expected a tensor of f32, f64, i32 or i64, got {}",
+        q.operands[0]);
   return q.operands[0];
 }
 

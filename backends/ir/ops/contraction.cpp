@@ -30,20 +30,21 @@ TensorType matmul_type(Query q) {
   const TensorType& a = q.operands[0];
   const TensorType& b = q.operands[1];
   const auto want = [&](bool holds, const char* what) {
-    check(holds, "matmul: {}: {}{} × {}{}", what, a, q.attrs[0] ? "ᵀ" : "", b, q.attrs[1] ? "ᵀ" : "");
+    check(holds, "matmul: expected {}, got {}{} × {}{}", what, a, q.attrs[0] ? "ᵀ" : "", b, q.attrs[1] ? "ᵀ" : "");
   };
-  want(is_float(a.dtype) && a.dtype == b.dtype, "wants two float tensors of one dtype");
+  want(is_float(a.dtype) && a.dtype == b.dtype, "float operands of the same dtype");
   const int rank = a.shape.rank();
-  want(rank >= 2 && rank == b.shape.rank(), "wants two tensors of one rank, at least 2");
+  want(rank >= 2 && rank == b.shape.rank(), "operands of equal rank, at least 2");
   const MatmulDims d = matmul_dims(q);
-  want(d.k_a == d.k_b, "the inner sizes differ");
-  for (int i = 0; i < rank - 2; ++i) want(a.shape[i] == b.shape[i], "the leading axes differ");
+  want(d.k_a == d.k_b, "equal inner sizes");
+  for (int i = 0; i < rank - 2; ++i) want(a.shape[i] == b.shape[i], "equal leading axes");
   const bool wide = q.attrs.size() > 2 && q.attrs[2] != 0;
-  want(!wide || a.dtype == DType::kBf16, "wide products are of bf16");
+  want(!wide || a.dtype == DType::kBf16, "bf16 operands of a wide product");
   const TensorType product{wide ? DType::kF32 : a.dtype, a.shape.with(rank - 2, d.m).with(rank - 1, d.n)};
   if (q.operands.size() > 2) {
-    check(q.operands[2] == product, "matmul: what is added must be {}, got {}", product, q.operands[2]);
-    check(size_of(product.dtype) >= 4, "matmul: adds to products of f32 and f64, not of {}", name_of(product.dtype));
+    check(q.operands[2] == product, "matmul: expected an addend of type {}, got {}", product, q.operands[2]);
+    check(size_of(product.dtype) >= 4, "matmul: expected products of f32 or f64 to add to, got {}",
+          name_of(product.dtype));
   }
   return product;
 }

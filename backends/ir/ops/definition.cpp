@@ -11,12 +11,12 @@ TensorType as_operand(Query q) {
 }
 
 TensorType float_operand(Query q) {
-  check(is_float(q.operands[0].dtype), "{}: wants a float tensor, got {}", name_of(q.op), q.operands[0]);
+  check(is_float(q.operands[0].dtype), "{}: expected a float tensor, got {}", name_of(q.op), q.operands[0]);
   return q.operands[0];
 }
 
 void check_index(const TensorType& index, std::string_view op) {
-  check(index.dtype == DType::kI64, "{}: indices must be i64, got {}", op, index);
+  check(index.dtype == DType::kI64, "{}: expected i64 indices, got {}", op, index);
 }
 
 ValueId fold_moved_constant(const FoldQuery& query) {

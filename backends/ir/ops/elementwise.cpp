@@ -13,12 +13,12 @@ namespace {
 // ---- types ----
 
 TensorType number_operand(Query q) {
-  check(q.operands[0].dtype != DType::kBool, "{}: wants a tensor of numbers, got {}", name_of(q.op), q.operands[0]);
+  check(q.operands[0].dtype != DType::kBool, "{}: expected a tensor of numbers, got {}", name_of(q.op), q.operands[0]);
   return q.operands[0];
 }
 
 TensorType bool_operand(Query q) {
-  check(q.operands[0].dtype == DType::kBool, "{}: wants a bool tensor, got {}", name_of(q.op), q.operands[0]);
+  check(q.operands[0].dtype == DType::kBool, "{}: expected a bool tensor, got {}", name_of(q.op), q.operands[0]);
   return q.operands[0];
 }
 
@@ -31,23 +31,23 @@ TensorType cast_type(Query q) {
 }
 
 TensorType two_operands(Query q) {
-  check(q.operands[0] == q.operands[1], "{}: wants operands of one dtype, got {} and {}: cast one of them",
+  check(q.operands[0] == q.operands[1], "{}: expected operands of the same dtype, got {} and {}; cast one of them",
         name_of(q.op), q.operands[0], q.operands[1]);
   return q.operands[0];
 }
 
 TensorType two_numbers(Query q) {
-  check(q.operands[0].dtype != DType::kBool, "{}: wants tensors of numbers, got {}", name_of(q.op), q.operands[0]);
+  check(q.operands[0].dtype != DType::kBool, "{}: expected tensors of numbers, got {}", name_of(q.op), q.operands[0]);
   return two_operands(q);
 }
 
 TensorType two_floats(Query q) {
-  check(is_float(q.operands[0].dtype), "{}: wants float tensors, got {}", name_of(q.op), q.operands[0]);
+  check(is_float(q.operands[0].dtype), "{}: expected float tensors, got {}", name_of(q.op), q.operands[0]);
   return two_operands(q);
 }
 
 TensorType two_bools(Query q) {
-  check(q.operands[0].dtype == DType::kBool, "{}: wants bool tensors, got {}", name_of(q.op), q.operands[0]);
+  check(q.operands[0].dtype == DType::kBool, "{}: expected bool tensors, got {}", name_of(q.op), q.operands[0]);
   return two_operands(q);
 }
 
@@ -57,9 +57,9 @@ TensorType comparison_type(Query q) {
 
 TensorType where_type(Query q) {
   const TensorType &condition = q.operands[0], &x = q.operands[1], &y = q.operands[2];
-  check(condition.dtype == DType::kBool, "where: the condition must be bool, got {}", condition);
-  check(x == y && condition.shape == x.shape, "where: wants operands of one dtype, got {} and {}: cast one of them", x,
-        y);
+  check(condition.dtype == DType::kBool, "where: expected a bool condition, got {}", condition);
+  check(x == y && condition.shape == x.shape,
+        "where: expected operands of the same dtype, got {} and {}; cast one of them", x, y);
   return x;
 }
 

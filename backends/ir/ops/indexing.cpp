@@ -16,7 +16,7 @@ void check_gather_shapes(Query q) {
   const int axis = x.shape.axis(q.attrs[0], op.data());
   bool fits = x.shape.rank() == index.shape.rank();
   for (int i = 0; fits && i < x.shape.rank(); ++i) fits = i == axis || index.shape[i] <= x.shape[i];
-  check(fits, "{}: index {} does not fit {} at axis {}", op, index, x, axis);
+  check(fits, "{}: index {} does not match {} at axis {}", op, index, x, axis);
 }
 
 TensorType gather_type(Query q) {
@@ -27,7 +27,8 @@ TensorType gather_type(Query q) {
 TensorType scatter_add_type(Query q) {
   check_gather_shapes(q);
   const TensorType wanted{q.operands[0].dtype, q.operands[1].shape};
-  check(q.operands[2] == wanted, "scatter_add: source {} must be {}, as index and tensor", q.operands[2], wanted);
+  check(q.operands[2] == wanted, "scatter_add: expected a source {1}, like index and tensor, got {0}", q.operands[2],
+        wanted);
   return q.operands[0];
 }
 
@@ -40,12 +41,12 @@ TensorType append_axis(DType dtype, const Shape& shape, int64_t size) {
 
 TensorType one_hot_type(Query q) {
   check_index(q.operands[0], "one_hot");
-  check(q.attrs[0] >= 1, "one_hot: wants at least one class, got {}", q.attrs[0]);
+  check(q.attrs[0] >= 1, "one_hot: expected at least one class, got {}", q.attrs[0]);
   return append_axis(DType::kF32, q.operands[0].shape, q.attrs[0]);
 }
 
 TensorType embedding_type(Query q) {
-  check(q.operands[0].shape.rank() == 2, "embedding: the table must be (V, D), got {}", q.operands[0]);
+  check(q.operands[0].shape.rank() == 2, "embedding: expected a table (V, D), got {}", q.operands[0]);
   check_index(q.operands[1], "embedding");
   return append_axis(q.operands[0].dtype, q.operands[1].shape, q.operands[0].shape[1]);
 }
@@ -54,7 +55,7 @@ TensorType embedding_grad_type(Query q) {
   const TensorType &ids = q.operands[0], &grad = q.operands[1];
   check_index(ids, "embedding_grad");
   check(grad.shape.rank() > 0 && grad.shape.without(grad.shape.rank() - 1) == ids.shape,
-        "embedding_grad: gradient {} does not have a row for each of ids {}", grad, ids);
+        "embedding_grad: expected a gradient with one row per id of {1}, got {0}", grad, ids);
   return {grad.dtype, Shape{q.attrs[0], grad.shape.back()}};
 }
 

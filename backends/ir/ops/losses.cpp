@@ -13,12 +13,12 @@ constexpr Attribute kCrossEntropyAttributes[] = {
 void check_cross_entropy(Query q, size_t weights_at) {
   const std::string_view op = name_of(q.op);
   const TensorType &logits = q.operands[0], &labels = q.operands[1];
-  check(is_float(logits.dtype) && logits.shape.rank() == 2, "{}: logits must be (N, C) floats, got {}", op, logits);
-  check(labels.dtype == DType::kI64 && labels.shape == Shape{logits.shape[0]},
-        "{}: labels must be ({}) i64 class numbers, got {}", op, logits.shape[0], labels);
+  check(is_float(logits.dtype) && logits.shape.rank() == 2, "{}: expected logits (N, C) of floats, got {}", op, logits);
+  check(labels.dtype == DType::kI64 && labels.shape == Shape{logits.shape[0]}, "{}: expected labels ({}) i64, got {}",
+        op, logits.shape[0], labels);
   if (q.operands.size() <= weights_at) return;
   const TensorType wanted{logits.dtype, Shape{logits.shape[1]}};
-  check(q.operands[weights_at] == wanted, "{}: class weights must be {}, got {}", op, wanted, q.operands[weights_at]);
+  check(q.operands[weights_at] == wanted, "{}: expected class weights {}, got {}", op, wanted, q.operands[weights_at]);
 }
 
 TensorType cross_entropy_type(Query q) {

@@ -14,7 +14,7 @@ namespace {
 
 TensorType reshape_type(Query q) {
   check(q.operands[0].shape.elements() == q.requested.shape.elements(),
-        "reshape: {} does not have the {} elements of {}", q.operands[0], q.requested.shape.elements(),
+        "reshape: expected {1} elements of {2}, got {0}", q.operands[0], q.requested.shape.elements(),
         q.requested.shape);
   return {q.operands[0].dtype, q.requested.shape};
 }
@@ -23,11 +23,10 @@ TensorType permute_type(Query q) {
   const Shape& shape = q.operands[0].shape;
   std::array<int64_t, Shape::kMaxRank> dims{};
   unsigned seen = 0;
-  check(static_cast<int>(q.attrs.size()) == shape.rank(), "permute: {} axes given for {}", q.attrs.size(),
-        q.operands[0]);
+  check(static_cast<int>(q.attrs.size()) == shape.rank(), "permute: got {} axes for {}", q.attrs.size(), q.operands[0]);
   for (size_t i = 0; i < q.attrs.size(); ++i) {
     const int axis = shape.axis(q.attrs[i], "permute");
-    check(!(seen >> axis & 1u), "permute: axis {} is given twice", axis);
+    check(!(seen >> axis & 1u), "permute: axis {} occurs twice", axis);
     seen |= 1u << axis;
     dims[i] = shape[axis];
   }
@@ -42,7 +41,7 @@ TensorType expand_type(Query q) {
     const int64_t size = x.shape[x.shape.rank() - i];
     fits = size == 1 || size == to[to.rank() - i];
   }
-  check(fits, "expand: {} does not expand to {}", x, to);
+  check(fits, "expand: cannot expand {} to {}", x, to);
   return {x.dtype, to};
 }
 
@@ -52,7 +51,7 @@ TensorType slice_type(Query q) {
     const auto at = static_cast<size_t>(axis) * 3;
     const int64_t start = q.attrs[at], stop = q.attrs[at + 1], step = q.attrs[at + 2];
     check(0 <= start && start <= stop && stop <= shape[axis] && step >= 1,
-          "slice: [{}, {}) by {} does not lie in axis {} of {}", start, stop, step, axis, q.operands[0]);
+          "slice: [{}, {}) by {} is out of range for axis {} of {}", start, stop, step, axis, q.operands[0]);
     shape = shape.with(axis, ceil_div(stop - start, step));
   }
   return {q.operands[0].dtype, shape};
@@ -62,7 +61,8 @@ TensorType pad_type(Query q) {
   Shape shape = q.operands[0].shape;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     const int64_t before = q.attrs[static_cast<size_t>(axis) * 2], after = q.attrs[static_cast<size_t>(axis) * 2 + 1];
-    check(before >= 0 && after >= 0, "pad: {} and {} at axis {} must not be negative", before, after, axis);
+    check(before >= 0 && after >= 0, "pad: expected at least 0 elements at both ends of axis {2}, got {0} and {1}",
+          before, after, axis);
     shape = shape.with(axis, shape[axis] + before + after);
   }
   return {q.operands[0].dtype, shape};
@@ -75,7 +75,7 @@ TensorType concat_type(Query q) {
   for (const TensorType& part : q.operands) {
     check(part.dtype == first.dtype && part.shape.rank() == first.shape.rank() &&
               part.shape.with(axis, 1) == first.shape.with(axis, 1),
-          "concat: {} does not join {} at axis {}", part, first, axis);
+          "concat: cannot concatenate {1} and {0} along axis {2}", part, first, axis);
     size += part.shape[axis];
   }
   return {first.dtype, first.shape.with(axis, size)};
@@ -315,7 +315,7 @@ Value flatten(Value x) {
 Value unsqueeze(Value x, int64_t axis) {
   const Shape shape = x.shape();
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
-  check_input(axis >= 0 && axis <= shape.rank(), x, "unsqueeze: there is no place {} in {}", axis, x.type());
+  check_input(axis >= 0 && axis <= shape.rank(), x, "unsqueeze: axis {} is out of range for {}", axis, x.type());
   dims.insert(dims.begin() + axis, 1);
   return reshape(x, Shape(dims));
 }
@@ -367,7 +367,7 @@ Value pad(Value x, int64_t axis, int64_t before, int64_t after) {
 }
 
 Value concat(std::span<const Value> parts, int64_t axis) {
-  RUN_CHECK(!parts.empty(), ErrorKind::kRun, "concat: wants at least one tensor");
+  RUN_CHECK(!parts.empty(), ErrorKind::kRun, "concat: expected at least one tensor");
   if (parts.size() == 1) return parts[0];
   std::vector<ValueId> ids;
   for (const Value& part : parts) ids.push_back(part.id);
@@ -378,7 +378,8 @@ Value concat(std::span<const Value> parts, int64_t axis) {
 Value stack(std::span<const Value> parts, int64_t axis) {
   std::vector<Value> rows;
   for (const Value& part : parts) {
-    check_input(part.type() == parts[0].type(), part, "stack: {} and {} differ", parts[0].type(), part.type());
+    check_input(part.type() == parts[0].type(), part, "stack: expected tensors of equal type, got {} and {}",
+                parts[0].type(), part.type());
     rows.push_back(unsqueeze(part, axis));
   }
   return concat(rows, axis);
@@ -389,7 +390,7 @@ namespace {
 // Column − row of each element of (…, M, N), to be compared with the number of a diagonal.
 Value diagonal_of(std::string_view op, Value x) {
   const Shape shape = x.shape();
-  check_input(shape.rank() >= 2, x, "{}: wants at least two axes, got {}", op, x.type());
+  check_input(shape.rank() >= 2, x, "{}: expected at least two axes, got {}", op, x.type());
   const int64_t rows = shape[shape.rank() - 2], columns = shape.back();
   return sub(arange(*x.program, columns), reshape(arange(*x.program, rows), Shape{rows, 1}));
 }

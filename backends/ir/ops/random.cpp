@@ -9,13 +9,13 @@ namespace {
 
 void check_key(Query q) {
   const TensorType& key = q.operands[0];
-  check(key == TensorType{DType::kI64, Shape{2}}, "{}: the key must be (2) i64, got {}", name_of(q.op), key);
+  check(key == TensorType{DType::kI64, Shape{2}}, "{}: expected a key (2) i64, got {}", name_of(q.op), key);
 }
 
 TensorType random_type(Query q) {
   check_key(q);
   check(q.attrs[0] >= 0 && q.attrs[0] <= std::numeric_limits<uint32_t>::max(),
-        "{}: the stream must lie in [0, 2^32), got {}", name_of(q.op), q.attrs[0]);
+        "{}: expected a stream in [0, 2^32), got {}", name_of(q.op), q.attrs[0]);
   return {DType::kF32, q.requested.shape};
 }
 
@@ -23,9 +23,9 @@ TensorType dropout_mask_type(Query q) {
   check_key(q);
   check_index(q.operands[1], "dropout_mask");
   const double p = unpack_f64(q.attrs[1]);
-  check(p >= 0 && p < 1, "dropout_mask: p must lie in [0, 1), got {}", p);
+  check(p >= 0 && p < 1, "dropout_mask: expected p in [0, 1), got {}", p);
   check(q.requested.shape.rank() >= 1 && q.operands[1].shape == Shape{q.requested.shape[0]},
-        "dropout_mask: a sample id is wanted for each row of {}, got {}", q.requested.shape, q.operands[1]);
+        "dropout_mask: expected one sample id per row of {}, got {}", q.requested.shape, q.operands[1]);
   return {DType::kF32, q.requested.shape};
 }
 

@@ -17,7 +17,7 @@ constexpr Attribute kAxisAttributes[] = {
 // ---- types ----
 
 void check_numbers(Query q) {
-  check(q.operands[0].dtype != DType::kBool, "{}: wants a tensor of numbers, got {}", name_of(q.op), q.operands[0]);
+  check(q.operands[0].dtype != DType::kBool, "{}: expected a tensor of numbers, got {}", name_of(q.op), q.operands[0]);
 }
 
 Shape reduced(Query q) {
@@ -146,8 +146,8 @@ std::vector<int64_t> normal_axes(std::string_view op, Value x, std::span<const i
   if (axes.empty())
     for (int axis = 0; axis < x.shape().rank(); ++axis) normal.push_back(axis);
   std::sort(normal.begin(), normal.end());
-  check_input(std::adjacent_find(normal.begin(), normal.end()) == normal.end(), x, "{}: an axis of {} is given twice",
-              op, x.type());
+  check_input(std::adjacent_find(normal.begin(), normal.end()) == normal.end(), x, "{}: an axis of {} occurs twice", op,
+              x.type());
   return normal;
 }
 
@@ -176,7 +176,7 @@ Value reduce_min(Value x, std::span<const int64_t> axes, bool keep_dims) {
 }
 
 Value mean(Value x, std::span<const int64_t> axes, bool keep_dims) {
-  check_input(is_float(x.dtype()), x, "mean: wants a float tensor, got {}", x.type());
+  check_input(is_float(x.dtype()), x, "mean: expected a float tensor, got {}", x.type());
   const int64_t elements = x.shape().elements();
   const Value total = sum(x, axes, keep_dims);
   const int64_t results = total.shape().elements();

@@ -6,7 +6,7 @@
 namespace runner::backends::op_defs {
 
 void check_gradient(const TensorType& grad, const TensorType& result, std::string_view op) {
-  check(grad == result, "{}: the gradient must be {}, got {}", op, result, grad);
+  check(grad == result, "{}: expected a gradient of type {}, got {}", op, result, grad);
 }
 
 namespace {
@@ -14,13 +14,13 @@ namespace {
 // ---- types ----
 
 TensorType softmax_type(Query q) {
-  check(q.operands[0].shape.rank() >= 1, "{}: wants at least one axis, got a scalar", name_of(q.op));
+  check(q.operands[0].shape.rank() >= 1, "{}: expected at least one axis, got a scalar", name_of(q.op));
   return float_operand(q);
 }
 
 const TensorType& layer_norm_operand(Query q) {
   const TensorType& x = q.operands[0];
-  check(is_float(x.dtype) && x.shape.rank() >= 1, "{}: wants a float tensor with at least one axis, got {}",
+  check(is_float(x.dtype) && x.shape.rank() >= 1, "{}: expected a float tensor with at least one axis, got {}",
         name_of(q.op), x);
   return x;
 }
@@ -28,7 +28,7 @@ const TensorType& layer_norm_operand(Query q) {
 void check_row(Query q, size_t at, const char* what) {
   const TensorType& x = q.operands[0];
   const TensorType wanted{x.dtype, Shape{x.shape.back()}};
-  check(q.operands[at] == wanted, "{}: {} must be {}, got {}", name_of(q.op), what, wanted, q.operands[at]);
+  check(q.operands[at] == wanted, "{}: expected {} {}, got {}", name_of(q.op), what, wanted, q.operands[at]);
 }
 
 TensorType layer_norm_type(Query q) {
@@ -153,7 +153,7 @@ namespace {
 
 // Swaps `axis` with the last one around a row op.
 Value over_last(Op op, Value x, int64_t axis) {
-  check_input(x.shape().rank() > 0, x, "{}: wants at least one axis, got {}", name_of(op), x.type());
+  check_input(x.shape().rank() > 0, x, "{}: expected at least one axis, got {}", name_of(op), x.type());
   const int normal = normal_axis(name_of(op), x, axis);
   if (normal == x.shape().rank() - 1) return record(op, {x});
   return transpose(record(op, {transpose(x, normal, -1)}), normal, -1);

@@ -66,7 +66,7 @@ class NamedGroupParser {
     expect(" -> ");
     do group.outputs[group.output_count++] = register_number();
     while (take(", "));
-    if (!rest_.empty()) throw "text after the outputs";
+    if (!rest_.empty()) throw "unexpected text after the outputs";
     return group;
   }
 
@@ -77,7 +77,7 @@ class NamedGroupParser {
     return true;
   }
   constexpr void expect(std::string_view token) {
-    if (!take(token)) throw "another token is wanted here";
+    if (!take(token)) throw "unexpected token";
   }
   constexpr std::string_view word() {
     size_t size = 0;
@@ -92,13 +92,13 @@ class NamedGroupParser {
     const std::string_view name = word();
     for (int i = 0; i < kDTypeCount; ++i)
       if (name_of(DType(i)) == name) return DType(i);
-    throw "no such dtype";
+    throw "unknown dtype";
   }
   constexpr Op op() {
     const std::string_view name = word();
     for (int i = 0; i < kOpCount; ++i)
       if (is_elementwise(Op(i)) && name_of(Op(i)) == name) return Op(i);
-    throw "no such element-wise op";
+    throw "unknown elementwise op";
   }
   constexpr int register_number() {
     expect("r");
@@ -107,7 +107,7 @@ class NamedGroupParser {
     return number;
   }
   constexpr NamedGroup::Instruction instruction(int result) {
-    if (register_number() != result) throw "registers are numbered through";
+    if (register_number() != result) throw "expected consecutive register numbers";
     expect(" = ");
     NamedGroup::Instruction instruction;
     instruction.op = op();

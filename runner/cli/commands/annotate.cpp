@@ -18,7 +18,7 @@ bool is_word(std::string_view text) {
 
 void untag(store::Store& store, const store::RunRow& run, const std::string& tag) {
   RUN_CHECK(std::find(run.tags.begin(), run.tags.end(), tag) != run.tags.end(), ErrorKind::kNotFound,
-            "run {} has no tag {}; it has {}", run.uid, tag,
+            "run {} has no tag {}; its tags: {}", run.uid, tag,
             run.tags.empty() ? "none" : fmt::format("{}", fmt::join(run.tags, ", ")));
   store::remove_tag(store, run.id, tag);
 }
@@ -26,26 +26,28 @@ void untag(store::Store& store, const store::RunRow& run, const std::string& tag
 }  // namespace
 
 int tag(const Options& options, report::Output& out) {
-  RUN_CHECK(options.remove || is_word(options.tag), ErrorKind::kUsage,
-            "a tag is one word in UTF-8, without blanks and control characters; `runner note` keeps a text");
+  RUN_CHECK(
+      options.remove || is_word(options.tag), ErrorKind::kUsage,
+      "invalid tag: expected one word in UTF-8 without spaces or control characters; `runner note` stores longer text");
   constexpr int kLongest = 200;
   const int length = schema::count_characters(options.tag);
   RUN_CHECK(options.remove || length <= kLongest, ErrorKind::kUsage,
-            "a tag has at most {} characters, and this one has {}; `runner note` keeps a text", kLongest, length);
+            "invalid tag: expected at most {} characters, got {}; `runner note` stores longer text", kLongest, length);
   store::Store store = open_store(options, store::Access::kEdit);
   const store::RunRow run = store::find_run(store, options.run);
   options.remove ? untag(store, run, options.tag) : store::add_tag(store, run.id, options.tag);
-  out.talk(fmt::format("run {} {} {}\n", run.uid, options.remove ? "lost the tag" : "is tagged", options.tag));
+  out.talk(
+      fmt::format("run {} {} {}\n", run.uid, options.remove ? "no longer has the tag" : "has the tag", options.tag));
   if (options.json) out.data(json::text(json::Object{{"run", run.uid}, {"tag", options.tag}}));
   return 0;
 }
 
 int note(const Options& options, report::Output& out) {
-  RUN_CHECK(schema::is_utf8(options.text), ErrorKind::kUsage, "the note is not UTF-8; write it in UTF-8");
+  RUN_CHECK(schema::is_utf8(options.text), ErrorKind::kUsage, "invalid note: expected UTF-8 text");
   store::Store store = open_store(options, store::Access::kEdit);
   const store::RunRow run = store::find_run(store, options.run);
   store::add_note(store, run.id, options.text);
-  out.talk(fmt::format("noted with run {}\n", run.uid));
+  out.talk(fmt::format("added the note to run {}\n", run.uid));
   if (options.json) out.data(json::text(json::Object{{"run", run.uid}, {"note", options.text}}));
   return 0;
 }

@@ -31,9 +31,7 @@ struct Model {
 void talk_warnings(const Model& model, report::Output& out) {
   if (model.hook.files == RecordedHook::Files::kChanged) {
     out.talk(report::warning_text(
-        fmt::format("the hook {} has changed since the run's last attempt; the model is computed with the hook as it "
-                    "was recorded",
-                    model.hook.file),
+        fmt::format("the hook {} has changed since the run's last attempt; using the recorded hook", model.hook.file),
         out.talk_color()));
   }
   for (const std::string& text : model.model.warnings()) out.talk(report::warning_text(text, out.talk_color()));
@@ -46,8 +44,10 @@ bool goes_to_stdout(const std::string& output) {
 // Format of the outputs.
 std::string format_of(const Options& options) {
   if (options.json && goes_to_stdout(options.output)) {
-    RUN_CHECK(options.format.empty() || options.format == "json", ErrorKind::kUsage,
-              "--json prints JSON, and --format says {}; leave one out, or name a file with --output", options.format);
+    RUN_CHECK(
+        options.format.empty() || options.format == "json", ErrorKind::kUsage,
+        "--json conflicts with --format {} on standard output; remove one of them, or write to a file with --output",
+        options.format);
     return "json";
   }
   if (!options.format.empty()) return options.format;

@@ -109,12 +109,13 @@ void go_on_with_hook(Beginning& beginning, RecordedHook hook, bool named) {
   const bool changed = hook.files == RecordedHook::Files::kChanged;
   if (changed && named) {
     beginning.warnings.push_back(fmt::format(
-        "the hook {} is not the one of this run's last attempt; the run goes on with it as it is now", hook.file));
+        "the hook {} differs from the hook of this run's last attempt; continuing with the file as it is now",
+        hook.file));
   } else if (changed) {
-    beginning.warnings.push_back(fmt::format(
-        "the hook {} has changed since this run's last attempt; the run goes on with the hook as it was recorded "
-        "(hooks=FILE goes on with a file as it is now; so does `runner fork {}`, in a run of its own)",
-        hook.file, beginning.resume));
+    beginning.warnings.push_back(
+        fmt::format("the hook {} has changed since this run's last attempt; continuing with the recorded hook (to use "
+                    "the file as it is now, set hooks=FILE, or start a new run with `runner fork {}`)",
+                    hook.file, beginning.resume));
   }
   if (!named) beginning.hook = std::move(hook.sources);
 }
@@ -125,9 +126,11 @@ void fork_with_hook(Beginning& beginning, RecordedHook hook, std::string_view pa
   if (hook.files == Files::kSame) return;
   const bool is_gone = hook.files == Files::kGone;
   beginning.warnings.push_back(
-      is_gone ? fmt::format("the hook {} is gone; the child has it as run {} recorded it", hook.file, parent)
-              : fmt::format("the hook {} has changed since the last attempt of run {}; the child has it as it is now",
-                            hook.file, parent));
+      is_gone
+          ? fmt::format("the hook {} does not exist; the child run uses the hook recorded by run {}", hook.file, parent)
+          : fmt::format(
+                "the hook {} has changed since the last attempt of run {}; the child run uses the file as it is now",
+                hook.file, parent));
   if (is_gone) beginning.hook = std::move(hook.sources);
 }
 
@@ -148,8 +151,8 @@ Attempt attempt_to_resume(const store::RunDetails& details, const std::vector<st
   std::vector<schema::Diagnostic> refused = schema::check_resume_overrides(before, after);
   if (!refused.empty()) throw schema::RecipeError(std::move(refused));
   RUN_CHECK(before.recipe.hooks.empty() == after.recipe.hooks.empty(), ErrorKind::kUsage,
-            "a run cannot {} when it is resumed; `runner fork {} hooks=…` can",
-            after.recipe.hooks.empty() ? "lose its hook" : "get a hook", details.run.uid);
+            "cannot {} when resuming a run; use `runner fork {} hooks=…`",
+            after.recipe.hooks.empty() ? "remove the hook" : "add a hook", details.run.uid);
   Beginning beginning{.folder = folder_of_recipe(details.recipe),
                       .includes = recorded_includes(details),
                       .resume = details.run.uid,
@@ -273,10 +276,9 @@ int run_and_report(Attempt attempt, const Options& options, report::Output& out)
 int resume_run(const store::RunDetails& details, const Options& options, report::Output& out) {
   Attempt attempt = attempt_to_resume(details, options.overrides);
   if (details.run.status == store::RunStatus::kDone && !attempt.beginning.longer) {
-    out.talk(fmt::format("run {} is finished already{}\n", details.run.uid,
-                         options.overrides.empty()
-                             ? std::string()
-                             : fmt::format("; nothing was done with {}", fmt::join(options.overrides, " "))));
+    out.talk(fmt::format(
+        "run {} is already finished{}\n", details.run.uid,
+        options.overrides.empty() ? std::string() : fmt::format("; ignored {}", fmt::join(options.overrides, " "))));
     store::Store store = open_store(options);
     out.data(options.json ? details.run.summary_json
                           : report::show_text(details, store::newest_device_metrics(store, details.run.id),

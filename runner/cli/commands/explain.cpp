@@ -43,7 +43,7 @@ std::string signal_words(int code) {
 void explain_exit(const Options& options, report::Output& out) {
   const std::optional<ExitCode> row = find_exit_code(options.key);
   RUN_CHECK(row.has_value(), ErrorKind::kUsage,
-            "there is no exit code {}; there are 0 to {}, and 128 + N where signal N ended the process", options.key,
+            "unknown exit code {}; exit codes are 0 to {}, and 128 + N if signal N ended the process", options.key,
             exit_codes().back().code);
   out.data(options.json ? json::text(exit_code_json(*row))
                         : fmt::format("exit code {}: {}{}\nwhat to do: {}\n", row->code, signal_words(row->code),
@@ -58,7 +58,7 @@ void explain_error(const std::string& id, const Options& options, report::Output
   if (row == rows.end()) {
     std::vector<std::string> names;
     for (const schema::ErrorIdRow& known : rows) names.emplace_back(known.name);
-    fail(ErrorKind::kUsage, "there is no error {}{}; {}", id, options.key.empty() ? " and no file of that name" : "",
+    fail(ErrorKind::kUsage, "unknown error id {}{}; {}", id, options.key.empty() ? ", and there is no such file" : "",
          schema::did_you_mean(id, names, "`runner explain error` lists all"));
   }
   out.data(options.json ? json::text(error_id_json(*row)) : fmt::format("{}: {}\n", row->name, row->text));

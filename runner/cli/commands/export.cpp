@@ -74,7 +74,7 @@ void export_metrics(const report::MetricPoints& metrics, const store::RunRow& ru
 void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  RUN_CHECK(!error, ErrorKind::kRun, "cannot make the folder {}: {}", folder.string(), error.message());
+  RUN_CHECK(!error, ErrorKind::kRun, "cannot create the folder {}: {}", folder.string(), error.message());
 }
 
 // Returns the file name. TensorBoard expects the points of an event file in the order of steps. The name follows
@@ -139,12 +139,12 @@ void check_targets(const Options& options) {
   const std::string& metrics = options.metrics_file;
   const auto ends = [&](const char* ending) { return metrics.ends_with(ending); };
   RUN_CHECK(metrics.empty() || ends(".csv") || ends(".jsonl") || ends(".json"), ErrorKind::kUsage,
-            "--metrics writes .csv, .json or .jsonl, and {} is none of them; rename it", metrics);
+            "--metrics: expected a file name that ends in .csv, .json or .jsonl, got {}", metrics);
   const fs::path folder = options.folder;
   RUN_CHECK(folder.empty() || !fs::exists(folder) || fs::is_empty(folder), ErrorKind::kUsage,
-            "{} is there already and is no empty folder; name another one", folder.string());
+            "{} exists and is not an empty folder; choose another one", folder.string());
   RUN_CHECK(options.model_file != "-" || options.file != "-", ErrorKind::kUsage,
-            "the model and the artifact cannot both go to standard output; name a file");
+            "cannot write both the model and the artifact to standard output; give one of them a file name");
 }
 
 // Checks the options before anything is written.
@@ -155,19 +155,19 @@ void check_wanted(const Options& options) {
       ErrorKind::kUsage,
       "export needs --model FILE, --metrics FILE, --tensorboard DIR, --folder DIR or --artifact NAME; see `runner "
       "export --help`");
-  RUN_CHECK(
-      options.file.empty() || !options.artifact.empty(), ErrorKind::kUsage,
-      "{} is where --artifact NAME would write; which file is the model's or the metrics', --model and --metrics say",
-      options.file);
+  RUN_CHECK(options.file.empty() || !options.artifact.empty(), ErrorKind::kUsage,
+            "{}: a file argument needs --artifact NAME; give the model's or metrics' file with --model FILE or "
+            "--metrics FILE",
+            options.file);
   RUN_CHECK(options.state == Options::kNotGiven || !options.model_file.empty(), ErrorKind::kUsage,
-            "--state says whose model --model FILE writes, and there is no --model; name its file");
+            "--state needs --model FILE");
   RUN_CHECK(options.shard_size.empty() || options.model_file.ends_with(".safetensors"), ErrorKind::kUsage,
-            "--max-shard-size is for --model FILE.safetensors; name such a file");
+            "--max-shard-size needs --model FILE.safetensors");
   check_targets(options);
   RUN_CHECK(!options.json || options.model_file != "-", ErrorKind::kUsage,
-            "--json and the model cannot both go to standard output; name a file with --model");
+            "cannot write both --json and the model to standard output; give --model a file name");
   RUN_CHECK(!options.json || options.file != "-", ErrorKind::kUsage,
-            "--json and the artifact cannot both go to standard output; name a file");
+            "cannot write both --json and the artifact to standard output; give the artifact a file name");
 }
 
 // Performs the requested exports in order and creates the JSON document.

@@ -13,8 +13,7 @@ namespace {
 std::vector<store::DeviceAccount> accounts_of(store::Store& store, const store::RunRow& run, bool texts) {
   std::vector<store::DeviceAccount> accounts = store::read_device_accounts(store, run.id, texts);
   RUN_CHECK(!accounts.empty(), ErrorKind::kNotFound,
-            "run {} has compiled no graphs: its backend is {}, and only tpu keeps account of them", run.uid,
-            run.backend);
+            "run {} has no compiled graphs: its backend is {}, and only tpu records graphs", run.uid, run.backend);
   return accounts;
 }
 
@@ -34,14 +33,16 @@ FoundGraph find_graph(std::span<const store::DeviceAccount> accounts, const std:
             run.uid);
   const bool one =
       std::ranges::all_of(found, [&](const FoundGraph& each) { return each.row->key == found[0].row->key; });
-  RUN_CHECK(one, ErrorKind::kNotFound, "{} is the beginning of several graphs of run {}; write more of its key", key,
-            run.uid);
+  RUN_CHECK(one, ErrorKind::kNotFound,
+            "key {} is ambiguous: several graphs of run {} begin with it; use a longer prefix", key, run.uid);
   return found.back();
 }
 
 const std::string& text_of(const store::GraphRow& graph, bool hlo) {
-  RUN_CHECK(graph.texts != nullptr, ErrorKind::kNotFound,
-            "the texts of graph {} were not kept: of many graphs those of the first and of the newest are", graph.key);
+  RUN_CHECK(
+      graph.texts != nullptr, ErrorKind::kNotFound,
+      "the texts of graph {} were not kept: a run with many graphs keeps those of the first and of the newest graphs",
+      graph.key);
   return hlo ? graph.texts->hlo : graph.texts->ir;
 }
 
@@ -49,10 +50,11 @@ const std::string& text_of(const store::GraphRow& graph, bool hlo) {
 
 int graphs(const Options& options, report::Output& out) {
   const bool texts = options.ir || options.hlo;
-  RUN_CHECK(!options.ir || !options.hlo, ErrorKind::kUsage, "--ir and --hlo are two texts; ask for one");
+  RUN_CHECK(!options.ir || !options.hlo, ErrorKind::kUsage, "--ir conflicts with --hlo; use one of them");
   RUN_CHECK(!texts || !options.key.empty(), ErrorKind::kUsage,
-            "{} is of one graph; name it, as `runner graphs {}` does", options.ir ? "--ir" : "--hlo", options.run);
-  RUN_CHECK(!options.json || !texts, ErrorKind::kUsage, "--json is of the list of graphs; leave out --ir and --hlo");
+            "{} needs the key of a graph; `runner graphs {}` lists the keys", options.ir ? "--ir" : "--hlo",
+            options.run);
+  RUN_CHECK(!options.json || !texts, ErrorKind::kUsage, "--json conflicts with --ir and --hlo");
   store::Store store = open_store(options);
   const store::RunRow run = store::find_run(store, options.run);
   std::vector<store::DeviceAccount> accounts = accounts_of(store, run, texts);

@@ -17,7 +17,7 @@ constexpr const char* kSchemaFile = "runner.schema.json";  // also the name in t
 
 // Comments for the recipe; each is a single line.
 std::vector<std::string> comments_of(const schema::ImportedConfig& config, const std::string& file) {
-  std::vector<std::string> comments{fmt::format("From {}, a configuration of Accelerate.", file)};
+  std::vector<std::string> comments{fmt::format("Imported from {}, a configuration file of Accelerate.", file)};
   for (const std::string& text : config.left_out)
     comments.push_back(report::on_one_line(fmt::format("{}{}", kLeftOut, text)));
   return comments;

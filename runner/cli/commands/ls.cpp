@@ -8,7 +8,7 @@
 namespace runner::cli {
 
 int ls(const Options& options, report::Output& out) {
-  RUN_CHECK(options.limit != 0, ErrorKind::kUsage, "--limit is 0: at least 1; without it all runs are listed");
+  RUN_CHECK(options.limit != 0, ErrorKind::kUsage, "--limit: expected at least 1, got 0; omit it to list all runs");
   store::Store store = open_store(options);
   const store::RunSelection selection = store::select_runs(store, {.where = options.where,
                                                                    .sort = options.sort,
@@ -19,9 +19,9 @@ int ls(const Options& options, report::Output& out) {
   if (options.json) {
     out.data(report::runs_document(selection));
   } else if (selection.runs.empty()) {
-    out.talk(!options.where.empty() ? "no run fits\n"
-             : options.trash        ? "no run is in the trash\n"
-                                    : "no runs yet; `runner exec RECIPE` makes one\n");
+    out.talk(!options.where.empty() ? "no run matches\n"
+             : options.trash        ? "the trash is empty\n"
+                                    : "no runs yet; `runner exec RECIPE` records one\n");
   } else {
     const report::Table table =
         options.columns.empty() ? report::runs_table(selection.runs) : report::selection_table(selection);

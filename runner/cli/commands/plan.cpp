@@ -20,10 +20,10 @@ namespace {
 constexpr int64_t kMostIndices = 100'000'000;  // about a gigabyte of text
 
 void check_options(const Options& options) {
-  RUN_CHECK(!options.batches || options.json, ErrorKind::kUsage, "--batches is for --json; add it, or leave it out");
+  RUN_CHECK(!options.batches || options.json, ErrorKind::kUsage, "--batches needs --json");
   RUN_CHECK(options.epochs == Options::kNotGiven || options.batches, ErrorKind::kUsage,
-            "--epochs is for --batches; add it, or set train.epochs=N");
-  RUN_CHECK(options.epochs != 0, ErrorKind::kUsage, "--epochs is 0: at least 1");
+            "--epochs needs --batches; set the epochs of training with train.epochs=N");
+  RUN_CHECK(options.epochs != 0, ErrorKind::kUsage, "--epochs: expected at least 1, got 0");
 }
 
 int64_t epochs_to_print(const Options& options, const data::DataPlan& plan) {
@@ -31,9 +31,9 @@ int64_t epochs_to_print(const Options& options, const data::DataPlan& plan) {
   const int64_t indices = std::max<int64_t>(1, plan.samples_per_epoch() + plan.repeats_per_epoch());
   const int64_t most = kMostIndices / indices;
   RUN_CHECK(most > 0, ErrorKind::kUsage,
-            "--batches: an epoch has {} indices, and at most {} can be printed; leave it out, or take fewer samples",
+            "--batches: an epoch has {} indices, but at most {} can be printed; omit --batches or use fewer samples",
             indices, kMostIndices);
-  RUN_CHECK(epochs <= most, ErrorKind::kUsage, "--epochs is {}: at most {} of {} indices each can be printed", epochs,
+  RUN_CHECK(epochs <= most, ErrorKind::kUsage, "--epochs: expected at most {1} epochs of {2} indices, got {0}", epochs,
             most, indices);
   return epochs;
 }

@@ -18,14 +18,14 @@ double smoothing(const std::string& text) {
   double amount = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
   RUN_CHECK(error == std::errc() && end == text.data() + text.size() && amount >= 0 && amount < 1, ErrorKind::kUsage,
-            "--smooth wants a number from 0 to less than 1, got '{}'", text);
+            "--smooth: expected a number in [0, 1), got '{}'", text);
   return amount;
 }
 
 int width_of(int64_t width, const report::Output& out) {
   if (width == Options::kNotGiven) return report::plot_width(out.data_width());
   RUN_CHECK(width >= report::kLeastWidth && width <= report::kLargestWidth, ErrorKind::kUsage,
-            "--width wants {} to {} columns, got {}", report::kLeastWidth, report::kLargestWidth, width);
+            "--width: expected {} to {} columns, got {}", report::kLeastWidth, report::kLargestWidth, width);
   return static_cast<int>(width);
 }
 
@@ -55,7 +55,8 @@ std::string document(const std::string& metric, const std::vector<report::Curve>
 }  // namespace
 
 int plot(const Options& options, report::Output& out) {
-  RUN_CHECK(options.runs.size() >= 2, ErrorKind::kUsage, "plot needs METRIC after RUN; see `runner plot --help`");
+  RUN_CHECK(options.runs.size() >= 2, ErrorKind::kUsage,
+            "plot: missing argument METRIC after RUN; see `runner plot --help`");
   const double amount = smoothing(options.smooth);
   const bool by_time = options.x_axis == "time";
   const std::string& metric = options.runs.back();
@@ -72,8 +73,7 @@ int plot(const Options& options, report::Output& out) {
                                 .log = options.log,
                                 .color = out.data_color()};
   RUN_CHECK(options.json || report::has_drawable(curves, options.log), ErrorKind::kNotFound,
-            "nothing to draw: {} has no value that is {}", metric,
-            options.log ? "finite and above 0, as --log wants" : "finite");
+            "nothing to plot: {} has no {} value", metric, options.log ? "finite positive" : "finite");
   if (!options.svg_file.empty()) {
     formats::write_file(options.svg_file, report::plot_svg(curves, style));
     out.talk(fmt::format("wrote {}\n", report::file_text(options.svg_file)));

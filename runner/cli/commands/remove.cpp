@@ -41,7 +41,7 @@ int rm(const Options& options, report::Output& out) {
   for (const store::RunRow& run : runs) {
     options.purge ? store::remove_run(store, run.id) : store::trash_run(store, run.id);
     out.talk(options.purge ? fmt::format("removed run {} ({})\n", run.uid, run.name)
-                           : fmt::format("run {} ({}) is in the trash; `runner restore {}` brings it back\n", run.uid,
+                           : fmt::format("run {} ({}) is in the trash; `runner restore {}` restores it\n", run.uid,
                                          run.name, run.uid));
   }
   if (options.json) out.data(json::text(json::Object{{"removed", ids_of(runs)}, {"purged", options.purge}}));
@@ -53,7 +53,7 @@ int restore(const Options& options, report::Output& out) {
   const auto runs = find_all(store, options.runs, store::Trash::kOnly);
   for (const store::RunRow& run : runs) {
     store::restore_run(store, run.id);
-    out.talk(fmt::format("run {} ({}) is back\n", run.uid, run.name));
+    out.talk(fmt::format("restored run {} ({})\n", run.uid, run.name));
   }
   if (options.json) out.data(json::text(json::Object{{"restored", ids_of(runs)}}));
   return 0;
@@ -63,13 +63,13 @@ int gc(const Options& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kEdit);
   const store::Emptied emptied = store::empty_trash(store, std::min<int64_t>(options.grace, 1'000'000) * kDayMs);
   for (const std::string& run : emptied.removed) out.talk(fmt::format("removed run {}\n", run));
-  for (const auto& [run, reason] : emptied.kept) out.talk(fmt::format("{} stays in the trash: {}\n", run, reason));
+  for (const auto& [run, reason] : emptied.kept) out.talk(fmt::format("kept run {} in the trash: {}\n", run, reason));
   const int64_t graphs = store::trim_compiled_graphs(store);
   if (graphs > 0)
-    out.talk(fmt::format("removed {} that no run has used for long\n", report::count_text(graphs, "compiled graph")));
+    out.talk(fmt::format("removed {} that no run has used recently\n", report::count_text(graphs, "compiled graph")));
   const int64_t bytes = store::collect_garbage(store);
-  out.talk(bytes > 0 ? fmt::format("{} became {} smaller\n", store.path().string(), report::bytes_text(bytes))
-                     : fmt::format("{} has no space to give back\n", store.path().string()));
+  out.talk(bytes > 0 ? fmt::format("{}: released {}\n", store.path().string(), report::bytes_text(bytes))
+                     : fmt::format("{}: no free space to release\n", store.path().string()));
   if (options.json)
     out.data(json::text(
         json::Object{{"bytes", bytes},

@@ -55,8 +55,9 @@ int metrics_report(const Options& options, report::Output& out) {
             "{} is UTF-16 text; save it as UTF-8: iconv -f UTF-16 -t UTF-8", name);
   const auto reading = report::xla::read_report(text, style_of(options.durations));
   RUN_CHECK(reading, ErrorKind::kData,
-            "{} has no metrics report of PyTorch/XLA: no line `Metric: NAME` with `TotalSamples:` and `Accumulator:` "
-            "below it, and no `Counter: NAME` with `Value:`; print(torch_xla.debug.metrics.metrics_report()) makes one",
+            "{} has no metrics report of PyTorch/XLA: expected a line `Metric: NAME` followed by `TotalSamples:` and "
+            "`Accumulator:`, or `Counter: NAME` followed by `Value:`; print(torch_xla.debug.metrics.metrics_report()) "
+            "prints one",
             name);
   for (const std::string& warning : report::xla::reading_warnings(*reading, name)) {
     out.talk(report::warning_text(warning, out.talk_color()));

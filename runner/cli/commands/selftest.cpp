@@ -19,7 +19,7 @@ std::vector<Scenario> chosen(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const auto fits = [&](const Scenario& scenario) { return scenario.id.starts_with(word); };
     RUN_CHECK(std::any_of(all.begin(), all.end(), fits), ErrorKind::kUsage,
-              "no scenario begins with {}; `runner selftest` without it lists all", word);
+              "no scenario id begins with {}; `runner selftest` without ids runs and lists all scenarios", word);
   }
   std::erase_if(all, [&](const Scenario& scenario) {
     const auto fits = [&](const std::string& word) { return scenario.id.starts_with(word); };
@@ -53,7 +53,7 @@ report::ScenarioResult run(const Scenario& scenario, const scenarios::Backend& b
   try {
     scenario.check(bench);
   } catch (const std::out_of_range&) {  // the output lacks a part that the scenario reads
-    bench.equal("what the program prints", "a part is missing", "all of it");
+    bench.equal("output of the program", "incomplete", "complete");
   }
   report::ScenarioResult result = row_of(scenario, backend.name);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -23,15 +23,16 @@ bool is_in_1_7(store::Store& store, const store::RunRow& run) {
 }
 
 int show_metrics_report(store::Store& store, const Options& options, report::Output& out) {
-  RUN_CHECK(!options.json, ErrorKind::kUsage, "--json has the metrics under tpu; leave out --metrics-report");
+  RUN_CHECK(!options.json, ErrorKind::kUsage,
+            "--json conflicts with --metrics-report; the JSON document has the metrics under the key tpu");
   const store::RunRow run = store::find_run(store, options.run, store::Trash::kIncluded);
   const std::string metrics = store::newest_device_metrics(store, run.id).json;
   const bool is_there = !metrics.empty() && train::gpu_of_document(metrics) == json::Value();
   RUN_CHECK(is_there, ErrorKind::kNotFound, "run {} has no metrics report: its backend is {}, not tpu", run.uid,
             run.backend);
   auto report = report::xla::report_of_json(json::parse(metrics));
-  RUN_CHECK(report.has_value(), ErrorKind::kStore, "the metrics report of run {} is damaged; use a copy of the store",
-            run.uid);
+  RUN_CHECK(report.has_value(), ErrorKind::kStore,
+            "the metrics report of run {} is damaged; restore the store from a backup", run.uid);
   if (is_in_1_7(store, run)) report = report::xla::as_in_1_7(std::move(*report));
   out.data(report::xla::report_text(*report, options.upstream_durations ? report::xla::DurationStyle::kUpstream
                                                                         : report::xla::DurationStyle::kExact));
@@ -42,7 +43,7 @@ int show_metrics_report(store::Store& store, const Options& options, report::Out
 
 int show(const Options& options, report::Output& out) {
   RUN_CHECK(options.metrics_report || !options.upstream_durations, ErrorKind::kUsage,
-            "--upstream-durations goes with --metrics-report");
+            "--upstream-durations needs --metrics-report");
   store::Store store = open_store(options);
   if (options.metrics_report) return show_metrics_report(store, options, out);
   const store::RunDetails details =

@@ -18,7 +18,7 @@ std::vector<store::ArtifactInfo> newest_cycles(store::Store& store, const store:
   std::vector<store::ArtifactInfo> cycles = store::list_artifacts(store, run.id);
   std::erase_if(cycles, [](const auto& artifact) { return artifact.header.kind != train::kTraceKind; });
   RUN_CHECK(!cycles.empty(), ErrorKind::kNotFound,
-            "run {} has no trace; train with the section profile, such as `runner exec RECIPE profile.active=3 "
+            "run {} has no trace; enable profiling in the recipe, for example `runner exec RECIPE profile.active=3 "
             "profile.repeat=1`",
             run.uid);
   const int64_t newest = std::ranges::max(cycles, {}, &store::ArtifactInfo::attempt).attempt;
@@ -40,7 +40,7 @@ std::string joined(store::Store& store, const std::vector<store::ArtifactInfo>& 
 int trace(const Options& options, report::Output& out) {
   const bool to_stdout = options.output.empty() || options.output == "-";
   RUN_CHECK(!options.json || !to_stdout, ErrorKind::kUsage,
-            "--json and the trace cannot both go to standard output; name a file with --output");
+            "cannot write both --json and the trace to standard output; give a file with --output");
   store::Store store = open_store(options);
   const store::RunRow run = store::find_run(store, options.run);
   const std::vector<store::ArtifactInfo> cycles = newest_cycles(store, run);

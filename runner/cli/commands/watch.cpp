@@ -73,8 +73,8 @@ int exit_code_of(store::Store& store, const Look& look, report::Output& out) {
   if (look.run.status == store::RunStatus::kCrashed) {
     const bool has_state = !store::list_states(store, look.run.id, /*for_resume=*/true).empty();
     out.talk(fmt::format(
-        "run {0} has crashed: its process is gone; {1}\n", look.run.uid,
-        has_state ? fmt::format("`runner resume {}` goes on", look.run.uid) : "it has no state to go on from"));
+        "run {0} has crashed: its process no longer exists; {1}\n", look.run.uid,
+        has_state ? fmt::format("`runner resume {}` continues it", look.run.uid) : "it has no state to resume from"));
     return exit_code(ErrorKind::kRun);
   }
   return look.run.exit_code.value_or(0);

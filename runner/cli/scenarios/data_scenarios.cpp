@@ -281,15 +281,15 @@ end})",
 }
 
 constexpr Scenario kDataScenarios[] = {
-    {"data/shards", "1", "batches of each process, as Accelerate's BatchSamplerShard gives them", shards},
-    {"data/dispatched", "14", "batches of each process, as Accelerate's DataLoaderDispatcher gives them", dispatched},
-    {"data/refusals", "3", "batches that cannot be are refused before anything is read", refusals},
-    {"data/streams", "4, 5", "a stream trains as the same file in memory does", streams},
-    {"data/order", "6, 17", "the order is a function of seed and epoch alone, whatever P is", order},
-    {"data/end", "8", "the last batch of an epoch is known while it is processed, in every epoch", ends},
-    {"data/cover", "14", "every sample once an epoch, shuffled or not", cover},
+    {"data/shards", "1", "batches of each process equal those of Accelerate's BatchSamplerShard", shards},
+    {"data/dispatched", "14", "batches of each process equal those of Accelerate's DataLoaderDispatcher", dispatched},
+    {"data/refusals", "3", "impossible batch sizes are rejected before data is read", refusals},
+    {"data/streams", "4, 5", "training on a stream equals training on the same file in memory", streams},
+    {"data/order", "6, 17", "the sample order depends only on seed and epoch, for any P", order},
+    {"data/end", "8", "the last batch of every epoch is known while it is processed", ends},
+    {"data/cover", "14", "every sample is used once per epoch, shuffled or not", cover},
     {"data/uneven", "15", "processes may have different numbers of batches", uneven},
-    {"data/join", "15", "acc:join says for a part of a loop whether shares are completed", join},
+    {"data/join", "15", "acc:join overrides even_batches for a part of a loop", join},
     {"data/tiny", "gap", "fewer samples than processes", tiny},
 };
 

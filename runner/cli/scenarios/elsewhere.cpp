@@ -10,13 +10,13 @@ constexpr Scenario not_run(std::string_view id, std::string_view source, std::st
 }
 
 constexpr Scenario kScenariosElsewhere[] = {
-    not_run("python/samplers", "2, 9", "samplers of a script's own", "batches are the recipe's"),
-    not_run("python/shards", "10", "data sets that come in shards", "no format has them"),
-    not_run("python/leaks", "11, 29", "objects freed with their owner", "sanitizers see to it in the test suite"),
-    not_run("python/loaders", "13", "states of other libraries' loaders", "there is one loader"),
-    not_run("python/singletons", "27", "states shared by the process", "a run has its own"),
-    not_run("python/environment", "30", "variables of the environment", "they set nothing in a recipe"),
-    not_run("python/map_location", "51", "states moved to a device", "a state belongs to no device"),
+    not_run("python/samplers", "2, 9", "custom samplers of a script", "the recipe defines the batches"),
+    not_run("python/shards", "10", "sharded data sets", "no format supports them"),
+    not_run("python/leaks", "11, 29", "objects are freed with their owner", "checked by sanitizers in the test suite"),
+    not_run("python/loaders", "13", "states of data loaders of other libraries", "there is only one data loader"),
+    not_run("python/singletons", "27", "state shared within a process", "each run has its own state"),
+    not_run("python/environment", "30", "environment variables", "they never set recipe values"),
+    not_run("python/map_location", "51", "checkpoints mapped to a device", "a checkpoint does not depend on a device"),
 };
 
 }  // namespace

@@ -113,7 +113,7 @@ return {
                          "log.tensorboard=events"});
   const auto points = lines_of(bench.run({"sql", "SELECT step FROM points", "--format", "csv"})) - 1;
   bench.equal("lines of log.jsonl", bench.lines("points.jsonl"), points);
-  bench.equal("lines of log.csv, its header aside", bench.lines("points.csv") - 1, points);
+  bench.equal("lines of log.csv without the header", bench.lines("points.csv") - 1, points);
   bench.equal("log.tensorboard", bench.has("events") ? "there" : "missing", "there");
 }
 
@@ -128,11 +128,11 @@ void messages(Workbench& bench) {
 }
 
 constexpr Scenario kMetricScenarios[] = {
-    {"metrics/counts", "16, 45", "every sample once through gather_for_metrics, however it was read", counts},
-    {"metrics/streams", "45, gap", "the same of streams", streamed_metrics},
-    {"metrics/evaluation", "46", "accuracy and F1 of several processes are those of one, to the last bit", evaluations},
-    {"logs/trackers", "56", "points arrive in trackers, JSON lines, CSV and TensorBoard", trackers},
-    {"logs/lines", "57", "a message says the line that it is about", messages},
+    {"metrics/counts", "16, 45", "gather_for_metrics returns every sample once, however it was read", counts},
+    {"metrics/streams", "45, gap", "gather_for_metrics returns every sample of a stream once", streamed_metrics},
+    {"metrics/evaluation", "46", "accuracy and F1 are bit-identical for one and several processes", evaluations},
+    {"logs/trackers", "56", "points are written to trackers, JSON lines, CSV and TensorBoard", trackers},
+    {"logs/lines", "57", "an error message gives the line in the hook", messages},
 };
 
 }  // namespace

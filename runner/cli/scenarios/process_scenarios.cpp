@@ -35,7 +35,7 @@ acc:main_process_first(function()
 end)
 figure(acc, "each ran it once", table.concat(acc:gather(times), " "), "1 1 1")
 acc:wait_for_everyone()
-figure(acc, "and all are here", acc:reduce(1), "3.0"))");
+figure(acc, "all have passed the barrier", acc:reduce(1), "3.0"))");
 }
 
 void splits(Workbench& bench) {
@@ -68,7 +68,7 @@ return {train = function(acc)
     local function all(value) return table.concat(acc:gather_object(tostring(value)), " ") end
     figure(acc, "before", all(before), "false false false")
     figure(acc, "set by one", all(acc:check_trigger()), "true true true")
-    figure(acc, "looked at again", all(acc:check_trigger()), "false false false")
+    figure(acc, "checked again", all(acc:check_trigger()), "false false false")
     acc:backward(nn.cross_entropy(acc.model(batch.features), batch.labels))
     acc.optimizer:step()
   end
@@ -143,10 +143,10 @@ void fails(Workbench& bench, const char* what, std::string_view body, const char
 void failures(Workbench& bench) {
   fails(bench, "an error in one process", "if acc.process_index == 1 then error('boom') end",
         "rank 1, after 1 step: boom");
-  fails(bench, "an error in what the first process runs first",
+  fails(bench, "an error in main_process_first",
         "acc:main_process_first(function() if acc.is_main_process then error('boom') end end)", "boom");
   fails(bench, "different collectives", "if acc.process_index == 2 then acc:gather(1) else acc:reduce(1) end",
-        "the replicas do not agree");
+        "ranks called different collectives");
 }
 
 // Summary of a trace: "cycles / steps of rank 0 / steps of rank 1".
@@ -175,16 +175,17 @@ void profiles(Workbench& bench) {
 }
 
 constexpr Scenario kProcessScenarios[] = {
-    {"process/first", "18", "the first process goes first, then the others, each once", main_first},
-    {"process/ranks", "19", "each process knows who it is, and some work is for one alone", ranks},
-    {"process/split", "20", "lists in parts that differ by one item, joined again as they were", splits},
-    {"process/random", "21", "random numbers are the same in all processes, or each one's own", random_numbers},
-    {"process/trigger", "22", "a trigger that one sets, all see, once", triggers},
-    {"process/objects", "23, 26", "gather, reduce, broadcast and pad numbers, lists and tables", collectives},
-    {"process/tensors", "23, 24, 25", "the same of tensors; shapes that do not fit are named with their ranks",
-     tensors},
+    {"process/first", "18", "the main process runs first, then the others, each once", main_first},
+    {"process/ranks", "19", "each process knows its rank, and some work runs on one process only", ranks},
+    {"process/split", "20", "lists are split into parts that differ by at most one item, and joined again", splits},
+    {"process/random", "21", "random numbers are equal in all processes, or different in each", random_numbers},
+    {"process/trigger", "22", "a trigger set by one process is seen by all, once", triggers},
+    {"process/objects", "23, 26", "gather, reduce, broadcast and pad of numbers, lists and tables", collectives},
+    {"process/tensors", "23, 24, 25",
+     "gather, reduce, broadcast and pad of tensors; errors name the shape of each rank", tensors},
     {"profile/cycles", "44", "steps are traced in cycles, in all processes", profiles},
-    {"process/failures", "60, gap", "what fails in one process ends the run in seconds, and says where", failures},
+    {"process/failures", "60, gap", "an error in one process ends the run within seconds and names the place",
+     failures},
 };
 
 }  // namespace

@@ -47,7 +47,8 @@ return {train = function(acc)
     end
   end
 end})");
-  verify(bench, "a loop in Lua with registered tables, 2 processes", with(kRich, {"hooks=counts.lua", processes(2)}));
+  verify(bench, "a training loop in Lua with registered objects, 2 processes",
+         with(kRich, {"hooks=counts.lua", processes(2)}));
 }
 
 void other_processes(Workbench& bench) {
@@ -56,7 +57,7 @@ void other_processes(Workbench& bench) {
   bench.train("parts", with(batch, {processes(3), "train.epochs=null", "train.steps=3"}));
   const Ran ran = bench.run({"resume", "parts", "--quiet", processes(2), "train.steps=8"});
   bench.equal("exit code", ran.exit_code, 0);
-  bench.close("train/loss of 3 processes, then 2, inside an epoch", bench.points("parts", "train/loss"),
+  bench.close("train/loss after changing from 3 to 2 processes within an epoch", bench.points("parts", "train/loss"),
               bench.points("whole", "train/loss"), 1e-6);
 }
 
@@ -65,12 +66,12 @@ void retention(Workbench& bench) {
   std::string steps;
   const json::Value states = json::parse(bench.run({"states", "kept", "--json"}).out);
   for (const json::Value& state : list(states)) steps += fmt::format("{} ", whole(at(state, {"step"})));
-  bench.equal("states of 11 saves, two kept", steps, "11 10 ");
+  bench.equal("steps of the states kept of 11", steps, "11 10 ");
 }
 
 void refuses_other_models(Workbench& bench) {
   bench.train("small", {"train.epochs=1"});
-  bench.refused("a state with other shapes", bench.run({"fork", "small", "model.hidden=[9]", "--quiet"}), 2,
+  bench.refused("a state with different shapes", bench.run({"fork", "small", "model.hidden=[9]", "--quiet"}), 2,
                 "0.weight");
 }
 
@@ -109,7 +110,7 @@ void wrong_recipes(Workbench& bench) {
   bench.write("wrong.yaml", "schema_version: 1\nnmae: x\nmodel: {type: mlpp}\ntrain: {epochs: 0}\n");
   const Ran ran = bench.run({"check", "wrong.yaml", "--json"});
   bench.equal("exit code", ran.exit_code, 2);
-  bench.at_least("errors told at once", static_cast<double>(list(at(json::parse(ran.out), {"errors"})).size()), 5);
+  bench.at_least("errors reported at once", static_cast<double>(list(at(json::parse(ran.out), {"errors"})).size()), 5);
 }
 
 // Limits the memory to what batches of two samples need.
@@ -126,23 +127,25 @@ void fits(Workbench& bench) {
       bytes = std::max(bytes, whole(at(list(at(estimate, {"precisions"})).front(), {"peak", phase})));
     const json::Value parts = bench.train("parts", with(settings, {fmt::format("cpu.memory={} B", bytes)}));
     bench.train("whole", settings);
-    bench.equal(fmt::format("samples at once, {} process{}", p, p == 1 ? "" : "es"),
+    bench.equal(fmt::format("micro-batch size, {} process{}", p, p == 1 ? "" : "es"),
                 whole(at(parts, {"auto_batch_size", "batch_size"})), 2);
     bench.close("train/loss", bench.points("parts", "train/loss"), bench.points("whole", "train/loss"), 1e-6);
   }
 }
 
 constexpr Scenario kStateScenarios[] = {
-    {"state/resume", "12, 39, 47, 48, 54, gap", "killed and resumed training equals that in one go, bit for bit",
-     resumes},
-    {"state/hooks", "50, 52", "what hooks register comes back", registered},
-    {"state/processes", "7, 47, gap", "another number of processes goes on at the next sample", other_processes},
-    {"state/retention", "49", "the newest two of eleven states are kept", retention},
-    {"state/shapes", "53", "a state of another model is refused by the name of a tensor", refuses_other_models},
-    {"memory/estimate", "32, 59", "a run takes the memory that was estimated", estimates},
-    {"memory/batch_size", "55", "batches are halved until they fit, and train the same", fits, "", "cpu"},
-    {"recipe/precedence", "58", "command line before recipe before include before default", precedence},
-    {"recipe/errors", "58", "everything wrong with a recipe is told at once", wrong_recipes},
+    {"state/resume", "12, 39, 47, 48, 54, gap",
+     "killed and resumed training equals uninterrupted training, bit for bit", resumes},
+    {"state/hooks", "50, 52", "objects registered by hooks are restored", registered},
+    {"state/processes", "7, 47, gap", "training continues at the next sample with another number of processes",
+     other_processes},
+    {"state/retention", "49", "keep_last: 2 keeps the newest two of eleven states", retention},
+    {"state/shapes", "53", "a state of another model is rejected, with the name of a tensor", refuses_other_models},
+    {"memory/estimate", "32, 59", "a run needs the estimated memory", estimates},
+    {"memory/batch_size", "55", "the micro-batch is halved until it fits, with the same training results", fits, "",
+     "cpu"},
+    {"recipe/precedence", "58", "precedence: command line, recipe, included recipe, default", precedence},
+    {"recipe/errors", "58", "all errors of a recipe are reported at once", wrong_recipes},
 };
 
 }  // namespace

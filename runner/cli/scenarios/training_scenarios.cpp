@@ -134,8 +134,8 @@ void sync(Workbench& bench) {
     for (const char* dispatch : {"data.dispatch_batches=false", "data.dispatch_batches=true"}) {
       const bool is_split = std::string_view(split).ends_with("true");
       loop(bench, "sync", "local seen = {}", kStep,
-           fmt::format("figure(acc, 'batches that end a window, {} {}', table.concat(seen, ' '), '{}')", split,
-                       dispatch, is_split ? "1 3 4" : "1 2"),
+           fmt::format("figure(acc, 'batches that end a step, {} {}', table.concat(seen, ' '), '{}')", split, dispatch,
+                       is_split ? "1 3 4" : "1 2"),
            {processes(2), "data.train.samples=80", "data.batch_size=16", "gradient_accumulation_steps=2", split,
             dispatch, "train.epochs=1"});
     }
@@ -181,7 +181,7 @@ void nested_loops(Workbench& bench) {
                    kStep),
        R"(
   figure(acc, "batches of the inner loop", inner, 6)
-  figure(acc, "batches that end a window", table.concat(seen, " "), "1 3 4 1 3 4"))",
+  figure(acc, "batches that end a step", table.concat(seen, " "), "1 3 4 1 3 4"))",
        {processes(2), "data.train.samples=80", "data.batch_size=8", "gradient_accumulation_steps=2",
         "data.eval.samples=33"});
 }
@@ -190,7 +190,7 @@ void other_length(Workbench& bench) {
   loop(bench, "length", "local seen = {}",
        fmt::format("{}\n      if epoch == 1 then acc.gradient_accumulation_steps = 3 end", kStep),
        R"(
-  figure(acc, "batches that end a window", table.concat(seen, " "), "1 4 2 4"))",
+  figure(acc, "batches that end a step", table.concat(seen, " "), "1 4 2 4"))",
        {processes(2), "data.train.samples=80", "data.batch_size=8", "gradient_accumulation_steps=2"});
 }
 
@@ -217,7 +217,7 @@ void linear_schedule(Workbench& bench) {
   const auto wanted = wanted_rates([](int step) { return 1.0 - static_cast<double>(step) / kSteps; });
   for (const int p : {1, 2}) {
     for (const int64_t k : {1, 2, 4}) {
-      bench.close(fmt::format("P={}, K={}: down to 0 behind the last step", p, k),
+      bench.close(fmt::format("P={}, K={}: 0 after the last step", p, k),
                   rates(bench, "linear", "{type: linear}", p, k), wanted, kRounding);
     }
   }
@@ -227,10 +227,10 @@ void other_schedules(Workbench& bench) {
   const auto cosine = wanted_rates([](int step) {
     return step < 3 ? step / 3.0 : 0.5 * (1 + std::cos(std::numbers::pi * (step - 3) / (kSteps - 3)));
   });
-  bench.close("cosine behind a warm-up of 3 steps, P=2, K=2",
+  bench.close("cosine after a warm-up of 3 steps, P=2, K=2",
               rates(bench, "cosine", "{type: cosine, warmup: 3 steps}", 2, 2), cosine, kRounding);
   const auto upstream = wanted_rates([](int step) { return 1.0 - 2.0 * step / 40; });
-  bench.close("compat: accelerate, two steps a step, P=2",
+  bench.close("compat: accelerate, two scheduler steps per optimizer step, P=2",
               rates(bench, "compat", "{type: linear, length: 40 steps, compat: accelerate}", 2, 1), upstream,
               kRounding);
 }
@@ -269,20 +269,22 @@ void scaler(Workbench& bench) {
 }
 
 constexpr Scenario kTrainingScenarios[] = {
-    {"training/regression", "31", "a line is found, by two processes as by one", regression},
-    {"training/replicas", "31", "2, 3 and 4 processes train as one with the same global batch", replicas},
-    {"training/precision", "31", "bf16 and fp16 train as float32 does, nearly", precisions},
-    {"training/accuracy", "32", "a small task is learned", accuracy},
-    {"training/comm_hooks", "33", "gradients that travel in half precision are the same, nearly", comm_hooks},
-    {"accumulation/no_sync", "34", "gradients that stay with their process until the window's end", local_gradients},
-    {"accumulation/passes", "35", "several passes and one reduction", several_passes},
-    {"accumulation/sync", "36", "windows end at every K-th and at the last batch", sync},
-    {"accumulation/windows", "36, 37, gap", "a window trains as one large batch does, a short last one too", windows},
-    {"accumulation/nested", "38", "a loop inside a loop leaves the outer one as it was", nested_loops},
-    {"accumulation/length", "28", "another K is set while it trains, and holds from the next window on", other_length},
+    {"training/regression", "31", "linear regression finds the line, with two processes as with one", regression},
+    {"training/replicas", "31", "2, 3 and 4 processes train like one with the same global batch", replicas},
+    {"training/precision", "31", "bf16 and fp16 train nearly like float32", precisions},
+    {"training/accuracy", "32", "a small classification task is learned", accuracy},
+    {"training/comm_hooks", "33", "gradients reduced in half precision are nearly the same", comm_hooks},
+    {"accumulation/no_sync", "34", "gradients stay local until the last micro-batch of a step", local_gradients},
+    {"accumulation/passes", "35", "several backward passes and one all-reduce", several_passes},
+    {"accumulation/sync", "36", "an optimizer step follows every K-th and the last batch", sync},
+    {"accumulation/windows", "36, 37, gap", "an accumulated step equals one large batch, also for a short last step",
+     windows},
+    {"accumulation/nested", "38", "a nested loop leaves the outer loop unchanged", nested_loops},
+    {"accumulation/length", "28", "a new K set during training applies from the next optimizer step", other_length},
     {"scaler/skips", "40, 43", "overflowing steps are skipped; the scale follows PyTorch's rule", scaler},
-    {"schedule/linear", "42", "the rate is 0 behind the last step, whatever P and K are", linear_schedule},
-    {"schedule/formulas", "41", "rates follow their formulas, and Accelerate's where it is asked for", other_schedules},
+    {"schedule/linear", "42", "the learning rate is 0 after the last step, for any P and K", linear_schedule},
+    {"schedule/formulas", "41", "learning rates follow their formulas, and Accelerate's with compat: accelerate",
+     other_schedules},
 };
 
 }  // namespace

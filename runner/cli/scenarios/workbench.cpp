@@ -201,8 +201,9 @@ void Workbench::close(const std::string& what, const std::vector<double>& got, c
     most = std::max(most, difference);
     right &= difference <= tolerance * largest;  // false for NaN
   }
-  figures.push_back({what, fmt::format("{} numbers, {:.2g} apart", got.size(), most),
-                     fmt::format("{} numbers, {:.2g} apart or less", wanted.size(), tolerance * largest), right});
+  figures.push_back({what, fmt::format("{} values, largest difference {:.2g}", got.size(), most),
+                     fmt::format("{} values, largest difference at most {:.2g}", wanted.size(), tolerance * largest),
+                     right});
 }
 
 void Workbench::at_least(const std::string& what, double got, double least) {

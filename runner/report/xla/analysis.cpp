@@ -148,36 +148,35 @@ std::optional<double> percentile_of(const ReportMetric* metric, double percent) 
 // between, the host does: it traces, reads values, or waits for input.
 Verdict verdict_of(const MetricsReport& report, const Cadence& cadence) {
   if (cadence.executions > 0 && cadence.compile_ns && cadence.execute_ns && *cadence.compile_ns > *cadence.execute_ns) {
-    return {Pace::kCompiler,
-            fmt::format("compiling took {}, all executions {}: a longer run, or fewer graphs, would tell "
-                        "more of training",
-                        seconds_text(*cadence.compile_ns), seconds_text(*cadence.execute_ns))};
+    return {Pace::kCompiler, fmt::format("compilation took {}, all executions {}: to see the training speed, report a "
+                                         "longer run or reduce the number of graphs",
+                                         seconds_text(*cadence.compile_ns), seconds_text(*cadence.execute_ns))};
   }
   if (cadence.is_eager)
-    return {Pace::kUnknown, "operations run one by one: what would pace the training as one graph, this does not tell"};
+    return {Pace::kUnknown, "operations run eagerly: cannot predict the bottleneck in graph mode from an eager run"};
   const auto wait = percentile_of(report.metric("DeviceLockWait"), 50);
   if (!cadence.period_ns || !wait) {
     return {Pace::kUnknown,
-            "to tell, a report needs ten executions with their rates, and percentiles of DeviceLockWait"};
+            "not enough data: the report needs ten executions with rates, and percentiles of DeviceLockWait"};
   }
   const double busy = *cadence.running_ns / *cadence.period_ns;
   const std::string idle = fmt::format("the device is idle {:.0f} % of the time", 100 * std::max(0.0, 1 - busy));
   if (*wait >= kWaitShare * *cadence.running_ns) {
-    return {Pace::kDevice,
-            fmt::format("half of all syncs wait {} or longer for the device: the graph itself must become "
-                        "faster, a faster host would change nothing",
-                        seconds_text(*wait))};
+    return {
+        Pace::kDevice,
+        fmt::format(
+            "half of all syncs wait {} or longer for the device: make the graph faster; a faster host would not help",
+            seconds_text(*wait))};
   }
   if (busy < kBusy) {
     return {Pace::kHost,
-            fmt::format("half of all syncs find the device free within {}, and {}: look at tracing, reads of "
-                        "values and input",
-                        seconds_text(*wait), idle)};
+            fmt::format(
+                "half of all syncs find the device free within {}, and {}: check tracing, reads of values and input",
+                seconds_text(*wait), idle)};
   }
-  return {Pace::kBoth,
-          fmt::format("half of all syncs find the device free within {}, yet {}: host and device take about "
-                      "as long, the host a little longer",
-                      seconds_text(*wait), idle)};
+  return {Pace::kBoth, fmt::format("half of all syncs find the device free within {}, but {}: host and device take "
+                                   "about the same time, the host slightly more",
+                                   seconds_text(*wait), idle)};
 }
 
 // ---- findings ------------------------------------------------------------------------------------------------------
@@ -188,7 +187,7 @@ bool is_often(int64_t count, const Cadence& cadence, double most) {
 }
 
 std::string often_text(std::string_view what, int64_t count, const Cadence& cadence, double most) {
-  return fmt::format("{} {} in {}, {:.2f} a step (more than {:g} after {} steps)", count, what,
+  return fmt::format("{} {} in {}, {:.2f} per step (expected at most {:g} after {} steps)", count, what,
                      count_text(cadence.steps, "step"), static_cast<double>(count) / static_cast<double>(cadence.steps),
                      most, kWarmupSteps);
 }
@@ -197,10 +196,10 @@ void find_many_compiles(const MetricsReport&, const Cadence& cadence, std::vecto
   if (cadence.is_eager || !cadence.compiles || !is_often(*cadence.compiles, cadence, kManyPerStep)) return;
   findings.push_back(
       {"many-compiles",
-       fmt::format("{}{}: the graph keeps changing", often_text("compiles", *cadence.compiles, cadence, kManyPerStep),
-                   took_text(cadence.compile_ns)),
-       "give all batches one shape, or a few (drop the last one, pad to fixed lengths); keep loop indices and other "
-       "changing numbers out of the graph, or in tensors; log at every step or in a step closure"});
+       fmt::format("{}{}: the graph changes from step to step",
+                   often_text("compiles", *cadence.compiles, cadence, kManyPerStep), took_text(cadence.compile_ns)),
+       "use one or a few batch shapes (drop the last batch, pad to fixed lengths); keep loop indices and other "
+       "changing numbers out of the graph or pass them as tensors; log at every step or in a step closure"});
 }
 
 // In eager mode each kind of operation is compiled once, most of them in the first step.
@@ -208,16 +207,15 @@ void find_eager_mode(const MetricsReport&, const Cadence& cadence, std::vector<F
   if (!cadence.is_eager) return;
   const std::string each =
       cadence.steps_are_marked
-          ? fmt::format(" in {}, {:.0f} a step,", count_text(cadence.steps, "step"),
+          ? fmt::format(" in {}, {:.0f} per step,", count_text(cadence.steps, "step"),
                         static_cast<double>(cadence.executions) / static_cast<double>(cadence.steps))
           : "";
-  findings.push_back(
-      {"eager-mode",
-       fmt::format("{}{} run one by one{}; {} of them compiled{}", count_text(cadence.executions, "operation"), each,
-                   took_text(cadence.execute_ns), count_text(cadence.compiles.value_or(0), "kind"),
-                   took_text(cadence.compile_ns)),
-       "leave eager mode out (torch_xla.experimental.eager_mode, or tpu.eager): as one graph a step is compiled whole, "
-       "its operations are fused, and the host waits for it once"});
+  findings.push_back({"eager-mode",
+                      fmt::format("{}{} executed eagerly{}; {} of operation compiled{}",
+                                  count_text(cadence.executions, "operation"), each, took_text(cadence.execute_ns),
+                                  count_text(cadence.compiles.value_or(0), "kind"), took_text(cadence.compile_ns)),
+                      "disable eager mode (torch_xla.experimental.eager_mode, or tpu.eager): a step compiled as one "
+                      "graph has fused operations, and the host waits for it once"});
 }
 
 // A read in the middle of a step splits it into two graphs, so there are more executions than steps. A read after a
@@ -225,13 +223,14 @@ void find_eager_mode(const MetricsReport&, const Cadence& cadence, std::vector<F
 std::string reads_text(const Cadence& cadence) {
   if (cadence.is_eager) return "each waits for the device";
   if (!cadence.steps_are_marked || cadence.executions == 0)
-    return "each waits for the device, and one in the middle of a step cuts its graph";
+    return "each waits for the device, and a read in the middle of a step breaks its graph";
   if (cadence.executions > cadence.steps) {
-    return fmt::format("each waits for the device, and those in the middle of a step cut its graph: there are {} in {}",
+    return fmt::format("each waits for the device, and reads in the middle of a step break its graph: {} in {}",
                        count_text(cadence.executions, "execution"), count_text(cadence.steps, "step"));
   }
-  return fmt::format("each waits for the device; they hardly cut graphs, as executions ({}) are no more than steps",
-                     cadence.executions);
+  return fmt::format(
+      "each waits for the device; they cause no graph breaks, because there are no more executions ({}) than steps",
+      cadence.executions);
 }
 
 void find_many_reads(const MetricsReport& report, const Cadence& cadence, std::vector<Finding>& findings) {
@@ -242,9 +241,9 @@ void find_many_reads(const MetricsReport& report, const Cadence& cadence, std::v
       {"many-reads",
        fmt::format("{}{}{}: {}", often_text("reads of values from the device", reads, cadence, kManyPerStep),
                    took_text(sum_of(report, kDownloads)),
-                   scalars > 0 ? fmt::format(", and {} of single numbers (.item(), print, if)", scalars) : "",
+                   scalars > 0 ? fmt::format(", and {} of scalars (.item(), print, if)", scalars) : "",
                    reads_text(cadence)),
-       "read a loss every so many steps, and in a step closure; add metrics up on the device"});
+       "read the loss every few steps and in a step closure; accumulate metrics on the device"});
 }
 
 // Reports the largest percentile if it is too long. With at most a hundred samples it is the maximum.
@@ -254,7 +253,7 @@ void find_long(const MetricsReport& report, std::string_view name, double most_n
   if (metric == nullptr || metric->percentiles.empty()) return;
   const Percentile& longest = metric->percentiles.back();
   if (longest.value <= most_ns) return;
-  finding.text = fmt::format("the {:g} % percentile of {} is {} (more than {})", longest.percent, name,
+  finding.text = fmt::format("the {:g} % percentile of {} is {} (expected at most {})", longest.percent, name,
                              seconds_text(longest.value), seconds_text(most_ns));
   findings.push_back(std::move(finding));
 }
@@ -262,17 +261,16 @@ void find_long(const MetricsReport& report, std::string_view name, double most_n
 void find_long_compiles(const MetricsReport& report, const Cadence&, std::vector<Finding>& findings) {
   find_long(report, "CompileTime", kLongCompileNs,
             {"long-compile", "",
-             "make the graph smaller: loop over equal layers in the graph (scan), accumulate over "
-             "smaller batches; and keep what was compiled: a persistent cache"},
+             "make the graph smaller: use scan over equal layers, or gradient accumulation over smaller batches; use a "
+             "persistent compilation cache"},
             findings);
 }
 
 void find_long_executions(const MetricsReport& report, const Cadence&, std::vector<Finding>& findings) {
-  find_long(report, "ExecuteTime", kLongExecutionNs,
-            {"long-execution", "",
-             "cut the step: one sync for each batch; a graph that no sync ends grows from step to "
-             "step"},
-            findings);
+  find_long(
+      report, "ExecuteTime", kLongExecutionNs,
+      {"long-execution", "", "sync once per batch (mark_step): without a sync, the graph grows from step to step"},
+      findings);
 }
 
 void find_fallbacks(const MetricsReport& report, const Cadence&, std::vector<Finding>& findings) {
@@ -283,9 +281,8 @@ void find_fallbacks(const MetricsReport& report, const Cadence&, std::vector<Fin
   }
   if (ops.empty()) return;
   findings.push_back(
-      {"fallback", fmt::format("computed on the host, as XLA has no lowering of them: {}", ops),
-       "write them with other operations: each call fetches its operands from the device and uploads its "
-       "result"});
+      {"fallback", fmt::format("executed on the host, because XLA has no lowering for: {}", ops),
+       "replace them by other operations: each call copies its operands from the device and its result back"});
 }
 
 void find_evictions(const MetricsReport& report, const Cadence& cadence, std::vector<Finding>& findings) {
@@ -293,7 +290,7 @@ void find_evictions(const MetricsReport& report, const Cadence& cadence, std::ve
     const int64_t times = std::max(report.samples(name), report.counter(name));
     if (!is_often(times, cadence, kManyEvictionsPerStep)) continue;
     findings.push_back({"memory-pressure", often_text(name, times, cadence, kManyEvictionsPerStep),
-                        "the device's memory is nearly full, and is tidied up instead of used: smaller batches"});
+                        "the device memory is nearly full and is compacted or evicted: use smaller batches"});
   }
 }
 

@@ -71,31 +71,32 @@ std::string counters_table(const MetricsReport& report, int width, bool color) {
 }
 
 std::string place_text(const ReportReading& reading) {
-  std::string text = fmt::format("from line {}", reading.line);
-  if (!reading.step.empty()) text += fmt::format(", of step {}", reading.step);
-  if (reading.rank >= 0) text += fmt::format(", of rank {}", reading.rank);
-  if (reading.reports > 1) text += fmt::format(", the last of {}", reading.reports);
+  std::string text = fmt::format("at line {}", reading.line);
+  if (!reading.step.empty()) text += fmt::format(", step {}", reading.step);
+  if (reading.rank >= 0) text += fmt::format(", rank {}", reading.rank);
+  if (reading.reports > 1) text += fmt::format(", the last of {} reports", reading.reports);
   return text;
 }
 
 std::string durations_text(const DurationDecision& durations) {
-  if (durations.differing == 0) return "the same in both styles";
-  if (durations.style == DurationStyle::kExact) return "as they are printed";
-  return fmt::format("decoded: torch_xla prints parts one too high where half a unit or more follows ({} here)",
+  if (durations.differing == 0) return "identical in both styles";
+  if (durations.style == DurationStyle::kExact) return "exact, as printed";
+  return fmt::format("corrected: torch_xla prints a part one too high if the rest is half a unit or more ({} here)",
                      count_text(durations.differing, "duration"));
 }
 
 std::string steps_text(const Cadence& cadence) {
-  if (cadence.steps == 0) return "not known: neither MarkStep nor an execution is in the report";
+  if (cadence.steps == 0) return "unknown: the report has neither MarkStep nor executions";
   return fmt::format("{}{}", cadence.steps,
-                     cadence.steps_are_marked ? "" : ", as many as executions: there is no MarkStep");
+                     cadence.steps_are_marked ? "" : ", taken from the executions: there is no MarkStep");
 }
 
 std::string compiles_text(const Cadence& cadence) {
-  if (!cadence.compiles) return "not known: neither CompileTime nor a counter of compilations is in the report";
+  if (!cadence.compiles) return "unknown: the report has neither CompileTime nor a counter of compilations";
   std::string text = fmt::format("{}", *cadence.compiles);
-  if (cadence.compiles_per_step()) text += fmt::format(", {:.2g} a step", *cadence.compiles_per_step());
-  if (cadence.compile_ns.value_or(0) > 0) text += fmt::format(", {} in all", duration_text(*cadence.compile_ns / 1e9));
+  if (cadence.compiles_per_step()) text += fmt::format(", {:.2g} per step", *cadence.compiles_per_step());
+  if (cadence.compile_ns.value_or(0) > 0)
+    text += fmt::format(", {} in total", duration_text(*cadence.compile_ns / 1e9));
   return text;
 }
 
@@ -108,14 +109,14 @@ std::string facts_text(const ReportReading& reading, const Analysis& analysis, b
   facts.add("compiles", compiles_text(cadence));
   if (cadence.period_ns) {
     facts.add("execution",
-              fmt::format("every {}, of which {} on the device ({:.1f} %)", duration_text(*cadence.period_ns / 1e9),
+              fmt::format("every {}, {} of it on the device ({:.1f} %)", duration_text(*cadence.period_ns / 1e9),
                           duration_text(*cadence.running_ns / 1e9), 100 * *cadence.running_ns / *cadence.period_ns));
   }
   if (cadence.waiting_ns) {
     facts.add("wait",
-              fmt::format("{} an execution, of the host for the device", duration_text(*cadence.waiting_ns / 1e9)));
+              fmt::format("{} per execution, host waiting for the device", duration_text(*cadence.waiting_ns / 1e9)));
   }
-  facts.add("pace", fmt::format("{}: {}", name_of(analysis.verdict.pace), analysis.verdict.text));
+  facts.add("bottleneck", fmt::format("{}: {}", name_of(analysis.verdict.pace), analysis.verdict.text));
   return facts.render(color);
 }
 
@@ -124,14 +125,15 @@ std::string identities_text(const Analysis& analysis, bool color) {
   for (const Identity& identity : analysis.identities) {
     table.add({identity.text,
                identity.figures,
-               {identity.holds ? "ok" : "does not hold: counters were cleared, or the report is not whole",
+               {identity.holds ? "ok" : "does not hold: counters were cleared, or the report is incomplete",
                 identity.holds ? Color::kGreen : Color::kYellow}});
   }
   return table.empty() ? "" : "\n" + table.render(0, color);
 }
 
 std::string findings_text(const Analysis& analysis, bool color) {
-  std::string text = analysis.findings.empty() ? "\nnothing found that PyTorch/XLA's own analysis would warn of\n" : "";
+  std::string text =
+      analysis.findings.empty() ? "\nno findings: PyTorch/XLA's own analysis would not warn either\n" : "";
   for (const Finding& finding : analysis.findings) {
     text += fmt::format("\n{} {}\n  {}\n", painted(fmt::format("{}:", finding.id), Color::kYellow, color), finding.text,
                         finding.advice);
@@ -152,21 +154,18 @@ std::vector<std::string> reading_warnings(const ReportReading& reading, const st
   std::vector<std::string> warnings;
   if (!durations.certain()) {
     warnings.push_back(
-        fmt::format("nothing in the report tells how its durations were printed; they are read as torch_xla prints "
-                    "them, and as exact "
-                    "ones {} would be another; say which with --durations",
+        fmt::format("cannot detect how the report's durations were printed; assuming upstream; {} would differ if they "
+                    "are exact; set --durations",
                     count_text(durations.differing, "duration")));
   }
   if (durations.told && durations.contradiction > durations.evidence) {
-    warnings.push_back(fmt::format("--durations {} does not fit the report: {} of it can only be in the other style",
+    warnings.push_back(fmt::format("--durations {} contradicts the report: {} can only be in the other style",
                                    durations.style == DurationStyle::kExact ? "exact" : "upstream",
                                    count_text(durations.contradiction, "figure")));
   }
   if (durations.ties > 0) {
-    warnings.push_back(
-        fmt::format("{} may be one unit longer: exactly half a unit follows, which torch_xla rounds to an "
-                    "even number",
-                    count_text(durations.ties, "duration")));
+    warnings.push_back(fmt::format("{} may be one unit longer: torch_xla rounds exactly half a unit to an even number",
+                                   count_text(durations.ties, "duration")));
   }
   for (const ReportProblem& problem : reading.problems) {
     warnings.push_back(fmt::format("{}:{}: {}", file, problem.line, problem.text));

@@ -101,8 +101,8 @@ class LineParser {
 void LineParser::unreadable(const LogLine& line, std::string_view what) {
   auto& problems = metric_ ? metric_->problems : current_.problems;
   problems.push_back(
-      {line.number, fmt::format("{} of {} is {}, which is {}", name_of(line.key),
-                                metric_ ? metric_->metric.name : counter_, formats::in_quotes(line.value), what)});
+      {line.number, fmt::format("{} of {} is {}: {}", name_of(line.key), metric_ ? metric_->metric.name : counter_,
+                                formats::in_quotes(line.value), what)});
 }
 
 void LineParser::add(const LogLine& line) {
@@ -151,7 +151,7 @@ void LineParser::read_of_metric(const LogLine& line) {
   if (line.key == LineKey::kTotalSamples) {
     const auto samples = read_number<int64_t>(line.value);
     metric_->has_samples = samples && *samples >= 0;
-    if (!metric_->has_samples) return unreadable(line, "no number of samples: the metric is left out");
+    if (!metric_->has_samples) return unreadable(line, "expected a number of samples; the metric is ignored");
     metric.total_samples = *samples;
     return;
   }
@@ -164,7 +164,7 @@ void LineParser::read_of_metric(const LogLine& line) {
     case LineKey::kValueRate: return read_figure_of(line, without_per_second(line.value), metric.value_rate);
     case LineKey::kRate:
       metric.rate = read_number<double>(without_per_second(line.value));
-      if (!metric.rate) unreadable(line, "no rate");
+      if (!metric.rate) unreadable(line, "expected a rate");
       return;
     default: return read_percentiles(line);
   }
@@ -174,7 +174,7 @@ void LineParser::read_figure_of(const LogLine& line, std::string_view text, std:
   figure = read_known_figure(text);
   if (figure && is_of_kind(*figure)) return;
   figure.reset();
-  unreadable(line, metric_->kind ? "no figure of its kind" : "no figure");
+  unreadable(line, metric_->kind ? "expected a value of the metric's kind" : "expected a value");
 }
 
 bool LineParser::is_of_kind(const FigureReading& figure) {
@@ -192,7 +192,7 @@ void LineParser::read_percentiles(const LogLine& line) {
     const auto percent = read_number<double>(item.substr(0, sign));
     const auto figure = sign < item.size() ? read_known_figure(item.substr(sign + 2)) : std::nullopt;
     if (!percent || !figure || !is_of_kind(*figure)) {
-      metric_->problems.push_back({line.number, fmt::format("Percentiles of {} cannot be read from {} on",
+      metric_->problems.push_back({line.number, fmt::format("cannot parse the percentiles of {}, starting at {}",
                                                             metric_->metric.name, formats::in_quotes(item))});
       break;
     }
@@ -209,9 +209,10 @@ void LineParser::end_metric() {
   if (open.has_samples) {
     if (repeats(name)) begin_report();
     begin_entry(false, open.line);
-    if (!open.has_sum && open.problems.empty()) open.problems.push_back({open.line, name + " ends before its sum"});
+    if (!open.has_sum && open.problems.empty())
+      open.problems.push_back({open.line, name + " ends before its Accumulator"});
     if (open.has_sum && open.kind && !open.is_whole)
-      open.problems.push_back({open.line, name + " ends before its percentiles do"});
+      open.problems.push_back({open.line, name + " ends before the end of its Percentiles"});
   }
   current_.problems.insert(current_.problems.end(), open.problems.begin(), open.problems.end());
   if (!open.has_samples || !open.kind) return;
@@ -224,7 +225,7 @@ void LineParser::end_metric() {
 
 void LineParser::end_counter(const LogLine& line) {
   const auto value = read_number<int64_t>(line.value);
-  if (!value) return unreadable(line, "no whole number");
+  if (!value) return unreadable(line, "expected an integer");
   const std::string name = std::exchange(counter_, {});
   ReportCounter* known = find_counter(name);
   // The same name in both registries is one counter. If the block has only counters, the repeated name begins a new
@@ -241,7 +242,8 @@ void LineParser::end_counter(const LogLine& line) {
     known->value += *value;
   }
   if (line.is_unended)
-    current_.problems.push_back({line.number, "the text ends in the value of " + name + ", which may be cut off"});
+    current_.problems.push_back(
+        {line.number, "the text ends within the value of " + name + ", which may be truncated"});
 }
 
 ReportCounter* LineParser::find_counter(std::string_view name) {

@@ -311,9 +311,10 @@ std::optional<int64_t> DeviceArrays::memory_left() const {
   const auto limit = device_.process_memory_limit();
   if (!limit) return std::nullopt;
   const int64_t arrays = memory().total();
-  RUN_CHECK(arrays <= *limit, ErrorKind::kRun,
-            "out of memory: parameters, gradients and optimizer take {}, and a process may take {} for tensors",
-            schema::readable_size(arrays), schema::readable_size(*limit));
+  RUN_CHECK(
+      arrays <= *limit, ErrorKind::kRun,
+      "out of memory: parameters, gradients and optimizer state need {}, limit {} per process; use a smaller model",
+      schema::readable_size(arrays), schema::readable_size(*limit));
   return *limit - arrays;
 }
 

@@ -32,10 +32,10 @@ void Executor::check_memory(std::string_view name, const backends::Executable& s
   const auto needed = static_cast<int64_t>(step.arena_bytes());
   const bool of_batch = kind != backends::SpanKind::kOptimizer;
   RUN_CHECK(!memory_ || needed <= *memory_, ErrorKind::kRun,
-            "out of memory: \"{}\" takes {} beside parameters, gradients and optimizer, and a process may take {} more "
-            "for tensors; {}",
+            "out of memory: \"{}\" needs {} in addition to parameters, gradients and optimizer state, {} available per "
+            "process; {}",
             name, schema::readable_size(needed), schema::readable_size(*memory_),
-            of_batch ? "make data.batch_size smaller, or set train.auto_batch_size" : "a smaller model helps");
+            of_batch ? "reduce data.batch_size, or set train.auto_batch_size" : "use a smaller model");
 }
 
 void Executor::execute(std::string_view name, const CompiledStep& step, const StepSubmission& submission,

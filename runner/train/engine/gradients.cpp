@@ -20,7 +20,7 @@ Derivative derivative_of(Value root, Value seed, std::span<const Value> paramete
   Derivative derivative{Gradients(set.buffers().size()), std::vector<Value>(each.size()), {}};
   for (size_t id = 0; id < each.size(); ++id) derivative.reached.push_back(set.parameters()[id].trainable && each[id]);
   if (std::ranges::find(derivative.reached, true) == derivative.reached.end())
-    throw Error(ErrorKind::kRun, "the loss depends on no parameter that is trained", root.program->mark_of(root.id))
+    throw Error(ErrorKind::kRun, "the loss does not depend on any trained parameter", root.program->mark_of(root.id))
         .locate(root.program->mark());
   for (size_t b = 0; b < set.buffers().size(); ++b) {
     if (set.buffers()[b].group < 0) continue;

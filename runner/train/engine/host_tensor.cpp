@@ -75,15 +75,14 @@ SentTensor SentTensor::of_packed(std::string_view text) {
   for (int64_t& size : sizes) size = static_cast<int64_t>(take_number(text));
   tensor.type.shape = Shape(sizes);
   tensor.bytes = std::as_bytes(std::span(text));
-  RUN_CHECK(tensor.bytes.size() == tensor.type.bytes(), ErrorKind::kRun,
-            "what another replica has sent is not what was expected");
+  RUN_CHECK(tensor.bytes.size() == tensor.type.bytes(), ErrorKind::kRun, "received unexpected data from another rank");
   return tensor;
 }
 
 HostTensor joined(const std::vector<SentTensor>& all, std::string_view what) {
   const TensorType row = row_of(all.front().type);
   const bool fit = std::ranges::all_of(all, [&](const SentTensor& each) { return row_of(each.type) == row; });
-  RUN_CHECK(fit, ErrorKind::kRun, "{}: the tensors do not fit: {}; only their first sizes may differ", what,
+  RUN_CHECK(fit, ErrorKind::kRun, "{}: expected tensors that differ only in the size of the first axis, got {}", what,
             types_of_all(all));
   HostTensor result;
   int64_t rows = 0;
@@ -104,9 +103,9 @@ HostTensor folded(const std::vector<SentTensor>& all, Fold fold, std::string_vie
   HostTensor result = all.front().copy();
   const backends::DType dtype = result.type.dtype;
   const bool fit = std::ranges::all_of(all, [&](const SentTensor& each) { return each.type == result.type; });
-  RUN_CHECK(fit, ErrorKind::kRun, "{}: the tensors do not fit: {}", what, types_of_all(all));
+  RUN_CHECK(fit, ErrorKind::kRun, "{}: expected tensors of equal type, got {}", what, types_of_all(all));
   RUN_CHECK(fold != Fold::kMean || is_float(dtype), ErrorKind::kRun,
-            "{}: a mean wants a tensor of floats, got {}; cast it", what, result.type);
+            "{}: mean: expected a tensor of floats, got {}; cast it", what, result.type);
   backends::is_reduced(dtype) ? fold_numbers(all, fold, result) : fold_others(all, fold, result);
   if (fold != Fold::kMean) return result;
   for (size_t at = 0; at < result.bytes.size(); at += backends::size_of(dtype)) {

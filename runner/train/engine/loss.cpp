@@ -29,7 +29,8 @@ SampleLosses cross_entropy(const schema::TrainSpec& spec, Value logits, Value la
   if (spec.ignore_index) options.ignore_index = *spec.ignore_index;
   if (!spec.class_weights.empty()) {
     RUN_CHECK(std::ssize(spec.class_weights) == logits.shape()[1], ErrorKind::kRecipe,
-              "train.class_weights: {} weights for {} classes", spec.class_weights.size(), logits.shape()[1]);
+              "train.class_weights: expected {1} weights, one per class, got {0}", spec.class_weights.size(),
+              logits.shape()[1]);
     options.class_weights = ops::vector(*logits.program, spec.class_weights);
   }
   const Value losses = smoothed_losses(logits, labels, options, spec.label_smoothing);
@@ -53,7 +54,7 @@ void refuse_options_of_classes(const schema::TrainSpec& spec) {
                         : spec.ignore_index.has_value() ? "ignore_index"
                                                         : nullptr;
   RUN_CHECK(ignored == nullptr, ErrorKind::kRecipe,
-            "train.{} needs classes, and the labels of data.train are numbers; remove it", ignored);
+            "train.{} needs classes, but the labels of data.train are numbers; remove it", ignored);
 }
 
 }  // namespace
@@ -72,8 +73,8 @@ schema::Loss resolve_loss(const schema::TrainSpec& spec, data::LabelKind labels)
     return classes ? schema::Loss::kCrossEntropy : schema::Loss::kMse;
   }
   RUN_CHECK(classes == (declared == schema::Loss::kCrossEntropy), ErrorKind::kRecipe, "train.loss: {}",
-            classes ? "the labels are classes, which wants cross_entropy"
-                    : "the labels are targets, which wants mse, l1, huber or bce_with_logits");
+            classes ? "the labels are classes, which need cross_entropy"
+                    : "the labels are targets, which need mse, l1, huber or bce_with_logits");
   return declared;
 }
 

@@ -127,11 +127,11 @@ namespace {
 
 // Blames the optimizer only if it has updated something.
 std::string remedy_of(const NotFinite& found, bool stepped) {
-  if (found.source == NotFinite::Source::kParameter && !stepped) return "it came so from model.init_from";
-  std::string skip = "train.on_nan: skip skips such steps";
+  if (found.source == NotFinite::Source::kParameter && !stepped) return "check the file model.init_from";
+  std::string skip = "set train.on_nan: skip to skip such steps";
   const bool is_data = found.source == NotFinite::Source::kFeature || found.source == NotFinite::Source::kTarget;
   if (is_data || !stepped) return skip;
-  return "a smaller optimizer.lr or train.clip_grad_norm may help, " + skip;
+  return "use a smaller optimizer.lr or train.clip_grad_norm, or " + skip;
 }
 
 }  // namespace
@@ -141,7 +141,7 @@ std::string what_failed(const NotFinite& found, int64_t step, bool stepped, bool
     return fmt::format("step {}: {}; the weights that training_step returns must be at least 0", step, found.what);
   const bool by_transform = transformed && found.source == NotFinite::Source::kFeature;
   return fmt::format("the loss of step {} is not finite: {}{}; {}", step, found.what,
-                     by_transform ? ", as the hook's transform has made it" : "", remedy_of(found, stepped));
+                     by_transform ? ", after the hook's transform" : "", remedy_of(found, stepped));
 }
 
 }  // namespace runner::train

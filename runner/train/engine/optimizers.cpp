@@ -34,7 +34,8 @@ void lay_out(nn::ParameterSet& parameters, const schema::Recipe& recipe, const O
   const auto groups = static_cast<int32_t>(optimizers.groups.size());
   for (const nn::Parameter& parameter : parameters.parameters())
     RUN_CHECK(parameters.buffers()[static_cast<size_t>(parameter.buffer)].group < groups, ErrorKind::kRecipe,
-              "no optimizer of the hook updates parameter {}; add it to one, or to model.freeze", parameter.name);
+              "no optimizer of the hook updates parameter {}; add it to an optimizer or to model.freeze",
+              parameter.name);
 }
 
 Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks,

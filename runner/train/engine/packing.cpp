@@ -9,7 +9,7 @@ namespace runner::train {
 namespace {
 
 void check_left(std::string_view packed, uint64_t bytes) {
-  RUN_CHECK(bytes <= packed.size(), ErrorKind::kRun, "what another replica has sent is not what was expected");
+  RUN_CHECK(bytes <= packed.size(), ErrorKind::kRun, "received unexpected data from another rank");
 }
 
 }  // namespace

@@ -247,11 +247,12 @@ void StepBuilder::check_outputs(Value outputs, const Shape& wanted) const {
   if (outputs.shape() == wanted) return;
   const std::string what =
       encoding_.sequence > 0
-          ? fmt::format("is text of {} different tokens: expected {} f32, for each token what comes behind it",
+          ? fmt::format("is text of {} different tokens: expected {} f32, logits of the next token for each token",
                         encoding_.outputs, wanted.to_string())
           : fmt::format("has {} {}: expected {} f32", encoding_.outputs,
                         encoding_.label_kind == data::LabelKind::kClass ? "classes" : "targets", wanted.to_string());
-  Error error(ErrorKind::kRecipe, fmt::format("the model gives {}, but the data {}", outputs.type().to_string(), what),
+  Error error(ErrorKind::kRecipe,
+              fmt::format("the model returns {}, but the data {}", outputs.type().to_string(), what),
               outputs.program->mark_of(outputs.id));
   throw error.locate(model_.module->made_at());
 }
@@ -300,7 +301,7 @@ Program StepBuilder::forward(Recorded recorded, bool labelled) const {
   const ValueId labels = recorded.program.inputs()[first_batch_input() + position_of(kLabels)].value;
   if (!labelled && depends_on(recorded.program, recorded.outputs, labels))
     throw Error(ErrorKind::kRun,
-                "the predictions of evaluation_step depend on batch.labels, which there are none of here",
+                "the predictions of evaluation_step depend on batch.labels, but the data has no labels",
                 hooks_->line_of(HookEntry::kEvaluationStep));
   recorded.program.output("outputs", recorded.outputs);
   if (labelled) {

@@ -78,7 +78,7 @@ std::optional<BatchPlace> Steps::known_place(const data::Batch* batch, bool trai
 StepBuilder::Read Steps::reader(const data::Batch* batch, bool training) {
   return [this, batch, training](const StepBuilder::Recorded& recorded, backends::ValueId value) {
     RUN_CHECK(batch != nullptr, ErrorKind::kRun,
-              "item: the first step is being compiled, and there is no batch yet: read values in a later step");
+              "item: no batch is available while the first step is compiled; read values in a later step");
     StepSubmission submission = arguments(*batch, &recorded);
     submission.info.evaluates = !training;
     return in_batch(place_of(*batch, training),
@@ -145,9 +145,10 @@ SharedStep Steps::compile_forward_step(const StepKind& kind) {
 void Steps::note_unused(const std::string& names) {
   if (names.empty()) return;
   if (from_.builder.recipe().comm.unused == schema::Unused::kError)
-    fail(ErrorKind::kRun,
-         "the loss does not depend on {}, and comm.unused is error; use the parameters, or freeze them (model.freeze)",
-         names);
+    fail(
+        ErrorKind::kRun,
+        "the loss does not depend on {}, but comm.unused is error; use these parameters, or freeze them (model.freeze)",
+        names);
   if (unused_.empty()) unused_ = names;
 }
 

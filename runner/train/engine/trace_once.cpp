@@ -34,12 +34,11 @@ ValueId handed_over(const Program& program, backends::InputKind kind, size_t ind
 }
 
 [[noreturn]] void fail_at(std::string_view entry, const std::string& what, const SourceMark& where) {
-  throw Error(
-      ErrorKind::kRun,
-      fmt::format("{} does not trace what it traced at first, which tpu.trace_once replays: {}; it may depend on "
-                  "the batch, acc.model and acc.vars alone, else leave tpu.trace_once out",
-                  entry, what),
-      where);
+  throw Error(ErrorKind::kRun,
+              fmt::format("{} traces differently than the first time, so tpu.trace_once cannot replay it: {}; make it "
+                          "depend only on the batch, acc.model and acc.vars, or disable tpu.trace_once",
+                          entry, what),
+              where);
 }
 
 // Compares the numbers of two recordings with the same nodes.
@@ -48,7 +47,7 @@ void check_same_numbers(const StepBuilder::Recorded& kept, const StepBuilder::Re
   const std::vector<double>&was = kept.host.scalars, &is = again.host.scalars;
   for (size_t i = 0; i < was.size(); ++i)
     if (std::bit_cast<uint64_t>(was[i]) != std::bit_cast<uint64_t>(is[i]))
-      fail_at(entry, fmt::format("a number that it hands to tensors was {} and is {} now", was[i], is[i]),
+      fail_at(entry, fmt::format("a number passed to a tensor operation changed from {} to {}", was[i], is[i]),
               now.mark_of(handed_over(now, backends::InputKind::kScalar, i, is.size())));
   for (size_t i = 0; i < kept.host.given.size(); ++i)
     if (const size_t count = again.host.given.size(); kept.host.given[i] != again.host.given[i]) {
@@ -69,7 +68,7 @@ void check_same_trace(const StepBuilder::Recorded& kept, const StepBuilder::Reco
     fail_at(entry, fmt::format("{} is {}", to_string(longer, id), &longer == &now ? "new" : "missing"),
             longer.mark_of(id));
   }
-  if (!same_results(kept, again)) fail_at(entry, "it returns something else", {});
+  if (!same_results(kept, again)) fail_at(entry, "it returns other values", {});
   check_same_numbers(kept, again, entry);
 }
 

@@ -199,7 +199,7 @@ std::vector<Party> parties_at(size_t id, const std::vector<RankNodes>& graphs) {
 
 std::string time_text(int64_t step, const std::optional<BatchPlace>& place) {
   const bool evaluates = place && place->of == BatchPlace::Of::kEvaluation;
-  return fmt::format("{}step {}", evaluates ? "the evaluation behind " : "", step);
+  return fmt::format("{}step {}", evaluates ? "the evaluation after " : "", step);
 }
 
 // Throws for graphs that differ. `step`: the optimizer step, during or after which they were traced.
@@ -214,13 +214,12 @@ std::string time_text(int64_t step, const std::optional<BatchPlace>& place) {
   std::vector<std::string> texts;
   for (const Party& party : parties) texts.push_back(party.to_string());
   const NodeText* const odd = parties.back().node;
-  Error error(
-      ErrorKind::kRun,
-      fmt::format("the replicas have traced different graphs in {}: the first node that differs is {}; all replicas of "
-                  "a TPU run one graph, and would wait for each other for ever here: decide by numbers that all have "
-                  "alike (acc:reduce, acc:broadcast)",
-                  time_text(step, place), fmt::join(texts, ", ")),
-      odd == nullptr ? SourceMark{} : SourceMark{odd->file, odd->line, 0});
+  Error error(ErrorKind::kRun,
+              fmt::format("ranks traced different graphs in {}: the first node that differs is {}; on a TPU all ranks "
+                          "must run the same graph, or they deadlock: base decisions on values that are equal on all "
+                          "ranks (acc:reduce, acc:broadcast)",
+                          time_text(step, place), fmt::join(texts, ", ")),
+              odd == nullptr ? SourceMark{} : SourceMark{odd->file, odd->line, 0});
   if (place) error.note(place->text());
   throw error;
 }

@@ -255,7 +255,7 @@ void Segment::update(int32_t buffer, const StepRecorder::RuleInputs& inputs) {
 
 void Segment::step_schedule(int64_t steps) {
   RUN_CHECK(!has_clock(step_.arrays) || moves_ + 1 < kClockRows, ErrorKind::kRun,
-            "the schedule moves more than {} times behind one update; call acc:mark_step() in between", kClockRows - 1);
+            "the scheduler steps more than {} times after one update; call acc:mark_step() in between", kClockRows - 1);
   steps_.back().scheduled += steps;
   ++moves_;
   if (has_clock(step_.arrays)) move_schedule(step_.arrays, applied());

@@ -17,7 +17,7 @@ nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encodin
   const bool of_hook = has(hooks, HookEntry::kModel);
   if (!of_hook) nn::check_model(recipe.model, encoding);
   RUN_CHECK(!has(hooks, HookEntry::kTransform) || encoding.sequence == 0, ErrorKind::kRecipe,
-            "`transform` of a hook changes numbers, and data.train is text; remove it");
+            "`transform` of a hook changes numbers, but data.train is text; remove it");
   return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding);
 }
 

@@ -58,11 +58,11 @@ void check_alike(const std::vector<TensorDigest>& mine, backends::ProcessGroup& 
         (*std::ranges::max_element(all, {}, [&](const auto& digests) { return has(digests[i]); }))[i];
     std::vector<size_t> odd, others;
     for (size_t rank = 0; rank < all.size(); ++rank) (all[rank][i] == usual ? others : odd).push_back(rank);
-    RUN_CHECK(odd.empty(), ErrorKind::kRun,
-              "the replicas have drifted apart: behind step {}, {} of {} is not that of {} (comm.check_every); they "
-              "have made the same updates, so memory is damaged or cores compute differently: go on from a state of "
-              "before, on another machine",
-              site.step, mine[i].name, rank_list(odd), rank_list(others));
+    RUN_CHECK(
+        odd.empty(), ErrorKind::kRun,
+        "weights diverged after step {}: {} on {} differs from {} (comm.check_every); all ranks applied the same "
+        "updates, so memory is damaged or cores compute differently: resume from an earlier state on another machine",
+        site.step, mine[i].name, rank_list(odd), rank_list(others));
   }
 }
 

@@ -16,12 +16,12 @@ namespace {
 // The error text if all forward passes are finite.
 std::string text_of_nothing_found(const schema::Recipe& recipe) {
   if (!checks_gradients(recipe))
-    return "the loss was, and is finite when the step is recorded once more: it depends on what the hook keeps and has "
-           "not registered, or keeps in more than 1024 bytes";
-  return fmt::format("the forward pass is finite, a gradient is not{}",
-                     travels_in_fp16(recipe) ? ", at the latest as fp16 on its way between the replicas "
-                                               "(comm.hook: bf16 has float32's range)"
-                                             : "");
+    return "the loss was not finite, but is finite when the step is traced again: it depends on hook state that is not "
+           "registered or is larger than 1024 bytes";
+  return fmt::format("the forward pass is finite, but a gradient is not{}",
+                     travels_in_fp16(recipe)
+                         ? ", possibly only as fp16 in the all-reduce (comm.hook: bf16 has the range of float32)"
+                         : "");
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ int64_t memory_of_a_process(const backends::Device& device, const schema::Recipe
 [[noreturn]] void fail_with(const std::vector<BatchAttempt>& attempts, int64_t resident, int64_t memory) {
   const int64_t least = std::ranges::min(attempts, {}, &BatchAttempt::bytes).bytes;
   fail(ErrorKind::kRun,
-       "train.auto_batch_size: nothing fits, down to one sample at a time: a process takes at least {}, {} of them for "
-       "parameters, gradients and optimizer, and has {}; a smaller model, or more memory, helps",
+       "train.auto_batch_size: not even a micro-batch of one sample fits: a process needs at least {}, {} of it for "
+       "parameters, gradients and optimizer state, {} available; use a smaller model or more memory",
        schema::readable_size(least), schema::readable_size(resident), schema::readable_size(memory));
 }
 

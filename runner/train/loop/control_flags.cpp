@@ -15,13 +15,12 @@ ControlFlags sync_flags(const ControlFlags& mine, backends::ProcessGroup& ranks,
   ranks.all_reduce({backends::DType::kI64, backends::Shape{std::ssize(all)}}, std::as_writable_bytes(std::span(all)),
                    backends::Reduction::kMax, {"requests to stop or save", step});
   RUN_CHECK(all[4] == ~all[5], ErrorKind::kRun,
-            "the replicas do not agree: in step {} they had other rates, clipping, losses, shapes of losses, updates "
-            "or acc:join; every "
-            "process must make the same calls with the same numbers",
+            "processes differ in step {}: different learning rates, clipping, losses, shapes of losses, updates or "
+            "acc:join; every process must make the same calls with the same numbers",
             step);
   RUN_CHECK(all[6] == ~all[7], ErrorKind::kRun,
-            "the replicas do not agree: acc.gradient_accumulation_steps is {} in one process and {} in another; set it "
-            "to the same number in every process",
+            "processes differ: acc.gradient_accumulation_steps is {} in one process and {} in another; set it to the "
+            "same number in every process",
             ~all[7], all[6]);
   return {all[0] != 0, all[1] != 0, all[2] != 0, all[3], all[6], mine.decisions};
 }

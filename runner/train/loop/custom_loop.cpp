@@ -53,7 +53,7 @@ void CustomLoop::run() {
 
 // The current region. There is none if a hook continues after an error of the loop.
 Segment& CustomLoop::segment() {
-  RUN_CHECK(segment_.has_value(), ErrorKind::kRun, "the loop has ended with an error; there is nothing to go on with");
+  RUN_CHECK(segment_.has_value(), ErrorKind::kRun, "the loop has ended with an error and cannot continue");
   return *segment_;
 }
 
@@ -92,9 +92,9 @@ void CustomLoop::begin_segment() {
 void CustomLoop::count_reading() {
   constexpr int kMostReads = 1000;
   RUN_CHECK(++reads_ <= kMostReads, ErrorKind::kRun,
-            "more than {} values are read in one step: tensor:item() and tensor:tolist(), and what acc:gather and its "
-            "like do with tensors, compute what they need each time; stack what is to be read, or call acc:mark_step() "
-            "in between",
+            "more than {} values are read in one step: tensor:item(), tensor:tolist() and collectives on tensors such "
+            "as acc:gather execute the recorded operations each time; stack the values to read, or call "
+            "acc:mark_step() in between",
             kMostReads);
   caught_up_ = segment_->meetings();
 }
@@ -191,7 +191,7 @@ void CustomLoop::mark_step() {
 const StepInputs& CustomLoop::inputs(int64_t number) {
   if (eval_.batch != nullptr && train_.batch != nullptr && number == train_.number) leave_evaluation();
   RUN_CHECK(batch() != nullptr && number == current().number, ErrorKind::kRun,
-            "this batch is over; keep numbers, with tensor:item() or tensor:tolist()");
+            "this batch has ended; keep its values as numbers, with tensor:item() or tensor:tolist()");
   return segment().inputs();
 }
 
@@ -201,7 +201,7 @@ void CustomLoop::begin_batches(Split split) {
   if (split == Split::kTrain) {
     end_left_batch();
     RUN_CHECK(!epochs_.given || *epochs_.given == place().epoch, ErrorKind::kRun,
-              "acc:batches: the batches of this epoch are over; the next ones come with the next epoch");
+              "acc:batches: this epoch has no more batches; start the next epoch");
     end_segment();
     if (loop_.finished()) stop();
     epochs_.batches = place().epoch;
@@ -261,8 +261,8 @@ std::optional<bool> CustomLoop::set_evening(std::optional<bool> even) {
   if (even && session_.ranks != nullptr && session_.recipe.data.dispatch_batches &&
       !std::exchange(warned_of_evening_, true))
     loop_.warn(
-        "acc:join: even_batches makes no difference to training batches that are dispatched (data.dispatch_batches, "
-        "which data.stream implies): their last step is divided evenly");
+        "acc:join: even_batches has no effect on dispatched training batches (data.dispatch_batches, implied by "
+        "data.stream), whose last step is divided evenly");
   return std::exchange(evening_, even);
 }
 
@@ -325,7 +325,7 @@ void CustomLoop::stop_where_interrupted() {
 
 void CustomLoop::stop() {
   stopped_ = true;
-  fail(ErrorKind::kInterrupted, "the run is over");
+  fail(ErrorKind::kInterrupted, "the run has ended");
 }
 
 void CustomLoop::decide(std::initializer_list<uint64_t> words) {
@@ -342,12 +342,13 @@ bool CustomLoop::sync_gradients() const {
 // gradients, divided by the number of samples. Without a batch it is the mean over ranks.
 void CustomLoop::backward(Value loss) {
   decide({kBackward, form_of(loss.shape())});
-  RUN_CHECK(eval_.batch == nullptr, ErrorKind::kRun, "backward: this is a batch of the evaluation data");
+  RUN_CHECK(eval_.batch == nullptr, ErrorKind::kRun,
+            "backward: expected a training batch, got a batch of the evaluation data");
   const bool by_sample = loss.shape().rank() > 0;
   double samples = 1, window = 1;
   if (train_.batch != nullptr) {
     RUN_CHECK(!by_sample || loss.shape()[0] == train_.batch->size, ErrorKind::kRun,
-              "backward: the loss is {}, but the batch has {} samples: expected one loss for each, or a scalar",
+              "backward: the loss is {}, but the batch has {} samples: expected one loss per sample, or a scalar",
               loss.type(), train_.batch->size);
     samples = static_cast<double>(train_.batch->real());
     window = static_cast<double>(window_.samples);
@@ -396,7 +397,7 @@ void CustomLoop::step(int32_t optimizer) {
 void CustomLoop::zero_grad(int32_t optimizer) {
   if (!sync_gradients()) return;
   RUN_CHECK(window_.seen.batches == 0 || touched_.stepped[static_cast<size_t>(optimizer)], ErrorKind::kRun,
-            "zero_grad: the gradients of the {} batches before in this window would be lost; call it behind step",
+            "zero_grad: would discard the gradients of {} accumulated batches; call it after step",
             window_.seen.batches);
   decide({kZeroGrad, static_cast<uint64_t>(optimizer)});
   segment().zero_grad(optimizer);

@@ -10,12 +10,12 @@ namespace runner::train {
 CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
   end_left_batch();
   RUN_CHECK(!epochs_.under_way, ErrorKind::kRun,
-            "acc:epochs: another loop over epochs is under way; go on when it is over, or leave it with break");
+            "acc:epochs: another loop over epochs has not ended; finish it or leave it with break");
   const int64_t first = epochs_.before;
   const int64_t all = epochs_of_run();
   RUN_CHECK(!count || first + *count <= all, ErrorKind::kRun,
-            "acc:epochs: {} epochs after {} are more than the {} that the recipe trains for; make train.{} larger",
-            *count, first, all, session_.recipe.train.steps ? "steps" : "epochs");
+            "acc:epochs: {} epochs after {} exceed the {} epochs of the recipe; increase train.{}", *count, first, all,
+            session_.recipe.train.steps ? "steps" : "epochs");
   const int64_t end = count ? first + *count : all;
   epochs_.before = end;
   epochs_.under_way = true;

@@ -56,8 +56,8 @@ Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schem
       with_metrics_(has(hooks, HookEntry::kMetrics)),
       ranks_(ranks) {
   RUN_CHECK(!with_metrics_ || trainer.encoding().sequence == 0, ErrorKind::kRecipe,
-            "`metrics` of a hook takes one label for each sample, and a text has one for each token; let "
-            "evaluation_step return metrics instead");
+            "`metrics` of a hook needs one label per sample, but text has one per token; return metrics from "
+            "evaluation_step instead");
 }
 
 template <class Each>
@@ -69,7 +69,7 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
       {.shuffle = false, .replica = rank, .epochs = 1, .prefetch = 0, .never_empty = hooks_ != nullptr});
   const auto outputs = static_cast<size_t>(trainer_.encoding().outputs * trainer_.encoding().label_width());
   for (int64_t step = 0; step < plan_.steps_per_epoch(); ++step) {
-    RUN_CHECK(!interrupted || !interrupted(), ErrorKind::kInterrupted, "interrupted in the evaluation at step {}",
+    RUN_CHECK(!interrupted || !interrupted(), ErrorKind::kInterrupted, "interrupted during the evaluation at step {}",
               trainer_.counters.windows);
     const data::Batch& batch = loader.next();
     trainer_.marks().begin_batch(/*training=*/false);
@@ -176,16 +176,18 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
   std::map<std::string, double> result = metrics.result();
   for (const auto& [name, sum] : of_hook) {
     if (!result.emplace(name, sum.sum / sum.weight).second)
-      throw Error(ErrorKind::kRun,
-                  fmt::format("evaluation_step returns a metric {}, which eval.metrics has as well; rename one", name),
-                  line_of_step());
+      throw Error(
+          ErrorKind::kRun,
+          fmt::format("evaluation_step returns a metric {} that eval.metrics also has; rename one of them", name),
+          line_of_step());
   }
   if (!with_metrics_) return result;
   for (const auto& [name, value] : hooks_->metrics(set)) {
     if (!result.emplace(name, value).second)
-      throw Error(ErrorKind::kRun,
-                  fmt::format("metrics.{}: evaluation_step returns a metric of that name as well; rename one", name),
-                  line_of_step());
+      throw Error(
+          ErrorKind::kRun,
+          fmt::format("metrics.{}: evaluation_step also returns a metric of this name; rename one of them", name),
+          line_of_step());
   }
   return result;
 }
@@ -193,8 +195,8 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
 std::optional<std::string> Evaluator::warning() const {
   if (nan_samples_ == 0) return std::nullopt;
   return fmt::format(
-      "predictions or targets of {} of {} samples are NaN; accuracy and its like count them as any other", nan_samples_,
-      samples_);
+      "predictions or targets of {} of {} samples are NaN; metrics such as accuracy count them like others",
+      nan_samples_, samples_);
 }
 
 std::vector<float> Evaluator::predict() {

@@ -11,16 +11,16 @@ namespace runner::train {
 namespace {
 
 std::vector<double> read_nothing(const StepBuilder::Recorded&, backends::ValueId) {
-  fail(ErrorKind::kRun, "it reads values of tensors, which there are in a run alone");
+  fail(ErrorKind::kRun, "it reads values of tensors, which are available only in a run");
 }
 
 // "training batch of 64", with its position in the optimizer step.
 std::string name_of(const StepMemory::TrainingStep& step) {
   const bool last = step.shape.last || step.closes_window;
   const char* const place = step.shape.first && last ? ""
-                            : step.shape.first       ? ", first of a window"
-                            : last                   ? ", last of a window"
-                                                     : ", inside a window";
+                            : step.shape.first       ? ", first of an optimizer step"
+                            : last                   ? ", last of an optimizer step"
+                                                     : ", within an optimizer step";
   return fmt::format("training batch of {}{}", step.shape.batch, place);
 }
 
@@ -56,7 +56,7 @@ class Forecaster {
       make();
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kRun) throw;
-      forecast_.unknown = fmt::format("the hook's {} is known when it runs: {}", entry, error.what());
+      forecast_.unknown = fmt::format("the graph of the hook's {} is known only in a run: {}", entry, error.what());
     }
   }
 
@@ -73,8 +73,7 @@ class Forecaster {
 
 RunForecast forecast_graphs(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                             backends::ModelledDevice& device, Hooks* hooks) {
-  if (has(hooks, HookEntry::kTrain))
-    return {{}, "the hook has a loop of its own: what it computes is known when it runs"};
+  if (has(hooks, HookEntry::kTrain)) return {{}, "the hook has a custom loop, whose graphs are known only in a run"};
   TrialReplica trial(recipe, data.encoding, device, hooks);
   Forecaster forecaster(trial.trainer(), backends::tpu::model_of_tpu(device));
   forecaster.training(plan);

@@ -12,10 +12,9 @@ namespace runner::train {
 
 MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                                backends::ModelledDevice& device, Hooks* hooks) {
-  RUN_CHECK(
-      !has(hooks, HookEntry::kTrain), ErrorKind::kUsage,
-      "the hook has a loop of its own, and what it computes is known only when it runs; `runner show RUN` has the "
-      "memory that a run has taken");
+  RUN_CHECK(!has(hooks, HookEntry::kTrain), ErrorKind::kUsage,
+            "the hook has a custom loop, whose memory is known only in a run; `runner show RUN` prints the memory that "
+            "a run used");
   TrialReplica trial(recipe, data.encoding, device, hooks);
   const auto at_once = recipe.train.auto_batch_size
                            ? std::make_optional(fit_batch(trial, recipe, data, plan, device).samples)

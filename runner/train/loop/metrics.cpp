@@ -70,11 +70,12 @@ Metrics::Metrics(std::vector<schema::Metric> wanted, data::LabelKind labels, int
   }
   for (const schema::Metric& metric : wanted_) {
     RUN_CHECK(schema::labels_of(metric.name) != (classes_ ? schema::Labels::kNumbers : schema::Labels::kClasses),
-              ErrorKind::kRecipe, "eval.metrics: {} needs {}, the data has {}", metric.name,
+              ErrorKind::kRecipe, "eval.metrics: {} needs {}, but the data has {}", metric.name,
               classes_ ? "targets" : "classes", classes_ ? "classes" : "targets");
-    RUN_CHECK(metric.k <= outputs, ErrorKind::kRecipe, "eval.metrics: {} of {} classes", metric.name, outputs);
+    RUN_CHECK(metric.k <= outputs, ErrorKind::kRecipe, "eval.metrics: {} exceeds the {} classes of the data",
+              metric.name, outputs);
     RUN_CHECK(metric.name != "f1_binary" || outputs == 2, ErrorKind::kRecipe,
-              "eval.metrics: f1_binary needs 2 classes, the data has {}; use f1_macro or f1_micro", outputs);
+              "eval.metrics: f1_binary needs 2 classes, but the data has {}; use f1_macro or f1_micro", outputs);
   }
 }
 

@@ -32,8 +32,8 @@ optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& pl
                               : optim::StepsPerEpoch(plan.steps_per_epoch(), recipe.gradient_accumulation_steps);
   scale.total_steps = recipe.train.steps ? *recipe.train.steps : plan.optimizer_steps(*recipe.train.epochs);
   RUN_CHECK(scale.total_steps > 0, ErrorKind::kRecipe,
-            "gradient_accumulation_steps is {}, but the {} of the run are {}: no optimizer step is complete; make "
-            "train.epochs larger, or leave out sync_with_dataloader: false",
+            "gradient_accumulation_steps is {}, but the run of {} has only {}, so no optimizer step is complete; "
+            "increase train.epochs, or remove sync_with_dataloader: false",
             recipe.gradient_accumulation_steps, schema::length_text(*recipe.train.epochs, "epochs"),
             schema::length_text(*recipe.train.epochs * plan.steps_per_epoch(), "steps"));
   scale.samples_per_epoch = plan.samples_per_epoch();

@@ -234,11 +234,10 @@ void TrainLoop::check_saves() const {
   std::vector<size_t> absent;
   for (size_t rank = 0; rank < asked.size(); ++rank)
     if (asked[rank] < most) absent.push_back(rank);
-  RUN_CHECK(
-      absent.empty(), ErrorKind::kRun,
-      "acc:save_state: in step {} rank{} {} did not come to it, where the others would wait for ever: PyTorch/XLA "
-      "1.7 saves with all replicas (tpu.dialect: xla-1.7); call it in each of them",
-      step(), absent.size() == 1 ? "" : "s", fmt::join(absent, ", "));
+  RUN_CHECK(absent.empty(), ErrorKind::kRun,
+            "acc:save_state: rank{1} {2} did not call it in step {0}, so the other ranks would deadlock: in "
+            "PyTorch/XLA 1.7 all ranks save together (tpu.dialect: xla-1.7); call it on every rank",
+            step(), absent.size() == 1 ? "" : "s", fmt::join(absent, ", "));
 }
 
 void TrainLoop::average(bool due) {

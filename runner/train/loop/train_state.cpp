@@ -20,7 +20,7 @@ data::Position place_of(const Checkpoint& from, Session& session, std::optional<
   session.count_steps_from(place, from.window.batches);
   // The rest of the epoch is less than a batch and is dropped.
   if (session.plan_at(place).steps_per_epoch() == 0) place = {place.epoch + 1, 0};
-  warning = fmt::format("the global batch is {} samples now and was {}: the run ends with step {}", batch,
+  warning = fmt::format("the global batch changed from {1} to {0} samples: the run ends with step {2}", batch,
                         from.global_batch, session.scale.total_steps);
   return place;
 }

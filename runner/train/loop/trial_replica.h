@@ -47,7 +47,7 @@ class LoneRank final : public backends::ProcessGroup {
   void throw_failure() const override {}
 
  private:
-  [[noreturn]] static void meet() { assertion_failed("a rank that is alone meets nobody", __FILE__, __LINE__); }
+  [[noreturn]] static void meet() { assertion_failed("a trial rank has no other ranks", __FILE__, __LINE__); }
 
   const int size_;
 };

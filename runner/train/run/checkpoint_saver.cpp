@@ -58,8 +58,7 @@ void CheckpointSaver::save(Trainer& trainer, const Checkpoint& state, const char
   largest_state_ = std::max(largest_state_, static_cast<int64_t>(snapshot.bytes()));
   if (const auto text = not_finite_parameter(snapshot))
     fail(ErrorKind::kRun,
-         "the model is not finite after step {}: {}; a smaller optimizer.lr or train.clip_grad_norm may help", step,
-         *text);
+         "the model is not finite after step {}: {}; use a smaller optimizer.lr or train.clip_grad_norm", step, *text);
   snapshot.header = {.step = step,
                      .epoch = state.position.epoch,
                      .reason = reason,

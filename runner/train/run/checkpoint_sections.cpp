@@ -338,7 +338,8 @@ Checkpoint checkpoint_of(const store::LoadedState& loaded, const std::vector<std
     state.eval_data = document.at("eval_data");
     return state;
   } catch (const Json::exception&) {
-    fail(ErrorKind::kStore, "state {}: the section run is not a document that this version wrote", loaded.info.id);
+    fail(ErrorKind::kStore, "state {}: the section run is damaged or was written by another version of runner",
+         loaded.info.id);
   }
 }
 
@@ -353,11 +354,10 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
     if (arrays[static_cast<size_t>(array)].empty()) return;
     const store::Section* section = loaded.find(name);
-    RUN_CHECK(section, ErrorKind::kStore, "state {} is of another model: it has no {}, which the recipe's model has",
-              id, name);
+    RUN_CHECK(section, ErrorKind::kStore, "state {} is of another model: missing {}", id, name);
     const backends::Shape shape = shape_of(loaded, *section);
     RUN_CHECK(fits(shape, *section, p), ErrorKind::kStore,
-              "state {} is of another model: {} is {}, the recipe's model has {}", id, name, shape.to_string(),
+              "state {0} is of another model: expected shape {3} of {1}, got {2}", id, name, shape.to_string(),
               p.shape.to_string());
     std::memcpy(arrays[static_cast<size_t>(array)].data() + static_cast<size_t>(p.offset) * sizeof(float),
                 section->bytes.data(), section->bytes.size());
@@ -365,7 +365,7 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
   });
   for (const store::Section& section : loaded.sections)
     RUN_CHECK(!is_tensor(section) || known.count(section.name) > 0 || is_with_rank_0(section, known), ErrorKind::kStore,
-              "state {} is of another model: it has {}, which the recipe's model lacks", id, section.name);
+              "state {} is of another model: unexpected {}", id, section.name);
 
   for (size_t i = 0; i < arrays.size(); ++i) {
     const Role role = trainer.layout().arrays()[i].role;
@@ -404,19 +404,18 @@ void restore_model(const store::LoadedState& loaded, Trainer& trainer) {
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
     if (!name.starts_with(kModel)) return;
     const store::Section* section = loaded.find(name);
-    RUN_CHECK(section, ErrorKind::kRecipe,
-              "state {} is of another model: it has no parameter {}, {}, which the recipe's has", id, p.name,
+    RUN_CHECK(section, ErrorKind::kRecipe, "state {} is of another model: missing parameter {} of shape {}", id, p.name,
               p.shape.to_string());
     const backends::Shape shape = shape_of(loaded, *section);
     RUN_CHECK(fits(shape, *section, p), ErrorKind::kRecipe,
-              "state {} is of another model: its parameter {} is {}, the recipe's is {}", id, p.name, shape.to_string(),
-              p.shape.to_string());
+              "state {0} is of another model: expected shape {3} of parameter {1}, got {2}", id, p.name,
+              shape.to_string(), p.shape.to_string());
     patches.put(array, p, section->bytes);
     known.insert(name);
   });
   for (const StoredParameter& stored : parameters_of(loaded))
     RUN_CHECK(known.count(std::string(kModel) + stored.name) > 0, ErrorKind::kRecipe,
-              "state {} is of another model: it has a parameter {}, {}, which the recipe's lacks", id, stored.name,
+              "state {} is of another model: unexpected parameter {} of shape {}", id, stored.name,
               stored.shape.to_string());
   patches.write();
 }
@@ -448,11 +447,11 @@ std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded) {
 
 void check_data(const char* section, const std::string& before, const std::string& now, const char* remedy) {
   if (before == now) return;
-  const std::string what = before.empty() ? "the run had none"
+  const std::string what = before.empty() ? "the run did not have it"
                            : now.empty()
-                               ? "it is gone"
+                               ? "it no longer exists"
                                : data::difference(data::Fingerprint::parse(before), data::Fingerprint::parse(now));
-  fail(ErrorKind::kData, "{} is not what the run was trained on: {}; {}", section, what, remedy);
+  fail(ErrorKind::kData, "{} differs from the data that the run was trained on: {}; {}", section, what, remedy);
 }
 
 }  // namespace runner::train

@@ -44,7 +44,7 @@ int ChildWatch::wait(pid_t child) const {
     interrupted_ = true;
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
-    fail(ErrorKind::kRun, "interrupted; nothing is left of the trainings");
+    fail(ErrorKind::kRun, "interrupted; the trainings were removed");
   }
 }
 

@@ -69,7 +69,7 @@ void Evaluation::warn_of_unrecorded() {
   const auto check = [&](std::string_view key, const std::string& metric) {
     if (std::ranges::find(names, metric) == names.end())
       record_.warn(fmt::format("{} {} is not recorded; {}", key, metric,
-                               schema::did_you_mean(metric, names, "runner metrics RUN lists what is")));
+                               schema::did_you_mean(metric, names, "`runner metrics RUN` lists the recorded metrics")));
   };
   if (recipe.scheduler.type == schema::SchedulerType::kPlateau) check("scheduler.metric", recipe.scheduler.metric);
   if (const auto& spec = recipe.train.early_stopping) check("train.early_stopping.metric", spec->metric);

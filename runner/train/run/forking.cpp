@@ -23,7 +23,7 @@ store::LoadedState load(store::Store& store, const store::RunRow& parent, int64_
 }
 
 std::string changed(const char* key, int64_t before, int64_t after) {
-  return fmt::format("{} was {} and is {}", key, before, after);
+  return fmt::format("{} changed from {} to {}", key, before, after);
 }
 
 // Returns why optimizer steps would have other samples than those of the parent; none if they have the same.
@@ -47,7 +47,7 @@ std::optional<std::string> other_windows(const schema::Recipe& before, const sch
                       r.data.even_batches, r.data.dispatch_batches, buffer};
   };
   if (order(before) == order(after)) return std::nullopt;
-  return "the order of the samples is another one";
+  return "the order of the samples changed";
 }
 
 std::string difference(const char* section, const std::string& before, const std::string& now) {
@@ -70,7 +70,7 @@ std::optional<std::string> reason_to_begin(const ForkRequest& request, const Che
   if (auto why = other_windows(request.before, session.recipe)) return why;
   if (auto why = windows_without_hook(state, session.recipe)) return why;
   if (state.window.batches > 0 && session.own_loop)
-    return "the state is of the inside of a step, and a loop of a hook's begins with whole ones";
+    return "the state was saved within an optimizer step, but a custom loop starts with a new one";
   if (state.train_data == session.train_fingerprint()) return std::nullopt;
   return difference("data.train", state.train_data, session.train_fingerprint());
 }
@@ -84,7 +84,7 @@ void keep_watching(const ForkRequest& request, Session& session, Forked& fork) {
   const bool same_patience = was && is && was->metric == is->metric && was->mode == is->mode;
   if (!(same_eval && same_patience)) {
     if (is && fork.state.patience.best)
-      fork.warnings.emplace_back("early stopping starts afresh: it watches other figures");
+      fork.warnings.emplace_back("early stopping is reset: it monitors another metric or other data");
     fork.state.patience = {};
   }
   const bool plateau = after.scheduler.type == schema::SchedulerType::kPlateau;
@@ -94,14 +94,14 @@ void keep_watching(const ForkRequest& request, Session& session, Forked& fork) {
   if (same_eval && same_plateau) {
     session.schedule.restore(fork.state.plateau);
   } else if (plateau) {
-    fork.warnings.emplace_back("the schedule starts afresh: it watches other figures");
+    fork.warnings.emplace_back("the schedule is reset: it monitors another metric or other data");
   }
 }
 
 std::optional<std::string> missing_optimizer(const Forked& fork, const Trainer& trainer) {
   for (const std::string& name : trainer.optimizers().names)
     if (!fork.state.counters.updates.contains(name))
-      return name.empty() ? fmt::format("state {} is of several optimizers", fork.info.id)
+      return name.empty() ? fmt::format("state {} has several named optimizers", fork.info.id)
                           : fmt::format("state {} has no optimizer {}", fork.info.id, name);
   return std::nullopt;
 }
@@ -109,9 +109,10 @@ std::optional<std::string> missing_optimizer(const Forked& fork, const Trainer& 
 // Restores all slots or none: a zero moment with the bias correction of many steps would be wrong.
 bool take_slots(const ForkRequest& request, const store::LoadedState& loaded, Trainer& trainer, Forked& fork) {
   const bool same_rule = request.before.optimizer.type == trainer.recipe().optimizer.type;
-  std::optional<std::string> missing = same_rule ? missing_optimizer(fork, trainer) : "it was another optimizer's";
+  std::optional<std::string> missing =
+      same_rule ? missing_optimizer(fork, trainer) : "the state is of another kind of optimizer";
   if (!missing) missing = restore_slots(loaded, trainer);
-  if (missing) fork.warnings.push_back(fmt::format("the optimizer starts afresh: {}", *missing));
+  if (missing) fork.warnings.push_back(fmt::format("the optimizer state is reset: {}", *missing));
   return !missing;
 }
 
@@ -123,8 +124,8 @@ void warn_of_frozen(const store::LoadedState& loaded, const Trainer& trainer, Fo
     count += !parameter.trainable && std::any_of(loaded.sections.begin(), loaded.sections.end(), has_slot);
   }
   if (count > 0) {
-    fork.warnings.push_back(fmt::format("{} frozen {} no optimizer state any more", count,
-                                        count == 1 ? "parameter needs" : "parameters need"));
+    fork.warnings.push_back(
+        fmt::format("the optimizer state of {} frozen {} was dropped", count, count == 1 ? "parameter" : "parameters"));
   }
 }
 
@@ -143,8 +144,8 @@ void start_afresh(Checkpoint& state) {
 void check_something_is_left(const Forked& fork, const Session& session) {
   const int64_t done = session.trainer.counters.windows, all = session.scale.total_steps;
   RUN_CHECK(done < all, ErrorKind::kUsage,
-            "state {} is at step {}, and the child run ends with step {}: nothing is left to train; make train.{} "
-            "larger, or begin again with its weights: --restart",
+            "state {} is at step {}, but the child run ends with step {}: nothing is left to train; increase train.{}, "
+            "or restart from its weights with --restart",
             fork.info.id, done, all, session.recipe.train.steps ? "steps" : "epochs");
 }
 
@@ -167,7 +168,7 @@ Forked restore_fork(store::Store& store, const store::RunRow& parent, const Fork
     restore_use(loaded, trainer);
   }
   if (const auto why = reason_to_begin(request, fork.state, session)) {
-    fork.warnings.push_back(fmt::format("training begins with the first epoch: {}", *why));
+    fork.warnings.push_back(fmt::format("training starts with the first epoch: {}", *why));
     start_afresh(fork.state);
     return fork;
   }

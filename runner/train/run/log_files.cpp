@@ -94,7 +94,7 @@ class LogFiles::Impl {
 
 LogFiles::Impl::Impl(const schema::LogSpec& spec, LogLimits limits) : tensorboard_(spec.tensorboard), limits_(limits) {
   RUN_CHECK(spec.csv.empty() || !is_same_file(spec.csv, spec.jsonl), ErrorKind::kData,
-            "log.csv and log.jsonl are both {}; give each a file of its own", spec.csv);
+            "log.csv and log.jsonl are both {}; use different files", spec.csv);
   if (!spec.csv.empty())
     logs_.push_back({LogSink::text("log.csv", spec.csv, formats::csv_header(/*origins=*/true)), as_csv});
   if (!spec.jsonl.empty()) logs_.push_back({LogSink::text("log.jsonl", spec.jsonl, ""), as_json});
@@ -143,8 +143,8 @@ std::optional<std::string> LogFiles::Impl::twice_written(int64_t start_step, int
     if (log.sink.had_points()) keys.push_back(log.sink.key());
   if (keys.empty()) return std::nullopt;
   return fmt::format(
-      "{} may hold points of steps {} to {} of an earlier attempt, which this one records again; "
-      "`attempt` in each line tells them apart",
+      "{} may contain points of steps {} to {} of an earlier attempt, which this attempt records again; `attempt` in "
+      "each line distinguishes them",
       fmt::join(keys, " and "), start_step + 1, last_step);
 }
 
@@ -212,7 +212,7 @@ void LogFiles::Impl::finish() {
   for (const Log& log : logs_) {
     const int64_t missing = log.sink.missing_points() + dropped_;
     if (missing > 0)
-      warnings_.add(fmt::format("{} {} lacks {} of this run's points; `runner export {} --metrics FILE` writes all",
+      warnings_.add(fmt::format("{} {} misses {} points of this run; `runner export {} --metrics FILE` writes all",
                                 log.sink.key(), log.sink.path(), missing, run_));
   }
 }

@@ -86,8 +86,8 @@ LogSink LogSink::text(std::string key, const std::string& path, const std::strin
   }
   const std::string start = bytes_at(fd, std::max<size_t>(1, header.size()), 0);
   RUN_CHECK(start == (header.empty() ? "{" : header), ErrorKind::kData,
-            "{}: {} is there already and is no log of points: it does not begin with {}; name another file", sink.key_,
-            path, header.empty() ? "{" : header.substr(0, header.size() - 1));
+            "{}: {} already exists and is not a log of points: it does not begin with {}; choose another file",
+            sink.key_, path, header.empty() ? "{" : header.substr(0, header.size() - 1));
   sink.had_points_ = info.st_size > static_cast<off_t>(header.size());
   // A killed run or a full disk may have left an incomplete line.
   if (bytes_at(fd, 1, info.st_size - 1) != "\n") sink.preface("\n");
@@ -149,9 +149,9 @@ std::optional<std::string> LogSink::flush() {
   if (error != 0) reason_ = std::strerror(error);
   const bool was_failing = std::exchange(failing_, error != 0);
   if (was_failing == failing_) return std::nullopt;
-  return failing_ ? fmt::format("{}: cannot write {}: {}; points wait in memory until it can be written again", key_,
-                                path_, reason_)
-                  : fmt::format("{}: {} can be written again", key_, path_);
+  return failing_ ? fmt::format("{}: cannot write {}: {}; points are kept in memory until the file is writable again",
+                                key_, path_, reason_)
+                  : fmt::format("{}: {} is writable again", key_, path_);
 }
 
 bool LogSink::can_be_written_within(std::chrono::milliseconds time) const {

@@ -43,19 +43,18 @@ void Logger::log() {
   const double loss = session_.trainer.means().take_loss();
   points.add("train/loss", step, loss);
   if (std::isnan(loss) && state_.skipped == 0 && !std::exchange(warned_of_no_weight_, true))
-    record_.warn(fmt::format("train/loss of step {} is NaN: {}", step,
-                             session_.own_loop
-                                 ? "acc:backward has had no loss since the point before it"
-                                 : fmt::format("no sample since the point before it has a weight; {}", what_weighs())));
+    record_.warn(fmt::format(
+        "train/loss of step {} is NaN: {}", step,
+        session_.own_loop ? "acc:backward was not called since the previous point"
+                          : fmt::format("no sample since the previous point has a weight above 0; {}", what_weighs())));
   points.add("train/lr", step, window_.lr);
   if (session_.recipe.train.clip_grad_norm && window_.applied) points.add("train/grad_norm", step, window_.grad_norm);
   if (const auto scale = session_.trainer.loss_scale()) {
     points.add("train/scale", step, *scale);
-    RUN_CHECK(
-        window_.applied || *scale >= kSmallestScale, ErrorKind::kRun,
-        "gradients overflow in fp16 at any loss scale, which has fallen to {:.3g} at step {}; use mixed_precision: "
-        "bf16, or a smaller learning rate",
-        *scale, step);
+    RUN_CHECK(window_.applied || *scale >= kSmallestScale, ErrorKind::kRun,
+              "gradients overflow in fp16 at any loss scale; the scale fell to {:.3g} at step {}; use mixed_precision: "
+              "bf16, or a smaller learning rate",
+              *scale, step);
   }
   const auto now = std::chrono::steady_clock::now();
   const double seconds = std::chrono::duration<double>(now - logged_at_).count();
@@ -68,9 +67,9 @@ void Logger::log() {
 
 std::string_view Logger::what_weighs() const {
   const schema::TrainSpec& train = session_.recipe.train;
-  if (session_.own_step) return "the weights are those that the hook's training_step returned";
-  if (train.class_weights.empty()) return "train.ignore_index decides";
-  return train.ignore_index ? "train.class_weights and train.ignore_index decide" : "train.class_weights decide";
+  if (session_.own_step) return "check the weights that the hook's training_step returned";
+  if (train.class_weights.empty()) return "check train.ignore_index";
+  return train.ignore_index ? "check train.class_weights and train.ignore_index" : "check train.class_weights";
 }
 
 }  // namespace runner::train

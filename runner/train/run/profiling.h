@@ -27,9 +27,9 @@ class Profiling final : public Callback {
     if (events.empty()) return;
     record_.keep_trace(events);
     if (profiler_.left_out() > 0)
-      record_.warn(fmt::format(
-          "a cycle of profile keeps no more spans of a process: {} are left out; make profile.active smaller",
-          profiler_.left_out()));
+      record_.warn(
+          fmt::format("profile: too many spans in a cycle: {} of a process were dropped; reduce profile.active",
+                      profiler_.left_out()));
   }
 
   Profiler& profiler_;

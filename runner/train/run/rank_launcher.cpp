@@ -70,7 +70,7 @@ End wait_for(pid_t pid) {
 // EMFILE: each process needs a descriptor.
 void check_started(int rank, int error) {
   RUN_CHECK(error == 0, ErrorKind::kRun, "cannot start the process of rank {}: {}; {}", rank, system_reason(error),
-            error == EMFILE ? "a smaller num_processes needs less" : process_limits());
+            error == EMFILE ? "use a smaller num_processes" : process_limits());
 }
 
 // Starts `program` with both files at fixed descriptors. Returns 0 or an errno value. Signals of the terminal
@@ -101,7 +101,7 @@ int spawn(const std::string& program, const std::vector<std::string>& words, con
 
 // Describes how a process ended.
 std::string fate_of(int status) {
-  if (WIFEXITED(status)) return fmt::format("has ended with exit code {}", WEXITSTATUS(status));
+  if (WIFEXITED(status)) return fmt::format("exited with code {}", WEXITSTATUS(status));
   const int signal = WTERMSIG(status);
   return fmt::format("was killed by signal {} ({})", signal, ::strsignal(signal));
 }

@@ -23,18 +23,17 @@ std::chrono::milliseconds timeout_in(const std::vector<std::string>& arguments) 
 RankProcesses::RankProcesses(int size, const RankOptions& options)
     : memory_(SharedMemoryGroup::memory_bytes(size)),
       group_(memory_, 0, size, SharedMemoryGroup::options_for(size, options.timeout)),
-      launcher_(size,
-                {.program = options.program,
-                 .job = options.job,
-                 .descriptor = memory_.descriptor(),
-                 .arguments = {std::to_string(options.timeout.count())},
-                 .stop = options.stop,
-                 .on_end = [this](const RankEnd& end) { report(end); },
-                 .on_stop_at_start = [this] { group_.fail("interrupted while the processes are started", {}); }}) {}
+      launcher_(size, {.program = options.program,
+                       .job = options.job,
+                       .descriptor = memory_.descriptor(),
+                       .arguments = {std::to_string(options.timeout.count())},
+                       .stop = options.stop,
+                       .on_end = [this](const RankEnd& end) { report(end); },
+                       .on_stop_at_start = [this] { group_.fail("interrupted while starting the processes", {}); }}) {}
 
 // Has no effect if the run is done; otherwise the ranks that wait for this one throw.
 void RankProcesses::report(const RankEnd& end) {
-  group_.fail(fmt::format("rank {} {}; its newest call was {}, and it had used {} MB", end.rank, end.how,
+  group_.fail(fmt::format("rank {} {}; its last call was {}, its peak memory {} MB", end.rank, end.how,
                           group_.newest_call(end.rank).to_string(), end.megabytes),
               {});
 }

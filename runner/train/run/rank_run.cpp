@@ -27,7 +27,7 @@ namespace {
 std::vector<std::vector<int>> core_shares(const schema::Recipe& recipe) {
   if (!recipe.enable_cpu_affinity) return {};
   const std::vector<int> cores = backends::usable_core_ids();
-  RUN_CHECK(!cores.empty(), ErrorKind::kRun, "enable_cpu_affinity: the system does not say which cores there are");
+  RUN_CHECK(!cores.empty(), ErrorKind::kRun, "enable_cpu_affinity: cannot list the cores of the system");
   return backends::shares_of_cores(cores, static_cast<int>(recipe.num_processes));
 }
 
@@ -36,7 +36,7 @@ std::optional<std::string> crowd_warning(const std::vector<std::vector<int>>& co
   std::set<int> all;
   for (const std::vector<int>& share : cores) all.insert(share.begin(), share.end());
   if (all.size() >= cores.size()) return std::nullopt;
-  return fmt::format("enable_cpu_affinity: {} processes share {}, each has one", cores.size(),
+  return fmt::format("enable_cpu_affinity: {} processes share {}; each process gets one core", cores.size(),
                      all.size() == 1 ? "a core" : fmt::format("{} cores", all.size()));
 }
 
@@ -222,7 +222,7 @@ void RankRun::warn_at_start() {
   record_.warn_of_all(session_.data.warnings);
   record_.warn_of_all(session_.plan_warnings());
   if (session_.data.encoding.label_kind == data::LabelKind::kClass && session_.data.encoding.outputs == 1)
-    record_.warn("all labels are of one class: there is nothing to learn");
+    record_.warn("all labels are of one class; the model cannot learn anything");
 }
 
 void RankRun::warn_of_fit() {
@@ -235,12 +235,10 @@ void RankRun::warn_of_fit() {
   if (fitted.attempts.size() < 2) return;
   const BatchAttempt& whole = fitted.attempts.front();
   const bool refused = session_.device->has_own_memory();  // before its full size was known
-  record_.warn(
-      fmt::format("train.auto_batch_size: {} samples at once take {}{}, and a {} {}; no step has more than {} "
-                  "now, and an optimizer step is made of {}",
-                  whole.samples, refused ? "at least " : "", schema::readable_size(whole.bytes),
-                  refused ? "GPU has" : "process may take", schema::readable_size(fitted.memory_bytes), fitted.samples,
-                  fitted.accumulation));
+  record_.warn(fmt::format(
+      "train.auto_batch_size: a micro-batch of {0} needs {1}{2}, limit {4} per {3}; using {5} × {6} accumulation steps",
+      whole.samples, refused ? "at least " : "", schema::readable_size(whole.bytes), refused ? "GPU" : "process",
+      schema::readable_size(fitted.memory_bytes), fitted.samples, fitted.accumulation));
 }
 
 void RankRun::send_beginning_to_ranks() {
@@ -313,14 +311,13 @@ void RankRun::finish() {
 
 void RankRun::warn_of_little_training(RunResult& result) {
   if (!state_.finished() && !loop_.interrupted())
-    result.reason = fmt::format("the hook's train has returned at step {} of {}", step(), session_.scale.total_steps);
+    result.reason = fmt::format("the hook's train returned at step {} of {}", step(), session_.scale.total_steps);
   const Counters& counters = session_.trainer.counters;
   const bool updated = std::ranges::any_of(counters.updates, [](const auto& one) { return one.second > 0; });
   if (counters.applied > 0 && !updated)
-    record_.warn(
-        fmt::format("no optimizer has stepped in {}: the weights are as they were; call "
-                    "acc.optimizer:step() behind acc:backward(loss)",
-                    schema::length_text(step(), "steps")));
+    record_.warn(fmt::format(
+        "no optimizer has stepped in {}: the weights are unchanged; call acc.optimizer:step() after acc:backward(loss)",
+        schema::length_text(step(), "steps")));
 }
 
 }  // namespace runner::train

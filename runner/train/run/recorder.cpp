@@ -29,8 +29,7 @@ void Recorder::add(std::string_view name, int64_t step, double value) {
   auto found = series_.find(name);
   constexpr size_t kMostNames = 10'000;
   RUN_CHECK(found != series_.end() || series_.size() < kMostNames, ErrorKind::kRun,
-            "{} would be one metric more than the {} that a run can have; a metric keeps its name from step to step",
-            name, kMostNames);
+            "{} exceeds the limit of {} metrics per run; use the same metric names in every step", name, kMostNames);
   if (found == series_.end())
     found = series_.emplace(name, Series{series_of(name), {kMissingPoint, kMissingPoint, kMissingPoint}, step}).first;
   Series& series = found->second;

@@ -22,12 +22,12 @@ Resumed load_newest(store::Store& store, const store::RunRow& run, Trainer& trai
       return {info, std::move(state), std::move(warnings)};
     } catch (const Error& error) {
       if (!newest) newest = error;
-      warnings.push_back(fmt::format("{}; trying the state before it", error.message()));
+      warnings.push_back(fmt::format("{}; trying the previous state", error.message()));
     }
   }
   if (newest) throw Error(*newest).note("no state of the run can be used");
   store::check_not_running(store, run.id, "resume");  // a running process may still save one
-  fail(ErrorKind::kNotFound, "run {} has no complete state to resume from; runner exec begins anew", run.uid);
+  fail(ErrorKind::kNotFound, "run {} has no complete state to resume from; start again with `runner exec`", run.uid);
 }
 
 // Whether a schedule without a given length ends with the run.
@@ -111,8 +111,8 @@ std::optional<std::string> stretched_schedule(const Session& session,
     if (metric.name != "train/lr") continue;
     const double next = session.trainer.optimizers().lr * session.schedule.factor(counters.scheduled);
     return fmt::format(
-        "the schedule now ends with the longer run: train/lr was {} at step {} and is {} at step {}; "
-        "scheduler.length keeps a schedule as it is",
+        "the schedule is stretched to the longer run: train/lr was {} at step {} and is {} at step {}; set "
+        "scheduler.length to keep the schedule",
         metric.last, metric.last_step, next, counters.windows + 1);
   }
   return std::nullopt;

@@ -36,7 +36,7 @@ RunResult run_with_processes(const RunRequest& request) {
     return result;
   } catch (const Error&) {
     RUN_CHECK(!ranks.launcher().stopped_at_start(), ErrorKind::kInterrupted,
-              "interrupted while {} processes were started; nothing is recorded", processes);
+              "interrupted while starting {} processes; nothing was recorded", processes);
     throw;
   }
 }

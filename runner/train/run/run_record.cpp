@@ -78,7 +78,7 @@ void RunRecord::open_log_files() {
   if (!recipe.profile || recipe.profile->out.empty()) return;
   for (const auto& [key, path] : {std::pair("log.csv", recipe.log.csv), std::pair("log.jsonl", recipe.log.jsonl)})
     RUN_CHECK(path.empty() || !is_same_file(path, recipe.profile->out), ErrorKind::kData,
-              "{} and profile.out are both {}; give each a file of its own", key, path);
+              "{} and profile.out are both {}; use different files", key, path);
   trace_file_.emplace(recipe.profile->out);
 }
 

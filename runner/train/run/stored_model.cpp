@@ -43,7 +43,7 @@ data::Dataset StoredModel::read(const std::string& file, bool labels_required) c
   schema::DatasetSpec spec = like(recipe_);
   const size_t comma = file.find(',');
   RUN_CHECK(spec.format != schema::DataFormat::kSynthetic, ErrorKind::kUsage,
-            "the run's data is synthetic; it has no file format to read {} in", file);
+            "the run's data is synthetic, so it has no file format to read {} with", file);
   if (!has_two_files(spec.format)) {
     spec.path = file;
   } else {
@@ -56,14 +56,15 @@ data::Dataset StoredModel::read(const std::string& file, bool labels_required) c
 }
 
 data::Dataset StoredModel::evaluation_data() const {
-  constexpr const char* kRemedy = "restore the data, or name a file: runner eval RUN DATA";
+  constexpr const char* kRemedy = "restore the data, or give a file: `runner eval RUN DATA`";
   if (recipe_.data.eval) {
     data::Dataset eval = data::load_encoded(*recipe_.data.eval, encoding_, data::data_seed(recipe_), "data.eval", true,
                                             recipe_.data.stream ? recipe_.data.shuffle_buffer : 0);
     check_data("data.eval", eval_data_, eval.fingerprint().to_string(), kRemedy);
     return eval;
   }
-  RUN_CHECK(recipe_.data.split, ErrorKind::kUsage, "the run has no evaluation data; name a file: runner eval RUN DATA");
+  RUN_CHECK(recipe_.data.split, ErrorKind::kUsage,
+            "the run has no evaluation data; give a file: `runner eval RUN DATA`");
   data::Data data = data::load(recipe_);
   check_data("data.train", train_data_, data.train.fingerprint().to_string(), kRemedy);
   return std::move(*data.eval);
@@ -80,8 +81,8 @@ std::map<std::string, double> StoredModel::evaluate(const std::string& file) {
 
 Prediction StoredModel::predict(const std::string& file) {
   RUN_CHECK(encoding_.sequence == 0, ErrorKind::kUsage,
-            "predict writes one row of outputs for each sample, and the run was trained on text, which has outputs for "
-            "each token; `runner eval` gives its metrics");
+            "predict writes one row of outputs per sample, but the run was trained on text, which has outputs per "
+            "token; use `runner eval` for its metrics");
   const data::Dataset dataset = read(file, false);
   warnings_ = dataset.warnings();
   Prediction prediction{.samples = dataset.size(),

@@ -53,7 +53,7 @@ TraceFile::TraceFile(std::string path) : path_(std::move(path)), fd_(open_file(p
   ::fstat(fd_, &info);
   if (S_ISREG(info.st_mode) && may_be_replaced(fd_)) return;
   ::close(fd_);
-  fail(ErrorKind::kData, "profile.out: {} is there already and is no trace; name another file, or remove it", path_);
+  fail(ErrorKind::kData, "profile.out: {} already exists and is not a trace; choose another file or remove it", path_);
 }
 
 TraceFile::~TraceFile() {
@@ -79,8 +79,8 @@ std::optional<std::string> TraceFile::add(std::string_view events) {
   if (const int error = write(text, end_)) {
     const int64_t before = end_ + static_cast<int64_t>(kTraceEnd.size());
     const bool restored = write(kTraceEnd, end_) == 0 && ::ftruncate(fd_, before) == 0;
-    return fmt::format("profile.out: cannot write {}: {}; it lacks a cycle{}, and `runner trace` has all", path_,
-                       system_reason(error), restored ? "" : " and is no JSON");
+    return fmt::format("profile.out: cannot write {}: {}; a cycle is missing{}; `runner trace` writes all cycles",
+                       path_, system_reason(error), restored ? "" : " and the file is not valid JSON");
   }
   end_ += static_cast<int64_t>(text.size() - kTraceEnd.size());
   empty_ = false;

@@ -98,7 +98,7 @@ class Verifier {
   VerifyReport run() {
     const std::filesystem::path whole = request_.folder / "whole.db", parts = request_.folder / "parts.db";
     report_.kills = request_.kills;
-    request_.progress("training in one go");
+    request_.progress("uninterrupted training");
     train_or_fail(whole);
     const Extent extent = extent_of(whole);
     report_.steps = extent.steps;
@@ -107,7 +107,7 @@ class Verifier {
                                   request_.kills, request_.kills == 1 ? "" : "s"));
     train_in_parts(parts);
     RUN_CHECK(!report_.killed_at.empty() && !report_.resumed_from.empty(), ErrorKind::kRun,
-              "nothing was resumed: the run has {} step{}, and a state is needed before a kill; give it more",
+              "nothing was resumed: the run has {} step{}, but a kill needs a state before it; use a longer run",
               report_.steps, report_.steps == 1 ? "" : "s");
     compare_states(whole, parts);
     compare_points(whole, parts);
@@ -164,14 +164,15 @@ class Verifier {
   void train_or_fail(const std::filesystem::path& store) {
     const int status = train(store, Killer::kNever);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-    if (WIFSIGNALED(status)) fail(ErrorKind::kRun, "the training itself was ended by signal {}", WTERMSIG(status));
+    if (WIFSIGNALED(status))
+      fail(ErrorKind::kRun, "the uninterrupted training was killed by signal {}", WTERMSIG(status));
     std::ifstream failure(failure_);
     std::string file, line;
     std::getline(failure, file);
     std::getline(failure, line);
     const std::string message((std::istreambuf_iterator<char>(failure)), std::istreambuf_iterator<char>());
     throw Error(WEXITSTATUS(status) == exit_code(ErrorKind::kData) ? ErrorKind::kData : ErrorKind::kRun,
-                "the training itself fails: " + message, {file, std::atoi(line.c_str()), 0});
+                "the uninterrupted training failed: " + message, {file, std::atoi(line.c_str()), 0});
   }
 
   void train_in_parts(const std::filesystem::path& store) {
@@ -205,7 +206,7 @@ class Verifier {
   static store::LoadedState last_state(const std::filesystem::path& path) {
     store::Store store = store::Store::open(path, store::Access::kRead);
     const std::vector<store::StateInfo> states = store::list_states(store, store::find_run(store, "@last").id, true);
-    RUN_CHECK(!states.empty(), ErrorKind::kRun, "{} holds no state", path.string());
+    RUN_CHECK(!states.empty(), ErrorKind::kRun, "{} has no state", path.string());
     return store::load_state(store, states.front().id);
   }
 
@@ -213,9 +214,9 @@ class Verifier {
 
   void compare_states(const std::filesystem::path& whole, const std::filesystem::path& parts) {
     const store::LoadedState a = last_state(whole), b = last_state(parts);
-    if (a.info.step != b.info.step) differ(fmt::format("last step {} against {}", a.info.step, b.info.step));
+    if (a.info.step != b.info.step) differ(fmt::format("last step: {} and {}", a.info.step, b.info.step));
     if (a.sections.size() != b.sections.size())
-      differ(fmt::format("{} sections against {}", a.sections.size(), b.sections.size()));
+      differ(fmt::format("number of sections: {} and {}", a.sections.size(), b.sections.size()));
     for (const store::Section& section : a.sections) {
       ++report_.tensors;
       report_.bytes += std::ssize(section.bytes);
@@ -246,7 +247,7 @@ class Verifier {
       compare_series(name, points, other->second);
       (name == kBatchDigest ? report_.batches : report_.points) += std::ssize(points);
     }
-    if (a.size() != b.size()) differ(fmt::format("{} metrics against {}", a.size(), b.size()));
+    if (a.size() != b.size()) differ(fmt::format("number of metrics: {} and {}", a.size(), b.size()));
   }
 
   void compare_series(const std::string& name, const std::vector<store::Point>& a, const std::vector<store::Point>& b) {
@@ -255,10 +256,10 @@ class Verifier {
     };
     const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end(), same);
     if (x != a.end() && y != b.end()) {
-      differ(fmt::format("metric {} differs first at step {}: {} against {} at step {}", name, x->step, x->value,
-                         y->value, y->step));
+      differ(fmt::format("metric {} first differs at step {}: {} and {} at step {}", name, x->step, x->value, y->value,
+                         y->step));
     } else if (a.size() != b.size()) {
-      differ(fmt::format("metric {} has {} points against {}", name, a.size(), b.size()));
+      differ(fmt::format("metric {}: {} and {} points", name, a.size(), b.size()));
     }
   }
 

@@ -22,11 +22,12 @@ void Warnings::warn_of_unused() {
   if (names.empty() || std::exchange(warned_of_unused_, true)) return;
   // With a hook, the losses of other ranks may depend on it.
   const bool alone = session_.ranks != nullptr && hooks_ != nullptr;
-  record_.warn(fmt::format("the loss{} does not depend on {}: {}; freeze what is not to be trained (model.freeze)",
-                           alone ? " of process 0" : "", names,
-                           skips_unused(session_.recipe.comm) ? "a step updates only what a loss of it depends on"
-                           : alone ? "its part of the gradient is zero there, and weight decay goes on"
-                                   : "the gradient is zero there, and weight decay goes on"));
+  record_.warn(
+      fmt::format("the loss{} does not depend on {}: {}; freeze parameters that should not be trained (model.freeze)",
+                  alone ? " of process 0" : "", names,
+                  skips_unused(session_.recipe.comm) ? "a step updates only parameters that its loss depends on"
+                  : alone ? "its part of their gradient is zero, but weight decay still applies"
+                          : "their gradient is zero, but weight decay still applies"));
 }
 
 }  // namespace runner::train
