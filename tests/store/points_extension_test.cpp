@@ -47,7 +47,7 @@ Handle open_plain(const fs::path& path) {
 void load(const Handle& handle) {
   char* message = nullptr;
   sqlite3_enable_load_extension(handle.get(), 1);
-  EXPECT_EQ(sqlite3_load_extension(handle.get(), kExtension, nullptr, &message), SQLITE_OK) << message;
+  EXPECT_EQ(sqlite3_load_extension(handle.get(), kExtension.c_str(), nullptr, &message), SQLITE_OK) << message;
   sqlite3_free(message);
 }
 
