@@ -243,6 +243,10 @@ Value l1(Value prediction, Value target);
 Value huber(Value prediction, Value target, double delta = 1.0);
 Value bce_with_logits(Value logits, Value target);
 
+// What accuracy, top-k and F1 need of each row. x: (…, N) floats; labels: (…) i64. Returns (…, 3) i64, rows of
+// LabelRank, without a gradient. NaN is larger than any number; of equal values the first is larger.
+Value label_rank(Value x, Value labels);
+
 // All-reduce over the ranks, each of which records it. x: f32, f64, i32 or i64.
 Value all_reduce(Value x, Reduction reduction, Subject subject);
 

@@ -1,5 +1,5 @@
-// Softmax, cross-entropy and layer normalisation over the last axis: chunks of rows, and conversion of 16-bit storage
-// to f32 block by block.
+// Softmax, cross-entropy, layer normalisation and ranks of labels over the last axis: chunks of rows, and conversion of
+// 16-bit storage to f32 block by block.
 
 #include <fmt/format.h>
 
@@ -198,6 +198,18 @@ void layer_norm_grad_gamma(const Rows& rows, const KernelArguments& arguments) {
   store_rounded(Compute::kF64, reinterpret_cast<const std::byte*>(sums), rows.cols, rows.dtype, arguments.results[0]);
 }
 
+// ---- ranks of labels ------------------------------------------------------------------------------------------------
+
+template <class T>
+void label_rank(const Rows& rows, const KernelArguments& arguments) {
+  const auto* labels = operand<int64_t>(arguments, 1);
+  auto* out = result<LabelRank>(arguments);
+  for_blocks<T>(rows, arguments, [&](Block<T>& block, int64_t first, int64_t n) {
+    row_loops<T>().label_rank(block.read(0, first * rows.cols, n * rows.cols), labels + first, out + first, n,
+                              rows.cols);
+  });
+}
+
 // ---- preparing -----------------------------------------------------------------------------------------------------
 
 template <void (*f32)(const Rows&, const KernelArguments&), void (*f64)(const Rows&, const KernelArguments&)>
@@ -234,6 +246,10 @@ Kernel prepare_cross_entropy(const KernelRequest& request) {
   rows.smoothing = unpack_f64(request.attrs[1]);
   rows.has_weights = request.operands.size() > (request.op == Op::kCrossEntropy ? 2u : 3u);
   return make_rows_kernel<run_rows<cross_entropy<float>, cross_entropy<double>>>(rows);
+}
+
+Kernel prepare_label_rank(const KernelRequest& request) {
+  return make_rows_kernel<run_rows<label_rank<float>, label_rank<double>>>(make_rows(request, 0.2));
 }
 
 Kernel prepare_layer_norm(const KernelRequest& request) {
@@ -319,6 +335,31 @@ void cross_entropy_grad_loop(const Call& call, Operands in, Tensor& out) {
   }
 }
 
+// Whether value i of a row is larger than value k.
+bool is_larger(const Tensor& x, int64_t row, int64_t i, int64_t k) {
+  const Real a = x[row + i], b = x[row + k];
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && (!std::isnan(b) || i < k);
+  return a > b || (a == b && i < k);
+}
+
+void label_rank_loop(const Call&, Operands in, Tensor& out) {
+  const int64_t width = in[0].shape().back();
+  for (int64_t r = 0; r < in[0].rows(); ++r) {
+    const int64_t label = in[1].integer(r);
+    const bool is_class = label >= 0 && label < width;
+    int64_t rank = is_class ? 0 : -1, largest = 0;
+    bool has_nan = false;
+    for (int64_t c = 0; c < width; ++c) {
+      if (is_class && is_larger(in[0], r * width, c, label)) ++rank;
+      if (is_larger(in[0], r * width, c, largest)) largest = c;
+      has_nan = has_nan || std::isnan(in[0][r * width + c]);
+    }
+    out[r * 3] = static_cast<Real>(rank);
+    out[r * 3 + 1] = static_cast<Real>(largest);
+    out[r * 3 + 2] = has_nan ? 1 : 0;
+  }
+}
+
 struct RowMoments {
   Real mean = 0, rstd = 0;
 };
@@ -375,6 +416,7 @@ constexpr OpKernels op_kernels::kCrossEntropy = {.reference = reference::cross_e
                                                  .prepare = prepare_cross_entropy};
 constexpr OpKernels op_kernels::kCrossEntropyGrad = {.reference = reference::cross_entropy_grad_loop,
                                                      .prepare = prepare_cross_entropy};
+constexpr OpKernels op_kernels::kLabelRank = {.reference = reference::label_rank_loop, .prepare = prepare_label_rank};
 constexpr OpKernels op_kernels::kLayerNorm = {.reference = reference::layer_norm_loop, .prepare = prepare_layer_norm};
 constexpr OpKernels op_kernels::kLayerNormGradX = {.reference = reference::layer_norm_grad_x_loop,
                                                    .prepare = prepare_layer_norm};

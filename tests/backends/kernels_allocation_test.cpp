@@ -68,6 +68,7 @@ TEST(KernelAllocations, NoOpAllocatesWhenItRuns) {
       {Op::kLogSoftmax, {bf16({400, 300})}, {}},
       {Op::kCrossEntropy, {f32({400, 300}), i64({400})}, {-100, half}},
       {Op::kCrossEntropyGrad, {bf16({400, 300}), i64({400}), bf16({400}), bf16({300})}, {-100, half}},
+      {Op::kLabelRank, {bf16({400, 300}), i64({400})}, {}},
       {Op::kLayerNorm, {f32({400, 300}), f32({300}), f32({300})}, {eps}},
       {Op::kLayerNormGradX, {f32({400, 300}), f32({300}), f32({400, 300})}, {eps}},
       {Op::kLayerNormGradGamma, {bf16({400, 300}), bf16({400, 300})}, {eps}},

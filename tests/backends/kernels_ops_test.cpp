@@ -222,6 +222,32 @@ TEST(KernelOps, CrossEntropy) {
         }
 }
 
+// Rows with equal values, NaN and infinities, of widths around the number of lanes, and labels inside and outside.
+TEST(KernelOps, LabelRank) {
+  constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr std::array kValues = {1.0, -0.0, 0.0, 2.5, 1.0, kInf, kNan, -kInf, -3.0};
+  for (const DType dtype : kFloats)
+    for (const int64_t width : {1, 2, 9, 31, 32, 33, 100, 4099})
+      for (const size_t kinds : {size_t{1}, size_t{5}, size_t{6}, kValues.size()}) {  // up to these of kValues
+        constexpr int64_t kRows = 61;
+        const std::array types = {tensor(dtype, {kRows, width}), tensor(DType::kI64, {kRows})};
+        const TensorType result = tensor(DType::kI64, {kRows, 3});
+        std::mt19937_64 rng(kinds);
+        const std::array operands = {TestTensor(types[0], [&](int64_t) { return kValues[rng() % kinds]; }),
+                                     TestTensor(types[1], [&](int64_t) {
+                                       return static_cast<double>(rng() % (static_cast<uint64_t>(width) + 2)) - 1;
+                                     })};
+        const KernelRequest request{Op::kLabelRank, types, {}, result};
+        const TestTensor want = run_kernel(prepare_reference_kernel(request), operands, std::span(&result, 1))[0];
+        EveryIsa isas;
+        isas.run([&](Isa isa) {
+          const TestTensor got = run_kernel(prepare_kernel(request), operands, std::span(&result, 1), 2)[0];
+          ASSERT_TRUE(got.same_bits(want))
+              << name_of(dtype) << " " << width << " of " << kinds << " on " << name_of(isa);
+        });
+      }
+}
+
 TEST(KernelOps, LayerNorm) {
   for (const DType dtype : kFloats)
     for (const auto& [rows, width] : {std::pair<int64_t, int64_t>{1, 1}, {33, 10}, {5, 5000}, {300, 384}}) {

@@ -302,6 +302,8 @@ class Table {
         options.ignore_index = 1;
         return ops::smoothed_cross_entropy(x[0], x[1], options, x[2], x[3]);
       });
+      const OpInput any_labels{{DType::kI64, Shape{shape[0]}}, -1, static_cast<double>(shape[1]) + 1};
+      add("label_rank", {logits, any_labels}, [](In x) { return ops::label_rank(x[0], x[1]); });
       add("mse", {logits, target}, [](In x) { return ops::mse(x[0], x[1]); });
       add("l1", {logits, target}, [](In x) { return ops::l1(x[0], x[1]); });
       add("huber", {logits, target}, [](In x) { return ops::huber(x[0], x[1], 0.7); });

@@ -277,6 +277,18 @@ std::vector<ErrorCase> other_cases() {
        },
        "cross_entropy_grad: expected a gradient of type (2) f32, got (3) f32"},
       {[](R x) {
+         ops::label_rank(x(i64, {2, 3}), x(i64, {2}));
+       },
+       "label_rank: expected floats (…, N) with N of at least 1, got (2, 3) i64"},
+      {[](R x) {
+         ops::label_rank(x(f32, {2, 0}), x(i64, {2}));
+       },
+       "label_rank: expected floats (…, N) with N of at least 1, got (2, 0) f32"},
+      {[](R x) {
+         ops::label_rank(x(f32, {2, 4, 3}), x(i64, {2}));
+       },
+       "label_rank: expected labels (2, 4) i64, got (2) i64"},
+      {[](R x) {
          ops::layer_norm(x(i64, {2, 3}), x(f32, {3}), x(f32, {3}));
        },
        "layer_norm: expected a float tensor with at least one axis, got (2, 3) i64"},

@@ -1,5 +1,8 @@
 #include "backends/ir/ops/definition.h"
 
+#include <algorithm>
+#include <array>
+
 namespace runner::backends::op_defs {
 
 TensorType as_requested(Query q) {
@@ -13,6 +16,13 @@ TensorType as_operand(Query q) {
 TensorType float_operand(Query q) {
   check(is_float(q.operands[0].dtype), "{}: expected a float tensor, got {}", name_of(q.op), q.operands[0]);
   return q.operands[0];
+}
+
+TensorType append_axis(DType dtype, const Shape& shape, int64_t size) {
+  std::array<int64_t, Shape::kMaxRank + 1> dims{};
+  std::copy(shape.dims().begin(), shape.dims().end(), dims.begin());
+  dims[static_cast<size_t>(shape.rank())] = size;
+  return {dtype, Shape(std::span<const int64_t>(dims.data(), static_cast<size_t>(shape.rank()) + 1))};
 }
 
 void check_index(const TensorType& index, std::string_view op) {

@@ -31,8 +31,9 @@ using enum Printed;
 // ---- types ---------------------------------------------------------------------------------------------------------
 
 TensorType as_requested(Query q);
-TensorType as_operand(Query q);     // takes anything
-TensorType float_operand(Query q);  // one operand of floats
+TensorType as_operand(Query q);                                         // takes anything
+TensorType float_operand(Query q);                                      // one operand of floats
+TensorType append_axis(DType dtype, const Shape& shape, int64_t size);  // (…) -> (…, size)
 void check_index(const TensorType& index, std::string_view op);
 
 // ---- gradients -----------------------------------------------------------------------------------------------------

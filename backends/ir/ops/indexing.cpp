@@ -1,8 +1,5 @@
 // Ops that read or write at indices given as operands. Indices are i64 and checked at run time: an index out of range
 // is an error of the run.
-#include <algorithm>
-#include <array>
-
 #include "backends/ir/ops/builder.h"
 #include "backends/ir/ops/definition.h"
 
@@ -30,13 +27,6 @@ TensorType scatter_add_type(Query q) {
   check(q.operands[2] == wanted, "scatter_add: expected a source {1}, like index and tensor, got {0}", q.operands[2],
         wanted);
   return q.operands[0];
-}
-
-TensorType append_axis(DType dtype, const Shape& shape, int64_t size) {
-  std::array<int64_t, Shape::kMaxRank + 1> dims{};
-  std::copy(shape.dims().begin(), shape.dims().end(), dims.begin());
-  dims[static_cast<size_t>(shape.rank())] = size;
-  return {dtype, Shape(std::span<const int64_t>(dims.data(), static_cast<size_t>(shape.rank()) + 1))};
 }
 
 TensorType one_hot_type(Query q) {

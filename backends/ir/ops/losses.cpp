@@ -1,4 +1,4 @@
-// Cross-entropy, and losses composed of other ops.
+// Cross-entropy, losses composed of other ops, and the ranks of labels for metrics.
 #include "backends/ir/ops/builder.h"
 #include "backends/ir/ops/rows.h"
 
@@ -38,6 +38,16 @@ void cross_entropy_gradient(Value result, Value grad, Grads grads) {
   grads[0] = {result.program, result.program->record(Op::kCrossEntropyGrad, operands, copy_of_attrs(result))};
 }
 
+TensorType label_rank_type(Query q) {
+  const TensorType &x = q.operands[0], &labels = q.operands[1];
+  check(is_float(x.dtype) && x.shape.rank() >= 1 && x.shape.back() > 0,
+        "label_rank: expected floats (…, N) with N of at least 1, got {}", x);
+  const Shape rows = x.shape.without(x.shape.rank() - 1);
+  check(labels.dtype == DType::kI64 && labels.shape == rows, "label_rank: expected labels {} i64, got {}", rows,
+        labels);
+  return append_axis(DType::kI64, rows, kLabelRankColumns);
+}
+
 }  // namespace
 
 // (logits (N, C), labels (N) i64 [, class_weights (C)]) -> (N).
@@ -60,6 +70,18 @@ constexpr OpDef kCrossEntropyGrad = row_op(RowDef{
     .xla_count = xla_count<kLogSumExp.plus(3), 0>,  // softmax − one-hot, times the row's gradient
     .batch = BatchRule::kGrows,
     .aten = "aten::cross_entropy_loss_backward",
+});
+
+// (x (…, N), labels (…) i64) -> (…, 3) i64.
+constexpr OpDef kLabelRank = row_op(RowDef{
+    .attributes = Attributes(),
+    .infer = label_rank_type,
+    .gradient = kNoGradient,
+    .flops = flops<3, 0>,
+    // As argmax, and a comparison and an addition for the rank.
+    .xla_count = xla_count<XlaRates{.flops = 8, .flops_of_row = -6}, 0>,
+    .batch = BatchRule::kGrows,
+    .aten = "runner::label_rank",  // no single op of PyTorch
 });
 
 }  // namespace runner::backends::op_defs
@@ -89,6 +111,10 @@ Value label_weights(Value labels, const CrossEntropyOptions& options) {
     weights = reshape(embedding(reshape(classes, Shape{classes.shape()[0], 1}), known), labels.shape());
   }
   return where(skipped, full_like(weights, 0.0), weights);
+}
+
+Value label_rank(Value x, Value labels) {
+  return record(Op::kLabelRank, {x, labels});
 }
 
 Value mse(Value prediction, Value target) {

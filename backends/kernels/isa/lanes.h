@@ -85,4 +85,20 @@ RUNNER_INLINE T extremum(const T* x, int64_t n) {
   return best;
 }
 
+// The position of the first of the largest elements; NaN is larger than any number. n ≥ 1.
+template <class T>
+RUNNER_INLINE int64_t argmax(const T* x, int64_t n) {
+  const T best = extremum<true>(x, n);
+  const bool is_nan = best != best;
+  const auto is_best = [best, is_nan](T value) { return is_nan ? value != value : value == best; };
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    bool any = false;
+    for (int64_t l = 0; l < kLanes; ++l) any |= is_best(x[i + l]);
+    if (any) break;
+  }
+  while (!is_best(x[i])) ++i;
+  return i;
+}
+
 }  // namespace runner::backends::lanes

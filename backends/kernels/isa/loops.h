@@ -107,6 +107,7 @@ struct RowLoops {
   void (*layer_norm)(const LayerNormRows<T>& rows, T* out);
   void (*layer_norm_grad_x)(const LayerNormRows<T>& rows, T* out);
   void (*layer_norm_grad_gamma)(const LayerNormRows<T>& rows, double* acc);  // added to acc (width)
+  void (*label_rank)(const T* x, const int64_t* labels, LabelRank* out, int64_t rows, int64_t cols);  // cols: [1, 2³¹)
 };
 
 // C = A B for a block of C. Strides are in elements; rows of C are contiguous.

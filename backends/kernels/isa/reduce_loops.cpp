@@ -67,11 +67,7 @@ void fold_rows(void* acc, const void* x, int64_t rows, int64_t stride, int64_t c
 
 template <Compute compute>
 int64_t argmax(const void* x, int64_t n) {
-  const auto* values = static_cast<const Register<compute>*>(x);
-  const auto best = lanes::extremum<true>(values, n);
-  int64_t i = 0;
-  while (best == best ? values[i] != best : values[i] == values[i]) ++i;
-  return i;
+  return lanes::argmax(static_cast<const Register<compute>*>(x), n);
 }
 
 template <Kind kind>

@@ -1,4 +1,4 @@
-// Softmax, cross-entropy and layer normalisation of whole rows of f32 or f64.
+// Softmax, cross-entropy, layer normalisation and ranks of labels of whole rows of f32 or f64.
 //
 // Exponentials are computed for several short rows at once, so that ten classes cost as much per element as a thousand.
 // Sums, means and variances are f64 (lanes.h).
@@ -302,9 +302,34 @@ void layer_norm_grad_gamma(const LayerNormRows<T>& in, double* acc) {
   });
 }
 
+// ---- ranks of labels ------------------------------------------------------------------------------------------------
+
+// Number of values larger than x[label]: NaN is larger than any number; of equal values the first is larger.
 template <class T>
-constexpr RowLoops<T> kTable = {softmax<T>,    log_softmax<T>,       cross_entropy<T>,        cross_entropy_grad<T>,
-                                layer_norm<T>, layer_norm_grad_x<T>, layer_norm_grad_gamma<T>};
+RUNNER_INLINE int64_t rank_of(const T* x, int64_t n, int64_t label) {
+  const T own = x[label];
+  int32_t larger = 0;
+  if (own != own) {
+    for (int64_t i = 0; i < label; ++i) larger += x[i] != x[i];
+    return larger;
+  }
+  for (int64_t i = 0; i < label; ++i) larger += !(x[i] < own);
+  for (int64_t i = label + 1; i < n; ++i) larger += !(x[i] <= own);
+  return larger;
+}
+
+template <class T>
+void label_rank(const T* x, const int64_t* labels, LabelRank* out, int64_t rows, int64_t cols) {
+  for (int64_t r = 0; r < rows; ++r, x += cols) {
+    const int64_t label = labels[r], largest = lanes::argmax(x, cols);
+    const bool is_class = label >= 0 && label < cols;
+    out[r] = {is_class ? rank_of(x, cols, label) : -1, largest, x[largest] != x[largest]};
+  }
+}
+
+template <class T>
+constexpr RowLoops<T> kTable = {softmax<T>,    log_softmax<T>,       cross_entropy<T>,         cross_entropy_grad<T>,
+                                layer_norm<T>, layer_norm_grad_x<T>, layer_norm_grad_gamma<T>, label_rank<T>};
 
 }  // namespace
 
