@@ -297,6 +297,7 @@ const std::vector<OpCase>& op_cases() {
         all.push_back({Op::kSoftmax, {x}, {}});
         all.push_back({Op::kCrossEntropy, {x, labels}, {-100, 0}});
         all.push_back({Op::kCrossEntropyGrad, {x, labels, column}, {-100, 0}});
+        all.push_back({Op::kLabelRank, {x, labels}, {}});
         all.push_back({Op::kLayerNorm, {x, row, row}, {eps}});
         all.push_back({Op::kLayerNormGradX, {x, row, x}, {eps}});
         all.push_back({Op::kLayerNormGradGamma, {x, x}, {eps}});

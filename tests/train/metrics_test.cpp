@@ -2,7 +2,10 @@
 
 #include "runner/train/loop/metrics.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include <gtest/gtest.h>
 
@@ -34,6 +37,20 @@ std::vector<float> cross_entropies(const std::vector<float>& logits, const std::
   return losses;
 }
 
+// By the definition of metrics.h, for finite logits.
+std::vector<backends::LabelRank> ranks_of(const std::vector<float>& logits, const std::vector<int64_t>& labels) {
+  const auto classes = static_cast<int64_t>(logits.size() / std::max<size_t>(labels.size(), 1));
+  std::vector<backends::LabelRank> ranks;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const float* const row = logits.data() + static_cast<ptrdiff_t>(i) * classes;
+    std::vector<int64_t> order(static_cast<size_t>(classes));
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater(), [&](int64_t c) { return row[c]; });
+    ranks.push_back({std::ranges::find(order, labels[i]) - order.begin(), order[0], 0});
+  }
+  return ranks;
+}
+
 TEST(Metrics, MatchTheirDefinitionsForAnyBatches) {
   for (const Golden& item : Golden::load("metrics.json").cases()) {
     const bool classes = item["inputs"].has("labels");
@@ -44,6 +61,7 @@ TEST(Metrics, MatchTheirDefinitionsForAnyBatches) {
     const auto targets = classes ? std::vector<float>() : item["inputs"]["targets"].tensor().as<float>();
     const std::vector<float> losses = classes ? cross_entropies(values, labels) : std::vector<float>(samples);
     const std::vector<float> weights(samples, 1.0f);
+    const std::vector<backends::LabelRank> ranks = ranks_of(values, labels);
     for (const size_t batch : {samples, size_t{1}, size_t{3}}) {
       SCOPED_TRACE(item.name() + " in batches of " + std::to_string(batch));
       Metrics metrics(wanted(item["metrics"]), classes ? data::LabelKind::kClass : data::LabelKind::kTarget,
@@ -53,8 +71,9 @@ TEST(Metrics, MatchTheirDefinitionsForAnyBatches) {
         const auto part = [&](const auto& all, size_t per_sample) {
           return all.empty() ? std::span(all) : std::span(all).subspan(first * per_sample, n * per_sample);
         };
-        metrics.add({.outputs = part(values, width),
-                     .classes = part(labels, 1),
+        metrics.add({.classes = part(labels, 1),
+                     .ranks = part(ranks, 1),
+                     .outputs = part(values, width),
                      .targets = part(targets, width),
                      .mask = part(mask, 1),
                      .losses = part(losses, 1),
@@ -92,12 +111,18 @@ TEST(Metrics, RejectMetricsThatTheLabelsDoNotAllow) {
             "eval.metrics: f1_binary needs 2 classes, but the data has 3; use f1_macro or f1_micro");
 }
 
-TEST(Metrics, NanOutputsCountAsLargest) {
-  const std::vector<float> outputs = {1, NAN, 3}, ones = {1};
-  const std::vector<int64_t> label = {1};
-  Metrics metrics({{"accuracy"}}, data::LabelKind::kClass, 3);
-  metrics.add({.outputs = outputs, .classes = label, .targets = {}, .mask = ones, .losses = ones, .weights = ones});
+// A label outside the classes, as ignore_index, counts in the loss, and a NaN in its row is reported.
+TEST(Metrics, SkipLabelsOfNoClass) {
+  const std::vector<float> ones = {1, 1};
+  const std::vector<int64_t> labels = {1, -1};
+  const std::vector<backends::LabelRank> ranks = {{0, 1, 0}, {-1, 2, 1}};
+  Metrics metrics({{"loss"}, {"accuracy"}, {"f1_micro"}}, data::LabelKind::kClass, 3);
+  metrics.add(
+      {.classes = labels, .ranks = ranks, .outputs = {}, .targets = {}, .mask = ones, .losses = ones, .weights = ones});
+  EXPECT_EQ(metrics.result().at("loss"), 1);
   EXPECT_EQ(metrics.result().at("accuracy"), 1);
+  EXPECT_EQ(metrics.result().at("f1_micro"), 1);
+  EXPECT_EQ(metrics.nan_samples(), 1);
 }
 
 }  // namespace

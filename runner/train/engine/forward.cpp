@@ -22,30 +22,33 @@ void Forward::evaluate(const data::Batch& batch, bool first, Evaluated& result) 
   const SharedStep step = run(batch, /*labelled=*/true, first);
   const auto size = static_cast<size_t>(batch.size), labels = static_cast<size_t>(encoding_.label_width()),
              width = static_cast<size_t>(encoding_.outputs);
-  const auto read = [&](int output, auto& values, size_t count) {
-    values.resize(count);
-    device_.read_output(*step->executable, output, std::as_writable_bytes(std::span(values)));
-  };
-  read(kOutputs, result.outputs, size * labels * width);
-  read(kLosses, result.losses, size);
-  read(kWeights, result.weights, size);
+  const bool has_classes = encoding_.label_kind == data::LabelKind::kClass;
   const StepBuilder::Recorded* const recorded = steps_.recording(/*training=*/false);
-  const bool own_targets = recorded != nullptr && recorded->targets != backends::kNoValue;
-  if (own_targets && encoding_.label_kind == data::LabelKind::kClass) {
-    read(kTargets, result.classes, size * labels);
-  } else if (own_targets) {
-    read(kTargets, result.targets, size * width);
-  } else {
+  const bool has_own_labels = recorded != nullptr && recorded->targets != backends::kNoValue;
+  int output = 0;  // in the order of StepBuilder::forward()
+  const auto read = [&](auto& values, size_t count) {
+    values.resize(count);
+    device_.read_output(*step->executable, output++, std::as_writable_bytes(std::span(values)));
+  };
+  read(result.losses, size);
+  read(result.weights, size);
+  if (has_classes) read(result.ranks, size * labels);
+  if (steps_.evaluations_read_outputs()) read(result.outputs, size * labels * width);
+  if (!has_own_labels) {
     result.classes.assign(batch.classes.begin(), batch.classes.end());
     result.targets.assign(batch.targets.begin(), batch.targets.end());
+  } else if (has_classes) {
+    read(result.classes, size * labels);
+  } else {
+    read(result.targets, size * width);
   }
   result.metrics.clear();
-  if (recorded != nullptr) add_metrics(device_, *step, *recorded, kTargets + own_targets, result.metrics);
+  if (recorded != nullptr) add_metrics(device_, *step, *recorded, output, result.metrics);
 }
 
 void Forward::predict(const data::Batch& batch, std::span<float> outputs) {
   const SharedStep step = run(batch, /*labelled=*/false, /*first=*/true);
-  device_.read_output(*step->executable, kOutputs, std::as_writable_bytes(outputs));
+  device_.read_output(*step->executable, 0, std::as_writable_bytes(outputs));
 }
 
 SharedStep Forward::step_of_evaluation(int64_t samples) {

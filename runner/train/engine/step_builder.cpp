@@ -297,20 +297,31 @@ bool depends_on(const Program& program, ValueId value, ValueId on) {
 
 }  // namespace
 
+bool StepBuilder::evaluations_read_outputs() const {
+  return encoding_.label_kind != data::LabelKind::kClass || has(hooks_, HookEntry::kMetrics);
+}
+
 Program StepBuilder::forward(Recorded recorded, bool labelled) const {
   const ValueId labels = recorded.program.inputs()[first_batch_input() + position_of(kLabels)].value;
   if (!labelled && depends_on(recorded.program, recorded.outputs, labels))
     throw Error(ErrorKind::kRun,
                 "the predictions of evaluation_step depend on batch.labels, but the data has no labels",
                 hooks_->line_of(HookEntry::kEvaluationStep));
-  recorded.program.output("outputs", recorded.outputs);
-  if (labelled) {
-    recorded.program.output("losses", recorded.losses);
-    recorded.program.output("weights", recorded.weights);
-    if (recorded.targets != backends::kNoValue) recorded.program.output("targets", recorded.targets);
-    recorded.output_metrics(recorded.program);
+  Program& program = recorded.program;
+  if (!labelled) {
+    program.output("outputs", recorded.outputs);
+    return std::move(program);
   }
-  return std::move(recorded.program);
+  const bool has_own = recorded.targets != backends::kNoValue;
+  program.output("losses", recorded.losses);
+  program.output("weights", recorded.weights);
+  if (encoding_.label_kind == data::LabelKind::kClass)
+    program.output("label ranks",
+                   ops::label_rank({&program, recorded.outputs}, {&program, has_own ? recorded.targets : labels}).id);
+  if (evaluations_read_outputs()) program.output("outputs", recorded.outputs);
+  if (has_own) program.output("targets", recorded.targets);
+  recorded.output_metrics(program);
+  return std::move(program);
 }
 
 Program StepBuilder::evaluation_graph(const Recorded& recorded, bool first) const {

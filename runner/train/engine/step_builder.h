@@ -37,15 +37,6 @@ enum BatchInput : int32_t {
   kBatchInputCount
 };
 
-// Outputs of a forward Program; without labels only the first.
-enum ForwardOutput : int {
-  kOutputs = 0,  // (B, N) f32
-  kLosses = 1,   // (B) f32
-  kWeights = 2,  // (B) f32
-  kTargets = 3,  // like kLabels; only if a hook returns its own
-};
-// After these, and after the outputs of each training Program, come Σ sum and Σ weight, () f64, of each hook metric.
-
 // Returns input `index` of a Program under construction.
 Value input_value(backends::Program& program, size_t index);
 
@@ -130,8 +121,16 @@ class StepBuilder {
   // Whether record() may record something different each time.
   bool varies(bool training) const;
 
-  // Makes a Program with only the model from a forward part recorded for evaluation. Its outputs are ForwardOutput.
+  // Makes a Program with only the model from a forward part recorded for evaluation. Without labels it outputs the
+  // model's outputs (B, N) f32. With labels it outputs, in order:
+  // 1. losses and weights, (B) f32 each;
+  // 2. if the labels are classes: LabelRank of each label;
+  // 3. if evaluations_read_outputs(): the model's outputs;
+  // 4. if a hook returns its own labels: these;
+  // 5. Σ sum and Σ weight, () f64, of each hook metric.
   backends::Program forward(Recorded recorded, bool labelled) const;
+  // Whether evaluations need the outputs of the model on the host: for errors of targets, and for a hook's `metrics`.
+  bool evaluations_read_outputs() const;
   // The graph that an evaluation in the user's code would make a device compile. Σ mask · loss and Σ mask · weight stay
   // on the device; the first batch writes them, later batches add to them.
   backends::Program evaluation_graph(const Recorded& recorded, bool first) const;

@@ -67,7 +67,6 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
   data::Loader loader(
       dataset_, plan_,
       {.shuffle = false, .replica = rank, .epochs = 1, .prefetch = 0, .never_empty = hooks_ != nullptr});
-  const auto outputs = static_cast<size_t>(trainer_.encoding().outputs * trainer_.encoding().label_width());
   for (int64_t step = 0; step < plan_.steps_per_epoch(); ++step) {
     RUN_CHECK(!interrupted || !interrupted(), ErrorKind::kInterrupted, "interrupted during the evaluation at step {}",
               trainer_.counters.windows);
@@ -78,9 +77,7 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
       continue;
     }
     for (int64_t first = 0; first < batch.size; first += trainer_.parts.at_once(batch.size)) {
-      const data::Batch part = batch.part(first, trainer_.parts.at_once(batch.size - first));
-      outputs_.resize(static_cast<size_t>(part.size) * outputs);
-      each(part);
+      each(batch.part(first, trainer_.parts.at_once(batch.size - first)));
     }
   }
   trainer_.marks().end_batches(/*training=*/false);
@@ -136,8 +133,9 @@ void Evaluator::score(const data::Batch& batch, Metrics& metrics) const {
   const auto expanded = [&](std::span<const float> values) { return for_each_label(values, labels); };
   const std::vector<float> mask = expanded(batch.weights), losses = expanded(evaluated_.losses),
                            weights = expanded(evaluated_.weights);
-  metrics.add({.outputs = evaluated_.outputs,
-               .classes = evaluated_.classes,
+  metrics.add({.classes = evaluated_.classes,
+               .ranks = evaluated_.ranks,
+               .outputs = evaluated_.outputs,
                .targets = evaluated_.targets,
                .mask = mask,
                .losses = losses,
@@ -200,10 +198,12 @@ std::optional<std::string> Evaluator::warning() const {
 }
 
 std::vector<float> Evaluator::predict() {
+  const auto outputs = static_cast<size_t>(trainer_.encoding().outputs * trainer_.encoding().label_width());
   std::vector<float> all;
   each_batch([&](const data::Batch& batch) {
-    trainer_.forward().predict(batch, outputs_);
-    all.insert(all.end(), outputs_.begin(), outputs_.end());
+    const size_t before = all.size();
+    all.resize(before + static_cast<size_t>(batch.size) * outputs);
+    trainer_.forward().predict(batch, std::span(all).subspan(before));
   });
   return all;
 }

@@ -55,7 +55,6 @@ class Evaluator {
   Hooks* const hooks_;       // null if there is no hook
   const bool with_metrics_;  // over the whole set
   backends::ProcessGroup* const ranks_;
-  std::vector<float> outputs_;  // of one batch
   Evaluated evaluated_;
   int64_t samples_ = 0, nan_samples_ = 0;  // of the last run()
 };

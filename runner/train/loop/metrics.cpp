@@ -16,28 +16,6 @@ double ratio(double part, double whole) {
   return whole == 0 ? kNan : part / whole;
 }
 
-// Whether output a ranks before output b; of equal values the earlier one does.
-bool before(float a, size_t index_a, float b, size_t index_b) {
-  const bool a_nan = std::isnan(a), b_nan = std::isnan(b);
-  if (a_nan != b_nan) return a_nan;
-  if (a_nan || a == b) return index_a < index_b;
-  return a > b;
-}
-
-// Number of outputs that rank before that of `index`.
-size_t rank_of(std::span<const float> outputs, size_t index) {
-  size_t rank = 0;
-  for (size_t i = 0; i < outputs.size(); ++i) rank += i != index && before(outputs[i], i, outputs[index], index);
-  return rank;
-}
-
-size_t largest(std::span<const float> outputs) {
-  size_t best = 0;
-  for (size_t i = 1; i < outputs.size(); ++i)
-    if (before(outputs[i], i, outputs[best], best)) best = i;
-  return best;
-}
-
 // Whether row i of rows of `width` values contains a NaN.
 bool has_nan(std::span<const float> rows, size_t i, size_t width) {
   return std::ranges::any_of(rows.subspan(i * width, width), [](float value) { return std::isnan(value); });
@@ -88,7 +66,8 @@ void Metrics::add(const Scored& batch) {
               batch.weights[i]);
     weight_ += static_cast<double>(batch.weights[i]);
     ++samples_;
-    nan_samples_ += has_nan(batch.outputs, i, outputs_) || (!classes_ && has_nan(batch.targets, i, outputs_));
+    nan_samples_ += classes_ ? batch.ranks[i].has_nan != 0
+                             : has_nan(batch.outputs, i, outputs_) || has_nan(batch.targets, i, outputs_);
   }
   classes_ ? add_classes(batch) : add_targets(batch);
 }
@@ -104,12 +83,10 @@ void Metrics::merge(backends::ProcessGroup& ranks, const backends::Site& site) {
 
 void Metrics::add_classes(const Scored& batch) {
   for (size_t i = 0; i < batch.mask.size(); ++i) {
-    const int64_t label = batch.classes[i];
-    if (batch.mask[i] == 0 || label < 0 || label >= static_cast<int64_t>(outputs_)) continue;
-    const std::span<const float> outputs = batch.outputs.subspan(i * outputs_, outputs_);
-    const auto actual = static_cast<size_t>(label);
-    const size_t predicted = largest(outputs);
-    ++rank_counts_[rank_of(outputs, actual)];
+    const backends::LabelRank& rank = batch.ranks[i];
+    if (batch.mask[i] == 0 || rank.rank < 0) continue;  // a label of no class
+    const auto actual = static_cast<size_t>(batch.classes[i]), predicted = static_cast<size_t>(rank.predicted);
+    ++rank_counts_[static_cast<size_t>(rank.rank)];
     ++actual_[actual];
     ++predicted_[predicted];
     true_positives_[actual] += predicted == actual;

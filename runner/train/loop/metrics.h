@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/dist/process_group.h"
+#include "backends/ir/op.h"
 #include "runner/data/encoding.h"
 #include "schema/recipe/recipe.h"
 
@@ -15,12 +16,12 @@ namespace runner::train {
 
 // Results of the model for one batch.
 struct Scored {
-  std::span<const float> outputs;    // (B, N)
-  std::span<const int64_t> classes;  // (B), for classes
-  std::span<const float> targets;    // (B, N), for targets
-  std::span<const float> mask;       // (B): 0 marks padding
-  std::span<const float> losses;     // (B)
-  std::span<const float> weights;    // (B): weights in the loss
+  std::span<const int64_t> classes;            // (B), for classes
+  std::span<const backends::LabelRank> ranks;  // (B), of these among the outputs
+  std::span<const float> outputs, targets;     // (B, N), for targets
+  std::span<const float> mask;                 // (B): 0 marks padding
+  std::span<const float> losses;               // (B)
+  std::span<const float> weights;              // (B): weights in the loss
 };
 
 class Metrics {

@@ -1,0 +1,100 @@
+// What an evaluation copies to the host.
+#include "runner/train/loop/evaluator.h"
+
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "backends/cpu/cpu_device.h"
+#include "runner/lua/hook_file.h"
+#include "runner/train/loop/session.h"
+#include "schema/recipe/recipe_reader.h"
+#include "tests/support/temp_folder.h"
+#include "tests/train/recording_device.h"
+
+namespace runner::train {
+namespace {
+
+class Evaluations : public ::testing::Test {
+ protected:
+  // Evaluates the untrained model of a recipe. Returns the bytes of outputs that were read.
+  size_t bytes_read(const std::string& sections, const std::string& hook = "") {
+    std::ofstream(path("hook.lua")) << hook;
+    std::ofstream(path("recipe.yaml")) << "schema_version: 1\noptimizer: {type: sgd, lr: 0.1}\ntrain: {steps: 1}\n"
+                                       << sections << (hook.empty() ? "" : "hooks: hook.lua\n");
+    const schema::Recipe recipe = schema::read_recipe(path("recipe.yaml")).recipe;
+    const std::unique_ptr<Hooks> hooks = hook.empty() ? nullptr : lua::hooks_maker()(recipe);
+    const data::Data data = data::load(recipe);
+    RecordingDevice device(backends::make_cpu_device(2));
+    backends::ModelledDevice modelled(device);
+    Trainer trainer(recipe, data.encoding, modelled, hooks.get());
+    trainer.allocate();
+    samples_ = data.eval->size();
+    metrics_ = Evaluator(trainer, *data.eval, recipe, hooks.get()).run();
+    size_t bytes = 0;
+    for (const Event& event : device.events())
+      if (event.call == Call::kReadOutput) bytes += event.bytes.size();
+    return bytes;
+  }
+  size_t samples() const { return static_cast<size_t>(samples_); }
+  const std::map<std::string, double>& metrics() const { return metrics_; }
+  std::string path(const std::string& file) const { return (folder_ / file).string(); }
+
+ private:
+  const support::TempFolder folder_;
+  std::map<std::string, double> metrics_;
+  int64_t samples_ = 0;
+};
+
+constexpr size_t kPerSample = 2 * sizeof(float);  // loss and weight
+
+const std::string kClasses = R"(model: {type: linear}
+data:
+  train: {format: synthetic, samples: 40, features: [6], classes: 100}
+  eval: {format: synthetic, samples: 27, features: [6], classes: 100}
+  batch_size: 8
+eval: {metrics: [loss, accuracy, top_5, f1_macro]}
+)";
+
+TEST_F(Evaluations, OfClassesReadNoOutputs) {
+  const size_t bytes = bytes_read(kClasses);
+  EXPECT_EQ(bytes, samples() * (kPerSample + sizeof(backends::LabelRank)));
+}
+
+TEST_F(Evaluations, OfTextReadNoOutputs) {
+  std::ofstream(path("text.txt"))
+      << "to be or not to be that is the question whether it is nobler in the mind to suffer";
+  const size_t bytes = bytes_read("data: {train: {format: text, path: " + path("text.txt") +
+                                      ", sequence_length: 5}, split: {eval: 0.5}, batch_size: 3}\n",
+                                  R"(local nn = require "nn"
+return {model = function(cfg) return nn.Embedding(cfg.outputs, cfg.outputs) end})");
+  EXPECT_EQ(bytes, samples() * (kPerSample + 5 * sizeof(backends::LabelRank)));
+}
+
+TEST_F(Evaluations, ReadTheOutputsForMetricsOverTheWholeSet) {
+  const size_t bytes = bytes_read(kClasses, R"(local function largest(row)
+  local best = 1
+  for i, value in ipairs(row) do if value > row[best] then best = i end end
+  return best - 1
+end
+return {metrics = {hits = function(predictions, targets)
+  local hits = 0
+  for i, row in ipairs(predictions) do if largest(row) == targets[i] then hits = hits + 1 end end
+  return hits / #predictions
+end}})");
+  EXPECT_EQ(bytes, samples() * (kPerSample + sizeof(backends::LabelRank) + 100 * sizeof(float)));
+  EXPECT_EQ(metrics().at("hits"), metrics().at("accuracy"));
+}
+
+TEST_F(Evaluations, OfTargetsReadTheOutputs) {
+  const size_t bytes = bytes_read(R"(model: {type: linear}
+data: {train: {format: synthetic, samples: 40, features: [6], targets: 1}, split: {eval: 0.5}, batch_size: 8}
+)");
+  EXPECT_EQ(bytes, samples() * (kPerSample + sizeof(float)));
+}
+
+}  // namespace
+}  // namespace runner::train
