@@ -353,10 +353,11 @@ train: {epochs: 1, on_nan: skip}
 
 TEST_F(RunTest, WarnsOfAStepWithoutWeight) {
   const RunResult result = train(kSmall, {.overrides = {"train.class_weights=[0, 0, 0]"}});
-  ASSERT_EQ(result.warnings.size(), 1u);
+  ASSERT_EQ(result.warnings.size(), 2u);
   EXPECT_EQ(result.warnings[0],
             "train/loss of step 1 is NaN: no sample since the previous point has a weight above 0; check "
             "train.class_weights");
+  EXPECT_EQ(result.warnings[1], "the evaluation at step 5: the loss is NaN, because no sample has a weight above 0");
 }
 
 TEST_F(RunTest, WarnsOfASingleClass) {

@@ -11,6 +11,8 @@ namespace runner::train {
 
 namespace {
 
+constexpr int64_t kCompareEvery = 8;  // batches: makes the cost of comparing graphs negligible
+
 // Gathers the rows of all ranks, of `width` values each, in the order of a single process: step by step, rank by rank.
 // Collective.
 template <class T>
@@ -54,12 +56,14 @@ Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schem
       plan_(evaluation_plan(recipe, dataset.size(), ranks)),
       hooks_(hooks),
       with_metrics_(has(hooks, HookEntry::kMetrics)),
-      ranks_(ranks) {
+      ranks_(ranks),
+      newest_(none_yet_) {
   RUN_CHECK(!with_metrics_ || trainer.encoding().sequence == 0, ErrorKind::kRecipe,
             "`metrics` of a hook needs one label per sample, but text has one per token; return metrics from "
             "evaluation_step instead");
 }
 
+// Ranks compare their graphs before they exchange metrics, so that an error names the cause.
 template <class Each>
 void Evaluator::each_batch(const Each& each, const std::function<bool()>& interrupted) {
   const int64_t rank = ranks_ != nullptr ? ranks_->rank() : 0;
@@ -68,6 +72,7 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
       dataset_, plan_,
       {.shuffle = false, .replica = rank, .epochs = 1, .prefetch = 0, .never_empty = hooks_ != nullptr});
   for (int64_t step = 0; step < plan_.steps_per_epoch(); ++step) {
+    if (step > 0 && step % kCompareEvery == 0) trainer_.steps().compare_graphs();
     RUN_CHECK(!interrupted || !interrupted(), ErrorKind::kInterrupted, "interrupted during the evaluation at step {}",
               trainer_.counters.windows);
     const data::Batch& batch = loader.next();
@@ -80,6 +85,7 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
       each(batch.part(first, trainer_.parts.at_once(batch.size - first)));
     }
   }
+  trainer_.steps().compare_graphs();
   trainer_.marks().end_batches(/*training=*/false);
 }
 
@@ -169,8 +175,7 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
     of_hook = train::merged(of_hook, *ranks_, site("eval metrics"));
     if (with_metrics_) set = merged(set);
   }
-  samples_ = metrics.samples();
-  nan_samples_ = metrics.nan_samples();
+  newest_ = metrics;
   std::map<std::string, double> result = metrics.result();
   for (const auto& [name, sum] : of_hook) {
     if (!result.emplace(name, sum.sum / sum.weight).second)
@@ -190,11 +195,19 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
   return result;
 }
 
-std::optional<std::string> Evaluator::warning() const {
-  if (nan_samples_ == 0) return std::nullopt;
+std::optional<std::string> Evaluator::warning_of_nan() const {
+  if (newest_.nan_samples() == 0) return std::nullopt;
   return fmt::format(
       "predictions or targets of {} of {} samples are NaN; metrics such as accuracy count them like others",
-      nan_samples_, samples_);
+      newest_.nan_samples(), newest_.samples());
+}
+
+std::optional<std::string> Evaluator::warning_of_loss() const {
+  if (newest_.not_finite_losses() > newest_.nan_samples())
+    return fmt::format("the loss of {} of {} samples is not finite", newest_.not_finite_losses(), newest_.samples());
+  if (newest_.samples() > 0 && newest_.has_no_weight())
+    return "the loss is NaN, because no sample has a weight above 0";
+  return std::nullopt;
 }
 
 std::vector<float> Evaluator::predict() {

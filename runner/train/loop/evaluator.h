@@ -32,8 +32,10 @@ class Evaluator {
   // Returns the metrics of the recipe and of the hook by name, without "eval/". `interrupted`: called before each
   // batch, equally often on all ranks, and must return the same on all. Throws Error(kInterrupted) if it returns true.
   std::map<std::string, double> run(const std::function<bool()>& interrupted = nullptr);
-  // Returns a warning about the last run(), if predictions or targets were NaN.
-  std::optional<std::string> warning() const;
+  // Return warnings about the last run(): predictions or targets were NaN; the loss was not finite, which these do not
+  // explain.
+  std::optional<std::string> warning_of_nan() const;
+  std::optional<std::string> warning_of_loss() const;
 
   // Returns the model's outputs for every sample in file order: (samples, outputs) f32; for text (samples, T, outputs).
   std::vector<float> predict();
@@ -56,7 +58,7 @@ class Evaluator {
   const bool with_metrics_;  // over the whole set
   backends::ProcessGroup* const ranks_;
   Evaluated evaluated_;
-  int64_t samples_ = 0, nan_samples_ = 0;  // of the last run()
+  Metrics newest_;  // of the last run()
 };
 
 }  // namespace runner::train

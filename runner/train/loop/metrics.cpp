@@ -66,6 +66,7 @@ void Metrics::add(const Scored& batch) {
               batch.weights[i]);
     weight_ += static_cast<double>(batch.weights[i]);
     ++samples_;
+    not_finite_losses_ += !std::isfinite(batch.losses[i]) || !std::isfinite(batch.weights[i]);
     nan_samples_ += classes_ ? batch.ranks[i].has_nan != 0
                              : has_nan(batch.outputs, i, outputs_) || has_nan(batch.targets, i, outputs_);
   }
@@ -74,7 +75,7 @@ void Metrics::add(const Scored& batch) {
 
 void Metrics::merge(backends::ProcessGroup& ranks, const backends::Site& site) {
   std::vector<double*> sums{&loss_, &weight_, &squared_error_, &absolute_error_};
-  std::vector<int64_t*> counts{&samples_, &nan_samples_};
+  std::vector<int64_t*> counts{&samples_, &nan_samples_, &not_finite_losses_};
   for (std::vector<int64_t>* by_class : {&rank_counts_, &true_positives_, &predicted_, &actual_})
     for (int64_t& count : *by_class) counts.push_back(&count);
   merge_numbers(sums, backends::DType::kF64, ranks, site);

@@ -48,6 +48,9 @@ class Metrics {
 
   // Number of samples with a NaN output or target, which comparing metrics may hide.
   int64_t nan_samples() const { return nan_samples_; }
+  // Number of samples whose loss, or weight in the loss, is not finite.
+  int64_t not_finite_losses() const { return not_finite_losses_; }
+  bool has_no_weight() const { return weight_ == 0; }
   int64_t samples() const { return samples_; }
 
  private:
@@ -60,7 +63,7 @@ class Metrics {
   size_t outputs_;
   bool classes_;
   double loss_ = 0, weight_ = 0;
-  int64_t samples_ = 0, nan_samples_ = 0;
+  int64_t samples_ = 0, nan_samples_ = 0, not_finite_losses_ = 0;
   std::vector<int64_t> rank_counts_;                          // samples whose class has the i-th largest output
   std::vector<int64_t> true_positives_, predicted_, actual_;  // by class
   double squared_error_ = 0, absolute_error_ = 0;

@@ -37,7 +37,6 @@ void Evaluation::on_evaluation_due() {
   usage_.count_predicted(&GpuDeviceUse::training);
   const size_t before = device.temporary_bytes();
   const std::map<std::string, double> metrics = evaluate();
-  session_.trainer.steps().compare_graphs();
   usage_.measure(&PeakMemory::evaluation);
   usage_.count_predicted(&GpuDeviceUse::evaluation);
   const size_t little = before / 8;  // not worth the page faults of allocating it again
@@ -52,13 +51,22 @@ std::map<std::string, double> Evaluation::evaluate() {
   std::map<std::string, double> metrics;
   for (const auto& [name, value] : evaluator_->run([this] { return loop_.stops_evaluation(); }))
     metrics["eval/" + name] = value;
-  if (const auto text = evaluator_->warning(); text && !std::exchange(warned_of_nan_, true))
-    record_.warn(fmt::format("the evaluation at step {}: {}", state_.step(), *text));
+  warn_of_not_finite();
   for (const auto& [name, value] : metrics) record_.points().add(name, state_.step(), value);
   const schema::SchedulerSpec& scheduler = session_.recipe.scheduler;
   if (scheduler.type == schema::SchedulerType::kPlateau)
     session_.schedule.observe(session_.of_main(record_.points().newest(scheduler.metric)));
   return metrics;
+}
+
+// The next step of the training would report a model that has diverged, but may come much later or never.
+void Evaluation::warn_of_not_finite() {
+  const auto warn = [&](const std::optional<std::string>& text, bool& warned) {
+    if (text && !std::exchange(warned, true))
+      record_.warn(fmt::format("the evaluation at step {}: {}", state_.step(), *text));
+  };
+  warn(evaluator_->warning_of_nan(), warned_of_nan_);
+  warn(evaluator_->warning_of_loss(), warned_of_loss_);
 }
 
 // A hook decides what it records, so a missing metric can be reported only once it should exist.

@@ -27,6 +27,7 @@ class Evaluation final : public Callback {
  private:
   std::map<std::string, double> evaluate();
   void warn_of_unrecorded();
+  void warn_of_not_finite();
 
   TrainState& state_;
   Session& session_;
@@ -37,7 +38,7 @@ class Evaluation final : public Callback {
   const Interval every_;
   std::optional<Evaluator> evaluator_;  // none: there is no evaluation data
   bool due_ = false;                    // since some earlier optimizer step
-  bool warned_of_nan_ = false;
+  bool warned_of_nan_ = false, warned_of_loss_ = false;
   int64_t evaluations_ = 0;  // in this attempt
 };
 

@@ -75,7 +75,8 @@ std::map<std::string, double> StoredModel::evaluate(const std::string& file) {
   warnings_ = dataset.warnings();
   Evaluator evaluator(*trainer_, dataset, recipe_, hooks_.get());
   std::map<std::string, double> metrics = evaluator.run();
-  if (const auto text = evaluator.warning()) warnings_.push_back(*text);
+  for (const auto& text : {evaluator.warning_of_nan(), evaluator.warning_of_loss()})
+    if (text) warnings_.push_back(*text);
   return metrics;
 }
 
