@@ -30,7 +30,7 @@ PlanSpec train_plan(const schema::Recipe& recipe, int64_t samples) {
           .even_batches = recipe.data.even_batches,
           .dispatch_batches = recipe.data.dispatch_batches,
           .accumulation = recipe.gradient_accumulation_steps,
-          .windows_end_with_epoch = recipe.sync_with_dataloader};
+          .steps_end_with_epoch = recipe.sync_with_dataloader};
 }
 
 PlanSpec eval_plan(const schema::Recipe& recipe, int64_t samples) {
@@ -63,7 +63,7 @@ int64_t DataPlan::optimizer_steps(int64_t epochs) const {
 
 int64_t DataPlan::optimizer_steps(const DataPlan& rest, int64_t epochs, int64_t before) const {
   if (epochs <= 0) return 0;
-  if (!spec_.windows_end_with_epoch) return (before + rest.steps_ + (epochs - 1) * steps_) / spec_.accumulation;
+  if (!spec_.steps_end_with_epoch) return (before + rest.steps_ + (epochs - 1) * steps_) / spec_.accumulation;
   if (rest.steps_ == 0) return epochs > 1 ? optimizer_steps(*this, epochs - 1, before) : 0;
   return ceil_div(before + rest.steps_, spec_.accumulation) + (epochs - 1) * ceil_div(steps_, spec_.accumulation);
 }
@@ -131,9 +131,9 @@ int64_t DataPlan::samples_ahead_of(int64_t replica, int64_t step, int64_t count)
   return samples;
 }
 
-Window DataPlan::window(int64_t index) const {
+OptimizerStep DataPlan::optimizer_step(int64_t index) const {
   const int64_t first = index * spec_.accumulation;
-  if (!spec_.windows_end_with_epoch)
+  if (!spec_.steps_end_with_epoch)
     return {
         .first_step = first, .steps = spec_.accumulation, .samples = samples_ahead(first % steps_, spec_.accumulation)};
   const int64_t end = std::min(first + spec_.accumulation, steps_);
@@ -147,7 +147,7 @@ std::vector<std::string> DataPlan::warnings() const {
         fmt::format("an epoch has {} sample{} for {} processes: some processes get only repeated samples", used_,
                     used_ == 1 ? "" : "s", spec_.processes));
   }
-  if (spec_.accumulation > steps_ && spec_.windows_end_with_epoch) {
+  if (spec_.accumulation > steps_ && spec_.steps_end_with_epoch) {
     warnings.push_back(fmt::format(
         "gradient_accumulation_steps {} exceeds the {} step{} of an epoch: each epoch is one optimizer step",
         spec_.accumulation, steps_, steps_ == 1 ? "" : "s"));

@@ -38,7 +38,7 @@ struct PlanSpec {
   bool even_batches = true;
   bool dispatch_batches = false;
   int64_t accumulation = 1;  // batches per optimizer step (gradient accumulation)
-  bool windows_end_with_epoch = true;
+  bool steps_end_with_epoch = true;
   int64_t start = 0;  // number of positions of the epoch that are already consumed, when resuming with another P
 };
 
@@ -62,7 +62,7 @@ struct Slice {
 
 // Batches of one optimizer step: steps [first_step, first_step + steps), with `samples` samples over all ranks, without
 // padding. If accumulation continues across epochs, steps are counted from epoch 0.
-struct Window {
+struct OptimizerStep {
   int64_t first_step = 0;
   int64_t steps = 0;
   int64_t samples = 0;
@@ -101,7 +101,7 @@ class DataPlan {
   int64_t samples_ahead(int64_t step, int64_t count) const;
   // As samples_ahead(), for one rank. O(count).
   int64_t samples_ahead_of(int64_t replica, int64_t step, int64_t count) const;
-  Window window(int64_t index) const;
+  OptimizerStep optimizer_step(int64_t index) const;
 
   // Returns warnings about valid but unusual plans: fewer samples than ranks, more accumulation than steps.
   std::vector<std::string> warnings() const;

@@ -52,7 +52,7 @@ void append_epoch(Text& out, const DataPlan& plan, const Order& order, int64_t e
 }
 
 double optimizer_steps_per_epoch(const DataPlan& plan) {
-  if (plan.spec().windows_end_with_epoch) return static_cast<double>(plan.optimizer_steps(1));
+  if (plan.spec().steps_end_with_epoch) return static_cast<double>(plan.optimizer_steps(1));
   return static_cast<double>(plan.steps_per_epoch()) / static_cast<double>(plan.spec().accumulation);
 }
 
@@ -66,17 +66,17 @@ std::string count_text(int64_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-std::string window_text(const Window& window) {
-  return fmt::format("{} ({})", count_text(window.steps, "step"), count_text(window.samples, "sample"));
+std::string optimizer_step_text(const OptimizerStep& optimizer_step) {
+  return fmt::format("{} ({})", count_text(optimizer_step.steps, "step"), count_text(optimizer_step.samples, "sample"));
 }
 
-std::string windows_text(const DataPlan& plan) {
-  const Window first = plan.window(0);
-  if (!plan.spec().windows_end_with_epoch)
+std::string optimizer_steps_text(const DataPlan& plan) {
+  const OptimizerStep first = plan.optimizer_step(0);
+  if (!plan.spec().steps_end_with_epoch)
     return fmt::format("{:.6g} per epoch, of {} each, continuing across epochs", optimizer_steps_per_epoch(plan),
                        count_text(first.steps, "step"));
   const int64_t count = plan.optimizer_steps(1);
-  return parts_text(count, window_text(first), window_text(plan.window(count - 1)));
+  return parts_text(count, optimizer_step_text(first), optimizer_step_text(plan.optimizer_step(count - 1)));
 }
 
 int64_t samples_of_step(const DataPlan& plan, int64_t step) {
@@ -100,14 +100,14 @@ std::string batch_text(const DataPlan& plan) {
                      (spec.batch_size + spec.processes - 1) / spec.processes);
 }
 
-std::string window_json(const Window& window) {
-  return fmt::format("{{\"steps\": {}, \"samples\": {}}}", window.steps, window.samples);
+std::string optimizer_step_json(const OptimizerStep& optimizer_step) {
+  return fmt::format("{{\"steps\": {}, \"samples\": {}}}", optimizer_step.steps, optimizer_step.samples);
 }
 
-std::string windows_json(const DataPlan& plan) {
-  if (!plan.spec().windows_end_with_epoch) return "\"window\": null, \"last_window\": null";
-  return fmt::format("\"window\": {}, \"last_window\": {}", window_json(plan.window(0)),
-                     window_json(plan.window(plan.optimizer_steps(1) - 1)));
+std::string optimizer_steps_json(const DataPlan& plan) {
+  if (!plan.spec().steps_end_with_epoch) return "\"window\": null, \"last_window\": null";
+  return fmt::format("\"window\": {}, \"last_window\": {}", optimizer_step_json(plan.optimizer_step(0)),
+                     optimizer_step_json(plan.optimizer_step(plan.optimizer_steps(1) - 1)));
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool b
                  plan.spec().processes, plan.global_batch_size(), plan.steps_per_epoch(),
                  optimizer_steps_per_epoch(plan), plan.samples_per_epoch(), plan.repeats_per_epoch(),
                  plan.spec().split_batches, plan.spec().batch_size, plan.spec().accumulation,
-                 samples_of_step(plan, plan.steps_per_epoch() - 1), windows_json(plan));
+                 samples_of_step(plan, plan.steps_per_epoch() - 1), optimizer_steps_json(plan));
   if (batches) {
     out.append(std::string_view(", \"epochs\": ["));
     for (int64_t epoch = 0; epoch < epochs; ++epoch) {
@@ -143,8 +143,8 @@ std::string plan_text(const DataPlan& plan) {
       "steps            {}\n"
       "optimizer steps  {}\n"
       "repeats          {} per epoch, masked\n",
-      spec.samples, plan.samples_per_epoch(), spec.processes, batch_text(plan), steps_text(plan), windows_text(plan),
-      plan.repeats_per_epoch());
+      spec.samples, plan.samples_per_epoch(), spec.processes, batch_text(plan), steps_text(plan),
+      optimizer_steps_text(plan), plan.repeats_per_epoch());
 }
 
 }  // namespace runner::data

@@ -151,7 +151,7 @@ int log(lua_State* state) {
               "log: expected the current step {1}, got step {0}; a point belongs to the step at which it is logged",
               integer_argument(state, 3), run.step());
   train::CustomLoop* const loop =
-      accelerator.loop != nullptr && accelerator.loop->in_window() ? accelerator.loop : nullptr;
+      accelerator.loop != nullptr && accelerator.loop->in_step() ? accelerator.loop : nullptr;
   constexpr int64_t kEntry = 100;  // instructions; approximate cost of a point
   Runtime::of(state).spend(state, kEntry * count_entries(state, 2));
   // Sorted, so that series have the same numbers in every run.

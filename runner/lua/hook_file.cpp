@@ -196,10 +196,10 @@ class LuaHooks : public train::Hooks {
     call_with_accelerator("train");
   }
 
-  void record(const StepInputs* segment) override {
-    if (segment == nullptr) return recording_.end();
-    use_model(segment->model);
-    recording_.begin(runtime_.state(), segment->forward, segment->read);
+  void record(const StepInputs* region) override {
+    if (region == nullptr) return recording_.end();
+    use_model(region->model);
+    recording_.begin(runtime_.state(), region->forward, region->read);
     recording_.set_precision();
   }
 

@@ -20,14 +20,14 @@ namespace {
 using support::Json;
 using testing::Golden;
 using Indices = std::vector<int64_t>;
-using Shares = std::vector<std::vector<Indices>>;  // [rank][batch]
+using Shard = std::vector<std::vector<Indices>>;  // [rank][batch]
 
 // A line of a case: PROCESSES BATCH_SIZE SAMPLES, then REMAINDER: SHARES or the name of an error.
 struct Point {
   PlanSpec spec;
   std::string error;
   int64_t remainder = -1;  // number of samples of the last step that gather_for_metrics keeps; 0: all; −1: unknown
-  Shares shares;
+  Shard shard;
   bool has_empty_batches = false;
 };
 
@@ -54,45 +54,45 @@ Point parse_point(const std::string& text, const PlanSpec& flags) {
     return point;
   }
   point.remainder = std::stoll(word);
-  point.shares.emplace_back();
+  point.shard.emplace_back();
   while (words >> word) {
     if (word == "|") {
-      point.shares.emplace_back();
+      point.shard.emplace_back();
     } else if (word == "-") {
       point.has_empty_batches = true;
     } else if (word != "none") {
-      point.shares.back().push_back(parse_runs(word));
+      point.shard.back().push_back(parse_runs(word));
     }
   }
-  EXPECT_EQ(std::ssize(point.shares), point.spec.processes) << text;
+  EXPECT_EQ(std::ssize(point.shard), point.spec.processes) << text;
   return point;
 }
 
-Shares indices_in(const Json& replicas) {
-  Shares shares;
+Shard indices_in(const Json& replicas) {
+  Shard shard;
   for (const Json& replica : replicas.items()) {
-    shares.emplace_back();
+    shard.emplace_back();
     for (const Json& batch : replica.items()) {
-      shares.back().emplace_back();
-      for (const Json& index : batch.items()) shares.back().back().push_back(index.integer());
+      shard.back().emplace_back();
+      for (const Json& index : batch.items()) shard.back().back().push_back(index.integer());
     }
   }
-  return shares;
+  return shard;
 }
 
 // Returns the positions in each batch of samples that occurred before: in an earlier step, in the same step on a lower
 // rank, or earlier in the same batch.
-Shares repeats_in(const Shares& shares) {
-  Shares repeats(shares.size());
+Shard repeats_in(const Shard& shard) {
+  Shard repeats(shard.size());
   size_t steps = 0;
-  for (const auto& share : shares) steps = std::max(steps, share.size());
+  for (const auto& share : shard) steps = std::max(steps, share.size());
   std::set<int64_t> seen;
   for (size_t step = 0; step < steps; ++step) {
-    for (size_t r = 0; r < shares.size(); ++r) {
-      if (step >= shares[r].size()) continue;
+    for (size_t r = 0; r < shard.size(); ++r) {
+      if (step >= shard[r].size()) continue;
       repeats[r].emplace_back();
-      for (size_t i = 0; i < shares[r][step].size(); ++i) {
-        if (!seen.insert(shares[r][step][i]).second) repeats[r][step].push_back(static_cast<int64_t>(i));
+      for (size_t i = 0; i < shard[r][step].size(); ++i) {
+        if (!seen.insert(shard[r][step][i]).second) repeats[r][step].push_back(static_cast<int64_t>(i));
       }
     }
   }
@@ -100,7 +100,7 @@ Shares repeats_in(const Shares& shares) {
 }
 
 struct Printed {
-  Shares batches, padding;
+  Shard batches, padding;
 };
 
 Printed printed(const DataPlan& plan) {
@@ -146,7 +146,7 @@ std::string compare(const Point& point) {
   const PlanSpec& spec = point.spec;
   const int64_t group = spec.split_batches ? spec.batch_size : spec.batch_size * spec.processes;
   if (spec.drop_last && spec.samples < group) {  // Accelerate iterates over nothing, or throws
-    for (const auto& share : point.shares) EXPECT_TRUE(share.empty());
+    for (const auto& share : point.shard) EXPECT_TRUE(share.empty());
     EXPECT_THROW(DataPlan{spec}, Error);
     return "an epoch without a batch is an error";
   }
@@ -158,8 +158,8 @@ std::string compare(const Point& point) {
   }
   EXPECT_EQ(point.error, "");
   const Printed ours = printed(plan);
-  EXPECT_EQ(ours.batches, point.shares);
-  EXPECT_EQ(ours.padding, repeats_in(point.shares));
+  EXPECT_EQ(ours.batches, point.shard);
+  EXPECT_EQ(ours.padding, repeats_in(point.shard));
   const int64_t last = real_samples(plan, plan.steps_per_epoch() - 1);
   const int64_t known = point.remainder < 0 ? -1 : spec.dispatch_batches ? last : last % group;
   EXPECT_EQ(point.remainder, known);

@@ -236,14 +236,14 @@ TEST(DataPlan, OptimizerStepsPartitionTheEpoch) {
       const DataPlan plan(spec);
       int64_t step = 0;
       for (int64_t w = 0; w < plan.optimizer_steps(1); ++w) {
-        const Window window = plan.window(w);
-        ASSERT_EQ(window.first_step, step);
+        const OptimizerStep optimizer_step = plan.optimizer_step(w);
+        ASSERT_EQ(optimizer_step.first_step, step);
         int64_t samples = 0;
-        for (int64_t k = 0; k < window.steps; ++k, ++step) {
+        for (int64_t k = 0; k < optimizer_step.steps; ++k, ++step) {
           for (int64_t r = 0; r < spec.processes; ++r) samples += plan.slice(r, step).real;
         }
-        ASSERT_EQ(window.samples, samples);
-        ASSERT_TRUE(window.steps == accumulation || step == plan.steps_per_epoch());
+        ASSERT_EQ(optimizer_step.samples, samples);
+        ASSERT_TRUE(optimizer_step.steps == accumulation || step == plan.steps_per_epoch());
       }
       ASSERT_EQ(step, plan.steps_per_epoch());
     });
@@ -255,7 +255,7 @@ TEST(DataPlan, OptimizerStepsAcrossEpochsAreAllFull) {
     for_each_point([&](PlanSpec spec) {
       if (!has_batches(spec)) return;
       spec.accumulation = accumulation;
-      spec.windows_end_with_epoch = false;
+      spec.steps_end_with_epoch = false;
       const DataPlan plan(spec);
       const int64_t steps = plan.steps_per_epoch(), epochs = 5;
       const auto samples_of = [&](int64_t step) {
@@ -263,13 +263,13 @@ TEST(DataPlan, OptimizerStepsAcrossEpochsAreAllFull) {
       };
       ASSERT_EQ(plan.optimizer_steps(epochs), epochs * steps / accumulation);
       for (int64_t w = 0; w < plan.optimizer_steps(epochs); ++w) {
-        const Window window = plan.window(w);
-        ASSERT_EQ(window.first_step, w * accumulation);
-        ASSERT_EQ(window.steps, accumulation);
+        const OptimizerStep optimizer_step = plan.optimizer_step(w);
+        ASSERT_EQ(optimizer_step.first_step, w * accumulation);
+        ASSERT_EQ(optimizer_step.steps, accumulation);
         int64_t samples = 0;
-        for (int64_t step = window.first_step; step < window.first_step + accumulation; ++step)
+        for (int64_t step = optimizer_step.first_step; step < optimizer_step.first_step + accumulation; ++step)
           samples += samples_of(step);
-        ASSERT_EQ(window.samples, samples);
+        ASSERT_EQ(optimizer_step.samples, samples);
       }
       // The rest of the first epoch under a plan that starts within it, and samples_ahead().
       const DataPlan rest = plan.from(plan.consumed(steps / 2));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/docs/follower.h"
+#include "tests/support/expected_text.h"
 #include "tests/support/paths.h"
 
 namespace runner::docs {
@@ -22,7 +23,7 @@ TEST_P(Documents, SayWhatIsSo) {
   EXPECT_EQ(2 * blocks.size(), std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
               return line.find("```") != std::string::npos;
             }));
-  Follower follower(GetParam());
+  Follower follower(GetParam(), support::should_update());
   for (const Block& block : blocks) follower.follow(block);
   for (const std::string& failure : follower.failures()) ADD_FAILURE() << failure;
   if (!follower.changes().empty())

@@ -7,7 +7,6 @@
 
 #include "schema/base/json.h"
 #include "tests/docs/transcript.h"
-#include "tests/support/expected_text.h"
 #include "tests/support/paths.h"
 #include "tests/support/pattern.h"
 
@@ -86,7 +85,7 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-Follower::Follower(std::string document) : document_(std::move(document)) {
+Follower::Follower(std::string document, bool updates) : document_(std::move(document)), updates_(updates) {
   fs::create_directory_symlink(support::source_path("recipes"), folder_.path() / "recipes");
 }
 
@@ -109,7 +108,7 @@ void Follower::follow(const Block& block) {
   const auto* const language = std::find_if(std::begin(kLanguages), std::end(kLanguages),
                                             [&](const Language& row) { return block.language == row.name; });
   if (language == std::end(kLanguages)) {
-    fail(block.line, fmt::format("nobody knows how to run a block of \"{}\"", block.language));
+    fail(block.line, fmt::format("unknown block language \"{}\"", block.language));
   } else {
     (this->*language->run)(block);
   }
@@ -151,7 +150,7 @@ void Follower::run_console(const Block& block) {
 
 void Follower::compare_shown(const TypedCommand& command, const std::string& printed) {
   if (shows(command.shown, printed)) return;
-  if (support::should_update())
+  if (updates_)
     changes_.push_back({command.shown_line, command.shown, updated(command.shown, printed)});
   else
     fail(command.line, fmt::format("{}\n-- shown --\n{}-- printed --\n{}", command.text, command.shown, printed));

@@ -1,6 +1,6 @@
-// Does what a document says, block by block, as a reader would who types it (the rules are in CONTRIBUTING.md).
+// Runs the blocks of a document in order, as a reader would type them. CONTRIBUTING.md lists the rules.
 //
-// A document has a folder of its own, with recipes/ in it and the binary under test as `runner`.
+// Each document gets a temporary folder with recipes/. `runner` is the binary under test.
 #pragma once
 
 #include <filesystem>
@@ -14,16 +14,17 @@ namespace runner::docs {
 
 class Follower {
  public:
-  // document: its path from the root of the tree, for messages.
-  explicit Follower(std::string document);
+  // `document`: its path from the root of the tree, for messages. `updates`: whether changed output is not a failure
+  // but is added to changes().
+  explicit Follower(std::string document, bool updates = false);
 
-  // Runs a block.  What went wrong is added to failures().
+  // Runs a block. Adds what failed to failures().
   void follow(const Block& block);
 
   const std::vector<std::string>& failures() const { return failures_; }
-  // Blocks that were not run because the program that they name is not here.
+  // Blocks that were skipped because the program that they name is not installed.
   const std::vector<std::string>& missing() const { return missing_; }
-  // RUNNER_UPDATE=1: what the document must show instead, in its order.
+  // The new output of blocks whose output has changed, in the order of the document.
   const std::vector<ShownChange>& changes() const { return changes_; }
 
  private:
@@ -42,6 +43,7 @@ class Follower {
   void fail(int line, const std::string& what);
 
   std::string document_;
+  const bool updates_;
   cli::testing::Folder folder_;
   std::vector<std::string> failures_, missing_;
   std::vector<ShownChange> changes_;

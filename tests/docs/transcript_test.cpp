@@ -92,8 +92,8 @@ TEST(Follower, TellsOfBlocksThatAreWrong) {
   EXPECT_EQ(failure_of("```program\n%1 = input state 'exp_avg' : (131) f32\n```\n"), "");
   EXPECT_EQ(failure_of("```program\n%1 = nothing\n```\n"),
             "page.md:2: not in mlp_step.txt, or not in this order: %1 = nothing");
-  EXPECT_EQ(failure_of("```\nx\n```\n"), "page.md:2: nobody knows how to run a block of \"\"");
-  EXPECT_EQ(failure_of("```c++\nx\n```\n"), "page.md:2: nobody knows how to run a block of \"c++\"");
+  EXPECT_EQ(failure_of("```\nx\n```\n"), "page.md:2: unknown block language \"\"");
+  EXPECT_EQ(failure_of("```c++\nx\n```\n"), "page.md:2: unknown block language \"c++\"");
 }
 
 TEST(Follower, RefusesFencesThatItWouldOverlook) {

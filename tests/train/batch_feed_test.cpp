@@ -88,7 +88,7 @@ class BatchFeedTest : public data::CountingTest {
   const data::Dataset data_ = counting(10);
   const data::Encoding encoding_ = encoding_of_classes();
   const UncompiledStep step_ = {};
-  const WindowParts whole_ = {};
+  const GradAccumulation whole_ = {};
 };
 
 TEST_F(BatchFeedTest, StagesEachBatchAfterThePreviousOne) {

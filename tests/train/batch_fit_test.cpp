@@ -224,7 +224,7 @@ TEST_F(BatchFitTest, FailsIfOneSampleDoesNotFit) {
   EXPECT_FALSE(std::filesystem::exists(path("failed.db")));
 }
 
-// Uses what the allocator model would reserve for the step, including segments.
+// Uses what the allocator model would reserve for the step, including traced regions.
 TEST_F(BatchFitTest, FitsGpusWithTheAllocatorModel) {
   const auto on_gpu = [](std::vector<std::string> overrides) {
     overrides.insert(overrides.end(), {"backend=gpu", "data.train.samples=4096", "data.train.features=[64]",

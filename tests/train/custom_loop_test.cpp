@@ -31,7 +31,7 @@ train: {epochs: 2}
 checkpoint: {every: 1 step}
 log: {every: 1 step}
 )";
-constexpr int64_t kWindows = 6;
+constexpr int64_t kOptimizerSteps = 6;
 
 Value loss_of(CustomLoop& loop) {
   const StepInputs& inputs = loop.inputs();
@@ -100,7 +100,7 @@ TEST_F(CustomLoopTest, MarkStepDoesNotChangeResults) {
   EXPECT_EQ(tensors(last_state("cut.db")), tensors(last_state("whole.db")));
   EXPECT_EQ(document("cut.db"), document("whole.db"));
   EXPECT_EQ(points("train/loss", "cut.db"), points("train/loss", "whole.db"));
-  EXPECT_EQ(points("train/loss", "cut.db").size(), static_cast<size_t>(kWindows));
+  EXPECT_EQ(points("train/loss", "cut.db").size(), static_cast<size_t>(kOptimizerSteps));
 }
 
 // A hook may catch errors. A failed call must not count updates or samples.
@@ -165,7 +165,7 @@ TEST_F(CustomLoopTest, AShortOptimizerStepCountsAsMuchAsALongOne) {
     ASSERT_EQ(loop(body, {.store = store}).exit_code, 0);
     const auto after = floats(last_state(store).at("model/0.bias"));
     for (size_t i = 0; i < before.size(); ++i)
-      EXPECT_NEAR(after[i], before[i] - kWindows * 0.5f / 3, 1e-5) << "output " << i;
+      EXPECT_NEAR(after[i], before[i] - kOptimizerSteps * 0.5f / 3, 1e-5) << "output " << i;
   }
 }
 

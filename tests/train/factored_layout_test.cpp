@@ -15,7 +15,7 @@ namespace {
 
 using backends::testing::Inputs;
 
-constexpr StepShape kBetweenWindows{.batch = 6, .first = true, .last = false};
+constexpr StepShape kBetweenSteps{.batch = 6, .first = true, .last = false};
 
 // 4-256-256-3: 1024, 65536 and 768 weights. Those of the second layer are factored with up to 64 samples.
 schema::Recipe recipe_of_large_weights() {
@@ -45,7 +45,7 @@ Inputs random_inputs(const backends::Program& program, uint32_t seed) {
 // What a step with `batch` samples writes to the named state. All ranks have the same weights.
 backends::testing::HostTensor written(const StepFixture& steps, int64_t batch, const FactoredLayout& layout,
                                       std::string_view state) {
-  StepShape shape = kBetweenWindows;
+  StepShape shape = kBetweenSteps;
   shape.batch = batch;
   const backends::Program program =
       complete_step(steps.builder, steps.builder.record(batch, true), shape, layout).program;
@@ -62,7 +62,7 @@ backends::testing::HostTensor written(const StepFixture& steps, int64_t batch, c
 
 backends::testing::HostTensor sum_of(const StepFixture& steps,
                                      const std::vector<backends::testing::HostTensor>& all_factored,
-                                     const FactoredLayout& layout, const Shares::Range& range) {
+                                     const FactoredLayout& layout, const Shard::Range& range) {
   backends::Program program;
   std::vector<Value> by_rank;
   for (const backends::testing::HostTensor& factored : all_factored)
@@ -98,14 +98,14 @@ TEST(FactoredLayout, SumsAreBitIdenticalToTheFoldOfGradients) {
   }
   all_factored.emplace_back(all_factored[0].type, [](int64_t) { return 0.0; });
   const int64_t all = steps.parameters();
-  for (const Shares::Range& range : {Shares::Range{0, all},
-                                     {0, 16},
-                                     {1280, 65536},
-                                     {1296, 100},
-                                     {1290, 700},
-                                     {66700, 116},
-                                     {66816, 16},
-                                     {30000, all - 30000}}) {
+  for (const Shard::Range& range : {Shard::Range{0, all},
+                                    {0, 16},
+                                    {1280, 65536},
+                                    {1296, 100},
+                                    {1290, 700},
+                                    {66700, 116},
+                                    {66816, 16},
+                                    {30000, all - 30000}}) {
     const backends::testing::HostTensor sum = sum_of(steps, all_factored, layout, range);
     ASSERT_EQ(sum.type.shape.elements(), range.count);
     for (int64_t i = 0; i < range.count; ++i)

@@ -47,9 +47,9 @@ train: {epochs: 2, clip_grad_norm: 1.0}
       Session session(recipe, nullptr, &ranks, nullptr, own_thread);
       session.trainer.allocate();
       data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
-      const int64_t windows = session.plan.optimizer_steps(1) * 3 / 2;
-      for (int64_t window = 0; window < windows; ++window)
-        session.trainer.stepper().run(loader, {session.schedule.factor(window), std::nullopt});
+      const int64_t steps = session.plan.optimizer_steps(1) * 3 / 2;
+      for (int64_t result = 0; result < steps; ++result)
+        session.trainer.stepper().run(loader, {session.schedule.factor(result), std::nullopt});
       ranks.barrier({"trained"});
       if (ranks.rank() == 0)
         for (size_t i = 0; i < session.trainer.layout().arrays().size(); ++i)

@@ -55,19 +55,19 @@ class InFlightStepTest : public ::testing::TestWithParam<schema::OnNan> {
   InFlightStepTest() {
     recipe.train.on_nan = GetParam();
     recipe.train.clip_grad_norm = 1.0;
-    window.samples = 12;
-    window.repeats = 3;
+    result.samples = 12;
+    result.repeats = 3;
   }
 
   double sum_in(const MetricSums& sums) const { return sums.contains("metric") ? sums.at("metric").sum : 0; }
   bool skips() const { return GetParam() == schema::OnNan::kSkip; }
   void submit() { in_flight.set_submitted({1, step, &recorded, /*completes=*/true, {BatchPlace::Of::kTraining, 1}}); }
-  void end() { in_flight.end(step, {.factor = 0.5, .momentum = {}, .schedule_steps = 2}, window); }
+  void end() { in_flight.end(step, {.factor = 0.5, .momentum = {}, .schedule_steps = 2}, result); }
 
   schema::Recipe recipe;
   const Optimizers optimizers{.names = {"a", "b"}, .groups = {}, .lr = 0.1};
   const Counters before{
-      .windows = 5, .applied = 4, .samples = 60, .scheduled = 8, .updates = {{"a", 4}, {"b", 2}}, .repeats = 1};
+      .steps = 5, .applied = 4, .samples = 60, .scheduled = 8, .updates = {{"a", 4}, {"b", 2}}, .repeats = 1};
   Counters counters = before;
   OutcomeDevice device;
   const StepBuilder::Recorded recorded = [] {
@@ -76,7 +76,7 @@ class InFlightStepTest : public ::testing::TestWithParam<schema::OnNan> {
     return with_metric;
   }();
   const SharedStep step = compiled_step(std::make_shared<NoExecutable>());
-  TrainingWindow window;
+  StepResult result;
   StepMetrics metrics;
   InFlightStep in_flight{recipe, device, optimizers, counters, metrics, /*device_counts=*/false};
 };
@@ -86,14 +86,14 @@ TEST_P(InFlightStepTest, CountsWhenItEnds) {
   submit();
   end();
   const Counters counted{
-      .windows = 6, .applied = 5, .samples = 72, .scheduled = 10, .updates = {{"a", 5}, {"b", 3}}, .repeats = 4};
+      .steps = 6, .applied = 5, .samples = 72, .scheduled = 10, .updates = {{"a", 5}, {"b", 3}}, .repeats = 4};
   EXPECT_EQ(counters, counted);
   in_flight.wait();
   EXPECT_EQ(counters, counted);
   ASSERT_TRUE(in_flight.has_ended());
-  in_flight.resolve(window);
-  EXPECT_TRUE(window.finite);
-  EXPECT_EQ(window.grad_norm, 2.5);
+  in_flight.resolve(result);
+  EXPECT_TRUE(result.finite);
+  EXPECT_EQ(result.grad_norm, 2.5);
   EXPECT_EQ(sum_in(metrics.ended), 6);
   EXPECT_FALSE(in_flight.has_ended());
 }
@@ -105,17 +105,17 @@ TEST_P(InFlightStepTest, ANotFiniteStepIsRolledBack) {
   end();
   in_flight.wait();
   Counters counted = before;
-  if (skips()) counted.windows = 6, counted.samples = 72, counted.repeats = 4;  // a skipped optimizer step counts
+  if (skips()) counted.steps = 6, counted.samples = 72, counted.repeats = 4;  // a skipped optimizer step counts
   EXPECT_EQ(counters, counted);
   if (skips()) {
     EXPECT_NO_THROW(in_flight.check());
   } else {
     EXPECT_THROW(in_flight.check(), Error) << "nothing may come behind it";
   }
-  in_flight.resolve(window);
-  EXPECT_FALSE(window.finite);
+  in_flight.resolve(result);
+  EXPECT_FALSE(result.finite);
   EXPECT_EQ(sum_in(metrics.ended), 0);
-  EXPECT_EQ(sum_in(metrics.in_window()), 0);
+  EXPECT_EQ(sum_in(metrics.in_step()), 0);
 }
 
 TEST_P(InFlightStepTest, MayBeHalfUpdatedUntilItIsDone) {
@@ -139,7 +139,7 @@ TEST_P(InFlightStepTest, MayBeHalfUpdatedUntilItIsDone) {
   in_flight.wait();
   EXPECT_TRUE(in_flight.may_be_half_updated()) << "the window before has ended, this one has not";
   EXPECT_EQ(counters, counted);
-  in_flight.resolve(window);
+  in_flight.resolve(result);
   end();
   in_flight.wait();
 
@@ -169,14 +169,14 @@ TEST_P(InFlightStepTest, IsUnchangedIfAnOpFailsBeforeAllUpdates) {
 TEST_P(InFlightStepTest, AllMetricsOfAnOptimizerStepCountOrNone) {
   for (const bool finite : {false, true}) {
     device.finite = finite;
-    metrics = {.ended = {{"metric", {1, 1}}}, .window = {{"metric", {10, 1}}}, .batches = {{"metric", {20, 1}}}};
+    metrics = {.ended = {{"metric", {1, 1}}}, .step = {{"metric", {10, 1}}}, .batches = {{"metric", {20, 1}}}};
     in_flight.begin();
     submit();
     end();
     in_flight.wait();
     EXPECT_EQ(sum_in(metrics.ended), finite ? 1 + 10 + 20 + 6 : 1);
-    EXPECT_EQ(sum_in(metrics.in_window()), 0);
-    in_flight.resolve(window);
+    EXPECT_EQ(sum_in(metrics.in_step()), 0);
+    in_flight.resolve(result);
   }
 }
 

@@ -63,7 +63,7 @@ class RecordedTraining {
     trainer_.allocate();
   }
 
-  TrainingWindow window() {
+  StepResult result() {
     const int64_t scheduled = trainer_.counters.scheduled;
     return trainer_.stepper().run(loader_, {schedule_.factor(scheduled), schedule_.momentum(scheduled)});
   }
@@ -134,7 +134,7 @@ void PlansOnly::expect_plans_only(const std::vector<std::string>& overrides) {
   for (size_t step = 0; step < losses.size(); ++step) {
     SCOPED_TRACE("step " + std::to_string(step + 1));
     const size_t first = device.events().size();
-    const TrainingWindow window = training.window();
+    const StepResult result = training.result();
     const size_t micro_batches = step % 2 == 0 ? 3 : 1;
     batches += micro_batches;
     std::vector<Call> expected;
@@ -145,9 +145,9 @@ void PlansOnly::expect_plans_only(const std::vector<std::string>& overrides) {
       if (device.events()[i].call == Call::kSubmit) expect_batch_is_data(training.dataset(), device.events()[i]);
 
     // What is reported is what was read, bit by bit, and so is the run's record.
-    EXPECT_EQ(window.finite, value_of<bool>(device.events().end()[-2].bytes));
-    EXPECT_EQ(window.grad_norm, value_of<float>(device.events().back().bytes));
-    EXPECT_EQ(window.grad_norm, norms[step].second);
+    EXPECT_EQ(result.finite, value_of<bool>(device.events().end()[-2].bytes));
+    EXPECT_EQ(result.grad_norm, value_of<float>(device.events().back().bytes));
+    EXPECT_EQ(result.grad_norm, norms[step].second);
     const size_t log = device.events().size();
     const double loss = training.trainer().means().take_loss();
     EXPECT_EQ(calls_since(device, log), (std::vector{Call::kRead, Call::kWrite}));

@@ -63,21 +63,21 @@ threads: 1
     return schema::read_recipe("r.yaml", overrides);
   }
 
-  // `windows`: maximum number of optimizer steps; 0: all.
-  static Trained train(Session& session, int64_t windows) {
+  // `steps`: maximum number of optimizer steps; 0: all.
+  static Trained train(Session& session, int64_t optimizer_steps) {
     Trained result;
     session.trainer.allocate();
     const int64_t batch = session.plan.slice(session.rank(), 0).size();
-    session.trainer.step_memory().prepare({.batch = batch, .last = session.plan.window(0).steps == 1});
+    session.trainer.step_memory().prepare({.batch = batch, .last = session.plan.optimizer_step(0).steps == 1});
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
-    const int64_t steps = windows > 0 ? windows : session.scale.total_steps;
+    const int64_t steps = optimizer_steps > 0 ? optimizer_steps : session.scale.total_steps;
     for (int64_t step = 0; step < steps; ++step) {
-      const TrainingWindow window =
+      const StepResult step_result =
           session.trainer.stepper().run(loader, {session.schedule.factor(step), std::nullopt});
-      EXPECT_TRUE(window.finite);
-      result.samples.push_back(window.samples);
+      EXPECT_TRUE(step_result.finite);
+      result.samples.push_back(step_result.samples);
       result.losses.push_back(session.trainer.means().take_loss());
-      result.norms.push_back(window.grad_norm);
+      result.norms.push_back(step_result.grad_norm);
     }
     result.parameters = floats(session, Role::kParameters);
     result.evaluated = Evaluator(session.trainer, *session.data.eval, session.recipe, nullptr, session.ranks).run();
@@ -111,12 +111,13 @@ threads: 1
   }
 
   // By rank.
-  static std::vector<Trained> train(const std::vector<std::string>& overrides, int64_t windows = 0,
+  static std::vector<Trained> train(const std::vector<std::string>& overrides, int64_t optimizer_steps = 0,
                                     std::optional<bool> own_thread = {},
                                     Transport transport = Transport::kSharedMemory) {
     std::vector<Trained> results(static_cast<size_t>(recipe(overrides).recipe.num_processes));
     on_each_rank(
-        overrides, [&](Session& session) { results[static_cast<size_t>(session.rank())] = train(session, windows); },
+        overrides,
+        [&](Session& session) { results[static_cast<size_t>(session.rank())] = train(session, optimizer_steps); },
         own_thread, transport);
     return results;
   }
@@ -245,7 +246,7 @@ TEST_F(ReplicasTest, ExchangeLargeGradientsAsFactors) {
 
 // Shared memory per parameter, in bytes, of ranks with a model of about a million parameters after a few steps. Some
 // ranks have few samples of a step or none.
-double shared_bytes_per_parameter(const schema::Recipe& recipe, int64_t windows) {
+double shared_bytes_per_parameter(const schema::Recipe& recipe, int64_t optimizer_steps) {
   const auto size = static_cast<int>(recipe.num_processes);
   backends::SharedMemory memory(SharedMemoryGroup::memory_bytes(size));
   const auto taken = [&memory] {
@@ -259,8 +260,8 @@ double shared_bytes_per_parameter(const schema::Recipe& recipe, int64_t windows)
     Session session(recipe, nullptr, &ranks);
     session.trainer.allocate();
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
-    for (int64_t window = 0; window < windows; ++window)
-      session.trainer.stepper().run(loader, {session.schedule.factor(window), std::nullopt});
+    for (int64_t step_result = 0; step_result < optimizer_steps; ++step_result)
+      session.trainer.stepper().run(loader, {session.schedule.factor(step_result), std::nullopt});
     ranks.barrier({"trained"});
     if (ranks.rank() == 0)
       result = (taken() - before) / static_cast<double>(session.trainer.model().parameters.elements());
@@ -289,8 +290,8 @@ TEST_F(ReplicasTest, CommitOnlySharedMemoryThatIsWritten) {
 // On a device that rounds the operands of products, the one copy of weights that all ranks round equals the rounded
 // weights. Sums in another order are rounded differently; weights of the previous step would differ more.
 TEST_F(ReplicasTest, ShareOneRoundedCopyOfTheWeights) {
-  for (const char* window : {"gradient_accumulation_steps=1", "gradient_accumulation_steps=3"}) {
-    const std::vector<std::string> common{"backend=tpu", "split_batches=true", "data.batch_size=12", window};
+  for (const char* step_result : {"gradient_accumulation_steps=1", "gradient_accumulation_steps=3"}) {
+    const std::vector<std::string> common{"backend=tpu", "split_batches=true", "data.batch_size=12", step_result};
     std::vector<std::string> one = common, three = common;
     one.push_back("num_processes=1");
     three.push_back("num_processes=3");
@@ -319,13 +320,13 @@ TEST_F(ReplicasTest, ReduceGradientsAfterEachBatchWithSyncEachBatch) {
       session.trainer.allocate();
       data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
       BatchFeed batches = session.trainer.stepper().feed(loader);
-      TrainingWindow window;
-      while (!window.done) {
-        session.trainer.stepper().advance(batches, {}, window);
+      StepResult step_result;
+      while (!step_result.done) {
+        session.trainer.stepper().advance(batches, {}, step_result);
         if (session.rank() == 0) found.push_back(floats(session, Role::kGradients));
         if (session.ranks != nullptr) session.ranks->barrier({"reading"});
       }
-      EXPECT_EQ(window.batches, 3);
+      EXPECT_EQ(step_result.batches, 3);
     });
     return found;
   };
@@ -517,7 +518,7 @@ TEST_F(ReplicasTest, LocalSgdAveragesSeparateWeights) {
           session.data.train, session.plan, data::LoaderSpec{.seed = session.data_seed(), .replica = replica}));
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
     LocalDescent reference(kReplicas, floats(session, Role::kParameters));
-    for (int64_t window = 1; window <= session.scale.total_steps; ++window) {
+    for (int64_t step_result = 1; step_result <= session.scale.total_steps; ++step_result) {
       EXPECT_EQ(session.trainer.stepper().run(loader, {}).batches, 2);
       for (int replica = 0; replica < kReplicas; ++replica) {
         std::vector<std::vector<float>> features, targets;
@@ -530,13 +531,13 @@ TEST_F(ReplicasTest, LocalSgdAveragesSeparateWeights) {
         }
         reference.step(replica, features, targets);
       }
-      if (window == 3) {
+      if (step_result == 3) {
         apart[rank] = floats(session, Role::kParameters);
         wanted_apart[rank] = reference.weights(static_cast<int>(session.rank()));
       }
-      if (window % 2 != 0) continue;
+      if (step_result % 2 != 0) continue;
       session.trainer.on_host_event(backends::HostEvent::kStateUse);
-      average_weights(session.trainer.arrays(), *session.ranks, {"weights", session.trainer.counters.windows + 1});
+      average_weights(session.trainer.arrays(), *session.ranks, {"weights", session.trainer.counters.steps + 1});
       session.trainer.means().gather();
       reference.average();
     }

@@ -39,10 +39,10 @@ class RoundingReplica {
  public:
   RoundingReplica(const schema::Recipe& recipe, backends::ProcessGroup& ranks)
       : steps_(recipe),
-        shares_(steps_.shares(ranks.rank(), ranks.size())),
-        arrays_(share_arrays(layout(), shares_, *device_, ranks, /*has_rows=*/true)),
+        shard_(steps_.shard(ranks.rank(), ranks.size())),
+        arrays_(share_arrays(layout(), shard_, *device_, ranks, /*has_rows=*/true)),
         states_(pointers()),
-        rounded_(layout(), shares_, *device_, ranks, states_) {}
+        rounded_(layout(), shard_, *device_, ranks, states_) {}
 
   void write_from(int64_t first) {
     const std::vector<uint32_t> weights = weights_from(first, steps_.parameters() - first);
@@ -50,7 +50,7 @@ class RoundingReplica {
   }
   // Writes like the update of an optimizer step.
   void update_share(int64_t shift) {
-    const auto [first, count] = shares_.of(0);
+    const auto [first, count] = shard_.of(0);
     if (count == 0) return;
     const std::vector<uint32_t> weights = weights_from(first + shift, count);
     device_->write(*states_[static_cast<size_t>(parameters())], 0, std::as_bytes(std::span(weights)));
@@ -74,14 +74,14 @@ class RoundingReplica {
   int32_t parameters() const { return layout().find(Role::kParameters); }
   std::vector<backends::Buffer*> pointers() const {
     std::vector<backends::Buffer*> found;
-    for (const auto& buffer : arrays_.window) found.push_back(buffer.get());
+    for (const auto& buffer : arrays_.reduction) found.push_back(buffer.get());
     return found;
   }
 
   const StepFixture steps_;
   const std::unique_ptr<backends::ModelledDevice> device_ =
       std::make_unique<backends::ModelledDevice>(backends::make_cpu_device(1));
-  const Shares shares_;
+  const Shard shard_;
   const SharedArrays arrays_;
   const std::vector<backends::Buffer*> states_;
   RoundedWeights rounded_;

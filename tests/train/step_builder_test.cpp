@@ -63,9 +63,9 @@ Asked ask(Change change, const StepShape& shape) {
 TEST(StepBuilder, CacheKeyDeterminesTheStep) {
   std::vector<Asked> asked;
   for (const Change change : kChanges) asked.push_back(ask(change, {.batch = 2}));
-  const Change window = [](schema::Recipe& r) { r.gradient_accumulation_steps = 2; };
+  const Change result = [](schema::Recipe& r) { r.gradient_accumulation_steps = 2; };
   for (const StepShape& shape : {StepShape{2, true, false}, {2, false, false}, {2, false, true}, {3, true, true}})
-    asked.push_back(ask(window, shape));
+    asked.push_back(ask(result, shape));
   int recorded_alike = 0;
   for (size_t i = 0; i < asked.size(); ++i)
     for (size_t j = 0; j < i; ++j) {
@@ -93,7 +93,7 @@ TEST(StepBuilder, AGraphWithinAnOptimizerStepReducesOrIsEmpty) {
   schema::Recipe recipe = StepFixture::recipe();
   recipe.num_processes = 2;
   recipe.gradient_accumulation_steps = 20;
-  const auto graph = [&recipe] { return window_graph(StepFixture(recipe).builder, false, false); };
+  const auto graph = [&recipe] { return reduction_graph(StepFixture(recipe).builder, false, false); };
   EXPECT_EQ(graph().size(), 0);
   recipe.sync_each_batch = true;
   EXPECT_EQ(graph().size(), 0) << "reduced in buckets, while they were computed";
@@ -122,7 +122,7 @@ train: {epochs: 3}
   Session session(read.recipe);
   data::Loader loader(session.data.train, session.plan, {});
   session.trainer.allocate();
-  for (int window = 0; window < 6; ++window) session.trainer.stepper().run(loader, {});
+  for (int result = 0; result < 6; ++result) session.trainer.stepper().run(loader, {});
   EXPECT_EQ(session.trainer.plan_use().cache.misses, 3);
   EXPECT_EQ(session.trainer.plan_use().cache.hits, 0);
   EXPECT_EQ(session.trainer.plan_use().replayed, 6);

@@ -26,7 +26,7 @@ class StepFixture {
     return recipe;
   }
 
-  Shares shares(int rank, int size) const { return {model_.parameters, optimizers_, {}, rank, size}; }
+  Shard shard(int rank, int size) const { return {model_.parameters, optimizers_, {}, rank, size}; }
 
   // Of the first flat buffer.
   int64_t parameters() const { return model_.parameters.buffers()[0].elements; }

@@ -18,7 +18,7 @@ namespace {
 namespace ops = backends::ops;
 
 // With accumulation there are gradient arrays.
-constexpr const char* kSegments = R"(schema_version: 1
+constexpr const char* kRegions = R"(schema_version: 1
 seed: 5
 gradient_accumulation_steps: 2
 model: {type: linear}
@@ -30,10 +30,10 @@ train: {epochs: 1, on_nan: skip}
 constexpr double kRate = 0.5;
 constexpr size_t kInputs = 4, kOutputs = 3, kBatch = 8;
 
-class SegmentTest : public RunFixture {
+class TracedRegionTest : public RunFixture {
  protected:
-  SegmentTest() {
-    write("recipe.yaml", kSegments);
+  TracedRegionTest() {
+    write("recipe.yaml", kRegions);
     read_ = schema::read_recipe(path("recipe.yaml").string());
     session_.emplace(read_.recipe);
     trainer().allocate();
@@ -44,26 +44,26 @@ class SegmentTest : public RunFixture {
 
   Trainer& trainer() { return session_->trainer; }
 
-  Segment segment(bool voided = false) {
-    return Segment(trainer().builder(),
-                   {.batch = kBatch, .gradients = trainer().arrays().gradients(), .voided = voided});
+  TracedRegion region(bool voided = false) {
+    return TracedRegion(trainer().builder(),
+                        {.batch = kBatch, .gradients = trainer().arrays().gradients(), .voided = voided});
   }
   // The mean of all outputs. Its derivative by weight (o, i) is the mean of feature i divided by the number of outputs.
-  Value mean_output(Segment& segment) {
-    const StepInputs& inputs = segment.inputs();
+  Value mean_output(TracedRegion& region) {
+    const StepInputs& inputs = region.inputs();
     return ops::mean(inputs.model->forward(inputs.forward, inputs.features), std::vector<int64_t>{0, 1});
   }
-  static void backward(Segment& segment, Value loss) { segment.backward(loss, 1, kBatch, kBatch); }
-  void step(Segment& segment) {
-    segment.reduce();
-    segment.step(
-        0, [](int64_t) { return WindowRates{}; }, 1);
+  static void backward(TracedRegion& region, Value loss) { region.backward(loss, 1, kBatch, kBatch); }
+  void step(TracedRegion& region) {
+    region.reduce();
+    region.step(
+        0, [](int64_t) { return ScheduleRates{}; }, 1);
   }
-  void run(Segment& segment) { run(segment, batch_); }
-  void run(Segment& segment, const data::Batch* batch) {
-    segment.finish();
-    trainer().arrays().set_gradients(segment.gradients());
-    if (segment.does_something()) trainer().segments().run("segment", segment, batch);
+  void run(TracedRegion& region) { run(region, batch_); }
+  void run(TracedRegion& region, const data::Batch* batch) {
+    region.finish();
+    trainer().arrays().set_gradients(region.gradients());
+    if (region.does_something()) trainer().regions().run("segment", region, batch);
   }
 
   std::vector<float> weights() {
@@ -89,9 +89,9 @@ class SegmentTest : public RunFixture {
   const data::Batch* batch_ = nullptr;
 };
 
-TEST_F(SegmentTest, StepsWithAccumulatedGradients) {
+TEST_F(TracedRegionTest, StepsWithAccumulatedGradients) {
   const std::vector<float> before = weights();
-  Segment whole = segment();
+  TracedRegion whole = region();
   backward(whole, mean_output(whole));
   backward(whole, ops::mul(mean_output(whole), 2.0));
   step(whole);
@@ -99,78 +99,78 @@ TEST_F(SegmentTest, StepsWithAccumulatedGradients) {
   expect_moved(before, 3);
 }
 
-TEST_F(SegmentTest, GradientsSurviveMarkStep) {
+TEST_F(TracedRegionTest, GradientsSurviveMarkStep) {
   const std::vector<float> before = weights();
   for (int i = 0; i < 2; ++i) {
-    Segment adding = segment();
+    TracedRegion adding = region();
     backward(adding, mean_output(adding));
     run(adding);
-    EXPECT_EQ(trainer().arrays().gradients(), std::vector{Held::kShare});
+    EXPECT_EQ(trainer().arrays().gradients(), std::vector{Held::kLocalSum});
     EXPECT_EQ(weights(), before);
   }
-  Segment idle = segment();
+  TracedRegion idle = region();
   run(idle);
   EXPECT_FALSE(idle.does_something());
-  Segment stepping(trainer().builder(), {.batch = std::nullopt, .gradients = trainer().arrays().gradients()});
+  TracedRegion stepping(trainer().builder(), {.batch = std::nullopt, .gradients = trainer().arrays().gradients()});
   step(stepping);
   stepping.zero_grad(0);
   run(stepping, nullptr);
   expect_moved(before, 2);
   EXPECT_EQ(trainer().arrays().gradients(), std::vector{Held::kNothing});
-  Segment after = segment();
+  TracedRegion after = region();
   EXPECT_THROW(step(after), Error);
 }
 
-TEST_F(SegmentTest, ReadsUpdatedParameters) {
-  Segment both = segment();
+TEST_F(TracedRegionTest, ReadsUpdatedParameters) {
+  TracedRegion both = region();
   const Value before = mean_output(both);
   backward(both, before);
   step(both);
   const Value after = mean_output(both);
-  const std::vector<double> values = {trainer().segments().read_value(both, before.id, batch_)[0],
-                                      trainer().segments().read_value(both, after.id, batch_)[0]};
+  const std::vector<double> values = {trainer().regions().read_value(both, before.id, batch_)[0],
+                                      trainer().regions().read_value(both, after.id, batch_)[0]};
   EXPECT_LT(values[1], values[0] - 1e-3);  // in the direction of the negative gradient
   EXPECT_THROW(backward(both, before), Error) << "its parameters are gone";
 }
 
-TEST_F(SegmentTest, ANotFiniteLossCancelsLaterSteps) {
+TEST_F(TracedRegionTest, ANotFiniteLossCancelsLaterSteps) {
   const std::vector<float> before = weights();
-  Segment part = segment();
+  TracedRegion part = region();
   backward(part, mean_output(part));
   step(part);
   backward(part, ops::div(mean_output(part), 0.0));
   step(part);
   run(part);
   ASSERT_EQ(part.steps().size(), 2u);
-  EXPECT_EQ(trainer().segments().read_output(part, part.steps()[0].output), 1);
-  EXPECT_EQ(trainer().segments().read_output(part, part.steps()[1].output), 0);
-  EXPECT_EQ(trainer().segments().read_output(part, part.finite_output()), 0);
-  EXPECT_EQ(trainer().segments().read_output(part, part.own_finite_output()), 0);
+  EXPECT_EQ(trainer().regions().read_output(part, part.steps()[0].output), 1);
+  EXPECT_EQ(trainer().regions().read_output(part, part.steps()[1].output), 0);
+  EXPECT_EQ(trainer().regions().read_output(part, part.finite_output()), 0);
+  EXPECT_EQ(trainer().regions().read_output(part, part.own_finite_output()), 0);
   expect_moved(before, 1);
   EXPECT_TRUE(std::isfinite(trainer().means().take_loss()));
 }
 
-TEST_F(SegmentTest, ANotFiniteLossCancelsLaterRegions) {
+TEST_F(TracedRegionTest, ANotFiniteLossCancelsLaterRegions) {
   const std::vector<float> before = weights();
-  Segment voided = segment(/*voided=*/true);
+  TracedRegion voided = region(/*voided=*/true);
   backward(voided, mean_output(voided));
   step(voided);
   run(voided);
-  EXPECT_EQ(trainer().segments().read_output(voided, voided.steps()[0].output), 0);
+  EXPECT_EQ(trainer().regions().read_output(voided, voided.steps()[0].output), 0);
   EXPECT_EQ(weights(), before);
   EXPECT_TRUE(std::isnan(trainer().means().take_loss())) << "nothing counted";
-  Segment idle = segment(/*voided=*/true);
+  TracedRegion idle = region(/*voided=*/true);
   idle.zero_grad(0);
   run(idle);
   EXPECT_FALSE(idle.does_something());
 }
 
-TEST_F(SegmentTest, ClipsTheGradientsOfAStep) {
+TEST_F(TracedRegionTest, ClipsTheGradientsOfAStep) {
   const std::vector<float> before = weights();
-  Segment clipped = segment();
+  TracedRegion clipped = region();
   backward(clipped, ops::mul(mean_output(clipped), 100.0));
   const Value norm = clipped.clip_grad_norm(0, 0.01);
-  const double was = trainer().segments().read_value(clipped, norm.id, batch_)[0];
+  const double was = trainer().regions().read_value(clipped, norm.id, batch_)[0];
   step(clipped);
   run(clipped);
   EXPECT_GT(was, 1);

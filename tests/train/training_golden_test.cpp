@@ -37,12 +37,12 @@ class SteppedTraining {
   };
 
   Step step() {
-    TrainingWindow window = session_.trainer.stepper().run(loader_, session_.rates());
-    EXPECT_TRUE(window.finite);
-    session_.trainer.stepper().read_counters(window);
+    StepResult result = session_.trainer.stepper().run(loader_, session_.rates());
+    EXPECT_TRUE(result.finite);
+    session_.trainer.stepper().read_counters(result);
     scale_ = session_.trainer.loss_scale();
-    applied_ = window.applied;
-    return {session_.trainer.means().take_loss(), window.grad_norm, window.lr};
+    applied_ = result.applied;
+    return {session_.trainer.means().take_loss(), result.grad_norm, result.lr};
   }
 
   std::vector<float> parameter(const std::string& name) {

@@ -110,12 +110,12 @@ class UpdateClockTest : public RunFixture {
                         {.seed = session.data_seed(), .replica = session.rank(), .prefetch = 0});
     Trained result;
     for (int64_t step = 1; step <= session.scale.total_steps; ++step) {
-      TrainingWindow window = session.trainer.stepper().run(loader, session.rates());
+      StepResult step_result = session.trainer.stepper().run(loader, session.rates());
       if (every == 0 || step % every != 0) continue;
-      session.trainer.stepper().read_counters(window);
+      session.trainer.stepper().read_counters(step_result);
       EXPECT_EQ(session.trainer.stepper().pending(), 0);
-      result.rates.push_back(window.lr);
-      result.skipped += !window.applied;
+      result.rates.push_back(step_result.lr);
+      result.skipped += !step_result.applied;
     }
     session.trainer.stepper().read_counters();
     result.counters = session.trainer.counters;
@@ -157,7 +157,7 @@ TEST_F(UpdateClockTest, RanksCountAlike) {
     on_threads(2, [&](backends::SharedMemoryGroup& ranks) {
       results[static_cast<size_t>(ranks.rank())] = train_learning(read.recipe, every, &ranks);
     });
-    EXPECT_LT(results[0].counters.applied, results[0].counters.windows);
+    EXPECT_LT(results[0].counters.applied, results[0].counters.steps);
     EXPECT_EQ(results[0].counters.applied, results[1].counters.applied);
     EXPECT_EQ(results[0].state.at("model/0.weight"), results[1].state.at("model/0.weight"));
   }

@@ -78,9 +78,9 @@ void expect_shares_compiled(schema::Recipe recipe, int replicas, const std::stri
   const StepFixture steps(recipe);
   int64_t updated = 0;
   for (int rank = 0; rank < replicas; ++rank) {
-    const Shares shares = steps.shares(rank, replicas);
-    const int64_t count = shares.of(0).count;
-    if (count > 0) expect_compiled(complete_window(steps.builder, shares), count, what);
+    const Shard shard = steps.shard(rank, replicas);
+    const int64_t count = shard.of(0).count;
+    if (count > 0) expect_compiled(record_reduction(steps.builder, shard), count, what);
     updated += count;
   }
   EXPECT_EQ(updated, steps.parameters());

@@ -143,13 +143,13 @@ class CompilesTest : public ::testing::Test {
     data::Loader loader(session.data.train, session.plan,
                         {.from = {.epoch = epoch}, .epochs = epoch + 1, .prefetch = 0});
     BatchFeed batches = session.trainer.stepper().feed(loader);
-    TrainingWindow window;
+    StepResult result;
     for (int64_t batch = 0; batch < session.plan.steps_per_epoch(); ++batch) {
-      session.trainer.stepper().advance(batches, session.rates(), window);
-      if (window.done) window = {};
+      session.trainer.stepper().advance(batches, session.rates(), result);
+      if (result.done) result = {};
       steps_.push_back(counts(session));
     }
-    session.trainer.stepper().resolve(window);
+    session.trainer.stepper().resolve(result);
   }
 
   void evaluate(Session& session, Hooks* hooks) {

@@ -162,7 +162,7 @@ std::string clip_of(const Golden& item) {
 }
 
 // Accumulation is that of the recipe, or of the loop itself, whose no_sync uses the losses unscaled.
-std::string window_of(const Golden& item) {
+std::string step_of(const Golden& item) {
   if (!item.has("no_sync")) return "acc:accumulate(update)";
   const int64_t batches = item["samples"].integer() / item["batch"].integer();
   return fmt::format("if index % {} == 0 or index == {} then update() else acc:no_sync(backward) end",
@@ -198,8 +198,7 @@ return {{{}train = function(acc)
   end
 end}}
 )",
-                                 optimizers_of(item), name_of_step(item), clip_of(item), window_of(item),
-                                 read_of(item));
+                                 optimizers_of(item), name_of_step(item), clip_of(item), step_of(item), read_of(item));
 }
 
 }  // namespace runner::train::xla

@@ -17,7 +17,7 @@ void BatchFeed::throw_failure() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-void BatchFeed::stage_next(const backends::Executable& like, const WindowParts& parts) {
+void BatchFeed::stage_next(const backends::Executable& like, const GradAccumulation& parts) {
   if (streams_ == nullptr || next_ != nullptr) return;
   const data::Batch* const batch = loader_.peek(give_up_);
   if (batch == nullptr || batch->size == 0) return;

@@ -35,12 +35,12 @@ Value declare(Program& program, const std::string& name, int64_t count) {
 
 }  // namespace
 
-BucketReducer::BucketReducer(const StepBuilder& builder, const GradientBuckets& buckets, const Shares& shares,
+BucketReducer::BucketReducer(const StepBuilder& builder, const GradientBuckets& buckets, const Shard& shard,
                              backends::ModelledDevice& device, backends::ProcessGroup& ranks)
     : builder_(builder),
       parameters_(builder.model().parameters),
       buckets_(buckets),
-      shares_(shares),
+      shard_(shard),
       device_(device),
       ranks_(ranks),
       gradients_(parameters_.buffers().size()),
@@ -54,7 +54,7 @@ void BucketReducer::allocate(const SharedArrays& arrays) {
     const auto b = static_cast<size_t>(array.buffer);
     gradients_[b] = arrays.rows[i];
     sums_[b] = {ranks_.symmetric_alloc(array.type, backends::ProcessGroup::Pages::kNow, {"sums"}), 0};
-    const Shares::Range& share = shares_.of(array.buffer);
+    const Shard::Range& share = shard_.of(array.buffer);
     if (share.count > 0) share_sums_.push_back(part_of(sums_[b], 0, {array.buffer, share.first, share.count}));
   }
   exchange_events();
@@ -142,9 +142,9 @@ void BucketReducer::reduce(const FactoredLayout* factored, std::span<const std::
                                                      .signals = std::span(&end, is_last ? 1 : 0)});
   }
   has_signalled_ = false;
-  ++windows_;
+  ++steps_;
   reduced_.clear();
-  for (const auto& done : done_) reduced_.push_back({done.get(), windows_});
+  for (const auto& done : done_) reduced_.push_back({done.get(), steps_});
 }
 
 // Device models take the reduction from SubmissionInfo::reduced.

@@ -21,7 +21,7 @@
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/factored_layout.h"
 #include "runner/train/engine/gradient_buckets.h"
-#include "runner/train/engine/shares.h"
+#include "runner/train/engine/shard.h"
 #include "runner/train/engine/step_builder.h"
 
 namespace runner::train {
@@ -29,7 +29,7 @@ namespace runner::train {
 class BucketReducer {
  public:
   // Allocates nothing. All arguments must outlive the object.
-  BucketReducer(const StepBuilder& builder, const GradientBuckets& buckets, const Shares& shares,
+  BucketReducer(const StepBuilder& builder, const GradientBuckets& buckets, const Shard& shard,
                 backends::ModelledDevice& device, backends::ProcessGroup& ranks);
   // Allocates the sums and exchanges the events. Collective; call it after the arrays of all ranks have been allocated.
   void allocate(const SharedArrays& arrays);
@@ -72,7 +72,7 @@ class BucketReducer {
   const StepBuilder& builder_;
   const nn::ParameterSet& parameters_;
   const GradientBuckets& buckets_;
-  const Shares& shares_;
+  const Shard& shard_;
   backends::ModelledDevice& device_;
   backends::ProcessGroup& ranks_;
   std::vector<SharedRows> gradients_, sums_;  // per flat buffer
@@ -82,7 +82,7 @@ class BucketReducer {
   std::map<const FactoredLayout*, std::vector<Reduction>> reductions_;  // per bucket
   std::vector<uint64_t> signalled_;  // per bucket: number of signals so far, the same on each rank
   bool has_signalled_ = false;
-  uint64_t windows_ = 0;
+  uint64_t steps_ = 0;
   std::vector<backends::Signal> signals_;
   std::vector<backends::AwaitedEvent> reduced_;
 };

@@ -8,7 +8,7 @@
 namespace runner::train {
 
 struct Counters {
-  int64_t windows = 0;    // finished optimizer steps, including skipped ones
+  int64_t steps = 0;      // finished optimizer steps, including skipped ones
   int64_t applied = 0;    // optimizer steps that updated the parameters
   int64_t samples = 0;    // training samples, without padding
   int64_t batches = 0;    // training batches taken, including those of the optimizer step in progress

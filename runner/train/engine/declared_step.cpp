@@ -42,7 +42,7 @@ class MicroBatchStep {
       record_update(step_, program_, builder_, {.sums = sums_, .first_scalar = builder_.first_scalar()});
     } else {
       step_.keep_gradients();
-      step_.arrays.set(sums_, Role::kSum, 0, kWindowSum);
+      step_.arrays.set(sums_, Role::kSum, 0, kStepSum);
       step_.keep_reached();
     }
     recorded_.output_metrics(program_);
@@ -91,7 +91,7 @@ class MicroBatchStep {
   // code does not have them after the end of an optimizer step.
   void add_held() {
     if (!device_rules(builder_.recipe()).traces_graphs) step_.keep_gradients();
-    sums_ = ops::add(step_.arrays.get(Role::kSum, 0, kWindowSum), sums_);
+    sums_ = ops::add(step_.arrays.get(Role::kSum, 0, kStepSum), sums_);
     for (int32_t b = 0; b < std::ssize(step_.reached); ++b)
       if (Value& reached = step_.reached[static_cast<size_t>(b)])
         reached = reached_by_any(std::array{step_.arrays.get(Role::kUse, b, kReached), reached});
@@ -127,9 +127,9 @@ CompletedStep complete_step(const StepBuilder& builder, const StepBuilder::Recor
 }
 
 CompletedStep step_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded, StepShape shape,
-                         bool closes_window) {
-  shape.last |= closes_window;
-  return MicroBatchStep(builder, recorded).record(shape, /*reduces=*/closes_window);
+                         bool closes_step) {
+  shape.last |= closes_step;
+  return MicroBatchStep(builder, recorded).record(shape, /*reduces=*/closes_step);
 }
 
 }  // namespace runner::train

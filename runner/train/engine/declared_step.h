@@ -44,9 +44,9 @@ FactoredLayout factored_layout(const StepBuilder& builder, const StepBuilder::Re
 CompletedStep complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded, const StepShape& shape,
                             const FactoredLayout& factored = {});
 
-// A training step as a device without shared memory would run it. `closes_window`: the last micro-batch of an optimizer
+// A training step as a device without shared memory would run it. `closes_step`: the last micro-batch of an optimizer
 // step of several ranks; sums and gradients are all-reduced in it, and each rank updates its own weights.
 CompletedStep step_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded, StepShape shape,
-                         bool closes_window);
+                         bool closes_step);
 
 }  // namespace runner::train

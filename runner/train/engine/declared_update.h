@@ -5,7 +5,7 @@
 #include <span>
 
 #include "backends/ir/program.h"
-#include "runner/train/engine/shares.h"
+#include "runner/train/engine/shard.h"
 #include "runner/train/engine/step_recorder.h"
 
 namespace runner::train {
@@ -16,7 +16,7 @@ struct DeclaredUpdate {
   bool are_means = false;  // the gradients have been divided by Σ weight
   bool is_shard = false;   // this rank has only a shard of the gradients; their norm is all-reduced
   // Shards of all ranks, in whose order the squares of the norm are summed; empty: in one sum.
-  std::span<const Shares> norm_order = {};
+  std::span<const Shard> norm_order = {};
   size_t first_scalar;  // index of the input with the first scalar of the optimizer groups
 };
 

@@ -29,20 +29,20 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice&
       ranks_(ranks),
       weights_(builder.recipe().model.init_from, parameters_),
       gradients_(parameters_.buffers().size()) {
-  if (together) shares_.emplace(parameters_, builder.optimizers(), builder.recipe().comm, ranks->rank(), ranks->size());
+  if (together) shard_.emplace(parameters_, builder.optimizers(), builder.recipe().comm, ranks->rank(), ranks->size());
   const bool has_rows = together && sum_source() == SumSource::kRows;
   if (has_rows && may_factor_gradients(builder.recipe(), builder)) factored_.emplace(builder, device, *ranks);
   if (together && device.streams() != nullptr && may_reduce_in_buckets(builder.recipe())) buckets_.emplace(builder);
-  if (has_rows && buckets_ && buckets_->size() > 1) reducer_.emplace(builder, *buckets_, *shares_, device, *ranks);
+  if (has_rows && buckets_ && buckets_->size() > 1) reducer_.emplace(builder, *buckets_, *shard_, device, *ranks);
 }
 
 void DeviceArrays::allocate(const std::function<void()>& halt) {
   if (are_shared()) {
     announce();
-    SharedArrays shared = share_arrays(layout_, *shares_, device_, *ranks_, sum_source() == SumSource::kRows);
+    SharedArrays shared = share_arrays(layout_, *shard_, device_, *ranks_, sum_source() == SumSource::kRows);
     if (reducer_) reducer_->allocate(shared);
     arrays_ = std::move(shared.arrays);
-    window_arrays_ = std::move(shared.window);
+    reduction_arrays_ = std::move(shared.reduction);
     rows_ = std::move(shared.rows);
     states_ = pointers_to(arrays_);
     if (sum_source() == SumSource::kFoldedRows) allocate_sums();
@@ -52,8 +52,8 @@ void DeviceArrays::allocate(const std::function<void()>& halt) {
   for (const DeviceArray& array : layout_.arrays())  // for the device model only
     if (buckets_ && array.role == Role::kGradients)
       buckets_of_device_.push_back(device_.wrap(nullptr, array.type.bytes(), GradientBuckets::kName));
-  window_states_ = pointers_to(window_arrays_);
-  if (rounds_weights()) rounded_.emplace(layout_, *shares_, device_, *ranks_, window_states_);
+  reduction_states_ = pointers_to(reduction_arrays_);
+  if (rounds_weights()) rounded_.emplace(layout_, *shard_, device_, *ranks_, reduction_states_);
   write_initial_values();
   write_initial_weights(halt);
   write_initial_qs();
@@ -63,8 +63,8 @@ void DeviceArrays::allocate(const std::function<void()>& halt) {
 void DeviceArrays::allocate_sums() {
   for (size_t i = 0; i < layout_.arrays().size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
-    if (array.role != Role::kGradients || shares_->of(array.buffer).count == 0) continue;
-    const auto [first, count] = shares_->of(array.buffer);
+    if (array.role != Role::kGradients || shard_->of(array.buffer).count == 0) continue;
+    const auto [first, count] = shard_->of(array.buffer);
     const auto sum = std::make_shared<backends::Arena>(static_cast<size_t>(count) * sizeof(float));
     folded_.push_back(
         {i, static_cast<size_t>(first) * sizeof(float), sum, device_.wrap({sum, sum->data()}, sum->bytes())});
@@ -105,7 +105,7 @@ void DeviceArrays::write_initial_values() {
 
 // Ranks that share one copy initialise one part of each parameter each.
 void DeviceArrays::write_initial_weights(const std::function<void()>& halt) {
-  const int64_t parts = are_shared() ? shares_->size() : 1, part = are_shared() ? shares_->rank() : 0;
+  const int64_t parts = are_shared() ? shard_->size() : 1, part = are_shared() ? shard_->rank() : 0;
   LargeArray<float> values;
   for (const nn::Parameter& parameter : parameters_.parameters()) {
     halt();
@@ -177,7 +177,7 @@ void DeviceArrays::forget_logged_sums() {
 // ---- gradients -----------------------------------------------------------------------------------------------------
 
 void DeviceArrays::set_gradients(std::vector<Held> held) {
-  const bool with_rank_0 = shares_ && ranks_->rank() != 0;
+  const bool with_rank_0 = shard_ && ranks_->rank() != 0;
   gradients_ = with_rank_0 ? std::vector<Held>(held.size()) : std::move(held);
 }
 
@@ -204,9 +204,9 @@ std::span<backends::Buffer* const> DeviceArrays::states_of_step(bool writes_fact
   return joined_states_;
 }
 
-std::span<backends::Buffer* const> DeviceArrays::states_of_window(SumSource source, bool reads_factored) {
+std::span<backends::Buffer* const> DeviceArrays::states_of_reduction(SumSource source, bool reads_factored) {
   if (source == SumSource::kAllReduce) return states_;
-  joined_states_ = window_states_;
+  joined_states_ = reduction_states_;
   if (reads_factored)
     for (const auto& factored : factored_->of_all_ranks()) joined_states_.push_back(factored.get());
   if (source == SumSource::kBuckets)
@@ -259,7 +259,7 @@ void DeviceArrays::declare_rounded_weights(backends::Program& step) const {
   if (rounds_weights()) RoundedWeights::declare(layout_, step);
 }
 
-void DeviceArrays::clear_window(const FactoredLayout* factored) {
+void DeviceArrays::clear_step(const FactoredLayout* factored) {
   const backends::ModelPause pause = pause_model();
   if (factored != nullptr) factored_->write_zeros(*factored);
   for (size_t i = 0; i < arrays_.size(); ++i) {

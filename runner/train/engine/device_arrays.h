@@ -1,6 +1,6 @@
 // The arrays of a DeviceLayout on a device, as one rank sees them: weights, optimizer slots, gradients, sums.
 //
-// Ranks that update together share one copy of weights and slots (shares.h). Rank 0 writes it from the host; the others
+// Ranks that update together share one copy of weights and slots (shard.h). Rank 0 writes it from the host; the others
 // may read it after the next barrier. Gradients and sums belong to each rank. Reads and writes take place after
 // everything that was submitted to the device before. Not thread-safe.
 #pragma once
@@ -25,7 +25,7 @@
 #include "runner/train/engine/gradients.h"
 #include "runner/train/engine/memory_use.h"
 #include "runner/train/engine/rounded_weights.h"
-#include "runner/train/engine/shares.h"
+#include "runner/train/engine/shard.h"
 #include "runner/train/engine/step_builder.h"
 
 namespace runner::train {
@@ -46,9 +46,9 @@ class DeviceArrays {
 
   const DeviceLayout& layout() const { return layout_; }
   // This rank's shard, if the ranks update weights together. Without symmetric memory it updates all of its own copy.
-  const std::optional<Shares>& shares() const { return shares_; }
+  const std::optional<Shard>& shard() const { return shard_; }
   // Whether the ranks share one copy of weights and slots.
-  bool are_shared() const { return shares_ && ranks_->has_symmetric_memory(); }
+  bool are_shared() const { return shard_ && ranks_->has_symmetric_memory(); }
   // Where the step that adds up gradients finds them, unless reducer() has added them up.
   SumSource sum_source() const;
   // Layout of the factored gradients for a batch whose largest part on any rank has `largest` samples; null if
@@ -88,7 +88,7 @@ class DeviceArrays {
   // ---- gradients ---- Which gradients exist, by flat buffer.
 
   // What the gradient array of each flat buffer contains between two traced regions, or between two calls of
-  // Trainer::advance(). After an optimizer step it is never kShare, so that gradients can be saved in a checkpoint.
+  // Trainer::advance(). After an optimizer step it is never kLocalSum, so that gradients can be saved in a checkpoint.
   const std::vector<Held>& gradients() const { return gradients_; }
   // If the ranks share one copy, only rank 0 holds gradients that are sums over all ranks.
   void set_gradients(std::vector<Held> held);
@@ -101,11 +101,11 @@ class DeviceArrays {
 
   // ---- for Programs ---- Buffers in the order in which Programs declare their states.
 
-  // States of any step; of a training step, which may send factored gradients; and of complete_window(), which may read
-  // them. Valid until the next call.
+  // States of any step; of a training step, which may send factored gradients; and of record_reduction(), which may
+  // read them. Valid until the next call.
   std::span<backends::Buffer* const> states() const { return states_; }
   std::span<backends::Buffer* const> states_of_step(bool writes_factored);
-  std::span<backends::Buffer* const> states_of_window(SumSource source, bool reads_factored);
+  std::span<backends::Buffer* const> states_of_reduction(SumSource source, bool reads_factored);
   // With SumSource::kFoldedRows: sums this rank's shard of the gradients of all ranks. Call after a barrier.
   void fold_rows();
   // Replaces rank 0's gradients by the sums of fold_rows(), this rank's shard of them.
@@ -115,7 +115,7 @@ class DeviceArrays {
 
   // Writes zeros for a rank that had no batch in this optimizer step. `factored`: layout of the factored gradients, or
   // null if gradients travel in their arrays.
-  void clear_window(const FactoredLayout* factored);
+  void clear_step(const FactoredLayout* factored);
   // Rounds the shard that this rank has updated. Call before other ranks read it.
   void round_share();
 
@@ -155,11 +155,11 @@ class DeviceArrays {
   backends::ModelledDevice& device_;
   backends::ProcessGroup* const ranks_;
   const nn::InitialWeights weights_;
-  std::optional<Shares> shares_;
-  std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;  // see SharedArrays
-  std::vector<backends::Buffer*> states_, window_states_;                  // pointers into them
-  std::vector<SharedRows> rows_;                                           // see SharedArrays
-  std::vector<FoldedRows> folded_;                                         // only with SumSource::kFoldedRows
+  std::optional<Shard> shard_;
+  std::vector<std::shared_ptr<backends::Buffer>> arrays_, reduction_arrays_;  // see SharedArrays
+  std::vector<backends::Buffer*> states_, reduction_states_;                  // pointers into them
+  std::vector<SharedRows> rows_;                                              // see SharedArrays
+  std::vector<FoldedRows> folded_;                                            // only with SumSource::kFoldedRows
   bool has_taken_gradients_ = false;  // whether the reserved gradient rows have been committed
   std::optional<FactoredGradients> factored_;
   std::optional<GradientBuckets> buckets_;

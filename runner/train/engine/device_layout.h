@@ -29,7 +29,7 @@ enum class Role {
 };
 
 enum Sum : int32_t {
-  kWindowSum,  // of the optimizer step in progress
+  kStepSum,    // of the optimizer step in progress
   kLoggedSum,  // of finished optimizer steps since the last train/loss point
   kSumCount
 };

@@ -84,7 +84,7 @@ std::vector<double> Executor::read_value(const backends::Program& program, backe
 }
 
 void Executor::begin_exchange(bool again) {
-  if (exchange_) exchange_->begin(counters_.windows + 1, again);
+  if (exchange_) exchange_->begin(counters_.steps + 1, again);
 }
 
 void Executor::forget_exchanged() {

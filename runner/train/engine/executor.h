@@ -78,7 +78,7 @@ class Executor {
   void forget_exchanged();
 
   // Identifies a collective of the current optimizer step.
-  backends::Site site(std::string_view what) const { return {what, counters_.windows + 1}; }
+  backends::Site site(std::string_view what) const { return {what, counters_.steps + 1}; }
 
  private:
   backends::ModelledDevice& device_;

@@ -108,7 +108,7 @@ Value factored_gradients(const Derivative& derivative, const FactoredLayout& lay
 }
 
 Value sum_of_factored(std::span<const Value> by_rank, const FactoredLayout& layout, const nn::ParameterSet& set,
-                      int32_t buffer, const Shares::Range& range) {
+                      int32_t buffer, const Shard::Range& range) {
   std::vector<Value> sums;
   for (const FactoredPart& part : layout.parts) {
     const nn::Parameter& parameter = set[part.parameter];

@@ -12,7 +12,7 @@
 
 #include "runner/model/parameter_set.h"
 #include "runner/train/engine/gradients.h"
-#include "runner/train/engine/shares.h"
+#include "runner/train/engine/shard.h"
 
 namespace runner::train {
 
@@ -40,6 +40,6 @@ Value factored_gradients(const Derivative& derivative, const FactoredLayout& lay
 // Returns elements `range` of the summed gradients of a flat buffer, f32: the left fold over ranks. `by_rank`: their
 // factored gradients.
 Value sum_of_factored(std::span<const Value> by_rank, const FactoredLayout& layout, const nn::ParameterSet& set,
-                      int32_t buffer, const Shares::Range& range);
+                      int32_t buffer, const Shard::Range& range);
 
 }  // namespace runner::train

@@ -89,10 +89,10 @@ Value sum_of_squares(std::span<const Value> gradients) {
   return squares;
 }
 
-Value sum_of_squares(std::span<const Value> gradients, std::span<const Shares> ranks) {
+Value sum_of_squares(std::span<const Value> gradients, std::span<const Shard> ranks) {
   if (ranks.empty()) return sum_of_squares(gradients);
   Value squares;
-  for (const Shares& rank : ranks) {
+  for (const Shard& rank : ranks) {
     Gradients share(gradients.size());
     for (size_t b = 0; b < gradients.size(); ++b) {
       const auto [first, count] = rank.of(static_cast<int32_t>(b));

@@ -9,7 +9,7 @@
 #include "backends/ir/autograd.h"
 #include "backends/ir/program.h"
 #include "runner/model/parameter_set.h"
-#include "runner/train/engine/shares.h"
+#include "runner/train/engine/shard.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
@@ -21,7 +21,7 @@ using Gradients = std::vector<Value>;
 
 // What the gradient array of a flat buffer contains between two traced regions: nothing, a sum of this rank that is
 // still to be reduced, or the sum over all ranks.
-enum class Held : uint8_t { kNothing, kShare, kSum };
+enum class Held : uint8_t { kNothing, kLocalSum, kGlobalSum };
 
 // An addition that only rank 0 records, to a sum over all ranks: its result on rank 0, and the value that the other
 // ranks have instead.
@@ -61,7 +61,7 @@ bool checks_gradients(const schema::Recipe& recipe);
 Value sum_of_squares(std::span<const Value> gradients);
 // Like sum_of_squares(), in the order in which ranks with shards compute it: the left fold over ranks of the sum over
 // the rank's shard. `ranks`: empty for the plain sum.
-Value sum_of_squares(std::span<const Value> gradients, std::span<const Shares> ranks);
+Value sum_of_squares(std::span<const Value> gradients, std::span<const Shard> ranks);
 
 // min(1, limit / (norm + 1e-6)), the factor of torch.nn.utils.clip_grad_norm_. limit: () f32.
 Value clip_factor(Value norm, Value limit);

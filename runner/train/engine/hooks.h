@@ -146,7 +146,7 @@ class Hooks {
   // Runs the whole training loop. Throws what the loop throws.
   virtual void train(CustomLoop& loop) = 0;
   // Sets the traced region that records tensor operations from now on; null: none.
-  virtual void record(const StepInputs* segment) = 0;
+  virtual void record(const StepInputs* region) = 0;
   // Number of the latest recording's random tensors. With the seed it determines their contents.
   virtual int64_t draw() const = 0;
   // Returns the draw number for random tensors in a recording that is replayed.

@@ -49,7 +49,7 @@ void InFlightStep::wait() {
   } catch (...) {
     failure_ = std::current_exception();
     if (ends) take_back();
-    metrics_.end_window(/*finite=*/false);
+    metrics_.end_step(/*finite=*/false);
     ended_.reset();
   }
 }
@@ -64,18 +64,18 @@ void InFlightStep::check() const {
   RUN_CHECK(goes_on, ErrorKind::kRun, "the step before is not finite");
 }
 
-void InFlightStep::end(const SharedStep& step, const WindowRates& rates, const TrainingWindow& window) {
+void InFlightStep::end(const SharedStep& step, const ScheduleRates& rates, const StepResult& result) {
   step_ = step;
   if (update_ == Update::kOfAll) update_ = Update::kNone;
   outcome_.reset();
-  ended_ = {.scheduled = rates.schedule_steps, .samples = window.samples, .repeats = window.repeats};
-  count(window, recipe_.train.on_nan, counters_);
+  ended_ = {.scheduled = rates.schedule_steps, .samples = result.samples, .repeats = result.repeats};
+  count(result, recipe_.train.on_nan, counters_);
   if (device_counts_) return;
   counters_.scheduled += rates.schedule_steps;
   for (const std::string& optimizer : optimizers_.names) ++counters_.updates[optimizer];
 }
 
-void InFlightStep::resolve(TrainingWindow& newest) {
+void InFlightStep::resolve(StepResult& newest) {
   if (!ended_->known) read_end(*step_);
   const Ended end = *std::exchange(ended_, std::nullopt);
   newest.finite = end.finite;
@@ -92,11 +92,11 @@ void InFlightStep::read_end(const CompiledStep& step) {
     ended_->grad_norm = norm;
   }
   ended_->known = true;
-  metrics_.end_window(ended_->finite);
+  metrics_.end_step(ended_->finite);
   if (!ended_->finite) take_back();
 }
 
-// A step that is not finite keeps its count in windows, samples and repeats with train.on_nan: skip.
+// A step that is not finite keeps its count in optimizer steps, samples and repeats with train.on_nan: skip.
 void InFlightStep::take_back() {
   if (!device_counts_) {
     --counters_.applied;
@@ -104,7 +104,7 @@ void InFlightStep::take_back() {
     for (const std::string& optimizer : optimizers_.names) --counters_.updates[optimizer];
   }
   if (ended_->finite || recipe_.train.on_nan == schema::OnNan::kStop) {
-    --counters_.windows;
+    --counters_.steps;
     counters_.samples -= ended_->samples;
     counters_.repeats -= ended_->repeats;
   }
@@ -120,7 +120,7 @@ void InFlightStep::read_outcome() {
   outcome_ = {applied != 0, optimizers_.lr * factor};
 }
 
-void InFlightStep::set_outcome(TrainingWindow& newest) const {
+void InFlightStep::set_outcome(StepResult& newest) const {
   if (!outcome_) return;
   newest.applied = outcome_->applied || !newest.finite;
   newest.lr = outcome_->lr;

@@ -14,10 +14,10 @@
 #include "runner/train/engine/batch_place.h"
 #include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/executor.h"
+#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/optimizers.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/step_metrics.h"
-#include "runner/train/engine/window.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
@@ -64,16 +64,16 @@ class InFlightStep {
   void check() const;
 
   // Marks that `step` ends the optimizer step. Counts it as finite.
-  void end(const SharedStep& step, const WindowRates& rates, const TrainingWindow& window);
+  void end(const SharedStep& step, const ScheduleRates& rates, const StepResult& result);
   // Whether an optimizer step has ended and resolve() has not been called yet.
   bool has_ended() const { return ended_.has_value(); }
   // Sets how the optimizer step ended. Call after wait(), and only if has_ended().
-  void resolve(TrainingWindow& newest);
+  void resolve(StepResult& newest);
 
   // With device-side counters: whether the optimizer step was applied, and its learning rate. read_outcome() must be
   // called while the outputs of the step still exist.
   void read_outcome();
-  void set_outcome(TrainingWindow& newest) const;
+  void set_outcome(StepResult& newest) const;
 
  private:
   // What is known about an optimizer step after its end.

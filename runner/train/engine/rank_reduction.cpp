@@ -22,7 +22,7 @@ using backends::Subject;
 // A step in which ranks add up their gradients, under construction.
 class RankReduction {
  public:
-  // `program`: StepBuilder::begin_window().
+  // `program`: StepBuilder::begin_reduction().
   RankReduction(const StepBuilder& builder, Program program, FactoredLayout factored, SumSource source)
       : builder_(builder),
         source_(source),
@@ -33,9 +33,9 @@ class RankReduction {
         step_(builder, program_, array_inputs(program_, builder.layout())) {}
 
   // Before the end of an optimizer step.
-  Program of_part(const Shares& shares) {
-    add_up(shares, /*ends_window=*/false);
-    if (shares.rank() == 0) {
+  Program of_part(const Shard& shard) {
+    add_up(shard, /*ends_step=*/false);
+    if (shard.rank() == 0) {
       program_.output("window sum", sums_.id);
       step_.keep_reached();  // no other rank reads it here
     }
@@ -49,8 +49,8 @@ class RankReduction {
   }
 
   // At the end of an optimizer step. `reduces`: each rank has all gradients, and the Program all-reduces them.
-  Program of_window(const Shares& shares, bool reduces = false) {
-    add_up(shares, /*ends_window=*/true);
+  Program of_step_end(const Shard& shard, bool reduces = false) {
+    add_up(shard, /*ends_step=*/true);
     if (reduces) step_.all_reduce_gradients();
     record_update(step_, program_, builder_,
                   {.sums = sums_,
@@ -84,22 +84,21 @@ class RankReduction {
 
   // Computes the left fold over ranks. The arrays of other ranks are inputs after those of the layout. PowerSGD
   // compresses the sum of an optimizer step once.
-  void add_up(const Shares& shares, bool ends_window) {
+  void add_up(const Shard& shard, bool ends_step) {
     const bool all_reduces = source_ == SumSource::kAllReduce, has_rows = !all_reduces_others();
     const bool are_summed = source_ == SumSource::kBuckets || source_ == SumSource::kFoldedRows;
-    is_shard_ = shares.size() > 1 && !all_reduces;
-    if (all_reduces)
-      norm_order_ = shares_of_all(parameters_, builder_.optimizers(), builder_.recipe().comm, shares.size());
+    is_shard_ = shard.size() > 1 && !all_reduces;
+    if (all_reduces) norm_order_ = all_shards(parameters_, builder_.optimizers(), builder_.recipe().comm, shard.size());
     std::vector<std::pair<int32_t, std::vector<Value>>> gradients;  // buffer, and its gradients by rank
     size_t next = builder_.layout().arrays().size();
     for (const DeviceArray& array : builder_.layout().arrays()) {
       if (!is_read_by_all(array)) continue;
-      const int32_t of_rank_0 = shares.rank() == 0 || !has_rows
+      const int32_t of_rank_0 = shard.rank() == 0 || !has_rows
                                     ? builder_.layout().find(array.role, array.buffer, array.index)
                                     : static_cast<int32_t>(next);
       std::vector<Value> by_rank;
-      for (int rank = 0; rank < shares.size(); ++rank) {
-        const bool own = rank == shares.rank();
+      for (int rank = 0; rank < shard.size(); ++rank) {
+        const bool own = rank == shard.rank();
         if (own) by_rank.push_back(step_.arrays.get(array.role, array.buffer, array.index));
         if (!own && has_rows) by_rank.push_back(input_value(program_, next++));
       }
@@ -109,37 +108,37 @@ class RankReduction {
         step_.reached[static_cast<size_t>(array.buffer)] =
             has_rows ? reached_by_any(by_rank)
                      : ops::all_reduce(by_rank[0], backends::Reduction::kMax, Subject::kGradients);
-      } else if ((all_reduces || shares.of(array.buffer).count > 0) && factored_.elements == 0 && !are_summed) {
+      } else if ((all_reduces || shard.of(array.buffer).count > 0) && factored_.elements == 0 && !are_summed) {
         gradients.emplace_back(array.buffer, std::move(by_rank));
         of_rank_0_.emplace_back(array.buffer, of_rank_0);
       }
     }
     const schema::CommSpec& comm = builder_.recipe().comm;
-    are_means_ = comm.hook != schema::CommHook::kNone && (ends_window || !is_power_sgd(comm));
+    are_means_ = comm.hook != schema::CommHook::kNone && (ends_step || !is_power_sgd(comm));
     for (auto& [buffer, by_rank] : gradients)
       step_.gradients[static_cast<size_t>(buffer)] = sum_of_gradients(buffer, by_rank);
-    if (factored_.elements > 0) add_up_factored(shares);
-    if (are_summed) take_sums(shares);
+    if (factored_.elements > 0) add_up_factored(shard);
+    if (are_summed) take_sums(shard);
   }
 
   // Whether the sums of losses and the reached parameters are all-reduced.
   bool all_reduces_others() const { return source_ == SumSource::kFoldedRows || source_ == SumSource::kAllReduce; }
 
-  void take_sums(const Shares& shares) {
+  void take_sums(const Shard& shard) {
     for (int32_t b = 0; b < std::ssize(step_.gradients); ++b)
-      if (const int64_t count = shares.of(b).count; count > 0)
+      if (const int64_t count = shard.of(b).count; count > 0)
         step_.gradients[static_cast<size_t>(b)] =
             value(program_.input(backends::InputKind::kState, "sums", {DType::kF32, backends::Shape{count}}));
   }
 
-  void add_up_factored(const Shares& shares) {
+  void add_up_factored(const Shard& shard) {
     std::vector<Value> by_rank;
-    for (int rank = 0; rank < shares.size(); ++rank)
+    for (int rank = 0; rank < shard.size(); ++rank)
       by_rank.push_back(value(program_.input(backends::InputKind::kState,
                                              fmt::format("factored gradients of rank {}", rank), factored_.type())));
     for (int32_t b = 0; b < std::ssize(step_.gradients); ++b)
-      if (shares.of(b).count > 0)
-        step_.gradients[static_cast<size_t>(b)] = sum_of_factored(by_rank, factored_, parameters_, b, shares.of(b));
+      if (shard.of(b).count > 0)
+        step_.gradients[static_cast<size_t>(b)] = sum_of_factored(by_rank, factored_, parameters_, b, shard.of(b));
   }
 
   // Rounds each rank's part of the mean, as DDP's hooks do: a sum over samples would soon overflow.
@@ -165,35 +164,35 @@ class RankReduction {
   StepRecorder step_;
   std::vector<std::pair<int32_t, int32_t>> of_rank_0_;  // buffer, and the state with rank 0's gradients
   bool is_shard_ = false;                               // the gradients are only a shard
-  std::vector<Shares> norm_order_;                      // see DeclaredUpdate
+  std::vector<Shard> norm_order_;                       // see DeclaredUpdate
   bool are_means_ = false;                              // already divided by Σ weight
   Value sums_;                                          // (2) f64, {Σ loss, Σ weight} of the optimizer step so far
 };
 
 // All elements, of which a rank that shares nothing updates all.
-Shares whole(const StepBuilder& builder) {
+Shard whole(const StepBuilder& builder) {
   return {builder.model().parameters, builder.optimizers(), builder.recipe().comm, /*rank=*/0, /*size=*/1};
 }
 
-RankReduction reduction_of(const StepBuilder& builder, const Shares& shares, const FactoredLayout& factored,
+RankReduction reduction_of(const StepBuilder& builder, const Shard& shard, const FactoredLayout& factored,
                            SumSource source) {
   const bool has_rows = source == SumSource::kRows || source == SumSource::kBuckets;
-  return {builder, builder.begin_window(shares, has_rows), factored, source};
+  return {builder, builder.begin_reduction(shard, has_rows), factored, source};
 }
 
 }  // namespace
 
-Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window,
-                        const FactoredLayout& factored, SumSource source) {
+Program record_reduction(const StepBuilder& builder, const Shard& shard, bool ends_step, const FactoredLayout& factored,
+                         SumSource source) {
   RankReduction step =
-      reduction_of(builder, source == SumSource::kAllReduce ? whole(builder) : shares, factored, source);
-  return ends_window ? step.of_window(shares) : step.of_part(shares);
+      reduction_of(builder, source == SumSource::kAllReduce ? whole(builder) : shard, factored, source);
+  return ends_step ? step.of_step_end(shard) : step.of_part(shard);
 }
 
-Program window_graph(const StepBuilder& builder, bool ends_window, bool are_summed) {
-  const Shares all = whole(builder);
+Program reduction_graph(const StepBuilder& builder, bool ends_step, bool are_summed) {
+  const Shard all = whole(builder);
   RankReduction step = reduction_of(builder, all, {}, are_summed ? SumSource::kBuckets : SumSource::kRows);
-  if (ends_window) return step.of_window(all, /*reduces=*/!are_summed);
+  if (ends_step) return step.of_step_end(all, /*reduces=*/!are_summed);
   const schema::Recipe& recipe = builder.recipe();
   const bool reduces = recipe.sync_each_batch && !may_reduce_in_buckets(recipe);
   return reduces ? step.of_gradients() : Program();

@@ -3,12 +3,12 @@
 
 #include "backends/ir/program.h"
 #include "runner/train/engine/factored_layout.h"
-#include "runner/train/engine/shares.h"
+#include "runner/train/engine/shard.h"
 #include "runner/train/engine/step_builder.h"
 
 namespace runner::train {
 
-// Output of complete_window() before the end of an optimizer step, on rank 0: the sum of the optimizer step, (2) f64.
+// Output of record_reduction() before the end of an optimizer step, on rank 0: the sum of the optimizer step, (2) f64.
 // It does not overwrite a state because other ranks may still read the previous one.
 inline constexpr int kPartSum = 0;
 
@@ -19,11 +19,11 @@ inline constexpr int kPartSum = 0;
 // are additional last states; only with kRows. If gradients have been summed, the additional last states are this
 // rank's shards of the sums, one per buffer in which it has a shard. kBuckets is for the end of an optimizer step only;
 // with kFoldedRows, the gradients of rank 0 are not replaced before that end.
-backends::Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window = true,
-                                  const FactoredLayout& factored = {}, SumSource source = SumSource::kRows);
+backends::Program record_reduction(const StepBuilder& builder, const Shard& shard, bool ends_step = true,
+                                   const FactoredLayout& factored = {}, SumSource source = SumSource::kRows);
 
-// Like complete_window(), for a rank with its own weights and all gradients. Before the end of an optimizer step it
+// Like record_reduction(), for a rank with its own weights and all gradients. Before the end of an optimizer step it
 // only reduces gradients, if they are reduced after each batch and were not reduced during the backward pass.
-backends::Program window_graph(const StepBuilder& builder, bool ends_window, bool are_summed);
+backends::Program reduction_graph(const StepBuilder& builder, bool ends_step, bool are_summed);
 
 }  // namespace runner::train

@@ -18,8 +18,8 @@ std::vector<backends::ValueId> roots_of(const backends::Program& program) {
 
 }  // namespace
 
-SegmentRunner::SegmentRunner(const StepBuilder& builder, backends::ModelledDevice& device, Executor& executor,
-                             StepArguments& arguments, UpdateClock* clock, TracedGraphs* traced)
+RegionRunner::RegionRunner(const StepBuilder& builder, backends::ModelledDevice& device, Executor& executor,
+                           StepArguments& arguments, UpdateClock* clock, TracedGraphs* traced)
     : parameters_(builder.model().parameters),
       device_(device),
       executor_(executor),
@@ -27,44 +27,44 @@ SegmentRunner::SegmentRunner(const StepBuilder& builder, backends::ModelledDevic
       clock_(clock),
       traced_(traced) {}
 
-StepSubmission SegmentRunner::arguments(const Segment& segment, const data::Batch* batch) {
-  if (clock_ != nullptr) clock_->begin_segment(segment);
-  return arguments_.of_segment(segment, batch);
+StepSubmission RegionRunner::arguments(const TracedRegion& region, const data::Batch* batch) {
+  if (clock_ != nullptr) clock_->begin_region(region);
+  return arguments_.of_region(region, batch);
 }
 
-void SegmentRunner::run(std::string_view name, const Segment& segment, const data::Batch* batch) {
-  const backends::Program& program = segment.program();
-  newest_ = executor_.cache().find_or_make(program, segment_specification(),
+void RegionRunner::run(std::string_view name, const TracedRegion& region, const data::Batch* batch) {
+  const backends::Program& program = region.program();
+  newest_ = executor_.cache().find_or_make(program, region_specification(),
                                            [&] { return compiled_step(device_.compile(program)); });
-  if (traced_ != nullptr && segment.meetings() > 0)
+  if (traced_ != nullptr && region.meetings() > 0)
     traced_->add(batch != nullptr ? batch->size : 0, /*place=*/{}, executor_.cache().newest_recorded(),
-                 roots_of(program), segment.host().traced, segment.of_rank_0());
+                 roots_of(program), region.host().traced, region.of_rank_0());
   executor_.begin_exchange(/*again=*/false);
-  executor_.execute(name, *newest_, arguments(segment, batch));
+  executor_.execute(name, *newest_, arguments(region, batch));
 }
 
-double SegmentRunner::read_output(const Segment& segment, int output) {
-  const backends::Program& program = segment.program();
+double RegionRunner::read_output(const TracedRegion& region, int output) {
+  const backends::Program& program = region.program();
   const backends::DType dtype = program.type(program.outputs()[static_cast<size_t>(output)].value).dtype;
   std::array<std::byte, 8> value{};
   device_.read_output(*newest_->executable, output, std::span(value).first(backends::size_of(dtype)));
   return backends::load_element(dtype, value.data());
 }
 
-std::vector<double> SegmentRunner::read_value(const Segment& segment, backends::ValueId value,
-                                              const data::Batch* batch) {
-  return executor_.read_value(segment.program(), value, arguments(segment, batch));
+std::vector<double> RegionRunner::read_value(const TracedRegion& region, backends::ValueId value,
+                                             const data::Batch* batch) {
+  return executor_.read_value(region.program(), value, arguments(region, batch));
 }
 
-std::vector<std::byte> SegmentRunner::read_bytes(const Segment& segment, backends::ValueId value,
-                                                 const data::Batch* batch) {
-  return executor_.read_bytes(segment.program(), value, arguments(segment, batch));
+std::vector<std::byte> RegionRunner::read_bytes(const TracedRegion& region, backends::ValueId value,
+                                                const data::Batch* batch) {
+  return executor_.read_bytes(region.program(), value, arguments(region, batch));
 }
 
-std::optional<NotFinite> SegmentRunner::explain_not_finite(const Segment& segment, const data::Batch* batch) {
-  StepSubmission alone = arguments(segment, batch);
+std::optional<NotFinite> RegionRunner::explain_not_finite(const TracedRegion& region, const data::Batch* batch) {
+  StepSubmission alone = arguments(region, batch);
   alone.exchange = nullptr;
-  return first_not_finite(device_, segment.forward_pass(), parameters_, alone, executor_.memory());
+  return first_not_finite(device_, region.forward_pass(), parameters_, alone, executor_.memory());
 }
 
 }  // namespace runner::train

@@ -1,4 +1,4 @@
-// Runs the traced regions of a hook's training loop (segment.h) and computes values of a region in progress. Not
+// Runs the traced regions of a hook's training loop (traced_region.h) and computes values of a region in progress. Not
 // thread-safe.
 #pragma once
 
@@ -16,14 +16,14 @@
 
 namespace runner::train {
 
-class Segment;  // segment.h
+class TracedRegion;  // traced_region.h
 
-class SegmentRunner {
+class RegionRunner {
  public:
   // `clock`: device-side counters, or null if the host counts. `traced`: graphs that ranks compare, or null. All
   // arguments must outlive the object.
-  SegmentRunner(const StepBuilder& builder, backends::ModelledDevice& device, Executor& executor,
-                StepArguments& arguments, UpdateClock* clock, TracedGraphs* traced);
+  RegionRunner(const StepBuilder& builder, backends::ModelledDevice& device, Executor& executor,
+               StepArguments& arguments, UpdateClock* clock, TracedGraphs* traced);
 
   // Call before a region begins. The updates of a region count when they are recorded.
   void begin() {
@@ -31,23 +31,23 @@ class SegmentRunner {
     arguments_.find_absent_states();
   }
   // Runs a finished region. `batch`: null if it has none. `name`: for traces and errors.
-  void run(std::string_view name, const Segment& segment, const data::Batch* batch);
+  void run(std::string_view name, const TracedRegion& region, const data::Batch* batch);
   // Reads an output of the region that ran last.
-  double read_output(const Segment& segment, int output);
+  double read_output(const TracedRegion& region, int output);
   // Drops a region of which values have been read.
   void forget_exchanged() { executor_.forget_exchanged(); }
 
   // Computes a value of a region in progress from the arrays and the batch. Returns its elements.
-  std::vector<double> read_value(const Segment& segment, backends::ValueId value, const data::Batch* batch);
+  std::vector<double> read_value(const TracedRegion& region, backends::ValueId value, const data::Batch* batch);
   // Like read_value(), but returns the bytes in memory.
-  std::vector<std::byte> read_bytes(const Segment& segment, backends::ValueId value, const data::Batch* batch);
+  std::vector<std::byte> read_bytes(const TracedRegion& region, backends::ValueId value, const data::Batch* batch);
 
   // Finds the first value that was not finite in a region that has run, on this rank. May miss it if the region has
   // changed the parameters since.
-  std::optional<NotFinite> explain_not_finite(const Segment& segment, const data::Batch* batch);
+  std::optional<NotFinite> explain_not_finite(const TracedRegion& region, const data::Batch* batch);
 
  private:
-  StepSubmission arguments(const Segment& segment, const data::Batch* batch);
+  StepSubmission arguments(const TracedRegion& region, const data::Batch* batch);
 
   const nn::ParameterSet& parameters_;
   backends::ModelledDevice& device_;

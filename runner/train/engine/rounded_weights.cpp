@@ -15,8 +15,8 @@ using backends::TensorType;
 
 }  // namespace
 
-RoundedWeights::RoundedWeights(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
-                               backends::ProcessGroup& ranks, std::span<backends::Buffer* const> window_states)
+RoundedWeights::RoundedWeights(const DeviceLayout& layout, const Shard& shard, backends::Device& device,
+                               backends::ProcessGroup& ranks, std::span<backends::Buffer* const> reduction_states)
     : copy_of_array_(layout.arrays().size(), -1), host_(backends::make_cpu_device(1)) {
   backends::Program program;
   for (size_t i = 0; i < layout.arrays().size(); ++i) {
@@ -27,18 +27,17 @@ RoundedWeights::RoundedWeights(const DeviceLayout& layout, const Shares& shares,
         ranks.symmetric_alloc(whole, backends::ProcessGroup::Pages::kNow, {"rounded weights"});
     copy_of_array_[i] = static_cast<int32_t>(copies_.size());
     copies_.push_back(device.wrap(memory, whole.bytes()));
-    const auto [first, count] = shares.of(array.buffer);
+    const auto [first, count] = shard.of(array.buffer);
     if (count == 0) continue;
     const TensorType part{DType::kBf16, backends::Shape{count}};
-    shares_.push_back(
-        device.wrap({memory, memory.get() + static_cast<size_t>(first) * sizeof(uint16_t)}, part.bytes()));
+    shard_.push_back(device.wrap({memory, memory.get() + static_cast<size_t>(first) * sizeof(uint16_t)}, part.bytes()));
     const backends::Value weights{&program,
                                   program.input(InputKind::kState, array.name, {DType::kF32, backends::Shape{count}})};
     program.input(InputKind::kState, array.name + " rounded", part);
     program.output(array.name + " rounded", backends::tpu::rounded_to_bf16(weights).id,
                    static_cast<int32_t>(rounded_states_.size()) + 1);
-    rounded_states_.push_back(window_states[i]);
-    rounded_states_.push_back(shares_.back().get());
+    rounded_states_.push_back(reduction_states[i]);
+    rounded_states_.push_back(shard_.back().get());
   }
   if (!rounded_states_.empty()) rounding_ = host_->compile(program);
 }

@@ -11,15 +11,15 @@
 #include "backends/backend.h"
 #include "backends/dist/process_group.h"
 #include "runner/train/engine/device_layout.h"
-#include "runner/train/engine/shares.h"
+#include "runner/train/engine/shard.h"
 
 namespace runner::train {
 
 class RoundedWeights {
  public:
-  // Collective. The copy is zero at first, like the weights. `window_states`: SharedArrays::window.
-  RoundedWeights(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
-                 backends::ProcessGroup& ranks, std::span<backends::Buffer* const> window_states);
+  // Collective. The copy is zero at first, like the weights. `reduction_states`: SharedArrays::reduction.
+  RoundedWeights(const DeviceLayout& layout, const Shard& shard, backends::Device& device,
+                 backends::ProcessGroup& ranks, std::span<backends::Buffer* const> reduction_states);
 
   // Declares the copies as the last inputs of a step.
   static void declare(const DeviceLayout& layout, backends::Program& step);
@@ -34,7 +34,7 @@ class RoundedWeights {
   void round_share();
 
  private:
-  std::vector<std::shared_ptr<backends::Buffer>> copies_, shares_;
+  std::vector<std::shared_ptr<backends::Buffer>> copies_, shard_;
   std::vector<int32_t> copy_of_array_;  // by array of the layout: index into copies_; −1 if it contains no weights
   // States of the rounding Program: for each buffer its shard, then the shard of its copy.
   std::vector<backends::Buffer*> rounded_states_;

@@ -20,7 +20,7 @@ int64_t StepArguments::updates_of(const OptimizerGroup& group) const {
 
 // ---- numbers of updates ---------------------------------------------------------------------------------------------
 
-void StepArguments::set_rates(const WindowRates& rates, int64_t accumulation) {
+void StepArguments::set_rates(const ScheduleRates& rates, int64_t accumulation) {
   accumulation_ = accumulation;
   user_.set_rates(rates);
   if (from_.clock != nullptr) return;
@@ -76,9 +76,9 @@ backends::Submission StepArguments::inputs(const data::Batch* batch, const backe
   return submission;
 }
 
-StepSubmission StepArguments::of_segment(const Segment& segment, const data::Batch* batch) {
-  const nn::HostValues& host = segment.host();
-  StepSubmission submission{inputs(batch, &segment.program().lines(), host.given), user_.of_segment(host)};
+StepSubmission StepArguments::of_region(const TracedRegion& region, const data::Batch* batch) {
+  const nn::HostValues& host = region.host();
+  StepSubmission submission{inputs(batch, &region.program().lines(), host.given), user_.of_region(host)};
   submission.scalars = host.scalars;
   return submission;
 }

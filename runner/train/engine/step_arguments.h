@@ -17,14 +17,14 @@
 #include "runner/train/engine/device_arrays.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/hooks.h"
+#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/update_clock.h"
 #include "runner/train/engine/user_work.h"
-#include "runner/train/engine/window.h"
 
 namespace runner::train {
 
-class Segment;  // segment.h
+class TracedRegion;  // traced_region.h
 
 // The batch inputs of a Program that come from the loader: those of the model, then kLabels to kSampleIds.
 class LoadedInputs {
@@ -54,7 +54,7 @@ class StepArguments {
   explicit StepArguments(const Sources& from);
 
   // Sets the rates of updates and the batches per optimizer step from now on.
-  void set_rates(const WindowRates& rates, int64_t accumulation);
+  void set_rates(const ScheduleRates& rates, int64_t accumulation);
   // Sets arbitrary rates for a step that updates nothing, if none are set yet: every Program has the scalars.
   void set_any_rates();
   // Finds the states that no step has created yet. Call before updates are counted.
@@ -66,9 +66,9 @@ class StepArguments {
                          TracedUntil traced = TracedUntil::kForward,
                          std::span<const backends::TracedScalar> rule_numbers = {});
   // `batch`: null if the region has none.
-  StepSubmission of_segment(const Segment& segment, const data::Batch* batch);
+  StepSubmission of_region(const TracedRegion& region, const data::Batch* batch);
   // For the step that combines the gradients of all ranks.
-  StepSubmission of_window_end() { return {inputs(nullptr, nullptr, {}), user_.of_window_end()}; }
+  StepSubmission of_update() { return {inputs(nullptr, nullptr, {}), user_.of_update()}; }
 
  private:
   backends::Submission inputs(const data::Batch* batch, const backends::SourceLines* lines,

@@ -120,14 +120,14 @@ StepFrame StepBuilder::begin(Program& program, std::optional<int64_t> batch, boo
   return frame;
 }
 
-Program StepBuilder::begin_window(const Shares& shares, bool has_rows) const {
+Program StepBuilder::begin_reduction(const Shard& shard, bool has_rows) const {
   Program program;
   for (const DeviceArray& array : layout_.arrays())
-    program.input(InputKind::kState, array.name, window_type(array, shares));
+    program.input(InputKind::kState, array.name, shard_type(array, shard));
   for (const DeviceArray& array : layout_.arrays())
-    for (int rank = 0; has_rows && rank < shares.size() && is_read_by_all(array); ++rank)
-      if (rank != shares.rank())
-        program.input(InputKind::kState, fmt::format("{} of rank {}", array.name, rank), window_type(array, shares));
+    for (int rank = 0; has_rows && rank < shard.size() && is_read_by_all(array); ++rank)
+      if (rank != shard.rank())
+        program.input(InputKind::kState, fmt::format("{} of rank {}", array.name, rank), shard_type(array, shard));
   declare_batch_inputs(program, std::nullopt);
   declare_scalars(program);
   return program;

@@ -1,5 +1,5 @@
 // Builds the Programs of a run: a training step for each batch size and position in the optimizer step, an evaluation
-// step for each size, and the beginning of traced regions (segment.h).
+// step for each size, and the beginning of traced regions (traced_region.h).
 //
 // Inputs of a Program, in order: the arrays of the DeviceLayout (states); enum BatchInput (batch inputs; without a
 // batch only the last one); scalars, namely those of each optimizer group, none if the device counts updates
@@ -22,7 +22,7 @@
 #include "runner/train/engine/device_layout.h"
 #include "runner/train/engine/hooks.h"
 #include "runner/train/engine/loss.h"
-#include "runner/train/engine/shares.h"
+#include "runner/train/engine/shard.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
@@ -69,9 +69,9 @@ class StepBuilder {
   // Creates a Program with only its inputs and parameters. `batch`: its size, or none. `with_scalars`: whether to
   // declare the scalars of the optimizer groups.
   StepFrame begin(backends::Program& program, std::optional<int64_t> batch, bool with_scalars) const;
-  // Creates a Program with the inputs of the end of an optimizer step (complete_window()): its states are
-  // SharedArrays::window. `has_rows`: with the arrays of the other ranks.
-  backends::Program begin_window(const Shares& shares, bool has_rows) const;
+  // Creates a Program with the inputs of the end of an optimizer step (record_reduction()): its states are
+  // SharedArrays::reduction. `has_rows`: with the arrays of the other ranks.
+  backends::Program begin_reduction(const Shard& shard, bool has_rows) const;
   // The results refer to the arguments.
   nn::Forward forward_of(backends::Program& program, const StepFrame& frame, bool training, nn::HostValues& host) const;
   StepInputs inputs_of(nn::Forward& forward, const StepFrame& frame) const;

@@ -23,7 +23,7 @@ std::vector<int64_t> ends_of(int64_t count) {
 }
 
 // Sizes in samples of the first and last micro-batches of a batch of `batch` samples.
-std::vector<int64_t> sizes_of_parts(const WindowParts& parts, int64_t batch) {
+std::vector<int64_t> sizes_of_parts(const GradAccumulation& parts, int64_t batch) {
   const int64_t at_once = parts.at_once(batch);
   std::vector<int64_t> sizes;
   for (const int64_t part : ends_of(backends::ceil_div(batch, at_once)))
@@ -45,9 +45,9 @@ void StepMemory::prepare(const StepShape& shape) {
     from_.executor.check_memory(
         "forward, backward",
         *from_.stepper.training_step(kind, nullptr, shape.last && !from_.stepper.steps_alone())->executable);
-  if (!from_.arrays.shares()) return;
+  if (!from_.arrays.shard()) return;
   const SharedStep update =
-      from_.stepper.reduction_step(from_.stepper.end_of_window(from_.stepper.factored_layout(shape.batch)));
+      from_.stepper.reduction_step(from_.stepper.end_of_step(from_.stepper.factored_layout(shape.batch)));
   from_.executor.check_memory("update", *update->executable, backends::SpanKind::kOptimizer);
 }
 
@@ -70,7 +70,7 @@ void StepMemory::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation
     }
   };
   for (const TrainingStep& kind : training_steps(plan))
-    look_at([&] { from_.stepper.training_step(kind.shape, nullptr, kind.closes_window); });
+    look_at([&] { from_.stepper.training_step(kind.shape, nullptr, kind.closes_step); });
   if (evaluation_batch > 0 && !from_.builder.varies(false))
     look_at([&] { from_.forward.step_of_evaluation(from_.parts.at_once(evaluation_batch)); });
   if (worst) throw backends::OutOfMemory(*worst);
@@ -85,8 +85,8 @@ bool StepMemory::may_ask_for_values() const {
 std::vector<StepMemory::TrainingStep> StepMemory::training_steps(const data::DataPlan& plan) const {
   const int64_t batch = from_.parts.at_once(plan.max_batch()), of_batch = backends::ceil_div(plan.max_batch(), batch);
   std::vector<TrainingStep> kinds;
-  for (const int64_t window : {int64_t{0}, std::max<int64_t>(plan.optimizer_steps(1), 1) - 1}) {
-    const int64_t steps = plan.window(window).steps * of_batch;
+  for (const int64_t result : {int64_t{0}, std::max<int64_t>(plan.optimizer_steps(1), 1) - 1}) {
+    const int64_t steps = plan.optimizer_step(result).steps * of_batch;
     for (const int64_t step : {int64_t{0}, steps / 2, steps - 1}) {
       const bool last = step == steps - 1;
       const TrainingStep kind{from_.stepper.shape_of(batch, step == 0, last && from_.stepper.steps_alone()),
@@ -97,31 +97,31 @@ std::vector<StepMemory::TrainingStep> StepMemory::training_steps(const data::Dat
   return kinds;
 }
 
-void StepMemory::add_window(const data::DataPlan& plan, const data::Window& window, Executables& steps) {
-  for (const int64_t batch : ends_of(window.steps)) {
-    const int64_t size = plan.largest_share((window.first_step + batch) % plan.steps_per_epoch());
+void StepMemory::add_step(const data::DataPlan& plan, const data::OptimizerStep& result, Executables& steps) {
+  for (const int64_t batch : ends_of(result.steps)) {
+    const int64_t size = plan.largest_share((result.first_step + batch) % plan.steps_per_epoch());
     const std::vector<int64_t> sizes = sizes_of_parts(from_.parts, size);
     for (size_t part = 0; part < sizes.size(); ++part) {
-      const bool last = batch + 1 == window.steps && part + 1 == sizes.size();
+      const bool last = batch + 1 == result.steps && part + 1 == sizes.size();
       const StepShape shape =
           from_.stepper.shape_of(sizes[part], batch == 0 && part == 0, last && from_.stepper.steps_alone());
       steps.push_back(from_.stepper.training_step(shape, nullptr, last && !from_.stepper.steps_alone())->executable);
     }
-    if (!from_.arrays.shares()) continue;
+    if (!from_.arrays.shard()) continue;
     const FactoredLayout* const factored = from_.stepper.factored_layout(size);
-    if (batch + 1 == window.steps) {
-      steps.push_back(from_.stepper.reduction_step(from_.stepper.end_of_window(factored))->executable);
-    } else if (from_.builder.recipe().sync_each_batch || window.steps > kBatchesOfPart) {
-      steps.push_back(from_.stepper.reduction_step(from_.stepper.part_of_window(factored))->executable);
+    if (batch + 1 == result.steps) {
+      steps.push_back(from_.stepper.reduction_step(from_.stepper.end_of_step(factored))->executable);
+    } else if (from_.builder.recipe().sync_each_batch || result.steps > kBatchesOfPart) {
+      steps.push_back(from_.stepper.reduction_step(from_.stepper.part_of_step(factored))->executable);
     }
   }
 }
 
 StepMemory::Executables StepMemory::steps_of_epoch(const data::DataPlan& plan) {
-  const int64_t goes_on = plan.spec().windows_end_with_epoch ? 0 : 1;  // a step may continue in the next epoch
+  const int64_t goes_on = plan.spec().steps_end_with_epoch ? 0 : 1;  // a step may continue in the next epoch
   Executables steps;
-  for (const int64_t window : ends_of(std::max<int64_t>(plan.optimizer_steps(1), 1) + goes_on))
-    add_window(plan, plan.window(window), steps);
+  for (const int64_t result : ends_of(std::max<int64_t>(plan.optimizer_steps(1), 1) + goes_on))
+    add_step(plan, plan.optimizer_step(result), steps);
   return steps;
 }
 

@@ -28,7 +28,7 @@ class StepMemory {
     Executor& executor;
     Stepper& stepper;
     Forward& forward;
-    const WindowParts& parts;
+    const GradAccumulation& parts;
     Hooks* hooks;  // null if there is no hook
   };
   explicit StepMemory(const Sources& from) : from_(from) {}
@@ -42,7 +42,7 @@ class StepMemory {
   // batches.
   struct TrainingStep {
     StepShape shape;
-    bool closes_window;  // with several ranks: an update of all ranks follows
+    bool closes_step;  // with several ranks: an update of all ranks follows
     bool operator==(const TrainingStep&) const = default;
   };
   std::vector<TrainingStep> training_steps(const data::DataPlan& plan) const;
@@ -56,7 +56,7 @@ class StepMemory {
   // which represent those in between.
   using Executables = std::vector<std::shared_ptr<backends::Executable>>;
   Executables steps_of_epoch(const data::DataPlan& plan);
-  void add_window(const data::DataPlan& plan, const data::Window& window, Executables& steps);
+  void add_step(const data::DataPlan& plan, const data::OptimizerStep& result, Executables& steps);
   Executables steps_of_evaluation(const data::DataPlan& plan);
 
   const Sources from_;

@@ -6,18 +6,18 @@ void add_to(MetricSums& sums, const MetricSums& more) {
   for (const auto& [name, sum] : more) sums[name] += sum;
 }
 
-MetricSums StepMetrics::in_window() const {
-  MetricSums sums = window;
+MetricSums StepMetrics::in_step() const {
+  MetricSums sums = step;
   add_to(sums, batches);
   return sums;
 }
 
-void StepMetrics::end_window(bool finite) {
+void StepMetrics::end_step(bool finite) {
   if (finite) {
-    add_to(ended, window);
+    add_to(ended, step);
     add_to(ended, batches);
   }
-  window.clear();
+  step.clear();
   batches.clear();
 }
 

@@ -20,10 +20,10 @@ void add_to(MetricSums& sums, const MetricSums& more);
 // Metrics since the last points. Like train/loss, they include an optimizer step only if it was finite.
 struct StepMetrics {
   MetricSums ended;    // of finished optimizer steps
-  MetricSums window;   // of the optimizer step in progress, over all ranks, as far as reduced
+  MetricSums step;     // of the optimizer step in progress, over all ranks, as far as reduced
   MetricSums batches;  // of the optimizer step in progress, on this rank, not yet reduced
-  MetricSums in_window() const;
-  void end_window(bool finite);
+  MetricSums in_step() const;
+  void end_step(bool finite);
 };
 
 }  // namespace runner::train

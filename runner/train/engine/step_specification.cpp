@@ -7,7 +7,7 @@
 namespace runner::train {
 namespace {
 
-enum RecordedKind : int64_t { kTrainingStep, kForwardStep, kReadStep, kSegment };
+enum RecordedKind : int64_t { kTrainingStep, kForwardStep, kReadStep, kRegion };
 
 void append_words(backends::StepSpecification& words, const std::optional<double>& number) {
   words.push_back(number.has_value());
@@ -72,8 +72,8 @@ backends::StepSpecification read_specification(ValueId value) {
   return {kReadStep, value};
 }
 
-backends::StepSpecification segment_specification() {
-  return {kSegment};
+backends::StepSpecification region_specification() {
+  return {kRegion};
 }
 
 }  // namespace runner::train

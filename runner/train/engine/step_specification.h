@@ -15,6 +15,6 @@ backends::StepSpecification forward_specification(const StepBuilder::Recorded& r
 // Key of a step that computes one value of a recording in progress.
 backends::StepSpecification read_specification(backends::ValueId value);
 // Key of a step that runs a traced region as recorded.
-backends::StepSpecification segment_specification();
+backends::StepSpecification region_specification();
 
 }  // namespace runner::train

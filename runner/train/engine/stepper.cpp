@@ -14,45 +14,45 @@ namespace runner::train {
 Stepper::Stepper(const Sources& from) : from_(from), recipe_(from.builder.recipe()) {}
 
 // A single rank always has the sums.
-bool Stepper::sums_behind(const TrainingWindow& window) const {
-  if (is_local()) return window.done;
-  return window.done || from_.ranks == nullptr || recipe_.sync_each_batch || window.next.begins_epoch() ||
-         window.batches % kBatchesOfPart == 0;
+bool Stepper::sums_behind(const StepResult& result) const {
+  if (is_local()) return result.done;
+  return result.done || from_.ranks == nullptr || recipe_.sync_each_batch || result.next.begins_epoch() ||
+         result.batches % kBatchesOfPart == 0;
 }
 
-SharedStep Stepper::run_batches(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window) {
+SharedStep Stepper::run_batches(BatchFeed& batches, const ScheduleRates& rates, StepResult& result) {
   SharedStep step;
   for (;;) {
     const data::Batch& batch = batches.next();
     ++from_.counters.batches;
     in_batch(from_.steps.place_of(batch, /*training=*/true), [&] { batches.throw_failure(); });
     from_.marks.begin_batch(/*training=*/true);
-    window.done = from_.parts.ends(batch, window.batches);
-    take_in(batch, window);
+    result.done = from_.parts.ends(batch, result.batches);
+    take_in(batch, result);
     factored_ = from_.arrays.begin_batch(batch.largest, factors_gradients());
-    if (window.done && from_.clock) {
+    if (result.done && from_.clock) {
       from_.steps.wait_for_batch();
-      from_.clock->begin_window(rates);
+      from_.clock->begin_step(rates);
     }
     if (is_local() || batch.weighs()) {
       for (int64_t first = 0; first < batch.size; first += from_.parts.at_once(batch.size)) {
         const data::Batch part = batch.part(first, from_.parts.at_once(batch.size - first));
         const bool ends_batch = first + part.size == batch.size;
         step = run_part(part, {.staged = first == 0 ? batches.staged() : 0,
-                               .ends_window = window.done && ends_batch,
-                               .reduces = (window.done || recipe_.sync_each_batch) && ends_batch});
+                               .ends_step = result.done && ends_batch,
+                               .reduces = (result.done || recipe_.sync_each_batch) && ends_batch});
       }
     } else {
       from_.steps.record(batch, /*training=*/true);
     }
     if (batch.last_of_epoch) from_.marks.end_batches(/*training=*/true);
-    if (sums_behind(window)) return step;
+    if (sums_behind(result)) return step;
     if (step) batches.stage_next(*step->executable, from_.parts);
   }
 }
 
-SharedStep Stepper::run_part(const data::Batch& part, const PartOfWindow& place) {
-  const bool last = place.ends_window;
+SharedStep Stepper::run_part(const data::Batch& part, const MicroBatchPlace& place) {
+  const bool last = place.ends_step;
   const bool completes = last && steps_alone();
   SharedStep step =
       training_step(shape_of(part.size, !from_.arrays.holds_any_gradients(), completes), &part, last && !completes);
@@ -71,37 +71,37 @@ SharedStep Stepper::run_part(const data::Batch& part, const PartOfWindow& place)
     return from_.executor.submit(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
   });
   from_.in_flight.set_submitted({ticket, step, from_.steps.recording(/*training=*/true), completes, batch});
-  from_.arrays.hold(steps_alone() ? Held::kSum : Held::kShare);
+  from_.arrays.hold(steps_alone() ? Held::kGlobalSum : Held::kLocalSum);
   return step;
 }
 
-SharedStep Stepper::run_batches_together(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window,
+SharedStep Stepper::run_batches_together(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
                                          const std::function<bool()>& asked_to_stop) {
-  const SharedStep last = run_batches(batches, rates, window);
-  if (!from_.arrays.holds_any_gradients()) from_.arrays.clear_window(factored_);
-  const Reduction reduction = window.done ? end_of_window(factored_) : part_of_window(factored_);
-  const bool reduces = window.done && from_.arrays.reducer() != nullptr;
+  const SharedStep last = run_batches(batches, rates, result);
+  if (!from_.arrays.holds_any_gradients()) from_.arrays.clear_step(factored_);
+  const Reduction reduction = result.done ? end_of_step(factored_) : part_of_step(factored_);
+  const bool reduces = result.done && from_.arrays.reducer() != nullptr;
   if (reduces) reduce_in_buckets();
   if (last) batches.stage_next(*last->executable, from_.parts);
   from_.in_flight.wait();
   from_.in_flight.throw_failure();
   if (from_.builder.varies(true))
-    add_to(from_.metrics.window,
+    add_to(from_.metrics.step,
            merged(std::exchange(from_.metrics.batches, {}), *from_.ranks, from_.executor.site("metrics")));
   const SharedStep& step = reduction_step(reduction);
-  StepSubmission end = from_.arguments.of_window_end();
+  StepSubmission end = from_.arguments.of_update();
   if (reduces) end.after = from_.arrays.reducer()->reduced();
-  end.states = from_.arrays.states_of_window(reduction.source, reduction.factored != nullptr);
+  end.states = from_.arrays.states_of_reduction(reduction.source, reduction.factored != nullptr);
   from_.executor.begin_exchange(/*again=*/false);
-  if (window.done) from_.in_flight.begin_update_of_all();  // after the barrier any rank may have begun to update
-  window.interrupted = from_.ranks->any(asked_to_stop && asked_to_stop(), from_.executor.site("gradients"));
+  if (result.done) from_.in_flight.begin_update_of_all();  // after the barrier any rank may have begun to update
+  result.interrupted = from_.ranks->any(asked_to_stop && asked_to_stop(), from_.executor.site("gradients"));
   if (reduction.source == SumSource::kFoldedRows) from_.arrays.fold_rows();
   from_.executor.execute("update", *step, end, backends::SpanKind::kOptimizer);
-  if (!window.done) from_.arrays.give_sums_to_rank_0();
-  if (window.done) from_.arrays.round_share();
+  if (!result.done) from_.arrays.give_sums_to_rank_0();
+  if (result.done) from_.arrays.round_share();
   from_.ranks->barrier(from_.executor.site("the update"));
-  if (!window.done && from_.ranks->rank() == 0) keep_sum_of_part(*step);
-  from_.arrays.hold(from_.ranks->rank() == 0 ? Held::kSum : Held::kNothing);
+  if (!result.done && from_.ranks->rank() == 0) keep_sum_of_part(*step);
+  from_.arrays.hold(from_.ranks->rank() == 0 ? Held::kGlobalSum : Held::kNothing);
   return step;
 }
 
@@ -115,25 +115,25 @@ void Stepper::keep_sum_of_part(const CompiledStep& part) {
   const backends::ModelPause pause(from_.device);
   std::array<double, 2> sums{};
   from_.device.read_output(*part.executable, kPartSum, std::as_writable_bytes(std::span(sums)));
-  from_.arrays.write(from_.arrays.layout().find(Role::kSum, 0, kWindowSum), std::as_bytes(std::span(sums)));
+  from_.arrays.write(from_.arrays.layout().find(Role::kSum, 0, kStepSum), std::as_bytes(std::span(sums)));
 }
 
-Stepper::Reduction Stepper::end_of_window(const FactoredLayout* factored) const {
-  if (from_.arrays.reducer() != nullptr) return {.ends_window = true, .source = SumSource::kBuckets};
-  return {.ends_window = true, .source = from_.arrays.sum_source(), .factored = factored};
+Stepper::Reduction Stepper::end_of_step(const FactoredLayout* factored) const {
+  if (from_.arrays.reducer() != nullptr) return {.ends_step = true, .source = SumSource::kBuckets};
+  return {.ends_step = true, .source = from_.arrays.sum_source(), .factored = factored};
 }
 
-Stepper::Reduction Stepper::part_of_window(const FactoredLayout* factored) const {
+Stepper::Reduction Stepper::part_of_step(const FactoredLayout* factored) const {
   return {.source = from_.arrays.sum_source(), .factored = factored};
 }
 
-SharedStep Stepper::training_step(const StepShape& shape, const data::Batch* batch, bool closes_window) {
+SharedStep Stepper::training_step(const StepShape& shape, const data::Batch* batch, bool closes_step) {
   const FactoredLayout* const factored = batch != nullptr ? factored_ : this->factored_layout(shape.batch);
   return from_.steps.find({.training = true,
                            .labelled = true,
                            .shape = shape,
-                           .closes_window = closes_window,
-                           .factored = closes_window ? factored : nullptr},
+                           .closes_step = closes_step,
+                           .factored = closes_step ? factored : nullptr},
                           batch);
 }
 
@@ -147,23 +147,23 @@ const SharedStep& Stepper::reduction_step(const Reduction& kind) {
   if (!step) {
     from_.executor.ask_halt();
     const FactoredLayout none;
-    const backends::Program end = complete_window(from_.builder, *from_.arrays.shares(), kind.ends_window,
-                                                  kind.factored != nullptr ? *kind.factored : none, kind.source);
-    const bool are_reduced = kind.ends_window && from_.arrays.buckets() != nullptr;
-    step = compiled_step(from_.device.compile(end, from_.user.of_window_end(kind.ends_window, are_reduced)));
+    const backends::Program end = record_reduction(from_.builder, *from_.arrays.shard(), kind.ends_step,
+                                                   kind.factored != nullptr ? *kind.factored : none, kind.source);
+    const bool are_reduced = kind.ends_step && from_.arrays.buckets() != nullptr;
+    step = compiled_step(from_.device.compile(end, from_.user.of_update(kind.ends_step, are_reduced)));
   }
   return step;
 }
 
-void Stepper::advance(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window,
+void Stepper::advance(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
                       const std::function<bool()>& asked_to_stop) {
   from_.arguments.set_rates(rates, from_.parts.accumulation);
-  if (window.batches == 0) from_.arrays.hold(Held::kNothing);
+  if (result.batches == 0) from_.arrays.hold(Held::kNothing);
   from_.in_flight.begin();
   const SharedStep step =
-      steps_alone() ? run_batches(batches, rates, window) : run_batches_together(batches, rates, window, asked_to_stop);
+      steps_alone() ? run_batches(batches, rates, result) : run_batches_together(batches, rates, result, asked_to_stop);
   if (steps_alone() && step) batches.stage_next(*step->executable, from_.parts);
-  if (window.done) end_window(step, rates, window);
+  if (result.done) end_step(step, rates, result);
 }
 
 bool Stepper::may_resolve_late() const {
@@ -171,24 +171,24 @@ bool Stepper::may_resolve_late() const {
          recipe_.train.on_nan == schema::OnNan::kStop;
 }
 
-TrainingWindow Stepper::run(data::Loader& loader, const WindowRates& rates) {
-  TrainingWindow window;
+StepResult Stepper::run(data::Loader& loader, const ScheduleRates& rates) {
+  StepResult result;
   BatchFeed batches = feed(loader);
-  while (!window.done) advance(batches, rates, window);
-  resolve(window);
-  return window;
+  while (!result.done) advance(batches, rates, result);
+  resolve(result);
+  return result;
 }
 
-void Stepper::end_window(const SharedStep& step, const WindowRates& rates, TrainingWindow& window) {
+void Stepper::end_step(const SharedStep& step, const ScheduleRates& rates, StepResult& result) {
   from_.arrays.hold(Held::kNothing);
-  window.decisions = mixed(rates.digest(), from_.steps.form());
-  window.lr = from_.builder.optimizers().lr * rates.factor;
-  window.finite = true;
-  window.applied = !from_.clock;
-  from_.in_flight.end(step, rates, window);
+  result.decisions = mixed(rates.digest(), from_.steps.form());
+  result.lr = from_.builder.optimizers().lr * rates.factor;
+  result.finite = true;
+  result.applied = !from_.clock;
+  from_.in_flight.end(step, rates, result);
 }
 
-void Stepper::resolve(TrainingWindow& newest) {
+void Stepper::resolve(StepResult& newest) {
   from_.in_flight.wait();
   from_.in_flight.throw_failure();
   if (!from_.in_flight.has_ended()) return;
@@ -205,7 +205,7 @@ void Stepper::read_counters() {
   from_.clock->learn();
 }
 
-void Stepper::read_counters(TrainingWindow& newest) {
+void Stepper::read_counters(StepResult& newest) {
   read_counters();
   from_.in_flight.set_outcome(newest);
 }

@@ -20,13 +20,13 @@
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/in_flight_step.h"
 #include "runner/train/engine/loader_marks.h"
+#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/step_arguments.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/step_metrics.h"
 #include "runner/train/engine/steps.h"
 #include "runner/train/engine/update_clock.h"
 #include "runner/train/engine/user_work.h"
-#include "runner/train/engine/window.h"
 
 namespace runner::train {
 
@@ -56,7 +56,7 @@ class Stepper {
     LoaderMarks& marks;
     Counters& counters;
     StepMetrics& metrics;
-    const WindowParts& parts;
+    const GradAccumulation& parts;
     UpdateClock* clock;             // null if the host counts updates
     backends::ProcessGroup* ranks;  // null for a single process
   };
@@ -71,14 +71,14 @@ class Stepper {
   // kBatchesOfPart batches; with sync_each_batch or a single rank, after every batch. An optimizer step that is not
   // finite counts only with train.on_nan: skip. `rates`: for the next schedule step after all pending ones.
   // `asked_to_stop`: whether this rank was asked to stop; ranks share it at each all-reduce
-  // (TrainingWindow::interrupted). May return while the device is still running. A finished optimizer step counts as
+  // (StepResult::interrupted). May return while the device is still running. A finished optimizer step counts as
   // finite until resolve().
-  void advance(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window,
+  void advance(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
                const std::function<bool()>& asked_to_stop = {});
   // Waits for the last optimizer step and sets how it ended. Throws its error.
-  void resolve(TrainingWindow& newest);
+  void resolve(StepResult& newest);
   // Runs a whole optimizer step.
-  TrainingWindow run(data::Loader& loader, const WindowRates& rates);
+  StepResult run(data::Loader& loader, const ScheduleRates& rates);
   // After advance() or resolve() has thrown: whether the failed optimizer step may have updated some arrays.
   bool may_be_half_updated() const { return from_.in_flight.may_be_half_updated(); }
   // Whether resolve() may be called as late as after the first batch of the next optimizer step has been recorded. If
@@ -94,24 +94,24 @@ class Stepper {
   int64_t pending() const { return from_.clock != nullptr ? from_.clock->pending() : 0; }
   // Reads the device-side counters. `newest`: the last optimizer step, whose outcome is set.
   void read_counters();
-  void read_counters(TrainingWindow& newest);
+  void read_counters(StepResult& newest);
 
   // ---- compiled steps ----
 
   StepShape shape_of(int64_t batch, bool first, bool last) const;
   // Returns a training step. `batch`: its batch, or null if it is not known yet.
-  SharedStep training_step(const StepShape& shape, const data::Batch* batch, bool closes_window = false);
+  SharedStep training_step(const StepShape& shape, const data::Batch* batch, bool closes_step = false);
   // A step in which ranks add up their gradients: within an optimizer step, or at its end.
   struct Reduction {
-    bool ends_window = false;
+    bool ends_step = false;
     SumSource source = SumSource::kRows;
     const FactoredLayout* factored = nullptr;  // layout of factored gradients to read; null if there are none
     auto operator<=>(const Reduction&) const = default;
   };
   const SharedStep& reduction_step(const Reduction& kind);
   // Return the kind of reduction at the end of an optimizer step, and before it.
-  Reduction end_of_window(const FactoredLayout* factored) const;
-  Reduction part_of_window(const FactoredLayout* factored) const;
+  Reduction end_of_step(const FactoredLayout* factored) const;
+  Reduction part_of_step(const FactoredLayout* factored) const;
   // Returns the layout of factored gradients for a batch whose largest part on any rank has `largest` samples; null if
   // there are none. Gradients of several batches accumulate in their arrays.
   const FactoredLayout* factored_layout(int64_t largest) {
@@ -121,23 +121,23 @@ class Stepper {
  private:
   // Takes batches until the gradients of all ranks must be added up. Returns the last step, whose outputs can be read
   // if it ended the optimizer step; null if the rank had no batch.
-  SharedStep run_batches(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window);
+  SharedStep run_batches(BatchFeed& batches, const ScheduleRates& rates, StepResult& result);
   // Properties of a micro-batch.
-  struct PartOfWindow {
+  struct MicroBatchPlace {
     uint64_t staged = 0;  // BatchFeed::staged(), or 0
-    bool ends_window = false;
+    bool ends_step = false;
     bool reduces = false;  // GPUs that share nothing reduce their gradients after it
   };
-  SharedStep run_part(const data::Batch& part, const PartOfWindow& place);
+  SharedStep run_part(const data::Batch& part, const MicroBatchPlace& place);
   // Calls run_batches() on each rank, then runs the step that adds up the results of all ranks and, at the end of the
   // optimizer step, updates.
-  SharedStep run_batches_together(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window,
+  SharedStep run_batches_together(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
                                   const std::function<bool()>& asked_to_stop);
   void reduce_in_buckets();
   void keep_sum_of_part(const CompiledStep& part);
-  void end_window(const SharedStep& step, const WindowRates& rates, TrainingWindow& window);
+  void end_step(const SharedStep& step, const ScheduleRates& rates, StepResult& result);
   bool factors_gradients() const { return from_.parts.accumulation == 1; }
-  bool sums_behind(const TrainingWindow& window) const;
+  bool sums_behind(const StepResult& result) const;
 
   const Sources from_;
   const schema::Recipe& recipe_;

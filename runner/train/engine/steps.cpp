@@ -108,7 +108,7 @@ SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
   backends::StepSpecification step = kind.training ? training_specification(from_.builder, *recorded_, kind.shape)
                                                    : forward_specification(*recorded_, kind.labelled, kind.shape.first);
   // The number of elements identifies the layout: it grows with the batch that it has room for.
-  step.insert(step.end(), {kind.closes_window, kind.padded, kind.factored != nullptr ? kind.factored->elements : 0});
+  step.insert(step.end(), {kind.closes_step, kind.padded, kind.factored != nullptr ? kind.factored->elements : 0});
   const SharedStep made = from_.executor.cache().find_or_make(recorded_->program, step, [&] {
     const auto compile = [&] { return kind.training ? compile_training_step(kind) : compile_forward_step(kind); };
     if (batch == nullptr) return compile();
@@ -122,7 +122,7 @@ SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
 }
 
 void Steps::compare_graphs() {
-  if (traced_graphs_) traced_graphs_->compare(*from_.ranks, {"traced graphs", from_.counters.windows});
+  if (traced_graphs_) traced_graphs_->compare(*from_.ranks, {"traced graphs", from_.counters.steps});
 }
 
 SharedStep Steps::compile_training_step(const StepKind& kind) {

@@ -18,12 +18,12 @@
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/hooks.h"
 #include "runner/train/engine/in_flight_step.h"
+#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/step_arguments.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/trace_once.h"
 #include "runner/train/engine/traced_graphs.h"
 #include "runner/train/engine/user_work.h"
-#include "runner/train/engine/window.h"
 
 namespace runner::train {
 

@@ -22,17 +22,17 @@ using backends::Op;
 using backends::Shape;
 using backends::ValueId;
 
-Segment::Segment(const StepBuilder& builder, Beginning beginning)
+TracedRegion::TracedRegion(const StepBuilder& builder, Beginning beginning)
     : builder_(builder),
       beginning_(std::move(beginning)),
       frame_(builder.begin(program_, beginning_.batch, /*with_scalars=*/false)),
       step_(builder, program_, frame_.arrays),
-      shares_(step_.gradients.size()),
+      unreduced_(step_.gradients.size()),
       reached_(beginning_.reached),
       forward_(builder.forward_of(program_, frame_, beginning_.training, host_)),
       inputs_(builder.inputs_of(forward_, frame_)) {
   if (beginning_.voided) step_.finite = {&program_, program_.constant(0, {DType::kBool, {}})};
-  if (beginning_.losses) losses_ = step_.arrays.get(Role::kSum, 0, kWindowSum);
+  if (beginning_.losses) losses_ = step_.arrays.get(Role::kSum, 0, kStepSum);
   for (const Value parameter : frame_.parameters) first_parameters_.push_back(parameter.id);
   reached_.resize(frame_.parameters.size());
   for (size_t b = 0; b < step_.gradients.size(); ++b) {
@@ -42,37 +42,37 @@ Segment::Segment(const StepBuilder& builder, Beginning beginning)
       if (skips_unused(step_.arrays))
         step_.reached[b] = step_.arrays.get(Role::kUse, static_cast<int32_t>(b), kReached);
     }
-    shares_[b] = held == Held::kShare;
+    unreduced_[b] = held == Held::kLocalSum;
   }
 }
 
-int32_t Segment::group_of(int32_t buffer) const {
+int32_t TracedRegion::group_of(int32_t buffer) const {
   return builder_.model().parameters.buffers()[static_cast<size_t>(buffer)].group;
 }
 
-bool Segment::is_of(int32_t buffer, std::optional<int32_t> optimizer) const {
+bool TracedRegion::is_of(int32_t buffer, std::optional<int32_t> optimizer) const {
   const int32_t group = group_of(buffer);
   return group >= 0 && (!optimizer || builder_.optimizers().groups[static_cast<size_t>(group)].optimizer == *optimizer);
 }
 
-Value Segment::scalar(std::string name, double value) {
+Value TracedRegion::scalar(std::string name, double value) {
   host_.scalars.push_back(value);
   return {&program_, program_.input(backends::InputKind::kScalar, std::move(name), {DType::kF32, {}})};
 }
 
 // Assigns the scalars traced since index `first` to the origin of `node`.
-void Segment::trace_from(size_t first, Value node) {
+void TracedRegion::trace_from(size_t first, Value node) {
   for (size_t i = first; i < host_.traced.size(); ++i) host_.traced[i].origin = program_.node(node.id).origin;
 }
 
-Value Segment::give(HostTensor tensor) {
+Value TracedRegion::give(HostTensor tensor) {
   host_.given.push_back(std::move(tensor.bytes));
   return {&program_, program_.input(backends::InputKind::kBatch, "given", tensor.type)};
 }
 
 // ---- gradients -----------------------------------------------------------------------------------------------------
 
-void Segment::backward(Value loss, double share, double samples, double counted) {
+void TracedRegion::backward(Value loss, double share, double samples, double counted) {
   RUN_CHECK(is_float(loss.dtype()), ErrorKind::kRun, "backward: the loss is {}, expected a tensor of floats",
             loss.type());
   refuse_stale(loss);
@@ -108,16 +108,16 @@ void Segment::backward(Value loss, double share, double samples, double counted)
 }
 
 // If the hook has kept a sum over all ranks, only rank 0 adds to it, so that it counts once.
-void Segment::add_gradient(size_t buffer, Value added) {
+void TracedRegion::add_gradient(size_t buffer, Value added) {
   Value& gradient = step_.gradients[buffer];
-  const bool behind_sum = gradient && !shares_[buffer];
+  const bool behind_sum = gradient && !unreduced_[buffer];
   const bool counts = gradient && (!behind_sum || beginning_.rank.value_or(0) == 0);
   gradient = counts ? ops::add(gradient, added) : added;
   if (behind_sum && counts) of_rank_0_.push_back({gradient.id, added.id});
-  shares_[buffer] = true;
+  unreduced_[buffer] = true;
 }
 
-std::string Segment::unused(int32_t optimizer) const {
+std::string TracedRegion::unused(int32_t optimizer) const {
   const nn::ParameterSet& parameters = builder_.model().parameters;
   std::vector<bool> not_unused(parameters.parameters().size(), true);
   for (int32_t b = 0; b < buffers(); ++b) {
@@ -128,13 +128,13 @@ std::string Segment::unused(int32_t optimizer) const {
   return unused_parameters(not_unused, parameters);
 }
 
-Value Segment::over_all(Value share, backends::Subject subject, backends::Reduction reduction) {
+Value TracedRegion::over_all(Value share, backends::Subject subject, backends::Reduction reduction) {
   if (!beginning_.rank) return share;
   ++meetings_;
   return ops::all_reduce(share, reduction, subject);
 }
 
-Value Segment::sum_of_gradients(int32_t buffer, Value share) {
+Value TracedRegion::sum_of_gradients(int32_t buffer, Value share) {
   if (!beginning_.rank) return share;
   const schema::CommSpec& comm = builder_.recipe().comm;
   const Value sum = on_its_way(over_all(on_its_way(share, comm), backends::Subject::kGradients), comm);
@@ -142,14 +142,14 @@ Value Segment::sum_of_gradients(int32_t buffer, Value share) {
 }
 
 // A loss that is not finite makes the sum not finite.
-void Segment::reduce() {
+void TracedRegion::reduce() {
   for (size_t b = 0; b < step_.gradients.size(); ++b) {
-    if (!step_.gradients[b] || !shares_[b]) continue;
+    if (!step_.gradients[b] || !unreduced_[b]) continue;
     step_.gradients[b] = sum_of_gradients(static_cast<int32_t>(b), step_.gradients[b]);
     Value& reached = step_.reached[b];
     if (reached) reached = over_all(reached, backends::Subject::kGradients, backends::Reduction::kMax);
   }
-  shares_.assign(shares_.size(), false);
+  unreduced_.assign(unreduced_.size(), false);
   if (!losses_) return;
   const Value sums = over_all(losses_, backends::Subject::kLoss);
   const Value finite = ops::is_finite(element(sums, 0));
@@ -160,7 +160,7 @@ void Segment::reduce() {
 }
 
 // The gradient would refer to parameters that have been replaced.
-void Segment::refuse_stale(Value loss) const {
+void TracedRegion::refuse_stale(Value loss) const {
   if (outdated_.empty()) return;
   const std::vector<bool> needed = needed_for(program_, loss.id);
   for (const ValueId id : outdated_)
@@ -168,15 +168,15 @@ void Segment::refuse_stale(Value loss) const {
               "backward: the loss was computed before an optimizer changed its parameters; compute it again");
 }
 
-Gradients Segment::gradients_of_optimizer(std::optional<int32_t> optimizer) const {
+Gradients TracedRegion::gradients_of_optimizer(std::optional<int32_t> optimizer) const {
   Gradients found = step_.gradients;
   for (int32_t b = 0; b < buffers(); ++b)
     if (!is_of(b, optimizer)) found[static_cast<size_t>(b)] = {};
   return found;
 }
 
-Value Segment::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
-  const Value squares = sum_of_squares(gradients_of_optimizer(optimizer), beginning_.shares);
+Value TracedRegion::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
+  const Value squares = sum_of_squares(gradients_of_optimizer(optimizer), beginning_.shards);
   RUN_CHECK(squares, ErrorKind::kRun, "clip_grad_norm: there are no gradients; call acc:backward first");
   const size_t traced = host_.traced.size();
   optim::trace_clip_grad_norm(limit, host_.traced);
@@ -189,7 +189,7 @@ Value Segment::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
   return norm;
 }
 
-void Segment::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
+void TracedRegion::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
   const size_t traced = host_.traced.size();
   optim::trace_clip_grad_value(limit, host_.traced);
   const Value least = scalar("-clip_grad_value", -limit), greatest = scalar("clip_grad_value", limit);
@@ -199,7 +199,7 @@ void Segment::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
       gradient = ops::clamp(gradient, least, greatest);
 }
 
-void Segment::zero_grad(int32_t optimizer) {
+void TracedRegion::zero_grad(int32_t optimizer) {
   for (int32_t b = 0; b < buffers(); ++b) {
     if (!is_of(b, optimizer)) continue;
     step_.gradients[static_cast<size_t>(b)] = step_.reached[static_cast<size_t>(b)] = {};
@@ -209,14 +209,14 @@ void Segment::zero_grad(int32_t optimizer) {
 
 // ---- updates -------------------------------------------------------------------------------------------------------
 
-void Segment::step(int32_t optimizer, const std::function<WindowRates(int64_t ahead)>& rates, int64_t number) {
+void TracedRegion::step(int32_t optimizer, const std::function<ScheduleRates(int64_t ahead)>& rates, int64_t number) {
   const Gradients gradients = gradients_of_optimizer(optimizer);
   RUN_CHECK(std::ranges::any_of(gradients, [](Value gradient) { return static_cast<bool>(gradient); }), ErrorKind::kRun,
             "step: there are no gradients; call acc:backward first");
   step_.decide([&] { return all_finite(gradients); });
   const bool counts = has_clock(step_.arrays);
   while (counts && std::ssize(rates_) <= moves_) rates_.push_back(rates(std::ssize(rates_) - moves_));
-  const WindowRates now = counts ? rates_.back() : rates(0);
+  const ScheduleRates now = counts ? rates_.back() : rates(0);
   for (int32_t b = 0; b < buffers(); ++b) {
     // Derivatives do not pass through an update, neither to its gradient nor to the previous parameters.
     if (const Value gradient = gradients[static_cast<size_t>(b)])
@@ -227,7 +227,8 @@ void Segment::step(int32_t optimizer, const std::function<WindowRates(int64_t ah
   if (applied()) steps_.push_back({.optimizer = optimizer, .applied = applied()});
 }
 
-std::vector<Value> Segment::scalar_inputs(const OptimizerGroup& group, const WindowRates& rates, int64_t number) {
+std::vector<Value> TracedRegion::scalar_inputs(const OptimizerGroup& group, const ScheduleRates& rates,
+                                               int64_t number) {
   const optim::Rule& rule = group.rule;
   const auto names = optim::scalar_names(rule.type);
   std::vector<double> numbers(names.size());
@@ -243,7 +244,7 @@ std::vector<Value> Segment::scalar_inputs(const OptimizerGroup& group, const Win
   return scalars;
 }
 
-void Segment::update(int32_t buffer, const StepRecorder::RuleInputs& inputs) {
+void TracedRegion::update(int32_t buffer, const StepRecorder::RuleInputs& inputs) {
   step_.update(buffer, inputs);
   const Value updated = ops::detach(step_.arrays.get(Role::kParameters, buffer));
   for (const nn::ParameterId id : builder_.model().parameters.in_buffer(buffer)) {
@@ -253,7 +254,7 @@ void Segment::update(int32_t buffer, const StepRecorder::RuleInputs& inputs) {
   }
 }
 
-void Segment::step_schedule(int64_t steps) {
+void TracedRegion::step_schedule(int64_t steps) {
   RUN_CHECK(!has_clock(step_.arrays) || moves_ + 1 < kClockRows, ErrorKind::kRun,
             "the scheduler steps more than {} times after one update; call acc:mark_step() in between", kClockRows - 1);
   steps_.back().scheduled += steps;
@@ -261,7 +262,7 @@ void Segment::step_schedule(int64_t steps) {
   if (has_clock(step_.arrays)) move_schedule(step_.arrays, applied());
 }
 
-void Segment::log(std::string name, Value scalar) {
+void TracedRegion::log(std::string name, Value scalar) {
   RUN_CHECK(scalar.shape().elements() == 1, ErrorKind::kRun, "log: {} is {}, expected a number or a tensor of one",
             name, scalar.type());
   wanted_.emplace_back(std::move(name), ops::cast(ops::on_host(ops::reshape(scalar, Shape{})), DType::kF64));
@@ -269,12 +270,12 @@ void Segment::log(std::string name, Value scalar) {
 
 // ---- the end -------------------------------------------------------------------------------------------------------
 
-int Segment::add_output(std::string name, Value value) {
+int TracedRegion::add_output(std::string name, Value value) {
   program_.output(std::move(name), value.id);
   return static_cast<int>(program_.outputs().size()) - 1;
 }
 
-void Segment::finish() {
+void TracedRegion::finish() {
   if (losses_finite_) own_finite_output_ = add_output("own losses finite", losses_finite_);
   if (reduced_) finite_output_ = add_output("finite", step_.finite);
   for (Step& step : steps_) step.output = add_output("applied", step.applied);
@@ -284,11 +285,11 @@ void Segment::finish() {
   }
   step_.keep_gradients();
   step_.keep_reached();
-  if (losses_ && losses_finite_) step_.arrays.set(losses_, Role::kSum, 0, kWindowSum);
+  if (losses_ && losses_finite_) step_.arrays.set(losses_, Role::kSum, 0, kStepSum);
   step_.arrays.output(program_);
 }
 
-ForwardPass Segment::forward_pass() const {
+ForwardPass TracedRegion::forward_pass() const {
   return {program_,
           first_parameters_,
           frame_.features().id,
@@ -297,10 +298,10 @@ ForwardPass Segment::forward_pass() const {
           loss_end_};
 }
 
-std::vector<Held> Segment::gradients() const {
+std::vector<Held> TracedRegion::gradients() const {
   std::vector<Held> held;
   for (size_t b = 0; b < step_.gradients.size(); ++b)
-    held.push_back(!step_.gradients[b] ? Held::kNothing : shares_[b] ? Held::kShare : Held::kSum);
+    held.push_back(!step_.gradients[b] ? Held::kNothing : unreduced_[b] ? Held::kLocalSum : Held::kGlobalSum);
   return held;
 }
 

@@ -16,14 +16,14 @@
 #include "runner/train/engine/hooks.h"
 #include "runner/train/engine/host_tensor.h"
 #include "runner/train/engine/not_finite.h"
+#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/parameter_use.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/step_recorder.h"
-#include "runner/train/engine/window.h"
 
 namespace runner::train {
 
-class Segment {
+class TracedRegion {
  public:
   struct Beginning {
     std::optional<int64_t> batch = {};  // size of its batch; none if it has no batch
@@ -34,11 +34,11 @@ class Segment {
     bool voided = false;               // an earlier loss of the optimizer step was not finite: no updates are applied
     int64_t accumulation = 1;          // batches per optimizer step
     std::optional<int> rank = {};      // rank in the process group; none for a single process
-    std::span<const Shares> shares = {};  // shards of all ranks; must outlive the region
+    std::span<const Shard> shards = {};  // shards of all ranks; must outlive the region
   };
-  Segment(const StepBuilder& builder, Beginning beginning);
-  Segment(const Segment&) = delete;
-  Segment& operator=(const Segment&) = delete;
+  TracedRegion(const StepBuilder& builder, Beginning beginning);
+  TracedRegion(const TracedRegion&) = delete;
+  TracedRegion& operator=(const TracedRegion&) = delete;
 
   StepInputs& inputs() { return inputs_; }
   // Adds a tensor with these contents as an input.
@@ -60,7 +60,7 @@ class Segment {
   // Records one update of an optimizer's parameters. rates(ahead): rates of the schedule `ahead` steps after its
   // current position if all updates of this region are applied. `number`: number of the update, from 1, in the same
   // case.
-  void step(int32_t optimizer, const std::function<WindowRates(int64_t ahead)>& rates, int64_t number);
+  void step(int32_t optimizer, const std::function<ScheduleRates(int64_t ahead)>& rates, int64_t number);
   void zero_grad(int32_t optimizer);
   // Whether the last step of an optimizer in this region was applied, () bool; unset if there was none.
   Value applied() const { return step_.applied; }
@@ -97,7 +97,7 @@ class Segment {
   // Numbers passed to the Program by the hook and by the region itself.
   const nn::HostValues& host() const { return host_; }
   // With device-side counters: rates by the number of schedule steps in this region.
-  const std::vector<WindowRates>& rates() const { return rates_; }
+  const std::vector<ScheduleRates>& rates() const { return rates_; }
   // State at the end of the region.
   std::vector<Held> gradients() const;
   const std::vector<bool>& reached() const { return reached_; }
@@ -116,7 +116,7 @@ class Segment {
   void trace_from(size_t first, Value node);
   void refuse_stale(Value loss) const;
   void update(int32_t buffer, const StepRecorder::RuleInputs& inputs);
-  std::vector<Value> scalar_inputs(const OptimizerGroup& group, const WindowRates& rates, int64_t number);
+  std::vector<Value> scalar_inputs(const OptimizerGroup& group, const ScheduleRates& rates, int64_t number);
   Gradients gradients_of_optimizer(std::optional<int32_t> optimizer) const;
   int add_output(std::string name, Value value);
 
@@ -127,12 +127,12 @@ class Segment {
   StepRecorder step_;
   std::vector<backends::ValueId> outdated_;  // parameters as they were before an update
   std::vector<OfRank0> of_rank_0_;
-  std::vector<bool> shares_;   // by flat buffer: the gradient is still to be reduced
-  std::vector<bool> reached_;  // see Beginning::reached
+  std::vector<bool> unreduced_;  // by flat buffer: the gradient is still to be reduced
+  std::vector<bool> reached_;    // see Beginning::reached
   nn::HostValues host_;
   nn::Forward forward_;
   StepInputs inputs_;
-  std::vector<WindowRates> rates_;
+  std::vector<ScheduleRates> rates_;
   int64_t moves_ = 0;  // upper bound of the schedule steps
   std::vector<backends::ValueId> first_parameters_;
   backends::ValueId loss_end_ = 0;  // end of the last sum of losses

@@ -81,7 +81,7 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
                 .parts = parts,
                 .clock = clock(),
                 .ranks = ranks}),
-      segments_(builder_, device, executor_, arguments_, clock(), steps_.traced_graphs()),
+      regions_(builder_, device, executor_, arguments_, clock(), steps_.traced_graphs()),
       forward_(encoding, device, executor_, arguments_, steps_),
       step_memory_({.builder = builder_,
                     .device = device,

@@ -25,6 +25,8 @@
 #include "runner/train/engine/loader_marks.h"
 #include "runner/train/engine/means.h"
 #include "runner/train/engine/memory_use.h"
+#include "runner/train/engine/non_finite_search.h"
+#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/region_runner.h"
 #include "runner/train/engine/step_arguments.h"
 #include "runner/train/engine/step_builder.h"
@@ -34,8 +36,6 @@
 #include "runner/train/engine/steps.h"
 #include "runner/train/engine/update_clock.h"
 #include "runner/train/engine/user_work.h"
-#include "runner/train/engine/window.h"
-#include "runner/train/engine/window_search.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
@@ -54,7 +54,7 @@ class Trainer {
   void set_halt(std::function<void()> halt) { executor_.set_halt(std::move(halt)); }
 
   // Allocates the arrays and writes the initial parameters. Call before anything runs, reads or writes. Collective. The
-  // ranks share one copy of the weights (shares.h), unless a hook has its own training loop.
+  // ranks share one copy of the weights (shard.h), unless a hook has its own training loop.
   void allocate();
   // Keeps gradients between micro-batches too. Call before a step is compiled.
   void keep_gradients();
@@ -71,11 +71,11 @@ class Trainer {
   const Stepper& stepper() const { return stepper_; }
   StepMemory& step_memory() { return step_memory_; }
   // For a hook's training loop.
-  SegmentRunner& segments() { return segments_; }
+  RegionRunner& regions() { return regions_; }
   Forward& forward() { return forward_; }
   Means& means() { return means_; }
   // Finds what was not finite in an optimizer step.
-  WindowSearch& search() { return search_; }
+  NonFiniteSearch& search() { return search_; }
 
   // Code that takes batches from any loader must call these.
   LoaderMarks& marks() { return marks_; }
@@ -100,7 +100,7 @@ class Trainer {
 
   Counters counters;
   StepMetrics metrics;
-  WindowParts parts;
+  GradAccumulation parts;
 
  private:
   UpdateClock* clock() { return clock_ ? &*clock_ : nullptr; }
@@ -121,11 +121,11 @@ class Trainer {
   InFlightStep in_flight_;
   Steps steps_;
   Stepper stepper_;
-  SegmentRunner segments_;
+  RegionRunner regions_;
   Forward forward_;
   StepMemory step_memory_;
   Means means_;
-  WindowSearch search_;
+  NonFiniteSearch search_;
 };
 
 }  // namespace runner::train

@@ -10,7 +10,7 @@ namespace runner::train {
 UpdateClock::UpdateClock(DeviceArrays& arrays, Counters& counters, const Optimizers& optimizers)
     : arrays_(arrays), counters_(counters), optimizers_(optimizers), factors_(kClockRows), momenta_(kClockRows) {}
 
-void UpdateClock::begin_window(const WindowRates& rates) {
+void UpdateClock::begin_step(const ScheduleRates& rates) {
   RUN_ASSERT(!is_full());
   if (pending_ == 0) begin(updates_so_far());
   schedule_steps_ = rates.schedule_steps;
@@ -29,13 +29,13 @@ void UpdateClock::learn() {
 }
 
 // The counters already include the updates of the region.
-void UpdateClock::begin_segment(const Segment& segment) {
+void UpdateClock::begin_region(const TracedRegion& region) {
   RUN_ASSERT(pending_ == 0);
-  if (segment.steps().empty()) return;
+  if (region.steps().empty()) return;
   std::vector<double> updates = updates_so_far();
-  for (const Segment::Step& step : segment.steps()) --updates[static_cast<size_t>(step.optimizer)];
+  for (const TracedRegion::Step& step : region.steps()) --updates[static_cast<size_t>(step.optimizer)];
   begin(updates);
-  for (size_t row = 0; row < segment.rates().size(); ++row) write_row(segment.rates()[row], static_cast<int64_t>(row));
+  for (size_t row = 0; row < region.rates().size(); ++row) write_row(region.rates()[row], static_cast<int64_t>(row));
   write_table();
 }
 
@@ -52,7 +52,7 @@ void UpdateClock::begin(const std::vector<double>& updates) {
     write(kFirstUpdates + static_cast<int32_t>(i), std::span(updates).subspan(i, 1));
 }
 
-void UpdateClock::write_row(const WindowRates& rates, int64_t row) {
+void UpdateClock::write_row(const ScheduleRates& rates, int64_t row) {
   factors_[static_cast<size_t>(row)] = rates.factor;
   momenta_[static_cast<size_t>(row)] = rates.momentum.value_or(0);
 }

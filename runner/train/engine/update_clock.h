@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "runner/train/engine/device_arrays.h"
+#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/optimizers.h"
-#include "runner/train/engine/window.h"
 
 namespace runner::train {
 
-class Segment;  // segment.h
+class TracedRegion;  // traced_region.h
 
 class UpdateClock {
  public:
@@ -30,17 +30,17 @@ class UpdateClock {
   // Whether the rate table is full, so that learn() must be called before the next optimizer step.
   bool is_full() const { return pending_ == kClockRows; }
   // Call before an optimizer step. `rates`: its rates if all pending steps are applied.
-  void begin_window(const WindowRates& rates);
+  void begin_step(const ScheduleRates& rates);
   // Waits for pending steps and updates the host's counters.
   void learn();
 
-  // Like begin_window(), for a traced region with updates. The host reads afterwards which of them were applied.
-  void begin_segment(const Segment& segment);
+  // Like begin_step(), for a traced region with updates. The host reads afterwards which of them were applied.
+  void begin_region(const TracedRegion& region);
 
  private:
   std::vector<double> updates_so_far() const;
   void begin(const std::vector<double>& updates);
-  void write_row(const WindowRates& rates, int64_t row);
+  void write_row(const ScheduleRates& rates, int64_t row);
   void write_table();
   void write(int32_t index, std::span<const double> numbers);
   double read(int32_t index) const;

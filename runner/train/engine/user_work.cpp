@@ -20,7 +20,7 @@ using backends::UserGraph;
 StepKind UserWork::seen(StepKind kind, const data::Batch* batch) const {
   kind.padded = kind.shape.batch;
   if (!from_.device.traces_graphs()) {
-    kind.closes_window = false;
+    kind.closes_step = false;
     if (!kind.training) kind.shape.first = true;
     return kind;
   }
@@ -36,9 +36,9 @@ UserGraph UserWork::of_training(const StepKind& kind, const StepBuilder::Recorde
                                 const CompletedStep& completed, const Program& program,
                                 std::vector<backends::TracedScalar>& numbers) const {
   return [&, kind]() -> std::optional<Program> {
-    if (kind.closes_window || kind.padded != kind.shape.batch) {
+    if (kind.closes_step || kind.padded != kind.shape.batch) {
       CompletedStep graph =
-          step_graph(from_.builder, recorded_as_counted(kind, recorded), kind.shape, kind.closes_window);
+          step_graph(from_.builder, recorded_as_counted(kind, recorded), kind.shape, kind.closes_step);
       numbers = std::move(graph.numbers);
       return std::move(graph.program);
     }
@@ -59,9 +59,9 @@ UserGraph UserWork::of_forward(const StepKind& kind, const StepBuilder::Recorded
 }
 
 // A model of graphs sees the update as a part of the last step.
-UserGraph UserWork::of_window_end(bool ends_window, bool are_reduced) const {
+UserGraph UserWork::of_update(bool ends_step, bool are_reduced) const {
   if (from_.device.traces_graphs()) return of_nothing();
-  return [this, ends_window, are_reduced] { return window_graph(from_.builder, ends_window, are_reduced); };
+  return [this, ends_step, are_reduced] { return reduction_graph(from_.builder, ends_step, are_reduced); };
 }
 
 UserGraph UserWork::of_read(const Program& program) {
@@ -78,14 +78,14 @@ int64_t UserWork::updates_of(const OptimizerGroup& group) const {
   return from_.counters.updates_of(from_.builder.optimizers().names[static_cast<size_t>(group.optimizer)]);
 }
 
-void UserWork::set_rates(const WindowRates& rates) {
+void UserWork::set_rates(const ScheduleRates& rates) {
   if (from_.device.traces_graphs()) trace_scalars(rates);
   find_absent_states();
 }
 
 // Traces what torch.optim and torch.nn.utils trace for an update. A group without parameters traces nothing. With
 // device-side counters the scalars are on the device.
-void UserWork::trace_scalars(const WindowRates& rates) {
+void UserWork::trace_scalars(const ScheduleRates& rates) {
   traced_.clear();
   const schema::Recipe& recipe = from_.builder.recipe();
   if (const auto limit = recipe.train.clip_grad_norm) optim::trace_clip_grad_norm(*limit, traced_);
@@ -119,7 +119,7 @@ void UserWork::find_absent_states() {
 // In PyTorch's order: scalars of the user's code, the division by the accumulation steps, scalars of the update.
 backends::SubmissionInfo UserWork::of_step(const nn::HostValues& host, TracedUntil traced, int64_t accumulation,
                                            std::span<const backends::TracedScalar> rule_numbers) {
-  backends::SubmissionInfo info = of_window_end();
+  backends::SubmissionInfo info = of_update();
   if (!from_.device.traces_graphs()) return info;
   step_traced_ = host.traced;
   if (traced != TracedUntil::kForward) optim::trace_accumulation(accumulation, step_traced_);
@@ -131,13 +131,13 @@ backends::SubmissionInfo UserWork::of_step(const nn::HostValues& host, TracedUnt
   return info;
 }
 
-backends::SubmissionInfo UserWork::of_segment(const nn::HostValues& host) const {
-  backends::SubmissionInfo info = of_window_end();
+backends::SubmissionInfo UserWork::of_region(const nn::HostValues& host) const {
+  backends::SubmissionInfo info = of_update();
   if (from_.device.traces_graphs()) info.traced = host.traced;
   return info;
 }
 
-backends::SubmissionInfo UserWork::of_window_end() const {
+backends::SubmissionInfo UserWork::of_update() const {
   return {.absent = absent_, .step = from_.counters.batches};
 }
 

@@ -16,9 +16,9 @@
 #include "runner/train/engine/counters.h"
 #include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/device_arrays.h"
+#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/update_clock.h"
-#include "runner/train/engine/window.h"
 
 namespace runner::train {
 
@@ -28,7 +28,7 @@ struct StepKind {
   bool labelled;    // of a forward step
   StepShape shape;  // first and last: of a training step; first: also of an evaluation
   // For device models of graphs, with ranks that update together: the update belongs to this step.
-  bool closes_window = false;
+  bool closes_step = false;
   int64_t padded = 0;  // for such models: samples of a declared step's batch when padded to that of the largest rank
   const FactoredLayout* factored = nullptr;  // layout of factored gradients; null if they are in their arrays
   bool operator==(const StepKind&) const = default;
@@ -61,7 +61,7 @@ class UserWork {
                                   std::vector<backends::TracedScalar>& numbers) const;
   backends::UserGraph of_forward(const StepKind& kind, const StepBuilder::Recorded& recorded) const;
   // Of the step in which ranks add up their gradients. `are_reduced`: they were reduced during the backward pass.
-  backends::UserGraph of_window_end(bool ends_window, bool are_reduced) const;
+  backends::UserGraph of_update(bool ends_step, bool are_reduced) const;
   // Of a value that a hook reads, the only output of `program`.
   static backends::UserGraph of_read(const backends::Program& program);
   // Of engine-internal work.
@@ -70,7 +70,7 @@ class UserWork {
   // ---- executions ----
 
   // Sets the rates of updates from now on.
-  void set_rates(const WindowRates& rates);
+  void set_rates(const ScheduleRates& rates);
   // Finds the states that no step has created yet. Call before updates are counted.
   void find_absent_states();
   // Return the information about an execution, valid until the next call. `host`: numbers of the user's code;
@@ -78,11 +78,11 @@ class UserWork {
   // optimizer step.
   backends::SubmissionInfo of_step(const nn::HostValues& host, TracedUntil traced, int64_t accumulation,
                                    std::span<const backends::TracedScalar> rule_numbers);
-  backends::SubmissionInfo of_segment(const nn::HostValues& host) const;
-  backends::SubmissionInfo of_window_end() const;
+  backends::SubmissionInfo of_region(const nn::HostValues& host) const;
+  backends::SubmissionInfo of_update() const;
 
  private:
-  void trace_scalars(const WindowRates& rates);
+  void trace_scalars(const ScheduleRates& rates);
   int64_t updates_of(const OptimizerGroup& group) const;
   StepBuilder::Recorded recorded_as_counted(const StepKind& kind, const StepBuilder::Recorded& recorded) const;
 

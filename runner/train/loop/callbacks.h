@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/train/engine/window.h"
+#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/loop/checkpoint.h"
 #include "runner/train/loop/interval.h"
 #include "runner/train/loop/train_state.h"
@@ -36,7 +36,7 @@ class Callback {
   // Values that a hook's loop has logged in the optimizer step that has ended. Before its flags are synchronised.
   virtual void on_log(const std::map<std::string, double>& /*values*/) {}
   // An optimizer step is done and counted. `before`: the end of the step before it.
-  virtual void on_optimizer_step(const TrainingWindow& /*window*/, const Reached& /*before*/) {}
+  virtual void on_optimizer_step(const StepResult& /*optimizer step*/, const Reached& /*before*/) {}
   // The events in `pending` are about to occur. Called again after an evaluation.
   virtual void on_pending(const PendingEvents& /*pending*/) {}
   // An evaluation is due.

@@ -10,8 +10,8 @@
 #include "runner/data/loader.h"
 #include "runner/optim/lr_schedule.h"
 #include "runner/train/engine/counters.h"
+#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/step_metrics.h"
-#include "runner/train/engine/window.h"
 
 namespace runner::train {
 
@@ -33,7 +33,7 @@ struct PendingEvents {
 // State of a run on the host, after an optimizer step or, with the declared loop, within one.
 struct Checkpoint {
   data::Position position;  // of the next batch
-  TrainingWindow window;    // in progress; without batches: none
+  StepResult result;        // in progress; without batches: none
   // Epochs finished at the end of the last optimizer step, which intervals count from. A hook's training loop may have
   // left epochs since.
   int64_t reached_epoch = 0;
@@ -43,7 +43,7 @@ struct Checkpoint {
   // Position independent of the batch size: used positions of the epoch's order, samples per global batch (0: an older
   // checkpoint without it), and Session::extra_steps().
   int64_t used = 0, global_batch = 0, extra_steps = 0;
-  int64_t most_at_once = 0;  // WindowParts::most_at_once
+  int64_t most_at_once = 0;  // GradAccumulation::most_at_once
   Counters counters;
   optim::PlateauState plateau;
   Patience patience;

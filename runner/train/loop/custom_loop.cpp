@@ -28,33 +28,33 @@ CustomLoop::CustomLoop(Session& session, Hooks& hooks, TrainLoop& loop)
       ranks_(session.trainer.stepper().is_local() ? nullptr : session.ranks),
       hooks_(hooks),
       loop_(loop),
-      shares_(ranks_ == nullptr ? std::vector<Shares>()
-                                : shares_of_all(trainer_.model().parameters, trainer_.optimizers(), session.recipe.comm,
-                                                ranks_->size())),
+      shards_(ranks_ == nullptr ? std::vector<Shard>()
+                                : all_shards(trainer_.model().parameters, trainer_.optimizers(), session.recipe.comm,
+                                             ranks_->size())),
       reached_(held_parameters()),
       touched_{.stepped = std::vector<bool>(optimizers().size())} {}
 
 void CustomLoop::run() {
-  begin_segment();
+  begin_region();
   try {
     hooks_.train(*this);
   } catch (const Error&) {
-    end_segment(/*run=*/false);
+    end_region(/*run=*/false);
     if (!stopped_) throw;
     return;
   }
   end_batch();
-  end_segment();
-  drop_window();
+  end_region();
+  drop_step();
   loop_.settle();
 }
 
 // ---- traced regions ------------------------------------------------------------------------------------------------
 
 // The current region. There is none if a hook continues after an error of the loop.
-Segment& CustomLoop::segment() {
-  RUN_CHECK(segment_.has_value(), ErrorKind::kRun, "the loop has ended with an error and cannot continue");
-  return *segment_;
+TracedRegion& CustomLoop::region() {
+  RUN_CHECK(region_.has_value(), ErrorKind::kRun, "the loop has ended with an error and cannot continue");
+  return *region_;
 }
 
 // Runs `work` on the device and adds the current batch to its errors.
@@ -66,27 +66,27 @@ auto CustomLoop::compute(const Work& work) {
   return in_batch({BatchPlace::Of::kTraining, trainer_.counters.batches, at.epoch}, work);
 }
 
-void CustomLoop::begin_segment() {
+void CustomLoop::begin_region() {
   const data::Batch* const on = batch();
   const bool training = on != nullptr && eval_.batch == nullptr;
-  trainer_.segments().begin();
-  segment_.emplace(trainer_.builder(),
-                   Segment::Beginning{.batch = on != nullptr ? std::optional(on->size) : std::nullopt,
-                                      .training = training,
-                                      .gradients = trainer_.arrays().gradients(),
-                                      .reached = reached_,
-                                      .losses = window_.losses,
-                                      .voided = !window_.seen.finite,
-                                      .accumulation = trainer_.parts.accumulation,
-                                      .rank = ranks_ != nullptr ? std::optional(ranks_->rank()) : std::nullopt,
-                                      .shares = shares_});
+  trainer_.regions().begin();
+  region_.emplace(trainer_.builder(),
+                  TracedRegion::Beginning{.batch = on != nullptr ? std::optional(on->size) : std::nullopt,
+                                          .training = training,
+                                          .gradients = trainer_.arrays().gradients(),
+                                          .reached = reached_,
+                                          .losses = open_step_.losses,
+                                          .voided = !open_step_.seen.finite,
+                                          .accumulation = trainer_.parts.accumulation,
+                                          .rank = ranks_ != nullptr ? std::optional(ranks_->rank()) : std::nullopt,
+                                          .shards = shards_});
   reads_ = 0;
   caught_up_ = 0;
-  segment_->inputs().read = [this, on](Value value) {
+  region_->inputs().read = [this, on](Value value) {
     count_reading();
-    return compute([&] { return trainer_.segments().read_value(*segment_, value.id, on); });
+    return compute([&] { return trainer_.regions().read_value(*region_, value.id, on); });
   };
-  hooks_.record(&segment_->inputs());
+  hooks_.record(&region_->inputs());
 }
 
 void CustomLoop::count_reading() {
@@ -96,65 +96,65 @@ void CustomLoop::count_reading() {
             "as acc:gather execute the recorded operations each time; stack the values to read, or call "
             "acc:mark_step() in between",
             kMostReads);
-  caught_up_ = segment_->meetings();
+  caught_up_ = region_->meetings();
 }
 
 HostTensor CustomLoop::read(Value value) {
-  RUN_ASSERT(segment_.has_value());
+  RUN_ASSERT(region_.has_value());
   count_reading();
-  return {value.type(), compute([&] { return trainer_.segments().read_bytes(*segment_, value.id, batch()); })};
+  return {value.type(), compute([&] { return trainer_.regions().read_bytes(*region_, value.id, batch()); })};
 }
 
 // `run`: false drops what was recorded.
-void CustomLoop::end_segment(bool run) {
+void CustomLoop::end_region(bool run) {
   hooks_.record(nullptr);
-  if (segment_ && run) run_segment();
-  segment_.reset();
+  if (region_ && run) run_region();
+  region_.reset();
 }
 
-void CustomLoop::run_segment() {
-  if (train_.batch == nullptr) segment_->reduce();  // otherwise done at the end of the optimizer step
-  segment_->finish();
-  trainer_.arrays().set_gradients(segment_->gradients());
-  reached_ = segment_->reached();
-  window_.losses = segment_->losses();
-  if (!segment_->does_something()) return;
+void CustomLoop::run_region() {
+  if (train_.batch == nullptr) region_->reduce();  // otherwise done at the end of the optimizer step
+  region_->finish();
+  trainer_.arrays().set_gradients(region_->gradients());
+  reached_ = region_->reached();
+  open_step_.losses = region_->losses();
+  if (!region_->does_something()) return;
   const std::string_view name = eval_.batch != nullptr ? "evaluation segment" : "segment";
-  compute([&] { trainer_.segments().run(name, *segment_, batch()); });
-  const auto holds = [&](int output) { return output < 0 || trainer_.segments().read_output(*segment_, output) != 0; };
-  const bool own = holds(segment_->own_finite_output()), reduced = holds(segment_->finite_output());
+  compute([&] { trainer_.regions().run(name, *region_, batch()); });
+  const auto holds = [&](int output) { return output < 0 || trainer_.regions().read_output(*region_, output) != 0; };
+  const bool own = holds(region_->own_finite_output()), reduced = holds(region_->finite_output());
   // The loss scaler also skips steps whose losses are finite.
   const bool applied = take_steps();
   const bool finite = reduced && (applied || first_scale(session_.recipe).has_value());
-  window_.overflowed |= finite && !applied;
-  for (const Segment::Logged& logged : segment_->logged())
-    loop_.point(logged.name, trainer_.segments().read_output(*segment_, logged.output));
+  open_step_.overflowed |= finite && !applied;
+  for (const TracedRegion::Logged& logged : region_->logged())
+    loop_.point(logged.name, trainer_.regions().read_output(*region_, logged.output));
   // Finding the cause runs other Programs, which overwrite the outputs, so they have been read first.
   if (!own || !finite) note_not_finite();
-  if (!finite || (!own && ranks_ == nullptr)) void_window();
+  if (!finite || (!own && ranks_ == nullptr)) void_step();
 }
 
 // Each rank for itself.
 void CustomLoop::note_not_finite() {
-  if (!not_finite_ && !window_.found) window_.found = trainer_.segments().explain_not_finite(*segment_, batch());
+  if (!not_finite_ && !open_step_.found) open_step_.found = trainer_.regions().explain_not_finite(*region_, batch());
 }
 
 // All ranks at once, because the reduced value is not finite.
-void CustomLoop::void_window() {
-  if (!std::exchange(window_.seen.finite, false)) return;
+void CustomLoop::void_step() {
+  if (!std::exchange(open_step_.seen.finite, false)) return;
   if (!not_finite_)
-    not_finite_ = first_found(window_.found, "a loss, or the gradient of one", ranks_,
-                              {"what is not finite", trainer_.counters.windows + 1});
-  loop_.not_finite(*not_finite_, window_.start ? *window_.start : loop_.here(), window_.untouched);
+    not_finite_ = first_found(open_step_.found, "a loss, or the gradient of one", ranks_,
+                              {"what is not finite", trainer_.counters.steps + 1});
+  loop_.not_finite(*not_finite_, open_step_.start ? *open_step_.start : loop_.here(), open_step_.untouched);
 }
 
 // Returns whether all updates of the region that has run were applied. Takes back the counts of the others.
 bool CustomLoop::take_steps() {
   Counters& counters = trainer_.counters;
   bool all = true;
-  for (const Segment::Step& step : segment_->steps()) {
-    const bool applied = trainer_.segments().read_output(*segment_, step.output) != 0;
-    window_.untouched = window_.untouched && !applied;
+  for (const TracedRegion::Step& step : region_->steps()) {
+    const bool applied = trainer_.regions().read_output(*region_, step.output) != 0;
+    open_step_.untouched = open_step_.untouched && !applied;
     counters.update_was_skipped = !applied;
     all = all && applied;
     if (applied) continue;
@@ -176,23 +176,23 @@ std::optional<CustomLoop::Rows> CustomLoop::rows() const {
 }
 
 void CustomLoop::catch_up() {
-  if (!segment_ || segment_->meetings() == std::exchange(caught_up_, segment_->meetings())) return;
-  backends::Program& program = segment_->inputs().forward.program;
+  if (!region_ || region_->meetings() == std::exchange(caught_up_, region_->meetings())) return;
+  backends::Program& program = region_->inputs().forward.program;
   const Value nothing{&program, program.constant(0, {backends::DType::kF32, {}})};
-  compute([&] { return trainer_.segments().read_bytes(*segment_, nothing.id, batch()); });
+  compute([&] { return trainer_.regions().read_bytes(*region_, nothing.id, batch()); });
 }
 
 void CustomLoop::mark_step() {
-  end_segment();
+  end_region();
   trainer_.on_host_event(backends::HostEvent::kStepMark);
-  begin_segment();
+  begin_region();
 }
 
 const StepInputs& CustomLoop::inputs(int64_t number) {
   if (eval_.batch != nullptr && train_.batch != nullptr && number == train_.number) leave_evaluation();
   RUN_CHECK(batch() != nullptr && number == current().number, ErrorKind::kRun,
             "this batch has ended; keep its values as numbers, with tensor:item() or tensor:tolist()");
-  return segment().inputs();
+  return region().inputs();
 }
 
 // ---- batches -------------------------------------------------------------------------------------------------------
@@ -202,13 +202,13 @@ void CustomLoop::begin_batches(Split split) {
     end_left_batch();
     RUN_CHECK(!epochs_.given || *epochs_.given == place().epoch, ErrorKind::kRun,
               "acc:batches: this epoch has no more batches; start the next epoch");
-    end_segment();
+    end_region();
     if (loop_.finished()) stop();
     epochs_.batches = place().epoch;
   } else {
     RUN_CHECK(session_.data.eval.has_value(), ErrorKind::kRun,
               "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
-    end_segment();
+    end_region();
     close_evaluation();
     const data::DataPlan plan = evened(evaluation_plan(session_.recipe, session_.data.eval->size(), session_.ranks));
     eval_.loader.emplace(
@@ -217,7 +217,7 @@ void CustomLoop::begin_batches(Split split) {
             .shuffle = false, .replica = session_.rank(), .epochs = 1, .prefetch = 0, .never_empty = true});
     eval_.left = plan.steps_per_epoch();
   }
-  begin_segment();
+  begin_region();
 }
 
 std::optional<int64_t> CustomLoop::next_batch(Split split) {
@@ -226,23 +226,23 @@ std::optional<int64_t> CustomLoop::next_batch(Split split) {
 
 std::optional<int64_t> CustomLoop::next_train_batch() {
   end_batch();
-  end_segment();
+  end_region();
   const bool over = loop_.finished() || place().epoch != epochs_.batches;
   if (!over) {
     stop_where_interrupted();
-    if (window_.seen.batches == 0) window_.start = loop_.begin_step();
+    if (open_step_.seen.batches == 0) open_step_.start = loop_.begin_step();
     load_training();
-    if (window_.seen.batches == 0 && !train_.loader->wait([this] { return loop_.interrupted(); })) stop();
+    if (open_step_.seen.batches == 0 && !train_.loader->wait([this] { return loop_.interrupted(); })) stop();
     train_.batch = &train_.loader->next();
     ++trainer_.counters.batches;
     trainer_.marks().begin_batch(/*training=*/true);
-    if (window_.seen.batches == 0) window_.samples = session_.samples_of_window(train_.batch->position);
+    if (open_step_.seen.batches == 0) open_step_.samples = session_.samples_of_step(train_.batch->position);
     train_.number = ++batches_;
     touched_ = {.stepped = std::vector<bool>(optimizers().size())};
   } else if (place().epoch != epochs_.batches) {
     trainer_.marks().end_batches(/*training=*/true);
   }
-  begin_segment();
+  begin_region();
   return over ? std::nullopt : std::optional(train_.number);
 }
 
@@ -273,7 +273,7 @@ data::DataPlan CustomLoop::evened(const data::DataPlan& plan) const {
 }
 
 std::optional<int64_t> CustomLoop::next_eval_batch() {
-  end_segment();
+  end_region();
   const bool over = !eval_.loader || eval_.left == 0;
   if (over) {
     if (eval_.loader) trainer_.marks().end_batches(/*training=*/false);
@@ -284,15 +284,15 @@ std::optional<int64_t> CustomLoop::next_eval_batch() {
     trainer_.marks().begin_batch(/*training=*/false);
     eval_.number = ++batches_;
   }
-  begin_segment();
+  begin_region();
   return over ? std::nullopt : std::optional(eval_.number);
 }
 
 // The hook left a loop over the evaluation data with break: continues with the training batch around it.
 void CustomLoop::leave_evaluation() {
-  end_segment();
+  end_region();
   close_evaluation();
-  begin_segment();
+  begin_region();
 }
 
 void CustomLoop::close_evaluation() {
@@ -305,22 +305,22 @@ void CustomLoop::end_batch() {
   close_evaluation();
   if (train_.batch == nullptr) return;
   const bool last = sync_gradients();
-  if (last || session_.recipe.sync_each_batch) segment().reduce();
-  end_segment();
+  if (last || session_.recipe.sync_each_batch) region().reduce();
+  end_region();
   const data::Batch batch = *train_.batch;
   train_.batch = nullptr;
-  take_in(batch, window_.seen);
+  take_in(batch, open_step_.seen);
   if (!last) return;
-  Window window = std::exchange(window_, {});
-  window.seen.applied = !window.overflowed || !window.untouched;
-  window.seen.lr = window.rate.value_or(rate(0));
-  count(window.seen, session_.recipe.train.on_nan, trainer_.counters);
-  loop_.end_step(window.seen);
+  OpenStep result = std::exchange(open_step_, {});
+  result.seen.applied = !result.overflowed || !result.untouched;
+  result.seen.lr = result.rate.value_or(rate(0));
+  count(result.seen, session_.recipe.train.on_nan, trainer_.counters);
+  loop_.end_step(result.seen);
 }
 
 // An interrupted run saves a checkpoint to be resumed later. The hook must not continue without it.
 void CustomLoop::stop_where_interrupted() {
-  if (loop_.interrupted() && window_.seen.batches == 0) stop();
+  if (loop_.interrupted() && open_step_.seen.batches == 0) stop();
 }
 
 void CustomLoop::stop() {
@@ -329,13 +329,13 @@ void CustomLoop::stop() {
 }
 
 void CustomLoop::decide(std::initializer_list<uint64_t> words) {
-  for (const uint64_t word : words) window_.seen.decisions = mixed(window_.seen.decisions, word);
+  for (const uint64_t word : words) open_step_.seen.decisions = mixed(open_step_.seen.decisions, word);
 }
 
 // ---- gradients and updates -----------------------------------------------------------------------------------------
 
 bool CustomLoop::sync_gradients() const {
-  return train_.batch == nullptr || trainer_.parts.ends(*train_.batch, window_.seen.batches);
+  return train_.batch == nullptr || trainer_.parts.ends(*train_.batch, open_step_.seen.batches);
 }
 
 // The mean over an optimizer step is the sum over the samples of all its batches, on all ranks that add up their
@@ -345,62 +345,62 @@ void CustomLoop::backward(Value loss) {
   RUN_CHECK(eval_.batch == nullptr, ErrorKind::kRun,
             "backward: expected a training batch, got a batch of the evaluation data");
   const bool by_sample = loss.shape().rank() > 0;
-  double samples = 1, window = 1;
+  double samples = 1, result = 1;
   if (train_.batch != nullptr) {
     RUN_CHECK(!by_sample || loss.shape()[0] == train_.batch->size, ErrorKind::kRun,
               "backward: the loss is {}, but the batch has {} samples: expected one loss per sample, or a scalar",
               loss.type(), train_.batch->size);
     samples = static_cast<double>(train_.batch->real());
-    window = static_cast<double>(window_.samples);
+    result = static_cast<double>(open_step_.samples);
   } else {
     if (by_sample) samples = static_cast<double>(loss.shape()[0]);
-    window = samples * (ranks_ != nullptr ? ranks_->size() : 1);
+    result = samples * (ranks_ != nullptr ? ranks_->size() : 1);
   }
   const bool again = train_.batch != nullptr && touched_.counted;
   const double counted = again ? 0 : samples;
   // A rank that steps by itself may have no sample.
-  const double share = window == 0 ? 0 : (by_sample ? 1 : samples) / window;
-  segment().backward(loss, share, samples, counted);
+  const double share = result == 0 ? 0 : (by_sample ? 1 : samples) / result;
+  region().backward(loss, share, samples, counted);
   touched_.counted = train_.batch != nullptr;  // only if backward did not fail
 }
 
 Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
   if (!sync_gradients()) return {};
   decide({kClipNorm, static_cast<uint64_t>(optimizer.value_or(-1)), std::bit_cast<uint64_t>(limit)});
-  segment().reduce();
-  return segment().clip_grad_norm(optimizer, limit);
+  region().reduce();
+  return region().clip_grad_norm(optimizer, limit);
 }
 
 void CustomLoop::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
   if (!sync_gradients()) return;
   decide({kClipValue, static_cast<uint64_t>(optimizer.value_or(-1)), std::bit_cast<uint64_t>(limit)});
-  segment().reduce();
-  segment().clip_grad_value(optimizer, limit);
+  region().reduce();
+  region().clip_grad_value(optimizer, limit);
 }
 
 void CustomLoop::step(int32_t optimizer) {
   if (!sync_gradients()) return;
   Counters& counters = trainer_.counters;
-  const WindowRates rates = session_.rates();
+  const ScheduleRates rates = session_.rates();
   decide({kStep, static_cast<uint64_t>(optimizer), rates.digest()});
-  segment().reduce();
-  trainer_.steps().note_unused(segment().unused(optimizer));
+  region().reduce();
+  trainer_.steps().note_unused(region().unused(optimizer));
   int64_t& updates = counters.updates[optimizers()[static_cast<size_t>(optimizer)]];
-  segment().step(
+  region().step(
       optimizer, [this](int64_t ahead) { return session_.rates(ahead); }, updates + 1);
   ++updates;  // undone after the region has run, if the step was skipped
-  if (!segment().applied()) counters.update_was_skipped = false;
-  window_.rate = base_rate(0) * rates.factor;
+  if (!region().applied()) counters.update_was_skipped = false;
+  open_step_.rate = base_rate(0) * rates.factor;
   touched_.stepped[static_cast<size_t>(optimizer)] = true;
 }
 
 void CustomLoop::zero_grad(int32_t optimizer) {
   if (!sync_gradients()) return;
-  RUN_CHECK(window_.seen.batches == 0 || touched_.stepped[static_cast<size_t>(optimizer)], ErrorKind::kRun,
+  RUN_CHECK(open_step_.seen.batches == 0 || touched_.stepped[static_cast<size_t>(optimizer)], ErrorKind::kRun,
             "zero_grad: would discard the gradients of {} accumulated batches; call it after step",
-            window_.seen.batches);
+            open_step_.seen.batches);
   decide({kZeroGrad, static_cast<uint64_t>(optimizer)});
-  segment().zero_grad(optimizer);
+  region().zero_grad(optimizer);
 }
 
 double CustomLoop::base_rate(int32_t optimizer) const {
@@ -416,17 +416,17 @@ double CustomLoop::rate(int32_t optimizer) {
 // If a step of the current region turns out to be skipped, its schedule steps are not counted.
 int64_t CustomLoop::scheduled() {
   int64_t count = trainer_.counters.scheduled;
-  if (!may_skip() || !segment_) return count;
-  for (const Segment::Step& step : segment_->steps())
-    if (step.scheduled > 0 && segment_->inputs().read(step.applied).front() == 0) count -= step.scheduled;
+  if (!may_skip() || !region_) return count;
+  for (const TracedRegion::Step& step : region_->steps())
+    if (step.scheduled > 0 && region_->inputs().read(step.applied).front() == 0) count -= step.scheduled;
   return count;
 }
 
 // The schedule advances together with the last update: if that is skipped, so is this, once it is known.
 void CustomLoop::step_schedule() {
   if (!sync_gradients()) return;
-  if (segment().applied()) {
-    segment().step_schedule(session_.schedule.steps_per_update());
+  if (region().applied()) {
+    region().step_schedule(session_.schedule.steps_per_update());
   } else if (trainer_.counters.update_was_skipped) {
     return;
   }
@@ -439,9 +439,9 @@ bool CustomLoop::may_skip() const {
 
 // Needs a read if the last step is in the current region.
 bool CustomLoop::step_was_skipped() {
-  if (!segment().applied()) return trainer_.counters.update_was_skipped;
+  if (!region().applied()) return trainer_.counters.update_was_skipped;
   if (!may_skip()) return false;
-  return segment().inputs().read(segment().applied()).front() == 0;
+  return region().inputs().read(region().applied()).front() == 0;
 }
 
 // A checkpoint only says which gradients exist, not which parameters they depend on.
@@ -455,7 +455,7 @@ std::vector<bool> CustomLoop::held_parameters() const {
 // ---- checkpoints and points ----------------------------------------------------------------------------------------
 
 void CustomLoop::log(const std::string& name, Value value) {
-  segment().log(name, value);
+  region().log(name, value);
 }
 
 void CustomLoop::log(const std::string& name, double value) {
@@ -463,22 +463,22 @@ void CustomLoop::log(const std::string& name, double value) {
 }
 
 void CustomLoop::save() {
-  loop_.save_soon(in_window());
+  loop_.save_soon(in_step());
 }
 
 void CustomLoop::load(std::optional<int64_t> state) {
   loop_.settle();
   catch_up();  // other ranks may wait in a collective of the region that is dropped
   loop_.check_state(state);
-  end_segment(/*run=*/false);
-  trainer_.segments().forget_exchanged();
-  window_.losses = false;
+  end_region(/*run=*/false);
+  trainer_.regions().forget_exchanged();
+  open_step_.losses = false;
   loop_.load(state);
-  if (window_.start) window_.start->hook = loop_.here().hook;
+  if (open_step_.start) open_step_.start->hook = loop_.here().hook;
   reached_ = held_parameters();
   touched_ = {.stepped = std::vector<bool>(optimizers().size())};
-  window_.rate.reset();
-  begin_segment();
+  open_step_.rate.reset();
+  begin_region();
 }
 
 }  // namespace runner::train

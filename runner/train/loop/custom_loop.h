@@ -1,8 +1,8 @@
 // A hook's own training loop: optimizer steps, batches and updates happen when the hook calls for them.
 //
-// The hook's operations are recorded into a traced region (Segment), which runs when the next batch is requested or at
-// another step mark. So the hook's results do not depend on when the device runs. Logging, evaluation and checkpoints
-// follow each optimizer step, as in the declared loop. Rationale: docs/decisions/016-loops-of-hooks.md.
+// The hook's operations are recorded into a traced region (TracedRegion), which runs when the next batch is requested
+// or at another step mark. So the hook's results do not depend on when the device runs. Logging, evaluation and
+// checkpoints follow each optimizer step, as in the declared loop. Rationale: docs/decisions/016-loops-of-hooks.md.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ class CustomLoop {
   // The current traced region. Throws Error(kRun) if `batch` is no longer the current batch.
   const StepInputs& inputs(int64_t batch);
   // The current traced region.
-  const StepInputs& inputs() { return segment().inputs(); }
+  const StepInputs& inputs() { return region().inputs(); }
 
   // Whether the optimizers step at this batch, because it is the last of its optimizer step.
   bool sync_gradients() const;
@@ -80,7 +80,7 @@ class CustomLoop {
   void step_schedule();     // advances the schedule unless the last step was skipped
 
   // Whether there is a current training batch. Points then belong to the end of its optimizer step.
-  bool in_window() const { return train_.batch != nullptr; }
+  bool in_step() const { return train_.batch != nullptr; }
   void log(const std::string& name, Value value);
   void log(const std::string& name, double value);
   // For differences: seconds of a monotonic clock, Programs run, and how many of them had to be compiled.
@@ -95,7 +95,7 @@ class CustomLoop {
   };
   std::optional<Rows> rows() const;
   // give() adds a tensor with these contents to the current region. read() computes the contents of a tensor now.
-  Value give(HostTensor tensor) { return segment().give(std::move(tensor)); }
+  Value give(HostTensor tensor) { return region().give(std::move(tensor)); }
   HostTensor read(Value value);
   // Runs the collectives recorded so far in the region. Call before a collective outside of the region.
   void catch_up();
@@ -113,9 +113,9 @@ class CustomLoop {
     int64_t left = 0;                    // remaining batches of the evaluation data
   };
   // The optimizer step in progress.
-  struct Window {
+  struct OpenStep {
     std::optional<StepStart> start;  // none if there is no batch
-    TrainingWindow seen;             // from batches that are over
+    StepResult seen;                 // from batches that are over
     bool losses = false;             // some losses are in no point yet
     bool untouched = true;           // nothing has been updated
     bool overflowed = false;         // the loss scaler has skipped a step
@@ -138,17 +138,17 @@ class CustomLoop {
 
   const data::Batch* batch() const { return current().batch; }
   const Batches& current() const { return eval_.batch != nullptr ? eval_ : train_; }
-  Segment& segment();
+  TracedRegion& region();
   template <class Work>
   auto compute(const Work& work);
-  void begin_segment();
+  void begin_region();
   void count_reading();
-  void end_segment(bool run = true);
-  void run_segment();
+  void end_region(bool run = true);
+  void run_region();
   bool take_steps();
   void decide(std::initializer_list<uint64_t> words);
   void note_not_finite();
-  void void_window();
+  void void_step();
   void end_batch();
   std::optional<bool> set_evening(std::optional<bool> even);
   data::DataPlan evened(const data::DataPlan& plan) const;
@@ -157,7 +157,7 @@ class CustomLoop {
   std::optional<int64_t> next_eval_batch();
   void close_evaluation();
   void leave_evaluation();
-  void drop_window();
+  void drop_step();
   std::vector<bool> held_parameters() const;
   data::Position place() const;
   int64_t epochs_of_run() const;
@@ -175,15 +175,15 @@ class CustomLoop {
   backends::ProcessGroup* const ranks_;  // ranks that add up their gradients; null for a single process
   Hooks& hooks_;
   TrainLoop& loop_;
-  const std::vector<Shares> shares_;  // of those ranks
-  std::optional<Segment> segment_;
+  const std::vector<Shard> shards_;  // of those ranks
+  std::optional<TracedRegion> region_;
   int reads_ = 0;          // in this region
   int64_t caught_up_ = 0;  // collectives of this region that have run
   Batches train_, eval_;
   std::optional<bool> evening_;  // none: as in the recipe
   bool warned_of_evening_ = false;
   int64_t batches_ = 0;  // number of batches so far, for their numbers
-  Window window_;
+  OpenStep open_step_;
   std::vector<bool> reached_;  // by ParameterId: whether the gradients held depend on it, on this rank
   Touched touched_;
   EpochCount epochs_;

@@ -22,9 +22,9 @@ CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
   epochs_.given.reset();
   // Epochs that earlier loops left early are skipped for good. The checkpoint of their last optimizer step agrees.
   if (place().epoch < first && first < end && !loop_.finished()) {
-    end_segment();
+    end_region();
     skip_to(first);
-    begin_segment();
+    begin_region();
   }
   return {first, end};
 }
@@ -46,21 +46,21 @@ void CustomLoop::end_epochs() {
 
 std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
   end_left_batch();
-  end_segment();
+  end_region();
   leave_epoch();
   stop_where_interrupted();
-  if (window_.seen.batches == 0) loop_.settle();
+  if (open_step_.seen.batches == 0) loop_.settle();
   const int64_t epoch = place().epoch;
   const bool over = loop_.finished() || epoch >= epochs.end;
   epochs_.under_way = !over;
   epochs_.given = over ? std::nullopt : std::optional(epoch);
-  begin_segment();
+  begin_region();
   return epochs_.given;
 }
 
 // Position of the next batch.
 data::Position CustomLoop::place() const {
-  return window_.seen.batches > 0 ? window_.seen.next : loop_.position();
+  return open_step_.seen.batches > 0 ? open_step_.seen.next : loop_.position();
 }
 
 // An epoch that the hook has left early is skipped for good. Checkpoints agree.
@@ -72,23 +72,23 @@ void CustomLoop::leave_epoch() {
 void CustomLoop::skip_to(int64_t epoch) {
   loop_.set_position({epoch, 0});
   train_.loader.reset();
-  drop_window();
+  drop_step();
 }
 
 // If a loop over batches was left with break, its batch ends when the next call does not belong to it.
 void CustomLoop::end_left_batch() {
   if (train_.batch == nullptr) return;
   end_batch();
-  begin_segment();
+  begin_region();
 }
 
 // Batches of an optimizer step that the hook has not finished do not count.
-void CustomLoop::drop_window() {
-  if (window_.seen.batches > 0) {
+void CustomLoop::drop_step() {
+  if (open_step_.seen.batches > 0) {
     trainer_.arrays().set_gradients(std::vector<Held>(trainer_.arrays().gradients().size()));
     reached_ = held_parameters();
   }
-  window_ = {};
+  open_step_ = {};
 }
 
 }  // namespace runner::train

@@ -5,16 +5,16 @@
 namespace runner::train {
 
 void DeclaredLoop::run() {
-  window_ = loop_.window();
-  begun_ = {loop_.here(), window_.batches};
+  result_ = loop_.result();
+  begun_ = {loop_.here(), result_.batches};
   data::Loader loader(session_.data.train, session_.plan, loop_.loader_spec());
   const auto gives_up = [this] { return loop_.interrupted(); };
   BatchFeed batches = session_.trainer.stepper().feed(loader, gives_up);
   try {
     while (goes_on() && loader.wait(gives_up)) {
-      if (window_.batches == 0 && !begin_window()) break;
+      if (result_.batches == 0 && !begin_step()) break;
       advance(batches);
-      window_.done ? end_window() : keep_window();
+      result_.done ? end_step() : keep_step();
     }
   } catch (...) {
     learn_newest();  // an earlier failure takes precedence
@@ -25,11 +25,11 @@ void DeclaredLoop::run() {
 
 // Within an optimizer step, only an interruption ends the loop; requests of a hook take effect at its end.
 bool DeclaredLoop::goes_on() const {
-  return !loop_.interrupted() && (window_.batches > 0 || !loop_.finished());
+  return !loop_.interrupted() && (result_.batches > 0 || !loop_.finished());
 }
 
 // Returns false if the hook has changed the accumulation so that the remaining batches fill no optimizer step.
-bool DeclaredLoop::begin_window() {
+bool DeclaredLoop::begin_step() {
   begun_ = {loop_.begin_step(), 0};
   return loop_.step() < session_.scale.total_steps;
 }
@@ -37,7 +37,7 @@ bool DeclaredLoop::begin_window() {
 // A failure of the previous optimizer step takes precedence.
 void DeclaredLoop::advance(BatchFeed& batches) {
   try {
-    session_.trainer.stepper().advance(batches, session_.rates(), window_, [this] { return loop_.asked_to_stop(); });
+    session_.trainer.stepper().advance(batches, session_.rates(), result_, [this] { return loop_.asked_to_stop(); });
   } catch (...) {
     learn_newest();
     keep_before(begun_);
@@ -46,32 +46,32 @@ void DeclaredLoop::advance(BatchFeed& batches) {
   newest_.reset();
 }
 
-void DeclaredLoop::keep_window() {
-  loop_.end_substep(window_);
-  window_ = loop_.window();
+void DeclaredLoop::keep_step() {
+  loop_.end_substep(result_);
+  result_ = loop_.result();
 }
 
-void DeclaredLoop::end_window() {
-  if (loop_.may_run_ahead(window_, begun_.start)) {
+void DeclaredLoop::end_step() {
+  if (loop_.may_run_ahead(result_, begun_.start)) {
     newest_ = begun_;
   } else {
-    learn_end(window_, begun_);
-    if (!window_.finite) void_window(begun_);
+    learn_end(result_, begun_);
+    if (!result_.finite) void_step(begun_);
   }
-  loop_.end_step(std::exchange(window_, {}));
+  loop_.end_step(std::exchange(result_, {}));
 }
 
 void DeclaredLoop::learn_newest() {
   const std::optional<Begun> begun = std::exchange(newest_, std::nullopt);
-  TrainingWindow newest;
+  StepResult newest;
   learn_end(newest, begun.value_or(begun_));
-  if (begun && !newest.finite) void_window(*begun);
+  if (begun && !newest.finite) void_step(*begun);
 }
 
 // `begun`: where the failed optimizer step began.
-void DeclaredLoop::learn_end(TrainingWindow& window, const Begun& begun) {
+void DeclaredLoop::learn_end(StepResult& result, const Begun& begun) {
   try {
-    session_.trainer.stepper().resolve(window);
+    session_.trainer.stepper().resolve(result);
   } catch (...) {
     keep_before(begun);
     throw;
@@ -84,7 +84,7 @@ void DeclaredLoop::keep_before(const Begun& begun) {
 
 // If not_finite() throws, the run ends at the beginning of the optimizer step. A checkpoint can be made of it if this
 // process has run the whole step.
-void DeclaredLoop::void_window(const Begun& begun) {
+void DeclaredLoop::void_step(const Begun& begun) {
   if (!not_finite_) {
     data::LoaderSpec spec = loop_.loader_spec();
     spec.from = begun.start.at;

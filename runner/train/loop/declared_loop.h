@@ -27,18 +27,18 @@ class DeclaredLoop {
   };
 
   bool goes_on() const;
-  bool begin_window();
+  bool begin_step();
   void advance(BatchFeed& batches);
-  void keep_window();
-  void end_window();
+  void keep_step();
+  void end_step();
   void learn_newest();
-  void learn_end(TrainingWindow& window, const Begun& begun);
+  void learn_end(StepResult& result, const Begun& begun);
   void keep_before(const Begun& begun);
-  void void_window(const Begun& begun);
+  void void_step(const Begun& begun);
 
   Session& session_;
   TrainLoop& loop_;
-  TrainingWindow window_;  // in progress; none if it has no batches
+  StepResult result_;  // in progress; none if it has no batches
   Begun begun_;
   std::optional<Begun> newest_;          // last optimizer step, if the host does not know yet whether it was finite
   std::optional<NotFinite> not_finite_;  // of the first such step; searched for only once, because it is slow

@@ -74,7 +74,7 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
   for (int64_t step = 0; step < plan_.steps_per_epoch(); ++step) {
     if (step > 0 && step % kCompareEvery == 0) trainer_.steps().compare_graphs();
     RUN_CHECK(!interrupted || !interrupted(), ErrorKind::kInterrupted, "interrupted during the evaluation at step {}",
-              trainer_.counters.windows);
+              trainer_.counters.steps);
     const data::Batch& batch = loader.next();
     trainer_.marks().begin_batch(/*training=*/false);
     if (!batch.weighs()) {

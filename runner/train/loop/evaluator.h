@@ -48,7 +48,7 @@ class Evaluator {
   void gather(const data::Batch& batch, EvaluatedSet& set) const;
   EvaluatedSet merged(const EvaluatedSet& mine) const;
   SourceMark line_of_step() const;
-  backends::Site site(std::string_view what) const { return {what, trainer_.counters.windows}; }
+  backends::Site site(std::string_view what) const { return {what, trainer_.counters.steps}; }
 
   Trainer& trainer_;
   const data::Dataset& dataset_;

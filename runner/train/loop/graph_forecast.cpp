@@ -16,7 +16,7 @@ std::vector<double> read_nothing(const StepBuilder::Recorded&, backends::ValueId
 
 // "training batch of 64", with its position in the optimizer step.
 std::string name_of(const StepMemory::TrainingStep& step) {
-  const bool last = step.shape.last || step.closes_window;
+  const bool last = step.shape.last || step.closes_step;
   const char* const place = step.shape.first && last ? ""
                             : step.shape.first       ? ", first of an optimizer step"
                             : last                   ? ", last of an optimizer step"
@@ -33,7 +33,7 @@ class Forecaster {
       const StepBuilder& builder = trainer_.builder();
       for (const StepMemory::TrainingStep& step : trainer_.step_memory().training_steps(plan)) {
         const StepBuilder::Recorded recorded = builder.record(step.shape.batch, /*training=*/true, read_nothing);
-        add(name_of(step), step_graph(builder, recorded, step.shape, step.closes_window).program);
+        add(name_of(step), step_graph(builder, recorded, step.shape, step.closes_step).program);
       }
     });
   }

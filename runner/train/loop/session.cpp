@@ -83,7 +83,7 @@ int64_t Session::used_before(const data::Position& position) const {
   return position.start + plan_at(position).consumed(position.step);
 }
 
-int64_t Session::samples_of_window(const data::Position& position) const {
+int64_t Session::samples_of_step(const data::Position& position) const {
   const data::DataPlan rest = plan_at(position);
   const int64_t left = rest.steps_per_epoch() - position.step;
   const int64_t batches = recipe.sync_with_dataloader ? std::min(accumulation(), left) : accumulation();
@@ -103,7 +103,7 @@ void Session::count_steps_from(const data::Position& position, int64_t before) {
   const int64_t left =
       plan.optimizer_steps(plan_at(position), *recipe.train.epochs - position.epoch, before - position.step);
   const int64_t by_recipe = scale.total_steps - extra_steps_;
-  set_extra_steps(trainer.counters.windows + left - by_recipe);
+  set_extra_steps(trainer.counters.steps + left - by_recipe);
 }
 
 std::vector<std::string> Session::plan_warnings() const {
@@ -137,7 +137,7 @@ void Session::set_extra_steps(int64_t extra) {
   if (recipe.scheduler.type == schema::SchedulerType::kHook) ask_hook_for_schedule();
 }
 
-WindowRates Session::rates(int64_t ahead) const {
+ScheduleRates Session::rates(int64_t ahead) const {
   const int64_t step = trainer.counters.scheduled + (trainer.stepper().pending() + ahead) * schedule.steps_per_update();
   return {schedule.factor(step), schedule.momentum(step), schedule.steps_per_update()};
 }
@@ -145,7 +145,7 @@ WindowRates Session::rates(int64_t ahead) const {
 double Session::of_main(double value) const {
   if (ranks != nullptr)
     ranks->broadcast({backends::DType::kF64, {}}, std::as_writable_bytes(std::span(&value, 1)), 0,
-                     {"a decision", trainer.counters.windows});
+                     {"a decision", trainer.counters.steps});
   return value;
 }
 

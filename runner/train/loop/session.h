@@ -54,7 +54,7 @@ struct Session {
   int64_t extra_steps() const { return extra_steps_; }
   void set_extra_steps(int64_t extra);
 
-  // Limits micro-batches (WindowParts) from now on; 0: no limit. Call before a step is compiled.
+  // Limits micro-batches (GradAccumulation) from now on; 0: no limit. Call before a step is compiled.
   void set_most_at_once(int64_t samples);
   // Batches per optimizer step, from the next one on.
   int64_t accumulation() const { return trainer.parts.accumulation; }
@@ -64,12 +64,12 @@ struct Session {
   void count_steps_from(const data::Position& position, int64_t before);
 
   // Number of samples of the optimizer step whose first batch is at `position`, over all ranks that add up gradients.
-  int64_t samples_of_window(const data::Position& position) const;
+  int64_t samples_of_step(const data::Position& position) const;
   // Warnings about the data plan.
   std::vector<std::string> plan_warnings() const;
 
   // Rates of the next optimizer step, or of one `ahead` schedule steps later, if all pending steps are applied.
-  WindowRates rates(int64_t ahead = 0) const;
+  ScheduleRates rates(int64_t ahead = 0) const;
 
   // Returns rank 0's value, so that all ranks decide alike. Collective.
   double of_main(double value) const;

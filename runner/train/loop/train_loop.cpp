@@ -50,7 +50,7 @@ bool TrainLoop::run(const std::optional<PendingEvents>& pending) {
   if (session_.ranks != nullptr)
     control_.interrupted = session_.ranks->any(asked_to_stop(), {"the first step", step()});
   sync();
-  if (state_.window.batches == 0) state_.adopt_accumulation();
+  if (state_.result.batches == 0) state_.adopt_accumulation();
   if (pending) run_events(*pending);
   session_.own_loop ? CustomLoop(session_, *hooks_, *this).run() : DeclaredLoop(session_, *this).run();
   if (!state_.weights_agree) average(/*due=*/true);
@@ -108,7 +108,7 @@ StepStart TrainLoop::begin_step() {
 StepStart TrainLoop::here() {
   const HookMark hook = mark();
   return {.at = state_.position,
-          .windows = step(),
+          .steps = step(),
           .batches = session_.trainer.counters.batches,
           .carries_gradients = session_.trainer.arrays().holds_any_gradients(),
           .hook = hook,
@@ -132,38 +132,38 @@ uint64_t TrainLoop::digest_of_ranks(uint64_t digest) const {
   return digest_of_all(digest, *session_.ranks, {"batches", step()});
 }
 
-void TrainLoop::end_substep(const TrainingWindow& window) {
-  state_.window = window;
-  control_.interrupted |= window.interrupted;
-  state_.position = window.next;
-  state_.window.batch_digest = digest_of_ranks(window.batch_digest);
+void TrainLoop::end_substep(const StepResult& result) {
+  state_.result = result;
+  control_.interrupted |= result.interrupted;
+  state_.position = result.next;
+  state_.result.batch_digest = digest_of_ranks(result.batch_digest);
   sync();
   callbacks_.call(&Callback::on_substep_end);
 }
 
-bool TrainLoop::may_run_ahead(const TrainingWindow& window, const StepStart& start) const {
-  const Reached after{step(), window.next.epoch, session_.trainer.counters.samples};
+bool TrainLoop::may_run_ahead(const StepResult& result, const StepStart& start) const {
+  const Reached after{step(), result.next.epoch, session_.trainer.counters.samples};
   const bool is_known = hooks_ == nullptr || start.hook.kept.has_value();
-  return is_known && session_.trainer.stepper().may_resolve_late() && !window.ends_epoch && !state_.records_batches &&
+  return is_known && session_.trainer.stepper().may_resolve_late() && !result.ends_epoch && !state_.records_batches &&
          !finished() && !asked_to_stop() && state_.next_accumulation == session_.accumulation() &&
          !callbacks_.any_needs_results(after);
 }
 
-void TrainLoop::end_step(TrainingWindow window) {
-  state_.window = {};
-  control_.interrupted |= window.interrupted;
+void TrainLoop::end_step(StepResult result) {
+  state_.result = {};
+  control_.interrupted |= result.interrupted;
   callbacks_.call(&Callback::on_log, std::exchange(points_, {}));
   const Reached before = state_.reached;
-  state_.reached = {step(), window.next.epoch, session_.trainer.counters.samples};
-  state_.position = window.next;
+  state_.reached = {step(), result.next.epoch, session_.trainer.counters.samples};
+  state_.position = result.next;
   if (is_local()) average(average_every_.due(before, state_.reached) || finished());
   if (state_.weights_agree) session_.trainer.steps().compare_graphs();
   if (state_.weights_agree && session_.ranks != nullptr && check_every_.due(before, state_.reached)) check_weights();
-  if (hooks_ != nullptr) sync(window.decisions);
-  window.batch_digest = digest_of_ranks(window.batch_digest);
+  if (hooks_ != nullptr) sync(result.decisions);
+  result.batch_digest = digest_of_ranks(result.batch_digest);
   control_.evaluated = control_.evaluation_due = false;
-  callbacks_.call(&Callback::on_optimizer_step, window, before);
-  run_events({.evaluation = control_.evaluation_due, .ends_epoch = window.ends_epoch});
+  callbacks_.call(&Callback::on_optimizer_step, result, before);
+  run_events({.evaluation = control_.evaluation_due, .ends_epoch = result.ends_epoch});
 }
 
 void TrainLoop::run_events(PendingEvents pending) {
@@ -256,9 +256,9 @@ void TrainLoop::check_weights() {
 
 // ---- requests of a hook --------------------------------------------------------------------------------------------
 
-void TrainLoop::save_soon(bool in_window) {
+void TrainLoop::save_soon(bool in_step) {
   ++control_.saves_requested;
-  if (in_window) {
+  if (in_step) {
     control_.save_requested = true;
   } else {
     control_.save_reason = "hook";
@@ -297,10 +297,10 @@ void TrainLoop::not_finite(const NotFinite& found, const StepStart& start, bool 
 void TrainLoop::keep_before(const StepStart& start) {
   const bool is_known = hooks_ == nullptr || start.hook.kept;
   const bool is_whole = !start.carries_gradients && state_.weights_agree && !is_local();
-  if (step() == 0 || step() != start.windows || !is_known || !is_whole) return;
+  if (step() == 0 || step() != start.steps || !is_known || !is_whole) return;
   state_.set_position(start.at);
   session_.trainer.counters.batches = start.batches;
-  session_.trainer.metrics.end_window(/*finite=*/false);
+  session_.trainer.metrics.end_step(/*finite=*/false);
   try {
     callbacks_.call(&Callback::on_step_failed, "failed", start);
   } catch (const std::exception&) {  // the earlier failure explains why the run ends

@@ -13,7 +13,7 @@
 
 #include "runner/data/loader.h"
 #include "runner/train/engine/not_finite.h"
-#include "runner/train/engine/window.h"
+#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/loop/callbacks.h"
 #include "runner/train/loop/interval.h"
 #include "runner/train/loop/train_state.h"
@@ -46,7 +46,7 @@ class TrainLoop {
   int64_t step() const { return state_.step(); }
   data::Position position() const { return state_.position; }
   void set_position(const data::Position& position) { state_.set_position(position); }
-  const TrainingWindow& window() const { return state_.window; }
+  const StepResult& result() const { return state_.result; }
   // Samples that the training loaders have read.
   const data::InputUse& input_use() const { return input_use_; }
 
@@ -59,11 +59,11 @@ class TrainLoop {
   // The situation now: of an optimizer step that another process has begun, or of a hook outside of any.
   StepStart here();
   // Reports an optimizer step in progress, at a point where it can be saved in a checkpoint.
-  void end_substep(const TrainingWindow& window);
-  void end_step(TrainingWindow window);
+  void end_substep(const StepResult& result);
+  void end_step(StepResult result);
   // Whether end_step() and everything up to the recording of the next optimizer step need no results from the device,
   // and `start` describes the beginning completely.
-  bool may_run_ahead(const TrainingWindow& window, const StepStart& start) const;
+  bool may_run_ahead(const StepResult& result, const StepStart& start) const;
   // Call when nothing more belongs to the last optimizer step. A due checkpoint is saved now. It includes what the hook
   // did after the step, at the end of the epoch. With train.local_sgd it waits for an average.
   void settle();
@@ -80,7 +80,7 @@ class TrainLoop {
   // A value at the end of the optimizer step.
   void point(const std::string& name, double value) { points_[name] = value; }
   // Saves a checkpoint when the current optimizer step, or else the last one, is settled.
-  void save_soon(bool in_window);
+  void save_soon(bool in_step);
   void stop_soon();
   void check_state(std::optional<int64_t> id) { callbacks_.call(&Callback::on_check_state, id); }
   void load(std::optional<int64_t> id) { callbacks_.call(&Callback::on_load_state, id); }

@@ -13,11 +13,11 @@ data::Position place_of(const Checkpoint& from, Session& session, std::optional<
   if (from.accumulation > 0) session.set_accumulation(from.accumulation);
   if (from.global_batch == 0 || from.global_batch == batch) {
     session.set_extra_steps(from.extra_steps);
-    if (session.accumulation() != accumulation) session.count_steps_from(place, from.window.batches);
+    if (session.accumulation() != accumulation) session.count_steps_from(place, from.result.batches);
     return place;
   }
   if (!place.begins_epoch()) place = {place.epoch, 0, from.used};
-  session.count_steps_from(place, from.window.batches);
+  session.count_steps_from(place, from.result.batches);
   // The rest of the epoch is less than a batch and is dropped.
   if (session.plan_at(place).steps_per_epoch() == 0) place = {place.epoch + 1, 0};
   warning = fmt::format("the global batch changed from {1} to {0} samples: the run ends with step {2}", batch,
@@ -32,14 +32,14 @@ TrainState::TrainState(Session& session_, Hooks* hooks_)
 
 void TrainState::set_position(const data::Position& next) {
   position = next;
-  window = {};
+  result = {};
 }
 
 Checkpoint TrainState::checkpoint() {
   Trainer& trainer = session.trainer;
   trainer.stepper().read_counters();
   return {.position = position,
-          .window = window,
+          .result = result,
           .reached_epoch = reached.epochs,
           .pending = std::nullopt,
           .accumulation = session.accumulation(),
@@ -72,7 +72,7 @@ std::optional<std::string> TrainState::restore(const Checkpoint& from, bool resu
   int64_t& batches = session.trainer.counters.batches;
   // An older checkpoint.
   if (batches == 0) batches = position.epoch * session.plan.steps_per_epoch() + position.step;
-  window = from.window;
+  result = from.result;
   next_accumulation = from.next_accumulation > 0 ? from.next_accumulation : session.accumulation();
   reached = {step(), from.reached_epoch, session.trainer.counters.samples};
   patience = from.patience;

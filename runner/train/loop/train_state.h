@@ -19,10 +19,10 @@ namespace runner::train {
 // The situation before an optimizer step, to return to if the run ends without it.
 struct StepStart {
   data::Position at;
-  int64_t windows = 0, batches = 0;  // see Counters
-  bool carries_gradients = false;    // a hook's loop continues with gradients of the previous optimizer step
-  HookMark hook;                     // before on_epoch_begin, which is repeated when the run continues from here
-  HookMark recorded;                 // after it, before the first batch is recorded
+  int64_t steps = 0, batches = 0;  // see Counters
+  bool carries_gradients = false;  // a hook's loop continues with gradients of the previous optimizer step
+  HookMark hook;                   // before on_epoch_begin, which is repeated when the run continues from here
+  HookMark recorded;               // after it, before the first batch is recorded
 };
 
 // Requests of hooks and callbacks, and what all ranks have agreed on.
@@ -45,7 +45,7 @@ struct TrainState {
   Session& session;  // with the Trainer: arrays, counters, metrics
   Hooks* const hooks;
   data::Position position;    // of the next batch
-  TrainingWindow window;      // of the declared loop, in progress; without batches: none
+  StepResult result;          // of the declared loop, in progress; without batches: none
   Reached reached;            // at the end of the last optimizer step
   int64_t next_accumulation;  // batches per optimizer step after the current one
   Patience patience;
@@ -55,7 +55,7 @@ struct TrainState {
   int64_t skipped = 0;           // optimizer steps that were not finite, in this attempt
 
   // Number of finished optimizer steps.
-  int64_t step() const { return session.trainer.counters.windows; }
+  int64_t step() const { return session.trainer.counters.steps; }
   bool stops() const { return control.stopped_early || control.stopped_by_hook; }
   bool finished() const { return step() >= session.scale.total_steps || stops(); }
   void set_position(const data::Position& next);

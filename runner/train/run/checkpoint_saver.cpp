@@ -49,8 +49,8 @@ void CheckpointSaver::note(const std::map<std::string, double>& metrics) {
 
 void CheckpointSaver::save(Trainer& trainer, const Checkpoint& state, const char* reason, bool pinned,
                            const std::map<std::string, double>& metrics) {
-  const int64_t step = state.counters.windows;
-  const Moment moment{step, state.window.batches};
+  const int64_t step = state.counters.steps;
+  const Moment moment{step, state.result.batches};
   if (saved_at_ == moment) return;
   const backends::ScopedSpan span(backends::SpanKind::kState, "save state", {.what = reason});
   store::StateSnapshot snapshot = writer_.snapshot();

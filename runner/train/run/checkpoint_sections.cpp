@@ -75,7 +75,7 @@ void read_older_counters(const Json& document, const std::vector<std::string>& o
 }
 
 Counters counters_of(const Json& document, const std::vector<std::string>& optimizers) {
-  Counters counters{.windows = document.at("windows"),
+  Counters counters{.steps = document.at("windows"),
                     .applied = document.at("applied"),
                     .samples = document.at("samples"),
                     .batches = document.value("batches", int64_t{0}),   // older checkpoints have none
@@ -91,26 +91,26 @@ Counters counters_of(const Json& document, const std::vector<std::string>& optim
 }
 
 // Stores the digest as text, since JSON numbers cannot represent it.
-Json window_document(const TrainingWindow& window, const StepMetrics& metrics) {
-  if (window.batches == 0) return nullptr;
-  return {{"batches", window.batches},
-          {"samples", window.samples},
-          {"repeats", window.repeats},
-          {"ends_epoch", window.ends_epoch},
-          {"metrics", metrics_document(metrics.in_window())},
-          {"batch_digest", fmt::format("{:x}", window.batch_digest)}};
+Json step_document(const StepResult& result, const StepMetrics& metrics) {
+  if (result.batches == 0) return nullptr;
+  return {{"batches", result.batches},
+          {"samples", result.samples},
+          {"repeats", result.repeats},
+          {"ends_epoch", result.ends_epoch},
+          {"metrics", metrics_document(metrics.in_step())},
+          {"batch_digest", fmt::format("{:x}", result.batch_digest)}};
 }
 
 // Older checkpoints are never within an optimizer step.
-TrainingWindow window_of(const Json& document) {
-  TrainingWindow window;
-  if (document.is_null()) return window;
-  window.batches = document.at("batches");
-  window.samples = document.at("samples");
-  window.repeats = document.at("repeats");
-  window.ends_epoch = document.at("ends_epoch");
-  window.batch_digest = std::strtoull(document.at("batch_digest").get<std::string>().c_str(), nullptr, 16);
-  return window;
+StepResult step_of(const Json& document) {
+  StepResult result;
+  if (document.is_null()) return result;
+  result.batches = document.at("batches");
+  result.samples = document.at("samples");
+  result.repeats = document.at("repeats");
+  result.ends_epoch = document.at("ends_epoch");
+  result.batch_digest = std::strtoull(document.at("batch_digest").get<std::string>().c_str(), nullptr, 16);
+  return result;
 }
 
 Json pending_document(const std::optional<PendingEvents>& pending) {
@@ -132,14 +132,14 @@ std::string run_document(const Checkpoint& state, const std::vector<std::string>
       {"batch", state.position.step},
       {"start", state.position.start},
       {"reached_epoch", state.reached_epoch},
-      {"window", window_document(state.window, state.metrics)},
+      {"window", step_document(state.result, state.metrics)},
       {"end_of_window", pending_document(state.pending)},
       {"accumulation", {state.accumulation, state.next_accumulation}},
       {"used", state.used},
       {"global_batch", state.global_batch},
       {"extra_steps", state.extra_steps},
       {"most_at_once", state.most_at_once},
-      {"windows", state.counters.windows},
+      {"windows", state.counters.steps},
       {"applied", state.counters.applied},
       {"samples", state.counters.samples},
       {"batches", state.counters.batches},
@@ -226,7 +226,7 @@ void keep_gradients_of(const store::LoadedState& loaded, Trainer& trainer) {
   for (const nn::Parameter& p : trainer.model().parameters.parameters()) {
     const store::Section* section = loaded.find(fmt::format("{}{}", kGradient, p.name));
     const bool kept = p.trainable && section != nullptr && fits(shape_of(loaded, *section), *section, p);
-    held[static_cast<size_t>(p.buffer)] = kept ? Held::kSum : Held::kNothing;
+    held[static_cast<size_t>(p.buffer)] = kept ? Held::kGlobalSum : Held::kNothing;
   }
   trainer.arrays().set_gradients(std::move(held));
 }
@@ -314,8 +314,8 @@ Checkpoint checkpoint_of(const store::LoadedState& loaded, const std::vector<std
     const Json& early = document.at("early_stopping");
     Checkpoint state;
     state.position = {document.at("epoch"), document.at("batch"), document.value("start", int64_t{0})};
-    state.window = window_of(document.value("window", Json(nullptr)));
-    state.window.next = state.position;
+    state.result = step_of(document.value("window", Json(nullptr)));
+    state.result.next = state.position;
     state.reached_epoch = document.value("reached_epoch", state.position.epoch);
     state.pending = pending_of(document.value("end_of_window", Json(nullptr)));
     const auto accumulation = document.value("accumulation", std::array<int64_t, 2>{});
@@ -330,8 +330,8 @@ Checkpoint checkpoint_of(const store::LoadedState& loaded, const std::vector<std
                      optional_number(plateau.at("factor")).value_or(1.0)};
     state.patience = {optional_number(early.at("best")), early.at("evaluations")};
     state.metrics.ended = metrics_of(document.value("metrics", Json::object()));  // older checkpoints have none
-    if (state.window.batches > 0)
-      state.metrics.window = metrics_of(document.at("window").value("metrics", Json::object()));
+    if (state.result.batches > 0)
+      state.metrics.step = metrics_of(document.at("window").value("metrics", Json::object()));
     state.hook = document.value("hook", "");
     state.encoding = data::Encoding::from_json(document.at("encoding").get<std::string>());
     state.train_data = document.at("train_data");

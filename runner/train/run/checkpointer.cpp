@@ -20,15 +20,15 @@ Checkpointer::Checkpointer(TrainState& state, RunRecord& record, DeviceUsage& us
       every_(session_.recipe.checkpoint.every) {}
 
 void Checkpointer::resume() {
-  const TrainingWindow& window = state_.window;
+  const StepResult& result = state_.result;
   saved_until_ = state_.reached;
-  if (window.batches > 0)
-    saved_until_ = {state_.step(), state_.position.epoch, state_.reached.samples + window.samples};
+  if (result.batches > 0)
+    saved_until_ = {state_.step(), state_.position.epoch, state_.reached.samples + result.samples};
 }
 
 void Checkpointer::on_substep_end() {
   const Reached before = saved_until_;
-  saved_until_ = {state_.step(), state_.position.epoch, session_.trainer.counters.samples + state_.window.samples};
+  saved_until_ = {state_.step(), state_.position.epoch, session_.trainer.counters.samples + state_.result.samples};
   due_ = every_.due(before, saved_until_);
   if (due_) save("schedule");
 }
@@ -37,7 +37,7 @@ bool Checkpointer::needs_results(const Reached& after) const {
   return every_.due(saved_until_, after) || state_.control.save_requested;
 }
 
-void Checkpointer::on_optimizer_step(const TrainingWindow& /*window*/, const Reached& /*before*/) {
+void Checkpointer::on_optimizer_step(const StepResult& /*optimizer step*/, const Reached& /*before*/) {
   due_ = state_.weights_agree && every_.due(std::exchange(saved_until_, state_.reached), state_.reached);
 }
 
@@ -83,7 +83,7 @@ void Checkpointer::save(const char* reason, const Checkpoint& checkpoint) {
   usage_.record(/*ranks=*/nullptr);
   CheckpointSaver& states = record_.states();
   states.save(session_.trainer, checkpoint, reason, stays(),
-              state_.window.batches == 0 ? record_.points().at(state_.step()) : std::map<std::string, double>());
+              state_.result.batches == 0 ? record_.points().at(state_.step()) : std::map<std::string, double>());
   usage_.count_predicted(&GpuDeviceUse::saving);
   usage_.measure(&PeakMemory::saving, copies_for_state(session_.trainer.arrays().memory(), states.largest_state()));
 }

@@ -20,7 +20,7 @@ class Checkpointer final : public Callback {
 
   void on_substep_end() override;
   bool needs_results(const Reached& after) const override;
-  void on_optimizer_step(const TrainingWindow& window, const Reached& before) override;
+  void on_optimizer_step(const StepResult& result, const Reached& before) override;
   void on_step_done() override;
   void on_step_settled() override;
   void on_step_failed(const char* reason, const StepStart& start) override;

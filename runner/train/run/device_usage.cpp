@@ -8,7 +8,7 @@ namespace runner::train {
 
 void DeviceUsage::begin() {
   if (session_.gpu != nullptr) session_.gpu->take_predicted_time();
-  first_step_ = session_.trainer.counters.windows;
+  first_step_ = session_.trainer.counters.steps;
 }
 
 void DeviceUsage::measure(int64_t PeakMemory::*phase, int64_t copies) {
@@ -29,7 +29,7 @@ void DeviceUsage::count_predicted(backends::gpu::PredictedTime GpuDeviceUse::*ph
 void DeviceUsage::record(backends::ProcessGroup* ranks) {
   if (session_.gpu == nullptr) return;
   count_predicted(&GpuDeviceUse::training);
-  const int64_t step = session_.trainer.counters.windows;
+  const int64_t step = session_.trainer.counters.steps;
   gpu_use_.steps = first_step_ ? step - *first_step_ : 0;
   record_.result.gpu = ranks != nullptr ? gpu_use_of_all(*session_.gpu, gpu_use_, *ranks, {"accounts of devices", step})
                                         : gpu_use(*session_.gpu, gpu_use_);

@@ -26,7 +26,7 @@ bool Evaluation::needs_results(const Reached& after) const {
   return evaluator_ && (due_ || every_.due(state_.reached, after));
 }
 
-void Evaluation::on_optimizer_step(const TrainingWindow& /*window*/, const Reached& before) {
+void Evaluation::on_optimizer_step(const StepResult& /*optimizer step*/, const Reached& before) {
   due_ = due_ || every_.due(before, state_.reached);
   state_.control.evaluation_due = evaluator_ && state_.weights_agree && (due_ || state_.finished());
 }

@@ -21,7 +21,7 @@ class Evaluation final : public Callback {
   Evaluation(TrainState& state, TrainLoop& loop, RunRecord& record, DeviceUsage& usage, Progress& progress);
 
   bool needs_results(const Reached& after) const override;
-  void on_optimizer_step(const TrainingWindow& window, const Reached& before) override;
+  void on_optimizer_step(const StepResult& result, const Reached& before) override;
   void on_evaluation_due() override;
 
  private:

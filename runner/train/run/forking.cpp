@@ -27,7 +27,7 @@ std::string changed(const char* key, int64_t before, int64_t after) {
 }
 
 // Returns why optimizer steps would have other samples than those of the parent; none if they have the same.
-std::optional<std::string> other_windows(const schema::Recipe& before, const schema::Recipe& after) {
+std::optional<std::string> other_steps(const schema::Recipe& before, const schema::Recipe& after) {
   const std::tuple numbers{
       std::tuple{"data.batch_size", before.data.batch_size, after.data.batch_size},
       std::tuple{"num_processes", before.num_processes, after.num_processes},
@@ -57,7 +57,7 @@ std::string difference(const char* section, const std::string& before, const std
 }
 
 // A hook of the parent may have changed the accumulation, and only a hook of the child can continue with it.
-std::optional<std::string> windows_without_hook(const Checkpoint& state, const schema::Recipe& after) {
+std::optional<std::string> steps_without_hook(const Checkpoint& state, const schema::Recipe& after) {
   const int64_t is = after.gradient_accumulation_steps;
   if (!after.hooks.empty() || state.accumulation == 0) return std::nullopt;
   for (const int64_t was : {state.accumulation, state.next_accumulation})
@@ -67,9 +67,9 @@ std::optional<std::string> windows_without_hook(const Checkpoint& state, const s
 
 // Returns why the child must begin with the first epoch; none if it continues at the parent's next batch.
 std::optional<std::string> reason_to_begin(const ForkRequest& request, const Checkpoint& state, Session& session) {
-  if (auto why = other_windows(request.before, session.recipe)) return why;
-  if (auto why = windows_without_hook(state, session.recipe)) return why;
-  if (state.window.batches > 0 && session.own_loop)
+  if (auto why = other_steps(request.before, session.recipe)) return why;
+  if (auto why = steps_without_hook(state, session.recipe)) return why;
+  if (state.result.batches > 0 && session.own_loop)
     return "the state was saved within an optimizer step, but a custom loop starts with a new one";
   if (state.train_data == session.train_fingerprint()) return std::nullopt;
   return difference("data.train", state.train_data, session.train_fingerprint());
@@ -132,7 +132,7 @@ void warn_of_frozen(const store::LoadedState& loaded, const Trainer& trainer, Fo
 // The child begins with the first epoch, so all related counts are reset.
 void start_afresh(Checkpoint& state) {
   state.position = {};
-  state.window = {};
+  state.result = {};
   state.reached_epoch = 0;
   state.accumulation = state.next_accumulation = 0;
   state.used = state.global_batch = state.extra_steps = 0;
@@ -142,7 +142,7 @@ void start_afresh(Checkpoint& state) {
 }
 
 void check_something_is_left(const Forked& fork, const Session& session) {
-  const int64_t done = session.trainer.counters.windows, all = session.scale.total_steps;
+  const int64_t done = session.trainer.counters.steps, all = session.scale.total_steps;
   RUN_CHECK(done < all, ErrorKind::kUsage,
             "state {} is at step {}, but the child run ends with step {}: nothing is left to train; increase train.{}, "
             "or restart from its weights with --restart",

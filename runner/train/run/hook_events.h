@@ -36,7 +36,7 @@ class HookEvents final : public Callback, public RunControl {
   void log(const std::string& name, double value) override { record_.points().add(name, step(), value); }
   int64_t accumulation() const override { return state_.next_accumulation; }
   void set_accumulation(int64_t batches) override { state_.next_accumulation = batches; }
-  void save() override { loop_.save_soon(/*in_window=*/true); }
+  void save() override { loop_.save_soon(/*in_step=*/true); }
   void stop() override { loop_.stop_soon(); }
   bool must_end() const override { return loop_.must_end(); }
   void print(std::string_view text) override { observer_.on_print(text); }

@@ -22,12 +22,12 @@ void Logger::on_log(const std::map<std::string, double>& values) {
   for (const auto& [name, value] : values) record_.points().add(name, state_.step(), value);
 }
 
-void Logger::on_optimizer_step(const TrainingWindow& window, const Reached& before) {
-  window_ = window;
-  samples_ += window.samples;
+void Logger::on_optimizer_step(const StepResult& result, const Reached& before) {
+  result_ = result;
+  samples_ += result.samples;
   if (state_.records_batches)
-    record_.points().add(kBatchDigest, state_.step(), static_cast<double>(window.batch_digest >> 11));
-  if (!record_.result.first_step_seconds) record_.first_window();
+    record_.points().add(kBatchDigest, state_.step(), static_cast<double>(result.batch_digest >> 11));
+  if (!record_.result.first_step_seconds) record_.first_optimizer_step();
   logged_ = every_.due(before, state_.reached) || state_.finished();
   if (logged_) log();
 }
@@ -39,7 +39,7 @@ void Logger::on_step_done() {
 void Logger::log() {
   Recorder& points = record_.points();
   const int64_t step = state_.step();
-  session_.trainer.stepper().read_counters(window_);
+  session_.trainer.stepper().read_counters(result_);
   const double loss = session_.trainer.means().take_loss();
   points.add("train/loss", step, loss);
   if (std::isnan(loss) && state_.skipped == 0 && !std::exchange(warned_of_no_weight_, true))
@@ -47,11 +47,11 @@ void Logger::log() {
         "train/loss of step {} is NaN: {}", step,
         session_.own_loop ? "acc:backward was not called since the previous point"
                           : fmt::format("no sample since the previous point has a weight above 0; {}", what_weighs())));
-  points.add("train/lr", step, window_.lr);
-  if (session_.recipe.train.clip_grad_norm && window_.applied) points.add("train/grad_norm", step, window_.grad_norm);
+  points.add("train/lr", step, result_.lr);
+  if (session_.recipe.train.clip_grad_norm && result_.applied) points.add("train/grad_norm", step, result_.grad_norm);
   if (const auto scale = session_.trainer.loss_scale()) {
     points.add("train/scale", step, *scale);
-    RUN_CHECK(window_.applied || *scale >= kSmallestScale, ErrorKind::kRun,
+    RUN_CHECK(result_.applied || *scale >= kSmallestScale, ErrorKind::kRun,
               "gradients overflow in fp16 at any loss scale; the scale fell to {:.3g} at step {}; use mixed_precision: "
               "bf16, or a smaller learning rate",
               *scale, step);

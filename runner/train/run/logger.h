@@ -20,7 +20,7 @@ class Logger final : public Callback {
   void on_run_begin() override { logged_at_ = std::chrono::steady_clock::now(); }
   bool needs_results(const Reached& after) const override;
   void on_log(const std::map<std::string, double>& values) override;
-  void on_optimizer_step(const TrainingWindow& window, const Reached& before) override;
+  void on_optimizer_step(const StepResult& result, const Reached& before) override;
   // The last step of a run has points even if it becomes the last only now.
   void on_step_done() override;
 
@@ -32,9 +32,9 @@ class Logger final : public Callback {
   Session& session_;
   RunRecord& record_;
   const Interval every_;
-  TrainingWindow window_;  // the last optimizer step
-  bool logged_ = true;     // after that step; a step that another attempt has begun has its points
-  int64_t samples_ = 0;    // since the last points
+  StepResult result_;    // the last optimizer step
+  bool logged_ = true;   // after that step; a step that another attempt has begun has its points
+  int64_t samples_ = 0;  // since the last points
   std::chrono::steady_clock::time_point logged_at_;
   bool warned_of_no_weight_ = false;
 };

@@ -17,9 +17,7 @@ class Progress final : public Callback {
       : state_(state), record_(record), observer_(observer) {}
 
   void on_substep_end() override { record_.collect(); }
-  void on_optimizer_step(const TrainingWindow& window, const Reached& /*before*/) override {
-    samples_ += window.samples;
-  }
+  void on_optimizer_step(const StepResult& result, const Reached& /*before*/) override { samples_ += result.samples; }
   void on_step_done() override {
     record_.collect();
     observer_.on_step(now());

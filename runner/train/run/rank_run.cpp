@@ -81,7 +81,8 @@ RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
   if (fits && session_.rank() == 0 && (request.resume.empty() || request.may_begin_again)) fit();
   if (!fits) session_.trainer.step_memory().check_graphs_fit(session_.plan, evaluation_batch(session_));
   session_.trainer.allocate();
-  if (!fits) session_.trainer.step_memory().prepare({.batch = first_batch, .last = session_.plan.window(0).steps == 1});
+  if (!fits)
+    session_.trainer.step_memory().prepare({.batch = first_batch, .last = session_.plan.optimizer_step(0).steps == 1});
   end_preparation();
   callbacks_.emplace(RunParts{.state = state_,
                               .loop = loop_,
@@ -295,8 +296,8 @@ void RankRun::finish() {
   const Counters& counters = session_.trainer.counters;
   RunResult& result = record_.result;
   result.epochs = state_.position.epoch;
-  result.optimizer_steps = counters.windows;
-  result.skipped_steps = counters.windows - counters.applied;
+  result.optimizer_steps = counters.steps;
+  result.skipped_steps = counters.steps - counters.applied;
   result.samples = counters.samples;
   result.repeated_samples = counters.repeats;
   result.input = loop_.input_use();

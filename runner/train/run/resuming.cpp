@@ -57,7 +57,7 @@ Checkpoint restore_values(store::Store& store, const store::RunRow& run, std::op
     const Counters now = session.trainer.counters;
     restore(loaded, session.trainer);
     Counters& counters = session.trainer.counters;
-    counters.windows = now.windows;
+    counters.steps = now.steps;
     counters.applied = now.applied;
     counters.samples = now.samples;
     counters.batches = now.batches;
@@ -113,7 +113,7 @@ std::optional<std::string> stretched_schedule(const Session& session,
     return fmt::format(
         "the schedule is stretched to the longer run: train/lr was {} at step {} and is {} at step {}; set "
         "scheduler.length to keep the schedule",
-        metric.last, metric.last_step, next, counters.windows + 1);
+        metric.last, metric.last_step, next, counters.steps + 1);
   }
   return std::nullopt;
 }

@@ -9,7 +9,7 @@
 //   recording       a Program that grows while a declared model or a hook computes with it.
 //   step            also the Program of a micro-batch: in training from the forward pass to the sums and, at the end
 //                   of an optimizer step, the update (StepBuilder).
-//   traced region   a recording of a hook's training loop, from one mark_step to the next (class name: Segment).
+//   traced region   a recording of a hook's training loop, from one mark_step to the next (class name: TracedRegion).
 //   entry           what a hook file has in place of a part of the recipe: model, training_step, train, … (HookEntry).
 //   checkpoint      everything to continue a run from: arrays, counters, the hook's state (checkpoint_sections.h).
 //   Users save

@@ -142,7 +142,7 @@ double RunRecord::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - request_.started).count();
 }
 
-void RunRecord::first_window() {
+void RunRecord::first_optimizer_step() {
   result.first_step_seconds = seconds();
   if (writer_) provenance_.complete(*writer_);
 }

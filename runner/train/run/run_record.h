@@ -59,7 +59,7 @@ class RunRecord {
   void warn_of_all(const std::vector<std::string>& texts);
   void event(store::Level level, std::string kind, std::string json);
   // Call after the first optimizer step. Starts collecting provenance that takes long.
-  void first_window();
+  void first_optimizer_step();
   // Passes on warnings of the writer thread and handles finished saves.
   void collect();
   // Errors of the store become warnings; others are thrown.
@@ -83,7 +83,7 @@ class RunRecord {
   void finish();
 
  private:
-  int64_t step() const { return session_.trainer.counters.windows; }
+  int64_t step() const { return session_.trainer.counters.steps; }
   double seconds() const;  // since RunRequest::started
   store::AttemptInfo attempt_info() const;
   store::RunInfo new_run() const;

@@ -17,7 +17,7 @@ struct Beginning {
   std::map<std::string, MetricRange> metrics;  // recorded before
   // As it was loaded; none if the run starts without a checkpoint.
   std::optional<Checkpoint> state;
-  int64_t most_at_once = 0;  // WindowParts::most_at_once
+  int64_t most_at_once = 0;  // GradAccumulation::most_at_once
   bool resumed = false;      // a resumed run, not a fork: the checkpoint is of this run
 };
 

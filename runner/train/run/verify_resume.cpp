@@ -72,11 +72,11 @@ struct Extent {
 // Returns an interval just short of a number of optimizer steps, so that some checkpoints are within one, if possible;
 // otherwise steps. Optimizer steps may have fewer batches than gradient_accumulation_steps, at the end of an epoch.
 schema::Length interval_between_states(const schema::Recipe& recipe, const Extent& extent) {
-  const int64_t windows = state_interval(extent.steps);
+  const int64_t steps = state_interval(extent.steps);
   const int64_t batch = recipe.data.batch_size * (recipe.split_batches ? 1 : recipe.num_processes);
   if (recipe.gradient_accumulation_steps == 1 || extent.samples <= extent.steps * batch)
-    return {windows, schema::Unit::kSteps};
-  return {std::max<int64_t>(1, windows * extent.samples / extent.steps - batch), schema::Unit::kSamples};
+    return {steps, schema::Unit::kSteps};
+  return {std::max<int64_t>(1, steps * extent.samples / extent.steps - batch), schema::Unit::kSamples};
 }
 
 // Keeps every checkpoint.

@@ -8,7 +8,7 @@
 
 namespace runner::train {
 
-void Warnings::on_optimizer_step(const TrainingWindow& /*window*/, const Reached& /*before*/) {
+void Warnings::on_optimizer_step(const StepResult& /*optimizer step*/, const Reached& /*before*/) {
   warn_of_unused();
   take_from_device();
 }

@@ -13,7 +13,7 @@ class Warnings final : public Callback {
       : session_(state.session), hooks_(state.hooks), record_(record) {}
 
   void on_warning(const std::string& text) override { record_.warn(text); }
-  void on_optimizer_step(const TrainingWindow& window, const Reached& before) override;
+  void on_optimizer_step(const StepResult& result, const Reached& before) override;
   // Records warnings of the device, even if the run ends because of what they report.
   void take_from_device();
 

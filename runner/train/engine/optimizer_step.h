@@ -13,7 +13,7 @@
 namespace runner::train {
 
 // Rates of a schedule step.
-struct WindowRates {
+struct ScheduleRates {
   double factor = 1;               // of the learning rate of every group
   std::optional<double> momentum;  // if the schedule changes it
   int64_t schedule_steps = 1;      // schedule steps per optimizer step
@@ -23,7 +23,7 @@ struct WindowRates {
 };
 
 // Progress and result of an optimizer step; see Trainer::advance().
-struct TrainingWindow {
+struct StepResult {
   int64_t batches = 0;  // taken so far
   bool done = false;    // the last batch has been taken
   bool finite = true;   // false if a value is not finite, so that nothing was updated
@@ -41,7 +41,7 @@ struct TrainingWindow {
 };
 
 // How an optimizer step is divided into batches, and batches into micro-batches.
-struct WindowParts {
+struct GradAccumulation {
   bool end_with_epochs = true;
   int64_t accumulation = 1;  // batches per optimizer step, from the next one on
   int64_t most_at_once = 0;  // maximum samples of a micro-batch; 0: no limit
@@ -55,9 +55,9 @@ struct WindowParts {
 };
 
 // Adds a batch to the counts of an optimizer step.
-void take_in(const data::Batch& batch, TrainingWindow& window);
+void take_in(const data::Batch& batch, StepResult& result);
 
 // Counts an optimizer step that has run or is in flight, unless it ends the run.
-void count(const TrainingWindow& window, schema::OnNan on_nan, Counters& counters);
+void count(const StepResult& result, schema::OnNan on_nan, Counters& counters);
 
 }  // namespace runner::train

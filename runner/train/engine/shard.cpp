@@ -1,4 +1,4 @@
-#include "runner/train/engine/shares.h"
+#include "runner/train/engine/shard.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +14,7 @@ namespace {
 
 using Pages = backends::ProcessGroup::Pages;
 
-Shares::Range share(int64_t elements, int rank, int size) {
+Shard::Range share(int64_t elements, int rank, int size) {
   const auto [first, end] = backends::part_of(elements, kFloatsOfLine, rank, size);
   return {first, end - first};
 }
@@ -52,8 +52,8 @@ void take_rows(const SharedRows& rows, std::string_view name, backends::ProcessG
   backends::take_pages({rows.of(ranks.rank()).get(), rows.stride});
 }
 
-Shares::Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers, const schema::CommSpec& comm, int rank,
-               int size)
+Shard::Shard(const nn::ParameterSet& parameters, const Optimizers& optimizers, const schema::CommSpec& comm, int rank,
+             int size)
     : rank_(rank), size_(size) {
   const bool whole = is_power_sgd(comm) || skips_unused(comm);
   for (const nn::FlatBuffer& buffer : parameters.buffers()) {
@@ -69,43 +69,43 @@ Shares::Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers,
   }
 }
 
-std::vector<Shares> shares_of_all(const nn::ParameterSet& parameters, const Optimizers& optimizers,
-                                  const schema::CommSpec& comm, int size) {
-  std::vector<Shares> all;
+std::vector<Shard> all_shards(const nn::ParameterSet& parameters, const Optimizers& optimizers,
+                              const schema::CommSpec& comm, int size) {
+  std::vector<Shard> all;
   for (int rank = 0; rank < size; ++rank) all.emplace_back(parameters, optimizers, comm, rank, size);
   return all;
 }
 
-backends::TensorType window_type(const DeviceArray& array, const Shares& shares) {
-  if (!holds_parameters(array) || shares.of(array.buffer).count == 0) return array.type;
-  return {array.type.dtype, backends::Shape{shares.of(array.buffer).count}};
+backends::TensorType shard_type(const DeviceArray& array, const Shard& shard) {
+  if (!holds_parameters(array) || shard.of(array.buffer).count == 0) return array.type;
+  return {array.type.dtype, backends::Shape{shard.of(array.buffer).count}};
 }
 
-SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, backends::ModelledDevice& device,
+SharedArrays share_arrays(const DeviceLayout& layout, const Shard& shard, backends::ModelledDevice& device,
                           backends::ProcessGroup& ranks, bool has_rows) {
   SharedArrays shared;
   std::vector<std::pair<const DeviceArray*, SharedRows>> read_by_all;
   const auto share_of = [&](const DeviceArray& array, const SharedRows& common, int rank) {
-    const int64_t first = array.role == Role::kSum ? 0 : shares.of(array.buffer).first;
-    return device.wrap(common.of(rank, static_cast<size_t>(first) * sizeof(float)), window_type(array, shares).bytes());
+    const int64_t first = array.role == Role::kSum ? 0 : shard.of(array.buffer).first;
+    return device.wrap(common.of(rank, static_cast<size_t>(first) * sizeof(float)), shard_type(array, shard).bytes());
   };
   for (const DeviceArray& array : layout.arrays()) {
     shared.rows.emplace_back();
     if (!is_common(array) && !is_read_by_all(array)) {
       shared.arrays.push_back(device.allocate(array.type.bytes(), array.name));
-      shared.window.push_back(shared.arrays.back());
+      shared.reduction.push_back(shared.arrays.back());
       continue;
     }
     const SharedRows common = allocate(array, ranks);
     shared.arrays.push_back(device.wrap(common.of(ranks.rank()), array.type.bytes(), array.name));
-    shared.window.push_back(share_of(array, common, ranks.rank()));
+    shared.reduction.push_back(share_of(array, common, ranks.rank()));
     if (!is_read_by_all(array)) continue;
     shared.rows.back() = common;
     read_by_all.emplace_back(&array, common);
   }
   for (const auto& [array, common] : read_by_all)
     for (int rank = 0; has_rows && rank < ranks.size(); ++rank)
-      if (rank != ranks.rank()) shared.window.push_back(share_of(*array, common, rank));
+      if (rank != ranks.rank()) shared.reduction.push_back(share_of(*array, common, rank));
   return shared;
 }
 

@@ -9,17 +9,17 @@
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/hooks.h"
 #include "runner/train/engine/not_finite.h"
+#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/steps.h"
-#include "runner/train/engine/window.h"
 
 namespace runner::train {
 
-class WindowSearch {
+class NonFiniteSearch {
  public:
   // `hooks`: null if there is no hook. `ranks`: ranks that take the optimizer step together, or null. All arguments
   // must outlive the object.
-  WindowSearch(const StepBuilder& builder, const WindowParts& parts, backends::ModelledDevice& device,
-               Executor& executor, Steps& steps, Hooks* hooks, backends::ProcessGroup* ranks);
+  NonFiniteSearch(const StepBuilder& builder, const GradAccumulation& parts, backends::ModelledDevice& device,
+                  Executor& executor, Steps& steps, Hooks* hooks, backends::ProcessGroup* ranks);
 
   // Finds the first value that was not finite in an optimizer step: "parameter 0.weight is inf", "a feature of sample
   // 17 is nan", "the result of exp … is inf". `loader` must yield its batches again, from batch number `before` on.
@@ -32,7 +32,7 @@ class WindowSearch {
   std::optional<NotFinite> find(const data::Batch& batch);
 
   const StepBuilder& builder_;
-  const WindowParts& parts_;
+  const GradAccumulation& parts_;
   backends::ModelledDevice& device_;
   Executor& executor_;
   Steps& steps_;

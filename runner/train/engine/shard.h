@@ -21,10 +21,10 @@ namespace runner::train {
 inline constexpr int64_t kFloatsOfLine = 16;
 
 // The shard of each flat buffer that one rank updates.
-class Shares {
+class Shard {
  public:
-  Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers, const schema::CommSpec& comm, int rank,
-         int size);
+  Shard(const nn::ParameterSet& parameters, const Optimizers& optimizers, const schema::CommSpec& comm, int rank,
+        int size);
 
   struct Range {
     int64_t first = 0, count = 0;  // elements
@@ -43,8 +43,8 @@ class Shares {
 };
 
 // Returns the shards of all ranks.
-std::vector<Shares> shares_of_all(const nn::ParameterSet& parameters, const Optimizers& optimizers,
-                                  const schema::CommSpec& comm, int size);
+std::vector<Shard> all_shards(const nn::ParameterSet& parameters, const Optimizers& optimizers,
+                              const schema::CommSpec& comm, int size);
 
 // Memory of an array of which each rank has a row of whole cache lines, or of which all ranks share one.
 struct SharedRows {
@@ -61,7 +61,7 @@ SharedRows reserve_rows(const backends::TensorType& row, std::string_view name, 
 // Commits this rank's row of reserved memory. Collective. Throws Error(kRun) if memory is exhausted.
 void take_rows(const SharedRows& rows, std::string_view name, backends::ProcessGroup& ranks);
 
-// Where complete_window() finds the sums over ranks.
+// Where record_reduction() finds the sums over ranks.
 enum class SumSource : uint8_t {
   kRows,        // it adds up the arrays of all ranks, which are states of the Program
   kBuckets,     // like kRows, but the gradients have been summed in buckets
@@ -72,9 +72,9 @@ enum class SumSource : uint8_t {
 // The arrays of one rank.
 struct SharedArrays {
   std::vector<std::shared_ptr<backends::Buffer>> arrays;  // in the order of the layout
-  // States of complete_window(): the arrays of the layout, with only the shard of trained buffers, then, if asked for,
+  // States of record_reduction(): the arrays of the layout, with only the shard of trained buffers, then, if asked for,
   // what the other ranks have accumulated.
-  std::vector<std::shared_ptr<backends::Buffer>> window;
+  std::vector<std::shared_ptr<backends::Buffer>> reduction;
   // By array of the layout: the rows of all ranks, if all ranks read them.
   std::vector<SharedRows> rows;
 };
@@ -84,16 +84,16 @@ inline bool is_common(const DeviceArray& array) {
   return array.role == Role::kParameters || array.role == Role::kSlot || array.role == Role::kCompression;
 }
 inline bool is_read_by_all(const DeviceArray& array) {
-  return array.role == Role::kGradients || (array.role == Role::kSum && array.index == kWindowSum) ||
+  return array.role == Role::kGradients || (array.role == Role::kSum && array.index == kStepSum) ||
          (array.role == Role::kUse && array.index == kReached);
 }
 
 // Type of the part of an array that this rank updates or reads from all ranks. Without a shard it is the whole array.
-backends::TensorType window_type(const DeviceArray& array, const Shares& shares);
+backends::TensorType shard_type(const DeviceArray& array, const Shard& shard);
 
-// Allocates zeroed arrays in symmetric memory. Collective. `has_rows`: whether `window` has the arrays of the other
+// Allocates zeroed arrays in symmetric memory. Collective. `has_rows`: whether `reduction` has the arrays of the other
 // ranks. Throws Error(kRun) if memory is exhausted or the ranks' layouts differ.
-SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, backends::ModelledDevice& device,
+SharedArrays share_arrays(const DeviceLayout& layout, const Shard& shard, backends::ModelledDevice& device,
                           backends::ProcessGroup& ranks, bool has_rows);
 
 }  // namespace runner::train

@@ -1,4 +1,4 @@
-#include "runner/train/engine/window_search.h"
+#include "runner/train/engine/non_finite_search.h"
 
 #include <string>
 #include <utility>
@@ -26,8 +26,9 @@ std::string text_of_nothing_found(const schema::Recipe& recipe) {
 
 }  // namespace
 
-WindowSearch::WindowSearch(const StepBuilder& builder, const WindowParts& parts, backends::ModelledDevice& device,
-                           Executor& executor, Steps& steps, Hooks* hooks, backends::ProcessGroup* ranks)
+NonFiniteSearch::NonFiniteSearch(const StepBuilder& builder, const GradAccumulation& parts,
+                                 backends::ModelledDevice& device, Executor& executor, Steps& steps, Hooks* hooks,
+                                 backends::ProcessGroup* ranks)
     : builder_(builder),
       parts_(parts),
       device_(device),
@@ -36,7 +37,7 @@ WindowSearch::WindowSearch(const StepBuilder& builder, const WindowParts& parts,
       hooks_(hooks),
       ranks_(ranks) {}
 
-NotFinite WindowSearch::explain(data::Loader& loader, int64_t before, const HookMark& mark) {
+NotFinite NonFiniteSearch::explain(data::Loader& loader, int64_t before, const HookMark& mark) {
   const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
   if (hooks_ != nullptr) go_back_to(mark, *hooks_);
   NotFinite found = first_found(find(loader, before), text_of_nothing_found(builder_.recipe()), ranks_,
@@ -45,7 +46,7 @@ NotFinite WindowSearch::explain(data::Loader& loader, int64_t before, const Hook
   return found;
 }
 
-std::optional<NotFinite> WindowSearch::find(data::Loader& loader, int64_t before) {
+std::optional<NotFinite> NonFiniteSearch::find(data::Loader& loader, int64_t before) {
   const bool meets = ranks_ != nullptr && hooks_ != nullptr;  // a hook may use collectives in any batch
   std::optional<NotFinite> found;
   for (;; ++before) {
@@ -59,7 +60,7 @@ std::optional<NotFinite> WindowSearch::find(data::Loader& loader, int64_t before
   }
 }
 
-std::optional<NotFinite> WindowSearch::find(const data::Batch& batch) {
+std::optional<NotFinite> NonFiniteSearch::find(const data::Batch& batch) {
   device_.on_host_event(backends::HostEvent::kRecording);
   const StepBuilder::Recorded recorded = builder_.record(batch.size, true, steps_.reader(&batch, /*training=*/true));
   backends::Program program = recorded.program;
