@@ -1,7 +1,7 @@
-# The set-up commands, for a bare Debian 12 and newer; everything they do is plain CMake (CMakePresets.json).
+# Set-up commands for a bare Debian 12 or newer. They only call CMake (CMakePresets.json) and the package manager.
 #
-#   make demo     from nothing to a trained model
-#   make test     builds and runs every test; asan, tsan: the same under sanitizers
+#   make demo     builds the program and trains a model
+#   make test     builds and runs every test; asan, tsan: under sanitizers
 #   make install  PREFIX=/usr/local
 #
 # PRESET=ci makes warnings errors.

@@ -1,4 +1,4 @@
-# Everything comes from Debian 12 packages; nothing is downloaded.
+# All dependencies are Debian 12 packages; nothing is downloaded.
 
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
@@ -11,7 +11,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(CLI11 REQUIRED)
 
-# Lua built as C++ raises its errors as exceptions, so that they unwind our frames.
+# Lua built as C++ throws its errors as exceptions, which unwind our frames.
 find_path(LUA_INCLUDE_DIR lua.hpp PATH_SUFFIXES lua5.4 lua-5.4 lua54 REQUIRED)
 find_library(LUA_LIBRARY NAMES lua5.4-c++ lua-5.4-c++ lua54-c++ lua++ REQUIRED)
 add_library(lua INTERFACE)

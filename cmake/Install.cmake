@@ -5,7 +5,7 @@ install(FILES schema/runner.schema.json DESTINATION share/runner/schema)  # wher
 
 install(DIRECTORY docs/ DESTINATION share/doc/runner PATTERN decisions EXCLUDE)
 
-# What the program tells about itself: its manual page, and completion where each shell looks for it.
+# Manual page, and completion files in the folder of each shell.
 foreach(page
     "man:man/man1/runner.1"
     "completion bash:bash-completion/completions/runner"

@@ -1,12 +1,13 @@
 # runner_library(NAME [COLD] [LINK LIBRARY...] [PRIVATE_LINK LIBRARY...] [EXCEPT FILE...])
 #
-# A static library of every .cpp file in the current folder and below it, so that a new file needs no entry here.
-#   COLD          compiled with -O1: code that computes nothing (texts, reports, commands)
-#   LINK          what users of the library may include too; PRIVATE_LINK: what only its sources include
-#   EXCEPT        paths below the folder that do not belong to the library (regular expressions)
+# Adds a static library of all .cpp files in the current folder and below it. A new file needs no entry.
+#   COLD          compiles with -O1: code without numeric loops (texts, reports, commands)
+#   LINK          libraries whose headers users of this library may include
+#   PRIVATE_LINK  libraries whose headers only the sources of this library include
+#   EXCEPT        regular expressions of paths that do not belong to the library
 #
-# CMAKE_UNITY_BUILD compiles several sources as one, which takes half of the time: names in unnamed namespaces are
-# therefore unique within a library.
+# CMAKE_UNITY_BUILD compiles several sources as one, which halves the build time. Therefore names in unnamed namespaces
+# must be unique within a library.
 function(runner_library name)
   cmake_parse_arguments(ARG "COLD" "" "LINK;PRIVATE_LINK;EXCEPT" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cpp)

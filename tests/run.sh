@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs every test binary of a build folder, two at a time: many tests wait, for a disk or for a process that they end.
+# Runs every test binary of a build folder, two at a time, because many tests wait for the disk or for a process.
 # usage: tests/run.sh BUILD_FOLDER [BINARIES_AT_A_TIME].
 # Prints the tests that take over 2 s, and ends with "N passed, N failed".
 set -u
@@ -8,7 +8,7 @@ here=$(dirname "$0")
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 
-# The longest first, so that none is left alone at the end.
+# The longest first, to shorten the total time.
 names="cli_tests train_tests store_tests docs_tests"
 for binary in "$1"/bin/*_tests; do
   name=$(basename "$binary")
@@ -25,7 +25,7 @@ passed=0
 failed=0
 for name in $names; do
   good=0
-  bad=1  # where it left nothing
+  bad=1  # if the binary left no result
   [ -s "$results/$name" ] && read -r good bad <"$results/$name"
   passed=$((passed + good))
   failed=$((failed + bad))

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Runs one test binary, prints what failed, and leaves "PASSED FAILED" in RESULTS/NAME and the tests that take over 2 s,
-# a line "MILLISECONDS NAME TEST" each, in RESULTS/NAME.times.
-# usage: tests/run_binary.sh BUILD_FOLDER RESULTS NAME.  A crash, a hang or no test at all counts as one failure.
+# Runs one test binary and prints the failures. Writes "PASSED FAILED" to RESULTS/NAME, and a line
+# "MILLISECONDS NAME TEST" for each test that takes over 2 s to RESULTS/NAME.times.
+# usage: tests/run_binary.sh BUILD_FOLDER RESULTS NAME. A crash, a hang or no test at all counts as one failure.
 set -u
 
 name=$3
 log=$2/$name.log
 
-# ThreadSanitizer of GCC 12 fails under the address randomisation of newer kernels.
+# ThreadSanitizer of GCC 12 fails with the address space randomisation of newer kernels.
 run=
 case $1 in
   *tsan*)
@@ -29,7 +29,7 @@ sed -n 's/^\[ *\(OK\|FAILED\) *\] \(.*\) (\([0-9]*\) ms)$/\3 '"$name"' \2/p' "$l
 if [ "$bad" -eq 0 ]; then
   : >"$log"
 else
-  # What a test printed lies between its lines RUN and FAILED; a crash has only the first.
+  # The output of a test is between its lines RUN and FAILED; after a crash there is no FAILED.
   grep -v '^\[--' "$log" | awk '/^\[ RUN/ { text = "" } { text = text $0 "\n" } /^\[       OK/ { text = "" } /^\[  FAILED/ { printf "%s", text; text = "" } END { printf "%s", text }' >"$log.failed"
   mv "$log.failed" "$log"
   [ "$status" -gt 1 ] && echo "$name ended with status $status" >>"$log"

@@ -61,7 +61,7 @@ constexpr Style kColour{"\033[1m", "\033[1;31m", "\033[1;32m", "\033[0m"};
 constexpr size_t kMaxLine = 160;  // characters of a source line that are shown
 constexpr size_t kMargin = 60;    // characters before the fault in a line that is cut
 
-// The byte offset of character `index` in UTF-8 text, or its end.
+// Returns the byte offset of character `index` in UTF-8 text, or the end of the text.
 size_t offset_of(std::string_view text, size_t index) {
   size_t at = 0;
   while (at < text.size() && index > 0) {

@@ -1,6 +1,6 @@
-// What is wrong with a recipe: one Diagnostic per fault, each with an id, a place and, where there is one, a way out.
+// Faults of a recipe: one Diagnostic per fault, with an id, a place, a message and possibly a hint.
 //
-// Ids are stable: scripts and the error catalogue refer to them.  Line and column are always at least 1.  All functions
+// Ids are stable: scripts and the error catalogue refer to them. Line and column are always at least 1. All functions
 // are thread-safe.
 #pragma once
 
@@ -78,24 +78,24 @@ struct Diagnostic {
   ErrorId id = ErrorId::kYamlSyntax;
   SourceMark where;
   int width = 1;    // characters underlined
-  std::string key;  // dotted path, empty where no key is concerned
+  std::string key;  // dotted path; empty if the fault is not about a key
   std::string message;
-  std::string hint;  // empty: none
+  std::string hint;  // empty if there is none
   std::string source_line;
 };
 
-// Every diagnostic as "file:line:column: error: message [id]", the source line, a caret line, "hint: …".
-// With `colour`, ANSI escapes; the text is the same otherwise.
+// Renders each diagnostic as "file:line:column: error: message [id]", the source line, a caret line, "hint: …".
+// `colour` adds ANSI escapes and changes nothing else.
 std::string render_text(std::span<const Diagnostic> diagnostics, bool colour = false);
 
-// {"ok": …, "errors": [{"id", "file", "line", "column", "key", "message", "hint"}]}; key and hint are "" where
+// {"ok": …, "errors": [{"id", "file", "line", "column", "key", "message", "hint"}]}; key and hint are "" if
 // there is none.
 std::string render_json(std::span<const Diagnostic> diagnostics);
 
-// A recipe that cannot be used; message() is render_text without colour, where() the first fault's mark.
+// An invalid recipe. message() is render_text() without colour; where() is the mark of the first fault.
 class RecipeError : public Error {
  public:
-  // diagnostics: at least one.
+  // `diagnostics`: at least one.
   explicit RecipeError(std::vector<Diagnostic> diagnostics);
 
   const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }

@@ -20,7 +20,7 @@ int exit_code(ErrorKind kind) {
 
 Error::Error(ErrorKind kind, std::string message, SourceMark where)
     : kind_(kind), message_(std::move(message)), where_(std::move(where)) {
-  // what() ends where a NUL is, which a text of others may have in it.
+  // what() would end at a NUL, which messages may contain if they quote input.
   for (size_t at = message_.find('\0'); at != std::string::npos; at = message_.find('\0', at))
     message_.replace(at, 1, "\\x00");
   if (!where_.file.empty()) place_ = where_.to_string() + ": ";

@@ -1,7 +1,7 @@
 // The one exception type of the product, and the checks that throw it.
 //
-// A message says what is wrong, what was found, what was wanted, where, and what to do; it is lower case, has no full
-// stop and no stack, and is tested verbatim.  Each kind fixes the exit code of the process.
+// A message says what failed, what was expected, what was found, where, and what to do. It is lower case, has no full
+// stop and no stack trace, and is tested verbatim. Each kind determines the exit code of the process.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ namespace runner {
 enum class ErrorKind {
   kRun,          // the run failed: NaN loss, hook error, out of memory
   kUsage,        // command line
-  kRecipe,       // the recipe is wrong
-  kData,         // a data or weight file is missing, damaged or does not fit
-  kNotFound,     // no such run or state
-  kInterrupted,  // stopped by a signal, state saved
-  kStore,        // the store cannot be used
+  kRecipe,       // the recipe is invalid
+  kData,         // a data or weight file is missing, damaged or does not match the recipe
+  kNotFound,     // no such run or checkpoint
+  kInterrupted,  // stopped by a signal; a checkpoint is saved
+  kStore,        // the store failed
 };
 
-// Exit code of the process: 1 run, 2 usage, recipe and data (files are read before a run starts: a recipe that names an
-// unusable file is unusable), 3 not found, 4 interrupted, 5 store.
+// Returns the exit code of the process: 1 run; 2 usage, recipe and data (files are read before a run starts, so a
+// recipe with an unusable file is invalid); 3 not found; 4 interrupted; 5 store.
 int exit_code(ErrorKind kind);
 
 class Error : public std::exception {
@@ -37,13 +37,13 @@ class Error : public std::exception {
   ErrorKind kind() const { return kind_; }
   const std::string& message() const { return message_; }
   const SourceMark& where() const { return where_; }
-  // where: message, then one line "  note: …" for each note.
+  // "WHERE: MESSAGE", then a line "  note: …" for each note.
   const char* what() const noexcept override { return what_.c_str(); }
 
-  // The same without the place.
+  // what() without the place.
   std::string_view text() const { return std::string_view(what_).substr(place_.size()); }
 
-  // The run that it is about, for whoever reads a document instead of the message.  Empty and 0: not known.
+  // Run that the error is about, for JSON documents. Empty and 0 if unknown.
   struct Run {
     std::string id, name, backend;
     int64_t num_processes = 0;
@@ -51,11 +51,11 @@ class Error : public std::exception {
   const Run& run() const { return run_; }
   void set_run(Run run) { run_ = std::move(run); }
 
-  // Adds context while the stack unwinds ("while reading data.train").  Returns *this for `throw e.note(…)`.
+  // Adds context while the stack unwinds ("while reading data.train"). Returns *this, for `throw e.note(…)`.
   Error& note(std::string_view text);
-  // Says where, if nothing has yet.
+  // Sets the place if there is none yet.
   Error& locate(const SourceMark& where);
-  // Says where, in place of what has been said.
+  // Replaces the place.
   Error& relocate(const SourceMark& where);
 
  private:
@@ -70,7 +70,7 @@ class Error : public std::exception {
 // Throws Error(kind) with the formatted message.
 [[noreturn, gnu::cold]] void fail_formatted(ErrorKind kind, fmt::string_view format, fmt::format_args args);
 
-// Throws Error(kind) with the formatted message.  Formatting and throwing are out of line, so that a check costs its
+// Throws Error(kind) with the formatted message. Formatting and throwing are out of line, so that a check costs its
 // caller a comparison and a call.
 template <class... Args>
 [[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
@@ -85,7 +85,7 @@ template <class... Args>
     if (!(condition)) ::runner::fail((kind), __VA_ARGS__); \
   } while (false)
 
-// Programmer errors: aborts with file and line.  An error that no input can cause is an assertion, not a check.
+// Programmer errors: aborts with file and line. Use it for errors that no input can cause.
 #define RUN_ASSERT(condition)                                                     \
   do {                                                                            \
     if (!(condition)) ::runner::assertion_failed(#condition, __FILE__, __LINE__); \

@@ -37,7 +37,7 @@ Json json_of(const Value& value) {
   return value.visit(ToJson{});
 }
 
-// A scalar in JSON; bytes that are not UTF-8 are replaced.
+// Returns a scalar as JSON. Replaces bytes that are not UTF-8.
 std::string scalar_text(const Value& value) {
   return json_of(value).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -60,7 +60,7 @@ void append_text(std::string& out, const std::string& text) {
   out += '"';
 }
 
-// On one line, without a tree of the library's between the values and their text: lists may be long.
+// Writes one line directly from the values, without a tree of the library, because lists may be long.
 struct AppendLine {
   std::string& out;
 
@@ -93,7 +93,7 @@ void append_line(std::string& out, const Value& value) {
   value.visit(AppendLine{out});
 }
 
-// A list with what `append(out, i)` makes of each element on a line of its own.
+// Writes a list with one element per line, each by `append(out, i)`.
 template <class Append>
 std::string lines_of(size_t count, Append append) {
   std::string out = "[";
@@ -104,7 +104,7 @@ std::string lines_of(size_t count, Append append) {
   return out + (count > 0 ? "\n]\n" : "]\n");
 }
 
-// Builds a Value while the library parses: without a tree of its own, whose destruction would recurse.
+// Builds a Value while the library parses. The library's own tree would recurse when it is destroyed.
 class ValueBuilder {
  public:
   bool null() { return add({}); }
@@ -113,7 +113,7 @@ class ValueBuilder {
   bool number_unsigned(uint64_t value) { return add(static_cast<int64_t>(value)); }
   bool number_float(double value, const std::string&) { return add(value); }
   bool string(std::string& value) { return add(std::move(value)); }
-  bool binary(Json::binary_t&) { return false; }  // not in texts
+  bool binary(Json::binary_t&) { return false; }  // JSON text has none
   bool start_object(size_t) { return open(Object{}); }
   bool start_array(size_t) { return open(List{}); }
   bool key(std::string& name) {
@@ -194,7 +194,7 @@ const Object& members_of(const Value& value) {
 
 namespace {
 
-// The member as a T.
+// Returns the member as a T.
 template <class T>
 const T& checked(std::string_view key, const Value& value, const T* found, std::string_view expected) {
   RUN_CHECK(found, ErrorKind::kStore, "{} is {}, expected {}", key, compact(value), expected);

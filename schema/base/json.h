@@ -1,6 +1,6 @@
-// JSON documents as values, and their text: what commands print and what the store keeps about recipes and runs.
+// JSON documents as values, and their text, for the output of commands and the store's records.
 //
-// Thread-safe.
+// The functions are thread-safe.
 #pragma once
 
 #include <functional>
@@ -17,23 +17,23 @@ using Value = schema::Value;
 using List = schema::ValueList;
 using Object = schema::ValueMap;
 
-// An object is indented by two, a list has one element on each line.  NaN and infinities are null; bytes that are not
-// UTF-8 are replaced, so that names and messages cannot make a document that nobody can read.  Ends with a newline.
+// Returns the document as text: objects indented by two, one list element per line. NaN and infinities become null.
+// Bytes that are not UTF-8 are replaced, so that the document is always valid. Ends with a newline.
 std::string text(const Value& document);
-// The same for a list of `count` elements that are made one by one, so that they are never all in memory.
+// As text() for a list of `count` elements. Creates the elements one by one, so that they are never all in memory.
 std::string list_text(size_t count, const std::function<Value(size_t)>& element);
-// The same on one line, and such a line without its end, as a part of other texts.
+// line(): the document on one line. compact(): the same without the newline, for use within other texts.
 std::string line(const Value& document);
 std::string compact(const Value& document);
 
-// Returns null if the text is not JSON, or is nested more than 200 levels deep.  Keeps several members of one name.
+// Returns null if the text is not JSON, or is nested more than 200 levels deep. Keeps duplicate members.
 Value parse(std::string_view text);
 
-// The members of an object; none for anything else.
+// Returns the members of an object; none for any other value.
 const Object& members_of(const Value& value);
 
-// Reads the members of an object that a program wrote.  Throws Error(kStore) if a member is missing or is of another
-// type, with the member's name and what was found.  The value must outlive the reader.
+// Reads the members of an object that a program wrote. Throws Error(kStore) if a member is missing or is of another
+// type, with the member's name and what was found. The value must outlive the reader.
 class ObjectReader {
  public:
   explicit ObjectReader(const Value& object);
@@ -53,7 +53,7 @@ class ObjectReader {
   const Object& members_;
 };
 
-// Null for an empty text, a missing value.
+// Returns null for an empty text or a missing value.
 inline Value or_null(const std::string& text) {
   return text.empty() ? Value() : Value(text);
 }
@@ -62,7 +62,7 @@ Value or_null(const std::optional<T>& value) {
   return value ? Value(int64_t{*value}) : Value();
 }
 
-// A list of what `convert` makes of each item.
+// Returns a list of `convert(item)`.
 template <class Items, class Convert>
 List list_of(const Items& items, Convert convert) {
   List list;

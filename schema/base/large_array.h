@@ -1,6 +1,6 @@
-// Arrays that are written whole before they are read: elements begin undefined, and large arrays lie on huge pages.
+// Arrays whose elements are written before they are read: elements are uninitialised, and large arrays use huge pages.
 //
-// A std::vector of 25 MB is cleared first, page by page at 6'000 faults; this is neither.
+// A plain std::vector of 25 MB is zeroed first, with 6000 page faults.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace runner {
 
-// T: of trivial construction, such as float.
+// `T`: trivially constructible, such as float.
 template <class T>
 class LargeAllocator {
  public:
@@ -25,17 +25,17 @@ class LargeAllocator {
     const size_t bytes = count * sizeof(T);
     if (bytes < kHugePage) return static_cast<T*>(::operator new(bytes));
     void* const memory = ::operator new(bytes, kAlignment);
-    ::madvise(memory, bytes, MADV_HUGEPAGE);  // a wish
+    ::madvise(memory, bytes, MADV_HUGEPAGE);  // a hint; may fail
     return static_cast<T*>(memory);
   }
   void deallocate(T* memory, size_t count) {
-    if (count * sizeof(T) < kHugePage) return ::operator delete(memory);  // of a conditional, clang 14 calls both
+    if (count * sizeof(T) < kHugePage) return ::operator delete(memory);  // as ?:, clang 14 would call both
     ::operator delete(memory, kAlignment);
   }
 
   template <class U>
   void construct(U* place) {
-    ::new (static_cast<void*>(place)) U;  // undefined, where U() would be zero
+    ::new (static_cast<void*>(place)) U;  // uninitialised; U() would zero it
   }
 
   bool operator==(const LargeAllocator&) const { return true; }

@@ -12,7 +12,7 @@
 namespace runner {
 namespace {
 
-// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
+// First 32 bits of the fractional parts of the cube roots of the first 64 primes.
 alignas(16) constexpr uint32_t kRound[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -58,7 +58,7 @@ bool cpu_has_sha() {
   return sse41 && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & (1u << 29)) != 0;
 }
 
-// The instructions keep the state as (a, b, e, f) and (c, d, g, h); four rounds use four words of the schedule.
+// The instructions keep the state as (a, b, e, f) and (c, d, g, h). Four rounds use four words of the schedule.
 __attribute__((target("sha,sse4.1,ssse3"))) void compress_sha_ni(uint32_t* state, const uint8_t* blocks, size_t count) {
   const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
   auto* io = reinterpret_cast<__m128i*>(state);
@@ -132,7 +132,7 @@ Sha256& Sha256::update(std::string_view text) {
 
 Sha256Digest Sha256::finish() {
   const uint64_t bits = size_ * 8;
-  // One bit, zeros up to the last eight bytes of a block, the length.
+  // Padding: a one bit, zeros up to the last eight bytes of a block, the length.
   std::array<std::byte, 72> tail{std::byte{0x80}};
   const size_t padding = 1 + (119 - size_ % 64) % 64;
   for (size_t i = 0; i < 8; ++i) tail[padding + i] = static_cast<std::byte>(bits >> (56 - 8 * i));

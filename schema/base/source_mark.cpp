@@ -11,7 +11,7 @@ std::string SourceMark::to_string() const {
 }
 
 MarkId MarkTable::intern(const SourceMark& mark) {
-  // Consecutive ops usually come from the same line, so look at the newest first.
+  // Consecutive ops usually come from the same line, so search from the newest mark.
   for (size_t i = marks_.size(); i-- > 1;)
     if (marks_[i] == mark) return static_cast<MarkId>(i);
   marks_.push_back(mark);

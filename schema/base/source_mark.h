@@ -1,7 +1,7 @@
-// Where a recipe value or a tensor op came from: file, line, column.
+// Source location of a recipe value or a tensor op: file, line, column.
 //
-// A SourceMark is what errors print.  A MarkId is its packed form for graph nodes: an index into the MarkTable of a
-// recording.  Not thread-safe: one table belongs to one recorder.
+// Errors print a SourceMark. Graph nodes store a MarkId, an index into the MarkTable of their recording. A MarkTable is
+// not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace runner {
 
 struct SourceMark {
   std::string file;
-  int line = 0;    // from 1; 0 = unknown
-  int column = 0;  // from 1; 0 = unknown
+  int line = 0;    // from 1; 0 if unknown
+  int column = 0;  // from 1; 0 if unknown
 
   bool known() const { return line > 0; }
-  // "file:line:column", "file:line" without a column, "file" without a line.
+  // "file:line:column", or "file:line" without a column, or "file" without a line.
   std::string to_string() const;
   bool operator==(const SourceMark&) const = default;
 };

@@ -39,7 +39,7 @@ bool is_utf8(std::string_view text) {
 
 namespace {
 
-// Text as it can be shown: a tab would move the caret away from its character, other bytes could harm a terminal.
+// Returns printable text: a tab would misplace the caret, and control characters would affect the terminal.
 std::string showable(std::string_view text) {
   std::string shown;
   for (size_t at = 0; at < text.size();) {

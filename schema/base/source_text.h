@@ -1,7 +1,6 @@
-// The texts that a recipe is read from (its file, included files, the command line) and the faults found in them.
+// Source texts of a recipe (its file, included files, the command line) and the faults found in them.
 //
-// A Place is a span of characters in one of the texts; it becomes a SourceMark when it leaves the reader.  Used by one
-// reader on one thread.
+// A Place is a span of characters in one of the texts. The reader returns it as a SourceMark. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -29,17 +28,17 @@ class SourceText {
   SourceText(OriginKind kind, std::string name, std::string folder, std::string text);
 
   OriginKind kind() const { return kind_; }
-  // As shown in messages: the path as the user wrote it.
+  // Name for messages: the path as the user wrote it.
   const std::string& name() const { return name_; }
-  // Relative paths in this text start here; "" is the current folder.
+  // Relative paths in this text are relative to this folder; "" is the current folder.
   const std::string& folder() const { return folder_; }
   const std::string& text() const { return text_; }
-  // What a run was recorded with: it was checked when the run began, by the rules of then.
+  // Whether this is the recorded recipe of a run, which was checked by the rules in force when the run started.
   bool is_recorded() const { return is_recorded_; }
   void set_recorded() { is_recorded_ = true; }
-  // Line `number` from 1, without its end; empty beyond the last line.
+  // Returns line `number`, from 1, without its newline; empty after the last line.
   std::string_view line(int number) const;
-  // The place of text()[offset].
+  // Returns the place of text()[offset].
   Place place_at(int source, size_t offset, int width = 1) const;
 
  private:
@@ -49,11 +48,11 @@ class SourceText {
   bool is_recorded_ = false;
 };
 
-// The number of characters in UTF-8 text.
+// Returns the number of characters in UTF-8 text.
 int count_characters(std::string_view text);
 
-// The bytes of the UTF-8 character at text[at], 1 to 4; 0 where the bytes are not UTF-8 (RFC 3629: no overlong forms,
-// no surrogates).
+// Returns the number of bytes of the UTF-8 character at text[at], 1 to 4; 0 if the bytes are not UTF-8 (RFC 3629: no
+// overlong forms, no surrogates).
 size_t utf8_length(std::string_view text, size_t at);
 bool is_utf8(std::string_view text);
 
@@ -65,12 +64,12 @@ class Report {
   int source_count() const { return static_cast<int>(sources_.size()); }
   SourceMark mark(const Place& place) const;
 
-  // A fault with its line.  Texts may hold bytes of the recipe: what cannot be shown is replaced.
+  // Returns a fault with its source line. The texts may contain bytes of the recipe; unprintable ones are replaced.
   Diagnostic diagnostic(ErrorId id, const Place& place, std::string_view key, std::string_view message,
                         std::string_view hint = "") const;
   void add(ErrorId id, const Place& place, std::string_view key, std::string_view message, std::string_view hint = "");
   bool empty() const { return found_.empty(); }
-  // All faults, by source, line and column; faults at one place stay in the order they were found.
+  // Returns all faults, sorted by source, line and column, then in the order in which they were added.
   std::vector<Diagnostic> take();
 
  private:

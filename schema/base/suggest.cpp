@@ -7,7 +7,7 @@
 namespace runner::schema {
 
 int edit_distance(std::string_view a, std::string_view b) {
-  // Rows of the table of distances between prefixes: of a[0, i - 2), a[0, i - 1) and a[0, i).
+  // Rows of the table of distances between prefixes, for a[0, i - 2), a[0, i - 1) and a[0, i).
   std::vector<int> older(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) current[j] = static_cast<int>(j);
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -26,7 +26,7 @@ int edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::vector<std::string> nearest(std::string_view name, std::span<const std::string> candidates) {
-  constexpr size_t kLongestName = 64;  // longer ones are no misspelling, and the table would be large
+  constexpr size_t kLongestName = 64;  // a longer name is not a misspelling, and the table would be large
   std::vector<std::string> names;
   if (name.size() > kLongestName) return names;
   int best = std::max(1, static_cast<int>(name.size()) / 3);

@@ -1,4 +1,4 @@
-// The names nearest to a misspelt one.  Thread-safe.
+// Suggestions for misspelt names. Thread-safe.
 #pragma once
 
 #include <span>
@@ -8,18 +8,18 @@
 
 namespace runner::schema {
 
-// The number of insertions, deletions, substitutions and swaps of neighbours that turn a into b (optimal string
-// alignment).
+// Returns the number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal
+// string alignment distance).
 int edit_distance(std::string_view a, std::string_view b);
 
-// The candidates nearest to `name`, all at the same distance: at most one third of its length, at least 1, capital
-// letters counting as small ones.  In the order given, without repeats; empty if none is near.
+// Returns the candidates nearest to `name`, all at the same edit distance, ignoring case. The distance is at most a
+// third of the length of `name`, but at least 1. Keeps the order, without duplicates; empty if no candidate is near.
 std::vector<std::string> nearest(std::string_view name, std::span<const std::string> candidates);
 
 // "did you mean a, b or c?"; empty for no names.
 std::string did_you_mean(std::span<const std::string> names);
 
-// The same for the candidates nearest to `name`; `otherwise` where none is near.
+// As above for the candidates nearest to `name`; `otherwise` if none is near.
 std::string did_you_mean(std::string_view name, std::span<const std::string> candidates, std::string_view otherwise);
 
 // "a", "a or b", "a, b or c".

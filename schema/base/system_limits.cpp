@@ -14,14 +14,15 @@
 namespace runner {
 namespace {
 
-// Empty: there is none.
+// None if there is no limit.
 std::optional<rlim_t> limit_of(int resource) {
   rlimit limit{};
   if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
   return limit.rlim_cur;
 }
 
-// The most address space that this process has had, in bytes: what failed may have been given back by now.  0: unknown.
+// Returns the peak address space of this process in bytes, because a failed allocation may have been undone; 0 if
+// unknown.
 rlim_t peak_address_space() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -30,15 +31,15 @@ rlim_t peak_address_space() {
   return 0;
 }
 
-// The limit on address space, where one more thread or process may have met it.
+// Returns the limit on address space if one more thread or process would have exceeded it.
 std::optional<rlim_t> met_memory_limit() {
-  constexpr rlim_t kMargin = 64 << 20;  // what a thread's first allocations reserve; its stack comes on top
+  constexpr rlim_t kMargin = 64 << 20;  // reserved by the first allocations of a thread, in addition to its stack
   const auto limit = limit_of(RLIMIT_AS);
   const rlim_t stack = limit_of(RLIMIT_STACK).value_or(8 << 20);
   return limit && peak_address_space() + stack + kMargin >= *limit ? limit : std::nullopt;
 }
 
-// The system lets root have as many processes as there are.
+// Root has no limit on processes.
 std::optional<rlim_t> process_limit() {
   return ::geteuid() == 0 ? std::nullopt : limit_of(RLIMIT_NPROC);
 }

@@ -1,4 +1,4 @@
-// What the system refuses, in words that say which limit it was and what to do.  Thread-safe.
+// Messages for failed system calls: which limit was reached, and what to do. Thread-safe.
 #pragma once
 
 #include <exception>
@@ -8,15 +8,15 @@
 
 namespace runner {
 
-// Why a call failed, by its errno: "No such file or directory"; of a file that may not grow also how large it may be,
-// and where there are too many how many there may be.
+// Returns the reason for an errno, such as "No such file or directory". Includes the limit if a file is too large or
+// too many files are open.
 std::string system_reason(int error);
 
-// What an exception means that is no Error: out of memory, no room for a thread, or a fault of this program.
+// Returns the Error for any other exception: out of memory, no more threads, or a bug in this program.
 Error error_of(const std::exception& failure);
 
-// Which limit keeps this process from having more processes or threads, and what to do: the one on its address space
-// where it has come that near to it, else the one on a user's processes where it holds for this user.
+// Returns which limit prevents more processes or threads, and what to do: the limit on address space if the process was
+// close to it, else the limit on processes per user if it applies to this user.
 std::string process_limits();
 
 }  // namespace runner

@@ -1,4 +1,4 @@
-// Small texts that every folder makes in the same way.  Thread-safe: pure functions.
+// Text functions used by all folders. Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace runner {
 
-// ASCII letters as small ones, whatever the locale; all else as it is.
+// Converts ASCII letters to lower case, independently of the locale.
 std::string lower_case(std::string_view text);
 
-// "2026-03-01T12:34:56.789Z": milliseconds since 1970.
+// Returns "2026-03-01T12:34:56.789Z" for milliseconds since 1970.
 std::string utc_time(int64_t ms);
 
 }  // namespace runner

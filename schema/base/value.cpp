@@ -13,7 +13,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Length of the run of digits at text[at].
+// Returns the length of the run of digits at text[at].
 size_t digits(std::string_view text, size_t at) {
   size_t end = at;
   while (end < text.size() && is_digit(text[end])) ++end;

@@ -1,6 +1,4 @@
-// A typed setting: what a field holds once its text has been read.
-//
-// Immutable by habit; thread-safe as any value.
+// A typed value of a recipe field, and of JSON documents.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +13,12 @@ namespace runner::schema {
 
 struct Value;
 using ValueList = std::vector<Value>;
-using ValueMap = std::vector<std::pair<std::string, Value>>;  // in the order written; only under vars
+using ValueMap = std::vector<std::pair<std::string, Value>>;  // in the order written
 
 struct Value : std::variant<std::monostate, bool, int64_t, double, std::string, ValueList, ValueMap> {
   using variant::variant;
 
-  // In value.cpp, because every use would instantiate the whole variant.
+  // Defined in value.cpp, because each use would instantiate the whole variant.
   Value();
   ~Value();
   Value(const Value& other);
@@ -43,7 +41,7 @@ struct Value : std::variant<std::monostate, bool, int64_t, double, std::string, 
   }
 };
 
-// What a plain (unquoted) YAML scalar is: the core schema of YAML 1.2 without octal and hexadecimal numbers.
+// A plain (unquoted) YAML scalar by the core schema of YAML 1.2, without octal and hexadecimal numbers.
 struct PlainScalar {
   Value value;                // null, bool, int64, double or text
   bool leading_zero = false;  // 010, -01.5: value is text
@@ -52,13 +50,14 @@ struct PlainScalar {
 };
 PlainScalar read_plain_scalar(std::string_view text);
 
-// The shortest text that reads back as the same number: "0.001", "1e-08", "3".
+// Returns the shortest text that reads back as the same number: "0.001", "1e-08", "3".
 std::string number_text(double number);
 
-// For messages and tables: texts without quotes, otherwise as canonical_text.
+// Returns text for messages and tables: texts without quotes, other values as canonical_text().
 std::string display_text(const Value& value);
 
-// Canonical text: null, true, 3, 0.001, "text" (JSON's quoting), [1, 2], {a: 1}.  Equal values give equal texts.
+// Returns the canonical text: null, true, 3, 0.001, "text" (JSON's quoting), [1, 2], {a: 1}. Equal values give equal
+// texts.
 std::string canonical_text(const Value& value);
 
 }  // namespace runner::schema

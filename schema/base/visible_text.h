@@ -1,4 +1,4 @@
-// Texts of others, such as what a hook prints, as a terminal may show them.  Thread-safe.
+// Makes untrusted text, such as the output of a hook, safe for a terminal. Thread-safe.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace runner::schema {
 
-// The text with its control characters, but tabs and newlines, written as \x1b or \u009b, and bytes that are no UTF-8
-// as \xff: none of them reaches the terminal, where they would move the cursor or worse.
+// Escapes control characters other than tabs and newlines as \x1b or \u009b, and bytes that are not UTF-8 as \xff, so
+// that they cannot control the terminal.
 std::string visible(std::string_view text);
 
 }  // namespace runner::schema

@@ -23,8 +23,8 @@ using Names = std::span<const std::string_view>;
 
 enum class Type { kBoolean, kInteger, kText, kList, kSection, kAny };
 
-// A key of the file.  `usual`: the value that Accelerate takes where it is not written, which changes nothing.
-// `reason`: why a recipe has no such key; empty: it has, and Import::take() says which.
+// A key of the file. `usual`: Accelerate's default, which needs no import. `reason`: why a recipe has no such key;
+// empty if it has one, which Import::take() sets.
 struct Key {
   std::string_view name;
   Type type;
@@ -34,9 +34,10 @@ struct Key {
 };
 
 constexpr std::string_view kEnvironments[] = {"LOCAL_MACHINE", "AMAZON_SAGEMAKER"};
-constexpr std::string_view kDistributedTypes[] = {
-    "NO",        "MULTI_CPU", "MULTI_GPU",    "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA",  "MULTI_MUSA", "MULTI_XPU",
-    "MULTI_HPU", "XLA",       "MULTI_NEURON", "FSDP",      "DEEPSPEED", "MEGATRON_LM", "TPU"};  // as XLA was called
+constexpr std::string_view kDistributedTypes[] = {"NO",        "MULTI_CPU",   "MULTI_GPU",    "MULTI_NPU",
+                                                  "MULTI_MLU", "MULTI_SDAA",  "MULTI_MUSA",   "MULTI_XPU",
+                                                  "MULTI_HPU", "XLA",         "MULTI_NEURON", "FSDP",
+                                                  "DEEPSPEED", "MEGATRON_LM", "TPU"};  // the former name of XLA
 constexpr std::string_view kSageMakerTypes[] = {"NO", "DATA_PARALLEL", "MODEL_PARALLEL"};
 constexpr std::string_view kPrecisions[] = {"no", "fp16", "bf16", "fp8"};
 
@@ -177,7 +178,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// As PyYAML reads them, quoted ones too: Accelerate writes downcast_bf16: 'no'.
+// Booleans as PyYAML reads them, and quoted ones, because Accelerate writes downcast_bf16: 'no'.
 std::optional<bool> truth(const YamlNode& node) {
   const std::string word = lower(node.text);
   for (const std::string_view yes : {"true", "yes", "on"})
@@ -221,7 +222,7 @@ std::vector<std::string> words(Names names) {
   return {names.begin(), names.end()};
 }
 
-// Whether a choice of the recipe works yet.
+// Whether a choice of the recipe already works.
 bool works(std::string_view field, std::string_view choice) {
   for (const Choice& known : find_fields(field)[0].choices)
     if (known.name == choice) return known.works;
@@ -263,7 +264,7 @@ class Import {
     return at == std::end(kKeys) ? nullptr : at;
   }
 
-  // ---- what is wrong ------------------------------------------------------------------------------------------------
+  // ---- faults -------------------------------------------------------------------------------------------------------
 
   void unknown_key(const YamlNode::Member& member, const std::string& path, const std::vector<std::string>& known) {
     report_.add(ErrorId::kUnknownKey, member.place, path,
@@ -327,7 +328,7 @@ class Import {
     }
   }
 
-  // DeepSpeed's own file may decide instead: "auto".
+  // "auto" leaves the value to DeepSpeed's own file.
   void check_number(const YamlNode& node, const std::string& path, bool fraction) {
     if (node.is_unset() || node.text == "auto") return;
     const auto number = number_of(node);
@@ -341,7 +342,7 @@ class Import {
     return value.number() != nullptr ? std::optional(*value.number()) : std::nullopt;
   }
 
-  // ---- what becomes of it -------------------------------------------------------------------------------------------
+  // ---- import -------------------------------------------------------------------------------------------------------
 
   void leave_out(std::string_view key, const YamlNode& value, std::string_view reason) {
     result_.left_out.push_back(fmt::format("{}: {}: {}", key, value_text(value), reason));

@@ -1,10 +1,9 @@
-// Accelerate's own configuration file as a recipe.
+// Imports Accelerate's configuration file.
 //
-// `accelerate config` writes default_config.yaml: how many processes on what, in which precision, and the settings of
-// the engines that it can hand a model to.  What of it is a setting of a recipe becomes one; the rest is named with the
-// reason why it has no place.  Keys, types and defaults: ClusterConfig and SageMakerConfig of Accelerate 1.15
-// (commands/config/config_args.py, cluster.py); the older `fp16` and `dynamo_backend` as its process_config reads them.
-// Thread-safe.
+// `accelerate config` writes default_config.yaml: the number of processes, the device, the precision, and the settings
+// of engines such as DeepSpeed. Keys that a recipe has are imported; the others are listed with the reason. Keys, types
+// and defaults: ClusterConfig and SageMakerConfig of Accelerate 1.15 (commands/config/config_args.py, cluster.py); the
+// older `fp16` and `dynamo_backend` as in its process_config. Thread-safe.
 #pragma once
 
 #include <string>
@@ -16,15 +15,15 @@ namespace runner::schema {
 
 struct ImportedConfig {
   RecipeSettings settings;
-  // What the recipe has no place for, or not this value yet: "KEY: VALUE: reason", in the order of the file.
+  // Settings that were not imported, in the order of the file: "KEY: VALUE: reason".
   std::vector<std::string> left_out;
 };
 
-// Reads a file, YAML or JSON.  Throws RecipeError with all that is wrong: no YAML, an unknown key or choice, a value of
+// Reads a YAML or JSON file. Throws RecipeError with all faults: invalid YAML, an unknown key or choice, a value of
 // another type, no distributed_type.
 ImportedConfig import_accelerate_config(const std::string& path);
 
-// Every key that is known, those of sections as "fsdp_config.fsdp_version".
+// Returns all known keys; those of sections as "fsdp_config.fsdp_version".
 std::vector<std::string> accelerate_config_keys();
 
 }  // namespace runner::schema

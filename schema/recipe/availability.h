@@ -1,11 +1,11 @@
-// Values of the field table that do not work yet.
+// Rejects recipe values that do not work yet.
 #pragma once
 
 #include "schema/recipe/settings.h"
 
 namespace runner::schema {
 
-// Reports what is written and does not work yet (`later` in schema/fields.yaml).
+// Reports written values that do not work yet (`later` in schema/fields.yaml).
 void check_availability(const Settings& settings, Report& report);
 
 }  // namespace runner::schema

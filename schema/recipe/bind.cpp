@@ -29,7 +29,7 @@ class Binder {
   }
 
  private:
-  // The node written at a path without lists; null if there is none or it says nothing.
+  // Returns the node written at a path without lists; null if there is none or it is empty.
   const YamlNode* written(std::string_view path) const {
     const YamlNode* node = &tree_.root;
     while (!path.empty()) {
@@ -66,7 +66,7 @@ class Binder {
 
   void broken(const std::string& path) { settings_.broken.push_back(path); }
 
-  // schema: the path in the table, "optimizer.groups[]"; path: with indices.  node: null if not written.
+  // `schema`: path in the table, "optimizer.groups[]". `path`: with indices. `node`: null if not written.
   void bind_section(std::string_view schema, const std::string& path, const YamlNode* node, const Place& place) {
     if (node != nullptr && node->kind != YamlNode::Kind::kMap && !node->is_unset()) {
       wrong_section(schema, path, *node);
@@ -92,7 +92,7 @@ class Binder {
                 fmt::format("{} must be a section, got {}", path, describe(node)), hint);
   }
 
-  // A model or format that does not work yet has keys that the table does not know yet either.
+  // The table does not yet have the keys of a model or format that does not work yet.
   bool kind_is_for_later(std::string_view schema, const std::string& path, const YamlNode& node, const Place& place) {
     if (schema.empty()) return false;
     for (const std::string_view name : {"type", "format"}) {
@@ -117,7 +117,7 @@ class Binder {
     }
   }
 
-  // rows: the fields that share a path.
+  // `rows`: the fields that share a path.
   void bind_field(std::span<const Field> rows, const std::string& path, const YamlNode::Member* member,
                   const Place& section) {
     const Field* row = nullptr;
@@ -215,7 +215,7 @@ class Binder {
     return !field.defaults.empty() && read_default(field, field.defaults.back()) == value;
   }
 
-  // Every `when` of the rows names the same choices fields; the first that fails is named.
+  // All `when` conditions of the rows are about the same fields. Reports the first that does not hold.
   void ignored(std::span<const Field> rows, const std::string& path, const YamlNode::Member& member) {
     for (const Condition& condition : rows[0].when) {
       if (holds(condition) == Truth::kYes) continue;
@@ -268,7 +268,7 @@ class Binder {
     return node->from_env ? OriginKind::kEnv : report_.source(node->place.source).kind();
   }
 
-  // A path as seen from the recipe's folder instead of the file that holds it.
+  // Converts a path relative to the file that contains it to one relative to the recipe's folder.
   std::string rebase(const std::string& path, const Place& place) const {
     const std::string& here = report_.source(place.source).folder();
     const std::string& recipe = report_.source(0).folder();

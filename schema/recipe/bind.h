@@ -1,6 +1,6 @@
-// From the tree of a recipe to settings: every key against its row of the field table.
+// Converts the tree of a recipe to settings by the field table.
 //
-// Reports unknown, missing and ignored keys and values that do not fit; fills defaults in.
+// Reports unknown, missing and ignored keys and invalid values; adds defaults.
 #pragma once
 
 #include "schema/recipe/settings.h"

@@ -21,14 +21,15 @@ constexpr int kMaxFiles = 64;
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
-// What a path names that could keep its reader waiting for ever; nothing for all else.
+// Returns what a path refers to if reading it could block forever; else nothing.
 std::string_view endless_kind(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return {};
   return S_ISFIFO(status.st_mode) ? "a pipe" : S_ISSOCK(status.st_mode) ? "a socket" : "a device";
 }
 
-// The text of a file without its byte order mark; of a file that is too large, enough to refuse it.  Sets errno.
+// Returns the text of a file without its byte order mark; of a file that is too large, enough bytes to reject it. Sets
+// errno.
 bool read_text(const std::string& path, std::string& text) {
   const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (!file) return false;
@@ -42,9 +43,9 @@ bool read_text(const std::string& path, std::string& text) {
   return true;
 }
 
-// `over` on top of `base`.  keep_places: sections that both have stay where `base` has them.
+// Merges `over` into `base`. `keep_places`: sections in both keep the place in `base`.
 void merge(YamlNode& base, YamlNode&& over, bool keep_places = false) {
-  // "optimizer:" with nothing below it takes nothing away.
+  // An empty section, such as "optimizer:", removes nothing.
   if (base.kind == YamlNode::Kind::kMap && over.kind == YamlNode::Kind::kEmpty) return;
   if (base.kind != YamlNode::Kind::kMap || over.kind != YamlNode::Kind::kMap) {
     base = std::move(over);
@@ -63,7 +64,7 @@ void merge(YamlNode& base, YamlNode&& over, bool keep_places = false) {
   }
 }
 
-// Takes from `base` what excludes something that `over` sets on the command line, unless the command line set it too.
+// Removes from `base` the keys that exclude a key set on the command line, unless they were set there too.
 void drop_excluded(YamlNode& base, const YamlNode& over, const std::string& section, int command_line) {
   for (const YamlNode::Member& member : over.members) {
     const std::string path = child_path(section, member.key);
@@ -78,7 +79,7 @@ void drop_excluded(YamlNode& base, const YamlNode& over, const std::string& sect
   }
 }
 
-// a.b.c: names that are not empty, not too many.
+// Whether this is a dotted path of non-empty names, and not too long.
 bool is_key_path(const std::string& key) {
   if (key.empty() || key.front() == '.' || key.back() == '.' || key.find("..") != std::string::npos) return false;
   return std::count(key.begin(), key.end(), '.') < kMaxDepth;
@@ -110,7 +111,7 @@ class Composer {
     return tree;
   }
 
-  // One "a.b=value" on line `line` of the command line's source.
+  // Reads one "a.b=value" on line `line` of the command line's source.
   YamlTree read_override(int source, int line, size_t offset, const std::string& argument) {
     const Place place{source, line, 1, std::max(1, count_characters(argument))};
     const size_t equals = argument.find('=');
@@ -135,7 +136,7 @@ class Composer {
     return tree;
   }
 
-  // Reports argument `i` where an earlier one sets the same key: it would be lost.
+  // Reports argument `i` if an earlier one sets the same key, which would be lost.
   void refuse_second(std::span<const std::string> arguments, size_t i, const Place& place) {
     const std::string key = key_of(arguments[i]);
     const auto end = arguments.begin() + static_cast<ptrdiff_t>(i);
@@ -201,7 +202,7 @@ class Composer {
     merge(tree.root, std::move(included.root));
   }
 
-  // Reports a file that is being read already.
+  // Reports a file that is already being read.
   bool is_open(const std::string& name, const Place& place) {
     std::error_code ignored;
     const std::string id = std::filesystem::weakly_canonical(name, ignored).string();
@@ -270,7 +271,7 @@ int load_source(OriginKind kind, const std::string& path, Report& report, const 
 YamlTree compose(int source, std::span<const std::string> overrides, Report& report) {
   Composer composer(report);
   YamlTree tree = composer.read(source);
-  // One argument is one line of a source of its own; a line break in YAML's flow and plain text is a space.
+  // Each argument is one line of a separate source; a line break in YAML's flow and plain text is a space.
   std::vector<std::string> arguments(overrides.begin(), overrides.end());
   std::string lines;
   for (std::string& argument : arguments) {

@@ -1,7 +1,7 @@
-// From files and command line arguments to one tree: includes, then the recipe, then key=value arguments, each over the
-// ones before; then ${…} is replaced.
+// Composes files and command line arguments to one tree: includes, then the recipe, then key=value arguments, each
+// overriding the ones before; then replaces ${…}.
 //
-// Sections merge key by key, everything else replaces; null stands for "as if not written".
+// Sections merge key by key; other values are replaced; null means "as if not written".
 #pragma once
 
 #include <span>
@@ -11,15 +11,16 @@
 
 namespace runner::schema {
 
-// Reads a file into a new source and returns its index.  An unreadable one is reported, at `from` or, without, at its
-// own first line, and gives -1.
+// Reads a file into a new source and returns its index. If the file cannot be read, reports it at `from`, or else at
+// its own first line, and returns -1.
 int load_source(OriginKind kind, const std::string& path, Report& report, const Place* from = nullptr);
 
-// root: a map, without `include`.  complete: false if a part could not be read.
+// Returns the tree: `root` is a map without `include`; `complete` is false if a part could not be read.
 YamlTree compose(int source, std::span<const std::string> overrides, Report& report);
 
-// Purely textual: the folder part of a path, "" for none; a path that is relative to a folder, from here; a path from
-// here, relative to a folder (absolute where the names alone do not tell).
+// Textual functions on paths. folder_of(): the folder of a path, "" if it has none. join_path(): a path relative to
+// `folder`, made relative to the current folder. relative_path(): the opposite; absolute if the names do not determine
+// it.
 std::string folder_of(const std::string& path);
 std::string join_path(const std::string& folder, const std::string& path);
 std::string relative_path(const std::string& folder, const std::string& path);

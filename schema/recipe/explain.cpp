@@ -11,7 +11,7 @@ namespace {
 
 struct Explanation {
   const Field* field;
-  const Leaf* leaf;  // of the value, of the section, or null
+  const Leaf* leaf;  // the value, the section, or null
 };
 
 const Leaf* section_of(const ReadResult& result, const std::string& path) {
@@ -97,7 +97,7 @@ std::string type_text(const ReadResult& result, const Explanation& found) {
   return text + (fallback.is_null() ? "; no default" : "; default " + value_text(field, fallback));
 }
 
-// Why a field has no value, if that follows from other keys.
+// Returns why a field has no value, if other keys are the reason.
 std::string condition_text(const ReadResult& result, const Field& field) {
   for (const Condition& condition : field.when) {
     if (result.holds({&condition, 1})) continue;
@@ -107,7 +107,7 @@ std::string condition_text(const ReadResult& result, const Field& field) {
   return "";
 }
 
-// A line for each value below a section.
+// Returns one line per value below a section.
 std::string values_text(const ReadResult& result, const std::string& section, const char* indent) {
   std::string text;
   for (const Leaf* leaf : leaves_below(result, section)) {
@@ -117,7 +117,7 @@ std::string values_text(const ReadResult& result, const std::string& section, co
   return text;
 }
 
-// By their paths in the section.
+// Returns the values below a section by their paths in it.
 ValueMap values_of(const ReadResult& result, const std::string& section) {
   ValueMap values;
   for (const Leaf* leaf : leaves_below(result, section)) {

@@ -1,7 +1,7 @@
-// The table of recipe fields, made at build time from schema/fields.yaml (which documents each attribute).
+// The table of recipe fields, generated from schema/fields.yaml, which documents each attribute.
 //
-// Constant data, no work at start-up, thread-safe.  A path is "optimizer.lr"; the sections of a list are "…[]", as in
-// "optimizer.groups[].lr".  Several fields may share a path: each has `when` conditions, of which one holds at most.
+// Constant data without work at start-up, thread-safe. A path is "optimizer.lr"; sections of a list have "[]", as in
+// "optimizer.groups[].lr". Several fields may share a path; then the `when` conditions of at most one of them hold.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct Choice {
   bool works;
 };
 
-// Holds where the choice at `path` is one of `values`.
+// Holds if the choice at `path` is one of `values`.
 struct Condition {
   std::string_view path;
   std::span<const std::string_view> values;
@@ -44,13 +44,13 @@ struct Condition {
 
 struct FieldDefault {
   std::string_view value;           // YAML: a scalar or a list of scalars in [ ]
-  std::span<const Condition> when;  // empty: always
+  std::span<const Condition> when;  // empty if it always applies
 };
 
 // Bounds of an integer, a number or the count of a length.
 struct Range {
   int64_t least, most;  // integers
-  double low, high;     // numbers; infinite where there is no bound
+  double low, high;     // numbers; infinite without a bound
   bool low_open, high_open;
 };
 
@@ -64,14 +64,14 @@ struct Field {
   bool later = false;     // only the default works yet, or some choices
   OnResume on_resume = OnResume::kFixed;
   int order = 0;  // in fields.yaml
-  int count = 0;  // exact length of a list, 0: any
+  int count = 0;  // exact length of a list; 0 for any
   bool nonempty = false;
   Range range{};
   std::span<const Choice> choices{};
   std::span<const Condition> when{};
   std::span<const Condition> implied_by{};
-  std::span<const FieldDefault> defaults{};  // the first that holds counts
-  std::string_view excludes{};               // a sibling's name: that one cannot be written besides
+  std::span<const FieldDefault> defaults{};  // the first that holds applies
+  std::string_view excludes{};               // name of a sibling that must not be written too
   std::string_view unit{};
   std::string_view text{};
 
@@ -84,13 +84,13 @@ struct Field {
 // All fields, sorted by parent, then name, then the order of fields.yaml.
 std::span<const Field> fields();
 
-// The fields of a section ("": the top level), sorted by name.
+// Fields of a section ("" is the top level), sorted by name.
 std::span<const Field> fields_of(std::string_view section);
 
-// The fields of a section, those that share a path together, in the order of fields.yaml.
+// Fields of a section grouped by path, in the order of fields.yaml.
 std::vector<std::span<const Field>> fields_by_path(std::string_view section);
 
-// The fields with this path, usually one; empty if there is none.
+// Fields with this path, usually one; empty if there is none.
 std::span<const Field> find_fields(std::string_view path);
 
 // "integer", "list of text", "length", …

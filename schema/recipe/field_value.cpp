@@ -15,7 +15,7 @@ namespace {
 
 // "12 steps" -> 12, "steps".
 struct Quantity {
-  std::optional<int64_t> count;  // none without digits, the largest number with too many
+  std::optional<int64_t> count;  // none without digits; the largest number if there are too many
   bool leading_zero = false;
   std::string_view unit;
 };
@@ -52,7 +52,7 @@ Size split_size(std::string_view text) {
   return size;
 }
 
-// The unit that is meant by "GB", "g", "gib", "bytes"; empty: none that is known.
+// Returns the unit meant by "GB", "g", "gib", "bytes"; empty if unknown.
 std::string_view meant_size_unit(std::string_view unit) {
   std::string lower;
   for (const char c : unit) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -112,7 +112,7 @@ class ValueReader {
                  did_you_mean(near));
   }
 
-  // For one value where a list should stand.
+  // For a single value instead of a list.
   std::string hint_of_list() const {
     if (field_.count <= 1 || field_.defaults.empty()) return fmt::format("write [{}]", node_.text);
     return fmt::format("write {} of them, such as {}", field_.count, field_.defaults.back().value);
@@ -161,7 +161,7 @@ class ValueReader {
 
   PlainScalar plain() const { return node_.quoted ? PlainScalar{node_.text} : read_plain_scalar(node_.text); }
 
-  // as_text: the field could also hold the digits as a text.
+  // `as_text`: the field could also contain the digits as a text.
   std::nullopt_t leading_zero(std::string_view text, bool as_text) {
     const std::string_view digits = text.substr(std::min(text.find_first_not_of("+-0"), text.size() - 1));
     const std::string number = (text[0] == '-' ? "-" : "") + std::string(digits);
@@ -178,7 +178,7 @@ class ValueReader {
     return wrong_type();
   }
 
-  // A number of the plain scalar, or the fault that it has.
+  // Returns the number of a plain scalar, or reports its fault.
   std::optional<PlainScalar> numeric() {
     const PlainScalar scalar = plain();
     if (scalar.leading_zero) return leading_zero(node_.text, field_.name.empty());
@@ -240,7 +240,7 @@ class ValueReader {
     return node_.text;
   }
 
-  // Of a new run: one that has another name already keeps it.
+  // For a new run; an existing run with such a name keeps it.
   std::optional<Value> read_name() {
     if (node_.text.starts_with('@')) {
       return fault(ErrorId::kOutOfRange, "name must not begin with @, which is reserved for selectors such as @last",
@@ -294,7 +294,7 @@ class ValueReader {
     };
     if (size.count == 0.0) return too_small_or_large();
     if (size.count && size.unit.empty()) {
-      constexpr int kFewMiB = 1 << 20;  // as many of them are the most that a size can be
+      constexpr int kFewMiB = 1 << 20;  // 1 TiB; a larger number without a unit is probably in bytes
       const bool are_bytes = *size.count >= kFewMiB;
       return fault(ErrorId::kUnitMissing, fmt::format("{} needs a unit, got {}", path_, node_.text),
                    are_bytes ? fmt::format("write {} B", number) : fmt::format("write {0} MiB or {0} GiB", number));

@@ -1,4 +1,4 @@
-// From the text of one value to the type of its field, and back to words for messages.  Thread-safe.
+// Reads values by the type of their field. Thread-safe.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,15 @@
 namespace runner::schema {
 
 // Reads `node` as the field's type: bool; int64 (integers, sizes in bytes); double; text (texts, paths as written,
-// choices, characters, metrics); a length as "10 steps"; a column as text or int64; a list of these.  Reports what does
-// not fit under the name `path` and returns nothing then.  Not for sections and free values.
+// choices, characters, metrics); a length as "10 steps"; a column as text or int64; a list of these. Reports an invalid
+// value under the name `path` and returns none. Not for sections and free values.
 std::optional<Value> read_field_value(const Field& field, const YamlNode& node, const std::string& path,
                                       Report& report);
 
-// A value of `vars`: plain scalars by YAML's rules, lists and maps of them.
+// Reads a value of `vars`: plain scalars by YAML's rules, lists and maps of them.
 std::optional<Value> read_free_value(const YamlNode& node, const std::string& path, Report& report);
 
-// The value of a default of the table.
+// Returns the value of a default of the table.
 Value read_default(const Field& field, const FieldDefault& fallback);
 
 }  // namespace runner::schema

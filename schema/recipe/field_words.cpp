@@ -125,7 +125,7 @@ std::string suggest_key(std::string_view schema, const std::string& path, std::s
   for (std::string& n : near) n = child_path(path, n);
   if (!near.empty()) return did_you_mean(near);
 
-  constexpr size_t kTelling = 6;  // shorter names are near to too many others, and a section says what is meant
+  constexpr size_t kTelling = 6;  // shorter names are near to too many others, and a section already narrows the choice
   int best = name.size() < kTelling || !path.empty() ? 0 : 1;
   for (const Field& field : fields()) {
     if (field.parent.find("[]") != std::string_view::npos) continue;

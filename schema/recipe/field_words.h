@@ -1,4 +1,4 @@
-// Fields and values in words, for messages, `runner explain` and the reference page.  Thread-safe.
+// Descriptions of fields and values, for messages, `runner explain` and the reference page. Thread-safe.
 #pragma once
 
 #include <string>
@@ -14,25 +14,25 @@ namespace runner::schema {
 // "3", "true", "the text \"x\"", "an empty text", "a list", "a section", "null", "nothing": for "…, got X".
 std::string describe(const YamlNode& node);
 
-// The type in words: "an integer", "a list of numbers".
+// "an integer", "a list of numbers".
 std::string type_phrase(const Field& field);
 
 // "between 1 and 8", "at least 0", "greater than 0 and less than 1", "" without bounds.
 std::string range_phrase(const Field& field);
 
-// The names of the choices, those that work first; of a field that is no choice: none.
+// Names of the choices, those that work first; empty if the field is not a choice.
 std::vector<std::string> choice_names(const Field& field);
 
-// What of a field does not work yet, to be put behind its text: " Not yet: gpu, tpu."; "" where all does.
+// What does not work yet, to append to the field's text: " Not yet: gpu, tpu."; "" if everything works.
 std::string availability_phrase(const Field& field);
 
 // A length or a size in canonical form: "1 epoch", "10 steps", "25 MiB".
 std::string length_text(int64_t count, std::string_view unit);
 std::string size_text(int64_t bytes);
-// The same, rounded where it would have more than four digits: "25 MiB", "1.43 GiB".
+// As size_text(), rounded if it would have more than four digits: "25 MiB", "1.43 GiB".
 std::string readable_size(int64_t bytes);
 
-// A value of this field as it would be written in a recipe: sizes with their unit.
+// A value of this field as written in a recipe: sizes with their unit.
 Value as_written(const Field& field, const Value& value);
 
 // The units of sizes, largest first.
@@ -46,8 +46,8 @@ inline constexpr SizeUnit kSizeUnits[] = {
 // "optimizer.lr" from "optimizer" and "lr"; top-level keys have the section "".
 std::string child_path(std::string_view section, std::string_view name);
 
-// The paths nearest to an unknown key as "did you mean …?": in its own section first, else elsewhere; else the names
-// that its section knows.  schema: the section in the table, "optimizer.groups[]"; path: with indices.
+// "did you mean …?" for an unknown key, with the nearest paths in its own section, else in others; else the names that
+// its section has. `schema`: section in the table, "optimizer.groups[]". `path`: with indices.
 std::string suggest_key(std::string_view schema, const std::string& path, std::string_view name);
 
 }  // namespace runner::schema

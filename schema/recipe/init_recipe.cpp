@@ -8,7 +8,7 @@
 namespace runner::schema {
 namespace {
 
-// Lines of at most 80 characters; comments, name, settings and the clipped norm are put in.
+// Lines of at most 80 characters. Arguments: comments, name, settings, clipped norm.
 constexpr std::string_view kRecipe = R"(# yaml-language-server: $schema=./runner.schema.json
 # Check it with `runner check`, preview the run with `runner plan`, train
 # with `runner exec`.  `runner explain THIS_FILE KEY` explains a key.
@@ -68,7 +68,7 @@ std::string init_recipe(std::string_view name, const RecipeSettings& settings,
   for (const std::string& comment : comments) text += "# " + comment + "\n";
   keys += fmt::format("backend: {}\n", settings.backend);
   keys += fmt::format("num_processes: {}\n", settings.num_processes);
-  // In quotes, since other readers of YAML take it for false.
+  // Quoted, because other YAML readers take it for false.
   keys += fmt::format("mixed_precision: {}\n", settings.mixed_precision == "no" ? "\"no\"" : settings.mixed_precision);
   if (settings.downcast_bf16) keys += "downcast_bf16: true\n";
   if (settings.enable_cpu_affinity) keys += "enable_cpu_affinity: true\n";

@@ -1,4 +1,4 @@
-// The recipe that `runner init` writes.  Thread-safe.
+// The recipe that `runner init` writes. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace runner::schema {
 
-// What the recipe says besides, from another program's configuration.
+// Settings from another program's configuration.
 struct RecipeSettings {
   std::string backend = "cpu";
   int64_t num_processes = 1;
@@ -20,10 +20,10 @@ struct RecipeSettings {
   std::optional<double> clip_grad_norm;
 };
 
-// A small commented recipe that runs as it is (on synthetic data) and shows where to put one's own.  `name` becomes the
-// run's name.  Throws Error(kUsage) if the name is empty or holds a control character.
+// Returns a small commented recipe that runs as it is, on synthetic data, and shows where to put other data. `name`:
+// name of the run. Throws Error(kUsage) if the name is empty or contains a control character.
 std::string init_recipe(std::string_view name);
-// The same with settings, and `comments` at its top, a line each.
+// As above, with settings, and with `comments` as lines at the top.
 std::string init_recipe(std::string_view name, const RecipeSettings& settings,
                         const std::vector<std::string>& comments);
 

@@ -16,7 +16,7 @@ using json::Object;
 
 Object section_schema(const std::string& path);
 
-// Bounds of a number; a range is open where its end is not allowed.
+// Adds the bounds of a number; a bound is exclusive if the range is open there.
 void add_range(Object& schema, const Range& range) {
   if (!std::isinf(range.low)) schema.emplace_back(range.low_open ? "exclusiveMinimum" : "minimum", range.low);
   if (!std::isinf(range.high)) schema.emplace_back(range.high_open ? "exclusiveMaximum" : "maximum", range.high);
@@ -70,7 +70,7 @@ Object value_schema(const Field& field) {
   return list;
 }
 
-// The fields that share a path: any of them, or a ${…}, or null for the default.
+// Schema of the fields that share a path: any of them, or ${…}, or null for the default.
 Object property_schema(std::span<const Field> rows) {
   List any = json::list_of(rows, value_schema);
   if (rows[0].path() == "include") any.push_back(Object{{"type", "string"}});
@@ -131,7 +131,7 @@ std::string type_text(const Field& field) {
   return field.choices.empty() ? type_name(field) : fmt::format("{}", fmt::join(choice_names(field), " \\| "));
 }
 
-// A section's table, then those of the sections inside it, in the order of fields.yaml.
+// Appends the table of a section, then those of the sections in it, in the order of fields.yaml.
 void append_section(std::string& out, const std::string& path, std::string_view text) {
   std::vector<const Field*> rows;
   for (const std::span<const Field> same_path : fields_by_path(path)) {
@@ -180,7 +180,7 @@ A recipe is one YAML document of at most 1 MiB.  Required are `schema_version`, 
 std::string json_schema() {
   Object schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "runner recipe"}};
   for (auto& member : section_schema("")) schema.push_back(std::move(member));
-  // Included files may hold the required keys.
+  // Included files may contain the required keys.
   schema.emplace_back("if", Object{{"not", Object{{"required", List{"include"}}}}});
   schema.emplace_back("then", Object{{"required", List{"schema_version", "data", "optimizer", "train"}}});
   const Object text{{"type", "string"}, {"pattern", "\\$\\{"}};

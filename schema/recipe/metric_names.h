@@ -1,4 +1,4 @@
-// The metrics that a run records, and the labels that those of an evaluation need.  Constant data, thread-safe.
+// Metrics that a run records, and the labels that evaluation metrics need. Constant data, thread-safe.
 #pragma once
 
 #include <array>
@@ -16,31 +16,31 @@ struct MetricName {
 
 inline constexpr std::array kMetricNames{
     MetricName{"loss", Labels::kAny, false},         MetricName{"accuracy", Labels::kClasses, true},
-    MetricName{"top_K", Labels::kClasses, true},  // K being a number
+    MetricName{"top_K", Labels::kClasses, true},  // K is a number
     MetricName{"f1_macro", Labels::kClasses, true},  MetricName{"f1_micro", Labels::kClasses, true},
     MetricName{"f1_binary", Labels::kClasses, true}, MetricName{"mse", Labels::kNumbers, false},
     MetricName{"mae", Labels::kNumbers, false},      MetricName{"perplexity", Labels::kClasses, false},
 };
 
-// What a metric needs, given its name as a recipe writes it.
+// Labels that a metric needs. `metric`: name as in a recipe.
 constexpr Labels labels_of(std::string_view metric) {
   for (const MetricName& known : kMetricNames)
     if (known.name == metric) return known.labels;
   return Labels::kClasses;  // top_3
 }
 
-// What the run itself records of training, as train/NAME.
+// Training metrics, recorded as train/NAME.
 inline constexpr std::array<std::string_view, 5> kTrainingMetrics{"loss", "lr", "grad_norm", "scale", "samples_per_s"};
 
-// Whether eval.metrics knows a name.
+// Whether eval.metrics accepts a name.
 constexpr bool is_metric_name(std::string_view name) {
   for (const MetricName& known : kMetricNames)
     if (known.name == name) return true;
   return name.starts_with("top_") && name.size() > 4 && name.find_first_not_of("0123456789", 4) == name.npos;
 }
 
-// Whether the best value of a recorded metric ("eval/accuracy") is its largest.  What stands behind the last slash
-// decides: by the table, and for names that hooks choose by the words that such names are made of.
+// Whether the best value of a recorded metric ("eval/accuracy") is the largest. Uses the part after the last slash:
+// names in the table, else words that occur in names chosen by hooks.
 constexpr bool larger_is_better(std::string_view metric) {
   const std::string_view name = metric.substr(metric.rfind('/') + 1);
   for (const MetricName& known : kMetricNames)

@@ -1,4 +1,4 @@
-// The options of an optimizer that is not written in a recipe but means the same.
+// Reads the options of an optimizer that a hook creates.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace runner::schema {
 
-// type: a choice of optimizer.type; options: those of the section `optimizer`, by name.  What is left out has the
-// recipe's default.  Throws Error(kRun) with the first fault: an unknown option, a wrong type, a number out of range.
+// `type`: a choice of optimizer.type. `options`: fields of the section `optimizer` by name; others have the recipe's
+// defaults. Throws Error(kRun) with the first fault: an unknown option, a wrong type, a number out of range.
 OptimizerSpec read_optimizer(std::string_view type, const ValueMap& options);
 
 }  // namespace runner::schema

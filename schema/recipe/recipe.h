@@ -1,9 +1,9 @@
-// A recipe after reading: plain values, every default filled in, every name checked against schema/fields.yaml.
+// A recipe after reading: plain values with all defaults; all names have been checked against schema/fields.yaml.
 //
 // The build generates the structs and enums from schema/fields.yaml: one struct for each section (ModelSpec for
-// `model`), one member for each field.  A field without a default is a std::optional; a text, path or list is empty
-// instead.  An optional section is a std::optional too.  Enumerators have the names and the order of the field's
-// choices; name_of() returns the name in a recipe.  Sizes are bytes.  Paths are resolved against the recipe's folder.
+// `model`), one member for each field. A field without a default is a std::optional; a text, path or list is empty
+// instead. An optional section is a std::optional too. Enumerators have the names and the order of the field's
+// choices; name_of() returns the name in a recipe. Sizes are bytes. Paths are resolved against the recipe's folder.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct Metric {
 #include "schema/recipe/recipe_structs.inc"
 
 struct Recipe : RecipeFields {
-  // optimizer.lr with optimizer.type hook: for the optimizers that the hook gives no rate.
+  // optimizer.lr with optimizer.type hook: the rate of optimizers that the hook creates without one.
   std::optional<double> hook_lr;
 };
 

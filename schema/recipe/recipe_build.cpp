@@ -68,7 +68,7 @@ void convert(const Setting& setting, std::optional<Plain>& out) {
   convert(setting, out.emplace());
 }
 
-// The fields of one section.  get() and its kin leave `out` alone if the field has no value.
+// Reads the fields of one section. The get functions do not change `out` if the field has no value.
 class Section {
  public:
   Section(const Settings& settings, std::string path, const std::string& folder)
@@ -77,7 +77,7 @@ class Section {
   bool has(std::string_view section) const { return settings_.section(full(section)) != nullptr; }
   Section sub(std::string_view name) const { return {settings_, full(name), folder_}; }
 
-  // The sections of a list.
+  // Returns the sections of a list.
   std::vector<Section> items(std::string_view name) const {
     std::vector<Section> items;
     for (std::string item = fmt::format("{}[0]", name); has(item); item = fmt::format("{}[{}]", name, items.size()))
@@ -90,7 +90,7 @@ class Section {
     if (const Setting* setting = settings_.find(full(name))) convert(*setting, out);
   }
 
-  // Of the fields that share the name, the one of this type.
+  // As get(), if the value has the given type. Several fields may share a name.
   template <class T>
   void get(std::string_view name, T& out, FieldType type) const {
     const Setting* setting = settings_.find(full(name));
@@ -103,7 +103,7 @@ class Section {
       out = join_path(folder_, *setting->value.text());
   }
 
-  // One element of a list into each of `out`.
+  // Writes the elements of a list to `out`.
   template <class T>
   void get_each(std::string_view name, std::initializer_list<T*> out) const {
     std::vector<T> elements;

@@ -1,4 +1,4 @@
-// From checked settings to the Recipe structs.  Thread-safe.
+// Fills the Recipe structs from checked settings. Thread-safe.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace runner::schema {
 
-// settings: free of faults, derived defaults included (recipe_check.h).  Paths become relative to where `folder` is.
+// `settings`: without faults and with derived defaults (recipe_check.h). `folder`: prefix of relative paths.
 Recipe build_recipe(const Settings& settings, const std::string& folder);
 
-// "100 steps" in canonical form.
+// Parses a length in canonical form, such as "100 steps".
 Length parse_length(std::string_view text);
 
 }  // namespace runner::schema

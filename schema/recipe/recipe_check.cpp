@@ -108,7 +108,7 @@ class Checker {
     }
   }
 
-  // Without a header the columns have no names.
+  // Without a header, columns have no names.
   void check_headless(const std::string& path) {
     for (const std::string& key : {path + ".label", path + ".features"}) {
       const Setting* setting = settings_.find(key);
@@ -149,7 +149,7 @@ class Checker {
     }
   }
 
-  // What the labels are, where the recipe alone tells.
+  // Kind of labels, if the recipe alone determines it.
   Labels labels() const {
     const std::string_view loss = settings_.text("train.loss").value_or("");
     if (has("hooks") || broken("data.train") || broken("train.loss")) return Labels::kAny;
@@ -219,7 +219,7 @@ class Checker {
     }
   }
 
-  // True where the schedule sets momentum, or the first of betas, whatever the optimizer's is.
+  // Whether the schedule sets momentum, or the first of betas, and overrides the optimizer's.
   bool cycles_momentum() const { return settings_.is_true("scheduler.cycle_momentum"); }
 
   // torch.optim.SGD refuses nesterov without momentum or with dampening; dampening damps momentum.
@@ -263,7 +263,7 @@ class Checker {
     }
   }
 
-  // The length of the schedule where it is written in some unit.
+  // Length of the schedule, if it is written.
   std::optional<Length> schedule_length() const {
     if (const auto length = settings_.text("scheduler.length")) return parse_length(*length);
     if (broken("scheduler.length")) return std::nullopt;
@@ -278,7 +278,7 @@ class Checker {
     fault(ErrorId::kNeedsOption, kEvery, "checkpoint.keep_every needs checkpoint.every", "set it, such as 1 epoch");
   }
 
-  // Replicas that update weights of their own exchange no gradients and decide nothing together between averages.
+  // With local SGD, ranks exchange no gradients and take no common decisions between averages.
   void check_local_sgd() {
     if (!has("train.local_sgd") || settings_.integer("num_processes") == 1) return;
     const auto refuse = [&](std::string_view path, std::string_view value, std::string_view why) {
@@ -297,7 +297,7 @@ class Checker {
       refuse("mixed_precision", "fp16", "the loss scaler of one process would skip a step that the others execute");
   }
 
-  // Threads that copy at once need batches made ahead, whose rows do not follow each other.
+  // Several copying threads need prefetched batches whose rows are independent.
   void check_transfer_threads() {
     constexpr std::string_view kThreads = "tpu.host_to_device_transfer_threads";
     if (settings_.text("backend") != "tpu" || settings_.integer(kThreads).value_or(1) == 1) return;
@@ -310,7 +310,7 @@ class Checker {
     if (settings_.is_true("data.stream")) refuse("data.stream: true", "the samples of a stream are read sequentially");
   }
 
-  // A replica is a device of one host's board.
+  // Each rank is a device on the board of one host.
   void check_board() {
     const auto generation = settings_.text("tpu.generation");
     const std::optional<int64_t> processes = settings_.integer("num_processes");
@@ -339,8 +339,8 @@ class Checker {
            read_default(*setting->field, setting->field->defaults.back()) != setting->value;
   }
 
-  // Neither has been given anew: where one makes the other idle, a run has only come to another backend, which must not
-  // keep it from going on.
+  // Whether both values come from the recorded recipe of a resumed run. If one then makes the other unused, the run has
+  // only changed its backend, which must not prevent resuming.
   bool are_recorded(std::string_view a, std::string_view b) const {
     const auto is_recorded = [this](std::string_view path) {
       return has(path) && report_.source(place(path).source).is_recorded();
@@ -357,15 +357,14 @@ class Checker {
           fmt::format("remove {} or data.prefetch: 0", kQueue));
   }
 
-  // One pass has all digits of bf16 and fp16; a hook's f64 stays f32 with downcast_bf16, and so does what it computes
-  // outside autocast.
-  // By another key, as `what` says of it; not where both come from what a resumed run has recorded.
+  // Reports that `option` has no effect because of the key `by`, described by `what`, unless both are recorded.
   void ignored(std::string_view option, std::string_view by, std::string_view what) {
     if (are_recorded(option, by)) return;
     fault(ErrorId::kIgnoredOption, option, fmt::format("{} is ignored with {}", option, what),
           fmt::format("remove {} or {}", option, by));
   }
 
+  // One pass is exact for bf16 and fp16. A hook's f64 stays f32 with downcast_bf16, and so do its ops outside autocast.
   void check_matmul_precision() {
     constexpr std::string_view kPrecision = "tpu.matmul_precision";
     const auto mixed = settings_.text("mixed_precision");
@@ -375,7 +374,7 @@ class Checker {
             fmt::format("mixed_precision: {}, whose matrix products are exact in one pass", *mixed));
   }
 
-  // The products of the built-in models are then of operands that tf32 has all digits of.
+  // With mixed precision, tf32 represents the operands of the built-in models' products exactly.
   void check_tf32() {
     constexpr std::string_view kTf32 = "gpu.allow_tf32";
     const auto mixed = settings_.text("mixed_precision"), hook = settings_.text("comm.hook");
@@ -385,7 +384,7 @@ class Checker {
             fmt::format("mixed_precision: {}, which has no matrix products in float32", *mixed));
   }
 
-  // One replica reduces nothing whatever the mode.
+  // A single rank reduces no gradients in any mode.
   void check_bucket_cap() {
     constexpr std::string_view kCap = "gpu.bucket_cap", kHook = "comm.hook", kLocal = "train.local_sgd";
     if (settings_.text("backend") != "gpu" || settings_.integer("num_processes") == 1 || !changes_default(kCap)) return;
@@ -430,7 +429,7 @@ void derive_defaults(Settings& settings, const std::string& file) {
   if (settings.find("name") == nullptr) {
     std::string stem = file.substr(file.rfind('/') + 1);
     stem = stem.substr(0, stem.rfind('.'));
-    stem.erase(0, stem.find_first_not_of('@'));  // what begins with @ is a selector, such as @last
+    stem.erase(0, stem.find_first_not_of('@'));  // a name with @ in front is a selector, such as @last
     add_default(settings, "name", stem.empty() ? "run" : stem);
   }
   const bool evaluates = settings.section("data.eval") != nullptr || settings.section("data.split") != nullptr;

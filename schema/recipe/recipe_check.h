@@ -1,6 +1,6 @@
 // Rules about several keys of a recipe, and defaults that follow from other keys.
 //
-// Each rule keeps quiet where a key that it looks at has a fault of its own.
+// A rule reports nothing if a key that it depends on has a fault itself.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace runner::schema {
 
-// complete: false if parts of the recipe could not be read, so that nothing is called missing.
+// `complete`: false if parts of the recipe could not be read; then no key is reported as missing.
 void check_together(const Settings& settings, bool complete, Report& report);
 
-// Fills in name (from the file's name), and eval.every where there is evaluation data.
+// Adds `name`, from the file's name, and `eval.every` if there is evaluation data.
 void derive_defaults(Settings& settings, const std::string& file);
 
 }  // namespace runner::schema

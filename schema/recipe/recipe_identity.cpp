@@ -11,7 +11,7 @@
 namespace runner::schema {
 namespace {
 
-// A member of an object and an element of a list, made if need be.
+// Return a member of an object and an element of a list; create it if it does not exist.
 Value& member(Value& object, std::string_view key) {
   if (object.is_null()) object = ValueMap();
   auto& members = std::get<ValueMap>(object);
@@ -25,7 +25,7 @@ Value& element(Value& list, size_t index) {
   return elements[index];
 }
 
-// The member of `document` that "a.b[0].c" names, made if need be.
+// Returns the member of `document` at a path such as "a.b[0].c"; creates it if it does not exist.
 Value& member_at(Value& document, std::string_view path) {
   Value* at = &document;
   while (!path.empty()) {
@@ -66,7 +66,7 @@ void flatten(const std::string& path, const Value& value, std::vector<FlatSettin
 std::string canonical_form(const ReadResult& result) {
   std::string text;
   for (const Leaf& section : result.sections) {
-    // That an optional section exists says something, even where all its values are defaults.
+    // The existence of an optional section matters even if all its values are defaults.
     const Field* field = result.field_of(section.path);
     if (field != nullptr && field->optional && field->implied_by.empty()) text += section.path + "\n";
   }

@@ -1,4 +1,4 @@
-// What the store keeps of a recipe: its hash, its resolved form, where each value came from, and its leaves.
+// Stored forms of a recipe: its hash, its resolved form, the origin of each value, and its leaves.
 //
 // Pure functions of a ReadResult; thread-safe.
 #pragma once
@@ -10,20 +10,20 @@
 
 namespace runner::schema {
 
-// One line for each optional section that exists and one, "path = value", for each value that differs from its default,
-// both sorted: the same for any two recipes that ask for the same, however they are written.  The name of the run is no
-// part of it; paths count from the recipe's folder, so that a copied folder keeps its identity.
+// Returns one line per optional section that exists, then one line "path = value" per value that differs from its
+// default, both sorted. Recipes with the same meaning have the same form. The name of the run is not part of it. Paths
+// are relative to the recipe's folder, so that a copied folder has the same form.
 std::string canonical_form(const ReadResult& result);
 
 // SHA-256 of the canonical form, 64 hexadecimal digits.
 std::string recipe_hash(const ReadResult& result);
 
-// The recipe with every default filled in and every include, variable and argument resolved, as one JSON document that
-// read_resolved reads back; paths are absolute.
+// Returns the recipe with all defaults, includes, variables and arguments resolved, as a JSON document for
+// read_resolved(). Paths are absolute.
 std::string resolved_json(const ReadResult& result);
 
 // {"optimizer.lr": {"kind", "file", "line", "column"}, …}; file, line and column are null for defaults and arguments.
-// Paths have "written" besides: the path from the recipe's folder, which the resolved form does not tell.
+// Paths also have "written": the path relative to the recipe's folder, which the resolved form does not contain.
 std::string origins_json(const ReadResult& result);
 
 struct FlatSetting {
@@ -31,7 +31,7 @@ struct FlatSetting {
   Value value;       // null, bool, int64, double or text
 };
 
-// Every leaf, lists taken apart; sorted by the path of the leaf.
+// Returns all leaves, with one entry per list element, sorted by the path of the leaf.
 std::vector<FlatSetting> flat_settings(const ReadResult& result);
 
 }  // namespace runner::schema

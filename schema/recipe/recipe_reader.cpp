@@ -32,7 +32,7 @@ void throw_if_faulty(Report& report) {
   if (!report.empty()) throw RecipeError(report.take());
 }
 
-// source: index of the recipe's text.
+// `source`: index of the recipe's text.
 ReadResult read_source(int source, std::span<const std::string> overrides, Report& report) {
   const YamlTree tree = compose(source, overrides, report);
   Settings settings = bind(tree, report);
@@ -122,7 +122,7 @@ ReadResult read_recipe_text(std::string text, const std::string& file, std::span
 
 ReadResult read_resolved(const std::string& resolved_json, std::span<const std::string> overrides) {
   std::string text = resolved_json;
-  // What the run's recipe had made of ${…} is final.
+  // The recipe is resolved: ${ in it is text.
   for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3)) text.insert(at, 1, '$');
   Report report;
   SourceText source(OriginKind::kRecipe, "resolved recipe", "", std::move(text));

@@ -1,7 +1,7 @@
-// From a recipe file and key=value arguments to a checked Recipe.
+// Reads and checks a recipe file with key=value arguments.
 //
-// All faults are found in one pass and thrown together.  Precedence: command line, recipe, included recipes (later ones
-// win), defaults.  Reads files and the environment; keeps no state.  About half a millisecond for a usual recipe.
+// Finds all faults in one pass and throws them together. Precedence: command line, recipe, included recipes (later ones
+// win), defaults. Reads files and the environment; has no state. Takes about half a millisecond for a usual recipe.
 #pragma once
 
 #include <span>
@@ -23,8 +23,8 @@ struct Leaf {
   const Field* field;  // its row of the field table; never null
   Value value;         // lengths as "10 steps", sizes in bytes, paths relative to the recipe's folder
   OriginKind origin;
-  SourceMark mark;  // of the value; of a default: of the section that holds it
-  Place place;      // the same in the texts
+  SourceMark mark;  // of the value; for a default, of its section
+  Place place;      // as `mark`, in `texts`
 };
 
 struct ReadResult {
@@ -37,37 +37,37 @@ struct ReadResult {
   struct Include {
     std::string file, text;
   };
-  std::vector<Include> includes;  // in the order read; a file that is included twice is there twice
+  std::vector<Include> includes;  // in the order read; a file that is included twice occurs twice
 
   std::vector<Leaf> sections;  // that exist, sorted by path; without values
-  Report texts;                // all that it was read from
+  Report texts;                // all source texts
 
   // Null if the field has no value.
   const Leaf* find(std::string_view path) const;
-  // Where a value is written, for messages about it: its own mark, else that of the nearest section, else line 1.
+  // Returns the mark of a value for messages: its own, else that of the nearest section, else line 1.
   SourceMark mark_of(std::string_view path) const;
-  // What turns out to be wrong with a value when more is known than the recipe, there.
+  // Returns a fault at the place of a value, for checks that need more than the recipe.
   Diagnostic fault(ErrorId id, std::string_view path, std::string_view message) const;
-  // The row of the field table that applies to a path, such as "optimizer.groups[0].lr": the one whose conditions hold,
-  // else the first; null if there is no such field.
+  // Returns the row of the field table for a path such as "optimizer.groups[0].lr": the one whose conditions hold, else
+  // the first; null if there is no such field.
   const Field* field_of(std::string_view path) const;
-  // True if the conditions hold in this recipe.
+  // Whether the conditions hold in this recipe.
   bool holds(std::span<const Condition> conditions) const;
-  // What the field would be if it were not written; null for nothing.
+  // Returns the value that the field would have if it were not written; null if none.
   Value default_of(const Field& field) const;
 
  private:
   Place place_of(std::string_view path) const;
 };
 
-// Reads and checks a recipe.  Throws RecipeError with every fault, unreadable files included.
+// Reads and checks a recipe. Throws RecipeError with every fault, unreadable files included.
 ReadResult read_recipe(const std::string& path, std::span<const std::string> overrides = {});
 
-// The same for a text; `file` names it in messages and its folder is where relative paths start.
+// As read_recipe(), for a text. `file`: name in messages; its folder is the start of relative paths.
 ReadResult read_recipe_text(std::string text, const std::string& file, std::span<const std::string> overrides = {});
 
-// Reads what resolved_json (recipe_identity.h) wrote for a run, with changes on top.  Only overrides may hold ${…}.
-// Origins are those of this reading; the run's own are stored with it.
+// Reads the resolved_json() of a run (recipe_identity.h) with overrides. Only overrides may contain ${…}. Origins are
+// those of this reading; the run's own origins are in the store.
 ReadResult read_resolved(const std::string& resolved_json, std::span<const std::string> overrides = {});
 
 }  // namespace runner::schema

@@ -18,18 +18,18 @@ std::string without_effect(const Leaf& leaf, std::string_view why) {
   return fmt::format("{}: {} has no effect: {}", leaf.mark.to_string(), leaf.path, why);
 }
 
-// How far a layer wins over others.
+// Precedence of an origin.
 int rank(OriginKind origin) {
   switch (origin) {
     case OriginKind::kDefault: return 0;
     case OriginKind::kInclude: return 1;
     case OriginKind::kCommandLine: return 3;
-    default: return 2;  // the recipe, and ${env:…} in it
+    default: return 2;  // recipe, and ${env:…} in it
   }
 }
 
-// A section that names another metric than the one below it does not take the mode back that was meant for that one:
-// sections merge key by key.  Nobody wrote the two beside each other.
+// Sections merge key by key: a recipe that sets another metric than an included one keeps the mode of the included one,
+// although no file has the two together.
 void warn_of_mode(const ReadResult& recipe, std::string_view section, std::vector<std::string>& warnings) {
   const Leaf* const metric = recipe.find(fmt::format("{}.metric", section));
   const Leaf* const mode = recipe.find(fmt::format("{}.mode", section));
@@ -43,10 +43,10 @@ void warn_of_mode(const ReadResult& recipe, std::string_view section, std::vecto
                                  metric->mark.to_string(), metric->path, name, is, from, fits));
 }
 
-// What one_cycle replaces.
+// Warns about settings that one_cycle replaces.
 void warn_of_cycle(const ReadResult& recipe, std::vector<std::string>& warnings) {
   if (recipe.recipe.scheduler.type != SchedulerType::kOneCycle) return;
-  // A group's own rate is a share of the optimizer's.
+  // The rate of a group acts as a fraction of the optimizer's.
   const auto& groups = recipe.recipe.optimizer.groups;
   const bool shares = std::any_of(groups.begin(), groups.end(), [&](const ParameterGroup& group) {
     return group.hyper.lr != recipe.recipe.optimizer.hyper.lr;
@@ -65,12 +65,12 @@ void warn_of_cycle(const ReadResult& recipe, std::vector<std::string>& warnings)
 
 // ---- numbers on a TPU ----------------------------------------------------------------------------------------------
 
-// bf16 has no number between 1 − 2⁻⁸ and 1; what lies halfway goes to 1.
+// bf16 has no number between 1 − 2⁻⁸ and 1; the midpoint rounds to 1.
 bool becomes_one_in_bf16(double number) {
   return number < 1 && number >= 1 - 0x1p-9;
 }
 
-// What would be subnormal, and does not round to the smallest normal number.
+// Whether a number would be subnormal and does not round up to the smallest normal number.
 bool becomes_zero_in_bf16(double number) {
   return number > 0 && number < 0x1p-126 - 0x1p-134;
 }
@@ -80,7 +80,7 @@ bool divides_by_eps(OptimizerType type) {
          type == OptimizerType::kAdagrad;
 }
 
-// What an optimizer forgets at: by key, and what never decays where it is 1.
+// Decay rates of an optimizer: key, value, and what never decays if the value is 1.
 struct DecayRate {
   std::string_view key;
   double value;

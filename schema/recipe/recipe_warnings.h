@@ -1,5 +1,4 @@
-// What a valid recipe says that will have no effect, or another than meant, where refusing it would refuse what people
-// are used to write.
+// Warnings about settings of a valid recipe that have no effect, or probably another effect than intended.
 #pragma once
 
 #include <string>
@@ -10,18 +9,18 @@
 
 namespace runner::schema {
 
-// Texts with file and line.  one_cycle puts its own rate and momentum in the place of the optimizer's, as torch's
-// OneCycleLR, whose optimizers have to be given a rate all the same.  A metric that is written without its mode, and is
-// better the other way round than the mode of the section below or the default says.  On a TPU: fp16, and numbers of
-// the optimizer that bf16 rounds to 1 or 0.  Thread-safe.
+// Returns texts with file and line. Warns about: the optimizer's rate and momentum with one_cycle, which replaces them,
+// as torch's OneCycleLR does; a metric without a mode, if the inherited or default mode is probably wrong for it; on a
+// TPU, fp16, and numbers of the optimizer that bf16 rounds to 1 or 0. Thread-safe.
 std::vector<std::string> recipe_warnings(const ReadResult& recipe);
 
-// Of an optimizer's numbers: by key, what stands behind it in a sentence (": 0.999 is 1 …", " has no effect: …").
+// A warning about a number of an optimizer: its key, and the text after the key (": 0.999 is 1 …", " has no effect:
+// …").
 struct NumberWarning {
   std::string_view key;
   std::string text;
 };
-// Those that a TPU rounds to 1 or 0, by which the update becomes another.
+// Returns warnings about numbers that a TPU rounds to 1 or 0, which changes the update.
 std::vector<NumberWarning> optimizer_warnings_in_bf16(OptimizerType type, const OptimizerHyper& hyper,
                                                       SchedulerType scheduler);
 

@@ -13,7 +13,7 @@ std::string text_of(const Leaf& leaf) {
   return display_text(as_written(*leaf.field, leaf.value));
 }
 
-// As one word of a command line.
+// Returns the override as one word of a command line.
 std::string override_of(const std::string& path, const Leaf* leaf) {
   const std::string text = fmt::format("{}={}", path, leaf != nullptr ? text_of(*leaf) : "null");
   const bool is_one_word = text.find_first_of(" \"[]{}()<>|&;*?$~#!\\\t\n") == std::string::npos;
@@ -30,7 +30,7 @@ bool may_change(const Field& field, const Leaf* before, const Leaf* after) {
   return both && *after->value.integer() > *before->value.integer();
 }
 
-// A key of one backend alone, such as downcast_bf16: it goes with that.
+// Whether the key exists for one backend only, such as downcast_bf16.
 bool is_of_a_backend(const Field& field) {
   return std::ranges::find(field.when, std::string_view("backend"), &Condition::path) != field.when.end();
 }
@@ -46,13 +46,13 @@ std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const R
     const Leaf* was = before.find(path);
     const Leaf* is = after.find(path);
     if (was != nullptr && is != nullptr && was->value == is->value) continue;
-    // Another backend brings its own section along, and another model of a device leaves out what that has not.
+    // Another backend adds its own section, and another device model may lack fields; defaults do not matter.
     if (was == nullptr && is->value == after.default_of(*is->field)) continue;
     if (is == nullptr && was->value == before.default_of(*was->field)) continue;
     const Field& field = *(is != nullptr ? is : was)->field;
     if (may_change(field, was, is)) continue;
     if (is == nullptr && is_of_a_backend(field)) continue;
-    // It went because of the one that excludes it, which is reported.
+    // Removed because of the key that excludes it, which is reported.
     if (is == nullptr && !field.excludes.empty() && after.find(child_path(field.parent, field.excludes)) != nullptr)
       continue;
     Diagnostic& d = diagnostics.emplace_back();

@@ -1,4 +1,4 @@
-// What a resumed run may change.  Thread-safe.
+// Checks the overrides of a resumed run. Thread-safe.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace runner::schema {
 
-// The differences between a stored run's recipe and the one it shall go on with that only a fork may have; empty if the
-// run may be resumed.  `resume:` in schema/fields.yaml says what may change.
+// Returns the differences between the stored recipe of a run and the new one that require a fork; empty if the run may
+// be resumed. `resume:` in schema/fields.yaml defines which fields may change.
 std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const ReadResult& after);
 
 }  // namespace runner::schema

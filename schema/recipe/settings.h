@@ -1,6 +1,6 @@
-// The settings of a recipe: what every field of the table holds, and where that came from.
+// The settings of a recipe: the value of each field and its origin.
 //
-// Made by bind() (schema/recipe/bind.h); values and sections are sorted by path.  Const functions are thread-safe.
+// Created by bind() (bind.h). Values and sections are sorted by path. Const functions are thread-safe.
 #pragma once
 
 #include <optional>
@@ -19,21 +19,21 @@ struct Setting {
   const Field* field = nullptr;
   Value value;
   OriginKind origin = OriginKind::kDefault;
-  Place place;  // of the value; of a default: of its section
+  Place place;  // of the value; for a default, of its section
 };
 
 struct Settings {
-  std::vector<Setting> values;      // with a value, written or by default
-  std::vector<Setting> sections;    // that exist; without a value
-  std::vector<std::string> broken;  // paths whose faults have been reported
+  std::vector<Setting> values;      // fields with a value, written or default
+  std::vector<Setting> sections;    // existing sections; without values
+  std::vector<std::string> broken;  // paths with faults, which have been reported
 
   const Setting* find(std::string_view path) const;
   const Setting* section(std::string_view path) const;
-  // True if the field or a section around it has a fault: rules that look at it should keep quiet.
+  // Whether the field or a section around it has a fault. Rules that depend on it should then report nothing.
   bool is_broken(std::string_view path) const;
   bool is_written(std::string_view path) const;
 
-  // Values by type; nothing where there is none.
+  // Values by type; none if the field has no value of that type.
   std::optional<std::string_view> text(std::string_view path) const;
   std::optional<double> number(std::string_view path) const;
   std::optional<int64_t> integer(std::string_view path) const;

@@ -8,15 +8,15 @@ namespace runner::schema {
 namespace {
 
 constexpr std::string_view kForms = "write ${vars.NAME} or ${env:NAME:default}; $${ stands for ${";
-constexpr size_t kMaxReferences = 64;  // variables that refer to each other in a chain
+constexpr size_t kMaxReferences = 64;  // longest chain of variables that refer to each other
 
 class Substitution {
  public:
-  // vars: may be null.
+  // `vars`: may be null.
   Substitution(YamlNode* vars, bool variables_known, Report& report)
       : vars_(vars), variables_known_(variables_known), report_(report) {}
 
-  // `name` is the dotted path of a variable, empty elsewhere.
+  // `name`: dotted path of a variable; empty for other values.
   void expand(YamlNode& node, const std::string& name) {
     if (node.expanded) return;
     if (!name.empty()) open_.push_back({&node, name});
@@ -49,7 +49,7 @@ class Substitution {
       if (dollar == std::string::npos) break;
       at = dollar + 2;
       if (dollar > 0 && text[dollar - 1] == '$') {
-        node.text += '{';  // $${: the first dollar is copied already
+        node.text += '{';  // $${: the first dollar has been copied
         continue;
       }
       const size_t close = text.find('}', at);
@@ -96,7 +96,7 @@ class Substitution {
     }
   }
 
-  // What is substituted stands, for messages, where it is used.
+  // In messages, the place of a substituted value is where it is used.
   static void move_to(YamlNode& node, const Place& place) {
     node.place = place;
     for (YamlNode& item : node.items) move_to(item, place);
@@ -174,7 +174,7 @@ class Substitution {
     return text + last;
   }
 
-  // Bounds what repeated references can grow to.
+  // Limits the growth by repeated references.
   void charge(YamlNode& node, int values, size_t bytes) {
     values_ += values;
     bytes_ += bytes;

@@ -1,4 +1,4 @@
-// Build tool: writes the files of the source tree that are made from the field table.
+// Build tool: writes the files of the source tree that are generated from the field table.
 //
 //   write_reference SOURCE_DIR      (the target `recipe_reference` runs it)
 #include <cstdio>

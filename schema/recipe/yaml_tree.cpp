@@ -12,10 +12,10 @@ namespace {
 
 struct StopReading {};
 
-// Builds the tree from yaml-cpp's events and reports what yaml-cpp lets pass.
+// Builds the tree from yaml-cpp's events and reports faults that yaml-cpp accepts.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  // Reads `text` of the source up to byte `end`; marks count from byte `offset`.
+  // Reads `text` of the source up to byte `end`. Marks are relative to byte `offset`.
   TreeBuilder(int source, Report& report, size_t offset, size_t end)
       : source_(source), report_(report), offset_(offset), end_(end) {}
 
@@ -24,7 +24,7 @@ class TreeBuilder : public YAML::EventHandler {
   // Place of a yaml-cpp mark, whose columns count bytes from `offset`.
   Place place_of(const YAML::Mark& mark) const { return text().place_at(source_, byte_of(mark)); }
 
-  // Where the innermost list or section that is still open begins.
+  // Start of the innermost open list or section.
   Place open_place() const { return frames_.empty() ? Place{source_} : frames_.back().node.place; }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -85,7 +85,7 @@ class TreeBuilder : public YAML::EventHandler {
     YamlNode node;
     YAML::anchor_t anchor = 0;
     bool has_key = false;  // map: the next value belongs to `key`
-    bool keep = true;      // false: the value of a key that was refused
+    bool keep = true;      // false for the value of a rejected key
     std::string key;
     Place key_place;
   };
@@ -123,7 +123,7 @@ class TreeBuilder : public YAML::EventHandler {
     for (const std::string_view word : {"~", "null", "Null", "NULL"}) {
       if (!rest.starts_with(word)) continue;
       const size_t next = rest.find_first_not_of(' ', word.size());
-      // A key called null on the next line is not this value.
+      // A key named null on the next line is not this value.
       if (next == std::string_view::npos || rest[next] != ':') return word;
     }
     return {};
@@ -169,7 +169,7 @@ class TreeBuilder : public YAML::EventHandler {
     finish(std::move(frame.node), frame.anchor);
   }
 
-  // A node is complete: it becomes the root, an item, a key or a value.
+  // Adds a complete node as the root, an item, a key or a value.
   void finish(YamlNode node, YAML::anchor_t anchor) {
     if (anchor != 0) anchors_[anchor] = node;
     if (frames_.empty()) {
@@ -222,7 +222,7 @@ class TreeBuilder : public YAML::EventHandler {
   std::map<YAML::anchor_t, YamlNode> anchors_;
 };
 
-// Reports bytes that YAML readers pass through or misread.  Returns false if the text should not be parsed.
+// Reports bytes that YAML readers accept or misread. Returns false if the text should not be parsed.
 bool check_characters(int source, size_t offset, size_t length, Report& report) {
   const SourceText& text = report.source(source);
   const std::string_view all = std::string_view(text.text()).substr(0, offset + length);
@@ -254,7 +254,7 @@ bool check_characters(int source, size_t offset, size_t length, Report& report) 
   return good;
 }
 
-// Reports what yaml-cpp could not read, in words of ours where its own do not help.
+// Reports a syntax error of yaml-cpp, with our own message if its message does not help.
 void report_syntax(const YAML::Exception& error, const TreeBuilder& builder, Report& report) {
   struct Words {
     std::string_view theirs, ours, hint;

@@ -1,8 +1,8 @@
-// A YAML text as a tree whose every key and value knows its place.
+// A YAML text as a tree in which every key and value has its place.
 //
 // Stricter than YAML: no duplicate, empty or non-text keys, no tags, no merge keys, no second document, no cyclic
-// aliases, no tab indentation, UTF-8 only, at most 32 levels, 10,000 values, 1 MiB.  Scalars stay text: what they mean
-// depends on the field that they are written for (schema/scalar.h).
+// aliases, no tab indentation, UTF-8 only, at most 32 levels, 10,000 values, 1 MiB. Scalars stay text, because their
+// type depends on their field (field_value.h).
 #pragma once
 
 #include <string>
@@ -19,20 +19,20 @@ inline constexpr int kMaxDepth = 32;
 
 struct YamlNode {
   enum class Kind {
-    kEmpty,  // nothing is written
+    kEmpty,  // no value written
     kNull,   // null or ~
     kScalar,
     kList,
     kMap,
-    kInvalid,  // a fault has been reported for it: readers pass over it in silence
+    kInvalid,  // its fault has been reported; readers ignore it
   };
   struct Member;
 
   Kind kind = Kind::kEmpty;
-  bool quoted = false;    // scalar: text whatever it looks like
-  bool from_env = false;  // the environment has set it or a part of it
-  bool loose = false;     // pieced together from ${…}: plain, but any text for a text field
-  bool expanded = false;  // its ${…} have been replaced
+  bool quoted = false;    // scalar that is always text
+  bool from_env = false;  // set by the environment, at least in part
+  bool loose = false;     // composed from ${…}: plain, but any text is valid for a text field
+  bool expanded = false;  // ${…} have been replaced
   std::string text;       // scalar
   Place place;
   std::vector<YamlNode> items;
@@ -51,14 +51,14 @@ struct YamlNode::Member {
 
 struct YamlTree {
   YamlNode root;
-  bool complete = true;  // false: a fault ended the reading early, so what is missing may be missing because of it
+  bool complete = true;  // false if a fault ended the reading early, so that keys may be missing because of it
 };
 
-// Parses the bytes [offset, offset + length) of report.source(source); faults go to the report.  Never throws for wrong
-// input.
+// Parses the bytes [offset, offset + length) of report.source(source) and adds faults to the report. Does not throw for
+// invalid input.
 YamlTree parse_yaml(int source, Report& report, size_t offset = 0, size_t length = std::string::npos);
 
-// The number of nodes of the tree.
+// Returns the number of nodes of the tree.
 int count_nodes(const YamlNode& node);
 
 }  // namespace runner::schema

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs every fuzz target of a build folder for FUZZ_SECONDS (600) each.  usage: tests/fuzz/run.sh BUILD_FOLDER [NAME…]
-# What libFuzzer finds interesting is kept in BUILD_FOLDER/fuzz/NAME; an input that fails is left in BUILD_FOLDER/fuzz.
+# Runs every fuzz target of a build folder for FUZZ_SECONDS (600) each. usage: tests/fuzz/run.sh BUILD_FOLDER [NAME…]
+# Keeps the corpus of libFuzzer in BUILD_FOLDER/fuzz/NAME and failing inputs in BUILD_FOLDER/fuzz.
 set -u
 
 build=$1

@@ -1,4 +1,4 @@
-// The contents of fields.yaml, as the writers of the generated files need them.
+// The contents of fields.yaml.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace runner::generator {
 
-// Holds where the field at `path` has one of `values`.
+// Holds if the field at `path` has one of `values`.
 struct Condition {
   std::string path;
   std::vector<std::string> values;
@@ -28,7 +28,7 @@ struct Entry {
   std::vector<std::string> choices, later_choices;
   std::vector<Default> defaults;  // those of default_if come first
   std::vector<Condition> when, implied_by;
-  std::vector<std::string> cpp;  // names of members
+  std::vector<std::string> cpp;  // names of members, if given
   std::string enum_type, struct_type, unset;
 
   bool is_section() const { return type == "section"; }
@@ -38,7 +38,7 @@ struct Entry {
 struct Template {
   std::string name;
   std::string struct_type;
-  std::string member;  // of this type, in a section that has fields of its own too
+  std::string member;  // name of the member of this type, in sections that also have fields of their own
   std::vector<Entry> entries;
 };
 
@@ -50,10 +50,10 @@ struct FieldFile {
   const Template& find_template(const std::string& name) const;
 };
 
-// Throws std::runtime_error for a file that cannot be read and for an unknown attribute.
+// Throws std::runtime_error if the file cannot be read or has an unknown attribute.
 FieldFile read_field_file(const char* path);
 
-// Throws std::runtime_error naming the entry.
+// Throws std::runtime_error with the path of the entry.
 [[noreturn]] void refuse(const Entry& entry, const std::string& what);
 
 }  // namespace runner::generator

@@ -2,9 +2,8 @@
 //
 //   generate_fields fields.yaml FOLDER
 //
-// Writes field_table.inc, recipe_structs.inc and recipe_readers.inc.  Refuses a table that contradicts itself (unknown
-// attributes, types or conditions); what the table says about values, such as defaults inside their ranges, is checked
-// by the tests.
+// Writes field_table.inc, recipe_structs.inc and recipe_readers.inc. Rejects a table that is inconsistent (unknown
+// attributes, types or conditions). Tests check values, such as defaults within their ranges.
 #include <cstdio>
 #include <exception>
 #include <fstream>

@@ -11,7 +11,7 @@ namespace {
 struct Member {
   std::string name;
   std::string type;     // "double"
-  std::string initial;  // of a value that the recipe does not have; "": that of the type
+  std::string initial;  // initial value; empty for that of the type
   std::string comment;
   bool is_optional = false;
 };
@@ -96,7 +96,7 @@ std::string initial_of(const Entry& entry) {
   return "{" + join(values, ", ") + "}";
 }
 
-// Texts, paths and lists are empty where there is none.
+// Whether the member is optional. Texts, paths and lists are empty instead.
 bool can_be_absent(const Entry& entry) {
   const bool has_empty = entry.is_list || entry.type == "text" || entry.type == "path" || entry.type == "free";
   return !has_empty && entry.defaults.empty() && !entry.required && entry.unset.empty();
@@ -149,7 +149,7 @@ class StructWriter {
   }
 
   // Declares the struct of the entries in section `path`, after those of the sections in it.
-  // shared: a template whose fields the section has too.
+  // `shared`: template whose fields the section also has; may be null.
   void add_struct(const std::string& name, const std::string& comment, const std::vector<Entry>& entries,
                   const std::string& path, const Template* shared) {
     Struct made{name, comment, {}, ""};
@@ -204,7 +204,7 @@ class StructWriter {
     }
   }
 
-  // True if it is new: fields that share a path and a name are one member.
+  // Adds a member; fields that share a path and a name share one. Returns whether it is new.
   static bool add_member(const Entry& entry, const std::string& name, Struct& made) {
     Member member{name, type_of(entry), initial_of(entry), comment_of(entry), can_be_absent(entry)};
     const auto same = [&](const Member& other) { return other.name == name; };
@@ -220,7 +220,7 @@ class StructWriter {
     return false;
   }
 
-  // A list of a fixed length, as a member for each element.
+  // Adds a list of fixed length as one member per element.
   void add_elements(const Entry& entry, Struct& made) {
     if (entry.cpp.size() != std::stoul(entry.count)) refuse(entry, "cpp needs a name for each element");
     const Default* usual = usual_default(entry);
@@ -240,7 +240,7 @@ class StructWriter {
     return entry.text + (unit.empty() ? "" : " In " + unit + ".");
   }
 
-  // Several members may take the values of one path, each those of its type.
+  // If several members share a path, each takes the values of its type.
   static std::string read_of(const Entry& entry, const std::string& name, const std::vector<Entry>& entries) {
     const bool shares = std::any_of(entries.begin(), entries.end(), [&](const Entry& other) {
       return other.parent == entry.parent && other.name == entry.name && other.cpp != entry.cpp;

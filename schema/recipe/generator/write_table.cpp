@@ -29,12 +29,12 @@ class TableWriter {
 
  private:
   struct Row {
-    Entry entry;            // with its whole path
-    bool inherits = false;  // in a list of sections: no defaults
+    Entry entry;            // with its full path
+    bool inherits = false;  // in a list of sections, so without defaults
     int order = 0;
   };
 
-  // Adds an entry, and those of the template that it is like.
+  // Adds an entry and the entries of its template.
   void add(Entry entry, const std::string& section, bool inherits) {
     if (!section.empty()) entry.parent = section;
     const int order = static_cast<int>(rows_.size());
@@ -98,7 +98,7 @@ class TableWriter {
       refuse(entry, "excludes an unknown sibling " + entry.excludes);
   }
 
-  // "[a, b)" with either end empty.
+  // Parses "[a, b)"; either end may be empty.
   static std::string range(const Entry& entry) {
     const bool whole = entry.type == "integer" || (entry.type == "length" && !entry.is_list);
     const std::string text = !entry.range.empty() ? entry.range : whole ? "[1, 2147483647]" : "(, )";
@@ -114,7 +114,7 @@ class TableWriter {
            "}";
   }
 
-  // In the order of Field's members.
+  // Writes the columns in the order of Field's members.
   void write(const Row& row) {
     const Entry& entry = row.entry;
     const auto type = kTypes.find(entry.type);

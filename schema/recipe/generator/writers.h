@@ -1,4 +1,4 @@
-// The files that the build generates from fields.yaml, as texts.
+// Contents of the files that the build generates from fields.yaml.
 #pragma once
 
 #include <string>
