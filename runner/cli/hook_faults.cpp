@@ -6,7 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "runner/data/load.h"
 #include "runner/train/engine/hook_agreement.h"
+#include "runner/train/engine/optimizers.h"
 #include "schema/base/diagnostic.h"
 
 namespace runner::cli {
@@ -37,6 +41,12 @@ std::unique_ptr<train::Hooks> made(const schema::ReadResult& recipe, const train
   }
 }
 
+std::vector<std::string> optimizer_warnings(const schema::Recipe& recipe, const data::Encoding& encoding,
+                                            train::Hooks* hooks) {
+  nn::Model model = train::make_model(recipe, encoding, hooks);
+  return train::hook_optimizer_warnings(recipe, train::make_optimizers(recipe, encoding, hooks, model));
+}
+
 }  // namespace
 
 train::MakeHooks usable_hooks(const schema::ReadResult& recipe, train::MakeHooks make) {
@@ -48,6 +58,20 @@ train::MakeHooks usable_hooks(const schema::ReadResult& recipe, train::MakeHooks
     if (!faults.empty()) throw schema::RecipeError(std::move(faults));
     return hooks;
   };
+}
+
+std::vector<std::string> check_optimizers(const schema::ReadResult& recipe, train::Hooks* hooks) {
+  if (!has(hooks, train::HookEntry::kOptimizers)) return {};
+  try {
+    return optimizer_warnings(recipe.recipe, data::load(recipe.recipe).encoding, hooks);
+  } catch (const schema::RecipeError&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kData)
+      return {fmt::format("the hook's optimizers are not checked, because the data cannot be read: {}", error.message())};
+    if (!error.where().known()) throw;
+    throw schema::RecipeError({fault_of_file(error.where(), error.message())});
+  }
 }
 
 }  // namespace runner::cli

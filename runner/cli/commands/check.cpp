@@ -1,3 +1,7 @@
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/hook_faults.h"
 #include "runner/lua/hook_file.h"
@@ -8,10 +12,9 @@ namespace runner::cli {
 
 int check(const Options& options, report::Output& out) {
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-  usable_hooks(recipe, lua::hooks_maker())(recipe.recipe);
-  for (const std::string& text : schema::recipe_warnings(recipe)) {
-    out.talk(report::warning_text(text, out.talk_color()));
-  }
+  const std::unique_ptr<train::Hooks> hooks = usable_hooks(recipe, lua::hooks_maker())(recipe.recipe);
+  for (const auto& warnings : {schema::recipe_warnings(recipe), check_optimizers(recipe, hooks.get())})
+    for (const std::string& text : warnings) out.talk(report::warning_text(text, out.talk_color()));
   out.data(options.json ? schema::render_json({}) : fmt::format("{} is a valid recipe\n", options.recipe));
   return 0;
 }

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "runner/optim/lr_schedule.h"
+#include "runner/train/engine/hook_agreement.h"
 #include "runner/train/engine/hooks.h"
 #include "schema/base/error.h"
+#include "schema/recipe/recipe_warnings.h"
 
 namespace runner::train {
 
@@ -38,6 +42,15 @@ void lay_out(nn::ParameterSet& parameters, const schema::Recipe& recipe, const O
               parameter.name);
 }
 
+nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks) {
+  check_agreement(recipe, hooks);
+  const bool of_hook = has(hooks, HookEntry::kModel);
+  if (!of_hook) nn::check_model(recipe.model, encoding);
+  RUN_CHECK(!has(hooks, HookEntry::kTransform) || encoding.sequence == 0, ErrorKind::kRecipe,
+            "`transform` of a hook changes numbers, but data.train is text; remove it");
+  return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding);
+}
+
 Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks,
                            nn::Model& model) {
   const bool of_hook = has(hooks, HookEntry::kOptimizers);
@@ -49,6 +62,16 @@ Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& e
     throw Error(error).locate(hooks->line_of(HookEntry::kOptimizers));
   }
   return optimizers;
+}
+
+std::vector<std::string> hook_optimizer_warnings(const schema::Recipe& recipe, const Optimizers& optimizers) {
+  std::vector<std::string> warnings;
+  if (recipe.backend != schema::Backend::kTpu || recipe.mixed_precision != schema::Precision::kBf16) return warnings;
+  for (const OptimizerGroup& group : optimizers.groups)
+    for (const schema::NumberWarning& warning :
+         schema::optimizer_warnings_in_bf16(group.rule.type, group.rule.hyper, recipe.scheduler.type))
+      warnings.push_back(fmt::format("{}: {}{}", group.line.to_string(), warning.key, warning.text));
+  return warnings;
 }
 
 }  // namespace runner::train

@@ -40,9 +40,17 @@ Optimizers optimizers_of(const schema::Recipe& recipe);
 // parameters, or a parameter that is not frozen has no group.
 void lay_out(nn::ParameterSet& parameters, const schema::Recipe& recipe, const Optimizers& optimizers);
 
+// Returns the recipe's model or that of the hook. `hooks`: null if there is no hook; a hook makes its model only once.
+// Throws Error(kRecipe) or Error(kRun) if the hook contradicts the recipe, or the model does not fit the data.
+nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks);
+
 // Returns the recipe's optimizers or those of the hook, and lays out the model for them. `hooks`: null if there is no
 // hook.
 Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks,
                            nn::Model& model);
+
+// Returns warnings about the optimizers of a hook: on a TPU, numbers that bf16 rounds to 1 or 0.
+// schema::recipe_warnings returns those about the optimizer of a recipe.
+std::vector<std::string> hook_optimizer_warnings(const schema::Recipe& recipe, const Optimizers& optimizers);
 
 }  // namespace runner::train

@@ -5,21 +5,11 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/debug.h"
-#include "runner/train/engine/hook_agreement.h"
 #include "runner/train/engine/loss_scaler.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
 namespace {
-
-nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks) {
-  check_agreement(recipe, hooks);
-  const bool of_hook = has(hooks, HookEntry::kModel);
-  if (!of_hook) nn::check_model(recipe.model, encoding);
-  RUN_CHECK(!has(hooks, HookEntry::kTransform) || encoding.sequence == 0, ErrorKind::kRecipe,
-            "`transform` of a hook changes numbers, but data.train is text; remove it");
-  return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding);
-}
 
 // Whether gradients must be kept between the batches of an optimizer step. Between micro-batches of one batch, see
 // keep_gradients().

@@ -8,7 +8,6 @@
 #include "runner/train/engine/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/recipe/field_words.h"
-#include "schema/recipe/recipe_warnings.h"
 
 namespace runner::train {
 namespace {
@@ -108,7 +107,10 @@ void Session::count_steps_from(const data::Position& position, int64_t before) {
 
 std::vector<std::string> Session::plan_warnings() const {
   std::vector<std::string> warnings = plan.warnings();
-  warn_of_numbers(warnings);
+  if (has(hooks_, HookEntry::kOptimizers)) {
+    const std::vector<std::string> more = hook_optimizer_warnings(recipe, trainer.optimizers());
+    warnings.insert(warnings.end(), more.begin(), more.end());
+  }
   if (recipe.sync_with_dataloader || !recipe.train.epochs) return warnings;
   const int64_t batches = *recipe.train.epochs * plan.steps_per_epoch();
   if (const int64_t left = batches % recipe.gradient_accumulation_steps; left > 0)
@@ -116,16 +118,6 @@ std::vector<std::string> Session::plan_warnings() const {
                                    left == 1 ? "step" : fmt::format("{} steps", left), left == 1 ? "fills" : "fill",
                                    recipe.gradient_accumulation_steps));
   return warnings;
-}
-
-// Warns about the hook's optimizers, which the recipe reader cannot check.
-void Session::warn_of_numbers(std::vector<std::string>& warnings) const {
-  if (recipe.backend != schema::Backend::kTpu || recipe.mixed_precision != schema::Precision::kBf16) return;
-  if (!has(hooks_, HookEntry::kOptimizers)) return;
-  for (const OptimizerGroup& group : trainer.optimizers().groups)
-    for (const schema::NumberWarning& warning :
-         schema::optimizer_warnings_in_bf16(group.rule.type, group.rule.hyper, recipe.scheduler.type))
-      warnings.push_back(fmt::format("{}: {}{}", group.line.to_string(), warning.key, warning.text));
 }
 
 void Session::set_extra_steps(int64_t extra) {

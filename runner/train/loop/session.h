@@ -81,7 +81,6 @@ struct Session {
  private:
   void tell_of_states();
   void ask_hook_for_schedule();
-  void warn_of_numbers(std::vector<std::string>& warnings) const;
 
   Hooks* const hooks_;
   int64_t extra_steps_ = 0;
