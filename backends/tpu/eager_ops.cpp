@@ -59,26 +59,30 @@ class NumberTexts {
   std::map<Origin, BakedText> texts_;
 };
 
-// By node of `op`: whether it is engine bookkeeping. Empty unless the operation has f64 values: an operation on f32
-// alone may equally be a user operation and is shown as one.
-std::vector<bool> accounts_in(const Program& op, const CutOp& cut, const std::vector<bool>& accounts) {
+// By node of `op`: whether it is engine bookkeeping. Empty if the device has no other types for these nodes, so that
+// operations of bookkeeping and of the user's code are of one kind.
+std::vector<bool> accounts_in(const Program& op, const CutOp& cut, const std::vector<bool>& accounts,
+                              const DeviceTypes& types) {
   std::vector<bool> by_node(static_cast<size_t>(op.size()), accounts[static_cast<size_t>(cut.node)]);
   size_t input = 0;
-  bool has_doubles = false;
+  bool keeps_any = false;
   for (ValueId id = 0; id < op.size(); ++id) {
-    has_doubles |= op.type(id).dtype == DType::kF64;
-    if (op.node(id).op == Op::kInput)
-      by_node[static_cast<size_t>(id)] = accounts[static_cast<size_t>(cut.operands[input++])];
+    const auto at = static_cast<size_t>(id);
+    if (op.node(id).op == Op::kInput) by_node[at] = accounts[static_cast<size_t>(cut.operands[input++])];
+    keeps_any |= by_node[at] && types.of(op.type(id)) != op.type(id);
   }
-  return has_doubles ? by_node : std::vector<bool>();
+  return keeps_any ? by_node : std::vector<bool>();
 }
 
-EagerOp op_of(Program program, Origin origin) {
+EagerOp op_of(Program program, Origin origin, std::vector<bool> accounts = {}) {
   program.output("result", program.size() - 1);
-  EagerOp op{.graph = {std::make_shared<const Program>(std::move(program)), {}, {}, {}},
+  EagerOp op{.graph = {.program = std::make_shared<const Program>(std::move(program)),
+                       .scalars = {},
+                       .signature = {},
+                       .absent = {},
+                       .accounts = std::move(accounts)},
              .key = {},
              .number = {},
-             .accounts = {},
              .hosts = {}};
   op.key = key_of(op.graph);
   op.origin = origin;
@@ -119,9 +123,9 @@ EagerStep eager_step(const GraphIdentity& graph, const BakedNumbers& numbers, co
   step.cuts = cut_into_ops(step.tensors, parts_of_readers(step.tensors), TensorInputs::kAlike);
   const NumberTexts texts(*graph.program, numbers);
   for (CutOp& cut : step.cuts) {
-    step.ops.push_back(op_of(std::exchange(cut.program, {}), step.tensors.node(cut.node).origin));
+    std::vector<bool> kept = accounts_in(cut.program, cut, shown.accounts, hardware.types);
+    step.ops.push_back(op_of(std::exchange(cut.program, {}), step.tensors.node(cut.node).origin, std::move(kept)));
     step.ops.back().number = texts.of(step.tensors, cut);
-    step.ops.back().accounts = accounts_in(*step.ops.back().graph.program, cut, shown.accounts);
   }
   step.memory = eager_memory(step.tensors, step.cuts, count_programs(step.ops), hardware);
   for (size_t i = first; i < step.ops.size(); ++i) {

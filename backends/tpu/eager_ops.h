@@ -23,7 +23,6 @@ struct EagerOp {
   GraphKey key;
   Origin origin = kNoOrigin;
   BakedText number;                              // describes the first baked scalar
-  std::vector<bool> accounts;                    // see Graph::accounts
   int64_t hbm_bytes = 0;                         // HBM in use while it runs, everything included
   int64_t unpadded_bytes = 0, padded_bytes = 0;  // of the tensors in it
   std::vector<size_t> hosts;                     // indices of the host operations that implement it

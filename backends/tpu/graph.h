@@ -22,6 +22,9 @@ struct GraphIdentity {
   ScalarSignature signature;               // of `scalars`
   std::vector<int32_t> absent;             // indices of the states that it reads and that do not exist yet
   int64_t batches = 1;                     // training batches it contains; not part of the key
+  // Of an operation that runs alone, by node: bookkeeping that keeps its type, where the device has another type for
+  // the user's tensors. Empty: no node is.
+  std::vector<bool> accounts = {};
 };
 
 // A tensor of a state, as the user's code has it.

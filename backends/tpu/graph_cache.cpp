@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kCompared = 64;  // graphs compared to explain a miss: comparing takes longer than compiling
 
 bool same(const GraphIdentity& a, const GraphIdentity& b) {
-  return a.absent == b.absent && a.signature == b.signature &&
+  return a.absent == b.absent && a.signature == b.signature && a.accounts == b.accounts &&
          (a.program == b.program || a.program->same_structure(*b.program));
 }
 
@@ -21,6 +21,7 @@ GraphKey key_of(const GraphIdentity& identity) {
   for (const int64_t word : identity.signature) key.mix(static_cast<uint64_t>(word));
   key.mix(identity.absent.size());
   for (const int32_t state : identity.absent) key.mix(static_cast<uint64_t>(state));
+  for (const bool is_account : identity.accounts) key.mix(is_account);
   return key;
 }
 

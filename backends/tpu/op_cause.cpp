@@ -71,27 +71,31 @@ std::string operand_cause(std::string_view name, const Program& before, const Pr
 
 }  // namespace
 
-MissCause cause_of_op(const Program& op, const BakedText& number, const std::deque<Graph>& compiled) {
+MissCause cause_of_op(const GraphIdentity& identity, const BakedText& number, const std::deque<Graph>& compiled) {
+  const Program& op = *identity.program;
   const std::string_view name = aten_name(op, last(op));
   const SourceMark& line = op.mark_of(last(op));
-  const Program* nearest = nullptr;
+  const GraphIdentity* nearest = nullptr;
   size_t compared = 0;
   for (auto graph = compiled.rbegin(); graph != compiled.rend() && compared < kComparedOps; ++graph) {
     if (graph->identity.program == nullptr) continue;  // evicted from the cache
     const Program& other = *graph->identity.program;
     if (!is_of_kind(op, other)) continue;
     ++compared;
-    if (nearest == nullptr) nearest = &other;
+    if (nearest == nullptr) nearest = &graph->identity;
     if (!has_same_types(op, other)) continue;
-    nearest = &other;
+    nearest = &graph->identity;
     break;
   }
   if (nearest == nullptr) return {fmt::format("the first {}", name), line, MissKind::kFirst};
-  if (std::string types = type_cause(name, *nearest, op); !types.empty()) return {std::move(types), line};
+  const Program& before = *nearest->program;
+  if (std::string types = type_cause(name, before, op); !types.empty()) return {std::move(types), line};
+  if (before.same_structure(op))
+    return {fmt::format("other operands or results of {} are the engine's own, which keep their types", name), line};
   if (!number.text.empty())
     return {fmt::format("{}: {}", name, number.text), line,
             number.is_attribute ? MissKind::kAttribute : MissKind::kNumber};
-  return {operand_cause(name, *nearest, op), line};
+  return {operand_cause(name, before, op), line};
 }
 
 }  // namespace runner::backends::tpu

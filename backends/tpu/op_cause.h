@@ -15,6 +15,6 @@ struct BakedText {
   bool is_attribute = false;  // is part of it whatever its value
 };
 
-MissCause cause_of_op(const Program& op, const BakedText& number, const std::deque<Graph>& compiled);
+MissCause cause_of_op(const GraphIdentity& identity, const BakedText& number, const std::deque<Graph>& compiled);
 
 }  // namespace runner::backends::tpu

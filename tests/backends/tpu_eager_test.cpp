@@ -9,6 +9,7 @@
 #include "backends/tpu/eager_host.h"
 #include "backends/tpu/eager_memory.h"
 #include "backends/tpu/eager_ops.h"
+#include "backends/tpu/graph_text.h"
 #include "backends/tpu/tpu_device_model.h"
 #include "schema/base/error.h"
 #include "tests/backends/support/random_program.h"
@@ -258,6 +259,34 @@ TEST_F(EagerTpu, ExplainsOtherDifferencesOfOperations) {
                                       "the first aten::sum", "the attributes of aten::sum changed from {0} to {1}",
                                       "an operand of aten::mul changed from (8) f32 to (8, 8) f32",
                                       "an operand of aten::mul changed from a tensor to a broadcast tensor (8) f32"}));
+}
+
+// A sum of the engine's own is an f32 kind where the same sum of the user's code is a bf16 kind.
+TEST_F(EagerTpu, ShowsTheTypesOfEachKind) {
+  tpu::TpuOptions options;
+  options.hardware.types = {.f32 = DType::kBf16, .f64 = DType::kBf16};
+  make(options);
+  Program program;
+  const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{8}})};
+  const Value losses = ops::mul(x, x);
+  program.output("user", ops::sum(losses).id);
+  program.output("engine", ops::sum(ops::on_host(losses)).id);
+  program.output("user again", ops::sum(ops::mul(losses, x)).id);
+  const auto step = compiled(program);
+  const std::byte* const batch[] = {reinterpret_cast<const std::byte*>(x_.data())};
+  device_->submit(*step, {.states = {}, .batch = batch, .scalars = {}}, {.step = 1});
+
+  EXPECT_EQ(causes(), (std::vector<std::string>{
+                          "the first aten::mul", "the first aten::sum",
+                          "other operands or results of aten::sum are the engine's own, which keep their types",
+                          "the inputs of aten::mul changed from 1 tensor to 2 tensors"}));
+  std::vector<std::string> sums;
+  for (const tpu::Graph& graph : model().graphs()) {
+    const std::string text = tpu::ir_text(*graph.tensors, {graph.types, graph.accounts});
+    if (const size_t at = text.find("%1 = "); text.find("aten::sum") != std::string::npos)
+      sums.push_back(text.substr(at, text.find(',', at) - at));
+  }
+  EXPECT_EQ(sums, (std::vector<std::string>{"%1 = bf16[] aten::sum(%0)", "%1 = f32[] aten::sum(%0)"}));
 }
 
 TEST_F(EagerTpu, AScalarThatBecomesZeroIsBaked) {
