@@ -12,7 +12,7 @@
 
 #include "backends/runtime/abandoned.h"
 #include "runner/cli/parse.h"
-#include "runner/cli/replica.h"
+#include "runner/cli/rank.h"
 #include "runner/report/documents.h"
 #include "runner/report/error_text.h"
 #include "runner/report/output.h"
@@ -81,7 +81,7 @@ int run_program(int argc, const char* const* argv) {
         fmt::format("waiting for another process to release the lock on the store {}\n", path.string()));
   });
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  if (!words.empty() && words.front() == train::kReplicaWord) return run_as_replica(std::span(words).subspan(1));
+  if (!words.empty() && words.front() == train::kRankWord) return run_as_rank(std::span(words).subspan(1));
   report::Output out;
   const int code = run_command(words, out);
   report_abandoned(out);

@@ -15,7 +15,7 @@
 #include "runner/data/loader.h"
 #include "runner/train/loop/memory_estimate.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/loop/trial_replica.h"
+#include "runner/train/loop/trial_rank.h"
 #include "schema/base/error.h"
 #include "schema/recipe/field_words.h"
 #include "schema/recipe/recipe_reader.h"
@@ -379,7 +379,7 @@ TEST_F(BatchFitTest, EachTrainerOfATrialCanBeHalted) {
   const schema::ReadResult read =
       schema::read_recipe(path("recipe.yaml").string(), std::vector<std::string>{"gradient_accumulation_steps=1"});
   const Session session(read.recipe);
-  TrialReplica trial(read.recipe, session.data.encoding, *session.device, nullptr);
+  TrialRank trial(read.recipe, session.data.encoding, *session.device, nullptr);
   int asked = 0;
   trial.set_halt([&] { ++asked; });
   for (const int64_t samples : {8, 4}) {

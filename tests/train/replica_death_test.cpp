@@ -59,7 +59,7 @@ class MortalRun : public RunFixture {
     ::setenv("MORTAL_END", way, 1);
     const Options options{.store = fmt::format("{}.db", call),
                           .overrides = std::move(overrides),
-                          .replica_program = support::build_path("bin/mortal_replica")};
+                          .rank_program = support::build_path("bin/mortal_replica")};
     const auto began = std::chrono::steady_clock::now();
     const std::string error = error_of(options);
     EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));

@@ -96,7 +96,7 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
                            .record_batches = true,
                            .long_compile = options.long_compile,
                            .job = schema::resolved_json(read),
-                           .replica_program = options.replica_program,
+                           .rank_program = options.rank_program,
                            .follow = follow,
                            .own_thread = options.own_thread};
   return options.transport ? run_on(options.transport, request) : run(request);

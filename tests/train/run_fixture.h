@@ -48,7 +48,7 @@ class RunFixture : public ::testing::Test {
     int64_t stop_after = 0;            // requests a stop after this many optimizer steps
     std::atomic<int>* stop = nullptr;  // stop flag; null: one of the run's own
     // Executable of other ranks, which gets the resolved recipe; none by default.
-    std::string replica_program = "/bin/false";
+    std::string rank_program = "/bin/false";
     std::function<void(const Observer::Progress&)> on_step = {};
     MakeHooks make_hooks = nullptr;
     std::vector<std::string>* notices = nullptr;   // receives notices, if not null

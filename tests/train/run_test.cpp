@@ -63,7 +63,7 @@ TEST_F(RunTest, IsInterruptedWhileItsProcessesAreStarted) {
   });
   const auto interrupted = [&](const std::string& program) {
     try {
-      train(kSmall, {.overrides = {"num_processes=2"}, .stop = &stop, .replica_program = program});
+      train(kSmall, {.overrides = {"num_processes=2"}, .stop = &stop, .rank_program = program});
       return std::string("it ran");
     } catch (const Error& error) {
       EXPECT_EQ(exit_code(error.kind()), 4);

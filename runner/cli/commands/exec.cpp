@@ -6,9 +6,9 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/hook_faults.h"
 #include "runner/cli/interrupt.h"
+#include "runner/cli/rank.h"
 #include "runner/cli/recipe_record.h"
 #include "runner/cli/recorded_sources.h"
-#include "runner/cli/replica.h"
 #include "runner/cli/version.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
@@ -190,7 +190,7 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
   const Beginning& beginning = attempt.beginning;
   std::vector<std::string> warnings = schema::recipe_warnings(attempt.recipe);
   warnings.insert(warnings.end(), beginning.warnings.begin(), beginning.warnings.end());
-  std::string job = replica_job(recipe, attempt.record.resolved_json, beginning.hook);
+  std::string job = rank_job(recipe, attempt.record.resolved_json, beginning.hook);
   const train::RunRequest request{
       .recipe = recipe,
       .record = std::move(attempt.record),

@@ -2,8 +2,8 @@
 
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/hook_faults.h"
+#include "runner/cli/rank.h"
 #include "runner/cli/recipe_record.h"
-#include "runner/cli/replica.h"
 #include "runner/cli/scratch_folder.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
@@ -17,7 +17,7 @@ int verify_resume(const Options& options, report::Output& out) {
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
   const ScratchFolder folder("verify");
   store::RecipeRecord record = record_of(recipe);
-  std::string job = replica_job(recipe.recipe, record.resolved_json, {});
+  std::string job = rank_job(recipe.recipe, record.resolved_json, {});
   const train::VerifyReport verdict = train::verify_resume({
       .recipe = recipe.recipe,
       .record = std::move(record),

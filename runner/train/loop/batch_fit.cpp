@@ -9,7 +9,7 @@
 #include "backends/tensor/rounding.h"
 #include "runner/train/engine/memory_use.h"
 #include "runner/train/loop/evaluator.h"
-#include "runner/train/loop/trial_replica.h"
+#include "runner/train/loop/trial_rank.h"
 #include "schema/base/error.h"
 #include "schema/recipe/field_words.h"
 
@@ -42,7 +42,7 @@ FittedBatch fitted_before(int64_t samples, const schema::Recipe& recipe, const d
   return fitted;
 }
 
-FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const data::Data& data,
+FittedBatch fit_batch(TrialRank& trial, const schema::Recipe& recipe, const data::Data& data,
                       const data::DataPlan& plan, const backends::Device& device) {
   const int64_t in_training = plan.max_batch();
   const std::optional<data::DataPlan> evaluation = evaluation_plan(recipe, data, trial.ranks());

@@ -15,7 +15,7 @@
 
 namespace runner::train {
 
-class TrialReplica;  // trial_replica.h
+class TrialRank;  // trial_replica.h
 
 struct BatchAttempt {
   int64_t samples = 0;  // micro-batch
@@ -36,7 +36,7 @@ FittedBatch fitted_before(int64_t samples, const schema::Recipe& recipe, const d
 
 // Halves the micro-batch, in training and evaluation, until all steps of `trial` fit. `trial` then has this limit. The
 // result holds for all ranks, which are alike. Throws Error(kRun) if not even one sample fits.
-FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const data::Data& data,
+FittedBatch fit_batch(TrialRank& trial, const schema::Recipe& recipe, const data::Data& data,
                       const data::DataPlan& plan, const backends::Device& device);
 
 }  // namespace runner::train

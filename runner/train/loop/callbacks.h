@@ -47,7 +47,7 @@ class Callback {
   // The events above have occurred, and flags have been synchronised: the state is that after the step.
   virtual void on_step_done() {}
   // Nothing more belongs to the last optimizer step: the next one begins, or an epoch, or the loop ends.
-  virtual void on_step_settled() {}
+  virtual void on_step_closed() {}
 
   // An optimizer step has failed, which ends the run, and nothing has been updated since `start`. `reason`: of a
   // checkpoint.

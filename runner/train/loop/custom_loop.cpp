@@ -46,7 +46,7 @@ void CustomLoop::run() {
   end_batch();
   end_region();
   drop_step();
-  loop_.settle();
+  loop_.close_step();
 }
 
 // ---- traced regions ------------------------------------------------------------------------------------------------
@@ -467,7 +467,7 @@ void CustomLoop::save() {
 }
 
 void CustomLoop::load(std::optional<int64_t> state) {
-  loop_.settle();
+  loop_.close_step();
   catch_up();  // other ranks may wait in a collective of the region that is dropped
   loop_.check_state(state);
   end_region(/*run=*/false);

@@ -49,7 +49,7 @@ std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
   end_region();
   leave_epoch();
   stop_where_interrupted();
-  if (open_step_.seen.batches == 0) loop_.settle();
+  if (open_step_.seen.batches == 0) loop_.close_step();
   const int64_t epoch = place().epoch;
   const bool over = loop_.finished() || epoch >= epochs.end;
   epochs_.under_way = !over;

@@ -17,10 +17,10 @@ void DeclaredLoop::run() {
       result_.done ? end_step() : keep_step();
     }
   } catch (...) {
-    learn_newest();  // an earlier failure takes precedence
+    resolve_newest();  // an earlier failure takes precedence
     throw;
   }
-  learn_newest();
+  resolve_newest();
 }
 
 // Within an optimizer step, only an interruption ends the loop; requests of a hook take effect at its end.
@@ -39,7 +39,7 @@ void DeclaredLoop::advance(BatchFeed& batches) {
   try {
     session_.trainer.stepper().advance(batches, session_.rates(), result_, [this] { return loop_.asked_to_stop(); });
   } catch (...) {
-    learn_newest();
+    resolve_newest();
     keep_before(begun_);
     throw;
   }
@@ -55,21 +55,21 @@ void DeclaredLoop::end_step() {
   if (loop_.may_run_ahead(result_, begun_.start)) {
     newest_ = begun_;
   } else {
-    learn_end(result_, begun_);
+    resolve(result_, begun_);
     if (!result_.finite) void_step(begun_);
   }
   loop_.end_step(std::exchange(result_, {}));
 }
 
-void DeclaredLoop::learn_newest() {
+void DeclaredLoop::resolve_newest() {
   const std::optional<Begun> begun = std::exchange(newest_, std::nullopt);
   StepResult newest;
-  learn_end(newest, begun.value_or(begun_));
+  resolve(newest, begun.value_or(begun_));
   if (begun && !newest.finite) void_step(*begun);
 }
 
 // `begun`: where the failed optimizer step began.
-void DeclaredLoop::learn_end(StepResult& result, const Begun& begun) {
+void DeclaredLoop::resolve(StepResult& result, const Begun& begun) {
   try {
     session_.trainer.stepper().resolve(result);
   } catch (...) {

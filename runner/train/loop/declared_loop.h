@@ -31,8 +31,8 @@ class DeclaredLoop {
   void advance(BatchFeed& batches);
   void keep_step();
   void end_step();
-  void learn_newest();
-  void learn_end(StepResult& result, const Begun& begun);
+  void resolve_newest();
+  void resolve(StepResult& result, const Begun& begun);
   void keep_before(const Begun& begun);
   void void_step(const Begun& begun);
 

@@ -4,7 +4,7 @@
 
 #include "runner/train/engine/declared_step.h"
 #include "runner/train/loop/evaluator.h"
-#include "runner/train/loop/trial_replica.h"
+#include "runner/train/loop/trial_rank.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
@@ -74,7 +74,7 @@ class Forecaster {
 RunForecast forecast_graphs(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                             backends::ModelledDevice& device, Hooks* hooks) {
   if (has(hooks, HookEntry::kTrain)) return {{}, "the hook has a custom loop, whose graphs are known only in a run"};
-  TrialReplica trial(recipe, data.encoding, device, hooks);
+  TrialRank trial(recipe, data.encoding, device, hooks);
   Forecaster forecaster(trial.trainer(), backends::tpu::model_of_tpu(device));
   forecaster.training(plan);
   if (data.eval) forecaster.evaluation(evaluation_plan(recipe, data.eval->size(), trial.ranks()).max_batch());

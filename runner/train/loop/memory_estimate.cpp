@@ -5,7 +5,7 @@
 
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
-#include "runner/train/loop/trial_replica.h"
+#include "runner/train/loop/trial_rank.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
@@ -15,7 +15,7 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
   RUN_CHECK(!has(hooks, HookEntry::kTrain), ErrorKind::kUsage,
             "the hook has a custom loop, whose memory is known only in a run; `runner show RUN` prints the memory that "
             "a run used");
-  TrialReplica trial(recipe, data.encoding, device, hooks);
+  TrialRank trial(recipe, data.encoding, device, hooks);
   const auto at_once = recipe.train.auto_batch_size
                            ? std::make_optional(fit_batch(trial, recipe, data, plan, device).samples)
                            : std::nullopt;

@@ -88,7 +88,7 @@ data::LoaderSpec TrainLoop::loader_spec() {
 
 // If an epoch begins, its event is repeated when the run continues from there.
 StepStart TrainLoop::begin_step() {
-  settle();
+  close_step();
   if (hooks_ != nullptr && !std::exchange(has_begun_, true)) hooks_->check_registered();
   StepStart start = here();
   const bool begins_epoch = state_.position.begins_epoch();
@@ -200,8 +200,8 @@ bool TrainLoop::stops_evaluation() {
   return control_.interrupted;
 }
 
-void TrainLoop::settle() {
-  if (state_.weights_agree) callbacks_.call(&Callback::on_step_settled);
+void TrainLoop::close_step() {
+  if (state_.weights_agree) callbacks_.call(&Callback::on_step_closed);
 }
 
 // ---- ranks ---------------------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class TrainLoop {
   bool may_run_ahead(const StepResult& result, const StepStart& start) const;
   // Call when nothing more belongs to the last optimizer step. A due checkpoint is saved now. It includes what the hook
   // did after the step, at the end of the epoch. With train.local_sgd it waits for an average.
-  void settle();
+  void close_step();
   // Reports an optimizer step that is not finite. Throws if that ends the run. `untouched`: nothing has been updated
   // since its start.
   void not_finite(const NotFinite& found, const StepStart& start, bool untouched);

@@ -60,7 +60,7 @@ const char* Checkpointer::reason_to_save() {
              : nullptr;
 }
 
-void Checkpointer::on_step_settled() {
+void Checkpointer::on_step_closed() {
   if (const char* const reason = std::exchange(state_.control.save_reason, nullptr)) save(reason);
 }
 

@@ -22,7 +22,7 @@ class Checkpointer final : public Callback {
   bool needs_results(const Reached& after) const override;
   void on_optimizer_step(const StepResult& result, const Reached& before) override;
   void on_step_done() override;
-  void on_step_settled() override;
+  void on_step_closed() override;
   void on_step_failed(const char* reason, const StepStart& start) override;
   void on_check_state(std::optional<int64_t> id) override;
   void on_load_state(std::optional<int64_t> id) override;

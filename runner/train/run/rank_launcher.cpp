@@ -184,7 +184,7 @@ class RankLauncher::Impl {
     check_started(rank, transport.number() < 0 ? errno : 0);
     const Descriptor orders(::fcntl(orders_.descriptor(), F_DUPFD_CLOEXEC, kOrdersDescriptor + 1));
     check_started(rank, orders.number() < 0 ? errno : 0);
-    std::vector<std::string> words{"runner", kReplicaWord, std::to_string(rank), std::to_string(size),
+    std::vector<std::string> words{"runner", kRankWord, std::to_string(rank), std::to_string(size),
                                    std::to_string(::getpid())};
     words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
     pid_t pid = 0;
@@ -287,7 +287,7 @@ void RankLauncher::finish() {
 
 LaunchedRank::LaunchedRank(std::span<const std::string> words) {
   constexpr size_t kOwnWords = 3;  // rank, size, process of rank 0
-  RUN_CHECK(words.size() >= kOwnWords, ErrorKind::kUsage, "{} is for runner itself", kReplicaWord);
+  RUN_CHECK(words.size() >= kOwnWords, ErrorKind::kUsage, "{} is for runner itself", kRankWord);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != std::atoi(words[2].c_str())) ::_exit(1);
   rank_ = std::atoi(words[0].c_str());

@@ -60,14 +60,14 @@ class RankLauncher {
 };
 
 // First argument of the command line of a started process.
-inline constexpr const char* kReplicaWord = "--replica";
+inline constexpr const char* kRankWord = "--replica";
 
 class RankOrders;
 
 // A started process, seen from inside.
 class LaunchedRank {
  public:
-  // `words`: command line arguments after kReplicaWord. This process then dies with its parent.
+  // `words`: command line arguments after kRankWord. This process then dies with its parent.
   explicit LaunchedRank(std::span<const std::string> words);
   ~LaunchedRank();
 

@@ -14,7 +14,7 @@ using backends::SharedMemoryGroup;
 namespace {
 
 std::chrono::milliseconds timeout_in(const std::vector<std::string>& arguments) {
-  RUN_CHECK(arguments.size() == 1, ErrorKind::kUsage, "{} is for runner itself", kReplicaWord);
+  RUN_CHECK(arguments.size() == 1, ErrorKind::kUsage, "{} is for runner itself", kRankWord);
   return std::chrono::milliseconds(std::atoll(arguments.front().c_str()));
 }
 

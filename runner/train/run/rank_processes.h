@@ -43,7 +43,7 @@ class RankProcesses {
 // A rank other than 0, in its own process.
 class RankProcess {
  public:
-  // `words`: command line arguments after kReplicaWord.
+  // `words`: command line arguments after kRankWord.
   explicit RankProcess(std::span<const std::string> words);
 
   backends::ProcessGroup& group() { return group_; }

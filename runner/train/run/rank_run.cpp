@@ -10,7 +10,7 @@
 #include "runner/train/engine/device_rules.h"
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
-#include "runner/train/loop/trial_replica.h"
+#include "runner/train/loop/trial_rank.h"
 #include "runner/train/run/device_account.h"
 #include "runner/train/run/resuming.h"
 #include "runner/train/run/state_sharing.h"
@@ -18,7 +18,7 @@
 #include "schema/base/json.h"
 #include "schema/base/system_limits.h"
 #include "schema/recipe/field_words.h"
-#include "store/turn.h"
+#include "store/write_lock.h"
 
 namespace runner::train {
 namespace {
@@ -113,7 +113,7 @@ void RankRun::end_preparation() {
 // Uses another instance of the hook, so that compiling steps does not change the state of the run's hook.
 void RankRun::fit() {
   const std::unique_ptr<Hooks> hooks = request_.make_hooks != nullptr ? request_.make_hooks(recipe_) : nullptr;
-  TrialReplica trial(recipe_, session_.data.encoding, *session_.device, hooks.get());
+  TrialRank trial(recipe_, session_.data.encoding, *session_.device, hooks.get());
   trial.set_halt([this] { check_not_stopped(); });
   record_.result.fitted_batch = fit_batch(trial, recipe_, session_.data, session_.plan, *session_.device);
   session_.set_most_at_once(record_.result.fitted_batch->samples);
@@ -177,7 +177,7 @@ RunResult RankRun::execute() {
   record_.open_log_files();
   // Open or create the store only after recipe and data have been checked.
   store::Store store = store::Store::open(request_.store, store::Access::kWrite);
-  store::await_turn(store, request_.stop);
+  store::wait_for_write_lock(store, request_.stop);
   request_.fork != nullptr  ? fork(std::move(store), *request_.fork)
   : request_.resume.empty() ? record_.begin(std::move(store))
                             : resume(std::move(store));

@@ -25,7 +25,7 @@ RunResult run_with_processes(const RunRequest& request) {
   const auto processes = static_cast<int>(request.recipe.num_processes);
   RankProcesses ranks(processes, {.job = request.job,
                                   .timeout = timeout_of(request.recipe),
-                                  .program = request.replica_program,
+                                  .program = request.rank_program,
                                   .stop = &request.stop});
   try {
     RankRun run(request, &ranks.group());

@@ -144,7 +144,7 @@ struct RunRequest {
   // For ranks that are processes: the job of each, from which it builds its own request for run_replica(), and the
   // executable.
   std::string job = {};
-  std::string replica_program = "/proc/self/exe";
+  std::string rank_program = "/proc/self/exe";
   // For ranks that are threads: calls run_replica() with the same recipe, stop flag and data, and its own observer.
   Follow follow = {};
   data::SharedData data = {};  // data of the recipe; null: not read yet

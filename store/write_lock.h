@@ -9,6 +9,6 @@ namespace runner::store {
 
 // Blocks until no other process is writing to the store; usually returns at once. Throws Error(kStore) if another
 // program holds its lock for 10 s. Throws Error(kInterrupted) within about a second of `stop` becoming nonzero.
-void await_turn(Store& store, const std::atomic<int>& stop);
+void wait_for_write_lock(Store& store, const std::atomic<int>& stop);
 
 }  // namespace runner::store

@@ -1,4 +1,4 @@
-#include "runner/cli/replica.h"
+#include "runner/cli/rank.h"
 
 #include <atomic>
 #include <utility>
@@ -79,8 +79,8 @@ train::Follow follower(std::vector<train::HookSource> hook) {
   };
 }
 
-std::string replica_job(const schema::Recipe& recipe, const std::string& resolved,
-                        const std::vector<train::HookSource>& hook) {
+std::string rank_job(const schema::Recipe& recipe, const std::string& resolved,
+                     const std::vector<train::HookSource>& hook) {
   if (recipe.num_processes == 1) return {};
   json::Object sources;
   for (const train::HookSource& source : hook) sources.push_back({source.path, source.text});
@@ -88,7 +88,7 @@ std::string replica_job(const schema::Recipe& recipe, const std::string& resolve
       {"recipe", resolved}, {"hooks", recipe.hooks}, {"init_from", recipe.model.init_from}, {"sources", sources}});
 }
 
-int run_as_replica(std::span<const std::string> words) {
+int run_as_rank(std::span<const std::string> words) {
   try {
     train::RankProcess process(words);
     follow_as_process(process);

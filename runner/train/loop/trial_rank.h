@@ -52,11 +52,11 @@ class LoneRank final : public backends::ProcessGroup {
   const int size_;
 };
 
-class TrialReplica {
+class TrialRank {
  public:
   // All arguments must outlive the object. Throws like Trainer.
-  TrialReplica(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
-               Hooks* hooks)
+  TrialRank(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
+            Hooks* hooks)
       : recipe_(recipe),
         encoding_(encoding),
         device_(device),
@@ -67,11 +67,11 @@ class TrialReplica {
     trainer_.emplace(recipe_, encoding_, device_, hooks_, ranks());
     if (tpu_ != nullptr) former_ = tpu_->set_state_tensors(trainer_->layout().tensors());
   }
-  ~TrialReplica() {
+  ~TrialRank() {
     if (tpu_ != nullptr) tpu_->set_state_tensors(std::move(former_));
   }
-  TrialReplica(const TrialReplica&) = delete;
-  TrialReplica& operator=(const TrialReplica&) = delete;
+  TrialRank(const TrialRank&) = delete;
+  TrialRank& operator=(const TrialRank&) = delete;
 
   Trainer& trainer() { return *trainer_; }
   // Null if there is only one rank.

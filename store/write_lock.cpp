@@ -1,4 +1,4 @@
-#include "store/turn.h"
+#include "store/write_lock.h"
 
 #include <chrono>
 
@@ -17,7 +17,7 @@ struct PatienceRestored {
 
 }  // namespace
 
-void await_turn(Store& store, const std::atomic<int>& stop) {
+void wait_for_write_lock(Store& store, const std::atomic<int>& stop) {
   Database& database = store.database();
   const PatienceRestored restored{database};
   const auto start = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-#include "store/turn.h"
+#include "store/write_lock.h"
 
 #include <atomic>
 #include <chrono>
@@ -21,7 +21,7 @@ std::binary_semaphore noticed{0};
 TEST_F(Turn, ReturnsAtOnceIfNoProcessWrites) {
   Store store = open_to_write();
   const std::atomic<int> stop = 1;
-  await_turn(store, stop);
+  wait_for_write_lock(store, stop);
   create_run(store, sample_run());
 }
 
@@ -30,7 +30,7 @@ TEST_F(Turn, ThrowsAfterTenSeconds) {
   const Transaction writing(other.database(), Transaction::Kind::kWrite);
   const std::atomic<int> stop = 0;
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(error_of([&] { await_turn(store, stop); }),
+  EXPECT_EQ(error_of([&] { wait_for_write_lock(store, stop); }),
             fmt::format("store: the store {} is locked by another process: database is locked; stop that process or "
                         "wait for it, then try again",
                         path.string()));
@@ -42,7 +42,7 @@ TEST_F(Turn, WaitEndsOnASignal) {
   const Transaction writing(other.database(), Transaction::Kind::kWrite);
   const std::atomic<int> stop = 1;
   EXPECT_EQ(
-      error_of([&] { await_turn(store, stop); }),
+      error_of([&] { wait_for_write_lock(store, stop); }),
       fmt::format("interrupted: interrupted while another process held the lock on the store {}; nothing was recorded",
                   path.string()));
 }
@@ -53,7 +53,7 @@ TEST_F(Turn, ReturnsWhenTheOtherWriterFinishes) {
   std::optional<Transaction> writing(std::in_place, other->database(), Transaction::Kind::kWrite);
   set_lock_notice([](const fs::path&) { noticed.release(); });
   const std::atomic<int> stop = 0;
-  std::thread waiting([&] { await_turn(store, stop); });
+  std::thread waiting([&] { wait_for_write_lock(store, stop); });
   noticed.acquire();
   writing.reset();
   waiting.join();

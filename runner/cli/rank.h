@@ -14,14 +14,14 @@ namespace runner::cli {
 
 // Returns the job description for the other ranks: the recipe, its resolved form, and the recorded hook files if there
 // are any. Returns "" for a single process.
-std::string replica_job(const schema::Recipe& recipe, const std::string& resolved,
-                        const std::vector<train::HookSource>& hook);
+std::string rank_job(const schema::Recipe& recipe, const std::string& resolved,
+                     const std::vector<train::HookSource>& hook);
 
 // Returns the function executed by a rank that is a thread. `hook`: the recorded hook files.
 train::Follow follower(std::vector<train::HookSource> hook);
 
-// Main function of a rank that is a process. `words`: its command line after train::kReplicaWord. Prints nothing;
+// Main function of a rank that is a process. `words`: its command line after train::kRankWord. Prints nothing;
 // errors are sent to rank 0.
-int run_as_replica(std::span<const std::string> words);
+int run_as_rank(std::span<const std::string> words);
 
 }  // namespace runner::cli
