@@ -83,7 +83,7 @@ std::vector<Input> Encoding::inputs() const {
   return all;
 }
 
-// Members are sorted by name: a checkpoint with the same contents has the same bytes.  Older versions can read
+// Members are sorted by name: a checkpoint with the same contents has the same bytes. Older versions can read
 // checkpoints without the optional members.
 std::string Encoding::to_json() const {
   json::Object document{{"center", json::list_of(center)},

@@ -309,7 +309,7 @@ TEST(ProcessGroup, SleepWhileWaiting) {
                ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
                const double seconds = static_cast<double>(after.tv_sec - before.tv_sec) +
                                       static_cast<double>(after.tv_nsec - before.tv_nsec) * 1e-9;
-               EXPECT_LT(seconds, 0.1) << "a third of the time waited";
+               EXPECT_LT(seconds, 0.1) << "CPU seconds while waiting 0.3 s";
              },
              {.spin = true});
 }
@@ -422,7 +422,7 @@ double cpu_seconds_of_process() {
 
 // The threads of the device sleep too.
 TEST(ProcessGroup, SleepWhileProgramsWait) {
-  if (!support::kFaultsAreOurs) GTEST_SKIP() << "a process that a sanitizer's has forked may start no threads";
+  if (!support::kFaultsAreOurs) GTEST_SKIP() << "a forked process cannot start threads under a sanitizer";
   on_processes(2, [](SharedMemoryGroup& ranks, SharedMemory&) {
     const auto device = make_cpu_device(4);
     const std::shared_ptr<Buffer> buffer = device->allocate(sizeof(float) << 20);
@@ -434,7 +434,7 @@ TEST(ProcessGroup, SleepWhileProgramsWait) {
     if (ranks.rank() == 1) std::this_thread::sleep_for(1s);
     device->submit(*executable, {.states = states, .batch = {}, .scalars = {}, .exchange = &exchange});
     const double used = cpu_seconds_of_process() - before;
-    EXPECT_LT(used, 0.5) << "half of the second waited";
+    EXPECT_LT(used, 0.5) << "CPU seconds while waiting one second";
     return used < 0.5;
   });
 }
@@ -458,12 +458,12 @@ TEST(ProcessGroup, FailWhenARankDiesWhileReportingFailure) {
   }
   int status = 0;
   ::waitpid(child, &status, 0);
-  ASSERT_NE(status, 0) << "it is to die";
+  ASSERT_NE(status, 0) << "the process was expected to die";
   SharedMemoryGroup ranks(memory, 0, 2, {.timeout = 1000ms});
   ranks.fail("rank 1 has died", {"h.lua", 3, 0});
   try {
     ranks.barrier({"end"});
-    ADD_FAILURE() << "nobody came";
+    ADD_FAILURE() << "no rank reached the barrier";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "h.lua:3: rank 1 has died");
   }

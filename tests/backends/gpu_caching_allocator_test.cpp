@@ -175,7 +175,7 @@ TEST(GpuCachingAllocator, EmptyCacheReleasesWholeSegments) {
   EXPECT_EQ(memory.all().segments.current, 2);
   EXPECT_EQ(memory.all().segments.total - memory.all().segments.current, 2);
   EXPECT_EQ(memory.reserved(), 22 * kM);
-  EXPECT_EQ(memory.take(17 * kM + 512), 20 * kM) << "where b was";
+  EXPECT_EQ(memory.take(17 * kM + 512), 20 * kM) << "in the place of b";
   memory.give(a);
   memory.give(c);
   memory.give(20 * kM);
@@ -363,7 +363,7 @@ TEST(GpuCachingAllocator, PlacesBlocksInsideFreeBlocks) {
   EXPECT_EQ(placed, (std::vector<Extent>{{.address = 0, .bytes = 5 * kM, .begins_segment = true},
                                          {.address = 5 * kM, .bytes = 2 * kM, .allocated = true},
                                          {.address = 7 * kM, .bytes = 13 * kM}}));
-  EXPECT_EQ(memory.all().blocks.total, 1) << "nothing was counted";
+  EXPECT_EQ(memory.all().blocks.total, 1) << "place() counts no allocation";
   EXPECT_EQ(memory.take(6 * kM), 7 * kM);
   EXPECT_EQ(memory.take(4 * kM), 0);
 }

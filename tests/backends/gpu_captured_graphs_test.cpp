@@ -61,7 +61,7 @@ TEST_P(GpuCapturedGraphs, AreBitIdenticalToEagerLaunches) {
   const Trained launched = train({.own_thread = GetParam()}, {8, 8, 8, 8, 8});
   EXPECT_EQ(captured.states, launched.states);
   EXPECT_EQ(launched.captures.replays, 0);
-  EXPECT_EQ(captured.time.launches, launched.time.launches) << "the device does as much";
+  EXPECT_EQ(captured.time.launches, launched.time.launches) << "the same kernels run on the device";
   EXPECT_EQ(launched.time.host_launches, launched.time.launches);
   EXPECT_LT(captured.time.host_launches * 3, launched.time.host_launches * 2);
 }
@@ -72,7 +72,7 @@ TEST_P(GpuCapturedGraphs, AreNotReplayedForAnotherGraph) {
   EXPECT_EQ(captured.captures.replays, 4);
   EXPECT_EQ(captured.captures.fallbacks, 2);
   EXPECT_EQ(captured.states, train({.own_thread = GetParam()}, {8, 8, 8, 6, 8, 6, 8, 6}).states);
-  ASSERT_EQ(captured.warnings.size(), 1u) << "the first time";
+  ASSERT_EQ(captured.warnings.size(), 1u) << "reported once";
   EXPECT_EQ(captured.warnings[0],
             "gpu.capture: gpu 0, mlp.lua:1: \"\" of batch 4 differs from the captured graph and runs eagerly until it "
             "has run twice: features changed from (8, 4) f32 to (6, 4) f32");

@@ -113,13 +113,14 @@ TEST(GpuClockOfSteps, BucketsWaitOnlyForTheirOwnGradients) {
   EXPECT_EQ(last_write(plan, of_first), 1);
   EXPECT_EQ(last_write(plan, of_second), 4);
   EXPECT_EQ(plan.steps.size(), 5U);
-  EXPECT_EQ(launches_of(plan, kTwo)[1].cls, LaunchClass::kElementwise) << "no update";
+  EXPECT_EQ(launches_of(plan, kTwo)[1].cls, LaunchClass::kElementwise) << "a gradient, not an update";
 
   DeviceMemory memory({"gpu 0", int64_t{8} << 30});
   AccountedStep step(plan, memory, kTwo);
   GpuClock clock({.machine = kTwo});
   clock.compute(step, {.reduced = std::vector<ReducedBytes>{{0, of_first}, {1, of_second}}});
-  EXPECT_EQ(clock.take().exposed_communication(), all_reduce(64 << 20, kTwo).duration) << "of the last";
+  EXPECT_EQ(clock.take().exposed_communication(), all_reduce(64 << 20, kTwo).duration)
+      << "only the last bucket is exposed";
 }
 
 // As with a compression hook: the compute stream waits for it.
@@ -158,7 +159,7 @@ TEST_F(GpuClockTest, InputsThatAreNotStagedAreCopied) {
   const GpuClock::StagedInputs other = clock_.stage(step_, {4096 * 512 * 4, 8});
   static_cast<void>(clock_.take());
   clock_.compute(step_, {.staged = &other});
-  EXPECT_EQ(clock_.take().launches, 3) << "one copy";
+  EXPECT_EQ(clock_.take().launches, 3) << "the batch is copied once";
 }
 
 TEST_F(GpuClockTest, TheHostWaitsForReads) {
@@ -166,8 +167,8 @@ TEST_F(GpuClockTest, TheHostWaitsForReads) {
   static_cast<void>(clock_.take());
   clock_.download(4);
   const PredictedTime time = clock_.take();
-  EXPECT_EQ(time.elapsed, host_copy(4, kTwo).duration) << "launched long before";
-  EXPECT_EQ(time.of(StreamKind::kCompute).unfed, time.elapsed) << "the host goes on behind it";
+  EXPECT_EQ(time.elapsed, host_copy(4, kTwo).duration) << "the copy was launched long before";
+  EXPECT_EQ(time.of(StreamKind::kCompute).unfed, time.elapsed) << "the host continues after it";
 }
 
 TEST_F(GpuClockTest, ANumberReadAfterAnotherIsFree) {
@@ -177,12 +178,12 @@ TEST_F(GpuClockTest, ANumberReadAfterAnotherIsFree) {
   for (const int64_t bytes : {1, 8, 16}) clock_.download(bytes);
   EXPECT_EQ(clock_.take().elapsed, 0);
   clock_.download(4096);
-  EXPECT_GT(clock_.take().elapsed, 0) << "no number";
+  EXPECT_GT(clock_.take().elapsed, 0) << "a read of a tensor waits";
   clock_.download(4);
   EXPECT_GT(clock_.take().elapsed, 0);
   clock_.compute(step_, {});
   clock_.download(4);
-  EXPECT_EQ(clock_.take().elapsed, one) << "of another submission";
+  EXPECT_EQ(clock_.take().elapsed, one) << "after another submission";
 }
 
 TEST_F(GpuClockTest, BlockingLaunchesTakeHostTime) {

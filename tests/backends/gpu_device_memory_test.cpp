@@ -41,7 +41,8 @@ TEST(GpuDeviceMemory, FreesOutputsAndBatchesAtTheNextSubmission) {
   EXPECT_EQ(allocated_text(memory), fmt::format("0+512 {}+2048 ", 2 * kMiB + 1536));
   EXPECT_EQ(memory.allocator().statistics().all.allocated_bytes.peak, 512 + 1024 + 512 + 2048);
   memory.run(step, {});
-  EXPECT_EQ(allocated_text(memory), fmt::format("512+512 {}+2048 ", 2 * kMiB + 1536)) << "the other batch was there";
+  EXPECT_EQ(allocated_text(memory), fmt::format("512+512 {}+2048 ", 2 * kMiB + 1536))
+      << "the other batch was already staged";
   memory.run(step, {});
   EXPECT_EQ(allocated_text(memory), fmt::format("0+512 {}+2048 ", 2 * kMiB + 1536));
   EXPECT_EQ(memory.allocator().statistics().all.blocks.total, 3 * 4);
@@ -59,7 +60,7 @@ TEST(GpuDeviceMemory, KeepsStagedBatchesInAddition) {
   StepAccount step(trace, memory.owners()), updating(update, memory.owners());
   const std::vector<int64_t> bytes{2048, 64, 512};
   memory.stage(1, step, bytes);
-  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 2) << "what no step reads is not copied";
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 2) << "inputs that no step reads are not copied";
   memory.run(step, {.staged = 1});
   memory.stage(2, step, bytes);
   EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 4 + 1) << "two batches and an output";
@@ -67,8 +68,8 @@ TEST(GpuDeviceMemory, KeepsStagedBatchesInAddition) {
   EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 4 + 1) << "an update has no batch, and frees none";
   memory.run(step, {.staged = 1});
   memory.run(step, {.staged = 2});
-  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 2 + 1) << "the first is not needed any more";
-  EXPECT_EQ(memory.allocator().statistics().all.blocks.total, 4 + 3 + 1) << "nothing was brought that was there";
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 2 + 1) << "the first batch is freed";
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.total, 4 + 3 + 1) << "no staged input was copied again";
 
   // An evaluation brings its own batch while the training batch is staged.
   memory.stage(3, step, bytes);
@@ -96,14 +97,14 @@ TEST(GpuDeviceMemory, RemembersOutcomesOfSubmissions) {
   EXPECT_EQ(step.known_runs(), 7);
   const BlockId array = memory.allocate(700, 0, memory.owners().intern("array"));
   memory.run(step, {});
-  EXPECT_EQ(step.known_runs(), 7) << "another block is there";
+  EXPECT_EQ(step.known_runs(), 7) << "after another allocation";
   memory.free(array);
   memory.run(step, {});
   EXPECT_EQ(step.known_runs(), 8);
   memory.release_step();
   memory.allocator().empty_cache();
   memory.run(step, {});
-  EXPECT_EQ(step.known_runs(), 8) << "without segments";
+  EXPECT_EQ(step.known_runs(), 8) << "after segments were released";
 }
 
 // Compares two devices, one of which replays each submission again.

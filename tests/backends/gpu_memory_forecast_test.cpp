@@ -49,7 +49,7 @@ TEST(GpuMemoryForecast, CapturedGraphsHaveTheirOwnMemory) {
   const MemoryForecast launched = forecast_memory(trace, {"gpu 0", 1024 * kMiB, /*captures=*/false});
   const MemoryForecast captured = forecast_memory(trace, {"gpu 0", 1024 * kMiB, /*captures=*/true});
   EXPECT_GT(captured.temporary(), launched.temporary() * 3 / 2);
-  EXPECT_LE(captured.temporary(), launched.temporary() * 2) << "batches are in a pool of both";
+  EXPECT_LE(captured.temporary(), launched.temporary() * 2) << "both use the same pool for batches";
 
   // Segments cached by eager launches are released for a graph, but not vice versa.
   DeviceMemory memory({"gpu 0", launched.peak_reserved + 2 * kMiB, /*captures=*/true});

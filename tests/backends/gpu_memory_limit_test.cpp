@@ -98,7 +98,7 @@ TEST(GpuMemoryLimit, EveryLimitFailsCleanlyOrSuffices) {
     EXPECT_EQ(error.empty(), limit >= peak_of(*whole)) << limit << error;
     EXPECT_EQ(error.empty(), error.find("First thing to change: ") == std::string::npos) << error;
     const int64_t blocks = model_of_gpu(*device).memory_statistics().all.blocks.current;
-    EXPECT_TRUE(blocks == 0 || error.empty()) << "something is left behind: " << blocks;
+    EXPECT_TRUE(blocks == 0 || error.empty()) << "blocks remain allocated: " << blocks;
   }
   EXPECT_GE(errors, 10);
 }

@@ -59,7 +59,7 @@ TEST(GpuMemoryTrace, ResultsLiveUntilTheirLastRead) {
   EXPECT_EQ(trace.batch_size, 4);
   EXPECT_TRUE(trace.has_f32_products);
   EXPECT_TRUE(trace.buffers[2].grows);
-  EXPECT_FALSE(trace.buffers[3].grows) << "a sum over samples";
+  EXPECT_FALSE(trace.buffers[3].grows) << "a sum over samples does not grow";
   // Blocks of 512 bytes: the batch, and the three buffers live during mul.
   EXPECT_EQ(fullest_bytes(trace), 4 * 512);
 }
@@ -261,12 +261,12 @@ void expect_plain_accounts(const Program& program, const std::string& name) {
   expect_plain_account(build_plan(program), name + ", fused");
 }
 
-TEST(GpuMemoryTrace, RandomProgramsAllocateWhatIsRead) {
+TEST(GpuMemoryTrace, RandomProgramsAllocateOnlyValuesThatAreRead) {
   for (uint32_t seed = 0; seed < 60; ++seed)
     expect_plain_accounts(backends::testing::RandomProgram(seed, 40).program, fmt::format("seed {}", seed));
 }
 
-TEST(GpuMemoryTrace, TrainingStepsAllocateWhatIsRead) {
+TEST(GpuMemoryTrace, TrainingStepsAllocateOnlyValuesThatAreRead) {
   expect_plain_accounts(backends::testing::MlpStep({.layer_norm = true, .dropout = 0.1}).program(), "mlp");
   expect_plain_accounts(backends::testing::GptStep({}).program(), "gpt");
 }

@@ -133,8 +133,8 @@ TEST(GpuOutOfMemory, ForAStagedBatch) {
   const std::string text = message_of([&] { memory.stage(1, step, bytes); });
   EXPECT_TRUE(text.starts_with("out of memory: gpu 0 cannot allocate 16.00 MiB for features\n")) << text;
   EXPECT_NE(text.find("First thing to change: a batch of 32 instead of 64 samples"), std::string::npos) << text;
-  EXPECT_NE(text.find("op (hook.lua:1)"), std::string::npos) << "an output, which is no array of a model: " << text;
-  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 1 + 2 + 1) << "what is computed is still there";
+  EXPECT_NE(text.find("op (hook.lua:1)"), std::string::npos) << "an output is not an array of the model: " << text;
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 1 + 2 + 1) << "results are still allocated";
 }
 
 // Two batches of 8 MiB share a segment, three need two: the staged training batch stays during the evaluation.
@@ -254,9 +254,9 @@ TEST(GpuOutOfMemory, ReportsTheMemoryThatSuffices) {
   };
   EXPECT_EQ(sufficient({13 * kMiB}, 20 * kMiB), 42 * kMiB) << "14 for the array, and a segment for each result";
   EXPECT_EQ(sufficient({13 * kMiB}, 41 * kMiB), 42 * kMiB);
-  EXPECT_EQ(sufficient({13 * kMiB}, 42 * kMiB), 0) << "there is as much";
-  EXPECT_EQ(sufficient({}, 20 * kMiB), 0) << "nothing is known of the rest";
-  EXPECT_EQ(sufficient({int64_t{1} << 52}, 20 * kMiB), 0) << "nothing has so much";
+  EXPECT_EQ(sufficient({13 * kMiB}, 42 * kMiB), 0) << "the memory is sufficient already";
+  EXPECT_EQ(sufficient({}, 20 * kMiB), 0) << "other memory is unknown";
+  EXPECT_EQ(sufficient({int64_t{1} << 52}, 20 * kMiB), 0) << "no GPU has so much memory";
 
   EXPECT_EQ(smallest_model_with(kMiB)->name, "t4");
   EXPECT_EQ(smallest_model_with(row_of(GpuModel::kT4).capacity_bytes)->name, "t4");
@@ -343,7 +343,7 @@ TEST(GpuOutOfMemory, WithEveryMemoryLimit) {
       has_fitted = true;
       memory.release_step();
     } catch (const OutOfMemory& error) {
-      EXPECT_FALSE(has_fitted) << "with less memory there was room";
+      EXPECT_FALSE(has_fitted) << "it did fit with less memory";
       EXPECT_GT(error.bytes(), limit);
       EXPECT_EQ(error.limit(), limit);
       refused.insert(error.where().line);

@@ -74,7 +74,7 @@ TEST_P(GpuStagedBatches, AreReadBySubmissionsWithTheirTicket) {
   EXPECT_NE(staged, 0u);
   EXPECT_EQ(sum(x, staged), 10);
   x = {5, 5, 5, 5};
-  EXPECT_EQ(sum(x, staged), 10) << "the copy, again";
+  EXPECT_EQ(sum(x, staged), 10) << "the staged copy is read again";
   EXPECT_EQ(sum(x, 0), 20);
 }
 
@@ -87,7 +87,7 @@ TEST_P(GpuStagedBatches, StayUntilTheCallAfterTheNext) {
   x = {7, 7, 7, 7};
   EXPECT_EQ(sum(x, first), 4);
   const uint64_t third = stage(z);
-  EXPECT_EQ(sum(x, first), 28) << "it is gone";
+  EXPECT_EQ(sum(x, first), 28) << "the staged copy was dropped";
   EXPECT_EQ(sum(x, second), 8);
   EXPECT_EQ(sum(x, third), 12);
   device_->streams()->drop_staged();

@@ -498,7 +498,7 @@ TEST_P(GpuStreamsOfDevices, ContinueAfterFailures) {
     for (const FlakyRecorder& work : host.flaky) {
       failures += work.failures;
       EXPECT_TRUE(std::ranges::is_sorted(work.done));
-      EXPECT_EQ(std::ranges::adjacent_find(work.done), work.done.end()) << "done twice";
+      EXPECT_EQ(std::ranges::adjacent_find(work.done), work.done.end()) << "executed twice";
       EXPECT_GT(work.done.size(), 100U);
     }
     EXPECT_GT(failures, 0);

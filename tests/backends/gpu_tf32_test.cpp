@@ -86,7 +86,7 @@ TEST(GpuTf32, ProductsReadRoundedOperands) {
   };
   EXPECT_EQ(on(GpuModel::kA100With40g, true), run_program(*cpu, program, rounded));
   EXPECT_EQ(on(GpuModel::kA100With40g, false), run_program(*cpu, program, inputs));
-  EXPECT_EQ(on(GpuModel::kT4, true), run_program(*cpu, program, inputs)) << "it has no units for it";
+  EXPECT_EQ(on(GpuModel::kT4, true), run_program(*cpu, program, inputs)) << "a T4 has no tf32 units";
 }
 
 }  // namespace

@@ -455,7 +455,7 @@ TEST(Eltwise, NamedLoopsAreBitIdenticalToTheVm) {
       for (const Shape& shape : {Shape{1, 1000}, Shape{37, 130}, Shape{3, 5}, Shape{200, 600}}) {
         if (shape[0] == 200 && (&loop - loops().named.data()) % 8 != 0) continue;  // large enough for several chunks
         const EltwiseGroup group = group_of(named, shape, broadcast_rows);
-        ASSERT_EQ(group.to_string(), loop.text) << "the text must be what to_string writes";
+        ASSERT_EQ(group.to_string(), loop.text) << "the text must equal to_string()";
         std::vector<TestTensor> operands;
         for (size_t k = 0; k < group.inputs.size(); ++k)
           operands.push_back(random_tensor({group.inputs[k].dtype, shape}, k + 1));

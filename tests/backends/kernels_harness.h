@@ -88,7 +88,8 @@ inline std::vector<TestTensor> run_kernel(const Kernel& kernel, std::span<const 
   kernel.run(kernel.params.get(),
              {.operands = in, .results = out, .scratch = scratch.data(), .pool = pool_of(threads)});
   EXPECT_TRUE(scratch.intact()) << kernel.name << " writes beyond its scratch";
-  for (const TestTensor& tensor : tensors) EXPECT_TRUE(tensor.buffer->intact()) << kernel.name << " writes too far";
+  for (const TestTensor& tensor : tensors)
+    EXPECT_TRUE(tensor.buffer->intact()) << kernel.name << " writes past the end of its result";
   return tensors;
 }
 
@@ -116,7 +117,7 @@ inline void expect_close(const TestTensor& got, const TestTensor& want, double u
     const double g = got[i], w = want[i];
     if (g == w || (std::isnan(g) && std::isnan(w))) continue;
     ASSERT_LE(std::fabs(g - w), std::max(ulps * spacing(got.type.dtype, w), absolute))
-        << what << ": element " << i << " is " << g << ", wanted " << w;
+        << what << ": element " << i << " is " << g << ", expected " << w;
   }
 }
 

@@ -362,7 +362,7 @@ std::string error_of(const std::function<void()>& call) {
   return "no error";
 }
 
-TEST(OpErrors, HaveTheRuleTheTypesAndTheLine) {
+TEST(OpErrors, NameTheRuleTheTypesAndTheLine) {
   for (const ErrorCase& c : all_cases()) {
     Recorder recorder;
     EXPECT_EQ(error_of([&] { c.record(recorder); }), "model.lua:2: " + c.message);

@@ -250,7 +250,7 @@ int64_t operand_bytes(const OpNode& node) {
   return sum;
 }
 
-TEST_P(OpMatrix, CostsCountWhatIsDue) {
+TEST_P(OpMatrix, CostsMatchTheKindOfOp) {
   for_nodes([&](const OpNode& node) {
     const NodeQuery query(node.program, node.id);
     const int64_t elements = node.type().shape.elements();
@@ -295,7 +295,7 @@ TEST_P(OpMatrix, CostsCountWhatIsDue) {
   });
 }
 
-TEST_P(OpMatrix, TrafficIsThatOfOperandsAndResult) {
+TEST_P(OpMatrix, TrafficCountsOperandsAndResult) {
   for_nodes([&](const OpNode& node) {
     const auto bytes_of = [&](ValueId id) { return static_cast<int64_t>(node.program.type(id).bytes()); };
     const int64_t touched = touched_bytes(node.program, node.id, bytes_of), result = bytes_of(node.id);
@@ -307,7 +307,7 @@ TEST_P(OpMatrix, TrafficIsThatOfOperandsAndResult) {
 
 // ---- an emulated GPU -----------------------------------------------------------------------------------------------
 
-TEST_P(OpMatrix, LaunchesTakeTime) {
+TEST_P(OpMatrix, LaunchesHaveTheCostsOfTheOp) {
   int launches = 0;
   for_nodes([&](const OpNode& node) {
     const Plan plan = launched_plan(node.program);
@@ -331,7 +331,7 @@ TEST_P(OpMatrix, LaunchesTakeTime) {
   EXPECT_EQ(launches > 0, !is_free_op);
 }
 
-TEST_P(OpMatrix, MemoryHoldsTheResult) {
+TEST_P(OpMatrix, MemoryTraceHasTheResult) {
   for_nodes([&](const OpNode& node) {
     const gpu::MemoryTrace trace = gpu::trace_memory(launched_plan(node.program));
     const auto bytes = static_cast<int64_t>(node.type().bytes());
@@ -344,7 +344,7 @@ TEST_P(OpMatrix, MemoryHoldsTheResult) {
 
 // ---- numbers of devices --------------------------------------------------------------------------------------------
 
-TEST_P(OpMatrix, MatrixUnitsRoundProductsAlone) {
+TEST_P(OpMatrix, MatrixUnitsRoundOnlyProducts) {
   for_nodes([&](const OpNode& node) {
     const bool is_product = kind() == OpKind::kContraction && node.operand_type(0).dtype == DType::kF32;
     const Program tf32 = gpu::with_tf32_products(node.program);
@@ -359,7 +359,7 @@ TEST_P(OpMatrix, MatrixUnitsRoundProductsAlone) {
 }
 
 // On a device whose f32 is bf16, results of the user's floats are numbers of bf16.
-TEST_P(OpMatrix, ResultsAreNumbersOfTheDevice) {
+TEST_P(OpMatrix, ResultsHaveDeviceTypes) {
   const tpu::DeviceTypes types{.f32 = DType::kBf16, .f64 = DType::kBf16};
   for_nodes([&](const OpNode& node) {
     if (kind() == OpKind::kContraction && node.tensors.size() > 2) return;  // addends are f32 or f64
@@ -475,7 +475,7 @@ struct ScaledCase {
   }
 };
 
-// By op, the nodes with an operand that grows, each with whether the node grows and whether it is said to.
+// By op, the nodes with an operand that grows: whether the node grows, and whether grows_with_batch() says so.
 struct Growth {
   std::string node;
   bool grows, is_said_to;
@@ -499,7 +499,7 @@ class GrowthCollector {
     if (!once.fits || !twice.fits || once.program.size() != twice.program.size()) return;
     const std::vector<char> said = grows_with_batch(once.program);
     const auto grows = [&](ValueId id) { return twice.program.type(id).shape != once.program.type(id).shape; };
-    // Samples may only be along the first axis, and an operand be said to grow if it does: constants are not.
+    // Skips nodes with samples along another axis, or whose operands are not classified correctly, such as constants.
     const auto is_clear = [&](ValueId id) {
       const Shape &from = once.program.type(id).shape, &to = twice.program.type(id).shape;
       const bool along_first = from.rank() == to.rank() && from.rank() > 0 && from.with(0, to[0]) == to;
@@ -519,7 +519,7 @@ class GrowthCollector {
   std::map<Op, std::vector<Growth>> growth_;
 };
 
-TEST_P(OpMatrix, GrowsWithTheBatchAsItsTypeDoes) {
+TEST_P(OpMatrix, BatchRuleMatchesTheGrowthOfShapes) {
   static std::map<Op, std::vector<Growth>> all = GrowthCollector().run();
   const std::vector<Growth>& growth = all[op()];
   // Leaves have no operands, random tensors no operand of the batch's size; views and broadcasts take no memory.
@@ -527,7 +527,7 @@ TEST_P(OpMatrix, GrowsWithTheBatchAsItsTypeDoes) {
                              def().memory == MemoryRule::kView || def().memory == MemoryRule::kBroadcast;
   EXPECT_TRUE(!growth.empty() || may_be_absent) << name_of(op()) << " has no case in op_cases.cpp that takes any batch";
   for (const Growth& each : growth) {
-    // An op that grows with any of its operands may be said to where it does not, never the other way round.
+    // An op whose rule is kGrows may be declared to grow although it does not, but not vice versa.
     EXPECT_TRUE(each.is_said_to || !each.grows) << each.node;
     if (def().batch != BatchRule::kGrows) {
       EXPECT_EQ(each.is_said_to, each.grows) << each.node;
@@ -537,7 +537,7 @@ TEST_P(OpMatrix, GrowsWithTheBatchAsItsTypeDoes) {
 
 // ---- stored Programs -----------------------------------------------------------------------------------------------
 
-TEST_P(OpMatrix, ComesBackFromBytes) {
+TEST_P(OpMatrix, RoundTripsThroughBytes) {
   for_nodes([&](const OpNode& node) {
     ByteWriter to;
     write_program(to, node.program);
@@ -550,7 +550,7 @@ TEST_P(OpMatrix, ComesBackFromBytes) {
   });
 }
 
-TEST_P(OpMatrix, TakesItsAttributesAndNoOthers) {
+TEST_P(OpMatrix, AcceptsOnlyItsAttributes) {
   for_nodes([&](const OpNode& node) {
     std::vector<TensorType> operands;
     for (const HostTensor& tensor : node.tensors) operands.push_back(tensor.type);

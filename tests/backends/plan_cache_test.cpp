@@ -77,7 +77,7 @@ TEST(PlanCache, EvictsTheLeastRecentlyUsedStep) {
   EXPECT_EQ(find(cache, recorded(3), {}, 3), 3);
   EXPECT_EQ(find(cache, recorded(1), {}, 0), 1);
   EXPECT_EQ(find(cache, recorded(2), {}, 4), 4) << "compiled again";
-  EXPECT_EQ(kept->size(), recorded(2).size()) << "who has it may use it";
+  EXPECT_EQ(kept->size(), recorded(2).size()) << "an evicted step stays usable";
 }
 
 TEST(PlanCache, EvictsByNumberOfNodes) {
@@ -91,7 +91,7 @@ TEST(PlanCache, EvictsByNumberOfNodes) {
   EXPECT_EQ(find(cache, recorded(2), {}, 4), 4) << "compiled again";
   PlanCache<int> tiny({.nodes = 1});
   find(tiny, recorded(1), {}, 1);
-  EXPECT_EQ(find(tiny, recorded(1), {}, 2), 1) << "the newest stays, whatever its size";
+  EXPECT_EQ(find(tiny, recorded(1), {}, 2), 1) << "the newest step is kept at any size";
 }
 
 // References stay valid while other steps are added.

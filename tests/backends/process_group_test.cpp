@@ -154,7 +154,7 @@ TEST(ProcessGroup, ReportsTheCallsThatDoNotMatch) {
     }
 }
 
-TEST(ProcessGroup, HasSymmetricMemoryOnlyWhereTheTransportOffersIt) {
+TEST(ProcessGroup, HasSymmetricMemoryIfTheTransportOffersIt) {
   on_threads(2, [](ProcessGroup& ranks) {
     EXPECT_TRUE(ranks.has_symmetric_memory());
     EXPECT_NE(ranks.symmetric_alloc(type_of_floats(3), ProcessGroup::Pages::kNow, {"x"}), nullptr);

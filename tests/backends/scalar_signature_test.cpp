@@ -45,7 +45,8 @@ TEST(ScalarSignature, EqualScalarsShareOneInput) {
   EXPECT_TRUE(same_graph({operand(0.9), factor(0.9)}, {operand(0.8), factor(0.8)}));
   EXPECT_TRUE(same_graph({operand(0.9), factor(0.9)}, {operand(0.9), factor(0.9 + 1e-12)})) << "equal as f32";
   EXPECT_FALSE(same_graph({in_double(0.9), in_double(0.9)}, {in_double(0.9), in_double(0.9 + 1e-12)}));
-  EXPECT_TRUE(same_graph({operand(0.9), in_double(0.9)}, {operand(0.9), in_double(0.8)})) << "f32 and f64 are apart";
+  EXPECT_TRUE(same_graph({operand(0.9), in_double(0.9)}, {operand(0.9), in_double(0.8)}))
+      << "f32 and f64 scalars are separate inputs";
   EXPECT_FALSE(same_graph({operand(2), operand(3), operand(2)}, {operand(2), operand(3), operand(3)}));
 }
 
@@ -68,8 +69,8 @@ TEST(ScalarSignature, ScalarsHaveTheirUploadType) {
   const TracedScalar half_f64 = typed(ScalarUse::kOperand, 0.5, false, DType::kF64);
   const TracedScalar half_bf16 = typed(ScalarUse::kOperand, 0.5, false, DType::kBf16);
   EXPECT_EQ(signature_of(pair(half, half))[3], 0) << "one input";
-  EXPECT_EQ(signature_of(pair(half, half_bf16))[3], 0) << "bf16's are uploaded as f32";
-  EXPECT_EQ(signature_of(pair(half, half_f64))[3], 1) << "f64's are not";
+  EXPECT_EQ(signature_of(pair(half, half_bf16))[3], 0) << "bf16 scalars are uploaded as f32";
+  EXPECT_EQ(signature_of(pair(half, half_f64))[3], 1) << "f64 scalars are uploaded as f64";
   EXPECT_TRUE(same_graph(pair(half, half_f64), pair(half, typed(ScalarUse::kOperand, 0.25, false, DType::kF64))));
   // x > 2 passes an integer, x > 2.5 a double; x * 2 and x * 2.5 pass the same type.
   EXPECT_FALSE(same_graph({typed(ScalarUse::kValue, 2, true)}, {typed(ScalarUse::kValue, 2.5, false)}));
@@ -150,7 +151,7 @@ TEST(ScalarSignature, FollowsPyTorchXla17) {
   EXPECT_FALSE(same({operand(near)}, {operand(1)}));
   EXPECT_TRUE(same({operand(near)}, {operand(0.5)}));
   EXPECT_FALSE(same({operand(1e-60)}, {operand(0)}));
-  EXPECT_FALSE(same({operand(0.9), in_double(0.9)}, {operand(0.9), in_double(0.8)})) << "values are f32 as well";
+  EXPECT_FALSE(same({operand(0.9), in_double(0.9)}, {operand(0.9), in_double(0.8)})) << "values are f32 too";
   EXPECT_TRUE(same({in_double(0.9), in_double(0.9)}, {in_double(0.9), in_double(0.9 + 1e-12)}));
 }
 
@@ -158,9 +159,9 @@ TEST(ScalarSignature, FollowsPyTorchXla17InBf16) {
   const auto same = [](const DeviceTypes& types) {
     return same_in(Dialect::kXla17, types, {operand(0.999), operand(0.99999)}, {operand(0.999), operand(0.5)});
   };
-  EXPECT_TRUE(same(kFullTypes)) << "three numbers apart";
+  EXPECT_TRUE(same(kFullTypes)) << "three separate inputs";
   EXPECT_FALSE(same(kBf16Types)) << "0.999 and 0.99999 are both 1 in bf16: one input";
-  EXPECT_FALSE(same_in(Dialect::kXla17, kBf16Types, {operand(0.999)}, {operand(1)})) << "and yet not a constant";
+  EXPECT_FALSE(same_in(Dialect::kXla17, kBf16Types, {operand(0.999)}, {operand(1)})) << "but not a constant";
 }
 
 TEST(ScalarSignature, NeverDiffersInTheCleanDialect) {

@@ -149,7 +149,7 @@ TEST(SharedMemory, FailingToCommitPagesIsAnError) {
   ::munmap(gone, page);
   try {
     take_pages({static_cast<std::byte*>(gone), page});
-    ADD_FAILURE() << "nothing is mapped there";
+    ADD_FAILURE() << "the memory is not mapped";
   } catch (const Error& error) {
     EXPECT_EQ(
         error.message(),

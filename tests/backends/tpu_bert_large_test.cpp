@@ -35,7 +35,7 @@ bool fits(int64_t batch, DeviceTypes types, Generation generation) {
   return plan_hbm(BertLarge(batch, types).graph.device(), {.generation = generation}).fits();
 }
 
-TEST(TpuBertLarge, FitsWhereItFittedInReality) {
+TEST(TpuBertLarge, FitsIfItFitsOnRealTpus) {
   EXPECT_TRUE(fits(8, kFullTypes, Generation::kV3));
   EXPECT_FALSE(fits(16, kFullTypes, Generation::kV3));
   EXPECT_TRUE(fits(16, kBf16Types, Generation::kV3));

@@ -69,7 +69,7 @@ TEST(EagerHost, RunsOperationsSeparatelyAndCompilesEachKindOnce) {
   for (const tpu::OpTimes& times : tpu::op_times(session.executable())) EXPECT_GT(times.run_ns, 0);
   const std::vector<int64_t> compiled_in = compile_times_of(session.executable());
   for (const int64_t ns : compiled_in) EXPECT_GT(ns, 0);
-  EXPECT_EQ(compiled_in[1], compiled_in[3]) << "of one kind";
+  EXPECT_EQ(compiled_in[1], compiled_in[3]) << "operations of the same kind";
   const auto again = device->compile(program);
   EXPECT_EQ(compile_times_of(*again), compiled_in);
 }
@@ -334,7 +334,7 @@ TEST_F(EagerTpu, EqualOperationsOfASecondPassRunForItsRead) {
   run(*first, 0.1, {}, /*reads=*/true);
   EXPECT_EQ(counts(), (Counted{2, 0, 2, 2}));
   run(*both, 0.1, {}, /*reads=*/true);
-  EXPECT_EQ(counts(), (Counted{2, 2, 2, 4})) << "x is a tensor as any other";
+  EXPECT_EQ(counts(), (Counted{2, 2, 2, 4})) << "x is an ordinary tensor";
   run(*both, 0.1, {}, /*reads=*/true);
   EXPECT_EQ(counts(), (Counted{2, 2, 2, 4}));
 }
@@ -367,7 +367,7 @@ TEST_F(EagerTpu, ExponentsAreAlwaysBaked) {
   EXPECT_EQ(causes().back(), "aten::pow: p is 5.875, a constant of the graph because it is an attribute of the op");
   EXPECT_EQ(model().graphs().back().kind, tpu::MissKind::kAttribute);
   run_with(1, ScalarUse::kAttribute);
-  EXPECT_EQ(counts(), (Counted{40, 1, 40, 41})) << "forgotten as a step, and known as an operation";
+  EXPECT_EQ(counts(), (Counted{40, 1, 40, 41})) << "evicted as a step, cached as an operation";
   for (int i = 1; i < 40; ++i) run_with(1e-60 * i, ScalarUse::kOperand);  // 0 as f32
   EXPECT_EQ(counts()[0], 41);
 }

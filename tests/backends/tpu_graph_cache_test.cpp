@@ -50,7 +50,7 @@ TEST(GraphCache, FindsEqualGraphs) {
   EXPECT_FALSE(finds(cache, {}));
   cache.add(graph_of({}));
   EXPECT_TRUE(finds(cache, {}));
-  EXPECT_TRUE(finds(cache, {.factor = 0.25})) << "a parameter, whatever its value";
+  EXPECT_TRUE(finds(cache, {.factor = 0.25})) << "a scalar input with any value";
   EXPECT_FALSE(finds(cache, {.factor = 1}));
   EXPECT_FALSE(finds(cache, {.samples = 5}));
   EXPECT_FALSE(finds(cache, {.absent = {0}}));
@@ -65,7 +65,7 @@ TEST(GraphCache, EvictsTheLeastRecentlyUsedGraph) {
   EXPECT_TRUE(finds(cache, {.samples = 1}));
   EXPECT_FALSE(finds(cache, {.samples = 2}));
   ASSERT_EQ(cache.compiled().size(), 3u);
-  EXPECT_EQ(cache.compiled()[1].identity.program, nullptr) << "nobody needs it any more";
+  EXPECT_EQ(cache.compiled()[1].identity.program, nullptr) << "the tensor graph is no longer needed";
 
   const Graph& again = cache.add(graph_of({.samples = 2}));
   EXPECT_EQ(again.kind, MissKind::kForgotten);
@@ -105,7 +105,7 @@ TEST(GraphCache, KeepsTensorGraphsOfTheFirstAndNewestGraphs) {
   const int64_t nodes = identity_of({}).program->size();
   EXPECT_EQ(filled({.shown_graphs = 2}), (std::vector<int64_t>{0, 1, 7, 8}));
   EXPECT_EQ(filled({.shown_nodes = 3 * nodes}), (std::vector<int64_t>{0, 1, 2, 6, 7, 8}));
-  EXPECT_EQ(filled({.shown_nodes = nodes - 1}), (std::vector<int64_t>{8})) << "the newest, whatever its size";
+  EXPECT_EQ(filled({.shown_nodes = nodes - 1}), (std::vector<int64_t>{8})) << "the newest graph is kept at any size";
   EXPECT_EQ(filled({}).size(), 9u);
 }
 

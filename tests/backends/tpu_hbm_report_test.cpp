@@ -266,7 +266,7 @@ void expect_growth(const Program& one, const Program& two) {
   EXPECT_GT(grown, 20);
 }
 
-TEST(TpuHbmAdvice, FindsWhatGrowsWithTheBatch) {
+TEST(TpuHbmAdvice, FindsBuffersThatGrowWithTheBatch) {
   using runner::backends::testing::GptStep;
   using runner::backends::testing::MlpStep;
   const auto mlp = [](int64_t batch) {

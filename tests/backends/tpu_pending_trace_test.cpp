@@ -79,7 +79,7 @@ TEST(PendingTrace, EqualPartsGiveEqualGraphs) {
   EXPECT_FALSE(whole.program->hash() == longer.take().program->hash());
 }
 
-TEST(PendingTrace, AReadIncludesWhatItNeeds) {
+TEST(PendingTrace, AReadIncludesTheOpsThatItNeeds) {
   PendingTrace pending;
   pending.add(step(0.5));
   const GraphIdentity of_batch = pending.read(reading(/*of_weights=*/false));

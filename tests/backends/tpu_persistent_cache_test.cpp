@@ -91,7 +91,7 @@ void expect_counts(const Outcome& outcome, const Counts& want) {
   EXPECT_EQ(outcome.counters.at("PersistentCacheDeserializeFailure"), want.failure);
   EXPECT_EQ(outcome.counters.at("UncachedCompile"), want.uncached);
   EXPECT_EQ(outcome.counters.at("CachedCompile"), want.cached);
-  EXPECT_EQ(outcome.metrics.at("CompileTime"), want.uncached) << "a hit is no compilation";
+  EXPECT_EQ(outcome.metrics.at("CompileTime"), want.uncached) << "a cache hit is not a compilation";
   EXPECT_EQ(outcome.counters.at("CreateCompileHandles"), want.uncached);
   EXPECT_EQ(outcome.metrics.at("ExecuteTime"), want.uncached + want.cached);
   EXPECT_EQ(outcome.metrics.at("PersistentCacheLoad"), want.hit);
@@ -108,7 +108,7 @@ TEST(TpuPersistentCache, StoredGraphsAreNotCompiled) {
   MapStore store;
   const Outcome first = train(&store);
   expect_counts(first, kMiss);
-  EXPECT_EQ(store.entries.size(), 2U) << "a step of the host's, and a graph of it";
+  EXPECT_EQ(store.entries.size(), 2U) << "a step for the host, and its graph";
   const Outcome second = train(&store);
   expect_counts(second, kHit);
   EXPECT_EQ(second.sum, without.sum);

@@ -78,7 +78,8 @@ TEST(TpuRunAnalysis, ReportsContinuedCompilationInsteadOfBatchSizes) {
       (Texts{"graphs are still being compiled at training batch 6: 10 batches caused 6 graphs, which took 1.5 s to "
              "compile; the newest: its shape (h.lua:3)"}));
   EXPECT_EQ(said(graphs, {.batches = 9}).at(0).substr(0, 26), "new batch sizes caused 6 g");
-  EXPECT_EQ(said(graphs, {.batches = 12}).at(0).substr(0, 26), "new batch sizes caused 6 g") << "half of them";
+  EXPECT_EQ(said(graphs, {.batches = 12}).at(0).substr(0, 26), "new batch sizes caused 6 g")
+      << "caused by half of the batches";
   for (Made& made : graphs) made.kind = MissKind::kStored;
   EXPECT_EQ(said(graphs, {.batches = 10}), Texts());
 }

@@ -43,7 +43,7 @@ TEST(ExecutionThreadTest, RunsEachJobOnceAndPublishesItsWrites) {
   }
   EXPECT_EQ(sum, kJobs * (kJobs + 1) / 2);
   EXPECT_GT(by_thread, 0);
-  EXPECT_TRUE(thread.finish()) << "nothing is under way";
+  EXPECT_TRUE(thread.finish()) << "nothing is in flight";
 }
 
 TEST(ExecutionThreadTest, RunsAJobThatIsNotWaitedFor) {
@@ -133,7 +133,7 @@ TEST_F(SubmissionSlotTest, RunsConcurrentlyOnACopyOfTheArguments) {
   for (const MetricSnapshot& metric : metrics_.snapshot().metrics) {
     if (metric.name != "DeviceLockWait") continue;
     EXPECT_EQ(metric.count, 2);
-    EXPECT_GE(metric.ring[0].value, 1'000'000) << "until the job was done";
+    EXPECT_GE(metric.ring[0].value, 1'000'000) << "until the job has finished";
     EXPECT_EQ(metric.ring[1].value, 0) << "counted once";
   }
 }
@@ -169,7 +169,7 @@ TEST_F(SubmissionSlotTest, ThrowsOnceFromTheNextWait) {
     begin(slot);
     slot.wait();
   }
-  EXPECT_EQ(executions().count, 4) << "one that fails is an execution, too";
+  EXPECT_EQ(executions().count, 4) << "a failed execution counts too";
 }
 
 // Parts of a graph are one execution, which ends when all of them are done.

@@ -149,11 +149,11 @@ TEST(TensorGraph, IsPrintedInDeviceTypes) {
   };
   const auto plain = counts(kFullTypes), bf16 = counts(kBf16Types), downcast = counts(kDowncastBf16Types);
   EXPECT_EQ(bf16, (std::array<int64_t, 3>{0, 0, 0}));
-  EXPECT_EQ(downcast, (std::array<int64_t, 3>{0, plain[0], 1})) << "f32 where f64 was";
+  EXPECT_EQ(downcast, (std::array<int64_t, 3>{0, plain[0], 1})) << "f64 becomes f32";
   EXPECT_EQ(plain[2], 1);
   EXPECT_NE(ir_text(graph, {kBf16Types, {}}).find("bf16[] prim::Constant(), xla_shape=bf16[], value=0.1001\n"),
             std::string::npos)
-      << "what a bf16 holds of 0.1";
+      << "0.1 rounded to bf16";
   EXPECT_NE(hlo_text(graph, {kBf16Types, {}}).find("= bf16[] constant(0.1001)\n"), std::string::npos);
 }
 

@@ -39,7 +39,7 @@ done
 )";
 
 TEST_F(Completion, InZsh) {
-  if (!has("zsh")) GTEST_SKIP() << "no zsh here";
+  if (!has("zsh")) GTEST_SKIP() << "zsh is not installed";
   const std::pair<const char*, const char*> kLines[] = {
       {"runner exe", "runner exec "},
       {"runner show wi", "runner show wine "},
@@ -75,7 +75,7 @@ TEST_F(Completion, InZsh) {
 }
 
 TEST_F(Completion, InFish) {
-  if (!has("fish")) GTEST_SKIP() << "no fish here";
+  if (!has("fish")) GTEST_SKIP() << "fish is not installed";
   const std::pair<const char*, const char*> kLines[] = {
       {"runner ex", "exec explain export "},
       {"runner show w", "wine "},

@@ -57,7 +57,7 @@ TEST(GpuOverlap, BucketsAreReducedDuringBackward) {
   int overlapped = 0;
   for (const Span& reduction : reductions)
     for (const Span& backward : backwards) overlapped += reduction.is_inside(backward);
-  EXPECT_GE(overlapped, 8) << "one in each window";
+  EXPECT_GE(overlapped, 8) << "one in each optimizer step";
 }
 
 }  // namespace

@@ -211,7 +211,7 @@ end}
 // The step of an endless hook cannot be finished.
 TEST(Interrupt, SigintEndsAnEndlessHook) {
 #ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "ThreadSanitizer hands a signal over at the next call that it knows, and a loop in Lua makes none";
+  GTEST_SKIP() << "ThreadSanitizer delays signals until the next intercepted call, and a loop in Lua makes none";
 #endif
   const testing::Folder folder;
   testing::write_text(folder.path() / "long.yaml", fmt::format("{}hooks: h.lua\n", kLongRecipe));

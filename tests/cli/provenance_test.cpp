@@ -44,7 +44,7 @@ class Variable {
 class Git : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (run_command("git --version", path()).exit_code != 0) GTEST_SKIP() << "no git here";
+    if (run_command("git --version", path()).exit_code != 0) GTEST_SKIP() << "git is not installed";
   }
 
   const fs::path& path() const { return folder_.path(); }

@@ -49,7 +49,7 @@ TEST(Recipes, ReachTheirGoals) {
   }
   for (const auto& entry : fs::directory_iterator(support::source_path("recipes"))) {
     if (entry.path().extension() == ".yaml") {
-      EXPECT_TRUE(run.contains(entry.path().stem())) << entry.path() << " has no goal";
+      EXPECT_TRUE(run.contains(entry.path().stem())) << entry.path() << " has no expected accuracy";
     }
   }
 }

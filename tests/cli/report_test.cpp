@@ -146,7 +146,7 @@ TEST(Table, FitsTheTerminalForAnyColumns) {
   for (int width = 24; width <= 120; ++width) {
     const std::string text = table.render(width);
     EXPECT_LE(widest(text), width) << text;
-    EXPECT_NE(text.find("0000000aaa  "), std::string::npos) << "the id is whole\n" << text;
+    EXPECT_NE(text.find("0000000aaa  "), std::string::npos) << "the id is not cut\n" << text;
   }
   Table named({{"metric"}, {"points", Align::kRight}});
   named.add({"train/a-metric-with-a-very-long-name", "1000"});
@@ -165,7 +165,7 @@ TEST(Format, TextIsCutToTheScreen) {
   EXPECT_EQ(cut_to_screen("数据集\n", 5, 10), "数据\n");
   EXPECT_EQ(cut_to_screen("a\033[31mbcdef\033[0m\nx\033[1my\033[0m\n", 3, 10),
             "a\033[31mbc\033[0m\nx\033[1my\033[0m\n");
-  EXPECT_EQ(cut_to_screen("1\n2\n3\n4\n", 9, 3), "1\n2\n") << "the cursor stands below them";
+  EXPECT_EQ(cut_to_screen("1\n2\n3\n4\n", 9, 3), "1\n2\n") << "the cursor is on the line below";
   EXPECT_EQ(cut_to_screen("", 9, 3), "");
 }
 

@@ -81,7 +81,7 @@ TEST(Tree, FoldersIncludeOnlyEarlierLayers) {
           << source.path << " includes " << name;
     }
     if (own.folder->path == "runner") {
-      EXPECT_EQ(source.path, "runner/main.cpp") << "its folder has no row";
+      EXPECT_EQ(source.path, "runner/main.cpp") << "its folder has no row in tests/support/layers.cpp";
     }
   }
   for (const std::vector<support::Folder>& layer : support::layers())

@@ -45,7 +45,7 @@ TEST_F(LoaderTest, AbandonsABatchWhenTheConsumerGivesUp) {
   const auto counted = std::make_shared<Counting>();
   Loader loader(data, DataPlan({.samples = 50, .batch_size = 20}), {.prefetch = 0, .transform = counted});
   EXPECT_TRUE(loader.wait([] { return false; }));
-  EXPECT_TRUE(loader.wait([] { return true; })) << "the batch is there";
+  EXPECT_TRUE(loader.wait([] { return true; })) << "the batch is ready";
   EXPECT_EQ(loader.next().size, 20);
   EXPECT_EQ(counted->samples, 20) << "each sample once";
   EXPECT_EQ(loader.next().size, 20) << "without waiting";
@@ -60,7 +60,7 @@ TEST_F(LoaderTest, WaitReturnsWhenABatchIsReady) {
     EXPECT_TRUE(loader.wait([] { return false; }));
     EXPECT_EQ(loader.next().size, size);
   }
-  EXPECT_TRUE(loader.wait([] { return false; })) << "there is an error to give";
+  EXPECT_TRUE(loader.wait([] { return false; })) << "the error is ready";
   EXPECT_THROW(loader.next(), Error);
 }
 
@@ -102,8 +102,8 @@ TEST_F(LoaderTest, CountsReadyBatchesAndWaitTime) {
   }));
   threaded.next();
   EXPECT_EQ(served.batches, 1);
-  EXPECT_EQ(served.ahead, 2) << "although there is room for more";
-  EXPECT_EQ(served.ready, 0) << "it had to wait";
+  EXPECT_EQ(served.ahead, 2) << "although the queue has room for more";
+  EXPECT_EQ(served.ready, 0) << "the consumer had to wait";
   EXPECT_GT(served.wait_ns, 0);
   const int64_t waited = served.wait_ns;
   lagging->allowed = 100;
@@ -200,13 +200,13 @@ TEST_F(LoaderTest, SkippingReadsNoSamples) {
   EXPECT_EQ(batch.position, where.from);
   EXPECT_EQ(batch.ids.front(), last * 512 + int64_t{7} * 64);
   EXPECT_EQ(batch.ids[62], INT32_MAX - 1);
-  EXPECT_EQ(batch.ids[63], 0) << "a repeat";
+  EXPECT_EQ(batch.ids[63], 0) << "a repeated sample";
   EXPECT_EQ(batch.weights[63], 0.0f);
   EXPECT_EQ(count->samples, 64);
 }
 
 // `runner plan --json --batches` prints what the loaders of a run yield, with padding marked.
-TEST_F(LoaderTest, YieldsWhatThePlanPrints) {
+TEST_F(LoaderTest, YieldsTheBatchesThatThePlanPrints) {
   schema::Recipe recipe;
   std::string text = "a,l\n";
   for (int i = 0; i < 23; ++i) text += fmt::format("{},{}\n", i, i % 3);
@@ -425,7 +425,7 @@ TEST_F(LoaderTest, RethrowsTransformErrorWithItsBatch) {
     Loader loader(data, plan, spec);
     EXPECT_EQ(take(loader, 7).size(), 7U);
     for (int again = 0; again < 2; ++again) EXPECT_THROW(loader.next(), Error);
-    EXPECT_EQ(shift->passed.at(7), 7) << "what the batch printed is passed on";
+    EXPECT_EQ(shift->passed.at(7), 7) << "output of the batch is printed when it is taken";
   }
 }
 

@@ -66,7 +66,7 @@ TEST_F(LoaderThreadsTest, PrefetchOfOneDoesNotDeadlock) {
   Loader loader(data, plan, {.prefetch = 1});
   for (int64_t step = 0; step < 40; ++step) {
     int64_t looks = 0;
-    ASSERT_TRUE(loader.wait([&] { return ++looks > 500; })) << "no batch for ten seconds, in step " << step;
+    ASSERT_TRUE(loader.wait([&] { return ++looks > 500; })) << "no batch within ten seconds in step " << step;
     EXPECT_EQ(loader.next().position.step, step % 4);
   }
 }

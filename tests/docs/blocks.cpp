@@ -17,7 +17,7 @@ using support::Pattern;
 
 constexpr std::string_view kFence = "```";
 
-// Takes a comment off the end of a command, and what it says to the test.
+// Removes the comment at the end of a command and reads the directives in it.
 void read_comment(TypedCommand& command) {
   static const Pattern comment(R"(\s+#\s([^#]*)$)"), exits(R"(\bexits (\d+))"), press(R"(\bCtrl-C\b)");
   const auto found = comment.find(command.text);
@@ -28,7 +28,7 @@ void read_comment(TypedCommand& command) {
   if (const auto code = exits.find(text)) command.exit_code = std::stoi(code->at(1));
 }
 
-// Reads the command that begins at lines[at], and leaves `at` behind it.
+// Reads the command that begins at lines[at]. Advances `at` to the line after it.
 TypedCommand command_at(const std::vector<std::string>& lines, size_t& at, size_t skip, int first_line) {
   TypedCommand command;
   command.line = first_line + static_cast<int>(at);
@@ -68,10 +68,10 @@ std::vector<Block> read_blocks(const std::filesystem::path& document) {
     ++number;
     const size_t start = line.find_first_not_of(" >");
     const bool fence = start != std::string::npos && line.compare(start, 3, kFence) == 0;
-    if (fence && start != 0) wrong("a fence stands at the start of its line");
-    if (line.starts_with("~~~")) wrong("a fence is three backticks");
+    if (fence && start != 0) wrong("expected the fence at the start of its line");
+    if (line.starts_with("~~~")) wrong("expected three backticks as the fence");
     if (fence && inside) {
-      if (line != kFence) wrong("a block ends with three backticks and nothing else");
+      if (line != kFence) wrong("expected three backticks and nothing else at the end of a block");
       inside = false;
     } else if (fence) {
       inside = true;
@@ -83,7 +83,7 @@ std::vector<Block> read_blocks(const std::filesystem::path& document) {
       blocks.back().text += line + '\n';
     }
   }
-  if (inside) wrong("the block never ends");
+  if (inside) wrong("the block has no end");
   return blocks;
 }
 

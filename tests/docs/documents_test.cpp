@@ -1,4 +1,4 @@
-// Every fenced block of the documents is run, in order (the rules are in CONTRIBUTING.md).
+// Runs every fenced block of the documents in order (rules: CONTRIBUTING.md).
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -15,11 +15,11 @@ namespace fs = std::filesystem;
 
 class Documents : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Documents, SayWhatIsSo) {
+TEST_P(Documents, BlocksRunAsShown) {
   const fs::path path = fs::path(support::source_path()) / GetParam();
   const std::vector<Block> blocks = read_blocks(path);
   const std::vector<std::string> lines = lines_of(cli::testing::read_text(path));
-  // None is overlooked.
+  // Every fence belongs to a block.
   EXPECT_EQ(2 * blocks.size(), std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
               return line.find("```") != std::string::npos;
             }));

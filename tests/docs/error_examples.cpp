@@ -1,4 +1,4 @@
-// A small example of each error that a recipe, a key on the command line or an expression can have.
+// A small example of each error of a recipe, a command-line key or an expression.
 #include "tests/docs/pages.h"
 
 namespace runner::docs {

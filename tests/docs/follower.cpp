@@ -20,7 +20,7 @@ using cli::testing::run_command;
 using cli::testing::write_text;
 using support::Pattern;
 
-// What is built with a sanitizer loads only into what is.
+// A library built with a sanitizer only loads into a program built with it.
 constexpr bool sanitized() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return true;
@@ -33,7 +33,7 @@ bool succeeds(const std::string& command) {
   return run_command(command, fs::temp_directory_path()).exit_code == 0;
 }
 
-// A Python that can do what the documents ask of it, or empty: some are built without sqlite3's extensions.
+// Returns a Python whose sqlite3 supports extensions, which the documents need; empty if there is none.
 std::string python() {
   for (const std::string name : {"python3", "/usr/bin/python3"}) {
     if (succeeds(name + " -c 'import sqlite3; sqlite3.Connection.enable_load_extension'")) return name;
@@ -45,25 +45,25 @@ bool is_here(const std::string& program) {
   return !sanitized() && (program == "python3" ? !python().empty() : succeeds("command -v " + program));
 }
 
-// Where `make install` puts the extension, this build has it elsewhere.
+// Replaces the folder into which `make install` puts the extension by the folder of this build.
 std::string with_installed_paths(const std::string& text) {
   static const Pattern installed("/usr/local/lib/runner(?=/)");
   return installed.replace_all(text, support::build_path("lib"));
 }
 
-// Commands that build the tree take too long here.
+// Whether the command builds the tree, which takes too long here.
 bool builds(const TypedCommand& command) {
   return command.text.starts_with("make ") || command.text.starts_with("cmake ");
 }
 
-// Whether continuous integration runs them; it does what `cmake` lines do within `make test`.
+// Whether continuous integration runs the command. Its `make test` includes the `cmake` lines.
 bool is_integrated(const TypedCommand& command) {
   static const Pattern target("^make [a-z]+");
   const auto found = target.find(command.text);
   return !found || read_text(support::source_path(".ci/run")).find("\n" + found->at(0)) != std::string::npos;
 }
 
-// digits.yaml with the sections of `part` instead of its own.
+// Returns digits.yaml with the sections of `part` instead of its own.
 std::string completed(const std::string& part) {
   static const Pattern key("^([a-z_]+):");
   std::set<std::string> sections;
@@ -122,7 +122,7 @@ void Follower::run_shell(const Block& block) {
     }
     return;
   }
-  // One shell runs the block, so that cd and export reach the next lines; it notes where it is.
+  // One shell runs the whole block, so that cd and export affect later lines. It records the current line in a file.
   const cli::testing::Folder notes;
   const std::string place = (notes.path() / "line").string();
   std::string script;
@@ -133,7 +133,7 @@ void Follower::run_shell(const Block& block) {
   const Result result = run_command(script, folder_.path());
   if (result.exit_code == 0) return;
   const std::string line = read_text(place);
-  fail(line.empty() ? block.line : std::stoi(line), "the command ended otherwise than it should\n" + result.err);
+  fail(line.empty() ? block.line : std::stoi(line), "the command has another exit code\n" + result.err);
 }
 
 void Follower::run_console(const Block& block) {
@@ -180,7 +180,7 @@ void Follower::load_hook(const Block& block) {
   const std::string file = first_group(name, "unnamed_hook.lua");
   fs::create_directories((folder_.path() / file).parent_path());
   write_text(folder_.path() / file, block.text);
-  // The digits, trained for a moment.
+  // A short training on the digits.
   const bool has_model = model.occurs_in(block.text);
   write_text(
       folder_.path() / "hooked.yaml",
@@ -197,7 +197,7 @@ void Follower::ask(const Block& block) {
 }
 
 void Follower::parse_json(const Block& block) {
-  if (json::parse(block.text).is_null()) fail(block.line, "this is no JSON");
+  if (json::parse(block.text).is_null()) fail(block.line, "invalid JSON");
 }
 
 void Follower::run_python(const Block& block) {

@@ -38,7 +38,7 @@ class Follower {
   void run_python(const Block& block);
   void compare_program(const Block& block);
 
-  // Runs a command that must end with `exit_code`.
+  // Runs a command. Adds a failure if its exit code is not `exit_code`.
   cli::testing::Result expect(int line, const std::string& command, int exit_code);
   void fail(int line, const std::string& what);
 

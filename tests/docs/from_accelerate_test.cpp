@@ -1,5 +1,6 @@
-// docs/from-accelerate.md against the tables of the program: what it maps to exists, and works unless it says "not
-// yet"; every option and method of Accelerate has a row; every key of its configuration file is there.
+// Compares docs/from-accelerate.md with the tables of the program: commands, keys and methods in it exist, and work
+// unless it says "not yet". Every option and method of Accelerate has a row, and every key of its configuration file
+// occurs.
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -26,7 +27,7 @@ struct Row {
   std::vector<std::string> cells;
 };
 
-// The cells of a line of a table; a bar inside `code` is none.
+// Returns the cells of a line of a table. A bar inside `code` does not separate cells.
 std::vector<std::string> cells_of(const std::string& line) {
   std::vector<std::string> cells;
   bool in_code = false;
@@ -38,7 +39,7 @@ std::vector<std::string> cells_of(const std::string& line) {
       cells.back() += c;
     }
   }
-  if (!cells.empty()) cells.pop_back();  // behind the last bar
+  if (!cells.empty()) cells.pop_back();  // after the last bar
   return cells;
 }
 
@@ -46,7 +47,7 @@ std::string page() {
   return cli::testing::read_text(support::source_path("docs/from-accelerate.md"));
 }
 
-// The rows of the tables that map something to a place here.
+// Returns the rows of the tables that map Accelerate to this program.
 std::vector<Row> rows() {
   std::vector<Row> found;
   bool maps = false;
@@ -74,7 +75,7 @@ std::vector<std::string> codes_in(const std::string& cell) {
 
 enum class Found { kMissing, kNotYet, kWorks };
 
-// "runner exec --json": a command, and options that it takes.
+// Looks up a command with options: "runner exec --json".
 Found find_command(const std::string& code) {
   std::vector<std::string> words(1);
   for (const char c : code) c == ' ' ? words.emplace_back() = "" : words.back() += c;
@@ -108,7 +109,7 @@ bool works(const schema::Field& field, const std::string& value) {
   return !field.later || some_choices;
 }
 
-// "train.clip_grad_norm", "mixed_precision: fp16".
+// Looks up a recipe key, or a key with a value: "train.clip_grad_norm", "mixed_precision: fp16".
 Found find_key(const std::string& code) {
   const size_t colon = std::min(code.find(": "), code.size());
   const auto fields = schema::find_fields(code.substr(0, colon));
@@ -130,7 +131,7 @@ Found find(const std::string& code) {
   return find_key(code);
 }
 
-TEST(FromAccelerate, WhatItMapsToExistsAndWorksUnlessItSaysOtherwise) {
+TEST(FromAccelerate, NamesExistAndWorkUnlessMarkedNotYet) {
   int names = 0;
   for (const Row& row : rows()) {
     ASSERT_GE(row.cells.size(), 2u) << row.line;
@@ -142,9 +143,9 @@ TEST(FromAccelerate, WhatItMapsToExistsAndWorksUnlessItSaysOtherwise) {
       all_work &= found == Found::kWorks;
       EXPECT_TRUE(found != Found::kMissing || not_yet) << code << " does not exist: " << row.line;
       EXPECT_TRUE(found != Found::kNotYet || not_yet)
-          << code << " is not implemented yet, which must be said: " << row.line;
+          << code << " is not implemented yet; write \"not yet\": " << row.line;
     }
-    EXPECT_FALSE(not_yet && all_work) << "works by now; say what it does instead of \"not yet\": " << row.line;
+    EXPECT_FALSE(not_yet && all_work) << "works now; describe it instead of \"not yet\": " << row.line;
   }
   EXPECT_GT(names, 100);
 }
@@ -198,7 +199,7 @@ constexpr const char* kAccelerate[] = {
     "gather_object", "copy_tensor_to_devices", "concatenate", "send_to_device", "recursively_apply", "find_batch_size",
     "listify", "patch_environment", "clear_environment"};
 
-// The words of a text that could be names.
+// Adds the words of a text that could be names.
 void add_words(const std::string& text, std::set<std::string>& words) {
   std::string word;
   for (const char c : text + " ") {
@@ -222,8 +223,8 @@ TEST(FromAccelerate, HasEveryKeyOfTheConfigurationFile) {
   std::set<std::string> words;
   add_words(text.substr(text.find("## The configuration file")), words);
   for (const std::string& key : schema::accelerate_config_keys()) {
-    const std::string name = key.substr(key.find('.') + 1);  // npos + 1: all of it
-    EXPECT_TRUE(words.contains(name)) << key << " is not told of";
+    const std::string name = key.substr(key.find('.') + 1);  // npos + 1 is 0: the whole key
+    EXPECT_TRUE(words.contains(name)) << key << " does not occur";
   }
 }
 

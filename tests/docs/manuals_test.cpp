@@ -1,4 +1,4 @@
-// The manuals against the tables of the program, and links that lead somewhere.
+// Compares the manuals with the tables of the program and checks links.
 #include <cctype>
 #include <filesystem>
 #include <set>
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using namespace cli;
 using testing::read_text;
 
-TEST(Manuals, ExitCodesAreThoseOfTheTable) {
+TEST(Manuals, ExitCodesMatchTheTable) {
   const std::string text = read_text(support::source_path("docs/errors.md"));
   for (const ExitCode& row : exit_codes()) {
     const std::string line = fmt::format("| {} | {} | {} |\n", row.code, row.text, row.remedy);
@@ -27,7 +27,7 @@ TEST(Manuals, ExitCodesAreThoseOfTheTable) {
   }
 }
 
-TEST(Manuals, TheContentsNameEveryPage) {
+TEST(Manuals, ContentsListEveryPage) {
   const std::string contents = read_text(support::source_path("docs/README.md"));
   for (const std::string& name : documents()) {
     if (!name.starts_with("docs/") || name == "docs/README.md") continue;
@@ -36,7 +36,7 @@ TEST(Manuals, TheContentsNameEveryPage) {
   }
 }
 
-// The names by which the headings of a page are linked to: small letters, hyphens for blanks, no other signs.
+// Returns the anchors of the headings of a page: lower case, hyphens for blanks, no other punctuation.
 std::set<std::string> anchors(const fs::path& page) {
   std::set<std::string> found;
   for (const std::string& line : lines_of(read_text(page))) {
@@ -53,7 +53,7 @@ std::set<std::string> anchors(const fs::path& page) {
 }
 
 // Links from one page to another, to a heading or to a file.
-TEST(Manuals, LinksLeadSomewhere) {
+TEST(Manuals, LinkTargetsExist) {
   static const support::Pattern link(R"(\]\(([^)#]*)#?([^)]*)\))");
   for (const std::string& name : documents()) {
     const fs::path path = fs::path(support::source_path()) / name;

@@ -37,7 +37,7 @@ std::string argument_table(std::span<const cli::Argument> arguments) {
   return out;
 }
 
-// A line of links for each group of commands.
+// Returns a line of links per group of commands.
 std::string command_index() {
   std::string out = "| | |\n|---|---|\n";
   for (const auto& [group, title] : cli::groups()) {
@@ -59,7 +59,7 @@ describes what commands have in common and gives longer explanations.
 
 )";
 
-// Files that the examples use.
+// Commands that create the files for the examples.
 constexpr std::string_view kCommandsSetUp = R"(
 The examples run in order, in a folder that contains `recipes/` and what these commands create:
 

@@ -1,6 +1,6 @@
-// The pages of docs/ that are made from tables: commands, error ids, folders.
+// Generates the pages of docs/ that come from tables: commands, error ids, folders.
 //
-// The target `pages` writes them; a test compares.  Not thread-safe.
+// The target `pages` writes them; a test compares them. Not thread-safe.
 #pragma once
 
 #include <span>
@@ -12,23 +12,23 @@
 
 namespace runner::docs {
 
-// docs/commands.md: every command with its arguments and examples.
+// Returns docs/commands.md: every command with its arguments and examples.
 std::string command_page();
 
-// docs/error_catalogue.md: every error id with an example, which is run to see what the program says.
+// Returns docs/error_catalogue.md: every error id with an example. Runs the examples to get their output.
 std::string error_page();
 
-// docs/structure.md: the folders of the source tree, their sizes and what each may include.
+// Returns docs/structure.md: the folders of the source tree, their sizes, and what each may include.
 std::string structure_page();
 
-// How a user would meet an error.
+// An example of an error.
 struct ErrorExample {
   schema::ErrorId id;
-  std::string_view recipe;                 // text of wrong.yaml below its first line, or empty
+  std::string_view recipe;                 // text of wrong.yaml after its first line, or empty
   std::vector<std::string_view> commands;  // the last one fails with exit code 2; the others print nothing
 };
 
-// One for each id, in the order of schema::error_ids().
+// One per id, in the order of schema::error_ids().
 std::span<const ErrorExample> error_examples();
 
 }  // namespace runner::docs

@@ -1,4 +1,4 @@
-// The pages that are made from tables are those in docs/.
+// Compares the generated pages with those in docs/.
 #include "tests/docs/pages.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ constexpr const char* kRefresh = "build the target pages";
 
 TEST(Pages, AreUpToDate) {
   EXPECT_EQ(read_text(support::source_path("docs/commands.md")), command_page()) << kRefresh;
-  // Ids and times differ from the last time.
+  // Ids and times may differ.
   const std::string shown = read_text(support::source_path("docs/error_catalogue.md")), made = error_page();
   EXPECT_TRUE(shows(shown, made)) << kRefresh << "\n" << made;
 }
@@ -26,8 +26,8 @@ std::string without_digits(std::string text) {
   return text;
 }
 
-// Sizes may be older.
-TEST(Pages, StructureIsThatOfTheTree) {
+// Sizes may differ.
+TEST(Pages, StructureMatchesTheTree) {
   const std::string shown = read_text(support::source_path("docs/structure.md"));
   EXPECT_EQ(without_digits(shown), without_digits(structure_page())) << kRefresh;
 }
@@ -39,7 +39,7 @@ TEST(Pages, HaveAnExampleOfEachError) {
   for (size_t i = 0; i < examples.size(); ++i) {
     const schema::ErrorIdRow& row = schema::error_ids()[i];
     EXPECT_EQ(examples[i].id, row.id) << row.name;
-    // The section of an id shows it.
+    // The output in the section of an id contains the id.
     const size_t start = page.find(fmt::format("\n## {}\n", row.name));
     ASSERT_NE(start, std::string::npos) << row.name;
     const size_t end = std::min(page.find("\n## ", start + 1), page.size());

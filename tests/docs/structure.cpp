@@ -1,4 +1,4 @@
-// docs/structure.md, made from the table of folders and the files on disk.
+// Generates docs/structure.md from the table of folders and the files on disk.
 #include <algorithm>
 #include <filesystem>
 #include <map>

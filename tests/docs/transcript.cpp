@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kNumber = R"((-?\d+(?:\.\d+)?(?:e[-+]?\d+)?))";
 
-// What varies, as it is shown and as it may be printed.
+// Text that may differ between runs: pattern of the shown text, and pattern of what may be printed instead.
 struct Varying {
   const char* shown;
   const char* printed;
@@ -33,10 +33,10 @@ constexpr Varying kVarying[] = {
 
 struct Expectation {
   std::regex printed;
-  std::vector<double> numbers;  // of its groups
+  std::vector<double> numbers;  // expected values of its groups
 };
 
-// Whether a number that begins at line[at] is the rest of a word, such as a version.
+// Whether a number at line[at] belongs to a word, such as a version.
 bool inside_word(const std::string& line, size_t at) {
   const auto is = [&](size_t i, const char* more) {
     return std::isalnum(static_cast<unsigned char>(line[i])) || std::strchr(more, line[i]) != nullptr;

@@ -1,17 +1,17 @@
-// Whether a program printed what a document shows.  Thread-safe.
+// Compares the output of a program with the output that a document shows. Thread-safe.
 #pragma once
 
 #include <string>
 
 namespace runner::docs {
 
-// Compares line by line.  What differs from run to run and from machine to machine need not agree: ids of runs, times
-// of day, durations, what stands to the right of a plot's axis; a number with a decimal point or an exponent agrees
-// within a tenth.  "..." stands for any text in a line, and on a line of its own for any lines.  Two blanks or more
-// match any number of them from two on, blanks at the start any number.  Everything else agrees to the letter.
+// Returns whether the texts match, line by line. Ids of runs, times of day, durations, and text to the right of a
+// plot's axis may differ. Numbers with a decimal point or an exponent may differ by a tenth. "..." matches any text in
+// a line; alone on a line, any lines. Two or more blanks match two or more; blanks at the start match any number. All
+// other text must be equal.
 bool shows(const std::string& shown, const std::string& printed);
 
-// Returns `shown` with as few changes as possible so that it shows `printed`.  A plot is replaced as a whole.
+// Returns `shown` with as few changes as possible so that it matches `printed`. Plots are replaced as a whole.
 std::string updated(const std::string& shown, const std::string& printed);
 
 }  // namespace runner::docs

@@ -1,4 +1,4 @@
-// Build tool: writes the pages of docs/ that are made from tables of the program.
+// Build tool: writes the pages of docs/ that are generated from tables of the program.
 //
 //   write_pages SOURCE_DIR      (the target `pages` runs it)
 #include <cstdio>

@@ -49,7 +49,7 @@ class Fuzz : public ::testing::TestWithParam<Target> {};
 TEST_P(Fuzz, EveryInputOfTheCorpusIsAccepted) {
   const std::vector<std::string> corpus = corpus_of(GetParam().name);
   EXPECT_GE(corpus.size(), 5U);
-  for (size_t i = 0; i < corpus.size(); ++i) EXPECT_TRUE(run(GetParam(), corpus[i])) << "number " << i;
+  for (size_t i = 0; i < corpus.size(); ++i) EXPECT_TRUE(run(GetParam(), corpus[i])) << "corpus input " << i;
 }
 
 TEST_P(Fuzz, DamagedInputsAreReadOrRejectedProperly) {

@@ -23,7 +23,7 @@ std::string error_of(const std::function<void()>& body) {
   return "";
 }
 
-TEST(Golden, GivesFloatsBackExactly) {
+TEST(Golden, ReadsFloatsExactly) {
   const GoldenTensor x = Golden::load("ops.json").find("exp/specials/f32")["inputs"]["x"].tensor();
   const std::vector<float> values = x.as<float>();
   EXPECT_EQ(x.dtype, backends::DType::kF32);
@@ -38,7 +38,7 @@ TEST(Golden, GivesFloatsBackExactly) {
   EXPECT_EQ(std::bit_cast<uint32_t>(values[8]), 1u);           // the smallest subnormal
 }
 
-TEST(Golden, GivesIntegersBackExactly) {
+TEST(Golden, ReadsIntegersExactly) {
   const Golden cast = Golden::load("ops.json").find("cast/i64_to_f64");
   EXPECT_EQ(cast["inputs"]["x"].tensor().integers.back(), (int64_t{1} << 53) + 1);
   EXPECT_EQ(cast["output"].tensor().values.back(), std::ldexp(1.0, 53));
@@ -53,7 +53,7 @@ TEST(Golden, ReadsScalarsListsAndNulls) {
   EXPECT_EQ(file.find("where/f32")["inputs"].keys(), (std::vector<std::string>{"condition", "x", "y"}));
 }
 
-TEST(Golden, SaysWhatIsMissing) {
+TEST(Golden, ErrorNamesTheMissingValue) {
   EXPECT_EQ(error_of([] { Golden::load("none.json"); }), "none.json: cannot read it in tests/golden");
   const Golden file = Golden::load("ops.json");
   EXPECT_EQ(error_of([&] { file.find("exp/f16"); }), "ops.json: has no case exp/f16");
@@ -63,7 +63,7 @@ TEST(Golden, SaysWhatIsMissing) {
   EXPECT_EQ(error_of([&] { relu["inputs"].items(); }), "ops.json: cases: relu/f32: inputs: is not an array");
 }
 
-TEST(Golden, EveryOpCaseIsWhole) {
+TEST(Golden, EveryOpCaseIsComplete) {
   for (const Golden& item : Golden::load("ops.json").cases()) {
     SCOPED_TRACE(item.name());
     const GoldenTensor output = item["output"].tensor();
@@ -91,7 +91,7 @@ TEST(Golden, EveryOptimizerCaseHasTenSteps) {
   }
 }
 
-TEST(Golden, EveryTrainingCaseIsWhole) {
+TEST(Golden, EveryTrainingCaseIsComplete) {
   const Golden file = Golden::load("training.json");
   for (const Golden& item : file.cases()) {
     SCOPED_TRACE(item.name());

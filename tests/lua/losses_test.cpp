@@ -63,7 +63,7 @@ TEST(LuaLosses, CrossEntropyIsBitIdenticalToTheRecipe) {
     const std::string call = std::string("nn.cross_entropy(logits, labels, ") + row.options + ")";
     const HostTensor loss = step.compute(call);
     EXPECT_EQ(loss, step.of_recipe(spec)) << call;
-    for (const HostTensor& other : seen) EXPECT_FALSE(loss == other) << call << " is as if without an option";
+    for (const HostTensor& other : seen) EXPECT_FALSE(loss == other) << call << " ignores the option";
     seen.push_back(loss);
   }
 }

@@ -41,7 +41,7 @@ TEST_F(Numbers, AreInputsExcept0And1) {
   step_.record("(x * 1 + 0) * -1");
   step_.record("x:clamp(-1, 1)");
   EXPECT_EQ(inputs(InputKind::kScalar), 2);
-  EXPECT_EQ(step_.host().traced.size(), 2u + 3u + 2u) << "all are traced";
+  EXPECT_EQ(step_.host().traced.size(), 2u + 3u + 2u) << "all numbers are traced";
 }
 
 TEST_F(Numbers, DifferentNumbersGiveTheSameProgram) {
@@ -93,7 +93,7 @@ TracedScalar traced_by(const std::string& row, const std::string& number) {
   step.record(call_of(row, number));
   for (const TracedScalar& scalar : step.host().traced)
     if (scalar.value != 9) return scalar;
-  ADD_FAILURE() << row << " hands over nothing";
+  ADD_FAILURE() << row << " records no number";
   return {};
 }
 
@@ -154,7 +154,7 @@ TEST_F(Numbers, AListIsOneInput) {
   const HostTensor sum = step_.compute("(x + nn.tensor{0.5, 1, 0}):sum(1)");
   EXPECT_EQ(inputs(InputKind::kBatch), before + 1);
   EXPECT_EQ(sum.values(), (std::vector<double>{-0.75, 1.75, 1.25}));
-  EXPECT_TRUE(step_.host().traced.empty()) << "torch uploads a list, whatever is in it";
+  EXPECT_TRUE(step_.host().traced.empty()) << "torch uploads a list with any values";
 }
 
 // A number that a step returns next to its loss is used only by the run, even if it is 0 or 1.

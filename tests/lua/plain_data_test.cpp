@@ -127,7 +127,7 @@ TEST_F(PlainData, InvalidTextsAreRejected) {
   for (const char* text : {"{", "1 2", "print(1)", "math.huge.x", "\x1bLua"})
     EXPECT_THROW(push_plain(state(), text), Error) << text;
   push_plain(state(), "math");
-  EXPECT_TRUE(lua_isnil(state(), -1)) << "names are there to be read";
+  EXPECT_TRUE(lua_isnil(state(), -1)) << "global names are nil";
 }
 
 // A table that is referenced many times is written as many times: 30 nested pairs give 2^30 entries.

@@ -190,7 +190,7 @@ TEST_F(RuntimeTest, InterruptionShortensTheBudget) {
                    "an endless loop?");
     }
   }
-  EXPECT_EQ(run(runtime, "for i = 1, 1e5 do end return 'counted'"), "counted") << "it may come to its end";
+  EXPECT_EQ(run(runtime, "for i = 1, 1e5 do end return 'counted'"), "counted") << "the budget suffices";
   interrupted = false;
   EXPECT_EQ(run(runtime, count), "counted");
 }
@@ -203,7 +203,8 @@ TEST_F(RuntimeTest, LimitsMemory) {
             "1: string.rep: 10000000 times 1 bytes exceed the 8 MiB of memory of a hook");
   EXPECT_EQ(error("local t = {} for i = 1, 100 do t[i] = ('x'):rep(1e5) end return table.concat(t, ('y'):rep(1e5))"),
             "0: " + full);
-  EXPECT_EQ(run("local ok, e = pcall(string.rep, 'x', 1e12) return tostring(ok)"), "false") << "it can be caught";
+  EXPECT_EQ(run("local ok, e = pcall(string.rep, 'x', 1e12) return tostring(ok)"), "false")
+      << "the error can be caught";
   // The error is about memory, not an endless loop, even though each collection frees a little.
   EXPECT_EQ(error("local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end").substr(3), full);
   // Catching the error does not help, not even in a coroutine.
@@ -269,7 +270,7 @@ TEST_F(RuntimeTest, RejectsInvalidFiles) {
   EXPECT_EQ(refused("\x1bLua"), "the hook h.lua is compiled Lua; expected Lua source text");
   EXPECT_EQ(refused("\n\nreturn '\xff'"), "h.lua:3: the hook is not UTF-8 text");
   EXPECT_EQ(refused(std::string((size_t{16} << 20) + 1, ' ')), "the hook h.lua is larger than 16 MiB");
-  EXPECT_EQ(refused(""), "") << "it returns nothing";
+  EXPECT_EQ(refused(""), "") << "the file returns nothing";
   EXPECT_THROW(runtime.run_file("none.lua"), Error);
   EXPECT_THROW(runtime.run_file("lib"), Error);
 }
@@ -359,7 +360,7 @@ TEST_F(RuntimeTest, RandomNumbersDependOnTheSeed) {
   other.set_random_draws(5);
   Runtime resumed(options(1));
   resumed.set_random_draws(5);
-  EXPECT_EQ(run(resumed, code), second) << "the count is all that a state needs";
+  EXPECT_EQ(run(resumed, code), second) << "the count of draws determines the stream";
 
   EXPECT_EQ(
       run("for i = 1, 1000 do local x = math.random() assert(x >= 0 and x < 1) local n = math.random(-2, 2) assert(n "

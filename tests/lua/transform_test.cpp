@@ -289,7 +289,7 @@ TEST_F(TransformTest, RandomNumbersDependOnSeedEpochAndSample) {
   EXPECT_EQ(forward[45][1], drawn(5, 2, 1));
   for (size_t i = 1; i < forward.size(); ++i) {
     EXPECT_NE(forward[i][0], forward[i - 1][0]);
-    EXPECT_EQ(forward[i][3], forward[0][3]) << "a draw at file level is made once";
+    EXPECT_EQ(forward[i][3], forward[0][3]) << "a random number at file level is drawn once";
   }
   recipe_.seed = 6;
   EXPECT_NE(apply(*make(code), 0), forward[0]);

@@ -75,7 +75,7 @@ TEST(WholeMetrics, MemoryMatchesTheDocumentation) {
   EXPECT_THROW(metrics("return {a = function(p, t) local q = {} for i = 1, #p do q[i] = {p[i][1], 1, 2, 3} end end}",
                        classes(kBytes / kOfClasses * 9 / 10)),
                Error)
-      << "what a function makes of the lists counts as well";
+      << "lists that a function creates count too";
 }
 
 }  // namespace

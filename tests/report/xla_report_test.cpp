@@ -167,7 +167,8 @@ TEST(XlaDialect, Release17HasOneBlockAndItsOwnNames) {
   for (const char* name : {"MarkStep", "CachedCompile", "aten::_local_scalar_dense", "PersistentCacheHit"})
     snapshot.counters.push_back({name, 2});
   const std::string now = report_text(report_of(snapshot), DurationStyle::kExact);
-  EXPECT_LT(now.find("Counter: CachedCompile"), now.find("Metric: CompileTime")) << "tracing comes first";
+  EXPECT_LT(now.find("Counter: CachedCompile"), now.find("Metric: CompileTime"))
+      << "the counters of tracing come first";
   std::vector<std::string> names;
   const MetricsReport before = as_in_1_7(report_of(snapshot));
   for (const ReportMetric& metric : before.metrics) names.push_back(metric.name);
@@ -176,7 +177,8 @@ TEST(XlaDialect, Release17HasOneBlockAndItsOwnNames) {
   for (const ReportCounter& counter : before.counters) names.push_back(counter.name);
   EXPECT_EQ(names, (std::vector<std::string>{"CachedCompile", "MarkStep", "aten::_local_scalar_dense"}));
   const std::string text = report_text(before, DurationStyle::kExact);
-  EXPECT_GT(text.find("Counter: CachedCompile"), text.find("Metric: TransferFromServerTime")) << "one block";
+  EXPECT_GT(text.find("Counter: CachedCompile"), text.find("Metric: TransferFromServerTime"))
+      << "counters follow metrics in the same block";
   EXPECT_EQ(text.find("Metric: CompileTime"), 0U);
 }
 

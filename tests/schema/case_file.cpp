@@ -22,7 +22,7 @@ constexpr std::string_view kBase[] = {
     "optimizer: {type: sgd}", "train: {epochs: 1}",
 };
 
-// The base recipe for "%base" or "%base - KEY KEY".
+// Returns the base recipe for "%base" or "%base - KEY KEY".
 std::string base_lines(std::string_view directive) {
   std::string text;
   for (const std::string_view line : kBase) {

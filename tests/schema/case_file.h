@@ -3,15 +3,15 @@
 //   # a comment
 //   == name of the case
 //   @recipe                      the text of recipe.yaml up to the next @ line; `@recipe escaped` decodes \xNN, \t, \n
-//     %base                      stands for the five lines of a small valid recipe; `%base - KEY …` leaves lines out
+//     %base                      the five lines of a small valid recipe; `%base - KEY …` leaves lines out
 //     %fill N                    a comment of N characters
-//   @file sub/other.yaml         another file beside it
+//   @file sub/other.yaml         another file, relative to recipe.yaml
 //   @set key=value               a command line argument; `@set escaped` and `@env escaped` decode too
 //   @env NAME=value
-//   @errors                      last: the exact text of all errors
-//   @values                      or: lines "path = canonical value" (or "path = ? " for no value) that must hold
+//   @errors                      at the end: the exact text of all errors
+//   @values                      or at the end: lines "path = canonical value" ("path = ?" for no value)
 //
-// RUNNER_UPDATE=1 rewrites what follows @errors and @values; review the difference.
+// RUNNER_UPDATE=1 rewrites the lines after @errors and @values; review the difference.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ namespace runner::schema::testing {
 
 struct Case {
   std::string name;
-  std::string source;  // its lines up to the expectation, as they stand in the file
+  std::string source;  // its lines in the file before the expectation
   std::string recipe;
   std::vector<std::pair<std::string, std::string>> files;  // path, text
   std::vector<std::string> overrides;
@@ -33,16 +33,16 @@ struct Case {
 
 std::vector<Case> read_cases(const std::string& path);
 
-// Every cases/*.test of the source tree, sorted.
+// Returns the paths of all cases/*.test, sorted.
 std::vector<std::string> case_files();
 
-// What a case gives: the rendered errors, or the values that its expectation names.
+// Result of a case: the rendered errors, or the values that its expectation names.
 struct Outcome {
   bool errors = false;
   std::string text;
 };
 
-// Runs a case in an empty folder of its own, which is the current one meanwhile.
+// Runs a case in a separate empty folder, which is the current folder meanwhile.
 Outcome run_case(const Case& c);
 
 }  // namespace runner::schema::testing

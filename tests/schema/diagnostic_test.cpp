@@ -40,7 +40,7 @@ TEST(Diagnostic, JsonOfAnyBytes) {
   EXPECT_EQ(support::Json::parse(render_json(std::vector{d}))["errors"][0]["file"], "caf\xEF\xBF\xBD.yaml");
 }
 
-TEST(Diagnostic, ColourAddsEscapesAlone) {
+TEST(Diagnostic, ColourAddsOnlyEscapes) {
   const std::vector<Diagnostic> diagnostics = diagnostics_of(kWrong);
   std::string coloured = render_text(diagnostics, true);
   EXPECT_NE(coloured.find("\033[1;31merror:"), std::string::npos);

@@ -1,4 +1,4 @@
-// What an error says of its place, whoever adds it.
+// The source locations of errors.
 #include "schema/base/error.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ Error with_note(const SourceMark& where) {
   return error;
 }
 
-TEST(Error, IsLocatedOnce) {
+TEST(Error, LocateKeepsTheFirstLocation) {
   Error error = with_note({});
   EXPECT_STREQ(error.what(), "it is too large\n  note: on gpu 0");
   error.locate({"h.lua", 3, 0});
@@ -21,7 +21,7 @@ TEST(Error, IsLocatedOnce) {
   EXPECT_EQ(error.where().line, 3);
 }
 
-TEST(Error, IsRelocatedWhateverWasSaid) {
+TEST(Error, RelocateReplacesTheLocation) {
   Error error = with_note({"h.lua", 3, 0});
   error.relocate({"h.lua", 7, 0});
   EXPECT_STREQ(error.what(), "h.lua:7: it is too large\n  note: on gpu 0");

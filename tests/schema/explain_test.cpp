@@ -53,7 +53,7 @@ TEST(Explain, TextOfOtherOrigins) {
             "between 0 and 2147483647; no default\nfrom: recipe r.yaml:6:35\n");
 }
 
-TEST(Explain, TextOfKeysThatAreNotUsed) {
+TEST(Explain, TextOfUnusedKeys) {
   EXPECT_EQ(explain_text(read(), "optimizer.momentum"),
             "optimizer.momentum = not set\nMomentum factor.\nnumber, at least 0; default 0\nfrom: default\nneeds "
             "optimizer.type: sgd or rmsprop\n");
@@ -62,7 +62,7 @@ TEST(Explain, TextOfKeysThatAreNotUsed) {
             "v5e, v5p or v6e; default v3\nfrom: default\n");
 }
 
-TEST(Explain, WhatDoesNotWorkYet) {
+TEST(Explain, TextOfChoicesThatDoNotWorkYet) {
   EXPECT_EQ(explain_text(read(), "sweep"),
             "sweep: Hyperparameter sweep: values to try, one trial each. Not implemented yet.\n");
   EXPECT_NE(explain_text(read(), "model.type").find(" Not implemented yet: cnn, gpt, encoder.\n"), std::string::npos);
@@ -85,7 +85,7 @@ TEST(Explain, TextOfSections) {
             "vars.width = 8\nCustom values, used as ${vars.NAME} and available in hooks.\nfrom: recipe r.yaml:9:15\n");
 }
 
-TEST(Explain, WithoutAKeyItIsTheWholeRecipe) {
+TEST(Explain, TextOfTheWholeRecipeWithoutAKey) {
   const std::string text = explain_text(read(), "");
   EXPECT_NE(text.find("\ngpu.memory = 16 GiB  (recipe r.yaml:8:15)\n"), std::string::npos) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), std::ssize(read().leaves));
@@ -95,7 +95,7 @@ TEST(Explain, WithoutAKeyItIsTheWholeRecipe) {
   EXPECT_EQ(std::ssize(json["value"]), std::ssize(read().leaves));
 }
 
-TEST(Explain, JsonHasTheKeysOfItsContract) {
+TEST(Explain, JsonHasTheDocumentedKeys) {
   const Json json = Json::parse(explain_json(read(), "optimizer.lr"));
   EXPECT_EQ(json.keys(), (std::vector<std::string>{"key", "value", "type", "default", "unit", "origin", "text"}));
   EXPECT_EQ(json["value"], 0.001);
@@ -139,7 +139,7 @@ std::string error_of(const std::string& key) {
   return "";
 }
 
-TEST(Explain, UnknownKeysNameTheNearest) {
+TEST(Explain, ErrorForAnUnknownKeySuggestsTheNearest) {
   EXPECT_EQ(error_of("optimizer.lrr"), "unknown key optimizer.lrr; did you mean optimizer.lr?");
   EXPECT_EQ(error_of("lr"), "unknown key lr; did you mean optimizer.lr?");
   EXPECT_EQ(error_of("log.x"), "unknown key log.x; keys of log: csv, every, jsonl, tensorboard");

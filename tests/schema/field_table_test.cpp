@@ -1,4 +1,4 @@
-// That the table says nothing impossible, and that the structs and committed files agree with it.
+// The field table is consistent, and the structs and committed files match it.
 #include "schema/recipe/field_table.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ TEST(FieldTable, LookUps) {
 TEST(FieldTable, DefaultsFitTheirTypeAndRange) {
   for (const Field& field : fields()) {
     for (const FieldDefault& fallback : field.defaults) {
-      EXPECT_FALSE(read_default(field, fallback).is_null()) << field.path();  // asserts that it reads
+      EXPECT_FALSE(read_default(field, fallback).is_null()) << field.path();  // aborts if it cannot be read
     }
     EXPECT_TRUE(field.defaults.empty() || field.when.empty() || field.defaults.back().when.empty()) << field.path();
     EXPECT_FALSE(field.required && !field.defaults.empty()) << field.path();
@@ -82,7 +82,7 @@ TEST(FieldTable, EnumeratorsFollowTheirChoices) {
   EXPECT_EQ(choice("tpu.dialect", TpuDialect::kXla2X), "xla-2.x");
 }
 
-TEST(FieldTable, MembersOfFieldsThatHaveNoValue) {
+TEST(FieldTable, MembersOfFieldsWithoutAValue) {
   const Recipe recipe;
   EXPECT_EQ(recipe.model.type, ModelType::kHook);  // unset: hook
   EXPECT_EQ(recipe.comm.start, 1000);              // unset: defaults

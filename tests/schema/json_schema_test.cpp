@@ -1,4 +1,4 @@
-// The committed JSON Schema against the table, the recipes and the cases.
+// Compares the committed JSON Schema with the table, the recipes and the cases.
 #include <filesystem>
 #include <regex>
 
@@ -22,7 +22,7 @@ const Document& committed() {
   return schema;
 }
 
-// The part of JSON Schema that ours uses; an unknown keyword is a failure of the test.
+// Validator for the part of JSON Schema that our schema uses; an unknown keyword fails the test.
 class Validator {
  public:
   bool accepts(const Document& schema, const Document& value) const {
@@ -89,7 +89,7 @@ class Validator {
   }
 };
 
-// A recipe as an editor sees it: YAML 1.2, nothing expanded.
+// Returns a recipe as an editor reads it: YAML 1.2, nothing expanded.
 Document to_json(const YamlNode& node) {
   switch (node.kind) {
     case YamlNode::Kind::kMap: {
@@ -126,7 +126,7 @@ TEST(JsonSchema, IsDraft202012) {
   EXPECT_EQ(committed()["type"], "object");
 }
 
-TEST(JsonSchema, AcceptsWhatTheReaderAccepts) {
+TEST(JsonSchema, AcceptsRecipesThatTheReaderAccepts) {
   int recipes = 0;
   for (const auto& entry : std::filesystem::directory_iterator(support::source_path("recipes"))) {
     if (entry.path().extension() != ".yaml") continue;
@@ -142,7 +142,7 @@ TEST(JsonSchema, AcceptsWhatTheReaderAccepts) {
   }
 }
 
-TEST(JsonSchema, RefusesWhatIsWrongInOneKey) {
+TEST(JsonSchema, RejectsAFaultInOneKey) {
   const std::string base =
       "schema_version: 1\nmodel: {type: linear}\noptimizer: {type: sgd}\ntrain: {epochs: 1}\n"
       "data: {train: {format: csv, path: d.csv}, batch_size: 4}\n";
@@ -174,7 +174,7 @@ TEST(JsonSchema, RefusesWhatIsWrongInOneKey) {
   EXPECT_TRUE(accepts("include: base.yaml\n"));
 }
 
-// Walks the schema along the table: every key is there and there are no others.
+// Walks the schema along the table: it has exactly the keys of the table.
 size_t count_properties(const Document& schema) {
   size_t count = 0;
   if (schema.is_object() && schema.contains("properties")) count += schema["properties"].size();

@@ -22,7 +22,7 @@ const std::string kLine =
     "{\"number\":1.0,\"tiny\":1e-08,\"nan\":null,\"integer\":-5,\"flags\":[true,false,null],"
     "\"a \\\"key\\\"\\n\":\"é \\\\ \\u0001 \uFFFD \x7F\",\"empty\":{},\"none\":[]}";
 
-TEST(Json, ALineHasEveryKindOfValue) {
+TEST(Json, LineOfEveryKindOfValue) {
   EXPECT_EQ(line(kObject), kLine + "\n");
   EXPECT_EQ(compact(kObject), kLine);
   EXPECT_EQ(line(Value()), "null\n");
@@ -43,13 +43,13 @@ TEST(Json, AnObjectIsIndented) {
   EXPECT_EQ(text(Object{{"a", int64_t{1}}, {"b", List{"x"}}}), "{\n  \"a\": 1,\n  \"b\": [\n    \"x\"\n  ]\n}\n");
 }
 
-TEST(Json, ParsesWhatItWrites) {
+TEST(Json, RoundTrips) {
   EXPECT_EQ(parse(kLine), parse(text(parse(kLine))));
   EXPECT_TRUE(parse("{").is_null());
   EXPECT_TRUE(parse("").is_null());
 }
 
-TEST(Json, RefusesDeepNesting) {
+TEST(Json, RejectsDeepNesting) {
   const auto nested = [](size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
   EXPECT_NE(parse(nested(100)).list(), nullptr);
   EXPECT_TRUE(parse(nested(1000)).is_null());
@@ -81,7 +81,7 @@ TEST(ObjectReader, ReadsMembers) {
   EXPECT_EQ(reader.find("missing"), nullptr);
 }
 
-TEST(ObjectReader, NamesTheMemberThatDoesNotFit) {
+TEST(ObjectReader, ErrorNamesTheWrongMember) {
   const Value document = parse(R"({"n": "3", "ns": [1, "2"], "x": 1.5})");
   const ObjectReader reader(document);
   EXPECT_EQ(error_of([&] { reader.integer("missing"); }), "missing is missing");

@@ -1,4 +1,4 @@
-// Runs every case of tests/schema/cases and asserts that each error id has one.
+// Runs every case of tests/schema/cases and checks that each error id has one.
 #include <set>
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace runner::schema::testing {
 namespace {
 
-TEST(RecipeCases, GiveWhatTheyExpect) {
+TEST(RecipeCases, MatchTheirExpectation) {
   const bool update = support::should_update();
   for (const std::string& path : case_files()) {
     std::string updated;
@@ -39,8 +39,8 @@ TEST(RecipeCases, CoverEveryErrorId) {
   }
   for (const ErrorIdRow& row : error_ids()) {
     if (row.id == ErrorId::kResumeChange) continue;   // needs two recipes: resume_check_test.cpp
-    if (row.id == ErrorId::kBadHook) continue;        // no fault of the recipe: tests/cli/cases/hooks.test
-    if (row.id == ErrorId::kBadExpression) continue;  // no recipe: tests/cli/cases/select.test
+    if (row.id == ErrorId::kBadHook) continue;        // not a fault of the recipe: tests/cli/cases/hooks.test
+    if (row.id == ErrorId::kBadExpression) continue;  // not about recipes: tests/cli/cases/select.test
     EXPECT_TRUE(covered.contains(std::string(row.name))) << row.name << " has no case";
   }
   EXPECT_GE(wrong, 100);

@@ -1,4 +1,4 @@
-// Damaged recipes: whatever the bytes, the reader gives a recipe or errors with a place, and never anything else.
+// Damaged recipes: for any bytes, the reader returns a recipe or throws errors with a place.
 #include <random>
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMutations = 2000;
 
-// Pieces that mean something to YAML or to recipes.
+// Tokens with a meaning in YAML or recipes.
 constexpr std::string_view kPieces[] = {"{",       "}",
                                         "[",       "]",
                                         ":",       ": ",
@@ -50,7 +50,7 @@ std::string mutate(std::string text, std::mt19937& random) {
   return text;
 }
 
-// Returns whether the text is a recipe.
+// Returns whether the text is a valid recipe.
 bool check(const std::string& text, const std::vector<std::string>& overrides) {
   try {
     const ReadResult result = read_recipe_text(text, "r.yaml", overrides);

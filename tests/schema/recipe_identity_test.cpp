@@ -21,7 +21,7 @@ train: {epochs: 3}
 vars: {b: [1, {c: x}], a: 2}
 )";
 
-// The same recipe with other spelling, order, comments, defaults and detours.
+// The same recipe with other spelling, order, comments, written defaults and variables.
 constexpr const char* kTwin = R"(# a comment
 vars: {a: 2, b: [1.0e0, {c: "x"}], rate: 0.001}
 train:
@@ -42,7 +42,7 @@ ReadResult read(const std::string& text, std::vector<std::string> overrides = {}
   return read_recipe_text(text, file, overrides);
 }
 
-TEST(RecipeIdentity, CanonicalFormHoldsWhatDiffersFromDefaults) {
+TEST(RecipeIdentity, CanonicalFormHasOnlyNonDefaultValues) {
   EXPECT_EQ(canonical_form(read(kOriginal)),
             "model\n"
             "data.batch_size = 4\n"
@@ -58,18 +58,18 @@ TEST(RecipeIdentity, CanonicalFormHoldsWhatDiffersFromDefaults) {
             "vars.b = [1, {\"c\": \"x\"}]\n");
 }
 
-TEST(RecipeIdentity, HashDoesNotChangeFromVersionToVersion) {
+TEST(RecipeIdentity, HashIsStableBetweenVersions) {
   EXPECT_EQ(recipe_hash(read(kOriginal)), "6546dfe23b50344887f8a879fd2067d572c26e37a182cfb59a8a3149ad80b346");
 }
 
-TEST(RecipeIdentity, SpellingDoesNotMatter) {
+TEST(RecipeIdentity, HashIgnoresSpelling) {
   EXPECT_EQ(canonical_form(read(kTwin, {"vars.rate=null", "optimizer.lr=0.001"})),
             canonical_form(read(kOriginal, {"vars.rate=null"})));
   EXPECT_EQ(recipe_hash(read(kOriginal)), recipe_hash(read(kOriginal, {"name=other"}, "folder/other.yaml")));
   EXPECT_EQ(recipe_hash(read(kOriginal)), recipe_hash(read(kOriginal, {"log.every=10 steps", "optimizer.eps=1e-8"})));
 }
 
-TEST(RecipeIdentity, EverythingElseDoes) {
+TEST(RecipeIdentity, HashDependsOnEveryValue) {
   const std::string hash = recipe_hash(read(kOriginal));
   for (const char* change : {"optimizer.lr=0.0010000000000000002", "seed=1", "model.hidden=[8, 8]", "model.freeze=[]",
                              "data.train.path=e.csv", "vars.a=2.5", "vars.a=\"2\"", "log.every=9 steps",
@@ -100,7 +100,7 @@ TEST(RecipeIdentity, RelativePathsBecomeAbsolute) {
   EXPECT_EQ(json["data"]["train"]["path"], (std::filesystem::current_path() / "folder/d.csv").string());
 }
 
-TEST(RecipeIdentity, OriginsOfEveryLeaf) {
+TEST(RecipeIdentity, OriginsHaveEveryLeaf) {
   const ReadResult result = read(kOriginal, {"seed=3"});
   const Json json = Json::parse(origins_json(result));
   EXPECT_EQ(json["optimizer.lr"], Json::parse(R"({"kind": "recipe", "file": "r.yaml", "line": 6, "column": 30})"));
@@ -111,7 +111,7 @@ TEST(RecipeIdentity, OriginsOfEveryLeaf) {
   EXPECT_EQ(json.size(), result.leaves.size());
 }
 
-TEST(RecipeIdentity, FlatSettingsTakeListsApart) {
+TEST(RecipeIdentity, FlatSettingsHaveOneRowPerListElement) {
   std::string text;
   for (const FlatSetting& setting : flat_settings(read(kOriginal))) {
     const bool interesting = setting.path.starts_with("vars") || setting.path.starts_with("optimizer.betas") ||

@@ -188,7 +188,7 @@ TEST(RecipeReader, FillsOneCycleAndSyntheticData) {
   EXPECT_TRUE(r.eval.metrics.empty());
 }
 
-TEST(RecipeReader, KnowsWhereEachValueStands) {
+TEST(RecipeReader, FindsThePlaceOfEachValue) {
   const std::vector<std::string> overrides = {"seed=9", "optimizer.lr=2"};
   const ReadResult result = read_recipe_text(kEverything, "folder/recipe.yaml", overrides);
   EXPECT_EQ(result.mark_of("data.train.path").to_string(), "folder/recipe.yaml:11:30");
@@ -199,7 +199,7 @@ TEST(RecipeReader, KnowsWhereEachValueStands) {
   EXPECT_EQ(result.find("seed")->origin, OriginKind::kCommandLine);
   EXPECT_EQ(result.find("name")->origin, OriginKind::kRecipe);
   EXPECT_EQ(result.find("optimizer.eps")->origin, OriginKind::kDefault);
-  // Defaults, absent keys and absent sections: the nearest section that is written, else the first line.
+  // Defaults, absent keys and absent sections have the place of the nearest written section, else of the first line.
   EXPECT_EQ(result.mark_of("optimizer.eps").to_string(), "folder/recipe.yaml:21:1");
   EXPECT_EQ(result.mark_of("train.epochs").to_string(), "folder/recipe.yaml:32:1");
   EXPECT_EQ(result.mark_of("tpu.generation").to_string(), "folder/recipe.yaml:1:1");
@@ -225,11 +225,11 @@ TEST(RecipeReader, NamesARunAfterItsFile) {
       std::string(kEverything).replace(0, std::string(kEverything).find("seed:"), "schema_version: 1\n");
   const auto name_in = [&](const char* file) { return read_recipe_text(unnamed, file).recipe.name; };
   EXPECT_EQ(name_in("folder.d/digits.v2.yaml"), "digits.v2");
-  EXPECT_EQ(name_in("folder/@digits.yaml"), "digits") << "what begins with @ is a selector";
+  EXPECT_EQ(name_in("folder/@digits.yaml"), "digits") << "a name with @ in front is a selector";
   EXPECT_EQ(name_in("@.yaml"), "run");
 }
 
-// What the store keeps reads back as the same recipe, whatever it was made of.
+// The stored form of a recipe reads back as the same recipe.
 TEST(RecipeReader, ResolvedFormsReadBack) {
   int read = 0;
   for (const std::string& path : testing::case_files()) {
@@ -245,7 +245,7 @@ TEST(RecipeReader, ResolvedFormsReadBack) {
   EXPECT_GT(read, 25);
 }
 
-TEST(RecipeReader, ResolvedFormsTakeOverrides) {
+TEST(RecipeReader, ResolvedFormsAcceptOverrides) {
   const ReadResult before =
       read_recipe_text(kEverything, "folder/recipe.yaml", std::vector<std::string>{"name=a$${b}"});
   EXPECT_EQ(before.recipe.name, "a${b}");
@@ -256,8 +256,8 @@ TEST(RecipeReader, ResolvedFormsTakeOverrides) {
   EXPECT_EQ(after.recipe.data.eval->labels_file, "/abs/y.gz");
 }
 
-// Older programs knew no longest name and no selectors; their runs go on.
-TEST(RecipeReader, ResolvedFormsKeepTheNameThatTheRunHas) {
+// Older versions had no limit on names and no selectors; their runs can still be resumed.
+TEST(RecipeReader, ResolvedFormsKeepTheNameOfTheRun) {
   const std::string before = resolved_json(read_recipe_text(kEverything, "folder/recipe.yaml", {}));
   const std::string name = "\"name\": \"";
   const size_t begin = before.find(name) + name.size();

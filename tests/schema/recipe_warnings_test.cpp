@@ -17,7 +17,7 @@ optimizer: )" + optimizer + "\nscheduler: " + scheduler +
                                           "r.yaml"));
 }
 
-TEST(RecipeWarnings, WhatOneCycleReplaces) {
+TEST(RecipeWarnings, AboutValuesThatOneCycleReplaces) {
   const std::string cycle = "{type: one_cycle, max_lr: 0.1}";
   EXPECT_EQ(
       warnings("{type: sgd, lr: 0.2, momentum: 0.9}", cycle),
@@ -29,7 +29,7 @@ TEST(RecipeWarnings, WhatOneCycleReplaces) {
           "r.yaml:5:33: optimizer.betas has no effect: scheduler.cycle_momentum changes the first one during the run"});
 }
 
-TEST(RecipeWarnings, NotWhatCountsOrIsTheDefault) {
+TEST(RecipeWarnings, NoneForEffectiveOrDefaultValues) {
   EXPECT_EQ(warnings("{type: sgd, lr: 0.001}", "{type: one_cycle, max_lr: 0.1}"), Texts{});
   EXPECT_EQ(warnings("{type: sgd, lr: 0.2, groups: [{params: [a], lr: 0.1}]}", "{type: one_cycle, max_lr: 0.1}"),
             Texts{});
@@ -38,8 +38,8 @@ TEST(RecipeWarnings, NotWhatCountsOrIsTheDefault) {
   EXPECT_EQ(warnings("{type: sgd, lr: 0.2, momentum: 0.9}", "{type: cosine}"), Texts{});
 }
 
-// Sections merge key by key, so the mode of a section below stays when the metric is replaced.
-TEST(RecipeWarnings, AMetricWithAModeThatWasMeantForAnother) {
+// Sections merge key by key, so the mode of an included section remains if the metric is replaced.
+TEST(RecipeWarnings, AboutAModeInheritedFromAnotherMetric) {
   const std::string base = R"(schema_version: 1
 model: {type: linear}
 data: {train: {format: csv, path: d.csv}, split: {eval: 0.1}, batch_size: 4}
@@ -74,7 +74,7 @@ mixed_precision: )" + precision +
                                           "r.yaml"));
 }
 
-TEST(RecipeWarnings, NumbersThatAreOneInBf16) {
+TEST(RecipeWarnings, AboutNumbersThatRoundToOneInBf16) {
   const auto never_decays = [](const std::string& where, const std::string& number, const std::string& what) {
     return "r.yaml:" + where + ": " + number + " rounds to 1 in the TPU's bf16, so " + what +
            " never decays; the largest number below 1 is 0.99609375";
@@ -90,7 +90,7 @@ TEST(RecipeWarnings, NumbersThatAreOneInBf16) {
             Texts{never_decays("7:43: optimizer.momentum", "0.9985", "the momentum buffer")});
 }
 
-TEST(RecipeWarnings, AnEpsThatIsZeroInBf16) {
+TEST(RecipeWarnings, AboutAnEpsThatRoundsToZeroInBf16) {
   for (const std::string type : {"adam", "rmsprop", "adagrad"})
     EXPECT_EQ(
         tpu_warnings("bf16", "{type: " + type + ", eps: 1e-45" + (type == "adam" ? ", betas: [0.9, 0.99]}" : "}")),
@@ -100,13 +100,13 @@ TEST(RecipeWarnings, AnEpsThatIsZeroInBf16) {
   EXPECT_EQ(tpu_warnings("bf16", "{type: adam, eps: 1.18e-38, betas: [0.9, 0.99]}"), Texts{});
 }
 
-TEST(RecipeWarnings, NotNumbersThatBf16Tells) {
+TEST(RecipeWarnings, NoneForNumbersThatBf16Distinguishes) {
   EXPECT_EQ(tpu_warnings("bf16", "{type: sgd, lr: 0.1, momentum: 0.998}"), Texts{});
   EXPECT_EQ(tpu_warnings("bf16", "{type: adamw, lr: 0.1, betas: [0.9, 0.99], weight_decay: 0.1}"), Texts{});
   EXPECT_EQ(tpu_warnings("\"no\"", "{type: adam}"), Texts{});
 }
 
-TEST(RecipeWarnings, HalfOnATpu) {
+TEST(RecipeWarnings, AboutFp16OnATpu) {
   EXPECT_EQ(tpu_warnings("fp16", "{type: sgd, lr: 0.1}"),
             Texts{"r.yaml:6:18: mixed_precision: fp16 is not faster on a TPU, which multiplies in bf16, and overflows "
                   "above 65504; use bf16"});

@@ -19,19 +19,19 @@ std::string refused(const std::vector<std::string>& overrides) {
   return render_text(check_resume_overrides(read_resolved(stored), read_resolved(stored, overrides)));
 }
 
-TEST(ResumeCheck, WhatMayChange) {
+TEST(ResumeCheck, AllowsChangesThatKeepResults) {
   EXPECT_EQ(refused({}), "");
   EXPECT_EQ(refused({"log.every=1 step", "checkpoint.every=1 epoch", "checkpoint.keep_last=2",
                      "checkpoint.keep_best={metric: eval/loss}", "train.epochs=4", "num_processes=1", "backend=cpu",
                      "tpu.host_to_device_transfer_threads=4"}),
             "");
-  // Where the data are found; what they are, a fingerprint holds.
+  // The path of the data may change; a fingerprint detects changed contents.
   EXPECT_EQ(refused({"data.train.path=moved/d.csv", "model.init_from=w.safetensors"}), "");
   EXPECT_EQ(refused({"optimizer.lr=1e-3", "data.shuffle=true", "gpu.capture=false"}), "");
 }
 
-// Keys of a backend alone stay behind with it, and come with it.
-TEST(ResumeCheck, AnotherBackend) {
+// Keys that exist for one backend only disappear with it and may be set with it.
+TEST(ResumeCheck, AllowsAnotherBackend) {
   const auto refused_of = [](const char* keys, const std::vector<std::string>& overrides) {
     const std::string stored = resolved_json(read_recipe_text(std::string(kStored) + keys, "r.yaml"));
     try {
@@ -50,8 +50,8 @@ TEST(ResumeCheck, AnotherBackend) {
       << text;
 }
 
-// A model of a device leaves out what it has not, and brings it along.
-TEST(ResumeCheck, AnotherModelOfAGpu) {
+// Another device model may add or remove fields that have defaults.
+TEST(ResumeCheck, AllowsAnotherGpuModel) {
   const auto refused_of = [](const char* gpu, const std::vector<std::string>& overrides) {
     const std::string stored = resolved_json(read_recipe_text(std::string(kStored) + gpu, "r.yaml"));
     return render_text(check_resume_overrides(read_resolved(stored), read_resolved(stored, overrides)));
@@ -62,15 +62,15 @@ TEST(ResumeCheck, AnotherModelOfAGpu) {
   EXPECT_NE(refused_of("backend: gpu\n", {"gpu.allow_tf32=true"}), "");
 }
 
-TEST(ResumeCheck, WritesValuesAsARecipeDoes) {
+TEST(ResumeCheck, ErrorsShowValuesAsInARecipe) {
   EXPECT_EQ(refused({"gpu.bucket_cap=1MiB"}),
             "command line:1:16: error: gpu.bucket_cap cannot change when a run is resumed: not set -> 1 MiB "
             "[resume-change]\nhint: use `runner fork RUN 'gpu.bucket_cap=1 MiB'` to continue from its state in a new "
             "run, or `runner exec` to start from the beginning\n");
 }
 
-// What a key of a device's would be ignored with has been there before the run came to it.
-TEST(ResumeCheck, WhatIsIgnoredOnAnotherBackend) {
+// A recorded recipe may have options that conflict on the new backend; new overrides may not.
+TEST(ResumeCheck, AllowsRecordedOptionsIgnoredOnAnotherBackend) {
   const auto resumed = [](const char* keys, const std::vector<std::string>& overrides) {
     const std::vector<std::string> no_queue{"data.prefetch=0"};
     return read_resolved(resolved_json(read_recipe_text(std::string(kStored) + keys, "r.yaml", no_queue)), overrides);
@@ -88,7 +88,7 @@ TEST(ResumeCheck, WhatIsIgnoredOnAnotherBackend) {
   EXPECT_THROW(resumed(kBuckets, {"backend=gpu", "gpu.bucket_cap=2MiB"}), RecipeError);
 }
 
-TEST(ResumeCheck, WhatMayNot) {
+TEST(ResumeCheck, RejectsChangesThatNeedAFork) {
   EXPECT_EQ(refused({"optimizer.lr=0.5", "seed=1"}),
             "command line:1:14: error: optimizer.lr cannot change when a run is resumed: 0.001 -> 0.5 "
             "[resume-change]\nhint: use `runner fork RUN optimizer.lr=0.5` to continue from its state in a new run, or "
@@ -103,7 +103,7 @@ TEST(ResumeCheck, WhatMayNot) {
             "command line:1:22: error: train.clip_grad_norm cannot change when a run is resumed: not set -> 1 "
             "[resume-change]\nhint: use `runner fork RUN train.clip_grad_norm=1` to continue from its state in a new "
             "run, or `runner exec` to start from the beginning\n");
-  EXPECT_EQ(refused({"train.steps=10"}),  // which takes train.epochs back
+  EXPECT_EQ(refused({"train.steps=10"}),  // which removes train.epochs
             "command line:1:13: error: train.steps can only grow when a run is resumed: not set -> 10 "
             "[resume-change]\nhint: use `runner fork RUN train.steps=10` to continue from its state in a new run, or "
             "`runner exec` to start from the beginning\n");

@@ -9,7 +9,7 @@ std::string digest_of(std::string_view text, Sha256::Kernel kernel = Sha256::Ker
   return hex(Sha256(kernel).update(text).finish());
 }
 
-// Vectors of FIPS 180-4's example documents.
+// Vectors of the example documents of FIPS 180-4.
 constexpr std::pair<std::string_view, std::string_view> kVectors[] = {
     {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
     {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},

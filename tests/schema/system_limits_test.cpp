@@ -16,7 +16,7 @@
 namespace runner {
 namespace {
 
-// A limit of this process, as long as it lives.
+// Sets a limit of this process while the object exists.
 class Limit {
  public:
   Limit(__rlimit_resource resource, rlim_t value) : resource_(resource) {
@@ -34,7 +34,7 @@ class Limit {
   rlimit before_{};
 };
 
-// The kernel's own figure.
+// Returns the kernel's figure.
 rlim_t peak_kib() {
   std::ifstream status("/proc/self/status");
   std::string line;
@@ -43,7 +43,7 @@ rlim_t peak_kib() {
   return std::stoull(line.substr(line.find(':') + 1));
 }
 
-TEST(SystemLimits, AreNamedWhereTheyAreMet) {
+TEST(SystemLimits, AreNamedInErrors) {
   EXPECT_EQ(system_reason(ENOENT), "No such file or directory");
   const Limit files(RLIMIT_FSIZE, rlim_t{3} << 30);
   EXPECT_EQ(system_reason(EFBIG), "File too large; the limit is 3145728 KiB per file, raise `ulimit -f`");
@@ -52,7 +52,7 @@ TEST(SystemLimits, AreNamedWhereTheyAreMet) {
   EXPECT_EQ(system_reason(ENOENT), "No such file or directory");
 }
 
-TEST(SystemLimits, ExplainWhatIsNoError) {
+TEST(SystemLimits, ExplainOtherExceptions) {
   const std::system_error no_thread(EAGAIN, std::generic_category());
   const std::filesystem::filesystem_error of_file("x", std::error_code(EAGAIN, std::generic_category()));
   EXPECT_EQ(error_of(std::runtime_error("odd")).message(), "internal error: odd");
@@ -65,12 +65,12 @@ TEST(SystemLimits, ExplainWhatIsNoError) {
       "out of memory; the limit is 33554432 MiB per process (`ulimit -v`); use a smaller data.batch_size or model");
 }
 
-// Of two limits that are set the one is named that this process can have met.
-TEST(SystemLimits, NameTheOneThatKeepsThreadsAway) {
+// If both limits are set, the message names the one that this process can have reached.
+TEST(SystemLimits, NameTheLimitThatPreventsThreads) {
   const std::string advice = "use fewer `threads` or a smaller num_processes";
   const Limit processes(RLIMIT_NPROC, 1234);
   const auto limits_of_nobody = [] {
-    // Of this thread alone, as threads of Linux have users of their own, and the real one stays.
+    // Changes the user of this thread only, because Linux threads have separate user ids; the real user id stays.
     ::syscall(SYS_setresuid, -1, 65534, -1);
     std::string text = process_limits();
     ::syscall(SYS_setresuid, -1, ::getuid(), -1);
@@ -78,12 +78,12 @@ TEST(SystemLimits, NameTheOneThatKeepsThreadsAway) {
   };
   const std::string of_user = "the limit is 1234 processes and threads per user, raise `ulimit -u`; " + advice;
   if (::getuid() == 0) {
-    EXPECT_EQ(process_limits(), advice) << "root may have more";
+    EXPECT_EQ(process_limits(), advice) << "root has no limit";
     EXPECT_EQ(limits_of_nobody(), of_user);
   } else {
     EXPECT_EQ(process_limits(), of_user);
   }
-  if (!support::kFaultsAreOurs) return;  // a sanitizer takes more address space than there may be
+  if (!support::kFaultsAreOurs) return;  // a sanitizer needs more address space than the limit
   const Limit far(RLIMIT_AS, rlim_t{1} << 45);
   EXPECT_EQ(process_limits().find("ulimit -v"), std::string::npos);
   const Limit near(RLIMIT_AS, (peak_kib() + 1024) << 10);

@@ -12,7 +12,7 @@
 namespace runner::schema {
 namespace {
 
-TEST(Text, SmallLettersAndTimes) {
+TEST(Text, LowerCaseAndUtcTime) {
   EXPECT_EQ(lower_case("Train/LOSS_Zaz@[É"), "train/loss_zaz@[É");
   EXPECT_EQ(utc_time(1772368496789), "2026-03-01T12:34:56.789Z");
   EXPECT_EQ(utc_time(5), "1970-01-01T00:00:00.005Z");
@@ -81,7 +81,7 @@ TEST(PlainScalar, FollowsYaml12) {
   for (const auto& [text, want] : kCases) EXPECT_EQ(canonical_text(read_plain_scalar(text).value), want) << text;
 }
 
-TEST(PlainScalar, FlagsWhatReadersDisagreeOn) {
+TEST(PlainScalar, FlagsTextsThatYamlReadersDisagreeOn) {
   for (const char* text : {"010", "-01", "+00", "00.5", "01e3", "000"}) {
     EXPECT_TRUE(read_plain_scalar(text).leading_zero) << text;
     EXPECT_NE(read_plain_scalar(text).value.text(), nullptr) << text;
@@ -114,8 +114,8 @@ TEST(CanonicalText, QuotesTexts) {
   EXPECT_EQ(display_text(Value(std::string("plain"))), "plain");
 }
 
-TEST(Utf8, AcceptsWhatRfc3629Does) {
-  // The reference decodes the bytes and asks whether the shortest encoding gives them back.
+TEST(Utf8, AcceptsTheSameBytesAsRfc3629) {
+  // The reference decodes the bytes and checks whether the shortest encoding equals them.
   const auto valid = [](unsigned a, unsigned b, unsigned c) {
     const unsigned code = (a & 15) << 12 | (b & 63) << 6 | (c & 63);
     return (b & 0xC0) == 0x80 && (c & 0xC0) == 0x80 && code >= 0x800 && (code < 0xD800 || code > 0xDFFF);
@@ -145,7 +145,7 @@ TEST(EditDistance, CountsSwapsAsOne) {
   EXPECT_EQ(edit_distance("ca", "abc"), 3);  // optimal string alignment, not Damerau's distance
 }
 
-TEST(Nearest, StaysNear) {
+TEST(Nearest, FindsOnlySimilarNames) {
   const std::vector<std::string> names = {"adam", "adamw", "sgd", "adam"};
   EXPECT_EQ(nearest("adma", names), (std::vector<std::string>{"adam"}));
   EXPECT_EQ(nearest("adamv", names), (std::vector<std::string>{"adam", "adamw"}));

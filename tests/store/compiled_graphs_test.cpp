@@ -45,7 +45,7 @@ TEST_F(CompiledGraphsTest, DetectsDamage) {
   store.database().exec("UPDATE compiled_graph SET entry = x'6f6e66'");
   try {
     find("a");
-    FAIL() << "damage is not noticed";
+    FAIL() << "damage was not detected";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
     EXPECT_EQ(error.message(), "checksum mismatch");

@@ -63,7 +63,8 @@ TEST_F(DeviceAccounts, RoundTrip) {
             (std::vector{want.first_step, want.line, want.nodes, want.inputs, want.outputs, want.donated,
                          want.compile_ns, want.executions, want.hbm_bytes, want.flops, want.bytes, want.unpadded_bytes,
                          want.padded_bytes, want.least_ns, want.most_ns}));
-  EXPECT_EQ(read_device_accounts(store, run.id)[0].graphs[1].texts, nullptr) << "they are long";
+  EXPECT_EQ(read_device_accounts(store, run.id)[0].graphs[1].texts, nullptr)
+      << "texts are not loaded, because they are long";
 }
 
 TEST_F(DeviceAccounts, GraphsAreOnlyAdded) {

@@ -37,7 +37,7 @@ class Faults : public ::testing::Test {
         EXPECT_NE(error.message().find(path.string()), std::string::npos) << error.what();
       }
     }
-    EXPECT_FALSE(again) << "the second try failed too";
+    EXPECT_FALSE(again) << "the second attempt failed too";
     return false;
   }
 
@@ -242,10 +242,10 @@ TEST_F(Faults, WarnsOfAFullDiskAndOfRecovery) {
   writer.push(loss, 2, 0.5);
   std::vector<std::string> warnings;
   while (warnings.empty()) warnings = writer.take_warnings();
-  EXPECT_EQ(warnings, std::vector<std::string>{
-                          fmt::format("the store {} cannot grow: its disk is full; free some space, or choose a store "
-                                      "on another disk with --db; metrics are kept in memory until the store is writable again",
-                                      path.string())});
+  EXPECT_EQ(warnings, std::vector<std::string>{fmt::format(
+                          "the store {} cannot grow: its disk is full; free some space, or choose a store "
+                          "on another disk with --db; metrics are kept in memory until the store is writable again",
+                          path.string())});
   StateSnapshot snapshot = writer.snapshot();
   snapshot.header.step = 2;
   auto save = writer.save_state(std::move(snapshot));

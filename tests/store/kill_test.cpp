@@ -81,7 +81,7 @@ class Kills : public StoreTest {
       last = next;
       return true;
     };
-    for (int64_t i = 0; i < reports; ++i) EXPECT_TRUE(read_report()) << "the child died by itself";
+    for (int64_t i = 0; i < reports; ++i) EXPECT_TRUE(read_report()) << "the child ended before it was killed";
     ::usleep(static_cast<useconds_t>(delay.count()));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);

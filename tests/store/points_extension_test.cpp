@@ -134,7 +134,7 @@ constexpr bool sanitized() {
 }
 
 TEST_F(PointsExtension, LoadsIntoTheShell) {
-  if (sanitized() || run_program("sqlite3 -version").exit_code != 0) GTEST_SKIP() << "no sqlite3 here";
+  if (sanitized() || run_program("sqlite3 -version").exit_code != 0) GTEST_SKIP() << "sqlite3 is not installed";
   const Said said =
       run_program(fmt::format("sqlite3 -readonly '{}' '.load {}' \"{}\"", path.string(), kExtension, kQuestion));
   EXPECT_EQ(said.text, kAnswer);
@@ -148,7 +148,7 @@ TEST_F(PointsExtension, LoadsIntoPython) {
     const std::string probe = std::string(name) + " -c 'import sqlite3; sqlite3.Connection.enable_load_extension'";
     if (python.empty() && run_program(probe).exit_code == 0) python = name;
   }
-  if (sanitized() || python.empty()) GTEST_SKIP() << "no python3 with sqlite3 and its extensions here";
+  if (sanitized() || python.empty()) GTEST_SKIP() << "no python3 whose sqlite3 supports extensions is installed";
   write_file(folder / "read.py",
              fmt::format(R"(import sqlite3
 db = sqlite3.connect("file:{}?mode=ro", uri=True)

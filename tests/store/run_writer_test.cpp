@@ -227,7 +227,7 @@ TEST_F(RunWriting, FullRingDropsAndCountsPoints) {
   EXPECT_EQ(counters.committed, counters.pushed);
   EXPECT_EQ(static_cast<int64_t>(points("loss").size()), counters.committed);
   EXPECT_GT(refused, 90'000);
-  EXPECT_TRUE(writer.take_warnings().empty()) << "the trainer warns, once and with the total";
+  EXPECT_TRUE(writer.take_warnings().empty()) << "the trainer warns once with the total";
   Store store = open_to_read();
   EXPECT_EQ(find_run(store, info.uid).dropped_points, refused);
 }

@@ -82,7 +82,7 @@ TEST_F(StoreOpen, AMissingFolderIsAnError) {
                   path.string()));
 }
 
-TEST_F(StoreOpen, AFolderIsNoStore) {
+TEST_F(StoreOpen, AFolderIsNotAStore) {
   EXPECT_EQ(error_of([&] { Store::open(folder.path(), Access::kWrite); }),
             fmt::format("store: {} is a folder, not a store; choose a file with --db", folder.path().string()));
 }
@@ -106,7 +106,7 @@ class StoreRefuses : public StoreTest {
   }
 };
 
-TEST_F(StoreRefuses, AFileThatIsNoDatabase) {
+TEST_F(StoreRefuses, AFileThatIsNotADatabase) {
   write_file(path, "step,loss\n1,0.5\n");
   expect_refused(fmt::format("store: {} is not an SQLite database; choose another file with --db", path.string()));
   write_file(path, std::string(5000, 'x'));
@@ -133,7 +133,7 @@ TEST_F(StoreRefuses, ANewerStore) {
 }
 
 // Written by a newer runner that is still running: the version is in the log, but not yet in the file.
-TEST_F(StoreOpen, RefusesANewerStoreWhoseVersionIsInTheLog) {
+TEST_F(StoreOpen, RefusesANewerStoreWhoseVersionIsInTheWal) {
   const Store newer = open_to_write();
   newer.database().exec("PRAGMA user_version = 99");
   EXPECT_EQ(error_of([&] { open_to_write(); }),

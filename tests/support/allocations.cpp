@@ -39,7 +39,7 @@ struct OneDnnCode {
   }
 };
 
-// Counts an allocation. Returns false if it is to fail.
+// Counts an allocation. Returns false if it must fail.
 bool admit(size_t size, const void* caller) noexcept {
   static const OneDnnCode onednn;
   if (onednn.holds(caller)) {

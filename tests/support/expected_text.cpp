@@ -34,7 +34,7 @@ int replace_cost(const std::string& a, const std::string& b) {
 // The cheapest alignment of two lists, by dynamic programming from their ends.
 class Alignment {
  public:
-  // `any`: the expected element that stands for any number of actual ones.
+  // `any`: the expected element that matches any number of actual ones.
   Alignment(const Texts& expected, const Texts& actual, const std::string& any, const ExpectedStyle& style)
       : columns_(actual.size() + 1), cells_((expected.size() + 1) * columns_) {
     for (size_t e = expected.size() + 1; e-- > 0;) {

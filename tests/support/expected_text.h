@@ -16,8 +16,8 @@ struct ExpectedStyle {
   std::function<bool(const std::string& expected, const std::string& actual)> matches;
   // Returns the expected line for an actual line that no expected line resembles.
   std::function<std::string(const std::string& actual)> written;
-  std::string any_lines;  // line that stands for any number of lines
-  std::string any_words;  // word that stands for any number of words
+  std::string any_lines;  // line that matches any number of lines
+  std::string any_words;  // word that matches any number of words
 };
 
 // Returns `expected` with as few changes as possible so that it matches `actual`. Lines that still match are kept,

@@ -1,6 +1,6 @@
 // The layers of the source tree: which folder may include which.
 //
-// tests/cli/tree_test.cpp holds every include to this table; docs/structure.md is made from it.
+// tests/cli/tree_test.cpp checks every include against this table; docs/structure.md is generated from it.
 #pragma once
 
 #include <cstddef>

@@ -7,9 +7,9 @@
 
 namespace runner::support {
 
-// Returns the absolute path of a file of the source tree; without an argument the path of the tree itself.
+// Returns the absolute path of a file of the source tree; without an argument, of the tree itself.
 std::string source_path(std::string_view file = {});
-// Likewise for a file that the build makes: "bin/runner".
+// Returns the absolute path of a file that the build makes, such as "bin/runner".
 std::string build_path(std::string_view file);
 
 }  // namespace runner::support

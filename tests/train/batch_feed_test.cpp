@@ -99,12 +99,13 @@ TEST_F(BatchFeedTest, StagesEachBatchAfterThePreviousOne) {
     BatchFeed feed(batches, {}, device, encoding_);
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_EQ(ids_of(feed.next()), expected[i]) << i;
-      EXPECT_EQ(feed.staged(), i == 0 ? 0 : 100 + i) << "nobody could stage the first";
+      EXPECT_EQ(feed.staged(), i == 0 ? 0 : 100 + i) << "the first batch cannot be staged";
       EXPECT_EQ(device.staged.size(), i);
       feed.stage_next(step_, whole_);
       feed.stage_next(step_, whole_);
     }
-    EXPECT_EQ(device.staged, std::vector<Ids>(expected.begin() + 1, expected.end())) << "once each, and none behind";
+    EXPECT_EQ(device.staged, std::vector<Ids>(expected.begin() + 1, expected.end()))
+        << "each batch once, and none after the last";
     EXPECT_EQ(device.dropped, 0);
     EXPECT_THROW(feed.next(), Error);
   }

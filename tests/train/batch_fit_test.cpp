@@ -196,7 +196,7 @@ TEST_F(BatchFitTest, WholeBatchesNeedNoMoreGpuMemory) {
     EXPECT_EQ(result.fitted_batch->batch_size, 32);
     return;
   }
-  ADD_FAILURE() << "nothing has fitted";
+  ADD_FAILURE() << "no batch size fits";
 }
 
 // Evaluations have their own batch size.
@@ -284,13 +284,13 @@ TEST_F(BatchFitTest, AFittedBatchTrainsOnAGpu) {
       try {
         result = fitted(store, overrides);
       } catch (const Error& error) {
-        EXPECT_TRUE(at_once.empty()) << "with less memory it trains: " << error.message();
+        EXPECT_TRUE(at_once.empty()) << "it trained with less memory: " << error.message();
         continue;
       }
       ASSERT_EQ(result.exit_code, 0) << (result.error ? result.error->message : "");
       at_once.insert(result.fitted_batch->samples);
     }
-    EXPECT_GT(at_once.size(), 1U) << "there is to be something to fit";
+    EXPECT_GT(at_once.size(), 1U) << "expected a batch that does not fit at once";
   }
 }
 
@@ -336,7 +336,7 @@ TEST_F(BatchFitTest, TheSearchForNotFiniteValuesRespectsTheLimit) {
             .recipe);
   };
   const Explained free = explained("cpu.memory=1 GiB");
-  EXPECT_GT(free.search_bytes, free.step_bytes) << "there is to be something to save";
+  EXPECT_GT(free.search_bytes, free.step_bytes) << "expected a search that needs more memory";
   const Explained tight = explained(memory(free.limit));
   EXPECT_LE(tight.search_bytes, tight.step_bytes);
   EXPECT_EQ(tight.what, free.what);

@@ -203,7 +203,7 @@ TEST_F(CustomLoopTest, EachOptimizerCountsItsOwnUpdates) {
   EXPECT_EQ(document("one.db")["updates"], Json::parse(R"({"a": 0, "b": 1})"));
   EXPECT_EQ(document("two.db")["updates"], Json::parse(R"({"a": 1, "b": 2})"));
   const auto before = last_state("one.db"), after = last_state("two.db");
-  EXPECT_TRUE(before.contains("gradient/0.weight")) << "carried on";
+  EXPECT_TRUE(before.contains("gradient/0.weight")) << "gradients are kept in the checkpoint";
   EXPECT_FALSE(before.contains("gradient/0.bias"));
   EXPECT_FALSE(after.contains("gradient/0.weight"));
   // The first update of Adam moves each weight by the learning rate, whatever the gradient. No weight has moved before.
@@ -269,7 +269,7 @@ TEST_F(CustomLoopTest, SavingWithinAnOptimizerStepSavesItsEnd) {
   ASSERT_EQ(loop(body, {.overrides = {"checkpoint.every=null"}}).exit_code, 0);
   store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
   const auto states = store::list_states(store, store::find_run(store, "@last").id);
-  ASSERT_EQ(states.size(), 2u) << "at the end there is another";
+  ASSERT_EQ(states.size(), 2u) << "another checkpoint is saved at the end";
   EXPECT_EQ(states[1].step, 2);
   EXPECT_EQ(states[1].reason, "hook");
   std::map<std::string, std::vector<std::byte>> state;
@@ -358,7 +358,7 @@ TEST_F(CustomLoopTest, LoadRestoresWeightsAndKeepsCounts) {
   const Json state = document();
   EXPECT_EQ(state["windows"].integer(), 8);
   EXPECT_EQ(state["samples"].integer(), 64);
-  EXPECT_EQ(state["scheduled"].integer(), 6) << "three before the state, three after";
+  EXPECT_EQ(state["scheduled"].integer(), 6) << "three before the checkpoint, three after";
   EXPECT_EQ(state["updates"][""].integer(), 6);
 }
 

@@ -96,7 +96,7 @@ TEST_F(HookNumbers, ScalingTheLossEqualsScalingTheLearningRate) {
       train("", [](int64_t step) { return std::ldexp(1.0, static_cast<int>(step % 5)); });
   const std::vector<std::byte> by_loss = train(step_with("return loss * 2 ^ (n % 5)"));
   EXPECT_EQ(by_loss, by_rate);
-  EXPECT_EQ(plans().misses, 2) << "1, and others";
+  EXPECT_EQ(plans().misses, 2) << "one plan for 1, one for other numbers";
   EXPECT_NE(by_loss, train(""));
 }
 

@@ -110,7 +110,7 @@ TEST_P(InFlightStepTest, ANotFiniteStepIsRolledBack) {
   if (skips()) {
     EXPECT_NO_THROW(in_flight.check());
   } else {
-    EXPECT_THROW(in_flight.check(), Error) << "nothing may come behind it";
+    EXPECT_THROW(in_flight.check(), Error) << "no step may follow it";
   }
   in_flight.resolve(result);
   EXPECT_FALSE(result.finite);
@@ -124,7 +124,7 @@ TEST_P(InFlightStepTest, MayBeHalfUpdatedUntilItIsDone) {
   EXPECT_TRUE(in_flight.may_be_half_updated());
   submit();
   in_flight.wait();
-  EXPECT_TRUE(in_flight.may_be_half_updated()) << "what is done has not been counted";
+  EXPECT_TRUE(in_flight.may_be_half_updated()) << "the finished work has not been counted";
 
   in_flight.begin_update();
   submit();
@@ -137,7 +137,7 @@ TEST_P(InFlightStepTest, MayBeHalfUpdatedUntilItIsDone) {
   in_flight.begin_update();
   submit();
   in_flight.wait();
-  EXPECT_TRUE(in_flight.may_be_half_updated()) << "the window before has ended, this one has not";
+  EXPECT_TRUE(in_flight.may_be_half_updated()) << "the previous step has ended, this one has not";
   EXPECT_EQ(counters, counted);
   in_flight.resolve(result);
   end();
@@ -162,7 +162,7 @@ TEST_P(InFlightStepTest, IsUnchangedIfAnOpFailsBeforeAllUpdates) {
   }
   device.has_written = false;
   in_flight.begin_update_of_all();
-  EXPECT_TRUE(in_flight.may_be_half_updated()) << "of others nobody knows";
+  EXPECT_TRUE(in_flight.may_be_half_updated()) << "other ranks may have updated their shards";
 }
 
 // Metrics of its batches are added before it is known how the optimizer step ends; they may already be reduced.

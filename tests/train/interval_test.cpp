@@ -23,7 +23,7 @@ std::vector<int64_t> due_steps(const Interval& interval) {
   return steps;
 }
 
-TEST(Interval, IsDueWhereEachMultipleOfTheLengthIsReached) {
+TEST(Interval, IsDueAtEachMultipleOfTheLength) {
   EXPECT_EQ(due_steps(Interval({{5, Unit::kSteps}})), (std::vector<int64_t>{5, 10}));
   EXPECT_EQ(due_steps(Interval({{2, Unit::kEpochs}})), (std::vector<int64_t>{6, 12}));
   EXPECT_EQ(due_steps(Interval({{30, Unit::kSamples}})), (std::vector<int64_t>{5, 9}));  // 36 and 60 samples

@@ -27,7 +27,7 @@ int64_t waits_of_this_thread() {
 
 class Logging : public RunFixture {};
 
-TEST_F(Logging, FiftyMetricsEachStepCostTheThreadNothing) {
+TEST_F(Logging, FiftyMetricsPerStepDoNotBlockTheThread) {
   std::array<std::string, kMetrics> names;
   for (size_t i = 0; i < kMetrics; ++i) names[i] = fmt::format("train/norm of the gradient of layer {}", i);
   store::RunInfo info;

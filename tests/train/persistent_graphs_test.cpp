@@ -37,7 +37,7 @@ class PersistentGraphsTest : public ::testing::Test {
 
 TEST_F(PersistentGraphsTest, AreFoundByAnotherRunOfTheSameBuild) {
   PersistentGraphs graphs(path_, "build 1");
-  EXPECT_FALSE(graphs.find(bytes_of_text("a"))) << "there is no store yet";
+  EXPECT_FALSE(graphs.find(bytes_of_text("a"))) << "the store does not exist yet";
   graphs.put(bytes_of_text("a"), bytes_of_text("entry"));
   const store::CompiledGraphs made = graphs.take();
   EXPECT_EQ(made.made.size(), 1u);

@@ -63,7 +63,7 @@ class MortalRun : public RunFixture {
     const auto began = std::chrono::steady_clock::now();
     const std::string error = error_of(options);
     EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
-    EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
+    EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child process is left";
     return error;
   }
 
@@ -92,7 +92,7 @@ TEST_P(ReplicaDeath, AtAnyCollectiveEndsTheRun) {
       const std::regex expected(fmt::format("rank {}{}[^]*", rank, GetParam().message));
       EXPECT_TRUE(std::regex_match(error, expected)) << error;
     }
-    EXPECT_GT(call, 15) << "there are more calls in such a run";
+    EXPECT_GT(call, 15) << "expected more calls in such a run";
   }
 }
 
@@ -135,7 +135,7 @@ std::vector<int> ends_of_all_processes() {
     if (ended > 0) ends.push_back(status);
     if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  ADD_FAILURE() << "a process is left";
+  ADD_FAILURE() << "a child process is left";
   return {};
 }
 

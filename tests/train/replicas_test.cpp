@@ -283,7 +283,7 @@ TEST_F(ReplicasTest, CommitOnlySharedMemoryThatIsWritten) {
                                                fmt::format("backend={}", backend),
                                                fmt::format("gradient_accumulation_steps={}", accumulation)};
       EXPECT_NEAR(shared_bytes_per_parameter(recipe(overrides).recipe, 5), expected + gradients, 1)
-          << backend << ", windows of " << accumulation;
+          << backend << ", accumulation " << accumulation;
     }
 }
 

@@ -196,7 +196,7 @@ train: {epochs: 4}
   write("table.csv", table + "7.5,1.5,2\n");
   try {
     train(recipe, {.resume = "@last"});
-    FAIL() << "resumed on other data";
+    FAIL() << "a run was resumed on changed data";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
     EXPECT_EQ(error.message(),

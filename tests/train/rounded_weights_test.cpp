@@ -101,7 +101,7 @@ class RoundedWeightsOf : public ::testing::TestWithParam<int> {
   }
 };
 
-TEST_P(RoundedWeightsOf, RanksContainWhatOneRankHasWritten) {
+TEST_P(RoundedWeightsOf, RanksHaveTheCopyWrittenByOneRank) {
   constexpr int64_t kFirst = 7;  // starts in the middle of the array
   on_each([](RoundingReplica& replica, backends::ProcessGroup& ranks) {
     replica.expect_rounded(/*begin=*/1 << 20, 0);
@@ -112,7 +112,7 @@ TEST_P(RoundedWeightsOf, RanksContainWhatOneRankHasWritten) {
   });
 }
 
-TEST_P(RoundedWeightsOf, RanksContainWhatEachRankHasUpdated) {
+TEST_P(RoundedWeightsOf, RanksHaveTheUpdatesOfEachRank) {
   on_each([](RoundingReplica& replica, backends::ProcessGroup& ranks) {
     for (const int64_t shift : {0, 5}) {
       replica.update_share(shift);

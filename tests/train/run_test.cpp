@@ -22,7 +22,7 @@ using RunTest = RunFixture;
 
 const std::string kSmall = std::string(kFourEpochs) + "log: {every: 1 step}\n";
 
-TEST_F(RunTest, RecordsWhatItDid) {
+TEST_F(RunTest, RecordsItsResults) {
   const RunResult result = train(kSmall);
   EXPECT_EQ(result.status, store::RunStatus::kDone);
   EXPECT_EQ(result.exit_code, 0);
@@ -91,7 +91,7 @@ TEST_F(RunTest, IsInterruptedWhileItIsPrepared) {
                                                fmt::format("num_processes={}", replicas)};
       try {
         train(kSmall, {.overrides = overrides, .stop = &stop, .make_hooks = no_hooks});
-        ADD_FAILURE() << "it ran";
+        ADD_FAILURE() << "the run was not interrupted";
       } catch (const Error& error) {
         EXPECT_EQ(error.kind(), ErrorKind::kInterrupted);
         EXPECT_EQ(error.message(), "interrupted before the run began");
@@ -204,7 +204,7 @@ train: {epochs: 1}
             (std::vector<std::string>{"data.train: 2 of 4 rows were dropped: a value is missing"}));
 }
 
-TEST_F(RunTest, SkipsANotFiniteStepWhenAsked) {
+TEST_F(RunTest, SkipsANotFiniteStepWithOnNanSkip) {
   write("table.csv", "a,b,label\n1,2,0.5\n3,1e30,0.25\n2,2,0.125\n1,1,0.5\n");
   const RunResult result = train(R"(schema_version: 1
 model: {type: linear}
@@ -330,7 +330,7 @@ train: {epochs: 1, class_weights: [1, 2]}
 )";
   try {
     train(recipe);
-    FAIL() << "trained with two weights for three classes";
+    FAIL() << "two class weights were accepted for three classes";
   } catch (const Error& error) {
     EXPECT_EQ(error.message(), "train.class_weights: expected 3 weights, one per class, got 2");
   }
@@ -387,7 +387,7 @@ TEST_F(RunTest, WarnsIfALongerRunStretchesItsSchedule) {
 TEST_F(RunTest, RejectsMetricsThatDoNotFitBeforeTheRun) {
   try {
     train(kSmall, {.overrides = {"eval.metrics=[loss, top_20]"}});
-    FAIL() << "trained towards a top_20 of three classes";
+    FAIL() << "top_20 was accepted for three classes";
   } catch (const Error& error) {
     EXPECT_EQ(exit_code(error.kind()), 2);
     EXPECT_EQ(error.message(), "eval.metrics: top_20 exceeds the 3 classes of the data");
@@ -434,7 +434,7 @@ TEST_F(StoredModelTest, IsNotEvaluatedOnChangedData) {
   write("eval.csv", std::string(kTable) + "5,1,1\n");
   try {
     evaluate();
-    FAIL() << "evaluated on other data";
+    FAIL() << "changed data were evaluated";
   } catch (const Error& error) {
     EXPECT_EQ(error.message(),
               "data.eval differs from the data that the run was trained on: 6 samples -> 7; restore the data, or give "

@@ -34,7 +34,7 @@ TEST_F(Signals, AreHandledByTheTrainingThread) {
     }
   };
   ASSERT_EQ(train(kFourEpochs, {.overrides = {"threads=3"}, .on_step = look}).exit_code, 0);
-  EXPECT_GT(others, 3 * 20) << "two workers and the loader, at 20 steps";
+  EXPECT_GT(others, 3 * 20) << "two workers and the loader, at each of 20 steps";
   if (!support::kFaultsAreOurs) return;  // a sanitizer has a thread of its own
   EXPECT_EQ(open, 0);
 }

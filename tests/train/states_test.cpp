@@ -42,7 +42,7 @@ train: {steps: 60}
 log: {every: 1 step}
 )";
 
-TEST_F(StatesTest, KeepEveryHoldsAfterAResume) {
+TEST_F(StatesTest, KeepEveryAppliesAfterAResume) {
   std::atomic<int> stop{0};
   const std::vector<std::string> overrides{"checkpoint={every: 4 steps, keep_last: 1, keep_every: 3}"};
   const RunResult first = train(kOverfits, {.overrides = overrides, .stop_after = 30, .stop = &stop});
@@ -177,7 +177,7 @@ TEST_F(StatesTest, ReportsTheNewestIfAllCheckpointsAreDamaged) {
   for (const store::StateInfo& state : states()) damage(state.id);
   try {
     train(kOverfits, {.resume = "@last"});
-    FAIL() << "resumed from nothing";
+    FAIL() << "a run was resumed without an intact checkpoint";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kStore);
     EXPECT_NE(error.message().find("state " + std::to_string(states()[0].id)), std::string::npos) << error.message();

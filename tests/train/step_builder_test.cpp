@@ -69,7 +69,7 @@ TEST(StepBuilder, CacheKeyDeterminesTheStep) {
   int recorded_alike = 0;
   for (size_t i = 0; i < asked.size(); ++i)
     for (size_t j = 0; j < i; ++j) {
-      EXPECT_FALSE(asked[i].step.same_structure(asked[j].step)) << i << " and " << j << " are meant to differ";
+      EXPECT_FALSE(asked[i].step.same_structure(asked[j].step)) << i << " and " << j << " must differ";
       if (!asked[i].recorded.same_structure(asked[j].recorded)) continue;
       ++recorded_alike;
       EXPECT_NE(asked[i].specification, asked[j].specification) << i << " and " << j;
@@ -96,7 +96,7 @@ TEST(StepBuilder, AGraphWithinAnOptimizerStepReducesOrIsEmpty) {
   const auto graph = [&recipe] { return reduction_graph(StepFixture(recipe).builder, false, false); };
   EXPECT_EQ(graph().size(), 0);
   recipe.sync_each_batch = true;
-  EXPECT_EQ(graph().size(), 0) << "reduced in buckets, while they were computed";
+  EXPECT_EQ(graph().size(), 0) << "gradients were already reduced in buckets";
   recipe.comm.hook = schema::CommHook::kBf16;
   const backends::Program reduced = graph();
   int64_t elements = 0;

@@ -115,7 +115,7 @@ void expect_same_step(const schema::Recipe& recipe, const StepShape& shape) {
       complete_step(steps.builder, steps.builder.record(shape.batch, true), shape).program);
   const Program graph = backends::tpu::tensor_graph({step, {}, {}, {}}, tensors);
   EXPECT_EQ(backends::tpu::ir_text(graph).find("aten::cat(%"), backends::tpu::ir_text(graph).rfind("aten::cat(%"))
-      << "but for the sums of losses, nothing is joined";
+      << "only the sums of losses are concatenated";
   const SomeInputs inputs = some_inputs(*step, tensors);
   expect_same(tensor_results(graph, inputs.by_name), flat_results(*step, inputs.flat, tensors),
               recipe.train.clip_grad_norm.has_value());

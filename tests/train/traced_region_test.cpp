@@ -130,7 +130,7 @@ TEST_F(TracedRegionTest, ReadsUpdatedParameters) {
   const std::vector<double> values = {trainer().regions().read_value(both, before.id, batch_)[0],
                                       trainer().regions().read_value(both, after.id, batch_)[0]};
   EXPECT_LT(values[1], values[0] - 1e-3);  // in the direction of the negative gradient
-  EXPECT_THROW(backward(both, before), Error) << "its parameters are gone";
+  EXPECT_THROW(backward(both, before), Error) << "the parameters were updated in place";
 }
 
 TEST_F(TracedRegionTest, ANotFiniteLossCancelsLaterSteps) {
@@ -158,7 +158,7 @@ TEST_F(TracedRegionTest, ANotFiniteLossCancelsLaterRegions) {
   run(voided);
   EXPECT_EQ(trainer().regions().read_output(voided, voided.steps()[0].output), 0);
   EXPECT_EQ(weights(), before);
-  EXPECT_TRUE(std::isnan(trainer().means().take_loss())) << "nothing counted";
+  EXPECT_TRUE(std::isnan(trainer().means().take_loss())) << "no loss was counted";
   TracedRegion idle = region(/*voided=*/true);
   idle.zero_grad(0);
   run(idle);

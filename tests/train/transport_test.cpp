@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(Recipes, TransportCase, ::testing::ValuesIn(kCases), []
 });
 
 // A run may continue on another transport.
-TEST_F(TransportTest, ResumesWhatAnotherTransportSaved) {
+TEST_F(TransportTest, ResumesACheckpointOfAnotherTransport) {
   const std::vector<std::string> overrides{"gradient_accumulation_steps=3", "train.clip_grad_norm=0.5"};
   ASSERT_EQ(run_on(shared_, "whole.db", overrides).exit_code, 0);
   const RunResult part = run_on(copies_, "parts.db", overrides, /*stop_after=*/2);

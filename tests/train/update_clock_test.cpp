@@ -185,7 +185,7 @@ TEST_F(UpdateClockTest, AnOptimizerStepDoesNotWaitForCounters) {
       expected.push_back(call);  // finite, norm
     EXPECT_EQ(calls, expected) << "step " << step + 1;
   }
-  EXPECT_EQ(trainer.counters.applied, 0) << "not known yet";
+  EXPECT_EQ(trainer.counters.applied, 0) << "not read from the device yet";
   trainer.stepper().read_counters();
   EXPECT_GT(trainer.counters.applied, 5);
   EXPECT_LT(trainer.counters.applied, 20);
