@@ -141,7 +141,7 @@ class Device {
   // (Input::rounded_of).
   virtual bool rounds_operands() const { return false; }
   // Whether the host may gain by continuing while its submissions are in flight.
-  virtual bool runs_beside_host() const { return false; }
+  virtual bool runs_asynchronously() const { return false; }
   virtual Ticket submit(Executable& executable, const Submission& submission) = 0;
   // Whether the newest submission, which has ended or failed, may have written to its states. A device that does not
   // know returns true.

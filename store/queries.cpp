@@ -315,14 +315,14 @@ RunRow find_run(Store& store, std::string_view selector, Trash trash) {
   return std::move(*run);
 }
 
-RunDetails what_is_left(Store& store, const RunRow& run) {
+RunDetails show_intact_parts(Store& store, const RunRow& run) {
   Database& database = store.database();
   const Transaction snapshot(database, Transaction::Kind::kRead);
   RunDetails details;
   details.run = run;
-  const auto read = [&](const char* part, auto& member, auto all_of_it) {
+  const auto read = [&](const char* part, auto& member, auto read_all) {
     try {
-      member = all_of_it();
+      member = read_all();
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kStore) throw;
       details.damage.push_back({part, error.message()});
@@ -342,7 +342,7 @@ RunDetails what_is_left(Store& store, const RunRow& run) {
 }
 
 RunDetails show_run(Store& store, const RunRow& run) {
-  RunDetails details = what_is_left(store, run);
+  RunDetails details = show_intact_parts(store, run);
   if (!details.damage.empty()) throw Error(ErrorKind::kStore, details.damage.front().message);
   return details;
 }

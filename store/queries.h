@@ -90,7 +90,7 @@ struct RunDetails {
   std::vector<ArtifactInfo> artifacts;        // oldest first
   std::vector<EventRow> events;               // oldest first
   std::vector<Note> notes;
-  std::vector<Damage> damage;  // set by what_is_left() only
+  std::vector<Damage> damage;  // set by show_intact_parts() only
 };
 
 // Selects runs outside the trash, runs in the trash, or both. kIncluded prefers runs outside the trash.
@@ -110,7 +110,7 @@ RunRow find_run(Store& store, std::string_view selector, Trash trash = Trash::kH
 // Returns everything recorded about a run. Throws Error(kStore) if a part is damaged.
 RunDetails show_run(Store& store, const RunRow& run);
 // The same, but damaged parts are left empty and reported in `damage`.
-RunDetails what_is_left(Store& store, const RunRow& run);
+RunDetails show_intact_parts(Store& store, const RunRow& run);
 
 // Returns the summaries of a run, sorted by name.
 std::vector<MetricSummary> list_metrics(Store& store, int64_t run_id);

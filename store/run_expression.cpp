@@ -97,14 +97,14 @@ class Parser {
     fail_at(text_, option_, peek().at, std::move(message), std::move(hint));
   }
   std::string shown(const Token& token) const { return token.kind == TokenKind::kEnd ? "the end" : token.text; }
-  [[noreturn]] void fail_wanted(std::string_view wanted) const {
+  [[noreturn]] void fail_expected(std::string_view wanted) const {
     fail_here(fmt::format("expected {}, got {}", wanted, shown(peek())));
   }
   void expect_end(std::string_view otherwise) const {
-    if (peek().kind != TokenKind::kEnd) fail_wanted(fmt::format("{} or the end", otherwise));
+    if (peek().kind != TokenKind::kEnd) fail_expected(fmt::format("{} or the end", otherwise));
   }
   void expect(std::string_view sign) {
-    if (!take_if(sign)) fail_wanted(sign);
+    if (!take_if(sign)) fail_expected(sign);
   }
 
   // Parses one or more `part`s separated by `word`.
@@ -148,7 +148,7 @@ class Parser {
     }
     const auto found = peek().kind == TokenKind::kSign ? find(kComparisons, peek().text) : kComparisons.end();
     if (found == kComparisons.end()) {
-      fail_wanted(fmt::format("=, !=, <, <=, >, >=, in, like or ~ after {}", shown_operand(left, is_call)));
+      fail_expected(fmt::format("=, !=, <, <=, >, >=, in, like or ~ after {}", shown_operand(left, is_call)));
     }
     take();
     condition.kind = Kind::kCompare;
@@ -188,7 +188,7 @@ class Parser {
       return condition;
     }
     if (!take_keyword("like")) {
-      if (!take_if("~")) fail_wanted("in, like or ~");
+      if (!take_if("~")) fail_expected("in, like or ~");
       condition.kind = Kind::kGlob;
     } else {
       condition.kind = Kind::kLike;
@@ -218,7 +218,7 @@ class Parser {
         peek().kind == TokenKind::kWord &&
         std::any_of(kKeywords.begin(), kKeywords.end(), [&](const char* word) { return peek().is_keyword(word); });
     if (keyword || peek().kind == TokenKind::kSign || peek().kind == TokenKind::kEnd) {
-      fail_wanted("a name, a number or a string");
+      fail_expected("a name, a number or a string");
     }
     return take();
   }
@@ -311,8 +311,8 @@ class Parser {
   // run by run.
   void fit_types(const Operand& field, Operand& value) const {
     if (value.is_field || field.field.source == RunField::Source::kParam) return;
-    const bool wants_number = field.field.source == RunField::Source::kMetric || is_number(field.field.column);
-    if (!wants_number) {
+    const bool needs_number = field.field.source == RunField::Source::kMetric || is_number(field.field.column);
+    if (!needs_number) {
       value.value = value.text;
       if (field.field.column == Column::kStatus) check_status(value);
     } else if (std::holds_alternative<std::string>(value.value)) {

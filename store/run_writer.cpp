@@ -283,7 +283,7 @@ namespace {
 // Calls `write`. If it fails, checkpoints the log, which is then overwritten from its start, and calls `write` again.
 // On a full disk this may free enough space.
 template <class Write>
-void write_in_any_room(RunRecording& recording, const Write& write) {
+void write_with_retry(RunRecording& recording, const Write& write) {
   try {
     write();
   } catch (const Error&) {
@@ -296,13 +296,13 @@ void write_in_any_room(RunRecording& recording, const Write& write) {
 
 void RunWriter::flush() {
   submit([this](RunRecording& recording) {
-    write_in_any_room(recording, [&] { commit(kAll, /*durable=*/true); });
+    write_with_retry(recording, [&] { commit(kAll, /*durable=*/true); });
   }).get();
 }
 
 void RunWriter::finish(const RunEnd& end) {
   submit([this, &end](RunRecording& recording) {
-    write_in_any_room(recording, [&] {
+    write_with_retry(recording, [&] {
       commit(kAll, /*durable=*/false);
       recording.finish(end);
     });

@@ -65,7 +65,7 @@ struct Finalize {
 using Query = std::unique_ptr<sqlite3_stmt, Finalize>;
 
 // Removes the limits, so that our own queries can run on the connection.
-void take_guards_away(Database& database) {
+void disable_guards(Database& database) {
   sqlite3_set_authorizer(database.handle(), nullptr, nullptr);
   sqlite3_progress_handler(database.handle(), 0, nullptr, nullptr);
 }
@@ -89,7 +89,7 @@ schema::Diagnostic place_in(std::string_view sql, size_t offset) {
 [[noreturn]] void fail_wrong_sql(Database& database, std::string_view sql) {
   const std::string mistake = sqlite3_errmsg(database.handle());
   const int offset = sqlite3_error_offset(database.handle());
-  take_guards_away(database);
+  disable_guards(database);
   database.check_tables({"sqlite_schema"});  // an unknown view may be the result of damage
   const bool is_name = mistake.find("no such") != std::string::npos;
   const std::string hint = is_name ? fmt::format("the views are {}", kViews) : "";
@@ -175,10 +175,10 @@ Query prepare(Database& database, std::string_view sql, std::chrono::millisecond
 
 // Throws if a table that the query has read is damaged, because a lost page looks like missing rows. Checks all tables
 // read if the store is small, otherwise only those with one row per run, attempt, metric or checkpoint.
-void check_what_was_read(Database& database, const ReadNames& read) {
+void check_tables_read(Database& database, const ReadNames& read) {
   constexpr int64_t kSmall = int64_t{32} << 20;  // bytes; checking takes about 20 ms
   constexpr std::array<std::string_view, 4> kShort{"run", "attempt", "series", "state"};
-  take_guards_away(database);
+  disable_guards(database);
   const bool is_small = database.query_int64("PRAGMA page_count") * database.query_int64("PRAGMA page_size") <= kSmall;
   Statement tables(database, "SELECT name FROM main.sqlite_schema WHERE type = 'table'");
   while (tables.step()) {
@@ -217,7 +217,7 @@ SqlResult sql_query(const std::filesystem::path& path, std::string_view sql, std
     for (int i = 0; i < columns; ++i) row.push_back(value_of(query.get(), i));
   }
   if (code != SQLITE_DONE) fail_query(database, code, sql, limit);
-  check_what_was_read(database, read);
+  check_tables_read(database, read);
   return result;
 }
 

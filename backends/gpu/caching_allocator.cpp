@@ -79,11 +79,10 @@ BlockId CachingAllocator::take_segment(PoolId pool, int64_t bytes) {
   const int64_t size = segment_bytes(bytes);
   if (size > limit_ - statistics_.all.reserved_bytes.current) return kNoBlock;
   int64_t address = 0;
-  auto behind = segments_.begin();
-  for (; behind != segments_.end() && behind->address - address < size; ++behind)
-    address = behind->address + behind->bytes;
+  auto next = segments_.begin();
+  for (; next != segments_.end() && next->address - address < size; ++next) address = next->address + next->bytes;
   const BlockId id = new_block({.address = address, .bytes = size, .pool = pool, .is_small = is_small_request(bytes)});
-  segments_.insert(behind, {address, size, id});
+  segments_.insert(next, {address, size, id});
   insert(free_block(id));
   add(at(id), &PoolStatistics::segments, 1);
   add(at(id), &PoolStatistics::reserved_bytes, size);
@@ -286,15 +285,15 @@ bool CachingAllocator::has_layout(std::span<const Extent> layout) const {
 }
 
 BlockId CachingAllocator::place(int64_t address, int64_t bytes, int64_t requested, OwnerId owner) {
-  const auto starts_behind = [](int64_t place, const Segment& segment) { return place < segment.address; };
-  BlockId id = std::prev(std::upper_bound(segments_.begin(), segments_.end(), address, starts_behind))->first;
+  const auto starts_after = [](int64_t place, const Segment& segment) { return place < segment.address; };
+  BlockId id = std::prev(std::upper_bound(segments_.begin(), segments_.end(), address, starts_after))->first;
   while (at(id).address + at(id).bytes <= address) id = at(id).next;
   RUN_ASSERT(!at(id).allocated && address + bytes <= at(id).address + at(id).bytes);
   remove(free_block(id));
   if (const int64_t before = address - at(id).address; before > 0) {
-    const BlockId behind = split(id, before);
+    const BlockId next = split(id, before);
     insert(free_block(id));
-    id = behind;
+    id = next;
   }
   if (at(id).bytes > bytes) insert(free_block(split(id, bytes)));
   at(id).allocated = true;

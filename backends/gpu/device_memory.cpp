@@ -62,7 +62,7 @@ OutOfMemory DeviceMemory::error_of(const StepAccount& step, const Refusal& refus
                         .pool = refusal.pool,
                         .owner = refusal.buffer ? owner_of(*refusal.buffer) : refusal.owner,
                         .trace = &trace,
-                        .arrays = account_.arrays_beside(step),
+                        .arrays = account_.other_arrays(step),
                         .staged = trace.writes_states ? std::vector<int64_t>() : account_.staged_bytes(),
                         .steps = training_ != nullptr ? training_ : &steps_so_far,
                         .are_all_steps = training_ != nullptr},

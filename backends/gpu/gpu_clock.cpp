@@ -76,11 +76,11 @@ void GpuClock::copy_batch(const AccountedStep& step, const StagedInputs* staged)
 
 void GpuClock::launch_all(const AccountedStep& step, std::span<const AccountedStep::Reduction> due) {
   size_t next = 0;
-  const auto reduce_behind = [&](int32_t launch) {
+  const auto reduce_after = [&](int32_t launch) {
     for (; next < due.size() && due[next].launch <= launch; ++next)
       reduce(all_reduce(due[next].bytes, options_.machine));
   };
-  reduce_behind(kBeforeAll);
+  reduce_after(kBeforeAll);
   for (size_t i = 0; i < step.launches().size(); ++i) {
     if (const Launch& launched = step.launches()[i]; launched.cls == LaunchClass::kCollective) {
       reduce(launched);
@@ -88,7 +88,7 @@ void GpuClock::launch_all(const AccountedStep& step, std::span<const AccountedSt
     } else {
       launch(StreamKind::kCompute, launched);
     }
-    reduce_behind(static_cast<int32_t>(i));
+    reduce_after(static_cast<int32_t>(i));
   }
   if (!due.empty()) wait_for_reductions();
 }

@@ -74,7 +74,7 @@ class EmulatedGpu final : public Device, private DeviceStreams {
   std::string running() const { return streams_.running(); }
 
   std::string_view name() const override { return "gpu"; }
-  bool runs_beside_host() const override { return options_.own_thread; }
+  bool runs_asynchronously() const override { return options_.own_thread; }
 
   std::shared_ptr<Buffer> allocate(size_t bytes) override { return wrap(zeroed_memory(bytes), bytes); }
   std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte> memory, size_t bytes) override {
@@ -173,17 +173,17 @@ class EmulatedGpu final : public Device, private DeviceStreams {
   void launch(Lane& lane, GpuExecutable& ready, std::span<const Signal> signals, bool replays) {
     const std::span<const GpuExecutable::DueSignal> due = ready.due(signals);
     size_t next = 0;
-    const auto record_behind = [&](int32_t launch) {
+    const auto record_after = [&](int32_t launch) {
       for (; next < due.size() && due[next].launch <= launch; ++next)
         streams_.record(lane.kind, static_cast<Event&>(*signals[due[next].signal].event));
     };
-    record_behind(kBeforeAll);
+    record_after(kBeforeAll);
     for (int32_t i = 0; i < ready.launches();) {
       int32_t end = replays ? ready.launches() : i + 1;
       if (next < due.size()) end = std::min(end, due[next].launch + 1);
       streams_.launch_all(lane.kind, ready, i, end);
       if (options_.launch_blocking) streams_.synchronize();
-      record_behind(end - 1);
+      record_after(end - 1);
       i = end;
     }
   }

@@ -120,12 +120,12 @@ const GpuModelRow* smallest_model_with(int64_t capacity_bytes) {
 
 double product_flops(const GpuModelRow& row, DType operands, bool allow_tf32) {
   const FlopRates& rates = row.product_flops;
-  const auto where_it_can = [&](double rate) { return rate > 0 ? rate : rates.f32; };
+  const auto rate_or_f32 = [&](double rate) { return rate > 0 ? rate : rates.f32; };
   switch (operands) {
     case DType::kF64: return rates.f64;
-    case DType::kF16: return where_it_can(rates.f16);
-    case DType::kBf16: return where_it_can(rates.bf16);
-    default: return allow_tf32 ? where_it_can(rates.tf32) : rates.f32;
+    case DType::kF16: return rate_or_f32(rates.f16);
+    case DType::kBf16: return rate_or_f32(rates.bf16);
+    default: return allow_tf32 ? rate_or_f32(rates.tf32) : rates.f32;
   }
 }
 

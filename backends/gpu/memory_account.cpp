@@ -174,7 +174,7 @@ std::vector<int64_t> MemoryAccount::staged_bytes() const {
   return bytes;
 }
 
-std::vector<int64_t> MemoryAccount::arrays_beside(const StepAccount& step) const {
+std::vector<int64_t> MemoryAccount::other_arrays(const StepAccount& step) const {
   const auto is_of_batch = [this](BlockId id) {
     return std::ranges::any_of(std::array{&batch_, &staged_, &coming_}, [id](const Batch* batch) {
       return std::ranges::find(batch->inputs, id, &CopiedInput::block) != batch->inputs.end();

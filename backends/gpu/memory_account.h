@@ -90,7 +90,7 @@ class MemoryAccount {
   // Sizes of the inputs of the staged batch that no submission has named.
   std::vector<int64_t> staged_bytes() const;
   // Sizes of the blocks that belong to neither a step nor a batch.
-  std::vector<int64_t> arrays_beside(const StepAccount& step) const;
+  std::vector<int64_t> other_arrays(const StepAccount& step) const;
   // Changes the owners of a step's blocks. `owner_of`: called with the buffer index.
   template <class OwnerOf>
   void set_owners(const StepAccount& step, const OwnerOf& owner_of) {

@@ -184,12 +184,12 @@ std::vector<int64_t> batch_bytes(const MemoryTrace& trace) {
 
 MemoryTrace scaled(const MemoryTrace& trace, const TraceScale& scale) {
   MemoryTrace result = trace;
-  const auto scale_it = [&](auto& its) {
+  const auto scale_buffer = [&](auto& its) {
     if (its.grows && scale.samples > 0) its.bytes = scaled_bytes(trace, its.bytes, scale.samples);
   };
-  for (TraceInput& input : result.batch) scale_it(input);
+  for (TraceInput& input : result.batch) scale_buffer(input);
   for (TraceBuffer& buffer : result.buffers) {
-    scale_it(buffer);
+    scale_buffer(buffer);
     if (buffer.grows && buffer.is_f32 && scale.narrow) buffer.bytes = ceil_div<int64_t>(buffer.bytes, 2);
   }
   return result;

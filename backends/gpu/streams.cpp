@@ -139,23 +139,23 @@ void Streams::look_around(Clock::time_point since) {
 }
 
 void Streams::give_up() {
-  fail(ErrorKind::kRun, "{} has not responded for {} ms; {}", name(), options_.patience.count(), what_it_is_at());
+  fail(ErrorKind::kRun, "{} has not responded for {} ms; {}", name(), options_.patience.count(), execution_text());
 }
 
 // Takes the right to execute, since only the executing thread may look at queued commands.
-std::string Streams::what_it_is_at() {
+std::string Streams::execution_text() {
   while (is_driven_.exchange(true, std::memory_order_acquire)) {
     Launchable* const at = at_.load(std::memory_order_acquire);
     if (at != nullptr) return fmt::format("it executes {}", at->describe(at_index_.load()));
     std::this_thread::yield();
   }
-  std::string wait = what_it_waits_for();
+  std::string wait = wait_text();
   is_driven_.store(false, std::memory_order_release);
   return wait;
 }
 
 // A wait for another device takes precedence: it is the reason why this device's streams wait for each other.
-std::string Streams::what_it_waits_for() {
+std::string Streams::wait_text() {
   std::string own;
   for (size_t stream = 0; stream < kStreamCount; ++stream) {
     const Command* const next = rings_[stream].front();

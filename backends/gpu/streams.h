@@ -111,8 +111,8 @@ class Streams {
   void throw_error();
   void look_around(std::chrono::steady_clock::time_point since);
   [[noreturn]] void give_up();
-  std::string what_it_is_at();
-  std::string what_it_waits_for();
+  std::string execution_text();
+  std::string wait_text();
   void lose(std::exception_ptr error);
 
   const Options options_;

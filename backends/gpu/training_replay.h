@@ -45,7 +45,7 @@ class TrainingReplay {
   void run_epoch() {
     for (size_t step = 0; step < steps_.training.size(); ++step) {
       run_step(*steps_.training[step], staged_);
-      stage_behind(step);
+      stage_after(step);
     }
     for (const MemoryTrace* const step : steps_.evaluation) run_step(*step, 0);
   }
@@ -56,7 +56,7 @@ class TrainingReplay {
   }
 
   // Stages the batch of the next step that copies one.
-  void stage_behind(size_t step) {
+  void stage_after(size_t step) {
     const size_t count = steps_.training.size();
     if (steps_.training[step]->batch.empty()) return;
     size_t next = (step + 1) % count;

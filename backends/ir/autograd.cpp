@@ -20,7 +20,7 @@ std::vector<char> dependents(const Program& program, ValueId last, std::span<con
 
 // By node up to `last`: the values of `wrt` whose first reader it is. After this node the backward walk adds nothing to
 // their gradients. Values without a reader are listed at the first node.
-std::vector<std::vector<size_t>> complete_behind(const Program& program, ValueId last, std::span<const Value> wrt) {
+std::vector<std::vector<size_t>> completed_after(const Program& program, ValueId last, std::span<const Value> wrt) {
   std::vector<ValueId> first_reader(static_cast<size_t>(last) + 1, 0);
   for (ValueId id = last; id >= 0; --id)
     for (const ValueId operand : program.operands(id)) first_reader[static_cast<size_t>(operand)] = id;
@@ -49,7 +49,7 @@ std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> 
   Program& program = *root.program;
   RUN_ASSERT(seed.type() == root.type());
   const std::vector<char> depends = dependents(program, root.id, wrt);
-  const std::vector<std::vector<size_t>> complete = complete_behind(program, root.id, wrt);
+  const std::vector<std::vector<size_t>> complete = completed_after(program, root.id, wrt);
   std::vector<Value> grads(static_cast<size_t>(root.id) + 1), result(wrt.size());
   grads[static_cast<size_t>(root.id)] = seed;
 

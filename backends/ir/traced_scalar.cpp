@@ -6,8 +6,8 @@ namespace runner::backends {
 
 DType dtype_of(const TracedScalar& scalar) {
   const bool as_it_is = scalar.use == ScalarUse::kValue;
-  if (scalar.is_integer && (as_it_is || !is_float(scalar.beside))) return DType::kI64;
-  return as_it_is || scalar.beside == DType::kF64 ? DType::kF64 : DType::kF32;
+  if (scalar.is_integer && (as_it_is || !is_float(scalar.tensor_dtype))) return DType::kI64;
+  return as_it_is || scalar.tensor_dtype == DType::kF64 ? DType::kF64 : DType::kF32;
 }
 
 double value_of(const TracedScalar& scalar) {

@@ -23,7 +23,7 @@ struct TracedScalar {
   ScalarUse use;
   double value;
   std::string_view name = "a number";  // shown in messages about compilations
-  DType beside = DType::kF32;          // dtype of the tensor operand
+  DType tensor_dtype = DType::kF32;    // dtype of the tensor operand
   bool is_integer = false;             // written as 2 rather than 2.0
   Origin origin = kNoOrigin;           // of the node that holds it; kNoOrigin: not in the Program
   // Optimizer and parameter group that it belongs to, from 1; 0 if there is only one.

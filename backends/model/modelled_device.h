@@ -69,7 +69,7 @@ class ModelledDevice final : public Device, private DeviceStreams {
   std::shared_ptr<Executable> compile(const Program& program) override { return compile(program, UserGraph()); }
   std::shared_ptr<Executable> compile(const Program& program, const UserGraph& graph);
   bool rounds_operands() const override { return device_.rounds_operands(); }
-  bool runs_beside_host() const override { return device_.runs_beside_host(); }
+  bool runs_asynchronously() const override { return device_.runs_asynchronously(); }
   Ticket submit(Executable& executable, const Submission& submission) override {
     return submit(executable, submission, {});
   }

@@ -165,13 +165,13 @@ void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& p
   bool unasked = false;
   bool& written = has_written != nullptr ? *has_written : unasked;
   written = false;
-  const PlanRun under_way(plan, slots, pool, lines, exchange);
+  const PlanRun execution(plan, slots, pool, lines, exchange);
   for (const PlanStep& step : plan.steps) {
     written |= step.writes_state;
-    under_way.run(step);
+    execution.run(step);
   }
   written |= !plan.copies.empty();
-  under_way.update_states();
+  execution.update_states();
 }
 
 const SourceMark& mark_of(const Plan& plan, const PlanStep& step, const SourceLines* lines) {

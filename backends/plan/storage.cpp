@@ -80,14 +80,14 @@ class StoragePlanner {
     }
   }
 
-  ValueId behind_reshapes(ValueId id) const {
+  ValueId without_reshapes(ValueId id) const {
     while (program_.node(id).op == Op::kReshape) id = program_.operands(id)[0];
     return id;
   }
 
   // Returns the computed value under reshapes if it may be written into another buffer, else kNoValue.
   ValueId movable(ValueId id) {
-    id = behind_reshapes(id);
+    id = without_reshapes(id);
     const bool computed = step_of(id) >= 0 && home(id).in == kNoValue && home(id).slot == 0;
     return computed ? id : kNoValue;
   }
@@ -186,7 +186,7 @@ class StoragePlanner {
   bool parts_may_overwrite(ValueId concat, ValueId input) {
     const std::vector<Read> reads = reads_of(input);
     return std::ranges::all_of(program_.operands(concat), [&](ValueId operand) {
-      const ValueId part = behind_reshapes(operand);
+      const ValueId part = without_reshapes(operand);
       return !storage_.elided[static_cast<size_t>(step_of(part))] && part_may_overwrite(part, input, reads);
     });
   }
@@ -298,7 +298,7 @@ class StoragePlanner {
 };
 
 // Checks that blocks live at the same time do not overlap: sweeps over the steps with the live blocks sorted by offset.
-void check_apart(const std::vector<ArenaBlock>& blocks) {
+void check_disjoint(const std::vector<ArenaBlock>& blocks) {
   std::vector<size_t> begins(blocks.size()), ends;
   std::iota(begins.begin(), begins.end(), size_t{0});
   std::erase_if(begins, [&](size_t i) { return blocks[i].bytes == 0; });
@@ -306,14 +306,14 @@ void check_apart(const std::vector<ArenaBlock>& blocks) {
   std::ranges::stable_sort(begins, {}, [&](size_t i) { return blocks[i].first; });
   std::ranges::stable_sort(ends, {}, [&](size_t i) { return blocks[i].last; });
   std::map<size_t, size_t> live;  // offset and end of a block
-  size_t gone = 0;
+  size_t ended = 0;
   for (const size_t i : begins) {
     const ArenaBlock& block = blocks[i];
-    for (; blocks[ends[gone]].last < block.first; ++gone) live.erase(blocks[ends[gone]].offset);
-    const auto behind = live.lower_bound(block.offset);
-    const bool apart = (behind == live.end() || behind->first >= block.offset + block.bytes) &&
-                       (behind == live.begin() || std::prev(behind)->second <= block.offset);
-    RUN_CHECK(apart, ErrorKind::kData, "block {} of the arena overlaps another", i);
+    for (; blocks[ends[ended]].last < block.first; ++ended) live.erase(blocks[ends[ended]].offset);
+    const auto next = live.lower_bound(block.offset);
+    const bool is_disjoint = (next == live.end() || next->first >= block.offset + block.bytes) &&
+                             (next == live.begin() || std::prev(next)->second <= block.offset);
+    RUN_CHECK(is_disjoint, ErrorKind::kData, "block {} of the arena overlaps another", i);
     live.emplace(block.offset, block.offset + block.bytes);
   }
 }
@@ -355,7 +355,7 @@ size_t set_offsets(std::vector<ArenaBlock>& blocks, std::span<const size_t> offs
     blocks[i].offset = offsets[i];
     total = std::max(total, offsets[i] + bytes);
   }
-  check_apart(blocks);
+  check_disjoint(blocks);
   return total;
 }
 

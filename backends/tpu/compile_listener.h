@@ -17,17 +17,17 @@ class CompileListener {
 };
 
 // Calls begun() and ended() of a listener for the duration of a compilation, also if it throws.
-class ToldCompilation {
+class NotifiedCompilation {
  public:
   // `listener`: null if there is none.
-  ToldCompilation(CompileListener* listener, std::function<std::string()> what) : listener_(listener) {
+  NotifiedCompilation(CompileListener* listener, std::function<std::string()> what) : listener_(listener) {
     if (listener_ != nullptr) listener_->begun(std::move(what));
   }
-  ~ToldCompilation() {
+  ~NotifiedCompilation() {
     if (listener_ != nullptr) listener_->ended();
   }
-  ToldCompilation(const ToldCompilation&) = delete;
-  ToldCompilation& operator=(const ToldCompilation&) = delete;
+  NotifiedCompilation(const NotifiedCompilation&) = delete;
+  NotifiedCompilation& operator=(const NotifiedCompilation&) = delete;
 
  private:
   CompileListener* const listener_;

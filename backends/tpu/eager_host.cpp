@@ -29,7 +29,7 @@ struct Operation {
   std::shared_ptr<Executable> executable;
   std::vector<Home> states;  // homes of kind kState and kBlock
   std::vector<size_t> batch, scalars;
-  bool meets = false;  // a collective: takes part in an exchange with the other ranks
+  bool is_collective_op = false;  // exchanges with the other ranks
   bool writes_state = false;
 };
 
@@ -128,11 +128,11 @@ class Maker {
   // Lets a new value overwrite the old contents of its state, if nothing reads the old contents later and the value is
   // no other output.
   void place_in_states() {
-    const auto is_asked_for_once = [&](ValueId id) {
+    const auto is_single_output = [&](ValueId id) {
       return std::ranges::count(program_.outputs(), id, &Output::value) == 1;
     };
     for (const Output& output : program_.outputs())
-      if (output.state >= 0 && is_asked_for_once(output.value) && last_read(state_of(output)) <= op_of(output.value))
+      if (output.state >= 0 && is_single_output(output.value) && last_read(state_of(output)) <= op_of(output.value))
         home(output.value) = home(state_of(output));
   }
 
@@ -153,7 +153,7 @@ class Maker {
     const ValueId result = op.program.size() - 1;
     const int64_t compile_ns = add_operation(op.program, op.operands, result, home(op.node));
     const Node& node = program_.node(op.node);
-    made_->operations.back().meets = is_collective(node.op);
+    made_->operations.back().is_collective_op = is_collective(node.op);
     made_->times.push_back({.op = node.op, .origin = node.origin, .compile_ns = compile_ns});
   }
 
@@ -300,7 +300,7 @@ class EagerHost : public Device {
     for (const size_t index : operation.scalars) scalars_.push_back(submission.scalars[index]);
     Submission own{.states = states_, .batch = batch_, .scalars = scalars_, .waits = true};
     SourceLines lines;
-    if (operation.meets) {
+    if (operation.is_collective_op) {
       lines.add(lines.intern(line));
       lines.add(lines.intern(line));
       own.lines = &lines;
@@ -310,7 +310,8 @@ class EagerHost : public Device {
     try {
       host_->submit(*operation.executable, own);
     } catch (Error& error) {
-      if (!operation.meets) error.relocate(line);  // the cached executable may have the line of another recording
+      // The cached executable may have the line of another recording.
+      if (!operation.is_collective_op) error.relocate(line);
       throw;
     }
   }

@@ -56,14 +56,14 @@ class Cutter {
 std::vector<char> parts_of_readers(const Program& program) {
   std::vector<char> is_part(static_cast<size_t>(program.size()), 0);
   for (ValueId id = 0; id < program.size(); ++id) is_part[static_cast<size_t>(id)] = is_broadcast(program.node(id).op);
-  const auto stands_alone = [&](ValueId id) {
+  const auto materialize = [&](ValueId id) {
     if (program.node(id).op == Op::kExpand) is_part[static_cast<size_t>(id)] = 0;
   };
   for (ValueId id = 0; id < program.size(); ++id)
     if (!is_elementwise(program.node(id).op))
-      for (const ValueId operand : program.operands(id)) stands_alone(operand);
+      for (const ValueId operand : program.operands(id)) materialize(operand);
   for (const Output& output : program.outputs()) {
-    stands_alone(output.value);
+    materialize(output.value);
     is_part[static_cast<size_t>(output.value)] = 0;
   }
   return is_part;

@@ -7,7 +7,7 @@ namespace {
 
 Owner owner_of_input(const Program& program, ValueId id) {
   const DType dtype = program.type(id).dtype;
-  if (!is_float(dtype)) return Owner::kNobody;
+  if (!is_float(dtype)) return Owner::kNone;
   const bool state = program.inputs()[static_cast<size_t>(program.attrs(id)[1])].kind == InputKind::kState;
   return state && dtype == DType::kF64 ? Owner::kEngine : Owner::kUser;
 }
@@ -20,17 +20,17 @@ bool computes_floats(const Program& program, ValueId id) {
                                }));
 }
 
-// Assigns kNobody values that compute floats to the user unless bookkeeping reads them. Returns by node whether
+// Assigns kNone values that compute floats to the user unless bookkeeping reads them. Returns by node whether
 // bookkeeping reads it.
-std::vector<bool> give_to_user(const Program& program, std::vector<Owner>& owners) {
+std::vector<bool> assign_to_user(const Program& program, std::vector<Owner>& owners) {
   std::vector<bool> into_account(owners.size());
   for (const Output& output : program.outputs())
     if (output.state >= 0 && program.type(output.value).dtype == DType::kF64)
       into_account[static_cast<size_t>(output.value)] = true;
   for (ValueId id = program.size(); id-- > 0;) {
     Owner& owner = owners[static_cast<size_t>(id)];
-    const bool passes_on = owner == Owner::kNobody && into_account[static_cast<size_t>(id)];
-    if (owner == Owner::kNobody && !passes_on && computes_floats(program, id)) owner = Owner::kUser;
+    const bool passes_on = owner == Owner::kNone && into_account[static_cast<size_t>(id)];
+    if (owner == Owner::kNone && !passes_on && computes_floats(program, id)) owner = Owner::kUser;
     if (!passes_on && (owner != Owner::kEngine || marks_host(program, id))) continue;
     for (const ValueId operand : program.operands(id)) into_account[static_cast<size_t>(operand)] = true;
   }
@@ -41,7 +41,7 @@ std::vector<Owner> owners_by_operands(const Program& program) {
   std::vector<Owner> owners;
   for (ValueId id = 0; id < program.size(); ++id) {
     const Op op = program.node(id).op;
-    Owner owner = Owner::kNobody;
+    Owner owner = Owner::kNone;
     for (const ValueId operand : program.operands(id))
       if (is_float(program.type(operand).dtype)) owner = std::max(owner, owners[static_cast<size_t>(operand)]);
     if (op == Op::kInput) owner = owner_of_input(program, id);
@@ -71,18 +71,18 @@ bool marks_host(const Program& program, ValueId id) {
 
 std::vector<Owner> owners_of(const Program& program) {
   std::vector<Owner> owners = owners_by_operands(program);
-  give_to_user(program, owners);
+  assign_to_user(program, owners);
   return owners;
 }
 
 std::vector<bool> accounts_of(const Program& program) {
   std::vector<Owner> owners = owners_by_operands(program);
-  std::vector<bool> accounts = give_to_user(program, owners);
+  std::vector<bool> accounts = assign_to_user(program, owners);
   const std::vector<bool> marked = read_by_marks(program);
   for (ValueId id = 0; id < program.size(); ++id) {
     const auto at = static_cast<size_t>(id);
     const bool is_marked_input = program.node(id).op == Op::kInput && marked[at];
-    accounts[at] = owners[at] == Owner::kEngine || is_marked_input || (owners[at] == Owner::kNobody && accounts[at]);
+    accounts[at] = owners[at] == Owner::kEngine || is_marked_input || (owners[at] == Owner::kNone && accounts[at]);
   }
   return accounts;
 }

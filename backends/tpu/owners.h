@@ -11,7 +11,7 @@ namespace runner::backends::tpu {
 // Owner of the floats that an op reads or, if it reads none, produces. Values computed only from constants and integers
 // belong to the engine if bookkeeping reads them, else to the user.
 enum class Owner : uint8_t {
-  kNobody,  // no floats, a constant, or computed only from these and read by bookkeeping
+  kNone,    // no floats, a constant, or computed only from these and read by bookkeeping
   kEngine,  // f64 states, values marked by ops::on_host(), and values computed only from these
   kUser,
 };
@@ -20,7 +20,7 @@ enum class Owner : uint8_t {
 std::vector<Owner> owners_of(const Program& program);
 
 // By node: whether it is bookkeeping, which keeps its logical type. Includes inputs that only on_host() marks read, and
-// kNobody values that bookkeeping reads.
+// kNone values that bookkeeping reads.
 std::vector<bool> accounts_of(const Program& program);
 
 // Whether the node was recorded by ops::on_host().

@@ -25,8 +25,8 @@ std::optional<std::string> overflow(std::string_view what, double value, DType d
 
 // Warns about a hook number other than 1, -1 and 0 that becomes one of these in bf16.
 std::optional<std::string> collapse(const TracedScalar& number, const DeviceTypes& types) {
-  if (number.name != kHookNumber || number.is_integer || !is_float(number.beside)) return std::nullopt;
-  if (types.of(number.beside) != DType::kBf16) return std::nullopt;
+  if (number.name != kHookNumber || number.is_integer || !is_float(number.tensor_dtype)) return std::nullopt;
+  if (types.of(number.tensor_dtype) != DType::kBf16) return std::nullopt;
   const double held = held_on_device(DType::kBf16, number.value);
   if (held == number.value || (held != 0 && std::fabs(held) != 1)) return std::nullopt;
   const double least = std::numeric_limits<float>::min();
@@ -73,7 +73,7 @@ std::vector<std::string> range_warnings_of_numbers(const GraphIdentity& graph, c
   std::vector<std::string> texts;
   for (const TracedScalar& number : graph.scalars) {
     if (number.origin == kNoOrigin) continue;
-    std::optional<std::string> text = overflow("number", number.value, number.beside, types);
+    std::optional<std::string> text = overflow("number", number.value, number.tensor_dtype, types);
     if (!text) text = collapse(number, types);
     if (text) texts.push_back(with_line(*text, graph.program->lines().at(number.origin)));
   }

@@ -26,10 +26,10 @@ class Analysis {
   }
 
   std::vector<std::string> run() {
-    is_often(std::ssize(compiled_)) ? tell_of_compilations() : tell_of(MissKind::kBatchSize, "new batch sizes");
-    tell_of(MissKind::kNumber, "changed numbers");
-    tell_of(MissKind::kAttribute, "changed exponents", /*names_line=*/true);
-    if (is_often(figures_.reads)) tell_of_reads();
+    is_often(std::ssize(compiled_)) ? report_compilations() : report_kind(MissKind::kBatchSize, "new batch sizes");
+    report_kind(MissKind::kNumber, "changed numbers");
+    report_kind(MissKind::kAttribute, "changed exponents", /*names_line=*/true);
+    if (is_often(figures_.reads)) report_reads();
     return std::move(texts_);
   }
 
@@ -54,7 +54,7 @@ class Analysis {
                        static_cast<double>(ns) * 1e-9);
   }
 
-  void tell_of_compilations() {
+  void report_compilations() {
     const Graph& newest = *compiled_.back();
     texts_.push_back(
         fmt::format("graphs are still being compiled at training batch {}: {} batches caused {}; the newest: {}{}",
@@ -62,7 +62,7 @@ class Analysis {
   }
 
   // Adds a text if graphs of a kind were compiled. `who`: the subject of the sentence, what caused them.
-  void tell_of(MissKind kind, std::string_view who, bool names_line = false) {
+  void report_kind(MissKind kind, std::string_view who, bool names_line = false) {
     const std::vector<const Graph*> found = of_kind(kind);
     if (found.empty()) return;
     const Graph& newest = *found.back();
@@ -71,7 +71,7 @@ class Analysis {
                                  advice_for(kind)));
   }
 
-  void tell_of_reads() {
+  void report_reads() {
     const double times = static_cast<double>(figures_.reads) / static_cast<double>(figures_.batches);
     texts_.push_back(
         fmt::format("a hook reads {:.3g} tensor values per training batch{}: each read causes a graph break, runs a "

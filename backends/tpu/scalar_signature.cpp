@@ -30,7 +30,7 @@ class Scalar {
 
   std::string_view name() const { return scalar_.name; }
   // The name; if `other` has the same name, with optimizer, group or batch to distinguish them.
-  std::string name_beside(const Scalar& other) const {
+  std::string distinguishing_name(const Scalar& other) const {
     std::string text(name());
     if (other.name() != name()) return text;
     if (scalar_.optimizer != other.scalar_.optimizer) text += fmt::format(" of optimizer {}", scalar_.optimizer);
@@ -167,13 +167,13 @@ Difference difference(std::span<const TracedScalar> before, std::span<const Trac
       return {std::move(text), i, are[i].is_attribute()};
     const size_t was = were.first_of_class(i), is = are.first_of_class(i);
     if (is != i && was != is)
-      return {fmt::format("{} became equal to {}, {}: they are one input now", are[i].name_beside(are[is]),
-                          are[is].name_beside(are[i]), are[i].text()),
+      return {fmt::format("{} became equal to {}, {}: they are one input now", are[i].distinguishing_name(are[is]),
+                          are[is].distinguishing_name(are[i]), are[i].text()),
               i};
     if (is == i && was != i)
       return {fmt::format("{} and {} were equal, {}, and are {} and {} now: they are two inputs",
-                          are[was].name_beside(are[i]), are[i].name_beside(are[was]), were[i].text(), are[was].text(),
-                          are[i].text()),
+                          are[was].distinguishing_name(are[i]), are[i].distinguishing_name(are[was]), were[i].text(),
+                          are[was].text(), are[i].text()),
               i};
   }
   return {};

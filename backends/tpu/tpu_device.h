@@ -33,7 +33,7 @@ class TpuDevice final : public Device {
     return options_.hardware.types.f32 == DType::kF32 &&
            options_.hardware.machine.precision != MatmulPrecision::kHighest;
   }
-  bool runs_beside_host() const override { return slot_.has_thread(); }
+  bool runs_asynchronously() const override { return slot_.has_thread(); }
   Ticket submit(Executable& executable, const Submission& submission) override;
   bool has_written_states() const override;
   void read_output(Executable& executable, int index, std::span<std::byte> target) override;

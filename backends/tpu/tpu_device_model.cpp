@@ -129,7 +129,7 @@ class EmulatedTpuModel final : public TpuDeviceModel {
                           const std::function<std::shared_ptr<Executable>()>& compile, const std::string& damage) {
     const int64_t begin = monotonic_ns();
     const GraphIdentity identity{std::make_shared<const Program>(graph), {}, {}, {}};
-    const ToldCompilation told(listener_, [&] { return what_of(identity); });
+    const NotifiedCompilation notified(listener_, [&] { return what_of(identity); });
     std::shared_ptr<Executable> host = compile();
     const LoweredGraph lowered(identity, state_tensors_);
     std::vector<std::string> warnings = lowered.check_memory(options_.hardware);
@@ -143,7 +143,8 @@ class EmulatedTpuModel final : public TpuDeviceModel {
   Compiled compiled_eagerly(const Program& program, const Program& graph,
                             const std::function<std::shared_ptr<Executable>()>& compile) {
     const GraphIdentity identity{std::make_shared<const Program>(graph), {}, {}, {}};
-    const ToldCompilation told(listener_, [&] { return fmt::format("the operations of {} nodes", graph.size()); });
+    const NotifiedCompilation notified(listener_,
+                                       [&] { return fmt::format("the operations of {} nodes", graph.size()); });
     GraphForecast traced = check_eager_memory(identity, state_tensors_, options_.hardware);
     warnings_.add(std::move(traced.padding));
     std::shared_ptr<Executable> host = compile();
@@ -165,7 +166,7 @@ class EmulatedTpuModel final : public TpuDeviceModel {
                       {.step = info.step, .reads = info.reads, .traced_seconds = step.traced_seconds});
   }
 
-  void tell_of_damage(const std::string& damage, const GraphKey& graph) {
+  void warn_of_damage(const std::string& damage, const GraphKey& graph) {
     warnings_.add(fmt::format("tpu.persistent_cache: {}; compiling graph {} again", damage, graph.to_string()));
   }
 
@@ -202,13 +203,13 @@ class EmulatedTpuModel final : public TpuDeviceModel {
   void check_length(const SubmissionInfo& info) {
     uncut_.batches = batches_until(info.step);
     if (uncut_.batches == kLongTrace) warn_of_growth();
-    if (pending_.nodes() > kMostNodes) cut_what_is_too_long();
+    if (pending_.nodes() > kMostNodes) cut_long_trace();
   }
 
   // Batches of the trace since the last step marker.
   int64_t batches_until(int64_t step) const { return step - uncut_.batch + 1; }
 
-  void cut_what_is_too_long() {
+  void cut_long_trace() {
     if (!std::exchange(warned_of_length_, true)) {
       warnings_.add(fmt::format(
           "the graph of batches {} to {} has {} nodes and is ended after them: a graph has at most {} nodes; {}",
@@ -239,7 +240,7 @@ class EmulatedTpuModel final : public TpuDeviceModel {
 
   Graph& graph_of(GraphIdentity identity, int64_t step, const Making& making) {
     const GraphKey key = key_of(identity);
-    for (const std::string& damage : making.damages) tell_of_damage(damage, key);
+    for (const std::string& damage : making.damages) warn_of_damage(damage, key);
     if (Graph* const known = graphs_.find(key, identity)) return *known;
     warnings_.add(range_warnings_of_numbers(identity, options_.hardware.types));
     ShownGraph shown = shown_graph(identity, state_tensors_);
@@ -259,7 +260,7 @@ class EmulatedTpuModel final : public TpuDeviceModel {
   bool is_in_store(Graph& graph, const Making& making, int64_t begin_ns) {
     PersistentCache::Found<GraphPrediction> found;
     if (!making.compiled) found = stored_.find(graph.identity, state_tensors_);
-    if (!found.damage.empty()) tell_of_damage(found.damage, graph.key);
+    if (!found.damage.empty()) warn_of_damage(found.damage, graph.key);
     if (found.entry) {
       graph.prediction = std::move(*found.entry);
       return true;

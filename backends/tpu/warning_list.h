@@ -11,7 +11,7 @@ namespace runner::backends::tpu {
 class WarningList {
  public:
   void add(std::string text) {
-    if (told_.insert(text).second) texts_.push_back(std::move(text));
+    if (seen_.insert(text).second) texts_.push_back(std::move(text));
   }
   void add(std::vector<std::string> texts) {
     for (std::string& text : texts) add(std::move(text));
@@ -19,7 +19,7 @@ class WarningList {
   std::vector<std::string> take() { return std::exchange(texts_, {}); }
 
  private:
-  std::set<std::string> told_;  // reported or pending
+  std::set<std::string> seen_;  // reported or pending
   std::vector<std::string> texts_;
 };
 

@@ -40,9 +40,9 @@ RecordedHook recorded_hook(const store::RunDetails& run, const schema::Recipe& r
   for (store::SourceText& source : newest_of_kind(run, store::kHookSource)) {
     const fs::path file = folder / source.path;
     const std::optional<std::string> now = text_of(file);
-    const bool is_gone = !now && file == main;
-    if (is_gone || (now != source.text && hook.files == RecordedHook::Files::kSame)) {
-      hook.files = is_gone ? RecordedHook::Files::kGone : RecordedHook::Files::kChanged;
+    const bool is_missing = !now && file == main;
+    if (is_missing || (now != source.text && hook.files == RecordedHook::Files::kSame)) {
+      hook.files = is_missing ? RecordedHook::Files::kMissing : RecordedHook::Files::kChanged;
       hook.file = file.string();
     }
     hook.sources.push_back({std::move(source.path), std::move(source.text)});

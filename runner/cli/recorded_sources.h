@@ -14,10 +14,10 @@ namespace runner::cli {
 std::vector<store::SourceText> recorded_includes(const store::RunDetails& run);
 
 struct RecordedHook {
-  enum class Files { kSame, kChanged, kGone };
+  enum class Files { kSame, kChanged, kMissing };
 
   std::vector<train::HookSource> sources;  // from the newest attempt that recorded any; empty if none did
-  // State of the files compared with `sources`; kGone: the hook file itself is missing.
+  // State of the files compared with `sources`; kMissing: the hook file itself is missing.
   Files files = Files::kSame;
   std::string file;  // the changed or missing file
 };

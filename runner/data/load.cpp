@@ -86,7 +86,7 @@ void use_names(Storage& storage, const std::vector<std::string>& names, const st
 }
 
 // Checks that features and labels of a section match those of the training data.
-void check_alike(const Storage& storage, const Encoding& encoding, const std::string& name) {
+void check_encoding(const Storage& storage, const Encoding& encoding, const std::string& name) {
   RUN_CHECK((storage.sequence > 0) == (encoding.sequence > 0), ErrorKind::kData,
             "{} is {}text, but the training data {}", name, storage.sequence > 0 ? "" : "not ",
             encoding.sequence > 0 ? "is" : "is not");
@@ -163,7 +163,7 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
   std::shared_ptr<Storage> eval;
   if (spec.eval.has_value()) {
     eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, true), buffer, "data.eval"));
-    check_alike(*eval, encoding, "data.eval");
+    check_encoding(*eval, encoding, "data.eval");
     if (train->label_kind == LabelKind::kClass) join_classes(encoding, *train, *eval);
   } else if (spec.split.has_value() && encoding.sequence > 0) {
     TextParts cut = split_text(std::move(*train), spec.split->eval, spec.train.path);
@@ -208,7 +208,7 @@ Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, 
                      bool labels_required, int64_t shuffle_buffer) {
   const ReadOptions options = same_as(encoding, seed, labels_required);
   auto storage = std::make_shared<Storage>(read(spec, options, shuffle_buffer, name));
-  check_alike(*storage, encoding, name);
+  check_encoding(*storage, encoding, name);
   use_names(*storage, encoding.class_names, name);
   if (storage->label_kind == LabelKind::kClass) {
     RUN_CHECK(storage->outputs <= encoding.outputs || !encoding.class_names.empty(), ErrorKind::kData,

@@ -166,7 +166,7 @@ struct Loader::Ring {
     if (passed_on && consumer_waits.load()) wake(wake_consumer);
   }
 
-  bool is_there() const { return produced.load() > taken; }
+  bool is_ready() const { return produced.load() > taken; }
 
   // Makes a batch on the consumer's thread (without prefetching).
   void make() {
@@ -178,7 +178,7 @@ struct Loader::Ring {
   }
 
   bool wait(const std::function<bool()>& give_up) {
-    if (is_there()) return true;
+    if (is_ready()) return true;
     if (spec.prefetch > 0) return wait_for_batch(give_up);
     given_up = &give_up;
     make();
@@ -191,14 +191,14 @@ struct Loader::Ring {
     constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
     const backends::ScopedSpan span(backends::SpanKind::kData, "wait for batch");
     const Wait counted(spec.use);
-    const auto there = [this] { return is_there(); };
+    const auto ready = [this] { return is_ready(); };
     waited = true;
     std::unique_lock lock(mutex);
     consumer_waits.store(true);
-    if (!give_up) wake_consumer.wait(lock, there);
-    while (!there() && !give_up()) wake_consumer.wait_for(lock, kBetweenLooks, there);
+    if (!give_up) wake_consumer.wait(lock, ready);
+    while (!ready() && !give_up()) wake_consumer.wait_for(lock, kBetweenLooks, ready);
     consumer_waits.store(false);
-    return is_there();
+    return is_ready();
   }
 
   const Batch& take() {
@@ -213,7 +213,7 @@ struct Loader::Ring {
   // Blocks until the next batch is published. Returns the number of batches that were ready on entry.
   int64_t get_ready() {
     if (spec.prefetch == 0) {
-      if (!is_there()) make();
+      if (!is_ready()) make();
       return 0;
     }
     const int64_t free = std::max<int64_t>(taken - (kValid - 1), 0);  // batches that the consumer no longer holds

@@ -55,8 +55,8 @@ std::vector<std::vector<NamedTensor>> split(std::vector<NamedTensor> tensors, in
 std::string index_of(const std::vector<ModelFile>& files, int64_t total) {
   json::Object map;
   for (const ModelFile& file : files) {
-    const std::string beside_it = fs::path(file.name).filename();
-    for (const NamedTensor& tensor : file.tensors) map.emplace_back(tensor.name, beside_it);
+    const std::string file_name = fs::path(file.name).filename();
+    for (const NamedTensor& tensor : file.tensors) map.emplace_back(tensor.name, file_name);
   }
   return json::text(json::Object{{"metadata", json::Object{{"total_size", total}}}, {"weight_map", std::move(map)}});
 }

@@ -56,18 +56,18 @@ void check(int error, const fs::path& path) {
 }
 
 // Writes a temporary file next to `path` under an unused name. Returns its name.
-std::string write_beside(const fs::path& path, Parts parts) {
+std::string write_temporary(const fs::path& path, Parts parts) {
   constexpr int kMostNames = 1000;
-  std::string beside;
+  std::string temporary;
   struct stat old {};
   const bool replaces = ::stat(path.c_str(), &old) == 0;
   int error = EEXIST;
   for (int i = 0; i < kMostNames && error == EEXIST; ++i) {
-    beside = fmt::format("{}.{}.{}.tmp", path.string(), ::getpid(), i);
-    error = create(beside.c_str(), parts, replaces ? &old : nullptr);
+    temporary = fmt::format("{}.{}.{}.tmp", path.string(), ::getpid(), i);
+    error = create(temporary.c_str(), parts, replaces ? &old : nullptr);
   }
   check(error, path);
-  return beside;
+  return temporary;
 }
 
 }  // namespace
@@ -93,10 +93,10 @@ void write_file(const fs::path& path, Parts parts) {
   if (fs::exists(fs::symlink_status(target, ignored)) && !fs::is_regular_file(target, ignored)) {
     return check(write_parts(target.c_str(), O_CREAT, parts), path);
   }
-  const std::string beside = write_beside(target, parts);
-  if (std::rename(beside.c_str(), target.c_str()) == 0) return;
+  const std::string temporary = write_temporary(target, parts);
+  if (std::rename(temporary.c_str(), target.c_str()) == 0) return;
   const int error = errno;
-  ::unlink(beside.c_str());
+  ::unlink(temporary.c_str());
   check(error, path);
 }
 

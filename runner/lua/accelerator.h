@@ -85,7 +85,7 @@ train::CustomLoop& loop_of(const Accelerator& accelerator, std::string_view what
 
 // Returns the process group for acc:`what`, or null for a single process. In a custom loop, finishes the collectives of
 // its traced region first. Counts the exchange as instructions of the hook, because it takes as long.
-backends::ProcessGroup* replicas_to_meet(lua_State* state, const Accelerator& accelerator, std::string_view what);
+backends::ProcessGroup* group_for_exchange(lua_State* state, const Accelerator& accelerator, std::string_view what);
 // Returns the call site by which ranks match their collectives.
 backends::Site site_of(lua_State* state, const Accelerator& accelerator, std::string_view what);
 

@@ -69,7 +69,7 @@ int raise_exception(lua_State* state, const std::exception_ptr& exception, Raise
   try {
     std::rethrow_exception(exception);
   } catch (const Error& error) {
-    if (is_of_the_run(error)) raise = Raise::kEndsRun;
+    if (is_run_error(error)) raise = Raise::kEndsRun;
     const SourceMark where = error.where().known() ? error.where() : line_of_caller(state);
     text = where.known() ? fmt::format("{}: {}", where.to_string(), error.message()) : error.message();
   } catch (const std::exception& error) {

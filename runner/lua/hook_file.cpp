@@ -298,7 +298,7 @@ class LuaHooks : public train::Hooks {
         return std::move(*result);
       }
     } catch (const Error& error) {
-      if (error.where().known() || is_of_the_run(error)) throw;
+      if (error.where().known() || is_run_error(error)) throw;
       throw Error(error).locate(line_of(entry));
     }
   }

@@ -58,7 +58,7 @@ Value smoothed_losses(const Recording& recording, Value logits, Value labels, co
                       double smoothing) {
   if (smoothing == 0) return ops::cross_entropy(logits, labels, options);
   const auto number = [&](double value) {
-    return number_beside(recording, {value, false}, {logits.dtype(), {}}, backends::ScalarUse::kOperand);
+    return number_operand(recording, {value, false}, {logits.dtype(), {}}, backends::ScalarUse::kOperand);
   };
   return ops::smoothed_cross_entropy(logits, labels, options, number(1 - smoothing),
                                      number(smoothing / static_cast<double>(logits.shape()[1])));

@@ -60,7 +60,7 @@ Number checked_number(lua_State* state, int index, Number otherwise) {
   return lua_isnoneornil(state, index) ? otherwise : checked_number(state, index);
 }
 
-Value number_beside(const Recording& recording, Number number, const TensorType& type, ScalarUse use) {
+Value number_operand(const Recording& recording, Number number, const TensorType& type, ScalarUse use) {
   nn::HostValues* const host = recording.forward().host;
   if (host == nullptr) return constant(recording, number.value, type);
   TracedScalar traced{use, number.value, backends::kHookNumber, type.dtype, number.is_integer};
@@ -73,7 +73,7 @@ Value number_beside(const Recording& recording, Number number, const TensorType&
 }
 
 Value filled(const Recording& recording, Number number, const TensorType& type) {
-  const Value value = number_beside(recording, number, type, ScalarUse::kFactor);
+  const Value value = number_operand(recording, number, type, ScalarUse::kFactor);
   return value.shape() == type.shape ? value : ops::expand(value, type.shape);
 }
 

@@ -26,12 +26,12 @@ Number checked_number(lua_State* state, int index, Number otherwise);
 
 // Returns a number as an operand next to a tensor of `type`. The result has that dtype, and the shape () or that of
 // `type`; operands broadcast. `use`: how PyTorch would pass the number in the same code.
-Value number_beside(const Recording& recording, Number number, const backends::TensorType& type,
-                    backends::ScalarUse use);
-inline Value number_beside(const Recording& recording, Number number, Value tensor, backends::ScalarUse use) {
-  return number_beside(recording, number, tensor.type(), use);
+Value number_operand(const Recording& recording, Number number, const backends::TensorType& type,
+                     backends::ScalarUse use);
+inline Value number_operand(const Recording& recording, Number number, Value tensor, backends::ScalarUse use) {
+  return number_operand(recording, number, tensor.type(), use);
 }
-// Like number_beside(), with exactly the shape of `type`.
+// Like number_operand(), with exactly the shape of `type`.
 Value filled(const Recording& recording, Number number, const backends::TensorType& type);
 
 // Returns a number () f32 that only the run needs and that PyTorch would not pass to a device.

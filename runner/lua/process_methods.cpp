@@ -30,7 +30,7 @@ ProcessGroup* replicas_of(const Accelerator& accelerator, std::string_view what)
 ValueExchange exchange_of(lua_State* state, std::string_view what) {
   Accelerator& accelerator = accelerator_argument(state);
   if (lua_isnone(state, 2)) bad_argument(state, 2, "a value");
-  return {state, accelerator, replicas_to_meet(state, accelerator, what), what};
+  return {state, accelerator, group_for_exchange(state, accelerator, what), what};
 }
 
 int gather(lua_State* state) {
@@ -113,7 +113,7 @@ int split_between_processes(lua_State* state) {
 
 int wait_for_everyone(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
-  if (ProcessGroup* const replicas = replicas_to_meet(state, accelerator, "wait_for_everyone"))
+  if (ProcessGroup* const replicas = group_for_exchange(state, accelerator, "wait_for_everyone"))
     replicas->barrier(site_of(state, accelerator, "wait_for_everyone"));
   return 0;
 }
@@ -159,13 +159,13 @@ int main_process_first(lua_State* state) {
   if (!lua_isfunction(state, 2)) bad_argument(state, 2, "a function");
   lua_settop(state, 2);
   const bool first = process_index(accelerator) == 0;
-  ProcessGroup* const replicas = replicas_to_meet(state, accelerator, "main_process_first");
-  const auto meet = [&] {
+  ProcessGroup* const replicas = group_for_exchange(state, accelerator, "main_process_first");
+  const auto wait = [&] {
     if (replicas != nullptr) replicas->barrier(site_of(state, accelerator, "main_process_first"));
   };
-  if (!first) meet();
+  if (!first) wait();
   const int status = lua_pcall(state, 0, LUA_MULTRET, 0);
-  if (first) meet();
+  if (first) wait();
   return status == LUA_OK ? lua_gettop(state) - 1 : lua_error(state);
 }
 
@@ -203,7 +203,7 @@ constexpr AcceleratorMethod kProcessMethods[] = {
 
 }  // namespace
 
-ProcessGroup* replicas_to_meet(lua_State* state, const Accelerator& accelerator, std::string_view what) {
+ProcessGroup* group_for_exchange(lua_State* state, const Accelerator& accelerator, std::string_view what) {
   constexpr int64_t kInstructions = 20'000;
   ProcessGroup* const replicas = replicas_of(accelerator, what);
   if (replicas != nullptr) Runtime::of(state).spend(state, kInstructions);

@@ -129,7 +129,7 @@ bool same_upvalues(lua_State* state) {
 
 // Pushes the name of an entry that is in the copy but no longer in the table. The stack ends with the container, its
 // copy and its name.
-void push_gone(lua_State* state, int name) {
+void push_removed_name(lua_State* state, int name) {
   const int copy = name - 1, table = name - 2;
   lua_pushnil(state);
   while (lua_next(state, copy) != 0) {
@@ -155,7 +155,7 @@ bool same_entries(lua_State* state, int snapshot, lua_Integer first) {
   lua_rawgeti(state, snapshot, first - 1 + kCount);
   if (count < lua_tointeger(state, -1)) {
     lua_settop(state, name);
-    push_gone(state, name);
+    push_removed_name(state, name);
     return false;
   }
   lua_rawgeti(state, snapshot, first - 1 + kReachableMetatable);

@@ -53,7 +53,7 @@ Error thrown(const std::exception_ptr& cause, const SourceMark& where) {
     error.locate(where);
     throw;
   } catch (const Error& error) {
-    if (is_of_the_run(error)) throw;
+    if (is_run_error(error)) throw;
     return Error(error).locate(where);
   }
 }
@@ -127,7 +127,7 @@ void Runtime::protect(const std::function<void()>& body) {
 
 // ---- errors --------------------------------------------------------------------------------------------------------
 
-bool is_of_the_run(const Error& error) {
+bool is_run_error(const Error& error) {
   return error.kind() == ErrorKind::kStore || error.kind() == ErrorKind::kInterrupted;
 }
 

@@ -39,7 +39,7 @@ struct RuntimeOptions {
 
 // Returns whether the error is not the hook's fault: an error of the store or an interruption. A hook can neither catch
 // nor explain it.
-bool is_of_the_run(const Error& error);
+bool is_run_error(const Error& error);
 
 // An exception that propagates through Lua as a text.
 struct Raised {

@@ -56,11 +56,11 @@ DType wider(DType a, DType b) {
 
 // Converts a number operand to a value of the tensor's dtype. If the tensor has integers and the number has a fraction,
 // or the op divides, the tensor is cast to f32 first.
-Value beside(const Recording& recording, Value& tensor, Number number, Op op, bool before) {
+Value converted_number(const Recording& recording, Value& tensor, Number number, Op op, bool before) {
   const bool fraction = op == Op::kDiv || number.value != std::floor(number.value);
   if (!is_float(tensor.dtype()) && fraction) tensor = ops::cast(tensor, DType::kF32);
   const backends::NumberUses& uses = backends::def_of(op).numbers;
-  return number_beside(recording, number, tensor, before ? uses.before : uses.after);
+  return number_operand(recording, number, tensor, before ? uses.before : uses.after);
 }
 
 struct Operands {
@@ -70,12 +70,12 @@ Operands operands_of(lua_State* state, Op op) {
   const Recording& recording = record_here(state);
   if (lua_type(state, 1) == LUA_TNUMBER) {
     Value b = tensor_argument(state, 2);
-    const Value a = beside(recording, b, number_at(state, 1), op, /*before=*/true);
+    const Value a = converted_number(recording, b, number_at(state, 1), op, /*before=*/true);
     return {a, b};
   }
   Value a = tensor_argument(state, 1);
   if (lua_type(state, 2) == LUA_TNUMBER) {
-    const Value b = beside(recording, a, number_at(state, 2), op, /*before=*/false);
+    const Value b = converted_number(recording, a, number_at(state, 2), op, /*before=*/false);
     return {a, b};
   }
   Value b = tensor_argument(state, 2);
@@ -123,21 +123,21 @@ Value square(Value x) {
   return ops::mul(x, x);
 }
 
-Value argument_beside(lua_State* state, int index, Value x, ScalarUse use) {
-  return number_beside(recording_of(state, "a number"), checked_number(state, index), x, use);
+Value number_argument_for(lua_State* state, int index, Value x, ScalarUse use) {
+  return number_operand(recording_of(state, "a number"), checked_number(state, index), x, use);
 }
-Value argument_beside(lua_State* state, int index, Value x, ScalarUse use, Number otherwise) {
-  return number_beside(recording_of(state, "a number"), checked_number(state, index, otherwise), x, use);
+Value number_argument_for(lua_State* state, int index, Value x, ScalarUse use, Number otherwise) {
+  return number_operand(recording_of(state, "a number"), checked_number(state, index, otherwise), x, use);
 }
 
 int leaky_relu(lua_State* state) {
   const Value x = operand(state);
-  return push_tensor(state, ops::leaky_relu(x, argument_beside(state, 2, x, ScalarUse::kValue, {0.01, false})));
+  return push_tensor(state, ops::leaky_relu(x, number_argument_for(state, 2, x, ScalarUse::kValue, {0.01, false})));
 }
 
 int elu(lua_State* state) {
   const Value x = operand(state);
-  return push_tensor(state, ops::elu(x, argument_beside(state, 2, x, ScalarUse::kValue, {1, false})));
+  return push_tensor(state, ops::elu(x, number_argument_for(state, 2, x, ScalarUse::kValue, {1, false})));
 }
 
 int matmul(lua_State* state) {
@@ -228,8 +228,8 @@ int where(lua_State* state) {
   Value x, y;
   if (first) x = tensor_argument(state, 2);
   if (second) y = tensor_argument(state, 3);
-  if (!first) x = argument_beside(state, 2, y, ScalarUse::kFactor);
-  if (!second) y = argument_beside(state, 3, x, ScalarUse::kFactor);
+  if (!first) x = number_argument_for(state, 2, y, ScalarUse::kFactor);
+  if (!second) y = number_argument_for(state, 3, x, ScalarUse::kFactor);
   const DType common = wider(x.dtype(), y.dtype());
   const Operands operands{ops::cast(x, common), ops::cast(y, common)};
   return push_tensor(
@@ -238,7 +238,7 @@ int where(lua_State* state) {
 
 int masked_fill(lua_State* state) {
   const Value x = operand(state), mask = tensor_argument(state, 2);
-  return push_tensor(state, ops::where(mask, argument_beside(state, 3, x, ScalarUse::kValue), x));
+  return push_tensor(state, ops::where(mask, number_argument_for(state, 3, x, ScalarUse::kValue), x));
 }
 
 // nn.embedding(ids, table), with the argument order of torch.nn.functional.
@@ -256,10 +256,10 @@ int clamp(lua_State* state) {
   RUN_CHECK(low || high, ErrorKind::kRun, "clamp: expected low, high or both: x:clamp(low, high)");
   RUN_CHECK(!low || !high || low->value <= high->value, ErrorKind::kRun, "clamp: low {} is greater than high {}",
             shown(low->value), shown(high->value));
-  const auto beside_x = [&](const std::optional<Number>& number) {
-    return number ? number_beside(recording_of(state, "a number"), *number, x, ScalarUse::kFactor) : Value{};
+  const auto as_operand = [&](const std::optional<Number>& number) {
+    return number ? number_operand(recording_of(state, "a number"), *number, x, ScalarUse::kFactor) : Value{};
   };
-  const Value least = beside_x(low), greatest = beside_x(high);
+  const Value least = as_operand(low), greatest = as_operand(high);
   return push_tensor(state, ops::clamp(x, least, greatest));
 }
 

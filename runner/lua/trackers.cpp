@@ -99,7 +99,7 @@ void call_trackers(Runtime& runtime, const char* name, int arguments, const std:
         call_tracker(runtime, arguments + 1);
       }
     } catch (const Error& error) {
-      if (is_of_the_run(error)) throw;
+      if (is_run_error(error)) throw;
       failed = failed ? Error(*failed).note(fmt::format("tracker {} also failed: {}", i, error.what())) : error;
     }
     lua_settop(state, list);

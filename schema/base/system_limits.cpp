@@ -32,7 +32,7 @@ rlim_t peak_address_space() {
 }
 
 // Returns the limit on address space if one more thread or process would have exceeded it.
-std::optional<rlim_t> met_memory_limit() {
+std::optional<rlim_t> reached_memory_limit() {
   constexpr rlim_t kMargin = 64 << 20;  // reserved by the first allocations of a thread, in addition to its stack
   const auto limit = limit_of(RLIMIT_AS);
   const rlim_t stack = limit_of(RLIMIT_STACK).value_or(8 << 20);
@@ -56,7 +56,7 @@ std::string system_reason(int error) {
 
 std::string process_limits() {
   std::string text;
-  if (const auto memory = met_memory_limit()) {
+  if (const auto memory = reached_memory_limit()) {
     text = fmt::format("the limit is {} MiB of address space per process, raise `ulimit -v`; ", *memory >> 20);
   } else if (const auto processes = process_limit()) {
     text = fmt::format("the limit is {} processes and threads per user, raise `ulimit -u`; ", *processes);

@@ -101,9 +101,9 @@ class ValueReader {
   }
 
   std::nullopt_t unknown_choice(std::span<const std::string> names) {
-    constexpr size_t kTelling = 3;
+    constexpr size_t kShortest = 3;
     const auto has_it = [&](const std::string& name) {
-      return node_.text.size() < kTelling ? name.starts_with(node_.text) : name.find(node_.text) != std::string::npos;
+      return node_.text.size() < kShortest ? name.starts_with(node_.text) : name.find(node_.text) != std::string::npos;
     };
     std::vector<std::string> near;  // "a100-40g" for "a100", "rtx4090" for "4090"
     if (!node_.text.empty()) std::ranges::copy_if(names, std::back_inserter(near), has_it);

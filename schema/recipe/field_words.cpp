@@ -125,8 +125,9 @@ std::string suggest_key(std::string_view schema, const std::string& path, std::s
   for (std::string& n : near) n = child_path(path, n);
   if (!near.empty()) return did_you_mean(near);
 
-  constexpr size_t kTelling = 6;  // shorter names are near to too many others, and a section already narrows the choice
-  int best = name.size() < kTelling || !path.empty() ? 0 : 1;
+  // Shorter names are similar to too many others. A section already narrows the choice.
+  constexpr size_t kShortest = 6;
+  int best = name.size() < kShortest || !path.empty() ? 0 : 1;
   for (const Field& field : fields()) {
     if (field.parent.find("[]") != std::string_view::npos) continue;
     const int distance = edit_distance(name, field.name);

@@ -407,7 +407,7 @@ TEST(ProcessGroup, RunBetweenProcesses) {
 }
 
 // x (2²⁰) · 2 is computed by all threads, then reduced.
-Program reduction_behind_parallel_work() {
+Program reduction_after_parallel_work() {
   Program program;
   const Value x{&program, program.input(InputKind::kState, "x", {DType::kF32, Shape{1 << 20}})};
   program.output("x", ops::all_reduce(ops::mul(x, 2.0), Reduction::kSum, Subject::kGradients).id, 0);
@@ -426,7 +426,7 @@ TEST(ProcessGroup, SleepWhileProgramsWait) {
   on_processes(2, [](SharedMemoryGroup& ranks, SharedMemory&) {
     const auto device = make_cpu_device(4);
     const std::shared_ptr<Buffer> buffer = device->allocate(sizeof(float) << 20);
-    const std::shared_ptr<Executable> executable = device->compile(reduction_behind_parallel_work());
+    const std::shared_ptr<Executable> executable = device->compile(reduction_after_parallel_work());
     Buffer* const states[] = {buffer.get()};
     Exchange exchange(ranks);
     exchange.begin(1, /*again=*/false);

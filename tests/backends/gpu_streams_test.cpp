@@ -180,11 +180,11 @@ TEST_P(GpuHostsThatAreWoken, AtAnEventEvenIfMoreIsQueued) {
 }
 
 TEST_P(GpuHostsThatAreWoken, WhenAFullStreamHasRoomAgain) {
-  std::binary_semaphore is_full(0), goes_on(0);
+  std::binary_semaphore is_full(0), continues(0);
   Recorder work;
   work.what = [&](int32_t index) {
     if (index == 0) is_full.acquire();
-    if (index == 3000) goes_on.acquire();
+    if (index == 3000) continues.acquire();
   };
   Streams streams(options());
   const auto event = event_of(streams.name());
@@ -195,7 +195,7 @@ TEST_P(GpuHostsThatAreWoken, WhenAFullStreamHasRoomAgain) {
     if (i == 4000) is_full.release();
     streams.launch(StreamKind::kCompute, work, i);
   }
-  goes_on.release();
+  continues.release();
   streams.synchronize();
   EXPECT_EQ(work.done.size(), 5000u);
   EXPECT_LT(elapsed(), std::chrono::seconds(30));

@@ -478,7 +478,7 @@ struct ScaledCase {
 // By op, the nodes with an operand that grows: whether the node grows, and whether grows_with_batch() says so.
 struct Growth {
   std::string node;
-  bool grows, is_said_to;
+  bool grows, is_declared;
 };
 
 class GrowthCollector {
@@ -497,13 +497,13 @@ class GrowthCollector {
   void compare(const OpCase& c, int64_t batch) {
     const ScaledCase once(c, batch, 1), twice(c, batch, 2);
     if (!once.fits || !twice.fits || once.program.size() != twice.program.size()) return;
-    const std::vector<char> said = grows_with_batch(once.program);
+    const std::vector<char> declared = grows_with_batch(once.program);
     const auto grows = [&](ValueId id) { return twice.program.type(id).shape != once.program.type(id).shape; };
     // Skips nodes with samples along another axis, or whose operands are not classified correctly, such as constants.
     const auto is_clear = [&](ValueId id) {
       const Shape &from = once.program.type(id).shape, &to = twice.program.type(id).shape;
       const bool along_first = from.rank() == to.rank() && from.rank() > 0 && from.with(0, to[0]) == to;
-      return (said[static_cast<size_t>(id)] != 0) == grows(id) && (along_first || !grows(id));
+      return (declared[static_cast<size_t>(id)] != 0) == grows(id) && (along_first || !grows(id));
     };
     for (ValueId id = 0; id < once.program.size(); ++id) {
       const auto operands = once.program.operands(id);
@@ -512,7 +512,7 @@ class GrowthCollector {
       const bool has_no_samples = kind_of(op) == OpKind::kRow && once.program.type(operands[0]).shape.rank() == 1;
       if (is_free(once.program, id) || has_no_samples) continue;
       growth_[op].push_back({fmt::format("{}: {}", c.name(), to_string(once.program, id)), grows(id),
-                             said[static_cast<size_t>(id)] != 0});
+                             declared[static_cast<size_t>(id)] != 0});
     }
   }
 
@@ -528,9 +528,9 @@ TEST_P(OpMatrix, BatchRuleMatchesTheGrowthOfShapes) {
   EXPECT_TRUE(!growth.empty() || may_be_absent) << name_of(op()) << " has no case in op_cases.cpp that takes any batch";
   for (const Growth& each : growth) {
     // An op whose rule is kGrows may be declared to grow although it does not, but not vice versa.
-    EXPECT_TRUE(each.is_said_to || !each.grows) << each.node;
+    EXPECT_TRUE(each.is_declared || !each.grows) << each.node;
     if (def().batch != BatchRule::kGrows) {
-      EXPECT_EQ(each.is_said_to, each.grows) << each.node;
+      EXPECT_EQ(each.is_declared, each.grows) << each.node;
     }
   }
 }

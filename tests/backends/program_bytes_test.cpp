@@ -30,7 +30,7 @@ Program program_of_bytes(std::span<const std::byte> bytes, const Program& lines_
   return program;
 }
 
-void expect_comes_back(const Program& program) {
+void expect_round_trip(const Program& program) {
   const std::vector<std::byte> bytes = bytes_of_program(program);
   const Program read = program_of_bytes(bytes, program);
   EXPECT_TRUE(read.same_structure(program));
@@ -43,12 +43,12 @@ void expect_comes_back(const Program& program) {
 TEST(ProgramBytes, RoundTrip) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     const RandomProgram random(seed, 40);
-    expect_comes_back(random.program);
-    expect_comes_back(legalise(optimise(random.program)));
+    expect_round_trip(random.program);
+    expect_round_trip(legalise(optimise(random.program)));
   }
-  expect_comes_back(GptStep({}).program());
-  expect_comes_back(MlpStep({.batch = 6, .widths = {5, 4, 3}, .layer_norm = true, .dropout = 0.2}).program());
-  expect_comes_back({});
+  expect_round_trip(GptStep({}).program());
+  expect_round_trip(MlpStep({.batch = 6, .widths = {5, 4, 3}, .layer_norm = true, .dropout = 0.2}).program());
+  expect_round_trip({});
 }
 
 TEST(ProgramBytes, AnyPrefixIsRefused) {

@@ -50,8 +50,8 @@ TEST(ScalarSignature, EqualScalarsShareOneInput) {
   EXPECT_FALSE(same_graph({operand(2), operand(3), operand(2)}, {operand(2), operand(3), operand(3)}));
 }
 
-TracedScalar typed(ScalarUse use, double value, bool is_integer, DType beside = DType::kF32) {
-  return {.use = use, .value = value, .beside = beside, .is_integer = is_integer};
+TracedScalar typed(ScalarUse use, double value, bool is_integer, DType tensor_dtype = DType::kF32) {
+  return {.use = use, .value = value, .tensor_dtype = tensor_dtype, .is_integer = is_integer};
 }
 
 TEST(ScalarSignature, AttributesAreBaked) {

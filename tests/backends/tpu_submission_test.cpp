@@ -63,7 +63,7 @@ class NoExecutable : public Executable {
 };
 
 // Runs the job that a test sets.
-class ToldDevice : public Device {
+class FunctionDevice : public Device {
  public:
   std::function<void(const Submission&)> job;
 
@@ -98,7 +98,7 @@ class SubmissionSlotTest : public ::testing::Test {
     return {};
   }
 
-  ToldDevice host_;
+  FunctionDevice host_;
   DeviceMetrics metrics_;
 };
 
@@ -239,16 +239,16 @@ TEST(TpuSubmissionTest, ConcurrencyChangesNeitherBitsNorCounts) {
   };
   const auto [weights, counts] = train({});
   for (const bool waits : {false, true}) {
-    const auto [beside, counted] = train({.own_thread = true, .waits_at_cuts = waits});
-    EXPECT_EQ(beside, weights);
+    const auto [asynchronous, counted] = train({.own_thread = true, .waits_at_cuts = waits});
+    EXPECT_EQ(asynchronous, weights);
     EXPECT_EQ(counted, counts);
   }
 }
 
 TEST(TpuSubmissionTest, ReportsWhetherItRunsConcurrently) {
-  EXPECT_FALSE(make_tpu_device({})->runs_beside_host());
-  EXPECT_TRUE(make_tpu_device({.own_thread = true})->runs_beside_host());
-  EXPECT_FALSE(make_tpu_device({.own_thread = true, .waits_at_cuts = true})->runs_beside_host());
+  EXPECT_FALSE(make_tpu_device({})->runs_asynchronously());
+  EXPECT_TRUE(make_tpu_device({.own_thread = true})->runs_asynchronously());
+  EXPECT_FALSE(make_tpu_device({.own_thread = true, .waits_at_cuts = true})->runs_asynchronously());
 }
 
 using backends::testing::HostTensor;
@@ -256,7 +256,7 @@ using backends::testing::Inputs;
 using backends::testing::Session;
 
 // x is doubled in place, and rows are looked up in a table: in this order or in the other.
-Program doubling_beside_lookup(bool doubles_first) {
+Program doubling_and_lookup(bool doubles_first) {
   Program program;
   const Value x{&program, program.input(InputKind::kState, "x", {DType::kF32, Shape{4}})};
   const Value table{&program, program.input(InputKind::kState, "table", {DType::kF32, Shape{3, 2}})};
@@ -281,7 +281,7 @@ TEST(HasWrittenStates, AfterAFailedOp) {
     devices.push_back(make_tpu_device(options));
   for (const auto& device : devices) {
     for (const bool doubles_first : {false, true}) {
-      Session session(*device, doubling_beside_lookup(doubles_first), lookup_inputs(5));
+      Session session(*device, doubling_and_lookup(doubles_first), lookup_inputs(5));
       EXPECT_THROW(device->wait(session.submit()), Error);
       const bool is_doubled = session.results().states[0].values() == std::vector<double>{2, 4, 6, 8};
       EXPECT_EQ(is_doubled, doubles_first);
@@ -296,7 +296,7 @@ TEST(HasWrittenStates, AfterAFailedOp) {
 TEST(HasWrittenStates, IsFalseForARefusedGraph) {
   const auto device = make_tpu_device({.max_graphs = 1});
   const auto submit = [&](bool doubles_first) {
-    const Program program = doubling_beside_lookup(doubles_first);
+    const Program program = doubling_and_lookup(doubles_first);
     const auto executable = device->compile(program);
     const Inputs inputs = lookup_inputs(1);
     const std::shared_ptr<Buffer> x = device->allocate(inputs[0].bytes.size()),

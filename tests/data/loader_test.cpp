@@ -283,21 +283,21 @@ TEST_F(LoaderTest, CountsThePaddingOfAllRanks) {
       const DataPlan plan(spec);
       for (const bool without : {false, true}) {
         for (const bool never_empty : {false, true}) {
-          std::vector<int64_t> counted, told;
+          std::vector<int64_t> counted, reported;
           for (int64_t replica = 0; replica < 4; ++replica) {
             Loader loader(
                 data, plan,
                 {.replica = replica, .threads = batch, .without_repeats = without, .never_empty = never_empty});
             counted.resize(static_cast<size_t>(plan.steps_per_epoch()));
-            told.clear();
+            reported.clear();
             for (int64_t& count : counted) {
               const Batch& got = loader.next();
               for (const float weight : got.weights) count += weight == 0;
-              told.push_back(got.repeats);
+              reported.push_back(got.repeats);
             }
           }
-          EXPECT_EQ(counted, told) << flags << " batch " << batch << without << never_empty;
-          for (const int64_t count : told) seen += count;
+          EXPECT_EQ(counted, reported) << flags << " batch " << batch << without << never_empty;
+          for (const int64_t count : reported) seen += count;
         }
       }
     }

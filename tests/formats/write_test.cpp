@@ -53,8 +53,8 @@ TEST_F(WriteTest, SyncsBeforeTheRename) {
   synced.clear();
   write_file(path("x"), "one");
   write_file(path("x"), "two");
-  const std::string beside = fmt::format("x.{}.0.tmp", ::getpid());
-  EXPECT_EQ(synced, (std::vector<std::string>{beside, beside}));
+  const std::string temporary = fmt::format("x.{}.0.tmp", ::getpid());
+  EXPECT_EQ(synced, (std::vector<std::string>{temporary, temporary}));
 }
 
 TEST_F(WriteTest, KeepsPermissions) {

@@ -34,7 +34,7 @@ class PlainData : public ::testing::Test {
     }
   }
   // Returns whether Lua finds the data read back from the text equal to the expression, including the kinds of numbers.
-  bool comes_back(const std::string& expression) {
+  bool round_trips(const std::string& expression) {
     const std::string written = text(expression);
     run(R"(local function same(a, b)
       if a ~= a then return b ~= b end
@@ -93,7 +93,7 @@ TEST_F(PlainData, RoundTripIsExact) {
                                  "{{{}}, {1, 2, {3}}, n = {a = {b = 'c'}}}",
                                  "{[math.mininteger] = 1, [0] = 2, [math.maxinteger] = 3}",
                                  R"({["a b"] = 1, ["end"] = 2, ["\0"] = 3, [""] = 4})"})
-    EXPECT_TRUE(comes_back(expression)) << expression;
+    EXPECT_TRUE(round_trips(expression)) << expression;
 }
 
 TEST_F(PlainData, EqualDataGiveEqualTexts) {

@@ -273,7 +273,8 @@ TEST(XlaReader, KeepsLinesBelowADamagedLine) {
     return read(std::string(text).replace(text.find(what), what.size(), with));
   };
   const ReportReading without_sum = damaged(sum, "28s92?ms153.731us");
-  EXPECT_EQ(problems_of(without_sum), (Problems{"3: Accumulator of CompileTime is '28s92?ms153.731us': expected a value"}));
+  EXPECT_EQ(problems_of(without_sum),
+            (Problems{"3: Accumulator of CompileTime is '28s92?ms153.731us': expected a value"}));
   const ReportMetric& compile = *without_sum.report.metric("CompileTime");
   EXPECT_FALSE(compile.accumulator);
   ReportMetric but_the_sum = *whole.metric("CompileTime");
@@ -326,10 +327,10 @@ TEST(XlaReader, InfersTheStyleFromTheFigures) {
             DurationStyle::kUpstream);
   EXPECT_TRUE(decision("28s920ms153.731us", "  ValueRate: 14s960ms076.866us / second\n  Rate: 1 / second\n").certain());
   EXPECT_EQ(decision("28s500ms000.000us", "").ties, 1);
-  const auto told =
+  const auto specified =
       read_report("Metric: M\n  TotalSamples: 2\n  Accumulator: 28s920ms153.731us\n", DurationStyle::kExact);
-  EXPECT_TRUE(told->durations.certain());
-  EXPECT_EQ(told->report.metric("M")->accumulator, 28'920'153'731);
+  EXPECT_TRUE(specified->durations.certain());
+  EXPECT_EQ(specified->report.metric("M")->accumulator, 28'920'153'731);
 }
 
 // ---- 10,000 random reports -----------------------------------------------------------------------------------------

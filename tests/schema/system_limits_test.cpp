@@ -69,7 +69,7 @@ TEST(SystemLimits, ExplainOtherExceptions) {
 TEST(SystemLimits, NameTheLimitThatPreventsThreads) {
   const std::string advice = "use fewer `threads` or a smaller num_processes";
   const Limit processes(RLIMIT_NPROC, 1234);
-  const auto limits_of_nobody = [] {
+  const auto limits_of_unprivileged_user = [] {
     // Changes the user of this thread only, because Linux threads have separate user ids; the real user id stays.
     ::syscall(SYS_setresuid, -1, 65534, -1);
     std::string text = process_limits();
@@ -79,7 +79,7 @@ TEST(SystemLimits, NameTheLimitThatPreventsThreads) {
   const std::string of_user = "the limit is 1234 processes and threads per user, raise `ulimit -u`; " + advice;
   if (::getuid() == 0) {
     EXPECT_EQ(process_limits(), advice) << "root has no limit";
-    EXPECT_EQ(limits_of_nobody(), of_user);
+    EXPECT_EQ(limits_of_unprivileged_user(), of_user);
   } else {
     EXPECT_EQ(process_limits(), of_user);
   }
@@ -91,7 +91,7 @@ TEST(SystemLimits, NameTheLimitThatPreventsThreads) {
                                             (peak_kib() + 1024) >> 10, advice);
   EXPECT_EQ(process_limits(), of_memory);
   if (::getuid() == 0) {
-    EXPECT_EQ(limits_of_nobody(), of_memory);
+    EXPECT_EQ(limits_of_unprivileged_user(), of_memory);
   }
 }
 

@@ -84,7 +84,7 @@ TEST_F(Damage, ReportedByEveryQuery) {
   const fs::path file = folder / "damaged.db";
   std::map<std::string, std::string> good;
   for (const auto& [name, ask] : questions()) good[name] = ask(path);
-  int64_t read = 0, told = 0;
+  int64_t read = 0, reported = 0;
   for (size_t at = 0; at < whole.size(); at += kStep) {
     std::string bytes = whole;
     bytes.replace(at, std::min(kLost, bytes.size() - at), std::min(kLost, bytes.size() - at), '\0');
@@ -99,12 +99,12 @@ TEST_F(Damage, ReportedByEveryQuery) {
         EXPECT_TRUE(error.starts_with("store: ") && error.find("damaged") != std::string::npos &&
                     error.find(file.string()) != std::string::npos)
             << name << ", bytes lost at " << at << ": " << error;
-        ++told;
+        ++reported;
       }
     }
   }
-  EXPECT_GT(read, told);
-  EXPECT_GT(told, 50);
+  EXPECT_GT(read, reported);
+  EXPECT_GT(reported, 50);
 }
 
 // A page whose cell count was reduced by one is still a valid page, so the missing row is not obvious to a reader.

@@ -128,8 +128,8 @@ class Kills : public StoreTest {
 };
 
 TEST_F(Kills, LoseNothingThatWasCommitted) {
-  const char* wish = std::getenv("RUNNER_KILLS");
-  const int kills = wish ? std::atoi(wish) : 20;
+  const char* setting = std::getenv("RUNNER_KILLS");
+  const int kills = setting ? std::atoi(setting) : 20;
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);

@@ -119,7 +119,7 @@ TEST_P(OlderLayout, HasEveryColumn) {
 TEST_P(OlderLayout, ReadableInAReadOnlyFolder) {
   fs::permissions(path, fs::perms(0444));
   fs::permissions(folder.path(), fs::perms(0555));
-  EXPECT_TRUE(as_nobody([&] {
+  EXPECT_TRUE(as_unprivileged_user([&] {
     Store store = open_to_read();
     return list_runs(store).size() == 2 && show_run(store, find_run(store, "0000000001")).artifacts.empty();
   }));

@@ -110,19 +110,19 @@ TEST_F(PointsExtension, ReadsWhileARunIsBeingRecorded) {
 
 // ---- other programs ------------------------------------------------------------------------------------------------
 
-struct Said {
+struct ProgramOutput {
   int exit_code = 0;
   std::string text;
 };
 
-Said run_program(const std::string& command) {
-  Said said;
+ProgramOutput run_program(const std::string& command) {
+  ProgramOutput output;
   std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
   std::array<char, 4096> buffer{};
-  for (size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) said.text.append(buffer.data(), n);
+  for (size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) output.text.append(buffer.data(), n);
   const int status = ::pclose(pipe);
-  said.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return said;
+  output.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return output;
 }
 
 constexpr bool sanitized() {
@@ -135,10 +135,10 @@ constexpr bool sanitized() {
 
 TEST_F(PointsExtension, LoadsIntoTheShell) {
   if (sanitized() || run_program("sqlite3 -version").exit_code != 0) GTEST_SKIP() << "sqlite3 is not installed";
-  const Said said =
+  const ProgramOutput output =
       run_program(fmt::format("sqlite3 -readonly '{}' '.load {}' \"{}\"", path.string(), kExtension, kQuestion));
-  EXPECT_EQ(said.text, kAnswer);
-  EXPECT_EQ(said.exit_code, 0);
+  EXPECT_EQ(output.text, kAnswer);
+  EXPECT_EQ(output.exit_code, 0);
 }
 
 // Some builds of Python do not support SQLite extensions.
@@ -158,9 +158,9 @@ for row in db.execute("{}"):
     print(*row, sep="|")
 )",
                          path.string(), fs::path(kExtension).replace_extension().string(), kQuestion));
-  const Said said = run_program(python + " " + (folder / "read.py").string());
-  EXPECT_EQ(said.text, kAnswer);
-  EXPECT_EQ(said.exit_code, 0);
+  const ProgramOutput output = run_program(python + " " + (folder / "read.py").string());
+  EXPECT_EQ(output.text, kAnswer);
+  EXPECT_EQ(output.exit_code, 0);
 }
 
 }  // namespace

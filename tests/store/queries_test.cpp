@@ -252,7 +252,7 @@ TEST_F(Queries, DetectsAChangedRecipe) {
               fmt::format("store: the recipe of run {} in {} is damaged: it fails its checksum; restore the store from "
                           "a backup, or start a new run",
                           uid, path.string()));
-    const RunDetails left = what_is_left(store, row);
+    const RunDetails left = show_intact_parts(store, row);
     ASSERT_EQ(left.damage.size(), 1u);
     EXPECT_EQ(left.damage[0].part, "recipe");
     EXPECT_EQ("store: " + left.damage[0].message, error_of([&] { show_run(store, row); }));

@@ -185,11 +185,11 @@ TEST_F(StoreOpen, AReadOnlyFolderCanBeReadButNotWritten) {
   }
   fs::permissions(path, fs::perms(0444));
   fs::permissions(folder.path(), fs::perms(0555));
-  EXPECT_TRUE(as_nobody([&] {
+  EXPECT_TRUE(as_unprivileged_user([&] {
     Store store = open_to_read();
     return find_run(store, "digits").seed == 42 && folder.listing() == "runner.db";
   }));
-  EXPECT_TRUE(as_nobody([&] {
+  EXPECT_TRUE(as_unprivileged_user([&] {
     return error_of([&] { open_to_write(); }) == fmt::format(
                                                      "store: the store {} cannot be written; make the file and its "
                                                      "folder writable, or choose another store with --db",
@@ -201,7 +201,7 @@ TEST_F(StoreOpen, AnUnreadableFileIsAnError) {
   { open_to_write(); }
   fs::permissions(path, fs::perms::none);
   fs::permissions(folder.path(), fs::perms(0555));
-  EXPECT_TRUE(as_nobody([&] {
+  EXPECT_TRUE(as_unprivileged_user([&] {
     return error_of([&] { open_to_read(); }) ==
            fmt::format(
                "store: the store {} cannot be opened: unable to open database file, Permission denied; check that its "
@@ -217,7 +217,7 @@ TEST_F(StoreOpen, AReadOnlyFolderWithALogIsReadWithIt) {
   ASSERT_GT(fs::file_size(path.string() + "-wal"), 0u);
   for (const char* suffix : {"", "-wal", "-shm"}) fs::permissions(path.string() + suffix, fs::perms(0444));
   fs::permissions(folder.path(), fs::perms(0555));
-  EXPECT_TRUE(as_nobody([&] {
+  EXPECT_TRUE(as_unprivileged_user([&] {
     Store reader = open_to_read();
     return find_run(reader, "@last").uid == run.uid;
   }));

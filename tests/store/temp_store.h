@@ -88,7 +88,7 @@ inline bool in_child(const std::function<bool()>& action) {
 }
 
 // As in_child(), as a user without any permissions here, because root ignores file permissions.
-inline bool as_nobody(const std::function<bool()>& action) {
+inline bool as_unprivileged_user(const std::function<bool()>& action) {
   return in_child([&] {
     if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) return false;
     return action();

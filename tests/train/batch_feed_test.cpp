@@ -191,17 +191,17 @@ TEST_F(BatchFeedTest, ALoaderErrorIsThrownWithItsBatch) {
 TEST_F(BatchFeedTest, StagesNothingAfterGivingUp) {
   class Slow final : public data::Transform {
    public:
-    explicit Slow(const std::atomic<bool>& goes_on) : goes_on_(goes_on) {}
+    explicit Slow(const std::atomic<bool>& continues) : continues_(continues) {}
     void apply(const data::Sample& sample) override {
-      while (sample.id >= 4 && !goes_on_.load()) std::this_thread::yield();
+      while (sample.id >= 4 && !continues_.load()) std::this_thread::yield();
     }
 
    private:
-    const std::atomic<bool>& goes_on_;
+    const std::atomic<bool>& continues_;
   };
-  std::atomic<bool> goes_on{false};
+  std::atomic<bool> continues{false};
   StagingDevice device;
-  data::Loader batches = loader({.transform = std::make_shared<Slow>(goes_on)});
+  data::Loader batches = loader({.transform = std::make_shared<Slow>(continues)});
   bool gives_up = false;
   BatchFeed feed(
       batches, [&] { return gives_up; }, device, encoding_);
@@ -209,7 +209,7 @@ TEST_F(BatchFeedTest, StagesNothingAfterGivingUp) {
   gives_up = true;
   feed.stage_next(step_, whole_);
   EXPECT_TRUE(device.staged.empty());
-  goes_on = true;
+  continues = true;
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace runner::train {
 namespace {
 
 // Returns 0 if it was interrupted exactly once and survived.
-int end_behind_two_signals() {
-  bool told = false;
+int end_after_two_signals() {
+  bool reported = false;
   try {
     const ChildWatch watch;
     const pid_t parent = getpid(), child = fork();
@@ -31,13 +31,13 @@ int end_behind_two_signals() {
       throw;
     }
   } catch (const Error& error) {
-    told = error.kind() == ErrorKind::kRun;
+    reported = error.kind() == ErrorKind::kRun;
   }
-  return told ? 0 : 1;
+  return reported ? 0 : 1;
 }
 
 TEST(ChildWatchDeathTest, ASecondSignalIsIgnored) {
-  EXPECT_EXIT(std::exit(end_behind_two_signals()), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(std::exit(end_after_two_signals()), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

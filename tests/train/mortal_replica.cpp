@@ -104,7 +104,7 @@ class MortalGroup : public backends::ProcessGroup {
   int64_t calls_ = 0;
 };
 
-int live_and_die(const std::vector<std::string>& words) {
+int run_mortal_rank(const std::vector<std::string>& words) {
   RankProcess process(words);
   const schema::ReadResult recipe = schema::read_resolved(process.launched().job());
   MortalGroup ranks(process.group());
@@ -130,5 +130,5 @@ int live_and_die(const std::vector<std::string>& words) {
 }  // namespace runner::train
 
 int main(int argc, char** argv) {
-  return runner::train::live_and_die({argv + 2, argv + argc});
+  return runner::train::run_mortal_rank({argv + 2, argv + argc});
 }

@@ -114,11 +114,11 @@ INSTANTIATE_TEST_SUITE_P(Ways, ReplicaDeath,
 // Weights of 512 · 256 are reduced in three pieces. In "reading" it dies at the last piece while the others wait for
 // it; in "writing" at the first one, when the others have continued with the next.
 TEST_F(MortalRun, InsideACollectiveEndsTheRun) {
-  constexpr int kBehindAll = 1000;
+  constexpr int kAfterAll = 1000;
   for (const char* way : {"reading", "writing"})
     for (const int rank : {1, 2}) {
       const std::string error =
-          error_at(rank, kBehindAll, way, {"model.hidden=[512, 256]", "train.local_sgd.every=2 steps"});
+          error_at(rank, kAfterAll, way, {"model.hidden=[512, 256]", "train.local_sgd.every=2 steps"});
       EXPECT_TRUE(error.starts_with(fmt::format("rank {} ", rank))) << error;
       EXPECT_NE(error.find("; its last call was all_reduce of weights, (1"), std::string::npos) << error;
     }

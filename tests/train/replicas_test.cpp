@@ -508,7 +508,8 @@ TEST_F(ReplicasTest, LocalSgdAveragesSeparateWeights) {
                                            "eval={metrics: [loss]}",
                                            "gradient_accumulation_steps=2",
                                            fmt::format("num_processes={}", kReplicas)};
-  std::vector<std::vector<float>> apart(kReplicas), averaged(kReplicas), wanted_apart(kReplicas), wanted(kReplicas);
+  std::vector<std::vector<float>> apart(kReplicas), averaged(kReplicas), expected_separate(kReplicas),
+      wanted(kReplicas);
   on_each_rank(overrides, [&](Session& session) {
     const auto rank = static_cast<size_t>(session.rank());
     session.trainer.allocate();
@@ -533,7 +534,7 @@ TEST_F(ReplicasTest, LocalSgdAveragesSeparateWeights) {
       }
       if (step_result == 3) {
         apart[rank] = floats(session, Role::kParameters);
-        wanted_apart[rank] = reference.weights(static_cast<int>(session.rank()));
+        expected_separate[rank] = reference.weights(static_cast<int>(session.rank()));
       }
       if (step_result % 2 != 0) continue;
       session.trainer.on_host_event(backends::HostEvent::kStateUse);
@@ -545,7 +546,7 @@ TEST_F(ReplicasTest, LocalSgdAveragesSeparateWeights) {
     wanted[rank] = reference.weights(static_cast<int>(session.rank()));
   });
   for (size_t rank = 0; rank < kReplicas; ++rank) {
-    EXPECT_LT(relative_distance(apart[rank], wanted_apart[rank]), 1e-5);
+    EXPECT_LT(relative_distance(apart[rank], expected_separate[rank]), 1e-5);
     EXPECT_LT(relative_distance(averaged[rank], wanted[rank]), 1e-5);
     EXPECT_EQ(averaged[rank], averaged[0]);
     EXPECT_EQ(apart[rank] == apart[0], rank == 0);

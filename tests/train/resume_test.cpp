@@ -150,7 +150,7 @@ TEST_F(ResumeTest, AfterBeingKilledAtRandomMoments) {
   ASSERT_EQ(train(kEverything, {.store = "whole.db"}).exit_code, 0);
   const auto want = last_state("whole.db");
   // Trains, resuming from the newest checkpoint if there is one.
-  const auto go_on = [this](const std::string& store) {
+  const auto continue_run = [this](const std::string& store) {
     bool resumes = false;
     try {
       resumes = !last_state(store).empty();
@@ -165,7 +165,7 @@ TEST_F(ResumeTest, AfterBeingKilledAtRandomMoments) {
     for (int attempt = 0; attempt < 8 && !done; ++attempt) {
       const pid_t child = fork();
       ASSERT_GE(child, 0);
-      if (child == 0) _exit(go_on(store));
+      if (child == 0) _exit(continue_run(store));
       usleep(static_cast<useconds_t>(random() % 40'000));
       kill(child, SIGKILL);
       int status = 0;
@@ -175,7 +175,7 @@ TEST_F(ResumeTest, AfterBeingKilledAtRandomMoments) {
       ASSERT_TRUE(!done || WEXITSTATUS(status) == 0);
     }
     if (!done) {
-      ASSERT_EQ(go_on(store), 0);
+      ASSERT_EQ(continue_run(store), 0);
     }
     EXPECT_EQ(last_state(store), want) << "round " << round;
     for (const char* metric : kComparedMetrics) EXPECT_EQ(points(metric, store), points(metric, "whole.db")) << metric;

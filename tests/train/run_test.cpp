@@ -57,7 +57,7 @@ TEST_F(RunTest, IsInterruptedWhileItsProcessesAreStarted) {
         fmt::format("#!/bin/sh\necho > {}\nread -r nothing < {}\n", path("started").string(), path("never").string()));
   std::filesystem::permissions(path("wait"), std::filesystem::perms::owner_all);
   std::atomic<int> stop{0};
-  std::thread asks([&] {
+  std::thread stopper([&] {
     std::ifstream(path("started")).get();
     stop = 1;
   });
@@ -71,7 +71,7 @@ TEST_F(RunTest, IsInterruptedWhileItsProcessesAreStarted) {
     }
   };
   EXPECT_EQ(interrupted(path("wait")), "interrupted while starting 2 processes; nothing was recorded");
-  asks.join();
+  stopper.join();
   EXPECT_EQ(interrupted("/no/program"), "interrupted while starting 2 processes; nothing was recorded");
   EXPECT_FALSE(std::filesystem::exists(path("runner.db")));
 }

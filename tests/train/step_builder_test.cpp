@@ -66,15 +66,15 @@ TEST(StepBuilder, CacheKeyDeterminesTheStep) {
   const Change result = [](schema::Recipe& r) { r.gradient_accumulation_steps = 2; };
   for (const StepShape& shape : {StepShape{2, true, false}, {2, false, false}, {2, false, true}, {3, true, true}})
     asked.push_back(ask(result, shape));
-  int recorded_alike = 0;
+  int equal_structures = 0;
   for (size_t i = 0; i < asked.size(); ++i)
     for (size_t j = 0; j < i; ++j) {
       EXPECT_FALSE(asked[i].step.same_structure(asked[j].step)) << i << " and " << j << " must differ";
       if (!asked[i].recorded.same_structure(asked[j].recorded)) continue;
-      ++recorded_alike;
+      ++equal_structures;
       EXPECT_NE(asked[i].specification, asked[j].specification) << i << " and " << j;
     }
-  EXPECT_GT(recorded_alike, 20);
+  EXPECT_GT(equal_structures, 20);
 }
 
 TEST(StepBuilder, StepsThatDifferOnlyInRatesShareAPlan) {

@@ -29,7 +29,7 @@ train: {epochs: 1, local_sgd: {every: 2 steps}}
 class WeightCheckTest : public RunFixture {
  protected:
   // Returns rank 0's error if an array of `odd_rank` differs.
-  std::string told(int odd_rank, const std::string& array) {
+  std::string error_with_odd_rank(int odd_rank, const std::string& array) {
     write("recipe.yaml", kDrifting);
     const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string());
     std::string text = "nothing";
@@ -45,7 +45,7 @@ class WeightCheckTest : public RunFixture {
         arrays.write(static_cast<int32_t>(i), bytes);
       }
       try {
-        check_alike(digests_of(arrays, session.trainer.model().parameters), ranks, {"digests of weights", 7});
+        check_identical(digests_of(arrays, session.trainer.model().parameters), ranks, {"digests of weights", 7});
       } catch (const Error& error) {
         if (ranks.rank() == 0) text = error.message();
       }
@@ -59,11 +59,11 @@ TEST_F(WeightCheckTest, ReportsTheTensorAndTheRankThatDiffers) {
       " (comm.check_every); all ranks applied the same updates, so memory is damaged or cores compute differently: "
       "resume "
       "from an earlier state on another machine";
-  EXPECT_EQ(told(2, "parameters 0"),
+  EXPECT_EQ(error_with_odd_rank(2, "parameters 0"),
             "weights diverged after step 7: 2.bias on rank 2 differs from ranks 0, 1, 3" + why);
-  EXPECT_EQ(told(0, "exp_avg_sq 0"),
+  EXPECT_EQ(error_with_odd_rank(0, "exp_avg_sq 0"),
             "weights diverged after step 7: exp_avg_sq of 2.bias on rank 0 differs from ranks 1, 2, 3" + why);
-  EXPECT_EQ(told(-1, ""), "nothing");
+  EXPECT_EQ(error_with_odd_rank(-1, ""), "nothing");
 }
 
 }  // namespace

@@ -7,8 +7,8 @@ namespace runner::cli {
 
 int diff(const Options& options, report::Output& out) {
   store::Store store = open_store(options);
-  const store::RunDetails a = store::what_is_left(store, store::find_run(store, options.run));
-  const store::RunDetails b = store::what_is_left(store, store::find_run(store, options.other_run));
+  const store::RunDetails a = store::show_intact_parts(store, store::find_run(store, options.run));
+  const store::RunDetails b = store::show_intact_parts(store, store::find_run(store, options.other_run));
   const report::Comparison comparison = report::compare(a, b);
   out.data(options.json ? report::comparison_document(comparison)
                         : report::comparison_text(comparison, out.data_width(), out.data_color()));

@@ -105,7 +105,7 @@ bool names_hook(const schema::ReadResult& before, const schema::ReadResult& afte
 
 // A resumed run is the same experiment: it uses the recorded hook, like the recorded recipe, unless the command line
 // names a file.
-void go_on_with_hook(Beginning& beginning, RecordedHook hook, bool named) {
+void resume_with_hook(Beginning& beginning, RecordedHook hook, bool named) {
   const bool changed = hook.files == RecordedHook::Files::kChanged;
   if (changed && named) {
     beginning.warnings.push_back(fmt::format(
@@ -124,14 +124,14 @@ void go_on_with_hook(Beginning& beginning, RecordedHook hook, bool named) {
 void fork_with_hook(Beginning& beginning, RecordedHook hook, std::string_view parent) {
   using Files = RecordedHook::Files;
   if (hook.files == Files::kSame) return;
-  const bool is_gone = hook.files == Files::kGone;
+  const bool is_missing = hook.files == Files::kMissing;
   beginning.warnings.push_back(
-      is_gone
+      is_missing
           ? fmt::format("the hook {} does not exist; the child run uses the hook recorded by run {}", hook.file, parent)
           : fmt::format(
                 "the hook {} has changed since the last attempt of run {}; the child run uses the file as it is now",
                 hook.file, parent));
-  if (is_gone) beginning.hook = std::move(hook.sources);
+  if (is_missing) beginning.hook = std::move(hook.sources);
 }
 
 bool is_longer(const schema::TrainSpec& before, const schema::TrainSpec& after) {
@@ -157,7 +157,7 @@ Attempt attempt_to_resume(const store::RunDetails& details, const std::vector<st
                       .includes = recorded_includes(details),
                       .resume = details.run.uid,
                       .longer = is_longer(before.recipe.train, after.recipe.train)};
-  go_on_with_hook(beginning, recorded_hook(details, after.recipe), names_hook(before, after));
+  resume_with_hook(beginning, recorded_hook(details, after.recipe), names_hook(before, after));
   return attempt_of(details, std::move(after), std::move(beginning));
 }
 

@@ -148,7 +148,7 @@ void check_targets(const Options& options) {
 }
 
 // Checks the options before anything is written.
-void check_wanted(const Options& options) {
+void check_export_options(const Options& options) {
   RUN_CHECK(
       !options.model_file.empty() || !options.metrics_file.empty() || !options.artifact.empty() ||
           !options.tensorboard.empty() || !options.folder.empty(),
@@ -214,7 +214,7 @@ class Export {
 
   void write_folder() {
     const std::vector<store::Damage> damage =
-        export_folder(store::what_is_left(store_, run_), points_, options_.folder);
+        export_folder(store::show_intact_parts(store_, run_), points_, options_.folder);
     folder_ = wrote(options_.folder, "the run as files");
     for (const store::Damage& part : damage) {
       const std::string text = fmt::format("exported without its {}: {}", part.part, part.message);
@@ -243,7 +243,7 @@ class Export {
 }  // namespace
 
 int export_run(const Options& options, report::Output& out) {
-  check_wanted(options);
+  check_export_options(options);
   return Export(options, out).run();
 }
 

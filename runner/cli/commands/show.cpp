@@ -17,7 +17,7 @@ namespace {
 
 // Returns whether the run used the dialect of PyTorch/XLA 1.7.
 bool is_in_1_7(store::Store& store, const store::RunRow& run) {
-  const std::vector<store::Param> params = store::what_is_left(store, run).params;
+  const std::vector<store::Param> params = store::show_intact_parts(store, run).params;
   const auto dialect = std::ranges::find(params, "tpu.dialect", &store::Param::key);
   return dialect != params.end() && dialect->value == store::Param::Value(std::string("xla-1.7"));
 }
@@ -27,8 +27,8 @@ int show_metrics_report(store::Store& store, const Options& options, report::Out
             "--json conflicts with --metrics-report; the JSON document has the metrics under the key tpu");
   const store::RunRow run = store::find_run(store, options.run, store::Trash::kIncluded);
   const std::string metrics = store::newest_device_metrics(store, run.id).json;
-  const bool is_there = !metrics.empty() && train::gpu_of_document(metrics) == json::Value();
-  RUN_CHECK(is_there, ErrorKind::kNotFound, "run {} has no metrics report: its backend is {}, not tpu", run.uid,
+  const bool has_report = !metrics.empty() && train::gpu_of_document(metrics) == json::Value();
+  RUN_CHECK(has_report, ErrorKind::kNotFound, "run {} has no metrics report: its backend is {}, not tpu", run.uid,
             run.backend);
   auto report = report::xla::report_of_json(json::parse(metrics));
   RUN_CHECK(report.has_value(), ErrorKind::kStore,
@@ -47,7 +47,7 @@ int show(const Options& options, report::Output& out) {
   store::Store store = open_store(options);
   if (options.metrics_report) return show_metrics_report(store, options, out);
   const store::RunDetails details =
-      store::what_is_left(store, store::find_run(store, options.run, store::Trash::kIncluded));
+      store::show_intact_parts(store, store::find_run(store, options.run, store::Trash::kIncluded));
   const store::DeviceMetrics metrics = store::newest_device_metrics(store, details.run.id);
   out.data(options.json ? report::show_document(details, metrics)
                         : report::show_text(details, metrics, out.data_width(), out.data_color()));

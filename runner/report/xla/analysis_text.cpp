@@ -158,7 +158,7 @@ std::vector<std::string> reading_warnings(const ReportReading& reading, const st
                     "are exact; set --durations",
                     count_text(durations.differing, "duration")));
   }
-  if (durations.told && durations.contradiction > durations.evidence) {
+  if (durations.specified && durations.contradiction > durations.evidence) {
     warnings.push_back(fmt::format("--durations {} contradicts the report: {} can only be in the other style",
                                    durations.style == DurationStyle::kExact ? "exact" : "upstream",
                                    count_text(durations.contradiction, "figure")));

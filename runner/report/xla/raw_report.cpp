@@ -77,7 +77,7 @@ int evidence_for(DurationStyle style, const RawReport& raw) {
 DurationDecision decide_durations(const RawReport& raw, std::optional<DurationStyle> style) {
   const int upstream = evidence_for(DurationStyle::kUpstream, raw), exact = evidence_for(DurationStyle::kExact, raw);
   DurationDecision decision;
-  decision.told = style.has_value();
+  decision.specified = style.has_value();
   decision.style = style.value_or(exact > upstream ? DurationStyle::kExact : DurationStyle::kUpstream);
   const bool is_exact = decision.style == DurationStyle::kExact;
   decision.evidence = is_exact ? exact : upstream;

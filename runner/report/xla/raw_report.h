@@ -34,13 +34,13 @@ struct RawReport {
 // The style chosen for durations, and the certainty of the choice.
 struct DurationDecision {
   DurationStyle style = DurationStyle::kUpstream;
-  bool told = false;      // specified by the caller
-  int evidence = 0;       // number of facts consistent only with this style
-  int contradiction = 0;  // number of facts consistent only with the other style
-  int differing = 0;      // number of durations with another value in the other style
-  int ties = 0;           // number of durations that have two possible values in this style
+  bool specified = false;  // specified by the caller
+  int evidence = 0;        // number of facts consistent only with this style
+  int contradiction = 0;   // number of facts consistent only with the other style
+  int differing = 0;       // number of durations with another value in the other style
+  int ties = 0;            // number of durations that have two possible values in this style
 
-  bool certain() const { return told || differing == 0 || evidence > contradiction; }
+  bool certain() const { return specified || differing == 0 || evidence > contradiction; }
 };
 
 // `style`: style to use; if nullopt, the style with more evidence, or kUpstream if there is none, because reports come

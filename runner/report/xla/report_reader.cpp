@@ -130,8 +130,8 @@ void LineParser::add(const LogLine& line) {
     default: break;
   }
   if (metric_) return read_of_metric(line);
-  constexpr LineKey kTelling[] = {LineKey::kTotalSamples, LineKey::kAccumulator, LineKey::kPercentiles};
-  if (!current_.empty() || std::ranges::find(kTelling, line.key) == std::end(kTelling)) return;
+  constexpr LineKey kMetricLines[] = {LineKey::kTotalSamples, LineKey::kAccumulator, LineKey::kPercentiles};
+  if (!current_.empty() || std::ranges::find(kMetricLines, line.key) == std::end(kMetricLines)) return;
   current_.beginning_is_cut = true;
   gap_ = false;
 }

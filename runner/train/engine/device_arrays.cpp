@@ -233,7 +233,7 @@ void DeviceArrays::fold_rows() {
   }
 }
 
-void DeviceArrays::give_sums_to_rank_0() {
+void DeviceArrays::write_sums_to_rank_0() {
   for (const FoldedRows& rows : folded_)
     std::memcpy(rows_[rows.array].of(0, rows.first).get(), rows.sum->data(), rows.sum->bytes());
 }

@@ -109,7 +109,7 @@ class DeviceArrays {
   // With SumSource::kFoldedRows: sums this rank's shard of the gradients of all ranks. Call after a barrier.
   void fold_rows();
   // Replaces rank 0's gradients by the sums of fold_rows(), this rank's shard of them.
-  void give_sums_to_rank_0();
+  void write_sums_to_rank_0();
   // Declares the rounded weights as the last states of a training step, if there are any.
   void declare_rounded_weights(backends::Program& step) const;
 

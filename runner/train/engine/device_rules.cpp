@@ -37,10 +37,10 @@ bool has_core_for_replica(const schema::Recipe& recipe) {
 
 // Added to the collective timeout, because a collective reports which rank is missing, whereas the device reports only
 // where it waits.
-constexpr auto kBehindCollectives = std::chrono::seconds(5);
+constexpr auto kGraceAfterCollectives = std::chrono::seconds(5);
 
 std::chrono::milliseconds patience_of(const schema::Recipe& recipe) {
-  return kBehindCollectives + std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000));
+  return kGraceAfterCollectives + std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000));
 }
 
 int rank_of(const backends::ProcessGroup* ranks) {

@@ -53,7 +53,7 @@ class Executor {
 
   // `halt` is called before each compilation and throws to stop it. Empty, the default, never stops.
   void set_halt(std::function<void()> halt) { halt_ = std::move(halt); }
-  void ask_halt() const {
+  void check_halt() const {
     if (halt_) halt_();
   }
 

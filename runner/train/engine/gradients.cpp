@@ -55,7 +55,7 @@ std::vector<bool> needed_for(const backends::Program& program, backends::ValueId
 namespace {
 
 // None means f32.
-std::optional<backends::DType> type_on_its_way(const schema::CommSpec& comm) {
+std::optional<backends::DType> communication_type(const schema::CommSpec& comm) {
   using schema::CommHook;
   using schema::CommWrapper;
   if (comm.hook == CommHook::kNone) return std::nullopt;
@@ -66,17 +66,17 @@ std::optional<backends::DType> type_on_its_way(const schema::CommSpec& comm) {
 
 }  // namespace
 
-Value on_its_way(Value gradient, const schema::CommSpec& comm) {
-  const auto type = type_on_its_way(comm);
+Value rounded_for_communication(Value gradient, const schema::CommSpec& comm) {
+  const auto type = communication_type(comm);
   return type ? ops::cast(ops::cast(gradient, *type), backends::DType::kF32) : gradient;
 }
 
-bool travels_in_fp16(const schema::Recipe& recipe) {
-  return recipe.num_processes > 1 && type_on_its_way(recipe.comm) == backends::DType::kF16;
+bool communicates_in_fp16(const schema::Recipe& recipe) {
+  return recipe.num_processes > 1 && communication_type(recipe.comm) == backends::DType::kF16;
 }
 
 bool checks_gradients(const schema::Recipe& recipe) {
-  return recipe.train.on_nan == schema::OnNan::kSkip || travels_in_fp16(recipe) || first_scale(recipe).has_value();
+  return recipe.train.on_nan == schema::OnNan::kSkip || communicates_in_fp16(recipe) || first_scale(recipe).has_value();
 }
 
 Value sum_of_squares(std::span<const Value> gradients) {

@@ -49,9 +49,9 @@ Value left_fold(std::span<const Value> values);
 std::vector<bool> needed_for(const backends::Program& program, backends::ValueId root);
 
 // Rounds a gradient to the type in which it is communicated (fp16 or bf16) and back to f32.
-Value on_its_way(Value gradient, const schema::CommSpec& comm);
+Value rounded_for_communication(Value gradient, const schema::CommSpec& comm);
 // Whether gradients are communicated as fp16, which may overflow.
-bool travels_in_fp16(const schema::Recipe& recipe);
+bool communicates_in_fp16(const schema::Recipe& recipe);
 
 // Whether a step checks its gradients and is skipped if they are not finite. They may be infinite although the loss is
 // finite.

@@ -174,7 +174,7 @@ struct HookMark {
   std::optional<std::string> kept;  // Hooks::state(); none if it is too large to be saved often
   int64_t drawn = 0;                // Hooks::drawn()
 };
-inline void go_back_to(const HookMark& mark, Hooks& hooks) {
+inline void rewind(const HookMark& mark, Hooks& hooks) {
   if (mark.kept) hooks.restore(*mark.kept);
   hooks.set_drawn(mark.drawn);
 }

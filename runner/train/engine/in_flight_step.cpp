@@ -60,8 +60,8 @@ void InFlightStep::throw_failure() {
 
 void InFlightStep::check() const {
   if (failure_) std::rethrow_exception(failure_);
-  const bool goes_on = !ended_ || ended_->finite || recipe_.train.on_nan == schema::OnNan::kSkip;
-  RUN_CHECK(goes_on, ErrorKind::kRun, "the step before is not finite");
+  const bool may_continue = !ended_ || ended_->finite || recipe_.train.on_nan == schema::OnNan::kSkip;
+  RUN_CHECK(may_continue, ErrorKind::kRun, "the step before is not finite");
 }
 
 void InFlightStep::end(const SharedStep& step, const ScheduleRates& rates, const StepResult& result) {

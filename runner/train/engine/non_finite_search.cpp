@@ -14,12 +14,12 @@ namespace runner::train {
 namespace {
 
 // The error text if all forward passes are finite.
-std::string text_of_nothing_found(const schema::Recipe& recipe) {
+std::string not_found_text(const schema::Recipe& recipe) {
   if (!checks_gradients(recipe))
     return "the loss was not finite, but is finite when the step is traced again: it depends on hook state that is not "
            "registered or is larger than 1024 bytes";
   return fmt::format("the forward pass is finite, but a gradient is not{}",
-                     travels_in_fp16(recipe)
+                     communicates_in_fp16(recipe)
                          ? ", possibly only as fp16 in the all-reduce (comm.hook: bf16 has the range of float32)"
                          : "");
 }
@@ -39,24 +39,25 @@ NonFiniteSearch::NonFiniteSearch(const StepBuilder& builder, const GradAccumulat
 
 NotFinite NonFiniteSearch::explain(data::Loader& loader, int64_t before, const HookMark& mark) {
   const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
-  if (hooks_ != nullptr) go_back_to(mark, *hooks_);
-  NotFinite found = first_found(find(loader, before), text_of_nothing_found(builder_.recipe()), ranks_,
+  if (hooks_ != nullptr) rewind(mark, *hooks_);
+  NotFinite found = first_found(find(loader, before), not_found_text(builder_.recipe()), ranks_,
                                 executor_.site("what is not finite"));
   if (hooks_ != nullptr) hooks_->restore(kept);
   return found;
 }
 
 std::optional<NotFinite> NonFiniteSearch::find(data::Loader& loader, int64_t before) {
-  const bool meets = ranks_ != nullptr && hooks_ != nullptr;  // a hook may use collectives in any batch
+  const bool may_use_collectives = ranks_ != nullptr && hooks_ != nullptr;  // a hook, in any batch
   std::optional<NotFinite> found;
   for (;; ++before) {
     const data::Batch& batch = loader.next();
     const bool last = parts_.ends(batch, before);
-    for (int64_t first = 0; first < batch.size && (!found || meets); first += parts_.at_once(batch.size)) {
+    for (int64_t first = 0; first < batch.size && (!found || may_use_collectives);
+         first += parts_.at_once(batch.size)) {
       std::optional<NotFinite> here = find(batch.part(first, parts_.at_once(batch.size - first)));
       if (!found) found = std::move(here);
     }
-    if (last || (found && !meets)) return found;
+    if (last || (found && !may_use_collectives)) return found;
   }
 }
 

@@ -102,7 +102,7 @@ class Compression {
   }
 
   // Rounds to the wrapper's dtype, if there is one.
-  Value rounded(Value x) const { return on_its_way(x, recipe_.comm); }
+  Value rounded(Value x) const { return rounded_for_communication(x, recipe_.comm); }
 
   void compress(const LowRankMatrix& matrix, Value part, std::vector<Value>& approximated, std::vector<Value>& errors,
                 std::vector<Value>& qs) {

@@ -150,8 +150,8 @@ class RankReduction {
     };
     if (!are_means_) return sum_over_ranks();
     const schema::CommSpec& comm = builder_.recipe().comm;
-    for (Value& gradient : by_rank) gradient = on_its_way(ops::mul(gradient, mean_factor(sums_)), comm);
-    const Value sum = on_its_way(sum_over_ranks(), comm);
+    for (Value& gradient : by_rank) gradient = rounded_for_communication(ops::mul(gradient, mean_factor(sums_)), comm);
+    const Value sum = rounded_for_communication(sum_over_ranks(), comm);
     return is_power_sgd(comm) ? compressed(step_.arrays, builder_, buffer, sum) : sum;
   }
 

@@ -41,7 +41,7 @@ int64_t most_temporary(const std::vector<std::shared_ptr<backends::Executable>>&
 
 void StepMemory::prepare(const StepShape& shape) {
   const StepShape kind = from_.stepper.shape_of(shape.batch, shape.first, shape.last && from_.stepper.steps_alone());
-  if (!may_ask_for_values() && shape.batch > 0)
+  if (!may_read_values() && shape.batch > 0)
     from_.executor.check_memory(
         "forward, backward",
         *from_.stepper.training_step(kind, nullptr, shape.last && !from_.stepper.steps_alone())->executable);
@@ -55,7 +55,7 @@ void StepMemory::prepare(const StepShape& shape) {
 // checked.
 void StepMemory::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_batch) {
   if (!from_.device.traces_graphs()) return;
-  if (may_ask_for_values()) {
+  if (may_read_values()) {
     backends::Program arrays;
     from_.builder.begin(arrays, std::nullopt, /*with_scalars=*/false);
     from_.device.compile(arrays);
@@ -77,7 +77,7 @@ void StepMemory::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation
 }
 
 // Whether a hook may read values of tensors while it records.
-bool StepMemory::may_ask_for_values() const {
+bool StepMemory::may_read_values() const {
   return has(from_.hooks, HookEntry::kTrainingStep) || has(from_.hooks, HookEntry::kTrain);
 }
 
@@ -118,9 +118,9 @@ void StepMemory::add_step(const data::DataPlan& plan, const data::OptimizerStep&
 }
 
 StepMemory::Executables StepMemory::steps_of_epoch(const data::DataPlan& plan) {
-  const int64_t goes_on = plan.spec().steps_end_with_epoch ? 0 : 1;  // a step may continue in the next epoch
+  const int64_t continued_steps = plan.spec().steps_end_with_epoch ? 0 : 1;  // a step may continue in the next epoch
   Executables steps;
-  for (const int64_t result : ends_of(std::max<int64_t>(plan.optimizer_steps(1), 1) + goes_on))
+  for (const int64_t result : ends_of(std::max<int64_t>(plan.optimizer_steps(1), 1) + continued_steps))
     add_step(plan, plan.optimizer_step(result), steps);
   return steps;
 }

@@ -51,7 +51,7 @@ class StepMemory {
   PeakMemory peak(const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation);
 
  private:
-  bool may_ask_for_values() const;
+  bool may_read_values() const;
   // Executables on the rank with the largest batches, in order: the first and the last ones of an epoch or evaluation,
   // which represent those in between.
   using Executables = std::vector<std::shared_ptr<backends::Executable>>;

@@ -14,7 +14,7 @@ namespace runner::train {
 Stepper::Stepper(const Sources& from) : from_(from), recipe_(from.builder.recipe()) {}
 
 // A single rank always has the sums.
-bool Stepper::sums_behind(const StepResult& result) const {
+bool Stepper::is_reduction_due(const StepResult& result) const {
   if (is_local()) return result.done;
   return result.done || from_.ranks == nullptr || recipe_.sync_each_batch || result.next.begins_epoch() ||
          result.batches % kBatchesOfPart == 0;
@@ -46,7 +46,7 @@ SharedStep Stepper::run_batches(BatchFeed& batches, const ScheduleRates& rates, 
       from_.steps.record(batch, /*training=*/true);
     }
     if (batch.last_of_epoch) from_.marks.end_batches(/*training=*/true);
-    if (sums_behind(result)) return step;
+    if (is_reduction_due(result)) return step;
     if (step) batches.stage_next(*step->executable, from_.parts);
   }
 }
@@ -97,7 +97,7 @@ SharedStep Stepper::run_batches_together(BatchFeed& batches, const ScheduleRates
   result.interrupted = from_.ranks->any(asked_to_stop && asked_to_stop(), from_.executor.site("gradients"));
   if (reduction.source == SumSource::kFoldedRows) from_.arrays.fold_rows();
   from_.executor.execute("update", *step, end, backends::SpanKind::kOptimizer);
-  if (!result.done) from_.arrays.give_sums_to_rank_0();
+  if (!result.done) from_.arrays.write_sums_to_rank_0();
   if (result.done) from_.arrays.round_share();
   from_.ranks->barrier(from_.executor.site("the update"));
   if (!result.done && from_.ranks->rank() == 0) keep_sum_of_part(*step);
@@ -145,7 +145,7 @@ StepShape Stepper::shape_of(int64_t batch, bool first, bool last) const {
 const SharedStep& Stepper::reduction_step(const Reduction& kind) {
   SharedStep& step = reduction_steps_[kind];
   if (!step) {
-    from_.executor.ask_halt();
+    from_.executor.check_halt();
     const FactoredLayout none;
     const backends::Program end = record_reduction(from_.builder, *from_.arrays.shard(), kind.ends_step,
                                                    kind.factored != nullptr ? *kind.factored : none, kind.source);
@@ -167,7 +167,7 @@ void Stepper::advance(BatchFeed& batches, const ScheduleRates& rates, StepResult
 }
 
 bool Stepper::may_resolve_late() const {
-  return from_.device.runs_beside_host() && from_.ranks == nullptr && !from_.clock &&
+  return from_.device.runs_asynchronously() && from_.ranks == nullptr && !from_.clock &&
          recipe_.train.on_nan == schema::OnNan::kStop;
 }
 

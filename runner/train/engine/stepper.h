@@ -137,7 +137,7 @@ class Stepper {
   void keep_sum_of_part(const CompiledStep& part);
   void end_step(const SharedStep& step, const ScheduleRates& rates, StepResult& result);
   bool factors_gradients() const { return from_.parts.accumulation == 1; }
-  bool sums_behind(const StepResult& result) const;
+  bool is_reduction_due(const StepResult& result) const;
 
   const Sources from_;
   const schema::Recipe& recipe_;

@@ -55,8 +55,8 @@ void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
     if (recorded_->random_tensors > 0) from_.hooks->draw_again();
   }
   if (!traced_graphs_) return;
-  const std::shared_ptr<const backends::Program> held_for_good(std::shared_ptr<void>(), &held.trace->recorded.program);
-  traced_graphs_->add(kind.shape.batch, known_place(batch, kind.training), held_for_good, recorded_->results(),
+  const std::shared_ptr<const backends::Program> unowned(std::shared_ptr<void>(), &held.trace->recorded.program);
+  traced_graphs_->add(kind.shape.batch, known_place(batch, kind.training), unowned, recorded_->results(),
                       recorded_->host.traced);
 }
 
@@ -99,7 +99,7 @@ StepSubmission Steps::arguments(const data::Batch& batch, const StepBuilder::Rec
 }
 
 SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
-  from_.executor.ask_halt();
+  from_.executor.check_halt();
   begin_recording();
   {
     const backends::ScopedSpan span(backends::SpanKind::kCompile, "record");

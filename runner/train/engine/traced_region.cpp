@@ -110,10 +110,10 @@ void TracedRegion::backward(Value loss, double share, double samples, double cou
 // If the hook has kept a sum over all ranks, only rank 0 adds to it, so that it counts once.
 void TracedRegion::add_gradient(size_t buffer, Value added) {
   Value& gradient = step_.gradients[buffer];
-  const bool behind_sum = gradient && !unreduced_[buffer];
-  const bool counts = gradient && (!behind_sum || beginning_.rank.value_or(0) == 0);
+  const bool has_global_sum = gradient && !unreduced_[buffer];
+  const bool counts = gradient && (!has_global_sum || beginning_.rank.value_or(0) == 0);
   gradient = counts ? ops::add(gradient, added) : added;
-  if (behind_sum && counts) of_rank_0_.push_back({gradient.id, added.id});
+  if (has_global_sum && counts) of_rank_0_.push_back({gradient.id, added.id});
   unreduced_[buffer] = true;
 }
 
@@ -137,7 +137,8 @@ Value TracedRegion::over_all(Value share, backends::Subject subject, backends::R
 Value TracedRegion::sum_of_gradients(int32_t buffer, Value share) {
   if (!beginning_.rank) return share;
   const schema::CommSpec& comm = builder_.recipe().comm;
-  const Value sum = on_its_way(over_all(on_its_way(share, comm), backends::Subject::kGradients), comm);
+  const Value sum =
+      rounded_for_communication(over_all(rounded_for_communication(share, comm), backends::Subject::kGradients), comm);
   return is_power_sgd(comm) ? compressed(step_.arrays, builder_, buffer, sum) : sum;
 }
 

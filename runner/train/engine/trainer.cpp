@@ -86,7 +86,7 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
 
 void Trainer::allocate() {
   executor_.set_memory(arrays_.memory_left());
-  arrays_.allocate([this] { executor_.ask_halt(); });
+  arrays_.allocate([this] { executor_.check_halt(); });
 }
 
 void Trainer::keep_gradients() {

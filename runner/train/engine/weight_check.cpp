@@ -45,7 +45,7 @@ std::vector<TensorDigest> digests_of(const DeviceArrays& arrays, const nn::Param
   return digests;
 }
 
-void check_alike(const std::vector<TensorDigest>& mine, backends::ProcessGroup& ranks, const backends::Site& site) {
+void check_identical(const std::vector<TensorDigest>& mine, backends::ProcessGroup& ranks, const backends::Site& site) {
   std::string text;
   for (const TensorDigest& tensor : mine) text.append(reinterpret_cast<const char*>(&tensor.digest), sizeof(uint64_t));
   std::vector<std::vector<uint64_t>> all;

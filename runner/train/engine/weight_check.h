@@ -19,6 +19,6 @@ std::vector<TensorDigest> digests_of(const DeviceArrays& arrays, const nn::Param
 
 // Compares digests of the same tensors. Collective. Throws Error(kRun) with the first tensor that differs between ranks
 // and the ranks that differ from the majority.
-void check_alike(const std::vector<TensorDigest>& mine, backends::ProcessGroup& ranks, const backends::Site& site);
+void check_identical(const std::vector<TensorDigest>& mine, backends::ProcessGroup& ranks, const backends::Site& site);
 
 }  // namespace runner::train

@@ -131,7 +131,7 @@ class CustomLoop {
   // Progress of the loops over epochs.
   struct EpochCount {
     int64_t before = 0;              // epochs of earlier loops
-    bool under_way = false;          // whether there is a loop over epochs
+    bool in_progress = false;        // whether there is a loop over epochs
     std::optional<int64_t> given;    // last epoch that the current loop returned
     std::optional<int64_t> batches;  // epoch of the current loop over batches
   };

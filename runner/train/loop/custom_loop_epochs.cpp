@@ -9,7 +9,7 @@ namespace runner::train {
 
 CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
   end_left_batch();
-  RUN_CHECK(!epochs_.under_way, ErrorKind::kRun,
+  RUN_CHECK(!epochs_.in_progress, ErrorKind::kRun,
             "acc:epochs: another loop over epochs has not ended; finish it or leave it with break");
   const int64_t first = epochs_.before;
   const int64_t all = epochs_of_run();
@@ -18,7 +18,7 @@ CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
             session_.recipe.train.steps ? "steps" : "epochs");
   const int64_t end = count ? first + *count : all;
   epochs_.before = end;
-  epochs_.under_way = true;
+  epochs_.in_progress = true;
   epochs_.given.reset();
   // Epochs that earlier loops left early are skipped for good. The checkpoint of their last optimizer step agrees.
   if (place().epoch < first && first < end && !loop_.finished()) {
@@ -40,7 +40,7 @@ int64_t CustomLoop::epochs_of_run() const {
 }
 
 void CustomLoop::end_epochs() {
-  epochs_.under_way = false;
+  epochs_.in_progress = false;
   epochs_.given.reset();
 }
 
@@ -52,7 +52,7 @@ std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
   if (open_step_.seen.batches == 0) loop_.close_step();
   const int64_t epoch = place().epoch;
   const bool over = loop_.finished() || epoch >= epochs.end;
-  epochs_.under_way = !over;
+  epochs_.in_progress = !over;
   epochs_.given = over ? std::nullopt : std::optional(epoch);
   begin_region();
   return epochs_.given;

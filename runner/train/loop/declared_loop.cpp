@@ -11,7 +11,7 @@ void DeclaredLoop::run() {
   const auto gives_up = [this] { return loop_.interrupted(); };
   BatchFeed batches = session_.trainer.stepper().feed(loader, gives_up);
   try {
-    while (goes_on() && loader.wait(gives_up)) {
+    while (should_continue() && loader.wait(gives_up)) {
       if (result_.batches == 0 && !begin_step()) break;
       advance(batches);
       result_.done ? end_step() : keep_step();
@@ -24,7 +24,7 @@ void DeclaredLoop::run() {
 }
 
 // Within an optimizer step, only an interruption ends the loop; requests of a hook take effect at its end.
-bool DeclaredLoop::goes_on() const {
+bool DeclaredLoop::should_continue() const {
   return !loop_.interrupted() && (result_.batches > 0 || !loop_.finished());
 }
 

@@ -26,7 +26,7 @@ class DeclaredLoop {
     int64_t behind = 0;
   };
 
-  bool goes_on() const;
+  bool should_continue() const;
   bool begin_step();
   void advance(BatchFeed& batches);
   void keep_step();

@@ -59,11 +59,11 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::ProcessG
       ranks(ranks_),
       hooks_(hooks) {
   check_warmup(recipe.scheduler, scale);
-  tell_of_states();
-  if (has(hooks, HookEntry::kSchedule)) ask_hook_for_schedule();
+  pass_state_tensors();
+  if (has(hooks, HookEntry::kSchedule)) use_hook_schedule();
 }
 
-void Session::tell_of_states() {
+void Session::pass_state_tensors() {
   if (tpu != nullptr) tpu->set_state_tensors(trainer.layout().tensors());
 }
 
@@ -71,10 +71,10 @@ void Session::set_most_at_once(int64_t samples) {
   trainer.parts.most_at_once = samples;
   if (trainer.parts.at_once(plan.max_batch()) == plan.max_batch()) return;
   trainer.keep_gradients();
-  tell_of_states();
+  pass_state_tensors();
 }
 
-void Session::ask_hook_for_schedule() {
+void Session::use_hook_schedule() {
   schedule.set_function([this](int64_t step) { return hooks_->schedule(step, scale.total_steps); });
 }
 
@@ -126,7 +126,7 @@ void Session::set_extra_steps(int64_t extra) {
   const optim::PlateauState plateau = schedule.plateau();
   schedule = optim::LrSchedule(recipe.scheduler, trainer.optimizers().lr, scale);
   schedule.restore(plateau);
-  if (recipe.scheduler.type == schema::SchedulerType::kHook) ask_hook_for_schedule();
+  if (recipe.scheduler.type == schema::SchedulerType::kHook) use_hook_schedule();
 }
 
 ScheduleRates Session::rates(int64_t ahead) const {

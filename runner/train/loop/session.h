@@ -79,8 +79,8 @@ struct Session {
   const std::string& eval_fingerprint();  // empty if there is no eval data
 
  private:
-  void tell_of_states();
-  void ask_hook_for_schedule();
+  void pass_state_tensors();
+  void use_hook_schedule();
 
   Hooks* const hooks_;
   int64_t extra_steps_ = 0;

@@ -250,8 +250,8 @@ void TrainLoop::average(bool due) {
 
 void TrainLoop::check_weights() {
   session_.trainer.on_host_event(backends::HostEvent::kStateUse);
-  check_alike(digests_of(session_.trainer.arrays(), session_.trainer.model().parameters), *session_.ranks,
-              {"digests of weights", step()});
+  check_identical(digests_of(session_.trainer.arrays(), session_.trainer.model().parameters), *session_.ranks,
+                  {"digests of weights", step()});
 }
 
 // ---- requests of a hook --------------------------------------------------------------------------------------------

@@ -26,28 +26,30 @@ class LoneRank final : public backends::ProcessGroup {
   int rank() const override { return 0; }
   int size() const override { return size_; }
 
-  void barrier(const Site&) override { meet(); }
+  void barrier(const Site&) override { no_other_ranks(); }
   bool any(bool mine, const Site&) override {
-    meet();
+    no_other_ranks();
     return mine;
   }
-  void all_reduce(const Type&, std::span<std::byte>, backends::Reduction, const Site&) override { meet(); }
-  void reduce(const Type&, std::span<std::byte>, backends::Reduction, int, const Site&) override { meet(); }
+  void all_reduce(const Type&, std::span<std::byte>, backends::Reduction, const Site&) override { no_other_ranks(); }
+  void reduce(const Type&, std::span<std::byte>, backends::Reduction, int, const Site&) override { no_other_ranks(); }
   void reduce_scatter(const Type&, std::span<const std::byte>, std::span<const int64_t>, std::span<std::byte>,
                       backends::Reduction, const Site&) override {
-    meet();
+    no_other_ranks();
   }
-  void all_gather(const Type&, std::span<const std::byte>, std::span<std::byte>, const Site&) override { meet(); }
-  void broadcast(const Type&, std::span<std::byte>, int, const Site&) override { meet(); }
-  std::vector<std::string> gather_objects(std::string_view, const Site&) override { meet(); }
+  void all_gather(const Type&, std::span<const std::byte>, std::span<std::byte>, const Site&) override {
+    no_other_ranks();
+  }
+  void broadcast(const Type&, std::span<std::byte>, int, const Site&) override { no_other_ranks(); }
+  std::vector<std::string> gather_objects(std::string_view, const Site&) override { no_other_ranks(); }
   bool has_symmetric_memory() const override { return true; }  // as the ranks of the run have
-  std::shared_ptr<std::byte> symmetric_alloc(const Type&, Pages, const Site&) override { meet(); }
+  std::shared_ptr<std::byte> symmetric_alloc(const Type&, Pages, const Site&) override { no_other_ranks(); }
   void fail(std::string_view, const SourceMark&) noexcept override {}
   bool has_failed() const override { return false; }
   void throw_failure() const override {}
 
  private:
-  [[noreturn]] static void meet() { assertion_failed("a trial rank has no other ranks", __FILE__, __LINE__); }
+  [[noreturn]] static void no_other_ranks() { assertion_failed("a trial rank has no other ranks", __FILE__, __LINE__); }
 
   const int size_;
 };

@@ -28,8 +28,8 @@ void CompileWatch::begun(std::function<std::string()> what) {
     const std::lock_guard lock(mutex_);
     what_ = std::move(what);
     begun_ = Clock::now();
-    told_ = false;
-    if (patience_ <= patience_.zero()) tell();
+    notified_ = false;
+    if (patience_ <= patience_.zero()) notify();
   }
   changed_.notify_all();
 }
@@ -39,7 +39,7 @@ void CompileWatch::ended() {
     const std::lock_guard lock(mutex_);
     const std::chrono::duration<double> seconds = Clock::now() - *begun_;
     begun_.reset();
-    if (told_) observer_.on_notice(fmt::format("compiled it in {:.1f} s", seconds.count()));
+    if (notified_) observer_.on_notice(fmt::format("compiled it in {:.1f} s", seconds.count()));
   }
   changed_.notify_all();
 }
@@ -47,17 +47,17 @@ void CompileWatch::ended() {
 void CompileWatch::watch() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return stopping_ || (begun_ && !told_); });
+    changed_.wait(lock, [&] { return stopping_ || (begun_ && !notified_); });
     if (stopping_) return;
     const Clock::time_point begun = *begun_;
     const auto over = [&] { return stopping_ || begun_ != begun; };
     if (changed_.wait_until(lock, begun + patience_, over)) continue;
-    tell();
+    notify();
   }
 }
 
-void CompileWatch::tell() {
-  told_ = true;
+void CompileWatch::notify() {
+  notified_ = true;
   observer_.on_notice(fmt::format("compiling {}", what_()));
 }
 

@@ -30,7 +30,7 @@ class CompileWatch : public backends::tpu::CompileListener {
   using Clock = std::chrono::steady_clock;
 
   void watch();
-  void tell();  // requires the mutex
+  void notify();  // requires the mutex
 
   Observer& observer_;
   const std::chrono::milliseconds patience_;
@@ -38,7 +38,7 @@ class CompileWatch : public backends::tpu::CompileListener {
   std::condition_variable changed_;
   std::function<std::string()> what_;       // description of the graph being compiled
   std::optional<Clock::time_point> begun_;  // none: nothing is being compiled
-  bool told_ = false;
+  bool notified_ = false;
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -130,7 +130,7 @@ void warn_of_frozen(const store::LoadedState& loaded, const Trainer& trainer, Fo
 }
 
 // The child begins with the first epoch, so all related counts are reset.
-void start_afresh(Checkpoint& state) {
+void reset_progress(Checkpoint& state) {
   state.position = {};
   state.result = {};
   state.reached_epoch = 0;
@@ -141,7 +141,7 @@ void start_afresh(Checkpoint& state) {
   state.hook.clear();
 }
 
-void check_something_is_left(const Forked& fork, const Session& session) {
+void check_steps_remain(const Forked& fork, const Session& session) {
   const int64_t done = session.trainer.counters.steps, all = session.scale.total_steps;
   RUN_CHECK(done < all, ErrorKind::kUsage,
             "state {} is at step {}, but the child run ends with step {}: nothing is left to train; increase train.{}, "
@@ -157,7 +157,7 @@ Forked restore_fork(store::Store& store, const store::RunRow& parent, const Fork
   Forked fork{loaded.info, checkpoint_of(loaded, trainer.optimizers().names), {}};
   restore_model(loaded, trainer);
   if (request.restart) {
-    start_afresh(fork.state);
+    reset_progress(fork.state);
     return fork;
   }
   const Counters counters = fork.state.counters;
@@ -169,7 +169,7 @@ Forked restore_fork(store::Store& store, const store::RunRow& parent, const Fork
   }
   if (const auto why = reason_to_begin(request, fork.state, session)) {
     fork.warnings.push_back(fmt::format("training starts with the first epoch: {}", *why));
-    start_afresh(fork.state);
+    reset_progress(fork.state);
     return fork;
   }
   restore_sums(loaded, trainer);
@@ -177,7 +177,7 @@ Forked restore_fork(store::Store& store, const store::RunRow& parent, const Fork
   trainer.counters = counters;
   if (!slots) trainer.counters.updates.clear();
   keep_watching(request, session, fork);
-  check_something_is_left(fork, session);
+  check_steps_remain(fork, session);
   return fork;
 }
 

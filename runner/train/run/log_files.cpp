@@ -67,7 +67,7 @@ class LogFiles::Impl {
   void work();
   void write(const std::vector<Point>& points);
   void flush(LogSink& sink);
-  void be_patient();
+  void flush_while_read();
   void stop();
   bool all_written() const;
 
@@ -185,7 +185,7 @@ void LogFiles::Impl::flush(LogSink& sink) {
 }
 
 // Waits as long as the reader of a pipe makes progress.
-void LogFiles::Impl::be_patient() {
+void LogFiles::Impl::flush_while_read() {
   for (Log& log : logs_) {
     while (!log.sink.all_written() && log.sink.can_be_written_within(limits_.last_patience)) {
       const size_t before = log.sink.waiting_bytes();
@@ -208,7 +208,7 @@ void LogFiles::Impl::stop() {
 
 void LogFiles::Impl::finish() {
   stop();
-  be_patient();
+  flush_while_read();
   for (const Log& log : logs_) {
     const int64_t missing = log.sink.missing_points() + dropped_;
     if (missing > 0)

@@ -43,10 +43,11 @@ void Logger::log() {
   const double loss = session_.trainer.means().take_loss();
   points.add("train/loss", step, loss);
   if (std::isnan(loss) && state_.skipped == 0 && !std::exchange(warned_of_no_weight_, true))
-    record_.warn(fmt::format(
-        "train/loss of step {} is NaN: {}", step,
-        session_.own_loop ? "acc:backward was not called since the previous point"
-                          : fmt::format("no sample since the previous point has a weight above 0; {}", what_weighs())));
+    record_.warn(
+        fmt::format("train/loss of step {} is NaN: {}", step,
+                    session_.own_loop
+                        ? "acc:backward was not called since the previous point"
+                        : fmt::format("no sample since the previous point has a weight above 0; {}", weight_advice())));
   points.add("train/lr", step, result_.lr);
   if (session_.recipe.train.clip_grad_norm && result_.applied) points.add("train/grad_norm", step, result_.grad_norm);
   if (const auto scale = session_.trainer.loss_scale()) {
@@ -65,7 +66,7 @@ void Logger::log() {
   samples_ = 0;
 }
 
-std::string_view Logger::what_weighs() const {
+std::string_view Logger::weight_advice() const {
   const schema::TrainSpec& train = session_.recipe.train;
   if (session_.own_step) return "check the weights that the hook's training_step returned";
   if (train.class_weights.empty()) return "check train.ignore_index";

@@ -26,7 +26,7 @@ class Logger final : public Callback {
 
  private:
   void log();
-  std::string_view what_weighs() const;
+  std::string_view weight_advice() const;
 
   TrainState& state_;
   Session& session_;

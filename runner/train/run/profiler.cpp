@@ -32,10 +32,10 @@ Profiler::Profiler(const schema::ProfileSpec& spec) : spec_(spec), recording_(&r
 }
 
 void Profiler::begin(ProfileAction before, ProfileAction now) {
-  const bool goes_on = before == ProfileAction::kRecord || (before == ProfileAction::kWarmup && now == before);
+  const bool continues = before == ProfileAction::kRecord || (before == ProfileAction::kWarmup && now == before);
   if (now == ProfileAction::kNone) {
     recorder_.end();
-  } else if (!goes_on) {
+  } else if (!continues) {
     recorder_.begin();
     has_steps_ = false;
   }

@@ -211,8 +211,8 @@ void RankRun::follow() {
   try {
     train();
   } catch (const Error& error) {
-    if (!is_of_all(error)) throw;
-    meet_at_the_end();
+    if (!all_ranks_stopped(error)) throw;
+    wait_for_other_ranks();
   }
 }
 
@@ -261,7 +261,7 @@ void RankRun::train() {
   usage_.record(session_.ranks);
   // Not included in any checkpoint: a longer run continues as if the event had not happened.
   if (done) loop_.end_run();
-  meet_at_the_end();
+  wait_for_other_ranks();
   record_.result.status = done ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
   record_.result.exit_code = done ? 0 : exit_code(ErrorKind::kInterrupted);
 }
@@ -274,18 +274,18 @@ void RankRun::end_with(const Error& error) {
     return record_.fail_with(error);
   record_.result.status = store::RunStatus::kInterrupted;
   record_.result.exit_code = exit_code(ErrorKind::kInterrupted);
-  if (is_of_all(error)) return meet_at_the_end();
+  if (all_ranks_stopped(error)) return wait_for_other_ranks();
   const std::string text = fmt::format("the end of step {} was interrupted: {}", step(), error.what());
   record_.warn(text);
   if (session_.ranks != nullptr) session_.ranks->fail(text, error.where());  // no rank may wait for this one any more
 }
 
 // Whether it happened between two batches of an evaluation.
-bool RankRun::is_of_all(const Error& error) const {
+bool RankRun::all_ranks_stopped(const Error& error) const {
   return error.kind() == ErrorKind::kInterrupted && (session_.ranks == nullptr || state_.control.interrupted);
 }
 
-void RankRun::meet_at_the_end() const {
+void RankRun::wait_for_other_ranks() const {
   if (session_.ranks != nullptr) session_.ranks->barrier({"the end", step()});
 }
 

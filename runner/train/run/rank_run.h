@@ -74,9 +74,9 @@ class RankRun {
   // Rank 0 has everything to save, so no synchronisation is needed.
   void end_with(const Error& error);
   // Whether all ranks have stopped at the same point, so that they reach the end together.
-  bool is_of_all(const Error& error) const;
+  bool all_ranks_stopped(const Error& error) const;
   // Barrier: no rank exits before the others have finished their collectives.
-  void meet_at_the_end() const;
+  void wait_for_other_ranks() const;
   void finish();
   // Warns if a hook's training loop ended early or never stepped an optimizer.
   void warn_of_little_training(RunResult& result);

@@ -33,12 +33,12 @@ bool has_state(const std::filesystem::path& path) {
 class Killer : public Observer {
  public:
   // Writes the step to the file `told`.
-  Killer(int64_t step, const std::filesystem::path& store, const std::filesystem::path& told)
-      : step_(step), store_(store), told_(told) {}
+  Killer(int64_t step, const std::filesystem::path& store, const std::filesystem::path& step_file)
+      : step_(step), store_(store), step_file_(step_file) {}
 
   void on_step(const Progress& progress) override {
     if (step_ == kNever || progress.step < step_ || !has_state(store_)) return;
-    std::ofstream(told_) << progress.step;
+    std::ofstream(step_file_) << progress.step;
     std::raise(SIGKILL);
   }
 
@@ -46,7 +46,7 @@ class Killer : public Observer {
 
  private:
   const int64_t step_;
-  const std::filesystem::path &store_, &told_;
+  const std::filesystem::path &store_, &step_file_;
 };
 
 // Steps between two checkpoints, so that there are several between two kills.
@@ -145,19 +145,19 @@ class Verifier {
                                            .record_batches = true,
                                            .job = request_.job,
                                            .follow = request_.follow});
-      if (const auto& error = result.error) tell_failure({error->file, error->line, 0}, error->message);
+      if (const auto& error = result.error) write_failure({error->file, error->line, 0}, error->message);
       return result.exit_code;
     } catch (const Error& error) {
-      tell_failure(error.where(), error.text());
+      write_failure(error.where(), error.text());
       return exit_code(error.kind());
     } catch (const std::exception& error) {  // an exception must not propagate into the parent's stack frames
-      tell_failure({}, error.what());
+      write_failure({}, error.what());
       return exit_code(ErrorKind::kRun);
     }
   }
 
   // Called in the child. Writes file, line and message, one per line.
-  void tell_failure(const SourceMark& where, std::string_view message) const {
+  void write_failure(const SourceMark& where, std::string_view message) const {
     std::ofstream(failure_) << where.file << '\n' << where.line << '\n' << message;
   }
 

@@ -126,7 +126,7 @@ class OpByOpDevice : public Device {
       });
     // Results are first copied aside, since a state may receive what another one contained.
     for (size_t i = 0; i < launches->program.outputs().size(); ++i)
-      queue_.push([launches, i] { launches->set_aside(i); });
+      queue_.push([launches, i] { launches->save_output(i); });
     for (size_t i = 0; i < launches->program.outputs().size(); ++i)
       if (launches->program.outputs()[i].state >= 0) queue_.push([launches, i] { launches->update(i); });
     finished_at_.push_back(queue_.pushed());
@@ -196,7 +196,7 @@ class OpByOpDevice : public Device {
 
     std::byte* place(ValueId id) const { return places[static_cast<size_t>(id)]; }
 
-    void set_aside(size_t output) {
+    void save_output(size_t output) {
       const ValueId id = program.outputs()[output].value;
       std::copy(place(id), place(id) + program.type(id).bytes(), arena.data() + leaving[output]);
     }
