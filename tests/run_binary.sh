@@ -16,8 +16,10 @@ case $1 in
     ;;
 esac
 
+limit=900 # seconds; sanitizers take several times as long
+case $1 in *asan* | *tsan*) limit=3600 ;; esac
 started=$(date +%s)
-timeout 900 $run "$1/bin/$name" --gtest_color=no >"$log" 2>&1
+timeout "$limit" $run "$1/bin/$name" --gtest_color=no >"$log" 2>&1
 status=$?
 good=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) tests\{0,1\}\..*/\1/p' "$log" | tail -n 1)
 bad=$(grep -c '^\[  FAILED  \] .* ([0-9]* ms)$' "$log")

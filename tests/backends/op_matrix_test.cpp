@@ -88,8 +88,7 @@ class NodeCollector {
   }
 
   bool is_new(const Program& program, ValueId id, bool is_recorded) {
-    const std::string_view attributes =
-        kind_of(program.node(id).op) == OpKind::kLeaf ? "" : attributes_text(program, id);
+    const std::string attributes = kind_of(program.node(id).op) == OpKind::kLeaf ? "" : attributes_text(program, id);
     std::string key =
         fmt::format("{} {} {} {}", is_recorded, name_of(program.node(id).op), attributes, program.type(id).to_string());
     for (const ValueId operand : program.operands(id)) key += " " + program.type(operand).to_string();
