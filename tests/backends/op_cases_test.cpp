@@ -9,6 +9,7 @@
 #include "backends/cpu/cpu_device.h"
 #include "backends/ir/autograd.h"
 #include "tests/backends/golden_ops.h"
+#include "tests/backends/support/derivative.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/backends/support/tolerance.h"
 #include "tests/support/paths.h"
@@ -38,35 +39,9 @@ struct WeightedSum {
   RecordedCase recorded;
   std::vector<size_t> floats;  // inputs that have a derivative
 
-  explicit WeightedSum(const OpCase& c) : recorded(c) {
-    const TensorType type = recorded.result.type();
-    const Value weights{&recorded.program, recorded.program.input(InputKind::kBatch, "weights", type)};
-    recorded.tensors.emplace_back(type, [](int64_t i) { return 0.5 + std::fmod(0.37 * static_cast<double>(i), 1.0); });
-    const Value sum = ops::sum(ops::mul(recorded.result, weights));
-    recorded.program.output("sum", sum.id);
-    const std::vector<Value> grads = differentiate(sum, ops::full_like(sum, 1.0), recorded.inputs);
-    for (size_t i = 0; i < grads.size(); ++i) {
-      if (!grads[i]) continue;
-      floats.push_back(i);
-      recorded.program.output("gradient", grads[i].id);
-    }
-  }
+  explicit WeightedSum(const OpCase& c)
+      : recorded(c), floats(output_weighted_sum(recorded.result, recorded.inputs, recorded.tensors)) {}
 };
-
-// Derivative of Σ w f with respect to one element, by a formula with error h⁴.
-double finite_difference(Session& session, const HostTensor& tensor, size_t input, int64_t element) {
-  constexpr double h = 1e-3;
-  HostTensor moved = tensor;
-  const auto at = [&](double step) {
-    moved.set(element, tensor[element] + step);
-    session.set_input(input, moved);
-    session.submit();
-    return session.output(1)[0];
-  };
-  const double slope = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
-  session.set_input(input, tensor);
-  return slope;
-}
 
 TEST(OpCases, DerivativesMatchFiniteDifferences) {
   const auto device = make_cpu_device(1);
@@ -87,7 +62,7 @@ TEST(OpCases, DerivativesMatchFiniteDifferences) {
       session.submit();
       const HostTensor gradient = session.output(2 + k);
       for (int64_t i = 0; i < gradient.size(); ++i, ++checked) {
-        const double slope = finite_difference(session, sum.recorded.tensors[input], input, i);
+        const double slope = finite_difference(session, 1, sum.recorded.tensors[input], input, i);
         EXPECT_NEAR(gradient[i], slope, 1e-8 * std::max(1.0, std::fabs(slope)))
             << "input " << input << ", element " << i;
       }

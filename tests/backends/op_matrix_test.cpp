@@ -29,6 +29,7 @@
 #include "backends/tpu/rounding.h"
 #include "tests/backends/kernels_harness.h"
 #include "tests/backends/op_cases.h"
+#include "tests/backends/support/derivative.h"
 #include "tests/backends/support/launched_plan.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/backends/support/tolerance.h"
@@ -136,7 +137,7 @@ class OpMatrix : public ::testing::TestWithParam<int> {
   OpKind kind() const { return kind_of(op()); }
   const OpDef& def() const { return def_of(op()); }
 
-  // Calls body(node) for the nodes of the op, of which there must be one.
+  // Calls body(node) for each node of the op. Fails if there is none.
   template <class Body>
   void for_nodes(const Body& body) const {
     ASSERT_FALSE(nodes_of(op()).empty()) << name_of(op()) << " has no case in op_cases.cpp";
@@ -176,43 +177,18 @@ TEST_P(OpMatrix, KernelsAgreeOnEveryInstructionSet) {
 
 // ---- gradient ------------------------------------------------------------------------------------------------------
 
-// Σ w · y with weights w that all differ, and its gradients by the operands.
+// Σ w · y with distinct weights w, and its gradients with respect to the operands.
 struct WeightedNode {
   Program program;
-  std::vector<HostTensor> tensors;
+  Inputs tensors;
   std::vector<size_t> operands;  // that have a gradient
 
   explicit WeightedNode(const OpNode& node) : program(node.program.without_outputs()), tensors(node.tensors) {
-    const Value y{&program, node.id};
-    const Value weights{&program, program.input(InputKind::kBatch, "weights", node.type())};
-    tensors.emplace_back(node.type(), [](int64_t i) { return 0.5 + std::fmod(0.37 * static_cast<double>(i), 1.0); });
-    const Value sum = ops::sum(ops::mul(y, weights));
-    program.output("sum", sum.id);
     std::vector<Value> values;
     for (const ValueId operand : program.operands(node.id)) values.push_back({&program, operand});
-    const std::vector<Value> grads = differentiate(sum, ops::full_like(sum, 1.0), values);
-    for (size_t i = 0; i < grads.size(); ++i) {
-      if (!grads[i]) continue;
-      operands.push_back(i);
-      program.output("gradient", grads[i].id);
-    }
+    operands = output_weighted_sum({&program, node.id}, values, tensors);
   }
 };
-
-// By a formula whose error is h⁴.
-double finite_difference_of(Session& session, const HostTensor& tensor, size_t input, int64_t element) {
-  constexpr double h = 1e-3;
-  HostTensor moved = tensor;
-  const auto at = [&](double step) {
-    moved.set(element, tensor[element] + step);
-    session.set_input(input, moved);
-    session.submit();
-    return session.output(0)[0];
-  };
-  const double slope = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
-  session.set_input(input, tensor);
-  return slope;
-}
 
 TEST_P(OpMatrix, GradientAgreesWithFiniteDifferences) {
   const auto device = make_cpu_device(1);
@@ -233,7 +209,7 @@ TEST_P(OpMatrix, GradientAgreesWithFiniteDifferences) {
       session.submit();
       const HostTensor gradient = session.output(1 + k);
       for (int64_t i = 0; i < std::min<int64_t>(gradient.size(), 60); ++i, ++checked) {
-        const double slope = finite_difference_of(session, weighted.tensors[input], input, i);
+        const double slope = finite_difference(session, 0, weighted.tensors[input], input, i);
         EXPECT_NEAR(gradient[i], slope, 1e-8 * std::max(1.0, std::fabs(slope))) << "operand " << input << ", " << i;
       }
     }
