@@ -5,11 +5,7 @@ namespace runner::nn {
 
 const ModelDef kLinearModel{
     .type = schema::ModelType::kLinear,
-    .inputs = {.kind = InputKind::kNumbers,
-               .least_axes = 0,
-               .most_axes = kAnyAxes,
-               .others = kNoOthers,
-               .outputs = OutputsPer::kSample},
+    .inputs = kNumbersOfAnyShape,
     .check = kNoCheck,
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {
       return over_flat_samples(sequential({linear(data.feature_shape.elements(), data.outputs, spec.bias)}));

@@ -5,11 +5,7 @@ namespace runner::nn {
 
 const ModelDef kMlpModel{
     .type = schema::ModelType::kMlp,
-    .inputs = {.kind = InputKind::kNumbers,
-               .least_axes = 0,
-               .most_axes = kAnyAxes,
-               .others = kNoOthers,
-               .outputs = OutputsPer::kSample},
+    .inputs = kNumbersOfAnyShape,
     .check = kNoCheck,
     // Sequential(Linear, [LayerNorm,] activation, [Dropout,] …, Linear) over flattened samples.
     .build = [](const schema::ModelSpec& spec, const data::Encoding& data) -> ModulePtr {

@@ -34,6 +34,13 @@ struct InputSpec {
 inline constexpr int kAnyAxes = backends::Shape::kMaxRank - 1;  // a batch has one more axis
 inline constexpr std::span<const std::string_view> kNoOthers{};
 
+// Samples of numbers of any shape, with outputs per sample.
+inline constexpr InputSpec kNumbersOfAnyShape{.kind = InputKind::kNumbers,
+                                              .least_axes = 0,
+                                              .most_axes = kAnyAxes,
+                                              .others = kNoOthers,
+                                              .outputs = OutputsPer::kSample};
+
 struct ModelDef {
   Required<schema::ModelType> type;
   InputSpec inputs;
