@@ -36,7 +36,7 @@ struct CallRecord {
   static CallRecord of(CallKind kind, const TensorType& type, const Site& site);
   // Whether the calls of two ranks match.
   bool matches(const CallRecord& other) const;
-  // Hash of what matches() compares, the same in all processes of a program.
+  // Hash of the fields that matches() compares. Equal in all processes of a program.
   uint64_t digest() const;
   // Example: "all_reduce of gradients, (784, 1024) f32, at step 3, h.lua:7".
   std::string to_string() const;

@@ -69,8 +69,8 @@ struct alignas(64) SharedMemoryGroup::RankArea {
   Reason reason;
 };
 
-// Sums over all ranks and all calls so far, of which there are two that alternate. With one sum per call instead of a
-// comparison of every two ranks, the work of a call grows linearly with the number of ranks.
+// Sums over all ranks and all calls so far. Two tallies alternate. Because ranks compare one sum instead of each
+// other's records, the work of a call grows linearly with the number of ranks.
 struct alignas(64) SharedMemoryGroup::Tally {
   std::atomic<uint64_t> digests;  // of the records
   std::atomic<uint64_t> flags;    // number of ranks whose flag was set

@@ -247,7 +247,7 @@ Value bce_with_logits(Value logits, Value target);
 // LabelRank, without a gradient. NaN is larger than any number; of equal values the first is larger.
 Value label_rank(Value x, Value labels);
 
-// All-reduce over the ranks, each of which records it. x: f32, f64, i32 or i64.
+// All-reduce over ranks. Every rank must record it. x: f32, f64, i32 or i64.
 Value all_reduce(Value x, Reduction reduction, Subject subject);
 
 }  // namespace runner::backends::ops

@@ -72,7 +72,7 @@ class DeviceModel {
  public:
   virtual ~DeviceModel() = default;
 
-  // Whether the model follows the graphs of the user's code, of which SubmissionInfo must describe every execution.
+  // Whether the model follows the graphs of the user's code. SubmissionInfo must then describe every execution.
   virtual bool traces_graphs() const { return false; }
   // Memory of the modelled device; none if it models none.
   virtual std::optional<int64_t> memory_limit() const { return std::nullopt; }

@@ -16,7 +16,7 @@
 namespace runner::backends::gpu {
 namespace {
 
-// Two ranks of which the other never comes.
+// Two ranks. The other one never calls a collective.
 class StuckRanks final : public ProcessGroup {
  public:
   std::atomic<bool> has_begun{false};

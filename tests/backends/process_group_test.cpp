@@ -102,7 +102,7 @@ void check_texts_and_flags(ProcessGroup& ranks) {
   ASSERT_EQ(std::ssize(texts), ranks.size());
   for (size_t rank = 0; rank < texts.size(); ++rank) EXPECT_EQ(texts[rank].size(), rank * 3);
   for (int round = 0; round < 3; ++round) {
-    EXPECT_FALSE(ranks.any(false, {"nobody"}));
+    EXPECT_FALSE(ranks.any(false, {"none"}));
     EXPECT_TRUE(ranks.any(ranks.rank() == ranks.size() - 1, {"the last"}));
     ranks.barrier({"all"});
   }

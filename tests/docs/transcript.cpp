@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kNumber = R"((-?\d+(?:\.\d+)?(?:e[-+]?\d+)?))";
 
-// Text that may differ between runs: pattern of the shown text, and pattern of what may be printed instead.
+// Text that may differ between runs: the pattern of the shown text, and the pattern of the printed text.
 struct Varying {
   const char* shown;
   const char* printed;

@@ -15,23 +15,23 @@ namespace ops = backends::ops;
 constexpr int64_t kId = (1 << 24) + 1;  // f32 rounds it to an even number
 constexpr int64_t kSamples = 6;
 
-// Samples with one feature and three segment ids, of which sample i has i mod 3 equal to kId.
-data::SharedData with_regions() {
+// Samples with one feature and three segment ids. In sample i, i mod 3 of them are kId.
+data::SharedData with_segments() {
   const auto storage = std::make_shared<data::Storage>();
   storage->samples = kSamples;
   storage->feature_shape = {1};
   storage->label_kind = data::LabelKind::kClass;
   storage->outputs = 2;
-  data::IdInput& regions = storage->more_inputs.emplace_back();
-  regions.input = {"segments", backends::DType::kI64, {3}, kId + 1};
+  data::IdInput& segments = storage->more_inputs.emplace_back();
+  segments.input = {"segments", backends::DType::kI64, {3}, kId + 1};
   for (int64_t i = 0; i < kSamples; ++i) {
     storage->values.push_back(static_cast<float>(i));
     storage->classes.push_back(i % 2);
-    for (int64_t k = 0; k < 3; ++k) regions.ids.push_back(k < i % 3 ? kId : kId - 1);
+    for (int64_t k = 0; k < 3; ++k) segments.ids.push_back(k < i % 3 ? kId : kId - 1);
   }
   data::Encoding encoding;
   encoding.feature_shape = {1};
-  encoding.more_inputs = {regions.input};
+  encoding.more_inputs = {segments.input};
   encoding.label_kind = data::LabelKind::kClass;
   encoding.outputs = 2;
   data::Dataset train("data.train", storage, {}, encoding);
@@ -44,9 +44,9 @@ class CountsRegions : public TestHooks {
   CountsRegions() : TestHooks(TestEntries{}) {}
   bool has(HookEntry entry) const override { return entry == HookEntry::kTrainingStep; }
   StepLosses training_step(const StepInputs& inputs) override {
-    const Value regions = inputs.forward.input("segments");
+    const Value segments = inputs.forward.input("segments");
     const Value is_id =
-        ops::cast(ops::eq(regions, ops::full_like(regions, static_cast<double>(kId))), backends::DType::kF32);
+        ops::cast(ops::eq(segments, ops::full_like(segments, static_cast<double>(kId))), backends::DType::kF32);
     const int64_t axis[] = {1};
     const Value outputs = inputs.model->forward(inputs.forward, inputs.features);
     const Value losses = ops::add(ops::sum(is_id, axis), ops::mul(ops::sum(outputs, axis), 0.0));
@@ -66,7 +66,7 @@ train: {{epochs: 1}}
                                                                        backend, kSamples),
                                                            "recipe.yaml");
   CountsRegions hooks;
-  Session session(read.recipe, &hooks, nullptr, with_regions());
+  Session session(read.recipe, &hooks, nullptr, with_segments());
   session.trainer.allocate();
   data::Loader loader(session.data.train, session.plan, {});
   for (int64_t step = 0; step < session.scale.total_steps; ++step) {

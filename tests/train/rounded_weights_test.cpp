@@ -54,7 +54,7 @@ class RoundingReplica {
     if (count == 0) return;
     const std::vector<uint32_t> weights = weights_from(first + shift, count);
     device_->write(*states_[static_cast<size_t>(parameters())], 0, std::as_bytes(std::span(weights)));
-    rounded_.round_share();
+    rounded_.round_shard();
   }
   void expect_rounded(int64_t begin, int64_t shift) const {
     std::vector<uint16_t> copy(static_cast<size_t>(steps_.parameters()));

@@ -48,8 +48,8 @@ class BucketReducer {
 
   // Events that the update must wait for. Valid until the next reduce().
   std::span<const backends::AwaitedEvent> reduced() const { return reduced_; }
-  // This rank's shard of the sums, for each flat buffer of which it has one, in order. The update takes them as its
-  // last states.
+  // This rank's shards of the sums, in the order of the flat buffers that it has a shard of. They are the last states
+  // of the update.
   std::span<const std::shared_ptr<backends::Buffer>> sums() const { return share_sums_; }
 
  private:

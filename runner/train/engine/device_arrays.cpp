@@ -270,8 +270,8 @@ void DeviceArrays::clear_step(const FactoredLayout* factored) {
   }
 }
 
-void DeviceArrays::round_share() {
-  if (rounded_) rounded_->round_share();
+void DeviceArrays::round_shard() {
+  if (rounded_) rounded_->round_shard();
 }
 
 // ---- memory --------------------------------------------------------------------------------------------------------

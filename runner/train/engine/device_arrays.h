@@ -88,7 +88,7 @@ class DeviceArrays {
   // ---- gradients ---- Which gradients exist, by flat buffer.
 
   // What the gradient array of each flat buffer contains between two traced regions, or between two calls of
-  // Trainer::advance(). After an optimizer step it is never kLocalSum, so that gradients can be saved in a checkpoint.
+  // Stepper::advance(). After an optimizer step it is never kLocalSum, so that gradients can be saved in a checkpoint.
   const std::vector<Held>& gradients() const { return gradients_; }
   // If the ranks share one copy, only rank 0 holds gradients that are sums over all ranks.
   void set_gradients(std::vector<Held> held);
@@ -117,7 +117,7 @@ class DeviceArrays {
   // null if gradients travel in their arrays.
   void clear_step(const FactoredLayout* factored);
   // Rounds the shard that this rank has updated. Call before other ranks read it.
-  void round_share();
+  void round_shard();
 
   // ---- memory ---- Of this rank, in bytes.
 

@@ -22,12 +22,12 @@ struct ScheduleRates {
   uint64_t digest() const;
 };
 
-// Progress and result of an optimizer step; see Trainer::advance().
+// Progress and result of an optimizer step; see Stepper::advance().
 struct StepResult {
   int64_t batches = 0;  // taken so far
   bool done = false;    // the last batch has been taken
   bool finite = true;   // false if a value is not finite, so that nothing was updated
-  // false if a gradient overflowed and the loss scaler skipped the step, or as long as learn() has not set it
+  // false if a gradient overflowed and the loss scaler skipped the step, or until Stepper::read_counters() sets it
   bool applied = true;
   double lr = 0;              // rate of the optimizer step, also if it was skipped; other groups have the same factor
   double grad_norm = 0;       // with clip_grad_norm

@@ -85,7 +85,7 @@ class RankReduction {
   // Computes the left fold over ranks. The arrays of other ranks are inputs after those of the layout. PowerSGD
   // compresses the sum of an optimizer step once.
   void add_up(const Shard& shard, bool ends_step) {
-    const bool all_reduces = source_ == SumSource::kAllReduce, has_rows = !all_reduces_others();
+    const bool all_reduces = source_ == SumSource::kAllReduce, folds_rows = has_rows(source_);
     const bool are_summed = source_ == SumSource::kBuckets || source_ == SumSource::kFoldedRows;
     is_shard_ = shard.size() > 1 && !all_reduces;
     if (all_reduces) norm_order_ = all_shards(parameters_, builder_.optimizers(), builder_.recipe().comm, shard.size());
@@ -93,21 +93,22 @@ class RankReduction {
     size_t next = builder_.layout().arrays().size();
     for (const DeviceArray& array : builder_.layout().arrays()) {
       if (!is_read_by_all(array)) continue;
-      const int32_t of_rank_0 = shard.rank() == 0 || !has_rows
+      const int32_t of_rank_0 = shard.rank() == 0 || !folds_rows
                                     ? builder_.layout().find(array.role, array.buffer, array.index)
                                     : static_cast<int32_t>(next);
       std::vector<Value> by_rank;
       for (int rank = 0; rank < shard.size(); ++rank) {
         const bool own = rank == shard.rank();
         if (own) by_rank.push_back(step_.arrays.get(array.role, array.buffer, array.index));
-        if (!own && has_rows) by_rank.push_back(input_value(program_, next++));
+        if (!own && folds_rows) by_rank.push_back(input_value(program_, next++));
       }
       if (array.role == Role::kSum) {
-        sums_ = has_rows ? left_fold(by_rank) : ops::all_reduce(by_rank[0], backends::Reduction::kSum, Subject::kLoss);
+        sums_ =
+            folds_rows ? left_fold(by_rank) : ops::all_reduce(by_rank[0], backends::Reduction::kSum, Subject::kLoss);
       } else if (array.role == Role::kUse) {
         step_.reached[static_cast<size_t>(array.buffer)] =
-            has_rows ? reached_by_any(by_rank)
-                     : ops::all_reduce(by_rank[0], backends::Reduction::kMax, Subject::kGradients);
+            folds_rows ? reached_by_any(by_rank)
+                       : ops::all_reduce(by_rank[0], backends::Reduction::kMax, Subject::kGradients);
       } else if ((all_reduces || shard.of(array.buffer).count > 0) && factored_.elements == 0 && !are_summed) {
         gradients.emplace_back(array.buffer, std::move(by_rank));
         of_rank_0_.emplace_back(array.buffer, of_rank_0);
@@ -120,9 +121,6 @@ class RankReduction {
     if (factored_.elements > 0) add_up_factored(shard);
     if (are_summed) take_sums(shard);
   }
-
-  // Whether the sums of losses and the reached parameters are all-reduced.
-  bool all_reduces_others() const { return source_ == SumSource::kFoldedRows || source_ == SumSource::kAllReduce; }
 
   void take_sums(const Shard& shard) {
     for (int32_t b = 0; b < std::ssize(step_.gradients); ++b)
@@ -169,15 +167,14 @@ class RankReduction {
   Value sums_;                                          // (2) f64, {Σ loss, Σ weight} of the optimizer step so far
 };
 
-// All elements, of which a rank that shares nothing updates all.
+// The shard of a rank that shares nothing: all elements.
 Shard whole(const StepBuilder& builder) {
   return {builder.model().parameters, builder.optimizers(), builder.recipe().comm, /*rank=*/0, /*size=*/1};
 }
 
 RankReduction reduction_of(const StepBuilder& builder, const Shard& shard, const FactoredLayout& factored,
                            SumSource source) {
-  const bool has_rows = source == SumSource::kRows || source == SumSource::kBuckets;
-  return {builder, builder.begin_reduction(shard, has_rows), factored, source};
+  return {builder, builder.begin_reduction(shard, has_rows(source)), factored, source};
 }
 
 }  // namespace

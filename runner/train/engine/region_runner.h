@@ -34,7 +34,7 @@ class RegionRunner {
   void run(std::string_view name, const TracedRegion& region, const data::Batch* batch);
   // Reads an output of the region that ran last.
   double read_output(const TracedRegion& region, int output);
-  // Drops a region of which values have been read.
+  // Drops a region after values of it have been read.
   void forget_exchanged() { executor_.forget_exchanged(); }
 
   // Computes a value of a region in progress from the arrays and the batch. Returns its elements.

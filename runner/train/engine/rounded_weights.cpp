@@ -63,7 +63,7 @@ void RoundedWeights::write(int32_t array, size_t offset, std::span<const std::by
   host_->write(*copies_[static_cast<size_t>(copy)], offset / 2, std::as_bytes(std::span(values)));
 }
 
-void RoundedWeights::round_share() {
+void RoundedWeights::round_shard() {
   if (rounding_) host_->wait(host_->submit(*rounding_, {.states = rounded_states_, .batch = {}, .scalars = {}}));
 }
 

@@ -31,7 +31,7 @@ class RoundedWeights {
   void write(int32_t array, size_t offset, std::span<const std::byte> contents);
   // Rounds the shard that this rank has updated. Call before other ranks read it. The outputs of the update remain
   // readable.
-  void round_share();
+  void round_shard();
 
  private:
   std::vector<std::shared_ptr<backends::Buffer>> copies_, shard_;

@@ -46,7 +46,7 @@ class Shard {
 std::vector<Shard> all_shards(const nn::ParameterSet& parameters, const Optimizers& optimizers,
                               const schema::CommSpec& comm, int size);
 
-// Memory of an array of which each rank has a row of whole cache lines, or of which all ranks share one.
+// Memory of an array: a row of whole cache lines for each rank, or one row that all ranks share.
 struct SharedRows {
   std::shared_ptr<std::byte> memory;
   size_t stride = 0;  // bytes between the rows of successive ranks; 0 if they share one
@@ -68,6 +68,10 @@ enum class SumSource : uint8_t {
   kFoldedRows,  // the gradients have been summed; it all-reduces everything else
   kAllReduce,   // it all-reduces everything; each rank has all weights and updates all of them
 };
+// Whether the arrays of the other ranks are states of the Program.
+inline bool has_rows(SumSource source) {
+  return source == SumSource::kRows || source == SumSource::kBuckets;
+}
 
 // The arrays of one rank.
 struct SharedArrays {

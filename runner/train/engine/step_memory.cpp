@@ -39,12 +39,18 @@ int64_t most_temporary(const std::vector<std::shared_ptr<backends::Executable>>&
 
 }  // namespace
 
+StepMemory::TrainingStep StepMemory::step_of(int64_t batch, bool first, bool last) const {
+  const bool updates = last && from_.stepper.steps_alone();
+  return {from_.stepper.shape_of(batch, first, updates), last && !updates};
+}
+
+std::shared_ptr<backends::Executable> StepMemory::compiled(const TrainingStep& step) {
+  return from_.stepper.training_step(step.shape, nullptr, step.closes_step)->executable;
+}
+
 void StepMemory::prepare(const StepShape& shape) {
-  const StepShape kind = from_.stepper.shape_of(shape.batch, shape.first, shape.last && from_.stepper.steps_alone());
   if (!may_read_values() && shape.batch > 0)
-    from_.executor.check_memory(
-        "forward, backward",
-        *from_.stepper.training_step(kind, nullptr, shape.last && !from_.stepper.steps_alone())->executable);
+    from_.executor.check_memory("forward, backward", *compiled(step_of(shape.batch, shape.first, shape.last)));
   if (!from_.arrays.shard()) return;
   const SharedStep update =
       from_.stepper.reduction_step(from_.stepper.end_of_step(from_.stepper.factored_layout(shape.batch)));
@@ -69,8 +75,7 @@ void StepMemory::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation
       if (!worst || error.bytes() > worst->bytes()) worst = error;
     }
   };
-  for (const TrainingStep& kind : training_steps(plan))
-    look_at([&] { from_.stepper.training_step(kind.shape, nullptr, kind.closes_step); });
+  for (const TrainingStep& kind : training_steps(plan)) look_at([&] { compiled(kind); });
   if (evaluation_batch > 0 && !from_.builder.varies(false))
     look_at([&] { from_.forward.step_of_evaluation(from_.parts.at_once(evaluation_batch)); });
   if (worst) throw backends::OutOfMemory(*worst);
@@ -85,33 +90,29 @@ bool StepMemory::may_read_values() const {
 std::vector<StepMemory::TrainingStep> StepMemory::training_steps(const data::DataPlan& plan) const {
   const int64_t batch = from_.parts.at_once(plan.max_batch()), of_batch = backends::ceil_div(plan.max_batch(), batch);
   std::vector<TrainingStep> kinds;
-  for (const int64_t result : {int64_t{0}, std::max<int64_t>(plan.optimizer_steps(1), 1) - 1}) {
-    const int64_t steps = plan.optimizer_step(result).steps * of_batch;
-    for (const int64_t step : {int64_t{0}, steps / 2, steps - 1}) {
-      const bool last = step == steps - 1;
-      const TrainingStep kind{from_.stepper.shape_of(batch, step == 0, last && from_.stepper.steps_alone()),
-                              last && !from_.stepper.steps_alone()};
+  for (const int64_t index : {int64_t{0}, std::max<int64_t>(plan.optimizer_steps(1), 1) - 1}) {
+    const int64_t parts = plan.optimizer_step(index).steps * of_batch;
+    for (const int64_t part : {int64_t{0}, parts / 2, parts - 1}) {
+      const TrainingStep kind = step_of(batch, part == 0, part == parts - 1);
       if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
     }
   }
   return kinds;
 }
 
-void StepMemory::add_step(const data::DataPlan& plan, const data::OptimizerStep& result, Executables& steps) {
-  for (const int64_t batch : ends_of(result.steps)) {
-    const int64_t size = plan.largest_share((result.first_step + batch) % plan.steps_per_epoch());
+void StepMemory::add_step(const data::DataPlan& plan, const data::OptimizerStep& batches, Executables& steps) {
+  for (const int64_t batch : ends_of(batches.steps)) {
+    const int64_t size = plan.largest_share((batches.first_step + batch) % plan.steps_per_epoch());
     const std::vector<int64_t> sizes = sizes_of_parts(from_.parts, size);
     for (size_t part = 0; part < sizes.size(); ++part) {
-      const bool last = batch + 1 == result.steps && part + 1 == sizes.size();
-      const StepShape shape =
-          from_.stepper.shape_of(sizes[part], batch == 0 && part == 0, last && from_.stepper.steps_alone());
-      steps.push_back(from_.stepper.training_step(shape, nullptr, last && !from_.stepper.steps_alone())->executable);
+      const bool last = batch + 1 == batches.steps && part + 1 == sizes.size();
+      steps.push_back(compiled(step_of(sizes[part], batch == 0 && part == 0, last)));
     }
     if (!from_.arrays.shard()) continue;
     const FactoredLayout* const factored = from_.stepper.factored_layout(size);
-    if (batch + 1 == result.steps) {
+    if (batch + 1 == batches.steps) {
       steps.push_back(from_.stepper.reduction_step(from_.stepper.end_of_step(factored))->executable);
-    } else if (from_.builder.recipe().sync_each_batch || result.steps > kBatchesOfPart) {
+    } else if (from_.builder.recipe().sync_each_batch || batches.steps > kBatchesOfPart) {
       steps.push_back(from_.stepper.reduction_step(from_.stepper.part_of_step(factored))->executable);
     }
   }
@@ -120,8 +121,8 @@ void StepMemory::add_step(const data::DataPlan& plan, const data::OptimizerStep&
 StepMemory::Executables StepMemory::steps_of_epoch(const data::DataPlan& plan) {
   const int64_t continued_steps = plan.spec().steps_end_with_epoch ? 0 : 1;  // a step may continue in the next epoch
   Executables steps;
-  for (const int64_t result : ends_of(std::max<int64_t>(plan.optimizer_steps(1), 1) + continued_steps))
-    add_step(plan, plan.optimizer_step(result), steps);
+  for (const int64_t index : ends_of(std::max<int64_t>(plan.optimizer_steps(1), 1) + continued_steps))
+    add_step(plan, plan.optimizer_step(index), steps);
   return steps;
 }
 

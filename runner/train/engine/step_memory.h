@@ -52,11 +52,16 @@ class StepMemory {
 
  private:
   bool may_read_values() const;
+  // Returns the training step for a micro-batch of `batch` samples. `first`, `last`: its position in the optimizer
+  // step.
+  TrainingStep step_of(int64_t batch, bool first, bool last) const;
+  std::shared_ptr<backends::Executable> compiled(const TrainingStep& step);
   // Executables on the rank with the largest batches, in order: the first and the last ones of an epoch or evaluation,
   // which represent those in between.
   using Executables = std::vector<std::shared_ptr<backends::Executable>>;
   Executables steps_of_epoch(const data::DataPlan& plan);
-  void add_step(const data::DataPlan& plan, const data::OptimizerStep& result, Executables& steps);
+  // `batches`: those of one optimizer step.
+  void add_step(const data::DataPlan& plan, const data::OptimizerStep& batches, Executables& steps);
   Executables steps_of_evaluation(const data::DataPlan& plan);
 
   const Sources from_;

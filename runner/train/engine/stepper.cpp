@@ -98,7 +98,7 @@ SharedStep Stepper::run_batches_together(BatchFeed& batches, const ScheduleRates
   if (reduction.source == SumSource::kFoldedRows) from_.arrays.fold_rows();
   from_.executor.execute("update", *step, end, backends::SpanKind::kOptimizer);
   if (!result.done) from_.arrays.write_sums_to_rank_0();
-  if (result.done) from_.arrays.round_share();
+  if (result.done) from_.arrays.round_shard();
   from_.ranks->barrier(from_.executor.site("the update"));
   if (!result.done && from_.ranks->rank() == 0) keep_sum_of_part(*step);
   from_.arrays.hold(from_.ranks->rank() == 0 ? Held::kGlobalSum : Held::kNothing);
@@ -128,7 +128,7 @@ Stepper::Reduction Stepper::part_of_step(const FactoredLayout* factored) const {
 }
 
 SharedStep Stepper::training_step(const StepShape& shape, const data::Batch* batch, bool closes_step) {
-  const FactoredLayout* const factored = batch != nullptr ? factored_ : this->factored_layout(shape.batch);
+  const FactoredLayout* const factored = batch != nullptr ? factored_ : factored_layout(shape.batch);
   return from_.steps.find({.training = true,
                            .labelled = true,
                            .shape = shape,

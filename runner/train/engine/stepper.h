@@ -4,11 +4,9 @@
 // thread-safe.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 
 #include "backends/dist/process_group.h"
 #include "backends/model/modelled_device.h"

@@ -6,10 +6,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "backends/model/modelled_device.h"
 #include "runner/data/load.h"

@@ -22,7 +22,7 @@
 
 namespace runner::train {
 
-// A kind of step of which each has a Program and a graph of its own.
+// A kind of step. Each kind has its own Program and graph.
 struct StepKind {
   bool training;
   bool labelled;    // of a forward step

@@ -27,7 +27,7 @@ class Callback {
   // Before the first batch of this attempt.
   virtual void on_run_begin() {}
   virtual void on_epoch_begin() {}
-  // Within an optimizer step, where it can be saved in a checkpoint (Trainer::advance()).
+  // Within an optimizer step, where it can be saved in a checkpoint (Stepper::advance()).
   virtual void on_substep_end() {}
 
   // Whether the callback needs results of the device after an optimizer step that ends at `after`. If none does, the

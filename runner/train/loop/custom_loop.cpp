@@ -311,11 +311,11 @@ void CustomLoop::end_batch() {
   train_.batch = nullptr;
   take_in(batch, open_step_.seen);
   if (!last) return;
-  OpenStep result = std::exchange(open_step_, {});
-  result.seen.applied = !result.overflowed || !result.untouched;
-  result.seen.lr = result.rate.value_or(rate(0));
-  count(result.seen, session_.recipe.train.on_nan, trainer_.counters);
-  loop_.end_step(result.seen);
+  OpenStep ended = std::exchange(open_step_, {});
+  ended.seen.applied = !ended.overflowed || !ended.untouched;
+  ended.seen.lr = ended.rate.value_or(rate(0));
+  count(ended.seen, session_.recipe.train.on_nan, trainer_.counters);
+  loop_.end_step(ended.seen);
 }
 
 // An interrupted run saves a checkpoint to be resumed later. The hook must not continue without it.
@@ -345,21 +345,21 @@ void CustomLoop::backward(Value loss) {
   RUN_CHECK(eval_.batch == nullptr, ErrorKind::kRun,
             "backward: expected a training batch, got a batch of the evaluation data");
   const bool by_sample = loss.shape().rank() > 0;
-  double samples = 1, result = 1;
+  double samples = 1, step_samples = 1;
   if (train_.batch != nullptr) {
     RUN_CHECK(!by_sample || loss.shape()[0] == train_.batch->size, ErrorKind::kRun,
               "backward: the loss is {}, but the batch has {} samples: expected one loss per sample, or a scalar",
               loss.type(), train_.batch->size);
     samples = static_cast<double>(train_.batch->real());
-    result = static_cast<double>(open_step_.samples);
+    step_samples = static_cast<double>(open_step_.samples);
   } else {
     if (by_sample) samples = static_cast<double>(loss.shape()[0]);
-    result = samples * (ranks_ != nullptr ? ranks_->size() : 1);
+    step_samples = samples * (ranks_ != nullptr ? ranks_->size() : 1);
   }
   const bool again = train_.batch != nullptr && touched_.counted;
   const double counted = again ? 0 : samples;
   // A rank that steps by itself may have no sample.
-  const double share = result == 0 ? 0 : (by_sample ? 1 : samples) / result;
+  const double share = step_samples == 0 ? 0 : (by_sample ? 1 : samples) / step_samples;
   region().backward(loss, share, samples, counted);
   touched_.counted = train_.batch != nullptr;  // only if backward did not fail
 }

@@ -1,7 +1,7 @@
 // The training loop declared by a recipe: optimizer steps until the last step or an interruption.
 //
 // The loop can stop within an optimizer step, whenever the gradients have been summed over all ranks
-// (Trainer::advance()). A checkpoint then allows another process to continue it.
+// (Stepper::advance()). A checkpoint then allows another process to continue it.
 #pragma once
 
 #include <cstdint>

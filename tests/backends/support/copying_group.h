@@ -1,7 +1,7 @@
 // A process group without symmetric memory: ranks are threads that give each other copies of their values.
 //
 // Every collective is built from one exchange, in which each rank receives what all ranks have sent. Reductions are the
-// left fold of what was received.
+// left fold of the received values.
 #pragma once
 
 #include <algorithm>
