@@ -13,7 +13,7 @@
 
 #include <time.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/gpu/gpu_device_model.h"
 #include "backends/ir/ops.h"
 

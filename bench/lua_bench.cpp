@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/plan/plan_cache.h"
+#include "backends/exec/plan_cache.h"
 #include "runner/lua/hook_file.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/step_specification.h"

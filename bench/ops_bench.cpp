@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "backends/exec/plan.h"
 #include "backends/ir/print.h"
-#include "backends/plan/plan.h"
 #include "backends/runtime/arena.h"
 #include "tests/backends/op_cases.h"
 

@@ -7,9 +7,9 @@
 
 #include <time.h>
 
+#include "backends/exec/plan.h"
 #include "backends/gpu/device_memory.h"
 #include "backends/ir/passes/passes.h"
-#include "backends/plan/plan.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/launched_plan.h"
 

@@ -7,12 +7,12 @@
 #include <span>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
+#include "backends/exec/plan.h"
 #include "backends/gpu/device_memory.h"
 #include "backends/gpu/launch.h"
 #include "backends/gpu/memory_forecast.h"
 #include "backends/gpu/memory_trace.h"
-#include "backends/plan/plan.h"
 
 namespace runner::backends::gpu {
 

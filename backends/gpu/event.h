@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "backends/runtime/event_count.h"
 
 namespace runner::backends::gpu {

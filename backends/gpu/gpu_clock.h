@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "backends/gpu/accounted_step.h"
 #include "backends/gpu/timeline.h"
 #include "backends/runtime/spans.h"

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/cpu/host_buffer.h"
+#include "backends/exec/host_buffer.h"
 #include "backends/gpu/capture_counters.h"
 #include "backends/gpu/copies.h"
 #include "backends/gpu/gpu_executable.h"

@@ -12,7 +12,7 @@
 #include <memory>
 #include <optional>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "backends/gpu/gpu_model.h"
 
 namespace runner::backends::gpu {

@@ -7,12 +7,12 @@
 #include <memory>
 #include <optional>
 
+#include "backends/device_model/modelled_device.h"
 #include "backends/gpu/capture_counters.h"
 #include "backends/gpu/gpu_device.h"
 #include "backends/gpu/gpu_model.h"
 #include "backends/gpu/memory_statistics.h"
 #include "backends/gpu/timeline.h"
-#include "backends/model/modelled_device.h"
 
 namespace runner::backends::gpu {
 

@@ -7,11 +7,11 @@
 #include <optional>
 #include <string>
 
-#include "backends/backend.h"
-#include "backends/cpu/argument_slots.h"
+#include "backends/exec/argument_slots.h"
+#include "backends/exec/backend.h"
+#include "backends/exec/plan.h"
 #include "backends/gpu/batch_reads.h"
 #include "backends/gpu/streams.h"
-#include "backends/plan/plan.h"
 #include "backends/runtime/spans.h"
 
 namespace runner::backends::gpu {

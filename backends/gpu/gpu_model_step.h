@@ -5,9 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "backends/device_model/device_model.h"
 #include "backends/gpu/accounted_step.h"
 #include "backends/gpu/gpu_executable.h"
-#include "backends/model/device_model.h"
 
 namespace runner::backends::gpu {
 

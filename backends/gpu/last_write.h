@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "backends/backend.h"
-#include "backends/plan/plan.h"
+#include "backends/exec/backend.h"
+#include "backends/exec/plan.h"
 
 namespace runner::backends::gpu {
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/exec/plan.h"
 #include "backends/gpu/gpu_model.h"
-#include "backends/plan/plan.h"
 
 namespace runner::backends::gpu {
 

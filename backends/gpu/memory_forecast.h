@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "backends/device_model/device_model.h"
 #include "backends/gpu/memory_spec.h"
 #include "backends/gpu/memory_trace.h"
 #include "backends/gpu/training_replay.h"
-#include "backends/model/device_model.h"
 
 namespace runner::backends::gpu {
 

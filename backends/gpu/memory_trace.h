@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/exec/plan.h"
 #include "backends/gpu/caching_allocator.h"
-#include "backends/plan/plan.h"
 
 namespace runner::backends::gpu {
 

@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "backends/exec/fusion.h"
 #include "backends/ir/batch_growth.h"
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
-#include "backends/plan/fusion.h"
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tpu/eager_ops.h"
 #include "backends/tpu/hbm_advice.h"

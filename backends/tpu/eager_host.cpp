@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "backends/exec/plan_cache.h"
+#include "backends/exec/storage.h"
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/views.h"
-#include "backends/plan/plan_cache.h"
-#include "backends/plan/storage.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/spans.h"
 #include "backends/tpu/op_cut.h"

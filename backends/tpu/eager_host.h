@@ -9,7 +9,7 @@
 #include <memory>
 #include <span>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "backends/ir/program.h"
 
 namespace runner::backends::tpu {

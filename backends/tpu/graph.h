@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "backends/ir/program.h"
 #include "backends/tpu/scalar_signature.h"
 #include "backends/tpu/traced_work.h"

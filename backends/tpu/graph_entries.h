@@ -6,8 +6,8 @@
 // again and checked against its offsets. Thread-safe.
 #pragma once
 
+#include "backends/exec/plan.h"
 #include "backends/ir/byte_stream.h"
-#include "backends/plan/plan.h"
 #include "backends/tpu/graph.h"
 #include "backends/tpu/graph_store.h"
 #include "backends/tpu/lowered_graph.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 
 namespace runner::backends::tpu {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "backends/plan/fusion.h"
+#include "backends/exec/fusion.h"
 #include "backends/tpu/device_types.h"
 #include "backends/tpu/graph.h"
 #include "backends/tpu/hbm.h"

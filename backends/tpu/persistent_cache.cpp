@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 
 namespace runner::backends::tpu {
 

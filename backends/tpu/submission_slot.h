@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "backends/runtime/execution_thread.h"
 #include "backends/tpu/metrics.h"
 

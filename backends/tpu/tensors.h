@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/exec/fusion.h"
 #include "backends/ir/program.h"
-#include "backends/plan/fusion.h"
 #include "backends/tpu/tiling.h"
 
 namespace runner::backends::tpu {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/tpu/device_types.h"
 #include "backends/tpu/eager_host.h"
 #include "backends/tpu/matmul_precision.h"

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "backends/tpu/metrics.h"
 #include "backends/tpu/submission_slot.h"
 #include "backends/tpu/tpu_options.h"

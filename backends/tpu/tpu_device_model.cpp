@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/runtime/spans.h"
 #include "backends/tpu/device_data_cache.h"
 #include "backends/tpu/eager_account.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/model/modelled_device.h"
+#include "backends/device_model/modelled_device.h"
 #include "backends/tpu/compile_listener.h"
 #include "backends/tpu/graph.h"
 #include "backends/tpu/graph_store.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/model/device_model.h"
+#include "backends/device_model/device_model.h"
 #include "backends/tpu/eager_account.h"
 #include "backends/tpu/range_check.h"
 

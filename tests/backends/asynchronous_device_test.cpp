@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/gpu/gpu_device_model.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/op_by_op_device.h"

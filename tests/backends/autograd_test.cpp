@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/ir/print.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/run_program.h"

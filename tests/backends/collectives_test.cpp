@@ -17,10 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/cpu/cpu_device.h"
 #include "backends/dist/rank_error.h"
 #include "backends/dist/shared_memory.h"
 #include "backends/dist/shared_memory_group.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/ir/ops.h"
 #include "schema/base/error.h"
 #include "tests/backends/support/on_processes.h"

@@ -1,5 +1,5 @@
 // The CPU device: the same bits with any number of threads, no allocations in steady state, lifetime of outputs.
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 
 #include <fstream>
 #include <string>

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/gpu/gpu_device_model.h"
 #include "backends/gpu/tf32.h"
 #include "backends/ir/ops.h"

@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/exec/plan.h"
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
-#include "backends/plan/plan.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/scalar.h"
 #include "tests/support/expected_text.h"

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/ir/autograd.h"
 #include "tests/backends/golden_ops.h"
 #include "tests/backends/support/derivative.h"

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/gpu/launch.h"
 #include "backends/gpu/memory_trace.h"
 #include "backends/gpu/tf32.h"

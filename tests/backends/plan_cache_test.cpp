@@ -1,5 +1,5 @@
 // The plan cache finds a step by what it computes, never by its hash alone.
-#include "backends/plan/plan_cache.h"
+#include "backends/exec/plan_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
 #include "backends/ir/verify.h"

@@ -5,11 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/exec/plan.h"
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
 #include "backends/ir/verify.h"
 #include "backends/ir/views.h"
-#include "backends/plan/plan.h"
 #include "backends/tpu/device_types.h"
 #include "backends/tpu/matmul_precision.h"
 #include "tests/backends/support/op_by_op_device.h"

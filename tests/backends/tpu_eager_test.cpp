@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/ir/ops.h"
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tpu/eager_host.h"

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "backends/ir/ops.h"
 #include "backends/tpu/graph_cache.h"
 #include "backends/tpu/graph_role.h"

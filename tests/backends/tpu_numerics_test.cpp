@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/ir/autograd.h"
 #include "backends/ir/ops.h"
 #include "backends/tensor/float16.h"

@@ -1,7 +1,7 @@
 // Warnings about a run's graphs at its end: triggers, differences, source lines.
 #include <gtest/gtest.h>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "backends/tpu/run_analysis.h"
 
 namespace runner::backends::tpu {

@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/ir/ops.h"
 #include "backends/runtime/execution_thread.h"
 #include "backends/tpu/submission_slot.h"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/ir/ops.h"
 #include "backends/ir/verify.h"
 #include "backends/tpu/device_types.h"

@@ -1,7 +1,7 @@
 // A whole training step on the CPU device reduces the loss.
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "tests/backends/support/mlp_step.h"
 
 namespace runner::backends::testing {

@@ -2,7 +2,7 @@
 
 #include <lua.hpp>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "runner/lua/modules.h"
 #include "runner/lua/tensor.h"
 #include "schema/base/error.h"

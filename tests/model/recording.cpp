@@ -1,6 +1,6 @@
 #include "tests/model/recording.h"
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/ir/autograd.h"
 #include "backends/tensor/float16.h"
 #include "schema/base/error.h"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "backends/ir/ops.h"
 #include "runner/model/module.h"
 

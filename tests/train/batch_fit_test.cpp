@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "runner/data/loader.h"
 #include "runner/train/loop/memory_estimate.h"
 #include "runner/train/loop/session.h"

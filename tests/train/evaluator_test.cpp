@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "runner/lua/hook_file.h"
 #include "runner/train/loop/session.h"
 #include "schema/recipe/recipe_reader.h"

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "runner/train/engine/declared_step.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/train/step_fixture.h"

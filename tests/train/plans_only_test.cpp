@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/run/checkpoint_sections.h"
 #include "schema/recipe/recipe_reader.h"
@@ -186,7 +186,7 @@ TEST_F(PlansOnly, WithAnotherOptimizer) {
 // runner/train cannot run kernels: it includes neither them nor the Plans that contain them.
 TEST(Train, IncludesNeitherKernelsNorPlans) {
   // Names of kernels, for the record, and the cache of compiled steps of any kind.
-  const std::set<std::string> harmless = {"backends/kernels/kernel_choices.h", "backends/plan/plan_cache.h"};
+  const std::set<std::string> harmless = {"backends/kernels/kernel_choices.h", "backends/exec/plan_cache.h"};
   size_t files = 0, includes = 0;
   for (const auto& file : std::filesystem::recursive_directory_iterator(support::source_path("runner/train"))) {
     if (!file.is_regular_file()) continue;
@@ -197,7 +197,7 @@ TEST(Train, IncludesNeitherKernelsNorPlans) {
       if (!line.starts_with(kStart)) continue;
       ++includes;
       const std::string name = line.substr(10, line.rfind('"') - 10);
-      const bool runs = name.starts_with("backends/kernels/") || name.starts_with("backends/plan/");
+      const bool runs = name.starts_with("backends/kernels/") || name.starts_with("backends/exec/");
       EXPECT_TRUE(!runs || harmless.contains(name)) << file.path().filename() << " includes " << name;
     }
   }

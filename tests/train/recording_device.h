@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

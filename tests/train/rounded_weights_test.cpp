@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/train/step_fixture.h"
 

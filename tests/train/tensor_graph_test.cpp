@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/ir/ops.h"
 #include "backends/tpu/graph_text.h"
 #include "runner/train/engine/declared_step.h"

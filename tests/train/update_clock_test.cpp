@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/ir/ops.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/session.h"

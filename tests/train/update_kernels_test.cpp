@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/plan/plan.h"
+#include "backends/exec/plan.h"
 #include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/rank_reduction.h"
 #include "tests/train/step_fixture.h"

@@ -8,7 +8,7 @@
 #include <functional>
 #include <utility>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "runner/data/encoding.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/optimizer_step.h"

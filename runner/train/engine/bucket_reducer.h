@@ -16,8 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "backends/device_model/modelled_device.h"
 #include "backends/dist/process_group.h"
-#include "backends/model/modelled_device.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/factored_layout.h"
 #include "runner/train/engine/gradient_buckets.h"

@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
+#include "backends/device_model/modelled_device.h"
 #include "backends/dist/process_group.h"
-#include "backends/model/modelled_device.h"
 #include "backends/runtime/arena.h"
 #include "runner/model/initial_weights.h"
 #include "runner/train/engine/bucket_reducer.h"

@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/gpu/gpu_device_model.h"
 #include "backends/runtime/cpu_features.h"
 #include "backends/tpu/tpu_device_model.h"

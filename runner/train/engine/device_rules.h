@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
+#include "backends/device_model/modelled_device.h"
 #include "backends/dist/process_group.h"
-#include "backends/model/modelled_device.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {

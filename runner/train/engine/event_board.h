@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "backends/backend.h"
 #include "backends/dist/process_group.h"
+#include "backends/exec/backend.h"
 
 namespace runner::train {
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "backends/device_model/modelled_device.h"
 #include "backends/dist/exchange.h"
-#include "backends/model/modelled_device.h"
-#include "backends/plan/plan_cache.h"
+#include "backends/exec/plan_cache.h"
 #include "backends/runtime/spans.h"
 #include "runner/train/engine/counters.h"
 

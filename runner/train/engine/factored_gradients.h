@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "backends/backend.h"
 #include "backends/dist/process_group.h"
+#include "backends/exec/backend.h"
 #include "runner/train/engine/factored_layout.h"
 #include "runner/train/engine/step_builder.h"
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "runner/train/engine/batch_place.h"
 #include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/executor.h"

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#include "backends/model/modelled_device.h"
+#include "backends/device_model/modelled_device.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "backends/model/modelled_device.h"
+#include "backends/device_model/modelled_device.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/hooks.h"

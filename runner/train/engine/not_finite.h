@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "backends/model/modelled_device.h"
+#include "backends/device_model/modelled_device.h"
 #include "runner/model/parameter_set.h"
 #include "schema/base/source_mark.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "backends/model/modelled_device.h"
+#include "backends/device_model/modelled_device.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/not_finite.h"

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "backends/tpu/rounding.h"
 #include "schema/base/large_array.h"
 

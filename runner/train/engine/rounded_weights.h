@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "backends/backend.h"
 #include "backends/dist/process_group.h"
+#include "backends/exec/backend.h"
 #include "runner/train/engine/device_layout.h"
 #include "runner/train/engine/shard.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/model/modelled_device.h"
+#include "backends/device_model/modelled_device.h"
 #include "runner/model/parameter_set.h"
 #include "runner/train/engine/device_layout.h"
 

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "runner/data/encoding.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/device_arrays.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "backends/model/modelled_device.h"
+#include "backends/device_model/modelled_device.h"
 #include "runner/data/plan.h"
 #include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/device_arrays.h"

@@ -1,7 +1,7 @@
 // Keys of the plan cache: everything besides the recorded Program that determines a step.
 #pragma once
 
-#include "backends/plan/plan_cache.h"
+#include "backends/exec/plan_cache.h"
 #include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/step_builder.h"
 

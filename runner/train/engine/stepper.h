@@ -8,8 +8,8 @@
 #include <functional>
 #include <map>
 
+#include "backends/device_model/modelled_device.h"
 #include "backends/dist/process_group.h"
-#include "backends/model/modelled_device.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/batch_feed.h"
 #include "runner/train/engine/counters.h"

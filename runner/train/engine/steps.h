@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "backends/model/modelled_device.h"
+#include "backends/device_model/modelled_device.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/batch_place.h"
 #include "runner/train/engine/device_arrays.h"

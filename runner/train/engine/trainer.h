@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "backends/model/modelled_device.h"
+#include "backends/device_model/modelled_device.h"
 #include "runner/data/load.h"
 #include "runner/data/loader.h"
 #include "runner/data/plan.h"

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/model/modelled_device.h"
+#include "backends/device_model/modelled_device.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/counters.h"
 #include "runner/train/engine/declared_step.h"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
 #include "schema/recipe/recipe.h"

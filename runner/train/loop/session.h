@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/model/modelled_device.h"
+#include "backends/device_model/modelled_device.h"
 #include "backends/tpu/tpu_device_model.h"
 #include "runner/data/load.h"
 #include "runner/data/plan.h"

@@ -1,6 +1,6 @@
 #include "runner/train/run/stored_model.h"
 
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 #include "runner/formats/model_files.h"
 #include "runner/train/loop/evaluator.h"
 #include "schema/base/error.h"

@@ -1,7 +1,7 @@
 // Plan of a Program whose operations are launched one by one.
 #pragma once
 
-#include "backends/plan/plan.h"
+#include "backends/exec/plan.h"
 
 namespace runner::backends::testing {
 

@@ -1,8 +1,8 @@
 // The kernel of a single node, with all operands in memory and without a plan.
 #pragma once
 
+#include "backends/exec/plan.h"
 #include "backends/ir/views.h"
-#include "backends/plan/plan.h"
 
 namespace runner::backends::testing {
 

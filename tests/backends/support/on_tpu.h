@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/exec/fusion.h"
 #include "backends/ir/passes/passes.h"
-#include "backends/plan/fusion.h"
 #include "backends/tpu/tensors.h"
 
 namespace runner::backends::tpu::testing {

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <thread>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/worker_pool.h"
 #include "backends/tensor/alignment.h"

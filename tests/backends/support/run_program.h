@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "backends/model/modelled_device.h"
-#include "backends/plan/plan.h"
+#include "backends/device_model/modelled_device.h"
+#include "backends/exec/plan.h"
 #include "backends/runtime/arena.h"
 #include "tests/backends/support/host_tensor.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/plan/storage.h"
+#include "backends/exec/storage.h"
 
 namespace runner::backends::testing {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "backends/runtime/arena.h"
 
 namespace runner::backends {

@@ -1,15 +1,15 @@
-#include "backends/plan/plan.h"
+#include "backends/exec/plan.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
 
+#include "backends/exec/fusion.h"
+#include "backends/exec/lowering.h"
 #include "backends/ir/op_def.h"
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
-#include "backends/plan/fusion.h"
-#include "backends/plan/lowering.h"
 #include "backends/runtime/debug.h"
 #include "backends/runtime/spans.h"
 #include "schema/base/error.h"

@@ -1,4 +1,4 @@
-#include "backends/plan/fusion.h"
+#include "backends/exec/fusion.h"
 
 #include <algorithm>
 #include <set>

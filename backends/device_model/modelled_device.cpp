@@ -1,4 +1,4 @@
-#include "backends/model/modelled_device.h"
+#include "backends/device_model/modelled_device.h"
 
 #include <utility>
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "backends/exec/fusion.h"
+#include "backends/exec/storage.h"
 #include "backends/ir/program.h"
 #include "backends/kernels/eltwise.h"
 #include "backends/kernels/kernel.h"
-#include "backends/plan/fusion.h"
-#include "backends/plan/storage.h"
 
 namespace runner::backends {
 

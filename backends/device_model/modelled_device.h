@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/backend.h"
-#include "backends/model/device_model.h"
+#include "backends/device_model/device_model.h"
+#include "backends/exec/backend.h"
 
 namespace runner::backends {
 

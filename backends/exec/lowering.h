@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "backends/exec/fusion.h"
 #include "backends/kernels/eltwise.h"
-#include "backends/plan/fusion.h"
 
 namespace runner::backends {
 

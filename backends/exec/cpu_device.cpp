@@ -1,12 +1,12 @@
-#include "backends/cpu/cpu_device.h"
+#include "backends/exec/cpu_device.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "backends/cpu/argument_slots.h"
-#include "backends/cpu/host_buffer.h"
-#include "backends/plan/plan.h"
+#include "backends/exec/argument_slots.h"
+#include "backends/exec/host_buffer.h"
+#include "backends/exec/plan.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/cpu_features.h"
 #include "backends/runtime/spans.h"

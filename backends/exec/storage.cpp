@@ -1,4 +1,4 @@
-#include "backends/plan/storage.h"
+#include "backends/exec/storage.h"
 
 #include <algorithm>
 #include <iterator>

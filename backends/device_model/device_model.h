@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
 #include "backends/ir/traced_scalar.h"
 
 namespace runner::backends {

@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "backends/exec/fusion.h"
 #include "backends/ir/program.h"
-#include "backends/plan/fusion.h"
 
 namespace runner::backends {
 

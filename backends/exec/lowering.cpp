@@ -1,4 +1,4 @@
-#include "backends/plan/lowering.h"
+#include "backends/exec/lowering.h"
 
 #include <algorithm>
 #include <unordered_map>

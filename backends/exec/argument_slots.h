@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/exec/backend.h"
+#include "backends/exec/plan.h"
 #include "backends/ir/program.h"
-#include "backends/plan/plan.h"
 
 namespace runner::backends {
 
