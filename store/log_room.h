@@ -1,4 +1,4 @@
-// Reserves space in the write-ahead log for the end of a run (docs/decisions/017-room-for-the-end.md).
+// Reserves space in the write-ahead log for the end of a run (docs/decisions/017-reserved-space-for-run-end.md).
 //
 // Thread safety: as for the given Database.
 #pragma once

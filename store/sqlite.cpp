@@ -166,7 +166,7 @@ void Database::flush() {
 void Database::configure() {
   set_patience(10'000);
   sqlite3_busy_handler(handle_, wait_for_lock, this);
-  // Replaces SQLite's hook, which would checkpoint automatically (docs/decisions/005-store-checkpoints.md).
+  // Replaces SQLite's hook, which would checkpoint automatically (docs/decisions/005-wal-checkpoints.md).
   sqlite3_wal_hook(handle_, remember_wal_pages, &wal_pages_);
   // With mmap an I/O error would raise a signal. secure_delete would double the cost of removing checkpoints.
   exec(

@@ -5,7 +5,7 @@
 //
 // - A rejected file is not modified.
 // - Every write is one BEGIN IMMEDIATE transaction.
-// - The write-ahead log is checkpointed only while no process can commit (docs/decisions/005-store-checkpoints.md).
+// - The write-ahead log is checkpointed only while no process can commit (docs/decisions/005-wal-checkpoints.md).
 //
 // Thread safety: a Store belongs to one thread at a time. Any number of Stores in any processes may share a file.
 #pragma once

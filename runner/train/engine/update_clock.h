@@ -4,7 +4,7 @@
 // for the others. So the bias corrections and the learning rate of the next step depend on what only the device knows.
 // Programs then read them from arrays: counters, and a table of rates that the host fills for every possible outcome.
 // The next step can thus be recorded and submitted while the current one is in flight, and the host reads the counters
-// when it needs them. Rationale: docs/decisions/034-counts-on-the-device.md. Not thread-safe; belongs to the training
+// when it needs them. Rationale: docs/decisions/034-device-update-counters.md. Not thread-safe; belongs to the training
 // thread.
 #pragma once
 

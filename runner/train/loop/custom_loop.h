@@ -2,7 +2,8 @@
 //
 // The hook's operations are recorded into a traced region (TracedRegion), which runs when the next batch is requested
 // or at another step mark. So the hook's results do not depend on when the device runs. Logging, evaluation and
-// checkpoints follow each optimizer step, as in the declared loop. Rationale: docs/decisions/016-loops-of-hooks.md.
+// checkpoints follow each optimizer step, as in the declared loop. Rationale:
+// docs/decisions/016-custom-training-loops.md.
 #pragma once
 
 #include <cstdint>
