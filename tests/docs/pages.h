@@ -1,4 +1,4 @@
-// Generates the pages of docs/ that come from tables: commands, error ids, folders.
+// Generates the pages of docs/ that come from tables: commands, error ids, folders, decisions.
 //
 // The target `pages` writes them; a test compares them. Not thread-safe.
 #pragma once
@@ -20,6 +20,13 @@ std::string error_page();
 
 // Returns docs/structure.md: the folders of the source tree, their sizes, and what each may include.
 std::string structure_page();
+
+// Returns the decision records, relative to the source tree, sorted.
+std::vector<std::string> decisions();
+
+// Returns docs/decisions/README.md: the title and the first sentence of each decision. Throws std::runtime_error naming
+// a record that lacks one of them.
+std::string decision_page();
 
 // An example of an error.
 struct ErrorExample {

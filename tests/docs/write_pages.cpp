@@ -1,4 +1,4 @@
-// Build tool: writes the pages of docs/ that are generated from tables of the program.
+// Build tool: writes the pages of docs/ that are generated from tables.
 //
 //   write_pages SOURCE_DIR      (the target `pages` runs it)
 #include <cstdio>
@@ -15,5 +15,6 @@ int main(int argc, char** argv) {
   runner::cli::testing::write_text(docs / "commands.md", runner::docs::command_page());
   runner::cli::testing::write_text(docs / "error_catalogue.md", runner::docs::error_page());
   runner::cli::testing::write_text(docs / "structure.md", runner::docs::structure_page());
+  runner::cli::testing::write_text(docs / "decisions" / "README.md", runner::docs::decision_page());
   return 0;
 }
