@@ -68,25 +68,30 @@ class ModelStep {
   virtual ~ModelStep() = default;
 };
 
+// A tensor of a state, as the user's code has it.
+struct StateTensor {
+  std::string name;
+  TensorType type;
+};
+// By state. A flat parameter buffer has one entry per parameter.
+using StateTensors = std::vector<std::vector<StateTensor>>;
+
 class DeviceModel {
  public:
   virtual ~DeviceModel() = default;
 
   // Whether the model follows the graphs of the user's code. SubmissionInfo must then describe every execution.
-  virtual bool traces_graphs() const { return false; }
+  virtual bool traces_graphs() const = 0;
   // Memory of the modelled device; none if it models none.
-  virtual std::optional<int64_t> memory_limit() const { return std::nullopt; }
+  virtual std::optional<int64_t> memory_limit() const = 0;
+  // Sets the tensors that each state of every graph contains from now on. Returns the previous ones.
+  virtual StateTensors set_state_tensors(StateTensors tensors) = 0;
 
   // An array is allocated. Returns an object that lives as long as the array, or null. Throws OutOfMemory.
-  virtual std::shared_ptr<void> on_allocate(int64_t bytes, std::string_view name) {
-    static_cast<void>(bytes), static_cast<void>(name);
-    return nullptr;
-  }
+  virtual std::shared_ptr<void> on_allocate(int64_t bytes, std::string_view name) = 0;
   // Announces arrays to be allocated, so that the advice in errors counts them. `for_parts`: further arrays needed with
   // gradient accumulation (kept gradients).
-  virtual void expect_arrays(std::span<const ArrayBytes> arrays, std::span<const ArrayBytes> for_parts) {
-    static_cast<void>(arrays), static_cast<void>(for_parts);
-  }
+  virtual void expect_arrays(std::span<const ArrayBytes> arrays, std::span<const ArrayBytes> for_parts) = 0;
 
   // `step`: null if the model ignores the executable.
   struct Compiled {
@@ -101,20 +106,16 @@ class DeviceModel {
   // Called before a submission runs. Throws if the real device would refuse it.
   virtual void on_submit(ModelStep& step, const Submission& submission, const SubmissionInfo& info) = 0;
   // Called after Device::submit() has returned, or has thrown if `failed`.
-  virtual void on_submitted(ModelStep& step, const SubmissionInfo& info, bool failed) {
-    static_cast<void>(step), static_cast<void>(info), static_cast<void>(failed);
-  }
+  virtual void on_submitted(ModelStep& step, const SubmissionInfo& info, bool failed) = 0;
 
   // Inputs of a later batch are copied to the device; see DeviceStreams::stage(). Throws OutOfMemory.
-  virtual void on_stage(uint64_t ticket, const ModelStep& like, std::vector<int64_t> bytes_of_inputs) {
-    static_cast<void>(ticket), static_cast<void>(like), static_cast<void>(bytes_of_inputs);
-  }
-  virtual void on_drop_staged() noexcept {}
+  virtual void on_stage(uint64_t ticket, const ModelStep& like, std::vector<int64_t> bytes_of_inputs) = 0;
+  virtual void on_drop_staged() noexcept = 0;
   // Bytes are copied to or from the device, after all computed work.
-  virtual void on_copy_in(int64_t bytes) { static_cast<void>(bytes); }
-  virtual void on_copy_out(int64_t bytes) { static_cast<void>(bytes); }
-  virtual void on_release_temporary() {}
-  virtual void on_host_event(HostEvent event, int64_t times) { static_cast<void>(event), static_cast<void>(times); }
+  virtual void on_copy_in(int64_t bytes) = 0;
+  virtual void on_copy_out(int64_t bytes) = 0;
+  virtual void on_release_temporary() = 0;
+  virtual void on_host_event(HostEvent event, int64_t times) = 0;
 
   // Between these calls, which nest, the engine does work of its own that the real device would not do.
   virtual void pause() = 0;
@@ -124,12 +125,41 @@ class DeviceModel {
   // evaluation, epoch after epoch. None if no memory is modelled. Throws OutOfMemory if it does not suffice.
   virtual std::optional<int64_t> peak_memory(std::span<const ArrayBytes> arrays,
                                              std::span<const ModelStep* const> training,
-                                             std::span<const ModelStep* const> evaluation) const {
-    static_cast<void>(arrays), static_cast<void>(training), static_cast<void>(evaluation);
+                                             std::span<const ModelStep* const> evaluation) const = 0;
+  // Returns new warnings for the user.
+  virtual std::vector<std::string> take_warnings() = 0;
+  // Returns warnings about the whole run, for its end.
+  virtual std::vector<std::string> analysis() const = 0;
+};
+
+// Models nothing: the device is what it seems, as the CPU is.
+class NullDeviceModel final : public DeviceModel {
+ public:
+  bool traces_graphs() const override { return false; }
+  std::optional<int64_t> memory_limit() const override { return std::nullopt; }
+  StateTensors set_state_tensors(StateTensors) override { return {}; }
+  std::shared_ptr<void> on_allocate(int64_t, std::string_view) override { return nullptr; }
+  void expect_arrays(std::span<const ArrayBytes>, std::span<const ArrayBytes>) override {}
+  Compiled on_compile(const Program&, const UserGraph&,
+                      const std::function<std::shared_ptr<Executable>()>& compile) override {
+    return {compile(), nullptr};
+  }
+  void on_submit(ModelStep&, const Submission&, const SubmissionInfo&) override {}
+  void on_submitted(ModelStep&, const SubmissionInfo&, bool) override {}
+  void on_stage(uint64_t, const ModelStep&, std::vector<int64_t>) override {}
+  void on_drop_staged() noexcept override {}
+  void on_copy_in(int64_t) override {}
+  void on_copy_out(int64_t) override {}
+  void on_release_temporary() override {}
+  void on_host_event(HostEvent, int64_t) override {}
+  void pause() override {}
+  void resume() override {}
+  std::optional<int64_t> peak_memory(std::span<const ArrayBytes>, std::span<const ModelStep* const>,
+                                     std::span<const ModelStep* const>) const override {
     return std::nullopt;
   }
-  // Returns new warnings for the user.
-  virtual std::vector<std::string> take_warnings() { return {}; }
+  std::vector<std::string> take_warnings() override { return {}; }
+  std::vector<std::string> analysis() const override { return {}; }
 };
 
 }  // namespace runner::backends

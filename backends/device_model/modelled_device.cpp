@@ -46,53 +46,48 @@ std::shared_ptr<Buffer> with(std::shared_ptr<void> counted, std::shared_ptr<Buff
 
 // The model counts an array before the host allocates it.
 std::shared_ptr<Buffer> ModelledDevice::allocate(size_t bytes, std::string_view name) {
-  std::shared_ptr<void> counted;
-  if (model_ != nullptr) counted = model_->on_allocate(static_cast<int64_t>(bytes), name);
-  return with(std::move(counted), device_.allocate(bytes));
+  std::shared_ptr<void> counted = model_->on_allocate(static_cast<int64_t>(bytes), name);
+  return with(std::move(counted), device_->allocate(bytes));
 }
 
 std::shared_ptr<Buffer> ModelledDevice::wrap(std::shared_ptr<std::byte> memory, size_t bytes, std::string_view name) {
-  std::shared_ptr<void> counted;
-  if (model_ != nullptr) counted = model_->on_allocate(static_cast<int64_t>(bytes), name);
-  return with(std::move(counted), device_.wrap(std::move(memory), bytes));
+  std::shared_ptr<void> counted = model_->on_allocate(static_cast<int64_t>(bytes), name);
+  return with(std::move(counted), device_->wrap(std::move(memory), bytes));
 }
 
 void ModelledDevice::write(Buffer& buffer, size_t offset, std::span<const std::byte> source) {
-  if (model_ != nullptr) model_->on_copy_in(static_cast<int64_t>(source.size()));
-  device_.write(buffer, offset, source);
+  model_->on_copy_in(static_cast<int64_t>(source.size()));
+  device_->write(buffer, offset, source);
 }
 
 void ModelledDevice::read(const Buffer& buffer, size_t offset, std::span<std::byte> target) {
-  if (model_ != nullptr) model_->on_copy_out(static_cast<int64_t>(target.size()));
-  device_.read(buffer, offset, target);
+  model_->on_copy_out(static_cast<int64_t>(target.size()));
+  device_->read(buffer, offset, target);
 }
 
 std::optional<int64_t> ModelledDevice::peak_memory(std::span<const ArrayBytes> arrays,
                                                    std::span<const std::shared_ptr<Executable>> training,
                                                    std::span<const std::shared_ptr<Executable>> evaluation) const {
-  if (model_ == nullptr) return std::nullopt;
   return model_->peak_memory(arrays, steps_of(training), steps_of(evaluation));
 }
 
 void ModelledDevice::release_temporary() {
-  device_.release_temporary();
-  if (model_ != nullptr) model_->on_release_temporary();
+  device_->release_temporary();
+  model_->on_release_temporary();
 }
 
 std::shared_ptr<Executable> ModelledDevice::compile(const Program& program, const UserGraph& graph) {
-  if (model_ == nullptr) return device_.compile(program);
   return std::make_shared<ModelledExecutable>(
-      model_->on_compile(program, graph, [&] { return device_.compile(program); }));
+      model_->on_compile(program, graph, [&] { return device_->compile(program); }));
 }
 
 Ticket ModelledDevice::submit(Executable& executable, const Submission& submission, const SubmissionInfo& info) {
-  if (model_ == nullptr) return device_.submit(executable, submission);
   Executable& ready = modelled(executable).of_device();
   ModelStep* const step = modelled(executable).step();
   is_refused_ = true;
   if (step == nullptr) {
     is_refused_ = false;
-    return device_.submit(ready, submission);
+    return device_->submit(ready, submission);
   }
   Submission seen = submission;
   if (seen.staged != 0 && !has_staged(seen.staged)) seen.staged = 0;
@@ -100,7 +95,7 @@ Ticket ModelledDevice::submit(Executable& executable, const Submission& submissi
   is_refused_ = false;
   Ticket ticket = 0;
   try {
-    ticket = device_.submit(ready, seen);
+    ticket = device_->submit(ready, seen);
   } catch (...) {
     model_->on_submitted(*step, info, /*failed=*/true);
     throw;
@@ -110,14 +105,12 @@ Ticket ModelledDevice::submit(Executable& executable, const Submission& submissi
 }
 
 void ModelledDevice::read_output(Executable& executable, int index, std::span<std::byte> target) {
-  if (model_ == nullptr) return device_.read_output(executable, index, target);
   model_->on_copy_out(static_cast<int64_t>(target.size()));
-  device_.read_output(modelled(executable).of_device(), index, target);
+  device_->read_output(modelled(executable).of_device(), index, target);
 }
 
 uint64_t ModelledDevice::stage(const Executable& like, std::span<const std::span<const std::byte>> inputs) {
-  if (model_ == nullptr) return device_.streams()->stage(like, inputs);
-  const uint64_t ticket = device_.streams()->stage(modelled(like).of_device(), inputs);
+  const uint64_t ticket = device_->streams()->stage(modelled(like).of_device(), inputs);
   std::vector<int64_t> bytes;
   for (const std::span<const std::byte> input : inputs) bytes.push_back(static_cast<int64_t>(input.size()));
   if (const ModelStep* const step = modelled(like).step()) model_->on_stage(ticket, *step, std::move(bytes));
@@ -125,8 +118,8 @@ uint64_t ModelledDevice::stage(const Executable& like, std::span<const std::span
 }
 
 void ModelledDevice::drop_staged() noexcept {
-  if (model_ != nullptr) model_->on_drop_staged();
-  device_.streams()->drop_staged();
+  model_->on_drop_staged();
+  device_->streams()->drop_staged();
 }
 
 }  // namespace runner::backends

@@ -45,6 +45,10 @@ class EmulatedGpuModel final : public GpuDeviceModel {
   PredictedTime take_predicted_time() override { return clock_.take(); }
   std::optional<CaptureCounters> captures() const override { return captured_.counters(); }
   std::vector<std::string> take_warnings() override { return captured_.take_warnings(); }
+  std::vector<std::string> analysis() const override { return {}; }
+
+  bool traces_graphs() const override { return false; }
+  StateTensors set_state_tensors(StateTensors) override { return {}; }
   std::optional<int64_t> memory_limit() const override { return memory_->allocator().limit(); }
 
   std::shared_ptr<void> on_allocate(int64_t bytes, std::string_view name) override {
@@ -87,6 +91,8 @@ class EmulatedGpuModel final : public GpuDeviceModel {
     captured_.count(launched, {submission.name, info.step, info.evaluates});
   }
 
+  void on_submitted(ModelStep&, const SubmissionInfo&, bool) override {}
+
   void on_stage(uint64_t ticket, const ModelStep& like, std::vector<int64_t> bytes_of_inputs) override {
     const AccountedStep& account = static_cast<const GpuModelStep&>(like).account();
     Staged& staged = staged_[ticket % staged_.size()];
@@ -106,6 +112,7 @@ class EmulatedGpuModel final : public GpuDeviceModel {
     if (!is_paused()) clock_.download(bytes);
   }
   void on_release_temporary() override { memory_->release_step(); }
+  void on_host_event(HostEvent, int64_t) override {}
   void pause() override { ++pauses_; }
   void resume() override { --pauses_; }
 
@@ -162,8 +169,12 @@ std::unique_ptr<ModelledDevice> make_gpu_device(const GpuOptions& options) {
   return std::make_unique<ModelledDevice>(make_unmodelled_gpu(options), std::move(model));
 }
 
+GpuDeviceModel* find_gpu_model(const ModelledDevice& device) {
+  return dynamic_cast<GpuDeviceModel*>(&device.model());
+}
+
 GpuDeviceModel& model_of_gpu(const ModelledDevice& device) {
-  return static_cast<GpuDeviceModel&>(*device.model());
+  return static_cast<GpuDeviceModel&>(device.model());
 }
 
 }  // namespace runner::backends::gpu

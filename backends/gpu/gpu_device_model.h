@@ -29,6 +29,8 @@ class GpuDeviceModel : public DeviceModel {
 
 // Makes an emulated GPU with its model.
 std::unique_ptr<ModelledDevice> make_gpu_device(const GpuOptions& options);
+// Returns the model of such a device, or null for other devices.
+GpuDeviceModel* find_gpu_model(const ModelledDevice& device);
 // Returns the model of such a device.
 GpuDeviceModel& model_of_gpu(const ModelledDevice& device);
 

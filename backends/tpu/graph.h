@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/exec/backend.h"
+#include "backends/device_model/device_model.h"
 #include "backends/ir/program.h"
 #include "backends/tpu/scalar_signature.h"
 #include "backends/tpu/traced_work.h"
@@ -26,14 +26,6 @@ struct GraphIdentity {
   // the user's tensors. Empty: no node is.
   std::vector<bool> accounts = {};
 };
-
-// A tensor of a state, as the user's code has it.
-struct StateTensor {
-  std::string name;
-  TensorType type;
-};
-// By state. A flat parameter buffer has one entry per parameter.
-using StateTensors = std::vector<std::vector<StateTensor>>;
 
 // Nodes as traced; tensors that are inputs, outputs, and updated in place.
 struct GraphSize {

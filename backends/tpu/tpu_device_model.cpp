@@ -44,6 +44,10 @@ class EmulatedTpuModel final : public TpuDeviceModel {
       : options_(options), device_(device), metrics_(device.metrics()), stored_(options_.hardware) {}
 
   bool traces_graphs() const override { return options_.keeps_account; }
+  std::optional<int64_t> memory_limit() const override { return std::nullopt; }  // graphs are checked one by one
+
+  std::shared_ptr<void> on_allocate(int64_t, std::string_view) override { return nullptr; }
+  void expect_arrays(std::span<const ArrayBytes>, std::span<const ArrayBytes>) override {}
 
   Compiled on_compile(const Program& program, const UserGraph& user_graph,
                       const std::function<std::shared_ptr<Executable>()>& compile) override {
@@ -90,8 +94,20 @@ class EmulatedTpuModel final : public TpuDeviceModel {
     if (is_pending(info) && !failed) check_length(info);
   }
 
+  // The device counts transfers. A TPU has no streams.
+  void on_stage(uint64_t, const ModelStep&, std::vector<int64_t>) override {}
+  void on_drop_staged() noexcept override {}
+  void on_copy_in(int64_t) override {}
+  void on_copy_out(int64_t) override {}
+  void on_release_temporary() override {}
+
   void pause() override { ++pauses_; }
   void resume() override { --pauses_; }
+
+  std::optional<int64_t> peak_memory(std::span<const ArrayBytes>, std::span<const ModelStep* const>,
+                                     std::span<const ModelStep* const>) const override {
+    return std::nullopt;
+  }
 
   void on_host_event(HostEvent event, int64_t times) override {
     switch (event) {
@@ -298,8 +314,12 @@ std::unique_ptr<ModelledDevice> make_tpu_device(const TpuOptions& options) {
   return std::make_unique<ModelledDevice>(std::move(device), std::move(model));
 }
 
+TpuDeviceModel* find_tpu_model(const ModelledDevice& device) {
+  return dynamic_cast<TpuDeviceModel*>(&device.model());
+}
+
 TpuDeviceModel& model_of_tpu(const ModelledDevice& device) {
-  return static_cast<TpuDeviceModel&>(*device.model());
+  return static_cast<TpuDeviceModel&>(device.model());
 }
 
 }  // namespace runner::backends::tpu

@@ -22,8 +22,6 @@ namespace runner::backends::tpu {
 
 class TpuDeviceModel : public DeviceModel {
  public:
-  // Sets the tensors that each state of every graph contains from now on. Returns the previous ones.
-  virtual StateTensors set_state_tensors(StateTensors tensors) = 0;
   // Loads compiled graphs from `store` and adds new ones to it from now on. `store` must outlive the device.
   virtual void keep_graphs_in(GraphStore& store) = 0;
   // Predicts a graph whose states all exist; compiles nothing.
@@ -31,14 +29,14 @@ class TpuDeviceModel : public DeviceModel {
   // All graphs that were compiled or loaded from the store, in order.
   virtual const std::deque<Graph>& graphs() const = 0;
   virtual MetricsSnapshot metrics() const = 0;
-  // Warnings about them at the end of a run (run_analysis.h).
-  virtual std::vector<std::string> analysis() const = 0;
   // Sets the listener for compilations, which must outlive the device.
   virtual void set_listener(CompileListener& listener) = 0;
 };
 
 // Makes an emulated TPU with its model.
 std::unique_ptr<ModelledDevice> make_tpu_device(const TpuOptions& options);
+// Returns the model of such a device, or null for other devices.
+TpuDeviceModel* find_tpu_model(const ModelledDevice& device);
 // Returns the model of such a device.
 TpuDeviceModel& model_of_tpu(const ModelledDevice& device);
 

@@ -26,7 +26,7 @@ bool forks(const train::Session& session) {
 }
 
 json::Value host_memory_json(const train::Session& session) {
-  if (session.tpu == nullptr) return {};
+  if (session.recipe.backend != schema::Backend::kTpu) return {};
   const train::HostMemory memory = train::host_memory(session);
   return json::Object{
       {"start_method", forks(session) ? "fork" : "spawn"}, {"fork", memory.forked()}, {"spawn", memory.spawned()}};
@@ -89,7 +89,7 @@ std::string session_text(const train::Session& session, int width, bool color) {
   facts.add("model", weights);
   facts.add("memory", fmt::format("{} for weights, optimizer state and gradients kept between batches",
                                   bytes_text(state_bytes(session.trainer.layout()))));
-  if (session.tpu != nullptr) facts.add("host memory", host_memory_text(session));
+  if (session.recipe.backend == schema::Backend::kTpu) facts.add("host memory", host_memory_text(session));
   facts.add("run", run_text(session));
   facts.add("learning rate", rate_text(rates_of(session)));
   return facts.render() + rate_plot(session, width, color);

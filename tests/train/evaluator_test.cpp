@@ -28,14 +28,14 @@ class Evaluations : public ::testing::Test {
     const schema::Recipe recipe = schema::read_recipe(path("recipe.yaml")).recipe;
     const std::unique_ptr<Hooks> hooks = hook.empty() ? nullptr : lua::hooks_maker()(recipe);
     const data::Data data = data::load(recipe);
-    RecordingDevice device(backends::make_cpu_device(2));
+    const auto device = std::make_shared<RecordingDevice>(backends::make_cpu_device(2));
     backends::ModelledDevice modelled(device);
     Trainer trainer(recipe, data.encoding, modelled, hooks.get());
     trainer.allocate();
     samples_ = data.eval->size();
     metrics_ = Evaluator(trainer, *data.eval, recipe, hooks.get()).run();
     size_t bytes = 0;
-    for (const Event& event : device.events())
+    for (const Event& event : device->events())
       if (event.call == Call::kReadOutput) bytes += event.bytes.size();
     return bytes;
   }

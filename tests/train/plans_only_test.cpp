@@ -82,7 +82,7 @@ class RecordedTraining {
 
   int64_t steps() const { return scale_.total_steps; }
   const data::Dataset& dataset() const { return data_.train; }
-  RecordingDevice& device() { return device_; }
+  RecordingDevice& device() { return *device_; }
   Trainer& trainer() { return trainer_; }
 
  private:
@@ -90,7 +90,7 @@ class RecordedTraining {
   const data::DataPlan plan_;
   const optim::RunScale scale_;
   const optim::LrSchedule schedule_;
-  RecordingDevice device_{backends::make_cpu_device(2)};
+  const std::shared_ptr<RecordingDevice> device_ = std::make_shared<RecordingDevice>(backends::make_cpu_device(2));
   backends::ModelledDevice modelled_{device_};
   Trainer trainer_;
   data::Loader loader_;

@@ -20,7 +20,7 @@ std::vector<std::vector<backends::TensorType>> tensors_of(const StepFixture& ste
   std::vector<std::vector<backends::TensorType>> types;
   for (const auto& tensors : steps.builder.layout().tensors()) {
     types.emplace_back();
-    for (const backends::tpu::StateTensor& tensor : tensors) types.back().push_back(tensor.type);
+    for (const backends::StateTensor& tensor : tensors) types.back().push_back(tensor.type);
   }
   return types;
 }

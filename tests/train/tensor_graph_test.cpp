@@ -17,9 +17,9 @@ namespace {
 
 using backends::InputKind;
 using backends::Program;
+using backends::StateTensors;
 using backends::testing::Inputs;
 using backends::testing::Results;
-using backends::tpu::StateTensors;
 
 StateTensors state_tensors_of(const StepFixture& steps) {
   return steps.builder.layout().tensors();
@@ -40,7 +40,7 @@ struct SomeInputs {
 };
 
 // Splits an array into its tensors.
-void split(const backends::testing::HostTensor& array, const std::vector<backends::tpu::StateTensor>& tensors,
+void split(const backends::testing::HostTensor& array, const std::vector<backends::StateTensor>& tensors,
            std::map<std::string, backends::testing::HostTensor>& by_name) {
   int64_t at = 0;
   for (const auto& [name, type] : tensors) {

@@ -169,17 +169,17 @@ TEST_F(UpdateClockTest, AnOptimizerStepDoesNotWaitForCounters) {
   const data::Data data = data::load(read.recipe);
   const data::DataPlan plan(data::train_plan(read.recipe, data.train.size()));
   const optim::LrSchedule schedule(read.recipe.scheduler, 0.02, run_scale(read.recipe, plan));
-  RecordingDevice device{backends::make_cpu_device(1)};
+  const auto device = std::make_shared<RecordingDevice>(backends::make_cpu_device(1));
   backends::ModelledDevice modelled(device);
   Trainer trainer(read.recipe, data.encoding, modelled);
   data::Loader loader(data.train, plan, {.seed = 5, .prefetch = 0});
   trainer.allocate();
   trainer.step_memory().prepare({.batch = 6});
   for (int64_t step = 0; step < 20; ++step) {
-    const size_t first = device.events().size();
+    const size_t first = device->events().size();
     trainer.stepper().run(loader, {schedule.factor(step), schedule.momentum(step)});
     std::vector<Call> calls;
-    for (size_t i = first; i < device.events().size(); ++i) calls.push_back(device.events()[i].call);
+    for (size_t i = first; i < device->events().size(); ++i) calls.push_back(device->events()[i].call);
     std::vector<Call> expected(step == 0 ? 4 : 2, Call::kWrite);  // counters, factors, momenta
     for (const Call call : {Call::kSubmit, Call::kWait, Call::kReadOutput, Call::kReadOutput})
       expected.push_back(call);  // finite, norm

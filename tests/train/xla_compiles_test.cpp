@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/tpu/graph_text.h"
+#include "backends/tpu/tpu_device_model.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/xla/metrics_report.h"
 #include "runner/train/loop/evaluator.h"
@@ -94,10 +95,12 @@ class CompilesTest : public ::testing::Test {
       train_epoch(*session_, epoch);
       if (session_->data.eval) evaluate(*session_, hooks_.get());
     }
-    if (item.has("begin")) return compare_eagerly(item, report_of(session_->tpu->metrics()));
+    if (item.has("begin"))
+      return compare_eagerly(item, report_of(backends::tpu::model_of_tpu(*session_->device).metrics()));
     // A cut happens with the next batch, which the declared loop has not requested yet.
     const bool cuts_each = !item.has("batches_per_execution");
-    compare(item, report_of(session_->tpu->metrics()), cuts_each ? 1 : session_->plan.steps_per_epoch());
+    compare(item, report_of(backends::tpu::model_of_tpu(*session_->device).metrics()),
+            cuts_each ? 1 : session_->plan.steps_per_epoch());
   }
 
   // Likewise with a hook's training loop.
@@ -111,7 +114,7 @@ class CompilesTest : public ::testing::Test {
     EXPECT_TRUE(loop.run(std::nullopt));
     steps_.erase(steps_.begin());
     steps_.push_back(counts(*session_));
-    compare(item, report_of(session_->tpu->metrics()));
+    compare(item, report_of(backends::tpu::model_of_tpu(*session_->device).metrics()));
   }
 
  private:
@@ -134,7 +137,7 @@ class CompilesTest : public ::testing::Test {
   }
 
   static CompileCounts counts(const Session& session) {
-    const MetricsReport report = report_of(session.tpu->metrics());
+    const MetricsReport report = report_of(backends::tpu::model_of_tpu(*session.device).metrics());
     const std::string eager = session.recipe.tpu.eager ? "EagerOp" : "";
     return {report.samples(eager + "CompileTime"), report.samples(eager + "ExecuteTime")};
   }
@@ -253,7 +256,7 @@ class CompilesTest : public ::testing::Test {
   void check_counts_of_texts(const MetricsReport& end) const {
     std::map<std::string, int64_t> calls;
     int64_t uploads = 0, nodes = 0;
-    for (const backends::tpu::Graph& graph : session_->tpu->graphs()) {
+    for (const backends::tpu::Graph& graph : backends::tpu::model_of_tpu(*session_->device).graphs()) {
       const std::string ir = backends::tpu::ir_text(*graph.tensors);
       const std::regex call("(aten|xla)::(\\w+)\\(%"),
           batch("name=\"(features|labels|mask|\\w+_ids|\\w+_key|numbers)\"");

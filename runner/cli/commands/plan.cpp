@@ -52,7 +52,7 @@ std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const tra
 
 // Loads its own hooks, because a hook creates a model only once.
 std::optional<train::RunForecast> forecast_of(const train::Session& session) {
-  if (session.tpu == nullptr) return std::nullopt;
+  if (session.recipe.backend != schema::Backend::kTpu) return std::nullopt;
   const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(session.recipe);
   return train::forecast_graphs(session.recipe, session.data, session.plan, *session.device, hooks.get());
 }

@@ -17,10 +17,10 @@ constexpr std::string_view kScalerNames[kScalerStateCount] = {"scale", "good ste
 
 }  // namespace
 
-std::vector<backends::tpu::StateTensor> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters) {
+std::vector<backends::StateTensor> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters) {
   if (!holds_parameters(array)) return {{array.name, array.type}};
   const std::string_view what = std::string_view(array.name).substr(0, array.name.rfind(' '));
-  std::vector<backends::tpu::StateTensor> tensors;
+  std::vector<backends::StateTensor> tensors;
   for (const nn::ParameterId id : parameters.in_buffer(array.buffer)) {
     const nn::Parameter& parameter = parameters[id];
     tensors.push_back({array.role == Role::kParameters ? parameter.name : fmt::format("{} of {}", what, parameter.name),
@@ -133,8 +133,8 @@ void DeviceLayout::add_clock(size_t optimizers) {
     add(kFirstUpdates + static_cast<int32_t>(i), fmt::format("updates {}", i), {});
 }
 
-backends::tpu::StateTensors DeviceLayout::tensors() const {
-  backends::tpu::StateTensors tensors;
+backends::StateTensors DeviceLayout::tensors() const {
+  backends::StateTensors tensors;
   for (const DeviceArray& array : arrays_) tensors.push_back(tensors_in(array, parameters_));
   return tensors;
 }

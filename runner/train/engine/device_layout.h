@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/device_model/device_model.h"
 #include "backends/tensor/shape.h"
-#include "backends/tpu/graph.h"
 #include "runner/model/parameter_set.h"
 #include "runner/train/engine/optimizers.h"
 
@@ -76,7 +76,7 @@ inline bool holds_parameters(const DeviceArray& array) {
 }
 // Returns the tensors that an array concatenates, as a device without flat buffers would have them: "0.weight",
 // "exp_avg of 0.weight".
-std::vector<backends::tpu::StateTensor> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters);
+std::vector<backends::StateTensor> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters);
 
 class DeviceLayout {
  public:
@@ -91,7 +91,7 @@ class DeviceLayout {
 
   const std::vector<DeviceArray>& arrays() const { return arrays_; }
   // Returns tensors_in() of each array.
-  backends::tpu::StateTensors tensors() const;
+  backends::StateTensors tensors() const;
   bool has(Role role) const;
   // Returns the position of an array in arrays(). The array must exist.
   int32_t find(Role role, int32_t buffer = 0, int32_t index = 0) const;

@@ -82,7 +82,9 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
                     .parts = parts,
                     .hooks = hooks}),
       means_(builder_, arrays_, executor_, metrics, trains_locally(recipe, ranks) ? ranks : nullptr),
-      search_(builder_, parts, device, executor_, steps_, hooks, trains_locally(recipe, ranks) ? nullptr : ranks) {}
+      search_(builder_, parts, device, executor_, steps_, hooks, trains_locally(recipe, ranks) ? nullptr : ranks) {
+  device_.set_state_tensors(layout_.tensors());
+}
 
 void Trainer::allocate() {
   executor_.set_memory(arrays_.memory_left());
@@ -92,6 +94,7 @@ void Trainer::allocate() {
 void Trainer::keep_gradients() {
   if (layout_.has(Role::kGradients)) return;
   layout_.keep_gradients();
+  device_.set_state_tensors(layout_.tensors());
   if (arrays_.states().empty()) return;
   executor_.set_memory(arrays_.memory_left());
   arrays_.allocate_added();

@@ -37,7 +37,7 @@ std::vector<TensorDigest> digests_of(const DeviceArrays& arrays, const nn::Param
     if (layout[i].role != Role::kParameters && layout[i].role != Role::kSlot) continue;
     const std::vector<std::byte> bytes = arrays.read(static_cast<int32_t>(i));
     size_t at = 0;
-    for (const backends::tpu::StateTensor& tensor : tensors_in(layout[i], parameters)) {
+    for (const backends::StateTensor& tensor : tensors_in(layout[i], parameters)) {
       digests.push_back({tensor.name, digest_of(std::span(bytes).subspan(at, tensor.type.bytes()))});
       at += tensor.type.bytes();
     }

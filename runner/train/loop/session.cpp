@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "backends/gpu/gpu_device_model.h"
 #include "runner/train/engine/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/recipe/field_words.h"
@@ -50,8 +49,6 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::ProcessG
       plan(data::train_plan(recipe, data.train.size())),
       scale(run_scale(recipe, plan)),
       device(device_rules(recipe).make(recipe, ranks_, own_thread)),
-      tpu(dynamic_cast<backends::tpu::TpuDeviceModel*>(device->model())),
-      gpu(dynamic_cast<backends::gpu::GpuDeviceModel*>(device->model())),
       trainer(recipe, data.encoding, *device, hooks, ranks_),
       schedule(recipe.scheduler, trainer.optimizers().lr, scale),
       own_loop(has(hooks, HookEntry::kTrain)),
@@ -59,19 +56,12 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::ProcessG
       ranks(ranks_),
       hooks_(hooks) {
   check_warmup(recipe.scheduler, scale);
-  pass_state_tensors();
   if (has(hooks, HookEntry::kSchedule)) use_hook_schedule();
-}
-
-void Session::pass_state_tensors() {
-  if (tpu != nullptr) tpu->set_state_tensors(trainer.layout().tensors());
 }
 
 void Session::set_most_at_once(int64_t samples) {
   trainer.parts.most_at_once = samples;
-  if (trainer.parts.at_once(plan.max_batch()) == plan.max_batch()) return;
-  trainer.keep_gradients();
-  pass_state_tensors();
+  if (trainer.parts.at_once(plan.max_batch()) != plan.max_batch()) trainer.keep_gradients();
 }
 
 void Session::use_hook_schedule() {

@@ -7,16 +7,11 @@
 #include <vector>
 
 #include "backends/device_model/modelled_device.h"
-#include "backends/tpu/tpu_device_model.h"
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
 #include "runner/optim/lr_schedule.h"
 #include "runner/train/engine/trainer.h"
 #include "schema/recipe/recipe.h"
-
-namespace runner::backends::gpu {
-class GpuDeviceModel;  // gpu_device_model.h
-}
 
 namespace runner::train {
 
@@ -36,8 +31,6 @@ struct Session {
   data::DataPlan plan;
   optim::RunScale scale;
   std::unique_ptr<backends::ModelledDevice> device;
-  backends::tpu::TpuDeviceModel* const tpu;  // the model of the device if it is an emulated TPU, else null
-  backends::gpu::GpuDeviceModel* const gpu;  // the model of the device if it is an emulated GPU, else null
   Trainer trainer;
   optim::LrSchedule schedule;
 
@@ -79,7 +72,6 @@ struct Session {
   const std::string& eval_fingerprint();  // empty if there is no eval data
 
  private:
-  void pass_state_tensors();
   void use_hook_schedule();
 
   Hooks* const hooks_;

@@ -224,7 +224,7 @@ void TrainLoop::sync(uint64_t decisions) {
 
 // xm.save of PyTorch/XLA 1.7 ends with a barrier, so a call on one rank alone would deadlock.
 void TrainLoop::check_saves() const {
-  if (session_.ranks == nullptr || session_.tpu == nullptr ||
+  if (session_.ranks == nullptr || session_.recipe.backend != schema::Backend::kTpu ||
       session_.recipe.tpu.dialect != schema::TpuDialect::kXla1_7)
     return;
   std::vector<int64_t> asked(static_cast<size_t>(session_.ranks->size()));

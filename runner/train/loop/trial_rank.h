@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/device_model/modelled_device.h"
 #include "backends/dist/process_group.h"
-#include "backends/tpu/tpu_device_model.h"
 #include "runner/train/engine/trainer.h"
 #include "schema/base/error.h"
 
@@ -65,12 +65,8 @@ class TrialRank {
         hooks_(hooks),
         others_(recipe.num_processes > 1 ? std::make_optional<LoneRank>(static_cast<int>(recipe.num_processes))
                                          : std::nullopt),
-        tpu_(dynamic_cast<backends::tpu::TpuDeviceModel*>(device.model())) {
+        former_{device, device.set_state_tensors({})} {
     trainer_.emplace(recipe_, encoding_, device_, hooks_, ranks());
-    if (tpu_ != nullptr) former_ = tpu_->set_state_tensors(trainer_->layout().tensors());
-  }
-  ~TrialRank() {
-    if (tpu_ != nullptr) tpu_->set_state_tensors(std::move(former_));
   }
   TrialRank(const TrialRank&) = delete;
   TrialRank& operator=(const TrialRank&) = delete;
@@ -91,21 +87,27 @@ class TrialRank {
       trainer_.emplace(recipe_, encoding_, device_, hooks_, ranks());
       trainer_->keep_gradients();
       trainer_->set_halt(halt_);
-      if (tpu_ != nullptr) tpu_->set_state_tensors(trainer_->layout().tensors());
     }
     trainer_->parts.most_at_once = samples;
   }
 
  private:
+  // State tensors of the device model before the trial, restored at its end.
+  struct FormerTensors {
+    backends::ModelledDevice& device;
+    backends::StateTensors tensors;
+
+    ~FormerTensors() { device.set_state_tensors(tensors); }
+  };
+
   const schema::Recipe& recipe_;
   const data::Encoding& encoding_;
   backends::ModelledDevice& device_;
   Hooks* const hooks_;
   std::optional<LoneRank> others_;
+  const FormerTensors former_;
   std::optional<Trainer> trainer_;
   std::function<void()> halt_;
-  backends::tpu::TpuDeviceModel* const tpu_;  // null for other devices
-  backends::tpu::StateTensors former_;
 };
 
 }  // namespace runner::train

@@ -79,7 +79,7 @@ void Checkpointer::save(const char* reason) {
 }
 
 void Checkpointer::save(const char* reason, const Checkpoint& checkpoint) {
-  record_.keep_account(session_.tpu, graphs_);
+  record_.keep_account(graphs_);
   usage_.record(/*ranks=*/nullptr);
   CheckpointSaver& states = record_.states();
   states.save(session_.trainer, checkpoint, reason, stays(),

@@ -2,37 +2,35 @@
 
 #include <algorithm>
 
-#include "backends/gpu/gpu_device_model.h"
-
 namespace runner::train {
 
 void DeviceUsage::begin() {
-  if (session_.gpu != nullptr) session_.gpu->take_predicted_time();
+  if (gpu_ != nullptr) gpu_->take_predicted_time();
   first_step_ = session_.trainer.counters.steps;
 }
 
 void DeviceUsage::measure(int64_t PeakMemory::*phase, int64_t copies) {
   PeakMemory& peaks = record_.result.peak_memory;
-  if (session_.gpu == nullptr) {
+  if (gpu_ == nullptr) {
     peaks.*phase = std::max(peaks.*phase, session_.trainer.memory().total() + copies);
     return;
   }
   // Copies for checkpoints are on the host. Memory reserved by an evaluation stays reserved, so training includes it.
   if (phase == &PeakMemory::training && peaks.evaluation > 0) return;
-  peaks.*phase = session_.gpu->memory_statistics().all.reserved_bytes.peak;
+  peaks.*phase = gpu_->memory_statistics().all.reserved_bytes.peak;
 }
 
 void DeviceUsage::count_predicted(backends::gpu::PredictedTime GpuDeviceUse::*phase) {
-  if (session_.gpu != nullptr) gpu_use_.*phase += session_.gpu->take_predicted_time();
+  if (gpu_ != nullptr) gpu_use_.*phase += gpu_->take_predicted_time();
 }
 
 void DeviceUsage::record(backends::ProcessGroup* ranks) {
-  if (session_.gpu == nullptr) return;
+  if (gpu_ == nullptr) return;
   count_predicted(&GpuDeviceUse::training);
   const int64_t step = session_.trainer.counters.steps;
   gpu_use_.steps = first_step_ ? step - *first_step_ : 0;
-  record_.result.gpu = ranks != nullptr ? gpu_use_of_all(*session_.gpu, gpu_use_, *ranks, {"accounts of devices", step})
-                                        : gpu_use(*session_.gpu, gpu_use_);
+  record_.result.gpu = ranks != nullptr ? gpu_use_of_all(*gpu_, gpu_use_, *ranks, {"accounts of devices", step})
+                                        : gpu_use(*gpu_, gpu_use_);
   record_.keep_gpu_account();
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "backends/dist/process_group.h"
+#include "backends/gpu/gpu_device_model.h"
 #include "runner/train/engine/memory_use.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/run/gpu_use.h"
@@ -17,7 +18,8 @@ namespace runner::train {
 class DeviceUsage {
  public:
   // Both must outlive the object.
-  DeviceUsage(Session& session, RunRecord& record) : session_(session), record_(record) {}
+  DeviceUsage(Session& session, RunRecord& record)
+      : session_(session), record_(record), gpu_(backends::gpu::find_gpu_model(*session.device)) {}
 
   // Call when training begins: what came before is not part of a step.
   void begin();
@@ -32,8 +34,9 @@ class DeviceUsage {
  private:
   Session& session_;
   RunRecord& record_;
-  GpuDeviceUse gpu_use_;               // predicted GPU time so far
-  std::optional<int64_t> first_step_;  // of the attempt; none: training has not begun
+  backends::gpu::GpuDeviceModel* const gpu_;  // null for other devices
+  GpuDeviceUse gpu_use_;                      // predicted GPU time so far
+  std::optional<int64_t> first_step_;         // of the attempt; none: training has not begun
 };
 
 }  // namespace runner::train

@@ -71,9 +71,10 @@ RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
       usage_(session_, record_),
       loop_(state_, request.stop) {
   state_.records_batches = request.record_batches;
-  if (graphs_) session_.tpu->keep_graphs_in(*graphs_);
-  if (session_.tpu != nullptr && session_.rank() == 0)
-    session_.tpu->set_listener(compile_watch_.emplace(request.observer, request.long_compile));
+  if (auto* const tpu = backends::tpu::find_tpu_model(*session_.device)) {
+    if (graphs_) tpu->keep_graphs_in(*graphs_);
+    if (session_.rank() == 0) tpu->set_listener(compile_watch_.emplace(request.observer, request.long_compile));
+  }
   if (hooks_) hook_events_.emplace(*hooks_, state_, loop_, record_, request.observer);
   session_.trainer.set_halt([this] { check_not_stopped(); });
   const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
@@ -193,7 +194,7 @@ RunResult RankRun::execute() {
   }
   if (callbacks_->profiling) callbacks_->profiling->end_alone();
   if (callbacks_->trackers) callbacks_->trackers->end();
-  record_.keep_account(session_.tpu, graphs());
+  record_.keep_account(graphs());
   if (record_.result.error) usage_.record(/*ranks=*/nullptr);
   finish();
   return std::move(record_.result);
@@ -291,7 +292,7 @@ void RankRun::wait_for_other_ranks() const {
 
 void RankRun::finish() {
   callbacks_->warnings.take_from_device();
-  if (session_.tpu != nullptr) record_.warn_of_all(session_.tpu->analysis());
+  record_.warn_of_all(session_.device->analysis());
   session_.trainer.stepper().read_counters();
   const Counters& counters = session_.trainer.counters;
   RunResult& result = record_.result;
@@ -301,7 +302,7 @@ void RankRun::finish() {
   result.samples = counters.samples;
   result.repeated_samples = counters.repeats;
   result.input = loop_.input_use();
-  if (session_.tpu != nullptr) result.graphs = graph_use(*session_.tpu);
+  if (const auto* const tpu = backends::tpu::find_tpu_model(*session_.device)) result.graphs = graph_use(*tpu);
   if (state_.control.stopped_early)
     result.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
                                 recipe_.train.early_stopping->metric, state_.patience.evaluations);

@@ -170,7 +170,8 @@ void RunRecord::save_artifact(const std::string& name, std::string_view kind, st
   }
 }
 
-void RunRecord::keep_account(const backends::tpu::TpuDeviceModel* device, PersistentGraphs* graphs) {
+void RunRecord::keep_account(PersistentGraphs* graphs) {
+  const backends::tpu::TpuDeviceModel* const device = backends::tpu::find_tpu_model(*session_.device);
   if (!writer_ || device == nullptr) return;
   bring_up_to_date(account_, *device);
   account_.metrics_json = request_.metrics_document(device->metrics());

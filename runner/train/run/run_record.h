@@ -65,7 +65,7 @@ class RunRecord {
   // Errors of the store become warnings; others are thrown.
   void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes);
   // Replaces the recorded account of a device (null: none), and stores graphs compiled for later runs (null: none).
-  void keep_account(const backends::tpu::TpuDeviceModel* device, PersistentGraphs* graphs);
+  void keep_account(PersistentGraphs* graphs);
   // Likewise for GPUs, from the result.
   void keep_gpu_account();
   // Stores a cycle of `profile` as an artifact and in profile.out. `events`: part of a trace (formats/chrome_trace.h).
