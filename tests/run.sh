@@ -8,6 +8,13 @@ here=$(dirname "$0")
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 
+# Most tests write small SQLite files. In memory, without waiting for the disk, store_tests takes half the time.
+if [ -z "${TMPDIR-}" ] && [ -w /dev/shm ] && [ "$(df -Pk /dev/shm | awk 'NR == 2 { print $4 }')" -gt 1048576 ]; then
+  TMPDIR=$(mktemp -d /dev/shm/runner-tests-XXXXXX)
+  export TMPDIR
+  trap 'rm -rf "$results" "$TMPDIR"' EXIT
+fi
+
 # The longest first, to shorten the total time.
 names="cli_tests train_tests store_tests docs_tests"
 for binary in "$1"/bin/*_tests; do

@@ -5,8 +5,8 @@ namespace runner::support {
 const std::vector<std::vector<Folder>>& layers() {
   static const std::vector<std::vector<Folder>> table{
       {{"schema/base", "errors, source positions, text, JSON, hashes"}},
-      {{"schema/recipe", "recipe structs and reader, generated from `fields.yaml`; checks, JSON Schema"},
-       {"store", "the SQLite file: migrations, runs, metrics, checkpoints, artifacts, queries"}},
+      {{"schema/recipe", "recipe structs and reader, generated from `fields.yaml`; checks, JSON Schema"}},
+      {{"store", "the SQLite file: migrations, runs, metrics, checkpoints, artifacts, queries"}},
       {{"backends/tensor", "dtypes, shapes, rounding"}},
       {{"backends/runtime", "worker pool, arenas, waiting, CPU features, spans"}},
       {{"backends/dist", "process groups: collectives of ranks"}},
