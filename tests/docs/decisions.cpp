@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kDecisionsBegin = R"(# Decisions
 
-The reasons for design decisions, one record for each. A record has a question, the decision, its reasons and its cost. Its
-number never changes. This table has the first sentence of each decision and is generated from the records
+The reasons for design decisions, one record for each. A record has a question, the decision, its reasons and its cost.
+Its number never changes. This table has the first sentence of each decision. It is generated from the records
 (`cmake --build build --target pages`).
 
 | record | decision |

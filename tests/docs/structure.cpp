@@ -42,9 +42,9 @@ std::string rounded(int64_t lines) {
 std::string structure_page() {
   std::string page = R"(# The source tree
 
-Each folder is a static library. It may include only the folders of lower layers; folders of one layer may not include each
-other. A test checks every include. Lines are rounded. This page is generated from the table in `tests/support/layers.cpp`
-(`cmake --build build --target pages`).
+Each folder is a static library. It may include only the folders of lower layers; folders of one layer may not include
+each other. A test checks every include. Lines are rounded. This page is generated from the table in
+`tests/support/layers.cpp` (`cmake --build build --target pages`).
 
 | layer | folder | content | lines |
 |---|---|---|---|
