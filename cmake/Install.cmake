@@ -5,17 +5,18 @@ install(FILES schema/runner.schema.json DESTINATION share/runner/schema)  # wher
 
 install(DIRECTORY docs/ DESTINATION share/doc/runner PATTERN decisions EXCLUDE)
 
-# Manual page, and completion files in the folder of each shell.
-foreach(page
-    "man:man/man1/runner.1"
-    "completion bash:bash-completion/completions/runner"
-    "completion zsh:zsh/site-functions/_runner"
-    "completion fish:fish/vendor_completions.d/runner.fish"
-)
-  string(REGEX MATCH "^(.*):(.*)$" page "${page}")
-  set(arguments "${CMAKE_MATCH_1}")
-  set(file "\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/${CMAKE_MATCH_2}")
-  get_filename_component(folder "${CMAKE_MATCH_2}" DIRECTORY)
-  install(CODE "file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/${folder}\")
-    execute_process(COMMAND \"$<TARGET_FILE:runner_bin>\" ${arguments} OUTPUT_FILE \"${file}\" COMMAND_ERROR_IS_FATAL ANY)")
-endforeach()
+# install_output(PATH ARGUMENT...): installs what the program prints when it is called with the arguments.
+function(install_output path)
+  get_filename_component(folder ${path} DIRECTORY)
+  install(CODE "
+    set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share\")
+    file(MAKE_DIRECTORY \"\${share}/${folder}\")
+    execute_process(COMMAND \"$<TARGET_FILE:runner_bin>\" ${ARGN} OUTPUT_FILE \"\${share}/${path}\"
+                    COMMAND_ERROR_IS_FATAL ANY)")
+endfunction()
+
+# Completion files go where each shell looks for them.
+install_output(man/man1/runner.1 man)
+install_output(bash-completion/completions/runner completion bash)
+install_output(zsh/site-functions/_runner completion zsh)
+install_output(fish/vendor_completions.d/runner.fish completion fish)
