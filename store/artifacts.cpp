@@ -7,11 +7,11 @@
 #include <functional>
 #include <memory>
 
+#include "schema/base/clock.h"
 #include "schema/base/suggest.h"
-#include "schema/base/visible_text.h"
+#include "schema/base/text.h"
 #include "store/content.h"
 #include "store/log_room.h"
-#include "store/process.h"
 #include "store/state_store.h"
 
 namespace runner::store {
@@ -37,7 +37,7 @@ void check_artifact_name(std::string_view name) {
   RUN_CHECK(good, ErrorKind::kRun,
             "invalid artifact name '{}': expected a relative path without empty parts, '.', '..' and control "
             "characters, such as plots/confusion.csv",
-            schema::visible(name));
+            visible(name));
 }
 
 namespace {

@@ -19,7 +19,7 @@ struct Point {
 };
 
 // Position of a checkpoint in a metric series. A resumed attempt records the points after this position again.
-struct Recorded {
+struct SeriesPosition {
   int64_t step = 0;             // last finished optimizer step
   int64_t time_ms = INT64_MAX;  // points of that step with a later time come after the checkpoint
 

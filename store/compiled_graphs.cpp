@@ -1,8 +1,8 @@
 #include "store/compiled_graphs.h"
 
+#include "schema/base/clock.h"
 #include "schema/base/error.h"
 #include "store/content.h"
-#include "store/process.h"
 #include "store/sqlite.h"
 
 namespace runner::store {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 namespace runner::store {
 
@@ -115,7 +114,7 @@ void MetricTables::put_chunk(int64_t series_id, int64_t no, size_t count, int64_
   put_chunk_.bind(series_id, no, static_cast<int64_t>(count), max_step, data).run();
 }
 
-int64_t MetricTables::take_back(int64_t run_id, const Recorded& recorded) {
+int64_t MetricTables::take_back(int64_t run_id, const SeriesPosition& recorded) {
   Statement rows(database_,
                  "SELECT DISTINCT series.name FROM series JOIN chunk ON chunk.series_id = series.id "
                  "WHERE series.run_id = ?1 AND chunk.max_step > ?2");
@@ -128,7 +127,7 @@ int64_t MetricTables::take_back(int64_t run_id, const Recorded& recorded) {
   return removed;
 }
 
-int64_t MetricTables::take_back(int64_t run_id, const std::string& metric, const Recorded& recorded) {
+int64_t MetricTables::take_back(int64_t run_id, const std::string& metric, const SeriesPosition& recorded) {
   MetricSummary summary;
   summary.name = metric;
   std::vector<Chunk> changed;

@@ -55,10 +55,10 @@ class MetricTables {
   void put_chunk(int64_t series_id, int64_t no, size_t count, int64_t max_step, std::span<const std::byte> data);
   // Removes all points recorded after `recorded` and recomputes the summaries from the remaining points. A metric
   // without points is removed. Returns the number of removed points.
-  int64_t take_back(int64_t run_id, const Recorded& recorded);
+  int64_t take_back(int64_t run_id, const SeriesPosition& recorded);
 
  private:
-  int64_t take_back(int64_t run_id, const std::string& metric, const Recorded& recorded);
+  int64_t take_back(int64_t run_id, const std::string& metric, const SeriesPosition& recorded);
 
   Database& database_;
   Statement put_summary_;

@@ -1,7 +1,6 @@
 #include "store/process.h"
 
 #include <array>
-#include <chrono>
 #include <ctime>
 #include <fstream>
 #include <sstream>
@@ -68,8 +67,7 @@ const Process& this_process() {
 }
 
 double seconds_since_process_start() {
-  const double started =
-      static_cast<double>(this_process().start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const double started = static_cast<double>(this_process().start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
@@ -85,17 +83,6 @@ bool is_running(const Process& process, int64_t heartbeat_ms, int64_t at_ms) {
   }
   if (!same_kernel && process.host == self.host) return false;  // the host was rebooted since
   return shows_life;
-}
-
-int64_t coarse_now_ms() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-}
-
-int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 }  // namespace runner::store

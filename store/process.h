@@ -27,9 +27,4 @@ double seconds_since_process_start();
 // looked up. It counts as running if its heartbeat is less than a minute old at `at_ms`.
 bool is_running(const Process& process, int64_t heartbeat_ms, int64_t at_ms);
 
-// Current Unix time in ms.
-int64_t now_ms();
-// The same at the last kernel tick, a few ms ago. Reads memory only, whereas now_ms() may be a system call.
-int64_t coarse_now_ms();
-
 }  // namespace runner::store

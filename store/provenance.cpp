@@ -18,11 +18,11 @@ int64_t put_environment(Database& database, const std::string& json) {
   return id.int64(0);
 }
 
-void put_sources(Database& database, const RunHandle& run, const std::vector<SourceText>& sources) {
+void put_sources(Database& database, const RunHandle& run, const std::vector<AttemptSource>& sources) {
   ContentTable content(database);
   Statement insert(database,
                    "INSERT OR REPLACE INTO source(run_id, attempt, kind, path, content_id) VALUES(?1, ?2, ?3, ?4, ?5)");
-  for (const SourceText& source : sources) {
+  for (const AttemptSource& source : sources) {
     const Bytes bytes = std::as_bytes(std::span(source.text));
     insert.bind(run.id, run.attempt, source.kind, source.path, content.put(sha256(bytes), bytes)).run();
   }
@@ -42,14 +42,15 @@ std::vector<std::string> names_in(const std::string& json_list) {
        what, attempt, database.path().string());
 }
 
-std::vector<SourceText> read_sources(Database& database, int64_t run_id, int64_t attempt) {
+std::vector<AttemptSource> read_sources(Database& database, int64_t run_id, int64_t attempt) {
   Statement rows(database,
                  "SELECT kind, path, data, digest FROM source JOIN content ON content.id = source.content_id "
                  "WHERE run_id = ?1 AND attempt = ?2 ORDER BY kind, path");
-  std::vector<SourceText> sources;
+  std::vector<AttemptSource> sources;
   for (rows.bind(run_id, attempt); rows.step();) {
     const Bytes data = rows.bytes(2);
-    SourceText source{rows.text(0), rows.text(1), std::string(reinterpret_cast<const char*>(data.data()), data.size())};
+    AttemptSource source{rows.text(0), rows.text(1),
+                         std::string(reinterpret_cast<const char*>(data.data()), data.size())};
     if (!equal(rows.bytes(3), bytes_of(sha256(data)))) {
       fail_damaged_attempt(database, attempt, fmt::format("the {} {}", source.kind, source.path));
     }

@@ -17,7 +17,7 @@ namespace runner::store {
 struct RunHandle;  // store/run_store.h
 
 // A text that the attempt was made from.
-struct SourceText {
+struct AttemptSource {
   std::string kind;  // "include", "hook" or "diff"
   std::string path;  // include: as in the recipe; hook: relative to the hook's folder; diff: the commit it applies to
   std::string text;
@@ -36,8 +36,8 @@ struct GitState {
 
 struct Provenance {
   GitState git;
-  std::string environment_json;     // a flat JSON object of strings, numbers and booleans
-  std::vector<SourceText> sources;  // unique by (kind, path)
+  std::string environment_json;        // a flat JSON object of strings, numbers and booleans
+  std::vector<AttemptSource> sources;  // unique by (kind, path)
 };
 
 // Provenance that was recorded for one attempt.

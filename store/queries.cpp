@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "schema/base/clock.h"
 #include "schema/base/suggest.h"
 #include "schema/recipe/metric_names.h"
 #include "store/content.h"

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "schema/base/clock.h"
 #include "store/content.h"
 #include "store/log_room.h"
-#include "store/process.h"
 #include "store/run_store.h"
 #include "store/sqlite.h"
 #include "store/state_store.h"
@@ -147,13 +147,13 @@ void restore_run(Store& store, int64_t run_id) {
 }
 
 // Newest first, so that a fork is removed before the run from which it starts.
-Emptied empty_trash(Store& store, int64_t grace_ms) {
+PurgeResult empty_trash(Store& store, int64_t grace_ms) {
   std::vector<std::pair<int64_t, std::string>> due;
   {
     Statement rows(store.database(), "SELECT id, uid FROM run WHERE trashed_ms <= ?1 ORDER BY id DESC");
     for (rows.bind(now_ms() - grace_ms); rows.step();) due.emplace_back(rows.int64(0), rows.text(1));
   }
-  Emptied emptied;
+  PurgeResult emptied;
   for (auto& [id, uid] : due) {
     try {
       remove_run(store, id);

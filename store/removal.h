@@ -36,7 +36,7 @@ void trash_run(Store& store, int64_t run_id);
 void restore_run(Store& store, int64_t run_id);
 
 // Result of empty_trash().
-struct Emptied {
+struct PurgeResult {
   std::vector<std::string> removed;  // uids
   struct Kept {
     std::string uid, reason;  // `reason`: message of remove_run()
@@ -46,7 +46,7 @@ struct Emptied {
 
 // Removes the runs that have been in the trash for at least `grace_ms`, newest first. Runs that remove_run() refuses
 // are kept. Throws Error(kStore).
-Emptied empty_trash(Store& store, int64_t grace_ms);
+PurgeResult empty_trash(Store& store, int64_t grace_ms);
 
 // Removes a run with its points, checkpoints, artifacts and events. Runs forked from it stay, without a parent. Throws
 // Error(kUsage) if a process is still running it. Also throws it if a forked run without a checkpoint of its own starts

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "schema/base/clock.h"
 #include "schema/base/suggest.h"
 #include "schema/base/text.h"
 #include "schema/recipe/field_table.h"

@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include "schema/base/clock.h"
 #include "store/content.h"
 #include "store/log_room.h"
 #include "store/metric_tables.h"

@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "schema/base/clock.h"
 #include "schema/base/sha256.h"
-#include "store/process.h"
 #include "store/provenance.h"
 #include "store/store.h"
 

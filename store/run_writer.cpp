@@ -4,8 +4,8 @@
 #include <ctime>
 #include <utility>
 
-#include "store/process.h"
-#include "store/signals_blocked.h"
+#include "schema/base/clock.h"
+#include "schema/base/signals_blocked.h"
 
 namespace runner::store {
 namespace {
@@ -138,7 +138,7 @@ Outcome<ArtifactInfo> RunWriter::save_artifact(ArtifactHeader header, ArtifactSo
 }
 
 WriterCounters RunWriter::counters() const {
-  return {ring_.pushed(), committed_.load(), dropped_.load(), commits_.load(), failures_.load()};
+  return {ring_.pushed(), committed_.load(), dropped_.load(), failures_.load()};
 }
 
 std::vector<std::string> RunWriter::take_warnings() {
@@ -218,7 +218,6 @@ void RunWriter::commit(size_t limit, bool durable) {
   const int64_t points = recording_.series().pending();
   if (!counting_failures([&] { return recording_.commit(dropped, durable); })) return;
   committed_.fetch_add(points);
-  commits_.fetch_add(1);
   if (std::exchange(failing_, false)) warnings_.add(fmt::format("the store {} is writable again", path_));
   recording_.checkpoint();
 }

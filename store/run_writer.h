@@ -38,8 +38,7 @@ struct WriterCounters {
   int64_t pushed = 0;     // points accepted by the ring
   int64_t committed = 0;  // points written to the file
   int64_t dropped = 0;    // points rejected because the ring was full
-  int64_t commits = 0;
-  int64_t failures = 0;  // failed writes; all except those of checkpoints are retried
+  int64_t failures = 0;   // failed writes; all except those of checkpoints are retried
 };
 
 using SeriesIndex = int32_t;
@@ -146,7 +145,7 @@ class RunWriter {
   // Shared by both threads.
   PointRing ring_;
   WarningList warnings_;
-  std::atomic<int64_t> committed_{0}, dropped_{0}, commits_{0}, failures_{0};
+  std::atomic<int64_t> committed_{0}, dropped_{0}, failures_{0};
   sem_t wake_{};      // wakes the writer thread; unlike a condition variable, it needs no lock to avoid a lost wake-up
   std::mutex mutex_;  // guards the members up to the next blank line
   std::condition_variable saved_;

@@ -23,7 +23,6 @@ namespace runner::store {
 class SqliteError : public Error {
  public:
   SqliteError(int code, std::string message) : Error(ErrorKind::kStore, std::move(message)), code_(code) {}
-  int code() const { return code_; }
   bool is_disk_full() const;
   bool is_busy() const;
 

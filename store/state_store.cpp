@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "schema/base/clock.h"
 #include "schema/base/sha256.h"
 #include "store/content.h"
 #include "store/log_room.h"
-#include "store/process.h"
 #include "store/sqlite.h"
 
 namespace runner::store {

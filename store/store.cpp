@@ -189,7 +189,7 @@ bool store_exists(const fs::path& path) {
   return !is_empty && fs::exists(path, error);
 }
 
-Store::Store(fs::path path, Access access) : path_(std::move(path)), access_(access) {}
+Store::Store(fs::path path) : path_(std::move(path)) {}
 
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&&) noexcept = default;
@@ -200,7 +200,7 @@ Store Store::open(const fs::path& path, Access access) {
   if (fs::is_directory(path, error)) {
     fail(ErrorKind::kStore, "{} is a folder, not a store; choose a file with --db", path.string());
   }
-  Store store(path, access);
+  Store store(path);
   store.database_ = access == Access::kRead ? open_for_reading(path) : open_for_writing(path, access);
   if (access != Access::kRead) {
     store.is_new_ = migrate(*store.database_);

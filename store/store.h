@@ -35,7 +35,6 @@ class Store {
   ~Store();
 
   const std::filesystem::path& path() const { return path_; }
-  Access access() const { return access_; }
 
   // The connection, for the other files in this folder.
   Database& database() const { return *database_; }
@@ -48,10 +47,9 @@ class Store {
   void checkpoint(int64_t min_pages);
 
  private:
-  Store(std::filesystem::path path, Access access);
+  explicit Store(std::filesystem::path path);
 
   std::filesystem::path path_;
-  Access access_;
   bool is_new_ = false;
   std::unique_ptr<Database> database_;
   std::unique_ptr<Database> guard_;  // holds the write lock during a checkpoint; opened by the first checkpoint

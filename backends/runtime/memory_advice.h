@@ -9,7 +9,7 @@
 namespace runner::backends {
 
 struct Advice {
-  std::string text;    // "halve the batch size, 64 to 32"
+  std::string text;    // "halve the batch size, from 64 to 32"
   int64_t saving = 0;  // predicted saving of device memory in bytes
   bool suffices = false;
 };

@@ -9,7 +9,6 @@
 #include "runner/train/run/run.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
-#include "schema/recipe/compose.h"
 #include "schema/recipe/recipe_reader.h"
 
 namespace runner::cli {

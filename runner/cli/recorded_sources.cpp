@@ -13,11 +13,11 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kInclude = "include";
 
-std::vector<store::SourceText> newest_of_kind(const store::RunDetails& run, std::string_view kind) {
-  std::vector<store::SourceText> found;
+std::vector<store::AttemptSource> newest_of_kind(const store::RunDetails& run, std::string_view kind) {
+  std::vector<store::AttemptSource> found;
   for (auto attempt = run.provenance.rbegin(); attempt != run.provenance.rend() && found.empty(); ++attempt) {
     std::ranges::copy_if(attempt->provenance.sources, std::back_inserter(found),
-                         [&](const store::SourceText& source) { return source.kind == kind; });
+                         [&](const store::AttemptSource& source) { return source.kind == kind; });
   }
   return found;
 }
@@ -30,14 +30,14 @@ std::optional<std::string> text_of(const fs::path& file) {
 
 }  // namespace
 
-std::vector<store::SourceText> recorded_includes(const store::RunDetails& run) {
+std::vector<store::AttemptSource> recorded_includes(const store::RunDetails& run) {
   return newest_of_kind(run, kInclude);
 }
 
 RecordedHook recorded_hook(const store::RunDetails& run, const schema::Recipe& recipe) {
   RecordedHook hook;
   const fs::path main = recipe.hooks, folder = main.parent_path();
-  for (store::SourceText& source : newest_of_kind(run, store::kHookSource)) {
+  for (store::AttemptSource& source : newest_of_kind(run, store::kHookSource)) {
     const fs::path file = folder / source.path;
     const std::optional<std::string> now = text_of(file);
     const bool is_missing = !now && file == main;

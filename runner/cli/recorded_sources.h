@@ -11,7 +11,7 @@
 namespace runner::cli {
 
 // Returns the included recipes of the newest attempt that recorded any.
-std::vector<store::SourceText> recorded_includes(const store::RunDetails& run);
+std::vector<store::AttemptSource> recorded_includes(const store::RunDetails& run);
 
 struct RecordedHook {
   enum class Files { kSame, kChanged, kMissing };

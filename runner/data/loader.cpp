@@ -19,7 +19,7 @@
 #include "runner/data/batch_maker.h"
 #include "runner/data/batch_slots.h"
 #include "schema/base/error.h"
-#include "store/signals_blocked.h"
+#include "schema/base/signals_blocked.h"
 
 namespace runner::data {
 namespace {
@@ -73,7 +73,7 @@ struct Loader::Ring {
   ~Ring() { stop(); }
 
   void start_producers() {
-    const store::SignalsBlocked blocked;
+    const SignalsBlocked blocked;
     try {
       for (int64_t i = 1; i <= spec.threads; ++i) {
         std::string name = spec.threads == 1 ? "loader" : fmt::format("loader {}", i);

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "runner/formats/csv.h"
+#include "schema/base/clock.h"
 #include "schema/base/json.h"
-#include "schema/base/text.h"
 
 namespace runner::formats {
 

@@ -31,7 +31,7 @@
 #include "runner/lua/transform.h"
 #include "runner/lua/whole_metrics.h"
 #include "runner/train/engine/trace_once.h"
-#include "schema/base/visible_text.h"
+#include "schema/base/text.h"
 
 namespace runner::lua {
 namespace {
@@ -380,7 +380,7 @@ class LuaHooks : public train::Hooks {
       accelerator_.run->print(replicas != nullptr ? fmt::format("rank {}: {}", replicas->rank(), line)
                                                   : std::string(line));
     } else if (!silent_) {
-      std::fprintf(stderr, "%s\n", schema::visible(line).c_str());
+      std::fprintf(stderr, "%s\n", visible(line).c_str());
     }
   }
 

@@ -16,7 +16,7 @@
 #include "schema/base/diagnostic.h"
 #include "schema/base/source_text.h"
 #include "schema/base/suggest.h"
-#include "schema/base/visible_text.h"
+#include "schema/base/text.h"
 
 namespace runner::lua {
 namespace {
@@ -77,7 +77,7 @@ class TableCheck {
       lua_pushlstring(state_, name.data(), name.size());
       lua_rawget(state_, table_);
       const std::vector<std::string> known(std::begin(kEntries), std::end(kEntries));
-      add(ErrorId::kUnknownKey, name, fmt::format("unknown hook entry '{}'", schema::visible(name)),
+      add(ErrorId::kUnknownKey, name, fmt::format("unknown hook entry '{}'", visible(name)),
           schema::did_you_mean(name, known, ""));
     }
     if (push_key_of_no_text()) {
@@ -135,7 +135,7 @@ class TableCheck {
     const std::string_view text = line_at(file_.text, line);
     problem.where = {file_.path, line, schema::count_characters(text.substr(0, at)) + 1};
     problem.width = width;
-    problem.source_line = schema::visible(text);
+    problem.source_line = visible(text);
   }
 
   // The mark may be in a file that this one requires.

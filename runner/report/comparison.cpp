@@ -41,7 +41,7 @@ void add_provenance(const store::Provenance& provenance, FactMap& facts) {
   for (const auto& [key, value] : json::members_of(environment)) facts[key] = value_of(value);
   facts["git.commit"] = provenance.git.commit;
   facts["git.branch"] = provenance.git.branch;
-  for (const store::SourceText& source : provenance.sources) {
+  for (const store::AttemptSource& source : provenance.sources) {
     const bool is_diff = source.kind == "diff";  // whose path is the commit
     facts[is_diff ? "git.diff" : source.kind + ' ' + source.path] = hex(sha256(source.text)).substr(0, 12);
   }

@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
+#include "schema/base/clock.h"
 #include "schema/base/diagnostic.h"
 #include "schema/base/json.h"
 #include "schema/base/sha256.h"
-#include "schema/base/text.h"
 #include "store/process.h"
 #include "store/value_text.h"
 
@@ -159,7 +159,7 @@ json::Object artifact_json(const store::ArtifactInfo& artifact) {
           {"superseded", artifact.superseded}, {"created", utc_time(artifact.created_ms)}};
 }
 
-json::Object source_json(const store::SourceText& source) {
+json::Object source_json(const store::AttemptSource& source) {
   return {{"kind", source.kind},
           {"path", source.path},
           {"bytes", std::ssize(source.text)},

@@ -4,16 +4,16 @@
 
 #include "runner/report/output.h"
 #include "schema/base/diagnostic.h"
-#include "schema/base/visible_text.h"
+#include "schema/base/text.h"
 
 namespace runner::report {
 
 std::string error_text(std::string_view text, bool color) {
-  return fmt::format("{} {}\n", painted("error:", Color::kRed, color), schema::visible(text));
+  return fmt::format("{} {}\n", painted("error:", Color::kRed, color), visible(text));
 }
 
 std::string warning_text(std::string_view text, bool color) {
-  return fmt::format("{} {}\n", painted("warning:", Color::kYellow, color), schema::visible(text));
+  return fmt::format("{} {}\n", painted("warning:", Color::kYellow, color), visible(text));
 }
 
 std::string error_text(const Error& error, bool color) {

@@ -7,7 +7,7 @@
 
 #include "runner/report/error_text.h"
 #include "runner/report/format.h"
-#include "schema/base/visible_text.h"
+#include "schema/base/text.h"
 
 namespace runner::report {
 namespace {
@@ -73,11 +73,11 @@ void ProgressReporter::on_warning(std::string_view text) {
 }
 
 void ProgressReporter::on_print(std::string_view text) {
-  print(schema::visible(text));
+  print(visible(text));
 }
 
 void ProgressReporter::on_notice(std::string_view text) {
-  if (!quiet_) print(schema::visible(text));
+  if (!quiet_) print(visible(text));
 }
 
 void ProgressReporter::measure(const Progress& progress, double now) {

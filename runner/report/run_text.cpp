@@ -208,7 +208,7 @@ Table environment_table(const std::string& environment_json) {
 Table sources_table(std::span<const store::AttemptProvenance> attempts) {
   Table table({{"source"}, {"path"}, {"attempt", Align::kRight}, {"bytes", Align::kRight}, {"sha256"}});
   for (const store::AttemptProvenance& attempt : attempts) {
-    for (const store::SourceText& source : attempt.provenance.sources) {
+    for (const store::AttemptSource& source : attempt.provenance.sources) {
       table.add({source.kind, source.path, std::to_string(attempt.attempt), bytes_text(std::ssize(source.text)),
                  hex(sha256(source.text)).substr(0, 12)});
     }

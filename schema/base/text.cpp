@@ -1,9 +1,12 @@
 #include "schema/base/text.h"
 
-#include <array>
-#include <ctime>
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
+
+#include "schema/base/source_text.h"
 
 namespace runner {
 
@@ -15,13 +18,41 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-std::string utc_time(int64_t ms) {
-  const auto seconds = static_cast<std::time_t>(ms / 1000);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  const size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
-  return fmt::format("{}.{:03}Z", std::string_view(text.data(), length), ms % 1000);
+std::string visible(std::string_view text) {
+  const auto is_plain = [](unsigned char c) { return (c >= ' ' && c < 0x7f) || c == '\t' || c == '\n'; };
+  if (std::ranges::all_of(text, is_plain)) return std::string(text);
+  std::string shown;
+  for (size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const size_t length = schema::utf8_length(text, at);
+    const std::string_view character = text.substr(at, std::max<size_t>(length, 1));
+    if (is_plain(byte)) {
+      shown += text[at];
+    } else if (length <= 1) {
+      shown += fmt::format("\\x{:02x}", byte);
+    } else if (byte == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0) {  // U+0080 to U+009F
+      shown += fmt::format("\\u{:04x}", static_cast<unsigned char>(character[1]));
+    } else {
+      shown += character;
+    }
+    at += character.size();
+  }
+  return shown;
+}
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, std::max<size_t>(slash, 1));
+}
+
+std::string join_path(const std::string& folder, const std::string& path) {
+  return (std::filesystem::path(folder) / path).lexically_normal().string();
+}
+
+std::string relative_path(const std::string& folder, const std::string& path) {
+  const std::filesystem::path relative = std::filesystem::path(path).lexically_relative(folder);
+  std::error_code ignored;
+  return (relative.empty() ? std::filesystem::absolute(path, ignored) : relative).string();
 }
 
 }  // namespace runner

@@ -1,7 +1,6 @@
-// Text functions used by all folders. Pure functions, thread-safe.
+// Text functions used by all folders. Thread-safe.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -10,7 +9,15 @@ namespace runner {
 // Converts ASCII letters to lower case, independently of the locale.
 std::string lower_case(std::string_view text);
 
-// Returns "2026-03-01T12:34:56.789Z" for milliseconds since 1970.
-std::string utc_time(int64_t ms);
+// Makes untrusted text, such as the output of a hook, safe for a terminal. Escapes control characters other than tabs
+// and newlines as \x1b or \u009b, and bytes that are not UTF-8 as \xff.
+std::string visible(std::string_view text);
+
+// Returns the folder of a path, "" if it has none.
+std::string folder_of(const std::string& path);
+// Makes a path relative to `folder` relative to the current folder.
+std::string join_path(const std::string& folder, const std::string& path);
+// The inverse of join_path(); returns an absolute path if the names do not determine a relative one.
+std::string relative_path(const std::string& folder, const std::string& path);
 
 }  // namespace runner

@@ -11,9 +11,11 @@
 
 #include "schema/base/diagnostic.h"
 #include "schema/base/suggest.h"
+#include "schema/base/text.h"
 #include "schema/base/value.h"
 #include "schema/recipe/compose.h"
 #include "schema/recipe/field_table.h"
+#include "schema/recipe/field_words.h"
 #include "schema/recipe/yaml_tree.h"
 
 namespace runner::schema {
@@ -172,15 +174,9 @@ std::string type_text(Type type) {
   }
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
-  return out;
-}
-
 // Booleans as PyYAML reads them, and quoted ones, because Accelerate writes downcast_bf16: 'no'.
 std::optional<bool> truth(const YamlNode& node) {
-  const std::string word = lower(node.text);
+  const std::string word = lower_case(node.text);
   for (const std::string_view yes : {"true", "yes", "on"})
     if (word == yes) return true;
   for (const std::string_view no : {"false", "no", "off"})
@@ -210,12 +206,6 @@ std::string value_text(const YamlNode& node) {
     }
     default: return "null";
   }
-}
-
-std::string got_text(const YamlNode& node) {
-  if (node.kind == YamlNode::Kind::kList) return "a list";
-  if (node.kind == YamlNode::Kind::kMap) return "a section";
-  return fmt::format("\"{}\"", node.text);
 }
 
 std::vector<std::string> words(Names names) {
@@ -304,12 +294,13 @@ class Import {
 
   void wrong_type(const YamlNode& node, const std::string& path, std::string_view wanted) {
     report_.add(ErrorId::kWrongType, node.place, path,
-                fmt::format("{} must be {}, got {}", path, wanted, got_text(node)));
+                fmt::format("{} must be {}, got {}", path, wanted, describe(node)));
   }
 
   void check_choice(const YamlNode& node, const std::string& path, Names choices) {
     if (choices.empty() || std::find(choices.begin(), choices.end(), node.text) != choices.end()) return;
-    report_.add(ErrorId::kUnknownChoice, node.place, path, fmt::format("{}: unknown choice {}", path, got_text(node)),
+    report_.add(ErrorId::kUnknownChoice, node.place, path,
+                fmt::format("{}: unknown choice \"{}\"", path, value_text(node)),
                 "choices: " + join_or(words(choices)));
   }
 
@@ -355,7 +346,7 @@ class Import {
     if (key.type == Type::kSection) return take_section(member, key);
     if (key.name == "distributed_type") return take_backend(value);
     if (key.name == "num_processes") return take_processes(value);
-    if (key.name == "mixed_precision") return take_precision(value, lower(value.text));
+    if (key.name == "mixed_precision") return take_precision(value, lower_case(value.text));
     if (key.name == "fp16" && find("mixed_precision") == nullptr && *truth(value)) return take_precision(value, "fp16");
     if (key.name == "enable_cpu_affinity") result_.settings.enable_cpu_affinity = *truth(value);
     if (key.reason.empty()) return;

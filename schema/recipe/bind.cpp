@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "schema/base/suggest.h"
-#include "schema/recipe/compose.h"
+#include "schema/base/text.h"
 #include "schema/recipe/field_value.h"
 #include "schema/recipe/field_words.h"
 
@@ -204,7 +204,7 @@ class Binder {
                 choices.empty() ? hint_of(field) : "one of " + join_or(choices));
   }
 
-  // "an integer: samples in a batch of one replica"
+  // "an integer: samples per batch of one process"
   static std::string hint_of(const Field& field) {
     std::string text(field.text.substr(0, field.text.size() - 1));
     text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));

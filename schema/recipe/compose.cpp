@@ -10,6 +10,7 @@
 
 #include <sys/stat.h>
 
+#include "schema/base/text.h"
 #include "schema/recipe/field_table.h"
 #include "schema/recipe/field_words.h"
 #include "schema/recipe/substitute.h"
@@ -238,21 +239,6 @@ class Composer {
 };
 
 }  // namespace
-
-std::string folder_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "" : path.substr(0, std::max<size_t>(slash, 1));
-}
-
-std::string join_path(const std::string& folder, const std::string& path) {
-  return (std::filesystem::path(folder) / path).lexically_normal().string();
-}
-
-std::string relative_path(const std::string& folder, const std::string& path) {
-  const std::filesystem::path relative = std::filesystem::path(path).lexically_relative(folder);
-  std::error_code ignored;
-  return (relative.empty() ? std::filesystem::absolute(path, ignored) : relative).string();
-}
 
 int load_source(OriginKind kind, const std::string& path, Report& report, const Place* from) {
   std::string text;

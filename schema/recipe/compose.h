@@ -18,11 +18,4 @@ int load_source(OriginKind kind, const std::string& path, Report& report, const 
 // Returns the tree: `root` is a map without `include`; `complete` is false if a part could not be read.
 YamlTree compose(int source, std::span<const std::string> overrides, Report& report);
 
-// Textual functions on paths. folder_of(): the folder of a path, "" if it has none. join_path(): a path relative to
-// `folder`, made relative to the current folder. relative_path(): the opposite; absolute if the names do not determine
-// it.
-std::string folder_of(const std::string& path);
-std::string join_path(const std::string& folder, const std::string& path);
-std::string relative_path(const std::string& folder, const std::string& path);
-
 }  // namespace runner::schema

@@ -54,11 +54,10 @@ Size split_size(std::string_view text) {
 
 // Returns the unit meant by "GB", "g", "gib", "bytes"; empty if unknown.
 std::string_view meant_size_unit(std::string_view unit) {
-  std::string lower;
-  for (const char c : unit) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = lower_case(unit);
   if (lower == "b" || lower == "byte" || lower == "bytes") return "B";
   for (const SizeUnit& known : kSizeUnits) {
-    const std::string first(1, static_cast<char>(std::tolower(static_cast<unsigned char>(known.name[0]))));
+    const std::string first = lower_case(known.name.substr(0, 1));
     for (const char* rest : {"", "b", "i", "ib"})
       if (known.name.size() > 1 && lower == first + rest) return known.name;
   }
@@ -294,8 +293,8 @@ class ValueReader {
     };
     if (size.count == 0.0) return too_small_or_large();
     if (size.count && size.unit.empty()) {
-      constexpr int kFewMiB = 1 << 20;  // 1 TiB; a larger number without a unit is probably in bytes
-      const bool are_bytes = *size.count >= kFewMiB;
+      constexpr int kMostMiB = 1 << 20;  // 1 TiB; a larger number without a unit is probably in bytes
+      const bool are_bytes = *size.count >= kMostMiB;
       return fault(ErrorId::kUnitMissing, fmt::format("{} needs a unit, got {}", path_, node_.text),
                    are_bytes ? fmt::format("write {} B", number) : fmt::format("write {0} MiB or {0} GiB", number));
     }

@@ -23,7 +23,8 @@ std::string range_phrase(const Field& field);
 // Names of the choices, those that work first; empty if the field is not a choice.
 std::vector<std::string> choice_names(const Field& field);
 
-// What does not work yet, to append to the field's text: " Not yet: gpu, tpu."; "" if everything works.
+// What does not work yet, to append to the field's text: " Not implemented yet: gpu, tpu."; "" if
+// everything works.
 std::string availability_phrase(const Field& field);
 
 // A length or a size in canonical form: "1 epoch", "10 steps", "25 MiB".

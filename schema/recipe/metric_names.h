@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "schema/base/error.h"
+
 namespace runner::schema {
 
 enum class Labels { kAny, kClasses, kNumbers };
@@ -22,13 +24,6 @@ inline constexpr std::array kMetricNames{
     MetricName{"mae", Labels::kNumbers, false},      MetricName{"perplexity", Labels::kClasses, false},
 };
 
-// Labels that a metric needs. `metric`: name as in a recipe.
-constexpr Labels labels_of(std::string_view metric) {
-  for (const MetricName& known : kMetricNames)
-    if (known.name == metric) return known.labels;
-  return Labels::kClasses;  // top_3
-}
-
 // Training metrics, recorded as train/NAME.
 inline constexpr std::array<std::string_view, 5> kTrainingMetrics{"loss", "lr", "grad_norm", "scale", "samples_per_s"};
 
@@ -37,6 +32,14 @@ constexpr bool is_metric_name(std::string_view name) {
   for (const MetricName& known : kMetricNames)
     if (known.name == name) return true;
   return name.starts_with("top_") && name.size() > 4 && name.find_first_not_of("0123456789", 4) == name.npos;
+}
+
+// Labels that a metric needs. `metric`: a name that eval.metrics accepts.
+constexpr Labels labels_of(std::string_view metric) {
+  RUN_ASSERT(is_metric_name(metric));
+  for (const MetricName& known : kMetricNames)
+    if (known.name == metric) return known.labels;
+  return Labels::kClasses;  // top_3
 }
 
 // Whether the best value of a recorded metric ("eval/accuracy") is the largest. Uses the part after the last slash:

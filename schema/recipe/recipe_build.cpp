@@ -4,7 +4,7 @@
 #include <charconv>
 #include <type_traits>
 
-#include "schema/recipe/compose.h"
+#include "schema/base/text.h"
 
 namespace runner::schema {
 namespace {

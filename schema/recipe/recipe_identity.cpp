@@ -5,7 +5,7 @@
 
 #include "schema/base/json.h"
 #include "schema/base/sha256.h"
-#include "schema/recipe/compose.h"
+#include "schema/base/text.h"
 #include "schema/recipe/field_words.h"
 
 namespace runner::schema {

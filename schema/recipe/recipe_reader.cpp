@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schema/base/text.h"
 #include "schema/recipe/availability.h"
 #include "schema/recipe/bind.h"
 #include "schema/recipe/compose.h"

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "schema/base/clock.h"
 #include "schema/base/source_text.h"
 #include "schema/base/suggest.h"
 #include "schema/base/text.h"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "schema/base/visible_text.h"
+#include "schema/base/text.h"
 #include "store/removal.h"
 #include "store/run_writer.h"
 #include "store/sqlite.h"
@@ -109,7 +109,7 @@ TEST_F(Artifacts, RejectsInvalidNames) {
     EXPECT_EQ(error_of([&] { save(name, bytes_from("x")); }),
               fmt::format("run: invalid artifact name '{}': expected a relative path without empty parts, '.', '..' "
                           "and control characters, such as plots/confusion.csv",
-                          schema::visible(name)));
+                          visible(name)));
   }
   EXPECT_EQ(error_of([&] { save(std::string(256, 'x'), bytes_from("x")); }),
             "run: artifact name: expected at most 255 bytes, got 256");

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "schema/base/clock.h"
 #include "store/metric_tables.h"
 #include "store/process.h"
 #include "store/removal.h"
@@ -292,7 +293,7 @@ TEST(RunLife, EmptyingTheTrashPassesOverWhatRuns) {
   Store store = Store::open(path, Access::kWrite);
   for (const RunInfo* info : {&before, &after}) create_run(store, *info);
   store.database().exec("UPDATE run SET trashed_ms = 1");
-  const Emptied emptied = empty_trash(store, 0);
+  const PurgeResult emptied = empty_trash(store, 0);
   EXPECT_EQ(emptied.removed, (std::vector<std::string>{after.uid, before.uid}));
   ASSERT_EQ(emptied.kept.size(), 1u);
   EXPECT_EQ(emptied.kept[0].uid, running.uid);

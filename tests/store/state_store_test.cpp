@@ -274,7 +274,7 @@ TEST_F(StateStore, ARunThatAForkStartsFromIsNotRemoved) {
   EXPECT_EQ(error_of([&] { remove_run(store, run.id); }), "usage: " + reason);
   EXPECT_EQ(load_state(store, first).info.id, first);
   trash_run(store, run.id);
-  Emptied emptied = empty_trash(store, 0);
+  PurgeResult emptied = empty_trash(store, 0);
   EXPECT_TRUE(emptied.removed.empty());
   ASSERT_EQ(emptied.kept.size(), 1u);
   EXPECT_EQ(emptied.kept[0].uid, run.uid);

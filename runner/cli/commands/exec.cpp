@@ -20,7 +20,7 @@
 #include "runner/report/xla/report_json.h"
 #include "runner/train/run/forking.h"
 #include "schema/base/json.h"
-#include "schema/recipe/compose.h"
+#include "schema/base/text.h"
 #include "schema/recipe/recipe_warnings.h"
 #include "schema/recipe/resume_check.h"
 #include "store/device_account.h"
@@ -37,25 +37,24 @@ std::string folder_of_recipe(const store::RecipeRecord& record) {
   for (const auto& [key, origin] : json::members_of(origins)) {
     if (key != "schema_version") continue;
     for (const auto& [name, value] : json::members_of(origin)) {
-      if (name == "file" && value.text() != nullptr && fs::exists(*value.text()))
-        return schema::folder_of(*value.text());
+      if (name == "file" && value.text() != nullptr && fs::exists(*value.text())) return folder_of(*value.text());
     }
   }
   return "";
 }
 
-std::vector<store::SourceText> includes_of(const schema::ReadResult& recipe) {
-  std::vector<store::SourceText> includes;
+std::vector<store::AttemptSource> includes_of(const schema::ReadResult& recipe) {
+  std::vector<store::AttemptSource> includes;
   for (const auto& [file, text] : recipe.includes) includes.push_back({"include", file, text});
   return includes;
 }
 
 // How an attempt begins: a new run, a resumed run, or a fork of another run.
 struct Beginning {
-  std::string folder;                        // folder of the recipe
-  std::vector<store::SourceText> includes;   // included recipes
-  std::vector<train::HookSource> hook = {};  // recorded hook files, used instead of the present ones
-  std::vector<std::string> warnings = {};    // warnings about the beginning
+  std::string folder;                          // folder of the recipe
+  std::vector<store::AttemptSource> includes;  // included recipes
+  std::vector<train::HookSource> hook = {};    // recorded hook files, used instead of the present ones
+  std::vector<std::string> warnings = {};      // warnings about the beginning
   std::string resume = {};
   bool longer = false;
   const train::ForkRequest* fork = nullptr;

@@ -61,7 +61,7 @@ int restore(const Options& options, report::Output& out) {
 
 int gc(const Options& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kEdit);
-  const store::Emptied emptied = store::empty_trash(store, std::min<int64_t>(options.grace, 1'000'000) * kDayMs);
+  const store::PurgeResult emptied = store::empty_trash(store, std::min<int64_t>(options.grace, 1'000'000) * kDayMs);
   for (const std::string& run : emptied.removed) out.talk(fmt::format("removed run {}\n", run));
   for (const auto& [run, reason] : emptied.kept) out.talk(fmt::format("kept run {} in the trash: {}\n", run, reason));
   const int64_t graphs = store::trim_compiled_graphs(store);

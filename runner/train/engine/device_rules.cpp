@@ -11,7 +11,7 @@
 #include "backends/runtime/cpu_features.h"
 #include "backends/tpu/tpu_device_model.h"
 #include "runner/train/engine/tpu_rules.h"
-#include "store/signals_blocked.h"
+#include "schema/base/signals_blocked.h"
 
 namespace runner::train {
 namespace {
@@ -63,7 +63,7 @@ backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
 
 std::unique_ptr<backends::ModelledDevice> make_cpu(const schema::Recipe& recipe, backends::ProcessGroup*,
                                                    std::optional<bool>) {
-  const store::SignalsBlocked blocked;
+  const SignalsBlocked blocked;
   return std::make_unique<backends::ModelledDevice>(backends::make_cpu_device(threads_of(recipe), recipe.cpu.memory));
 }
 
@@ -74,7 +74,7 @@ void check(const backends::ProcessGroup* ranks) {
 
 std::unique_ptr<backends::ModelledDevice> make_gpu(const schema::Recipe& recipe, backends::ProcessGroup* ranks,
                                                    std::optional<bool> own_thread) {
-  const store::SignalsBlocked blocked;
+  const SignalsBlocked blocked;
   return backends::gpu::make_gpu_device({.index = rank_of(ranks),
                                          .threads = threads_of(recipe),
                                          .own_thread = own_thread.value_or(has_core_for_device(recipe)),
@@ -91,7 +91,7 @@ std::unique_ptr<backends::ModelledDevice> make_gpu(const schema::Recipe& recipe,
 
 std::unique_ptr<backends::ModelledDevice> make_tpu(const schema::Recipe& recipe, backends::ProcessGroup* ranks,
                                                    std::optional<bool> own_thread) {
-  const store::SignalsBlocked blocked;
+  const SignalsBlocked blocked;
   return backends::tpu::make_tpu_device(
       {.threads = threads_of(recipe),
        .hardware = hardware_of(recipe),

@@ -4,13 +4,13 @@
 
 #include <fmt/format.h>
 
-#include "store/signals_blocked.h"
+#include "schema/base/signals_blocked.h"
 
 namespace runner::train {
 
 CompileWatch::CompileWatch(Observer& observer, std::chrono::milliseconds patience)
     : observer_(observer), patience_(patience) {
-  const store::SignalsBlocked blocked;
+  const SignalsBlocked blocked;
   thread_ = std::thread([this] { watch(); });
 }
 

@@ -12,9 +12,9 @@
 
 #include "runner/formats/points.h"
 #include "runner/train/run/log_sink.h"
+#include "schema/base/clock.h"
 #include "schema/base/error.h"
-#include "store/process.h"
-#include "store/signals_blocked.h"
+#include "schema/base/signals_blocked.h"
 #include "store/warning_list.h"
 
 namespace runner::train {
@@ -105,7 +105,7 @@ void LogFiles::Impl::begin(std::string_view run, int64_t attempt, int64_t start_
   run_ = run;
   attempt_ = attempt;
   if (!tensorboard_.empty()) {
-    const int64_t now = store::now_ms();
+    const int64_t now = now_ms();
     // Readers of the folder process its files in order of name.
     const std::string name = fmt::format("events.out.tfevents.{}.{}.{:04}", now / 1000, run, attempt);
     logs_.push_back({LogSink::events("log.tensorboard", fmt::format("{}/{}", tensorboard_, run), name), as_event});
@@ -113,14 +113,14 @@ void LogFiles::Impl::begin(std::string_view run, int64_t attempt, int64_t start_
     sink.preface(formats::event_file_start(now));
     if (attempt > 1) sink.preface(formats::restart_record(now, start_step + 1));
   }
-  const store::SignalsBlocked blocked;
+  const SignalsBlocked blocked;
   thread_ = std::thread([this] { work(); });
 }
 
 void LogFiles::Impl::add(std::string_view metric, int64_t step, double value) {
   auto name = metrics_.find(metric);
   if (name == metrics_.end()) name = metrics_.emplace(metric).first;
-  added_.push_back({&*name, step, store::now_ms(), value});
+  added_.push_back({&*name, step, now_ms(), value});
 }
 
 void LogFiles::Impl::hand_over() {

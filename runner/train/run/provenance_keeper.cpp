@@ -3,7 +3,7 @@
 #include <new>
 #include <utility>
 
-#include "store/signals_blocked.h"
+#include "schema/base/signals_blocked.h"
 
 namespace runner::train {
 
@@ -23,7 +23,7 @@ void ProvenanceKeeper::take_hook_sources() {
 
 void ProvenanceKeeper::complete(store::RunWriter& writer) {
   if (!known_ || !request_.complete_provenance || collector_.joinable()) return;
-  const store::SignalsBlocked blocked;
+  const SignalsBlocked blocked;
   collector_ = std::jthread([this, &writer] {
     try {
       request_.complete_provenance(*known_);

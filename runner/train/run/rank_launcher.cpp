@@ -24,8 +24,8 @@
 #include "backends/dist/shared_memory.h"
 #include "backends/runtime/descriptor.h"
 #include "schema/base/error.h"
+#include "schema/base/signals_blocked.h"
 #include "schema/base/system_limits.h"
-#include "store/signals_blocked.h"
 
 extern char** environ;
 
@@ -139,7 +139,7 @@ class RankLauncher::Impl {
     try {
       for (int rank = 1; rank < size && !stopped_at_start_; ++rank)
         asked_to_stop() ? stop_at_start() : start(rank, size);
-      const store::SignalsBlocked blocked;
+      const SignalsBlocked blocked;
       watcher_ = std::thread([this] { watch(); });
     } catch (...) {
       abandon_all();

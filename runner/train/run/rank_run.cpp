@@ -136,7 +136,7 @@ void RankRun::resume(store::Store store) {
     return begin_again(std::move(store), row);
   const Resumed found = restore_newest(store, row, session_);
   continue_from(found.state, /*resumed=*/true);
-  const store::Recorded recorded = recorded_before(found);
+  const store::SeriesPosition recorded = recorded_before(found);
   const RunRecord::Earlier earlier{.from = &found.info,
                                    .recorded_ms = recorded.time_ms,
                                    .metrics = metrics_until(store, row, recorded),

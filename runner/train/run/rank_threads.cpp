@@ -4,8 +4,8 @@
 #include <system_error>
 
 #include "schema/base/error.h"
+#include "schema/base/signals_blocked.h"
 #include "schema/base/system_limits.h"
-#include "store/signals_blocked.h"
 
 namespace runner::train {
 
@@ -15,7 +15,7 @@ RankThreads::RankThreads(int size, std::chrono::milliseconds timeout,
                          const std::function<void(backends::ProcessGroup& ranks)>& follow)
     : memory_(SharedMemoryGroup::memory_bytes(size)),
       group_(memory_, 0, size, SharedMemoryGroup::options_for(size, timeout)) {
-  const store::SignalsBlocked blocked;
+  const SignalsBlocked blocked;
   try {
     for (int rank = 1; rank < size; ++rank) start(rank, size, SharedMemoryGroup::options_for(size, timeout), follow);
   } catch (const std::system_error& error) {

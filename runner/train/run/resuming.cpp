@@ -69,14 +69,14 @@ Checkpoint restore_values(store::Store& store, const store::RunRow& run, std::op
 
 // The end of an interrupted optimizer step is repeated, including an evaluation that an attempt since then may have
 // recorded.
-store::Recorded recorded_before(const Resumed& found) {
-  store::Recorded recorded{.step = found.info.step};
+store::SeriesPosition recorded_before(const Resumed& found) {
+  store::SeriesPosition recorded{.step = found.info.step};
   if (found.state.pending) recorded.time_ms = found.info.created_ms;
   return recorded;
 }
 
 std::vector<store::MetricSummary> metrics_until(store::Store& store, const store::RunRow& run,
-                                                const store::Recorded& recorded) {
+                                                const store::SeriesPosition& recorded) {
   const bool cuts_step = recorded.time_ms != INT64_MAX;
   std::vector<store::MetricSummary> metrics;
   for (store::MetricSummary metric : store::list_metrics(store, run.id)) {

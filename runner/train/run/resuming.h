@@ -28,10 +28,10 @@ Resumed restore_newest(store::Store& store, const store::RunRow& run, Session& s
 Checkpoint restore_values(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session);
 
 // Returns which points were recorded before a checkpoint and will not be recorded again after it.
-store::Recorded recorded_before(const Resumed& found);
+store::SeriesPosition recorded_before(const Resumed& found);
 // Returns the metrics of a run, restricted to those points.
 std::vector<store::MetricSummary> metrics_until(store::Store& store, const store::RunRow& run,
-                                                const store::Recorded& recorded);
+                                                const store::SeriesPosition& recorded);
 
 // Returns the largest step of any metric point of a run; 0 if there is none.
 int64_t last_recorded_step(store::Store& store, const store::RunRow& run);

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <stdexcept>
 
 #include "schema/recipe/generator/writers.h"
 

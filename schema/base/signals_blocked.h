@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-namespace runner::store {
+namespace runner {
 
 class SignalsBlocked {
  public:
@@ -21,4 +21,4 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-}  // namespace runner::store
+}  // namespace runner

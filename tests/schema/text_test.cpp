@@ -1,10 +1,10 @@
-#include "schema/base/visible_text.h"
+#include "schema/base/text.h"
 
 #include <string>
 
 #include <gtest/gtest.h>
 
-namespace runner::schema {
+namespace runner {
 namespace {
 
 TEST(VisibleText, KeepsPlainTextTabsAndLines) {
@@ -32,4 +32,4 @@ TEST(VisibleText, EscapesBytesThatAreNotUtf8) {
 }
 
 }  // namespace
-}  // namespace runner::schema
+}  // namespace runner
