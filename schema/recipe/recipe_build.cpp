@@ -9,14 +9,10 @@
 namespace runner::schema {
 namespace {
 
-// Enumerators have the order of the field's choices.
 template <class Enum>
 requires std::is_enum_v<Enum>
 void convert(const Setting& setting, Enum& out) {
-  const std::span<const Choice> choices = setting.field->choices;
-  const auto at =
-      std::find_if(choices.begin(), choices.end(), [&](const Choice& c) { return c.name == *setting.value.text(); });
-  out = static_cast<Enum>(at - choices.begin());
+  out = static_cast<Enum>(choice_index(setting));
 }
 
 void convert(const Setting& setting, bool& out) {
@@ -132,6 +128,11 @@ class Section {
 #include "schema/recipe/recipe_readers.inc"
 
 }  // namespace
+
+size_t choice_index(const Setting& setting) {
+  const std::span<const Choice> choices = setting.field->choices;
+  return static_cast<size_t>(std::ranges::find(choices, *setting.value.text(), &Choice::name) - choices.begin());
+}
 
 Length parse_length(std::string_view text) {
   Length length;

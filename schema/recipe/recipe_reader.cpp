@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "schema/base/text.h"
-#include "schema/recipe/availability.h"
 #include "schema/recipe/bind.h"
 #include "schema/recipe/compose.h"
 #include "schema/recipe/field_value.h"

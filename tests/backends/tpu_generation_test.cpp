@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/tpu/generation.h"
-#include "schema/recipe/tpu_boards.h"
+#include "schema/recipe/recipe_check.h"
 #include "tests/support/paths.h"
 
 namespace runner::backends::tpu {
@@ -53,8 +53,8 @@ TEST(TpuGeneration, PeaksFollowFromTheMatrixUnits) {
 // A v3-8: four chips, eight devices, 492 TFLOP/s, 128 GiB, 3.6 TB/s.
 TEST(TpuGeneration, BoardOfEightDevices) {
   const GenerationRow& v3 = row_of(Generation::kV3);
-  EXPECT_EQ(schema::devices_on_board(v3.name), 8);
-  EXPECT_EQ(schema::devices_on_board(v3.name) / v3.devices_per_chip, 4);
+  EXPECT_EQ(schema::devices_on_board(schema::TpuGeneration::kV3), 8);
+  EXPECT_EQ(schema::devices_on_board(schema::TpuGeneration::kV3) / v3.devices_per_chip, 4);
   EXPECT_DOUBLE_EQ(8 * v3.matrix_flops, 492e12);
   EXPECT_EQ(8 * v3.hbm_bytes, int64_t{128} << 30);
   EXPECT_DOUBLE_EQ(8 * v3.hbm_rate, 3.6e12);
@@ -72,11 +72,11 @@ TEST(TpuGeneration, MatchesTheDocumentation) {
   for (int i = 0; i < kGenerationCount; ++i) {
     const GenerationRow& row = row_of(static_cast<Generation>(i));
     const auto gib = [](int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
-    const std::string wanted =
-        fmt::format("\n| {} | {} | {} | {} | {} | {} | {:.2f} | {} | {} | {} | {} | {} |\n", row.name,
-                    row.matrix_flops / 1e12, row.matrix_tile, kVectorLanes * row.vector_alus * row.cores,
-                    row.clock_hz / 1e9, gib(row.hbm_bytes), gib(row.usable_bytes()), row.hbm_rate / 1e9,
-                    row.link_rate / 1e9, row.host_rate / 1e9, row.devices_per_chip, schema::devices_on_board(row.name));
+    const std::string wanted = fmt::format(
+        "\n| {} | {} | {} | {} | {} | {} | {:.2f} | {} | {} | {} | {} | {} |\n", row.name, row.matrix_flops / 1e12,
+        row.matrix_tile, kVectorLanes * row.vector_alus * row.cores, row.clock_hz / 1e9, gib(row.hbm_bytes),
+        gib(row.usable_bytes()), row.hbm_rate / 1e9, row.link_rate / 1e9, row.host_rate / 1e9, row.devices_per_chip,
+        schema::devices_on_board(static_cast<schema::TpuGeneration>(i)));
     EXPECT_NE(page.find(wanted), std::string::npos) << wanted;
   }
 }

@@ -1,9 +1,8 @@
-#include "schema/recipe/availability.h"
-
 #include <algorithm>
 
 #include "schema/base/suggest.h"
 #include "schema/recipe/field_value.h"
+#include "schema/recipe/recipe_check.h"
 
 namespace runner::schema {
 namespace {

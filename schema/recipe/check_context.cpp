@@ -1,0 +1,49 @@
+#include "schema/recipe/check_context.h"
+
+#include "schema/recipe/field_value.h"
+
+namespace runner::schema {
+
+bool CheckContext::has(std::string_view path) const {
+  return settings.find(path) != nullptr || settings.section(path) != nullptr;
+}
+
+bool CheckContext::has_eval_data() const {
+  return has("data.eval") || has("data.split") || broken("data.eval") || broken("data.split");
+}
+
+bool CheckContext::changes_default(std::string_view path) const {
+  const Setting* setting = settings.find(path);
+  return setting != nullptr && setting->origin != OriginKind::kDefault &&
+         read_default(*setting->field, setting->field->defaults.back()) != setting->value;
+}
+
+bool CheckContext::are_recorded(std::string_view a, std::string_view b) const {
+  const auto is_recorded = [this](std::string_view path) {
+    return has(path) && report.source(place(path).source).is_recorded();
+  };
+  return is_recorded(a) && is_recorded(b);
+}
+
+void CheckContext::fault(ErrorId id, std::string_view path, const std::string& message, std::string_view hint) const {
+  report.add(id, place(path), path, message, hint);
+}
+
+void CheckContext::missing_one_of(std::string_view section, const std::string& a, const std::string& b,
+                                  std::string_view hint) const {
+  if (!complete || has(a) || has(b) || broken(a) || broken(b)) return;
+  report.add(ErrorId::kMissingKey, place(section), a, fmt::format("{} or {} is missing", a, b), hint);
+}
+
+void CheckContext::ignored(std::string_view option, std::string_view by, std::string_view what) const {
+  if (are_recorded(option, by)) return;
+  fault(ErrorId::kIgnoredOption, option, fmt::format("{} is ignored with {}", option, what),
+        fmt::format("remove {} or {}", option, by));
+}
+
+const Place& CheckContext::place(std::string_view path) const {
+  const Setting* setting = settings.find(path);
+  return setting != nullptr ? setting->place : settings.section(path)->place;
+}
+
+}  // namespace runner::schema

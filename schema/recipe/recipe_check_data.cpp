@@ -1,0 +1,155 @@
+// Rules about data sets, labels and metrics.
+#include <algorithm>
+
+#include "schema/base/suggest.h"
+#include "schema/recipe/check_context.h"
+#include "schema/recipe/metric_names.h"
+
+namespace runner::schema {
+namespace {
+
+void check_eval_data(const CheckContext& c) {
+  if (c.has_eval_data()) return;
+  constexpr std::string_view kHint = "add data.eval, or data.split: {eval: 0.2}";
+  for (const std::string_view path :
+       {"eval.every", "eval.metrics", "eval.batch_size", "train.early_stopping", "checkpoint.keep_best"}) {
+    if (c.has(path)) c.fault(ErrorId::kNoEvalData, path, fmt::format("{} needs evaluation data", path), kHint);
+  }
+  if (c.settings.text("scheduler.type") == "plateau") {
+    c.fault(ErrorId::kNoEvalData, "scheduler.type", "scheduler.type plateau needs evaluation data", kHint);
+  }
+}
+
+// Without a header, columns have no names.
+void check_headless(const CheckContext& c, const std::string& path) {
+  for (const std::string& key : {path + ".label", path + ".features"}) {
+    const Setting* setting = c.settings.find(key);
+    if (setting == nullptr) continue;
+    const ValueList* list = setting->value.list();
+    const auto named = [](const Value& column) { return column.text() != nullptr; };
+    if (list != nullptr ? std::any_of(list->begin(), list->end(), named) : named(setting->value)) {
+      c.fault(ErrorId::kNeedsOption, key, fmt::format("{} names a column, but {}.header is false", key, path),
+              "give the column's index, from 0");
+    }
+  }
+}
+
+void check_dataset(const CheckContext& c, const std::string& path) {
+  if (!c.has(path)) return;
+  if (c.settings.text(path + ".format") == "synthetic") {
+    c.missing_one_of(path, path + ".classes", path + ".targets");
+  }
+  if (c.settings.text(path + ".format") == "csv" && c.has(path + ".header") && !c.settings.is_true(path + ".header")) {
+    check_headless(c, path);
+  }
+}
+
+void check_shares(const CheckContext& c) {
+  const std::optional<int64_t> processes = c.settings.integer("num_processes");
+  if (!c.settings.is_true("data.strict") || !processes) return;
+  for (const std::string_view path : {"data.batch_size", "eval.batch_size"}) {
+    const std::optional<int64_t> batch = c.settings.integer(path);
+    if (!batch || *batch % *processes == 0) continue;
+    c.fault(
+        ErrorId::kNeedsOption, path,
+        fmt::format("{} {} is not divisible by num_processes {}, which data.strict requires", path, *batch, *processes),
+        fmt::format("the next divisible size is {}; without data.strict the parts may differ by one sample",
+                    (*batch / *processes + 1) * *processes));
+  }
+}
+
+void check_stream(const CheckContext& c) {
+  if (!c.settings.is_true("data.stream")) return;
+  const auto format = c.settings.text("data.train.format");
+  if (format && *format != "csv" && *format != "text") {
+    c.fault(ErrorId::kNeedsOption, "data.train.format",
+            fmt::format("data.stream needs data.train.format csv or text, got {}", *format), "remove data.stream");
+  }
+  if (c.has("data.split")) {
+    c.fault(ErrorId::kConflictingKeys, "data.split", "data.split needs all samples in memory, which data.stream avoids",
+            "put the evaluation data in a separate file, data.eval, or remove data.stream");
+  }
+}
+
+// Kind of labels, if the recipe alone determines it.
+Labels labels(const CheckContext& c) {
+  const std::string_view loss = c.settings.text("train.loss").value_or("");
+  if (c.has("hooks") || c.broken("data.train") || c.broken("train.loss")) return Labels::kAny;
+  if (loss == "cross_entropy") return Labels::kClasses;
+  if (loss == "mse" || loss == "l1" || loss == "huber") return Labels::kNumbers;
+  if (loss != "auto") return Labels::kAny;
+  if (c.has("data.train.classes")) return Labels::kClasses;
+  return c.has("data.train.targets") ? Labels::kNumbers : Labels::kAny;
+}
+
+void check_metrics(const CheckContext& c, Labels known) {
+  const Setting* metrics = c.settings.find("eval.metrics");
+  if (metrics == nullptr) return;
+  const ValueList& list = *metrics->value.list();
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string& name = *list[i].text();
+    if (std::count(list.begin(), list.begin() + static_cast<ptrdiff_t>(i), list[i]) > 0) {
+      c.fault(ErrorId::kConflictingKeys, "eval.metrics", fmt::format("eval.metrics lists {} twice", name));
+    }
+    if (known == Labels::kNumbers && labels_of(name) == Labels::kClasses) {
+      c.fault(ErrorId::kTaskMismatch, "eval.metrics", fmt::format("{} needs classes, but the labels are numbers", name),
+              "use mse or mae");
+    } else if (known == Labels::kClasses && labels_of(name) == Labels::kNumbers) {
+      c.fault(ErrorId::kTaskMismatch, "eval.metrics", fmt::format("{} needs numbers, but the labels are classes", name),
+              "use accuracy, top_K or f1_macro");
+    }
+  }
+}
+
+void check_labels(const CheckContext& c) {
+  if (c.settings.text("train.loss") == "cross_entropy" && c.has("data.train.targets")) {
+    c.fault(ErrorId::kTaskMismatch, "train.loss", "train.loss cross_entropy needs classes, but data.train has targets",
+            "use mse, l1 or huber, or data.train.classes");
+  }
+  const Labels known = labels(c);
+  if (known == Labels::kNumbers) {
+    for (const std::string_view path : {"train.class_weights", "train.label_smoothing", "train.ignore_index"}) {
+      if (c.settings.is_written(path) && c.settings.number(path) != 0.0) {
+        c.fault(ErrorId::kTaskMismatch, path, fmt::format("{} needs classes, but the labels are numbers", path));
+      }
+    }
+  }
+  check_metrics(c, known);
+}
+
+// Names of the metrics that an evaluation records: those of eval.metrics, else loss, and accuracy for classes.
+std::vector<std::string> recorded_metrics(const CheckContext& c) {
+  const Setting* metrics = c.settings.find("eval.metrics");
+  if (metrics == nullptr && labels(c) == Labels::kNumbers) return {"eval/loss"};
+  if (metrics == nullptr) return {"eval/loss", "eval/accuracy"};
+  std::vector<std::string> names;
+  for (const Value& name : *metrics->value.list()) names.push_back("eval/" + *name.text());
+  return names;
+}
+
+void check_watched_metrics(const CheckContext& c) {
+  if (c.has("hooks") || c.broken("eval.metrics") || !c.has_eval_data()) return;
+  const std::vector<std::string> names = recorded_metrics(c);
+  for (const std::string_view path :
+       {"scheduler.metric", "train.early_stopping.metric", "checkpoint.keep_best.metric"}) {
+    const auto name = c.settings.text(path);
+    if (!name || std::find(names.begin(), names.end(), *name) != names.end()) continue;
+    const std::vector<std::string> near = nearest(*name, names);
+    c.fault(ErrorId::kMetricNotRecorded, path, fmt::format("{} {} is not recorded", path, *name),
+            near.empty() ? fmt::format("recorded: {}; add others with eval.metrics", fmt::join(names, ", "))
+                         : did_you_mean(near));
+  }
+}
+
+}  // namespace
+
+void check_data(const CheckContext& c) {
+  check_eval_data(c);
+  for (const char* dataset : {"data.train", "data.eval"}) check_dataset(c, dataset);
+  check_shares(c);
+  check_stream(c);
+  check_labels(c);
+  check_watched_metrics(c);
+}
+
+}  // namespace runner::schema
