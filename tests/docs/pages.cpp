@@ -53,8 +53,8 @@ std::string command_index() {
 
 constexpr std::string_view kCommandsBegin = R"(# Commands
 
-All commands with their arguments and examples, as printed by `runner COMMAND --help` and in the manual pages.  This page
-is generated from the table that parses the command line (`cmake --build build --target pages`).  [cli.md](cli.md)
+All commands with their arguments and examples, as printed by `runner COMMAND --help` and in the manual pages. This page
+is generated from the table that parses the command line (`cmake --build build --target pages`). [cli.md](cli.md)
 describes what commands have in common and gives longer explanations.
 
 )";
@@ -76,13 +76,12 @@ mkdir -p ~/.local/share/bash-completion/completions ~/.config/fish/completions
 
 constexpr std::string_view kErrorsBegin = R"(# Error catalogue
 
-The ids of errors, which are printed in brackets at the end of a message, with an example of each.  `runner explain ID`
-prints the same explanation.  All of them end a command with exit code 2 before anything is recorded.  Messages of errors
-without an id (a missing file, an unknown run, a loss that is not finite) say what to do; [errors.md](errors.md) lists the
-exit codes.
+The ids of errors, with an example of each. A message has its id in brackets at the end, and `runner explain ID` prints
+the explanation. All these errors end a command with exit code 2 before anything is recorded. Errors without an id (a
+missing file, an unknown run, a loss that is not finite) say what to do. [errors.md](errors.md) lists the exit codes.
 
-This page is generated from the table of error ids (`cmake --build build --target pages`), and the examples are printed by
-the program.  An id never changes its meaning.
+This page is generated from the table of error ids (`cmake --build build --target pages`), and the examples are printed
+by the program. An id never changes its meaning.
 )";
 
 std::string error_entry(const schema::ErrorIdRow& row, const ErrorExample& example, const fs::path& folder) {
