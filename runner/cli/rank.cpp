@@ -48,18 +48,18 @@ class Follower : public train::Observer {
 void follow(const schema::Recipe& recipe, const std::vector<train::HookSource>& hook, const std::atomic<int>& stop,
             const data::SharedData& data, backends::ProcessGroup& ranks) {
   Follower observer;
-  train::run_replica({.recipe = recipe,
-                      .record = {},
-                      .params = {},
-                      .store = {},
-                      .resume = {},
-                      .make_hooks = lua::hooks_maker(hook, /*silent=*/true),
-                      .observer = observer,
-                      .summary = nullptr,
-                      .metrics_document = nullptr,
-                      .stop = stop,
-                      .data = data},
-                     ranks);
+  train::run_rank({.recipe = recipe,
+                   .record = {},
+                   .params = {},
+                   .store = {},
+                   .resume = {},
+                   .make_hooks = lua::hooks_maker(hook, /*silent=*/true),
+                   .observer = observer,
+                   .summary = nullptr,
+                   .metrics_document = nullptr,
+                   .stop = stop,
+                   .data = data},
+                  ranks);
 }
 
 void follow_as_process(train::RankProcess& process) {

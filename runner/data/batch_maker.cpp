@@ -16,7 +16,7 @@ BatchMaker::BatchMaker(const Dataset& dataset, const DataPlan& plan, const Loade
   RUN_ASSERT(at_.step >= 0 && at_.step <= rest_.steps_per_epoch() && whole_.steps_per_epoch() > 0);
   if (at_.step == rest_.steps_per_epoch()) at_ = {at_.epoch + 1, 0};
   if (dataset.shuffle_buffer() > 0) {
-    const int64_t r = spec.replica;
+    const int64_t r = spec.rank;
     stream_.emplace(
         dataset, spec.seed, spec.shuffle,
         std::max({repeated_from_start(whole_, r), repeated_from_start(rest_, r), int64_t{spec.never_empty}}));
@@ -33,7 +33,7 @@ void BatchMaker::begin(BatchSlot& slot, int64_t number, BatchSlots& slots) {
   RUN_CHECK(at_.epoch < spec_.epochs, ErrorKind::kRun, "the data ends after {} epochs", spec_.epochs);
   order_.set_epoch(at_.epoch);
   const DataPlan& plan = at_.start == 0 ? whole_ : rest_;
-  slot.slice = share(plan, spec_.replica);
+  slot.slice = share(plan, spec_.rank);
   slots.lay_out(slot, slot.slice.size());
   if (!stream_) sample_ids(slot.slice, order_, slot.rows.ids);
   slot.batch = {.position = at_,
@@ -52,8 +52,8 @@ void BatchMaker::begin(BatchSlot& slot, int64_t number, BatchSlots& slots) {
 }
 
 // Returns the slice of a rank in the current step.
-Slice BatchMaker::share(const DataPlan& plan, int64_t replica) const {
-  Slice slice = plan.slice(replica, at_.step);
+Slice BatchMaker::share(const DataPlan& plan, int64_t rank) const {
+  Slice slice = plan.slice(rank, at_.step);
   if (spec_.without_repeats) slice.repeats = 0;
   if (slice.size() == 0 && spec_.never_empty) slice = {.repeats = 1, .pool = plan.spec().samples};
   return slice;
@@ -62,10 +62,10 @@ Slice BatchMaker::share(const DataPlan& plan, int64_t replica) const {
 // Number of padding samples of all ranks in the current step. Only the last step has any, unless the global batch is
 // smaller than the number of ranks.
 int64_t BatchMaker::repeats(const DataPlan& plan) const {
-  const int64_t replicas = plan.spec().processes;
-  const bool whole_step = at_.step + 1 < plan.steps_per_epoch() && plan.global_batch_size() >= replicas;
+  const int64_t ranks = plan.spec().processes;
+  const bool whole_step = at_.step + 1 < plan.steps_per_epoch() && plan.global_batch_size() >= ranks;
   int64_t count = 0;
-  for (int64_t replica = 0; replica < replicas && !whole_step; ++replica) count += share(plan, replica).repeats;
+  for (int64_t rank = 0; rank < ranks && !whole_step; ++rank) count += share(plan, rank).repeats;
   return count;
 }
 

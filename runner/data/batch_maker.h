@@ -35,7 +35,7 @@ class BatchMaker {
   void fill(BatchSlot& slot, const std::function<bool()>& leaves);
 
  private:
-  Slice share(const DataPlan& plan, int64_t replica) const;
+  Slice share(const DataPlan& plan, int64_t rank) const;
   int64_t repeats(const DataPlan& plan) const;
   void transform(BatchSlot& slot, const std::function<bool()>& leaves);
 

@@ -83,7 +83,7 @@ struct InputUse {
 struct LoaderSpec {
   bool shuffle = true;
   uint64_t seed = 0;
-  int64_t replica = 0;
+  int64_t rank = 0;
   Position from = {};          // first batch; skipping costs the permutation of the epoch, or reading a stream up to it
   int64_t epochs = INT64_MAX;  // next() throws after the last step of epoch `epochs` − 1
   int64_t prefetch = 4;        // minimum number of batches to prefetch

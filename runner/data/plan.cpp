@@ -86,20 +86,20 @@ int64_t DataPlan::largest_share(int64_t step) const {
   return largest;
 }
 
-Slice DataPlan::slice(int64_t replica, int64_t step) const {
+Slice DataPlan::slice(int64_t rank, int64_t step) const {
   const int64_t P = spec_.processes;
   const int64_t size = consumed(step + 1) - consumed(step);  // samples in the step: G, except in the last step
   const bool last = step + 1 == steps_;
 
   // The rank's share [low, high) of the step's positions; positions from `size` on do not exist. Padding replaces them
   // by positions 0 … supply − 1 of the epoch, taken modulo `pool`.
-  int64_t low = replica * group_ / P, high = (replica + 1) * group_ / P;
+  int64_t low = rank * group_ / P, high = (rank + 1) * group_ / P;
   int64_t pool = std::min(group_, spec_.samples);
   int64_t supply = spec_.even_batches && P > 1 ? group_ : 0;
   if (spec_.dispatch_batches && last) {
     const bool uneven = size % P != 0 && !spec_.drop_last;
-    low = uneven ? replica * (size / P + 1) : replica * size / P;
-    high = uneven ? low + size / P + 1 : (replica + 1) * size / P;
+    low = uneven ? rank * (size / P + 1) : rank * size / P;
+    high = uneven ? low + size / P + 1 : (rank + 1) * size / P;
     pool = supply = std::min(P, pool);
   }
   const int64_t real = std::clamp(size - low, int64_t{0}, high - low);
@@ -123,11 +123,11 @@ int64_t DataPlan::samples_ahead(int64_t step, int64_t count) const {
   return samples + later / whole.steps_ * whole.used_ + whole.consumed(later % whole.steps_);
 }
 
-int64_t DataPlan::samples_ahead_of(int64_t replica, int64_t step, int64_t count) const {
+int64_t DataPlan::samples_ahead_of(int64_t rank, int64_t step, int64_t count) const {
   const DataPlan whole = from(0);
   int64_t samples = 0;
   for (; count > 0; --count, ++step)
-    samples += step < steps_ ? slice(replica, step).real : whole.slice(replica, (step - steps_) % whole.steps_).real;
+    samples += step < steps_ ? slice(rank, step).real : whole.slice(rank, (step - steps_) % whole.steps_).real;
   return samples;
 }
 

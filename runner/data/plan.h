@@ -94,13 +94,13 @@ class DataPlan {
   int64_t largest_share(int64_t step) const;
 
   // Returns the batch of a rank in a step; its size() is 0 if there is none. O(1).
-  Slice slice(int64_t replica, int64_t step) const;
+  Slice slice(int64_t rank, int64_t step) const;
   // Returns the number of positions of the epoch consumed before `step`. O(1).
   int64_t consumed(int64_t step) const;
   // Returns the number of samples in `count` steps from `step` on, which may extend into later epochs.
   int64_t samples_ahead(int64_t step, int64_t count) const;
   // As samples_ahead(), for one rank. O(count).
-  int64_t samples_ahead_of(int64_t replica, int64_t step, int64_t count) const;
+  int64_t samples_ahead_of(int64_t rank, int64_t step, int64_t count) const;
   OptimizerStep optimizer_step(int64_t index) const;
 
   // Returns warnings about valid but unusual plans: fewer samples than ranks, more accumulation than steps.

@@ -217,9 +217,9 @@ void StreamReader::read(int64_t epoch, const Slice& slice, const BatchRows& out)
   }
 }
 
-int64_t repeated_from_start(const DataPlan& plan, int64_t replica) {
+int64_t repeated_from_start(const DataPlan& plan, int64_t rank) {
   if (plan.steps_per_epoch() == 0) return 0;
-  const Slice last = plan.slice(replica, plan.steps_per_epoch() - 1);
+  const Slice last = plan.slice(rank, plan.steps_per_epoch() - 1);
   return last.repeats == 0 ? 0 : std::min(last.pool, last.repeat_from + last.repeats);
 }
 

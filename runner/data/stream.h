@@ -106,6 +106,6 @@ class StreamReader {
 };
 
 // Returns how many samples from the start of an epoch the rank repeats as padding at its end.
-int64_t repeated_from_start(const DataPlan& plan, int64_t replica);
+int64_t repeated_from_start(const DataPlan& plan, int64_t rank);
 
 }  // namespace runner::data

@@ -218,7 +218,7 @@ class LuaHooks : public train::Hooks {
 
   void attach(train::RunControl* run) override {
     accelerator_.run = run;
-    runtime_.set_seed(train::hook_seed(recipe_, run->replicas()));
+    runtime_.set_seed(train::hook_seed(recipe_, run->ranks()));
   }
 
   // Contains the number of random draws and the registered objects.
@@ -376,9 +376,8 @@ class LuaHooks : public train::Hooks {
   // In a run with several processes, prefixes each line with the rank.
   void print(std::string_view line) {
     if (accelerator_.run != nullptr) {
-      const backends::ProcessGroup* const replicas = accelerator_.run->replicas();
-      accelerator_.run->print(replicas != nullptr ? fmt::format("rank {}: {}", replicas->rank(), line)
-                                                  : std::string(line));
+      const backends::ProcessGroup* const ranks = accelerator_.run->ranks();
+      accelerator_.run->print(ranks != nullptr ? fmt::format("rank {}: {}", ranks->rank(), line) : std::string(line));
     } else if (!silent_) {
       std::fprintf(stderr, "%s\n", visible(line).c_str());
     }

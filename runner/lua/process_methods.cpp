@@ -22,8 +22,8 @@ namespace {
 using backends::ProcessGroup;
 
 // Returns null for a single process.
-ProcessGroup* replicas_of(const Accelerator& accelerator, std::string_view what) {
-  return accelerator.recipe.num_processes == 1 ? nullptr : run_of(accelerator, what).replicas();
+ProcessGroup* process_group(const Accelerator& accelerator, std::string_view what) {
+  return accelerator.recipe.num_processes == 1 ? nullptr : run_of(accelerator, what).ranks();
 }
 
 // Returns the exchange for a call acc:WHAT(value …).
@@ -113,8 +113,8 @@ int split_between_processes(lua_State* state) {
 
 int wait_for_everyone(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
-  if (ProcessGroup* const replicas = group_for_exchange(state, accelerator, "wait_for_everyone"))
-    replicas->barrier(site_of(state, accelerator, "wait_for_everyone"));
+  if (ProcessGroup* const ranks = group_for_exchange(state, accelerator, "wait_for_everyone"))
+    ranks->barrier(site_of(state, accelerator, "wait_for_everyone"));
   return 0;
 }
 
@@ -159,9 +159,9 @@ int main_process_first(lua_State* state) {
   if (!lua_isfunction(state, 2)) bad_argument(state, 2, "a function");
   lua_settop(state, 2);
   const bool first = process_index(accelerator) == 0;
-  ProcessGroup* const replicas = group_for_exchange(state, accelerator, "main_process_first");
+  ProcessGroup* const ranks = group_for_exchange(state, accelerator, "main_process_first");
   const auto wait = [&] {
-    if (replicas != nullptr) replicas->barrier(site_of(state, accelerator, "main_process_first"));
+    if (ranks != nullptr) ranks->barrier(site_of(state, accelerator, "main_process_first"));
   };
   if (!first) wait();
   const int status = lua_pcall(state, 0, LUA_MULTRET, 0);
@@ -205,10 +205,10 @@ constexpr AcceleratorMethod kProcessMethods[] = {
 
 ProcessGroup* group_for_exchange(lua_State* state, const Accelerator& accelerator, std::string_view what) {
   constexpr int64_t kInstructions = 20'000;
-  ProcessGroup* const replicas = replicas_of(accelerator, what);
-  if (replicas != nullptr) Runtime::of(state).spend(state, kInstructions);
-  if (replicas != nullptr && accelerator.loop != nullptr) accelerator.loop->catch_up();
-  return replicas;
+  ProcessGroup* const ranks = process_group(accelerator, what);
+  if (ranks != nullptr) Runtime::of(state).spend(state, kInstructions);
+  if (ranks != nullptr && accelerator.loop != nullptr) accelerator.loop->catch_up();
+  return ranks;
 }
 
 backends::Site site_of(lua_State* state, const Accelerator& accelerator, std::string_view what) {
@@ -216,8 +216,8 @@ backends::Site site_of(lua_State* state, const Accelerator& accelerator, std::st
 }
 
 int process_index(const Accelerator& accelerator) {
-  const ProcessGroup* const replicas = replicas_of(accelerator, "process_index");
-  return replicas != nullptr ? replicas->rank() : 0;
+  const ProcessGroup* const ranks = process_group(accelerator, "process_index");
+  return ranks != nullptr ? ranks->rank() : 0;
 }
 
 std::span<const AcceleratorMethod> process_methods() {

@@ -65,7 +65,7 @@ std::string ValueExchange::name() const {
 std::vector<std::string> ValueExchange::texts(int index) const {
   RUN_CHECK(!holds_tensor(index), ErrorKind::kRun,
             "{}: cannot gather a tensor as an object; use acc:gather, or its values, tensor:tolist()", name());
-  if (replicas_ == nullptr) return {text_of(index)};
+  if (ranks_ == nullptr) return {text_of(index)};
   const Sent sent = sent_by_all("plain data", [&](std::string& text) { text += text_of(index); });
   return {sent.contents.begin(), sent.contents.end()};
 }
@@ -80,7 +80,7 @@ ValueExchange::Sent ValueExchange::sent_by_all(std::string_view kind, const Add&
   std::string text;
   train::append(text, place);
   add(text);
-  Sent sent{replicas_->gather_objects(text, site_of(state_, accelerator_, what_)), {}};
+  Sent sent{ranks_->gather_objects(text, site_of(state_, accelerator_, what_)), {}};
   std::vector<std::string> places;
   for (std::string_view rest : sent.texts) {
     places.emplace_back(train::take(rest));
@@ -192,7 +192,7 @@ void ValueExchange::gather(int index, bool for_metrics) {
 }
 
 void ValueExchange::gather_tensor(int index, bool for_metrics) {
-  if (replicas_ == nullptr) {
+  if (ranks_ == nullptr) {
     record_here(state_);
     const Value x = tensor_argument(state_, index);
     push_tensor(state_, x.shape().rank() == 0 ? ops::flatten(x) : x);
@@ -213,7 +213,7 @@ void ValueExchange::gather_list(int index, bool for_metrics) {
   } else {
     append(state_, by_sample ? rows->samples : LUA_MAXINTEGER);
   }
-  if (replicas_ == nullptr) return;
+  if (ranks_ == nullptr) return;
   const std::vector<std::string> all = texts(lua_gettop(state_));
   lua_pop(state_, 1);
   lua_newtable(state_);
@@ -230,7 +230,7 @@ void ValueExchange::reduce(int index, train::Fold fold) {
       index, [](int) { return false; },
       [&](int at) {
         if (!is_tensor(state_, at)) return reduce_number(at, fold);
-        if (replicas_ == nullptr) return lua_pushvalue(state_, at);
+        if (ranks_ == nullptr) return lua_pushvalue(state_, at);
         push(fold_all(read(at), "a tensor", fold));
       });
 }
@@ -243,7 +243,7 @@ HostTensor ValueExchange::fold_all(const HostTensor& mine, std::string_view kind
 void ValueExchange::reduce_number(int index, train::Fold fold) {
   if (lua_type(state_, index) != LUA_TNUMBER) bad_argument(state_, 2, "a number, a tensor, or a table of them");
   const double number = lua_tonumber(state_, index);
-  if (replicas_ == nullptr) return lua_pushnumber(state_, number);
+  if (ranks_ == nullptr) return lua_pushnumber(state_, number);
   const auto bytes = std::as_bytes(std::span(&number, 1));
   const HostTensor mine{{backends::DType::kF64, {}}, {bytes.begin(), bytes.end()}};
   lua_pushnumber(state_, backends::load_element(backends::DType::kF64, fold_all(mine, "a number", fold).bytes.data()));
@@ -253,7 +253,7 @@ void ValueExchange::broadcast(int index) {
   each(
       index, [this](int at) { return !holds_tensor(at); },
       [&](int at) {
-        if (replicas_ == nullptr) return lua_pushvalue(state_, at);
+        if (ranks_ == nullptr) return lua_pushvalue(state_, at);
         push_first(at);
       });
 }
@@ -275,14 +275,14 @@ void ValueExchange::pad_across_processes(int index, double pad, int64_t axis) {
       index, [this](int at) { return !holds_tensor(at); },
       [&](int at) {
         if (!is_tensor(state_, at) && !lua_istable(state_, at)) bad_argument(state_, 2, "a tensor or a list");
-        if (replicas_ == nullptr) return lua_pushvalue(state_, at);
+        if (ranks_ == nullptr) return lua_pushvalue(state_, at);
         is_tensor(state_, at) ? pad_tensor(at, pad, axis) : pad_list(at, pad);
       });
 }
 
 int64_t ValueExchange::longest(int64_t mine) const {
-  replicas_->all_reduce({backends::DType::kI64, {}}, std::as_writable_bytes(std::span(&mine, 1)),
-                        backends::Reduction::kMax, site_of(state_, accelerator_, what_));
+  ranks_->all_reduce({backends::DType::kI64, {}}, std::as_writable_bytes(std::span(&mine, 1)),
+                     backends::Reduction::kMax, site_of(state_, accelerator_, what_));
   return mine;
 }
 

@@ -16,9 +16,9 @@ namespace runner::lua {
 
 class ValueExchange {
  public:
-  // `replicas`: process group, or null for a single process. All arguments must outlive the call of acc:WHAT.
-  ValueExchange(lua_State* state, Accelerator& accelerator, backends::ProcessGroup* replicas, std::string_view what)
-      : state_(state), accelerator_(accelerator), replicas_(replicas), what_(what) {}
+  // `ranks`: process group, or null for a single process. All arguments must outlive the call of acc:WHAT.
+  ValueExchange(lua_State* state, Accelerator& accelerator, backends::ProcessGroup* ranks, std::string_view what)
+      : state_(state), accelerator_(accelerator), ranks_(ranks), what_(what) {}
 
   // Each method pushes the result for the value at `index`. Throws Error(kRun) if the values of the ranks do not match.
 
@@ -66,7 +66,7 @@ class ValueExchange {
 
   lua_State* const state_;
   Accelerator& accelerator_;
-  backends::ProcessGroup* const replicas_;
+  backends::ProcessGroup* const ranks_;
   const std::string_view what_;
   std::vector<std::string> path_;  // keys leading to the current value
 };

@@ -507,15 +507,15 @@ TEST(Eltwise, ChainsOfLoopsAreBitIdenticalToTheVm) {
 
 // Like gradients of many ranks: the search for loops must grow with the number of loops, not with the group.
 TEST(Eltwise, ALongFoldIsPreparedQuickly) {
-  constexpr int16_t kReplicas = 127;
+  constexpr int16_t kRanks = 127;
   EltwiseGroup fold = flat_group("(f32, f32) r2 = add r0 r1 -> r2", 1000);
-  fold.inputs.resize(kReplicas, fold.inputs.front());
+  fold.inputs.resize(kRanks, fold.inputs.front());
   fold.code.clear();
-  for (int16_t k = 1; k < kReplicas; ++k) {
-    const auto so_far = static_cast<int16_t>(k == 1 ? 0 : kReplicas + k - 2);
+  for (int16_t k = 1; k < kRanks; ++k) {
+    const auto so_far = static_cast<int16_t>(k == 1 ? 0 : kRanks + k - 2);
     fold.code.push_back({Op::kAdd, DType::kF32, {so_far, k, -1}});
   }
-  fold.outputs = {static_cast<int16_t>(2 * kReplicas - 2)};
+  fold.outputs = {static_cast<int16_t>(2 * kRanks - 2)};
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 200; ++i) EXPECT_TRUE(prepare_eltwise(fold).name.starts_with("eltwise.vm"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));

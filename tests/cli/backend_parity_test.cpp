@@ -88,10 +88,10 @@ TEST_F(BackendParity, GpusAreBitIdenticalToAsManyCpuProcesses) {
 // Compares only the weights, because the end of a run adds a point of its loss that the whole run may not have.
 TEST_F(BackendParity, EachBackendResumesCheckpointsOfTheOthers) {
   for (const char* recipe : {"wine", "regression"})
-    for (const int replicas : {1, 2}) {
-      SCOPED_TRACE(fmt::format("{} with {} replicas", recipe, replicas));
-      const std::string processes = fmt::format("num_processes={}", replicas);
-      const std::string whole = fmt::format("{}{}", recipe, replicas);
+    for (const int ranks : {1, 2}) {
+      SCOPED_TRACE(fmt::format("{} with {} ranks", recipe, ranks));
+      const std::string processes = fmt::format("num_processes={}", ranks);
+      const std::string whole = fmt::format("{}{}", recipe, ranks);
       train(recipe, whole, fmt::format("backend=cpu {} train.epochs=2", processes));
       for (const auto& [first, second] :
            {std::pair{"cpu", "tpu"}, std::pair{"tpu", "cpu"}, std::pair{"gpu", "cpu"}, std::pair{"tpu", "gpu"}}) {
@@ -104,11 +104,11 @@ TEST_F(BackendParity, EachBackendResumesCheckpointsOfTheOthers) {
 }
 
 TEST_F(BackendParity, RunMovedToTpuAndBackIsBitIdenticalToTheCpu) {
-  for (const int replicas : {1, 4}) {
-    SCOPED_TRACE(replicas);
-    const std::string whole = fmt::format("whole{}", replicas), chain = fmt::format("chain{}", replicas);
-    train("wine", whole, fmt::format("backend=cpu num_processes={} train.epochs=3", replicas));
-    train("wine", chain, fmt::format("backend=gpu num_processes={} train.epochs=1", replicas));
+  for (const int ranks : {1, 4}) {
+    SCOPED_TRACE(ranks);
+    const std::string whole = fmt::format("whole{}", ranks), chain = fmt::format("chain{}", ranks);
+    train("wine", whole, fmt::format("backend=cpu num_processes={} train.epochs=3", ranks));
+    train("wine", chain, fmt::format("backend=gpu num_processes={} train.epochs=1", ranks));
     out_of(fmt::format("runner resume {} backend=tpu train.epochs=2 --quiet 2>/dev/null >&2", chain));
     out_of(fmt::format("runner resume {} backend=gpu train.epochs=3 --quiet 2>/dev/null >&2", chain));
     EXPECT_TRUE(weights_of(chain) == weights_of(whole));

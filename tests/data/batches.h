@@ -65,8 +65,8 @@ inline std::vector<Copy> take(Loader& loader, int64_t count) {
 }
 
 // Computes a batch of a CSV file with classes from the plan and the order of its epoch, sample by sample.
-inline Copy planned_batch(const DataPlan& plan, const Order& order, int64_t replica, const Position& position) {
-  const Slice slice = plan.slice(replica, position.step);
+inline Copy planned_batch(const DataPlan& plan, const Order& order, int64_t rank, const Position& position) {
+  const Slice slice = plan.slice(rank, position.step);
   Copy batch;
   batch.position = position;
   batch.last = position.step + 1 == plan.steps_per_epoch();

@@ -27,7 +27,7 @@ std::vector<Copy> planned(const DataPlan& plan, const LoaderSpec& spec, int64_t 
   for (int64_t epoch = 0; epoch < epochs; ++epoch) {
     order.set_epoch(epoch);
     for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
-      batches.push_back(planned_batch(plan, order, spec.replica, {epoch, step}));
+      batches.push_back(planned_batch(plan, order, spec.rank, {epoch, step}));
     }
   }
   return batches;
@@ -124,9 +124,9 @@ TEST_F(LoaderTest, YieldsThePlanWithAnyNumberOfThreads) {
     for (const int64_t processes : {1, 3}) {
       for (const bool even : {false, true}) {
         const DataPlan plan({.samples = 53, .batch_size = batch_size, .processes = processes, .even_batches = even});
-        for (int64_t replica = 0; replica < processes; ++replica) {
+        for (int64_t rank = 0; rank < processes; ++rank) {
           for (const bool shuffle : {false, true}) {
-            LoaderSpec spec{.shuffle = shuffle, .seed = 9, .replica = replica, .epochs = 3};
+            LoaderSpec spec{.shuffle = shuffle, .seed = 9, .rank = rank, .epochs = 3};
             const std::vector<Copy> expected = planned(plan, spec, 3);
             for (const auto& [prefetch, threads] : kWays) {
               spec.prefetch = prefetch;
@@ -193,7 +193,7 @@ TEST_F(LoaderTest, SkippingReadsNoSamples) {
   };
   const auto count = std::make_shared<Count>();
   const int64_t last = plan.steps_per_epoch() - 1;
-  LoaderSpec where{.shuffle = false, .replica = 7, .from = {1'000'000'000, last}, .prefetch = 0};
+  LoaderSpec where{.shuffle = false, .rank = 7, .from = {1'000'000'000, last}, .prefetch = 0};
   where.transform = count;
   Loader loader(data, plan, where);
   const Copy batch = copy_of(loader.next());
@@ -223,10 +223,9 @@ TEST_F(LoaderTest, YieldsTheBatchesThatThePlanPrints) {
         const DataPlan plan(train_plan(recipe, data.size()));
         Order order(data.size(), data_seed(recipe), true, data.shuffle_buffer());
         const auto document = support::Json::parse(plan_json(plan, order, 3, true));
-        for (int64_t replica = 0; replica < recipe.num_processes; ++replica) {
+        for (int64_t rank = 0; rank < recipe.num_processes; ++rank) {
           std::string ids, repeats;
-          Loader loader(data, plan,
-                        {.seed = data_seed(recipe), .replica = replica, .threads = stream ? 1 : 1 + replica});
+          Loader loader(data, plan, {.seed = data_seed(recipe), .rank = rank, .threads = stream ? 1 : 1 + rank});
           for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) loader.next();
           for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {  // of epoch 1
             const Copy batch = copy_of(loader.next());
@@ -239,8 +238,8 @@ TEST_F(LoaderTest, YieldsTheBatchesThatThePlanPrints) {
             repeats += fmt::format("{}[{}]", repeats.empty() ? "" : ",", fmt::join(masked, ","));
           }
           const auto epoch = document["epochs"][1];
-          ASSERT_EQ(epoch["batches"][static_cast<size_t>(replica)].dump(), "[" + ids + "]");
-          ASSERT_EQ(epoch["padding"][static_cast<size_t>(replica)].dump(), "[" + repeats + "]");
+          ASSERT_EQ(epoch["batches"][static_cast<size_t>(rank)].dump(), "[" + ids + "]");
+          ASSERT_EQ(epoch["padding"][static_cast<size_t>(rank)].dump(), "[" + repeats + "]");
         }
       }
     }
@@ -284,10 +283,9 @@ TEST_F(LoaderTest, CountsThePaddingOfAllRanks) {
       for (const bool without : {false, true}) {
         for (const bool never_empty : {false, true}) {
           std::vector<int64_t> counted, reported;
-          for (int64_t replica = 0; replica < 4; ++replica) {
-            Loader loader(
-                data, plan,
-                {.replica = replica, .threads = batch, .without_repeats = without, .never_empty = never_empty});
+          for (int64_t rank = 0; rank < 4; ++rank) {
+            Loader loader(data, plan,
+                          {.rank = rank, .threads = batch, .without_repeats = without, .never_empty = never_empty});
             counted.resize(static_cast<size_t>(plan.steps_per_epoch()));
             reported.clear();
             for (int64_t& count : counted) {
@@ -392,7 +390,7 @@ TEST_F(LoaderTest, TransformsEverySampleOfItsBatch) {
     for (const int64_t prefetch : {0, 1, 9}) {
       const DataPlan plan({.samples = 53, .batch_size = 4, .processes = 3});
       const auto shift = std::make_shared<Shift>();
-      const LoaderSpec plain{.seed = 7, .replica = 2, .prefetch = prefetch};
+      const LoaderSpec plain{.seed = 7, .rank = 2, .prefetch = prefetch};
       LoaderSpec spec = plain;
       spec.transform = shift;
       spec.epochs = 2;

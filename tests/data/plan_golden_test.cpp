@@ -68,11 +68,11 @@ Point parse_point(const std::string& text, const PlanSpec& flags) {
   return point;
 }
 
-Shard indices_in(const Json& replicas) {
+Shard indices_in(const Json& ranks) {
   Shard shard;
-  for (const Json& replica : replicas.items()) {
+  for (const Json& rank : ranks.items()) {
     shard.emplace_back();
-    for (const Json& batch : replica.items()) {
+    for (const Json& batch : rank.items()) {
       shard.back().emplace_back();
       for (const Json& index : batch.items()) shard.back().back().push_back(index.integer());
     }

@@ -281,10 +281,10 @@ TEST(DataPlan, OptimizerStepsAcrossEpochsAreAllFull) {
         ahead += samples_of(step);
       }
       for (int64_t r = 0; r < spec.processes; ++r) {
-        int64_t of_replica = 0;
+        int64_t of_rank = 0;
         for (int64_t step = steps / 2; step < steps / 2 + accumulation; ++step) {
-          ASSERT_EQ(plan.samples_ahead_of(r, steps / 2, step - steps / 2), of_replica);
-          of_replica += plan.slice(r, step % steps).real;
+          ASSERT_EQ(plan.samples_ahead_of(r, steps / 2, step - steps / 2), of_rank);
+          of_rank += plan.slice(r, step % steps).real;
         }
       }
     });

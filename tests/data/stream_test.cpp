@@ -103,13 +103,13 @@ TEST_F(StreamTest, YieldsThePlanForEveryRank) {
                              .dispatch_batches = (flags & 4) != 0});
         for (const bool shuffle : {false, true}) {
           Order order(53, 9, shuffle, 10);
-          for (int64_t replica = 0; replica < processes; replica += processes < 10 ? 1 : 13) {
-            Loader loader(data.train, plan, {.shuffle = shuffle, .seed = 9, .replica = replica, .epochs = 2});
+          for (int64_t rank = 0; rank < processes; rank += processes < 10 ? 1 : 13) {
+            Loader loader(data.train, plan, {.shuffle = shuffle, .seed = 9, .rank = rank, .epochs = 2});
             for (int64_t epoch = 0; epoch < 2; ++epoch) {
               order.set_epoch(epoch);
               for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
-                ASSERT_EQ(take(loader, 1)[0], planned_batch(plan, order, replica, {epoch, step}))
-                    << plan_text(plan) << replica << " " << epoch << " " << step;
+                ASSERT_EQ(take(loader, 1)[0], planned_batch(plan, order, rank, {epoch, step}))
+                    << plan_text(plan) << rank << " " << epoch << " " << step;
               }
             }
           }
@@ -148,7 +148,7 @@ class LongStreamTest : public StreamTest {
 
   static std::vector<Copy> from(const Data& data, int64_t step, int64_t count) {
     Loader loader(data.train, DataPlan({.samples = 20'000, .batch_size = 50, .processes = 3}),
-                  {.seed = 4, .replica = 2, .from = {0, step}, .prefetch = 0});
+                  {.seed = 4, .rank = 2, .from = {0, step}, .prefetch = 0});
     return take(loader, count);
   }
 };
@@ -193,11 +193,11 @@ TEST_F(StreamTest, ResumesWithAnotherNumberOfRanks) {
   const DataPlan plan({.samples = 20, .batch_size = 3, .processes = 2});
   Order order(20, 4, true, 6);
   order.set_epoch(1);
-  for (int64_t replica = 0; replica < 2; ++replica) {
-    Loader loader(data.train, plan, {.seed = 4, .replica = replica, .from = {1, 0, 7}});
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    Loader loader(data.train, plan, {.seed = 4, .rank = rank, .from = {1, 0, 7}});
     const DataPlan rest = plan.from(7);
     for (int64_t step = 0; step < rest.steps_per_epoch(); ++step) {
-      const Slice slice = rest.slice(replica, step);
+      const Slice slice = rest.slice(rank, step);
       std::vector<int64_t> ids(static_cast<size_t>(slice.size()));
       sample_ids(slice, order, ids);
       EXPECT_EQ(take(loader, 1)[0].ids, ids);

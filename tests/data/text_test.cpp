@@ -194,18 +194,18 @@ TEST_F(TextTest, StreamYieldsTheSameAsMemory) {
         EXPECT_EQ(tokens_of(batch), tokens_held);
         EXPECT_EQ(batch.classes, classes);
       };
-      for (const int64_t replica : {0, 1}) {
-        Loader whole(streamed.train, plan, {.seed = 4, .replica = replica});
+      for (const int64_t rank : {0, 1}) {
+        Loader whole(streamed.train, plan, {.seed = 4, .rank = rank});
         const std::vector<Copy> all = take(whole, plan.steps_per_epoch());
         for (const Copy& batch : all) {
-          const Slice slice = plan.slice(replica, batch.position.step);
+          const Slice slice = plan.slice(rank, batch.position.step);
           for (int64_t i = 0; i < slice.size(); ++i)
             ASSERT_EQ(batch.ids[static_cast<size_t>(i)], order[slice.position(i)]);
           check(batch);
         }
         // Resume far from the start.
         for (const int64_t step : {int64_t{1}, plan.steps_per_epoch() / 2, plan.steps_per_epoch() - 1}) {
-          Loader later(streamed.train, plan, {.seed = 4, .replica = replica, .from = {0, step}});
+          Loader later(streamed.train, plan, {.seed = 4, .rank = rank, .from = {0, step}});
           EXPECT_EQ(take(later, 1)[0], all[static_cast<size_t>(step)]);
         }
       }

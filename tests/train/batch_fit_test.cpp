@@ -234,9 +234,9 @@ TEST_F(BatchFitTest, FitsGpusWithTheAllocatorModel) {
   };
   for (const int processes : {1, 2}) {
     SCOPED_TRACE(processes);
-    const std::string replicas = fmt::format("num_processes={}", processes);
+    const std::string process_count = fmt::format("num_processes={}", processes);
     const auto run = [&](const std::string& store, const std::string& setting) {
-      return fitted(store + std::to_string(processes), on_gpu({replicas, setting}));
+      return fitted(store + std::to_string(processes), on_gpu({process_count, setting}));
     };
     const RunResult whole = run("whole.db", "gpu.memory=1 GiB"), parts = run("parts.db", "gpu.memory=44 MiB");
     ASSERT_EQ(whole.exit_code, 0);
@@ -246,7 +246,7 @@ TEST_F(BatchFitTest, FitsGpusWithTheAllocatorModel) {
     EXPECT_GT(whole.peak_memory.evaluation, 44 << 20);
     EXPECT_LE(parts.peak_memory.evaluation, 44 << 20);
     EXPECT_NEAR(parts.metrics.at("train/loss").last, whole.metrics.at("train/loss").last, 1e-5);
-    const std::string error = error_of(on_gpu({replicas, "gpu.memory=44 MiB", "train.auto_batch_size=false"}));
+    const std::string error = error_of(on_gpu({process_count, "gpu.memory=44 MiB", "train.auto_batch_size=false"}));
     EXPECT_TRUE(error.starts_with("out of memory: gpu 0 cannot allocate ")) << error;
     EXPECT_NE(error.find("First thing to change: a batch of "), std::string::npos) << error;
   }
@@ -261,7 +261,7 @@ TEST_F(BatchFitTest, AFittedBatchTrainsOnAGpu) {
   };
   const Case cases[] = {{"plain", {}},
                         {"captured", {"gpu.capture=true", "gradient_accumulation_steps=1"}},
-                        {"replicas", {"num_processes=2", "gradient_accumulation_steps=1"}},
+                        {"ranks", {"num_processes=2", "gradient_accumulation_steps=1"}},
                         {"accumulated", {"gradient_accumulation_steps=3", "num_processes=2", "gpu.capture=true"}},
                         {"large_evaluation", {"eval.batch_size=900"}}};
   for (const Case& one : cases) {
@@ -315,7 +315,7 @@ struct Explained {
 Explained explain_divergence(const schema::Recipe& recipe) {
   Session session(recipe);
   session.trainer.allocate();
-  data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = 0});
+  data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = 0});
   while (session.trainer.stepper().run(loader, {1.0, std::nullopt}).finite) continue;
   Explained result;
   result.step_bytes = static_cast<int64_t>(session.device->temporary_bytes());

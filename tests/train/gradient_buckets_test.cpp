@@ -46,7 +46,7 @@ train: {epochs: 2, clip_grad_norm: 1.0}
     on_threads(static_cast<int>(recipe.num_processes), [&](SharedMemoryGroup& ranks) {
       Session session(recipe, nullptr, &ranks, nullptr, own_thread);
       session.trainer.allocate();
-      data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
+      data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
       const int64_t steps = session.plan.optimizer_steps(1) * 3 / 2;
       for (int64_t result = 0; result < steps; ++result)
         session.trainer.stepper().run(loader, {session.schedule.factor(result), std::nullopt});
@@ -105,7 +105,7 @@ TEST_F(GradientBucketsTest, AreBitIdenticalToReducingAtOnce) {
       {"sums of each batch", {"gradient_accumulation_steps=2", "sync_each_batch=true"}},
       {"a layer that is frozen", {"model.freeze=[\"2.*\"]"}},
       {"groups", {"optimizer={type: adamw, lr: 0.01, groups: [{params: [\"*.bias\"], weight_decay: 0}]}"}},
-      {"replicas without a batch", {"data.train.samples=14", "data.even_batches=false"}},
+      {"ranks without a batch", {"data.train.samples=14", "data.even_batches=false"}},
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.what);

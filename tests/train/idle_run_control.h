@@ -28,7 +28,7 @@ class IdleRunControl : public RunControl {
   void stop() override {}
   bool must_end() const override { return false; }
   void print(std::string_view) override {}
-  backends::ProcessGroup* replicas() const override { return nullptr; }
+  backends::ProcessGroup* ranks() const override { return nullptr; }
   void save_artifact(const std::string&, std::string_view, std::vector<std::byte>) override {}
   void save_model(const std::string&, int64_t) override {}
 

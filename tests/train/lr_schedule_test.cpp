@@ -178,7 +178,7 @@ TEST(LrSchedule, LengthsIfStepsCrossTheEndOfAnEpoch) {
   }
 }
 
-TEST(LrSchedule, EpochsAndSamplesDoNotDependOnReplicasOrAccumulation) {
+TEST(LrSchedule, EpochsAndSamplesDoNotDependOnRanksOrAccumulation) {
   SchedulerSpec spec;
   spec.type = SchedulerType::kCosine;
   const RunScale one{.total_steps = 240, .steps_per_epoch = 80, .samples_per_epoch = 640, .samples_per_step = 8};

@@ -36,7 +36,7 @@ class MemoryUseTest : public RunFixture {
     on_threads(kRanks, [&](SharedMemoryGroup& ranks) {
       Session session(recipe, nullptr, &ranks);
       session.trainer.allocate();
-      data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
+      data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
       for (int64_t step = 0; step < session.plan.optimizer_steps(1); ++step)
         session.trainer.stepper().run(loader, {session.schedule.factor(step), std::nullopt});
       if (ranks.rank() == 0) used = session.trainer.memory();

@@ -163,7 +163,7 @@ class ParameterUseTest : public RunFixture {
     Session session(recipe, hooks.get(), ranks);
     session.trainer.allocate();
     session.trainer.step_memory().prepare({.batch = session.plan.slice(session.rank(), 0).size()});
-    data::Loader loader(session.data.train, session.plan, {.shuffle = false, .replica = session.rank(), .prefetch = 0});
+    data::Loader loader(session.data.train, session.plan, {.shuffle = false, .rank = session.rank(), .prefetch = 0});
     RankControl control(session, ranks);
     hooks->attach(&control);
     for (int64_t step = 0; step < session.scale.total_steps; ++step)
@@ -223,7 +223,7 @@ class ParameterUseTest : public RunFixture {
   class RankControl : public IdleRunControl {
    public:
     RankControl(const Session& session, backends::ProcessGroup* ranks) : IdleRunControl(session), ranks_(ranks) {}
-    backends::ProcessGroup* replicas() const override { return ranks_; }
+    backends::ProcessGroup* ranks() const override { return ranks_; }
 
    private:
     backends::ProcessGroup* const ranks_;

@@ -93,7 +93,7 @@ class PowerSgdTest : public RunFixture {
     begin_as(item, session);
     if (ranks != nullptr) ranks->barrier({"what all begin with"});
     data::Loader loader(session.data.train, session.plan,
-                        {.shuffle = false, .seed = 3, .replica = session.rank(), .prefetch = 0});
+                        {.shuffle = false, .seed = 3, .rank = session.rank(), .prefetch = 0});
     Trained result;
     for (int64_t step = 0; step < session.scale.total_steps; ++step) {
       EXPECT_TRUE(session.trainer.stepper().run(loader, session.rates()).finite);
@@ -158,11 +158,11 @@ TEST_F(PowerSgdTest, EveryStepMatchesPyTorch) {
 }
 
 // The sum over ranks is compressed, for any number of ranks.
-TEST_F(PowerSgdTest, DoesNotDependOnTheNumberOfReplicas) {
+TEST_F(PowerSgdTest, DoesNotDependOnTheNumberOfRanks) {
   for (const Golden& item : file_.cases()) {
     if (item["comm"].has("wrapper")) continue;
     for (const int size : {4, 8}) {
-      SCOPED_TRACE(fmt::format("{}, {} replicas", item.name(), size));
+      SCOPED_TRACE(fmt::format("{}, {} ranks", item.name(), size));
       const std::vector<Trained> ranks =
           train_all(item, {fmt::format("num_processes={}", size), fmt::format("data.batch_size={}", 16 / size)});
       expect_parameters(item, ranks[0].parameters, 1e-5);

@@ -35,9 +35,9 @@ std::vector<uint32_t> weights_from(int64_t first, int64_t count) {
 }
 
 // One rank with the shared copy.
-class RoundingReplica {
+class RoundingRank {
  public:
-  RoundingReplica(const schema::Recipe& recipe, backends::ProcessGroup& ranks)
+  RoundingRank(const schema::Recipe& recipe, backends::ProcessGroup& ranks)
       : steps_(recipe),
         shard_(steps_.shard(ranks.rank(), ranks.size())),
         arrays_(share_arrays(layout(), shard_, *device_, ranks, /*has_rows=*/true)),
@@ -95,29 +95,29 @@ class RoundedWeightsOf : public ::testing::TestWithParam<int> {
     recipe.num_processes = GetParam();
     recipe.gradient_accumulation_steps = 2;  // so that a single process keeps gradients too
     backends::testing::on_threads(GetParam(), [&](backends::SharedMemoryGroup& ranks) {
-      RoundingReplica replica(recipe, ranks);
-      work(replica, ranks);
+      RoundingRank rank(recipe, ranks);
+      work(rank, ranks);
     });
   }
 };
 
 TEST_P(RoundedWeightsOf, RanksHaveTheCopyWrittenByOneRank) {
   constexpr int64_t kFirst = 7;  // starts in the middle of the array
-  on_each([](RoundingReplica& replica, backends::ProcessGroup& ranks) {
-    replica.expect_rounded(/*begin=*/1 << 20, 0);
+  on_each([](RoundingRank& rank, backends::ProcessGroup& ranks) {
+    rank.expect_rounded(/*begin=*/1 << 20, 0);
     ranks.barrier({"zeros"});
-    if (ranks.rank() == 0) replica.write_from(kFirst), replica.write_to_other_array();
+    if (ranks.rank() == 0) rank.write_from(kFirst), rank.write_to_other_array();
     ranks.barrier({"weights"});
-    replica.expect_rounded(kFirst, 0);
+    rank.expect_rounded(kFirst, 0);
   });
 }
 
 TEST_P(RoundedWeightsOf, RanksHaveTheUpdatesOfEachRank) {
-  on_each([](RoundingReplica& replica, backends::ProcessGroup& ranks) {
+  on_each([](RoundingRank& rank, backends::ProcessGroup& ranks) {
     for (const int64_t shift : {0, 5}) {
-      replica.update_share(shift);
+      rank.update_share(shift);
       ranks.barrier({"the update"});
-      replica.expect_rounded(0, shift);
+      rank.expect_rounded(0, shift);
       ranks.barrier({"reading"});
     }
   });

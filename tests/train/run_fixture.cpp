@@ -38,19 +38,19 @@ class StepObserver : public Observer {
 
 void follow(const RunRequest& of_rank_0, backends::ProcessGroup& ranks) {
   Observer quiet;
-  run_replica({.recipe = of_rank_0.recipe,
-               .record = {},
-               .params = {},
-               .store = {},
-               .resume = {},
-               .make_hooks = of_rank_0.make_hooks,
-               .observer = quiet,
-               .summary = nullptr,
-               .metrics_document = nullptr,
-               .stop = of_rank_0.stop,
-               .data = of_rank_0.data,
-               .own_thread = of_rank_0.own_thread},
-              ranks);
+  run_rank({.recipe = of_rank_0.recipe,
+            .record = {},
+            .params = {},
+            .store = {},
+            .resume = {},
+            .make_hooks = of_rank_0.make_hooks,
+            .observer = quiet,
+            .summary = nullptr,
+            .metrics_document = nullptr,
+            .stop = of_rank_0.stop,
+            .data = of_rank_0.data,
+            .own_thread = of_rank_0.own_thread},
+           ranks);
 }
 
 RunResult run_on(const Transport& transport, const RunRequest& request) {

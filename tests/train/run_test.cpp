@@ -79,16 +79,16 @@ TEST_F(RunTest, IsInterruptedWhileItsProcessesAreStarted) {
 // Requested by the last rank that makes its hooks, which has none.
 TEST_F(RunTest, IsInterruptedWhileItIsPrepared) {
   for (const char* backend : {"cpu", "gpu", "tpu"})
-    for (const int replicas : {1, 8}) {
-      if (replicas > 1 && std::string_view(backend) == "cpu") continue;  // processes have a test of their own
-      SCOPED_TRACE(fmt::format("{} {}", backend, replicas));
+    for (const int ranks : {1, 8}) {
+      if (ranks > 1 && std::string_view(backend) == "cpu") continue;  // processes have a test of their own
+      SCOPED_TRACE(fmt::format("{} {}", backend, ranks));
       std::atomic<int> stop{0}, made{0};
       const auto no_hooks = [&](const schema::Recipe&) {
-        if (++made == replicas) stop = 1;
+        if (++made == ranks) stop = 1;
         return std::unique_ptr<Hooks>();
       };
       const std::vector<std::string> overrides{fmt::format("backend={}", backend),
-                                               fmt::format("num_processes={}", replicas)};
+                                               fmt::format("num_processes={}", ranks)};
       try {
         train(kSmall, {.overrides = overrides, .stop = &stop, .make_hooks = no_hooks});
         ADD_FAILURE() << "the run was not interrupted";
@@ -102,11 +102,11 @@ TEST_F(RunTest, IsInterruptedWhileItIsPrepared) {
 
 TEST_F(RunTest, RunsNoStepIfInterruptedBeforeTheFirst) {
   for (const char* backend : {"cpu", "gpu", "tpu"})
-    for (const int replicas : {1, 2}) {
-      if (replicas > 1 && std::string_view(backend) == "cpu") continue;  // processes
-      SCOPED_TRACE(fmt::format("{} {}", backend, replicas));
+    for (const int ranks : {1, 2}) {
+      if (ranks > 1 && std::string_view(backend) == "cpu") continue;  // processes
+      SCOPED_TRACE(fmt::format("{} {}", backend, ranks));
       const std::vector<std::string> overrides{fmt::format("backend={}", backend),
-                                               fmt::format("num_processes={}", replicas)};
+                                               fmt::format("num_processes={}", ranks)};
       const RunResult result = train(kSmall, {.stop_at_start = true, .overrides = overrides});
       EXPECT_EQ(result.exit_code, 4);
       EXPECT_EQ(result.optimizer_steps, 0);

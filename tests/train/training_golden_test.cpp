@@ -27,7 +27,7 @@ class SteppedTraining {
         session_(recipe, nullptr, ranks),
         loader_(
             session_.data.train, session_.plan,
-            {.shuffle = recipe.data.shuffle, .seed = session_.data_seed(), .replica = session_.rank(), .prefetch = 0}) {
+            {.shuffle = recipe.data.shuffle, .seed = session_.data_seed(), .rank = session_.rank(), .prefetch = 0}) {
     session_.trainer.allocate();
     session_.trainer.step_memory().prepare({.batch = session_.plan.slice(session_.rank(), 0).size()});
   }

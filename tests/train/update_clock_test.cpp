@@ -107,7 +107,7 @@ class UpdateClockTest : public RunFixture {
     session.trainer.allocate();
     session.trainer.step_memory().prepare({.batch = session.plan.slice(session.rank(), 0).size()});
     data::Loader loader(session.data.train, session.plan,
-                        {.seed = session.data_seed(), .replica = session.rank(), .prefetch = 0});
+                        {.seed = session.data_seed(), .rank = session.rank(), .prefetch = 0});
     Trained result;
     for (int64_t step = 1; step <= session.scale.total_steps; ++step) {
       StepResult step_result = session.trainer.stepper().run(loader, session.rates());

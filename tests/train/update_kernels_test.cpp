@@ -73,12 +73,12 @@ void expect_compiled(const schema::Recipe& recipe, const StepShape& shape, const
 }
 
 // Of the end of an optimizer step with several ranks, those of a shard.
-void expect_shares_compiled(schema::Recipe recipe, int replicas, const std::string& what) {
-  recipe.num_processes = replicas;
+void expect_shares_compiled(schema::Recipe recipe, int ranks, const std::string& what) {
+  recipe.num_processes = ranks;
   const StepFixture steps(recipe);
   int64_t updated = 0;
-  for (int rank = 0; rank < replicas; ++rank) {
-    const Shard shard = steps.shard(rank, replicas);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Shard shard = steps.shard(rank, ranks);
     const int64_t count = shard.of(0).count;
     if (count > 0) expect_compiled(record_reduction(steps.builder, shard), count, what);
     updated += count;
@@ -98,8 +98,8 @@ TEST(UpdateKernels, EveryUpdateIsCompiled) {
       expect_compiled(recipe, {.batch = 2, .first = true, .last = true}, what);
       recipe.gradient_accumulation_steps = 2;
       expect_compiled(recipe, {.batch = 2, .first = false, .last = true}, what + ", end of a window");
-      for (const int replicas : {2, 8, 16})
-        expect_shares_compiled(recipe, replicas, fmt::format("{}, {} replicas", what, replicas));
+      for (const int ranks : {2, 8, 16})
+        expect_shares_compiled(recipe, ranks, fmt::format("{}, {} ranks", what, ranks));
     }
 }
 

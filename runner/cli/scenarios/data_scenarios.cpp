@@ -148,15 +148,15 @@ void refusals(Workbench& bench) {
 
 // Returns the samples of an epoch in the order in which global steps read them, without padding.
 std::vector<int64_t> global_order(const json::Value& epoch) {
-  const json::List& replicas = list(at(epoch, {"batches"}));
+  const json::List& ranks = list(at(epoch, {"batches"}));
   std::vector<int64_t> order;
   for (size_t step = 0;; ++step) {
     bool any = false;
-    for (size_t r = 0; r < replicas.size(); ++r) {
-      if (step >= list(replicas[r]).size()) continue;
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      if (step >= list(ranks[r]).size()) continue;
       any = true;
       const size_t repeats = list(list(list(at(epoch, {"padding"})).at(r)).at(step)).size();
-      const json::List& batch = list(list(replicas[r])[step]);
+      const json::List& batch = list(list(ranks[r])[step]);
       for (size_t i = 0; i + repeats < batch.size(); ++i) order.push_back(whole(batch[i]));
     }
     if (!any) return order;

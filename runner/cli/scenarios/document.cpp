@@ -51,12 +51,12 @@ const json::List& list(const json::Value& value) {
   return value.list() != nullptr ? *value.list() : none;
 }
 
-std::string batches_text(const json::Value& replicas) {
+std::string batches_text(const json::Value& ranks) {
   std::string text;
-  for (const json::Value& replica : list(replicas)) {
+  for (const json::Value& rank : list(ranks)) {
     text += text.empty() ? "" : " | ";
-    if (list(replica).empty()) text += "none";
-    for (size_t i = 0; i < list(replica).size(); ++i) text += (i > 0 ? " " : "") + batch_text(list(list(replica)[i]));
+    if (list(rank).empty()) text += "none";
+    for (size_t i = 0; i < list(rank).size(); ++i) text += (i > 0 ? " " : "") + batch_text(list(list(rank)[i]));
   }
   return text;
 }

@@ -23,6 +23,6 @@ const json::List& list(const json::Value& value);
 
 // Formats the batches of each rank as "0-2 6,0-1 | 3-5 2-4", with consecutive indices as intervals; "none" for a rank
 // without a batch.
-std::string batches_text(const json::Value& replicas);
+std::string batches_text(const json::Value& ranks);
 
 }  // namespace runner::cli::scenarios

@@ -31,7 +31,7 @@ void same(Workbench& bench, const std::string& what, const Words& a, const Words
 
 // ---- data-parallel training -----------------------------------------------------------------------------------------
 
-void replicas(Workbench& bench) {
+void several_ranks(Workbench& bench) {
   for (const int p : {2, 3, 4}) {
     same(bench, fmt::format("{} processes", p), global_batch(24, 1), global_batch(24, p), kRounding);
   }
@@ -270,7 +270,7 @@ void scaler(Workbench& bench) {
 
 constexpr Scenario kTrainingScenarios[] = {
     {"training/regression", "31", "linear regression finds the line, with two processes as with one", regression},
-    {"training/replicas", "31", "2, 3 and 4 processes train like one with the same global batch", replicas},
+    {"training/ranks", "31", "2, 3 and 4 processes train like one with the same global batch", several_ranks},
     {"training/precision", "31", "bf16 and fp16 train nearly like float32", precisions},
     {"training/accuracy", "32", "a small classification task is learned", accuracy},
     {"training/comm_hooks", "33", "gradients reduced in half precision are nearly the same", comm_hooks},

@@ -30,7 +30,7 @@ bool has_core_for_device(const schema::Recipe& recipe) {
 
 // Whether each rank has a core at all. With affinity, usable_cores() counts only this rank's share, so all cores are
 // counted.
-bool has_core_for_replica(const schema::Recipe& recipe) {
+bool has_core_for_rank(const schema::Recipe& recipe) {
   const int64_t cores = recipe.enable_cpu_affinity ? sysconf(_SC_NPROCESSORS_ONLN) : backends::usable_cores();
   return recipe.num_processes <= cores;
 }
@@ -78,7 +78,7 @@ std::unique_ptr<backends::ModelledDevice> make_gpu(const schema::Recipe& recipe,
   return backends::gpu::make_gpu_device({.index = rank_of(ranks),
                                          .threads = threads_of(recipe),
                                          .own_thread = own_thread.value_or(has_core_for_device(recipe)),
-                                         .spins = has_core_for_replica(recipe),
+                                         .spins = has_core_for_rank(recipe),
                                          .launch_blocking = recipe.gpu.launch_blocking,
                                          .model = static_cast<backends::gpu::GpuModel>(recipe.gpu.model),
                                          .memory = recipe.gpu.memory,
@@ -106,21 +106,21 @@ std::unique_ptr<backends::ModelledDevice> make_tpu(const schema::Recipe& recipe,
 
 // By schema::Backend.
 constexpr DeviceRules kRules[] = {
-    {.replicas_are_processes = true,
+    {.ranks_are_processes = true,
      .traces_graphs = false,
-     .replicas_run_one_graph = false,
+     .ranks_run_one_graph = false,
      .has_loader = false,
      .has_bf16_floats = false,
      .make = make_cpu},
-    {.replicas_are_processes = false,
+    {.ranks_are_processes = false,
      .traces_graphs = false,
-     .replicas_run_one_graph = false,
+     .ranks_run_one_graph = false,
      .has_loader = false,
      .has_bf16_floats = false,
      .make = make_gpu},
-    {.replicas_are_processes = false,
+    {.ranks_are_processes = false,
      .traces_graphs = true,
-     .replicas_run_one_graph = true,
+     .ranks_run_one_graph = true,
      .has_loader = true,
      .has_bf16_floats = true,
      .make = make_tpu},

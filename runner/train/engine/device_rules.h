@@ -11,11 +11,11 @@
 namespace runner::train {
 
 struct DeviceRules {
-  bool replicas_are_processes;  // otherwise threads of one process, whose devices share memory
+  bool ranks_are_processes;  // otherwise threads of one process, whose devices share memory
   // Records lazily like PyTorch/XLA: the user's code becomes graphs, cut at step marks, compiled once and cached beyond
   // the run. Scalars may be part of them.
   bool traces_graphs;
-  bool replicas_run_one_graph;  // all ranks must have traced the same graph
+  bool ranks_run_one_graph;  // all ranks must have traced the same graph
   bool has_loader;       // an asynchronous loader copies batches to the device ahead of time, with queues and threads
   bool has_bf16_floats;  // a bf16 recipe makes all floats bf16, so no casts are needed
   // Makes the device of one rank. `ranks`: process group, or null for a single process; must outlive the device.

@@ -87,7 +87,7 @@ class RunControl {
   // Whether a call in progress must end: a signal has arrived, or another rank has ended the run.
   virtual bool must_end() const = 0;
   virtual void print(std::string_view text) = 0;
-  virtual backends::ProcessGroup* replicas() const = 0;  // null: this process trains alone
+  virtual backends::ProcessGroup* ranks() const = 0;  // null: this process trains alone
   // Stores bytes with the run under a relative path. Throws Error(kRun) for an invalid name.
   virtual void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) = 0;
   // Stores the current parameters like save_artifact(), in the files of formats::model_files.

@@ -18,7 +18,7 @@ namespace {
 
 std::optional<TracedGraphs> traced_graphs_of(const Steps::Sources& from) {
   const schema::Recipe& recipe = from.builder.recipe();
-  const bool compares = from.ranks != nullptr && from.hooks != nullptr && device_rules(recipe).replicas_run_one_graph;
+  const bool compares = from.ranks != nullptr && from.hooks != nullptr && device_rules(recipe).ranks_run_one_graph;
   return compares ? std::make_optional<TracedGraphs>(scalar_rules_of(recipe)) : std::nullopt;
 }
 

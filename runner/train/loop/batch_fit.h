@@ -15,7 +15,7 @@
 
 namespace runner::train {
 
-class TrialRank;  // trial_replica.h
+class TrialRank;  // trial_rank.h
 
 struct BatchAttempt {
   int64_t samples = 0;  // micro-batch

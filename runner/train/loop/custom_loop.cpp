@@ -213,8 +213,7 @@ void CustomLoop::begin_batches(Split split) {
     const data::DataPlan plan = evened(evaluation_plan(session_.recipe, session_.data.eval->size(), session_.ranks));
     eval_.loader.emplace(
         *session_.data.eval, plan,
-        data::LoaderSpec{
-            .shuffle = false, .replica = session_.rank(), .epochs = 1, .prefetch = 0, .never_empty = true});
+        data::LoaderSpec{.shuffle = false, .rank = session_.rank(), .epochs = 1, .prefetch = 0, .never_empty = true});
     eval_.left = plan.steps_per_epoch();
   }
   begin_region();

@@ -68,9 +68,8 @@ template <class Each>
 void Evaluator::each_batch(const Each& each, const std::function<bool()>& interrupted) {
   const int64_t rank = ranks_ != nullptr ? ranks_->rank() : 0;
   // A hook may use collectives in any batch.
-  data::Loader loader(
-      dataset_, plan_,
-      {.shuffle = false, .replica = rank, .epochs = 1, .prefetch = 0, .never_empty = hooks_ != nullptr});
+  data::Loader loader(dataset_, plan_,
+                      {.shuffle = false, .rank = rank, .epochs = 1, .prefetch = 0, .never_empty = hooks_ != nullptr});
   for (int64_t step = 0; step < plan_.steps_per_epoch(); ++step) {
     if (step > 0 && step % kCompareEvery == 0) trainer_.steps().compare_graphs();
     RUN_CHECK(!interrupted || !interrupted(), ErrorKind::kInterrupted, "interrupted during the evaluation at step {}",

@@ -76,7 +76,7 @@ data::LoaderSpec TrainLoop::loader_spec() {
   const bool of_hook = has(hooks_, HookEntry::kTrainingStep);
   return {.shuffle = recipe.data.shuffle,
           .seed = session_.data_seed(),
-          .replica = session_.rank(),
+          .rank = session_.rank(),
           .from = state_.position,
           .prefetch = batches_ahead(recipe),
           .threads = loader_threads(recipe),

@@ -243,7 +243,7 @@ std::string meta_of(const backends::TensorType& type) {
   return Json{{"dtype", name_of(type.dtype)}, {"shape", type.shape.dims()}}.dump();
 }
 
-void capture_for_replica(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot) {
+void capture_for_rank(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot) {
   trainer.on_host_event(backends::HostEvent::kStateUse);
   snapshot.clear();
   const std::string document = run_document(state, trainer.optimizers().names);
@@ -258,7 +258,7 @@ void capture_for_replica(Trainer& trainer, const Checkpoint& state, store::State
 }
 
 void capture(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot) {
-  capture_for_replica(trainer, state, snapshot);
+  capture_for_rank(trainer, state, snapshot);
   const MemoryUse use = trainer.arrays().memory();
   snapshot.reserve(snapshot.bytes() + static_cast<size_t>(use.resident()));
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {

@@ -23,7 +23,7 @@ std::string meta_of(const backends::TensorType& type);
 // Copies the trainer and `state`, what the host keeps, into `snapshot`. The caller fills its header.
 void capture(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot);
 // Like capture(), for a rank that shares the trainer's weights with this one: omits the tensors, which it already has.
-void capture_for_replica(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot);
+void capture_for_rank(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot);
 
 // Describes the first parameter that is not finite: "parameter 0.weight is inf".
 std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snapshot);

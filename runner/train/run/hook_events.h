@@ -40,7 +40,7 @@ class HookEvents final : public Callback, public RunControl {
   void stop() override { loop_.stop_soon(); }
   bool must_end() const override { return loop_.must_end(); }
   void print(std::string_view text) override { observer_.on_print(text); }
-  backends::ProcessGroup* replicas() const override { return state_.session.ranks; }
+  backends::ProcessGroup* ranks() const override { return state_.session.ranks; }
   void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) override;
   void save_model(const std::string& name, int64_t max_shard_size) override;
 

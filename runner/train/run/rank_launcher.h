@@ -60,7 +60,7 @@ class RankLauncher {
 };
 
 // First argument of the command line of a started process.
-inline constexpr const char* kRankWord = "--replica";
+inline constexpr const char* kRankWord = "--rank";
 
 class RankOrders;
 

@@ -61,10 +61,10 @@ RunResult run_with_threads(RunRequest request) {
 
 RunResult run(const RunRequest& request) {
   if (request.recipe.num_processes == 1) return RankRun(request).execute();
-  return device_rules(request.recipe).replicas_are_processes ? run_with_processes(request) : run_with_threads(request);
+  return device_rules(request.recipe).ranks_are_processes ? run_with_processes(request) : run_with_threads(request);
 }
 
-void run_replica(const RunRequest& request, backends::ProcessGroup& ranks) {
+void run_rank(const RunRequest& request, backends::ProcessGroup& ranks) {
   std::optional<RankRun> run;
   const auto fail = [&](std::string_view text, const SourceMark& where) {
     const std::string place = run ? fmt::format(", after {}", schema::length_text(run->step(), "steps")) : "";

@@ -141,11 +141,11 @@ struct RunRequest {
   // Adds provenance that takes long to find out. Called once, on its own thread after the first step, or at the end of
   // a run without steps. Must not throw. Empty: adds nothing.
   std::function<void(store::Provenance&)> complete_provenance = {};
-  // For ranks that are processes: the job of each, from which it builds its own request for run_replica(), and the
+  // For ranks that are processes: the job of each, from which it builds its own request for run_rank(), and the
   // executable.
   std::string job = {};
   std::string rank_program = "/proc/self/exe";
-  // For ranks that are threads: calls run_replica() with the same recipe, stop flag and data, and its own observer.
+  // For ranks that are threads: calls run_rank() with the same recipe, stop flag and data, and its own observer.
   Follow follow = {};
   data::SharedData data = {};  // data of the recipe; null: not read yet
   // Whether devices execute on threads of their own; none to decide by the number of free cores. For tests.
@@ -165,6 +165,6 @@ RunResult run(const RunRequest& request);
 
 // Trains as another rank; uses only recipe and hooks of the request. Returns when rank 0 is done too. Errors are
 // reported to rank 0 and thrown.
-void run_replica(const RunRequest& request, backends::ProcessGroup& ranks);
+void run_rank(const RunRequest& request, backends::ProcessGroup& ranks);
 
 }  // namespace runner::train

@@ -36,7 +36,7 @@ store::LoadedState unpacked(std::string_view text) {
 Checkpoint share_state(backends::ProcessGroup& ranks, Trainer& trainer, const Checkpoint& mine) {
   store::StateSnapshot snapshot;
   if (ranks.rank() == 0)
-    trainer.arrays().are_shared() ? capture_for_replica(trainer, mine, snapshot) : capture(trainer, mine, snapshot);
+    trainer.arrays().are_shared() ? capture_for_rank(trainer, mine, snapshot) : capture(trainer, mine, snapshot);
   const std::vector<std::string> all = ranks.gather_objects(packed(snapshot), kSite);
   if (ranks.rank() == 0) return mine;
   const store::LoadedState loaded = unpacked(all.front());

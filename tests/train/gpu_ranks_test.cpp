@@ -48,7 +48,7 @@ MakeHooks loop_with(const std::function<void(RunControl&)>& before) {
   }});
 }
 
-class GpuReplicas : public RunFixture, public ::testing::WithParamInterface<bool> {
+class GpuRanks : public RunFixture, public ::testing::WithParamInterface<bool> {
  protected:
   Options options(const std::string& store = "runner.db") const { return {.store = store, .own_thread = GetParam()}; }
   // Returns the error of a run of such a loop.
@@ -60,14 +60,14 @@ class GpuReplicas : public RunFixture, public ::testing::WithParamInterface<bool
     return result.error ? result.error->text : "no error";
   }
   static bool is_at(const RunControl& run, int rank, int64_t step) {
-    return run.replicas()->rank() == rank && run.step() == step;
+    return run.ranks()->rank() == rank && run.step() == step;
   }
 };
-INSTANTIATE_TEST_SUITE_P(OwnThread, GpuReplicas, ::testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(OwnThread, GpuRanks, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Yes" : "No"; });
 
 // The same bits as without `own_thread`, where the number of cores decides about threads.
-TEST_P(GpuReplicas, AreBitIdentical) {
+TEST_P(GpuRanks, AreBitIdentical) {
   for (const bool own_loop : {false, true}) {
     Options plain{.store = own_loop ? "plain_loop.db" : "plain.db"}, given = options(own_loop ? "loop.db" : "given.db");
     if (own_loop) plain.make_hooks = given.make_hooks = loop_with([](RunControl&) {});
@@ -78,18 +78,18 @@ TEST_P(GpuReplicas, AreBitIdentical) {
   }
 }
 
-TEST_P(GpuReplicas, EndIfOneRankFails) {
+TEST_P(GpuRanks, EndIfOneRankFails) {
   const auto fails = [](RunControl& run) { RUN_CHECK(!is_at(run, 1, 3), ErrorKind::kRun, "no more"); };
   EXPECT_EQ(error_of(fails), "rank 1, after 3 steps: no more");
 }
 
-TEST_P(GpuReplicas, EndIfRankZeroFails) {
+TEST_P(GpuRanks, EndIfRankZeroFails) {
   const auto fails = [](RunControl& run) { RUN_CHECK(!is_at(run, 0, 3), ErrorKind::kRun, "no more"); };
   EXPECT_EQ(error_of(fails), "no more");
 }
 
 // Even if a device waits for the missing rank: the error comes from its collective.
-TEST_P(GpuReplicas, ReportAMissingRank) {
+TEST_P(GpuRanks, ReportAMissingRank) {
   const auto stays_away = [](RunControl& run) {
     while (is_at(run, 1, 3) && !run.must_end()) std::this_thread::yield();
   };

@@ -59,7 +59,7 @@ class MortalRun : public RunFixture {
     ::setenv("MORTAL_END", way, 1);
     const Options options{.store = fmt::format("{}.db", call),
                           .overrides = std::move(overrides),
-                          .rank_program = support::build_path("bin/mortal_replica")};
+                          .rank_program = support::build_path("bin/mortal_rank")};
     const auto began = std::chrono::steady_clock::now();
     const std::string error = error_of(options);
     EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
@@ -80,9 +80,9 @@ class MortalRun : public RunFixture {
   }
 };
 
-class ReplicaDeath : public MortalRun, public ::testing::WithParamInterface<Death> {};
+class RankDeath : public MortalRun, public ::testing::WithParamInterface<Death> {};
 
-TEST_P(ReplicaDeath, AtAnyCollectiveEndsTheRun) {
+TEST_P(RankDeath, AtAnyCollectiveEndsTheRun) {
   for (const int rank : {1, 2}) {
     int call = 0;
     for (;; ++call) {
@@ -105,7 +105,7 @@ TEST(RankProcesses, DoNotBeginIfStoppedBeforeTheyStart) {
   EXPECT_THROW(ranks.group().barrier({"the others"}), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, ReplicaDeath,
+INSTANTIATE_TEST_SUITE_P(Ways, RankDeath,
                          ::testing::Values(Death{"kill", " was killed by signal 9 \\(Killed\\); its last call was "},
                                            Death{"exit", " exited with code 7; its last call was "},
                                            Death{"throw", "(, after [0-9]+ steps?)?: its time has come"}),
@@ -172,7 +172,7 @@ std::string start_without_descriptors() {
   ::setrlimit(RLIMIT_NOFILE, &few);
   std::string text = "no error";
   try {
-    const RankProcesses ranks(32, {.job = "", .program = support::build_path("bin/mortal_replica")});
+    const RankProcesses ranks(32, {.job = "", .program = support::build_path("bin/mortal_rank")});
   } catch (const Error& error) {
     text = error.message();
   }

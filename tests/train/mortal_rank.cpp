@@ -110,16 +110,16 @@ int run_mortal_rank(const std::vector<std::string>& words) {
   MortalGroup ranks(process.group());
   Observer observer;
   try {
-    run_replica({.recipe = recipe.recipe,
-                 .record = {},
-                 .params = {},
-                 .store = {},
-                 .resume = {},
-                 .observer = observer,
-                 .summary = nullptr,
-                 .metrics_document = nullptr,
-                 .stop = process.launched().stop()},
-                ranks);
+    run_rank({.recipe = recipe.recipe,
+              .record = {},
+              .params = {},
+              .store = {},
+              .resume = {},
+              .observer = observer,
+              .summary = nullptr,
+              .metrics_document = nullptr,
+              .stop = process.launched().stop()},
+             ranks);
   } catch (const std::exception&) {
     return 1;
   }

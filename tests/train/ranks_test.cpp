@@ -42,9 +42,9 @@ struct Trained {
   Counters counters;
 };
 
-class ReplicasTest : public ::testing::Test {
+class RanksTest : public ::testing::Test {
  protected:
-  ReplicasTest() {
+  RanksTest() {
     support::write_text("r.yaml", R"(schema_version: 1
 seed: 3
 model: {type: mlp, hidden: [12], dropout: 0.25}
@@ -69,7 +69,7 @@ threads: 1
     session.trainer.allocate();
     const int64_t batch = session.plan.slice(session.rank(), 0).size();
     session.trainer.step_memory().prepare({.batch = batch, .last = session.plan.optimizer_step(0).steps == 1});
-    data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
+    data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
     const int64_t steps = optimizer_steps > 0 ? optimizer_steps : session.scale.total_steps;
     for (int64_t step = 0; step < steps; ++step) {
       const StepResult step_result =
@@ -148,7 +148,7 @@ threads: 1
 };
 
 // 37 samples in global batches: the last one of an epoch is short, so ranks have uneven or empty parts of it.
-TEST_F(ReplicasTest, MatchASingleProcess) {
+TEST_F(RanksTest, MatchASingleProcess) {
   for (const int64_t accumulation : {1, 3})
     for (const char* flags : {"even_batches=true", "even_batches=false", "drop_last=true", "dispatch_batches=true"}) {
       const std::vector<std::string> common{fmt::format("gradient_accumulation_steps={}", accumulation),
@@ -177,7 +177,7 @@ TEST_F(ReplicasTest, MatchASingleProcess) {
 
 // Without symmetric memory, each rank has its own copy of the weights and all-reduces gradients. 37 samples in batches
 // of 1 and 12 batches per optimizer step: gradients are also added up before the end of a step.
-TEST_F(ReplicasTest, HaveTheSameBitsWithoutSymmetricMemory) {
+TEST_F(RanksTest, HaveTheSameBitsWithoutSymmetricMemory) {
   const std::vector<std::vector<std::string>> cases{
       {},
       {"gradient_accumulation_steps=3", "data.even_batches=false"},
@@ -208,7 +208,7 @@ TEST_F(ReplicasTest, HaveTheSameBitsWithoutSymmetricMemory) {
 }
 
 // More than 64 ranks do not add up gradients in the Program of the update.
-TEST_F(ReplicasTest, HaveTheSameBitsWithManyRanks) {
+TEST_F(RanksTest, HaveTheSameBitsWithManyRanks) {
   for (const char* option : {"gradient_accumulation_steps=1", "gradient_accumulation_steps=12", "comm.unused=skip"}) {
     SCOPED_TRACE(option);
     const std::vector<std::string> overrides{"num_processes=70", "data.batch_size=1", "train.epochs=2", option};
@@ -223,7 +223,7 @@ TEST_F(ReplicasTest, HaveTheSameBitsWithManyRanks) {
 
 // Weights (256, 256) are exchanged as factors of few samples, also for the uneven or empty parts of the short last
 // batch.
-TEST_F(ReplicasTest, ExchangeLargeGradientsAsFactors) {
+TEST_F(RanksTest, ExchangeLargeGradientsAsFactors) {
   for (const char* flags : {"even_batches=true", "even_batches=false"}) {
     const std::vector<std::string> common{"model.hidden=[256, 256]", fmt::format("data.{}", flags),
                                           "split_batches=true", "data.batch_size=10"};
@@ -259,7 +259,7 @@ double shared_bytes_per_parameter(const schema::Recipe& recipe, int64_t optimize
   on_threads(memory, size, [&](SharedMemoryGroup& ranks) {
     Session session(recipe, nullptr, &ranks);
     session.trainer.allocate();
-    data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
+    data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
     for (int64_t step_result = 0; step_result < optimizer_steps; ++step_result)
       session.trainer.stepper().run(loader, {session.schedule.factor(step_result), std::nullopt});
     ranks.barrier({"trained"});
@@ -272,7 +272,7 @@ double shared_bytes_per_parameter(const schema::Recipe& recipe, int64_t optimize
 
 // Weights and momenta once; on a GPU the sums of buckets, on a TPU the rounded weights. Gradients of each rank only if
 // they are not factored.
-TEST_F(ReplicasTest, CommitOnlySharedMemoryThatIsWritten) {
+TEST_F(RanksTest, CommitOnlySharedMemoryThatIsWritten) {
   for (const auto& [backend, expected] : {std::pair{"cpu", 8}, {"gpu", 12}, {"tpu", 10}})
     for (const auto& [accumulation, gradients] : {std::pair{1, 0}, {2, 6 * 4}}) {
       const std::vector<std::string> overrides{"model.hidden=[1000, 1000]",
@@ -289,7 +289,7 @@ TEST_F(ReplicasTest, CommitOnlySharedMemoryThatIsWritten) {
 
 // On a device that rounds the operands of products, the one copy of weights that all ranks round equals the rounded
 // weights. Sums in another order are rounded differently; weights of the previous step would differ more.
-TEST_F(ReplicasTest, ShareOneRoundedCopyOfTheWeights) {
+TEST_F(RanksTest, ShareOneRoundedCopyOfTheWeights) {
   for (const char* step_result : {"gradient_accumulation_steps=1", "gradient_accumulation_steps=3"}) {
     const std::vector<std::string> common{"backend=tpu", "split_batches=true", "data.batch_size=12", step_result};
     std::vector<std::string> one = common, three = common;
@@ -309,7 +309,7 @@ TEST_F(ReplicasTest, ShareOneRoundedCopyOfTheWeights) {
 
 // After each batch of an optimizer step, rank 0 has the sum over all ranks, like one process that has all their
 // batches.
-TEST_F(ReplicasTest, ReduceGradientsAfterEachBatchWithSyncEachBatch) {
+TEST_F(RanksTest, ReduceGradientsAfterEachBatchWithSyncEachBatch) {
   const std::vector<std::string> common{"gradient_accumulation_steps=3", "split_batches=true", "data.batch_size=12"};
   const auto sums = [&](int processes) {
     std::vector<std::string> overrides = common;
@@ -318,7 +318,7 @@ TEST_F(ReplicasTest, ReduceGradientsAfterEachBatchWithSyncEachBatch) {
     std::vector<std::vector<float>> found;
     on_each_rank(overrides, [&](Session& session) {
       session.trainer.allocate();
-      data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
+      data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
       BatchFeed batches = session.trainer.stepper().feed(loader);
       StepResult step_result;
       while (!step_result.done) {
@@ -341,7 +341,7 @@ TEST_F(ReplicasTest, ReduceGradientsAfterEachBatchWithSyncEachBatch) {
 }
 
 // One step of plain gradient descent at rate 1 moves the parameters by the gradient.
-TEST_F(ReplicasTest, MatchTheGradientOfOneLargeBatch) {
+TEST_F(RanksTest, MatchTheGradientOfOneLargeBatch) {
   const std::vector<std::string> common{"optimizer={type: sgd, lr: 1.0}", "train.clip_grad_norm=null"};
   std::vector<std::string> large = common;
   large.push_back("data.batch_size=37");
@@ -364,7 +364,7 @@ TEST_F(ReplicasTest, MatchTheGradientOfOneLargeBatch) {
 }
 
 // Starting from zeros, one step of plain gradient descent at rate 1 leaves the gradient itself.
-TEST_F(ReplicasTest, CommHookRoundsGradients) {
+TEST_F(RanksTest, CommHookRoundsGradients) {
   const std::string zeros(18 * sizeof(float), 0);
   const auto bytes = std::as_bytes(std::span(zeros));
   formats::write_safetensors("zeros.safetensors", {{"0.weight", backends::DType::kF32, {3, 6}, bytes},
@@ -394,7 +394,7 @@ TEST_F(ReplicasTest, CommHookRoundsGradients) {
 }
 
 // Rank 0 replaces its part of the sum while other ranks still read it: the scale in which gradients are communicated.
-TEST_F(ReplicasTest, PartialSumsAreReproducible) {
+TEST_F(RanksTest, PartialSumsAreReproducible) {
   const std::vector<std::string> common{"num_processes=4", "data.batch_size=1", "gradient_accumulation_steps=100",
                                         "train.epochs=8"};
   for (const char* setting : {"comm.hook=bf16", "comm.hook=fp16", "comm.unused=skip", "sync_each_batch=true"}) {
@@ -412,7 +412,7 @@ TEST_F(ReplicasTest, PartialSumsAreReproducible) {
 }
 
 // Also if each device has a thread of its own, with more threads than cores.
-TEST_F(ReplicasTest, AreBitIdenticalOnCpuAndGpus) {
+TEST_F(RanksTest, AreBitIdenticalOnCpuAndGpus) {
   const std::vector<std::vector<std::string>> cases{
       {},
       {"gradient_accumulation_steps=3"},
@@ -430,15 +430,15 @@ TEST_F(ReplicasTest, AreBitIdenticalOnCpuAndGpus) {
       on_gpu.push_back(override);
       if (!override.starts_with("gpu.")) on_cpu.push_back(override);
     }
-    const Trained wanted = train(on_cpu).front();
+    const Trained expected = train(on_cpu).front();
     for (const bool own_thread : {false, true}) {
       SCOPED_TRACE(own_thread);
       const std::vector<Trained> ranks = train(on_gpu, 0, own_thread);
       expect_same_on_all_ranks(ranks);
-      EXPECT_EQ(ranks[0].parameters, wanted.parameters);
-      EXPECT_EQ(ranks[0].losses, wanted.losses);
-      EXPECT_EQ(ranks[0].norms, wanted.norms);
-      EXPECT_EQ(ranks[0].evaluated, wanted.evaluated);
+      EXPECT_EQ(ranks[0].parameters, expected.parameters);
+      EXPECT_EQ(ranks[0].losses, expected.losses);
+      EXPECT_EQ(ranks[0].norms, expected.norms);
+      EXPECT_EQ(ranks[0].evaluated, expected.evaluated);
     }
   }
 }
@@ -447,14 +447,13 @@ TEST_F(ReplicasTest, AreBitIdenticalOnCpuAndGpus) {
 // momenta are averaged over ranks after every second step.
 class LocalDescent {
  public:
-  LocalDescent(int replicas, const std::vector<float>& initial) : models_(static_cast<size_t>(replicas)) {
+  LocalDescent(int ranks, const std::vector<float>& initial) : models_(static_cast<size_t>(ranks)) {
     for (Model& model : models_) model = {{initial.begin(), initial.end()}, std::vector<double>(initial.size())};
   }
 
   // Takes the samples of one rank's optimizer step.
-  void step(int replica, const std::vector<std::vector<float>>& features,
-            const std::vector<std::vector<float>>& targets) {
-    Model& model = models_[static_cast<size_t>(replica)];
+  void step(int rank, const std::vector<std::vector<float>>& features, const std::vector<std::vector<float>>& targets) {
+    Model& model = models_[static_cast<size_t>(rank)];
     std::vector<double> gradient(model.weights.size());
     const size_t width = features.front().size(), outputs = targets.front().size();
     for (size_t s = 0; s < features.size(); ++s)
@@ -481,8 +480,8 @@ class LocalDescent {
     models_.assign(models_.size(), mean);
   }
 
-  std::vector<float> weights(int replica) const {
-    const std::vector<double>& weights = models_[static_cast<size_t>(replica)].weights;
+  std::vector<float> weights(int rank) const {
+    const std::vector<double>& weights = models_[static_cast<size_t>(rank)].weights;
     return {weights.begin(), weights.end()};
   }
 
@@ -493,8 +492,8 @@ class LocalDescent {
   std::vector<Model> models_;
 };
 
-TEST_F(ReplicasTest, LocalSgdAveragesSeparateWeights) {
-  constexpr int kReplicas = 3;
+TEST_F(RanksTest, LocalSgdAveragesSeparateWeights) {
+  constexpr int kRanks = 3;
   const std::vector<std::string> overrides{"model.type=linear",
                                            "model.hidden=null",
                                            "model.dropout=null",
@@ -507,53 +506,52 @@ TEST_F(ReplicasTest, LocalSgdAveragesSeparateWeights) {
                                            "train.class_weights=null",
                                            "eval={metrics: [loss]}",
                                            "gradient_accumulation_steps=2",
-                                           fmt::format("num_processes={}", kReplicas)};
-  std::vector<std::vector<float>> apart(kReplicas), averaged(kReplicas), expected_separate(kReplicas),
-      wanted(kReplicas);
+                                           fmt::format("num_processes={}", kRanks)};
+  std::vector<std::vector<float>> apart(kRanks), averaged(kRanks), expected_separate(kRanks), expected(kRanks);
   on_each_rank(overrides, [&](Session& session) {
     const auto rank = static_cast<size_t>(session.rank());
     session.trainer.allocate();
     std::vector<std::unique_ptr<data::Loader>> again;  // of all ranks: what each reads
-    for (int replica = 0; replica < kReplicas; ++replica)
-      again.push_back(std::make_unique<data::Loader>(
-          session.data.train, session.plan, data::LoaderSpec{.seed = session.data_seed(), .replica = replica}));
-    data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
-    LocalDescent reference(kReplicas, floats(session, Role::kParameters));
-    for (int64_t step_result = 1; step_result <= session.scale.total_steps; ++step_result) {
+    for (int each = 0; each < kRanks; ++each)
+      again.push_back(std::make_unique<data::Loader>(session.data.train, session.plan,
+                                                     data::LoaderSpec{.seed = session.data_seed(), .rank = each}));
+    data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
+    LocalDescent reference(kRanks, floats(session, Role::kParameters));
+    for (int64_t step = 1; step <= session.scale.total_steps; ++step) {
       EXPECT_EQ(session.trainer.stepper().run(loader, {}).batches, 2);
-      for (int replica = 0; replica < kReplicas; ++replica) {
+      for (int each = 0; each < kRanks; ++each) {
         std::vector<std::vector<float>> features, targets;
         for (int batch = 0; batch < 2; ++batch) {
-          const data::Batch& read = again[static_cast<size_t>(replica)]->next();
+          const data::Batch& read = again[static_cast<size_t>(each)]->next();
           for (size_t s = 0; s < static_cast<size_t>(read.size); ++s) {
             features.emplace_back(read.features().begin() + s * 6, read.features().begin() + s * 6 + 6);
             targets.emplace_back(read.targets.begin() + s * 2, read.targets.begin() + s * 2 + 2);
           }
         }
-        reference.step(replica, features, targets);
+        reference.step(each, features, targets);
       }
-      if (step_result == 3) {
+      if (step == 3) {
         apart[rank] = floats(session, Role::kParameters);
         expected_separate[rank] = reference.weights(static_cast<int>(session.rank()));
       }
-      if (step_result % 2 != 0) continue;
+      if (step % 2 != 0) continue;
       session.trainer.on_host_event(backends::HostEvent::kStateUse);
       average_weights(session.trainer.arrays(), *session.ranks, {"weights", session.trainer.counters.steps + 1});
       session.trainer.means().gather();
       reference.average();
     }
     averaged[rank] = floats(session, Role::kParameters);
-    wanted[rank] = reference.weights(static_cast<int>(session.rank()));
+    expected[rank] = reference.weights(static_cast<int>(session.rank()));
   });
-  for (size_t rank = 0; rank < kReplicas; ++rank) {
+  for (size_t rank = 0; rank < kRanks; ++rank) {
     EXPECT_LT(relative_distance(apart[rank], expected_separate[rank]), 1e-5);
-    EXPECT_LT(relative_distance(averaged[rank], wanted[rank]), 1e-5);
+    EXPECT_LT(relative_distance(averaged[rank], expected[rank]), 1e-5);
     EXPECT_EQ(averaged[rank], averaged[0]);
     EXPECT_EQ(apart[rank] == apart[0], rank == 0);
   }
 }
 
-TEST_F(ReplicasTest, MoreRanksThanSamples) {
+TEST_F(RanksTest, MoreRanksThanSamples) {
   const std::vector<Trained> ranks =
       train({"num_processes=5", "data.train.samples=3", "data.batch_size=1", "data.even_batches=false"});
   expect_same_on_all_ranks(ranks);
