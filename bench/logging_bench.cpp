@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "runner/train/run/log_files.h"
-#include "runner/train/run/recorder.h"
+#include "runner/train/run/metric_recorder.h"
 #include "store/store.h"
 
 namespace {
@@ -51,7 +51,7 @@ Costs log_steps(const std::filesystem::path& path, double step_ms, size_t metric
   info.uid = store::new_run_uid();
   store::RunWriter writer(store::Store::open(path, store::Access::kWrite), info);
   if (logs != nullptr) logs->begin(info.uid, 1, 0);
-  train::Recorder recorder(&writer, logs);
+  train::MetricRecorder recorder(&writer, logs);
   std::vector<std::string> names;
   for (size_t i = 0; i < metrics; ++i) names.push_back(fmt::format("train/norm of the gradient of layer {}", i));
   for (const std::string& name : names) recorder.add(name, 0, 0);

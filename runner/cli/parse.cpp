@@ -26,9 +26,9 @@ size_t find_command_word(std::span<const std::string> words) {
   return words.size();
 }
 
-bool has_word(std::span<const std::string> words, std::string_view wanted) {
+bool has_word(std::span<const std::string> words, std::string_view word) {
   const auto end = std::find(words.begin(), words.end(), "--");
-  return std::find(words.begin(), end, wanted) != end;
+  return std::find(words.begin(), end, word) != end;
 }
 
 [[noreturn]] void fail_unexpected(const Command& command, const std::string& word) {

@@ -42,9 +42,9 @@ Enum read_word(const json::ObjectReader& document, const char* key,
 
 // Checks the lengths of the statistics: one value per feature if present.
 void check_sizes(const Encoding& encoding) {
-  const auto check = [](const char* key, size_t size, bool needed, int64_t wanted) {
-    RUN_CHECK(needed ? size == static_cast<size_t>(wanted) : size == 0, ErrorKind::kStore,
-              "{} has {} values, expected {}", key, size, needed ? wanted : 0);
+  const auto check = [](const char* key, size_t size, bool needed, int64_t expected) {
+    RUN_CHECK(needed ? size == static_cast<size_t>(expected) : size == 0, ErrorKind::kStore,
+              "{} has {} values, expected {}", key, size, needed ? expected : 0);
   };
   const int64_t width = encoding.feature_shape.elements();
   RUN_CHECK(encoding.outputs >= 0, ErrorKind::kStore, "outputs is {}, expected 0 or more", encoding.outputs);

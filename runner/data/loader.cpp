@@ -120,9 +120,9 @@ struct Loader::Ring {
   void wait_for_room() {
     const int64_t half_free = begun - std::max(depth / 2, kValid);
     std::unique_lock lock(mutex);
-    wanted.store(half_free);
+    awaited.store(half_free);
     wake_producer.wait(lock, [&] { return stopping.load() || released.load() >= half_free; });
-    wanted.store(kNothing);
+    awaited.store(kNothing);
   }
 
   BatchSlot& begin_next() {
@@ -218,8 +218,8 @@ struct Loader::Ring {
     }
     const int64_t free = std::max<int64_t>(taken - (kValid - 1), 0);  // batches that the consumer no longer holds
     released.store(free);
-    int64_t want = wanted.load();
-    if (free >= want && wanted.compare_exchange_strong(want, kNothing)) wake(wake_producer);
+    int64_t want = awaited.load();
+    if (free >= want && awaited.compare_exchange_strong(want, kNothing)) wake(wake_producer);
     const int64_t ready = produced.load() - taken;
     if (ready == 0) wait_for_batch({});
     return ready;
@@ -262,9 +262,9 @@ struct Loader::Ring {
   alignas(kAlignment) std::atomic<int64_t> produced{0};
   alignas(kAlignment) std::atomic<int64_t> released{0};
   alignas(kAlignment) std::atomic<bool> consumer_waits{false};
-  std::atomic<int64_t> wanted{kNothing};  // value of `released` for which a producer waits
-  std::atomic<bool> stopping{false};      // no more batches are begun
-  std::mutex mutex;                       // orders checks and notifications of the condition variables
+  std::atomic<int64_t> awaited{kNothing};  // value of `released` for which a producer waits
+  std::atomic<bool> stopping{false};       // no more batches are begun
+  std::mutex mutex;                        // orders checks and notifications of the condition variables
   std::condition_variable wake_consumer, wake_producer;
   std::vector<std::thread> producers;  // last, because they use all members above
 };

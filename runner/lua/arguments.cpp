@@ -49,12 +49,13 @@ std::string shown(double number) {
   return std::isnan(number) ? "NaN" : fmt::to_string(number);
 }
 
-void bad_argument(lua_State* state, int index, std::string_view wanted) {
-  fail(ErrorKind::kRun, "{}: argument {} is {}, expected {}", called_as(state), index, type_name(state, index), wanted);
+void bad_argument(lua_State* state, int index, std::string_view expected) {
+  fail(ErrorKind::kRun, "{}: argument {} is {}, expected {}", called_as(state), index, type_name(state, index),
+       expected);
 }
 
-void bad_option(lua_State* state, std::string_view option, std::string_view wanted) {
-  fail(ErrorKind::kRun, "{}: {} is {}, expected {}", called_as(state), option, type_name(state, -1), wanted);
+void bad_option(lua_State* state, std::string_view option, std::string_view expected) {
+  fail(ErrorKind::kRun, "{}: {} is {}, expected {}", called_as(state), option, type_name(state, -1), expected);
 }
 
 std::string_view key_argument(lua_State* state, std::string_view what) {

@@ -32,9 +32,9 @@ std::string text_of(lua_State* state, int index);
 std::string shown(double number);
 
 // Throws "name: argument 2 is …, expected …".
-[[noreturn]] void bad_argument(lua_State* state, int index, std::string_view wanted);
+[[noreturn]] void bad_argument(lua_State* state, int index, std::string_view expected);
 // Throws "name: option is …, expected …" about the value at the top of the stack.
-[[noreturn]] void bad_option(lua_State* state, std::string_view option, std::string_view wanted);
+[[noreturn]] void bad_option(lua_State* state, std::string_view option, std::string_view expected);
 // Returns the key passed to __index or __newindex. Throws "what has no entry [1]; …" if it is not a string.
 std::string_view key_argument(lua_State* state, std::string_view what);
 

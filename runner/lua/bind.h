@@ -61,12 +61,12 @@ struct NamedFunction {
   int (*function)(lua_State*);
 };
 
-// Sets the functions of `rows` for which `wanted` is true in the table at the top of the stack. Each row has a `name`
+// Sets the functions of `rows` for which `includes` is true in the table at the top of the stack. Each row has a `name`
 // and a `function`.
-template <class Rows, class Wanted>
-void set_functions(lua_State* state, const Rows& rows, const Wanted& wanted) {
+template <class Rows, class Includes>
+void set_functions(lua_State* state, const Rows& rows, const Includes& includes) {
   for (const auto& row : rows)
-    if (wanted(row)) set_function(state, row.name, row.function);
+    if (includes(row)) set_function(state, row.name, row.function);
 }
 template <class Rows>
 void set_functions(lua_State* state, const Rows& rows) {

@@ -155,12 +155,12 @@ class LuaHooks : public train::Hooks {
       lua_pushinteger(state, step);
       lua_pushinteger(state, steps);
       runtime_.call(state, 2, 1);
-      constexpr const char* kWanted = "expected a factor of the learning rates, finite and at least 0";
+      constexpr const char* kExpected = "expected a factor of the learning rates, finite and at least 0";
       RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun, "schedule returned {} for step {}, {}",
-                described(state), step, kWanted);
+                described(state), step, kExpected);
       const double factor = lua_tonumber(state, -1);
       RUN_CHECK(std::isfinite(factor) && factor >= 0, ErrorKind::kRun, "schedule returned {} for step {}, {}",
-                factor != factor ? "NaN" : lua_tostring(state, -1), step, kWanted);
+                factor != factor ? "NaN" : lua_tostring(state, -1), step, kExpected);
       lua_pop(state, 1);
       return factor;
     });

@@ -101,8 +101,8 @@ int unsqueeze(lua_State* state) {
 
 int squeeze(lua_State* state) {
   const Value x = operand(state);
-  const int64_t wanted = lua_isnoneornil(state, 2) ? -Shape::kMaxRank - 1 : axis_of(state, 2, x);
-  const int64_t axis = wanted < 0 && wanted >= -Shape::kMaxRank ? wanted + x.shape().rank() : wanted;
+  const int64_t requested = lua_isnoneornil(state, 2) ? -Shape::kMaxRank - 1 : axis_of(state, 2, x);
+  const int64_t axis = requested < 0 && requested >= -Shape::kMaxRank ? requested + x.shape().rank() : requested;
   Integers dims;
   for (int i = 0; i < x.shape().rank(); ++i) {
     const bool goes = axis < 0 ? x.shape()[i] == 1 : i == axis;

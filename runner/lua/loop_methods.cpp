@@ -296,11 +296,10 @@ int push_scheduler(lua_State* state, Accelerator& accelerator) {
 int check_trigger(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
   loop_of(accelerator, "check_trigger");
-  int64_t triggered = std::exchange(accelerator.triggered, false);
+  bool triggered = std::exchange(accelerator.triggered, false);
   if (backends::ProcessGroup* const ranks = group_for_exchange(state, accelerator, "check_trigger"))
-    ranks->all_reduce({backends::DType::kI64, {}}, std::as_writable_bytes(std::span(&triggered, 1)),
-                      backends::Reduction::kMax, site_of(state, accelerator, "check_trigger"));
-  lua_pushboolean(state, triggered != 0);
+    triggered = ranks->any(triggered, site_of(state, accelerator, "check_trigger"));
+  lua_pushboolean(state, triggered);
   return 1;
 }
 

@@ -148,7 +148,7 @@ int join(lua_State* state) {
             "{0}: missing even_batches: acc:{0}({{even_batches = true or false}}, f)", called_as(state));
   const bool even = options.flag("even_batches", true);
   lua_settop(state, 3);
-  const train::CustomLoop::Evening evening(loop_of(accelerator, "join"), even);
+  const train::CustomLoop::EvenBatchesOverride even_batches(loop_of(accelerator, "join"), even);
   lua_call(state, 0, LUA_MULTRET);
   return lua_gettop(state) - 2;
 }
@@ -207,7 +207,7 @@ ProcessGroup* group_for_exchange(lua_State* state, const Accelerator& accelerato
   constexpr int64_t kInstructions = 20'000;
   ProcessGroup* const ranks = process_group(accelerator, what);
   if (ranks != nullptr) Runtime::of(state).spend(state, kInstructions);
-  if (ranks != nullptr && accelerator.loop != nullptr) accelerator.loop->catch_up();
+  if (ranks != nullptr && accelerator.loop != nullptr) accelerator.loop->run_pending_collectives();
   return ranks;
 }
 

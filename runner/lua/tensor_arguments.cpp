@@ -93,14 +93,14 @@ Shape shape_from(lua_State* state, int first) {
 }
 
 DType dtype_of(lua_State* state, int index) {
-  const std::string_view wanted = text_argument(state, index);
+  const std::string_view requested = text_argument(state, index);
   std::vector<std::string_view> names;
   for (int i = 0; i < backends::kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
-    if (name_of(dtype) == wanted) return dtype;
+    if (name_of(dtype) == requested) return dtype;
     names.push_back(name_of(dtype));
   }
-  fail(ErrorKind::kRun, "unknown dtype '{}'; expected one of {}", wanted, fmt::join(names, ", "));
+  fail(ErrorKind::kRun, "unknown dtype '{}'; expected one of {}", requested, fmt::join(names, ", "));
 }
 
 }  // namespace runner::lua

@@ -187,7 +187,7 @@ void check_description(lua_State* state, const Sample& sample) {
 
 // Throws a message that explains why a list is not valid. `did`: "returned" or "left". A list of the right length
 // contains a value that is not a number.
-[[noreturn]] void refuse_features(lua_State* state, int list, const char* did, size_t wanted) {
+[[noreturn]] void refuse_features(lua_State* state, int list, const char* did, size_t expected) {
   lua_Integer count = 0;
   lua_pushnil(state);
   while (lua_next(state, list) != 0) {
@@ -197,10 +197,10 @@ void check_description(lua_State* state, const Sample& sample) {
       continue;
     }
     const std::string_view key = lua_type(state, -1) == LUA_TSTRING ? lua_tostring(state, -1) : type_name(state, -1);
-    fail(ErrorKind::kRun, "transform {} features with the key '{}', expected the indices 1 to {}", did, key, wanted);
+    fail(ErrorKind::kRun, "transform {} features with the key '{}', expected the indices 1 to {}", did, key, expected);
   }
-  RUN_CHECK(static_cast<size_t>(count) == wanted, ErrorKind::kRun, "transform {} {} features, expected {}", did, count,
-            wanted);
+  RUN_CHECK(static_cast<size_t>(count) == expected, ErrorKind::kRun, "transform {} {} features, expected {}", did,
+            count, expected);
   for (lua_Integer i = 1;; ++i) {
     lua_rawgeti(state, list, i);
     RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun, "transform {} {} as feature {}, expected a number",

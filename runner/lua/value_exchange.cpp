@@ -299,11 +299,11 @@ void ValueExchange::pad_tensor(int index, double pad, int64_t axis) {
 
 void ValueExchange::pad_list(int index, double pad) {
   const auto size = static_cast<int64_t>(lua_rawlen(state_, index));
-  const int64_t wanted = longest(size);
+  const int64_t length = longest(size);
   lua_newtable(state_);
   lua_pushvalue(state_, index);
   append(state_);
-  for (int64_t place = size + 1; place <= wanted; ++place) {
+  for (int64_t place = size + 1; place <= length; ++place) {
     lua_pushnumber(state_, pad);
     lua_rawseti(state_, -2, place);
   }

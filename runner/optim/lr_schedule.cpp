@@ -14,13 +14,13 @@ using backends::ceil_div;
 using schema::SchedulerSpec;
 using schema::SchedulerType;
 
-int64_t to_steps(const schema::Length& length, const RunScale& scale) {
-  const auto [steps, of_epochs] = scale.steps_per_epoch;
+int64_t to_steps(const schema::Length& length, const RunLength& run) {
+  const auto [steps, of_epochs] = run.steps_per_epoch;
   if (length.unit == schema::Unit::kSteps) return length.count;
   if (length.unit == schema::Unit::kEpochs) return ceil_div(length.count * steps, of_epochs);
-  const int64_t epochs = length.count / scale.samples_per_epoch;
-  const int64_t rest = length.count % scale.samples_per_epoch;
-  return ceil_div(epochs * steps + ceil_div(rest * of_epochs, scale.samples_per_step), of_epochs);
+  const int64_t epochs = length.count / run.samples_per_epoch;
+  const int64_t rest = length.count % run.samples_per_epoch;
+  return ceil_div(epochs * steps + ceil_div(rest * of_epochs, run.samples_per_step), of_epochs);
 }
 
 bool moves_momentum(const SchedulerSpec& spec) {
@@ -33,16 +33,16 @@ schema::OptimizerHyper under_schedule(schema::OptimizerHyper hyper, const Schedu
   return hyper;
 }
 
-LrSchedule::LrSchedule(const SchedulerSpec& spec, double lr, const RunScale& scale) : spec_(spec), lr_(lr) {
+LrSchedule::LrSchedule(const SchedulerSpec& spec, double lr, const RunLength& run) : spec_(spec), lr_(lr) {
   RUN_CHECK(spec.type != SchedulerType::kOneCycle || lr > 0, ErrorKind::kRecipe,
             "scheduler.max_lr scales optimizer.lr, expected optimizer.lr above 0, got {}", lr);
   RUN_CHECK(spec.type != SchedulerType::kPolynomial || lr > spec.end, ErrorKind::kRecipe,
             "scheduler.end: expected a value below optimizer.lr, {1}, from which polynomial decays, got {0}", spec.end,
             lr);
-  warmup_ = spec.warmup ? to_steps(*spec.warmup, scale) : 0;
-  length_ = spec.length ? to_steps(*spec.length, scale) : scale.total_steps;
-  every_ = std::max<int64_t>(1, to_steps(spec.every, scale));
-  steps_per_update_ = spec.compat == schema::Compat::kAccelerate ? scale.num_processes : 1;
+  warmup_ = spec.warmup ? to_steps(*spec.warmup, run) : 0;
+  length_ = spec.length ? to_steps(*spec.length, run) : run.total_steps;
+  every_ = std::max<int64_t>(1, to_steps(spec.every, run));
+  steps_per_update_ = spec.compat == schema::Compat::kAccelerate ? run.num_processes : 1;
 }
 
 // Clamps `step` to the cycle, so that the factor stays constant after its end.

@@ -25,7 +25,7 @@ struct StepsPerEpoch {
 };
 
 // Size of a run in optimizer steps.
-struct RunScale {
+struct RunLength {
   int64_t total_steps = 0;  // of the whole run
   StepsPerEpoch steps_per_epoch;
   int64_t samples_per_epoch = 0;  // samples used per epoch, without padding and dropped samples
@@ -35,7 +35,7 @@ struct RunScale {
 
 // Converts a length to optimizer steps. N epochs or N samples end with the first step after which they have all been
 // used; the short last step of each epoch counts as a step.
-int64_t to_steps(const schema::Length& length, const RunScale& scale);
+int64_t to_steps(const schema::Length& length, const RunLength& run);
 
 // State of `plateau` to store in checkpoints.
 struct PlateauState {
@@ -57,7 +57,7 @@ class LrSchedule {
  public:
   // `spec`: validated. `lr`: the optimizer's learning rate, relative to which `end`, `max_lr` and `min_lr` are reached;
   // groups with another rate get the same factor. Throws Error(kRecipe) if no factor reaches them.
-  LrSchedule(const schema::SchedulerSpec& spec, double lr, const RunScale& scale);
+  LrSchedule(const schema::SchedulerSpec& spec, double lr, const RunLength& run);
 
   // Sets the factor of a schedule of type hook. It must be a function of the step only.
   void set_function(std::function<double(int64_t step)> function) { function_ = std::move(function); }

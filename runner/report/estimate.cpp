@@ -23,12 +23,12 @@ std::vector<Cell> row_of(const PrecisionEstimate& estimate, int64_t processes) {
   }
   const train::MemoryUse& use = estimate.memory->training;
   const train::PeakMemory& peak = estimate.memory->peak;
-  const std::optional<int64_t>& at_once = estimate.memory->at_once;
+  const std::optional<int64_t>& max_micro_batch = estimate.memory->max_micro_batch;
   row.insert(row.end(), {bytes_text(use.parameters), use.gradients > 0 ? bytes_text(use.gradients) : "",
                          bytes_text(use.optimizer), bytes_text(use.activations), bytes_text(peak.training),
                          peak.evaluation > 0 ? bytes_text(peak.evaluation) : "", bytes_text(peak.saving),
                          processes > 1 ? bytes_text(estimate.memory->all_processes) : "",
-                         at_once ? std::to_string(*at_once) : ""});
+                         max_micro_batch ? std::to_string(*max_micro_batch) : ""});
   return row;
 }
 
@@ -48,14 +48,14 @@ json::Value row_json(const PrecisionEstimate& estimate) {
       {"peak",
        known(json::Object{{"training", peak.training}, {"evaluation", peak.evaluation}, {"saving", peak.saving}})},
       {"all_processes", known(memory.all_processes)},
-      {"at_once", memory.at_once ? json::Value(*memory.at_once) : json::Value()}};
+      {"at_once", memory.max_micro_batch ? json::Value(*memory.max_micro_batch) : json::Value()}};
 }
 
 }  // namespace
 
 std::string estimate_text(std::span<const PrecisionEstimate> estimates, int64_t processes, int width, bool color) {
-  const bool is_cut =
-      std::ranges::any_of(estimates, [](const PrecisionEstimate& each) { return each.memory && each.memory->at_once; });
+  const bool is_cut = std::ranges::any_of(
+      estimates, [](const PrecisionEstimate& each) { return each.memory && each.memory->max_micro_batch; });
   Table table({{"PRECISION"},
                {"PARAMETERS", Align::kRight},
                {"GRADIENTS", Align::kRight},

@@ -51,7 +51,7 @@ void ProgressReporter::on_start(std::string_view run, std::string_view name) {
   next_ = clock_() + (live_ ? 0 : kLineSeconds);
 }
 
-void ProgressReporter::on_step(const Progress& progress) {
+void ProgressReporter::on_step(const train::RunProgress& progress) {
   if (quiet_) return;
   const double now = clock_();
   if (measured_step_ < 0) measure(progress, now);
@@ -63,7 +63,7 @@ void ProgressReporter::on_step(const Progress& progress) {
   drawn_ = true;
 }
 
-void ProgressReporter::on_evaluation(const Progress& progress, const std::map<std::string, double>& metrics) {
+void ProgressReporter::on_evaluation(const train::RunProgress& progress, const std::map<std::string, double>& metrics) {
   if (!quiet_) print(fmt::format("step {}/{}{}", progress.step, progress.steps, metric_words(metrics)));
 }
 
@@ -80,7 +80,7 @@ void ProgressReporter::on_notice(std::string_view text) {
   if (!quiet_) print(visible(text));
 }
 
-void ProgressReporter::measure(const Progress& progress, double now) {
+void ProgressReporter::measure(const train::RunProgress& progress, double now) {
   const double seconds = now - measured_;
   if (measured_step_ >= 0 && seconds > 0) {
     steps_per_s_ = smoothed(steps_per_s_, static_cast<double>(progress.step - measured_step_) / seconds);
@@ -91,7 +91,7 @@ void ProgressReporter::measure(const Progress& progress, double now) {
   measured_samples_ = progress.samples;
 }
 
-std::string ProgressReporter::line(const Progress& progress) const {
+std::string ProgressReporter::line(const train::RunProgress& progress) const {
   const double done = progress.steps > 0 ? static_cast<double>(progress.step) / static_cast<double>(progress.steps) : 0;
   std::string text = live_ ? bar(done) + "  " : "";
   text += fmt::format("step {}/{}", progress.step, progress.steps);

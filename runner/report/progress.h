@@ -26,15 +26,15 @@ class ProgressReporter : public train::Observer {
   ~ProgressReporter() override;
 
   void on_start(std::string_view run, std::string_view name) override;
-  void on_step(const Progress& progress) override;
-  void on_evaluation(const Progress& progress, const std::map<std::string, double>& metrics) override;
+  void on_step(const train::RunProgress& progress) override;
+  void on_evaluation(const train::RunProgress& progress, const std::map<std::string, double>& metrics) override;
   void on_warning(std::string_view text) override;
   void on_print(std::string_view text) override;
   void on_notice(std::string_view text) override;
 
  private:
-  void measure(const Progress& progress, double now);
-  std::string line(const Progress& progress) const;
+  void measure(const train::RunProgress& progress, double now);
+  std::string line(const train::RunProgress& progress) const;
   void print(std::string_view text);  // prints above the redrawn line
   void erase();
 

@@ -32,7 +32,7 @@ int64_t highest_step(const train::Session& session, int64_t low, int64_t high) {
 }  // namespace
 
 Rates rates_of(const train::Session& session) {
-  const int64_t last = session.scale.total_steps - 1;
+  const int64_t last = session.length.total_steps - 1;
   const int64_t top = highest_step(session, 0, last);
   return {.first = rate_at(session, 0),
           .highest = rate_at(session, top),
@@ -46,7 +46,7 @@ std::string rate_text(const Rates& rates) {
 }
 
 std::vector<PlotPoint> rate_curve(const train::Session& session, int count) {
-  const int64_t last = session.scale.total_steps - 1;
+  const int64_t last = session.length.total_steps - 1;
   std::vector<PlotPoint> points;
   for (int64_t i = 0; i < count; ++i) {
     const auto step = static_cast<int64_t>(static_cast<double>(last) * static_cast<double>(i) / (count - 1));

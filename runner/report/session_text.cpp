@@ -41,13 +41,13 @@ int64_t state_bytes(const train::DeviceLayout& layout) {
 
 // Length of the run and how it is computed, for example "30 epochs of 4".
 std::string run_text(const train::Session& session) {
-  const std::string steps = count_text(session.scale.total_steps, "optimizer step");
+  const std::string steps = count_text(session.length.total_steps, "optimizer step");
   const auto& epochs = session.recipe.train.epochs;
   if (epochs && session.recipe.sync_with_dataloader)
     return fmt::format("{}: {} of {}", steps, count_text(*epochs, "epoch"), session.plan.optimizer_steps(1));
   if (epochs) return fmt::format("{} in {}", steps, count_text(*epochs, "epoch"));
-  const optim::StepsPerEpoch each = session.scale.steps_per_epoch;
-  const double in_epochs = static_cast<double>(session.scale.total_steps) * static_cast<double>(each.epochs) /
+  const optim::StepsPerEpoch each = session.length.steps_per_epoch;
+  const double in_epochs = static_cast<double>(session.length.total_steps) * static_cast<double>(each.epochs) /
                            static_cast<double>(each.steps);
   return fmt::format("{}: {:.6g} epochs", steps, in_epochs);
 }
@@ -83,7 +83,7 @@ std::string session_text(const train::Session& session, int width, bool color) {
 
   Facts facts;
   add_lines(facts, data::plan_text(session.plan));
-  if (session.own_step && session.plan.repeats_per_epoch() > 0)
+  if (session.has_training_step && session.plan.repeats_per_epoch() > 0)
     facts.add("", "the hook's training_step gets no repeated samples; a rank without samples gets one");
   facts.add("data", data_text(session.data));
   facts.add("model", weights);
@@ -103,7 +103,7 @@ std::string session_document(const train::Session& session, std::string plan, co
                        {"trainable_parameters", parameters.trainable_elements()},
                        {"memory_bytes", state_bytes(session.trainer.layout())},
                        {"host_memory", host_memory_json(session)},
-                       {"optimizer_steps", session.scale.total_steps},
+                       {"optimizer_steps", session.length.total_steps},
                        {"learning_rate", json::Object{{"first", rates.first},
                                                       {"highest", rates.highest},
                                                       {"highest_step", rates.highest_step},

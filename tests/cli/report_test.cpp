@@ -340,7 +340,7 @@ double test_clock() {
   return now;
 }
 
-train::Observer::Progress at_step(int64_t step) {
+train::RunProgress at_step(int64_t step) {
   return {.epoch = step / 100, .epochs = 10, .step = step, .steps = 1000, .samples = 32 * step, .loss = 0.5};
 }
 

@@ -117,7 +117,7 @@ TEST_F(BatchFeedTest, StagesTheFirstMicroBatch) {
   data::Loader batches = loader({});
   BatchFeed feed(batches, {}, device, encoding_);
   feed.next();
-  feed.stage_next(step_, {.most_at_once = 3});
+  feed.stage_next(step_, {.max_micro_batch = 3});
   EXPECT_EQ(device.staged, (std::vector<Ids>{{4, 5, 6}}));
 }
 

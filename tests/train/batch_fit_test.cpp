@@ -383,7 +383,7 @@ TEST_F(BatchFitTest, EachTrainerOfATrialCanBeHalted) {
   int asked = 0;
   trial.set_halt([&] { ++asked; });
   for (const int64_t samples : {8, 4}) {
-    trial.set_most_at_once(samples, 8);
+    trial.set_max_micro_batch(samples, 8);
     asked = 0;
     trial.trainer().step_memory().peak(session.plan, std::nullopt);
     EXPECT_GT(asked, 0) << samples;

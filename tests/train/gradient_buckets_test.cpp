@@ -109,12 +109,12 @@ TEST_F(GradientBucketsTest, AreBitIdenticalToReducingAtOnce) {
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.what);
-    const std::vector<std::byte> wanted = trained(recipe(one.overrides));
+    const std::vector<std::byte> expected = trained(recipe(one.overrides));
     for (const char* cap : {"1 B", "2 KiB", "6 KiB", "25 MiB"}) {
       std::vector<std::string> overrides = one.overrides;
       overrides.insert(overrides.end(), {"backend=gpu", fmt::format("gpu.bucket_cap={}", cap)});
       for (const bool own_thread : {false, true})
-        EXPECT_EQ(trained(recipe(overrides), own_thread), wanted) << cap << (own_thread ? ", with threads" : "");
+        EXPECT_EQ(trained(recipe(overrides), own_thread), expected) << cap << (own_thread ? ", with threads" : "");
     }
   }
 }

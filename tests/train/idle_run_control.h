@@ -19,7 +19,7 @@ class IdleRunControl : public RunControl {
   std::string_view name() const override { return "name"; }
   int64_t epoch() const override { return 0; }
   int64_t step() const override { return session_.trainer.counters.steps; }
-  int64_t steps() const override { return session_.scale.total_steps; }
+  int64_t steps() const override { return session_.length.total_steps; }
   std::optional<double> metric(const std::string&) const override { return std::nullopt; }
   void log(const std::string&, double) override {}
   int64_t accumulation() const override { return session_.accumulation(); }

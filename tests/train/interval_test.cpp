@@ -12,9 +12,9 @@ using schema::Unit;
 // The steps after which the interval is due, with epochs of 3 steps of 8, 8 and 4 samples.
 std::vector<int64_t> due_steps(const Interval& interval) {
   std::vector<int64_t> steps;
-  Reached at;
+  Progress at;
   while (at.steps < 12) {
-    const Reached before = at;
+    const Progress before = at;
     ++at.steps;
     at.epochs = at.steps / 3;
     at.samples += at.steps % 3 == 0 ? 4 : 8;

@@ -120,9 +120,9 @@ TEST_F(LogFilesTest, ContainEveryPointOfTheStore) {
 TEST_F(LogFilesTest, PointsCanBeReadDuringTheRun) {
   // Each step waits until the points of the previous step are in the file.
   int64_t seen = 0;
-  const auto wait_for = [&](const Observer::Progress& progress) {
-    const std::string wanted = "train/loss," + std::to_string(progress.step) + ",";
-    while (text("logs/points.csv").find(wanted) == std::string::npos) std::this_thread::yield();
+  const auto wait_for = [&](const RunProgress& progress) {
+    const std::string expected = "train/loss," + std::to_string(progress.step) + ",";
+    while (text("logs/points.csv").find(expected) == std::string::npos) std::this_thread::yield();
     while (text("logs/points.jsonl").find("\"step\":" + std::to_string(progress.step)) == std::string::npos)
       std::this_thread::yield();
     seen = progress.step;
@@ -160,7 +160,7 @@ TEST_F(LogFilesTest, AnAttemptAfterACrashWarnsAboutRepeatedPoints) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    train(kLogged, {.on_step = [&](const Observer::Progress& progress) {
+    train(kLogged, {.on_step = [&](const RunProgress& progress) {
             if (progress.step < 13) return;
             while (text("logs/points.csv").find("train/loss,13,") == std::string::npos) std::this_thread::yield();
             while (points("train/loss").size() < 13) std::this_thread::yield();

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "runner/train/run/recorder.h"
+#include "runner/train/run/metric_recorder.h"
 #include "tests/support/allocations.h"
 #include "tests/support/page_faults.h"
 #include "tests/support/sqlite_calls.h"
@@ -33,7 +33,7 @@ TEST_F(Logging, FiftyMetricsPerStepDoNotBlockTheThread) {
   store::RunInfo info;
   info.uid = store::new_run_uid();
   store::RunWriter writer(store::Store::open(path("runner.db"), store::Access::kWrite), info);
-  Recorder recorder(&writer);
+  MetricRecorder recorder(&writer);
   const auto log_step = [&](int64_t step) {
     for (size_t i = 0; i < kMetrics; ++i)
       recorder.add(names[i], step, static_cast<double>(step) + static_cast<double>(i) / 64);

@@ -18,7 +18,7 @@ using schema::SchedulerType;
 using schema::Unit;
 using testing::Golden;
 
-const RunScale kScale{.total_steps = 100, .steps_per_epoch = 10, .samples_per_epoch = 76, .samples_per_step = 8};
+const RunLength kScale{.total_steps = 100, .steps_per_epoch = 10, .samples_per_epoch = 76, .samples_per_step = 8};
 
 SchedulerType type_of(const std::string& name) {
   const std::map<std::string, SchedulerType> types = {
@@ -90,15 +90,15 @@ SchedulerSpec spec_of(const Golden& item) {
 }
 
 LrSchedule schedule_of(const Golden& item) {
-  RunScale scale = kScale;
+  RunLength scale = kScale;
   if (item.has("compat_processes")) scale.num_processes = item["compat_processes"].integer();
   return LrSchedule(spec_of(item), item["lr"].number(), scale);
 }
 
 // Both sides round a few f64 operations; StepLR and ExponentialLR multiply once per decay, up to 60 times. Where terms
 // cancel on the way down, the error is proportional to `top`, the highest learning rate.
-void expect_close(double got, double wanted, double top, int64_t step) {
-  EXPECT_NEAR(got, wanted, 1e-12 * std::abs(wanted) + 1e-16 * top) << "at step " << step;
+void expect_close(double got, double expected, double top, int64_t step) {
+  EXPECT_NEAR(got, expected, 1e-12 * std::abs(expected) + 1e-16 * top) << "at step " << step;
 }
 
 TEST(LrSchedule, EqualsTheReferencesStepByStep) {
@@ -167,7 +167,7 @@ TEST(LrSchedule, SamplesEndAtTheStepThatHasSeenThem) {
 
 TEST(LrSchedule, LengthsIfStepsCrossTheEndOfAnEpoch) {
   // Epochs of batches with 8, 8, 8, 8 and 4 samples, and steps of 3 batches.
-  const RunScale scale{.total_steps = 50, .steps_per_epoch = {5, 3}, .samples_per_epoch = 36, .samples_per_step = 24};
+  const RunLength scale{.total_steps = 50, .steps_per_epoch = {5, 3}, .samples_per_epoch = 36, .samples_per_step = 24};
   int64_t seen = 0, batches = 0;
   for (int64_t step = 1; step <= 30; ++step) {
     const int64_t before = seen, epochs_before = batches / 5;
@@ -181,8 +181,8 @@ TEST(LrSchedule, LengthsIfStepsCrossTheEndOfAnEpoch) {
 TEST(LrSchedule, EpochsAndSamplesDoNotDependOnRanksOrAccumulation) {
   SchedulerSpec spec;
   spec.type = SchedulerType::kCosine;
-  const RunScale one{.total_steps = 240, .steps_per_epoch = 80, .samples_per_epoch = 640, .samples_per_step = 8};
-  const RunScale eight{
+  const RunLength one{.total_steps = 240, .steps_per_epoch = 80, .samples_per_epoch = 640, .samples_per_step = 8};
+  const RunLength eight{
       .total_steps = 30, .steps_per_epoch = 10, .samples_per_epoch = 640, .samples_per_step = 64, .num_processes = 8};
   for (const Length warmup : {Length{1, Unit::kEpochs}, Length{320, Unit::kSamples}}) {
     spec.warmup = warmup;

@@ -17,7 +17,7 @@ namespace {
 
 using testing::Golden;
 
-std::vector<schema::Metric> wanted(const Golden& metrics) {
+std::vector<schema::Metric> requested(const Golden& metrics) {
   std::vector<schema::Metric> result;
   for (const std::string& name : metrics.keys())
     result.push_back({name, name.starts_with("top_") ? std::stoll(name.substr(4)) : 0});
@@ -64,7 +64,7 @@ TEST(Metrics, MatchTheirDefinitionsForAnyBatches) {
     const std::vector<backends::LabelRank> ranks = ranks_of(values, labels);
     for (const size_t batch : {samples, size_t{1}, size_t{3}}) {
       SCOPED_TRACE(item.name() + " in batches of " + std::to_string(batch));
-      Metrics metrics(wanted(item["metrics"]), classes ? data::LabelKind::kClass : data::LabelKind::kTarget,
+      Metrics metrics(requested(item["metrics"]), classes ? data::LabelKind::kClass : data::LabelKind::kTarget,
                       static_cast<int64_t>(width));
       for (size_t first = 0; first < samples; first += batch) {
         const size_t n = std::min(batch, samples - first);
@@ -91,9 +91,9 @@ TEST(Metrics, AreNanWithoutSamples) {
   for (const auto& [name, value] : metrics.result()) EXPECT_TRUE(std::isnan(value)) << name;
 }
 
-std::string refusal(std::vector<schema::Metric> wanted, data::LabelKind labels, int64_t outputs) {
+std::string refusal(std::vector<schema::Metric> requested, data::LabelKind labels, int64_t outputs) {
   try {
-    Metrics metrics(std::move(wanted), labels, outputs);
+    Metrics metrics(std::move(requested), labels, outputs);
   } catch (const Error& error) {
     return error.message();
   }

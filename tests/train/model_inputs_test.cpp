@@ -69,7 +69,7 @@ train: {{epochs: 1}}
   Session session(read.recipe, &hooks, nullptr, with_segments());
   session.trainer.allocate();
   data::Loader loader(session.data.train, session.plan, {});
-  for (int64_t step = 0; step < session.scale.total_steps; ++step) {
+  for (int64_t step = 0; step < session.length.total_steps; ++step) {
     StepResult result = session.trainer.stepper().run(loader, {});
     session.trainer.stepper().resolve(result);
   }

@@ -166,7 +166,7 @@ class ParameterUseTest : public RunFixture {
     data::Loader loader(session.data.train, session.plan, {.shuffle = false, .rank = session.rank(), .prefetch = 0});
     RankControl control(session, ranks);
     hooks->attach(&control);
-    for (int64_t step = 0; step < session.scale.total_steps; ++step)
+    for (int64_t step = 0; step < session.length.total_steps; ++step)
       EXPECT_TRUE(session.trainer.stepper().run(loader, session.rates()).finite);
     return trained(session);
   }

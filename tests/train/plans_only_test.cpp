@@ -55,7 +55,7 @@ class RecordedTraining {
   explicit RecordedTraining(const schema::Recipe& recipe)
       : data_(data::load(recipe.data, static_cast<uint64_t>(recipe.seed), data::labels_as(recipe.train.loss))),
         plan_(data::train_plan(recipe, data_.train.size())),
-        scale_(run_scale(recipe, plan_)),
+        scale_(run_length(recipe, plan_)),
         schedule_(recipe.scheduler, recipe.optimizer.hyper.lr, scale_),
         trainer_(recipe, data_.encoding, modelled_),
         loader_(data_.train, plan_,
@@ -88,7 +88,7 @@ class RecordedTraining {
  private:
   const data::Data data_;
   const data::DataPlan plan_;
-  const optim::RunScale scale_;
+  const optim::RunLength scale_;
   const optim::LrSchedule schedule_;
   const std::shared_ptr<RecordingDevice> device_ = std::make_shared<RecordingDevice>(backends::make_cpu_device(2));
   backends::ModelledDevice modelled_{device_};

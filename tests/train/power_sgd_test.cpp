@@ -95,7 +95,7 @@ class PowerSgdTest : public RunFixture {
     data::Loader loader(session.data.train, session.plan,
                         {.shuffle = false, .seed = 3, .rank = session.rank(), .prefetch = 0});
     Trained result;
-    for (int64_t step = 0; step < session.scale.total_steps; ++step) {
+    for (int64_t step = 0; step < session.length.total_steps; ++step) {
       EXPECT_TRUE(session.trainer.stepper().run(loader, session.rates()).finite);
       result.losses.push_back(session.trainer.means().take_loss());
     }

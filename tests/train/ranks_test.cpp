@@ -70,7 +70,7 @@ threads: 1
     const int64_t batch = session.plan.slice(session.rank(), 0).size();
     session.trainer.step_memory().prepare({.batch = batch, .last = session.plan.optimizer_step(0).steps == 1});
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
-    const int64_t steps = optimizer_steps > 0 ? optimizer_steps : session.scale.total_steps;
+    const int64_t steps = optimizer_steps > 0 ? optimizer_steps : session.length.total_steps;
     for (int64_t step = 0; step < steps; ++step) {
       const StepResult step_result =
           session.trainer.stepper().run(loader, {session.schedule.factor(step), std::nullopt});
@@ -517,7 +517,7 @@ TEST_F(RanksTest, LocalSgdAveragesSeparateWeights) {
                                                      data::LoaderSpec{.seed = session.data_seed(), .rank = each}));
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
     LocalDescent reference(kRanks, floats(session, Role::kParameters));
-    for (int64_t step = 1; step <= session.scale.total_steps; ++step) {
+    for (int64_t step = 1; step <= session.length.total_steps; ++step) {
       EXPECT_EQ(session.trainer.stepper().run(loader, {}).batches, 2);
       for (int each = 0; each < kRanks; ++each) {
         std::vector<std::vector<float>> features, targets;

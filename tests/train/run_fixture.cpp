@@ -12,7 +12,7 @@ namespace {
 class StepObserver : public Observer {
  public:
   StepObserver(std::atomic<int>& stop, bool stop_at_start, const int64_t stop_after,
-               const std::function<void(const Progress&)>& on_step, std::vector<std::string>* notices)
+               const std::function<void(const RunProgress&)>& on_step, std::vector<std::string>* notices)
       : stop_(stop), stop_at_start_(stop_at_start), stop_after_(stop_after), on_step_(on_step), notices_(notices) {}
 
   void on_start(std::string_view, std::string_view) override {
@@ -23,7 +23,7 @@ class StepObserver : public Observer {
     if (notices_ != nullptr) notices_->emplace_back(text);
   }
 
-  void on_step(const Progress& progress) override {
+  void on_step(const RunProgress& progress) override {
     if (on_step_) on_step_(progress);
     if (stop_after_ > 0 && progress.step >= stop_after_) stop_ = 1;
   }
@@ -32,7 +32,7 @@ class StepObserver : public Observer {
   std::atomic<int>& stop_;
   const bool stop_at_start_;
   const int64_t stop_after_;
-  const std::function<void(const Progress&)>& on_step_;
+  const std::function<void(const RunProgress&)>& on_step_;
   std::vector<std::string>* const notices_;
 };
 

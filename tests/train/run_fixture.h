@@ -49,7 +49,7 @@ class RunFixture : public ::testing::Test {
     std::atomic<int>* stop = nullptr;  // stop flag; null: one of the run's own
     // Executable of other ranks, which gets the resolved recipe; none by default.
     std::string rank_program = "/bin/false";
-    std::function<void(const Observer::Progress&)> on_step = {};
+    std::function<void(const RunProgress&)> on_step = {};
     MakeHooks make_hooks = nullptr;
     std::vector<std::string>* notices = nullptr;   // receives notices, if not null
     std::chrono::milliseconds long_compile{2000};  // see RunRequest

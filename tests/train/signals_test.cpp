@@ -26,7 +26,7 @@ class Signals : public RunFixture {};
 // Another thread might handle a signal late, because it sleeps or is busy with an earlier step.
 TEST_F(Signals, AreHandledByTheTrainingThread) {
   int others = 0, open = 0;
-  const auto look = [&](const Observer::Progress&) {
+  const auto look = [&](const RunProgress&) {
     for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
       if (task.path().filename() == std::to_string(::gettid())) continue;
       ++others;

@@ -50,8 +50,8 @@ TEST_F(StatesTest, KeepEveryAppliesAfterAResume) {
   ASSERT_EQ(train(kOverfits, {.resume = first.run, .overrides = overrides}).exit_code, 0);
   std::vector<std::pair<int64_t, bool>> kept;
   for (const store::StateInfo& state : states()) kept.emplace_back(state.step, state.pinned);
-  const std::vector<std::pair<int64_t, bool>> wanted{{60, true}, {48, true}, {36, true}, {24, true}, {12, true}};
-  EXPECT_EQ(kept, wanted);
+  const std::vector<std::pair<int64_t, bool>> expected{{60, true}, {48, true}, {36, true}, {24, true}, {12, true}};
+  EXPECT_EQ(kept, expected);
 }
 
 TEST_F(StatesTest, KeepsTheCheckpointWithTheBestMetric) {

@@ -47,7 +47,7 @@ class SteadyStep : public RunFixture {
     std::vector<Counts> counts;
     counts.reserve(kSteadySteps);
     const int64_t onednn = support::onednn_allocations();
-    const auto count = [&](const Observer::Progress&) { counts.push_back(Counts::now()); };
+    const auto count = [&](const RunProgress&) { counts.push_back(Counts::now()); };
     ASSERT_EQ(train(kSteady, {.overrides = overrides, .on_step = count}).exit_code, 0);
     ASSERT_EQ(points("train/loss").size(), kSteadySteps);
     ASSERT_EQ(counts.size(), kSteadySteps);

@@ -63,7 +63,7 @@ class TracedRegionTest : public RunFixture {
   void run(TracedRegion& region, const data::Batch* batch) {
     region.finish();
     trainer().arrays().set_gradients(region.gradients());
-    if (region.does_something()) trainer().regions().run("segment", region, batch);
+    if (region.does_something()) trainer().regions().run("traced region", region, batch);
   }
 
   std::vector<float> weights() {
@@ -105,7 +105,7 @@ TEST_F(TracedRegionTest, GradientsSurviveMarkStep) {
     TracedRegion adding = region();
     backward(adding, mean_output(adding));
     run(adding);
-    EXPECT_EQ(trainer().arrays().gradients(), std::vector{Held::kLocalSum});
+    EXPECT_EQ(trainer().arrays().gradients(), std::vector{GradientState::kLocalSum});
     EXPECT_EQ(weights(), before);
   }
   TracedRegion idle = region();
@@ -116,7 +116,7 @@ TEST_F(TracedRegionTest, GradientsSurviveMarkStep) {
   stepping.zero_grad(0);
   run(stepping, nullptr);
   expect_moved(before, 2);
-  EXPECT_EQ(trainer().arrays().gradients(), std::vector{Held::kNothing});
+  EXPECT_EQ(trainer().arrays().gradients(), std::vector{GradientState::kNothing});
   TracedRegion after = region();
   EXPECT_THROW(step(after), Error);
 }

@@ -29,11 +29,11 @@ TEST(TracedScalars, MatchTorch) {
       std::vector<TracedScalar> scalars;
       trace_scalars(rule, {.lr = rule.hyper.lr * factors[step], .momentum = base_momentum(rule)},
                     static_cast<int64_t>(step) + 1, scalars);
-      const std::vector<Golden> wanted = item["steps"].items()[step].items();
-      ASSERT_EQ(scalars.size(), wanted.size()) << "step " << step;
-      for (size_t i = 0; i < wanted.size(); ++i) {
-        EXPECT_EQ(scalars[i].use, use_of(wanted[i].items()[0].text())) << "step " << step << ", scalar " << i;
-        EXPECT_DOUBLE_EQ(scalars[i].value, wanted[i].items()[1].number()) << "step " << step << ", scalar " << i;
+      const std::vector<Golden> expected = item["steps"].items()[step].items();
+      ASSERT_EQ(scalars.size(), expected.size()) << "step " << step;
+      for (size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_EQ(scalars[i].use, use_of(expected[i].items()[0].text())) << "step " << step << ", scalar " << i;
+        EXPECT_DOUBLE_EQ(scalars[i].value, expected[i].items()[1].number()) << "step " << step << ", scalar " << i;
       }
     }
   }

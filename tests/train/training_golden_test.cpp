@@ -63,7 +63,7 @@ class SteppedTraining {
   std::optional<double> scale() const { return scale_; }
   bool applied() const { return applied_; }
 
-  int64_t total_steps() const { return session_.scale.total_steps; }
+  int64_t total_steps() const { return session_.length.total_steps; }
   bool clips() const { return recipe_.train.clip_grad_norm.has_value(); }
 
  private:

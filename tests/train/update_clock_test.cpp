@@ -57,8 +57,8 @@ TEST(RecordedScalars, MatchTheHost) {
     const auto step = device->compile(program);
     for (const int64_t number : {1, 2, 3, 17, 1000, 2'000'000}) {
       const optim::StepRates rates{.lr = 0.03 / static_cast<double>(number), .momentum = 0.9};
-      std::vector<double> wanted(count);
-      optim::step_scalars(rule, rates, number, wanted);
+      std::vector<double> expected(count);
+      optim::step_scalars(rule, rates, number, expected);
       const auto as_double = static_cast<double>(number);
       const auto bytes = [](const double& value) { return reinterpret_cast<const std::byte*>(&value); };
       const std::byte* batch[] = {bytes(rates.lr), bytes(rates.momentum), bytes(as_double)};
@@ -66,7 +66,7 @@ TEST(RecordedScalars, MatchTheHost) {
       for (size_t i = 0; i < count; ++i) {
         double got = 0;
         device->read_output(*step, static_cast<int>(i), std::as_writable_bytes(std::span(&got, 1)));
-        EXPECT_EQ(got, wanted[i]) << optim::scalar_names(type)[i] << " of update " << number;
+        EXPECT_EQ(got, expected[i]) << optim::scalar_names(type)[i] << " of update " << number;
       }
     }
   }
@@ -109,7 +109,7 @@ class UpdateClockTest : public RunFixture {
     data::Loader loader(session.data.train, session.plan,
                         {.seed = session.data_seed(), .rank = session.rank(), .prefetch = 0});
     Trained result;
-    for (int64_t step = 1; step <= session.scale.total_steps; ++step) {
+    for (int64_t step = 1; step <= session.length.total_steps; ++step) {
       StepResult step_result = session.trainer.stepper().run(loader, session.rates());
       if (every == 0 || step % every != 0) continue;
       session.trainer.stepper().read_counters(step_result);
@@ -168,7 +168,7 @@ TEST_F(UpdateClockTest, AnOptimizerStepDoesNotWaitForCounters) {
   const schema::ReadResult read = recipe();
   const data::Data data = data::load(read.recipe);
   const data::DataPlan plan(data::train_plan(read.recipe, data.train.size()));
-  const optim::LrSchedule schedule(read.recipe.scheduler, 0.02, run_scale(read.recipe, plan));
+  const optim::LrSchedule schedule(read.recipe.scheduler, 0.02, run_length(read.recipe, plan));
   const auto device = std::make_shared<RecordingDevice>(backends::make_cpu_device(1));
   backends::ModelledDevice modelled(device);
   Trainer trainer(read.recipe, data.encoding, modelled);

@@ -160,7 +160,7 @@ class CompilesTest : public ::testing::Test {
     evaluations_.push_back(counts(session));
   }
 
-  static std::vector<CompileCounts> wanted(const Golden& rows) {
+  static std::vector<CompileCounts> expected(const Golden& rows) {
     std::vector<CompileCounts> all;
     for (const Golden& row : rows.items()) all.push_back({row.integers()[0], row.integers()[1]});
     return all;
@@ -171,14 +171,14 @@ class CompilesTest : public ::testing::Test {
 
   // `each`: compares every n-th batch.
   void compare(const Golden& item, const MetricsReport& end, int64_t each = 1) const {
-    const std::vector<CompileCounts> theirs = wanted(item["steps"]);
+    const std::vector<CompileCounts> theirs = expected(item["steps"]);
     ASSERT_EQ(steps_.size(), theirs.size());
     for (const size_t what : {0, 1}) {
       const char* const name = what == 0 ? "compiles" : "executions";
       for (size_t step = static_cast<size_t>(each - 1); step < theirs.size(); step += static_cast<size_t>(each))
         EXPECT_EQ(steps_[step][what], theirs[step][what] - initial_graphs(item)) << name << " up to step " << step + 1;
       const std::vector<CompileCounts> evaluations =
-          item.has("evaluations") ? wanted(item["evaluations"]) : std::vector<CompileCounts>{};
+          item.has("evaluations") ? expected(item["evaluations"]) : std::vector<CompileCounts>{};
       ASSERT_EQ(evaluations_.size(), evaluations.size());
       for (size_t i = 0; i < evaluations.size(); ++i)
         EXPECT_EQ(evaluations_[i][what], evaluations[i][what]) << name << " up to evaluation " << i + 1;

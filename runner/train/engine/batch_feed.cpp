@@ -17,12 +17,12 @@ void BatchFeed::throw_failure() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-void BatchFeed::stage_next(const backends::Executable& like, const GradAccumulation& parts) {
+void BatchFeed::stage_next(const backends::Executable& like, const GradAccumulation& accumulation) {
   if (streams_ == nullptr || next_ != nullptr) return;
   const data::Batch* const batch = loader_.peek(give_up_);
   if (batch == nullptr || batch->size == 0) return;
   next_ = batch;
-  const data::Batch part = batch->part(0, parts.at_once(batch->size));
+  const data::Batch part = batch->part(0, accumulation.micro_batch(batch->size));
   try {
     next_staged_ = streams_->stage(like, LoadedInputs(part, encoding_, model_inputs_).all());
   } catch (const backends::OutOfMemory&) {

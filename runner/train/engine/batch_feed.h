@@ -42,7 +42,7 @@ class BatchFeed {
   // loader has assembled that batch, so that the order of copies is the same in every run. `like`: a step of the same
   // kind. If the copy does not fit, throw_failure() reports it once the batch has been taken; work in flight is not
   // affected.
-  void stage_next(const backends::Executable& like, const GradAccumulation& parts);
+  void stage_next(const backends::Executable& like, const GradAccumulation& accumulation);
 
  private:
   data::Loader& loader_;

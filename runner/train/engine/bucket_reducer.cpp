@@ -55,7 +55,7 @@ void BucketReducer::allocate(const SharedArrays& arrays) {
     gradients_[b] = arrays.rows[i];
     sums_[b] = {ranks_.symmetric_alloc(array.type, backends::ProcessGroup::Pages::kNow, {"sums"}), 0};
     const Shard::Range& share = shard_.of(array.buffer);
-    if (share.count > 0) share_sums_.push_back(part_of(sums_[b], 0, {array.buffer, share.first, share.count}));
+    if (share.count > 0) shard_sums_.push_back(part_of(sums_[b], 0, {array.buffer, share.first, share.count}));
   }
   exchange_events();
 }

@@ -50,7 +50,7 @@ class BucketReducer {
   std::span<const backends::AwaitedEvent> reduced() const { return reduced_; }
   // This rank's shards of the sums, in the order of the flat buffers that it has a shard of. They are the last states
   // of the update.
-  std::span<const std::shared_ptr<backends::Buffer>> sums() const { return share_sums_; }
+  std::span<const std::shared_ptr<backends::Buffer>> sums() const { return shard_sums_; }
 
  private:
   using Piece = GradientBuckets::Piece;
@@ -76,7 +76,7 @@ class BucketReducer {
   backends::ModelledDevice& device_;
   backends::ProcessGroup& ranks_;
   std::vector<SharedRows> gradients_, sums_;  // per flat buffer
-  std::vector<std::shared_ptr<backends::Buffer>> share_sums_;
+  std::vector<std::shared_ptr<backends::Buffer>> shard_sums_;
   std::vector<std::shared_ptr<backends::Event>> ready_;                 // per rank and bucket
   std::vector<std::shared_ptr<backends::Event>> done_;                  // per rank
   std::map<const FactoredLayout*, std::vector<Reduction>> reductions_;  // per bucket

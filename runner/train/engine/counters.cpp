@@ -2,9 +2,23 @@
 
 namespace runner::train {
 
-int64_t Counters::updates_of(const std::string& optimizer) const {
-  const auto found = updates.find(optimizer);
-  return found == updates.end() ? 0 : found->second;
+void add_to(MetricSums& sums, const MetricSums& more) {
+  for (const auto& [name, sum] : more) sums[name] += sum;
+}
+
+MetricSums StepMetrics::in_step() const {
+  MetricSums sums = step;
+  add_to(sums, batches);
+  return sums;
+}
+
+void StepMetrics::end_step(bool finite) {
+  if (finite) {
+    add_to(ended, step);
+    add_to(ended, batches);
+  }
+  step.clear();
+  batches.clear();
 }
 
 }  // namespace runner::train

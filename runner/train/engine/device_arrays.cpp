@@ -176,18 +176,18 @@ void DeviceArrays::forget_logged_sums() {
 
 // ---- gradients -----------------------------------------------------------------------------------------------------
 
-void DeviceArrays::set_gradients(std::vector<Held> held) {
+void DeviceArrays::set_gradients(std::vector<GradientState> held) {
   const bool with_rank_0 = shard_ && ranks_->rank() != 0;
-  gradients_ = with_rank_0 ? std::vector<Held>(held.size()) : std::move(held);
+  gradients_ = with_rank_0 ? std::vector<GradientState>(held.size()) : std::move(held);
 }
 
-void DeviceArrays::hold(Held held) {
+void DeviceArrays::hold(GradientState held) {
   for (size_t b = 0; b < gradients_.size(); ++b)
     if (parameters_.buffers()[b].group >= 0) gradients_[b] = held;
 }
 
 bool DeviceArrays::holds_any_gradients() const {
-  return std::ranges::any_of(gradients_, [](Held held) { return held != Held::kNothing; });
+  return std::ranges::any_of(gradients_, [](GradientState held) { return held != GradientState::kNothing; });
 }
 
 bool DeviceArrays::is_of_parameters(const DeviceArray& array) const {

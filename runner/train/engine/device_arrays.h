@@ -87,14 +87,16 @@ class DeviceArrays {
 
   // ---- gradients ---- Which gradients exist, by flat buffer.
 
-  // What the gradient array of each flat buffer contains between two traced regions, or between two calls of
+  // Contents of the gradient array of each flat buffer between two traced regions, or between two calls of
   // Stepper::advance(). After an optimizer step it is never kLocalSum, so that gradients can be saved in a checkpoint.
-  const std::vector<Held>& gradients() const { return gradients_; }
+  const std::vector<GradientState>& gradients() const { return gradients_; }
   // If the ranks share one copy, only rank 0 holds gradients that are sums over all ranks.
-  void set_gradients(std::vector<Held> held);
+  void set_gradients(std::vector<GradientState> held);
   // Sets the same value for all trained buffers.
-  void hold(Held held);
-  bool holds_gradients(int32_t buffer) const { return gradients_[static_cast<size_t>(buffer)] != Held::kNothing; }
+  void hold(GradientState held);
+  bool holds_gradients(int32_t buffer) const {
+    return gradients_[static_cast<size_t>(buffer)] != GradientState::kNothing;
+  }
   bool holds_any_gradients() const;
   // Whether an array has one element per parameter element of its buffer and its contents are valid.
   bool is_of_parameters(const DeviceArray& array) const;
@@ -168,8 +170,8 @@ class DeviceArrays {
   std::optional<BucketReducer> reducer_;
   std::optional<RoundedWeights> rounded_;
   std::vector<backends::Buffer*>
-      joined_states_;            // states of one submission, with factored gradients and rounded weights
-  std::vector<Held> gradients_;  // by flat buffer
+      joined_states_;                     // states of one submission, with factored gradients and rounded weights
+  std::vector<GradientState> gradients_;  // by flat buffer
 };
 
 }  // namespace runner::train

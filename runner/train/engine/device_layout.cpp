@@ -12,7 +12,7 @@
 namespace runner::train {
 namespace {
 
-constexpr std::string_view kSumNames[kSumCount] = {"window sum", "logged sum"};
+constexpr std::string_view kSumNames[kSumCount] = {"step sum", "logged sum"};
 constexpr std::string_view kScalerNames[kScalerStateCount] = {"scale", "good steps"};
 
 }  // namespace

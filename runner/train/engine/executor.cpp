@@ -56,9 +56,9 @@ backends::Ticket Executor::submit(std::string_view name, const CompiledStep& ste
 std::vector<std::byte> Executor::read_bytes(const backends::Program& program, backends::ValueId value,
                                             const StepSubmission& submission) {
   const SharedStep step = cache_.find_or_make(program, read_specification(value), [&] {
-    backends::Program wanted = program;
-    wanted.output(std::string(backends::kReadOutput), value);
-    return compiled_step(device_.compile(wanted, UserWork::of_read(wanted)));
+    backends::Program requested = program;
+    requested.output(std::string(backends::kReadOutput), value);
+    return compiled_step(device_.compile(requested, UserWork::of_read(requested)));
   });
   begin_exchange(/*again=*/true);
   const std::vector<backends::TracedScalar> traced = traced_for(program, value, submission.info.traced);

@@ -70,7 +70,7 @@ class Executor {
   std::vector<std::byte> read_bytes(const backends::Program& program, backends::ValueId value,
                                     const StepSubmission& submission);
 
-  // ProcessGroup of the Programs of this rank; null for a single process.
+  // Returns the exchange that runs the collectives of this rank's Programs; null for a single process.
   backends::Exchange* exchange() { return exchange_ ? &*exchange_ : nullptr; }
   // Call before a Program with collectives runs. `again`: see Exchange::begin().
   void begin_exchange(bool again);

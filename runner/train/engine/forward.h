@@ -8,9 +8,9 @@
 #include "backends/exec/backend.h"
 #include "runner/data/encoding.h"
 #include "runner/data/loader.h"
+#include "runner/train/engine/counters.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/step_arguments.h"
-#include "runner/train/engine/step_metrics.h"
 #include "runner/train/engine/steps.h"
 
 namespace runner::train {

@@ -19,13 +19,13 @@ using backends::Value;
 // By flat buffer, (elements) f32 each; unset: no gradient.
 using Gradients = std::vector<Value>;
 
-// What the gradient array of a flat buffer contains between two traced regions: nothing, a sum of this rank that is
+// Contents of the gradient array of a flat buffer between two traced regions: nothing, a sum of this rank that is
 // still to be reduced, or the sum over all ranks.
-enum class Held : uint8_t { kNothing, kLocalSum, kGlobalSum };
+enum class GradientState : uint8_t { kNothing, kLocalSum, kGlobalSum };
 
 // An addition that only rank 0 records, to a sum over all ranks: its result on rank 0, and the value that the other
 // ranks have instead.
-struct OfRank0 {
+struct RankZeroAddition {
   backends::ValueId value, of_others;
 };
 

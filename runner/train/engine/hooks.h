@@ -42,15 +42,15 @@ struct StepMetric {
   Value sum, weight;  // () f64
 };
 
-// What a training step recorded. Losses and weights have the same shape: (B), one per sample, or (), for the whole
-// batch. The gradient of an optimizer step is that of Σ losses / Σ weights.
+// Result of recording a training step. Losses and weights have the same shape: (B), one per sample, or (), for the
+// whole batch. The gradient of an optimizer step is that of Σ losses / Σ weights.
 struct StepLosses {
   Value losses, weights;  // f32
   uint64_t form = 0;      // form_of() the hook's loss
   std::vector<StepMetric> metrics;
 };
 
-// What an evaluation step recorded.
+// Result of recording an evaluation step.
 struct StepPredictions {
   Value predictions;      // f32, of shape StepInputs::outputs; N is the number of classes or targets of the data
   Value targets;          // like StepInputs::labels, which are used if this is unset
@@ -69,7 +69,7 @@ struct EvaluatedSet {
 
 class CustomLoop;  // custom_loop.h
 
-// What a hook may query about the run and request from it.
+// Interface of the run to a hook: queries and requests.
 class RunControl {
  public:
   virtual ~RunControl() = default;
@@ -100,7 +100,7 @@ struct HookSource {
   std::string text;
 };
 
-// What a hook may define in addition to events.
+// Entries that a hook may define in addition to events.
 enum class HookEntry {
   kModel,
   kOptimizers,

@@ -69,7 +69,7 @@ void InFlightStep::end(const SharedStep& step, const ScheduleRates& rates, const
   if (update_ == Update::kOfAll) update_ = Update::kNone;
   outcome_.reset();
   ended_ = {.scheduled = rates.schedule_steps, .samples = result.samples, .repeats = result.repeats};
-  count(result, recipe_.train.on_nan, counters_);
+  counters_.add_step(result, recipe_.train.on_nan);
   if (device_counts_) return;
   counters_.scheduled += rates.schedule_steps;
   for (const std::string& optimizer : optimizers_.names) ++counters_.updates[optimizer];

@@ -12,12 +12,12 @@
 
 #include "backends/exec/backend.h"
 #include "runner/train/engine/batch_place.h"
+#include "runner/train/engine/counters.h"
 #include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/optimizers.h"
 #include "runner/train/engine/step_builder.h"
-#include "runner/train/engine/step_metrics.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
@@ -76,7 +76,7 @@ class InFlightStep {
   void set_outcome(StepResult& newest) const;
 
  private:
-  // What is known about an optimizer step after its end.
+  // Outcome of an optimizer step that has ended.
   struct Ended {
     int64_t scheduled, samples, repeats;  // counted for it
     bool known = false, finite = true;

@@ -8,16 +8,16 @@
 
 namespace runner::train {
 
-Means::Means(const StepBuilder& builder, DeviceArrays& arrays, Executor& executor, StepMetrics& metrics,
-             backends::ProcessGroup* local)
+LossMeans::LossMeans(const StepBuilder& builder, DeviceArrays& arrays, Executor& executor, StepMetrics& metrics,
+                     backends::ProcessGroup* local)
     : builder_(builder), arrays_(arrays), executor_(executor), metrics_(metrics), local_(local) {}
 
-double Means::take_loss() {
+double LossMeans::take_loss() {
   const auto [loss, weight] = take_sums();
   return weight == 0 ? std::numeric_limits<double>::quiet_NaN() : loss / weight;
 }
 
-std::array<double, 2> Means::take_sums() {
+std::array<double, 2> LossMeans::take_sums() {
   std::array<double, 2> sums = arrays_.take_logged_sums();
   if (local_ != nullptr)
     local_->all_reduce({backends::DType::kF64, backends::Shape{2}}, std::as_writable_bytes(std::span(sums)),
@@ -25,13 +25,13 @@ std::array<double, 2> Means::take_sums() {
   return sums;
 }
 
-MetricSums Means::take_metrics() {
+MetricSums LossMeans::take_metrics() {
   const MetricSums mine = std::exchange(metrics_.ended, {});
   const bool merges = local_ != nullptr && builder_.varies(/*training=*/true);
   return merges ? merged(mine, *local_, executor_.site("metrics")) : mine;
 }
 
-void Means::gather() {
+void LossMeans::gather() {
   const backends::ModelPause pause = arrays_.pause_model();
   const std::array<double, 2> logged = take_sums();
   arrays_.write(builder_.layout().find(Role::kSum, 0, kLoggedSum), std::as_bytes(std::span(logged)));

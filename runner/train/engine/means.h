@@ -4,19 +4,19 @@
 #include <array>
 
 #include "backends/dist/process_group.h"
+#include "runner/train/engine/counters.h"
 #include "runner/train/engine/device_arrays.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/step_builder.h"
-#include "runner/train/engine/step_metrics.h"
 
 namespace runner::train {
 
-class Means {
+class LossMeans {
  public:
   // `local`: ranks that train separate weights (train.local_sgd), or null. If set, all functions are collective. All
   // arguments must outlive the object.
-  Means(const StepBuilder& builder, DeviceArrays& arrays, Executor& executor, StepMetrics& metrics,
-        backends::ProcessGroup* local);
+  LossMeans(const StepBuilder& builder, DeviceArrays& arrays, Executor& executor, StepMetrics& metrics,
+            backends::ProcessGroup* local);
 
   // Returns the weighted mean train loss over the optimizer steps since the last call; NaN if there was none.
   double take_loss();

@@ -26,11 +26,11 @@ std::string not_found_text(const schema::Recipe& recipe) {
 
 }  // namespace
 
-NonFiniteSearch::NonFiniteSearch(const StepBuilder& builder, const GradAccumulation& parts,
+NonFiniteSearch::NonFiniteSearch(const StepBuilder& builder, const GradAccumulation& accumulation,
                                  backends::ModelledDevice& device, Executor& executor, Steps& steps, Hooks* hooks,
                                  backends::ProcessGroup* ranks)
     : builder_(builder),
-      parts_(parts),
+      accumulation_(accumulation),
       device_(device),
       executor_(executor),
       steps_(steps),
@@ -51,10 +51,10 @@ std::optional<NotFinite> NonFiniteSearch::find(data::Loader& loader, int64_t bef
   std::optional<NotFinite> found;
   for (;; ++before) {
     const data::Batch& batch = loader.next();
-    const bool last = parts_.ends(batch, before);
+    const bool last = accumulation_.ends(batch, before);
     for (int64_t first = 0; first < batch.size && (!found || may_use_collectives);
-         first += parts_.at_once(batch.size)) {
-      std::optional<NotFinite> here = find(batch.part(first, parts_.at_once(batch.size - first)));
+         first += accumulation_.micro_batch(batch.size)) {
+      std::optional<NotFinite> here = find(batch.part(first, accumulation_.micro_batch(batch.size - first)));
       if (!found) found = std::move(here);
     }
     if (last || (found && !may_use_collectives)) return found;

@@ -18,7 +18,7 @@ class NonFiniteSearch {
  public:
   // `hooks`: null if there is no hook. `ranks`: ranks that take the optimizer step together, or null. All arguments
   // must outlive the object.
-  NonFiniteSearch(const StepBuilder& builder, const GradAccumulation& parts, backends::ModelledDevice& device,
+  NonFiniteSearch(const StepBuilder& builder, const GradAccumulation& accumulation, backends::ModelledDevice& device,
                   Executor& executor, Steps& steps, Hooks* hooks, backends::ProcessGroup* ranks);
 
   // Finds the first value that was not finite in an optimizer step: "parameter 0.weight is inf", "a feature of sample
@@ -32,7 +32,7 @@ class NonFiniteSearch {
   std::optional<NotFinite> find(const data::Batch& batch);
 
   const StepBuilder& builder_;
-  const GradAccumulation& parts_;
+  const GradAccumulation& accumulation_;
   backends::ModelledDevice& device_;
   Executor& executor_;
   Steps& steps_;

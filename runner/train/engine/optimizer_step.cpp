@@ -14,24 +14,24 @@ uint64_t ScheduleRates::digest() const {
   return mixed(std::bit_cast<uint64_t>(factor), std::bit_cast<uint64_t>(momentum.value_or(0)));
 }
 
-void take_in(const data::Batch& batch, StepResult& result) {
+void StepResult::add_batch(const data::Batch& batch) {
   for (size_t i = 0; i < batch.ids.size(); ++i) {
     const auto word = static_cast<uint64_t>(2 * batch.ids[i] + (batch.weights[i] != 0));
-    result.batch_digest = mixed(result.batch_digest, word);
+    batch_digest = mixed(batch_digest, word);
   }
-  ++result.batches;
-  result.samples += batch.samples;
-  result.repeats += batch.repeats;
-  result.next = batch.next();
-  result.ends_epoch |= batch.last_of_epoch;
+  ++batches;
+  samples += batch.samples;
+  repeats += batch.repeats;
+  next = batch.next();
+  ends_epoch |= batch.last_of_epoch;
 }
 
-void count(const StepResult& result, schema::OnNan on_nan, Counters& counters) {
+void Counters::add_step(const StepResult& result, schema::OnNan on_nan) {
   if (!result.finite && on_nan == schema::OnNan::kStop) return;
-  ++counters.steps;
-  counters.applied += result.finite && result.applied;
-  counters.samples += result.samples;
-  counters.repeats += result.repeats;
+  ++steps;
+  applied += result.finite && result.applied;
+  samples += result.samples;
+  repeats += result.repeats;
 }
 
 }  // namespace runner::train

@@ -38,26 +38,23 @@ struct StepResult {
   bool interrupted = false;   // a rank had been asked to stop at the last all-reduce
   uint64_t batch_digest = 0;  // hash of the sample ids and their mask, of this rank
   uint64_t decisions = 0;     // hash of what must be the same on all ranks: rates, clipping, updates
+
+  // Counts a batch that has been taken.
+  void add_batch(const data::Batch& batch);
 };
 
 // How an optimizer step is divided into batches, and batches into micro-batches.
 struct GradAccumulation {
   bool end_with_epochs = true;
-  int64_t accumulation = 1;  // batches per optimizer step, from the next one on
-  int64_t most_at_once = 0;  // maximum samples of a micro-batch; 0: no limit
+  int64_t batches_per_step = 1;  // batches per optimizer step, from the next one on
+  int64_t max_micro_batch = 0;   // maximum samples of a micro-batch; 0: no limit
 
   // Returns the size of the first micro-batch of a batch.
-  int64_t at_once(int64_t batch) const { return most_at_once > 0 ? std::min(batch, most_at_once) : batch; }
+  int64_t micro_batch(int64_t batch) const { return max_micro_batch > 0 ? std::min(batch, max_micro_batch) : batch; }
   // Whether a batch is the last of its optimizer step. `before`: number of batches before it.
   bool ends(const data::Batch& batch, int64_t before) const {
-    return (batch.last_of_epoch && end_with_epochs) || before + 1 == accumulation;
+    return (batch.last_of_epoch && end_with_epochs) || before + 1 == batches_per_step;
   }
 };
-
-// Adds a batch to the counts of an optimizer step.
-void take_in(const data::Batch& batch, StepResult& result);
-
-// Counts an optimizer step that has run or is in flight, unless it ends the run.
-void count(const StepResult& result, schema::OnNan on_nan, Counters& counters);
 
 }  // namespace runner::train

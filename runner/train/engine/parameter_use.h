@@ -35,7 +35,7 @@ void add_reached(ReachedParameters& reached, backends::Program& program, const s
 // Elementwise maximum: what any of `each` has reached.
 Value reached_by_any(std::span<const Value> each);
 
-// What an update of a flat buffer depends on in addition to the gradient.
+// Inputs of the update of a flat buffer in addition to the gradient.
 struct UpdateTerms {
   std::vector<Value> scalars;  // () or (elements) f32, as in optim::scalar_names()
   Value applied;               // () or (elements) bool; false leaves everything unchanged; unset means true

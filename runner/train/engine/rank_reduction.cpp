@@ -36,7 +36,7 @@ class RankReduction {
   Program of_part(const Shard& shard) {
     add_up(shard, /*ends_step=*/false);
     if (shard.rank() == 0) {
-      program_.output("window sum", sums_.id);
+      program_.output("step sum", sums_.id);
       step_.keep_reached();  // no other rank reads it here
     }
     for (const auto& [buffer, array] : of_rank_0_) {

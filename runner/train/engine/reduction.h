@@ -6,8 +6,8 @@
 #include <string>
 
 #include "backends/dist/process_group.h"
+#include "runner/train/engine/counters.h"
 #include "runner/train/engine/not_finite.h"
-#include "runner/train/engine/step_metrics.h"
 
 namespace runner::train {
 

@@ -36,7 +36,7 @@ void RegionRunner::run(std::string_view name, const TracedRegion& region, const 
   const backends::Program& program = region.program();
   newest_ = executor_.cache().find_or_make(program, region_specification(),
                                            [&] { return compiled_step(device_.compile(program)); });
-  if (traced_ != nullptr && region.meetings() > 0)
+  if (traced_ != nullptr && region.collectives() > 0)
     traced_->add(batch != nullptr ? batch->size : 0, /*place=*/{}, executor_.cache().newest_recorded(),
                  roots_of(program), region.host().traced, region.of_rank_0());
   executor_.begin_exchange(/*again=*/false);

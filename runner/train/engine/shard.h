@@ -79,7 +79,7 @@ struct SharedArrays {
   // States of record_reduction(): the arrays of the layout, with only the shard of trained buffers, then, if asked for,
   // what the other ranks have accumulated.
   std::vector<std::shared_ptr<backends::Buffer>> reduction;
-  // By array of the layout: the rows of all ranks, if all ranks read them.
+  // By array of the layout, the rows of all ranks, if all ranks read them.
   std::vector<SharedRows> rows;
 };
 

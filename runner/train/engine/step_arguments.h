@@ -67,7 +67,7 @@ class StepArguments {
                          std::span<const backends::TracedScalar> rule_numbers = {});
   // `batch`: null if the region has none.
   StepSubmission of_region(const TracedRegion& region, const data::Batch* batch);
-  // For the step that combines the gradients of all ranks.
+  // Returns the submission of the step that combines the gradients of all ranks.
   StepSubmission of_update() { return {inputs(nullptr, nullptr, {}), user_.of_update()}; }
 
  private:

@@ -243,14 +243,14 @@ Shape StepBuilder::outputs_of(int64_t batch) const {
 }
 
 // A hook's model may return outputs of any shape.
-void StepBuilder::check_outputs(Value outputs, const Shape& wanted) const {
-  if (outputs.shape() == wanted) return;
+void StepBuilder::check_outputs(Value outputs, const Shape& expected) const {
+  if (outputs.shape() == expected) return;
   const std::string what =
       encoding_.sequence > 0
           ? fmt::format("is text of {} different tokens: expected {} f32, logits of the next token for each token",
-                        encoding_.outputs, wanted.to_string())
+                        encoding_.outputs, expected.to_string())
           : fmt::format("has {} {}: expected {} f32", encoding_.outputs,
-                        encoding_.label_kind == data::LabelKind::kClass ? "classes" : "targets", wanted.to_string());
+                        encoding_.label_kind == data::LabelKind::kClass ? "classes" : "targets", expected.to_string());
   Error error(ErrorKind::kRecipe,
               fmt::format("the model returns {}, but the data {}", outputs.type().to_string(), what),
               outputs.program->mark_of(outputs.id));

@@ -154,7 +154,7 @@ class StepBuilder {
   SampleLosses losses_of_recipe(Value outputs, Value labels) const;
   SampleLosses losses_of_tokens(Value outputs, Value labels) const;
   backends::Shape outputs_of(int64_t batch) const;
-  void check_outputs(Value outputs, const backends::Shape& wanted) const;
+  void check_outputs(Value outputs, const backends::Shape& expected) const;
 
   Hooks* const hooks_;
   const schema::Loss loss_;

@@ -23,11 +23,11 @@ std::vector<int64_t> ends_of(int64_t count) {
 }
 
 // Sizes in samples of the first and last micro-batches of a batch of `batch` samples.
-std::vector<int64_t> sizes_of_parts(const GradAccumulation& parts, int64_t batch) {
-  const int64_t at_once = parts.at_once(batch);
+std::vector<int64_t> micro_batches_of(const GradAccumulation& accumulation, int64_t batch) {
+  const int64_t first = accumulation.micro_batch(batch);
   std::vector<int64_t> sizes;
-  for (const int64_t part : ends_of(backends::ceil_div(batch, at_once)))
-    sizes.push_back(parts.at_once(batch - part * at_once));
+  for (const int64_t part : ends_of(backends::ceil_div(batch, first)))
+    sizes.push_back(accumulation.micro_batch(batch - part * first));
   return sizes;
 }
 
@@ -77,7 +77,7 @@ void StepMemory::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation
   };
   for (const TrainingStep& kind : training_steps(plan)) look_at([&] { compiled(kind); });
   if (evaluation_batch > 0 && !from_.builder.varies(false))
-    look_at([&] { from_.forward.step_of_evaluation(from_.parts.at_once(evaluation_batch)); });
+    look_at([&] { from_.forward.step_of_evaluation(from_.accumulation.micro_batch(evaluation_batch)); });
   if (worst) throw backends::OutOfMemory(*worst);
 }
 
@@ -88,7 +88,8 @@ bool StepMemory::may_read_values() const {
 
 // Steps differ only by whether they are the first or the last.
 std::vector<StepMemory::TrainingStep> StepMemory::training_steps(const data::DataPlan& plan) const {
-  const int64_t batch = from_.parts.at_once(plan.max_batch()), of_batch = backends::ceil_div(plan.max_batch(), batch);
+  const int64_t batch = from_.accumulation.micro_batch(plan.max_batch()),
+                of_batch = backends::ceil_div(plan.max_batch(), batch);
   std::vector<TrainingStep> kinds;
   for (const int64_t index : {int64_t{0}, std::max<int64_t>(plan.optimizer_steps(1), 1) - 1}) {
     const int64_t parts = plan.optimizer_step(index).steps * of_batch;
@@ -103,7 +104,7 @@ std::vector<StepMemory::TrainingStep> StepMemory::training_steps(const data::Dat
 void StepMemory::add_step(const data::DataPlan& plan, const data::OptimizerStep& batches, Executables& steps) {
   for (const int64_t batch : ends_of(batches.steps)) {
     const int64_t size = plan.largest_share((batches.first_step + batch) % plan.steps_per_epoch());
-    const std::vector<int64_t> sizes = sizes_of_parts(from_.parts, size);
+    const std::vector<int64_t> sizes = micro_batches_of(from_.accumulation, size);
     for (size_t part = 0; part < sizes.size(); ++part) {
       const bool last = batch + 1 == batches.steps && part + 1 == sizes.size();
       steps.push_back(compiled(step_of(sizes[part], batch == 0 && part == 0, last)));
@@ -129,7 +130,7 @@ StepMemory::Executables StepMemory::steps_of_epoch(const data::DataPlan& plan) {
 StepMemory::Executables StepMemory::steps_of_evaluation(const data::DataPlan& plan) {
   Executables steps;
   for (const int64_t batch : ends_of(plan.steps_per_epoch()))
-    for (const int64_t samples : sizes_of_parts(from_.parts, plan.largest_share(batch)))
+    for (const int64_t samples : micro_batches_of(from_.accumulation, plan.largest_share(batch)))
       steps.push_back(from_.forward.step_of_evaluation(samples)->executable);
   return steps;
 }

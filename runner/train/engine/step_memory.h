@@ -28,7 +28,7 @@ class StepMemory {
     Executor& executor;
     Stepper& stepper;
     Forward& forward;
-    const GradAccumulation& parts;
+    const GradAccumulation& accumulation;
     Hooks* hooks;  // null if there is no hook
   };
   explicit StepMemory(const Sources& from) : from_(from) {}

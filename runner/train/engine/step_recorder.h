@@ -45,7 +45,7 @@ class StepRecorder {
   // the step not finite, unless a loss scaler handles them.
   void decide(const std::function<Value()>& gradients_are_finite);
 
-  // What the rule of a flat buffer gets: its gradient, (elements) f32, and its scalars, as in optim::scalar_names().
+  // Arguments of the rule of a flat buffer: its gradient, (elements) f32, and its scalars, as in optim::scalar_names().
   struct RuleInputs {
     Value gradient;
     std::function<std::vector<Value>()> scalars;  // called only if the host counts updates

@@ -27,16 +27,16 @@ SharedStep Stepper::run_batches(BatchFeed& batches, const ScheduleRates& rates, 
     ++from_.counters.batches;
     in_batch(from_.steps.place_of(batch, /*training=*/true), [&] { batches.throw_failure(); });
     from_.marks.begin_batch(/*training=*/true);
-    result.done = from_.parts.ends(batch, result.batches);
-    take_in(batch, result);
+    result.done = from_.accumulation.ends(batch, result.batches);
+    result.add_batch(batch);
     factored_ = from_.arrays.begin_batch(batch.largest, factors_gradients());
     if (result.done && from_.clock) {
       from_.steps.wait_for_batch();
       from_.clock->begin_step(rates);
     }
     if (is_local() || batch.weighs()) {
-      for (int64_t first = 0; first < batch.size; first += from_.parts.at_once(batch.size)) {
-        const data::Batch part = batch.part(first, from_.parts.at_once(batch.size - first));
+      for (int64_t first = 0; first < batch.size; first += from_.accumulation.micro_batch(batch.size)) {
+        const data::Batch part = batch.part(first, from_.accumulation.micro_batch(batch.size - first));
         const bool ends_batch = first + part.size == batch.size;
         step = run_part(part, {.staged = first == 0 ? batches.staged() : 0,
                                .ends_step = result.done && ends_batch,
@@ -47,7 +47,7 @@ SharedStep Stepper::run_batches(BatchFeed& batches, const ScheduleRates& rates, 
     }
     if (batch.last_of_epoch) from_.marks.end_batches(/*training=*/true);
     if (is_reduction_due(result)) return step;
-    if (step) batches.stage_next(*step->executable, from_.parts);
+    if (step) batches.stage_next(*step->executable, from_.accumulation);
   }
 }
 
@@ -71,7 +71,7 @@ SharedStep Stepper::run_part(const data::Batch& part, const MicroBatchPlace& pla
     return from_.executor.submit(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
   });
   from_.in_flight.set_submitted({ticket, step, from_.steps.recording(/*training=*/true), completes, batch});
-  from_.arrays.hold(steps_alone() ? Held::kGlobalSum : Held::kLocalSum);
+  from_.arrays.hold(steps_alone() ? GradientState::kGlobalSum : GradientState::kLocalSum);
   return step;
 }
 
@@ -82,7 +82,7 @@ SharedStep Stepper::run_batches_together(BatchFeed& batches, const ScheduleRates
   const Reduction reduction = result.done ? end_of_step(factored_) : part_of_step(factored_);
   const bool reduces = result.done && from_.arrays.reducer() != nullptr;
   if (reduces) reduce_in_buckets();
-  if (last) batches.stage_next(*last->executable, from_.parts);
+  if (last) batches.stage_next(*last->executable, from_.accumulation);
   from_.in_flight.wait();
   from_.in_flight.throw_failure();
   if (from_.builder.varies(true))
@@ -101,7 +101,7 @@ SharedStep Stepper::run_batches_together(BatchFeed& batches, const ScheduleRates
   if (result.done) from_.arrays.round_shard();
   from_.ranks->barrier(from_.executor.site("the update"));
   if (!result.done && from_.ranks->rank() == 0) keep_sum_of_part(*step);
-  from_.arrays.hold(from_.ranks->rank() == 0 ? Held::kGlobalSum : Held::kNothing);
+  from_.arrays.hold(from_.ranks->rank() == 0 ? GradientState::kGlobalSum : GradientState::kNothing);
   return step;
 }
 
@@ -139,7 +139,7 @@ SharedStep Stepper::training_step(const StepShape& shape, const data::Batch* bat
 
 // The number of batches per optimizer step matters only with loss scaling.
 StepShape Stepper::shape_of(int64_t batch, bool first, bool last) const {
-  return {batch, first, last, first_scale(recipe_) ? from_.parts.accumulation : 1};
+  return {batch, first, last, first_scale(recipe_) ? from_.accumulation.batches_per_step : 1};
 }
 
 const SharedStep& Stepper::reduction_step(const Reduction& kind) {
@@ -157,12 +157,12 @@ const SharedStep& Stepper::reduction_step(const Reduction& kind) {
 
 void Stepper::advance(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
                       const std::function<bool()>& asked_to_stop) {
-  from_.arguments.set_rates(rates, from_.parts.accumulation);
-  if (result.batches == 0) from_.arrays.hold(Held::kNothing);
+  from_.arguments.set_rates(rates, from_.accumulation.batches_per_step);
+  if (result.batches == 0) from_.arrays.hold(GradientState::kNothing);
   from_.in_flight.begin();
   const SharedStep step =
       steps_alone() ? run_batches(batches, rates, result) : run_batches_together(batches, rates, result, asked_to_stop);
-  if (steps_alone() && step) batches.stage_next(*step->executable, from_.parts);
+  if (steps_alone() && step) batches.stage_next(*step->executable, from_.accumulation);
   if (result.done) end_step(step, rates, result);
 }
 
@@ -180,7 +180,7 @@ StepResult Stepper::run(data::Loader& loader, const ScheduleRates& rates) {
 }
 
 void Stepper::end_step(const SharedStep& step, const ScheduleRates& rates, StepResult& result) {
-  from_.arrays.hold(Held::kNothing);
+  from_.arrays.hold(GradientState::kNothing);
   result.decisions = mixed(rates.digest(), from_.steps.form());
   result.lr = from_.builder.optimizers().lr * rates.factor;
   result.finite = true;
@@ -202,7 +202,7 @@ void Stepper::read_counters() {
   from_.in_flight.throw_failure();
   if (pending() == 0) return;
   from_.in_flight.read_outcome();
-  from_.clock->learn();
+  from_.clock->read_counters();
 }
 
 void Stepper::read_counters(StepResult& newest) {

@@ -21,7 +21,6 @@
 #include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/step_arguments.h"
 #include "runner/train/engine/step_builder.h"
-#include "runner/train/engine/step_metrics.h"
 #include "runner/train/engine/steps.h"
 #include "runner/train/engine/update_clock.h"
 #include "runner/train/engine/user_work.h"
@@ -54,7 +53,7 @@ class Stepper {
     LoaderMarks& marks;
     Counters& counters;
     StepMetrics& metrics;
-    const GradAccumulation& parts;
+    const GradAccumulation& accumulation;
     UpdateClock* clock;             // null if the host counts updates
     backends::ProcessGroup* ranks;  // null for a single process
   };
@@ -134,7 +133,7 @@ class Stepper {
   void reduce_in_buckets();
   void keep_sum_of_part(const CompiledStep& part);
   void end_step(const SharedStep& step, const ScheduleRates& rates, StepResult& result);
-  bool factors_gradients() const { return from_.parts.accumulation == 1; }
+  bool factors_gradients() const { return from_.accumulation.batches_per_step == 1; }
   bool is_reduction_due(const StepResult& result) const;
 
   const Sources from_;

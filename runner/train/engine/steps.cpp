@@ -26,8 +26,8 @@ std::optional<TracedGraphs> traced_graphs_of(const Steps::Sources& from) {
 
 Steps::Steps(const Sources& from) : from_(from), traced_graphs_(traced_graphs_of(from)) {}
 
-SharedStep Steps::find(const StepKind& wanted, const data::Batch* batch) {
-  const StepKind kind = from_.user.seen(wanted, batch);
+SharedStep Steps::find(const StepKind& requested, const data::Batch* batch) {
+  const StepKind kind = from_.user.seen(requested, batch);
   if (from_.builder.varies(kind.training) && !replays(kind.training)) return make(kind, batch);
   for (HeldStep& held : held_) {
     if (held.kind != kind) continue;

@@ -45,7 +45,7 @@ class Steps {
   explicit Steps(const Sources& from);
 
   // Returns the compiled step. `batch`: its batch, which a hook may read values with, or null.
-  SharedStep find(const StepKind& wanted, const data::Batch* batch);
+  SharedStep find(const StepKind& requested, const data::Batch* batch);
   // Calls a hook's step and runs nothing: for a rank without samples, whose hook may take part in collectives.
   void record(const data::Batch& batch, bool training);
   // The last recording, if this step was recorded.

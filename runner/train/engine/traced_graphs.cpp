@@ -41,12 +41,12 @@ struct Traced {
 class LiveNodes {
  public:
   LiveNodes(const Program& program, std::span<const ValueId> roots, std::span<const TracedScalar> scalars,
-            std::span<const OfRank0> of_rank_0, const ScalarRules& rules)
+            std::span<const RankZeroAddition> of_rank_0, const ScalarRules& rules)
       : program_(program),
         numbers_(static_cast<size_t>(program.size()), backends::kNoValue),
         of_others_(static_cast<size_t>(program.size())) {
     std::iota(of_others_.begin(), of_others_.end(), 0);
-    for (const OfRank0& here : of_rank_0) of_others_[static_cast<size_t>(here.value)] = here.of_others;
+    for (const RankZeroAddition& here : of_rank_0) of_others_[static_cast<size_t>(here.value)] = here.of_others;
     const std::vector<char> live = needed_by(roots);
     number_nodes(live);
     find_scalars(backends::scalars_in(program, live, scalars), rules);

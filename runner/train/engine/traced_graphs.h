@@ -30,7 +30,7 @@ class TracedGraphs {
   // the same.
   void add(int64_t batch, const std::optional<BatchPlace>& place, std::shared_ptr<const backends::Program> program,
            std::vector<backends::ValueId> roots, std::span<const backends::TracedScalar> numbers,
-           std::vector<OfRank0> of_rank_0 = {}) {
+           std::vector<RankZeroAddition> of_rank_0 = {}) {
     graphs_.push_back(
         {batch, place, std::move(program), std::move(roots), {numbers.begin(), numbers.end()}, std::move(of_rank_0)});
   }
@@ -46,7 +46,7 @@ class TracedGraphs {
     std::shared_ptr<const backends::Program> program;
     std::vector<backends::ValueId> roots;
     std::vector<backends::TracedScalar> numbers;
-    std::vector<OfRank0> of_rank_0;
+    std::vector<RankZeroAddition> of_rank_0;
   };
   const backends::tpu::ScalarRules rules_;
   std::vector<Graph> graphs_;

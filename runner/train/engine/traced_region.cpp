@@ -36,13 +36,13 @@ TracedRegion::TracedRegion(const StepBuilder& builder, Beginning beginning)
   for (const Value parameter : frame_.parameters) first_parameters_.push_back(parameter.id);
   reached_.resize(frame_.parameters.size());
   for (size_t b = 0; b < step_.gradients.size(); ++b) {
-    const Held held = beginning_.gradients[b];
-    if (held != Held::kNothing) {
+    const GradientState held = beginning_.gradients[b];
+    if (held != GradientState::kNothing) {
       step_.gradients[b] = step_.arrays.get(Role::kGradients, static_cast<int32_t>(b));
       if (skips_unused(step_.arrays))
         step_.reached[b] = step_.arrays.get(Role::kUse, static_cast<int32_t>(b), kReached);
     }
-    unreduced_[b] = held == Held::kLocalSum;
+    unreduced_[b] = held == GradientState::kLocalSum;
   }
 }
 
@@ -130,7 +130,7 @@ std::string TracedRegion::unused(int32_t optimizer) const {
 
 Value TracedRegion::over_all(Value share, backends::Subject subject, backends::Reduction reduction) {
   if (!beginning_.rank) return share;
-  ++meetings_;
+  ++collectives_;
   return ops::all_reduce(share, reduction, subject);
 }
 
@@ -266,7 +266,7 @@ void TracedRegion::step_schedule(int64_t steps) {
 void TracedRegion::log(std::string name, Value scalar) {
   RUN_CHECK(scalar.shape().elements() == 1, ErrorKind::kRun, "log: {} is {}, expected a number or a tensor of one",
             name, scalar.type());
-  wanted_.emplace_back(std::move(name), ops::cast(ops::on_host(ops::reshape(scalar, Shape{})), DType::kF64));
+  requested_.emplace_back(std::move(name), ops::cast(ops::on_host(ops::reshape(scalar, Shape{})), DType::kF64));
 }
 
 // ---- the end -------------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ void TracedRegion::finish() {
   if (losses_finite_) own_finite_output_ = add_output("own losses finite", losses_finite_);
   if (reduced_) finite_output_ = add_output("finite", step_.finite);
   for (Step& step : steps_) step.output = add_output("applied", step.applied);
-  for (auto& [name, value] : wanted_) {
+  for (auto& [name, value] : requested_) {
     const int output = add_output(name, value);
     logged_.push_back({std::move(name), output});
   }
@@ -299,10 +299,12 @@ ForwardPass TracedRegion::forward_pass() const {
           loss_end_};
 }
 
-std::vector<Held> TracedRegion::gradients() const {
-  std::vector<Held> held;
+std::vector<GradientState> TracedRegion::gradients() const {
+  std::vector<GradientState> held;
   for (size_t b = 0; b < step_.gradients.size(); ++b)
-    held.push_back(!step_.gradients[b] ? Held::kNothing : unreduced_[b] ? Held::kLocalSum : Held::kGlobalSum);
+    held.push_back(!step_.gradients[b] ? GradientState::kNothing
+                   : unreduced_[b]     ? GradientState::kLocalSum
+                                       : GradientState::kGlobalSum);
   return held;
 }
 

@@ -28,12 +28,12 @@ class TracedRegion {
   struct Beginning {
     std::optional<int64_t> batch = {};  // size of its batch; none if it has no batch
     bool training = true;
-    std::vector<Held> gradients = {};  // by flat buffer
-    std::vector<bool> reached = {};    // by ParameterId: whether these gradients depend on the parameter, on this rank
-    bool losses = false;               // the sum of the current optimizer step contains losses that are in no point yet
-    bool voided = false;               // an earlier loss of the optimizer step was not finite: no updates are applied
-    int64_t accumulation = 1;          // batches per optimizer step
-    std::optional<int> rank = {};      // rank in the process group; none for a single process
+    std::vector<GradientState> gradients = {};  // by flat buffer
+    std::vector<bool> reached = {};  // by ParameterId: whether these gradients depend on the parameter, on this rank
+    bool losses = false;             // the sum of the current optimizer step contains losses that are in no point yet
+    bool voided = false;             // an earlier loss of the optimizer step was not finite: no updates are applied
+    int64_t accumulation = 1;        // batches per optimizer step
+    std::optional<int> rank = {};    // rank in the process group; none for a single process
     std::span<const Shard> shards = {};  // shards of all ranks; must outlive the region
   };
   TracedRegion(const StepBuilder& builder, Beginning beginning);
@@ -89,17 +89,17 @@ class TracedRegion {
   int own_finite_output() const { return own_finite_output_; }
   int finite_output() const { return finite_output_; }
   // Number of collectives in the region.
-  int64_t meetings() const { return meetings_; }
+  int64_t collectives() const { return collectives_; }
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Logged>& logged() const { return logged_; }
-  // What this rank has added, as rank 0, to sums over all ranks.
-  const std::vector<OfRank0>& of_rank_0() const { return of_rank_0_; }
+  // Additions of this rank, as rank 0, to sums over all ranks.
+  const std::vector<RankZeroAddition>& of_rank_0() const { return of_rank_0_; }
   // Numbers passed to the Program by the hook and by the region itself.
   const nn::HostValues& host() const { return host_; }
   // With device-side counters: rates by the number of schedule steps in this region.
   const std::vector<ScheduleRates>& rates() const { return rates_; }
   // State at the end of the region.
-  std::vector<Held> gradients() const;
+  std::vector<GradientState> gradients() const;
   const std::vector<bool>& reached() const { return reached_; }
   bool losses() const { return static_cast<bool>(losses_); }
   // The forward pass up to the last loss, on the original parameters.
@@ -126,7 +126,7 @@ class TracedRegion {
   StepFrame frame_;  // its parameters have their current values
   StepRecorder step_;
   std::vector<backends::ValueId> outdated_;  // parameters as they were before an update
-  std::vector<OfRank0> of_rank_0_;
+  std::vector<RankZeroAddition> of_rank_0_;
   std::vector<bool> unreduced_;  // by flat buffer: the gradient is still to be reduced
   std::vector<bool> reached_;    // see Beginning::reached
   nn::HostValues host_;
@@ -139,8 +139,8 @@ class TracedRegion {
   Value losses_;                    // (2) f64, {Σ loss, Σ weight} that are in no point yet; unset if none
   Value losses_finite_;             // of this rank in this region; unset if there are no losses
   bool reduced_ = false;
-  int64_t meetings_ = 0;
-  std::vector<std::pair<std::string, Value>> wanted_;
+  int64_t collectives_ = 0;
+  std::vector<std::pair<std::string, Value>> requested_;
   int own_finite_output_ = -1, finite_output_ = -1;
   std::vector<Step> steps_;
   std::vector<Logged> logged_;

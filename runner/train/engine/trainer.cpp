@@ -21,7 +21,8 @@ bool keeps_gradients(const schema::Recipe& recipe, const backends::ProcessGroup*
 
 Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
                  Hooks* hooks, backends::ProcessGroup* ranks)
-    : parts{.end_with_epochs = recipe.sync_with_dataloader, .accumulation = recipe.gradient_accumulation_steps},
+    : accumulation{.end_with_epochs = recipe.sync_with_dataloader,
+                   .batches_per_step = recipe.gradient_accumulation_steps},
       recipe_(recipe),
       encoding_(encoding),
       device_(device),
@@ -68,7 +69,7 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
                 .marks = marks_,
                 .counters = counters,
                 .metrics = metrics,
-                .parts = parts,
+                .accumulation = accumulation,
                 .clock = clock(),
                 .ranks = ranks}),
       regions_(builder_, device, executor_, arguments_, clock(), steps_.traced_graphs()),
@@ -79,10 +80,11 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
                     .executor = executor_,
                     .stepper = stepper_,
                     .forward = forward_,
-                    .parts = parts,
+                    .accumulation = accumulation,
                     .hooks = hooks}),
       means_(builder_, arrays_, executor_, metrics, trains_locally(recipe, ranks) ? ranks : nullptr),
-      search_(builder_, parts, device, executor_, steps_, hooks, trains_locally(recipe, ranks) ? nullptr : ranks) {
+      search_(builder_, accumulation, device, executor_, steps_, hooks,
+              trains_locally(recipe, ranks) ? nullptr : ranks) {
   device_.set_state_tensors(layout_.tensors());
 }
 

@@ -15,6 +15,7 @@
 #include "runner/data/plan.h"
 #include "runner/model/models.h"
 #include "runner/train/engine/batch_feed.h"
+#include "runner/train/engine/counters.h"
 #include "runner/train/engine/device_arrays.h"
 #include "runner/train/engine/device_layout.h"
 #include "runner/train/engine/executor.h"
@@ -29,7 +30,6 @@
 #include "runner/train/engine/step_arguments.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/step_memory.h"
-#include "runner/train/engine/step_metrics.h"
 #include "runner/train/engine/stepper.h"
 #include "runner/train/engine/steps.h"
 #include "runner/train/engine/update_clock.h"
@@ -68,10 +68,10 @@ class Trainer {
   Stepper& stepper() { return stepper_; }
   const Stepper& stepper() const { return stepper_; }
   StepMemory& step_memory() { return step_memory_; }
-  // For a hook's training loop.
+  // Runs the traced regions of a hook's training loop.
   RegionRunner& regions() { return regions_; }
   Forward& forward() { return forward_; }
-  Means& means() { return means_; }
+  LossMeans& means() { return means_; }
   // Finds what was not finite in an optimizer step.
   NonFiniteSearch& search() { return search_; }
 
@@ -98,7 +98,7 @@ class Trainer {
 
   Counters counters;
   StepMetrics metrics;
-  GradAccumulation parts;
+  GradAccumulation accumulation;
 
  private:
   UpdateClock* clock() { return clock_ ? &*clock_ : nullptr; }
@@ -122,7 +122,7 @@ class Trainer {
   RegionRunner regions_;
   Forward forward_;
   StepMemory step_memory_;
-  Means means_;
+  LossMeans means_;
   NonFiniteSearch search_;
 };
 

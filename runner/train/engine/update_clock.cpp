@@ -18,7 +18,7 @@ void UpdateClock::begin_step(const ScheduleRates& rates) {
   write_table();
 }
 
-void UpdateClock::learn() {
+void UpdateClock::read_counters() {
   if (pending_ == 0) return;
   pending_ = 0;
   const auto moves = static_cast<int64_t>(read(kMoves));

@@ -27,12 +27,12 @@ class UpdateClock {
 
   // Number of optimizer steps since the host last read the counters.
   int64_t pending() const { return pending_; }
-  // Whether the rate table is full, so that learn() must be called before the next optimizer step.
+  // Whether the rate table is full, so that read_counters() must be called before the next optimizer step.
   bool is_full() const { return pending_ == kClockRows; }
   // Call before an optimizer step. `rates`: its rates if all pending steps are applied.
   void begin_step(const ScheduleRates& rates);
   // Waits for pending steps and updates the host's counters.
-  void learn();
+  void read_counters();
 
   // Like begin_step(), for a traced region with updates. The host reads afterwards which of them were applied.
   void begin_region(const TracedRegion& region);

@@ -1,5 +1,5 @@
-// What the user's code does in each step, for a device model: the graphs that it would compile, and the scalars and
-// states that each execution of them uses.
+// Describes to a device model what the user's code does in each step: the graphs that it would compile, and the scalars
+// and states that each execution of them uses.
 //
 // The Programs that run divide the work differently: ranks that share memory update one copy of the weights together,
 // and a rank computes only its own samples of a batch. The engine reaches a model only through this class and
@@ -60,11 +60,12 @@ class UserWork {
                                   const CompletedStep& completed, const backends::Program& program,
                                   std::vector<backends::TracedScalar>& numbers) const;
   backends::UserGraph of_forward(const StepKind& kind, const StepBuilder::Recorded& recorded) const;
-  // Of the step in which ranks add up their gradients. `are_reduced`: they were reduced during the backward pass.
+  // Returns the graph of the step in which ranks add up their gradients. `are_reduced`: they were reduced during the
+  // backward pass.
   backends::UserGraph of_update(bool ends_step, bool are_reduced) const;
-  // Of a value that a hook reads, the only output of `program`.
+  // Returns the graph of a value that a hook reads, the only output of `program`.
   static backends::UserGraph of_read(const backends::Program& program);
-  // Of engine-internal work.
+  // Returns an empty graph, for engine-internal work.
   static backends::UserGraph of_nothing();
 
   // ---- executions ----

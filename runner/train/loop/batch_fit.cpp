@@ -51,7 +51,7 @@ FittedBatch fit_batch(TrialRank& trial, const schema::Recipe& recipe, const data
   int64_t limit = memory;  // a device may have less memory
   std::vector<BatchAttempt> attempts;
   for (int64_t samples = std::max(in_training, in_evaluation);; samples = (samples + 1) / 2) {
-    trial.set_most_at_once(samples, in_training);
+    trial.set_max_micro_batch(samples, in_training);
     try {
       const PeakMemory peak = trial.trainer().step_memory().peak(plan, evaluation);
       const int64_t bytes = std::max(peak.training, peak.evaluation);

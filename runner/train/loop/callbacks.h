@@ -1,4 +1,4 @@
-// What follows the events of a training loop: points, evaluations, hook events, checkpoints, progress.
+// Callbacks of a training loop: points, evaluations, hook events, checkpoints, progress.
 //
 // A training loop computes; callbacks do everything else. Both loops, declared_loop.h and custom_loop.h, reach them
 // through TrainLoop (train_loop.h), so they see the same events. All ranks have the same callbacks in the same order,
@@ -32,11 +32,11 @@ class Callback {
 
   // Whether the callback needs results of the device after an optimizer step that ends at `after`. If none does, the
   // next step is submitted before this one has run.
-  virtual bool needs_results(const Reached& /*after*/) const { return false; }
+  virtual bool needs_results(const Progress& /*after*/) const { return false; }
   // Values that a hook's loop has logged in the optimizer step that has ended. Before its flags are synchronised.
   virtual void on_log(const std::map<std::string, double>& /*values*/) {}
   // An optimizer step is done and counted. `before`: the end of the step before it.
-  virtual void on_optimizer_step(const StepResult& /*optimizer step*/, const Reached& /*before*/) {}
+  virtual void on_optimizer_step(const StepResult& /*result*/, const Progress& /*before*/) {}
   // The events in `pending` are about to occur. Called again after an evaluation.
   virtual void on_pending(const PendingEvents& /*pending*/) {}
   // An evaluation is due.
@@ -74,7 +74,7 @@ class Callbacks {
   void call(void (Callback::*event)(Parameters...), const Arguments&... arguments) const {
     for (Callback* callback : list_) (callback->*event)(arguments...);
   }
-  bool any_needs_results(const Reached& after) const {
+  bool any_needs_results(const Progress& after) const {
     for (const Callback* callback : list_)
       if (callback->needs_results(after)) return true;
     return false;

@@ -11,7 +11,6 @@
 #include "runner/optim/lr_schedule.h"
 #include "runner/train/engine/counters.h"
 #include "runner/train/engine/optimizer_step.h"
-#include "runner/train/engine/step_metrics.h"
 
 namespace runner::train {
 
@@ -43,7 +42,7 @@ struct Checkpoint {
   // Position independent of the batch size: used positions of the epoch's order, samples per global batch (0: an older
   // checkpoint without it), and Session::extra_steps().
   int64_t used = 0, global_batch = 0, extra_steps = 0;
-  int64_t most_at_once = 0;  // GradAccumulation::most_at_once
+  int64_t max_micro_batch = 0;  // GradAccumulation::max_micro_batch
   Counters counters;
   optim::PlateauState plateau;
   Patience patience;

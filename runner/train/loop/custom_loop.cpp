@@ -18,21 +18,22 @@ namespace runner::train {
 namespace {
 
 // Calls that all ranks must make alike.
-enum Decision : uint64_t { kBackward, kClipNorm, kClipValue, kStep, kZeroGrad, kEvening };
+enum Decision : uint64_t { kBackward, kClipNorm, kClipValue, kStep, kZeroGrad, kEvenBatches };
 
 }  // namespace
 
-CustomLoop::CustomLoop(Session& session, Hooks& hooks, TrainLoop& loop)
-    : session_(session),
-      trainer_(session.trainer),
-      ranks_(session.trainer.stepper().is_local() ? nullptr : session.ranks),
+CustomLoop::CustomLoop(TrainState& state, Hooks& hooks, TrainLoop& loop)
+    : state_(state),
+      session_(state.session),
+      trainer_(session_.trainer),
+      ranks_(trainer_.stepper().is_local() ? nullptr : session_.ranks),
       hooks_(hooks),
       loop_(loop),
       shards_(ranks_ == nullptr ? std::vector<Shard>()
-                                : all_shards(trainer_.model().parameters, trainer_.optimizers(), session.recipe.comm,
+                                : all_shards(trainer_.model().parameters, trainer_.optimizers(), session_.recipe.comm,
                                              ranks_->size())),
       reached_(held_parameters()),
-      touched_{.stepped = std::vector<bool>(optimizers().size())} {}
+      batch_state_{.stepped = std::vector<bool>(optimizers().size())} {}
 
 void CustomLoop::run() {
   begin_region();
@@ -76,12 +77,12 @@ void CustomLoop::begin_region() {
                                           .gradients = trainer_.arrays().gradients(),
                                           .reached = reached_,
                                           .losses = open_step_.losses,
-                                          .voided = !open_step_.seen.finite,
-                                          .accumulation = trainer_.parts.accumulation,
+                                          .voided = !open_step_.result.finite,
+                                          .accumulation = trainer_.accumulation.batches_per_step,
                                           .rank = ranks_ != nullptr ? std::optional(ranks_->rank()) : std::nullopt,
                                           .shards = shards_});
   reads_ = 0;
-  caught_up_ = 0;
+  collectives_run_ = 0;
   region_->inputs().read = [this, on](Value value) {
     count_reading();
     return compute([&] { return trainer_.regions().read_value(*region_, value.id, on); });
@@ -96,7 +97,7 @@ void CustomLoop::count_reading() {
             "as acc:gather execute the recorded operations each time; stack the values to read, or call "
             "acc:mark_step() in between",
             kMostReads);
-  caught_up_ = region_->meetings();
+  collectives_run_ = region_->collectives();
 }
 
 HostTensor CustomLoop::read(Value value) {
@@ -119,7 +120,7 @@ void CustomLoop::run_region() {
   reached_ = region_->reached();
   open_step_.losses = region_->losses();
   if (!region_->does_something()) return;
-  const std::string_view name = eval_.batch != nullptr ? "evaluation segment" : "segment";
+  const std::string_view name = eval_.batch != nullptr ? "evaluation region" : "traced region";
   compute([&] { trainer_.regions().run(name, *region_, batch()); });
   const auto holds = [&](int output) { return output < 0 || trainer_.regions().read_output(*region_, output) != 0; };
   const bool own = holds(region_->own_finite_output()), reduced = holds(region_->finite_output());
@@ -131,7 +132,7 @@ void CustomLoop::run_region() {
     loop_.point(logged.name, trainer_.regions().read_output(*region_, logged.output));
   // Finding the cause runs other Programs, which overwrite the outputs, so they have been read first.
   if (!own || !finite) note_not_finite();
-  if (!finite || (!own && ranks_ == nullptr)) void_step();
+  if (!finite || (!own && ranks_ == nullptr)) skip_step();
 }
 
 // Each rank for itself.
@@ -140,8 +141,8 @@ void CustomLoop::note_not_finite() {
 }
 
 // All ranks at once, because the reduced value is not finite.
-void CustomLoop::void_step() {
-  if (!std::exchange(open_step_.seen.finite, false)) return;
+void CustomLoop::skip_step() {
+  if (!std::exchange(open_step_.result.finite, false)) return;
   if (!not_finite_)
     not_finite_ = first_found(open_step_.found, "a loss, or the gradient of one", ranks_,
                               {"what is not finite", trainer_.counters.steps + 1});
@@ -175,8 +176,8 @@ std::optional<CustomLoop::Rows> CustomLoop::rows() const {
   return Rows{batch()->size, batch()->real()};
 }
 
-void CustomLoop::catch_up() {
-  if (!region_ || region_->meetings() == std::exchange(caught_up_, region_->meetings())) return;
+void CustomLoop::run_pending_collectives() {
+  if (!region_ || region_->collectives() == std::exchange(collectives_run_, region_->collectives())) return;
   backends::Program& program = region_->inputs().forward.program;
   const Value nothing{&program, program.constant(0, {backends::DType::kF32, {}})};
   compute([&] { return trainer_.regions().read_bytes(*region_, nothing.id, batch()); });
@@ -200,20 +201,19 @@ const StepInputs& CustomLoop::inputs(int64_t number) {
 void CustomLoop::begin_batches(Split split) {
   if (split == Split::kTrain) {
     end_left_batch();
-    RUN_CHECK(!epochs_.given || *epochs_.given == place().epoch, ErrorKind::kRun,
+    RUN_CHECK(!epochs_.given || *epochs_.given == position().epoch, ErrorKind::kRun,
               "acc:batches: this epoch has no more batches; start the next epoch");
     end_region();
-    if (loop_.finished()) stop();
-    epochs_.batches = place().epoch;
+    if (state_.finished()) stop();
+    epochs_.batches = position().epoch;
   } else {
     RUN_CHECK(session_.data.eval.has_value(), ErrorKind::kRun,
               "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
     end_region();
     close_evaluation();
-    const data::DataPlan plan = evened(evaluation_plan(session_.recipe, session_.data.eval->size(), session_.ranks));
-    eval_.loader.emplace(
-        *session_.data.eval, plan,
-        data::LoaderSpec{.shuffle = false, .rank = session_.rank(), .epochs = 1, .prefetch = 0, .never_empty = true});
+    const data::DataPlan plan =
+        with_even_batches(evaluation_plan(session_.recipe, session_.data.eval->size(), session_.ranks));
+    eval_.loader.emplace(*session_.data.eval, plan, evaluation_loader(session_.rank(), /*never_empty=*/true));
     eval_.left = plan.steps_per_epoch();
   }
   begin_region();
@@ -226,19 +226,19 @@ std::optional<int64_t> CustomLoop::next_batch(Split split) {
 std::optional<int64_t> CustomLoop::next_train_batch() {
   end_batch();
   end_region();
-  const bool over = loop_.finished() || place().epoch != epochs_.batches;
+  const bool over = state_.finished() || position().epoch != epochs_.batches;
   if (!over) {
     stop_where_interrupted();
-    if (open_step_.seen.batches == 0) open_step_.start = loop_.begin_step();
+    if (open_step_.result.batches == 0) open_step_.start = loop_.begin_step();
     load_training();
-    if (open_step_.seen.batches == 0 && !train_.loader->wait([this] { return loop_.interrupted(); })) stop();
+    if (open_step_.result.batches == 0 && !train_.loader->wait([this] { return loop_.interrupted(); })) stop();
     train_.batch = &train_.loader->next();
     ++trainer_.counters.batches;
     trainer_.marks().begin_batch(/*training=*/true);
-    if (open_step_.seen.batches == 0) open_step_.samples = session_.samples_of_step(train_.batch->position);
+    if (open_step_.result.batches == 0) open_step_.samples = session_.samples_of_step(train_.batch->position);
     train_.number = ++batches_;
-    touched_ = {.stepped = std::vector<bool>(optimizers().size())};
-  } else if (place().epoch != epochs_.batches) {
+    batch_state_ = {.stepped = std::vector<bool>(optimizers().size())};
+  } else if (position().epoch != epochs_.batches) {
     trainer_.marks().end_batches(/*training=*/true);
   }
   begin_region();
@@ -247,27 +247,27 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
 
 // Replaces the loader if even_batches has changed.
 void CustomLoop::load_training() {
-  if (train_.loader && train_.evening == evening_) return;
+  if (train_.loader && train_.even_batches == even_batches_) return;
   train_.loader.reset();
   data::LoaderSpec spec = loop_.loader_spec();
-  spec.from = place();
-  train_.loader.emplace(session_.data.train, evened(session_.plan), spec);
-  train_.evening = evening_;
+  spec.from = position();
+  train_.loader.emplace(session_.data.train, with_even_batches(session_.plan), spec);
+  train_.even_batches = even_batches_;
 }
 
-std::optional<bool> CustomLoop::set_evening(std::optional<bool> even) {
-  decide({kEvening, static_cast<uint64_t>(even ? *even : 2)});
+std::optional<bool> CustomLoop::set_even_batches(std::optional<bool> even) {
+  decide({kEvenBatches, static_cast<uint64_t>(even ? *even : 2)});
   if (even && session_.ranks != nullptr && session_.recipe.data.dispatch_batches &&
-      !std::exchange(warned_of_evening_, true))
+      !std::exchange(warned_of_even_batches_, true))
     loop_.warn(
         "acc:join: even_batches has no effect on dispatched training batches (data.dispatch_batches, implied by "
         "data.stream), whose last step is divided evenly");
-  return std::exchange(evening_, even);
+  return std::exchange(even_batches_, even);
 }
 
-data::DataPlan CustomLoop::evened(const data::DataPlan& plan) const {
+data::DataPlan CustomLoop::with_even_batches(const data::DataPlan& plan) const {
   data::PlanSpec spec = plan.spec();
-  spec.even_batches = evening_.value_or(spec.even_batches);
+  spec.even_batches = even_batches_.value_or(spec.even_batches);
   return data::DataPlan(spec);
 }
 
@@ -308,18 +308,18 @@ void CustomLoop::end_batch() {
   end_region();
   const data::Batch batch = *train_.batch;
   train_.batch = nullptr;
-  take_in(batch, open_step_.seen);
+  open_step_.result.add_batch(batch);
   if (!last) return;
   OpenStep ended = std::exchange(open_step_, {});
-  ended.seen.applied = !ended.overflowed || !ended.untouched;
-  ended.seen.lr = ended.rate.value_or(rate(0));
-  count(ended.seen, session_.recipe.train.on_nan, trainer_.counters);
-  loop_.end_step(ended.seen);
+  ended.result.applied = !ended.overflowed || !ended.untouched;
+  ended.result.lr = ended.rate.value_or(rate(0));
+  trainer_.counters.add_step(ended.result, session_.recipe.train.on_nan);
+  loop_.end_step(ended.result);
 }
 
 // An interrupted run saves a checkpoint to be resumed later. The hook must not continue without it.
 void CustomLoop::stop_where_interrupted() {
-  if (loop_.interrupted() && open_step_.seen.batches == 0) stop();
+  if (loop_.interrupted() && open_step_.result.batches == 0) stop();
 }
 
 void CustomLoop::stop() {
@@ -328,13 +328,13 @@ void CustomLoop::stop() {
 }
 
 void CustomLoop::decide(std::initializer_list<uint64_t> words) {
-  for (const uint64_t word : words) open_step_.seen.decisions = mixed(open_step_.seen.decisions, word);
+  for (const uint64_t word : words) open_step_.result.decisions = mixed(open_step_.result.decisions, word);
 }
 
 // ---- gradients and updates -----------------------------------------------------------------------------------------
 
 bool CustomLoop::sync_gradients() const {
-  return train_.batch == nullptr || trainer_.parts.ends(*train_.batch, open_step_.seen.batches);
+  return train_.batch == nullptr || trainer_.accumulation.ends(*train_.batch, open_step_.result.batches);
 }
 
 // The mean over an optimizer step is the sum over the samples of all its batches, on all ranks that add up their
@@ -355,12 +355,12 @@ void CustomLoop::backward(Value loss) {
     if (by_sample) samples = static_cast<double>(loss.shape()[0]);
     step_samples = samples * (ranks_ != nullptr ? ranks_->size() : 1);
   }
-  const bool again = train_.batch != nullptr && touched_.counted;
+  const bool again = train_.batch != nullptr && batch_state_.counted;
   const double counted = again ? 0 : samples;
   // A rank that steps by itself may have no sample.
   const double share = step_samples == 0 ? 0 : (by_sample ? 1 : samples) / step_samples;
   region().backward(loss, share, samples, counted);
-  touched_.counted = train_.batch != nullptr;  // only if backward did not fail
+  batch_state_.counted = train_.batch != nullptr;  // only if backward did not fail
 }
 
 Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
@@ -390,14 +390,14 @@ void CustomLoop::step(int32_t optimizer) {
   ++updates;  // undone after the region has run, if the step was skipped
   if (!region().applied()) counters.update_was_skipped = false;
   open_step_.rate = base_rate(0) * rates.factor;
-  touched_.stepped[static_cast<size_t>(optimizer)] = true;
+  batch_state_.stepped[static_cast<size_t>(optimizer)] = true;
 }
 
 void CustomLoop::zero_grad(int32_t optimizer) {
   if (!sync_gradients()) return;
-  RUN_CHECK(open_step_.seen.batches == 0 || touched_.stepped[static_cast<size_t>(optimizer)], ErrorKind::kRun,
+  RUN_CHECK(open_step_.result.batches == 0 || batch_state_.stepped[static_cast<size_t>(optimizer)], ErrorKind::kRun,
             "zero_grad: would discard the gradients of {} accumulated batches; call it after step",
-            open_step_.seen.batches);
+            open_step_.result.batches);
   decide({kZeroGrad, static_cast<uint64_t>(optimizer)});
   region().zero_grad(optimizer);
 }
@@ -467,7 +467,7 @@ void CustomLoop::save() {
 
 void CustomLoop::load(std::optional<int64_t> state) {
   loop_.close_step();
-  catch_up();  // other ranks may wait in a collective of the region that is dropped
+  run_pending_collectives();  // other ranks may wait in a collective of the region that is dropped
   loop_.check_state(state);
   end_region(/*run=*/false);
   trainer_.regions().forget_exchanged();
@@ -475,7 +475,7 @@ void CustomLoop::load(std::optional<int64_t> state) {
   loop_.load(state);
   if (open_step_.start) open_step_.start->hook = loop_.here().hook;
   reached_ = held_parameters();
-  touched_ = {.stepped = std::vector<bool>(optimizers().size())};
+  batch_state_ = {.stepped = std::vector<bool>(optimizers().size())};
   open_step_.rate.reset();
   begin_region();
 }

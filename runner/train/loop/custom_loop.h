@@ -26,7 +26,7 @@ enum class Split { kTrain, kEval };
 class CustomLoop {
  public:
   // All arguments must outlive the loop.
-  CustomLoop(Session& session, Hooks& hooks, TrainLoop& loop);
+  CustomLoop(TrainState& state, Hooks& hooks, TrainLoop& loop);
 
   // Calls the hook's `train` and returns when it returns or the run ends.
   void run();
@@ -47,14 +47,14 @@ class CustomLoop {
 
   // Starts a loop over the remaining batches of the current epoch, or over the evaluation data. Ends the region.
   void begin_batches(Split split);
-  // While an object exists, it overrides data.even_batches for the batches requested: whether the last step of an epoch
-  // is padded so that all ranks have equally many samples. All ranks must use the same value.
-  class Evening {
+  // Overrides data.even_batches while the object exists: whether the last step of an epoch is padded so that all ranks
+  // have equally many samples. All ranks must use the same value.
+  class EvenBatchesOverride {
    public:
-    Evening(CustomLoop& loop, bool even) : loop_(loop), before_(loop.set_evening(even)) {}
-    ~Evening() { loop_.set_evening(before_); }
-    Evening(const Evening&) = delete;
-    Evening& operator=(const Evening&) = delete;
+    EvenBatchesOverride(CustomLoop& loop, bool even) : loop_(loop), before_(loop.set_even_batches(even)) {}
+    ~EvenBatchesOverride() { loop_.set_even_batches(before_); }
+    EvenBatchesOverride(const EvenBatchesOverride&) = delete;
+    EvenBatchesOverride& operator=(const EvenBatchesOverride&) = delete;
 
    private:
     CustomLoop& loop_;
@@ -99,7 +99,7 @@ class CustomLoop {
   Value give(HostTensor tensor) { return region().give(std::move(tensor)); }
   HostTensor read(Value value);
   // Runs the collectives recorded so far in the region. Call before a collective outside of the region.
-  void catch_up();
+  void run_pending_collectives();
   void mark_step();                         // ends the region
   void save();                              // after the optimizer step
   void load(std::optional<int64_t> state);  // drops the region
@@ -108,7 +108,7 @@ class CustomLoop {
   // A loop over batches.
   struct Batches {
     std::optional<data::Loader> loader;
-    std::optional<bool> evening;         // value when the loader was made
+    std::optional<bool> even_batches;    // value when the loader was made
     const data::Batch* batch = nullptr;  // current batch; null: none
     int64_t number = 0;                  // of the current batch; never used again
     int64_t left = 0;                    // remaining batches of the evaluation data
@@ -116,7 +116,7 @@ class CustomLoop {
   // The optimizer step in progress.
   struct OpenStep {
     std::optional<StepStart> start;  // none if there is no batch
-    StepResult seen;                 // from batches that are over
+    StepResult result;               // from batches that are over
     bool losses = false;             // some losses are in no point yet
     bool untouched = true;           // nothing has been updated
     bool overflowed = false;         // the loss scaler has skipped a step
@@ -124,8 +124,8 @@ class CustomLoop {
     std::optional<NotFinite> found;  // on this rank
     int64_t samples = 0;             // of all batches, including those to come
   };
-  // What has happened to the current training batch.
-  struct Touched {
+  // State of the current training batch.
+  struct BatchState {
     bool counted = false;       // in train/loss
     std::vector<bool> stepped;  // by optimizer
   };
@@ -149,10 +149,10 @@ class CustomLoop {
   bool take_steps();
   void decide(std::initializer_list<uint64_t> words);
   void note_not_finite();
-  void void_step();
+  void skip_step();
   void end_batch();
-  std::optional<bool> set_evening(std::optional<bool> even);
-  data::DataPlan evened(const data::DataPlan& plan) const;
+  std::optional<bool> set_even_batches(std::optional<bool> even);
+  data::DataPlan with_even_batches(const data::DataPlan& plan) const;
   void load_training();
   std::optional<int64_t> next_train_batch();
   std::optional<int64_t> next_eval_batch();
@@ -160,7 +160,7 @@ class CustomLoop {
   void leave_evaluation();
   void drop_step();
   std::vector<bool> held_parameters() const;
-  data::Position place() const;
+  data::Position position() const;
   int64_t epochs_of_run() const;
   void leave_epoch();
   void skip_to(int64_t epoch);
@@ -171,6 +171,7 @@ class CustomLoop {
   void stop_where_interrupted();
   [[noreturn]] void stop();
 
+  TrainState& state_;
   Session& session_;
   Trainer& trainer_;
   backends::ProcessGroup* const ranks_;  // ranks that add up their gradients; null for a single process
@@ -178,15 +179,15 @@ class CustomLoop {
   TrainLoop& loop_;
   const std::vector<Shard> shards_;  // of those ranks
   std::optional<TracedRegion> region_;
-  int reads_ = 0;          // in this region
-  int64_t caught_up_ = 0;  // collectives of this region that have run
+  int reads_ = 0;                // in this region
+  int64_t collectives_run_ = 0;  // collectives of this region that have run
   Batches train_, eval_;
-  std::optional<bool> evening_;  // none: as in the recipe
-  bool warned_of_evening_ = false;
+  std::optional<bool> even_batches_;  // none: as in the recipe
+  bool warned_of_even_batches_ = false;
   int64_t batches_ = 0;  // number of batches so far, for their numbers
   OpenStep open_step_;
   std::vector<bool> reached_;  // by ParameterId: whether the gradients held depend on it, on this rank
-  Touched touched_;
+  BatchState batch_state_;
   EpochCount epochs_;
   // First one on any rank. Searched for only once, because it is slow.
   std::optional<NotFinite> not_finite_;

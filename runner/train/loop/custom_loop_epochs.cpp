@@ -21,7 +21,7 @@ CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
   epochs_.in_progress = true;
   epochs_.given.reset();
   // Epochs that earlier loops left early are skipped for good. The checkpoint of their last optimizer step agrees.
-  if (place().epoch < first && first < end && !loop_.finished()) {
+  if (position().epoch < first && first < end && !state_.finished()) {
     end_region();
     skip_to(first);
     begin_region();
@@ -32,11 +32,11 @@ CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
 // If the length of the run is given in steps: as many epochs as they may take with the current accumulation.
 int64_t CustomLoop::epochs_of_run() const {
   if (const auto& epochs = session_.recipe.train.epochs) return *epochs;
-  const auto [steps, of_epochs] = session_.scale.steps_per_epoch;
-  const int64_t all = backends::ceil_div(session_.scale.total_steps * of_epochs, steps);
+  const auto [steps, of_epochs] = session_.length.steps_per_epoch;
+  const int64_t all = backends::ceil_div(session_.length.total_steps * of_epochs, steps);
   if (session_.accumulation() == session_.recipe.gradient_accumulation_steps) return all;
-  const int64_t left = (session_.scale.total_steps - loop_.step()) * session_.accumulation();
-  return std::max(all, place().epoch + 2 + left / session_.plan.steps_per_epoch());
+  const int64_t left = (session_.length.total_steps - state_.step()) * session_.accumulation();
+  return std::max(all, position().epoch + 2 + left / session_.plan.steps_per_epoch());
 }
 
 void CustomLoop::end_epochs() {
@@ -49,9 +49,9 @@ std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
   end_region();
   leave_epoch();
   stop_where_interrupted();
-  if (open_step_.seen.batches == 0) loop_.close_step();
-  const int64_t epoch = place().epoch;
-  const bool over = loop_.finished() || epoch >= epochs.end;
+  if (open_step_.result.batches == 0) loop_.close_step();
+  const int64_t epoch = position().epoch;
+  const bool over = state_.finished() || epoch >= epochs.end;
   epochs_.in_progress = !over;
   epochs_.given = over ? std::nullopt : std::optional(epoch);
   begin_region();
@@ -59,18 +59,18 @@ std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
 }
 
 // Position of the next batch.
-data::Position CustomLoop::place() const {
-  return open_step_.seen.batches > 0 ? open_step_.seen.next : loop_.position();
+data::Position CustomLoop::position() const {
+  return open_step_.result.batches > 0 ? open_step_.result.next : state_.position;
 }
 
 // An epoch that the hook has left early is skipped for good. Checkpoints agree.
 void CustomLoop::leave_epoch() {
-  const int64_t epoch = place().epoch;
-  if (epochs_.given == epoch && !loop_.finished()) skip_to(epoch + 1);
+  const int64_t epoch = position().epoch;
+  if (epochs_.given == epoch && !state_.finished()) skip_to(epoch + 1);
 }
 
 void CustomLoop::skip_to(int64_t epoch) {
-  loop_.set_position({epoch, 0});
+  state_.set_position({epoch, 0});
   train_.loader.reset();
   drop_step();
 }
@@ -84,8 +84,8 @@ void CustomLoop::end_left_batch() {
 
 // Batches of an optimizer step that the hook has not finished do not count.
 void CustomLoop::drop_step() {
-  if (open_step_.seen.batches > 0) {
-    trainer_.arrays().set_gradients(std::vector<Held>(trainer_.arrays().gradients().size()));
+  if (open_step_.result.batches > 0) {
+    trainer_.arrays().set_gradients(std::vector<GradientState>(trainer_.arrays().gradients().size()));
     reached_ = held_parameters();
   }
   open_step_ = {};

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "runner/train/loop/session.h"
 #include "runner/train/loop/train_loop.h"
 
 namespace runner::train {
@@ -15,15 +14,15 @@ namespace runner::train {
 class DeclaredLoop {
  public:
   // Both must outlive the loop.
-  DeclaredLoop(Session& session, TrainLoop& loop) : session_(session), loop_(loop) {}
+  DeclaredLoop(TrainState& state, TrainLoop& loop) : state_(state), session_(state.session), loop_(loop) {}
 
   void run();
 
  private:
-  // Where this process began the optimizer step, and after how many of its batches.
-  struct Begun {
+  // Where this process began the optimizer step. `first_batch`: number of its batches that were taken before.
+  struct StepOrigin {
     StepStart start;
-    int64_t behind = 0;
+    int64_t first_batch = 0;
   };
 
   bool should_continue() const;
@@ -31,16 +30,17 @@ class DeclaredLoop {
   void advance(BatchFeed& batches);
   void keep_step();
   void end_step();
-  void resolve_newest();
-  void resolve(StepResult& result, const Begun& begun);
-  void keep_before(const Begun& begun);
-  void void_step(const Begun& begun);
+  void resolve_in_flight();
+  void resolve(StepResult& result, const StepOrigin& origin);
+  void keep_before(const StepOrigin& origin);
+  void skip_step(const StepOrigin& origin);
 
+  TrainState& state_;
   Session& session_;
   TrainLoop& loop_;
   StepResult result_;  // in progress; none if it has no batches
-  Begun begun_;
-  std::optional<Begun> newest_;          // last optimizer step, if the host does not know yet whether it was finite
+  StepOrigin origin_;
+  std::optional<StepOrigin> in_flight_;  // last optimizer step, if the host does not know yet whether it was finite
   std::optional<NotFinite> not_finite_;  // of the first such step; searched for only once, because it is slow
 };
 

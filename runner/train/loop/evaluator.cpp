@@ -48,6 +48,10 @@ std::optional<data::DataPlan> evaluation_plan(const schema::Recipe& recipe, cons
   return evaluation_plan(recipe, data.eval->size(), ranks);
 }
 
+data::LoaderSpec evaluation_loader(int64_t rank, bool never_empty) {
+  return {.shuffle = false, .rank = rank, .epochs = 1, .prefetch = 0, .never_empty = never_empty};
+}
+
 Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe, Hooks* hooks,
                      backends::ProcessGroup* ranks)
     : trainer_(trainer),
@@ -68,8 +72,7 @@ template <class Each>
 void Evaluator::each_batch(const Each& each, const std::function<bool()>& interrupted) {
   const int64_t rank = ranks_ != nullptr ? ranks_->rank() : 0;
   // A hook may use collectives in any batch.
-  data::Loader loader(dataset_, plan_,
-                      {.shuffle = false, .rank = rank, .epochs = 1, .prefetch = 0, .never_empty = hooks_ != nullptr});
+  data::Loader loader(dataset_, plan_, evaluation_loader(rank, /*never_empty=*/hooks_ != nullptr));
   for (int64_t step = 0; step < plan_.steps_per_epoch(); ++step) {
     if (step > 0 && step % kCompareEvery == 0) trainer_.steps().compare_graphs();
     RUN_CHECK(!interrupted || !interrupted(), ErrorKind::kInterrupted, "interrupted during the evaluation at step {}",
@@ -80,8 +83,8 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
       trainer_.steps().record(batch, /*training=*/false);
       continue;
     }
-    for (int64_t first = 0; first < batch.size; first += trainer_.parts.at_once(batch.size)) {
-      each(batch.part(first, trainer_.parts.at_once(batch.size - first)));
+    for (int64_t first = 0; first < batch.size; first += trainer_.accumulation.micro_batch(batch.size)) {
+      each(batch.part(first, trainer_.accumulation.micro_batch(batch.size - first)));
     }
   }
   trainer_.steps().compare_graphs();

@@ -3,7 +3,7 @@
 namespace runner::train {
 namespace {
 
-int64_t in(schema::Unit unit, const Reached& reached) {
+int64_t in(schema::Unit unit, const Progress& reached) {
   switch (unit) {
     case schema::Unit::kSteps: return reached.steps;
     case schema::Unit::kEpochs: return reached.epochs;
@@ -14,11 +14,11 @@ int64_t in(schema::Unit unit, const Reached& reached) {
 
 }  // namespace
 
-int64_t Interval::count(const Reached& reached) const {
+int64_t Interval::count(const Progress& reached) const {
   return length_ ? in(length_->unit, reached) / length_->count : 0;
 }
 
-bool Interval::due(const Reached& before, const Reached& after) const {
+bool Interval::due(const Progress& before, const Progress& after) const {
   return count(before) < count(after);
 }
 

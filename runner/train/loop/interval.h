@@ -9,7 +9,7 @@
 namespace runner::train {
 
 // Progress of a run.
-struct Reached {
+struct Progress {
   int64_t steps = 0;    // finished optimizer steps
   int64_t epochs = 0;   // finished epochs
   int64_t samples = 0;  // training samples, without padding
@@ -22,9 +22,9 @@ class Interval {
 
   // Whether the optimizer step from `before` to `after` has reached the next multiple of the length. Depends on nothing
   // else, so a resumed run keeps its intervals, with any number of ranks.
-  bool due(const Reached& before, const Reached& after) const;
+  bool due(const Progress& before, const Progress& after) const;
   // Returns how many multiples of the length have been reached.
-  int64_t count(const Reached& reached) const;
+  int64_t count(const Progress& reached) const;
 
  private:
   std::optional<schema::Length> length_;

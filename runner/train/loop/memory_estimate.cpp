@@ -16,13 +16,13 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
             "the hook has a custom loop, whose memory is known only in a run; `runner show RUN` prints the memory that "
             "a run used");
   TrialRank trial(recipe, data.encoding, device, hooks);
-  const auto at_once = recipe.train.auto_batch_size
-                           ? std::make_optional(fit_batch(trial, recipe, data, plan, device).samples)
-                           : std::nullopt;
+  const auto max_micro_batch = recipe.train.auto_batch_size
+                                   ? std::make_optional(fit_batch(trial, recipe, data, plan, device).samples)
+                                   : std::nullopt;
   Trainer& trainer = trial.trainer();
   const std::optional<data::DataPlan> evaluation = evaluation_plan(recipe, data, trial.ranks());
   MemoryEstimate estimate{.training = trainer.arrays().memory(), .peak = trainer.step_memory().peak(plan, evaluation)};
-  estimate.at_once = at_once;
+  estimate.max_micro_batch = max_micro_batch;
   MemoryUse& use = estimate.training;
   use.activations = estimate.peak.training - use.resident();
   const int64_t state = use.parameters + use.optimizer + use.other;

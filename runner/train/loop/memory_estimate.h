@@ -18,7 +18,7 @@ struct MemoryEstimate {
   PeakMemory peak;
   int64_t all_processes = 0;  // in training
   // Maximum micro-batch found by train.auto_batch_size; none if it is off.
-  std::optional<int64_t> at_once = {};
+  std::optional<int64_t> max_micro_batch = {};
 };
 
 // Compiles the steps of a run without allocating memory for them. Throws Error(kUsage) if a hook has its own training

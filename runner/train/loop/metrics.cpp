@@ -34,19 +34,19 @@ void merge_numbers(const std::vector<T*>& numbers, backends::DType dtype, backen
 
 }  // namespace
 
-Metrics::Metrics(std::vector<schema::Metric> wanted, data::LabelKind labels, int64_t outputs)
-    : wanted_(std::move(wanted)),
+Metrics::Metrics(std::vector<schema::Metric> requested, data::LabelKind labels, int64_t outputs)
+    : requested_(std::move(requested)),
       outputs_(static_cast<size_t>(outputs)),
       classes_(labels == data::LabelKind::kClass),
       rank_counts_(outputs_),
       true_positives_(outputs_),
       predicted_(outputs_),
       actual_(outputs_) {
-  if (wanted_.empty()) {
-    wanted_ = {{.name = "loss"}};
-    if (classes_) wanted_.push_back({.name = "accuracy"});
+  if (requested_.empty()) {
+    requested_ = {{.name = "loss"}};
+    if (classes_) requested_.push_back({.name = "accuracy"});
   }
-  for (const schema::Metric& metric : wanted_) {
+  for (const schema::Metric& metric : requested_) {
     RUN_CHECK(schema::labels_of(metric.name) != (classes_ ? schema::Labels::kNumbers : schema::Labels::kClasses),
               ErrorKind::kRecipe, "eval.metrics: {} needs {}, but the data has {}", metric.name,
               classes_ ? "targets" : "classes", classes_ ? "classes" : "targets");
@@ -143,7 +143,7 @@ double Metrics::value(const schema::Metric& metric) const {
 
 std::map<std::string, double> Metrics::result() const {
   std::map<std::string, double> values;
-  for (const schema::Metric& metric : wanted_) values[metric.name] = value(metric);
+  for (const schema::Metric& metric : requested_) values[metric.name] = value(metric);
   return values;
 }
 

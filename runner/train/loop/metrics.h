@@ -26,9 +26,9 @@ struct Scored {
 
 class Metrics {
  public:
-  // `wanted`: if empty, loss, and accuracy for classes. Throws Error(kRecipe) for a metric that does not fit the
+  // `requested`: if empty, loss, and accuracy for classes. Throws Error(kRecipe) for a metric that does not fit the
   // labels, or a top_k with k greater than `outputs`.
-  Metrics(std::vector<schema::Metric> wanted, data::LabelKind labels, int64_t outputs);
+  Metrics(std::vector<schema::Metric> requested, data::LabelKind labels, int64_t outputs);
 
   // Throws Error(kRun) for a negative weight.
   void add(const Scored& batch);
@@ -59,7 +59,7 @@ class Metrics {
   double value(const schema::Metric& metric) const;
   double f1(size_t first_class, size_t last_class, bool pooled) const;
 
-  std::vector<schema::Metric> wanted_;
+  std::vector<schema::Metric> requested_;
   size_t outputs_;
   bool classes_;
   double loss_ = 0, weight_ = 0;

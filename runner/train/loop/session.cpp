@@ -13,32 +13,32 @@ namespace {
 
 // A run that ends before the end of its warm-up never reaches its learning rate. The recipe reader reports this if the
 // recipe alone determines it.
-void check_warmup(const schema::SchedulerSpec& spec, const optim::RunScale& scale) {
+void check_warmup(const schema::SchedulerSpec& spec, const optim::RunLength& run) {
   if (!spec.warmup) return;
-  const int64_t warmup = optim::to_steps(*spec.warmup, scale);
-  const int64_t length = spec.length ? optim::to_steps(*spec.length, scale) : scale.total_steps;
+  const int64_t warmup = optim::to_steps(*spec.warmup, run);
+  const int64_t length = spec.length ? optim::to_steps(*spec.length, run) : run.total_steps;
   RUN_CHECK(warmup <= length, ErrorKind::kRecipe, "scheduler.warmup, {}, is longer than the schedule, {}",
             schema::length_text(warmup, "steps"), schema::length_text(length, "steps"));
 }
 
 }  // namespace
 
-optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& plan) {
-  optim::RunScale scale;
-  scale.steps_per_epoch = recipe.sync_with_dataloader
-                              ? optim::StepsPerEpoch(plan.optimizer_steps(1))
-                              : optim::StepsPerEpoch(plan.steps_per_epoch(), recipe.gradient_accumulation_steps);
-  scale.total_steps = recipe.train.steps ? *recipe.train.steps : plan.optimizer_steps(*recipe.train.epochs);
-  RUN_CHECK(scale.total_steps > 0, ErrorKind::kRecipe,
+optim::RunLength run_length(const schema::Recipe& recipe, const data::DataPlan& plan) {
+  optim::RunLength length;
+  length.steps_per_epoch = recipe.sync_with_dataloader
+                               ? optim::StepsPerEpoch(plan.optimizer_steps(1))
+                               : optim::StepsPerEpoch(plan.steps_per_epoch(), recipe.gradient_accumulation_steps);
+  length.total_steps = recipe.train.steps ? *recipe.train.steps : plan.optimizer_steps(*recipe.train.epochs);
+  RUN_CHECK(length.total_steps > 0, ErrorKind::kRecipe,
             "gradient_accumulation_steps is {}, but the run of {} has only {}, so no optimizer step is complete; "
             "increase train.epochs, or remove sync_with_dataloader: false",
             recipe.gradient_accumulation_steps, schema::length_text(*recipe.train.epochs, "epochs"),
             schema::length_text(*recipe.train.epochs * plan.steps_per_epoch(), "steps"));
-  scale.samples_per_epoch = plan.samples_per_epoch();
-  if (__builtin_mul_overflow(plan.global_batch_size(), recipe.gradient_accumulation_steps, &scale.samples_per_step))
-    scale.samples_per_step = std::numeric_limits<int64_t>::max();  // more than any epoch has
-  scale.num_processes = recipe.split_batches ? 1 : recipe.num_processes;
-  return scale;
+  length.samples_per_epoch = plan.samples_per_epoch();
+  if (__builtin_mul_overflow(plan.global_batch_size(), recipe.gradient_accumulation_steps, &length.samples_per_step))
+    length.samples_per_step = std::numeric_limits<int64_t>::max();  // more than any epoch has
+  length.num_processes = recipe.split_batches ? 1 : recipe.num_processes;
+  return length;
 }
 
 Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::ProcessGroup* ranks_, data::SharedData read,
@@ -47,25 +47,25 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::ProcessG
       shared_data(read != nullptr ? std::move(read) : std::make_shared<const data::Data>(data::load(recipe))),
       data(*shared_data),
       plan(data::train_plan(recipe, data.train.size())),
-      scale(run_scale(recipe, plan)),
+      length(run_length(recipe, plan)),
       device(device_rules(recipe).make(recipe, ranks_, own_thread)),
       trainer(recipe, data.encoding, *device, hooks, ranks_),
-      schedule(recipe.scheduler, trainer.optimizers().lr, scale),
-      own_loop(has(hooks, HookEntry::kTrain)),
-      own_step(has(hooks, HookEntry::kTrainingStep)),
+      schedule(recipe.scheduler, trainer.optimizers().lr, length),
+      has_custom_loop(has(hooks, HookEntry::kTrain)),
+      has_training_step(has(hooks, HookEntry::kTrainingStep)),
       ranks(ranks_),
       hooks_(hooks) {
-  check_warmup(recipe.scheduler, scale);
+  check_warmup(recipe.scheduler, length);
   if (has(hooks, HookEntry::kSchedule)) use_hook_schedule();
 }
 
-void Session::set_most_at_once(int64_t samples) {
-  trainer.parts.most_at_once = samples;
-  if (trainer.parts.at_once(plan.max_batch()) != plan.max_batch()) trainer.keep_gradients();
+void Session::set_max_micro_batch(int64_t samples) {
+  trainer.accumulation.max_micro_batch = samples;
+  if (trainer.accumulation.micro_batch(plan.max_batch()) != plan.max_batch()) trainer.keep_gradients();
 }
 
 void Session::use_hook_schedule() {
-  schedule.set_function([this](int64_t step) { return hooks_->schedule(step, scale.total_steps); });
+  schedule.set_function([this](int64_t step) { return hooks_->schedule(step, length.total_steps); });
 }
 
 int64_t Session::used_before(const data::Position& position) const {
@@ -84,14 +84,14 @@ void Session::set_accumulation(int64_t batches) {
   data::PlanSpec spec = plan.spec();
   spec.accumulation = batches;
   plan = data::DataPlan(spec);
-  trainer.parts.accumulation = batches;
+  trainer.accumulation.batches_per_step = batches;
 }
 
 void Session::count_steps_from(const data::Position& position, int64_t before) {
   if (!recipe.train.epochs) return;
   const int64_t left =
       plan.optimizer_steps(plan_at(position), *recipe.train.epochs - position.epoch, before - position.step);
-  const int64_t by_recipe = scale.total_steps - extra_steps_;
+  const int64_t by_recipe = length.total_steps - extra_steps_;
   set_extra_steps(trainer.counters.steps + left - by_recipe);
 }
 
@@ -112,9 +112,9 @@ std::vector<std::string> Session::plan_warnings() const {
 
 void Session::set_extra_steps(int64_t extra) {
   if (extra == extra_steps_) return;
-  scale.total_steps += extra - std::exchange(extra_steps_, extra);
+  length.total_steps += extra - std::exchange(extra_steps_, extra);
   const optim::PlateauState plateau = schedule.plateau();
-  schedule = optim::LrSchedule(recipe.scheduler, trainer.optimizers().lr, scale);
+  schedule = optim::LrSchedule(recipe.scheduler, trainer.optimizers().lr, length);
   schedule.restore(plateau);
   if (recipe.scheduler.type == schema::SchedulerType::kHook) use_hook_schedule();
 }
@@ -124,7 +124,7 @@ ScheduleRates Session::rates(int64_t ahead) const {
   return {schedule.factor(step), schedule.momentum(step), schedule.steps_per_update()};
 }
 
-double Session::of_main(double value) const {
+double Session::broadcast_from_rank_0(double value) const {
   if (ranks != nullptr)
     ranks->broadcast({backends::DType::kF64, {}}, std::as_writable_bytes(std::span(&value, 1)), 0,
                      {"a decision", trainer.counters.steps});

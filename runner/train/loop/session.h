@@ -1,4 +1,4 @@
-// What a recipe becomes before the first step: data, plan, device, model, schedule.
+// Objects made of a recipe before the first step: data, plan, device, model, schedule.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 namespace runner::train {
 
 // Size of the run, for schedules and intervals.
-optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& plan);
+optim::RunLength run_length(const schema::Recipe& recipe, const data::DataPlan& plan);
 
 struct Session {
   // Lays out the model; Trainer::allocate() allocates it. `read`: data of the recipe; null to read them here.
@@ -29,13 +29,13 @@ struct Session {
   const data::SharedData shared_data;
   const data::Data& data;  // *shared_data
   data::DataPlan plan;
-  optim::RunScale scale;
+  optim::RunLength length;
   std::unique_ptr<backends::ModelledDevice> device;
   Trainer trainer;
   optim::LrSchedule schedule;
 
-  const bool own_loop;  // the hook has an entry train
-  const bool own_step;  // the hook has an entry training_step
+  const bool has_custom_loop;    // the hook has an entry train
+  const bool has_training_step;  // the hook has an entry training_step
   backends::ProcessGroup* const ranks;
   int64_t rank() const { return ranks != nullptr ? ranks->rank() : 0; }
   // Returns the plan of the rest of an epoch, from where the plan of `position` starts.
@@ -48,9 +48,9 @@ struct Session {
   void set_extra_steps(int64_t extra);
 
   // Limits micro-batches (GradAccumulation) from now on; 0: no limit. Call before a step is compiled.
-  void set_most_at_once(int64_t samples);
+  void set_max_micro_batch(int64_t samples);
   // Batches per optimizer step, from the next one on.
-  int64_t accumulation() const { return trainer.parts.accumulation; }
+  int64_t accumulation() const { return trainer.accumulation.batches_per_step; }
   void set_accumulation(int64_t batches);
   // Recounts the remaining optimizer steps of a run whose length is in epochs, with the current accumulation, from the
   // batch at `position` on. `before`: batches of its optimizer step that come before it.
@@ -65,7 +65,7 @@ struct Session {
   ScheduleRates rates(int64_t ahead = 0) const;
 
   // Returns rank 0's value, so that all ranks decide alike. Collective.
-  double of_main(double value) const;
+  double broadcast_from_rank_0(double value) const;
   uint64_t data_seed() const;
   // Fingerprints of the data, computed on first use.
   const std::string& train_fingerprint();

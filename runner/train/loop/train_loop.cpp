@@ -10,6 +10,7 @@
 #include "backends/runtime/spans.h"
 #include "runner/train/engine/device_rules.h"
 #include "runner/train/engine/local_average.h"
+#include "runner/train/engine/rank_list.h"
 #include "runner/train/engine/reduction.h"
 #include "runner/train/engine/weight_check.h"
 #include "runner/train/loop/control_flags.h"
@@ -52,10 +53,10 @@ bool TrainLoop::run(const std::optional<PendingEvents>& pending) {
   sync();
   if (state_.result.batches == 0) state_.adopt_accumulation();
   if (pending) run_events(*pending);
-  session_.own_loop ? CustomLoop(session_, *hooks_, *this).run() : DeclaredLoop(session_, *this).run();
+  session_.has_custom_loop ? CustomLoop(state_, *hooks_, *this).run() : DeclaredLoop(state_, *this).run();
   if (!state_.weights_agree) average(/*due=*/true);
   check_saves();
-  const bool done = finished() || (session_.own_loop && !interrupted());
+  const bool done = state_.finished() || (session_.has_custom_loop && !interrupted());
   callbacks_.call(&Callback::on_train_end, done);
   return done;
 }
@@ -82,7 +83,7 @@ data::LoaderSpec TrainLoop::loader_spec() {
           .threads = loader_threads(recipe),
           .transform = hooks_ != nullptr ? hooks_->transform() : nullptr,
           .without_repeats = of_hook,
-          .never_empty = of_hook || session_.own_loop || is_local(),
+          .never_empty = of_hook || session_.has_custom_loop || is_local(),
           .use = &input_use_};
 }
 
@@ -94,9 +95,9 @@ StepStart TrainLoop::begin_step() {
   const bool begins_epoch = state_.position.begins_epoch();
   try {
     if (begins_epoch) callbacks_.call(&Callback::on_epoch_begin);
-    if (hooks_ != nullptr && (session_.own_loop || begins_epoch)) sync();
+    if (hooks_ != nullptr && (session_.has_custom_loop || begins_epoch)) sync();
   } catch (...) {
-    if (!session_.own_loop) keep_before(start);
+    if (!session_.has_custom_loop) keep_before(start);
     throw;
   }
   state_.adopt_accumulation();
@@ -120,7 +121,7 @@ HookMark TrainLoop::mark() {
   if (hooks_ == nullptr) return {};
   HookMark mark{.kept = {}, .drawn = hooks_->drawn()};
   const bool skips = session_.recipe.train.on_nan == schema::OnNan::kSkip;
-  const bool is_used = !skips || (!session_.own_loop && state_.skipped == 0);
+  const bool is_used = !skips || (!session_.has_custom_loop && state_.skipped == 0);
   if (!is_used || (hook_keeps_much_ && !state_.position.begins_epoch())) return mark;
   mark.kept = hooks_->state();
   hook_keeps_much_ = mark.kept->size() > kMostHookState;
@@ -142,10 +143,10 @@ void TrainLoop::end_substep(const StepResult& result) {
 }
 
 bool TrainLoop::may_run_ahead(const StepResult& result, const StepStart& start) const {
-  const Reached after{step(), result.next.epoch, session_.trainer.counters.samples};
+  const Progress after{step(), result.next.epoch, session_.trainer.counters.samples};
   const bool is_known = hooks_ == nullptr || start.hook.kept.has_value();
   return is_known && session_.trainer.stepper().may_resolve_late() && !result.ends_epoch && !state_.records_batches &&
-         !finished() && !asked_to_stop() && state_.next_accumulation == session_.accumulation() &&
+         !state_.finished() && !asked_to_stop() && state_.next_accumulation == session_.accumulation() &&
          !callbacks_.any_needs_results(after);
 }
 
@@ -153,10 +154,10 @@ void TrainLoop::end_step(StepResult result) {
   state_.result = {};
   control_.interrupted |= result.interrupted;
   callbacks_.call(&Callback::on_log, std::exchange(points_, {}));
-  const Reached before = state_.reached;
+  const Progress before = state_.reached;
   state_.reached = {step(), result.next.epoch, session_.trainer.counters.samples};
   state_.position = result.next;
-  if (is_local()) average(average_every_.due(before, state_.reached) || finished());
+  if (is_local()) average(average_every_.due(before, state_.reached) || state_.finished());
   if (state_.weights_agree) session_.trainer.steps().compare_graphs();
   if (state_.weights_agree && session_.ranks != nullptr && check_every_.due(before, state_.reached)) check_weights();
   if (hooks_ != nullptr) sync(result.decisions);
@@ -189,14 +190,11 @@ void TrainLoop::evaluate() {
 }
 
 bool TrainLoop::stops_evaluation() {
-  if (session_.own_loop) return false;
+  if (session_.has_custom_loop) return false;
   if (session_.ranks == nullptr) return asked_to_stop();
   constexpr int64_t kSyncEvery = 8;  // batches: makes the cost of synchronising negligible
   if (evaluated_batches_++ % kSyncEvery != 0) return false;
-  int64_t stop = asked_to_stop();
-  session_.ranks->all_reduce({backends::DType::kI64, backends::Shape{1}}, std::as_writable_bytes(std::span(&stop, 1)),
-                             backends::Reduction::kMax, {"interrupts of an evaluation", step()});
-  control_.interrupted = stop != 0;
+  control_.interrupted = session_.ranks->any(asked_to_stop(), {"interrupts of an evaluation", step()});
   return control_.interrupted;
 }
 
@@ -235,9 +233,9 @@ void TrainLoop::check_saves() const {
   for (size_t rank = 0; rank < asked.size(); ++rank)
     if (asked[rank] < most) absent.push_back(rank);
   RUN_CHECK(absent.empty(), ErrorKind::kRun,
-            "acc:save_state: rank{1} {2} did not call it in step {0}, so the other ranks would deadlock: in "
+            "acc:save_state: {1} did not call it in step {0}, so the other ranks would deadlock: in "
             "PyTorch/XLA 1.7 all ranks save together (tpu.dialect: xla-1.7); call it on every rank",
-            step(), absent.size() == 1 ? "" : "s", fmt::join(absent, ", "));
+            step(), rank_list(absent));
 }
 
 void TrainLoop::average(bool due) {
@@ -274,7 +272,7 @@ void TrainLoop::stop_soon() {
 void TrainLoop::not_finite(const NotFinite& found, const StepStart& start, bool untouched) {
   if (session_.recipe.train.on_nan == schema::OnNan::kSkip) {
     if (++state_.skipped == 1)
-      warn(fmt::format("step {} was skipped: {}{}", step() + session_.own_loop, found.what,
+      warn(fmt::format("step {} was skipped: {}{}", step() + session_.has_custom_loop, found.what,
                        found.where.known() ? fmt::format(" ({})", found.where.to_string()) : ""));
     return;
   }

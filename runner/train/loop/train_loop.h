@@ -1,5 +1,5 @@
-// What both training loops, declared_loop.h and custom_loop.h, do around each optimizer step: they begin it, end it,
-// synchronise flags across ranks, and call the callbacks.
+// The common part of both training loops, declared_loop.h and custom_loop.h: begins and ends optimizer steps,
+// synchronises flags across ranks, and calls the callbacks.
 //
 // All ranks reach the same collectives. Belongs to the training thread; interrupt a run with `stop`.
 #pragma once
@@ -40,19 +40,14 @@ class TrainLoop {
   bool interrupted() const;
   // Whether this rank was asked to stop from outside.
   bool asked_to_stop() const { return stop_.load(std::memory_order_relaxed) > 0; }
-  // Likewise, or another rank has ended the run.
+  // Whether this rank was asked to stop, or another rank has ended the run.
   bool must_end() const;
-  bool finished() const { return state_.finished(); }
-  int64_t step() const { return state_.step(); }
-  data::Position position() const { return state_.position; }
-  void set_position(const data::Position& position) { state_.set_position(position); }
-  const StepResult& result() const { return state_.result; }
   // Samples that the training loaders have read.
   const data::InputUse& input_use() const { return input_use_; }
 
   // ---- for the two loops -------------------------------------------------------------------------------------------
 
-  // For a loader that starts at the next batch.
+  // Returns the specification of a loader that starts at the next batch.
   data::LoaderSpec loader_spec();
   // Begins an optimizer step and, where one begins, the epoch.
   StepStart begin_step();
@@ -89,6 +84,7 @@ class TrainLoop {
   bool stops_evaluation();
 
  private:
+  int64_t step() const { return state_.step(); }
   bool is_local() const { return session_.trainer.stepper().is_local(); }
 
   // Synchronises control flags across ranks after an optimizer step: a request on one rank takes effect on all. Without

@@ -21,7 +21,7 @@ data::Position place_of(const Checkpoint& from, Session& session, std::optional<
   // The rest of the epoch is less than a batch and is dropped.
   if (session.plan_at(place).steps_per_epoch() == 0) place = {place.epoch + 1, 0};
   warning = fmt::format("the global batch changed from {1} to {0} samples: the run ends with step {2}", batch,
-                        from.global_batch, session.scale.total_steps);
+                        from.global_batch, session.length.total_steps);
   return place;
 }
 
@@ -47,7 +47,7 @@ Checkpoint TrainState::checkpoint() {
           .used = session.used_before(position),
           .global_batch = session.plan.global_batch_size(),
           .extra_steps = session.extra_steps(),
-          .most_at_once = trainer.parts.most_at_once,
+          .max_micro_batch = trainer.accumulation.max_micro_batch,
           .counters = trainer.counters,
           .plateau = session.schedule.plateau(),
           .patience = patience,
@@ -60,7 +60,7 @@ Checkpoint TrainState::checkpoint() {
 
 Checkpoint TrainState::checkpoint_of(const StepStart& start) {
   if (hooks != nullptr && !start.hook.kept) hooks->set_drawn(start.hook.drawn);
-  session.trainer.arrays().hold(Held::kNothing);
+  session.trainer.arrays().hold(GradientState::kNothing);
   Checkpoint checkpoint = this->checkpoint();
   if (start.hook.kept) checkpoint.hook = *start.hook.kept;
   return checkpoint;

@@ -46,7 +46,7 @@ struct TrainState {
   Hooks* const hooks;
   data::Position position;    // of the next batch
   StepResult result;          // of the declared loop, in progress; without batches: none
-  Reached reached;            // at the end of the last optimizer step
+  Progress reached;           // at the end of the last optimizer step
   int64_t next_accumulation;  // batches per optimizer step after the current one
   Patience patience;
   TrainControl control;
@@ -57,13 +57,13 @@ struct TrainState {
   // Number of finished optimizer steps.
   int64_t step() const { return session.trainer.counters.steps; }
   bool stops() const { return control.stopped_early || control.stopped_by_hook; }
-  bool finished() const { return step() >= session.scale.total_steps || stops(); }
+  bool finished() const { return step() >= session.length.total_steps || stops(); }
   void set_position(const data::Position& next);
 
   // Copies what the host keeps, after waiting for the device.
   Checkpoint checkpoint();
-  // Likewise for a return to `start`. The hook has advanced since: its kept state is used or, if it was too large to be
-  // kept, its current one with the former random numbers.
+  // Returns the checkpoint of a return to `start`. The hook has advanced since: its kept state is used or, if it was
+  // too large to be kept, its current one with the former random numbers.
   Checkpoint checkpoint_of(const StepStart& start);
   // Applies a checkpoint whose arrays and counters have been restored. `resumed`: it is of this run, not of a parent.
   // Returns a warning if the global batch size has changed.

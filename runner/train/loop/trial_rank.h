@@ -82,13 +82,13 @@ class TrialRank {
   }
 
   // Limits micro-batches from now on, for batches of up to `largest_batch` samples. May replace the trainer.
-  void set_most_at_once(int64_t samples, int64_t largest_batch) {
+  void set_max_micro_batch(int64_t samples, int64_t largest_batch) {
     if (samples < largest_batch && !trainer_->layout().has(Role::kGradients)) {
       trainer_.emplace(recipe_, encoding_, device_, hooks_, ranks());
       trainer_->keep_gradients();
       trainer_->set_halt(halt_);
     }
-    trainer_->parts.most_at_once = samples;
+    trainer_->accumulation.max_micro_batch = samples;
   }
 
  private:

@@ -50,7 +50,7 @@ class CheckpointSaver {
   store::RunWriter& writer_;
   const schema::CheckpointSpec& spec_;
   std::deque<store::Outcome<store::StateInfo>> saves_;  // in progress, oldest first
-  // Of the last checkpoint, saved or in progress.
+  // Place in training of the last checkpoint, saved or in progress.
   struct Moment {
     int64_t step = -1;
     int64_t batches = 0;  // of the optimizer step in progress

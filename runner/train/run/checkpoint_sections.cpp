@@ -138,7 +138,7 @@ std::string run_document(const Checkpoint& state, const std::vector<std::string>
       {"used", state.used},
       {"global_batch", state.global_batch},
       {"extra_steps", state.extra_steps},
-      {"most_at_once", state.most_at_once},
+      {"most_at_once", state.max_micro_batch},
       {"windows", state.counters.steps},
       {"applied", state.counters.applied},
       {"samples", state.counters.samples},
@@ -222,11 +222,11 @@ class Patches {
 
 // Records for which buffers a checkpoint has gradients.
 void keep_gradients_of(const store::LoadedState& loaded, Trainer& trainer) {
-  std::vector<Held> held(trainer.model().parameters.buffers().size());
+  std::vector<GradientState> held(trainer.model().parameters.buffers().size());
   for (const nn::Parameter& p : trainer.model().parameters.parameters()) {
     const store::Section* section = loaded.find(fmt::format("{}{}", kGradient, p.name));
     const bool kept = p.trainable && section != nullptr && fits(shape_of(loaded, *section), *section, p);
-    held[static_cast<size_t>(p.buffer)] = kept ? Held::kGlobalSum : Held::kNothing;
+    held[static_cast<size_t>(p.buffer)] = kept ? GradientState::kGlobalSum : GradientState::kNothing;
   }
   trainer.arrays().set_gradients(std::move(held));
 }
@@ -324,7 +324,7 @@ Checkpoint checkpoint_of(const store::LoadedState& loaded, const std::vector<std
     state.used = document.value("used", int64_t{0});
     state.global_batch = document.value("global_batch", int64_t{0});
     state.extra_steps = document.value("extra_steps", int64_t{0});
-    state.most_at_once = document.value("most_at_once", int64_t{0});
+    state.max_micro_batch = document.value("most_at_once", int64_t{0});
     state.counters = counters_of(document, optimizers);
     state.plateau = {optional_number(plateau.at("best")), plateau.at("bad_evaluations"), plateau.at("cooldown"),
                      optional_number(plateau.at("factor")).value_or(1.0)};

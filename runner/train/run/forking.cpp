@@ -69,7 +69,7 @@ std::optional<std::string> steps_without_hook(const Checkpoint& state, const sch
 std::optional<std::string> reason_to_begin(const ForkRequest& request, const Checkpoint& state, Session& session) {
   if (auto why = other_steps(request.before, session.recipe)) return why;
   if (auto why = steps_without_hook(state, session.recipe)) return why;
-  if (state.result.batches > 0 && session.own_loop)
+  if (state.result.batches > 0 && session.has_custom_loop)
     return "the state was saved within an optimizer step, but a custom loop starts with a new one";
   if (state.train_data == session.train_fingerprint()) return std::nullopt;
   return difference("data.train", state.train_data, session.train_fingerprint());
@@ -142,7 +142,7 @@ void reset_progress(Checkpoint& state) {
 }
 
 void check_steps_remain(const Forked& fork, const Session& session) {
-  const int64_t done = session.trainer.counters.steps, all = session.scale.total_steps;
+  const int64_t done = session.trainer.counters.steps, all = session.length.total_steps;
   RUN_CHECK(done < all, ErrorKind::kUsage,
             "state {} is at step {}, but the child run ends with step {}: nothing is left to train; increase train.{}, "
             "or restart from its weights with --restart",

@@ -1,6 +1,6 @@
 // Starts a child run from a checkpoint of another run, under a recipe that may differ in anything.
 //
-// What fits is restored exactly. What the changes make meaningless is reset, with a warning for each
+// State that fits is restored exactly. State that the changes make meaningless is reset, with a warning for each
 // (docs/decisions/011-forks.md has the rules). Under the same recipe, the child continues like a resumed run, bit for
 // bit.
 #pragma once
@@ -23,7 +23,7 @@ struct ForkRequest {
   schema::Recipe before = {};  // of the parent
 };
 
-// What has been restored.
+// Result of restoring a fork.
 struct Forked {
   store::StateInfo info;
   Checkpoint state;  // position, patience: where the child begins

@@ -1,4 +1,4 @@
-// What the emulated GPUs of a run have counted, for the store and for documents. Value types.
+// Counts of the emulated GPUs of a run, for the store and for documents. Value types.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct GpuUse {
 
 // Returns the use of this rank's device. `counted`: its predicted times.
 GpuUse gpu_use(const backends::gpu::GpuDeviceModel& device, const GpuDeviceUse& counted);
-// Likewise for all ranks. Collective.
+// Returns the use of the GPUs of all ranks. Collective.
 GpuUse gpu_use_of_all(const backends::gpu::GpuDeviceModel& device, const GpuDeviceUse& counted,
                       backends::ProcessGroup& ranks, const backends::Site& site);
 

@@ -9,8 +9,12 @@
 #include <optional>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "backends/dist/process_group.h"
 #include "backends/runtime/spans.h"
+#include "runner/train/loop/callbacks.h"
+#include "runner/train/run/run_record.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
@@ -53,6 +57,33 @@ class Profiler {
   int64_t began_ns_ = 0;    // start of that step
   bool has_steps_ = false;  // whether the cycle in progress has steps
   int64_t left_out_ = 0;
+};
+
+// Stores the cycles that `profile` traces. All ranks take part.
+class ProfilerCallback final : public Callback {
+ public:
+  // All arguments must outlive the object.
+  ProfilerCallback(Profiler& profiler, const TrainState& state, RunRecord& record)
+      : profiler_(profiler), state_(state), record_(record) {}
+
+  void on_step_done() override { keep(profiler_.end_step(state_.step(), state_.session.ranks)); }
+  void on_train_end(bool /*done*/) override { keep(profiler_.end(state_.session.ranks)); }
+  // Stores what this rank alone has traced. Call after a failure.
+  void end_alone() { keep(profiler_.end(/*ranks=*/nullptr)); }
+
+ private:
+  void keep(const std::string& events) {
+    if (events.empty()) return;
+    record_.keep_trace(events);
+    if (profiler_.left_out() > 0)
+      record_.warn(
+          fmt::format("profile: too many spans in a cycle: {} of a process were dropped; reduce profile.active",
+                      profiler_.left_out()));
+  }
+
+  Profiler& profiler_;
+  const TrainState& state_;
+  RunRecord& record_;
 };
 
 }  // namespace runner::train

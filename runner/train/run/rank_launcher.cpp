@@ -40,10 +40,10 @@ constexpr int kTransportDescriptor = 3, kOrdersDescriptor = 4;  // in a started 
 // Raises the limit of open files as far as permitted: each process needs a descriptor.
 void allow_files(int processes) {
   constexpr rlim_t kOthers = 256;
-  const rlim_t wanted = static_cast<rlim_t>(processes) + kOthers;
+  const rlim_t needed = static_cast<rlim_t>(processes) + kOthers;
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  limit.rlim_cur = std::min(limit.rlim_max, needed);
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 

@@ -24,7 +24,7 @@ namespace runner::train {
 namespace {
 
 // Returns the cores of each process; empty if processes are not pinned.
-std::vector<std::vector<int>> core_shares(const schema::Recipe& recipe) {
+std::vector<std::vector<int>> cores_by_rank(const schema::Recipe& recipe) {
   if (!recipe.enable_cpu_affinity) return {};
   const std::vector<int> cores = backends::usable_core_ids();
   RUN_CHECK(!cores.empty(), ErrorKind::kRun, "enable_cpu_affinity: cannot list the cores of the system");
@@ -61,7 +61,7 @@ RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
     : request_(request),
       recipe_(request.recipe),
       hooks_(request.make_hooks != nullptr ? request.make_hooks(recipe_) : nullptr),
-      cores_(core_shares(recipe_)),
+      cores_(cores_by_rank(recipe_)),
       pinned_(cores_.empty() ? std::vector<int>() : cores_[static_cast<size_t>(ranks != nullptr ? ranks->rank() : 0)]),
       profiler_(recipe_.profile ? std::make_optional<Profiler>(*recipe_.profile) : std::nullopt),
       graphs_(persistent_graphs(request, ranks)),
@@ -75,7 +75,7 @@ RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
     if (graphs_) tpu->keep_graphs_in(*graphs_);
     if (session_.rank() == 0) tpu->set_listener(compile_watch_.emplace(request.observer, request.long_compile));
   }
-  if (hooks_) hook_events_.emplace(*hooks_, state_, loop_, record_, request.observer);
+  if (hooks_) hook_callback_.emplace(*hooks_, state_, loop_, record_, request.observer);
   session_.trainer.set_halt([this] { check_not_stopped(); });
   const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
   const bool fits = recipe_.train.auto_batch_size;
@@ -90,7 +90,7 @@ RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
                               .record = record_,
                               .usage = usage_,
                               .observer = request.observer,
-                              .hook_events = hook_events_ ? &*hook_events_ : nullptr,
+                              .hook_callback = hook_callback_ ? &*hook_callback_ : nullptr,
                               .profiler = profiler_ ? &*profiler_ : nullptr,
                               .graphs = graphs()});
   loop_.set_callbacks(Callbacks(callbacks_->in_order()));
@@ -117,7 +117,7 @@ void RankRun::fit() {
   TrialRank trial(recipe_, session_.data.encoding, *session_.device, hooks.get());
   trial.set_halt([this] { check_not_stopped(); });
   record_.result.fitted_batch = fit_batch(trial, recipe_, session_.data, session_.plan, *session_.device);
-  session_.set_most_at_once(record_.result.fitted_batch->samples);
+  session_.set_max_micro_batch(record_.result.fitted_batch->samples);
 }
 
 // ---- what the run continues from -----------------------------------------------------------------------------------
@@ -161,8 +161,8 @@ void RankRun::begin_again(store::Store store, const store::RunRow& row) {
 void RankRun::continue_from(const Checkpoint& checkpoint, bool resumed) {
   resumed_ = resumed;
   if (resumed && recipe_.train.auto_batch_size) {
-    session_.set_most_at_once(checkpoint.most_at_once);
-    record_.result.fitted_batch = fitted_before(checkpoint.most_at_once, recipe_, session_.plan);
+    session_.set_max_micro_batch(checkpoint.max_micro_batch);
+    record_.result.fitted_batch = fitted_before(checkpoint.max_micro_batch, recipe_, session_.plan);
   }
   other_batch_ = state_.restore(checkpoint, resumed);
   callbacks_->checkpointer.resume();
@@ -204,7 +204,7 @@ void RankRun::follow() {
   const Beginning beginning = receive_beginning(*session_.ranks, session_.trainer);
   state_.records_batches = beginning.records_batches;
   record_.begin_without_store(beginning.run, beginning.name, beginning.metrics);
-  session_.set_most_at_once(beginning.most_at_once);
+  session_.set_max_micro_batch(beginning.max_micro_batch);
   if (beginning.state) {
     session_.schedule.restore(beginning.state->plateau);
     continue_from(*beginning.state, beginning.resumed);
@@ -250,7 +250,7 @@ void RankRun::send_beginning_to_ranks() {
                   .records_batches = state_.records_batches,
                   .metrics = record_.points().ranges(),
                   .state = restored_,
-                  .most_at_once = session_.trainer.parts.most_at_once,
+                  .max_micro_batch = session_.trainer.accumulation.max_micro_batch,
                   .resumed = resumed_});
 }
 
@@ -307,13 +307,13 @@ void RankRun::finish() {
     result.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
                                 recipe_.train.early_stopping->metric, state_.patience.evaluations);
   if (state_.control.stopped_by_hook) result.reason = fmt::format("stopped by the hook at step {}", step());
-  if (session_.own_loop) warn_of_little_training(result);
+  if (session_.has_custom_loop) warn_of_little_training(result);
   record_.finish();
 }
 
 void RankRun::warn_of_little_training(RunResult& result) {
   if (!state_.finished() && !loop_.interrupted())
-    result.reason = fmt::format("the hook's train returned at step {} of {}", step(), session_.scale.total_steps);
+    result.reason = fmt::format("the hook's train returned at step {} of {}", step(), session_.length.total_steps);
   const Counters& counters = session_.trainer.counters;
   const bool updated = std::ranges::any_of(counters.updates, [](const auto& one) { return one.second > 0; });
   if (counters.applied > 0 && !updated)

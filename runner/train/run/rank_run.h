@@ -96,11 +96,11 @@ class RankRun {
   TrainState state_;
   DeviceUsage usage_;
   TrainLoop loop_;
-  std::optional<HookEvents> hook_events_;   // none: there is no hook
-  std::optional<RunCallbacks> callbacks_;   // set once the steps have been checked
-  std::optional<std::string> other_batch_;  // to warn about when the run is resumed
-  std::optional<Checkpoint> restored_;      // for the other ranks
-  bool resumed_ = false;                    // restored_ is of this run itself
+  std::optional<HookCallback> hook_callback_;  // none: there is no hook
+  std::optional<RunCallbacks> callbacks_;      // set once the steps have been checked
+  std::optional<std::string> other_batch_;     // to warn about when the run is resumed
+  std::optional<Checkpoint> restored_;         // for the other ranks
+  bool resumed_ = false;                       // restored_ is of this run itself
 };
 
 }  // namespace runner::train

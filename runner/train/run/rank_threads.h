@@ -26,7 +26,7 @@ class RankThreads {
   RankThreads(const RankThreads&) = delete;
   RankThreads& operator=(const RankThreads&) = delete;
 
-  // Of rank 0.
+  // Returns the process group of rank 0.
   backends::ProcessGroup& group() { return group_; }
 
  private:

@@ -1,19 +1,4 @@
 // Trains one run from recipe to recorded result: `exec` and `resume` without the command line.
-//
-// Terms of this folder:
-//   batch           what a Loader yields; with gradient accumulation an optimizer step has several.
-//   micro-batch     the part of a batch that one launch computes; usually the whole batch.
-//   optimizer step  the batches up to an update (class names: Window). Recipes, points, checkpoints and messages count
-//                   optimizer steps.
-//   update          one change of parameters and slots by an optimizer; skipped if something is not finite.
-//   recording       a Program that grows while a declared model or a hook computes with it.
-//   step            also the Program of a micro-batch: in training from the forward pass to the sums and, at the end
-//                   of an optimizer step, the update (StepBuilder).
-//   traced region   a recording of a hook's training loop, from one mark_step to the next (class name: TracedRegion).
-//   entry           what a hook file has in place of a part of the recipe: model, training_step, train, … (HookEntry).
-//   checkpoint      everything to continue a run from: arrays, counters, the hook's state (checkpoint_sections.h).
-//   Users save
-//                   it with save_state, so class names say State.
 #pragma once
 
 #include <atomic>
@@ -41,21 +26,21 @@
 
 namespace runner::train {
 
+struct RunProgress {
+  int64_t epoch = 0, epochs = 0;  // epoch counts from 0; epochs is 0 if the run's length is given in steps
+  int64_t step = 0, steps = 0;    // optimizer steps finished, and of the whole run
+  int64_t samples = 0;            // since the process started
+  double loss = 0;                // last train/loss point, NaN before the first
+};
+
 // Notified of events, on the training thread or on another one while that thread waits. Callbacks must return quickly
 // and must not throw.
 class Observer {
  public:
-  struct Progress {
-    int64_t epoch = 0, epochs = 0;  // epoch counts from 0; epochs is 0 if the run's length is given in steps
-    int64_t step = 0, steps = 0;    // optimizer steps finished, and of the whole run
-    int64_t samples = 0;            // since the process started
-    double loss = 0;                // last train/loss point, NaN before the first
-  };
-
   virtual ~Observer() = default;
   virtual void on_start(std::string_view /*run*/, std::string_view /*name*/) {}
-  virtual void on_step(const Progress& /*progress*/) {}
-  virtual void on_evaluation(const Progress& /*progress*/, const std::map<std::string, double>& /*metrics*/) {}
+  virtual void on_step(const RunProgress& /*progress*/) {}
+  virtual void on_evaluation(const RunProgress& /*progress*/, const std::map<std::string, double>& /*metrics*/) {}
   virtual void on_warning(std::string_view /*text*/) {}
   virtual void on_print(std::string_view /*text*/) {}   // text printed by a hook
   virtual void on_notice(std::string_view /*text*/) {}  // about something that takes long

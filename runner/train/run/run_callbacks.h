@@ -4,29 +4,24 @@
 #include <optional>
 #include <vector>
 
-#include "runner/train/run/checkpointer.h"
-#include "runner/train/run/early_stopping.h"
-#include "runner/train/run/evaluation.h"
-#include "runner/train/run/hook_events.h"
-#include "runner/train/run/logger.h"
-#include "runner/train/run/profiling.h"
-#include "runner/train/run/progress.h"
-#include "runner/train/run/trackers.h"
-#include "runner/train/run/unfinished_step.h"
-#include "runner/train/run/warnings.h"
+#include "runner/train/run/checkpoint_callback.h"
+#include "runner/train/run/evaluation_callback.h"
+#include "runner/train/run/hook_callback.h"
+#include "runner/train/run/logging_callback.h"
+#include "runner/train/run/profiler.h"
 
 namespace runner::train {
 
-// What the callbacks share. All of it must outlive them.
+// Objects that the callbacks share. All of them must outlive the callbacks.
 struct RunParts {
   TrainState& state;
   TrainLoop& loop;
   RunRecord& record;
   DeviceUsage& usage;
   Observer& observer;
-  HookEvents* hook_events = nullptr;   // null: there is no hook
-  Profiler* profiler = nullptr;        // null: nothing is traced
-  PersistentGraphs* graphs = nullptr;  // null: no persistent cache
+  HookCallback* hook_callback = nullptr;  // null: there is no hook
+  Profiler* profiler = nullptr;           // null: nothing is traced
+  PersistentGraphs* graphs = nullptr;     // null: no persistent cache
 };
 
 struct RunCallbacks {
@@ -37,7 +32,7 @@ struct RunCallbacks {
         logger(parts.state, parts.record),
         progress(parts.state, parts.record, parts.observer),
         evaluation(parts.state, parts.loop, parts.record, parts.usage, progress),
-        hook_events(parts.hook_events),
+        hook_callback(parts.hook_callback),
         checkpointer(parts.state, parts.record, parts.usage, parts.graphs) {
     const Session& session = parts.state.session;
     Hooks* const hooks = parts.state.hooks;
@@ -52,22 +47,22 @@ struct RunCallbacks {
   std::vector<Callback*> in_order() {
     std::vector<Callback*> list;
     for (Callback* callback : std::initializer_list<Callback*>{
-             &unfinished, &warnings, &logger, &evaluation, optional(early_stopping), optional(trackers), hook_events,
+             &unfinished, &warnings, &logger, &evaluation, optional(early_stopping), optional(trackers), hook_callback,
              &checkpointer, &progress, optional(profiling)})
       if (callback != nullptr) list.push_back(callback);
     return list;
   }
 
-  UnfinishedStep unfinished;
-  Warnings warnings;
-  Logger logger;
-  Progress progress;
-  Evaluation evaluation;
-  std::optional<EarlyStopping> early_stopping;
-  std::optional<Trackers> trackers;
-  HookEvents* hook_events;
-  Checkpointer checkpointer;
-  std::optional<Profiling> profiling;
+  UnfinishedStepCallback unfinished;
+  WarningCallback warnings;
+  LoggingCallback logger;
+  ProgressCallback progress;
+  EvaluationCallback evaluation;
+  std::optional<EarlyStoppingCallback> early_stopping;
+  std::optional<TrackerCallback> trackers;
+  HookCallback* hook_callback;
+  CheckpointCallback checkpointer;
+  std::optional<ProfilerCallback> profiling;
 
  private:
   template <class Of>

@@ -44,7 +44,7 @@ store::AttemptInfo RunRecord::attempt_info() const {
   info.params = request_.params;
   info.backend = result.backend;
   info.num_processes = result.num_processes;
-  info.planned_steps = session_.scale.total_steps;
+  info.planned_steps = session_.length.total_steps;
   info.cpu_features = backends::cpu_features().to_string();
   info.kernels_json = backends::kernel_choices_json();
   info.binary_version = request_.binary_version;

@@ -11,9 +11,9 @@
 #include "runner/train/loop/session.h"
 #include "runner/train/run/checkpoint_saver.h"
 #include "runner/train/run/log_files.h"
+#include "runner/train/run/metric_recorder.h"
 #include "runner/train/run/persistent_graphs.h"
 #include "runner/train/run/provenance_keeper.h"
-#include "runner/train/run/recorder.h"
 #include "runner/train/run/run.h"
 #include "runner/train/run/trace_file.h"
 #include "store/queries.h"
@@ -32,7 +32,7 @@ class RunRecord {
 
   void begin(store::Store store);
   void begin_fork(store::Store store, const store::RunRow& parent, const store::StateInfo& from);
-  // What earlier attempts have recorded.
+  // Records of earlier attempts.
   struct Earlier {
     const store::StateInfo* from = nullptr;          // checkpoint that the session was restored from; null: none
     int64_t recorded_ms = INT64_MAX;                 // later points of its step will be recorded again
@@ -41,7 +41,7 @@ class RunRecord {
   };
   // Begins a further attempt of `run`, from the session's current state.
   void begin_attempt(store::Store store, const store::RunRow& run, const Earlier& earlier);
-  // For ranks other than 0, which record nothing.
+  // Begins on a rank other than 0, which records nothing.
   void begin_without_store(const std::string& run, const std::string& name,
                            const std::map<std::string, MetricRange>& metrics);
   bool begun() const { return recorder_.has_value(); }
@@ -50,8 +50,8 @@ class RunRecord {
   // ---- during the run ----
 
   RunResult result;  // so far
-  Recorder& points() { return *recorder_; }
-  const Recorder& points() const { return *recorder_; }
+  MetricRecorder& points() { return *recorder_; }
+  const MetricRecorder& points() const { return *recorder_; }
   CheckpointSaver& states() { return *keeper_; }
 
   // Also notifies the observer.
@@ -66,7 +66,7 @@ class RunRecord {
   void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes);
   // Replaces the recorded account of a device (null: none), and stores graphs compiled for later runs (null: none).
   void keep_account(PersistentGraphs* graphs);
-  // Likewise for GPUs, from the result.
+  // Replaces the recorded account of GPUs by that of the result.
   void keep_gpu_account();
   // Stores a cycle of `profile` as an artifact and in profile.out. `events`: part of a trace (formats/chrome_trace.h).
   void keep_trace(const std::string& events);
@@ -101,7 +101,7 @@ class RunRecord {
   std::optional<LogFiles> logs_;
   std::optional<TraceFile> trace_file_;
   std::optional<store::RunWriter> writer_;
-  std::optional<Recorder> recorder_;
+  std::optional<MetricRecorder> recorder_;
   std::optional<CheckpointSaver> keeper_;
   int64_t attempt_ = 1, cycles_ = 0;  // number of traces of the attempt
   store::DeviceAccount account_;      // of the attempt so far

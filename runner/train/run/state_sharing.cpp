@@ -54,7 +54,7 @@ void send_beginning(backends::ProcessGroup& ranks, Trainer& trainer, const Begin
   for (const bool yes : {beginning.records_batches, beginning.resumed, beginning.state.has_value()})
     append(text, yes ? "yes" : "");
   for (const std::string& part : {beginning.run, beginning.name, metrics}) append(text, part);
-  append_number(text, static_cast<double>(beginning.most_at_once));
+  append_number(text, static_cast<double>(beginning.max_micro_batch));
   ranks.gather_objects(text, kSite);
   if (beginning.state) share_state(ranks, trainer, *beginning.state);
 }
@@ -73,7 +73,7 @@ Beginning receive_beginning(backends::ProcessGroup& ranks, Trainer& trainer) {
     MetricRange& range = beginning.metrics[std::string(take(metrics))];
     for (double* number : {&range.last, &range.min, &range.max}) *number = take_number(metrics);
   }
-  beginning.most_at_once = static_cast<int64_t>(take_number(text));
+  beginning.max_micro_batch = static_cast<int64_t>(take_number(text));
   if (has_state) beginning.state = share_state(ranks, trainer, {});
   return beginning;
 }

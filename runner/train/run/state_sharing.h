@@ -17,8 +17,8 @@ struct Beginning {
   std::map<std::string, MetricRange> metrics;  // recorded before
   // As it was loaded; none if the run starts without a checkpoint.
   std::optional<Checkpoint> state;
-  int64_t most_at_once = 0;  // GradAccumulation::most_at_once
-  bool resumed = false;      // a resumed run, not a fork: the checkpoint is of this run
+  int64_t max_micro_batch = 0;  // GradAccumulation::max_micro_batch
+  bool resumed = false;         // a resumed run, not a fork: the checkpoint is of this run
 };
 
 // Restores rank 0's state in the trainers of all ranks. Collective. Rank 0's trainer already has it.

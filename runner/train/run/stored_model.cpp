@@ -33,7 +33,7 @@ StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> ho
   recipe_.model.init_from.clear();  // the checkpoint has the weights
   trainer_ = std::make_unique<Trainer>(recipe_, encoding_, device_, hooks_.get());
   trainer_->allocate();
-  trainer_->parts.most_at_once = run.most_at_once;
+  trainer_->accumulation.max_micro_batch = run.max_micro_batch;
   restore(state, *trainer_);
 }
 

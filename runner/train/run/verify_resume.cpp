@@ -36,7 +36,7 @@ class Killer : public Observer {
   Killer(int64_t step, const std::filesystem::path& store, const std::filesystem::path& step_file)
       : step_(step), store_(store), step_file_(step_file) {}
 
-  void on_step(const Progress& progress) override {
+  void on_step(const RunProgress& progress) override {
     if (step_ == kNever || progress.step < step_ || !has_state(store_)) return;
     std::ofstream(step_file_) << progress.step;
     std::raise(SIGKILL);

@@ -14,10 +14,10 @@
 
 namespace runner::train {
 
-class Recorder {
+class MetricRecorder {
  public:
   // `writer`: null if nothing is recorded and points are only remembered. `logs`: null if there are no log files.
-  explicit Recorder(store::RunWriter* writer, LogFiles* logs = nullptr) : writer_(writer), logs_(logs) {}
+  explicit MetricRecorder(store::RunWriter* writer, LogFiles* logs = nullptr) : writer_(writer), logs_(logs) {}
 
   // Records `name` at `step` and updates its last, smallest and largest value. Throws Error(kRun) if there are too many
   // names, as with a name that changes with the step.

@@ -1,4 +1,4 @@
-#include "runner/train/run/checkpointer.h"
+#include "runner/train/run/checkpoint_callback.h"
 
 #include <map>
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace runner::train {
 
-Checkpointer::Checkpointer(TrainState& state, RunRecord& record, DeviceUsage& usage, PersistentGraphs* graphs)
+CheckpointCallback::CheckpointCallback(TrainState& state, RunRecord& record, DeviceUsage& usage,
+                                       PersistentGraphs* graphs)
     : state_(state),
       session_(state.session),
       record_(record),
@@ -19,38 +20,38 @@ Checkpointer::Checkpointer(TrainState& state, RunRecord& record, DeviceUsage& us
       graphs_(graphs),
       every_(session_.recipe.checkpoint.every) {}
 
-void Checkpointer::resume() {
+void CheckpointCallback::resume() {
   const StepResult& result = state_.result;
   saved_until_ = state_.reached;
   if (result.batches > 0)
     saved_until_ = {state_.step(), state_.position.epoch, state_.reached.samples + result.samples};
 }
 
-void Checkpointer::on_substep_end() {
-  const Reached before = saved_until_;
+void CheckpointCallback::on_substep_end() {
+  const Progress before = saved_until_;
   saved_until_ = {state_.step(), state_.position.epoch, session_.trainer.counters.samples + state_.result.samples};
   due_ = every_.due(before, saved_until_);
   if (due_) save("schedule");
 }
 
-bool Checkpointer::needs_results(const Reached& after) const {
+bool CheckpointCallback::needs_results(const Progress& after) const {
   return every_.due(saved_until_, after) || state_.control.save_requested;
 }
 
-void Checkpointer::on_optimizer_step(const StepResult& /*optimizer step*/, const Reached& /*before*/) {
+void CheckpointCallback::on_optimizer_step(const StepResult& /*result*/, const Progress& /*before*/) {
   due_ = state_.weights_agree && every_.due(std::exchange(saved_until_, state_.reached), state_.reached);
 }
 
-void Checkpointer::on_step_done() {
+void CheckpointCallback::on_step_done() {
   const char* const reason = state_.weights_agree ? reason_to_save() : nullptr;
-  if (session_.own_loop) {
+  if (session_.has_custom_loop) {
     if (state_.control.save_reason == nullptr) state_.control.save_reason = reason;
   } else if (reason != nullptr) {
     save(reason);
   }
 }
 
-const char* Checkpointer::reason_to_save() {
+const char* CheckpointCallback::reason_to_save() {
   if (state_.finished()) return nullptr;
   if (std::exchange(state_.control.save_requested, false)) return "hook";
   if (due_) return "schedule";
@@ -60,40 +61,40 @@ const char* Checkpointer::reason_to_save() {
              : nullptr;
 }
 
-void Checkpointer::on_step_closed() {
+void CheckpointCallback::on_step_closed() {
   if (const char* const reason = std::exchange(state_.control.save_reason, nullptr)) save(reason);
 }
 
-void Checkpointer::on_step_failed(const char* reason, const StepStart& start) {
+void CheckpointCallback::on_step_failed(const char* reason, const StepStart& start) {
   if (record_.is_recorded_here()) save(reason, state_.checkpoint_of(start));
 }
 
-void Checkpointer::on_train_end(bool done) {
+void CheckpointCallback::on_train_end(bool done) {
   save(done ? "end" : "interrupt");
   if (record_.is_recorded_here()) record_.states().wait();
 }
 
-void Checkpointer::save(const char* reason) {
+void CheckpointCallback::save(const char* reason) {
   usage_.measure(&PeakMemory::training);
   if (record_.is_recorded_here()) save(reason, state_.checkpoint());
 }
 
-void Checkpointer::save(const char* reason, const Checkpoint& checkpoint) {
+void CheckpointCallback::save(const char* reason, const Checkpoint& checkpoint) {
   record_.keep_account(graphs_);
   usage_.record(/*ranks=*/nullptr);
   CheckpointSaver& states = record_.states();
-  states.save(session_.trainer, checkpoint, reason, stays(),
+  states.save(session_.trainer, checkpoint, reason, is_pinned(),
               state_.result.batches == 0 ? record_.points().at(state_.step()) : std::map<std::string, double>());
   usage_.count_predicted(&GpuDeviceUse::saving);
   usage_.measure(&PeakMemory::saving, copies_for_state(session_.trainer.arrays().memory(), states.largest_state()));
 }
 
-bool Checkpointer::stays() const {
+bool CheckpointCallback::is_pinned() const {
   const auto& every = session_.recipe.checkpoint.keep_every;
   return due_ && every && every_.count(saved_until_) % *every == 0;
 }
 
-void Checkpointer::on_check_state(std::optional<int64_t> id) {
+void CheckpointCallback::on_check_state(std::optional<int64_t> id) {
   if (session_.ranks == nullptr) return record_.check_state(id);
   std::string error;
   try {
@@ -106,7 +107,7 @@ void Checkpointer::on_check_state(std::optional<int64_t> id) {
   RUN_CHECK(error.empty(), ErrorKind::kRun, "{}", error);
 }
 
-void Checkpointer::on_load_state(std::optional<int64_t> id) {
+void CheckpointCallback::on_load_state(std::optional<int64_t> id) {
   Checkpoint found;
   if (record_.is_recorded_here()) {
     store::Store store = record_.reopened();

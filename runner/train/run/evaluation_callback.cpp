@@ -1,4 +1,4 @@
-#include "runner/train/run/evaluation.h"
+#include "runner/train/run/evaluation_callback.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +10,8 @@
 
 namespace runner::train {
 
-Evaluation::Evaluation(TrainState& state, TrainLoop& loop, RunRecord& record, DeviceUsage& usage, Progress& progress)
+EvaluationCallback::EvaluationCallback(TrainState& state, TrainLoop& loop, RunRecord& record, DeviceUsage& usage,
+                                       ProgressCallback& progress)
     : state_(state),
       session_(state.session),
       loop_(loop),
@@ -22,16 +23,16 @@ Evaluation::Evaluation(TrainState& state, TrainLoop& loop, RunRecord& record, De
   evaluator_.emplace(session_.trainer, *session_.data.eval, session_.recipe, state.hooks, session_.ranks);
 }
 
-bool Evaluation::needs_results(const Reached& after) const {
+bool EvaluationCallback::needs_results(const Progress& after) const {
   return evaluator_ && (due_ || every_.due(state_.reached, after));
 }
 
-void Evaluation::on_optimizer_step(const StepResult& /*optimizer step*/, const Reached& before) {
+void EvaluationCallback::on_optimizer_step(const StepResult& /*result*/, const Progress& before) {
   due_ = due_ || every_.due(before, state_.reached);
   state_.control.evaluation_due = evaluator_ && state_.weights_agree && (due_ || state_.finished());
 }
 
-void Evaluation::on_evaluation_due() {
+void EvaluationCallback::on_evaluation_due() {
   backends::Device& device = *session_.device;
   usage_.measure(&PeakMemory::training);
   usage_.count_predicted(&GpuDeviceUse::training);
@@ -44,7 +45,7 @@ void Evaluation::on_evaluation_due() {
   progress_.evaluated(metrics);
 }
 
-std::map<std::string, double> Evaluation::evaluate() {
+std::map<std::string, double> EvaluationCallback::evaluate() {
   due_ = false;
   if (++evaluations_ == 2) warn_of_unrecorded();
   session_.trainer.stepper().read_counters();  // the evaluation may change the schedule
@@ -55,12 +56,12 @@ std::map<std::string, double> Evaluation::evaluate() {
   for (const auto& [name, value] : metrics) record_.points().add(name, state_.step(), value);
   const schema::SchedulerSpec& scheduler = session_.recipe.scheduler;
   if (scheduler.type == schema::SchedulerType::kPlateau)
-    session_.schedule.observe(session_.of_main(record_.points().newest(scheduler.metric)));
+    session_.schedule.observe(session_.broadcast_from_rank_0(record_.points().newest(scheduler.metric)));
   return metrics;
 }
 
 // The next step of the training would report a model that has diverged, but may come much later or never.
-void Evaluation::warn_of_not_finite() {
+void EvaluationCallback::warn_of_not_finite() {
   const auto warn = [&](const std::optional<std::string>& text, bool& warned) {
     if (text && !std::exchange(warned, true))
       record_.warn(fmt::format("the evaluation at step {}: {}", state_.step(), *text));
@@ -70,7 +71,7 @@ void Evaluation::warn_of_not_finite() {
 }
 
 // A hook decides what it records, so a missing metric can be reported only once it should exist.
-void Evaluation::warn_of_unrecorded() {
+void EvaluationCallback::warn_of_unrecorded() {
   const schema::Recipe& recipe = session_.recipe;
   std::vector<std::string> names;
   for (const auto& [name, range] : record_.points().ranges()) names.push_back(name);

@@ -1,4 +1,4 @@
-#include "runner/train/run/logger.h"
+#include "runner/train/run/logging_callback.h"
 
 #include <cmath>
 #include <utility>
@@ -6,23 +6,24 @@
 #include <fmt/format.h>
 
 #include "runner/train/engine/loss_scaler.h"
+#include "runner/train/engine/parameter_use.h"
 #include "runner/train/run/run.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
 
-Logger::Logger(TrainState& state, RunRecord& record)
+LoggingCallback::LoggingCallback(TrainState& state, RunRecord& record)
     : state_(state), session_(state.session), record_(record), every_(session_.recipe.log.every) {}
 
-bool Logger::needs_results(const Reached& after) const {
+bool LoggingCallback::needs_results(const Progress& after) const {
   return !record_.result.first_step_seconds || every_.due(state_.reached, after);
 }
 
-void Logger::on_log(const std::map<std::string, double>& values) {
+void LoggingCallback::on_log(const std::map<std::string, double>& values) {
   for (const auto& [name, value] : values) record_.points().add(name, state_.step(), value);
 }
 
-void Logger::on_optimizer_step(const StepResult& result, const Reached& before) {
+void LoggingCallback::on_optimizer_step(const StepResult& result, const Progress& before) {
   result_ = result;
   samples_ += result.samples;
   if (state_.records_batches)
@@ -32,12 +33,12 @@ void Logger::on_optimizer_step(const StepResult& result, const Reached& before) 
   if (logged_) log();
 }
 
-void Logger::on_step_done() {
+void LoggingCallback::on_step_done() {
   if (state_.stops() && !logged_) log();
 }
 
-void Logger::log() {
-  Recorder& points = record_.points();
+void LoggingCallback::log() {
+  MetricRecorder& points = record_.points();
   const int64_t step = state_.step();
   session_.trainer.stepper().read_counters(result_);
   const double loss = session_.trainer.means().take_loss();
@@ -45,7 +46,7 @@ void Logger::log() {
   if (std::isnan(loss) && state_.skipped == 0 && !std::exchange(warned_of_no_weight_, true))
     record_.warn(
         fmt::format("train/loss of step {} is NaN: {}", step,
-                    session_.own_loop
+                    session_.has_custom_loop
                         ? "acc:backward was not called since the previous point"
                         : fmt::format("no sample since the previous point has a weight above 0; {}", weight_advice())));
   points.add("train/lr", step, result_.lr);
@@ -66,11 +67,33 @@ void Logger::log() {
   samples_ = 0;
 }
 
-std::string_view Logger::weight_advice() const {
+std::string_view LoggingCallback::weight_advice() const {
   const schema::TrainSpec& train = session_.recipe.train;
-  if (session_.own_step) return "check the weights that the hook's training_step returned";
+  if (session_.has_training_step) return "check the weights that the hook's training_step returned";
   if (train.class_weights.empty()) return "check train.ignore_index";
   return train.ignore_index ? "check train.class_weights and train.ignore_index" : "check train.class_weights";
+}
+
+void WarningCallback::on_optimizer_step(const StepResult& /*result*/, const Progress& /*before*/) {
+  warn_of_unused();
+  take_from_device();
+}
+
+void WarningCallback::take_from_device() {
+  record_.warn_of_all(session_.device->take_warnings());
+}
+
+void WarningCallback::warn_of_unused() {
+  const std::string& names = session_.trainer.steps().unused();
+  if (names.empty() || std::exchange(warned_of_unused_, true)) return;
+  // With a hook, the losses of other ranks may depend on it.
+  const bool alone = session_.ranks != nullptr && hooks_ != nullptr;
+  record_.warn(
+      fmt::format("the loss{} does not depend on {}: {}; freeze parameters that should not be trained (model.freeze)",
+                  alone ? " of process 0" : "", names,
+                  skips_unused(session_.recipe.comm) ? "a step updates only parameters that its loss depends on"
+                  : alone ? "its part of their gradient is zero, but weight decay still applies"
+                          : "their gradient is zero, but weight decay still applies"));
 }
 
 }  // namespace runner::train

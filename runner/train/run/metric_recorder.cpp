@@ -1,4 +1,4 @@
-#include "runner/train/run/recorder.h"
+#include "runner/train/run/metric_recorder.h"
 
 #include <cmath>
 #include <limits>
@@ -20,11 +20,11 @@ constexpr double kMissingPoint = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-store::SeriesIndex Recorder::series_of(std::string_view name) {
+store::SeriesIndex MetricRecorder::series_of(std::string_view name) {
   return writer_ != nullptr ? writer_->series(name) : store::SeriesIndex{};
 }
 
-void Recorder::add(std::string_view name, int64_t step, double value) {
+void MetricRecorder::add(std::string_view name, int64_t step, double value) {
   if (std::isnan(value)) value = kMissingPoint;  // with a fixed sign, which some formats would show
   auto found = series_.find(name);
   constexpr size_t kMostNames = 10'000;
@@ -39,23 +39,23 @@ void Recorder::add(std::string_view name, int64_t step, double value) {
   series.step = step;
 }
 
-void Recorder::resume(const std::string& name, const MetricRange& range) {
+void MetricRecorder::resume(const std::string& name, const MetricRange& range) {
   series_.emplace(name, Series{series_of(name), range, -1});
 }
 
-double Recorder::newest(std::string_view name) const {
+double MetricRecorder::newest(std::string_view name) const {
   const auto found = series_.find(name);
   return found == series_.end() ? kMissingPoint : found->second.range.last;
 }
 
-std::map<std::string, double> Recorder::at(int64_t step) const {
+std::map<std::string, double> MetricRecorder::at(int64_t step) const {
   std::map<std::string, double> values;
   for (const auto& [name, series] : series_)
     if (series.step == step) values[name] = series.range.last;
   return values;
 }
 
-std::map<std::string, MetricRange> Recorder::ranges() const {
+std::map<std::string, MetricRange> MetricRecorder::ranges() const {
   std::map<std::string, MetricRange> ranges;
   for (const auto& [name, series] : series_) ranges[name] = series.range;
   return ranges;
