@@ -10,12 +10,24 @@
 #include <fmt/ranges.h>
 
 #include "backends/dist/fixed_text.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {
 
-constexpr std::string_view kNames[] = {"nothing",    "barrier",   "all_reduce", "reduce",         "reduce_scatter",
-                                       "all_gather", "broadcast", "exchange",   "symmetric_alloc"};
+std::string_view name_of(CallKind kind) {
+  switch (kind) {
+    case CallKind::kNone: return "nothing yet";
+    case CallKind::kBarrier: return "barrier";
+    case CallKind::kAllReduce: return "all_reduce";
+    case CallKind::kReduceScatter: return "reduce_scatter";
+    case CallKind::kAllGather: return "all_gather";
+    case CallKind::kBroadcast: return "broadcast";
+    case CallKind::kGatherObjects: return "gather_objects";
+    case CallKind::kSymmetricAlloc: return "symmetric_alloc";
+  }
+  RUN_ASSERT(false);
+}
 
 // Whether the call has values, and so a type that messages show.
 bool has_type(CallKind kind) {
@@ -57,8 +69,8 @@ uint64_t CallRecord::digest() const {
 }
 
 std::string CallRecord::to_string() const {
-  if (kind == CallKind::kNone) return "nothing yet";
-  std::string text(kNames[static_cast<size_t>(kind)]);
+  std::string text(name_of(kind));
+  if (kind == CallKind::kNone) return text;
   if (what[0] != '\0') text += fmt::format(" of {}", what);
   if (has_type(kind)) text += fmt::format(", {}", type.to_string());
   text += fmt::format(", at step {}", step);

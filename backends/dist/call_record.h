@@ -16,7 +16,6 @@ enum class CallKind : uint8_t {
   kNone,  // no call yet
   kBarrier,
   kAllReduce,
-  kReduce,
   kReduceScatter,
   kAllGather,
   kBroadcast,

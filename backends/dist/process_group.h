@@ -26,14 +26,6 @@ struct Site {
   SourceMark line = {};  // line of the hook; unknown if there is none
 };
 
-enum class Reduction : uint8_t { kSum, kMin, kMax };
-
-// What a Program reduces, for messages.
-enum class Subject : uint8_t { kGradients, kLoss };
-constexpr std::string_view name_of(Subject subject) {
-  return subject == Subject::kGradients ? "gradients" : "the loss";
-}
-
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -46,12 +38,9 @@ class ProcessGroup {
   // Replaces `values`, of `type` (f32, f64, i32 or i64), by the fold over all ranks.
   virtual void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction,
                           const Site& site) = 0;
-  // Like all_reduce(), but only on `root`. The engine does not call this and reduce_scatter(): with symmetric memory,
-  // each rank folds its shard in place. Transports between machines have both, since they send less than all_reduce().
-  virtual void reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
-                      const Site& site) = 0;
   // Writes this rank's part of the fold of all ranks' `values`, of `type`, to `mine`. `counts`: elements of each rank's
-  // part, the same on all ranks; the parts follow each other and cover the values.
+  // part, the same on all ranks; the parts follow each other and cover the values. The engine does not call this: with
+  // symmetric memory, each rank folds its shard in place. Between machines it sends less than all_reduce().
   virtual void reduce_scatter(const TensorType& type, std::span<const std::byte> values,
                               std::span<const int64_t> counts, std::span<std::byte> mine, Reduction reduction,
                               const Site& site) = 0;

@@ -265,15 +265,6 @@ void SharedMemoryGroup::all_reduce(const TensorType& type, std::span<std::byte> 
   fold_all(record, values, 0, values);
 }
 
-void SharedMemoryGroup::reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
-                               const Site& site) {
-  const ScopedSpan span = span_of("reduce", values.size(), site);
-  CallRecord record = CallRecord::of(CallKind::kReduce, type, site);
-  record.reduction = reduction;
-  record.root = root;
-  fold_all(record, values, 0, rank_ == root ? values : std::span<std::byte>());
-}
-
 void SharedMemoryGroup::reduce_scatter(const TensorType& type, std::span<const std::byte> values,
                                        std::span<const int64_t> counts, std::span<std::byte> mine, Reduction reduction,
                                        const Site& site) {

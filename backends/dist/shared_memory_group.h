@@ -40,8 +40,6 @@ class SharedMemoryGroup final : public ProcessGroup {
   void barrier(const Site& site) override { any(false, site); }
   bool any(bool mine, const Site& site) override;
   void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, const Site& site) override;
-  void reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
-              const Site& site) override;
   void reduce_scatter(const TensorType& type, std::span<const std::byte> values, std::span<const int64_t> counts,
                       std::span<std::byte> mine, Reduction reduction, const Site& site) override;
   void all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,

@@ -62,12 +62,10 @@ constexpr bool is_collective(Op op) {
   return kind_of(op) == OpKind::kCollective;
 }
 
-// A row of the result of Op::kLabelRank.
-struct LabelRank {
-  int64_t rank;       // number of values that are larger than the label's; −1 for a label outside [0, N)
-  int64_t predicted;  // position of the largest value
-  int64_t has_nan;    // 1 if a value is NaN, else 0
-};
-inline constexpr int64_t kLabelRankColumns = sizeof(LabelRank) / sizeof(int64_t);
+// What a collective reduces, for messages.
+enum class Subject : uint8_t { kGradients, kLoss };
+constexpr std::string_view name_of(Subject subject) {
+  return subject == Subject::kGradients ? "gradients" : "the loss";
+}
 
 }  // namespace runner::backends

@@ -7,9 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
-#include "backends/dist/process_group.h"
 #include "backends/ir/program.h"
 
 namespace runner::backends::ops {
@@ -244,7 +242,7 @@ Value huber(Value prediction, Value target, double delta = 1.0);
 Value bce_with_logits(Value logits, Value target);
 
 // What accuracy, top-k and F1 need of each row. x: (…, N) floats; labels: (…) i64. Returns (…, 3) i64, rows of
-// LabelRank, without a gradient. NaN is larger than any number; of equal values the first is larger.
+// LabelRank (label_rank.h), without a gradient. NaN is larger than any number; of equal values the first is larger.
 Value label_rank(Value x, Value labels);
 
 // All-reduce over ranks. Every rank must record it. x: f32, f64, i32 or i64.

@@ -1,4 +1,4 @@
-// Element types of tensors.
+// Element types of tensors, and how collectives reduce their values.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +36,7 @@ constexpr bool is_float(DType dtype) {
 constexpr bool is_int(DType dtype) {
   return dtype == DType::kI32 || dtype == DType::kI64;
 }
+enum class Reduction : uint8_t { kSum, kMin, kMax };
 // Whether collectives reduce values of this type.
 constexpr bool is_reduced(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF64 || is_int(dtype);

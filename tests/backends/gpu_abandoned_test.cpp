@@ -30,7 +30,6 @@ class StuckRanks final : public ProcessGroup {
     has_begun = true;
     gate.acquire();
   }
-  void reduce(const TensorType&, std::span<std::byte>, Reduction, int, const Site&) override {}
   void reduce_scatter(const TensorType&, std::span<const std::byte>, std::span<const int64_t>, std::span<std::byte>,
                       Reduction, const Site&) override {}
   void all_gather(const TensorType&, std::span<const std::byte>, std::span<std::byte>, const Site&) override {}

@@ -46,10 +46,6 @@ class MortalGroup : public backends::ProcessGroup {
     const std::string way = std::getenv("MORTAL_END");
     ranks.all_reduce(type, way == "reading" || way == "writing" ? deadly_copy(values, way) : values, reduction, site);
   }
-  void reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
-              const Site& site) override {
-    live().reduce(type, values, reduction, root, site);
-  }
   void reduce_scatter(const TensorType& type, std::span<const std::byte> values, std::span<const int64_t> counts,
                       std::span<std::byte> mine, Reduction reduction, const Site& site) override {
     live().reduce_scatter(type, values, counts, mine, reduction, site);

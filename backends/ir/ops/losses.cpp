@@ -1,4 +1,5 @@
 // Cross-entropy, losses composed of other ops, and the ranks of labels for metrics.
+#include "backends/ir/label_rank.h"
 #include "backends/ir/ops/builder.h"
 #include "backends/ir/ops/rows.h"
 

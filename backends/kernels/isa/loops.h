@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 
+#include "backends/ir/label_rank.h"
 #include "backends/ir/op.h"
 #include "backends/kernels/philox.h"
 #include "backends/tensor/dtype.h"

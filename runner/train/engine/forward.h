@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/exec/backend.h"
+#include "backends/ir/label_rank.h"
 #include "runner/data/encoding.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/counters.h"

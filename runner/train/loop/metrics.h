@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/dist/process_group.h"
-#include "backends/ir/op.h"
+#include "backends/ir/label_rank.h"
 #include "runner/data/encoding.h"
 #include "schema/recipe/recipe.h"
 

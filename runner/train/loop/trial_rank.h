@@ -32,7 +32,6 @@ class LoneRank final : public backends::ProcessGroup {
     return mine;
   }
   void all_reduce(const Type&, std::span<std::byte>, backends::Reduction, const Site&) override { no_other_ranks(); }
-  void reduce(const Type&, std::span<std::byte>, backends::Reduction, int, const Site&) override { no_other_ranks(); }
   void reduce_scatter(const Type&, std::span<const std::byte>, std::span<const int64_t>, std::span<std::byte>,
                       backends::Reduction, const Site&) override {
     no_other_ranks();

@@ -109,18 +109,13 @@ class CopyingGroup final : public ProcessGroup {
     return std::any_of(all->begin(), all->end(), [](const auto& each) { return each[0] != std::byte{}; });
   }
   void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, const Site& site) override {
-    fold_all(CallKind::kAllReduce, type, values, reduction, 0, site, 0, values);
-  }
-  void reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
-              const Site& site) override {
-    fold_all(CallKind::kReduce, type, values, reduction, root, site, 0,
-             rank_ == root ? values : std::span<std::byte>());
+    fold_all(CallKind::kAllReduce, type, values, reduction, site, 0, values);
   }
   void reduce_scatter(const TensorType& type, std::span<const std::byte> values, std::span<const int64_t> counts,
                       std::span<std::byte> mine, Reduction reduction, const Site& site) override {
     const int64_t first = std::accumulate(counts.begin(), counts.begin() + rank_, int64_t{0});
-    fold_all(CallKind::kReduceScatter, type, values, reduction, 0, site,
-             static_cast<size_t>(first) * size_of(type.dtype), mine);
+    fold_all(CallKind::kReduceScatter, type, values, reduction, site, static_cast<size_t>(first) * size_of(type.dtype),
+             mine);
   }
   void all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
                   const Site& site) override {
@@ -150,11 +145,10 @@ class CopyingGroup final : public ProcessGroup {
     return hub_.exchange(static_cast<size_t>(rank_), call, mine);
   }
   // Writes the bytes from `first` on of the fold to `wanted`.
-  void fold_all(CallKind kind, const TensorType& type, std::span<const std::byte> values, Reduction reduction, int root,
+  void fold_all(CallKind kind, const TensorType& type, std::span<const std::byte> values, Reduction reduction,
                 const Site& site, size_t first, std::span<std::byte> wanted) {
     CallRecord call = CallRecord::of(kind, type, site);
     call.reduction = reduction;
-    call.root = root;
     const auto all = exchange(call, values);
     if (wanted.empty()) return;
     std::vector<const std::byte*> sources;
