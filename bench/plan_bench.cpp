@@ -11,7 +11,7 @@
 #include "backends/gpu/device_memory.h"
 #include "backends/ir/passes/passes.h"
 #include "tests/backends/support/gpt_step.h"
-#include "tests/backends/support/launched_plan.h"
+#include "tests/backends/support/run_program.h"
 
 namespace {
 
@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
     laps.print("fold, cse, dce, legalise", size_of(program), "nodes");
     const std::vector<Group> groups = make_groups(program);
     laps.print("fuse", groups.size(), "groups");
-    const Storage storage = plan_storage(program, groups, std::vector<size_t>(groups.size(), 64));
+    const Storage storage = plan_storage(program, groups, std::vector<size_t>(groups.size(), 64), true, assign_offsets);
     laps.print("memory plan", storage.blocks.size(), "blocks");
     const Plan plan = build_plan(step.program());
     laps.print("all of it, with kernels", plan.steps.size(), "steps");

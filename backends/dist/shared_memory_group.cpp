@@ -12,7 +12,7 @@
 #include "backends/dist/fixed_text.h"
 #include "backends/dist/fold.h"
 #include "backends/dist/rank_error.h"
-#include "backends/runtime/cpu_features.h"
+#include "backends/runtime/affinity.h"
 #include "backends/runtime/spans.h"
 #include "backends/tensor/rounding.h"
 #include "schema/base/error.h"
@@ -249,7 +249,7 @@ void SharedMemoryGroup::fold_all(const CallRecord& record, std::span<const std::
     return;
   }
   pass(record, values.size(), stage_mine, [&](size_t offset, size_t count) {
-    const auto [begin, end] = part_of(count, kLine, rank_, size_);
+    const auto [begin, end] = part_of(count, rank_, size_, kLine);
     if (begin < end) fold_part(begin, end, folded() + begin);
     wait_for_all();
     const size_t from = std::max(offset, first), to = std::min(offset + count, first + wanted.size());

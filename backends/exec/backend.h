@@ -18,8 +18,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "backends/dist/exchange.h"
 #include "backends/ir/program.h"
@@ -87,7 +85,7 @@ struct Submission {
   // For traces; empty: not traced. Must outlive the device.
   std::string_view name = {};
   SpanKind span = {};
-  // ProcessGroup with the other ranks, for Programs that have any; null: none. Must live until wait(ticket) returns.
+  // Performs the collectives of the Program; null if there are none. Must live until wait(ticket) returns.
   Exchange* exchange = nullptr;
   // For devices with streams; must have default values on others.
   StreamRole stream = StreamRole::kCompute;

@@ -7,8 +7,8 @@
 #include "backends/exec/argument_slots.h"
 #include "backends/exec/host_buffer.h"
 #include "backends/exec/plan.h"
+#include "backends/runtime/affinity.h"
 #include "backends/runtime/arena.h"
-#include "backends/runtime/cpu_features.h"
 #include "backends/runtime/spans.h"
 #include "schema/base/error.h"
 

@@ -44,12 +44,6 @@ class PlanBuilder {
  private:
   const Program& program() const { return plan_.program; }
 
-  std::vector<TensorType> operand_types(ValueId id) const {
-    std::vector<TensorType> types;
-    for (const ValueId operand : program().operands(id)) types.push_back(program().type(operand));
-    return types;
-  }
-
   void prepare(const Group& group) {
     PlanStep step;
     step.node = group.nodes.back();
@@ -68,7 +62,7 @@ class PlanBuilder {
   }
 
   Kernel prepare_node(ValueId id) const {
-    const std::vector<TensorType> types = operand_types(id);
+    const std::vector<TensorType> types = operand_types(program(), id);
     try {
       return options_.kernels.node({program().node(id).op, types, program().attrs(id), program().type(id)});
     } catch (Error& error) {

@@ -48,6 +48,7 @@ struct KernelSource {
 inline constexpr KernelSource kFastKernels{prepare_kernel, prepare_eltwise};
 inline constexpr KernelSource kReferenceKernels{prepare_reference_kernel, prepare_reference_eltwise};
 
+// Only tests set options other than `fusion`.
 struct PlanOptions {
   bool optimise = true;  // constant folding and common subexpression elimination; dead nodes are always removed
   Fusion fusion = Fusion::kAll;

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "backends/ir/op_def.h"
 #include "backends/ir/views.h"
 #include "backends/tensor/alignment.h"
 #include "schema/base/error.h"
@@ -200,22 +201,16 @@ class StoragePlanner {
     });
   }
 
-  bool adds_to_product(const Group& group) const {
-    return program_.node(group.nodes[0]).op == Op::kMatmul && program_.operands(group.nodes[0]).size() > 2;
-  }
-
-  bool works_in_place(const Group& group) const {
-    return group.kind == GroupKind::kEltwise || is_collective(program_.node(group.nodes[0]).op) ||
-           adds_to_product(group);
-  }
+  InPlaceRule in_place_rule(const Group& group) const { return def_of(program_.node(group.nodes[0]).op).in_place; }
 
   // Whether the group that computes `value` reads `buffer` only at the element that it writes. `offset`: of these
   // elements.
   bool element_by_element(ValueId value, ValueId buffer, size_t offset) {
     const Group& group = groups_[static_cast<size_t>(step_of(value))];
     const TensorType& type = program_.type(value);
-    if (!works_in_place(group)) return false;
-    if (adds_to_product(group))
+    const InPlaceRule rule = in_place_rule(group);
+    if (rule == InPlaceRule::kNever) return false;
+    if (rule == InPlaceRule::kAddend)
       for (const ValueId factor : program_.operands(value).first(2))
         if (root_of(factor).value == buffer) return false;
     for (const ValueId operand : group.operands) {
@@ -228,11 +223,11 @@ class StoragePlanner {
     return true;
   }
 
-  // Lets element-wise results reuse the buffer of an operand that dies there.
+  // Lets results reuse the buffer of an operand that dies there.
   void place_in_place() {
     if (!reuse_) return;
     for (size_t g = 0; g < groups_.size(); ++g)
-      if (works_in_place(groups_[g]))
+      if (in_place_rule(groups_[g]) != InPlaceRule::kNever)
         for (const ValueId result : groups_[g].results) take_over(result, static_cast<int>(g));
   }
 

@@ -1,7 +1,7 @@
 // Memory plan: where every value of a grouped Program is stored.
 //
-// Invariants: 1. values with overlapping lifetimes never share arena bytes, unless one is a view of the other, or an
-// element-wise group, a collective or a product with an addend overwrites an operand that is not read later; 2. a state
+// Invariants: 1. values with overlapping lifetimes never share arena bytes, unless one is a view of the other, or a
+// result overwrites an operand that is not read later (InPlaceRule in op_def.h); 2. a state
 // is overwritten in place only if its old contents are not read afterwards, else its new value is copied at the end; 3.
 // arena offsets are multiples of kAlignment for values that own their buffer.
 #pragma once
@@ -59,6 +59,6 @@ size_t set_offsets(std::vector<ArenaBlock>& blocks, std::span<const size_t> offs
 // Every output must be a computed value (see legalise()), and each state the target of at most one output.
 // `scratch_bytes`: scratch memory of each group's kernel. `reuse`: if false, every value gets its own memory.
 Storage plan_storage(const Program& program, const std::vector<Group>& groups, const std::vector<size_t>& scratch_bytes,
-                     bool reuse = true, const PlaceBlocks& place_blocks = assign_offsets);
+                     bool reuse, const PlaceBlocks& place_blocks);
 
 }  // namespace runner::backends

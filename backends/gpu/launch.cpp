@@ -50,7 +50,7 @@ LaunchClass class_of(OpKind kind) {
     case OpKind::kLeaf:  // a constant that a kernel reads as a tensor
     case OpKind::kMovement: return LaunchClass::kLayout;
   }
-  return LaunchClass::kElementwise;
+  RUN_ASSERT(false);
 }
 
 // Whether the step writes a whole state, in place or through a copy at the end of the plan. Accumulating a gradient

@@ -21,7 +21,7 @@ size_t numbers_of(AttributeType type, int rank, size_t left) {
     case AttributeType::kMargins: return 2 * axes;
     case AttributeType::kShape: return 0;
   }
-  return 0;
+  RUN_ASSERT(false);
 }
 
 bool are_within(const Bounds& bounds, std::span<const int64_t> numbers) {
@@ -44,7 +44,7 @@ bool takes_numbers(const Attribute& attribute, int rank, std::span<const int64_t
     case AttributeType::kSlices:
     case AttributeType::kMargins: return are_within(attribute.bounds, numbers);
   }
-  return false;
+  RUN_ASSERT(false);
 }
 
 int rank_of_first(std::span<const TensorType> operands) {

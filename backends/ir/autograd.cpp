@@ -55,7 +55,7 @@ std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> 
 
   std::vector<Value> operand_grads;
   Derivation derivation(program);
-  const auto pass_on = [&](ValueId id) {
+  const auto propagate = [&](ValueId id) {
     const Value grad = grads[static_cast<size_t>(id)];
     const Gradient gradient = def_of(program.node(id).op).gradient;
     if (!grad || gradient == kNoGradient || !depends[static_cast<size_t>(id)]) return;
@@ -69,7 +69,7 @@ std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> 
     }
   };
   for (ValueId id = root.id; id >= 0; --id) {
-    pass_on(id);
+    propagate(id);
     for (const size_t i : complete[static_cast<size_t>(id)]) {
       const Value grad = grads[static_cast<size_t>(wrt[i].id)];
       result[i] = grad && finish ? finish(i, grad) : grad;

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "backends/ir/op_def.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 namespace {
@@ -18,7 +19,7 @@ bool passes_growth_on(const Program& program, ValueId id, const std::vector<char
     case BatchRule::kUnlessContracted: return program.type(id).shape.rank() != 2 || !grown(0) || !grown(1);
     case BatchRule::kSumsSamples: return false;
   }
-  return true;
+  RUN_ASSERT(false);
 }
 
 }  // namespace

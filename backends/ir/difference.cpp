@@ -8,36 +8,22 @@
 #include "backends/ir/type_text.h"
 
 namespace runner::backends {
-namespace {
-
-bool same_node(const Program& a, const Program& b, ValueId id) {
-  const Node &x = a.node(id), &y = b.node(id);
-  return x.op == y.op && x.type == y.type && std::ranges::equal(a.operands(id), b.operands(id)) &&
-         std::ranges::equal(a.attrs(id), b.attrs(id));
-}
-
-}  // namespace
 
 ValueId first_difference(const Program& a, const Program& b) {
   const ValueId end = std::min(a.size(), b.size());
   ValueId id = 0;
-  while (id < end && same_node(a, b, id)) ++id;
+  while (id < end && same_node(a, id, b, id)) ++id;
   return id;
 }
 
-const Input* input_at(const Program& program, ValueId id) {
-  const auto found = std::ranges::find(program.inputs(), id, &Input::value);
-  return found == program.inputs().end() ? nullptr : &*found;
-}
-
 std::string node_text(const Program& program, ValueId id) {
-  if (const Input* const input = input_at(program, id))
+  if (const Input* const input = program.input_of(id))
     return fmt::format("the input \"{}\" {}", input->name, program.type(id));
   return fmt::format("{} {}", name_of(program.node(id).op), program.type(id));
 }
 
 std::string node_difference(const Program& before, const Program& now, ValueId id) {
-  const Input *was = input_at(before, id), *is = input_at(now, id);
+  const Input *was = before.input_of(id), *is = now.input_of(id);
   if (was != nullptr && is != nullptr && was->name == is->name)
     return fmt::format("{0} changed from {2} to {1}", is->name, now.type(id), before.type(id));
   if (before.node(id).op == now.node(id).op && before.type(id) == now.type(id))

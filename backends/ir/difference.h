@@ -18,7 +18,4 @@ std::string difference_text(const Program& before, const Program& now);
 
 // Describes a node: "the input \"x\" (2, 3) f32", "matmul (2, 4) f32".
 std::string node_text(const Program& program, ValueId id);
-// Returns the input with this value, or null.
-const Input* input_at(const Program& program, ValueId id);
-
 }  // namespace runner::backends

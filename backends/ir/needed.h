@@ -20,7 +20,7 @@ std::vector<char> needed_by_outputs(const Program& program);
 // Returns the states that the outputs depend on, by index among the states.
 std::vector<int32_t> states_read(const Program& program);
 
-// Returns the numbers that are held by marked nodes.
+// Returns the scalars recorded at marked nodes.
 std::vector<TracedScalar> scalars_in(const Program& program, const std::vector<char>& marked,
                                      std::span<const TracedScalar> scalars);
 

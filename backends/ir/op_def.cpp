@@ -9,17 +9,6 @@ constinit const OpDef* const kOpDefs[kOpCount] = {
 #include "backends/ir/op_list.def"
 };
 
-namespace {
-
-std::vector<TensorType> types_of(const Program& program, std::span<const ValueId> values) {
-  std::vector<TensorType> types;
-  types.reserve(values.size());
-  for (const ValueId value : values) types.push_back(program.type(value));
-  return types;
-}
-
-}  // namespace
-
 std::optional<double> FoldQuery::constant(size_t operand) const {
   const ValueId value = operands[operand];
   if (to.node(value).op != Op::kConstant) return std::nullopt;
@@ -31,6 +20,14 @@ TensorType result_type(Op op, std::span<const TensorType> operands, std::span<co
   return def_of(op).infer({op, operands, attrs, requested});
 }
 
+std::vector<TensorType> operand_types(const Program& program, ValueId id) {
+  const std::span<const ValueId> operands = program.operands(id);
+  std::vector<TensorType> types;
+  types.reserve(operands.size());
+  for (const ValueId operand : operands) types.push_back(program.type(operand));
+  return types;
+}
+
 std::string_view aten_name(const Program& program, ValueId id) {
   const XlaNames& names = def_of(program.node(id).op).xla;
   const std::string_view of_matrices = names.aten_of_matrices;
@@ -39,7 +36,7 @@ std::string_view aten_name(const Program& program, ValueId id) {
 }
 
 NodeQuery::NodeQuery(const Program& program, ValueId id)
-    : operands_(types_of(program, program.operands(id))),
+    : operands_(operand_types(program, id)),
       type_(program.type(id)),
       query_{program.node(id).op, operands_, program.attrs(id), {}} {}
 

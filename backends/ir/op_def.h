@@ -147,6 +147,13 @@ enum class MemoryRule : uint8_t {
   kBroadcast,  // none if only element-wise nodes read it, which look through it; else a buffer
 };
 
+// Whether the result may be computed into the buffer of an operand that is not read later.
+enum class InPlaceRule : uint8_t {
+  kNever,
+  kSameElement,  // of any operand with as many elements: element i of the result needs only element i of it
+  kAddend,       // of operand 2, if there is one
+};
+
 // The type of operands under autocast, by PyTorch's op lists for the CPU.
 enum class AutocastRule : uint8_t {
   kLowerPrecision,  // the dtype of the autocast region: products
@@ -199,6 +206,7 @@ struct OpDef {
   OpCost cost;
   Required<BatchRule> batch;
   Required<MemoryRule> memory;
+  Required<InPlaceRule> in_place;
   Required<AutocastRule> autocast;
   Required<NumberUses> numbers;
   XlaNames xla;
@@ -212,6 +220,8 @@ inline const OpDef& def_of(Op op) {
 // Returns the type of a result. Throws as TypeRule.
 TensorType result_type(Op op, std::span<const TensorType> operands, std::span<const int64_t> attrs,
                        const TensorType& requested = {});
+
+std::vector<TensorType> operand_types(const Program& program, ValueId id);
 
 // The name of a node in PyTorch/XLA: "aten::mm".
 std::string_view aten_name(const Program& program, ValueId id);

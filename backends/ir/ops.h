@@ -38,9 +38,6 @@ inline Value log1p(Value x) {
 inline Value sqrt(Value x) {
   return unary(Op::kSqrt, x);
 }
-inline Value rsqrt(Value x) {
-  return unary(Op::kRsqrt, x);
-}
 inline Value tanh(Value x) {
   return unary(Op::kTanh, x);
 }
@@ -64,9 +61,6 @@ inline Value silu(Value x) {
 }
 inline Value is_finite(Value x) {
   return unary(Op::kIsFinite, x);
-}
-inline Value logical_not(Value x) {
-  return unary(Op::kNot, x);
 }
 Value cast(Value x, DType dtype);  // returns x if it has the dtype
 // Marks x as engine bookkeeping: a device that computes f32 in another type computes dependent nodes in f32. Recorded
@@ -114,9 +108,6 @@ inline Value ge(Value a, Value b) {
 }
 inline Value logical_and(Value a, Value b) {
   return binary(Op::kAnd, a, b);
-}
-inline Value logical_or(Value a, Value b) {
-  return binary(Op::kOr, a, b);
 }
 
 // Returns a constant of the dtype and shape of `like`.

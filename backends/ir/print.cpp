@@ -17,9 +17,8 @@ std::string constant_text(double value, DType dtype) {
 
 std::string leaf_text(const Program& program, ValueId id) {
   if (program.node(id).op == Op::kConstant) return constant_text(program.constant_value(id), program.type(id).dtype);
-  const std::span<const int64_t> attrs = program.attrs(id);
-  const Input& input = program.inputs()[static_cast<size_t>(attrs[1])];
-  return fmt::format("{} '{}'", kKindNames[attrs[0]], input.name);
+  const Input& input = *program.input_of(id);
+  return fmt::format("{} '{}'", kKindNames[static_cast<size_t>(input.kind)], input.name);
 }
 
 // "eps 1e-05", "0, 1"; empty for a shape, which the node's type shows.

@@ -1,6 +1,7 @@
 #include "backends/ir/program.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include <fmt/format.h>
@@ -135,12 +136,18 @@ ProgramHash Program::hash() const {
   return hash;
 }
 
+bool same_node(const Program& a, ValueId x, const Program& b, ValueId y) {
+  const Node &one = a.node(x), &other = b.node(y);
+  return one.op == other.op && one.type == other.type && std::ranges::equal(a.operands(x), b.operands(y)) &&
+         std::ranges::equal(a.attrs(x), b.attrs(y));
+}
+
 bool Program::same_structure(const Program& other) const {
-  const auto same_node = [](const Node& a, const Node& b) {
+  const auto same_shape = [](const Node& a, const Node& b) {
     return a.op == b.op && a.type == b.type && a.operand_count == b.operand_count && a.attr_count == b.attr_count;
   };
   const auto same_output = [](const Output& a, const Output& b) { return a.value == b.value && a.state == b.state; };
-  return std::equal(nodes_.begin(), nodes_.end(), other.nodes_.begin(), other.nodes_.end(), same_node) &&
+  return std::equal(nodes_.begin(), nodes_.end(), other.nodes_.begin(), other.nodes_.end(), same_shape) &&
          operand_pool_ == other.operand_pool_ && attr_pool_ == other.attr_pool_ &&
          std::equal(outputs_.begin(), outputs_.end(), other.outputs_.begin(), other.outputs_.end(), same_output);
 }

@@ -6,7 +6,6 @@
 // Not thread-safe while it is built; immutable afterwards.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <optional>
@@ -127,6 +126,12 @@ class Program {
   double constant_value(ValueId id) const { return attr_f64(id, 0); }
 
   std::span<const Input> inputs() const { return inputs_; }
+  // The input that a node is; null for other nodes.
+  const Input* input_of(ValueId id) const {
+    return node(id).op == Op::kInput ? &inputs_[static_cast<size_t>(input_index(id))] : nullptr;
+  }
+  // The index of a kInput node among the inputs.
+  int32_t input_index(ValueId id) const { return static_cast<int32_t>(attrs(id)[1]); }
   std::span<const Output> outputs() const { return outputs_; }
 
   // Returns a copy without outputs.
@@ -147,6 +152,9 @@ class Program {
   std::optional<Origin> made_from_;
   ProgramHash node_hash_;  // of the nodes so far; hash() adds the outputs
 };
+
+// Whether two nodes have the same op, type, operands and attributes.
+bool same_node(const Program& a, ValueId x, const Program& b, ValueId y);
 
 // Floating-point attributes are stored as their bits.
 int64_t pack_f64(double value);

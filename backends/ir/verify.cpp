@@ -12,14 +12,11 @@ namespace runner::backends {
 namespace {
 
 std::string verify_node(const Program& program, ValueId id) {
-  std::vector<TensorType> types;
-  for (const ValueId operand : program.operands(id)) {
+  for (const ValueId operand : program.operands(id))
     if (operand < 0 || operand >= id) return fmt::format("operand %{} is not computed before", operand);
-    types.push_back(program.type(operand));
-  }
   const Node& node = program.node(id);
   try {
-    const TensorType type = result_type(node.op, types, program.attrs(id), node.type);
+    const TensorType type = result_type(node.op, operand_types(program, id), program.attrs(id), node.type);
     if (type != node.type) return fmt::format("the type rule gives {}", type.to_string());
   } catch (const Error& error) {
     return error.message();

@@ -1,5 +1,7 @@
 #include "backends/ir/views.h"
 
+#include "schema/base/error.h"
+
 namespace runner::backends {
 namespace {
 
@@ -28,7 +30,7 @@ bool is_view(const Program& program, ValueId id) {
     case MemoryRule::kBuffer:
     case MemoryRule::kBroadcast: return false;
   }
-  return false;
+  RUN_ASSERT(false);
 }
 
 int64_t view_start(const Program& program, ValueId id) {

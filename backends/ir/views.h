@@ -1,4 +1,4 @@
-// Nodes that compute nothing.
+// Views and broadcasts: nodes without a kernel of their own.
 #pragma once
 
 #include "backends/ir/op_def.h"

@@ -29,6 +29,17 @@ Kernel prepare_all_reduce(const KernelRequest& request) {
 
 }  // namespace
 
-constexpr OpKernels op_kernels::kAllReduce = {.reference = kNoReference, .prepare = prepare_all_reduce};
+namespace reference {
+namespace {
+
+// For a single rank.
+void all_reduce_loop(const Call&, Operands in, Tensor& out) {
+  out.values = in[0].values;
+}
+
+}  // namespace
+}  // namespace reference
+
+constexpr OpKernels op_kernels::kAllReduce = {.reference = reference::all_reduce_loop, .prepare = prepare_all_reduce};
 
 }  // namespace runner::backends

@@ -186,7 +186,7 @@ void run_copies(const Copies& copies, const KernelArguments& arguments) {
         static_cast<double>(box.elements()) * (in_runs ? 0.05 * static_cast<double>(copies.element_bytes) : 1.0);
     const int64_t chunks = chunk_count(work_ns, box.dims[0]);
     arguments.pool.parallel_for(chunks, [&](int64_t chunk) {
-      const Range range = part_of(box.dims[0], chunk, chunks);
+      const IndexRange<int64_t> range = part_of(box.dims[0], chunk, chunks);
       switch (copies.element_bytes) {
         case 1: return copy_part<uint8_t>(box, arguments, range.begin, range.end);
         case 2: return copy_part<uint16_t>(box, arguments, range.begin, range.end);

@@ -37,8 +37,8 @@ int longest_loop() {
 constexpr int64_t kGrain = 64;
 
 // Chunk `chunk` of `chunks` of [0, elements), cut at multiples of `grain`.
-Range grained_part(int64_t elements, int64_t chunk, int64_t chunks, int64_t grain) {
-  const Range units = part_of(ceil_div(elements, grain), chunk, chunks);
+IndexRange<int64_t> grained_part(int64_t elements, int64_t chunk, int64_t chunks, int64_t grain) {
+  const IndexRange<int64_t> units = part_of(ceil_div(elements, grain), chunk, chunks);
   return {std::min(elements, units.begin * grain), std::min(elements, units.end * grain)};
 }
 
@@ -81,7 +81,8 @@ struct NamedCall {
 void run_named(const NamedCall& call, const KernelArguments& arguments) {
   const bool one_row = call.rows == 1;
   arguments.pool.parallel_for(call.chunks, [&](int64_t chunk) {
-    const Range part = grained_part(one_row ? call.cols : call.rows, chunk, call.chunks, one_row ? kGrain : 1);
+    const IndexRange<int64_t> part =
+        grained_part(one_row ? call.cols : call.rows, chunk, call.chunks, one_row ? kGrain : 1);
     NamedLoop::Arguments loop;
     for (size_t k = 0; k < call.row_bytes.size(); ++k) {
       loop.inputs[k] = arguments.operands[k] + part.begin * (one_row ? call.element_bytes[k] : call.row_bytes[k]);
@@ -133,7 +134,7 @@ struct Chain {
 // Elements passed on at a time: 4 KB.
 constexpr int64_t kBlock = 1024;
 
-void run_link(const Chain& chain, const Link& link, const KernelArguments& arguments, const Range& block,
+void run_link(const Chain& chain, const Link& link, const KernelArguments& arguments, const IndexRange<int64_t>& block,
               float* handed) {
   NamedLoop::Arguments loop;
   for (size_t k = 0; k < link.inputs.size(); ++k) {
@@ -158,7 +159,7 @@ void run_link(const Chain& chain, const Link& link, const KernelArguments& argum
 void run_chain(const Chain& chain, const KernelArguments& arguments) {
   arguments.pool.parallel_for(chain.chunks, [&](int64_t chunk) {
     alignas(64) float handed[kBlock];
-    const Range part = grained_part(chain.elements, chunk, chain.chunks, kGrain);
+    const IndexRange<int64_t> part = grained_part(chain.elements, chunk, chain.chunks, kGrain);
     for (int64_t first = part.begin; first < part.end; first += kBlock)
       for (const Link& link : chain.links)
         run_link(chain, link, arguments, {first, std::min(first + kBlock, part.end)}, handed);

@@ -118,7 +118,7 @@ void run_embedding(const Embedding& e, const KernelArguments& arguments) {
   check_indices(ids, e.ids, e.rows, "embedding");
   const size_t row_bytes = static_cast<size_t>(e.width) * size_of(e.dtype);
   arguments.pool.parallel_for(e.chunks, [&](int64_t chunk) {
-    const Range range = part_of(e.ids, chunk, e.chunks);
+    const IndexRange<int64_t> range = part_of(e.ids, chunk, e.chunks);
     for (int64_t i = range.begin; i < range.end; ++i)
       std::copy_n(arguments.operands[0] + static_cast<size_t>(ids[i]) * row_bytes, row_bytes,
                   arguments.results[0] + static_cast<size_t>(i) * row_bytes);
@@ -155,7 +155,7 @@ void run_embedding_grad(const Embedding& e, const KernelArguments& arguments) {
   arguments.pool.parallel_for(e.chunks, [&](int64_t chunk) {
     std::byte* sum = arguments.scratch + list_bytes(e) + static_cast<size_t>(2 * chunk) * row_buffer_bytes(e);
     std::byte* addend = sum + row_buffer_bytes(e);
-    const Range range = part_of(e.rows, chunk, e.chunks);
+    const IndexRange<int64_t> range = part_of(e.rows, chunk, e.chunks);
     for (int64_t row = range.begin; row < range.end; ++row) {
       std::byte* target = arguments.results[0] + static_cast<size_t>(row) * row_bytes;
       int32_t i = lists.first[row];

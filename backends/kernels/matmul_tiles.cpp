@@ -39,8 +39,8 @@ int64_t panel_elems(const MatmulShape& s) {
 }
 
 template <class T>
-void multiply(const MatmulShape& s, const KernelArguments& arguments, T* panels, int64_t matrix, Range rows,
-              Range cols) {
+void multiply(const MatmulShape& s, const KernelArguments& arguments, T* panels, int64_t matrix,
+              IndexRange<int64_t> rows, IndexRange<int64_t> cols) {
   const int64_t a_row_stride = s.transpose_a ? 1 : s.inner, b_col_stride = s.transpose_b ? s.inner : 1;
   matmul_loops<T>().multiply({.c = result<T>(arguments) + matrix * s.c_elems() + rows.begin * s.cols + cols.begin,
                               .a = operand<T>(arguments, 0) + matrix * s.a_elems() + rows.begin * a_row_stride,
@@ -62,11 +62,12 @@ void run_tiled(const TiledMatmul& m, const KernelArguments& arguments) {
   const MatmulShape& s = m.shape;
   arguments.pool.parallel_for(m.chunks, [&](int64_t chunk) {
     T* panels = reinterpret_cast<T*>(arguments.scratch) + chunk * panel_elems<T>(s);
-    const Range units = part_of(m.units, chunk, m.chunks);
+    const IndexRange<int64_t> units = part_of(m.units, chunk, m.chunks);
     const auto part = [&](Cut cut, int64_t size) {
-      return m.cut == cut ? Range{units.begin * m.unit_size, std::min(size, units.end * m.unit_size)} : Range{0, size};
+      return m.cut == cut ? IndexRange<int64_t>{units.begin * m.unit_size, std::min(size, units.end * m.unit_size)}
+                          : IndexRange<int64_t>{0, size};
     };
-    const Range batch = part(Cut::kBatch, s.batch);
+    const IndexRange<int64_t> batch = part(Cut::kBatch, s.batch);
     for (int64_t g = batch.begin; g < batch.end; ++g)
       multiply<T>(s, arguments, panels, g, part(Cut::kRows, s.rows), part(Cut::kCols, s.cols));
   });

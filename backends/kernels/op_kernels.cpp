@@ -7,28 +7,27 @@
 namespace runner::backends {
 namespace {
 
-template <Op op>
-void elementwise_loop(const reference::Call&, reference::Operands in, reference::Tensor& out) {
+void elementwise_loop(const reference::Call& call, reference::Operands in, reference::Tensor& out) {
+  const reference::ScalarFunction scalar = kernels_of(call.op)->scalar;
   for (int64_t i = 0; i < out.shape().elements(); ++i)
-    out[i] = scalar_ops::reference<op>(in[0][i], in.size() > 1 ? in[1][i] : 0, in.size() > 2 ? in[2][i] : 0);
+    out[i] = scalar(in[0][i], in.size() > 1 ? in[1][i] : 0, in.size() > 2 ? in[2][i] : 0);
 }
 
 template <Op op>
-constexpr OpKernels kElementwiseKernels{.reference = elementwise_loop<op>, .prepare = kFusedOnly};
+constexpr OpKernels kElementwiseKernels{
+    .reference = elementwise_loop, .prepare = kFusedOnly, .scalar = scalar_ops::reference<op>};
 
-// The address of the kernels of an op, by its kind.
-#define RUNNER_KERNELS_OF_kLeaf(id) nullptr
-#define RUNNER_KERNELS_OF_kElementwise(id) &kElementwiseKernels<Op::id>
-#define RUNNER_KERNELS_OF_kReduction(id) &op_kernels::id
-#define RUNNER_KERNELS_OF_kMovement(id) &op_kernels::id
-#define RUNNER_KERNELS_OF_kIndexing(id) &op_kernels::id
-#define RUNNER_KERNELS_OF_kContraction(id) &op_kernels::id
-#define RUNNER_KERNELS_OF_kRow(id) &op_kernels::id
-#define RUNNER_KERNELS_OF_kRandom(id) &op_kernels::id
-#define RUNNER_KERNELS_OF_kCollective(id) &op_kernels::id
-
+// Only leaves and element-wise ops do without op_kernels::id.
+#define RUNNER_OP(id, name, kind, least, most)  \
+  []<Op op>() -> const OpKernels* {             \
+    if constexpr (kind_of(op) == OpKind::kLeaf) \
+      return nullptr;                           \
+    else if constexpr (is_elementwise(op))      \
+      return &kElementwiseKernels<op>;          \
+    else                                        \
+      return &op_kernels::id;                   \
+  }.template operator()<Op::id>(),
 constexpr const OpKernels* kTable[kOpCount] = {
-#define RUNNER_OP(id, name, kind, least, most) RUNNER_KERNELS_OF_##kind(id),
 #include "backends/ir/op_list.def"
 };
 

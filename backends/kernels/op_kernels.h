@@ -14,10 +14,10 @@ namespace runner::backends {
 using KernelMaker = Kernel (*)(const KernelRequest& request);
 
 struct OpKernels {
-  Required<reference::Loop> reference;  // kNoReference: tests use the fast kernel
-  Required<KernelMaker> prepare;        // kFusedOnly: runs only as part of element-wise groups
+  Required<reference::Loop> reference;
+  Required<KernelMaker> prepare;               // kFusedOnly: runs only as part of element-wise groups
+  reference::ScalarFunction scalar = nullptr;  // the definition of an element-wise op
 };
-inline constexpr reference::Loop kNoReference = nullptr;
 inline constexpr KernelMaker kFusedOnly = nullptr;
 
 // Returns null for leaves, which have no kernels.

@@ -1,5 +1,7 @@
 #include "backends/kernels/prepare.h"
 
+#include <algorithm>
+
 namespace runner::backends {
 
 int64_t chunk_count(double work_ns, int64_t pieces) {

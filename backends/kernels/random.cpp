@@ -1,5 +1,7 @@
 // Random ops (philox.h). A dropout mask has one stream per sample, a random tensor one stream.
 
+#include <cmath>
+
 #include "backends/ir/program.h"
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/make_kernel.h"
@@ -23,7 +25,7 @@ void run_dropout_mask(const DropoutMask& d, const KernelArguments& arguments) {
   const auto* key = operand<int64_t>(arguments, 0);
   const auto* ids = operand<int64_t>(arguments, 1);
   arguments.pool.parallel_for(d.chunks, [&](int64_t chunk) {
-    const Range range = part_of(d.samples, chunk, d.chunks);
+    const IndexRange<int64_t> range = part_of(d.samples, chunk, d.chunks);
     for (int64_t s = range.begin; s < range.end; ++s) {
       const DropoutStream stream(static_cast<uint64_t>(key[0]), static_cast<uint64_t>(key[1]),
                                  static_cast<uint64_t>(ids[s]), d.layer);
@@ -44,7 +46,7 @@ void run_random(const RandomTensor& r, const KernelArguments& arguments) {
   const TensorStream stream(static_cast<uint64_t>(key[0]), static_cast<uint64_t>(key[1]), r.stream, r.use);
   const auto fill = r.use == TensorStream::Use::kNormal ? loops().random.normal : loops().random.uniform;
   arguments.pool.parallel_for(r.chunks, [&](int64_t chunk) {
-    const Range range = part_of(r.blocks, chunk, r.chunks);
+    const IndexRange<int64_t> range = part_of(r.blocks, chunk, r.chunks);
     const int64_t first = 4 * range.begin, end = std::min(4 * range.end, r.elements);
     fill(result<float>(arguments) + first, end - first, stream, static_cast<uint32_t>(range.begin));
   });

@@ -5,6 +5,7 @@
 // scratch, and pieces are combined in order, so results do not depend on the number of threads. Values stay
 // accumulators (f64 for sums of floats) between passes.
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -158,7 +159,7 @@ void run_pass(const TensorReduction& r, const Pass& pass, const std::byte* sourc
   const auto source_bytes = static_cast<int64_t>(first ? size_of(r.from) : width(r));
   const auto acc_bytes = static_cast<int64_t>(width(r));
   pool.parallel_for(chunks, [&](int64_t chunk) {
-    const Range range = part_of(units, chunk, chunks);
+    const IndexRange<int64_t> range = part_of(units, chunk, chunks);
     for (int64_t unit = range.begin; unit < range.end; ++unit) {
       const int64_t block = unit % pass.column_blocks, piece = unit / pass.column_blocks % pass.pieces;
       const int64_t outer = unit / pass.column_blocks / pass.pieces;

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "backends/kernels/eltwise.h"
-#include "backends/kernels/isa/scalar_ops.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/op_kernels.h"
 #include "backends/tensor/float16.h"
@@ -75,21 +74,6 @@ void run_call(const Call& call, const KernelArguments& arguments) {
 
 // ---- element-wise groups -------------------------------------------------------------------------------------------
 
-using ScalarFunction = Real (*)(Real x, Real y, Real z);
-
-template <Op op>
-constexpr ScalarFunction scalar_function() {
-  if constexpr (is_elementwise(op))
-    return scalar_ops::reference<op>;
-  else
-    return nullptr;
-}
-
-constexpr ScalarFunction kScalarFunctions[kOpCount] = {
-#define RUNNER_OP(id, name, kind, least, most) scalar_function<Op::id>(),
-#include "backends/ir/op_list.def"
-};
-
 // One element at a time; each instruction rounds to its dtype by storing and loading.
 void run_group(const EltwiseGroup& group, const KernelArguments& arguments) {
   std::vector<Real> registers(group.inputs.size());
@@ -108,7 +92,7 @@ void run_group(const EltwiseGroup& group, const KernelArguments& arguments) {
       for (size_t s = 0; s < 3; ++s)
         if (code.sources[s] >= 0) x[s] = registers[static_cast<size_t>(code.sources[s])];
       alignas(8) std::array<std::byte, 8> rounded;
-      store(rounded.data(), code.dtype, 0, kScalarFunctions[static_cast<size_t>(code.op)](x[0], x[1], x[2]));
+      store(rounded.data(), code.dtype, 0, kernels_of(code.op)->scalar(x[0], x[1], x[2]));
       registers[first_result + k] = load(rounded.data(), code.dtype, 0);
     }
     for (size_t k = 0; k < group.outputs.size(); ++k) {
@@ -126,9 +110,7 @@ Kernel prepare_reference_eltwise(const EltwiseGroup& group) {
 }
 
 Kernel prepare_reference_kernel(const KernelRequest& request) {
-  const OpKernels* const kernels = kernels_of(request.op);
-  RUN_ASSERT(kernels != nullptr);
-  if (kernels->reference == kNoReference) return kernels->prepare(request);
+  RUN_ASSERT(kernels_of(request.op) != nullptr);
   reference::Call call{.op = request.op,
                        .operand_types = {request.operands.begin(), request.operands.end()},
                        .attrs = {request.attrs.begin(), request.attrs.end()},

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <span>
 #include <vector>
 
@@ -40,6 +39,9 @@ struct Call {
   int64_t attr(size_t i) const { return attrs[i]; }
   double attr_f64(size_t i) const { return unpack_f64(attrs[i]); }
 };
+
+// Computes one element of the result of an element-wise op; missing operands are 0.
+using ScalarFunction = Real (*)(Real x, Real y, Real z);
 
 // Computes the result of a call; its values are initially zero.
 using Loop = void (*)(const Call& call, Operands in, Tensor& out);

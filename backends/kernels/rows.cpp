@@ -1,6 +1,8 @@
 // Softmax, cross-entropy, layer normalisation and ranks of labels over the last axis: chunks of rows, and conversion of
 // 16-bit storage to f32 block by block.
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "backends/ir/program.h"
@@ -106,7 +108,7 @@ class Block {
 template <class T, class Body>
 void for_blocks(const Rows& rows, const KernelArguments& arguments, const Body& body) {
   arguments.pool.parallel_for(rows.chunks, [&](int64_t chunk) {
-    const Range range = part_of(rows.rows, chunk, rows.chunks);
+    const IndexRange<int64_t> range = part_of(rows.rows, chunk, rows.chunks);
     for (int64_t first = range.begin; first < range.end; first += rows.block_rows()) {
       Block<T> block(rows, arguments, chunk);
       body(block, first, std::min(rows.block_rows(), range.end - first));
@@ -186,7 +188,7 @@ void layer_norm_grad_gamma(const Rows& rows, const KernelArguments& arguments) {
   arguments.pool.parallel_for(rows.chunks, [&](int64_t chunk) {
     double* sum = sums + chunk * rows.cols;
     std::fill_n(sum, rows.cols, 0.0);
-    const Range range = part_of(rows.rows, chunk, rows.chunks);
+    const IndexRange<int64_t> range = part_of(rows.rows, chunk, rows.chunks);
     for (int64_t first = range.begin; first < range.end; first += rows.block_rows()) {
       Block<T> block(rows, arguments, chunk);
       row_loops<T>().layer_norm_grad_gamma(

@@ -1,5 +1,6 @@
 #include "backends/runtime/affinity.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -14,6 +15,10 @@ std::vector<int> usable_core_ids() {
   for (int core = 0; core < CPU_SETSIZE; ++core)
     if (CPU_ISSET(core, &set)) cores.push_back(core);
   return cores;
+}
+
+int usable_cores() {
+  return std::max(1, static_cast<int>(usable_core_ids().size()));
 }
 
 std::vector<std::vector<int>> shares_of_cores(const std::vector<int>& cores, int processes) {

@@ -1,4 +1,4 @@
-// Binding of threads to cores. Thread-safe.
+// Cores that a process may use, and binding of threads to them. Thread-safe.
 #pragma once
 
 #include <vector>
@@ -9,6 +9,8 @@ namespace runner::backends {
 
 // Returns the cores that the calling thread may run on, in ascending order.
 std::vector<int> usable_core_ids();
+// Their number, at least 1.
+int usable_cores();
 
 // Divides `cores` among processes: contiguous ranges whose sizes differ by at most one. If there are fewer cores than
 // processes, each gets one core, in round-robin order.

@@ -1,10 +1,8 @@
 #include "backends/runtime/cpu_features.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -97,11 +95,6 @@ const CpuFeatures& cpu_features() {
 Bf16Products bf16_products(const CpuFeatures& cpu) {
   const bool fast_dot = cpu.vendor == "AuthenticAMD" && cpu.avx512_bf16;
   return fast_dot || cpu.amx_bf16 ? Bf16Products::kNative : Bf16Products::kEmulated;
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
 }  // namespace runner::backends

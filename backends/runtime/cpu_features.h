@@ -20,9 +20,6 @@ struct CpuFeatures {
 };
 const CpuFeatures& cpu_features();
 
-// Number of cores that this process may run on, at least 1.
-int usable_cores();
-
 // How products of bf16 are computed.
 enum class Bf16Products {
   kNative,    // by the CPU's bf16 dot instructions

@@ -7,9 +7,7 @@
 // Thread safety: parallel_for may be called by one thread at a time and not from inside a chunk.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <thread>
 #include <vector>

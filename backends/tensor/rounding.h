@@ -1,4 +1,4 @@
-// Division of counts and sizes: rounded up, and among ranks.
+// Division of counts and sizes: rounded up, and into parts for ranks or chunks of work.
 #pragma once
 
 #include <algorithm>
@@ -19,17 +19,18 @@ constexpr T round_up(T a, T b) {
 }
 
 template <std::integral T>
-struct Part {
-  T first, end;
+struct IndexRange {
+  T begin, end;
+  constexpr T size() const { return end - begin; }
 };
 
-// Returns the part of `count` elements that `rank` of `size` gets: whole lines of `line` elements, divided evenly.
-template <std::integral T>
-constexpr Part<T> part_of(T count, T line, int rank, int size) {
-  const auto bound = [&](int r) {
-    return std::min(count, ceil_div(count, line) * static_cast<T>(r) / static_cast<T>(size) * line);
+// Returns part `index` of `parts` nearly equal parts of `count` elements, in whole lines of `line` elements.
+template <std::integral T, std::integral Index>
+constexpr IndexRange<T> part_of(T count, Index index, Index parts, T line = 1) {
+  const auto bound = [&](Index i) {
+    return std::min(count, ceil_div(count, line) * static_cast<T>(i) / static_cast<T>(parts) * line);
   };
-  return {bound(rank), bound(rank + 1)};
+  return {bound(index), bound(index + 1)};
 }
 
 }  // namespace runner::backends

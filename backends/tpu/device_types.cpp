@@ -91,7 +91,7 @@ class TypeRewriter {
   }
   // States contain only values that the device type can represent from the second step on.
   bool is_state(ValueId old) const { return input_kind(old) == InputKind::kState; }
-  InputKind input_kind(ValueId old) const { return static_cast<InputKind>(from().attrs(old)[0]); }
+  InputKind input_kind(ValueId old) const { return from().input_of(old)->kind; }
 
   // Like rounded(), but bf16 values are widened to f32, for ops inside a fusion.
   ValueId wide(ValueId old) {
@@ -129,7 +129,7 @@ class TypeRewriter {
     return value(rewriter_.to().record(node.op, operands, from().attrs(id), type));
   }
 
-  // ProcessGroup do not support bf16: the sum over all ranks is computed in the logical type and rounded once.
+  // Collectives do not support bf16: the sum over all ranks is computed in the logical type and rounded once.
   Value reduced(ValueId id) {
     const ValueId operands[] = {ops::cast(value(rounded(from().operands(id)[0])), from().type(id).dtype).id};
     const ValueId sum = rewriter_.to().record(from().node(id).op, operands, from().attrs(id), from().type(id));

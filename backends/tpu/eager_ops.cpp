@@ -19,10 +19,9 @@ GraphIdentity with_numbers(const GraphIdentity& graph, const BakedNumbers& numbe
   Rewriter rewriter(from);
   size_t scalar = 0;
   for (ValueId id = 0; id < from.size(); ++id) {
-    const bool is_scalar =
-        from.node(id).op == Op::kInput && static_cast<InputKind>(from.attrs(id)[0]) == InputKind::kScalar;
+    const Input* const input = from.input_of(id);
     const ValueId now = rewriter.copy(id);
-    if (!is_scalar || !numbers[scalar++]) continue;
+    if (input == nullptr || input->kind != InputKind::kScalar || !numbers[scalar++]) continue;
     rewriter.make_from(id);
     rewriter.map(id, rewriter.to().constant(numbers[scalar - 1]->value, rewriter.to().type(now)));
   }

@@ -51,7 +51,7 @@ std::string ir_value(const Program& program, ValueId id, const AttributeValue& v
 
 std::string leaf_text(const Program& program, ValueId id, const ShownTypes& types) {
   if (program.node(id).op == Op::kConstant) return fmt::format(", value={}", number_text(program, id, types));
-  return fmt::format(", name=\"{}\"", program.inputs()[static_cast<size_t>(program.attrs(id)[1])].name);
+  return fmt::format(", name=\"{}\"", program.input_of(id)->name);
 }
 
 std::string attributes(const Program& program, ValueId id, const ShownTypes& types) {

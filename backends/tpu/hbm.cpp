@@ -123,7 +123,7 @@ class HbmPlanner {
   }
 
   bool works_in_place(const Group& group) const {
-    return group.kind == GroupKind::kEltwise || is_collective(program_.node(group.nodes[0]).op);
+    return def_of(program_.node(group.nodes[0]).op).in_place == InPlaceRule::kSameElement;
   }
 
   // Index of a computed tensor in the piece list of its value.

@@ -42,8 +42,7 @@ std::string program_text(const HbmPlan& plan) {
 
 std::string operator_text(const Program& program, ValueId id) {
   std::string text = fmt::format("op_type=\"{}\"", name_of(program.node(id).op));
-  for (const Input& input : program.inputs())
-    if (input.value == id) text += fmt::format(" op_name=\"{}\"", input.name);
+  if (const Input* const input = program.input_of(id)) text += fmt::format(" op_name=\"{}\"", input->name);
   const SourceMark& where = program.mark_of(id);
   if (where.known()) text += fmt::format(" source_file=\"{}\" source_line={}", where.file, where.line);
   return text;

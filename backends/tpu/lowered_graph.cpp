@@ -18,7 +18,8 @@ Program with_states_of_zeros(const GraphIdentity& graph) {
   int32_t state = 0;
   for (ValueId id = 0; id < from.size(); ++id) {
     const ValueId now = rewriter.copy(id);
-    if (from.node(id).op != Op::kInput || static_cast<InputKind>(from.attrs(id)[0]) != InputKind::kState) continue;
+    const Input* const input = from.input_of(id);
+    if (input == nullptr || input->kind != InputKind::kState) continue;
     if (std::ranges::binary_search(graph.absent, state++)) {
       rewriter.make_from(id);
       rewriter.map(id, rewriter.to().constant(0, rewriter.to().type(now)));

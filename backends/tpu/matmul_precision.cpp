@@ -49,7 +49,7 @@ class ProductRewriter {
   Value rounded_copy(ValueId old) {
     const Program& from = rewriter_.from();
     if (from.node(old).op == Op::kInput) {
-      const int64_t index = from.attrs(old)[1];
+      const int32_t index = from.input_index(old);
       const auto copy = std::ranges::find(from.inputs(), index, &Input::rounded_of);
       return copy == from.inputs().end() ? Value() : Value{&rewriter_.to(), rewriter_.mapped(copy->value)};
     }

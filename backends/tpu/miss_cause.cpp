@@ -64,7 +64,7 @@ std::string state_cause(const GraphIdentity& before, const GraphIdentity& now) {
 }
 
 bool is_of_batch(const Program& program, ValueId id) {
-  const Input* const input = input_at(program, id);
+  const Input* const input = program.input_of(id);
   return input != nullptr && input->kind == InputKind::kBatch;
 }
 

@@ -19,9 +19,7 @@ ValueId last(const Program& op) {
 }
 
 std::vector<TensorType> types_taken(const Program& op) {
-  std::vector<TensorType> types;
-  for (const ValueId operand : op.operands(last(op))) types.push_back(op.type(operand));
-  return types;
+  return operand_types(op, last(op));
 }
 
 bool is_of_kind(const Program& op, const Program& other) {
@@ -48,8 +46,8 @@ std::string operand_text(const Program& op, ValueId id) {
   const bool is_expanded = op.node(id).op == Op::kExpand;
   const ValueId from = is_expanded ? op.operands(id)[0] : id;
   if (op.node(from).op == Op::kConstant) return fmt::format("the number {:.6g}", op.constant_value(from));
-  const auto input = std::ranges::find(op.inputs(), from, &Input::value);
-  if (input != op.inputs().end() && input->kind == InputKind::kScalar) return input->name;
+  const Input* const input = op.input_of(from);
+  if (input != nullptr && input->kind == InputKind::kScalar) return input->name;
   return is_expanded ? fmt::format("a broadcast tensor {}", op.type(from)) : "a tensor";
 }
 

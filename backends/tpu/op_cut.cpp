@@ -37,9 +37,8 @@ class Cutter {
 
   ValueId input(ValueId id) {
     op_.operands.push_back(id);
-    const auto declared = std::ranges::find(from_.inputs(), id, &Input::value);
-    const bool is_input = declared != from_.inputs().end();
-    if (is_input && (declared->kind == InputKind::kScalar || tensors_ == TensorInputs::kAsDeclared))
+    const Input* const declared = from_.input_of(id);
+    if (declared != nullptr && (declared->kind == InputKind::kScalar || tensors_ == TensorInputs::kAsDeclared))
       return op_.program.input(declared->kind, declared->name, from_.type(id));
     return op_.program.input(InputKind::kState, "tensor", from_.type(id));
   }

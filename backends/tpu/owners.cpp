@@ -8,7 +8,7 @@ namespace {
 Owner owner_of_input(const Program& program, ValueId id) {
   const DType dtype = program.type(id).dtype;
   if (!is_float(dtype)) return Owner::kNone;
-  const bool state = program.inputs()[static_cast<size_t>(program.attrs(id)[1])].kind == InputKind::kState;
+  const bool state = program.input_of(id)->kind == InputKind::kState;
   return state && dtype == DType::kF64 ? Owner::kEngine : Owner::kUser;
 }
 

@@ -168,9 +168,8 @@ class Splitter {
   }
 
   void write_input(ValueId id) {
-    const size_t index = static_cast<size_t>(from_.attrs(id)[1]);
-    const Input& input = from_.inputs()[index];
-    if (input.kind == InputKind::kState) return write_state(id, index);
+    const Input& input = *from_.input_of(id);
+    if (input.kind == InputKind::kState) return write_state(id, static_cast<size_t>(from_.input_index(id)));
     const bool is_number = input.kind == InputKind::kScalar;
     set(id, is_number ? number(id, input.name, from_.type(id))
                       : rewriter_.to().input(input.kind, input.name, from_.type(id)));
@@ -272,7 +271,7 @@ class Splitter {
     const std::vector<ValueId> values = tensors_of(output.value, shapes);
     for (size_t i = 0; i < values.size(); ++i) {
       const ValueId input = inputs_of_.at(static_cast<size_t>(output.state))[i];
-      rewriter_.to().output(tensors[i].name, values[i], static_cast<int32_t>(rewriter_.to().attrs(input)[1]));
+      rewriter_.to().output(tensors[i].name, values[i], rewriter_.to().input_index(input));
     }
   }
 

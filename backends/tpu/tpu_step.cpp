@@ -47,7 +47,7 @@ void Making::add(const Making& other) {
 TpuStep::TpuStep(std::shared_ptr<Executable> host, Making making, const Program& program, const Program& graph)
     : host_(std::move(host)),
       making_(std::move(making)),
-      graph_(std::make_shared<const Program>(live_part(graph))),
+      graph_(std::make_shared<const Program>(prune(graph, Keep::kLeadingInputs))),
       states_(states_read(*graph_)),
       origins_(live_origins(*graph_)),
       idle_(idle_inputs(graph)),

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backends/kernels/kernel_choices.h"
+#include "backends/runtime/affinity.h"
 #include "backends/runtime/cpu_features.h"
 #include "runner/report/environment.h"
 #include "runner/report/git_state.h"

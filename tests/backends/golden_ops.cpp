@@ -68,7 +68,7 @@ const std::map<std::string, Function>& functions() {
       {"log", [](C c) { return ops::log(c.x()); }},
       {"log1p", [](C c) { return ops::log1p(c.x()); }},
       {"sqrt", [](C c) { return ops::sqrt(c.x()); }},
-      {"rsqrt", [](C c) { return ops::rsqrt(c.x()); }},
+      {"rsqrt", [](C c) { return ops::unary(Op::kRsqrt, c.x()); }},
       {"tanh", [](C c) { return ops::tanh(c.x()); }},
       {"sigmoid", [](C c) { return ops::sigmoid(c.x()); }},
       {"erf", [](C c) { return ops::erf(c.x()); }},

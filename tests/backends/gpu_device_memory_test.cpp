@@ -10,8 +10,8 @@
 #include "backends/tensor/byte_units.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/gpu_memory.h"
-#include "tests/backends/support/launched_plan.h"
 #include "tests/backends/support/mlp_step.h"
+#include "tests/backends/support/run_program.h"
 #include "tests/support/allocations.h"
 
 namespace runner::backends::gpu::testing {

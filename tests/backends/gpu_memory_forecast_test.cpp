@@ -9,8 +9,8 @@
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tensor/byte_units.h"
 #include "tests/backends/support/gpu_memory.h"
-#include "tests/backends/support/launched_plan.h"
 #include "tests/backends/support/mlp_step.h"
+#include "tests/backends/support/run_program.h"
 
 namespace runner::backends::gpu::testing {
 namespace {

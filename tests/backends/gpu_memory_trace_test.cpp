@@ -8,9 +8,9 @@
 #include "backends/ir/ops.h"
 #include "backends/ir/views.h"
 #include "tests/backends/support/gpt_step.h"
-#include "tests/backends/support/launched_plan.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/random_program.h"
+#include "tests/backends/support/run_program.h"
 
 namespace runner::backends::gpu::testing {
 namespace {

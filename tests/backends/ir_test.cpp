@@ -9,7 +9,7 @@
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
 #include "tests/backends/support/mlp_step.h"
-#include "tests/backends/support/scalar.h"
+#include "tests/backends/support/run_program.h"
 #include "tests/support/expected_text.h"
 #include "tests/support/paths.h"
 

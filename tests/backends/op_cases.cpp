@@ -58,7 +58,7 @@ class Table {
                         {"log", ops::log, 0.2, 3},
                         {"log1p", ops::log1p, -0.8, 3},
                         {"sqrt", ops::sqrt, 0.1, 3},
-                        {"rsqrt", ops::rsqrt, 0.1, 3},
+                        {"rsqrt", [](Value x) { return ops::unary(Op::kRsqrt, x); }, 0.1, 3},
                         {"tanh", ops::tanh},
                         {"sigmoid", ops::sigmoid},
                         {"erf", ops::erf},
@@ -79,7 +79,7 @@ class Table {
         for (const Shape& shape : shapes())
           add(row.name, {{{dtype, shape}}}, [f = row.function](In x) { return f(x[0]); });
     for (const Shape& shape : shapes())
-      add("logical_not", {{{DType::kBool, shape}, 0, 2}}, [](In x) { return ops::logical_not(x[0]); });
+      add("logical_not", {{{DType::kBool, shape}, 0, 2}}, [](In x) { return ops::unary(Op::kNot, x[0]); });
     for (int from = 0; from < kDTypeCount; ++from)
       for (int to = 0; to < kDTypeCount; ++to)
         add("cast", {{{static_cast<DType>(from), shapes().back()}}},
@@ -108,7 +108,8 @@ class Table {
         {"maximum", ops::maximum}, {"eq", ops::eq},   {"ne", ops::ne},   {"lt", ops::lt},
         {"le", ops::le},           {"gt", ops::gt},   {"ge", ops::ge}};
     const Row of_floats[] = {{"div", ops::div, 0.2, 2}, {"pow", ops::pow, 0.2, 2}};
-    const Row of_bools[] = {{"logical_and", ops::logical_and}, {"logical_or", ops::logical_or}};
+    const Row of_bools[] = {{"logical_and", ops::logical_and},
+                            {"logical_or", [](Value a, Value b) { return ops::binary(Op::kOr, a, b); }}};
     const auto add_rows = [&](std::span<const Row> rows, std::span<const DType> dtypes) {
       for (const Row& row : rows)
         for (const DType dtype : dtypes)

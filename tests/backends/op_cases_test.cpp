@@ -84,9 +84,11 @@ TEST(OpCases, EveryFunctionHasACase) {
   std::set<std::string> covered = {"unary", "binary", "reduce"};  // building blocks of the named functions
   for (const OpCase& c : op_cases(OpCaseSize::kSmall)) covered.insert(c.function);
   const std::set<std::string> declared = declared_functions();
+  const std::set<std::string> by_op = {"logical_not", "logical_or", "rsqrt"};  // recorded with unary() and binary()
   EXPECT_GT(declared.size(), 60u);
   for (const std::string& name : declared) EXPECT_EQ(covered.count(name), 1u) << name << " has no row in op_cases.cpp";
-  for (const std::string& name : covered) EXPECT_EQ(declared.count(name), 1u) << name << " is not in ir/ops.h";
+  for (const std::string& name : covered)
+    EXPECT_EQ(declared.count(name) + by_op.count(name), 1u) << name << " is not in ir/ops.h";
 }
 
 TEST(OpCases, EveryOpHasACase) {

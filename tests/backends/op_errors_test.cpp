@@ -49,7 +49,7 @@ std::vector<ErrorCase> unary_cases() {
   for (const Op op : {Op::kNeg, Op::kAbs, Op::kSign})
     cases.push_back({[op](R x) { ops::unary(op, x(boolean, {4})); },
                      fmt::format("{}: expected a tensor of numbers, got (4) bool", name_of(op))});
-  cases.push_back({[](R x) { ops::logical_not(x(f32, {4})); }, "not: expected a bool tensor, got (4) f32"});
+  cases.push_back({[](R x) { ops::unary(Op::kNot, x(f32, {4})); }, "not: expected a bool tensor, got (4) f32"});
   return cases;
 }
 

@@ -30,7 +30,6 @@
 #include "tests/backends/kernels_harness.h"
 #include "tests/backends/op_cases.h"
 #include "tests/backends/support/derivative.h"
-#include "tests/backends/support/launched_plan.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/backends/support/tolerance.h"
 #include "tests/support/pattern.h"
@@ -101,7 +100,7 @@ class NodeCollector {
     OpNode node;
     if (from.node(id).op == Op::kInput) {
       node.id = node.program.input(InputKind::kBatch, "x", from.type(id));
-      node.tensors.push_back(recorded.tensors[static_cast<size_t>(from.attrs(id)[1])]);
+      node.tensors.push_back(recorded.tensors[static_cast<size_t>(from.input_index(id))]);
     } else {
       node.tensors = operands_of(recorded, id);
       std::vector<ValueId> operands;
@@ -129,6 +128,19 @@ class NodeCollector {
 const std::vector<OpNode>& nodes_of(Op op) {
   static std::map<Op, std::vector<OpNode>> nodes = NodeCollector().run();
   return nodes[op];
+}
+
+// The node with operand `updated` as a state that the result replaces.
+Program with_updated_operand(const OpNode& node, size_t updated) {
+  Program program;
+  std::vector<ValueId> operands;
+  for (size_t i = 0; i < node.tensors.size(); ++i)
+    operands.push_back(program.input(i == updated ? InputKind::kState : InputKind::kBatch, fmt::format("x{}", i),
+                                     node.tensors[i].type));
+  const ValueId result =
+      program.record(node.program.node(node.id).op, operands, node.program.attrs(node.id), node.type());
+  program.output("y", result, static_cast<int32_t>(updated));
+  return program;
 }
 
 class OpMatrix : public ::testing::TestWithParam<int> {
@@ -219,10 +231,13 @@ TEST_P(OpMatrix, GradientAgreesWithFiniteDifferences) {
 
 // ---- costs ---------------------------------------------------------------------------------------------------------
 
-int64_t operand_bytes(const OpNode& node) {
-  int64_t sum = 0;
-  for (const HostTensor& tensor : node.tensors) sum += static_cast<int64_t>(tensor.bytes.size());
-  return sum;
+// Number of elements that an indexing op adds to others.
+int64_t added_elements(const OpNode& node) {
+  switch (node.program.node(node.id).op) {
+    case Op::kScatterAdd: return node.operand_type(2).shape.elements();
+    case Op::kEmbeddingGrad: return node.operand_type(1).shape.elements();
+    default: return 0;
+  }
 }
 
 TEST_P(OpMatrix, CostsMatchTheKindOfOp) {
@@ -261,8 +276,8 @@ TEST_P(OpMatrix, CostsMatchTheKindOfOp) {
         EXPECT_EQ(xla > 0, elements > 0);
         break;
       case OpKind::kIndexing:
-        EXPECT_GE(flops, 0);
-        EXPECT_GE(xla, 0);
+        EXPECT_EQ(flops, added_elements(node));
+        EXPECT_EQ(xla, op() == Op::kOneHot ? elements : added_elements(node));
         break;
     }
     EXPECT_EQ(def().matrix_operands > 0, kind() == OpKind::kContraction);
@@ -273,10 +288,35 @@ TEST_P(OpMatrix, CostsMatchTheKindOfOp) {
 TEST_P(OpMatrix, TrafficCountsOperandsAndResult) {
   for_nodes([&](const OpNode& node) {
     const auto bytes_of = [&](ValueId id) { return static_cast<int64_t>(node.program.type(id).bytes()); };
-    const int64_t touched = touched_bytes(node.program, node.id, bytes_of), result = bytes_of(node.id);
-    EXPECT_LE(touched, 2 * result + 3 * operand_bytes(node));
+    const Traffic& traffic = def().cost.traffic;
+    int64_t want = traffic.result * bytes_of(node.id);
+    for (size_t i = 0; i < node.program.operands(node.id).size(); ++i) {
+      const int weight = traffic.is_each_once ? 1 : i < traffic.operands.size() ? traffic.operands[i] : 0;
+      want += weight * static_cast<int64_t>(node.operand_type(i).bytes());
+    }
+    EXPECT_EQ(touched_bytes(node.program, node.id, bytes_of), want);
     const bool moves_nothing = op() == Op::kInput || def().memory == MemoryRule::kView || op() == Op::kDetach;
-    EXPECT_EQ(touched > 0, !moves_nothing && result + operand_bytes(node) > 0 && (result > 0 || touched > 0));
+    EXPECT_EQ(traffic.is_each_once || traffic.result > 0 || std::ranges::count(traffic.operands, 0) < 3,
+              !moves_nothing);
+  });
+}
+
+// ---- memory of results ---------------------------------------------------------------------------------------------
+
+// A state that a node reads and its result replaces is overwritten in place if the op allows it.
+TEST_P(OpMatrix, ResultsOverwriteTheOperandsOfTheirRule) {
+  for_nodes([&](const OpNode& node) {
+    if (kind() == OpKind::kLeaf || node.type().bytes() == 0) return;
+    if (is_view(node.program, node.id) || op() == Op::kDetach) return;  // copied by an element-wise op
+    const HostTensor want = run_plan_once(node.program, node.tensors, {}, pool_of(1)).outputs[0];
+    for (size_t i = 0; i < node.tensors.size(); ++i) {
+      if (node.operand_type(i) != node.type()) continue;
+      const Program updating = with_updated_operand(node, i);
+      const InPlaceRule rule = def().in_place;
+      const bool is_in_place = rule == InPlaceRule::kSameElement || (rule == InPlaceRule::kAddend && i == 2);
+      EXPECT_EQ(build_plan(updating).copies.empty(), is_in_place) << "operand " << i;
+      EXPECT_EQ(run_plan_once(updating, node.tensors, {}, pool_of(1)).states[0], want) << "operand " << i;
+    }
   });
 }
 
@@ -310,8 +350,12 @@ TEST_P(OpMatrix, MemoryTraceHasTheResult) {
   for_nodes([&](const OpNode& node) {
     const gpu::MemoryTrace trace = gpu::trace_memory(launched_plan(node.program));
     const auto bytes = static_cast<int64_t>(node.type().bytes());
-    const bool is_held =
-        std::ranges::any_of(trace.buffers, [&](const gpu::TraceBuffer& buffer) { return buffer.bytes == bytes; });
+    const bool is_operand = op() == Op::kDetach || (op() == Op::kCast && node.operand_type(0) == node.type());
+    const ValueId made_by = is_operand ? node.program.operands(node.id)[0] : node.id;  // after the fold pass
+    const Origin origin = node.program.node(made_by).origin;
+    const bool is_held = std::ranges::any_of(trace.buffers, [&](const gpu::TraceBuffer& buffer) {
+      return buffer.origin == origin && buffer.bytes == bytes;
+    });
     EXPECT_EQ(is_held, bytes > 0);
     EXPECT_EQ(trace.has_f32_products, kind() == OpKind::kContraction && node.type().dtype == DType::kF32);
   });

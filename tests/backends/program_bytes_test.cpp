@@ -1,7 +1,6 @@
 // Serialisation of Programs and plans: round trips, and rejection of anything else.
 #include "backends/ir/program_bytes.h"
 
-#include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>

@@ -159,7 +159,7 @@ class Properties {
     std::vector<size_t> scratch;
     for (size_t g = 0; g < groups.size(); ++g) scratch.push_back(g % 3 == 0 ? 100 * g : 0);
     for (const bool reuse : {true, false}) {
-      const Storage storage = plan_storage(program, groups, scratch, reuse);
+      const Storage storage = plan_storage(program, groups, scratch, reuse, assign_offsets);
       if (const std::string fault = storage_fault(program, groups, storage, scratch); !fault.empty()) return fault;
     }
     return "";

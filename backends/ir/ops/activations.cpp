@@ -134,9 +134,13 @@ constexpr OpDef kSilu = float_function(FunctionDef{
 
 namespace runner::backends::ops {
 
+Value softplus_tail(Value x) {
+  return log1p(exp(neg(abs(x))));
+}
+
 // max(x, 0) + log(1 + exp(−|x|)). At x = 0 the maximum has slope ½ and |x| slope 0: the sum's is σ(0).
 Value softplus(Value x) {
-  return add(maximum(x, full_like(x, 0.0)), log1p(exp(neg(abs(x)))));
+  return add(maximum(x, full_like(x, 0.0)), softplus_tail(x));
 }
 
 Value log_sigmoid(Value x) {

@@ -3,7 +3,6 @@
 
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "backends/ir/ops.h"
 #include "backends/ir/type_text.h"
@@ -25,5 +24,7 @@ int normal_axis(std::string_view op, Value x, int64_t axis);
 
 // The shape that two tensors broadcast to.
 Shape common_shape(std::string_view op, Value a, Value b);
+
+Value softplus_tail(Value x);  // log(1 + exp(−|x|))
 
 }  // namespace runner::backends::ops

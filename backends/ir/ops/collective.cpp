@@ -38,6 +38,7 @@ constexpr OpDef kAllReduce = {
     .cost = {.flops = flops<1>, .xla = xla_count<kOneFlop>, .traffic = kEachOnce},
     .batch = BatchRule::kGrows,
     .memory = MemoryRule::kBuffer,
+    .in_place = InPlaceRule::kSameElement,
     .autocast = AutocastRule::kAsGiven,
     .numbers = kNumbersAreOperands,
     .xla =

@@ -87,6 +87,7 @@ constexpr OpDef kMatmul = {
              .traffic = kEachOnce},
     .batch = BatchRule::kUnlessContracted,
     .memory = MemoryRule::kBuffer,
+    .in_place = InPlaceRule::kAddend,
     .autocast = AutocastRule::kLowerPrecision,
     .numbers = kNumbersAreOperands,
     .xla = {.aten = "aten::matmul", .aten_of_matrices = "aten::mm", .hlo = hlo_form(HloForm::kDot, "dot")},
@@ -97,7 +98,7 @@ constexpr OpDef kMatmul = {
 namespace runner::backends::ops {
 namespace {
 
-// ProductSize of the axes before the last.
+// Product of the sizes of all axes but the last.
 int64_t rows_of(const Shape& shape) {
   int64_t rows = 1;
   for (int axis = 0; axis + 1 < shape.rank(); ++axis) rows *= shape[axis];

@@ -13,6 +13,11 @@ TensorType as_operand(Query q) {
   return q.operands[0];
 }
 
+TensorType number_operand(Query q) {
+  check(q.operands[0].dtype != DType::kBool, "{}: expected a tensor of numbers, got {}", name_of(q.op), q.operands[0]);
+  return q.operands[0];
+}
+
 TensorType float_operand(Query q) {
   check(is_float(q.operands[0].dtype), "{}: expected a float tensor, got {}", name_of(q.op), q.operands[0]);
   return q.operands[0];
@@ -34,8 +39,8 @@ ValueId fold_moved_constant(const FoldQuery& query) {
   return value ? query.to.constant(*value, query.type()) : kNoValue;
 }
 
-XlaCount counted(const XlaRates& rates, const TensorType& worked_through, const TensorType& result) {
-  const Shape& shape = worked_through.shape;
+XlaCount counted(const XlaRates& rates, const TensorType& iterated, const TensorType& result) {
+  const Shape& shape = iterated.shape;
   const int64_t elements = shape.elements();
   const int64_t rows = elements == 0 ? 0 : shape.rank() == 0 ? 1 : elements / shape.back();
   return {.flops = elements * rates.flops + rows * rates.flops_of_row + result.shape.elements() * rates.flops_of_result,

@@ -32,6 +32,7 @@ using enum Printed;
 
 TensorType as_requested(Query q);
 TensorType as_operand(Query q);                                         // takes anything
+TensorType number_operand(Query q);                                     // one operand, not of bools
 TensorType float_operand(Query q);                                      // one operand of floats
 TensorType append_axis(DType dtype, const Shape& shape, int64_t size);  // (…) -> (…, size)
 void check_index(const TensorType& index, std::string_view op);
@@ -62,7 +63,7 @@ ValueId fold_moved_constant(const FoldQuery& query);
 // The tensor over whose elements an op iterates: an operand, or the result.
 inline constexpr int kResult = -1;
 template <int operand>
-const TensorType& worked_through(Query q, const TensorType& result) {
+const TensorType& iterated(Query q, const TensorType& result) {
   if constexpr (operand == kResult)
     return result;
   else
@@ -75,7 +76,7 @@ int64_t flops(Query q, const TensorType& result) {
   if constexpr (each == 0)
     return 0;
   else
-    return each * worked_through<operand>(q, result).shape.elements();
+    return each * iterated<operand>(q, result).shape.elements();
 }
 
 // Counts per element of that tensor, per row of it (its last axis), and per element of the result.
@@ -90,11 +91,11 @@ struct XlaRates {
 };
 inline constexpr XlaRates kNoArithmetic{}, kOneFlop{.flops = 1}, kOneTranscendental{.transcendentals = 1};
 
-XlaCount counted(const XlaRates& rates, const TensorType& worked_through, const TensorType& result);
+XlaCount counted(const XlaRates& rates, const TensorType& iterated, const TensorType& result);
 
 template <XlaRates rates, int operand = kResult>
 XlaCount xla_count(Query q, const TensorType& result) {
-  return counted(rates, worked_through<operand>(q, result), result);
+  return counted(rates, iterated<operand>(q, result), result);
 }
 
 // ---- names ---------------------------------------------------------------------------------------------------------
@@ -135,6 +136,7 @@ constexpr OpDef elementwise(const ElementwiseDef& def) {
           .cost = {.flops = def.flops, .xla = def.xla_count, .traffic = kEachOnce},
           .batch = BatchRule::kGrows,
           .memory = MemoryRule::kBuffer,
+          .in_place = InPlaceRule::kSameElement,
           .autocast = AutocastRule::kAsGiven,
           .numbers = def.numbers,
           .xla = def.xla};

@@ -12,11 +12,6 @@ namespace {
 
 // ---- types ----
 
-TensorType number_operand(Query q) {
-  check(q.operands[0].dtype != DType::kBool, "{}: expected a tensor of numbers, got {}", name_of(q.op), q.operands[0]);
-  return q.operands[0];
-}
-
 TensorType bool_operand(Query q) {
   check(q.operands[0].dtype == DType::kBool, "{}: expected a bool tensor, got {}", name_of(q.op), q.operands[0]);
   return q.operands[0];

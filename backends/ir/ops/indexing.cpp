@@ -74,6 +74,7 @@ constexpr OpDef indexing(const IndexingDef& def) {
           .cost = def.cost,
           .batch = def.batch,
           .memory = MemoryRule::kBuffer,
+          .in_place = InPlaceRule::kNever,
           .autocast = AutocastRule::kAsGiven,
           .numbers = kNumbersAreOperands,
           .xla = xla_names(def.aten, kCustomCall)};

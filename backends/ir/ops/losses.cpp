@@ -133,13 +133,13 @@ Value huber(Value prediction, Value target, double delta) {
   const Value size = abs(error);
   const Value inside = mul(mul(error, error), 0.5);
   const Value outside = mul(sub(size, 0.5 * delta), delta);
-  return where(binary(Op::kLe, size, full_like(size, delta)), inside, outside);
+  return where(le(size, full_like(size, delta)), inside, outside);
 }
 
 // max(x, 0) − x y + log(1 + exp(−|x|)). At x = 0 the maximum has slope ½ and |x| slope 0: the sum's is σ(0) − y.
 Value bce_with_logits(Value logits, Value target) {
-  const Value softplus = log1p(exp(neg(abs(logits))));
-  return add(sub(maximum(logits, full_like(logits, 0.0)), mul(logits, target)), softplus);
+  const Value tail = softplus_tail(logits);
+  return add(sub(maximum(logits, full_like(logits, 0.0)), mul(logits, target)), tail);
 }
 
 }  // namespace runner::backends::ops

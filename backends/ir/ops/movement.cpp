@@ -185,6 +185,7 @@ struct MovementDef {
   Required<FoldRule> fold;
   Required<Traffic> traffic;
   Required<MemoryRule> memory;
+  Required<InPlaceRule> in_place;
   XlaNames xla;
 };
 constexpr OpDef movement(const MovementDef& def) {
@@ -198,6 +199,7 @@ constexpr OpDef movement(const MovementDef& def) {
           .cost = {.flops = flops<0>, .xla = xla_count<kNoArithmetic>, .traffic = def.traffic},
           .batch = BatchRule::kGrows,
           .memory = def.memory,
+          .in_place = def.in_place,
           .autocast = AutocastRule::kAsGiven,
           .numbers = kNumbersAreOperands,
           .xla = def.xla};
@@ -216,6 +218,7 @@ constexpr OpDef kReshape = movement(MovementDef{
     .fold = fold_reshape,
     .traffic = kUntouched,
     .memory = MemoryRule::kView,
+    .in_place = InPlaceRule::kNever,
     .xla = xla_names("aten::view", hlo_instruction("reshape")),
 });
 
@@ -227,6 +230,7 @@ constexpr OpDef kDetach = movement(MovementDef{
     .fold = [](const FoldQuery& query) { return query.operands[0]; },
     .traffic = kUntouched,
     .memory = MemoryRule::kBuffer,
+    .in_place = InPlaceRule::kNever,
     .xla = xla_names("aten::detach", hlo_instruction("copy")),
 });
 
@@ -241,6 +245,7 @@ constexpr OpDef kPermute = movement(MovementDef{
     .fold = fold_permute,
     .traffic = kEachOnce,
     .memory = MemoryRule::kBuffer,
+    .in_place = InPlaceRule::kNever,
     .xla = xla_names("aten::permute", hlo_instruction("transpose")),
 });
 
@@ -255,6 +260,7 @@ constexpr OpDef kExpand = movement(MovementDef{
     .fold = fold_expand,
     .traffic = kEachOnce,
     .memory = MemoryRule::kBroadcast,
+    .in_place = InPlaceRule::kSameElement,
     .xla = xla_names("aten::expand", hlo_form(HloForm::kBroadcast, "broadcast")),
 });
 
@@ -268,6 +274,7 @@ constexpr OpDef kSlice = movement(MovementDef{
     .fold = fold_moved_constant,
     .traffic = Traffic{.is_each_once = false, .result = 2, .operands = {}},
     .memory = MemoryRule::kSliceView,
+    .in_place = InPlaceRule::kNever,
     .xla = xla_names("aten::slice", hlo_instruction("slice")),
 });
 
@@ -282,6 +289,7 @@ constexpr OpDef kPad = movement(MovementDef{
     .fold = kNoFold,
     .traffic = kEachOnce,
     .memory = MemoryRule::kBuffer,
+    .in_place = InPlaceRule::kNever,
     .xla = {.aten = "aten::constant_pad_nd",
             .aten_of_matrices = "",
             .hlo = Hlo{.form = HloForm::kInstruction, .opcode = "pad", .details = "", .scalar = "0", .applies = ""}},
@@ -297,6 +305,7 @@ constexpr OpDef kConcat = movement(MovementDef{
     .fold = kNoFold,
     .traffic = kEachOnce,
     .memory = MemoryRule::kBuffer,
+    .in_place = InPlaceRule::kNever,
     .xla = xla_names("aten::cat", hlo_instruction("concatenate")),
 });
 

@@ -48,6 +48,7 @@ constexpr OpDef random_tensor(const RandomDef& def) {
                    .traffic = Traffic{.is_each_once = false, .result = 1, .operands = {}}},  // keys count for nothing
           .batch = BatchRule::kGrows,
           .memory = MemoryRule::kBuffer,
+          .in_place = InPlaceRule::kNever,
           .autocast = AutocastRule::kAsGiven,
           .numbers = kNumbersAreOperands,
           .xla = xla_names(def.aten, kCustomCall)};

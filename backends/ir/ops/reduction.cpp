@@ -16,10 +16,6 @@ constexpr Attribute kAxisAttributes[] = {
 
 // ---- types ----
 
-void check_numbers(Query q) {
-  check(q.operands[0].dtype != DType::kBool, "{}: expected a tensor of numbers, got {}", name_of(q.op), q.operands[0]);
-}
-
 Shape reduced(Query q) {
   Shape result = q.operands[0].shape;
   for (size_t i = q.attrs.size(); i-- > 0;) result = result.without(static_cast<int>(q.attrs[i]));
@@ -27,14 +23,12 @@ Shape reduced(Query q) {
 }
 
 TensorType sum_type(Query q) {
-  check_numbers(q);
-  return {q.operands[0].dtype, reduced(q)};
+  return {number_operand(q).dtype, reduced(q)};
 }
 
 // Of reductions without an identity.
 TensorType extremum_type(Query q) {
-  const TensorType& x = q.operands[0];
-  check_numbers(q);
+  const TensorType x = number_operand(q);
   for (const int64_t axis : q.attrs)
     check(x.shape[static_cast<int>(axis)] > 0, "{}: axis {} of {} is empty", name_of(q.op), axis, x);
   return {x.dtype, reduced(q)};
@@ -81,6 +75,7 @@ constexpr OpDef reduction(const ReductionDef& def) {
           .cost = {.flops = flops<1, 0>, .xla = def.xla_count, .traffic = kEachOnce},
           .batch = BatchRule::kUnlessReduced,
           .memory = MemoryRule::kBuffer,
+          .in_place = InPlaceRule::kNever,
           .autocast = AutocastRule::kAsGiven,
           .numbers = kNumbersAreOperands,
           .xla = def.xla};

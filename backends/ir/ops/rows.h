@@ -27,6 +27,7 @@ constexpr OpDef row_op(const RowDef& def) {
           .cost = {.flops = def.flops, .xla = def.xla_count, .traffic = kEachOnce},
           .batch = def.batch,
           .memory = MemoryRule::kBuffer,
+          .in_place = InPlaceRule::kNever,
           .autocast = AutocastRule::kFloat32,
           .numbers = kNumbersAreOperands,
           .xla = xla_names(def.aten, kCustomCall)};

@@ -17,12 +17,6 @@ size_t structure_hash(const Program& program, ValueId id) {
   return hash;
 }
 
-bool same_node(const Program& program, ValueId a, ValueId b) {
-  const auto equal = [](auto x, auto y) { return std::equal(x.begin(), x.end(), y.begin(), y.end()); };
-  return program.node(a).op == program.node(b).op && program.type(a) == program.type(b) &&
-         equal(program.operands(a), program.operands(b)) && equal(program.attrs(a), program.attrs(b));
-}
-
 }  // namespace
 
 // Copies each node, then looks for an equal earlier copy. Operands are merged by then, so equal nodes compare equal.
@@ -35,8 +29,8 @@ Program cse(const Program& program) {
     if (program.node(id).op == Op::kInput || is_collective(program.node(id).op)) continue;
     const size_t hash = structure_hash(rewriter.to(), now);
     const auto [first, last] = seen.equal_range(hash);
-    const auto twin =
-        std::find_if(first, last, [&](const auto& entry) { return same_node(rewriter.to(), entry.second, now); });
+    const auto twin = std::find_if(
+        first, last, [&](const auto& entry) { return same_node(rewriter.to(), entry.second, rewriter.to(), now); });
     if (twin != last) {
       rewriter.map(id, twin->second);
     } else {

@@ -13,15 +13,18 @@ Program fold(const Program& program);
 // Common subexpression elimination: all readers use the first of equal nodes; the others become dead.
 Program cse(const Program& program);
 
-// Dead code elimination. Inputs stay, so that they keep their index.
-Program dce(const Program& program);
+// What prune() keeps in addition to the nodes that outputs depend on.
+enum class Keep : uint8_t {
+  kInputsAndCollectives,  // inputs keep their index, and ranks stay in step
+  kStates,                // states keep their index among the states
+  kLeadingInputs,         // inputs that are recorded before all other nodes
+};
+Program prune(const Program& program, Keep keep);
 
-// Returns the nodes that the outputs depend on, and all states, which keep their index among the states. For Programs
-// that are not executed.
-Program part_for_outputs(const Program& program);
-
-// Returns the nodes that the outputs depend on, and all inputs before the first node that is none.
-Program live_part(const Program& program);
+// Dead code elimination for Programs that are executed: keeps inputs and collectives.
+inline Program dce(const Program& program) {
+  return prune(program, Keep::kInputsAndCollectives);
+}
 
 // Returns the form that plans are made from: every output is a computed value, neither an input nor a view of one, and
 // every element-wise node has an operand in memory.

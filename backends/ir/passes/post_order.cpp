@@ -1,6 +1,5 @@
 #include "backends/ir/passes/post_order.h"
 
-#include <map>
 #include <vector>
 
 #include "backends/ir/passes/rewriter.h"
@@ -32,8 +31,7 @@ Program in_post_order(const Program& program) {
   for (const Output& output : program.outputs()) {
     const ValueId state =
         output.state < 0 ? kNoValue : rewriter.mapped(program.inputs()[static_cast<size_t>(output.state)].value);
-    ordered.output(output.name, rewriter.mapped(output.value),
-                   state == kNoValue ? -1 : static_cast<int32_t>(ordered.attrs(state)[1]));
+    ordered.output(output.name, rewriter.mapped(output.value), state == kNoValue ? -1 : ordered.input_index(state));
   }
   return ordered;
 }

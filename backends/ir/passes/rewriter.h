@@ -32,9 +32,8 @@ class Rewriter {
     make_from(old);
     const Node& node = from_.node(old);
     ValueId now = kNoValue;
-    if (node.op == Op::kInput) {
-      const Input& input = from_.inputs()[static_cast<size_t>(from_.attrs(old)[1])];
-      now = to_.input(input.kind, input.name, node.type, input.rounded_of);
+    if (const Input* const input = from_.input_of(old)) {
+      now = to_.input(input->kind, input->name, node.type, input->rounded_of);
     } else {
       now = to_.record(node.op, mapped_operands(old), from_.attrs(old), node.type);
     }

@@ -78,7 +78,7 @@ std::shared_ptr<backends::Buffer> BucketReducer::part_of(const SharedRows& rows,
 std::vector<GradientBuckets::Piece> BucketReducer::slices_of(size_t bucket) const {
   std::vector<Piece> slices;
   for (const Piece& piece : buckets_.pieces(bucket)) {
-    const auto [first, end] = backends::part_of(piece.count, kFloatsOfLine, ranks_.rank(), ranks_.size());
+    const auto [first, end] = backends::part_of(piece.count, ranks_.rank(), ranks_.size(), kFloatsOfLine);
     if (end > first) slices.push_back({piece.buffer, piece.first + first, end - first});
   }
   return slices;

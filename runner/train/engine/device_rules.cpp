@@ -8,7 +8,7 @@
 
 #include "backends/exec/cpu_device.h"
 #include "backends/gpu/gpu_device_model.h"
-#include "backends/runtime/cpu_features.h"
+#include "backends/runtime/affinity.h"
 #include "backends/tpu/tpu_device_model.h"
 #include "runner/train/engine/tpu_rules.h"
 #include "schema/base/signals_blocked.h"

@@ -15,7 +15,7 @@ namespace {
 using Pages = backends::ProcessGroup::Pages;
 
 Shard::Range share(int64_t elements, int rank, int size) {
-  const auto [first, end] = backends::part_of(elements, kFloatsOfLine, rank, size);
+  const auto [first, end] = backends::part_of(elements, rank, size, kFloatsOfLine);
   return {first, end - first};
 }
 

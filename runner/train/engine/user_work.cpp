@@ -65,7 +65,7 @@ UserGraph UserWork::of_update(bool ends_step, bool are_reduced) const {
 }
 
 UserGraph UserWork::of_read(const Program& program) {
-  return [&program] { return backends::part_for_outputs(program); };
+  return [&program] { return backends::prune(program, backends::Keep::kStates); };
 }
 
 UserGraph UserWork::of_nothing() {

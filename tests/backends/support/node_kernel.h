@@ -9,8 +9,7 @@ namespace runner::backends::testing {
 // `id`: neither an input nor a constant.
 inline Kernel kernel_of_node(const Program& program, ValueId id, const KernelSource& kernels = kFastKernels) {
   const Node& node = program.node(id);
-  std::vector<TensorType> types;
-  for (const ValueId operand : program.operands(id)) types.push_back(program.type(operand));
+  const std::vector<TensorType> types = operand_types(program, id);
   const KernelRequest request{node.op, types, program.attrs(id), node.type};
   if (is_free(program, id)) return prepare_reference_kernel(request);  // fast kernels exist only for what plans run
   if (!is_elementwise(node.op)) return kernels.node(request);

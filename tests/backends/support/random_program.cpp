@@ -6,7 +6,7 @@
 
 #include "backends/ir/autograd.h"
 #include "backends/ir/ops.h"
-#include "tests/backends/support/scalar.h"
+#include "tests/backends/support/run_program.h"
 
 namespace runner::backends::testing {
 namespace {
@@ -164,7 +164,7 @@ class Generator {
   void logic() {
     const Value a = any_bool();
     if (!a) return;
-    if (chance(30)) return keep(ops::logical_not(a));
+    if (chance(30)) return keep(ops::unary(Op::kNot, a));
     if (const Value b = partner(a)) keep(ops::binary(one_of({Op::kAnd, Op::kOr}), a, b));
   }
   void choose() {

@@ -1,4 +1,4 @@
-// Runs a Program on a device: inputs in, outputs and states out.
+// Helpers for Programs: constants, Plans, and runs on a device or without one.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,16 @@
 #include "tests/backends/support/host_tensor.h"
 
 namespace runner::backends::testing {
+
+// Returns a constant of rank 0.
+inline Value scalar(Program& program, double value, DType dtype = DType::kF32) {
+  return {&program, program.constant(value, {dtype, {}})};
+}
+
+// Plan of a Program whose operations are launched one by one.
+inline Plan launched_plan(const Program& program) {
+  return build_plan(program, {.fusion = Fusion::kFlat});
+}
 
 // By input of the Program, in order; scalars are tensors of shape ().
 using Inputs = std::vector<HostTensor>;
