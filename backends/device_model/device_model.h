@@ -103,8 +103,8 @@ class DeviceModel {
   virtual Compiled on_compile(const Program& program, const UserGraph& graph,
                               const std::function<std::shared_ptr<Executable>()>& compile) = 0;
 
-  // Called before a submission runs. Throws if the real device would refuse it.
-  virtual void on_submit(ModelStep& step, const Submission& submission, const SubmissionInfo& info) = 0;
+  // Called before a submission runs; may change how the device launches it. Throws if the real device would refuse it.
+  virtual void on_submit(ModelStep& step, Submission& submission, const SubmissionInfo& info) = 0;
   // Called after Device::submit() has returned, or has thrown if `failed`.
   virtual void on_submitted(ModelStep& step, const SubmissionInfo& info, bool failed) = 0;
 
@@ -144,7 +144,7 @@ class NullDeviceModel final : public DeviceModel {
                       const std::function<std::shared_ptr<Executable>()>& compile) override {
     return {compile(), nullptr};
   }
-  void on_submit(ModelStep&, const Submission&, const SubmissionInfo&) override {}
+  void on_submit(ModelStep&, Submission&, const SubmissionInfo&) override {}
   void on_submitted(ModelStep&, const SubmissionInfo&, bool) override {}
   void on_stage(uint64_t, const ModelStep&, std::vector<int64_t>) override {}
   void on_drop_staged() noexcept override {}

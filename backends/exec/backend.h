@@ -91,6 +91,7 @@ struct Submission {
   StreamRole stream = StreamRole::kCompute;
   std::span<const AwaitedEvent> after = {};  // events to wait for before it begins
   std::span<const Signal> signals = {};
+  bool replays = false;  // launched at once, as a captured graph
 };
 
 // Name of the only output of a Program that computes a value read by the user's code.

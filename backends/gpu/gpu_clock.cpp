@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/gpu/last_write.h"
-
 namespace runner::backends::gpu {
 namespace {
 
@@ -74,7 +72,7 @@ void GpuClock::copy_batch(const AccountedStep& step, const StagedInputs* staged)
   }
 }
 
-void GpuClock::launch_all(const AccountedStep& step, std::span<const AccountedStep::Reduction> due) {
+void GpuClock::launch_all(const AccountedStep& step, std::span<const LaunchSchedule::Due> due) {
   size_t next = 0;
   const auto reduce_after = [&](int32_t launch) {
     for (; next < due.size() && due[next].launch <= launch; ++next)

@@ -21,7 +21,6 @@ namespace runner::backends::gpu {
 class GpuClock {
  public:
   struct Options {
-    std::string device = "gpu 0";
     GpuMachine machine = {};
     bool launch_blocking = false;
   };
@@ -56,7 +55,7 @@ class GpuClock {
 
  private:
   void copy_batch(const AccountedStep& step, const StagedInputs* staged);
-  void launch_all(const AccountedStep& step, std::span<const AccountedStep::Reduction> due);
+  void launch_all(const AccountedStep& step, std::span<const LaunchSchedule::Due> due);
   void reduce(const Launch& collective);
   void wait_for_reductions();
   void launch(StreamKind stream, const Launch& launch);

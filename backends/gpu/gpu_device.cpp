@@ -8,10 +8,8 @@
 #include <fmt/format.h>
 
 #include "backends/exec/host_buffer.h"
-#include "backends/gpu/capture_counters.h"
 #include "backends/gpu/copies.h"
 #include "backends/gpu/gpu_executable.h"
-#include "backends/gpu/last_write.h"
 #include "backends/gpu/staged_batches.h"
 #include "backends/gpu/streams.h"
 #include "backends/gpu/tf32.h"
@@ -99,8 +97,6 @@ class EmulatedGpu final : public Device, private DeviceStreams {
   Ticket submit(Executable& executable, const Submission& submission) override {
     auto& ready = static_cast<GpuExecutable&>(executable);
     const bool computes = submission.stream == StreamRole::kCompute;
-    const bool replays = computes && is_captured(ready.runs, options_.capture);
-    ready.runs += computes;
     StagedBatches::Staged* const staged = batches_.find(submission.staged);
     Lane& lane = computes ? compute_ : communication_;
     streams_.finish(*lane.done, lane.end_of(ready));
@@ -111,7 +107,7 @@ class EmulatedGpu final : public Device, private DeviceStreams {
     for (const AwaitedEvent& awaited : submission.after)
       streams_.wait(lane.kind, static_cast<Event&>(*awaited.event), awaited.count);
     bind(lane, slot, ready, submission, staged);
-    launch(lane, ready, submission.signals, replays);
+    launch(lane, ready, submission.signals, submission.replays);
     slot.end = streams_.record(lane.kind, *lane.done);
     if (staged != nullptr) staged->last_use = slot.end;
     return computes ? slot.end : 0;
@@ -171,11 +167,11 @@ class EmulatedGpu final : public Device, private DeviceStreams {
 
   // Events are recorded between launches, also those of a captured graph.
   void launch(Lane& lane, GpuExecutable& ready, std::span<const Signal> signals, bool replays) {
-    const std::span<const GpuExecutable::DueSignal> due = ready.due(signals);
+    const std::span<const LaunchSchedule::Due> due = ready.due(signals);
     size_t next = 0;
     const auto record_after = [&](int32_t launch) {
       for (; next < due.size() && due[next].launch <= launch; ++next)
-        streams_.record(lane.kind, static_cast<Event&>(*signals[due[next].signal].event));
+        streams_.record(lane.kind, static_cast<Event&>(*signals[static_cast<size_t>(due[next].bucket)].event));
     };
     record_after(kBeforeAll);
     for (int32_t i = 0; i < ready.launches();) {

@@ -17,6 +17,9 @@
 
 namespace runner::backends::gpu {
 
+// Batches that a device keeps staged; an older one is dropped.
+inline constexpr size_t kStagedBatches = 2;
+
 struct GpuOptions {
   int index = 0;    // index among the devices of a run
   int threads = 1;  // host threads that compute

@@ -37,7 +37,7 @@ class EmulatedGpuModel final : public GpuDeviceModel {
             MemorySpec{.device = name_,
                        .limit = options.memory.value_or(row_of(options.model).capacity_bytes),
                        .captures = options.capture})),
-        clock_({.device = name_, .machine = machine(), .launch_blocking = options.launch_blocking}),
+        clock_({.machine = machine(), .launch_blocking = options.launch_blocking}),
         captured_(name_, options.capture) {}
 
   const GpuModelRow& hardware() const override { return row_of(options_.model); }
@@ -77,17 +77,17 @@ class EmulatedGpuModel final : public GpuDeviceModel {
     }
   }
 
-  void on_submit(ModelStep& step, const Submission& submission, const SubmissionInfo& info) override {
+  void on_submit(ModelStep& step, Submission& submission, const SubmissionInfo& info) override {
     auto& launched = static_cast<GpuModelStep&>(step);
     if (is_paused() || submission.stream != StreamRole::kCompute || launched.account().launches().empty()) return;
-    const bool replays = captured_.replays(launched);
+    submission.replays = captured_.replays(launched);
     const Staged* const staged = find_staged(submission.staged);
     memory_->run(launched.account().memory(),
                  {.pools = captured_.pools(launched), .staged = staged != nullptr ? submission.staged : 0},
                  submission.lines);
-    clock_.compute(
-        launched.account(),
-        {.reduced = info.reduced, .replays = replays, .staged = staged != nullptr ? &staged->inputs : nullptr});
+    clock_.compute(launched.account(), {.reduced = info.reduced,
+                                        .replays = submission.replays,
+                                        .staged = staged != nullptr ? &staged->inputs : nullptr});
     captured_.count(launched, {submission.name, info.step, info.evaluates});
   }
 
@@ -147,10 +147,7 @@ class EmulatedGpuModel final : public GpuDeviceModel {
     return ticket != 0 && staged.ticket == ticket ? &staged : nullptr;
   }
   GpuMachine machine() const {
-    return {.model = options_.model,
-            .gpus = options_.gpus,
-            .allow_tf32 = options_.allow_tf32,
-            .captures = options_.capture};
+    return {.model = options_.model, .gpus = options_.gpus, .allow_tf32 = options_.allow_tf32};
   }
 
   const GpuOptions options_;
@@ -159,7 +156,7 @@ class EmulatedGpuModel final : public GpuDeviceModel {
   int pauses_ = 0;
   GpuClock clock_;
   CapturedGraphs captured_;
-  std::array<Staged, 2> staged_;  // as many as the device keeps
+  std::array<Staged, kStagedBatches> staged_;
 };
 
 }  // namespace

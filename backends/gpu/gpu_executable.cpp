@@ -1,14 +1,14 @@
 #include "backends/gpu/gpu_executable.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
-#include "backends/gpu/last_write.h"
-
 namespace runner::backends::gpu {
+
 GpuExecutable::GpuExecutable(const Program& program)
-    : plan_(build_plan(program, kGpuLaunches)), batch_reads_(batch_reads_of(plan_.program)), slots_(plan_.program) {}
+    : plan_(build_plan(program, kGpuLaunches)),
+      batch_reads_(batch_reads_of(plan_.program)),
+      slots_(plan_.program),
+      schedule_(plan_, launches()) {}
 
 void GpuExecutable::bind(std::byte* arena, const Submission& submission, WorkerPool& pool) {
   lines_ = submission.lines;
@@ -33,18 +33,10 @@ void GpuExecutable::begin_span() {
   if (!name_.empty()) span_.emplace(kind_, name_, SpanWork{.bytes = bytes(), .flops = flops()});
 }
 
-// Optimizer steps repeat the same request, so the result is cached.
-std::span<const GpuExecutable::DueSignal> GpuExecutable::due(std::span<const Signal> signals) {
-  if (std::ranges::equal(signals, signalled_, {}, &Signal::bytes)) return due_;
+std::span<const LaunchSchedule::Due> GpuExecutable::due(std::span<const Signal> signals) {
   signalled_.clear();
-  due_.clear();
-  for (const Signal& signal : signals) {
-    const int32_t launch = signal.bytes.state < 0 ? launches() - 1 : last_write(plan_, signal.bytes);
-    due_.push_back({launch, signalled_.size()});
-    signalled_.push_back(signal.bytes);
-  }
-  std::ranges::stable_sort(due_, {}, &DueSignal::launch);
-  return due_;
+  for (const Signal& signal : signals) signalled_.push_back({static_cast<int32_t>(signalled_.size()), signal.bytes});
+  return schedule_.find(signalled_);
 }
 
 std::string GpuExecutable::describe(int32_t index) const {

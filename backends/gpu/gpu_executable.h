@@ -11,6 +11,7 @@
 #include "backends/exec/backend.h"
 #include "backends/exec/plan.h"
 #include "backends/gpu/batch_reads.h"
+#include "backends/gpu/launch_schedule.h"
 #include "backends/gpu/streams.h"
 #include "backends/runtime/spans.h"
 
@@ -37,14 +38,9 @@ class GpuExecutable : public Executable, public Launchable {
   int32_t launches() const { return static_cast<int32_t>(plan_.steps.size() + !plan_.copies.empty()); }
   void launch(int32_t index) override;
   std::string describe(int32_t index) const override;
-  // Events to record after launches (last_write.h), in launch order. Valid until the next call.
-  struct DueSignal {
-    int32_t launch;
-    size_t signal;  // index into the given signals
-  };
-  std::span<const DueSignal> due(std::span<const Signal> signals);
-
-  int64_t runs = 0;  // submissions to the compute stream
+  // Returns the launches after which to record the events, in launch order; a bucket is the index of its signal. Valid
+  // until the next call.
+  std::span<const LaunchSchedule::Due> due(std::span<const Signal> signals);
 
  private:
   void begin_span();
@@ -56,9 +52,9 @@ class GpuExecutable : public Executable, public Launchable {
   const SourceLines* lines_ = nullptr;
   std::string_view name_;
   SpanKind kind_{};
-  std::optional<ScopedSpan> span_;     // open from the first launch to the last
-  std::vector<StateBytes> signalled_;  // argument that due_ was computed for
-  std::vector<DueSignal> due_;
+  std::optional<ScopedSpan> span_;  // open from the first launch to the last
+  LaunchSchedule schedule_;
+  std::vector<ReducedBytes> signalled_;  // of the newest submission
 };
 
 }  // namespace runner::backends::gpu

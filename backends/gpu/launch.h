@@ -49,14 +49,13 @@ struct Launch {
   Picoseconds duration = 0;
   Picoseconds at_peak = 0;       // time of the flops at their peak rate
   std::string_view name = {};    // shown in traces; must outlive the launch and its users
-  int64_t flops = 0, bytes = 0;  // that the duration is of
+  int64_t flops = 0, bytes = 0;  // of which the duration is predicted
 };
 
 struct GpuMachine {
   GpuModel model = GpuModel::kA100With40g;
   int gpus = 1;  // GPUs of the machine that take part
   bool allow_tf32 = false;
-  bool captures = false;  // work that has run twice is captured as a CUDA graph
 };
 
 Launch launch_of(const Plan& plan, const PlanStep& step, const GpuMachine& machine);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/gpu/copies.h"
+#include "backends/gpu/gpu_device.h"
 #include "backends/gpu/gpu_executable.h"
 #include "backends/gpu/streams.h"
 
@@ -49,7 +50,7 @@ class StagedBatches {
   Streams& streams_;
   Event& computed_;
   const std::shared_ptr<Event> copied_;
-  std::array<Staged, 2> staged_;
+  std::array<Staged, kStagedBatches> staged_;
   uint64_t count_ = 0;                              // number staged so far
   std::vector<const std::byte*> brought_;           // by input
   std::vector<std::span<const std::byte>> wanted_;  // inputs to copy, in host memory

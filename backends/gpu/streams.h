@@ -84,8 +84,6 @@ class Streams {
   void synchronize();
 
   uint64_t failures() const { return failures_; }  // number of errors thrown
-  // Whether no launch is running.
-  bool is_idle() const { return at_.load() == nullptr; }
 
  private:
   void push(StreamKind stream, Command command);

@@ -16,15 +16,13 @@ enum class ScalarUse : uint8_t {
   kAttribute,  // x ** s: part of the graph, whatever its value
 };
 
-// Name of a number that a hook writes.
-inline constexpr std::string_view kHookNumber = "a number of the hook's";
-
 struct TracedScalar {
   ScalarUse use;
   double value;
   std::string_view name = "a number";  // shown in messages about compilations
   DType tensor_dtype = DType::kF32;    // dtype of the tensor operand
   bool is_integer = false;             // written as 2 rather than 2.0
+  bool is_from_hook = false;           // written in a hook, not set by the engine
   Origin origin = kNoOrigin;           // of the node that holds it; kNoOrigin: not in the Program
   // Optimizer and parameter group that it belongs to, from 1; 0 if there is only one.
   int32_t optimizer = 0, group = 0;

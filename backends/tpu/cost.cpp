@@ -11,50 +11,35 @@ Cost arithmetic(const Program& program, ValueId id) {
   return {.flops = count.flops, .transcendentals = count.transcendentals};
 }
 
-class CostCounter {
- public:
-  CostCounter(const DeviceProgram& device, const DeviceTensors& tensors)
-      : program_(device.program), device_(device), tensors_(tensors) {}
+// Bytes of a value including the padding of its tensors. A value that is not in memory counts as a row-major tensor.
+int64_t padded_bytes(const DeviceProgram& device, const DeviceTensors& tensors, ValueId id) {
+  const std::vector<Piece>& pieces = tensors.pieces[static_cast<size_t>(id)];
+  if (pieces.empty()) return row_major_layout(device.types.of(device.program.type(id))).bytes;
+  int64_t sum = 0;
+  for (const Piece& piece : pieces) {
+    const DeviceTensor& tensor = tensors.tensors[static_cast<size_t>(piece.tensor)];
+    const bool whole = piece.elements == tensor.type.shape.elements();
+    sum += whole ? tensor.layout.bytes : row_major_layout({tensor.type.dtype, Shape{piece.elements}}).bytes;
+  }
+  return sum;
+}
 
-  Cost node(ValueId id) const {
-    Cost cost = arithmetic(program_, id);
-    cost.bytes = node_bytes(id);
+Cost group_cost(const DeviceProgram& device, const DeviceTensors& tensors, const Group& group) {
+  const auto bytes_of = [&](ValueId id) { return padded_bytes(device, tensors, id); };
+  Cost cost;
+  for (const ValueId id : group.nodes) cost += arithmetic(device.program, id);
+  if (group.kind != GroupKind::kKernel) {
+    for (const ValueId id : group.operands) cost.bytes += bytes_of(id);
+    for (const ValueId id : group.results) cost.bytes += bytes_of(id);
     return cost;
   }
-
-  Cost group(const Group& group) const {
-    if (group.kind == GroupKind::kKernel) return node(group.nodes[0]);
-    Cost cost;
-    for (const ValueId id : group.nodes) cost += arithmetic(program_, id);
-    for (const ValueId id : group.operands) cost.bytes += bytes(id);
-    for (const ValueId id : group.results) cost.bytes += bytes(id);
-    return cost;
-  }
-
- private:
-  // Bytes of a value including the padding of its tensors. A value that is not in memory counts as a row-major tensor.
-  int64_t bytes(ValueId id) const {
-    const std::vector<Piece>& pieces = tensors_.pieces[static_cast<size_t>(id)];
-    if (pieces.empty()) return row_major_layout(device_.types.of(program_.type(id))).bytes;
-    int64_t sum = 0;
-    for (const Piece& piece : pieces) {
-      const DeviceTensor& tensor = tensors_.tensors[static_cast<size_t>(piece.tensor)];
-      const bool whole = piece.elements == tensor.type.shape.elements();
-      sum += whole ? tensor.layout.bytes : row_major_layout({tensor.type.dtype, Shape{piece.elements}}).bytes;
-    }
-    return sum;
-  }
-
-  int64_t node_bytes(ValueId id) const {
-    const bool broadcast = tensors_.pieces[static_cast<size_t>(id)].empty();
-    if (kind_of(program_.node(id).op) == OpKind::kLeaf && broadcast) return 0;  // a constant that readers hold
-    return touched_bytes(program_, id, [this](ValueId value) { return bytes(value); });
-  }
-
-  const Program& program_;
-  const DeviceProgram& device_;
-  const DeviceTensors& tensors_;
-};
+  const ValueId id = group.nodes[0];
+  const bool is_held = tensors.pieces[static_cast<size_t>(id)].empty();
+  // Readers hold a constant that is not in memory.
+  if (kind_of(device.program.node(id).op) != OpKind::kLeaf || !is_held)
+    cost.bytes = touched_bytes(device.program, id, bytes_of);
+  return cost;
+}
 
 }  // namespace
 
@@ -65,14 +50,10 @@ Cost& Cost::operator+=(const Cost& other) {
   return *this;
 }
 
-Cost node_cost(const DeviceProgram& device, const DeviceTensors& tensors, ValueId id) {
-  return CostCounter(device, tensors).node(id);
-}
-
 std::vector<Cost> group_costs(const DeviceProgram& device, const DeviceTensors& tensors) {
   std::vector<Cost> costs;
   for (size_t g = 0; g < device.groups.size(); ++g)
-    costs.push_back(tensors.idle[g] ? Cost{} : CostCounter(device, tensors).group(device.groups[g]));
+    costs.push_back(tensors.idle[g] ? Cost{} : group_cost(device, tensors, device.groups[g]));
   return costs;
 }
 

@@ -22,9 +22,6 @@ struct Cost {
   bool operator==(const Cost&) const = default;
 };
 
-// Returns the cost of one node; bytes are counted as if the node were not fused.
-Cost node_cost(const DeviceProgram& device, const DeviceTensors& tensors, ValueId id);
-
 // Returns the cost of each fusion group; zero for groups that do no work on the device (DeviceTensors::idle).
 std::vector<Cost> group_costs(const DeviceProgram& device, const DeviceTensors& tensors);
 

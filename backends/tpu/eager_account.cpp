@@ -75,12 +75,8 @@ Graph& EagerAccount::compile(const EagerOp& op, int64_t host_ns) {
   Graph graph = graphs_.described(op.key, op.graph, op.graph.program, run_.step);
   graph.work.uploads.clear();
   graph.accounts = op.graph.accounts;
-  MissCause cause = graphs_.cache().has_forgotten(op.key)
-                        ? cause_of_forgotten()
-                        : cause_of_op(op.graph, op.number, graphs_.cache().compiled());
-  graph.kind = cause.kind;
-  graph.cause = std::move(cause.text);
-  graph.line = std::move(cause.line);
+  graph.cause = graphs_.cache().has_forgotten(op.key) ? cause_of_forgotten()
+                                                      : cause_of_op(op.graph, op.number, graphs_.cache().compiled());
   graph.prediction = LoweredGraph(op.graph, {}).predict(hardware_, /*donate=*/false);
   if (op.hbm_bytes > 0) {
     graph.prediction.hbm_bytes = op.hbm_bytes;

@@ -89,12 +89,8 @@ GraphPrediction prediction_of(const EagerStep& step, const Hardware& hardware) {
   const Program program = legalise(step.tensors);
   const std::vector<Group> groups = make_groups(program, Fusion::kNone);
   const DeviceProgram device{.program = program, .groups = groups, .inputs = {}, .types = hardware.types};
-  const StepTime time = predict_step(device, trace_tensors(device), hardware.machine);
-  GraphPrediction prediction{.flops = time.cost.flops,
-                             .bytes = time.cost.bytes,
-                             .least_seconds = time.least(),
-                             .most_seconds = time.most(hardware.machine.generation),
-                             .formula = formula_text(time, hardware.machine)};
+  GraphPrediction prediction =
+      prediction_of(predict_step(device, trace_tensors(device), hardware.machine), hardware.machine);
   for (size_t i = 0; i < step.cuts.size(); ++i) {
     if (step.memory.peak(i) <= prediction.hbm_bytes) continue;
     prediction.hbm_bytes = step.memory.peak(i);

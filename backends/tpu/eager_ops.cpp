@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/ir/passes/rewriter.h"
+#include "backends/ir/passes/passes.h"
 #include "backends/tpu/tensor_graph.h"
 
 namespace runner::backends::tpu {
@@ -15,17 +15,16 @@ namespace {
 
 // Returns the graph with baked scalars as constants and without absent states.
 GraphIdentity with_numbers(const GraphIdentity& graph, const BakedNumbers& numbers) {
-  const Program& from = *graph.program;
-  Rewriter rewriter(from);
+  std::vector<std::optional<double>> constants;
   size_t scalar = 0;
-  for (ValueId id = 0; id < from.size(); ++id) {
-    const Input* const input = from.input_of(id);
-    const ValueId now = rewriter.copy(id);
-    if (input == nullptr || input->kind != InputKind::kScalar || !numbers[scalar++]) continue;
-    rewriter.make_from(id);
-    rewriter.map(id, rewriter.to().constant(numbers[scalar - 1]->value, rewriter.to().type(now)));
+  for (const Input& input : graph.program->inputs()) {
+    const bool is_baked = input.kind == InputKind::kScalar && numbers[scalar++].has_value();
+    constants.push_back(is_baked ? std::make_optional(numbers[scalar - 1]->value) : std::nullopt);
   }
-  return {std::make_shared<const Program>(rewriter.finish()), graph.scalars, graph.signature, {}};
+  GraphIdentity specialised = GraphIdentity::of(with_constants(*graph.program, constants));
+  specialised.scalars = graph.scalars;
+  specialised.signature = graph.signature;
+  return specialised;
 }
 
 // Descriptions of baked scalars, looked up for the first one that an operation reads.
@@ -75,14 +74,8 @@ std::vector<bool> accounts_in(const Program& op, const CutOp& cut, const std::ve
 
 EagerOp op_of(Program program, Origin origin, std::vector<bool> accounts = {}) {
   program.output("result", program.size() - 1);
-  EagerOp op{.graph = {.program = std::make_shared<const Program>(std::move(program)),
-                       .scalars = {},
-                       .signature = {},
-                       .absent = {},
-                       .accounts = std::move(accounts)},
-             .key = {},
-             .number = {},
-             .hosts = {}};
+  EagerOp op{.graph = GraphIdentity::of(std::move(program))};
+  op.graph.accounts = std::move(accounts);
   op.key = key_of(op.graph);
   op.origin = origin;
   return op;

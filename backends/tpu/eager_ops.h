@@ -20,12 +20,12 @@ namespace runner::backends::tpu {
 
 struct EagerOp {
   GraphIdentity graph;
-  GraphKey key;
+  GraphKey key = {};
   Origin origin = kNoOrigin;
-  BakedText number;                              // describes the first baked scalar
+  BakedText number = {};                         // describes the first baked scalar
   int64_t hbm_bytes = 0;                         // HBM in use while it runs, everything included
   int64_t unpadded_bytes = 0, padded_bytes = 0;  // of the tensors in it
-  std::vector<size_t> hosts;                     // indices of the host operations that implement it
+  std::vector<size_t> hosts = {};                // indices of the host operations that implement it
   size_t shared_by = 1;                          // number of operations that share these host operations
 };
 

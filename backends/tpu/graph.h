@@ -17,14 +17,17 @@ using GraphKey = ProgramHash;
 
 // Everything that determines which graph an execution is.
 struct GraphIdentity {
-  std::shared_ptr<const Program> program;  // as traced by the user's code
-  std::vector<TracedScalar> scalars;       // host scalars passed while tracing
-  ScalarSignature signature;               // of `scalars`
-  std::vector<int32_t> absent;             // indices of the states that it reads and that do not exist yet
-  int64_t batches = 1;                     // training batches it contains; not part of the key
+  std::shared_ptr<const Program> program = {};  // as traced by the user's code
+  std::vector<TracedScalar> scalars = {};       // host scalars passed while tracing
+  ScalarSignature signature = {};               // of `scalars`
+  std::vector<int32_t> absent = {};             // indices of the states that it reads and that do not exist yet
+  int64_t batches = 1;                          // training batches it contains; not part of the key
   // Of an operation that runs alone, by node: bookkeeping that keeps its type, where the device has another type for
   // the user's tensors. Empty: no node is.
   std::vector<bool> accounts = {};
+
+  // A graph without scalars, whose states all exist.
+  static GraphIdentity of(Program program) { return {.program = std::make_shared<const Program>(std::move(program))}; }
 };
 
 // Nodes as traced; tensors that are inputs, outputs, and updated in place.
@@ -53,6 +56,12 @@ enum class MissKind : uint8_t {
   kStored,     // no miss: loaded from a store
 };
 
+struct MissCause {
+  std::string text;
+  SourceMark line;  // line of the hook, if a node is what differs
+  MissKind kind = MissKind::kStructure;
+};
+
 struct Graph {
   GraphKey key;
   GraphIdentity identity;                  // empty after eviction from the cache
@@ -62,9 +71,7 @@ struct Graph {
   GraphSize size;                          // of the tensor graph
   TracedWork work;                         // per execution
   GraphPrediction prediction;
-  MissKind kind = MissKind::kFirst;
-  std::string cause;       // why it was not in a cache
-  SourceMark line;         // line of the hook, if the cause has one
+  MissCause cause;         // why it was not in a cache
   int64_t first_step = 0;  // training batch at which it first ran, from 1; 0: before the first
   int64_t compile_ns = 0;
   int64_t executions = 0;
@@ -72,7 +79,7 @@ struct Graph {
 
 // Whether the graph was compiled rather than loaded from a store.
 inline bool was_compiled(const Graph& graph) {
-  return graph.kind != MissKind::kStored;
+  return graph.cause.kind != MissKind::kStored;
 }
 
 }  // namespace runner::backends::tpu

@@ -48,18 +48,17 @@ void GraphAccount::check_budget(Graph& graph, int64_t begin_ns) const {
   if (!max_graphs_ || needed <= *max_graphs_) return;
   const int64_t ns = monotonic_ns() - begin_ns;
   cache_.explain(graph);
-  const std::string_view advice = advice_for(graph.kind);
+  const std::string_view advice = advice_for(graph.cause.kind);
   throw Error(ErrorKind::kRun,
               fmt::format("training batch {} needs graph {}, but tpu.max_graphs is {}: {}; it took {:.2g} s to "
                           "compile; {}increase tpu.max_graphs to allow it",
-                          graph.first_step, needed, *max_graphs_, graph.cause, static_cast<double>(ns) * 1e-9,
+                          graph.first_step, needed, *max_graphs_, graph.cause.text, static_cast<double>(ns) * 1e-9,
                           advice.empty() ? "" : fmt::format("{}; ", advice)),
-              graph.line);
+              graph.cause.line);
 }
 
 Graph& GraphAccount::add_stored(Graph graph, int64_t ns) {
-  graph.kind = MissKind::kStored;
-  graph.cause = "loaded from the persistent cache";
+  graph.cause = {"loaded from the persistent cache", {}, MissKind::kStored};
   metrics_.count(Counter::kCachedCompile);
   metrics_.count(Counter::kPersistentCacheHit);
   metrics_.add(Metric::kPersistentCacheLoad, ns);

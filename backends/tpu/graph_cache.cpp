@@ -48,11 +48,7 @@ MissCause GraphCache::cause_of(const GraphIdentity& identity) const {
 }
 
 void GraphCache::explain(Graph& graph) const {
-  if (!graph.cause.empty()) return;
-  MissCause cause = cause_of(graph.identity);
-  graph.kind = cause.kind;
-  graph.cause = std::move(cause.text);
-  graph.line = std::move(cause.line);
+  if (graph.cause.text.empty()) graph.cause = cause_of(graph.identity);
 }
 
 Graph& GraphCache::add(Graph graph) {

@@ -13,7 +13,7 @@ constexpr std::string_view kExecutableFormat = "runner executable 1", kGraphForm
 void write_hardware(ByteWriter& to, const Hardware& hardware) {
   const Machine& machine = hardware.machine;
   for (const auto value :
-       {static_cast<int64_t>(machine.generation), static_cast<int64_t>(machine.replicas),
+       {static_cast<int64_t>(machine.generation), static_cast<int64_t>(machine.devices),
         static_cast<int64_t>(machine.precision), static_cast<int64_t>(hardware.types.f32),
         static_cast<int64_t>(hardware.types.f64), static_cast<int64_t>(hardware.rounding), hardware.prefetched_batches})
     to.integer(value);

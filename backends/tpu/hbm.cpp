@@ -13,7 +13,7 @@ class HbmPlanner {
       : program_(device.program),
         groups_(device.groups),
         options_(options),
-        traced_(trace_tensors(device, options.ordering)),
+        traced_(trace_tensors(device)),
         end_(static_cast<int>(device.groups.size())) {}
 
   HbmPlan run() {

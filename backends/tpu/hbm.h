@@ -20,7 +20,6 @@ struct HbmOptions {
   Generation generation = Generation::kV3;
   bool donate = true;              // a step marker donates replaced states, a partial sync does not
   int64_t prefetched_batches = 0;  // waiting on the device: tpu.device_prefetch_size
-  Ordering ordering = Ordering::kRowMajor;
 };
 
 // Code size of a fusion. Assumed, since no source gives it; it amounts to tens of megabytes for large steps.

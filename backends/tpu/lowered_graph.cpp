@@ -1,9 +1,9 @@
 #include "backends/tpu/lowered_graph.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "backends/ir/passes/passes.h"
-#include "backends/ir/passes/rewriter.h"
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tpu/hbm_advice.h"
 #include "backends/tpu/hbm_report.h"
@@ -13,19 +13,13 @@ namespace runner::backends::tpu {
 namespace {
 
 Program with_states_of_zeros(const GraphIdentity& graph) {
-  const Program& from = *graph.program;
-  Rewriter rewriter(from);
+  std::vector<std::optional<double>> zeros;
   int32_t state = 0;
-  for (ValueId id = 0; id < from.size(); ++id) {
-    const ValueId now = rewriter.copy(id);
-    const Input* const input = from.input_of(id);
-    if (input == nullptr || input->kind != InputKind::kState) continue;
-    if (std::ranges::binary_search(graph.absent, state++)) {
-      rewriter.make_from(id);
-      rewriter.map(id, rewriter.to().constant(0, rewriter.to().type(now)));
-    }
+  for (const Input& input : graph.program->inputs()) {
+    const bool is_absent = input.kind == InputKind::kState && std::ranges::binary_search(graph.absent, state++);
+    zeros.push_back(is_absent ? std::make_optional(0.0) : std::nullopt);
   }
-  return rewriter.finish();
+  return with_constants(*graph.program, zeros);
 }
 
 HbmOptions memory_of(const Hardware& hardware, bool donate) {
@@ -33,20 +27,24 @@ HbmOptions memory_of(const Hardware& hardware, bool donate) {
       .generation = hardware.machine.generation, .donate = donate, .prefetched_batches = hardware.prefetched_batches};
 }
 
-GraphPrediction prediction_of(const DeviceProgram& device, const HbmPlan& memory, const Machine& machine) {
-  const StepTime time = predict_step(device, trace_tensors(device), machine);
+GraphPrediction prediction_with(const HbmPlan& memory, const DeviceProgram& device, const Machine& machine) {
+  GraphPrediction prediction = prediction_of(predict_step(device, trace_tensors(device), machine), machine);
   const TensorBytes tensors = tensors_at_peak(memory);
-  return {.hbm_bytes = memory.peak(),
-          .unpadded_bytes = tensors.unpadded,
-          .padded_bytes = tensors.padded,
-          .flops = time.cost.flops,
+  prediction.hbm_bytes = memory.peak();
+  prediction.unpadded_bytes = tensors.unpadded;
+  prediction.padded_bytes = tensors.padded;
+  return prediction;
+}
+
+}  // namespace
+
+GraphPrediction prediction_of(const StepTime& time, const Machine& machine) {
+  return {.flops = time.cost.flops,
           .bytes = time.cost.bytes,
           .least_seconds = time.least(),
           .most_seconds = time.most(machine.generation),
           .formula = formula_text(time, machine)};
 }
-
-}  // namespace
 
 LoweredGraph::LoweredGraph(const GraphIdentity& graph, const StateTensors& state_tensors)
     : program_(legalise(optimise(with_states_of_zeros(graph)))), groups_(make_groups(program_)) {
@@ -66,7 +64,7 @@ DeviceProgram LoweredGraph::on(const Hardware& hardware) const {
 
 GraphPrediction LoweredGraph::predict(const Hardware& hardware, bool donate) const {
   const DeviceProgram device = on(hardware);
-  return prediction_of(device, plan_hbm(device, memory_of(hardware, donate)), hardware.machine);
+  return prediction_with(plan_hbm(device, memory_of(hardware, donate)), device, hardware.machine);
 }
 
 std::vector<std::string> LoweredGraph::check_memory(const Hardware& hardware) const {
@@ -85,7 +83,7 @@ GraphForecast LoweredGraph::forecast(const Hardware& hardware) const {
   const DeviceProgram device = on(hardware);
   const HbmOptions options = memory_of(hardware, /*donate=*/true);
   const HbmPlan memory = plan_hbm(device, options);
-  return {.prediction = prediction_of(device, memory, hardware.machine),
+  return {.prediction = prediction_with(memory, device, hardware.machine),
           .exhausted = memory.fits() ? "" : resource_exhausted_text(device, options, memory),
           .padding = padding_texts(device, memory)};
 }

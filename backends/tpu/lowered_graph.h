@@ -28,6 +28,9 @@ struct GraphForecast {
   std::vector<std::string> padding;  // padding warnings
 };
 
+// Returns the prediction for a step of this time, without its memory.
+GraphPrediction prediction_of(const StepTime& time, const Machine& machine);
+
 class LoweredGraph {
  public:
   LoweredGraph(const GraphIdentity& graph, const StateTensors& state_tensors);

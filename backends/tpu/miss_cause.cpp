@@ -136,12 +136,16 @@ std::string_view advice_for(MissKind kind) {
              "data.batch_size";
     case MissKind::kNumber:
       return "numbers that never become 0, 1, -1 or equal to another number cause no recompilation; tpu.dialect: clean "
-             "shows the run "
-             "without this rule";
+             "shows the run without this rule";
     case MissKind::kAttribute:
       return "each exponent p of x ^ p is a separate graph; (p * x:log()):exp() takes p as an input";
-    default: return "";
+    case MissKind::kFirst:
+    case MissKind::kState:
+    case MissKind::kStructure:
+    case MissKind::kForgotten:
+    case MissKind::kStored: break;
   }
+  return "";
 }
 
 MissCause cause_of_miss(const GraphIdentity& graph, std::span<const GraphIdentity* const> others,

@@ -9,12 +9,6 @@
 
 namespace runner::backends::tpu {
 
-struct MissCause {
-  std::string text;
-  SourceMark line;  // line of the hook, if a node is what differs
-  MissKind kind = MissKind::kStructure;
-};
-
 // Advice on how to compile fewer graphs of a kind, as the end of a sentence; empty if none holds in general.
 std::string_view advice_for(MissKind kind);
 

@@ -25,7 +25,7 @@ std::optional<std::string> overflow(std::string_view what, double value, DType d
 
 // Warns about a hook number other than 1, -1 and 0 that becomes one of these in bf16.
 std::optional<std::string> collapse(const TracedScalar& number, const DeviceTypes& types) {
-  if (number.name != kHookNumber || number.is_integer || !is_float(number.tensor_dtype)) return std::nullopt;
+  if (!number.is_from_hook || number.is_integer || !is_float(number.tensor_dtype)) return std::nullopt;
   if (types.of(number.tensor_dtype) != DType::kBf16) return std::nullopt;
   const double held = held_on_device(DType::kBf16, number.value);
   if (held == number.value || (held != 0 && std::fabs(held) != 1)) return std::nullopt;

@@ -26,7 +26,7 @@ class Predictor {
     time_.cost += cost;
     const ValueId id = group.nodes[0];
     if (is_collective(program_.node(id).op)) {
-      time_.all_reduce += all_reduce_seconds(cost.bytes / 2, machine_.replicas, machine_.generation);
+      time_.all_reduce += all_reduce_seconds(cost.bytes / 2, machine_.devices, machine_.generation);
       return;
     }
     const bool product = runs_on_matrix_units(id);
@@ -90,11 +90,11 @@ double tile_efficiency(int64_t m, int64_t k, int64_t n, int64_t tile) {
   return filled(m, kRowsOfTile) * filled(k, tile) * filled(n, tile);
 }
 
-double all_reduce_seconds(int64_t bytes, int replicas, Generation generation) {
-  if (replicas <= 1) return 0;
+double all_reduce_seconds(int64_t bytes, int devices, Generation generation) {
+  if (devices <= 1) return 0;
   const GenerationRow& row = row_of(generation);
   const auto size = static_cast<double>(bytes);
-  const int chips = ceil_div(replicas, row.devices_per_chip);
+  const int chips = ceil_div(devices, row.devices_per_chip);
   // Two devices per chip: each reads both operands and writes the sum.
   const double on_chip = row.devices_per_chip > 1 ? 3 * size / row.hbm_rate : 0;
   return on_chip + ring_all_reduce_seconds(size, chips, 2 * row.link_rate, kHopSeconds);
@@ -115,8 +115,7 @@ std::string formula_text(const StepTime& time, const Machine& machine) {
   return fmt::format(
       "{} to {}: t to t / {}, t = max({} + {} launches of {} us + {} of all-reduces, upload of a batch {}); {} is Σ "
       "max(matrix {}, vector {}, hbm {}) over fusions, on {} at {:.4g} TFLOP/s of bf16, {} pass{} for f32, {:.4g} "
-      "GB/s; "
-      "{}: {}",
+      "GB/s; {}: {}",
       ms(time.least()), ms(time.most(machine.generation)), row.efficiency, ms(time.bound), time.launches,
       kLaunchSeconds * 1e6, ms(time.all_reduce), ms(time.upload), ms(time.bound), ms(time.matrix), ms(time.vector),
       ms(time.memory), row.name, row.matrix_flops / 1e12, passes_of(machine.precision),

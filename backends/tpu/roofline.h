@@ -21,7 +21,7 @@ namespace runner::backends::tpu {
 
 struct Machine {
   Generation generation = Generation::kV3;
-  int replicas = 1;  // one device each
+  int devices = 1;  // one per rank
   MatmulPrecision precision = MatmulPrecision::kDefault;
 };
 
@@ -45,9 +45,9 @@ StepTime predict_step(const DeviceProgram& device, const DeviceTensors& tensors,
 // Filled fraction of the matrix unit's tiles for an (m, k) × (k, n) product: rows are padded to 8, k and n to `tile`.
 double tile_efficiency(int64_t m, int64_t k, int64_t n, int64_t tile);
 
-// Seconds for an all-reduce of `bytes` bytes per device among `replicas` devices of one board: devices of a chip
+// Seconds for an all-reduce of `bytes` bytes per device among `devices` devices of one board: devices of a chip
 // through its HBM, then a ring of chips over both directions of a link, 1 us per hop.
-double all_reduce_seconds(int64_t bytes, int replicas, Generation generation);
+double all_reduce_seconds(int64_t bytes, int devices, Generation generation);
 
 // Example: "0.35 ms to 1.01 ms: t to t / 0.35, t = max(…", with all figures used.
 std::string formula_text(const StepTime& time, const Machine& machine);

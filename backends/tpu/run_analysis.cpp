@@ -41,7 +41,8 @@ class Analysis {
 
   std::vector<const Graph*> of_kind(MissKind kind) const {
     std::vector<const Graph*> found;
-    std::ranges::copy_if(compiled_, std::back_inserter(found), [&](const Graph* graph) { return graph->kind == kind; });
+    std::ranges::copy_if(compiled_, std::back_inserter(found),
+                         [&](const Graph* graph) { return graph->cause.kind == kind; });
     return found;
   }
 
@@ -56,9 +57,9 @@ class Analysis {
 
   void report_compilations() {
     const Graph& newest = *compiled_.back();
-    texts_.push_back(
-        fmt::format("graphs are still being compiled at training batch {}: {} batches caused {}; the newest: {}{}",
-                    newest.first_step, figures_.batches, text_of(compiled_), newest.cause, place_of(newest.line)));
+    texts_.push_back(fmt::format(
+        "graphs are still being compiled at training batch {}: {} batches caused {}; the newest: {}{}",
+        newest.first_step, figures_.batches, text_of(compiled_), newest.cause.text, place_of(newest.cause.line)));
   }
 
   // Adds a text if graphs of a kind were compiled. `who`: the subject of the sentence, what caused them.
@@ -67,7 +68,7 @@ class Analysis {
     if (found.empty()) return;
     const Graph& newest = *found.back();
     texts_.push_back(fmt::format("{} caused {}, last at training batch {}: {}{}; {}", who, text_of(found),
-                                 newest.first_step, newest.cause, names_line ? place_of(newest.line) : "",
+                                 newest.first_step, newest.cause.text, names_line ? place_of(newest.cause.line) : "",
                                  advice_for(kind)));
   }
 
@@ -115,7 +116,7 @@ std::vector<std::string> eager_analysis_of(const std::deque<Graph>& graphs, int6
       of_batch(figures.traced_seconds) * 1e3)};
   if (const Graph* const newest = figures.newest; newest != nullptr && newest->first_step > 1)
     texts.push_back(fmt::format("operations were still being compiled at training batch {}; the newest: {}{}",
-                                newest->first_step, newest->cause, place_of(newest->line)));
+                                newest->first_step, newest->cause.text, place_of(newest->cause.line)));
   return texts;
 }
 

@@ -10,10 +10,9 @@ namespace {
 
 class Tracer {
  public:
-  Tracer(const DeviceProgram& device, Ordering ordering)
+  explicit Tracer(const DeviceProgram& device)
       : device_(device),
         program_(device.program),
-        ordering_(ordering),
         group_of_(static_cast<size_t>(program_.size()), -1),
         parts_(static_cast<size_t>(program_.size())),
         given_(static_cast<size_t>(program_.size()), 0) {
@@ -139,13 +138,12 @@ class Tracer {
     traced_.idle[static_cast<size_t>(group_of(id))] = 0;
     for (const Shape& shape : parts(id)) {
       const TensorType type = device_.types.of(TensorType{program_.type(id).dtype, shape});
-      add(id, type, ordering_ == Ordering::kTightest ? tightest_layout(type) : row_major_layout(type));
+      add(id, type, row_major_layout(type));
     }
   }
 
   const DeviceProgram& device_;
   const Program& program_;
-  const Ordering ordering_;
   std::vector<int> group_of_;              // by value; −1: none
   std::vector<std::vector<Shape>> parts_;  // by value
   std::vector<char> given_;                // by computed value: its parts are those of an input
@@ -161,8 +159,8 @@ bool DeviceTensors::whole(ValueId value) const {
   });
 }
 
-DeviceTensors trace_tensors(const DeviceProgram& device, Ordering ordering) {
-  return Tracer(device, ordering).run();
+DeviceTensors trace_tensors(const DeviceProgram& device) {
+  return Tracer(device).run();
 }
 
 }  // namespace runner::backends::tpu

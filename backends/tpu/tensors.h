@@ -24,12 +24,6 @@ struct DeviceProgram {
   DeviceTypes types;  // depends on mixed_precision
 };
 
-// Axis order of computed tensors. Arguments, and results stored in their place, always have argument_layout().
-enum class Ordering : uint8_t {
-  kRowMajor,  // as in our Programs, and as in XLA's messages about excessive padding
-  kTightest,  // the tighter of both orders: a lower bound of what the compiler achieves
-};
-
 struct DeviceTensor {
   TensorType type;  // on the device
   Layout layout;
@@ -55,6 +49,8 @@ struct DeviceTensors {
   bool whole(ValueId value) const;
 };
 
-DeviceTensors trace_tensors(const DeviceProgram& device, Ordering ordering = Ordering::kRowMajor);
+// Computed tensors are row-major, as in our Programs and in XLA's messages about excessive padding. Arguments, and
+// results stored in their place, have argument_layout().
+DeviceTensors trace_tensors(const DeviceProgram& device);
 
 }  // namespace runner::backends::tpu

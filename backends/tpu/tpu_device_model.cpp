@@ -68,12 +68,12 @@ class EmulatedTpuModel final : public TpuDeviceModel {
   void keep_graphs_in(GraphStore& store) override { stored_.use(store); }
 
   GraphForecast forecast(const Program& graph) const override {
-    const GraphIdentity identity{std::make_shared<const Program>(graph), {}, {}, {}};
+    const GraphIdentity identity = GraphIdentity::of(graph);
     return options_.eager ? eager_forecast(identity, state_tensors_, options_.hardware)
                           : LoweredGraph(identity, state_tensors_).forecast(options_.hardware);
   }
 
-  void on_submit(ModelStep& step, const Submission& submission, const SubmissionInfo& info) override {
+  void on_submit(ModelStep& step, Submission& submission, const SubmissionInfo& info) override {
     auto& traced = static_cast<TpuStep&>(step);
     if (info.step > 0 && std::exchange(newest_step_, info.step) != info.step) ++batches_;
     for (const TracedScalar& scalar : info.traced)
@@ -144,7 +144,7 @@ class EmulatedTpuModel final : public TpuDeviceModel {
   Compiled compiled_graph(const Program& program, const Program& graph,
                           const std::function<std::shared_ptr<Executable>()>& compile, const std::string& damage) {
     const int64_t begin = monotonic_ns();
-    const GraphIdentity identity{std::make_shared<const Program>(graph), {}, {}, {}};
+    const GraphIdentity identity = GraphIdentity::of(graph);
     const NotifiedCompilation notified(listener_, [&] { return what_of(identity); });
     std::shared_ptr<Executable> host = compile();
     const LoweredGraph lowered(identity, state_tensors_);
@@ -158,7 +158,7 @@ class EmulatedTpuModel final : public TpuDeviceModel {
 
   Compiled compiled_eagerly(const Program& program, const Program& graph,
                             const std::function<std::shared_ptr<Executable>()>& compile) {
-    const GraphIdentity identity{std::make_shared<const Program>(graph), {}, {}, {}};
+    const GraphIdentity identity = GraphIdentity::of(graph);
     const NotifiedCompilation notified(listener_,
                                        [&] { return fmt::format("the operations of {} nodes", graph.size()); });
     GraphForecast traced = check_eager_memory(identity, state_tensors_, options_.hardware);

@@ -75,7 +75,7 @@ bool TpuStep::hands_over(const TracedScalar& scalar) const {
 }
 
 GraphIdentity TpuStep::identity(const SubmissionInfo& info, const ScalarRules& rules) const {
-  GraphIdentity identity{graph_, {}, {}, {}};
+  GraphIdentity identity{.program = graph_};
   std::ranges::copy_if(info.traced, std::back_inserter(identity.scalars),
                        [this](const TracedScalar& scalar) { return takes(scalar); });
   identity.signature = signature_of(identity.scalars, rules);

@@ -35,7 +35,7 @@ std::vector<std::string> op_counter_names() {
 }
 
 TracedWork traced_work(const Program& tensor_graph, const DeviceTypes& types) {
-  const std::vector<std::string> names = op_counter_names();
+  static const std::vector<std::string> names = op_counter_names();
   std::map<size_t, int64_t> calls;
   for (ValueId id = 0; id < tensor_graph.size(); ++id)
     if (is_call(tensor_graph.node(id).op))

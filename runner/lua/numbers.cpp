@@ -63,7 +63,12 @@ Number checked_number(lua_State* state, int index, Number otherwise) {
 Value number_operand(const Recording& recording, Number number, const TensorType& type, ScalarUse use) {
   nn::HostValues* const host = recording.forward().host;
   if (host == nullptr) return constant(recording, number.value, type);
-  TracedScalar traced{use, number.value, backends::kHookNumber, type.dtype, number.is_integer};
+  TracedScalar traced{.use = use,
+                      .value = number.value,
+                      .name = "a number in the hook",
+                      .tensor_dtype = type.dtype,
+                      .is_integer = number.is_integer,
+                      .is_from_hook = true};
   const bool is_constant = host->fixed || (host->bakes && is_special(traced));
   const Value value =
       is_constant ? constant(recording, number.value, type) : scalar_input(recording, *host, number.value, type.dtype);

@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "backends/gpu/gpu_device_model.h"
-#include "backends/gpu/last_write.h"
 #include "backends/ir/ops.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/run_program.h"
@@ -110,15 +109,19 @@ TEST(GpuClockOfSteps, BucketsWaitOnlyForTheirOwnGradients) {
   const Plan plan = build_plan(program, {.fusion = Fusion::kFlat});
   constexpr size_t kBytes = kElements * sizeof(float);
   const StateBytes of_second{0, 0, kBytes}, of_first{0, kBytes, 2 * kBytes};
-  EXPECT_EQ(last_write(plan, of_first), 1);
-  EXPECT_EQ(last_write(plan, of_second), 4);
+  const std::vector<ReducedBytes> buckets{{0, of_first}, {1, of_second}};
+  LaunchSchedule schedule(plan, static_cast<int32_t>(plan.steps.size()));
+  const std::span<const LaunchSchedule::Due> due = schedule.find(buckets);
+  ASSERT_EQ(due.size(), 2u);
+  EXPECT_EQ(due[0].launch, 1);
+  EXPECT_EQ(due[1].launch, 4);
   EXPECT_EQ(plan.steps.size(), 5U);
   EXPECT_EQ(launches_of(plan, kTwo)[1].cls, LaunchClass::kElementwise) << "a gradient, not an update";
 
   DeviceMemory memory({"gpu 0", int64_t{8} << 30});
   AccountedStep step(plan, memory, kTwo);
   GpuClock clock({.machine = kTwo});
-  clock.compute(step, {.reduced = std::vector<ReducedBytes>{{0, of_first}, {1, of_second}}});
+  clock.compute(step, {.reduced = buckets});
   EXPECT_EQ(clock.take().exposed_communication(), all_reduce(64 << 20, kTwo).duration)
       << "only the last bucket is exposed";
 }

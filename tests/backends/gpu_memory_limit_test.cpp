@@ -79,8 +79,9 @@ TEST(GpuMemoryLimit, StepsUseTheForecastMemory) {
   for (int i = 0; i < 3; ++i) session.submit();
   device->synchronize();
   const Plan plan = build_plan(sized_step().program(), kGpuLaunches);
-  DeviceMemory memory({.device = "gpu 0", .limit = *device->memory_limit()});
-  const int64_t temporary = AccountedStep(plan, memory, {}).memory_forecast().temporary();
+  const MemoryForecast forecast =
+      forecast_memory(trace_memory(plan), {.device = "gpu 0", .limit = *device->memory_limit()});
+  const int64_t temporary = forecast.temporary();
   EXPECT_EQ(peak_of(*device), arrays + temporary);
 }
 

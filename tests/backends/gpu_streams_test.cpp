@@ -141,7 +141,7 @@ class GpuHostsThatAreWoken : public ::testing::TestWithParam<bool> {
   }
   // Waits until the device has begun, so that the host does not execute the command itself.
   static void await_begin(const Streams& streams) {
-    while (streams.is_idle()) std::this_thread::yield();
+    while (streams.running().empty()) std::this_thread::yield();
   }
   std::chrono::steady_clock::duration elapsed() const { return std::chrono::steady_clock::now() - began_; }
 
@@ -287,12 +287,12 @@ TEST(GpuStreamWaits, GiveUpOnAHangingDevice) {
   streams.launch(StreamKind::kCompute, work, 7);
   streams.launch(StreamKind::kCompute, work, 8);
   const uint64_t end = streams.record(StreamKind::kCompute, event);
-  while (streams.is_idle()) std::this_thread::yield();  // otherwise the host would execute it
+  while (streams.running().empty()) std::this_thread::yield();  // otherwise the host would execute it
   const char* const error = "gpu 1 has not responded for 100 ms; it executes work 7";
   EXPECT_EQ(error_of([&] { streams.synchronize(event, end); }), error);
   gate.release();
   EXPECT_EQ(error_of([&] { streams.synchronize(event, end); }), error);
-  while (!streams.is_idle()) std::this_thread::yield();
+  while (!streams.running().empty()) std::this_thread::yield();
   EXPECT_EQ(error_of([&] { streams.finish(); }), error);
   EXPECT_EQ(work.done, std::vector<int32_t>{7});
   EXPECT_FALSE(event.has_reached(end));
@@ -308,7 +308,7 @@ TEST(GpuStreamWaits, StopWithoutALaunchThatNeverEnds) {
   Streams streams({.name = "gpu 1", .patience = std::chrono::milliseconds(100)});
   streams.launch(StreamKind::kCompute, work, 7);
   streams.record(StreamKind::kCompute, *event_of(streams.name()));
-  while (streams.is_idle()) std::this_thread::yield();
+  while (streams.running().empty()) std::this_thread::yield();
   EXPECT_FALSE(streams.stop());
   EXPECT_EQ(streams.running(), "gpu 1 is at work 7");
   gate.release();

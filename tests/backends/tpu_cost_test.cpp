@@ -197,6 +197,16 @@ TEST(TpuCost, FlatArraysCountAsTheirTensors) {
   EXPECT_EQ(costs[2], Cost{});
 }
 
+// Cost of each node if none is fused, by node.
+std::vector<Cost> costs_of_nodes(const OnTpu& graph) {
+  const std::vector<Group> groups = make_groups(graph.program(), Fusion::kNone);
+  const DeviceProgram device{.program = graph.program(), .groups = groups, .inputs = {}, .types = graph.device().types};
+  const std::vector<Cost> costs = group_costs(device, trace_tensors(device));
+  std::vector<Cost> nodes(static_cast<size_t>(graph.program().size()));
+  for (size_t g = 0; g < groups.size(); ++g) nodes[static_cast<size_t>(groups[g].nodes.back())] = costs[g];
+  return nodes;
+}
+
 // A fusion has the flops and transcendentals of its nodes, and never more bytes, unless it reads a broadcast value that
 // a single node would find in memory.
 TEST(TpuCost, OfFusionsIsTheSumOfTheirNodes) {
@@ -204,13 +214,13 @@ TEST(TpuCost, OfFusionsIsTheSumOfTheirNodes) {
   for (uint32_t seed = 1; seed <= 500; ++seed) {
     const OnTpu graph(runner::backends::testing::RandomProgram(seed, 24).program);
     const DeviceTensors tensors = trace_tensors(graph.device());
-    const std::vector<Cost> groups = group_costs(graph.device(), tensors);
+    const std::vector<Cost> groups = group_costs(graph.device(), tensors), alone = costs_of_nodes(graph);
     for (size_t g = 0; g < groups.size(); ++g) {
       if (tensors.idle[g]) continue;
       Cost nodes;
       bool expands = false;
       for (const ValueId id : graph.groups()[g].nodes) {
-        nodes += node_cost(graph.device(), tensors, id);
+        nodes += alone[static_cast<size_t>(id)];
         for (const ValueId operand : graph.program().operands(id))
           expands |= graph.program().node(operand).op == Op::kExpand;
       }
@@ -284,9 +294,9 @@ TEST(TpuRoofline, AllReduceOnABoard) {
 
   TestGraph g;
   g.program.output("", ops::all_reduce(g({1024, 1024}), Reduction::kSum, Subject::kGradients).id);
-  EXPECT_DOUBLE_EQ(time_of(OnTpu(g.program), {.replicas = 8}).on_device(),
+  EXPECT_DOUBLE_EQ(time_of(OnTpu(g.program), {.devices = 8}).on_device(),
                    all_reduce_seconds(4 << 20, 8, Generation::kV3));
-  EXPECT_EQ(time_of(OnTpu(g.program), {.replicas = 1}).on_device(), 0);
+  EXPECT_EQ(time_of(OnTpu(g.program), {.devices = 1}).on_device(), 0);
 }
 
 TEST(TpuRoofline, FormulaHasAllFigures) {

@@ -197,7 +197,7 @@ class EagerTpu : public ::testing::Test {
   }
   std::vector<std::string> causes() const {
     std::vector<std::string> causes;
-    for (const tpu::Graph& graph : model().graphs()) causes.push_back(graph.cause);
+    for (const tpu::Graph& graph : model().graphs()) causes.push_back(graph.cause.text);
     return causes;
   }
 
@@ -234,7 +234,7 @@ TEST_F(EagerTpu, ExplainsHowAnOperationDiffersFromTheNewestOfItsKind) {
                           "an operand of aten::mul changed from the number 0.9 to lr", "the first aten::sub"}));
   run(*compiled(momentum_step(2)), 0.1);
   EXPECT_EQ(causes().back(), "an operand of aten::sum changed from (4, 8) f32 to (2, 8) f32");
-  EXPECT_EQ(model().graphs().back().line.to_string(), "step.lua:5");
+  EXPECT_EQ(model().graphs().back().cause.line.to_string(), "step.lua:5");
   EXPECT_EQ(model().graphs().back().first_step, 2);
 }
 
@@ -365,7 +365,7 @@ TEST_F(EagerTpu, ExponentsAreAlwaysBaked) {
   for (int i = 0; i < 40; ++i) run_with(1 + 0.125 * i, ScalarUse::kAttribute);
   EXPECT_EQ(counts(), (Counted{40, 0, 40, 40}));
   EXPECT_EQ(causes().back(), "aten::pow: p is 5.875, a constant of the graph because it is an attribute of the op");
-  EXPECT_EQ(model().graphs().back().kind, tpu::MissKind::kAttribute);
+  EXPECT_EQ(model().graphs().back().cause.kind, tpu::MissKind::kAttribute);
   run_with(1, ScalarUse::kAttribute);
   EXPECT_EQ(counts(), (Counted{40, 1, 40, 41})) << "evicted as a step, cached as an operation";
   for (int i = 1; i < 40; ++i) run_with(1e-60 * i, ScalarUse::kOperand);  // 0 as f32

@@ -68,8 +68,8 @@ TEST(GraphCache, EvictsTheLeastRecentlyUsedGraph) {
   EXPECT_EQ(cache.compiled()[1].identity.program, nullptr) << "the tensor graph is no longer needed";
 
   const Graph& again = cache.add(graph_of({.samples = 2}));
-  EXPECT_EQ(again.kind, MissKind::kForgotten);
-  EXPECT_EQ(again.cause, "it was evicted: the cache is full");
+  EXPECT_EQ(again.cause.kind, MissKind::kForgotten);
+  EXPECT_EQ(again.cause.text, "it was evicted: the cache is full");
 }
 
 TEST(GraphCache, EvictsByNumberOfNodes) {
@@ -130,11 +130,11 @@ TEST(GraphCache, ExplainsHowAGraphDiffers) {
   };
   for (const Differs& differs : cases) {
     GraphCache cache;
-    EXPECT_EQ(cache.add(graph_of({})).cause, "the first graph");
+    EXPECT_EQ(cache.add(graph_of({})).cause.text, "the first graph");
     const Graph& graph = cache.add(graph_of(differs.wanted));
-    EXPECT_EQ(graph.kind, differs.kind) << graph.cause;
-    EXPECT_EQ(graph.cause, differs.cause);
-    EXPECT_EQ(graph.line.line, differs.line) << graph.cause;
+    EXPECT_EQ(graph.cause.kind, differs.kind) << graph.cause.text;
+    EXPECT_EQ(graph.cause.text, differs.cause);
+    EXPECT_EQ(graph.cause.line.line, differs.line) << graph.cause.text;
   }
 }
 
@@ -142,10 +142,10 @@ TEST(GraphCache, ComparesWithTheNearestRecentGraph) {
   GraphCache cache;
   cache.add(graph_of({.samples = 4, .exp = true}));
   cache.add(graph_of({.samples = 9}));
-  EXPECT_EQ(cache.add(graph_of({.samples = 5, .exp = true})).cause, "features changed from (4) f32 to (5) f32");
-  EXPECT_EQ(cache.add(graph_of({.samples = 6, .exp = true})).cause, "features changed from (5) f32 to (6) f32");
+  EXPECT_EQ(cache.add(graph_of({.samples = 5, .exp = true})).cause.text, "features changed from (4) f32 to (5) f32");
+  EXPECT_EQ(cache.add(graph_of({.samples = 6, .exp = true})).cause.text, "features changed from (5) f32 to (6) f32");
   EXPECT_TRUE(finds(cache, {.samples = 4, .exp = true}));
-  EXPECT_EQ(cache.add(graph_of({.samples = 7, .exp = true})).cause, "features changed from (4) f32 to (7) f32");
+  EXPECT_EQ(cache.add(graph_of({.samples = 7, .exp = true})).cause.text, "features changed from (4) f32 to (7) f32");
 }
 
 }  // namespace

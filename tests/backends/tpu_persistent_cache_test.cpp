@@ -75,7 +75,7 @@ Outcome train(GraphStore* store, const Hardware& hardware = {}, int64_t rows = 5
   for (const MetricSnapshot& metric : snapshot.metrics) outcome.metrics[metric.name] = metric.count;
   outcome.warnings = device->take_warnings();
   for (const Graph& graph : model_of_tpu(*device).graphs()) {
-    outcome.causes.push_back(graph.cause);
+    outcome.causes.push_back(graph.cause.text);
     outcome.keys.push_back(graph.key.to_string());
   }
   return outcome;

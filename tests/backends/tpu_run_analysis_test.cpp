@@ -21,9 +21,7 @@ Graph graph_of(const Made& made) {
   program.output(made.output, program.constant(1, {}));
   Graph graph;
   graph.identity.program = std::make_shared<const Program>(program);
-  graph.kind = made.kind;
-  graph.cause = made.cause;
-  graph.line = made.line;
+  graph.cause = {made.cause, made.line, made.kind};
   graph.first_step = made.step;
   graph.compile_ns = 250'000'000;
   graph.executions = 1;

@@ -1,6 +1,9 @@
 // Passes that turn a recorded Program into a smaller one with the same results, bit for bit.
 #pragma once
 
+#include <optional>
+#include <span>
+
 #include "backends/ir/program.h"
 
 namespace runner::backends {
@@ -25,6 +28,10 @@ Program prune(const Program& program, Keep keep);
 inline Program dce(const Program& program) {
   return prune(program, Keep::kInputsAndCollectives);
 }
+
+// Returns the Program with constants in place of inputs. `by_input`: value of each input; none: the input stays as it
+// is. Replaced inputs stay declared.
+Program with_constants(const Program& program, std::span<const std::optional<double>> by_input);
 
 // Returns the form that plans are made from: every output is a computed value, neither an input nor a view of one, and
 // every element-wise node has an operand in memory.

@@ -54,7 +54,7 @@ constexpr backends::tpu::MatmulPrecision kMatmulPrecisions[] = {backends::tpu::M
 backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
   const bool fused = recipe.tpu.rounding == schema::Rounding::kFused;
   return {.machine = {.generation = generation_of(recipe),
-                      .replicas = static_cast<int>(recipe.num_processes),
+                      .devices = static_cast<int>(recipe.num_processes),
                       .precision = kMatmulPrecisions[static_cast<size_t>(recipe.tpu.matmul_precision)]},
           .types = device_types_of(recipe),
           .rounding = fused ? backends::tpu::Rounding::kFused : backends::tpu::Rounding::kPerOp,

@@ -23,9 +23,9 @@ std::shared_ptr<const store::GraphTexts> texts_of(const backends::tpu::Graph& gr
 store::GraphRow row_of(const backends::tpu::Graph& graph) {
   return {.key = graph.key.to_string(),
           .first_step = graph.first_step,
-          .cause = graph.cause,
-          .file = graph.line.file,
-          .line = graph.line.line,
+          .cause = graph.cause.text,
+          .file = graph.cause.line.file,
+          .line = graph.cause.line.line,
           .nodes = graph.size.nodes,
           .inputs = graph.size.inputs,
           .outputs = graph.size.outputs,

@@ -1,0 +1,56 @@
+#include "backends/gpu/launch_schedule.h"
+
+#include <algorithm>
+
+namespace runner::backends::gpu {
+namespace {
+
+// Slot 0 is the arena; inputs follow.
+int32_t slot_of(const Plan& plan, int32_t state) {
+  int32_t slot = 0;
+  for (int32_t before = -1; before < state;)
+    before += plan.program.inputs()[static_cast<size_t>(slot++)].kind == InputKind::kState;
+  return slot;
+}
+
+// A byte range of a slot.
+struct Range {
+  int32_t slot;
+  size_t begin, end;
+
+  bool touches(const Place& place, size_t bytes) const {
+    return place.slot == slot && place.offset < end && begin < place.offset + bytes;
+  }
+};
+
+}  // namespace
+
+// Optimizer steps repeat the same request, so the result is cached.
+std::span<const LaunchSchedule::Due> LaunchSchedule::find(std::span<const ReducedBytes> ranges) {
+  if (std::ranges::equal(ranges, ranges_)) return due_;
+  ranges_.assign(ranges.begin(), ranges.end());
+  due_.clear();
+  for (const ReducedBytes& range : ranges) {
+    if (due_.empty() || range.bucket != due_.back().bucket) due_.push_back({kBeforeAll, range.bucket, 0});
+    due_.back().launch = std::max(due_.back().launch, last_write(range.bytes));
+    due_.back().bytes += static_cast<int64_t>(range.bytes.end - range.bytes.begin);
+  }
+  std::ranges::stable_sort(due_, {}, &Due::launch);
+  return due_;
+}
+
+// Returns the last launch that writes any of these bytes. State copies come after all steps.
+int32_t LaunchSchedule::last_write(const StateBytes& bytes) const {
+  if (bytes.state < 0) return launches_ - 1;
+  const Range range{slot_of(plan_, bytes.state), bytes.begin, bytes.end};
+  for (const StateCopy& copy : plan_.copies)
+    if (range.touches(copy.to, copy.bytes)) return launches_ - 1;
+  for (auto step = static_cast<int32_t>(plan_.steps.size()) - 1; step >= 0; --step) {
+    const PlanStep& writer = plan_.steps[static_cast<size_t>(step)];
+    for (size_t r = 0; r < writer.results.size(); ++r)
+      if (range.touches(writer.results[r], plan_.program.type(writer.result_values[r]).bytes())) return step;
+  }
+  return kBeforeAll;
+}
+
+}  // namespace runner::backends::gpu
