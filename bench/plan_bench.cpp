@@ -37,12 +37,12 @@ void print_memory(const runner::backends::Program& program) {
   using namespace runner::backends;
   const gpu::MemoryTrace trace = gpu::trace_memory(testing::launched_plan(program));
   gpu::DeviceMemory memory({"gpu 0", int64_t{16} << 30});
-  gpu::StepAccount known(trace, memory.owners());
+  gpu::StepMemory known(trace, memory.owners());
   constexpr int kReplays = 100, kRepeats = 10000;
   memory.run(known, {});
   double start = cpu_ms();
   for (int i = 0; i < kReplays; ++i) {
-    gpu::StepAccount unknown(trace, memory.owners());
+    gpu::StepMemory unknown(trace, memory.owners());
     memory.run(unknown, {});
   }
   const double replay = (cpu_ms() - start) / kReplays;

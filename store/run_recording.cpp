@@ -51,20 +51,20 @@ void RunRecording::add_compiled_graphs(CompiledGraphs graphs) {
 bool RunRecording::commit(int64_t dropped_points, bool durable) {
   const RunHandle& run = begin();
   const bool given =
-      series_->pending() > 0 || !events_.empty() || provenance_ || device_account_ || !compiled_graphs_.empty();
+      series_->pending() > 0 || !events_.empty() || provenance_ || device_report_ || !compiled_graphs_.empty();
   if (!durable && !given && !heartbeat_due()) return false;
   Transaction transaction(store_.database(), Transaction::Kind::kWrite, durable);
   series_->write();
   write_events();
   if (provenance_) put_provenance(store_, run, *provenance_);
-  if (device_account_) put_device_account(store_, run, *device_account_);
+  if (device_report_) put_device_report(store_, run, *device_report_);
   put_compiled_graphs(store_, compiled_graphs_);
   heartbeat(store_, run, dropped_points);  // each commit counts as a heartbeat
   commit_with_room(store_.database(), transaction);
   series_->committed();
   events_.clear();
   provenance_.reset();
-  device_account_.reset();
+  device_report_.reset();
   compiled_graphs_ = {};
   last_heartbeat_ = std::chrono::steady_clock::now();
   return true;

@@ -13,7 +13,7 @@
 
 #include "store/artifacts.h"
 #include "store/compiled_graphs.h"
-#include "store/device_account.h"
+#include "store/device_report.h"
 #include "store/provenance.h"
 #include "store/removal.h"
 #include "store/series_writer.h"
@@ -50,7 +50,7 @@ class RunRecording {
 
   void add_event(Event event) { events_.push_back(std::move(event)); }
   void add_provenance(Provenance provenance) { provenance_ = std::move(provenance); }
-  void add_device_account(DeviceAccount account) { device_account_ = std::move(account); }
+  void add_device_report(DeviceReport report) { device_report_ = std::move(report); }
   void add_compiled_graphs(CompiledGraphs graphs);
 
   // Writes points, events, provenance, the device report, compiled graphs and, when due, a heartbeat in one
@@ -80,7 +80,7 @@ class RunRecording {
   std::optional<SeriesWriter> series_;
   std::vector<Event> events_;
   std::optional<Provenance> provenance_;
-  std::optional<DeviceAccount> device_account_;
+  std::optional<DeviceReport> device_report_;
   CompiledGraphs compiled_graphs_;
   std::chrono::steady_clock::time_point last_heartbeat_ = std::chrono::steady_clock::now();
   bool finished_ = false;

@@ -99,9 +99,9 @@ void RunWriter::provenance(Provenance provenance) {
   });
 }
 
-void RunWriter::device_account(DeviceAccount account) {
-  submit([account = std::move(account)](RunRecording& recording) mutable {
-    recording.add_device_account(std::move(account));
+void RunWriter::device_report(DeviceReport report) {
+  submit([report = std::move(report)](RunRecording& recording) mutable {
+    recording.add_device_report(std::move(report));
     return std::monostate();
   });
 }

@@ -74,7 +74,7 @@ class RunWriter {
   void provenance(Provenance provenance);
 
   // Records or replaces the device report of the attempt.
-  void device_account(DeviceAccount account);
+  void device_report(DeviceReport report);
 
   // Adds compiled graphs to the persistent cache.
   void compiled_graphs(CompiledGraphs graphs);

@@ -24,7 +24,7 @@ struct Bucket {
 
 // Splits tensors of one dtype into buckets, in order. `bytes`: size of each tensor. Equals
 // torch.distributed._compute_bucket_assignment_by_size(tensors, [first_cap, cap]).
-std::vector<Bucket> cut_into_buckets(std::span<const int64_t> bytes, int64_t first_cap, int64_t cap);
+std::vector<Bucket> split_into_buckets(std::span<const int64_t> bytes, int64_t first_cap, int64_t cap);
 
 // Returns the buckets in the order in which they are reduced, as ranges of parameter indices. `bytes`: size of each
 // gradient, in the order in which the parameters were registered. As in DDP, the first bucket to be ready is small if

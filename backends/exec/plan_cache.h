@@ -66,7 +66,7 @@ class PlanCache {
     used_.push_front({key, std::make_shared<const Program>(recorded), step, make()});
     entries_.emplace(key, used_.begin());
     nodes_ += recorded.size();
-    while (used_.size() > 1 && (used_.size() > capacity_.steps || nodes_ > capacity_.nodes)) forget_oldest();
+    while (used_.size() > 1 && (used_.size() > capacity_.steps || nodes_ > capacity_.nodes)) evict_oldest();
     return used_.front().compiled;
   }
 
@@ -84,7 +84,7 @@ class PlanCache {
   };
   using Used = std::list<Entry>;
 
-  void forget_oldest() {
+  void evict_oldest() {
     const auto oldest = std::prev(used_.end());
     const auto [first, last] = entries_.equal_range(oldest->key);
     entries_.erase(std::find_if(first, last, [&](const auto& each) { return each.second == oldest; }));

@@ -96,7 +96,7 @@ class CachingAllocator {
   const MemoryStatistics& statistics() const { return statistics_; }
   void reset_peaks();
 
-  // For callers that replay a known sequence of requests (memory_account.h). Returns all blocks by address.
+  // For callers that replay a known sequence of requests (memory_model.h). Returns all blocks by address.
   void copy_layout(std::vector<Extent>& to) const;
   bool has_layout(std::span<const Extent> layout) const;
   // Allocates a range in the middle of a free block without counting it.

@@ -15,22 +15,22 @@ constexpr int64_t kPatience = 12;
 
 }  // namespace
 
-bool CapturedGraphs::replays(const GpuModelStep& step) const {
-  return is_captured(step.account().memory().runs(), captures_);
+bool CapturedGraphs::replays(const GpuStep& step) const {
+  return is_captured(step.modelled().memory().runs(), captures_);
 }
 
-StepPools CapturedGraphs::pools(const GpuModelStep& step) const {
-  return pools_of_run(step.account().memory().runs(), captures_);
+StepPools CapturedGraphs::pools(const GpuStep& step) const {
+  return pools_of_run(step.modelled().memory().runs(), captures_);
 }
 
-void CapturedGraphs::count(GpuModelStep& step, const Launched& launched) {
+void CapturedGraphs::count(GpuStep& step, const LaunchInfo& launched) {
   if (!captures_) return;
-  const int64_t runs_before = step.account().memory().runs() - 1;
+  const int64_t runs_before = step.modelled().memory().runs() - 1;
   if (runs_before > kRunsBeforeCapture) {  // steady state, without a lookup
     ++counters_.replays;
     return;
   }
-  Named& named = by_name_[key_of(step, launched)];
+  NamedSteps& named = by_name_[key_of(step, launched)];
   if (runs_before == 0) changed_.erase(&step);
   if (runs_before == 0 && named.captured != nullptr) changed_.insert(&step);
   if (runs_before == kRunsBeforeCapture) {
@@ -49,22 +49,22 @@ void CapturedGraphs::count(GpuModelStep& step, const Launched& launched) {
   named.launched = step.shared_from_this();
 }
 
-CapturedGraphs::Key CapturedGraphs::key_of(const GpuModelStep& step, const Launched& launched) {
-  const Program& program = step.account().plan().program;
+CapturedGraphs::Key CapturedGraphs::key_of(const GpuStep& step, const LaunchInfo& launched) {
+  const Program& program = step.modelled().plan().program;
   const SourceMark& line = program.outputs().empty() ? SourceMark() : program.mark_of(program.outputs()[0].value);
   return {launched.name, line.file, line.line, launched.evaluates};
 }
 
-bool CapturedGraphs::has_changed(const Named& named, const GpuModelStep& step, const Launched& launched) const {
+bool CapturedGraphs::has_changed(const NamedSteps& named, const GpuStep& step, const LaunchInfo& launched) const {
   if (named.captured != nullptr) return changed_.contains(&step);
-  const bool is_new = step.account().memory().runs() == 1;
+  const bool is_new = step.modelled().memory().runs() == 1;
   return is_new && named.launches >= kPatience && launched.batch != named.first_step;
 }
 
-void CapturedGraphs::warn(Named& named, const GpuModelStep& step, const Launched& launched) {
+void CapturedGraphs::warn(NamedSteps& named, const GpuStep& step, const LaunchInfo& launched) {
   const bool was_captured = named.captured != nullptr;
-  const Program& before = (was_captured ? named.captured : named.launched)->account().plan().program;
-  const Program& now = step.account().plan().program;
+  const Program& before = (was_captured ? named.captured : named.launched)->modelled().plan().program;
+  const Program& now = step.modelled().plan().program;
   const ValueId node = first_difference(before, now);
   const SourceMark& line = now.mark_of(std::min(node, now.size() - 1));
   const std::string why =

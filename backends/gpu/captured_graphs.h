@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "backends/gpu/capture_counters.h"
-#include "backends/gpu/gpu_model_step.h"
+#include "backends/gpu/gpu_step.h"
 #include "backends/gpu/step_pools.h"
 
 namespace runner::backends::gpu {
@@ -28,17 +28,17 @@ class CapturedGraphs {
   CapturedGraphs(std::string device, bool captures) : device_(std::move(device)), captures_(captures) {}
 
   // Identifies a submission for warnings.
-  struct Launched {
+  struct LaunchInfo {
     std::string_view name;  // Submission::name
     int64_t batch;          // SubmissionInfo::step
     bool evaluates = false;
   };
 
   // Whether the next submission is a replay, and which memory pools it uses.
-  bool replays(const GpuModelStep& step) const;
-  StepPools pools(const GpuModelStep& step) const;
+  bool replays(const GpuStep& step) const;
+  StepPools pools(const GpuStep& step) const;
   // Counts a submission whose memory has been allocated.
-  void count(GpuModelStep& step, const Launched& launched);
+  void count(GpuStep& step, const LaunchInfo& launched);
 
   // Returns nullopt if capture is off.
   std::optional<CaptureCounters> counters() const { return captures_ ? std::make_optional(counters_) : std::nullopt; }
@@ -46,11 +46,11 @@ class CapturedGraphs {
   std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
 
  private:
-  struct Named {
-    std::shared_ptr<GpuModelStep> captured;  // the newest; null: none yet
-    std::shared_ptr<GpuModelStep> launched;  // the newest, until one is captured
-    int64_t launches = 0;                    // until one is captured
-    int64_t first_step = 0;                  // training batch of the first of them
+  struct NamedSteps {
+    std::shared_ptr<GpuStep> captured;  // the newest; null: none yet
+    std::shared_ptr<GpuStep> launched;  // the newest, until one is captured
+    int64_t launches = 0;               // until one is captured
+    int64_t first_step = 0;             // training batch of the first of them
     bool warned = false;
   };
   // Graphs recorded at another line serve another purpose, such as another read of a hook, and do not compete. Nor do
@@ -64,18 +64,18 @@ class CapturedGraphs {
       return std::tie(name, file, line, evaluates) < std::tie(other.name, other.file, other.line, other.evaluates);
     }
   };
-  static Key key_of(const GpuModelStep& step, const Launched& launched);
+  static Key key_of(const GpuStep& step, const LaunchInfo& launched);
 
-  bool has_changed(const Named& named, const GpuModelStep& step, const Launched& launched) const;
-  void warn(Named& named, const GpuModelStep& step, const Launched& launched);
+  bool has_changed(const NamedSteps& named, const GpuStep& step, const LaunchInfo& launched) const;
+  void warn(NamedSteps& named, const GpuStep& step, const LaunchInfo& launched);
 
   const std::string device_;
   const bool captures_;
   CaptureCounters counters_;
-  std::map<Key, Named> by_name_;
+  std::map<Key, NamedSteps> by_name_;
   // Executables first submitted after another of their name was captured. A freed Executable's address may be reused;
   // the first submission of an Executable sets or clears its entry.
-  std::set<const GpuModelStep*> changed_;
+  std::set<const GpuStep*> changed_;
   std::vector<std::string> warnings_;
 };
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/gpu/event.h"
+#include "backends/gpu/stream_event.h"
 
 namespace runner::backends::gpu {
 
@@ -22,8 +22,8 @@ struct Command {
   Kind kind;
   int32_t index = 0, end = 0;  // launch indices: next one, and end of the range
   Launchable* launched = nullptr;
-  std::shared_ptr<Event> event = {};  // to record or to wait for
-  uint64_t count = 0;                 // of the event, after recording or to wait for
+  std::shared_ptr<StreamEvent> event = {};  // to record or to wait for
+  uint64_t count = 0;                       // of the event, after recording or to wait for
 };
 
 class CommandRing {

@@ -17,20 +17,20 @@ BlockId DeviceMemory::allocate(int64_t bytes, PoolId pool, OwnerId owner) {
   return id;
 }
 
-void DeviceMemory::run(StepAccount& step, const MemoryAccount::Submission& submission, const SourceLines* lines) {
+void DeviceMemory::run(StepMemory& step, const MemoryModel::Submission& submission, const SourceLines* lines) {
   const bool is_new = step.runs() == 0;
-  const auto refusal = account_.run(step, submission);
+  const auto refusal = model_.run(step, submission);
   if (!refusal) return is_new ? remember(step.trace()) : void();
   const OutOfMemory error = error_of(step, *refusal, lines);
-  account_.give_up(step);
+  model_.give_up(step);
   throw error;
 }
 
-void DeviceMemory::stage(uint64_t number, const StepAccount& like, std::span<const int64_t> bytes) {
-  const auto refusal = account_.stage(number, like, bytes, kStreamPools.copy_in);
+void DeviceMemory::stage(uint64_t number, const StepMemory& like, std::span<const int64_t> bytes) {
+  const auto refusal = model_.stage(number, like, bytes, kStreamPools.copy_in);
   if (!refusal) return;
   const OutOfMemory error = error_of(like, *refusal, nullptr);
-  account_.drop_staged();
+  model_.drop_staged();
   throw error;
 }
 
@@ -43,14 +43,14 @@ void DeviceMemory::remember(const MemoryTrace& trace) {
 }
 
 // Blocks in use now get the source lines of this submission.
-OutOfMemory DeviceMemory::error_of(const StepAccount& step, const Refusal& refusal, const SourceLines* lines) {
+OutOfMemory DeviceMemory::error_of(const StepMemory& step, const Refusal& refusal, const SourceLines* lines) {
   const MemoryTrace& trace = step.trace();
   const auto owner_of = [&](size_t b) {
     const TraceBuffer& its = trace.buffers[b];
     const bool is_of_lines = lines != nullptr && lines->has(its.origin);
     return owners().intern(its.name, is_of_lines ? lines->at(its.origin) : its.line);
   };
-  account_.set_owners(step, owner_of);
+  model_.set_owners(step, owner_of);
   TrainingSteps steps_so_far;
   const auto add = [&](const MemoryTrace& its) {
     (its.writes_states ? steps_so_far.training : steps_so_far.evaluation).push_back(&its);
@@ -62,8 +62,8 @@ OutOfMemory DeviceMemory::error_of(const StepAccount& step, const Refusal& refus
                         .pool = refusal.pool,
                         .owner = refusal.buffer ? owner_of(*refusal.buffer) : refusal.owner,
                         .trace = &trace,
-                        .arrays = account_.other_arrays(step),
-                        .staged = trace.writes_states ? std::vector<int64_t>() : account_.staged_bytes(),
+                        .arrays = model_.other_arrays(step),
+                        .staged = trace.writes_states ? std::vector<int64_t>() : model_.staged_bytes(),
                         .steps = training_ != nullptr ? training_ : &steps_so_far,
                         .are_all_steps = training_ != nullptr},
                        allocator(), owners());

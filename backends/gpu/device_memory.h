@@ -1,6 +1,6 @@
 // Memory of an emulated GPU. Errors tell what memory is used for and what to change (memory_shortage.h).
 //
-// A MemoryAccount with names of the owners. Thread safety: one thread at a time, the host's.
+// A MemoryModel with names of the owners. Thread safety: one thread at a time, the host's.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/gpu/memory_account.h"
+#include "backends/gpu/memory_model.h"
 #include "backends/gpu/memory_spec.h"
 #include "backends/gpu/training_replay.h"
 #include "backends/ir/program.h"
@@ -20,7 +20,7 @@ namespace runner::backends::gpu {
 class DeviceMemory {
  public:
   // Throws like CachingAllocator's constructor.
-  explicit DeviceMemory(MemorySpec spec) : spec_(std::move(spec)), account_(spec_.limit) {}
+  explicit DeviceMemory(MemorySpec spec) : spec_(std::move(spec)), model_(spec_.limit) {}
 
   const MemorySpec& spec() const { return spec_; }
   // Sets the arrays that the advice in errors counts (MemorySpec).
@@ -28,28 +28,28 @@ class DeviceMemory {
   // Sets all steps of the training, for the advice in errors; null, the default: those that have run. Must outlive the
   // object.
   void set_training(const TrainingSteps* steps) { training_ = steps; }
-  const CachingAllocator& allocator() const { return account_.allocator(); }
-  CachingAllocator& allocator() { return account_.allocator(); }
-  OwnerTable& owners() { return account_.owners(); }
+  const CachingAllocator& allocator() const { return model_.allocator(); }
+  CachingAllocator& allocator() { return model_.allocator(); }
+  OwnerTable& owners() { return model_.owners(); }
 
   // Allocates an array that is kept until it is freed. `bytes`: at least 1. Throws OutOfMemory.
   BlockId allocate(int64_t bytes, PoolId pool, OwnerId owner);
   void free(BlockId id) { allocator().free(id); }
 
-  // Like the functions of MemoryAccount, but throw OutOfMemory. Then the submission has no memory, earlier submissions
+  // Like the functions of MemoryModel, but throw OutOfMemory. Then the submission has no memory, earlier submissions
   // have lost their outputs, and a batch being staged is not staged. `lines`: source lines of the submission for
   // errors, or null for those of the Plan.
-  void run(StepAccount& step, const MemoryAccount::Submission& submission, const SourceLines* lines = nullptr);
-  void stage(uint64_t number, const StepAccount& like, std::span<const int64_t> bytes);
-  void drop_staged() { account_.drop_staged(); }
-  void release_step() { account_.release_step(); }
+  void run(StepMemory& step, const MemoryModel::Submission& submission, const SourceLines* lines = nullptr);
+  void stage(uint64_t number, const StepMemory& like, std::span<const int64_t> bytes);
+  void drop_staged() { model_.drop_staged(); }
+  void release_step() { model_.release_step(); }
 
  private:
   void remember(const MemoryTrace& trace);
-  OutOfMemory error_of(const StepAccount& step, const Refusal& refusal, const SourceLines* lines);
+  OutOfMemory error_of(const StepMemory& step, const Refusal& refusal, const SourceLines* lines);
 
   MemorySpec spec_;
-  MemoryAccount account_;
+  MemoryModel model_;
   const TrainingSteps* training_ = nullptr;
   std::deque<MemoryTrace> seen_;  // steps that have run, newest last
 };

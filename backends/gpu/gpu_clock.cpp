@@ -33,7 +33,7 @@ void GpuClock::download(int64_t bytes) {
   copy(StreamKind::kCopyOut, bytes);
 }
 
-GpuClock::StagedInputs GpuClock::stage(const AccountedStep& like, std::vector<int64_t> bytes) {
+GpuClock::StagedInputs GpuClock::stage(const ModelledStep& like, std::vector<int64_t> bytes) {
   begin_call();
   StagedInputs staged{.done = {}, .bytes = std::vector<int64_t>(bytes.size())};
   for (const TraceInput& read : like.batch()) {
@@ -46,7 +46,7 @@ GpuClock::StagedInputs GpuClock::stage(const AccountedStep& like, std::vector<in
   return staged;
 }
 
-void GpuClock::compute(AccountedStep& step, const Submission& submission) {
+void GpuClock::compute(ModelledStep& step, const Submission& submission) {
   begin_call();
   has_numbers_ = false;
   copy_batch(step, submission.staged);
@@ -58,7 +58,7 @@ void GpuClock::compute(AccountedStep& step, const Submission& submission) {
 }
 
 // The batch is copied concurrently with earlier work of the compute stream.
-void GpuClock::copy_batch(const AccountedStep& step, const StagedInputs* staged) {
+void GpuClock::copy_batch(const ModelledStep& step, const StagedInputs* staged) {
   bool copies = false;
   for (const TraceInput& read : step.batch()) {
     if (staged != nullptr && read.input < staged->bytes.size() && staged->bytes[read.input] == read.bytes) continue;
@@ -72,7 +72,7 @@ void GpuClock::copy_batch(const AccountedStep& step, const StagedInputs* staged)
   }
 }
 
-void GpuClock::launch_all(const AccountedStep& step, std::span<const LaunchSchedule::Due> due) {
+void GpuClock::launch_all(const ModelledStep& step, std::span<const LaunchSchedule::Due> due) {
   size_t next = 0;
   const auto reduce_after = [&](int32_t launch) {
     for (; next < due.size() && due[next].launch <= launch; ++next)

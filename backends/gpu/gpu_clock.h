@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backends/exec/backend.h"
-#include "backends/gpu/accounted_step.h"
+#include "backends/gpu/gpu_step.h"
 #include "backends/gpu/timeline.h"
 #include "backends/runtime/spans.h"
 
@@ -33,7 +33,7 @@ class GpuClock {
     std::vector<int64_t> bytes;  // size of each input; 0: not copied
   };
   // Stages those inputs that a step like `like` reads. `bytes`: size of each input.
-  StagedInputs stage(const AccountedStep& like, std::vector<int64_t> bytes);
+  StagedInputs stage(const ModelledStep& like, std::vector<int64_t> bytes);
 
   struct Submission {
     // Gradients to all-reduce, bucket by bucket, each after the launch that computes its last part. After the launches
@@ -43,7 +43,7 @@ class GpuClock {
     const StagedInputs* staged = nullptr;  // null: nothing is staged
   };
   // A submission to the compute stream.
-  void compute(AccountedStep& step, const Submission& submission);
+  void compute(ModelledStep& step, const Submission& submission);
 
   // Transfers after all computed work, for which the host waits. A small number read directly after another is free,
   // since both arrive together.
@@ -54,8 +54,8 @@ class GpuClock {
   PredictedTime take() { return timeline_.take(); }
 
  private:
-  void copy_batch(const AccountedStep& step, const StagedInputs* staged);
-  void launch_all(const AccountedStep& step, std::span<const LaunchSchedule::Due> due);
+  void copy_batch(const ModelledStep& step, const StagedInputs* staged);
+  void launch_all(const ModelledStep& step, std::span<const LaunchSchedule::Due> due);
   void reduce(const Launch& collective);
   void wait_for_reductions();
   void launch(StreamKind stream, const Launch& launch);

@@ -38,7 +38,7 @@ struct InFlight {
 // submission at a time.
 struct Lane {
   Lane(const std::string& device, StreamKind kind_, size_t most_in_flight)
-      : kind(kind_), done(std::make_shared<Event>(device)), in_flight(most_in_flight) {}
+      : kind(kind_), done(std::make_shared<StreamEvent>(device)), in_flight(most_in_flight) {}
 
   InFlight& next() { return in_flight[done->recorded() % in_flight.size()]; }
   // Count of `done` at which no submission of this Executable is in flight.
@@ -50,7 +50,7 @@ struct Lane {
   }
 
   const StreamKind kind;
-  const std::shared_ptr<Event> done;
+  const std::shared_ptr<StreamEvent> done;
   Arena arena;
   std::vector<InFlight> in_flight;
 };
@@ -105,7 +105,7 @@ class EmulatedGpu final : public Device, private DeviceStreams {
     streams_.finish(*lane.done, slot.end);
     take(slot, ready, submission);
     for (const AwaitedEvent& awaited : submission.after)
-      streams_.wait(lane.kind, static_cast<Event&>(*awaited.event), awaited.count);
+      streams_.wait(lane.kind, static_cast<StreamEvent&>(*awaited.event), awaited.count);
     bind(lane, slot, ready, submission, staged);
     launch(lane, ready, submission.signals, submission.replays);
     slot.end = streams_.record(lane.kind, *lane.done);
@@ -119,8 +119,8 @@ class EmulatedGpu final : public Device, private DeviceStreams {
   }
   bool has_staged(uint64_t ticket) const override { return batches_.has(ticket); }
   void drop_staged() noexcept override { batches_.drop(); }
-  std::shared_ptr<backends::Event> make_event() override { return std::make_shared<Event>(name_); }
-  void record(backends::Event& event) override { streams_.record(compute_.kind, static_cast<Event&>(event)); }
+  std::shared_ptr<backends::Event> make_event() override { return std::make_shared<StreamEvent>(name_); }
+  void record(backends::Event& event) override { streams_.record(compute_.kind, static_cast<StreamEvent&>(event)); }
 
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {
     const Plan& plan = static_cast<GpuExecutable&>(executable).plan();
@@ -171,7 +171,7 @@ class EmulatedGpu final : public Device, private DeviceStreams {
     size_t next = 0;
     const auto record_after = [&](int32_t launch) {
       for (; next < due.size() && due[next].launch <= launch; ++next)
-        streams_.record(lane.kind, static_cast<Event&>(*signals[static_cast<size_t>(due[next].bucket)].event));
+        streams_.record(lane.kind, static_cast<StreamEvent&>(*signals[static_cast<size_t>(due[next].bucket)].event));
     };
     record_after(kBeforeAll);
     for (int32_t i = 0; i < ready.launches();) {
@@ -185,7 +185,7 @@ class EmulatedGpu final : public Device, private DeviceStreams {
   }
 
   // Copies after all computed work. Returns the count of `copied` when the copy is complete.
-  uint64_t copy(StreamKind stream, Copy& copy, Event& copied) {
+  uint64_t copy(StreamKind stream, Copy& copy, StreamEvent& copied) {
     streams_.wait(stream, *compute_.done, compute_.done->recorded());
     streams_.launch(stream, copy, 0);
     return streams_.record(stream, copied);
@@ -203,8 +203,8 @@ class EmulatedGpu final : public Device, private DeviceStreams {
   Copy upload_{"upload"}, download_{"download"};
   Lane compute_{name_, StreamKind::kCompute, 2};
   Lane communication_{name_, StreamKind::kCommunication, 16};
-  const std::shared_ptr<Event> copied_in_ = std::make_shared<Event>(name_),
-                               copied_out_ = std::make_shared<Event>(name_);
+  const std::shared_ptr<StreamEvent> copied_in_ = std::make_shared<StreamEvent>(name_),
+                                     copied_out_ = std::make_shared<StreamEvent>(name_);
   StagedBatches batches_{name_, streams_, *compute_.done};
   Streams streams_;  // last, since its thread uses all of the above
 };

@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "backends/exec/backend.h"
-#include "backends/gpu/gpu_model.h"
+#include "backends/gpu/gpu_data_sheet.h"
 
 namespace runner::backends::gpu {
 
@@ -27,7 +27,7 @@ struct GpuOptions {
   bool own_thread = true;
   bool spins = true;             // spin before sleeping; false if there are more devices than cores
   bool launch_blocking = false;  // the host waits for each launch
-  GpuModel model = GpuModel::kA100With40g;
+  GpuProduct model = GpuProduct::kA100With40g;
   std::optional<int64_t> memory = {};  // bytes; none: the memory of the model
   int gpus = 1;                        // GPUs of the machine that train together
   bool capture = false;                // capture steps as CUDA graphs after two eager runs

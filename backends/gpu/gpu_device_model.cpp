@@ -9,7 +9,7 @@
 #include "backends/gpu/captured_graphs.h"
 #include "backends/gpu/device_memory.h"
 #include "backends/gpu/gpu_clock.h"
-#include "backends/gpu/gpu_model_step.h"
+#include "backends/gpu/gpu_step.h"
 #include "backends/gpu/memory_forecast.h"
 
 namespace runner::backends::gpu {
@@ -40,7 +40,7 @@ class EmulatedGpuModel final : public GpuDeviceModel {
         clock_({.machine = machine(), .launch_blocking = options.launch_blocking}),
         captured_(name_, options.capture) {}
 
-  const GpuModelRow& hardware() const override { return row_of(options_.model); }
+  const GpuDataSheet& hardware() const override { return row_of(options_.model); }
   const MemoryStatistics& memory_statistics() const override { return memory_->allocator().statistics(); }
   PredictedTime take_predicted_time() override { return clock_.take(); }
   std::optional<CaptureCounters> captures() const override { return captured_.counters(); }
@@ -68,8 +68,8 @@ class EmulatedGpuModel final : public GpuDeviceModel {
     const std::optional<Program> other = graph ? graph() : std::nullopt;
     const Program* modelled = other ? &*other : uses_tf32(options_) ? &program : nullptr;
     try {
-      auto step = std::make_shared<GpuModelStep>(std::static_pointer_cast<GpuExecutable>(executable), modelled,
-                                                 *memory_, machine());
+      auto step =
+          std::make_shared<GpuStep>(std::static_pointer_cast<GpuExecutable>(executable), modelled, *memory_, machine());
       return {std::move(executable), std::move(step)};
     } catch (const OutOfMemory&) {  // a real GPU would fail when it runs the step
       memory_->allocator().count_refusal();
@@ -78,27 +78,27 @@ class EmulatedGpuModel final : public GpuDeviceModel {
   }
 
   void on_submit(ModelStep& step, Submission& submission, const SubmissionInfo& info) override {
-    auto& launched = static_cast<GpuModelStep&>(step);
-    if (is_paused() || submission.stream != StreamRole::kCompute || launched.account().launches().empty()) return;
+    auto& launched = static_cast<GpuStep&>(step);
+    if (is_paused() || submission.stream != StreamRole::kCompute || launched.modelled().launches().empty()) return;
     submission.replays = captured_.replays(launched);
     const Staged* const staged = find_staged(submission.staged);
-    memory_->run(launched.account().memory(),
+    memory_->run(launched.modelled().memory(),
                  {.pools = captured_.pools(launched), .staged = staged != nullptr ? submission.staged : 0},
                  submission.lines);
-    clock_.compute(launched.account(), {.reduced = info.reduced,
-                                        .replays = submission.replays,
-                                        .staged = staged != nullptr ? &staged->inputs : nullptr});
+    clock_.compute(launched.modelled(), {.reduced = info.reduced,
+                                         .replays = submission.replays,
+                                         .staged = staged != nullptr ? &staged->inputs : nullptr});
     captured_.count(launched, {submission.name, info.step, info.evaluates});
   }
 
   void on_submitted(ModelStep&, const SubmissionInfo&, bool) override {}
 
   void on_stage(uint64_t ticket, const ModelStep& like, std::vector<int64_t> bytes_of_inputs) override {
-    const AccountedStep& account = static_cast<const GpuModelStep&>(like).account();
+    const ModelledStep& modelled = static_cast<const GpuStep&>(like).modelled();
     Staged& staged = staged_[ticket % staged_.size()];
     staged.ticket = 0;
-    memory_->stage(ticket, account.memory(), bytes_of_inputs);
-    staged = {ticket, clock_.stage(account, std::move(bytes_of_inputs))};
+    memory_->stage(ticket, modelled.memory(), bytes_of_inputs);
+    staged = {ticket, clock_.stage(modelled, std::move(bytes_of_inputs))};
   }
   void on_drop_staged() noexcept override {
     for (Staged& staged : staged_) staged.ticket = 0;
@@ -121,7 +121,7 @@ class EmulatedGpuModel final : public GpuDeviceModel {
     const auto traces = [](std::span<const ModelStep* const> steps) {
       std::vector<const MemoryTrace*> all;
       for (const ModelStep* const step : steps)
-        all.push_back(&static_cast<const GpuModelStep&>(*step).account().memory().trace());
+        all.push_back(&static_cast<const GpuStep&>(*step).modelled().memory().trace());
       return all;
     };
     MemorySpec spec = memory_->spec();

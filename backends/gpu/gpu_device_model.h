@@ -9,8 +9,8 @@
 
 #include "backends/device_model/modelled_device.h"
 #include "backends/gpu/capture_counters.h"
+#include "backends/gpu/gpu_data_sheet.h"
 #include "backends/gpu/gpu_device.h"
-#include "backends/gpu/gpu_model.h"
 #include "backends/gpu/memory_statistics.h"
 #include "backends/gpu/timeline.h"
 
@@ -18,7 +18,7 @@ namespace runner::backends::gpu {
 
 class GpuDeviceModel : public DeviceModel {
  public:
-  virtual const GpuModelRow& hardware() const = 0;
+  virtual const GpuDataSheet& hardware() const = 0;
   // Statistics of the modelled memory (device_memory.h). The reference stays up to date.
   virtual const MemoryStatistics& memory_statistics() const = 0;
   // Returns the predicted time since the last call.

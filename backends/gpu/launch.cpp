@@ -4,7 +4,7 @@
 #include <array>
 #include <limits>
 
-#include "backends/dist/ring.h"
+#include "backends/device_model/ring_all_reduce.h"
 #include "backends/ir/op_def.h"
 #include "backends/ir/traffic.h"
 
@@ -25,7 +25,7 @@ constexpr std::array<Protocol, 3> kProtocols{{
     {8.4e-6, 3.4e-6, 5.7e-6, 1, 1},        // Simple
 }};
 
-double all_reduce_seconds(int64_t bytes, int gpus, const GpuModelRow& row) {
+double all_reduce_seconds(int64_t bytes, int gpus, const GpuDataSheet& row) {
   double least = std::numeric_limits<double>::infinity();
   for (const Protocol& protocol : kProtocols) {
     const bool nvlink = row.link == GpuLink::kNvlink;
@@ -69,7 +69,7 @@ bool updates_state(const Plan& plan, const PlanStep& step) {
 
 // Products run at the rate of their operands' dtype, everything else at the f32 rate, or the f64 rate for f64 results.
 double flop_rate(const Program& program, ValueId id, const GpuMachine& machine) {
-  const GpuModelRow& row = row_of(machine.model);
+  const GpuDataSheet& row = row_of(machine.model);
   if (def_of(program.node(id).op).matrix_operands > 0)
     return product_flops(row, program.type(program.operands(id)[0]).dtype, machine.allow_tf32);
   return program.type(id).dtype == DType::kF64 ? row.product_flops.f64 : row.product_flops.f32;
@@ -88,7 +88,7 @@ std::string_view name_of(LaunchClass cls) {
 }
 
 Launch launch_of(const Plan& plan, const PlanStep& step, const GpuMachine& machine) {
-  const GpuModelRow& row = row_of(machine.model);
+  const GpuDataSheet& row = row_of(machine.model);
   const Program& program = plan.program;
   const auto bytes_of = [&](ValueId id) { return static_cast<int64_t>(program.type(id).bytes()); };
   const Op op = program.node(step.node).op;

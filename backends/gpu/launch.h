@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/exec/plan.h"
-#include "backends/gpu/gpu_model.h"
+#include "backends/gpu/gpu_data_sheet.h"
 
 namespace runner::backends::gpu {
 
@@ -53,7 +53,7 @@ struct Launch {
 };
 
 struct GpuMachine {
-  GpuModel model = GpuModel::kA100With40g;
+  GpuProduct model = GpuProduct::kA100With40g;
   int gpus = 1;  // GPUs of the machine that take part
   bool allow_tf32 = false;
 };

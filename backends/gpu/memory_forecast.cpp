@@ -10,7 +10,7 @@ MemoryForecast forecast_memory(const MemoryTrace& trace, const MemorySpec& spec)
     memory.allocate(state.bytes, kStreamPools.compute, memory.owners().intern(state.name));
   const PoolStatistics& counted = memory.allocator().statistics().all;
   const int64_t resident = counted.reserved_bytes.current;
-  StepAccount step(trace, memory.owners());
+  StepMemory step(trace, memory.owners());
   while (step.runs() < runs_until_steady(spec.captures))
     memory.run(step, {.pools = pools_of_run(step.runs(), spec.captures)});
   return {resident, counted.reserved_bytes.peak};

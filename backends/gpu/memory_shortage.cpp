@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/gpu/gpu_model.h"
-#include "backends/gpu/memory_account.h"
+#include "backends/gpu/gpu_data_sheet.h"
+#include "backends/gpu/memory_model.h"
 #include "backends/gpu/torch_size_text.h"
 #include "backends/tensor/rounding.h"
 
@@ -37,28 +37,28 @@ int64_t needed_bytes(const MemoryShortage& shortage, const CachingAllocator& all
   if (shortage.trace == nullptr)
     return allocator.statistics().all.allocated_bytes.current + block_bytes(shortage.requested);
   return block_bytes_of(shortage.arrays) + block_bytes_of(shortage.staged) +
-         fullest_bytes(scaled(*shortage.trace, scale)) +
+         peak_bytes(scaled(*shortage.trace, scale)) +
          (keeps_gradients(shortage, scale) ? block_bytes_of(shortage.spec->for_parts) : 0);
 }
 
 // Whether the arrays and the step fit into an empty allocator, together with the next batch if it is a training step.
 bool fits(const MemoryShortage& shortage, int64_t limit, bool captures, const TraceScale& scale = {}) {
-  MemoryAccount account(limit);
-  const auto holds = [&account](const std::vector<int64_t>& blocks, PoolId pool) {
+  MemoryModel memory(limit);
+  const auto holds = [&memory](const std::vector<int64_t>& blocks, PoolId pool) {
     return std::ranges::all_of(blocks,
-                               [&](int64_t bytes) { return account.allocator().allocate(bytes, pool, 0) != kNoBlock; });
+                               [&](int64_t bytes) { return memory.allocator().allocate(bytes, pool, 0) != kNoBlock; });
   };
   if (!holds(shortage.arrays, kStreamPools.compute) || !holds(shortage.staged, kStreamPools.copy_in)) return false;
   if (shortage.trace == nullptr) return true;
   if (keeps_gradients(shortage, scale) && !holds(shortage.spec->for_parts, kStreamPools.compute)) return false;
   const MemoryTrace trace = scaled(*shortage.trace, scale);
-  StepAccount step(trace, account.owners());
+  StepMemory step(trace, memory.owners());
   const std::vector<int64_t> bytes = batch_bytes(trace);
   for (int64_t run = 0; run < runs_until_steady(captures); ++run) {
     const StepPools pools = pools_of_run(run, captures);
     const auto staged = static_cast<uint64_t>(run);
-    if (account.run(step, {.pools = pools, .staged = staged})) return false;
-    if (trace.writes_states && account.stage(staged + 1, step, bytes, pools.copy_in)) return false;
+    if (memory.run(step, {.pools = pools, .staged = staged})) return false;
+    if (trace.writes_states && memory.stage(staged + 1, step, bytes, pools.copy_in)) return false;
   }
   return true;
 }
@@ -115,7 +115,7 @@ std::string_view subject_text(const MemoryShortage& shortage) {
 std::string more_memory_text(const MemoryShortage& shortage) {
   const std::optional<int64_t> bytes = memory_that_suffices(shortage);
   if (!bytes) return {};
-  const GpuModelRow* const model = smallest_model_with(*bytes);
+  const GpuDataSheet* const model = smallest_gpu_with(*bytes);
   return fmt::format("\n{} would fit in {}, and {}{}", subject_text(shortage), torch_size_text(*bytes),
                      model != nullptr ? fmt::format("the smallest gpu.model with this much memory is {}", model->name)
                                       : "no gpu.model has this much memory",

@@ -195,7 +195,7 @@ MemoryTrace scaled(const MemoryTrace& trace, const TraceScale& scale) {
   return result;
 }
 
-int64_t fullest_bytes(const MemoryTrace& trace) {
+int64_t peak_bytes(const MemoryTrace& trace) {
   int64_t now = 0;
   for (const TraceInput& input : trace.batch) now += block_bytes(input.bytes);
   int64_t fullest = now;

@@ -67,6 +67,6 @@ struct TraceScale {
 };
 MemoryTrace scaled(const MemoryTrace& trace, const TraceScale& scale);
 // Peak bytes of the batch and all results, in allocator blocks.
-int64_t fullest_bytes(const MemoryTrace& trace);
+int64_t peak_bytes(const MemoryTrace& trace);
 
 }  // namespace runner::backends::gpu

@@ -29,8 +29,8 @@ class StagedBatches {
   };
 
   // All references must outlive the object. `computed`: event recorded after each submission to the compute stream.
-  StagedBatches(const std::string& device, Streams& streams, Event& computed)
-      : streams_(streams), computed_(computed), copied_(std::make_shared<Event>(device)) {}
+  StagedBatches(const std::string& device, Streams& streams, StreamEvent& computed)
+      : streams_(streams), computed_(computed), copied_(std::make_shared<StreamEvent>(device)) {}
 
   // Implements DeviceStreams::stage().
   uint64_t stage(const GpuExecutable& like, std::span<const std::span<const std::byte>> inputs);
@@ -48,8 +48,8 @@ class StagedBatches {
   uint64_t launch(BatchCopy& copy);
 
   Streams& streams_;
-  Event& computed_;
-  const std::shared_ptr<Event> copied_;
+  StreamEvent& computed_;
+  const std::shared_ptr<StreamEvent> copied_;
   std::array<Staged, kStagedBatches> staged_;
   uint64_t count_ = 0;                              // number staged so far
   std::vector<const std::byte*> brought_;           // by input

@@ -56,7 +56,7 @@ void Streams::launch_all(StreamKind stream, Launchable& what, int32_t first, int
   push(stream, {.kind = Command::Kind::kLaunch, .index = first, .end = end, .launched = &what});
 }
 
-uint64_t Streams::record(StreamKind stream, Event& event) {
+uint64_t Streams::record(StreamKind stream, StreamEvent& event) {
   RUN_CHECK(event.device() == name(), ErrorKind::kRun, "an event of {} cannot be recorded in a stream of {}",
             event.device(), name());
   const uint64_t count = event.count_recording();
@@ -65,7 +65,7 @@ uint64_t Streams::record(StreamKind stream, Event& event) {
   return count;
 }
 
-void Streams::wait(StreamKind stream, Event& event, uint64_t count) {
+void Streams::wait(StreamKind stream, StreamEvent& event, uint64_t count) {
   if (event.has_reached(count)) return;
   push(stream, {.kind = Command::Kind::kWait, .event = event.shared_from_this(), .count = count});
 }
@@ -82,7 +82,7 @@ void Streams::push(StreamKind stream, Command command) {
   ring.push(std::move(command));
 }
 
-void Streams::finish(Event& event, uint64_t count) {
+void Streams::finish(StreamEvent& event, uint64_t count) {
   RUN_CHECK(event.device() == name(), ErrorKind::kRun, "the host cannot wait for an event of {} at {}", event.device(),
             name());
   wait_until([&] { return event.has_reached(count); }, [&] { return event.has_reached_or_notifies(count, changed_); });
@@ -92,7 +92,7 @@ void Streams::finish() {
   wait_until([this] { return are_empty(); });
 }
 
-void Streams::synchronize(Event& event, uint64_t count) {
+void Streams::synchronize(StreamEvent& event, uint64_t count) {
   finish(event, count);
   throw_error();
 }

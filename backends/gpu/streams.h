@@ -71,16 +71,16 @@ class Streams {
   // Launches parts `first` to `end` - 1 as one command.
   void launch_all(StreamKind stream, Launchable& what, int32_t first, int32_t end);
   // Returns the event's count after this recording. Throws Error(kRun) if the event belongs to another device.
-  uint64_t record(StreamKind stream, Event& event);
+  uint64_t record(StreamKind stream, StreamEvent& event);
   // Makes the stream wait until the event, of any device, has reached `count`.
-  void wait(StreamKind stream, Event& event, uint64_t count);
+  void wait(StreamKind stream, StreamEvent& event, uint64_t count);
 
   // Wait until the event, of this device, has reached `count`, or until all streams are empty. Throw Error(kRun) if the
   // device makes no progress.
-  void finish(Event& event, uint64_t count);
+  void finish(StreamEvent& event, uint64_t count);
   void finish();
   // Like finish(), but throw the error of a failed launch.
-  void synchronize(Event& event, uint64_t count);
+  void synchronize(StreamEvent& event, uint64_t count);
   void synchronize();
 
   uint64_t failures() const { return failures_; }  // number of errors thrown

@@ -10,19 +10,19 @@ struct Refused {};
 // Throws Refused. After that its contents are undefined.
 class LimitedMemory {
  public:
-  explicit LimitedMemory(int64_t limit) : account_(limit) {}
+  explicit LimitedMemory(int64_t limit) : model_(limit) {}
 
-  OwnerTable& owners() { return account_.owners(); }
-  bool holds(int64_t bytes) { return account_.allocator().allocate(bytes, kStreamPools.compute, 0) != kNoBlock; }
-  void run(StepAccount& step, const MemoryAccount::Submission& submission) {
-    if (account_.run(step, submission)) throw Refused();
+  OwnerTable& owners() { return model_.owners(); }
+  bool holds(int64_t bytes) { return model_.allocator().allocate(bytes, kStreamPools.compute, 0) != kNoBlock; }
+  void run(StepMemory& step, const MemoryModel::Submission& submission) {
+    if (model_.run(step, submission)) throw Refused();
   }
-  void stage(uint64_t number, const StepAccount& like, std::span<const int64_t> bytes) {
-    if (account_.stage(number, like, bytes, kStreamPools.copy_in)) throw Refused();
+  void stage(uint64_t number, const StepMemory& like, std::span<const int64_t> bytes) {
+    if (model_.stage(number, like, bytes, kStreamPools.copy_in)) throw Refused();
   }
 
  private:
-  MemoryAccount account_;
+  MemoryModel model_;
 };
 
 }  // namespace

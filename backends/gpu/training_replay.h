@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/gpu/memory_account.h"
+#include "backends/gpu/memory_model.h"
 #include "backends/gpu/memory_trace.h"
 
 namespace runner::backends::gpu {
@@ -40,7 +40,7 @@ class TrainingReplay {
   // epoch and none later.
   static constexpr int kEpochs = 8;
 
-  StepAccount& account(const MemoryTrace& step) { return accounts_.try_emplace(&step, step, owners_).first->second; }
+  StepMemory& memory_of(const MemoryTrace& step) { return memories_.try_emplace(&step, step, owners_).first->second; }
 
   void run_epoch() {
     for (size_t step = 0; step < steps_.training.size(); ++step) {
@@ -51,8 +51,8 @@ class TrainingReplay {
   }
 
   void run_step(const MemoryTrace& step, uint64_t staged) {
-    StepAccount& account = this->account(step);
-    memory_.run(account, {.pools = pools_of_run(account.runs(), captures_), .staged = staged});
+    StepMemory& used = memory_of(step);
+    memory_.run(used, {.pools = pools_of_run(used.runs(), captures_), .staged = staged});
   }
 
   // Stages the batch of the next step that copies one.
@@ -61,7 +61,7 @@ class TrainingReplay {
     if (steps_.training[step]->batch.empty()) return;
     size_t next = (step + 1) % count;
     while (steps_.training[next]->batch.empty()) next = (next + 1) % count;
-    const StepAccount& like = account(*steps_.training[next]);
+    const StepMemory& like = memory_of(*steps_.training[next]);
     memory_.stage(++staged_, like, batch_bytes(like.trace()));
   }
 
@@ -69,7 +69,7 @@ class TrainingReplay {
   bool captures_;
   Memory& memory_;
   OwnerTable& owners_;
-  std::map<const MemoryTrace*, StepAccount> accounts_;
+  std::map<const MemoryTrace*, StepMemory> memories_;
   uint64_t staged_ = 0;  // newest
 };
 

@@ -23,17 +23,17 @@ EagerStep step_of(const GraphIdentity& graph, const StateTensors& state_tensors,
 }
 
 // Index of the operation with the highest memory use.
-size_t fullest_of(const EagerMemory& memory) {
-  size_t fullest = 0;
+size_t peak_of(const EagerMemory& memory) {
+  size_t peak = 0;
   for (size_t i = 1; i < memory.moments.size(); ++i)
-    if (memory.used(i) > memory.used(fullest)) fullest = i;
-  return fullest;
+    if (memory.used(i) > memory.used(peak)) peak = i;
+  return peak;
 }
 
 int64_t used_in_bf16(const GraphIdentity& graph, const StateTensors& state_tensors, Hardware hardware) {
   hardware.types = kBf16Types;
   const EagerMemory memory = step_of(graph, state_tensors, hardware).memory;
-  return memory.used(fullest_of(memory));
+  return memory.used(peak_of(memory));
 }
 
 // Describes the largest tensor that a hook creates from neither the batch nor the weights; empty if there is none.
@@ -54,15 +54,15 @@ std::string advice_for(const EagerStep& step, const GraphForecast& traced, const
   if (traced.exhausted.empty())
     return fmt::format("disable tpu.eager: traced as one graph this step needs {}",
                        xla_size_text(traced.prediction.hbm_bytes - memory.reserved));
-  const size_t fullest = fullest_of(memory);
-  const EagerMoment& moment = memory.moments[fullest];
+  const size_t peak = peak_of(memory);
+  const EagerMoment& moment = memory.moments[peak];
   const bool is_narrow = hardware.types.f32 != DType::kF32;
   const Advice advice =
-      change_of({.excess = memory.used(fullest) - memory.usable,
+      change_of({.excess = memory.used(peak) - memory.usable,
                  .batch = batch_size_of(step.tensors),
                  .with_batch = moment.with_batch + memory.prefetched,
                  .with_model = moment.padded - moment.with_batch - moment.with_own,
-                 .saved_by_bf16 = is_narrow ? 0 : memory.used(fullest) - used_in_bf16(graph, state_tensors, hardware),
+                 .saved_by_bf16 = is_narrow ? 0 : memory.used(peak) - used_in_bf16(graph, state_tensors, hardware),
                  .with_own = moment.with_own,
                  .own = largest_own(step.tensors, hardware.types)});
   return fmt::format("{} (saves about {}); as one graph, without tpu.eager, it does not fit either", advice.text,
@@ -72,7 +72,7 @@ std::string advice_for(const EagerStep& step, const GraphForecast& traced, const
 // Error text of PyTorch/XLA for a buffer that cannot be allocated at run time.
 std::string exhausted_text(const EagerStep& step, size_t op, const std::string& advice) {
   const EagerMemory& memory = step.memory;
-  const ValueId node = step.cuts[op].node;
+  const ValueId node = step.split_ops[op].node;
   const int64_t result = memory.moments[op].result, free = memory.usable - memory.used(op) + result;
   const SourceMark& line = step.tensors.mark_of(node);
   return fmt::format(
@@ -91,7 +91,7 @@ GraphPrediction prediction_of(const EagerStep& step, const Hardware& hardware) {
   const DeviceProgram device{.program = program, .groups = groups, .inputs = {}, .types = hardware.types};
   GraphPrediction prediction =
       prediction_of(predict_step(device, trace_tensors(device), hardware.machine), hardware.machine);
-  for (size_t i = 0; i < step.cuts.size(); ++i) {
+  for (size_t i = 0; i < step.split_ops.size(); ++i) {
     if (step.memory.peak(i) <= prediction.hbm_bytes) continue;
     prediction.hbm_bytes = step.memory.peak(i);
     prediction.unpadded_bytes = step.memory.moments[i].unpadded;
@@ -116,14 +116,13 @@ GraphForecast check_eager_memory(const GraphIdentity& graph, const StateTensors&
                                  const Hardware& hardware) {
   const LoweredGraph lowered(graph, state_tensors);
   const EagerStep step = step_of(graph, state_tensors, hardware);
-  if (step.cuts.empty()) lowered.check_memory(hardware);  // only the arguments use memory
+  if (step.split_ops.empty()) lowered.check_memory(hardware);  // only the arguments use memory
   GraphForecast traced = lowered.forecast(hardware);
   const std::optional<size_t> beyond = first_beyond_memory(step);
   if (!beyond) return traced;
   const std::string advice = advice_for(step, traced, graph, state_tensors, hardware);
-  OutOfMemory error(exhausted_text(step, *beyond, advice), step.memory.used(fullest_of(step.memory)),
-                    step.memory.usable);
-  error.locate(step.tensors.mark_of(step.cuts[*beyond].node));
+  OutOfMemory error(exhausted_text(step, *beyond, advice), step.memory.used(peak_of(step.memory)), step.memory.usable);
+  error.locate(step.tensors.mark_of(step.split_ops[*beyond].node));
   throw error;
 }
 

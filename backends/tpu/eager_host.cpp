@@ -11,23 +11,23 @@
 #include "backends/ir/views.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/spans.h"
-#include "backends/tpu/op_cut.h"
+#include "backends/tpu/op_split.h"
 #include "schema/base/error.h"
 
 namespace runner::backends::tpu {
 namespace {
 
 // Where a value is stored.
-struct Home {
+struct Location {
   enum Kind : uint8_t { kState, kBatch, kScalar, kBlock } kind = kBlock;
   size_t index = 0;  // within its kind
-  bool operator==(const Home&) const = default;
+  bool operator==(const Location&) const = default;
 };
 
 // An operation with the values it reads and writes.
 struct Operation {
   std::shared_ptr<Executable> executable;
-  std::vector<Home> states;  // homes of kind kState and kBlock
+  std::vector<Location> states;  // locations of kind kState and kBlock
   std::vector<size_t> batch, scalars;
   bool is_collective_op = false;  // exchanges with the other ranks
   bool writes_state = false;
@@ -39,7 +39,7 @@ class EagerExecutable : public Executable {
   std::vector<OpTimes> times;
   std::vector<ArenaBlock> blocks;  // memory of results
   size_t block_bytes = 0;
-  std::vector<Home> outputs;  // by output of the Program
+  std::vector<Location> outputs;  // by output of the Program
   SourceLines lines;
   std::vector<std::shared_ptr<Buffer>> bound;  // buffers over the memory of `blocks`, by block
   const std::byte* bound_to = nullptr;
@@ -84,34 +84,34 @@ class Maker {
       : program_(program),
         host_(host),
         cache_(cache),
-        ops_(cut_into_ops(program, read_in_place(program), TensorInputs::kAsDeclared)),
+        ops_(split_into_ops(program, read_in_place(program), TensorInputs::kAsDeclared)),
         end_(static_cast<int>(ops_.size())),
-        homes_(static_cast<size_t>(program.size())),
-        op_of_(homes_.size(), -1),
-        last_read_(homes_.size(), -1) {}
+        locations_(static_cast<size_t>(program.size())),
+        op_of_(locations_.size(), -1),
+        last_read_(locations_.size(), -1) {}
 
   std::shared_ptr<EagerExecutable> run() {
     find_reads();
     place_inputs();
     place_in_states();
     place_in_blocks();
-    for (CutOp& op : ops_) add(op);
+    for (SplitOp& op : ops_) add(op);
     for (const Output& output : program_.outputs()) {
-      if (output.state >= 0 && home(output.value) != home(state_of(output))) add_copy(output);
-      made_->outputs.push_back(home(output.value));
+      if (output.state >= 0 && location(output.value) != location(state_of(output))) add_copy(output);
+      made_->outputs.push_back(location(output.value));
     }
     made_->lines = program_.lines();
     return std::move(made_);
   }
 
  private:
-  Home& home(ValueId id) { return homes_[static_cast<size_t>(id)]; }
+  Location& location(ValueId id) { return locations_[static_cast<size_t>(id)]; }
   int& last_read(ValueId id) { return last_read_[static_cast<size_t>(id)]; }
   int op_of(ValueId id) const { return op_of_[static_cast<size_t>(id)]; }
 
   void find_reads() {
     for (int i = 0; i < end_; ++i) {
-      const CutOp& op = ops_[static_cast<size_t>(i)];
+      const SplitOp& op = ops_[static_cast<size_t>(i)];
       op_of_[static_cast<size_t>(op.node)] = i;
       for (const ValueId operand : op.operands) last_read(operand) = i;
     }
@@ -120,8 +120,8 @@ class Maker {
   void place_inputs() {
     size_t count[3] = {};
     for (const Input& input : program_.inputs()) {
-      const auto kind = static_cast<Home::Kind>(input.kind);
-      home(input.value) = {kind, count[kind]++};
+      const auto kind = static_cast<Location::Kind>(input.kind);
+      location(input.value) = {kind, count[kind]++};
     }
   }
 
@@ -133,15 +133,15 @@ class Maker {
     };
     for (const Output& output : program_.outputs())
       if (output.state >= 0 && is_single_output(output.value) && last_read(state_of(output)) <= op_of(output.value))
-        home(output.value) = home(state_of(output));
+        location(output.value) = location(state_of(output));
   }
 
   void place_in_blocks() {
     for (const Output& output : program_.outputs()) last_read(output.value) = end_;
     for (int i = 0; i < end_; ++i) {
       const ValueId id = ops_[static_cast<size_t>(i)].node;
-      if (home(id).kind != Home::kBlock) continue;
-      home(id).index = made_->blocks.size();
+      if (location(id).kind != Location::kBlock) continue;
+      location(id).index = made_->blocks.size();
       made_->blocks.push_back({program_.type(id).bytes(), i, std::max(i, last_read(id)), 0});
     }
     made_->block_bytes = assign_offsets(made_->blocks);
@@ -149,9 +149,9 @@ class Maker {
 
   ValueId state_of(const Output& output) const { return program_.inputs()[static_cast<size_t>(output.state)].value; }
 
-  void add(CutOp& op) {
+  void add(SplitOp& op) {
     const ValueId result = op.program.size() - 1;
-    const int64_t compile_ns = add_operation(op.program, op.operands, result, home(op.node));
+    const int64_t compile_ns = add_operation(op.program, op.operands, result, location(op.node));
     const Node& node = program_.node(op.node);
     made_->operations.back().is_collective_op = is_collective(node.op);
     made_->times.push_back({.op = node.op, .origin = node.origin, .compile_ns = compile_ns});
@@ -160,16 +160,17 @@ class Maker {
   void add_copy(const Output& output) {
     Program program;
     const ValueId from = program.input(InputKind::kState, "tensor", program_.type(output.value));
-    add_operation(program, {output.value}, from, home(state_of(output)));
+    add_operation(program, {output.value}, from, location(state_of(output)));
   }
 
-  // Adds an operation that writes `result` of `program` to `target`, which may be the home of an operand. Returns the
-  // compile time of its kind.
-  int64_t add_operation(Program& program, const std::vector<ValueId>& operands, ValueId result, const Home& target) {
+  // Adds an operation that writes `result` of `program` to `target`, which may be the location of an operand. Returns
+  // the compile time of its kind.
+  int64_t add_operation(Program& program, const std::vector<ValueId>& operands, ValueId result,
+                        const Location& target) {
     Operation operation;
     int32_t to = -1;  // index of the input that receives the result
     for (size_t i = 0; i < operands.size(); ++i) {
-      const Home& from = home(operands[i]);
+      const Location& from = location(operands[i]);
       bind(operation, from);
       if (from == target) to = static_cast<int32_t>(i);
     }
@@ -185,27 +186,27 @@ class Maker {
       return CompiledOperation{std::move(made), monotonic_ns() - begin};
     });
     operation.executable = compiled.executable;
-    operation.writes_state = target.kind == Home::kState;
+    operation.writes_state = target.kind == Location::kState;
     made_->operations.push_back(std::move(operation));
     return compiled.compile_ns;
   }
 
-  static void bind(Operation& operation, const Home& home) {
-    if (home.kind == Home::kBatch) {
-      operation.batch.push_back(home.index);
-    } else if (home.kind == Home::kScalar) {
-      operation.scalars.push_back(home.index);
+  static void bind(Operation& operation, const Location& location) {
+    if (location.kind == Location::kBatch) {
+      operation.batch.push_back(location.index);
+    } else if (location.kind == Location::kScalar) {
+      operation.scalars.push_back(location.index);
     } else {
-      operation.states.push_back(home);
+      operation.states.push_back(location);
     }
   }
 
   const Program& program_;
   Device& host_;
   OperationCache& cache_;
-  std::vector<CutOp> ops_;
+  std::vector<SplitOp> ops_;
   const int end_;  // index after the last operation
-  std::vector<Home> homes_;
+  std::vector<Location> locations_;
   std::vector<int> op_of_, last_read_;
   std::shared_ptr<EagerExecutable> made_ = std::make_shared<EagerExecutable>();
 };
@@ -260,9 +261,9 @@ class EagerHost : public Device {
 
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {
     auto& ready = static_cast<EagerExecutable&>(executable);
-    const Home& home = ready.outputs[static_cast<size_t>(index)];
-    RUN_ASSERT(home.kind == Home::kBlock && ready.bound_to == blocks_.data());
-    host_->read(*ready.bound[home.index], 0, target);
+    const Location& location = ready.outputs[static_cast<size_t>(index)];
+    RUN_ASSERT(location.kind == Location::kBlock && ready.bound_to == blocks_.data());
+    host_->read(*ready.bound[location.index], 0, target);
   }
 
   void wait(Ticket) override {}
@@ -292,8 +293,9 @@ class EagerHost : public Device {
   void run(const EagerExecutable& ready, const Operation& operation, const Submission& submission,
            const SourceMark& line) {
     states_.clear();
-    for (const Home& home : operation.states)
-      states_.push_back(home.kind == Home::kState ? submission.states[home.index] : ready.bound[home.index].get());
+    for (const Location& location : operation.states)
+      states_.push_back(location.kind == Location::kState ? submission.states[location.index]
+                                                          : ready.bound[location.index].get());
     batch_.clear();
     for (const size_t index : operation.batch) batch_.push_back(submission.batch[index]);
     scalars_.clear();

@@ -11,7 +11,7 @@ namespace {
 
 class Walk {
  public:
-  Walk(const Program& tensors, const std::vector<CutOp>& ops, const DeviceTypes& types)
+  Walk(const Program& tensors, const std::vector<SplitOp>& ops, const DeviceTypes& types)
       : tensors_(tensors),
         ops_(ops),
         types_(types),
@@ -68,7 +68,7 @@ class Walk {
   void replace(const Output& output, std::vector<char>& stays) {
     const ValueId old = tensors_.inputs()[static_cast<size_t>(output.state)].value;
     if (old == output.value) return;
-    const auto made = std::ranges::find(ops_, output.value, &CutOp::node);
+    const auto made = std::ranges::find(ops_, output.value, &SplitOp::node);
     if (made == ops_.end()) return;  // the new value is another argument, which stays
     stays[static_cast<size_t>(old)] = 0;
     int& end = dies_at_[static_cast<size_t>(old)];
@@ -76,7 +76,7 @@ class Walk {
   }
 
   const Program& tensors_;
-  const std::vector<CutOp>& ops_;
+  const std::vector<SplitOp>& ops_;
   const DeviceTypes types_;
   const std::vector<char> grows_;            // by value: grows with the batch
   const std::vector<bool> own_;              // by value: created by a hook, grows with neither batch nor model
@@ -86,9 +86,9 @@ class Walk {
 
 }  // namespace
 
-EagerMemory eager_memory(const Program& tensors, const std::vector<CutOp>& ops, int64_t programs,
+EagerMemory eager_memory(const Program& tensors, const std::vector<SplitOp>& ops, int64_t programs,
                          const Hardware& hardware) {
-  const GenerationRow& row = row_of(hardware.machine.generation);
+  const TpuDataSheet& row = row_of(hardware.machine.generation);
   Walk walk(tensors, ops, hardware.types);
   EagerMemory memory{.moments = walk.run(),
                      .reserved = row.reserved_bytes,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/tpu/lowered_graph.h"
-#include "backends/tpu/op_cut.h"
+#include "backends/tpu/op_split.h"
 
 namespace runner::backends::tpu {
 
@@ -29,7 +29,7 @@ struct EagerMemory {
 };
 
 // `programs`: number of distinct operations; each has its own code.
-EagerMemory eager_memory(const Program& tensors, const std::vector<CutOp>& ops, int64_t programs,
+EagerMemory eager_memory(const Program& tensors, const std::vector<SplitOp>& ops, int64_t programs,
                          const Hardware& hardware);
 
 }  // namespace runner::backends::tpu

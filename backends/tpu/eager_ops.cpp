@@ -37,7 +37,7 @@ class NumberTexts {
         texts_.emplace(graph.node(input.value).origin, text_of(input.name, *numbers[scalar - 1]));
   }
 
-  BakedText of(const Program& tensors, const CutOp& op) const {
+  BakedText of(const Program& tensors, const SplitOp& op) const {
     for (const ValueId operand : tensors.operands(op.node)) {
       const ValueId from = tensors.node(operand).op == Op::kExpand ? tensors.operands(operand)[0] : operand;
       if (tensors.node(from).op != Op::kConstant) continue;
@@ -59,23 +59,23 @@ class NumberTexts {
 
 // By node of `op`: whether it is engine bookkeeping. Empty if the device has no other types for these nodes, so that
 // operations of bookkeeping and of the user's code are of one kind.
-std::vector<bool> accounts_in(const Program& op, const CutOp& cut, const std::vector<bool>& accounts,
-                              const DeviceTypes& types) {
-  std::vector<bool> by_node(static_cast<size_t>(op.size()), accounts[static_cast<size_t>(cut.node)]);
+std::vector<bool> bookkeeping_in(const Program& op, const SplitOp& split, const std::vector<bool>& bookkeeping,
+                                 const DeviceTypes& types) {
+  std::vector<bool> by_node(static_cast<size_t>(op.size()), bookkeeping[static_cast<size_t>(split.node)]);
   size_t input = 0;
   bool keeps_any = false;
   for (ValueId id = 0; id < op.size(); ++id) {
     const auto at = static_cast<size_t>(id);
-    if (op.node(id).op == Op::kInput) by_node[at] = accounts[static_cast<size_t>(cut.operands[input++])];
+    if (op.node(id).op == Op::kInput) by_node[at] = bookkeeping[static_cast<size_t>(split.operands[input++])];
     keeps_any |= by_node[at] && types.of(op.type(id)) != op.type(id);
   }
   return keeps_any ? by_node : std::vector<bool>();
 }
 
-EagerOp op_of(Program program, Origin origin, std::vector<bool> accounts = {}) {
+EagerOp op_of(Program program, Origin origin, std::vector<bool> bookkeeping = {}) {
   program.output("result", program.size() - 1);
   EagerOp op{.graph = GraphIdentity::of(std::move(program))};
-  op.graph.accounts = std::move(accounts);
+  op.graph.bookkeeping = std::move(bookkeeping);
   op.key = key_of(op.graph);
   op.origin = origin;
   return op;
@@ -107,19 +107,19 @@ EagerStep eager_step(const GraphIdentity& graph, const BakedNumbers& numbers, co
                      const Hardware& hardware) {
   ShownGraph shown = shown_graph_as_traced(with_numbers(graph, numbers), state_tensors);
   EagerStep step{.tensors = std::move(shown.program),
-                 .cuts = {},
+                 .split_ops = {},
                  .memory = {},
                  .ops = ops_that_make(graph.absent, state_tensors),
                  .uploads = {}};
   const size_t first = step.ops.size();
-  step.cuts = cut_into_ops(step.tensors, parts_of_readers(step.tensors), TensorInputs::kAlike);
+  step.split_ops = split_into_ops(step.tensors, parts_of_readers(step.tensors), TensorInputs::kAlike);
   const NumberTexts texts(*graph.program, numbers);
-  for (CutOp& cut : step.cuts) {
-    std::vector<bool> kept = accounts_in(cut.program, cut, shown.accounts, hardware.types);
-    step.ops.push_back(op_of(std::exchange(cut.program, {}), step.tensors.node(cut.node).origin, std::move(kept)));
-    step.ops.back().number = texts.of(step.tensors, cut);
+  for (SplitOp& split : step.split_ops) {
+    std::vector<bool> kept = bookkeeping_in(split.program, split, shown.bookkeeping, hardware.types);
+    step.ops.push_back(op_of(std::exchange(split.program, {}), step.tensors.node(split.node).origin, std::move(kept)));
+    step.ops.back().number = texts.of(step.tensors, split);
   }
-  step.memory = eager_memory(step.tensors, step.cuts, count_programs(step.ops), hardware);
+  step.memory = eager_memory(step.tensors, step.split_ops, count_programs(step.ops), hardware);
   for (size_t i = first; i < step.ops.size(); ++i) {
     const EagerMoment& moment = step.memory.moments[i - first];
     step.ops[i].hbm_bytes = step.memory.peak(i - first);
@@ -167,7 +167,7 @@ bool has_run(const EagerOp& op, std::span<const OpTimes> host) {
 }
 
 std::optional<size_t> first_beyond_memory(const EagerStep& step) {
-  for (size_t i = 0; i < step.cuts.size(); ++i)
+  for (size_t i = 0; i < step.split_ops.size(); ++i)
     if (step.memory.used(i) > step.memory.usable) return i;
   return std::nullopt;
 }

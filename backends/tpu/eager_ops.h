@@ -30,8 +30,8 @@ struct EagerOp {
 };
 
 struct EagerStep {
-  Program tensors;  // the graph it is cut from, without slots created first
-  std::vector<CutOp> cuts;
+  Program tensors;  // the graph that is split, without slots created first
+  std::vector<SplitOp> split_ops;
   EagerMemory memory;
   std::vector<EagerOp> ops;
   std::vector<int64_t> uploads;  // bytes of each batch tensor, in device types

@@ -24,7 +24,7 @@ struct GraphIdentity {
   int64_t batches = 1;                          // training batches it contains; not part of the key
   // Of an operation that runs alone, by node: bookkeeping that keeps its type, where the device has another type for
   // the user's tensors. Empty: no node is.
-  std::vector<bool> accounts = {};
+  std::vector<bool> bookkeeping = {};
 
   // A graph without scalars, whose states all exist.
   static GraphIdentity of(Program program) { return {.program = std::make_shared<const Program>(std::move(program))}; }
@@ -52,7 +52,7 @@ enum class MissKind : uint8_t {
   kNumber,     // other scalars are baked, or equal to each other
   kAttribute,  // a scalar attribute, baked whatever its value
   kStructure,  // operations, attributes, outputs
-  kForgotten,  // compiled before, but evicted from the cache
+  kEvicted,    // compiled before, but evicted from the cache
   kStored,     // no miss: loaded from a store
 };
 
@@ -67,7 +67,7 @@ struct Graph {
   GraphIdentity identity;                  // empty after eviction from the cache
   std::shared_ptr<const Program> tensors;  // tensor graph (tensor_graph.h), for printing; null if not kept
   DeviceTypes types;                       // types of its floats on the device
-  std::vector<bool> accounts;              // by node: bookkeeping that keeps its type; empty: no node is
+  std::vector<bool> bookkeeping;           // by node: bookkeeping that keeps its type; empty: no node is
   GraphSize size;                          // of the tensor graph
   TracedWork work;                         // per execution
   GraphPrediction prediction;

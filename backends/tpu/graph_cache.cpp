@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kCompared = 64;  // graphs compared to explain a miss: comparing takes longer than compiling
 
 bool same(const GraphIdentity& a, const GraphIdentity& b) {
-  return a.absent == b.absent && a.signature == b.signature && a.accounts == b.accounts &&
+  return a.absent == b.absent && a.signature == b.signature && a.bookkeeping == b.bookkeeping &&
          (a.program == b.program || a.program->same_structure(*b.program));
 }
 
@@ -21,7 +21,7 @@ GraphKey key_of(const GraphIdentity& identity) {
   for (const int64_t word : identity.signature) key.mix(static_cast<uint64_t>(word));
   key.mix(identity.absent.size());
   for (const int32_t state : identity.absent) key.mix(static_cast<uint64_t>(state));
-  for (const bool is_account : identity.accounts) key.mix(is_account);
+  for (const bool is_bookkeeping : identity.bookkeeping) key.mix(is_bookkeeping);
   return key;
 }
 
@@ -38,7 +38,7 @@ Graph* GraphCache::find(const GraphKey& key, const GraphIdentity& identity) {
 }
 
 MissCause GraphCache::cause_of(const GraphIdentity& identity) const {
-  if (has_forgotten(key_of(identity))) return cause_of_forgotten();
+  if (was_evicted(key_of(identity))) return cause_of_eviction();
   std::vector<const GraphIdentity*> newest;
   for (const Graph* const graph : used_) {
     if (newest.size() == kCompared) break;
@@ -57,17 +57,17 @@ Graph& GraphCache::add(Graph graph) {
   used_.push_front(&kept);
   entries_.emplace(kept.key, used_.begin());
   nodes_ += kept.identity.program->size();
-  while (used_.size() > 1 && (used_.size() > capacity_.graphs || nodes_ > capacity_.nodes)) forget_oldest();
+  while (used_.size() > 1 && (used_.size() > capacity_.graphs || nodes_ > capacity_.nodes)) evict_oldest();
   if (kept.tensors != nullptr) limit_shown(kept);
   return kept;
 }
 
 // The first graphs keep their tensor graphs for good, later ones until enough newer ones exist.
 void GraphCache::limit_shown(Graph& newest) {
-  const auto is_full = [this](const Shown& shown) {
+  const auto is_full = [this](const ShownGraphs& shown) {
     return shown.graphs.size() > capacity_.shown_graphs || shown.nodes > capacity_.shown_nodes;
   };
-  const auto add = [&](Shown& shown) {
+  const auto add = [&](ShownGraphs& shown) {
     shown.graphs.push_back(&newest);
     shown.nodes += newest.tensors->size();
   };
@@ -86,13 +86,13 @@ void GraphCache::limit_shown(Graph& newest) {
   }
 }
 
-void GraphCache::forget_oldest() {
+void GraphCache::evict_oldest() {
   Graph* const oldest = used_.back();
   const auto [first, last] = entries_.equal_range(oldest->key);
   entries_.erase(std::find_if(first, last, [&](const auto& each) { return *each.second == oldest; }));
   used_.pop_back();
   nodes_ -= oldest->identity.program->size();
-  forgotten_.insert(oldest->key);
+  evicted_.insert(oldest->key);
   oldest->identity = {};
 }
 

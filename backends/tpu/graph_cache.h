@@ -37,7 +37,7 @@ class GraphCache {
   // Explains a miss: how the graph differs from the nearest of the recently used graphs.
   MissCause cause_of(const GraphIdentity& identity) const;
   // Whether the graph was evicted.
-  bool has_forgotten(const GraphKey& key) const { return forgotten_.contains(key); }
+  bool was_evicted(const GraphKey& key) const { return evicted_.contains(key); }
   // Sets the cause of a graph that has none. Call it before the graph is added, since it is compared with the others.
   void explain(Graph& graph) const;
   // Adds a graph and explains it.
@@ -47,7 +47,7 @@ class GraphCache {
   const std::deque<Graph>& compiled() const { return compiled_; }
 
  private:
-  void forget_oldest();
+  void evict_oldest();
   void limit_shown(Graph& newest);
 
   struct KeyHash {
@@ -58,13 +58,13 @@ class GraphCache {
   const Capacity capacity_;
   int64_t nodes_ = 0;  // nodes of graphs in the cache
   std::deque<Graph> compiled_;
-  struct Shown {
+  struct ShownGraphs {
     std::deque<Graph*> graphs;
     int64_t nodes = 0;
   } first_, newest_;        // graphs that have a tensor graph, in order
   std::list<Graph*> used_;  // most recently used first
   std::unordered_multimap<GraphKey, std::list<Graph*>::iterator, KeyHash> entries_;
-  std::unordered_set<GraphKey, KeyHash> forgotten_;
+  std::unordered_set<GraphKey, KeyHash> evicted_;
 };
 
 }  // namespace runner::backends::tpu

@@ -185,7 +185,7 @@ class HloWriter {
          fmt::format("maximum({}, {} %{})", taken(id, program_.operands(id)[0]), shape_text(made), zeros));
   }
 
-  // HLO stretches no axis: one of size 1 is dropped, and made anew.
+  // A broadcast of HLO stretches no axis: an axis of size 1 is dropped by a reshape, and added by the broadcast.
   void broadcast(ValueId id) {
     const TensorType from = operand_type(id), to = type(id);
     const int added = to.shape.rank() - from.shape.rank();

@@ -14,12 +14,12 @@ namespace runner::backends::tpu {
 struct ShownTypes {
   DeviceTypes types = {};
   // By node: whether it keeps its logical type (engine bookkeeping, see owners.h). Empty if no node does.
-  std::vector<bool> accounts = {};
+  std::vector<bool> bookkeeping = {};
 
-  bool is_account(ValueId id) const { return !accounts.empty() && accounts[static_cast<size_t>(id)]; }
+  bool is_bookkeeping(ValueId id) const { return !bookkeeping.empty() && bookkeeping[static_cast<size_t>(id)]; }
   // Type of `id` as the node `reader` reads it.
   TensorType of(const Program& program, ValueId id, ValueId reader) const {
-    return is_account(reader) ? program.type(id) : types.of(program.type(id));
+    return is_bookkeeping(reader) ? program.type(id) : types.of(program.type(id));
   }
   TensorType of(const Program& program, ValueId id) const { return of(program, id, id); }
 };

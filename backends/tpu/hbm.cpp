@@ -178,18 +178,18 @@ class HbmPlanner {
         block = {.bytes = own.padded(), .first = first, .last = std::max(block.last, own.last)};
       }
     plan_.temporaries = pack_best_fit(blocks);
-    const Fullest fullest = fullest_step(blocks, end_ + 1);
-    plan_.fullest = fullest.step;
-    plan_.fullest_bytes = fullest.bytes;
+    const Peak peak = peak_step(blocks, end_ + 1);
+    plan_.peak_group = peak.step;
+    plan_.peak_bytes = peak.bytes;
     for (HbmBuffer& own : buffers_)
       if (own.block >= 0) {
         own.offset = blocks[static_cast<size_t>(own.block)].offset;
-        if (own.lives_at(fullest.step)) plan_.fullest_unpadded += own.tensor.unpadded();
+        if (own.lives_at(peak.step)) plan_.peak_unpadded += own.tensor.unpadded();
       }
   }
 
   void count_arguments() {
-    const GenerationRow& row = row_of(options_.generation);
+    const TpuDataSheet& row = row_of(options_.generation);
     plan_.reserved = row.reserved_bytes;
     plan_.capacity = row.hbm_bytes;
     for (const Input& each : program_.inputs())
@@ -212,7 +212,7 @@ class HbmPlanner {
 };
 
 bool lives_at_peak(const HbmPlan& plan, const HbmBuffer& buffer) {
-  return buffer.allocation != Allocation::kTemporary || buffer.lives_at(plan.fullest);
+  return buffer.allocation != Allocation::kTemporary || buffer.lives_at(plan.peak_group);
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/tpu/generation.h"
 #include "backends/tpu/tensors.h"
+#include "backends/tpu/tpu_data_sheet.h"
 
 namespace runner::backends::tpu {
 
@@ -49,10 +49,10 @@ struct HbmPlan {
   int64_t code = 0;  // an estimate
   int64_t prefetched = 0;
 
-  int fullest = 0;  // group at which most bytes of temporaries are live
+  int peak_group = 0;  // group at which most bytes of temporaries are live
   // Bytes of temporaries that are live there; the rest of `temporaries` is fragmentation.
-  int64_t fullest_bytes = 0;
-  int64_t fullest_unpadded = 0, arguments_unpadded = 0;  // without padding
+  int64_t peak_bytes = 0;
+  int64_t peak_unpadded = 0, arguments_unpadded = 0;  // without padding
   std::vector<HbmBuffer> buffers;  // arguments in input order, then results in execution order, without those computed
                                    // into the memory of their state
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/runtime/memory_advice.h"
+#include "backends/device_model/memory_advice.h"
 #include "backends/tpu/hbm.h"
 #include "schema/base/source_mark.h"
 

@@ -31,13 +31,13 @@ std::string totals_text(const HbmPlan& plan) {
 }
 
 std::string program_text(const HbmPlan& plan) {
-  const int64_t lost = plan.temporaries - plan.fullest_bytes;
+  const int64_t lost = plan.temporaries - plan.peak_bytes;
   return fmt::format(
       "Program hbm requirement {}:\n{} (estimated)\n{} ({:.1f}% utilization: Unpadded ({}) Padded ({}), {:.1f}% "
       "fragmentation ({}))\n",
       xla_size_text(plan.code + plan.temporaries), row_text("code", plan.code), row_text("HLO temp", plan.temporaries),
-      percent(plan.fullest_unpadded, plan.fullest_bytes), xla_size_text(plan.fullest_unpadded),
-      xla_size_text(plan.fullest_bytes), lost == 0 ? 0 : percent(lost, plan.temporaries), xla_size_text(lost));
+      percent(plan.peak_unpadded, plan.peak_bytes), xla_size_text(plan.peak_unpadded), xla_size_text(plan.peak_bytes),
+      lost == 0 ? 0 : percent(lost, plan.temporaries), xla_size_text(lost));
 }
 
 std::string operator_text(const Program& program, ValueId id) {

@@ -48,19 +48,19 @@ int64_t pack_best_fit(std::span<HeapBlock> blocks) {
   return total;
 }
 
-Fullest fullest_step(std::span<const HeapBlock> blocks, int steps) {
+Peak peak_step(std::span<const HeapBlock> blocks, int steps) {
   std::vector<int64_t> change(static_cast<size_t>(steps) + 1, 0);
   for (const HeapBlock& block : blocks) {
     change[static_cast<size_t>(block.first)] += block.bytes;
     change[static_cast<size_t>(block.last) + 1] -= block.bytes;
   }
-  Fullest fullest;
+  Peak peak;
   int64_t live = 0;
   for (int step = 0; step < steps; ++step) {
     live += change[static_cast<size_t>(step)];
-    if (live > fullest.bytes) fullest = {step, live};
+    if (live > peak.bytes) peak = {step, live};
   }
-  return fullest;
+  return peak;
 }
 
 }  // namespace runner::backends::tpu

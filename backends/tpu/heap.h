@@ -17,12 +17,12 @@ struct HeapBlock {
 // Sets the offsets. Returns the size of the heap in bytes.
 int64_t pack_best_fit(std::span<HeapBlock> blocks);
 
-struct Fullest {
+struct Peak {
   int step = 0;
   int64_t bytes = 0;
 };
 
 // Returns the first step at which most bytes are live, out of `steps` steps. It is a lower bound of any heap.
-Fullest fullest_step(std::span<const HeapBlock> blocks, int steps);
+Peak peak_step(std::span<const HeapBlock> blocks, int steps);
 
 }  // namespace runner::backends::tpu

@@ -142,7 +142,7 @@ std::string_view advice_for(MissKind kind) {
     case MissKind::kFirst:
     case MissKind::kState:
     case MissKind::kStructure:
-    case MissKind::kForgotten:
+    case MissKind::kEvicted:
     case MissKind::kStored: break;
   }
   return "";

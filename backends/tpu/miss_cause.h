@@ -12,8 +12,8 @@ namespace runner::backends::tpu {
 // Advice on how to compile fewer graphs of a kind, as the end of a sentence; empty if none holds in general.
 std::string_view advice_for(MissKind kind);
 
-inline MissCause cause_of_forgotten() {
-  return {"it was evicted: the cache is full", {}, MissKind::kForgotten};
+inline MissCause cause_of_eviction() {
+  return {"it was evicted: the cache is full", {}, MissKind::kEvicted};
 }
 
 // The nearest graph has the same role and, for reads, the same hook line, and has most in common with `graph`: all but

@@ -23,18 +23,18 @@ bool computes_floats(const Program& program, ValueId id) {
 // Assigns kNone values that compute floats to the user unless bookkeeping reads them. Returns by node whether
 // bookkeeping reads it.
 std::vector<bool> assign_to_user(const Program& program, std::vector<Owner>& owners) {
-  std::vector<bool> into_account(owners.size());
+  std::vector<bool> by_bookkeeping(owners.size());
   for (const Output& output : program.outputs())
     if (output.state >= 0 && program.type(output.value).dtype == DType::kF64)
-      into_account[static_cast<size_t>(output.value)] = true;
+      by_bookkeeping[static_cast<size_t>(output.value)] = true;
   for (ValueId id = program.size(); id-- > 0;) {
     Owner& owner = owners[static_cast<size_t>(id)];
-    const bool passes_on = owner == Owner::kNone && into_account[static_cast<size_t>(id)];
+    const bool passes_on = owner == Owner::kNone && by_bookkeeping[static_cast<size_t>(id)];
     if (owner == Owner::kNone && !passes_on && computes_floats(program, id)) owner = Owner::kUser;
     if (!passes_on && (owner != Owner::kEngine || marks_host(program, id))) continue;
-    for (const ValueId operand : program.operands(id)) into_account[static_cast<size_t>(operand)] = true;
+    for (const ValueId operand : program.operands(id)) by_bookkeeping[static_cast<size_t>(operand)] = true;
   }
-  return into_account;
+  return by_bookkeeping;
 }
 
 std::vector<Owner> owners_by_operands(const Program& program) {
@@ -75,16 +75,17 @@ std::vector<Owner> owners_of(const Program& program) {
   return owners;
 }
 
-std::vector<bool> accounts_of(const Program& program) {
+std::vector<bool> bookkeeping_nodes(const Program& program) {
   std::vector<Owner> owners = owners_by_operands(program);
-  std::vector<bool> accounts = assign_to_user(program, owners);
+  std::vector<bool> bookkeeping = assign_to_user(program, owners);
   const std::vector<bool> marked = read_by_marks(program);
   for (ValueId id = 0; id < program.size(); ++id) {
     const auto at = static_cast<size_t>(id);
     const bool is_marked_input = program.node(id).op == Op::kInput && marked[at];
-    accounts[at] = owners[at] == Owner::kEngine || is_marked_input || (owners[at] == Owner::kNone && accounts[at]);
+    bookkeeping[at] =
+        owners[at] == Owner::kEngine || is_marked_input || (owners[at] == Owner::kNone && bookkeeping[at]);
   }
-  return accounts;
+  return bookkeeping;
 }
 
 }  // namespace runner::backends::tpu

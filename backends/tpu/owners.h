@@ -21,7 +21,7 @@ std::vector<Owner> owners_of(const Program& program);
 
 // By node: whether it is bookkeeping, which keeps its logical type. Includes inputs that only on_host() marks read, and
 // kNone values that bookkeeping reads.
-std::vector<bool> accounts_of(const Program& program);
+std::vector<bool> bookkeeping_nodes(const Program& program);
 
 // Whether the node was recorded by ops::on_host().
 bool marks_host(const Program& program, ValueId id);

@@ -13,25 +13,25 @@ namespace {
 // Appends the nodes of `part` to `to`. `states`: current values of the states; missing ones become inputs. Returns the
 // new value of each value of `part`.
 std::vector<ValueId> append(Program& to, const Program& part, std::vector<ValueId>& states) {
-  std::vector<ValueId> places(static_cast<size_t>(part.size()), kNoValue);
+  std::vector<ValueId> values(static_cast<size_t>(part.size()), kNoValue);
   size_t input = 0, state = 0;
   for (ValueId id = 0; id < part.size(); ++id) {
     const Node& node = part.node(id);
-    ValueId& place = places[static_cast<size_t>(id)];
+    ValueId& now = values[static_cast<size_t>(id)];
     to.set_mark(part.mark_of(id));
     if (node.op != Op::kInput) {
       std::vector<ValueId> operands;
-      for (const ValueId operand : part.operands(id)) operands.push_back(places[static_cast<size_t>(operand)]);
-      place = to.record(node.op, operands, part.attrs(id), node.type);
+      for (const ValueId operand : part.operands(id)) operands.push_back(values[static_cast<size_t>(operand)]);
+      now = to.record(node.op, operands, part.attrs(id), node.type);
       continue;
     }
     const Input& declared = part.inputs()[input++];
     const bool is_state = declared.kind == InputKind::kState;
-    if (!is_state || state == states.size()) place = to.input(declared.kind, declared.name, node.type);
-    if (is_state && state == states.size()) states.push_back(place);
-    if (is_state) place = states[state++];
+    if (!is_state || state == states.size()) now = to.input(declared.kind, declared.name, node.type);
+    if (is_state && state == states.size()) states.push_back(now);
+    if (is_state) now = states[state++];
   }
-  return places;
+  return values;
 }
 
 }  // namespace
@@ -41,10 +41,10 @@ void PendingTrace::add(const GraphIdentity& part) {
   for (const int32_t state : part.absent)
     if (static_cast<size_t>(state) >= written_.size() || !written_[static_cast<size_t>(state)])
       if (std::ranges::find(absent_, state) == absent_.end()) absent_.push_back(state);
-  const std::vector<ValueId> places = append(program_, program, states_);
+  const std::vector<ValueId> values = append(program_, program, states_);
   written_.resize(states_.size());
   for (const Output& output : program.outputs()) {
-    const ValueId value = places[static_cast<size_t>(output.value)];
+    const ValueId value = values[static_cast<size_t>(output.value)];
     if (output.state < 0) {
       program_.output(output.name, value);
     } else {
@@ -54,7 +54,7 @@ void PendingTrace::add(const GraphIdentity& part) {
   }
   std::map<Origin, Origin> moved;
   for (ValueId id = 0; id < program.size(); ++id)
-    moved.try_emplace(program.node(id).origin, program_.node(places[static_cast<size_t>(id)]).origin);
+    moved.try_emplace(program.node(id).origin, program_.node(values[static_cast<size_t>(id)]).origin);
   for (TracedScalar scalar : part.scalars) {
     if (scalar.origin != kNoOrigin) scalar.origin = moved.at(scalar.origin);
     scalars_.push_back(scalar);

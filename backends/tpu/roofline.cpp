@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/dist/ring.h"
+#include "backends/device_model/ring_all_reduce.h"
 #include "backends/ir/op_def.h"
 #include "backends/tensor/rounding.h"
 
@@ -76,7 +76,7 @@ class Predictor {
   const Program& program_;
   const DeviceTypes types_;
   const Machine machine_;
-  const GenerationRow& row_;
+  const TpuDataSheet& row_;
   StepTime time_;
 };
 
@@ -92,7 +92,7 @@ double tile_efficiency(int64_t m, int64_t k, int64_t n, int64_t tile) {
 
 double all_reduce_seconds(int64_t bytes, int devices, Generation generation) {
   if (devices <= 1) return 0;
-  const GenerationRow& row = row_of(generation);
+  const TpuDataSheet& row = row_of(generation);
   const auto size = static_cast<double>(bytes);
   const int chips = ceil_div(devices, row.devices_per_chip);
   // Two devices per chip: each reads both operands and writes the sum.
@@ -110,7 +110,7 @@ StepTime predict_step(const DeviceProgram& device, const DeviceTensors& tensors,
 }
 
 std::string formula_text(const StepTime& time, const Machine& machine) {
-  const GenerationRow& row = row_of(machine.generation);
+  const TpuDataSheet& row = row_of(machine.generation);
   const auto ms = [](double seconds) { return fmt::format("{:.4g} ms", seconds * 1e3); };
   return fmt::format(
       "{} to {}: t to t / {}, t = max({} + {} launches of {} us + {} of all-reduces, upload of a batch {}); {} is Σ "

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "backends/tpu/cost.h"
-#include "backends/tpu/generation.h"
 #include "backends/tpu/matmul_precision.h"
+#include "backends/tpu/tpu_data_sheet.h"
 
 namespace runner::backends::tpu {
 

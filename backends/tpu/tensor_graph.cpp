@@ -297,7 +297,7 @@ class Splitter {
 
 // Removes on_host() marks: they only mark bookkeeping and are not nodes of the user's code.
 ShownGraph without_marks(const Program& marked) {
-  const std::vector<bool> accounts = accounts_of(marked);
+  const std::vector<bool> bookkeeping = bookkeeping_nodes(marked);
   ShownGraph shown;
   Rewriter rewriter(marked);
   for (ValueId id = 0; id < marked.size(); ++id) {
@@ -306,7 +306,7 @@ ShownGraph without_marks(const Program& marked) {
       continue;
     }
     rewriter.copy(id);
-    shown.accounts.push_back(accounts[static_cast<size_t>(id)]);
+    shown.bookkeeping.push_back(bookkeeping[static_cast<size_t>(id)]);
   }
   shown.program = rewriter.finish();
   return shown;

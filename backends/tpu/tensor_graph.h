@@ -16,7 +16,7 @@ namespace runner::backends::tpu {
 // A tensor graph, and by node whether it is engine bookkeeping (owners.h), which has types of its own.
 struct ShownGraph {
   Program program;
-  std::vector<bool> accounts;
+  std::vector<bool> bookkeeping;
 };
 
 // Returns a graph that computes the same as `graph.program`. It contains the nodes that outputs need, in post-order,

@@ -56,7 +56,8 @@ class Tracer {
 
   void trace(ValueId id, bool result) {
     if (is_view(program_, id)) {
-      pieces(id) = cut(pieces(program_.operands(id)[0]), view_start(program_, id), program_.type(id).shape.elements());
+      pieces(id) =
+          part_of(pieces(program_.operands(id)[0]), view_start(program_, id), program_.type(id).shape.elements());
     } else if (result && is_join(id)) {
       for (const ValueId part : program_.operands(id))
         pieces(id).insert(pieces(id).end(), pieces(part).begin(), pieces(part).end());
@@ -67,7 +68,7 @@ class Tracer {
     if (result && pieces(id).empty()) compute(id);
   }
 
-  static std::vector<Piece> cut(const std::vector<Piece>& from, int64_t start, int64_t count) {
+  static std::vector<Piece> part_of(const std::vector<Piece>& from, int64_t start, int64_t count) {
     std::vector<Piece> pieces;
     int64_t at = 0;
     for (const Piece& piece : from) {

@@ -14,7 +14,7 @@ TpuDevice::TpuDevice(const TpuOptions& options)
     : options_(options),
       host_(options.eager ? make_eager_host(make_cpu_device(options.threads)) : make_cpu_device(options.threads)),
       metrics_(op_counter_names()),
-      slot_(*host_, metrics_, options.own_thread && !options.waits_at_cuts && !options.eager) {}
+      slot_(*host_, metrics_, options.own_thread && !options.waits_at_mark_step && !options.eager) {}
 
 void TpuDevice::write(Buffer& buffer, size_t offset, std::span<const std::byte> source) {
   slot_.wait();

@@ -7,10 +7,10 @@
 #include "backends/exec/cpu_device.h"
 #include "backends/runtime/spans.h"
 #include "backends/tpu/device_data_cache.h"
-#include "backends/tpu/eager_account.h"
 #include "backends/tpu/eager_forecast.h"
 #include "backends/tpu/eager_host.h"
-#include "backends/tpu/graph_account.h"
+#include "backends/tpu/eager_statistics.h"
+#include "backends/tpu/graph_statistics.h"
 #include "backends/tpu/metrics.h"
 #include "backends/tpu/pending_trace.h"
 #include "backends/tpu/persistent_cache.h"
@@ -25,16 +25,16 @@
 namespace runner::backends::tpu {
 namespace {
 
-// A trace without step marker gives a warning after kLongTrace batches, and is cut beyond kMostNodes nodes.
+// A trace without step marker gives a warning after kLongTrace batches, and is ended beyond kMostNodes nodes.
 constexpr int64_t kLongTrace = 100;  // batches
-constexpr std::string_view kHowToCut =
+constexpr std::string_view kHowToMarkStep =
     "call acc:mark_step() after each optimizer step, or remove tpu.auto_mark_step: false";
 constexpr int64_t kMostNodes = 100000;  // as PyTorch/XLA 1.7 trims its graphs
 
 // The trace since the last step marker.
-struct Uncut {
+struct PendingBatches {
   int64_t batch = 0, batches = 0;  // first training batch, and number of training batches
-  Making making;
+  CompileRecord record;
 };
 
 class EmulatedTpuModel final : public TpuDeviceModel {
@@ -43,7 +43,7 @@ class EmulatedTpuModel final : public TpuDeviceModel {
   EmulatedTpuModel(TpuDevice& device, const TpuOptions& options)
       : options_(options), device_(device), metrics_(device.metrics()), stored_(options_.hardware) {}
 
-  bool traces_graphs() const override { return options_.keeps_account; }
+  bool traces_graphs() const override { return options_.tracks_graphs; }
   std::optional<int64_t> memory_limit() const override { return std::nullopt; }  // graphs are checked one by one
 
   std::shared_ptr<void> on_allocate(int64_t, std::string_view) override { return nullptr; }
@@ -51,7 +51,7 @@ class EmulatedTpuModel final : public TpuDeviceModel {
 
   Compiled on_compile(const Program& program, const UserGraph& user_graph,
                       const std::function<std::shared_ptr<Executable>()>& compile) override {
-    if (!options_.keeps_account || pauses_ > 0) return {compile(), nullptr};
+    if (!options_.tracks_graphs || pauses_ > 0) return {compile(), nullptr};
     const std::optional<Program> other = user_graph ? user_graph() : std::nullopt;
     const Program& graph = other ? *other : program;
     if (graph.size() == 0) return {compile(), nullptr};
@@ -61,8 +61,8 @@ class EmulatedTpuModel final : public TpuDeviceModel {
     PersistentCache::Found<PersistentCache::LoadedExecutable> found = stored_.find(program, graph, state_tensors_);
     if (!found.entry) return compiled_graph(program, graph, compile, found.damage);
     warnings_.add(std::move(found.entry->warnings));
-    const Making making{.ns = monotonic_ns() - begin, .compiled = false, .damages = {}};
-    return {found.entry->host, std::make_shared<TpuStep>(found.entry->host, making, program, graph)};
+    const CompileRecord record{.ns = monotonic_ns() - begin, .compiled = false, .damages = {}};
+    return {found.entry->host, std::make_shared<TpuStep>(found.entry->host, record, program, graph)};
   }
 
   void keep_graphs_in(GraphStore& store) override { stored_.use(store); }
@@ -77,13 +77,13 @@ class EmulatedTpuModel final : public TpuDeviceModel {
     auto& traced = static_cast<TpuStep&>(step);
     if (info.step > 0 && std::exchange(newest_step_, info.step) != info.step) ++batches_;
     for (const TracedScalar& scalar : info.traced)
-      if (traced.hands_over(scalar)) numbers_.upload(scalar, metrics_);
+      if (traced.passes_scalar(scalar)) numbers_.upload(scalar, metrics_);
     check_range(traced, submission);
     if (options_.eager) return begin_eagerly(traced, submission, info);
     if (is_pending(info)) return add_to_pending(traced, info);
     GraphIdentity identity = pending_.read(identity_of(traced, info));
     if (identity.program != traced.graph()) identity.batches = batches_until(info.step);
-    Graph& graph = graph_of(std::move(identity), info.step, traced.take_making());
+    Graph& graph = graph_of(std::move(identity), info.step, traced.take_compile_record());
     slot().lock();
     launch(graph);
     device_.count_next_as(SubmissionSlot::Counts::kWhole);
@@ -111,13 +111,13 @@ class EmulatedTpuModel final : public TpuDeviceModel {
 
   void on_host_event(HostEvent event, int64_t times) override {
     switch (event) {
-      case HostEvent::kStepMark: metrics_.count(Counter::kMarkStep, times); return cut();
+      case HostEvent::kStepMark: metrics_.count(Counter::kMarkStep, times); return mark_step();
       case HostEvent::kScalarRead:
         metrics_.count(Counter::kLocalScalarDense, times);
         scalar_reads_ += times;
         return;
-      case HostEvent::kMetricRead: metrics_.count(Counter::kLocalScalarDense, times); return cut();
-      case HostEvent::kStateUse: return cut();
+      case HostEvent::kMetricRead: metrics_.count(Counter::kLocalScalarDense, times); return mark_step();
+      case HostEvent::kStateUse: return mark_step();
       case HostEvent::kRecording: return operations_.begin_recording();
     }
   }
@@ -149,11 +149,11 @@ class EmulatedTpuModel final : public TpuDeviceModel {
     std::shared_ptr<Executable> host = compile();
     const LoweredGraph lowered(identity, state_tensors_);
     std::vector<std::string> warnings = lowered.check_memory(options_.hardware);
-    Making making{.ns = monotonic_ns() - begin, .compiled = true, .damages = {}};
-    if (!damage.empty()) making.damages.push_back(damage);
+    CompileRecord record{.ns = monotonic_ns() - begin, .compiled = true, .damages = {}};
+    if (!damage.empty()) record.damages.push_back(damage);
     if (stored_.is_on()) stored_.keep(program, graph, state_tensors_, {image_of(*host), warnings});
     warnings_.add(std::move(warnings));
-    return {host, std::make_shared<TpuStep>(host, making, program, graph)};
+    return {host, std::make_shared<TpuStep>(host, record, program, graph)};
   }
 
   Compiled compiled_eagerly(const Program& program, const Program& graph,
@@ -164,7 +164,7 @@ class EmulatedTpuModel final : public TpuDeviceModel {
     GraphForecast traced = check_eager_memory(identity, state_tensors_, options_.hardware);
     warnings_.add(std::move(traced.padding));
     std::shared_ptr<Executable> host = compile();
-    const auto step = std::make_shared<TpuStep>(host, Making(), program, graph);
+    const auto step = std::make_shared<TpuStep>(host, CompileRecord(), program, graph);
     step->traced_seconds = traced.prediction.least_seconds;
     return {std::move(host), step};
   }
@@ -205,66 +205,66 @@ class EmulatedTpuModel final : public TpuDeviceModel {
 
   // Whether a submission becomes a part of the pending trace. It starts at once; it is counted with everything else
   // before the next step marker.
-  bool is_pending(const SubmissionInfo& info) const { return options_.batches_between_cuts != 1 && !info.reads; }
+  bool is_pending(const SubmissionInfo& info) const { return options_.batches_per_mark != 1 && !info.reads; }
 
   void add_to_pending(TpuStep& step, const SubmissionInfo& info) {
-    if (uncut_.batch == 0) uncut_.batch = info.step;
+    if (pending_batches_.batch == 0) pending_batches_.batch = info.step;
     GraphIdentity part = identity_of(step, info);
     for (TracedScalar& scalar : part.scalars) scalar.batch = batches_until(info.step);
     pending_.add(part);
-    uncut_.making.add(step.take_making());
+    pending_batches_.record.add(step.take_compile_record());
     device_.count_next_as(SubmissionSlot::Counts::kPart);
   }
 
   void check_length(const SubmissionInfo& info) {
-    uncut_.batches = batches_until(info.step);
-    if (uncut_.batches == kLongTrace) warn_of_growth();
-    if (pending_.nodes() > kMostNodes) cut_long_trace();
+    pending_batches_.batches = batches_until(info.step);
+    if (pending_batches_.batches == kLongTrace) warn_of_growth();
+    if (pending_.nodes() > kMostNodes) end_long_trace();
   }
 
   // Batches of the trace since the last step marker.
-  int64_t batches_until(int64_t step) const { return step - uncut_.batch + 1; }
+  int64_t batches_until(int64_t step) const { return step - pending_batches_.batch + 1; }
 
-  void cut_long_trace() {
+  void end_long_trace() {
     if (!std::exchange(warned_of_length_, true)) {
       warnings_.add(fmt::format(
           "the graph of batches {} to {} has {} nodes and is ended after them: a graph has at most {} nodes; {}",
-          uncut_.batch, uncut_.batch + uncut_.batches - 1, pending_.nodes(), kMostNodes,
-          options_.batches_between_cuts > 0 ? "lower tpu.batches_per_execution" : kHowToCut));
+          pending_batches_.batch, pending_batches_.batch + pending_batches_.batches - 1, pending_.nodes(), kMostNodes,
+          options_.batches_per_mark > 0 ? "lower tpu.batches_per_execution" : kHowToMarkStep));
     }
     warned_of_growth_ = true;  // the warning above gives the same advice
-    cut();
+    mark_step();
   }
 
   void warn_of_growth() {
-    if (options_.batches_between_cuts > 0 || std::exchange(warned_of_growth_, true)) return;
+    if (options_.batches_per_mark > 0 || std::exchange(warned_of_growth_, true)) return;
     warnings_.add(
         fmt::format("{0} batches, starting at {1}, were traced without mark_step, and the graph has {2} nodes; it "
                     "grows until mark_step is called; {3}",
-                    uncut_.batches, uncut_.batch, pending_.nodes(), kHowToCut));
+                    pending_batches_.batches, pending_batches_.batch, pending_.nodes(), kHowToMarkStep));
   }
 
-  void cut() {
+  void mark_step() {
     if (pending_.empty()) return;
-    if (uncut_.batches > 1 && metrics_.value(Counter::kMarkStep) == 0) warn_of_growth();
-    const Uncut parts = std::exchange(uncut_, {});
+    if (pending_batches_.batches > 1 && metrics_.value(Counter::kMarkStep) == 0) warn_of_growth();
+    const PendingBatches parts = std::exchange(pending_batches_, {});
     GraphIdentity whole = pending_.take();
     whole.batches = parts.batches;
-    launch(graph_of(std::move(whole), parts.batch, parts.making));
+    launch(graph_of(std::move(whole), parts.batch, parts.record));
     slot().end_parts();
   }
 
-  Graph& graph_of(GraphIdentity identity, int64_t step, const Making& making) {
+  Graph& graph_of(GraphIdentity identity, int64_t step, const CompileRecord& record) {
     const GraphKey key = key_of(identity);
-    for (const std::string& damage : making.damages) warn_of_damage(damage, key);
+    for (const std::string& damage : record.damages) warn_of_damage(damage, key);
     if (Graph* const known = graphs_.find(key, identity)) return *known;
     warnings_.add(range_warnings_of_numbers(identity, options_.hardware.types));
     ShownGraph shown = shown_graph(identity, state_tensors_);
     Graph graph =
         graphs_.described(key, std::move(identity), std::make_shared<const Program>(std::move(shown.program)), step);
-    graph.accounts = std::move(shown.accounts);
-    const int64_t begin = monotonic_ns() - making.ns;
-    if (stored_.is_on() && is_in_store(graph, making, begin))
+    graph.bookkeeping = std::move(shown.bookkeeping);
+    const int64_t begin = monotonic_ns() - record.ns;
+    if (stored_.is_on() && is_in_store(graph, record, begin))
       return graphs_.add_stored(std::move(graph), monotonic_ns() - begin);
     graph.prediction = LoweredGraph(graph.identity, state_tensors_).predict(options_.hardware, graph.size.donated > 0);
     Graph& compiled = graphs_.add_compiled(std::move(graph), Metric::kCompileTime, begin);
@@ -273,16 +273,16 @@ class EmulatedTpuModel final : public TpuDeviceModel {
   }
 
   // Takes the prediction from the store. Counts like PyTorch/XLA: a damaged entry is not a miss.
-  bool is_in_store(Graph& graph, const Making& making, int64_t begin_ns) {
+  bool is_in_store(Graph& graph, const CompileRecord& record, int64_t begin_ns) {
     PersistentCache::Found<GraphPrediction> found;
-    if (!making.compiled) found = stored_.find(graph.identity, state_tensors_);
+    if (!record.compiled) found = stored_.find(graph.identity, state_tensors_);
     if (!found.damage.empty()) warn_of_damage(found.damage, graph.key);
     if (found.entry) {
       graph.prediction = std::move(*found.entry);
       return true;
     }
     graphs_.check_budget(graph, begin_ns);
-    const bool damaged = !making.damages.empty() || !found.damage.empty();
+    const bool damaged = !record.damages.empty() || !found.damage.empty();
     metrics_.count(damaged ? Counter::kPersistentCacheDeserializeFailure : Counter::kPersistentCacheMiss);
     return false;
   }
@@ -292,15 +292,15 @@ class EmulatedTpuModel final : public TpuDeviceModel {
   DeviceMetrics& metrics_;
   int pauses_ = 0;
   const ScalarRules rules_ = scalar_rules(options_.dialect, options_.hardware.types);
-  GraphAccount graphs_{options_.hardware, rules_, metrics_, options_.max_graphs};
-  EagerAccount operations_{options_.hardware, rules_, graphs_, metrics_};
+  GraphStatistics graphs_{options_.hardware, rules_, metrics_, options_.max_graphs};
+  EagerStatistics operations_{options_.hardware, rules_, graphs_, metrics_};
   DeviceDataCache numbers_{rules_, options_.hardware.types};
   PersistentCache stored_;
   CompileListener* listener_ = nullptr;
   int64_t batches_ = 0, newest_step_ = 0;  // training batches
   int64_t scalar_reads_ = 0;               // values that a hook has read
   PendingTrace pending_{rules_};
-  Uncut uncut_;
+  PendingBatches pending_batches_;
   bool warned_of_growth_ = false, warned_of_length_ = false;
   StateTensors state_tensors_;
   WarningList warnings_;

@@ -38,15 +38,15 @@ std::vector<Origin> scalars_of(const Program& program) {
 
 }  // namespace
 
-void Making::add(const Making& other) {
+void CompileRecord::add(const CompileRecord& other) {
   ns += other.ns;
   compiled |= other.compiled;
   damages.insert(damages.end(), other.damages.begin(), other.damages.end());
 }
 
-TpuStep::TpuStep(std::shared_ptr<Executable> host, Making making, const Program& program, const Program& graph)
+TpuStep::TpuStep(std::shared_ptr<Executable> host, CompileRecord record, const Program& program, const Program& graph)
     : host_(std::move(host)),
-      making_(std::move(making)),
+      compile_record_(std::move(record)),
       graph_(std::make_shared<const Program>(prune(graph, Keep::kLeadingInputs))),
       states_(states_read(*graph_)),
       origins_(live_origins(*graph_)),
@@ -70,7 +70,7 @@ bool TpuStep::takes(const TracedScalar& scalar) const {
   return scalar.origin == kNoOrigin || std::ranges::binary_search(origins_, scalar.origin);
 }
 
-bool TpuStep::hands_over(const TracedScalar& scalar) const {
+bool TpuStep::passes_scalar(const TracedScalar& scalar) const {
   return scalar.origin == kNoOrigin || std::ranges::find(idle_, scalar.origin) == idle_.end();
 }
 

@@ -10,40 +10,40 @@
 #include <vector>
 
 #include "backends/device_model/device_model.h"
-#include "backends/tpu/eager_account.h"
+#include "backends/tpu/eager_statistics.h"
 #include "backends/tpu/range_check.h"
 
 namespace runner::backends::tpu {
 
 // How an executable was obtained.
-struct Making {
+struct CompileRecord {
   int64_t ns = 0;
   bool compiled = false;             // false: everything was loaded from the store
   std::vector<std::string> damages;  // descriptions of damaged store entries
 
-  void add(const Making& other);
+  void add(const CompileRecord& other);
 };
 
 class TpuStep final : public ModelStep {
  public:
   // `host`: the executable of `program`; `graph`: what the user's code has traced.
-  TpuStep(std::shared_ptr<Executable> host, Making making, const Program& program, const Program& graph);
+  TpuStep(std::shared_ptr<Executable> host, CompileRecord record, const Program& program, const Program& graph);
 
   const std::shared_ptr<Executable>& host() const { return host_; }
-  // Returns the making once, when the executable first runs.
-  Making take_making() { return std::exchange(making_, {}); }
+  // Returns the record once, when the executable first runs.
+  CompileRecord take_compile_record() { return std::exchange(compile_record_, {}); }
 
   const std::shared_ptr<const Program>& graph() const { return graph_; }
   const std::vector<GivenTensor>& given() const { return given_; }
   // Returns the graph with the scalars of a submission that it uses and the absent states that it reads.
   GraphIdentity identity(const SubmissionInfo& info, const ScalarRules& rules) const;
   // Whether the user's code passes the scalar: the update rule of a hook may not use the learning rate.
-  bool hands_over(const TracedScalar& scalar) const;
+  bool passes_scalar(const TracedScalar& scalar) const;
   // Returns the scalars passed, by kScalar input of the graph; NaN if the value is unknown.
   std::vector<TracedScalar> scalars(const Submission& submission, const SubmissionInfo& info) const;
 
   // For devices that run operations one by one.
-  EagerAccount::Seen seen;
+  EagerStatistics::Seen seen;
   double traced_seconds = 0;  // predicted minimum time of the traced graph
 
  private:
@@ -57,7 +57,7 @@ class TpuStep final : public ModelStep {
   static std::vector<ScalarInput> scalar_inputs(const Program& graph, const Program& program);
 
   const std::shared_ptr<Executable> host_;
-  Making making_;
+  CompileRecord compile_record_;
   const std::shared_ptr<const Program> graph_;
   const std::vector<int32_t> states_;  // states that the graph reads
   const std::vector<Origin> origins_;  // origins of the nodes that outputs depend on, sorted

@@ -11,7 +11,7 @@
 
 #include "runner/train/run/run.h"
 #include "schema/base/json.h"
-#include "store/device_account.h"
+#include "store/device_report.h"
 #include "store/run_selection.h"
 
 namespace runner::report {

@@ -15,7 +15,7 @@ std::string predicted_text(double least_seconds, double most_seconds) {
 
 std::string forecast_text(const train::RunForecast& forecast, backends::tpu::Generation generation, int width,
                           bool color) {
-  const backends::tpu::GenerationRow& row = backends::tpu::row_of(generation);
+  const backends::tpu::TpuDataSheet& row = backends::tpu::row_of(generation);
   Table table({{"GRAPH"},
                {"TENSORS", Align::kRight},
                {"PADDED", Align::kRight},
@@ -39,7 +39,7 @@ std::string forecast_text(const train::RunForecast& forecast, backends::tpu::Gen
 }
 
 json::Value forecast_json(const train::RunForecast& forecast, backends::tpu::Generation generation) {
-  const backends::tpu::GenerationRow& row = backends::tpu::row_of(generation);
+  const backends::tpu::TpuDataSheet& row = backends::tpu::row_of(generation);
   const auto graph_json = [](const train::NamedForecast& each) {
     const backends::tpu::GraphPrediction& graph = each.graph.prediction;
     return json::Object{{"graph", each.name},

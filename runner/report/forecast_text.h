@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/tpu/generation.h"
+#include "backends/tpu/tpu_data_sheet.h"
 #include "runner/train/loop/graph_forecast.h"
 #include "schema/base/json.h"
 

@@ -73,17 +73,17 @@ const GraphColumn kColumns[] = {
 };
 
 // Graphs of several attempts have a column for the attempt.
-Table graphs_table(std::span<const store::DeviceAccount> accounts, bool in_full) {
+Table graphs_table(std::span<const store::DeviceReport> reports, bool in_full) {
   const auto is_shown = [&](const GraphColumn& column) { return in_full || !column.is_left_out; };
   std::vector<Column> columns;
-  if (accounts.size() > 1) columns.push_back({"attempt", Align::kRight});
+  if (reports.size() > 1) columns.push_back({"attempt", Align::kRight});
   for (const GraphColumn& each : kColumns)
     if (is_shown(each)) columns.push_back(each.column);
   Table table(columns);
-  for (const store::DeviceAccount& account : accounts) {
-    for (const store::GraphRow& graph : account.graphs) {
+  for (const store::DeviceReport& device : reports) {
+    for (const store::GraphRow& graph : device.graphs) {
       std::vector<Cell> cells;
-      if (accounts.size() > 1) cells.emplace_back(std::to_string(account.attempt));
+      if (reports.size() > 1) cells.emplace_back(std::to_string(device.attempt));
       for (const GraphColumn& each : kColumns)
         if (is_shown(each)) cells.emplace_back(each.text(graph));
       table.add(cells);
@@ -93,12 +93,12 @@ Table graphs_table(std::span<const store::DeviceAccount> accounts, bool in_full)
 }
 
 // Adds a line with the omitted columns after each row of a table.
-std::string with_lines_below(const std::string& table, std::span<const store::DeviceAccount> accounts) {
+std::string with_lines_below(const std::string& table, std::span<const store::DeviceReport> reports) {
   std::string text;
   size_t begin = table.find('\n') + 1;
   text.append(table, 0, begin);
-  for (const store::DeviceAccount& account : accounts) {
-    for (const store::GraphRow& graph : account.graphs) {
+  for (const store::DeviceReport& device : reports) {
+    for (const store::GraphRow& graph : device.graphs) {
       const size_t end = table.find('\n', begin) + 1;
       text.append(table, begin, end - begin);
       text += fmt::format("  {} inputs, {} outputs, {} donated: {}\n", graph.inputs, graph.outputs, graph.donated,
@@ -111,16 +111,16 @@ std::string with_lines_below(const std::string& table, std::span<const store::De
 
 }  // namespace
 
-std::string graphs_text(std::span<const store::DeviceAccount> accounts, int width, bool color) {
-  const Table in_full = graphs_table(accounts, true);
+std::string graphs_text(std::span<const store::DeviceReport> reports, int width, bool color) {
+  const Table in_full = graphs_table(reports, true);
   if (width == 0 || in_full.width() <= width) return in_full.render(width, color);
-  return with_lines_below(graphs_table(accounts, false).render(width, color), accounts);
+  return with_lines_below(graphs_table(reports, false).render(width, color), reports);
 }
 
-std::string graphs_document(std::span<const store::DeviceAccount> accounts) {
+std::string graphs_document(std::span<const store::DeviceReport> reports) {
   json::List graphs;
-  for (const store::DeviceAccount& account : accounts)
-    for (const store::GraphRow& graph : account.graphs) graphs.push_back(graph_json(account.attempt, graph));
+  for (const store::DeviceReport& device : reports)
+    for (const store::GraphRow& graph : device.graphs) graphs.push_back(graph_json(device.attempt, graph));
   return json::text(graphs);
 }
 

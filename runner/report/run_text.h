@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runner/report/table.h"
-#include "store/device_account.h"
+#include "store/device_report.h"
 #include "store/run_selection.h"
 
 namespace runner::report {

@@ -38,7 +38,7 @@ TEST(Buckets, MatchDistributedDataParallel) {
     const std::vector<int64_t> bytes = item["bytes"].integers();
     if (item.has("first_cap")) {
       ++cut;
-      expect_buckets(item, cut_into_buckets(bytes, item["first_cap"].integer(), item["cap"].integer()));
+      expect_buckets(item, split_into_buckets(bytes, item["first_cap"].integer(), item["cap"].integer()));
     } else {
       ++trained;
       expect_buckets(item, gradient_buckets(bytes, item["cap"].integer()));

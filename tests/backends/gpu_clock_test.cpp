@@ -48,7 +48,7 @@ class GpuClockTest : public ::testing::Test {
   static constexpr size_t kGradientBytes = 4096 * 4096 * sizeof(float);
 
   Backward backward_;
-  AccountedStep step_;
+  ModelledStep step_;
   GpuClock clock_{{.machine = kTwo}};
   // Two buckets, in the order in which backward produces them.
   const std::vector<ReducedBytes> reduced_ = {{0, {0, 0, kGradientBytes}}, {1, {1, 0, kGradientBytes}}};
@@ -119,7 +119,7 @@ TEST(GpuClockOfSteps, BucketsWaitOnlyForTheirOwnGradients) {
   EXPECT_EQ(launches_of(plan, kTwo)[1].cls, LaunchClass::kElementwise) << "a gradient, not an update";
 
   DeviceMemory memory({"gpu 0", int64_t{8} << 30});
-  AccountedStep step(plan, memory, kTwo);
+  ModelledStep step(plan, memory, kTwo);
   GpuClock clock({.machine = kTwo});
   clock.compute(step, {.reduced = buckets});
   EXPECT_EQ(clock.take().exposed_communication(), all_reduce(64 << 20, kTwo).duration)
@@ -134,7 +134,7 @@ TEST(GpuClockOfSteps, ACollectiveInsideAStepIsExposed) {
   program.output("gradients", ops::mul(sum, 2.0).id, 0);
   const Plan plan = build_plan(program, {.fusion = Fusion::kFlat});
   DeviceMemory memory({"gpu 0", int64_t{1} << 30});
-  AccountedStep step(plan, memory, kTwo);
+  ModelledStep step(plan, memory, kTwo);
   GpuClock clock({.machine = kTwo});
   clock.compute(step, {});
   const PredictedTime time = clock.take();

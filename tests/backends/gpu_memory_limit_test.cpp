@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/gpu/accounted_step.h"
 #include "backends/gpu/caching_allocator.h"
 #include "backends/gpu/gpu_device_model.h"
 #include "backends/gpu/gpu_executable.h"
+#include "backends/gpu/gpu_step.h"
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tensor/byte_units.h"
 #include "tests/backends/support/mlp_step.h"

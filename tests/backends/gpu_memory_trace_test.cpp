@@ -61,7 +61,7 @@ TEST(GpuMemoryTrace, ResultsLiveUntilTheirLastRead) {
   EXPECT_TRUE(trace.buffers[2].grows);
   EXPECT_FALSE(trace.buffers[3].grows) << "a sum over samples does not grow";
   // Blocks of 512 bytes: the batch, and the three buffers live during mul.
-  EXPECT_EQ(fullest_bytes(trace), 4 * 512);
+  EXPECT_EQ(peak_bytes(trace), 4 * 512);
 }
 
 TEST(GpuMemoryTrace, OptimizersUpdateStatesInPlace) {
@@ -142,9 +142,9 @@ TEST(GpuMemoryTrace, BatchesHaveTheCopiedInputs) {
 }
 
 // Finds which values share memory, and their lifetimes, by visiting all steps for each value.
-class PlainAccount {
+class PlainTrace {
  public:
-  explicit PlainAccount(const Plan& plan)
+  explicit PlainTrace(const Plan& plan)
       : plan_(plan), program_(plan.program), same_(static_cast<size_t>(program_.size())) {
     std::iota(same_.begin(), same_.end(), 0);
     const auto steps = static_cast<int>(plan.steps.size());
@@ -227,9 +227,9 @@ class PlainAccount {
   std::vector<Need> needs_;    // by that value
 };
 
-void expect_plain_account(const Plan& plan, const std::string& name) {
+void expect_plain_trace(const Plan& plan, const std::string& name) {
   const MemoryTrace trace = trace_memory(plan);
-  const PlainAccount expected(plan);
+  const PlainTrace expected(plan);
   int64_t now = 0;
   size_t event = 0;
   std::vector<char> live(trace.buffers.size(), 0);
@@ -256,26 +256,26 @@ void expect_plain_account(const Plan& plan, const std::string& name) {
 }
 
 // Launched one by one, and in groups with several results.
-void expect_plain_accounts(const Program& program, const std::string& name) {
-  expect_plain_account(launched_plan(program), name);
-  expect_plain_account(build_plan(program), name + ", fused");
+void expect_plain_traces(const Program& program, const std::string& name) {
+  expect_plain_trace(launched_plan(program), name);
+  expect_plain_trace(build_plan(program), name + ", fused");
 }
 
 TEST(GpuMemoryTrace, RandomProgramsAllocateOnlyValuesThatAreRead) {
   for (uint32_t seed = 0; seed < 60; ++seed)
-    expect_plain_accounts(backends::testing::RandomProgram(seed, 40).program, fmt::format("seed {}", seed));
+    expect_plain_traces(backends::testing::RandomProgram(seed, 40).program, fmt::format("seed {}", seed));
 }
 
 TEST(GpuMemoryTrace, TrainingStepsAllocateOnlyValuesThatAreRead) {
-  expect_plain_accounts(backends::testing::MlpStep({.layer_norm = true, .dropout = 0.1}).program(), "mlp");
-  expect_plain_accounts(backends::testing::GptStep({}).program(), "gpt");
+  expect_plain_traces(backends::testing::MlpStep({.layer_norm = true, .dropout = 0.1}).program(), "mlp");
+  expect_plain_traces(backends::testing::GptStep({}).program(), "gpt");
 }
 
 // Activations shrink with the batch; gradients and updates do not.
 TEST(GpuMemoryTrace, ASmallerBatchUsesLess) {
   const auto fullest = [](int64_t batch, TraceScale scale) {
     const backends::testing::MlpStep step({.batch = batch, .widths = {64, 256, 256, 8}});
-    return fullest_bytes(scaled(trace_memory(launched_plan(step.program())), scale));
+    return peak_bytes(scaled(trace_memory(launched_plan(step.program())), scale));
   };
   for (const int64_t parts : {2, 4, 8}) {
     const auto predicted = static_cast<double>(fullest(512, {.samples = 512 / parts}));

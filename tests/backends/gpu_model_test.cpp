@@ -1,6 +1,4 @@
 // Table of GPU models and predicted launch durations, against published figures and values worked out by hand.
-#include "backends/gpu/gpu_model.h"
-
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -10,7 +8,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/dist/ring.h"
+#include "backends/device_model/ring_all_reduce.h"
+#include "backends/gpu/gpu_data_sheet.h"
 #include "backends/gpu/launch.h"
 #include "backends/ir/ops.h"
 #include "schema/recipe/field_table.h"
@@ -21,24 +20,24 @@
 namespace runner::backends::gpu {
 namespace {
 
-const GpuModelRow& gpu(std::string_view name) {
+const GpuDataSheet& gpu(std::string_view name) {
   int model = 0;
-  while (row_of(static_cast<GpuModel>(model)).name != name) ++model;
-  return row_of(static_cast<GpuModel>(model));
+  while (row_of(static_cast<GpuProduct>(model)).name != name) ++model;
+  return row_of(static_cast<GpuProduct>(model));
 }
 
-TEST(GpuModel, TableMatchesTheRecipeField) {
+TEST(GpuDataSheet, TableMatchesTheRecipeField) {
   const std::span<const schema::Field> fields = schema::find_fields("gpu.model");
   ASSERT_EQ(fields.size(), 1U);
-  ASSERT_EQ(fields[0].choices.size(), static_cast<size_t>(kGpuModelCount));
+  ASSERT_EQ(fields[0].choices.size(), static_cast<size_t>(kGpuProductCount));
   for (size_t i = 0; i < fields[0].choices.size(); ++i) {
     const std::string_view name = fields[0].choices[i].name;
-    EXPECT_EQ(row_of(static_cast<GpuModel>(i)).name, name);
+    EXPECT_EQ(row_of(static_cast<GpuProduct>(i)).name, name);
   }
 }
 
 // Two operations per multiplier and cycle: of the vector units, and of the tensor cores for f16.
-TEST(GpuModel, PeaksFollowFromClocksAndUnits) {
+TEST(GpuDataSheet, PeaksFollowFromClocksAndUnits) {
   struct Chip {
     const char* name;
     int multiprocessors, vector_lanes, tensor_lanes;
@@ -61,7 +60,7 @@ TEST(GpuModel, PeaksFollowFromClocksAndUnits) {
 }
 
 // Bus width times the rate per wire.
-TEST(GpuModel, MemoryRatesFollowFromTheBus) {
+TEST(GpuDataSheet, MemoryRatesFollowFromTheBus) {
   struct Bus {
     const char* name;
     int wires;
@@ -75,7 +74,7 @@ TEST(GpuModel, MemoryRatesFollowFromTheBus) {
 }
 
 // From messages like "GPU 0 has a total capacity of 39.49 GiB".
-TEST(GpuModel, CapacitiesMatchPyTorchMessages) {
+TEST(GpuDataSheet, CapacitiesMatchPyTorchMessages) {
   const std::pair<const char*, double> totals[] = {{"a100-40g", 39.49}, {"a100-80g", 79.15}, {"h100", 79.11},
                                                    {"h200", 139.80},    {"v100", 31.74},     {"rtx3090", 23.69},
                                                    {"l4", 22.03},       {"t4", 14.56},       {"rtx4090", 23.64}};
@@ -86,8 +85,8 @@ TEST(GpuModel, CapacitiesMatchPyTorchMessages) {
   }
 }
 
-TEST(GpuModel, ProductsRunAtTheRateOfTheirOperands) {
-  const GpuModelRow &a100 = gpu("a100-40g"), &t4 = gpu("t4");
+TEST(GpuDataSheet, ProductsRunAtTheRateOfTheirOperands) {
+  const GpuDataSheet &a100 = gpu("a100-40g"), &t4 = gpu("t4");
   EXPECT_EQ(product_flops(a100, DType::kF32, false), 19.5e12);
   EXPECT_EQ(product_flops(a100, DType::kF32, true), 156e12);
   EXPECT_EQ(product_flops(a100, DType::kF16, true), 312e12);
@@ -99,12 +98,12 @@ TEST(GpuModel, ProductsRunAtTheRateOfTheirOperands) {
   EXPECT_EQ(product_flops(t4, DType::kF16, false), 65e12);
 }
 
-TEST(GpuModel, MatchesTheDocumentation) {
+TEST(GpuDataSheet, MatchesTheDocumentation) {
   std::ifstream file(support::source_path("docs/gpu-model.md"));
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   const auto rate = [](double flops) { return flops == 0 ? "" : fmt::format("{}", flops / 1e12); };
-  for (int i = 0; i < kGpuModelCount; ++i) {
-    const GpuModelRow& row = row_of(static_cast<GpuModel>(i));
+  for (int i = 0; i < kGpuProductCount; ++i) {
+    const GpuDataSheet& row = row_of(static_cast<GpuProduct>(i));
     const FlopRates& rates = row.product_flops;
     const auto gib = [](int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
     const std::string wanted =
@@ -219,21 +218,21 @@ TEST(GpuLink, LargeAllReducesUseTheFullLinkRate) {
   constexpr int64_t kBytes = 25 << 20;
   EXPECT_EQ(all_reduce(kBytes, {.gpus = 2}).duration, to_picoseconds(8.4e-6 + kBytes / 235e9 + 2 * 3.4e-6));
   EXPECT_EQ(all_reduce(kBytes, {.gpus = 8}).duration, to_picoseconds(8.4e-6 + 1.75 * kBytes / 235e9 + 14 * 3.4e-6));
-  const GpuMachine t4{.model = GpuModel::kT4, .gpus = 8};
+  const GpuMachine t4{.model = GpuProduct::kT4, .gpus = 8};
   EXPECT_EQ(all_reduce(kBytes, t4).duration, to_picoseconds(8.4e-6 + 1.75 * kBytes / 12e9 + 14 * 5.7e-6));
 }
 
 // A scalar uses the protocol with the lowest latency, at a quarter of the rate.
 TEST(GpuLink, SmallAllReducesUseTheFastestProtocol) {
   EXPECT_EQ(all_reduce(4, {.gpus = 8}).duration, to_picoseconds(6.6e-6 + 1.75 * 4 / (235e9 / 4) + 14 * 0.6e-6));
-  const GpuMachine l4{.model = GpuModel::kL4, .gpus = 2};
+  const GpuMachine l4{.model = GpuProduct::kL4, .gpus = 2};
   EXPECT_EQ(all_reduce(4, l4).duration, to_picoseconds(6.6e-6 + 4 / (24e9 / 4) + 2 * 1.0e-6));
   EXPECT_EQ(all_reduce(1 << 20, {.gpus = 1}).duration, kShortestKernel);
 }
 
 TEST(GpuLink, CopiesRunAtTheHostLinkRate) {
   EXPECT_EQ(host_copy(24'000'000, {}).duration, to_picoseconds(1e-3));
-  EXPECT_EQ(host_copy(24'000'000, {.model = GpuModel::kT4}).duration, to_picoseconds(2e-3));
+  EXPECT_EQ(host_copy(24'000'000, {.model = GpuProduct::kT4}).duration, to_picoseconds(2e-3));
   EXPECT_EQ(host_copy(1, {}).duration, kShortestKernel);
   EXPECT_EQ(host_copy(1, {}).cls, LaunchClass::kCopy);
 }
@@ -245,17 +244,17 @@ TEST(GpuLink, CopiesRunAtTheHostLinkRate) {
 // remaining work at half precision; one launch per op takes up to 1.2 times as long.
 TEST(GpuBertLarge, PredictionMatchesMeasurement) {
   struct Measured {
-    GpuModel model;
+    GpuProduct model;
     DType dtype;
     int64_t batch, length;
     double sequences;
   };
-  for (const Measured& run : {Measured{GpuModel::kA100With40g, DType::kF32, 8, 512, 41},
-                              Measured{GpuModel::kA100With40g, DType::kF32, 54, 128, 234},
-                              Measured{GpuModel::kA100With80g, DType::kF32, 128, 128, 317},
-                              Measured{GpuModel::kA100With40g, DType::kF16, 16, 512, 78},
-                              Measured{GpuModel::kA100With40g, DType::kF16, 64, 128, 415},
-                              Measured{GpuModel::kA100With80g, DType::kF16, 256, 128, 580}}) {
+  for (const Measured& run : {Measured{GpuProduct::kA100With40g, DType::kF32, 8, 512, 41},
+                              Measured{GpuProduct::kA100With40g, DType::kF32, 54, 128, 234},
+                              Measured{GpuProduct::kA100With80g, DType::kF32, 128, 128, 317},
+                              Measured{GpuProduct::kA100With40g, DType::kF16, 16, 512, 78},
+                              Measured{GpuProduct::kA100With40g, DType::kF16, 64, 128, 415},
+                              Measured{GpuProduct::kA100With80g, DType::kF16, 256, 128, 580}}) {
     const backends::testing::GptStep step({.batch = run.batch,
                                            .length = run.length,
                                            .width = 1024,

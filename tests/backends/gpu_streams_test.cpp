@@ -36,8 +36,8 @@ std::string error_of(const std::function<void()>& call) {
   return "no error";
 }
 
-std::shared_ptr<Event> event_of(const std::string& device) {
-  return std::make_shared<Event>(device);
+std::shared_ptr<StreamEvent> event_of(const std::string& device) {
+  return std::make_shared<StreamEvent>(device);
 }
 
 class GpuStreams : public ::testing::TestWithParam<bool> {
@@ -92,7 +92,7 @@ TEST_P(GpuStreams, WaitForEachOther) {
   Recorder work;
   Streams streams(options());
   const auto copied_event = event_of("gpu 2"), computed_event = event_of("gpu 2");
-  Event &copied = *copied_event, &computed = *computed_event;
+  StreamEvent &copied = *copied_event, &computed = *computed_event;
   for (int32_t i = 0; i < 100; ++i) {
     // The kernel is queued first, but the copy runs first.
     streams.wait(StreamKind::kCompute, copied, copied.recorded() + 1);
@@ -122,7 +122,7 @@ TEST_P(GpuStreams, HostWaitsEndAtTheEventEvenIfMoreIsQueued) {
   second.what = [&](int32_t) { gate.acquire(); };
   Streams streams(options());
   const auto event_event = event_of(streams.name());
-  Event& event = *event_event;
+  StreamEvent& event = *event_event;
   streams.launch(StreamKind::kCompute, first, 0);
   const uint64_t reached = streams.record(StreamKind::kCompute, event);
   streams.launch(StreamKind::kCompute, second, 1);
@@ -206,7 +206,7 @@ TEST_P(GpuStreams, SkipCommandsAfterAnErrorAndThrowItOnce) {
   bad.what = [](int32_t) { throw Error(ErrorKind::kRun, "log of -1", {"hook.lua", 4, 0}); };
   Streams streams(options());
   const auto event_event = event_of(streams.name());
-  Event& event = *event_event;
+  StreamEvent& event = *event_event;
   streams.launch(StreamKind::kCompute, good, 0);
   streams.launch(StreamKind::kCompute, bad, 1);
   const uint64_t failed = streams.record(StreamKind::kCompute, event);
@@ -232,7 +232,7 @@ TEST_P(GpuStreams, WrapForeignExceptions) {
 TEST_P(GpuStreams, RefuseEventsOfOtherDevices) {
   Streams streams(options()), other({.name = "gpu 5", .own_thread = GetParam()});
   const auto event_event = event_of(other.name());
-  Event& event = *event_event;
+  StreamEvent& event = *event_event;
   EXPECT_EQ(error_of([&] { streams.record(StreamKind::kCompute, event); }),
             "an event of gpu 5 cannot be recorded in a stream of gpu 2");
   EXPECT_EQ(error_of([&] { streams.synchronize(event, 1); }), "the host cannot wait for an event of gpu 5 at gpu 2");
@@ -243,7 +243,7 @@ TEST_P(GpuStreams, DropPendingCommandsOnDestruction) {
   {
     Streams streams(options()), other(options());
     const auto never_event = event_of(other.name());
-    Event& never = *never_event;
+    StreamEvent& never = *never_event;
     streams.wait(StreamKind::kCompute, never, 1);
     streams.launch(StreamKind::kCompute, work, 0);
   }
@@ -254,7 +254,7 @@ TEST(GpuStreamWaits, WorkAcrossDevices) {
   Recorder first, second;
   Streams one({.name = "gpu 0"}), two({.name = "gpu 1"});
   const auto ready_event = event_of(one.name());
-  Event& ready = *ready_event;
+  StreamEvent& ready = *ready_event;
   for (int32_t i = 0; i < 1000; ++i) {
     two.wait(StreamKind::kCommunication, ready, static_cast<uint64_t>(i) + 1);
     two.launch(StreamKind::kCommunication, second, i);
@@ -283,7 +283,7 @@ TEST(GpuStreamWaits, GiveUpOnAHangingDevice) {
   Streams streams({.name = "gpu 1", .patience = std::chrono::milliseconds(100)});
   const int64_t threads = threads_of_process();
   const auto event_event = event_of(streams.name());
-  Event& event = *event_event;
+  StreamEvent& event = *event_event;
   streams.launch(StreamKind::kCompute, work, 7);
   streams.launch(StreamKind::kCompute, work, 8);
   const uint64_t end = streams.record(StreamKind::kCompute, event);
@@ -355,7 +355,7 @@ TEST_P(GpuStreams, SurviveAnyThrownType) {
 TEST(GpuStreamWaits, GiveUpOnAnEventThatIsNeverRecorded) {
   Streams one({.name = "gpu 0"}), two({.name = "gpu 1", .patience = std::chrono::milliseconds(100)});
   const auto never_event = event_of(one.name());
-  Event& never = *never_event;
+  StreamEvent& never = *never_event;
   two.wait(StreamKind::kCommunication, never, 1);
   EXPECT_EQ(error_of([&] { two.synchronize(); }),
             "gpu 1 has not responded for 100 ms; its communication stream waits for gpu 0");
@@ -407,7 +407,7 @@ class FlakyRecorder final : public Launchable {
 
 struct StressedHost {
   std::unique_ptr<Streams> streams;
-  std::shared_ptr<Event> event;
+  std::shared_ptr<StreamEvent> event;
   std::atomic<uint64_t> recorded{0};
   std::array<Recorder, kStreamCount> work;
   std::array<FlakyRecorder, kStreamCount> flaky;

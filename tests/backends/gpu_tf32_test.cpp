@@ -81,12 +81,12 @@ TEST(GpuTf32, ProductsReadRoundedOperands) {
     rounded.emplace_back(exact.type, [&](int64_t i) { return double{tf32_of(static_cast<float>(exact[i]))}; });
   }
   const auto cpu = make_cpu_device(1);
-  const auto on = [&](GpuModel model, bool allowed) {
+  const auto on = [&](GpuProduct model, bool allowed) {
     return run_program(*make_gpu_device({.model = model, .allow_tf32 = allowed}), program, inputs);
   };
-  EXPECT_EQ(on(GpuModel::kA100With40g, true), run_program(*cpu, program, rounded));
-  EXPECT_EQ(on(GpuModel::kA100With40g, false), run_program(*cpu, program, inputs));
-  EXPECT_EQ(on(GpuModel::kT4, true), run_program(*cpu, program, inputs)) << "a T4 has no tf32 units";
+  EXPECT_EQ(on(GpuProduct::kA100With40g, true), run_program(*cpu, program, rounded));
+  EXPECT_EQ(on(GpuProduct::kA100With40g, false), run_program(*cpu, program, inputs));
+  EXPECT_EQ(on(GpuProduct::kT4, true), run_program(*cpu, program, inputs)) << "a T4 has no tf32 units";
 }
 
 }  // namespace

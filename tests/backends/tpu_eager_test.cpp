@@ -129,7 +129,7 @@ TEST(EagerMemory, CountsLiveTensorsAndTheCurrentResult) {
   const Value sum = ops::sum(moved);          // x 2, moved 1, and a vector of 128
   program.output("w", moved.id, 0);
   program.output("sum", sum.id);
-  const auto ops = tpu::cut_into_ops(program, tpu::parts_of_readers(program), tpu::TensorInputs::kAlike);
+  const auto ops = tpu::split_into_ops(program, tpu::parts_of_readers(program), tpu::TensorInputs::kAlike);
   const tpu::EagerMemory memory =
       tpu::eager_memory(program, ops, /*programs=*/4, {.machine = {}, .prefetched_batches = 3});
   std::vector<int64_t> padded;
@@ -140,7 +140,7 @@ TEST(EagerMemory, CountsLiveTensorsAndTheCurrentResult) {
   EXPECT_EQ(memory.peak(1) - memory.used(1), memory.reserved);
 }
 
-// ---- the account ---------------------------------------------------------------------------------------------------
+// ---- the statistics ------------------------------------------------------------------------------------------------
 
 // A step of SGD with momentum on one weight, as the engine records it: w (8) and v (8), the learning rate a scalar.
 Program momentum_step(int64_t batch) {
@@ -282,7 +282,7 @@ TEST_F(EagerTpu, ShowsTheTypesOfEachKind) {
                           "the inputs of aten::mul changed from 1 tensor to 2 tensors"}));
   std::vector<std::string> sums;
   for (const tpu::Graph& graph : model().graphs()) {
-    const std::string text = tpu::ir_text(*graph.tensors, {graph.types, graph.accounts});
+    const std::string text = tpu::ir_text(*graph.tensors, {graph.types, graph.bookkeeping});
     if (const size_t at = text.find("%1 = "); text.find("aten::sum") != std::string::npos)
       sums.push_back(text.substr(at, text.find(',', at) - at));
   }

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/tpu/generation.h"
+#include "backends/tpu/tpu_data_sheet.h"
 #include "schema/recipe/recipe_check.h"
 #include "tests/support/paths.h"
 
@@ -43,7 +43,7 @@ TEST(TpuGeneration, PeaksFollowFromTheMatrixUnits) {
   };
   for (const Chip& chip : {Chip{"v2", 2, 46e12}, Chip{"v3", 4, 123e12}, Chip{"v4", 8, 275e12}, Chip{"v5e", 4, 197e12},
                            Chip{"v5p", 8, 459e12}}) {
-    const GenerationRow& row = row_of(*generation_of(chip.name));
+    const TpuDataSheet& row = row_of(*generation_of(chip.name));
     const double of_chip = row.matrix_flops * row.devices_per_chip;
     EXPECT_EQ(of_chip, chip.published) << chip.name;
     EXPECT_NEAR(2.0 * 128 * 128 * chip.units * row.clock_hz, of_chip, 0.01 * of_chip) << chip.name;
@@ -52,7 +52,7 @@ TEST(TpuGeneration, PeaksFollowFromTheMatrixUnits) {
 
 // A v3-8: four chips, eight devices, 492 TFLOP/s, 128 GiB, 3.6 TB/s.
 TEST(TpuGeneration, BoardOfEightDevices) {
-  const GenerationRow& v3 = row_of(Generation::kV3);
+  const TpuDataSheet& v3 = row_of(Generation::kV3);
   EXPECT_EQ(schema::devices_on_board(schema::TpuGeneration::kV3), 8);
   EXPECT_EQ(schema::devices_on_board(schema::TpuGeneration::kV3) / v3.devices_per_chip, 4);
   EXPECT_DOUBLE_EQ(8 * v3.matrix_flops, 492e12);
@@ -70,7 +70,7 @@ TEST(TpuGeneration, MatchesTheDocumentation) {
   std::ifstream file(support::source_path("docs/tpu-model.md"));
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   for (int i = 0; i < kGenerationCount; ++i) {
-    const GenerationRow& row = row_of(static_cast<Generation>(i));
+    const TpuDataSheet& row = row_of(static_cast<Generation>(i));
     const auto gib = [](int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
     const std::string wanted = fmt::format(
         "\n| {} | {} | {} | {} | {} | {} | {:.2f} | {} | {} | {} | {} | {} |\n", row.name, row.matrix_flops / 1e12,

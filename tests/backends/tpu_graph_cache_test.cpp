@@ -68,7 +68,7 @@ TEST(GraphCache, EvictsTheLeastRecentlyUsedGraph) {
   EXPECT_EQ(cache.compiled()[1].identity.program, nullptr) << "the tensor graph is no longer needed";
 
   const Graph& again = cache.add(graph_of({.samples = 2}));
-  EXPECT_EQ(again.cause.kind, MissKind::kForgotten);
+  EXPECT_EQ(again.cause.kind, MissKind::kEvicted);
   EXPECT_EQ(again.cause.text, "it was evicted: the cache is full");
 }
 

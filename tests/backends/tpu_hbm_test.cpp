@@ -117,8 +117,8 @@ TEST(TpuHbm, NarrowLastAxisIsPadded) {
   const int64_t arguments = 48 * kMiB + 4 * 128 * 2;
   const HbmPlan plan = plan_hbm(graph.device(), {});
   expect(plan, {.arguments = arguments, .outputs = 512, .aliased = 0, .temporaries = 1536 * kMiB, .groups = 2});
-  EXPECT_EQ(plan.fullest_bytes, 1536 * kMiB);
-  EXPECT_EQ(plan.fullest_unpadded, 48 * kMiB);
+  EXPECT_EQ(plan.peak_bytes, 1536 * kMiB);
+  EXPECT_EQ(plan.peak_unpadded, 48 * kMiB);
   EXPECT_EQ(plan.arguments_unpadded, 48 * kMiB + 4 * 4 * 2);
   const TensorBytes tensors = tensors_at_peak(plan);
   EXPECT_EQ(tensors.unpadded, 48 * kMiB + 4 * 4 * 2 + 48 * kMiB + 4 * 2);
@@ -347,8 +347,8 @@ TEST(TpuHbm, RandomProgramsKeepTheirProperties) {
       ASSERT_GE(plan.temporaries, live.behind(step)) << text << "\nstep " << step;
     ASSERT_GE(plan.used(), plan.arguments);
     ASSERT_GE(plan.outputs, plan.aliased);
-    ASSERT_GE(plan.temporaries, plan.fullest_bytes);
-    ASSERT_GE(plan.fullest_bytes, plan.fullest_unpadded);
+    ASSERT_GE(plan.temporaries, plan.peak_bytes);
+    ASSERT_GE(plan.peak_bytes, plan.peak_unpadded);
     ASSERT_GE(plan_hbm(graph.device(), {.donate = false}).peak(), plan.peak()) << text;
     temporaries += plan.temporaries;
     std::set<int> blocks;
@@ -365,9 +365,9 @@ TEST(TpuHeap, UsesTheSmallestGapThatFits) {
   for (const HeapBlock& block : blocks) offsets.push_back(block.offset);
   // 100 | 60 | 50 | 40 | 36: from step 5 on there are gaps of 60 and 40, and 35 is placed in the gap of 40.
   EXPECT_EQ(offsets, (std::vector<int64_t>{0, 100, 160, 210, 250, 210}));
-  const Fullest fullest = fullest_step(blocks, 10);
-  EXPECT_EQ(fullest.step, 0);
-  EXPECT_EQ(fullest.bytes, 286);
+  const Peak peak = peak_step(blocks, 10);
+  EXPECT_EQ(peak.step, 0);
+  EXPECT_EQ(peak.bytes, 286);
 }
 
 TEST(TpuHeap, RandomBlocksNeverOverlap) {
@@ -390,7 +390,7 @@ TEST(TpuHeap, RandomBlocksNeverOverlap) {
       for (const HeapBlock& block : blocks) live += block.first <= step && step <= block.last ? block.bytes : 0;
       most = std::max(most, live);
     }
-    EXPECT_EQ(fullest_step(blocks, 30).bytes, most);
+    EXPECT_EQ(peak_step(blocks, 30).bytes, most);
     EXPECT_GE(total, most);
   }
 }

@@ -239,7 +239,7 @@ TEST(TpuSubmissionTest, ConcurrencyChangesNeitherBitsNorCounts) {
   };
   const auto [weights, counts] = train({});
   for (const bool waits : {false, true}) {
-    const auto [asynchronous, counted] = train({.own_thread = true, .waits_at_cuts = waits});
+    const auto [asynchronous, counted] = train({.own_thread = true, .waits_at_mark_step = waits});
     EXPECT_EQ(asynchronous, weights);
     EXPECT_EQ(counted, counts);
   }
@@ -248,7 +248,7 @@ TEST(TpuSubmissionTest, ConcurrencyChangesNeitherBitsNorCounts) {
 TEST(TpuSubmissionTest, ReportsWhetherItRunsConcurrently) {
   EXPECT_FALSE(make_tpu_device({})->runs_asynchronously());
   EXPECT_TRUE(make_tpu_device({.own_thread = true})->runs_asynchronously());
-  EXPECT_FALSE(make_tpu_device({.own_thread = true, .waits_at_cuts = true})->runs_asynchronously());
+  EXPECT_FALSE(make_tpu_device({.own_thread = true, .waits_at_mark_step = true})->runs_asynchronously());
 }
 
 using backends::testing::HostTensor;

@@ -167,7 +167,7 @@ TEST(TensorGraph, BookkeepingIsPrintedInLogicalTypes) {
   program.output("total", ops::add(total, ops::cast(mean, DType::kF64)).id, 0);
   program.output("scaled", ops::mul(x, ops::cast(ops::expand(total, Shape{3}), DType::kF32)).id);
   const ShownGraph graph = shown_graph({std::make_shared<const Program>(std::move(program)), {}, {}, {}}, {});
-  EXPECT_EQ(ir_text(graph.program, {kBf16Types, graph.accounts}),
+  EXPECT_EQ(ir_text(graph.program, {kBf16Types, graph.bookkeeping}),
             R"(IR {
   %0 = f32[] xla::device_data(), xla_shape=f32[], name="samples"
   %1 = bf16[3]{0} xla::device_data(), xla_shape=bf16[3]{0}, name="x"
@@ -182,7 +182,7 @@ TEST(TensorGraph, BookkeepingIsPrintedInLogicalTypes) {
   %10 = bf16[3]{0} aten::mul(%1, %9), xla_shape=bf16[3]{0}, ROOT=1
 }
 )");
-  const std::string hlo = hlo_text(graph.program, {kBf16Types, graph.accounts});
+  const std::string hlo = hlo_text(graph.program, {kBf16Types, graph.bookkeeping});
   for (const char* lines : {R"(
   %convert.4 = f32[3]{0} convert(bf16[3]{0} %multiply.3)
   %constant.5 = f32[] constant(0)

@@ -158,12 +158,12 @@ TEST(TpuTypes, AdamsSecondMomentNeverDecaysAndStalls) {
 // f64 states, values added to them, marked values and their operands are not rounded.
 TEST(TpuTypes, BookkeepingIsNotRounded) {
   Numbers numbers;
-  const Value account = numbers.state({4096}, DType::kF64), losses = numbers.batch({1.01171875, 300, 1});
+  const Value state = numbers.state({4096}, DType::kF64), losses = numbers.batch({1.01171875, 300, 1});
   const Value counted = numbers.batch({301, 1, 1});
   const Value sum = ops::sum(ops::on_host(ops::mul(losses, 1.0)));
   const Value weight = ops::sum(ops::on_host(counted));
   numbers.output(ops::reshape(weight, Shape{1}));
-  numbers.output(ops::add(account, ops::reshape(ops::cast(sum, DType::kF64), Shape{1})), 0);
+  numbers.output(ops::add(state, ops::reshape(ops::cast(sum, DType::kF64), Shape{1})), 0);
   const Results results = Typed{tpu::kBf16Types}.run(numbers.program, numbers.inputs);
   EXPECT_EQ(results.outputs[0][0], 303);
   EXPECT_EQ(results.states[0][0], 4096 + 1.015625 + 300 + 1);
@@ -227,9 +227,9 @@ TEST(TpuTypes, WarnsAboutDoubles) {
       std::vector<std::string>{"hook.lua:7: a TPU computes f64 in software, many times slower than f32; cast to f32, "
                                "or use mixed_precision: bf16 with downcast_bf16: true, which converts it to f32"});
   EXPECT_EQ(tpu::range_warnings(numbers.program, tpu::kDowncastBf16Types), std::vector<std::string>{});
-  Numbers account;
-  account.output(ops::cast(ops::on_host(account.batch({1, 2})), DType::kF64));
-  EXPECT_EQ(tpu::range_warnings(account.program, tpu::kFullTypes), std::vector<std::string>{});
+  Numbers bookkeeping;
+  bookkeeping.output(ops::cast(ops::on_host(bookkeeping.batch({1, 2})), DType::kF64));
+  EXPECT_EQ(tpu::range_warnings(bookkeeping.program, tpu::kFullTypes), std::vector<std::string>{});
 }
 
 // Rewritten Programs are well-formed and equal their ops run one by one; so do Programs derived from them.

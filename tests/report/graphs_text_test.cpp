@@ -25,8 +25,8 @@ store::GraphRow row(const std::string& key, const std::string& cause, int64_t li
   return graph;
 }
 
-std::vector<store::DeviceAccount> accounts() {
-  std::vector<store::DeviceAccount> one(1);
+std::vector<store::DeviceReport> reports() {
+  std::vector<store::DeviceReport> one(1);
   one[0].graphs = {row("196bb5d8f0b7aa00", "the first graph"),
                    row("6e4e867971fe0011", "features is (4, 8) f32, and was (32, 8) f32", 9)};
   return one;
@@ -39,12 +39,12 @@ TEST(GraphsText, WideTerminalShowsOneLinePerGraph) {
       "6e4e867971fe     4     3     900.0 us    234  25   15        7  531.0 MiB  0.0555 … 0.159 ms  features is (4, "
       "8) "
       "f32, and was (32, 8) f32 (hook.lua:9)\n";
-  EXPECT_EQ(graphs_text(accounts(), 0, false), text);
-  EXPECT_EQ(graphs_text(accounts(), 160, false), text);
+  EXPECT_EQ(graphs_text(reports(), 0, false), text);
+  EXPECT_EQ(graphs_text(reports(), 160, false), text);
 }
 
 TEST(GraphsText, NarrowTerminalShowsTheCauseOnASecondLine) {
-  EXPECT_EQ(graphs_text(accounts(), 80, false),
+  EXPECT_EQ(graphs_text(reports(), 80, false),
             "key           step  runs  compiled in  nodes        HBM          predicted\n196bb5d8f0b7     4     3     "
             "900.0 us    234  531.0 MiB  0.0555 … 0.159 ms\n  25 inputs, 15 outputs, 7 donated: the first "
             "graph\n6e4e867971fe     4     3     900.0 us    234  531.0 MiB  0.0555 … 0.159 ms\n  25 inputs, 15 "
@@ -52,7 +52,7 @@ TEST(GraphsText, NarrowTerminalShowsTheCauseOnASecondLine) {
 }
 
 TEST(GraphsText, SeveralAttemptsHaveAColumn) {
-  std::vector<store::DeviceAccount> two = accounts();
+  std::vector<store::DeviceReport> two = reports();
   two.push_back(two.front());
   two[0].attempt = 1;
   two[1].attempt = 2;

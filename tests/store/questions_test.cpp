@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "store/device_account.h"
+#include "store/device_report.h"
 #include "store/queries.h"
 #include "store/removal.h"
 #include "store/run_writer.h"
@@ -168,7 +168,7 @@ TEST_F(Questions, ViewsExcludeTrashedRuns) {
     put_provenance(store, {run.id, 1, run.uid}, {{}, R"({"cpu":"EPYC"})", {{"include", "base.yaml", "seed: 1"}}});
     GraphRow graph;
     graph.texts = std::make_shared<const GraphTexts>();
-    put_device_account(store, {run.id, 1, run.uid}, {1, {graph}, "{}"});
+    put_device_report(store, {run.id, 1, run.uid}, {1, {graph}, "{}"});
     transaction.commit();
   }
   std::vector<std::string> views;

@@ -23,7 +23,7 @@
 #include "schema/base/text.h"
 #include "schema/recipe/recipe_warnings.h"
 #include "schema/recipe/resume_check.h"
-#include "store/device_account.h"
+#include "store/device_report.h"
 #include "store/process.h"
 
 namespace runner::cli {

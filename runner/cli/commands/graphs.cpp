@@ -4,17 +4,17 @@
 
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
-#include "store/device_account.h"
+#include "store/device_report.h"
 #include "store/queries.h"
 
 namespace runner::cli {
 namespace {
 
-std::vector<store::DeviceAccount> accounts_of(store::Store& store, const store::RunRow& run, bool texts) {
-  std::vector<store::DeviceAccount> accounts = store::read_device_accounts(store, run.id, texts);
-  RUN_CHECK(!accounts.empty(), ErrorKind::kNotFound,
+std::vector<store::DeviceReport> reports_of(store::Store& store, const store::RunRow& run, bool texts) {
+  std::vector<store::DeviceReport> reports = store::read_device_reports(store, run.id, texts);
+  RUN_CHECK(!reports.empty(), ErrorKind::kNotFound,
             "run {} has no compiled graphs: its backend is {}, and only tpu records graphs", run.uid, run.backend);
-  return accounts;
+  return reports;
 }
 
 struct FoundGraph {
@@ -23,12 +23,11 @@ struct FoundGraph {
 };
 
 // Returns the graph whose key begins with `key`, of the newest attempt that has it.
-FoundGraph find_graph(std::span<const store::DeviceAccount> accounts, const std::string& key,
-                      const store::RunRow& run) {
+FoundGraph find_graph(std::span<const store::DeviceReport> reports, const std::string& key, const store::RunRow& run) {
   std::vector<FoundGraph> found;
-  for (const store::DeviceAccount& account : accounts)
-    for (const store::GraphRow& graph : account.graphs)
-      if (graph.key.starts_with(key)) found.push_back({account.attempt, &graph});
+  for (const store::DeviceReport& device : reports)
+    for (const store::GraphRow& graph : device.graphs)
+      if (graph.key.starts_with(key)) found.push_back({device.attempt, &graph});
   RUN_CHECK(!found.empty(), ErrorKind::kNotFound, "run {} has no graph {}; `runner graphs {}` lists them", run.uid, key,
             run.uid);
   const bool one =
@@ -57,18 +56,18 @@ int graphs(const Options& options, report::Output& out) {
   RUN_CHECK(!options.json || !texts, ErrorKind::kUsage, "--json conflicts with --ir and --hlo");
   store::Store store = open_store(options);
   const store::RunRow run = store::find_run(store, options.run);
-  std::vector<store::DeviceAccount> accounts = accounts_of(store, run, texts);
+  std::vector<store::DeviceReport> reports = reports_of(store, run, texts);
   if (!options.key.empty()) {
-    const auto [attempt, graph] = find_graph(accounts, options.key, run);
+    const auto [attempt, graph] = find_graph(reports, options.key, run);
     if (options.json) {
-      out.data(report::graphs_document(std::vector<store::DeviceAccount>{{attempt, {*graph}, ""}}));
+      out.data(report::graphs_document(std::vector<store::DeviceReport>{{attempt, {*graph}, ""}}));
     } else {
       out.data(texts ? text_of(*graph, options.hlo) : report::graph_text(*graph, out.data_color()));
     }
     return 0;
   }
-  out.data(options.json ? report::graphs_document(accounts)
-                        : report::graphs_text(accounts, out.data_width(), out.data_color()));
+  out.data(options.json ? report::graphs_document(reports)
+                        : report::graphs_text(reports, out.data_width(), out.data_color()));
   return 0;
 }
 

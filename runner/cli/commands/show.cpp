@@ -10,7 +10,7 @@
 #include "runner/report/xla/dialect.h"
 #include "runner/report/xla/report_json.h"
 #include "runner/train/run/gpu_use.h"
-#include "store/device_account.h"
+#include "store/device_report.h"
 
 namespace runner::cli {
 namespace {

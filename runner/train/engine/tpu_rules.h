@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/tpu/dialect.h"
-#include "backends/tpu/generation.h"
+#include "backends/tpu/tpu_data_sheet.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {

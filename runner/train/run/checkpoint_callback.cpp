@@ -80,7 +80,7 @@ void CheckpointCallback::save(const char* reason) {
 }
 
 void CheckpointCallback::save(const char* reason, const Checkpoint& checkpoint) {
-  record_.keep_account(graphs_);
+  record_.keep_device_report(graphs_);
   usage_.record(/*ranks=*/nullptr);
   CheckpointSaver& states = record_.states();
   states.save(session_.trainer, checkpoint, reason, is_pinned(),

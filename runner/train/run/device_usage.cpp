@@ -31,7 +31,7 @@ void DeviceUsage::record(backends::ProcessGroup* ranks) {
   gpu_use_.steps = first_step_ ? step - *first_step_ : 0;
   record_.result.gpu = ranks != nullptr ? gpu_use_of_all(*gpu_, gpu_use_, *ranks, {"accounts of devices", step})
                                         : gpu_use(*gpu_, gpu_use_);
-  record_.keep_gpu_account();
+  record_.keep_gpu_report();
 }
 
 }  // namespace runner::train

@@ -11,7 +11,7 @@
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_rank.h"
-#include "runner/train/run/device_account.h"
+#include "runner/train/run/device_report.h"
 #include "runner/train/run/resuming.h"
 #include "runner/train/run/state_sharing.h"
 #include "schema/base/error.h"
@@ -194,7 +194,7 @@ RunResult RankRun::execute() {
   }
   if (callbacks_->profiling) callbacks_->profiling->end_alone();
   if (callbacks_->trackers) callbacks_->trackers->end();
-  record_.keep_account(graphs());
+  record_.keep_device_report(graphs());
   if (record_.result.error) usage_.record(/*ranks=*/nullptr);
   finish();
   return std::move(record_.result);

@@ -10,7 +10,7 @@
 #include "backends/runtime/cpu_features.h"
 #include "runner/formats/chrome_trace.h"
 #include "runner/train/engine/loss_scaler.h"
-#include "runner/train/run/device_account.h"
+#include "runner/train/run/device_report.h"
 #include "runner/train/run/log_sink.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
@@ -170,19 +170,19 @@ void RunRecord::save_artifact(const std::string& name, std::string_view kind, st
   }
 }
 
-void RunRecord::keep_account(PersistentGraphs* graphs) {
+void RunRecord::keep_device_report(PersistentGraphs* graphs) {
   const backends::tpu::TpuDeviceModel* const device = backends::tpu::find_tpu_model(*session_.device);
   if (!writer_ || device == nullptr) return;
-  bring_up_to_date(account_, *device);
-  account_.metrics_json = request_.metrics_document(device->metrics());
-  writer_->device_account(account_);
+  bring_up_to_date(report_, *device);
+  report_.metrics_json = request_.metrics_document(device->metrics());
+  writer_->device_report(report_);
   if (graphs != nullptr) writer_->compiled_graphs(graphs->take());
 }
 
-void RunRecord::keep_gpu_account() {
+void RunRecord::keep_gpu_report() {
   if (!writer_ || !result.gpu) return;
-  account_.metrics_json = gpu_document(*result.gpu);
-  writer_->device_account(account_);
+  report_.metrics_json = gpu_document(*result.gpu);
+  writer_->device_report(report_);
 }
 
 void RunRecord::keep_trace(const std::string& events) {

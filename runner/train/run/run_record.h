@@ -64,10 +64,11 @@ class RunRecord {
   void collect();
   // Errors of the store become warnings; others are thrown.
   void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes);
-  // Replaces the recorded account of a device (null: none), and stores graphs compiled for later runs (null: none).
-  void keep_account(PersistentGraphs* graphs);
-  // Replaces the recorded account of GPUs by that of the result.
-  void keep_gpu_account();
+  // Replaces the recorded report if the device is an emulated TPU, and stores graphs compiled for later runs (null:
+  // none).
+  void keep_device_report(PersistentGraphs* graphs);
+  // Replaces the recorded report of GPUs by that of the result.
+  void keep_gpu_report();
   // Stores a cycle of `profile` as an artifact and in profile.out. `events`: part of a trace (formats/chrome_trace.h).
   void keep_trace(const std::string& events);
   // Throws Error(kRun) if the run has no such checkpoint. None: if it has no checkpoint at all.
@@ -104,7 +105,7 @@ class RunRecord {
   std::optional<MetricRecorder> recorder_;
   std::optional<CheckpointSaver> keeper_;
   int64_t attempt_ = 1, cycles_ = 0;  // number of traces of the attempt
-  store::DeviceAccount account_;      // of the attempt so far
+  store::DeviceReport report_;        // of the attempt so far
   ProvenanceKeeper provenance_;       // after the writer, to which it passes its results
 };
 

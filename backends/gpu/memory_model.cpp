@@ -1,4 +1,4 @@
-#include "backends/gpu/memory_account.h"
+#include "backends/gpu/memory_model.h"
 
 #include <algorithm>
 #include <array>
@@ -23,33 +23,33 @@ MemoryStatistics change_since(const MemoryStatistics& before, const MemoryStatis
 
 }  // namespace
 
-StepAccount::StepAccount(const MemoryTrace& trace, OwnerTable& owners)
+StepMemory::StepMemory(const MemoryTrace& trace, OwnerTable& owners)
     : trace_(trace), blocks_(trace.buffers.size(), kNoBlock) {
   for (const TraceBuffer& buffer : trace.buffers) owners_.push_back(owners.intern(buffer.name, buffer.line));
   for (const TraceInput& input : trace.batch) batch_owners_.push_back(owners.intern(input.name));
 }
 
-bool MemoryAccount::Batch::has(size_t input, int64_t bytes) const {
+bool MemoryModel::Batch::has(size_t input, int64_t bytes) const {
   return std::ranges::any_of(inputs, [&](const CopiedInput& its) { return its.input == input && its.bytes == bytes; });
 }
 
-void MemoryAccount::free_all(Batch& batch) {
+void MemoryModel::free_all(Batch& batch) {
   for (const CopiedInput& input : batch.inputs) allocator_.free(input.block);
   batch.inputs.clear();
   batch.number = 0;
 }
 
-void MemoryAccount::free_outputs() {
+void MemoryModel::free_outputs() {
   for (const BlockId id : outputs_) allocator_.free(id);
   outputs_.clear();
 }
 
-void MemoryAccount::release_step() {
+void MemoryModel::release_step() {
   free_outputs();
   free_all(batch_);
 }
 
-std::optional<Refusal> MemoryAccount::run(StepAccount& step, const Submission& submission) {
+std::optional<Refusal> MemoryModel::run(StepMemory& step, const Submission& submission) {
   free_outputs();
   if (const auto refusal = take_batch(step, submission)) return refusal;
   if (repeat(step, submission.pools.compute)) {
@@ -63,7 +63,7 @@ std::optional<Refusal> MemoryAccount::run(StepAccount& step, const Submission& s
 }
 
 // A step that copies no inputs leaves the previous batch allocated.
-std::optional<Refusal> MemoryAccount::take_batch(StepAccount& step, const Submission& submission) {
+std::optional<Refusal> MemoryModel::take_batch(StepMemory& step, const Submission& submission) {
   const std::vector<TraceInput>& inputs = step.trace_.batch;
   if (inputs.empty()) return std::nullopt;
   if (submission.staged != 0)
@@ -80,15 +80,15 @@ std::optional<Refusal> MemoryAccount::take_batch(StepAccount& step, const Submis
   return std::nullopt;
 }
 
-std::optional<Refusal> MemoryAccount::add_input(Batch& batch, size_t input, int64_t bytes, PoolId pool, OwnerId owner) {
+std::optional<Refusal> MemoryModel::add_input(Batch& batch, size_t input, int64_t bytes, PoolId pool, OwnerId owner) {
   const BlockId id = allocator_.allocate(bytes, pool, owner);
   if (id == kNoBlock) return Refusal{.bytes = bytes, .pool = pool, .owner = owner};
   batch.inputs.push_back({input, bytes, id});
   return std::nullopt;
 }
 
-std::optional<Refusal> MemoryAccount::stage(uint64_t number, const StepAccount& like, std::span<const int64_t> bytes,
-                                            PoolId copy_in) {
+std::optional<Refusal> MemoryModel::stage(uint64_t number, const StepMemory& like, std::span<const int64_t> bytes,
+                                          PoolId copy_in) {
   free_all(staged_);
   const std::vector<TraceInput>& inputs = like.trace_.batch;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -101,12 +101,12 @@ std::optional<Refusal> MemoryAccount::stage(uint64_t number, const StepAccount& 
 }
 
 // Returns true if the outcome of the launches was known and has been applied.
-bool MemoryAccount::repeat(StepAccount& step, PoolId pool) {
-  const auto found = std::ranges::find_if(step.known_, [&](const StepAccount::Outcome& outcome) {
+bool MemoryModel::repeat(StepMemory& step, PoolId pool) {
+  const auto found = std::ranges::find_if(step.known_, [&](const StepMemory::Outcome& outcome) {
     return outcome.pool == pool && allocator_.has_layout(outcome.before);
   });
   if (found == step.known_.end()) return false;
-  for (const StepAccount::Placed& output : found->outputs) {
+  for (const StepMemory::PlacedOutput& output : found->outputs) {
     const auto b = static_cast<size_t>(output.buffer);
     step.blocks_[b] = allocator_.place(output.address, output.bytes, step.trace_.buffers[b].bytes, step.owners_[b]);
   }
@@ -114,8 +114,8 @@ bool MemoryAccount::repeat(StepAccount& step, PoolId pool) {
   return true;
 }
 
-std::optional<Refusal> MemoryAccount::replay(StepAccount& step, PoolId pool) {
-  StepAccount::Outcome outcome{.pool = pool};
+std::optional<Refusal> MemoryModel::replay(StepMemory& step, PoolId pool) {
+  StepMemory::Outcome outcome{.pool = pool};
   allocator_.copy_layout(outcome.before);
   const MemoryStatistics before = allocator_.statistics();
   allocator_.reset_peaks();
@@ -125,7 +125,7 @@ std::optional<Refusal> MemoryAccount::replay(StepAccount& step, PoolId pool) {
   return refusal;
 }
 
-std::optional<Refusal> MemoryAccount::launch(StepAccount& step, PoolId pool) {
+std::optional<Refusal> MemoryModel::launch(StepMemory& step, PoolId pool) {
   for (const TraceEvent& event : step.trace_.events) {
     const auto b = static_cast<size_t>(event.buffer);
     BlockId& block = step.blocks_[b];
@@ -141,7 +141,7 @@ std::optional<Refusal> MemoryAccount::launch(StepAccount& step, PoolId pool) {
 }
 
 // If segments were allocated or released, the same state will not recur, so it is not remembered.
-void MemoryAccount::remember(StepAccount& step, StepAccount::Outcome outcome, const MemoryStatistics& before) {
+void MemoryModel::remember(StepMemory& step, StepMemory::Outcome outcome, const MemoryStatistics& before) {
   outcome.change = change_since(before, allocator_.statistics());
   if (outcome.change.all.segments.total > 0 || allocator_.statistics().retries > before.retries) return;
   for (const int32_t b : step.trace_.outputs) {
@@ -156,25 +156,25 @@ void MemoryAccount::remember(StepAccount& step, StepAccount::Outcome outcome, co
   }
 }
 
-void MemoryAccount::keep_outputs(StepAccount& step) {
+void MemoryModel::keep_outputs(StepMemory& step) {
   for (const int32_t b : step.trace_.outputs)
     outputs_.push_back(std::exchange(step.blocks_[static_cast<size_t>(b)], kNoBlock));
 }
 
-void MemoryAccount::give_up(StepAccount& step) {
+void MemoryModel::give_up(StepMemory& step) {
   for (BlockId& block : step.blocks_)
     if (block != kNoBlock) allocator_.free(std::exchange(block, kNoBlock));
   free_all(batch_);
   free_all(coming_);
 }
 
-std::vector<int64_t> MemoryAccount::staged_bytes() const {
+std::vector<int64_t> MemoryModel::staged_bytes() const {
   std::vector<int64_t> bytes;
   for (const CopiedInput& input : staged_.inputs) bytes.push_back(input.bytes);
   return bytes;
 }
 
-std::vector<int64_t> MemoryAccount::other_arrays(const StepAccount& step) const {
+std::vector<int64_t> MemoryModel::other_arrays(const StepMemory& step) const {
   const auto is_of_batch = [this](BlockId id) {
     return std::ranges::any_of(std::array{&batch_, &staged_, &coming_}, [id](const Batch* batch) {
       return std::ranges::find(batch->inputs, id, &CopiedInput::block) != batch->inputs.end();

@@ -1,4 +1,4 @@
-#include "backends/tpu/op_cut.h"
+#include "backends/tpu/op_split.h"
 
 #include <algorithm>
 #include <map>
@@ -8,15 +8,15 @@
 namespace runner::backends::tpu {
 namespace {
 
-class Cutter {
+class OpSplitter {
  public:
-  Cutter(const Program& from, const std::vector<char>& is_part, TensorInputs tensors, ValueId node)
+  OpSplitter(const Program& from, const std::vector<char>& is_part, TensorInputs tensors, ValueId node)
       : from_(from), is_part_(is_part), tensors_(tensors) {
     op_.node = node;
     op_.program.set_mark(from.mark_of(node));
   }
 
-  CutOp run() {
+  SplitOp run() {
     record(op_.node);
     return std::move(op_);
   }
@@ -46,7 +46,7 @@ class Cutter {
   const Program& from_;
   const std::vector<char>& is_part_;
   const TensorInputs tensors_;
-  CutOp op_;
+  SplitOp op_;
   std::map<ValueId, ValueId> values_;
 };
 
@@ -68,11 +68,11 @@ std::vector<char> parts_of_readers(const Program& program) {
   return is_part;
 }
 
-std::vector<CutOp> cut_into_ops(const Program& program, const std::vector<char>& is_part, TensorInputs tensors) {
-  std::vector<CutOp> ops;
+std::vector<SplitOp> split_into_ops(const Program& program, const std::vector<char>& is_part, TensorInputs tensors) {
+  std::vector<SplitOp> ops;
   for (ValueId id = 0; id < program.size(); ++id)
     if (program.node(id).op != Op::kInput && !is_part[static_cast<size_t>(id)])
-      ops.push_back(Cutter(program, is_part, tensors, id).run());
+      ops.push_back(OpSplitter(program, is_part, tensors, id).run());
   return ops;
 }
 

@@ -14,15 +14,15 @@
 #include <vector>
 
 #include "backends/tpu/eager_ops.h"
-#include "backends/tpu/graph_account.h"
+#include "backends/tpu/graph_statistics.h"
 #include "backends/tpu/run_analysis.h"
 
 namespace runner::backends::tpu {
 
-class EagerAccount {
+class EagerStatistics {
  public:
   // All references must outlive the object.
-  EagerAccount(const Hardware& hardware, const ScalarRules& rules, GraphAccount& graphs, DeviceMetrics& metrics)
+  EagerStatistics(const Hardware& hardware, const ScalarRules& rules, GraphStatistics& graphs, DeviceMetrics& metrics)
       : hardware_(hardware), rules_(rules), graphs_(graphs), metrics_(metrics) {}
 
   // The eager steps of one graph, keyed by everything else that determines them.
@@ -62,7 +62,7 @@ class EagerAccount {
 
   const Hardware& hardware_;
   const ScalarRules rules_;
-  GraphAccount& graphs_;
+  GraphStatistics& graphs_;
   DeviceMetrics& metrics_;
   // Set by begin().
   Run run_{};
@@ -73,7 +73,7 @@ class EagerAccount {
   EagerFigures figures_;
 };
 
-class EagerAccount::Seen {
+class EagerStatistics::Seen {
  public:
   // Numbers are stored as the device represents them.
   struct Key {

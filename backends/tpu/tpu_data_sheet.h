@@ -1,4 +1,5 @@
-// Data sheet of the TPU generations that can be emulated. Values are per device; generation.cpp cites their sources.
+// Data sheet of the TPU generations that can be emulated. Values are per device; tpu_data_sheet.cpp cites their
+// sources.
 //
 // A device is what PyTorch sees as one: a core on v2 and v3, a chip from v4 on (whose cores work as one). Sizes are in
 // bytes; the G of XLA's messages is 2^30. Rates are decimal, as vendors publish them.
@@ -16,7 +17,7 @@ inline constexpr int kGenerationCount = 6;
 // Elements that the vector unit of a core processes at once.
 inline constexpr int64_t kVectorLanes = 8 * 128;
 
-struct GenerationRow {
+struct TpuDataSheet {
   std::string_view name;  // "v3", as in `tpu.generation`
   double matrix_flops;    // per second, bf16 operands, one pass, all tiles full
   int64_t matrix_tile;    // rows and columns of a matrix unit
@@ -38,7 +39,7 @@ struct GenerationRow {
   constexpr double vector_flops() const { return static_cast<double>(kVectorLanes * vector_alus * cores) * clock_hz; }
 };
 
-const GenerationRow& row_of(Generation generation);
+const TpuDataSheet& row_of(Generation generation);
 std::optional<Generation> generation_of(std::string_view name);
 
 }  // namespace runner::backends::tpu

@@ -1,15 +1,21 @@
-// Memory and predicted time of an Executable's submissions on a real GPU.
+// What the model of an emulated GPU knows about an Executable: memory and predicted time of its submissions on a real
+// GPU.
 //
 // The modelled graph may differ from the one that runs: if ranks share their weights in host memory, each computes only
 // a part of what it would do on a GPU of its own. Thread safety: one thread at a time, the host's.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "backends/device_model/device_model.h"
 #include "backends/exec/backend.h"
 #include "backends/exec/plan.h"
 #include "backends/gpu/device_memory.h"
+#include "backends/gpu/gpu_executable.h"
 #include "backends/gpu/launch.h"
 #include "backends/gpu/launch_schedule.h"
 #include "backends/gpu/memory_forecast.h"
@@ -17,22 +23,22 @@
 
 namespace runner::backends::gpu {
 
-class AccountedStep {
+class ModelledStep {
  public:
   // `plan` must outlive the object. Throws OutOfMemory if a device with the memory limit of `memory` cannot run the
   // step even by itself.
-  AccountedStep(const Plan& plan, DeviceMemory& memory, const GpuMachine& machine)
+  ModelledStep(const Plan& plan, DeviceMemory& memory, const GpuMachine& machine)
       : plan_(plan),
         trace_(trace_that_fits(plan, memory.spec())),
         memory_(trace_, memory.owners()),
         launches_(launches_of(plan, machine)),
         schedule_(plan, static_cast<int32_t>(launches_.size())) {}
-  AccountedStep(const AccountedStep&) = delete;
-  AccountedStep& operator=(const AccountedStep&) = delete;
+  ModelledStep(const ModelledStep&) = delete;
+  ModelledStep& operator=(const ModelledStep&) = delete;
 
   const Plan& plan() const { return plan_; }
-  StepAccount& memory() { return memory_; }
-  const StepAccount& memory() const { return memory_; }
+  StepMemory& memory() { return memory_; }
+  const StepMemory& memory() const { return memory_; }
   // One per step of the Plan, followed by its state copies.
   std::span<const Launch> launches() const { return launches_; }
   // Batch inputs that are copied to the device.
@@ -49,9 +55,28 @@ class AccountedStep {
 
   const Plan& plan_;
   const MemoryTrace trace_;
-  StepAccount memory_;
+  StepMemory memory_;
   const std::vector<Launch> launches_;
   LaunchSchedule schedule_;
+};
+
+class GpuStep final : public ModelStep, public std::enable_shared_from_this<GpuStep> {
+ public:
+  // `graph`: what the user's code would compile; null: the Program of the executable. Throws OutOfMemory if a device
+  // with the limit of `memory` cannot run it.
+  GpuStep(std::shared_ptr<const GpuExecutable> executable, const Program* graph, DeviceMemory& memory,
+          const GpuMachine& machine)
+      : executable_(std::move(executable)),
+        graph_(graph != nullptr ? std::make_optional(build_plan(*graph, kGpuLaunches)) : std::nullopt),
+        modelled_(graph_ ? *graph_ : executable_->plan(), memory, machine) {}
+
+  ModelledStep& modelled() { return modelled_; }
+  const ModelledStep& modelled() const { return modelled_; }
+
+ private:
+  const std::shared_ptr<const GpuExecutable> executable_;
+  const std::optional<Plan> graph_;
+  ModelledStep modelled_;
 };
 
 }  // namespace runner::backends::gpu

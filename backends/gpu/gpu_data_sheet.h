@@ -1,4 +1,4 @@
-// Data sheet of the GPUs that can be emulated. Values are per device; gpu_model.cpp cites their sources.
+// Data sheet of the GPUs that can be emulated. Values are per device; gpu_data_sheet.cpp cites their sources.
 //
 // Rates are decimal, as vendors publish them; those of matrix products are dense. The table is in the order of the
 // choices of `gpu.model`.
@@ -11,8 +11,8 @@
 
 namespace runner::backends::gpu {
 
-enum class GpuModel : uint8_t { kA100With40g, kA100With80g, kH100, kH200, kL4, kT4, kV100, kRtx3090, kRtx4090 };
-inline constexpr int kGpuModelCount = 9;
+enum class GpuProduct : uint8_t { kA100With40g, kA100With80g, kH100, kH200, kL4, kT4, kV100, kRtx3090, kRtx4090 };
+inline constexpr int kGpuProductCount = 9;
 
 // Interconnect between the GPUs of one machine.
 enum class GpuLink : uint8_t { kNvlink, kPcie };
@@ -22,7 +22,7 @@ struct FlopRates {
   double f64, f32, tf32, f16, bf16;
 };
 
-struct GpuModelRow {
+struct GpuDataSheet {
   std::string_view name;    // "a100-40g", as in `gpu.model`
   int64_t memory_bytes;     // as sold
   int64_t capacity_bytes;   // total that CUDA reports, as in PyTorch's messages
@@ -33,12 +33,12 @@ struct GpuModelRow {
   double host_rate;  // bytes per second to or from pinned host memory
 };
 
-const GpuModelRow& row_of(GpuModel model);
+const GpuDataSheet& row_of(GpuProduct model);
 // Returns the model with the least sufficient memory, or null if there is none.
-const GpuModelRow* smallest_model_with(int64_t capacity_bytes);
+const GpuDataSheet* smallest_gpu_with(int64_t capacity_bytes);
 
 // Rate of products with operands of this dtype. Types without hardware support are computed in f32: bf16 on T4 saves
 // only memory, and `allow_tf32` has no effect there, as on a real one.
-double product_flops(const GpuModelRow& row, DType operands, bool allow_tf32);
+double product_flops(const GpuDataSheet& row, DType operands, bool allow_tf32);
 
 }  // namespace runner::backends::gpu

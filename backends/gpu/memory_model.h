@@ -5,7 +5,7 @@
 // (copies run ahead), its batch. Then the launches allocate and free as their trace says. A staged batch is kept in
 // addition until a submission names it.
 //
-// Replays are cheap. A StepAccount remembers for some allocator states what a replay does. If exactly the same state
+// Replays are cheap. A StepMemory remembers for some allocator states what a replay does. If exactly the same state
 // recurs, block by block, only the outputs are placed again and the recorded statistics are added. Figures, peaks
 // included, equal those of a full replay. A shortage is returned as a Refusal, not thrown. Thread safety: one thread at
 // a time, the host's.
@@ -23,9 +23,9 @@
 namespace runner::backends::gpu {
 
 // What one device has recorded about the submissions of one Executable. The trace must outlive it.
-class StepAccount {
+class StepMemory {
  public:
-  StepAccount(const MemoryTrace& trace, OwnerTable& owners);
+  StepMemory(const MemoryTrace& trace, OwnerTable& owners);
 
   const MemoryTrace& trace() const { return trace_; }
   // Number of submissions that got their memory.
@@ -34,16 +34,16 @@ class StepAccount {
   int64_t known_runs() const { return known_runs_; }
 
  private:
-  friend class MemoryAccount;
+  friend class MemoryModel;
 
-  struct Placed {
+  struct PlacedOutput {
     int32_t buffer;
     int64_t address, bytes;
   };
   struct Outcome {
     PoolId pool = 0;                  // pool of the results
     std::vector<Extent> before = {};  // allocator state at the start
-    std::vector<Placed> outputs = {};
+    std::vector<PlacedOutput> outputs = {};
     MemoryStatistics change = {};
   };
 
@@ -63,10 +63,10 @@ struct Refusal {
   std::optional<size_t> buffer = {};  // buffer of the step's trace; none: a batch input
 };
 
-class MemoryAccount {
+class MemoryModel {
  public:
   // Throws like CachingAllocator's constructor.
-  explicit MemoryAccount(int64_t limit) : allocator_(limit) { allocator_.pin(kCapturePools.compute); }
+  explicit MemoryModel(int64_t limit) : allocator_(limit) { allocator_.pin(kCapturePools.compute); }
 
   const CachingAllocator& allocator() const { return allocator_; }
   CachingAllocator& allocator() { return allocator_; }
@@ -77,12 +77,11 @@ class MemoryAccount {
     uint64_t staged = 0;  // number of the staged batch that it reads; 0: it copies its own
   };
   // After a refusal, the blocks allocated for the step and its batch remain; give_up() frees them.
-  std::optional<Refusal> run(StepAccount& step, const Submission& submission);
+  std::optional<Refusal> run(StepMemory& step, const Submission& submission);
   // Allocates a staged batch, the only one that no submission has named yet. `bytes`: size of each input, of which
   // `like` reads some.
-  std::optional<Refusal> stage(uint64_t number, const StepAccount& like, std::span<const int64_t> bytes,
-                               PoolId copy_in);
-  void give_up(StepAccount& step);
+  std::optional<Refusal> stage(uint64_t number, const StepMemory& like, std::span<const int64_t> bytes, PoolId copy_in);
+  void give_up(StepMemory& step);
   void drop_staged() { free_all(staged_); }
   // Frees outputs and batch of the newest submission.
   void release_step();
@@ -90,10 +89,10 @@ class MemoryAccount {
   // Sizes of the inputs of the staged batch that no submission has named.
   std::vector<int64_t> staged_bytes() const;
   // Sizes of the blocks that belong to neither a step nor a batch.
-  std::vector<int64_t> other_arrays(const StepAccount& step) const;
+  std::vector<int64_t> other_arrays(const StepMemory& step) const;
   // Changes the owners of a step's blocks. `owner_of`: called with the buffer index.
   template <class OwnerOf>
-  void set_owners(const StepAccount& step, const OwnerOf& owner_of) {
+  void set_owners(const StepMemory& step, const OwnerOf& owner_of) {
     for (size_t b = 0; b < step.blocks_.size(); ++b)
       if (step.blocks_[b] != kNoBlock) allocator_.set_owner(step.blocks_[b], owner_of(b));
   }
@@ -113,13 +112,13 @@ class MemoryAccount {
 
   void free_all(Batch& batch);
   void free_outputs();
-  std::optional<Refusal> take_batch(StepAccount& step, const Submission& submission);
+  std::optional<Refusal> take_batch(StepMemory& step, const Submission& submission);
   std::optional<Refusal> add_input(Batch& batch, size_t input, int64_t bytes, PoolId pool, OwnerId owner);
-  bool repeat(StepAccount& step, PoolId pool);
-  std::optional<Refusal> replay(StepAccount& step, PoolId pool);
-  std::optional<Refusal> launch(StepAccount& step, PoolId pool);
-  void remember(StepAccount& step, StepAccount::Outcome outcome, const MemoryStatistics& before);
-  void keep_outputs(StepAccount& step);
+  bool repeat(StepMemory& step, PoolId pool);
+  std::optional<Refusal> replay(StepMemory& step, PoolId pool);
+  std::optional<Refusal> launch(StepMemory& step, PoolId pool);
+  void remember(StepMemory& step, StepMemory::Outcome outcome, const MemoryStatistics& before);
+  void keep_outputs(StepMemory& step);
 
   CachingAllocator allocator_;
   OwnerTable owners_;

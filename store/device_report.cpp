@@ -1,4 +1,4 @@
-#include "store/device_account.h"
+#include "store/device_report.h"
 
 #include <span>
 #include <string>
@@ -8,7 +8,7 @@
 namespace runner::store {
 namespace {
 
-constexpr const char* kAccountColumns =
+constexpr const char* kGraphColumns =
     "no, key, first_step, cause, file, line, nodes, inputs, outputs, donated, compile_ns, executions, hbm_bytes, "
     "flops, bytes, unpadded_bytes, padded_bytes, least_ns, most_ns, formula";
 
@@ -31,7 +31,7 @@ void insert_graphs(Database& database, const RunHandle& run, int64_t no, std::sp
   Statement insert(database, fmt::format("INSERT INTO graph(run_id, attempt, {}, ir, hlo) VALUES(?1, ?2, ?3, ?4, ?5, "
                                          "?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, "
                                          "?22, ?23, ?24)",
-                                         kAccountColumns));
+                                         kGraphColumns));
   static const GraphTexts kNone;
   for (const GraphRow& graph : graphs) {
     const GraphTexts& texts = graph.texts ? *graph.texts : kNone;
@@ -65,14 +65,14 @@ GraphRow graph_in(const Statement& row, bool texts) {
 
 }  // namespace
 
-void put_device_account(Store& store, const RunHandle& run, const DeviceAccount& account) {
+void put_device_report(Store& store, const RunHandle& run, const DeviceReport& report) {
   Database& database = store.database();
   const int64_t known = count_graphs(database, run);
-  const std::span<const GraphRow> graphs(account.graphs);
+  const std::span<const GraphRow> graphs(report.graphs);
   update_graphs(database, run, graphs.first(static_cast<size_t>(known)));
   insert_graphs(database, run, known, graphs.subspan(static_cast<size_t>(known)));
   Statement(database, "INSERT OR REPLACE INTO device_metrics(run_id, attempt, json) VALUES(?1, ?2, ?3)")
-      .bind(run.id, run.attempt, account.metrics_json)
+      .bind(run.id, run.attempt, report.metrics_json)
       .run();
 }
 
@@ -83,16 +83,16 @@ DeviceMetrics newest_device_metrics(Store& store, int64_t run_id) {
   return {metrics.int64(0), metrics.text(1)};
 }
 
-std::vector<DeviceAccount> read_device_accounts(Store& store, int64_t run_id, bool texts) {
-  std::vector<DeviceAccount> accounts;
+std::vector<DeviceReport> read_device_reports(Store& store, int64_t run_id, bool texts) {
+  std::vector<DeviceReport> reports;
   Statement metrics(store.database(), "SELECT attempt, json FROM device_metrics WHERE run_id = ?1 ORDER BY attempt");
-  for (metrics.bind(run_id); metrics.step();) accounts.push_back({metrics.int64(0), {}, metrics.text(1)});
+  for (metrics.bind(run_id); metrics.step();) reports.push_back({metrics.int64(0), {}, metrics.text(1)});
   Statement graphs(store.database(),
-                   fmt::format("SELECT {}{} FROM graph WHERE run_id = ?1 AND attempt = ?2 ORDER BY no", kAccountColumns,
+                   fmt::format("SELECT {}{} FROM graph WHERE run_id = ?1 AND attempt = ?2 ORDER BY no", kGraphColumns,
                                texts ? ", ir, hlo" : ""));
-  for (DeviceAccount& account : accounts)
-    for (graphs.bind(run_id, account.attempt); graphs.step();) account.graphs.push_back(graph_in(graphs, texts));
-  return accounts;
+  for (DeviceReport& report : reports)
+    for (graphs.bind(run_id, report.attempt); graphs.step();) report.graphs.push_back(graph_in(graphs, texts));
+  return reports;
 }
 
 }  // namespace runner::store

@@ -1,4 +1,4 @@
-#include "runner/train/run/device_account.h"
+#include "runner/train/run/device_report.h"
 
 #include <cmath>
 #include <deque>
@@ -16,8 +16,8 @@ int64_t nanoseconds(double seconds) {
 std::shared_ptr<const store::GraphTexts> texts_of(const backends::tpu::Graph& graph) {
   if (graph.tensors == nullptr) return nullptr;
   return std::make_shared<const store::GraphTexts>(
-      store::GraphTexts{.ir = backends::tpu::ir_text(*graph.tensors, {graph.types, graph.accounts}),
-                        .hlo = backends::tpu::hlo_text(*graph.tensors, {graph.types, graph.accounts})});
+      store::GraphTexts{.ir = backends::tpu::ir_text(*graph.tensors, {graph.types, graph.bookkeeping}),
+                        .hlo = backends::tpu::hlo_text(*graph.tensors, {graph.types, graph.bookkeeping})});
 }
 
 store::GraphRow row_of(const backends::tpu::Graph& graph) {
@@ -55,13 +55,13 @@ GraphUse graph_use(const backends::tpu::TpuDeviceModel& device) {
   return use;
 }
 
-void bring_up_to_date(store::DeviceAccount& account, const backends::tpu::TpuDeviceModel& device) {
+void bring_up_to_date(store::DeviceReport& report, const backends::tpu::TpuDeviceModel& device) {
   const std::deque<backends::tpu::Graph>& graphs = device.graphs();
-  for (size_t i = 0; i < account.graphs.size(); ++i) {
-    account.graphs[i].executions = graphs[i].executions;
-    if (graphs[i].tensors == nullptr) account.graphs[i].texts = nullptr;
+  for (size_t i = 0; i < report.graphs.size(); ++i) {
+    report.graphs[i].executions = graphs[i].executions;
+    if (graphs[i].tensors == nullptr) report.graphs[i].texts = nullptr;
   }
-  for (size_t i = account.graphs.size(); i < graphs.size(); ++i) account.graphs.push_back(row_of(graphs[i]));
+  for (size_t i = report.graphs.size(); i < graphs.size(); ++i) report.graphs.push_back(row_of(graphs[i]));
 }
 
 }  // namespace runner::train

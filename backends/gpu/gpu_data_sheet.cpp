@@ -1,4 +1,4 @@
-#include "backends/gpu/gpu_model.h"
+#include "backends/gpu/gpu_data_sheet.h"
 
 #include <array>
 
@@ -26,7 +26,7 @@ constexpr FlopRates kGh100{
 constexpr double kPcie3 = 12 * kGiga, kPcie4 = 2 * kPcie3, kPcie5 = 2 * kPcie4;
 constexpr double kSixLinks = 120 * kGiga, kTwelveLinks = 235 * kGiga, kEighteenLinks = 370.8 * kGiga;
 
-constexpr std::array<GpuModelRow, kGpuModelCount> kRows{{
+constexpr std::array<GpuDataSheet, kGpuProductCount> kRows{{
     {.name = "a100-40g",
      .memory_bytes = 40 * kGiB,
      .capacity_bytes = 40441 * kMiB,
@@ -106,19 +106,19 @@ constexpr std::array<GpuModelRow, kGpuModelCount> kRows{{
 
 }  // namespace
 
-const GpuModelRow& row_of(GpuModel model) {
+const GpuDataSheet& row_of(GpuProduct model) {
   return kRows[static_cast<size_t>(model)];
 }
 
-const GpuModelRow* smallest_model_with(int64_t capacity_bytes) {
-  const GpuModelRow* smallest = nullptr;
-  for (const GpuModelRow& row : kRows)
+const GpuDataSheet* smallest_gpu_with(int64_t capacity_bytes) {
+  const GpuDataSheet* smallest = nullptr;
+  for (const GpuDataSheet& row : kRows)
     if (row.capacity_bytes >= capacity_bytes && (smallest == nullptr || row.capacity_bytes < smallest->capacity_bytes))
       smallest = &row;
   return smallest;
 }
 
-double product_flops(const GpuModelRow& row, DType operands, bool allow_tf32) {
+double product_flops(const GpuDataSheet& row, DType operands, bool allow_tf32) {
   const FlopRates& rates = row.product_flops;
   const auto rate_or_f32 = [&](double rate) { return rate > 0 ? rate : rates.f32; };
   switch (operands) {

@@ -17,12 +17,12 @@
 
 namespace runner::backends::gpu {
 
-class Event : public backends::Event, public std::enable_shared_from_this<Event> {
+class StreamEvent : public backends::Event, public std::enable_shared_from_this<StreamEvent> {
  public:
   // `device`: name of the device whose streams may record the event.
-  explicit Event(std::string device) : device_(std::move(device)) {}
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
+  explicit StreamEvent(std::string device) : device_(std::move(device)) {}
+  StreamEvent(const StreamEvent&) = delete;
+  StreamEvent& operator=(const StreamEvent&) = delete;
 
   const std::string& device() const { return device_; }
   bool has_reached(uint64_t count) const { return reached_.load(std::memory_order_acquire) >= count; }

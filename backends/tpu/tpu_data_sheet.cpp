@@ -1,4 +1,4 @@
-#include "backends/tpu/generation.h"
+#include "backends/tpu/tpu_data_sheet.h"
 
 #include <array>
 
@@ -33,7 +33,7 @@ constexpr std::string_view kCarriedOver = "that of v3; not measured on this gene
 // link_rate: v2 and v3 496 and 656 Gbit/s (Jouppi et al., CACM 2020), the others jax-ml/scaling-book.
 //
 // host_rate: PCIe of about 15 GB/s per chip, 32 GB/s on v6e (jax-ml/scaling-book).
-constexpr std::array<GenerationRow, kGenerationCount> kGenerations{{
+constexpr std::array<TpuDataSheet, kGenerationCount> kGenerations{{
     {.name = "v2",
      .matrix_flops = 23 * kTera,
      .matrix_tile = 128,
@@ -122,7 +122,7 @@ constexpr std::array<GenerationRow, kGenerationCount> kGenerations{{
 
 }  // namespace
 
-const GenerationRow& row_of(Generation generation) {
+const TpuDataSheet& row_of(Generation generation) {
   return kGenerations[static_cast<size_t>(generation)];
 }
 

@@ -1,4 +1,4 @@
-#include "backends/tpu/graph_account.h"
+#include "backends/tpu/graph_statistics.h"
 
 #include <string>
 #include <string_view>
@@ -13,14 +13,14 @@
 
 namespace runner::backends::tpu {
 
-Graph* GraphAccount::find(const GraphKey& key, const GraphIdentity& identity) {
+Graph* GraphStatistics::find(const GraphKey& key, const GraphIdentity& identity) {
   Graph* const known = cache_.find(key, identity);
   if (known != nullptr) metrics_.count(Counter::kCachedCompile);
   return known;
 }
 
-Graph GraphAccount::described(const GraphKey& key, GraphIdentity identity, std::shared_ptr<const Program> tensors,
-                              int64_t step) const {
+Graph GraphStatistics::described(const GraphKey& key, GraphIdentity identity, std::shared_ptr<const Program> tensors,
+                                 int64_t step) const {
   Graph graph;
   graph.key = key;
   graph.identity = std::move(identity);
@@ -32,7 +32,7 @@ Graph GraphAccount::described(const GraphKey& key, GraphIdentity identity, std::
   return graph;
 }
 
-Graph& GraphAccount::add_compiled(Graph graph, Metric time, int64_t begin_ns) {
+Graph& GraphStatistics::add_compiled(Graph graph, Metric time, int64_t begin_ns) {
   check_budget(graph, begin_ns);
   metrics_.count(Counter::kUncachedCompile);
   Graph& kept = cache_.add(std::move(graph));
@@ -43,7 +43,7 @@ Graph& GraphAccount::add_compiled(Graph graph, Metric time, int64_t begin_ns) {
   return kept;
 }
 
-void GraphAccount::check_budget(Graph& graph, int64_t begin_ns) const {
+void GraphStatistics::check_budget(Graph& graph, int64_t begin_ns) const {
   const int64_t needed = metrics_.value(Counter::kUncachedCompile) + 1;
   if (!max_graphs_ || needed <= *max_graphs_) return;
   const int64_t ns = monotonic_ns() - begin_ns;
@@ -57,7 +57,7 @@ void GraphAccount::check_budget(Graph& graph, int64_t begin_ns) const {
               graph.cause.line);
 }
 
-Graph& GraphAccount::add_stored(Graph graph, int64_t ns) {
+Graph& GraphStatistics::add_stored(Graph graph, int64_t ns) {
   graph.cause = {"loaded from the persistent cache", {}, MissKind::kStored};
   metrics_.count(Counter::kCachedCompile);
   metrics_.count(Counter::kPersistentCacheHit);
@@ -65,7 +65,7 @@ Graph& GraphAccount::add_stored(Graph graph, int64_t ns) {
   return cache_.add(std::move(graph));
 }
 
-void GraphAccount::launch(Graph& graph) {
+void GraphStatistics::launch(Graph& graph) {
   count(graph.work, metrics_);
   metrics_.add(Metric::kTensorsGraphSize, graph.size.nodes);
   metrics_.count(Counter::kExecuteComputation);

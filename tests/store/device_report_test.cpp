@@ -1,4 +1,4 @@
-#include "store/device_account.h"
+#include "store/device_report.h"
 
 #include <gtest/gtest.h>
 
@@ -33,11 +33,11 @@ GraphRow sample_graph(const std::string& key) {
           .texts = std::make_shared<const GraphTexts>(GraphTexts{.ir = "IR {\n}\n", .hlo = "HloModule x\n"})};
 }
 
-class DeviceAccounts : public StoreTest {
+class DeviceReports : public StoreTest {
  protected:
-  void put(const RunHandle& of, const DeviceAccount& account) {
+  void put(const RunHandle& of, const DeviceReport& report) {
     Transaction transaction(store.database(), Transaction::Kind::kWrite);
-    put_device_account(store, of, account);
+    put_device_report(store, of, report);
     transaction.commit();
   }
 
@@ -45,16 +45,16 @@ class DeviceAccounts : public StoreTest {
   RunHandle run = create_run(store, sample_run());
 };
 
-TEST_F(DeviceAccounts, RoundTrip) {
-  EXPECT_TRUE(read_device_accounts(store, run.id).empty());
+TEST_F(DeviceReports, RoundTrip) {
+  EXPECT_TRUE(read_device_reports(store, run.id).empty());
   put(run, {.graphs = {sample_graph("a"), sample_graph("b")}, .metrics_json = R"({"counters":{"MarkStep":3}})"});
-  const std::vector<DeviceAccount> accounts = read_device_accounts(store, run.id, /*texts=*/true);
-  ASSERT_EQ(accounts.size(), 1u);
-  EXPECT_EQ(accounts[0].attempt, 1);
-  EXPECT_EQ(accounts[0].metrics_json, R"({"counters":{"MarkStep":3}})");
-  ASSERT_EQ(accounts[0].graphs.size(), 2u);
-  EXPECT_EQ(accounts[0].graphs[0].key, "a");
-  const GraphRow &graph = accounts[0].graphs[1], want = sample_graph("b");
+  const std::vector<DeviceReport> reports = read_device_reports(store, run.id, /*texts=*/true);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].attempt, 1);
+  EXPECT_EQ(reports[0].metrics_json, R"({"counters":{"MarkStep":3}})");
+  ASSERT_EQ(reports[0].graphs.size(), 2u);
+  EXPECT_EQ(reports[0].graphs[0].key, "a");
+  const GraphRow &graph = reports[0].graphs[1], want = sample_graph("b");
   EXPECT_EQ(graph.key + graph.cause + graph.file + graph.formula + graph.texts->ir + graph.texts->hlo,
             want.key + want.cause + want.file + want.formula + want.texts->ir + want.texts->hlo);
   EXPECT_EQ((std::vector{graph.first_step, graph.line, graph.nodes, graph.inputs, graph.outputs, graph.donated,
@@ -63,31 +63,31 @@ TEST_F(DeviceAccounts, RoundTrip) {
             (std::vector{want.first_step, want.line, want.nodes, want.inputs, want.outputs, want.donated,
                          want.compile_ns, want.executions, want.hbm_bytes, want.flops, want.bytes, want.unpadded_bytes,
                          want.padded_bytes, want.least_ns, want.most_ns}));
-  EXPECT_EQ(read_device_accounts(store, run.id)[0].graphs[1].texts, nullptr)
+  EXPECT_EQ(read_device_reports(store, run.id)[0].graphs[1].texts, nullptr)
       << "texts are not loaded, because they are long";
 }
 
-TEST_F(DeviceAccounts, GraphsAreOnlyAdded) {
+TEST_F(DeviceReports, GraphsAreOnlyAdded) {
   put(run, {.graphs = {sample_graph("a"), sample_graph("b")}, .metrics_json = "{}"});
   GraphRow again = sample_graph("a");
   again.executions = 9;
   again.texts = nullptr;  // texts already stored are not needed again
   put(run, {.graphs = {again, sample_graph("b"), sample_graph("c")}, .metrics_json = "[]"});
-  const std::vector<DeviceAccount> accounts = read_device_accounts(store, run.id, /*texts=*/true);
-  ASSERT_EQ(accounts.size(), 1u);
-  EXPECT_EQ(accounts[0].metrics_json, "[]");
+  const std::vector<DeviceReport> reports = read_device_reports(store, run.id, /*texts=*/true);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].metrics_json, "[]");
   std::string graphs;
-  for (const GraphRow& graph : accounts[0].graphs)
+  for (const GraphRow& graph : reports[0].graphs)
     graphs += fmt::format("{} {} {}", graph.key, graph.executions, graph.texts->hlo);
   EXPECT_EQ(graphs, "a 9 HloModule x\nb 3 HloModule x\nc 3 HloModule x\n");
 }
 
-TEST_F(DeviceAccounts, WrittenByRunWriterAndRemovedWithTheRun) {
+TEST_F(DeviceReports, WrittenByRunWriterAndRemovedWithTheRun) {
   RunWriter writer(open_to_write(), sample_run("other"));
   const RunHandle handle = writer.wait_until_recorded();
-  writer.device_account({.graphs = {sample_graph("a")}, .metrics_json = "{}"});
+  writer.device_report({.graphs = {sample_graph("a")}, .metrics_json = "{}"});
   writer.finish({});
-  EXPECT_EQ(read_device_accounts(store, handle.id).size(), 1u);
+  EXPECT_EQ(read_device_reports(store, handle.id).size(), 1u);
   remove_run(store, handle.id);
   EXPECT_EQ(store.database().query_int64("SELECT count(*) FROM graph"), 0);
   EXPECT_EQ(store.database().query_int64("SELECT count(*) FROM device_metrics"), 0);

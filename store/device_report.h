@@ -33,19 +33,19 @@ struct GraphRow {
   std::shared_ptr<const GraphTexts> texts = {};  // null if not requested, or not stored
 };
 
-struct DeviceAccount {
-  int64_t attempt = 0;           // set by read_device_accounts()
+struct DeviceReport {
+  int64_t attempt = 0;           // set by read_device_reports()
   std::vector<GraphRow> graphs;  // in the order compiled
   std::string metrics_json;
 };
 
-// Writes the report of the current attempt. Call it inside a transaction. `account.graphs` must begin with the graphs
+// Writes the report of the current attempt. Call it inside a transaction. `report.graphs` must begin with the graphs
 // already written for this attempt; their IR and HLO texts are not overwritten.
-void put_device_account(Store& store, const RunHandle& run, const DeviceAccount& account);
+void put_device_report(Store& store, const RunHandle& run, const DeviceReport& report);
 
 // Returns the reports of a run in order of attempts. Attempts on other devices have none. `texts`: whether to read IR
 // and HLO.
-std::vector<DeviceAccount> read_device_accounts(Store& store, int64_t run_id, bool texts = false);
+std::vector<DeviceReport> read_device_reports(Store& store, int64_t run_id, bool texts = false);
 
 // Metrics of the newest attempt that has a report. It need not be the run's newest attempt, which may have used another
 // device.

@@ -8,7 +8,7 @@
 
 namespace runner::backends::tpu {
 
-struct CutOp {
+struct SplitOp {
   ValueId node;                   // node of the original Program
   std::vector<ValueId> operands;  // distinct original values that it reads: the inputs of `program`, in order
   Program program;                // inputs, inlined constants and broadcasts, and the node as the last; no outputs
@@ -25,6 +25,6 @@ enum class TensorInputs : uint8_t {
 };
 
 // Returns one operation per node that is neither an input nor inlined (`is_part`), in node order.
-std::vector<CutOp> cut_into_ops(const Program& program, const std::vector<char>& is_part, TensorInputs tensors);
+std::vector<SplitOp> split_into_ops(const Program& program, const std::vector<char>& is_part, TensorInputs tensors);
 
 }  // namespace runner::backends::tpu

@@ -14,12 +14,12 @@
 
 namespace runner::backends::tpu {
 
-class GraphAccount {
+class GraphStatistics {
  public:
   // `hardware` and `metrics` must outlive the object. `max_graphs`: number of graphs that may be compiled; none for no
   // limit.
-  GraphAccount(const Hardware& hardware, const ScalarRules& rules, DeviceMetrics& metrics,
-               std::optional<int64_t> max_graphs)
+  GraphStatistics(const Hardware& hardware, const ScalarRules& rules, DeviceMetrics& metrics,
+                  std::optional<int64_t> max_graphs)
       : hardware_(hardware), metrics_(metrics), max_graphs_(max_graphs), cache_(rules) {}
 
   const GraphCache& cache() const { return cache_; }

@@ -1,4 +1,4 @@
-#include "backends/tpu/eager_account.h"
+#include "backends/tpu/eager_statistics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,9 @@
 
 namespace runner::backends::tpu {
 
-void EagerAccount::begin(const GraphIdentity& graph, std::span<const TracedScalar> scalars,
-                         const StateTensors& state_tensors, Seen& seen, std::span<const OpTimes> host, const Run& run) {
+void EagerStatistics::begin(const GraphIdentity& graph, std::span<const TracedScalar> scalars,
+                            const StateTensors& state_tensors, Seen& seen, std::span<const OpTimes> host,
+                            const Run& run) {
   const BakedNumbers numbers = baked(scalars);
   EagerStep& step = seen.find_or_make({numbers, graph.signature, graph.absent}, [&] {
     EagerStep made = eager_step(graph, numbers, state_tensors, hardware_);
@@ -37,7 +38,7 @@ void EagerAccount::begin(const GraphIdentity& graph, std::span<const TracedScala
   if (is_of_training_) figures_.traced_seconds += run.traced_seconds;
 }
 
-void EagerAccount::end(std::span<const OpTimes> host) {
+void EagerStatistics::end(std::span<const OpTimes> host) {
   const int64_t now = monotonic_ns();
   for (const auto& [op, graph] : running_) {
     if (!has_run(*op, host)) break;  // operations run in order: none after it has run
@@ -52,7 +53,7 @@ void EagerAccount::end(std::span<const OpTimes> host) {
 }
 
 // Scalars that are baked into operations: attributes as written, others rounded to the 0, 1 or -1 that the device sees.
-BakedNumbers EagerAccount::baked(std::span<const TracedScalar> scalars) const {
+BakedNumbers EagerStatistics::baked(std::span<const TracedScalar> scalars) const {
   BakedNumbers numbers;
   for (const TracedScalar& scalar : scalars) {
     const bool is_attribute = scalar.use == ScalarUse::kAttribute;
@@ -63,20 +64,20 @@ BakedNumbers EagerAccount::baked(std::span<const TracedScalar> scalars) const {
   return numbers;
 }
 
-Graph& EagerAccount::graph_of(EagerOp& op, std::span<const OpTimes> host) {
+Graph& EagerStatistics::graph_of(EagerOp& op, std::span<const OpTimes> host) {
   Graph* const known = graphs_.find(op.key, op.graph);
   if (known == nullptr) return compile(op, ns_of(op, host, &OpTimes::compile_ns));
   op.graph.program = known->identity.program;
   return *known;
 }
 
-Graph& EagerAccount::compile(const EagerOp& op, int64_t host_ns) {
+Graph& EagerStatistics::compile(const EagerOp& op, int64_t host_ns) {
   const int64_t begin = monotonic_ns() - host_ns;
   Graph graph = graphs_.described(op.key, op.graph, op.graph.program, run_.step);
   graph.work.uploads.clear();
-  graph.accounts = op.graph.accounts;
-  graph.cause = graphs_.cache().has_forgotten(op.key) ? cause_of_forgotten()
-                                                      : cause_of_op(op.graph, op.number, graphs_.cache().compiled());
+  graph.bookkeeping = op.graph.bookkeeping;
+  graph.cause = graphs_.cache().was_evicted(op.key) ? cause_of_eviction()
+                                                    : cause_of_op(op.graph, op.number, graphs_.cache().compiled());
   graph.prediction = LoweredGraph(op.graph, {}).predict(hardware_, /*donate=*/false);
   if (op.hbm_bytes > 0) {
     graph.prediction.hbm_bytes = op.hbm_bytes;
