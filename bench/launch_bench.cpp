@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "backends/exec/cpu_device.h"
-#include "backends/gpu/gpu_device_model.h"
+#include "backends/gpu/gpu_device.h"
 #include "backends/ir/ops.h"
 
 namespace {

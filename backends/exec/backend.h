@@ -21,6 +21,7 @@
 
 #include "backends/dist/exchange.h"
 #include "backends/ir/program.h"
+#include "schema/base/error.h"
 
 namespace runner::backends {
 
@@ -94,9 +95,6 @@ struct Submission {
   bool replays = false;  // launched at once, as a captured graph
 };
 
-// Name of the only output of a Program that computes a value read by the user's code.
-inline constexpr std::string_view kReadOutput = "item";
-
 // Functions of a device with streams that run concurrently with submissions.
 class DeviceStreams {
  public:
@@ -161,6 +159,20 @@ class Device {
   virtual size_t temporary_bytes() const = 0;
   // Frees temporary memory; the next submission allocates what it needs. Outputs that have not been read are lost.
   virtual void release_temporary() = 0;
+};
+
+// Error of a device that runs out of memory. The caller may retry with less (train.auto_batch_size).
+class OutOfMemory : public Error {
+ public:
+  // `bytes`: needed; `limit`: available.
+  OutOfMemory(std::string message, int64_t bytes, int64_t limit)
+      : Error(ErrorKind::kRun, std::move(message)), bytes_(bytes), limit_(limit) {}
+
+  int64_t bytes() const { return bytes_; }
+  int64_t limit() const { return limit_; }
+
+ private:
+  int64_t bytes_, limit_;
 };
 
 }  // namespace runner::backends

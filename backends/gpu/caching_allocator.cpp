@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "backends/gpu/torch_size_text.h"
 #include "backends/tensor/rounding.h"
 #include "schema/base/error.h"
@@ -308,6 +310,17 @@ void CachingAllocator::count(const MemoryStatistics& change) {
     ours.current += more.current;
     ours.total += more.total;
   });
+}
+
+std::string MemoryOwner::to_string() const {
+  return line.known() ? fmt::format("{} ({})", name, line.to_string()) : name;
+}
+
+OwnerId OwnerTable::intern(std::string_view name, const SourceMark& line) {
+  const auto next = static_cast<OwnerId>(owners_.size());
+  const auto [entry, is_new] = numbers_.try_emplace({std::string(name), line.file, line.line, line.column}, next);
+  if (is_new) owners_.push_back({std::string(name), line});
+  return entry->second;
 }
 
 }  // namespace runner::backends::gpu

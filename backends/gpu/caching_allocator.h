@@ -19,12 +19,17 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "backends/gpu/memory_statistics.h"
 #include "backends/tensor/byte_units.h"
+#include "schema/base/source_mark.h"
 
 namespace runner::backends::gpu {
 
@@ -154,5 +159,26 @@ class CachingAllocator {
 // Sizes of the block and of the segment that serve a request of `bytes` bytes.
 int64_t block_bytes(int64_t bytes);
 int64_t segment_bytes(int64_t bytes);
+
+// Names of owners. Blocks store the OwnerId; the table stores each name once. Thread safety: one thread at a time.
+struct MemoryOwner {
+  std::string name;  // "parameters", "matmul"
+  SourceMark line;
+
+  // Example: "matmul (hook.lua:12)".
+  std::string to_string() const;
+};
+
+class OwnerTable {
+ public:
+  // Returns the same id for the same name and line.
+  OwnerId intern(std::string_view name, const SourceMark& line = {});
+  const MemoryOwner& at(OwnerId id) const { return owners_[id]; }
+
+ private:
+  using Key = std::tuple<std::string, std::string, int, int>;
+  std::map<Key, OwnerId> numbers_;
+  std::vector<MemoryOwner> owners_;
+};
 
 }  // namespace runner::backends::gpu

@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "backends/gpu/capture_counters.h"
+#include "backends/gpu/gpu_device.h"
 #include "backends/gpu/gpu_step.h"
-#include "backends/gpu/step_pools.h"
+#include "backends/gpu/memory_model.h"
 
 namespace runner::backends::gpu {
 

@@ -6,16 +6,26 @@
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "backends/device_model/device_model.h"
+#include "backends/exec/backend.h"
 #include "backends/gpu/memory_model.h"
-#include "backends/gpu/memory_spec.h"
+#include "backends/gpu/memory_trace.h"
 #include "backends/gpu/training_replay.h"
 #include "backends/ir/program.h"
-#include "backends/runtime/out_of_memory.h"
 
 namespace runner::backends::gpu {
+
+struct MemorySpec {
+  std::string device;                   // "gpu 0"
+  int64_t limit = 0;                    // bytes
+  bool captures = false;                // steps become captured graphs, which need more memory
+  std::vector<int64_t> arrays = {};     // bytes of the arrays to be made; empty: unknown
+  std::vector<int64_t> for_parts = {};  // further arrays with gradient accumulation: kept gradients
+};
 
 class DeviceMemory {
  public:
@@ -53,5 +63,22 @@ class DeviceMemory {
   const TrainingSteps* training_ = nullptr;
   std::deque<MemoryTrace> seen_;  // steps that have run, newest last
 };
+
+// Forecasts run steps one after the other on a DeviceMemory of their own, exactly as on the device.
+
+// Memory of a step on a device that contains only the arrays it uses.
+struct MemoryForecast {
+  int64_t resident = 0;  // reserved for its states
+  int64_t peak_reserved = 0;
+
+  int64_t temporary() const { return peak_reserved - resident; }
+};
+
+// Throws OutOfMemory if the limit is exceeded.
+MemoryForecast forecast_memory(const MemoryTrace& trace, const MemorySpec& spec);
+
+// Returns the peak of reserved bytes over consecutive epochs with staged training batches. Throws OutOfMemory if the
+// limit is exceeded.
+int64_t forecast_training(std::span<const ArrayBytes> arrays, const TrainingSteps& steps, const MemorySpec& spec);
 
 }  // namespace runner::backends::gpu

@@ -1,5 +1,3 @@
-#include "backends/gpu/gpu_device_model.h"
-
 #include <array>
 #include <utility>
 #include <vector>
@@ -9,8 +7,8 @@
 #include "backends/gpu/captured_graphs.h"
 #include "backends/gpu/device_memory.h"
 #include "backends/gpu/gpu_clock.h"
+#include "backends/gpu/gpu_device.h"
 #include "backends/gpu/gpu_step.h"
-#include "backends/gpu/memory_forecast.h"
 
 namespace runner::backends::gpu {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "backends/ir/needed.h"
+
 namespace runner::backends::gpu {
 
 GpuExecutable::GpuExecutable(const Program& program)
@@ -45,6 +47,20 @@ std::string GpuExecutable::describe(int32_t index) const {
   const PlanStep& step = plan_.steps[number];
   const SourceMark& mark = mark_of(plan_, step, lines_);
   return mark.known() ? fmt::format("{} of {}", step.kernel.name, mark.to_string()) : step.kernel.name;
+}
+
+std::vector<BatchRead> batch_reads_of(const Program& program) {
+  const std::vector<char> needed = needed_by_outputs(program);
+  std::vector<BatchRead> reads;
+  size_t batch = 0;
+  for (size_t i = 0; i < program.inputs().size(); ++i) {
+    const Input& input = program.inputs()[i];
+    if (input.kind != InputKind::kBatch) continue;
+    const auto bytes = static_cast<int64_t>(program.type(input.value).bytes());
+    if (needed[static_cast<size_t>(input.value)] != 0 && bytes > 0) reads.push_back({batch, i, bytes});
+    ++batch;
+  }
+  return reads;
 }
 
 }  // namespace runner::backends::gpu

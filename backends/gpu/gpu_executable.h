@@ -6,16 +6,30 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backends/exec/argument_slots.h"
 #include "backends/exec/backend.h"
 #include "backends/exec/plan.h"
-#include "backends/gpu/batch_reads.h"
 #include "backends/gpu/launch_schedule.h"
 #include "backends/gpu/streams.h"
+#include "backends/ir/program.h"
 #include "backends/runtime/spans.h"
 
 namespace runner::backends::gpu {
+
+// Inputs of at most this many bytes, such as a seed, are passed as kernel arguments; larger ones are copied.
+inline constexpr int64_t kMostOfLaunch = 16;
+
+struct BatchRead {
+  size_t input = 0;     // index among the batch inputs
+  size_t declared = 0;  // index into Program::inputs()
+  int64_t bytes = 0;
+
+  bool is_copied() const { return bytes > kMostOfLaunch; }
+};
+
+std::vector<BatchRead> batch_reads_of(const Program& program);
 
 // One launch per recorded operation.
 inline constexpr PlanOptions kGpuLaunches{.fusion = Fusion::kFlat};

@@ -18,7 +18,6 @@
 #include "backends/gpu/gpu_executable.h"
 #include "backends/gpu/launch.h"
 #include "backends/gpu/launch_schedule.h"
-#include "backends/gpu/memory_forecast.h"
 #include "backends/gpu/memory_trace.h"
 
 namespace runner::backends::gpu {

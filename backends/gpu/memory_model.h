@@ -11,16 +11,40 @@
 // a time, the host's.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "backends/gpu/caching_allocator.h"
-#include "backends/gpu/memory_owner.h"
 #include "backends/gpu/memory_trace.h"
-#include "backends/gpu/step_pools.h"
 
 namespace runner::backends::gpu {
+
+// With gpu.capture, number of eager runs before a step is captured.
+inline constexpr int64_t kRunsBeforeCapture = 2;
+
+inline bool is_captured(int64_t runs_before, bool captures) {
+  return captures && runs_before >= kRunsBeforeCapture;
+}
+
+// Allocator pools that a submission uses.
+struct StepPools {
+  PoolId compute = 0;
+  PoolId copy_in = 0;  // pool of batches
+};
+// Each stream has a pool of its own.
+inline constexpr StepPools kStreamPools{.compute = 0, .copy_in = 1};
+// Captured graphs share a separate pool, which is never released.
+inline constexpr StepPools kCapturePools{.compute = 2, .copy_in = 1};
+
+inline StepPools pools_of_run(int64_t runs_before, bool captures) {
+  return is_captured(runs_before, captures) ? kCapturePools : kStreamPools;
+}
+// Number of runs after which a step allocates no more: during the second run the batch of the first still exists.
+inline int64_t runs_until_steady(bool captures) {
+  return captures ? kRunsBeforeCapture + 1 : 2;
+}
 
 // What one device has recorded about the submissions of one Executable. The trace must outlive it.
 class StepMemory {

@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "backends/device_model/memory_advice.h"
+#include "backends/exec/backend.h"
 #include "backends/gpu/caching_allocator.h"
-#include "backends/gpu/memory_owner.h"
-#include "backends/gpu/memory_spec.h"
+#include "backends/gpu/device_memory.h"
 #include "backends/gpu/memory_trace.h"
 #include "backends/gpu/training_replay.h"
-#include "backends/runtime/out_of_memory.h"
 
 namespace runner::backends::gpu {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/gpu/batch_reads.h"
+#include "backends/gpu/gpu_executable.h"
 #include "backends/ir/batch_growth.h"
 #include "backends/ir/views.h"
 #include "backends/tensor/rounding.h"

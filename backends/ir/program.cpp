@@ -98,13 +98,13 @@ ValueId Program::record(Op op, std::span<const ValueId> operands, std::span<cons
   return size() - 1;
 }
 
-void Program::output(std::string name, ValueId value, int32_t state) {
-  RUN_ASSERT(value >= 0 && value < size());
-  if (state >= 0) {
-    const Input& target = inputs_.at(static_cast<size_t>(state));
-    RUN_ASSERT(target.kind == InputKind::kState && type(target.value) == type(value));
+void Program::output(Output output) {
+  RUN_ASSERT(output.value >= 0 && output.value < size());
+  if (output.state >= 0) {
+    const Input& target = inputs_.at(static_cast<size_t>(output.state));
+    RUN_ASSERT(target.kind == InputKind::kState && type(target.value) == type(output.value));
   }
-  outputs_.push_back({std::move(name), value, state});
+  outputs_.push_back(std::move(output));
 }
 
 std::span<const ValueId> Program::operands(ValueId id) const {

@@ -70,7 +70,8 @@ struct Input {
 struct Output {
   std::string name;
   ValueId value;
-  int32_t state = -1;  // index of the kState input that it replaces; −1: returned to the caller
+  int32_t state = -1;    // index of the kState input that it replaces; −1: returned to the caller
+  bool is_read = false;  // the user's code reads it before the Program continues, as tensor.item() does
 };
 
 // 128-bit hash of the structure: ops, types, operands, attributes, input kinds, outputs. Names and source lines do not
@@ -101,7 +102,8 @@ class Program {
   // Appends a node. `requested`: result type, for ops that cannot infer it. Throws Error(kRun) at mark().
   ValueId record(Op op, std::span<const ValueId> operands, std::span<const int64_t> attrs = {},
                  const TensorType& requested = {});
-  void output(std::string name, ValueId value, int32_t state = -1);
+  void output(std::string name, ValueId value, int32_t state = -1) { output({std::move(name), value, state}); }
+  void output(Output output);
 
   // Sets the source line of the nodes recorded from now on.
   void set_mark(const SourceMark& mark);

@@ -1,7 +1,6 @@
-#include "backends/tpu/cost.h"
-
 #include "backends/ir/op_def.h"
 #include "backends/ir/traffic.h"
+#include "backends/tpu/roofline.h"
 
 namespace runner::backends::tpu {
 namespace {

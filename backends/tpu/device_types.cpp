@@ -1,11 +1,9 @@
-#include "backends/tpu/device_types.h"
-
 #include <vector>
 
 #include "backends/ir/ops.h"
 #include "backends/ir/passes/rewriter.h"
+#include "backends/tpu/numerics.h"
 #include "backends/tpu/owners.h"
-#include "backends/tpu/rounding.h"
 
 namespace runner::backends::tpu {
 namespace {

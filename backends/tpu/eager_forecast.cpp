@@ -1,17 +1,15 @@
-#include "backends/tpu/eager_forecast.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include "backends/exec/backend.h"
 #include "backends/exec/fusion.h"
 #include "backends/ir/batch_growth.h"
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
-#include "backends/runtime/out_of_memory.h"
 #include "backends/tpu/eager_ops.h"
+#include "backends/tpu/hbm.h"
 #include "backends/tpu/hbm_advice.h"
-#include "backends/tpu/hbm_report.h"
 
 namespace runner::backends::tpu {
 namespace {

@@ -1,8 +1,7 @@
-#include "backends/tpu/eager_memory.h"
-
 #include <algorithm>
 
 #include "backends/ir/batch_growth.h"
+#include "backends/tpu/eager_ops.h"
 #include "backends/tpu/hbm.h"
 #include "backends/tpu/hbm_advice.h"
 

@@ -11,12 +11,37 @@
 #include <vector>
 
 #include "backends/tpu/eager_host.h"
-#include "backends/tpu/eager_memory.h"
 #include "backends/tpu/graph_cache.h"
 #include "backends/tpu/lowered_graph.h"
-#include "backends/tpu/op_cause.h"
+#include "backends/tpu/miss_cause.h"
+#include "backends/tpu/op_split.h"
 
 namespace runner::backends::tpu {
+
+// Memory of a TPU whose operations run one by one: live tensors plus the result of the running operation.
+//
+// A result occupies its own padded memory (tiling.h) from its operation until its last reader has run. The old contents
+// of a state stay until the new ones exist and nothing reads the old ones. Arguments, prefetched batches and the code
+// of all operations are resident throughout, as in hbm.h. No buffer is donated or reused.
+struct EagerMoment {
+  int64_t result = 0;                // padded bytes of the operation's result
+  int64_t unpadded = 0, padded = 0;  // bytes of all tensors while it runs, its result included
+  int64_t with_batch = 0;            // padded bytes that grow with the batch
+  int64_t with_own = 0;              // padded bytes of hook tensors that grow with neither batch nor model
+};
+
+struct EagerMemory {
+  std::vector<EagerMoment> moments;  // by operation
+  int64_t reserved = 0, usable = 0;  // constants of the generation
+  int64_t code = 0, prefetched = 0;
+
+  int64_t used(size_t op) const { return moments[op].padded + code + prefetched; }
+  int64_t peak(size_t op) const { return reserved + used(op); }
+};
+
+// `programs`: number of distinct operations; each has its own code.
+EagerMemory eager_memory(const Program& tensors, const std::vector<SplitOp>& ops, int64_t programs,
+                         const Hardware& hardware);
 
 struct EagerOp {
   GraphIdentity graph;
@@ -59,5 +84,13 @@ bool has_run(const EagerOp& op, std::span<const OpTimes> host);
 
 // Returns the first operation that does not fit into memory when its result is allocated, or nullopt.
 std::optional<size_t> first_beyond_memory(const EagerStep& step);
+
+// Returns memory and time of the graph's operations run one by one. The error, if any, is that of the first operation
+// whose result does not fit. All states of the graph must exist.
+GraphForecast eager_forecast(const GraphIdentity& graph, const StateTensors& state_tensors, const Hardware& hardware);
+
+// Throws that error as OutOfMemory if an operation does not fit. Returns the forecast of the graph if it were traced.
+GraphForecast check_eager_memory(const GraphIdentity& graph, const StateTensors& state_tensors,
+                                 const Hardware& hardware);
 
 }  // namespace runner::backends::tpu

@@ -4,8 +4,7 @@
 #include <cmath>
 
 #include "backends/runtime/spans.h"
-#include "backends/tpu/graph_role.h"
-#include "backends/tpu/op_cause.h"
+#include "backends/tpu/miss_cause.h"
 
 namespace runner::backends::tpu {
 

@@ -4,14 +4,31 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/device_model/device_model.h"
 #include "backends/ir/program.h"
+#include "backends/tpu/metrics.h"
 #include "backends/tpu/scalar_signature.h"
-#include "backends/tpu/traced_work.h"
+#include "backends/tpu/tiling.h"
 
 namespace runner::backends::tpu {
+
+// Work of the user's code per graph execution: the operations that it traces and the batch that it uploads. PyTorch/XLA
+// traces a step again each time, so every execution counts. Programs are tensor graphs (tensor_graph.h).
+
+// Names of the op counters, by index: "xla::add", ….
+std::vector<std::string> op_counter_names();
+
+struct TracedWork {
+  std::vector<std::pair<size_t, int64_t>> ops;  // index of the counter, number of calls
+  std::vector<int64_t> uploads;                 // bytes of each batch tensor, in device types
+};
+TracedWork traced_work(const Program& tensor_graph, const DeviceTypes& types);
+
+// Adds the counts of one execution to `metrics`.
+void count(const TracedWork& work, DeviceMetrics& metrics);
 
 using GraphKey = ProgramHash;
 

@@ -1,8 +1,7 @@
-#include "backends/tpu/graph_entries.h"
-
 #include <algorithm>
 
 #include "backends/ir/program_bytes.h"
+#include "backends/tpu/persistent_cache.h"
 
 namespace runner::backends::tpu {
 namespace {

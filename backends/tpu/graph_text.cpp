@@ -8,7 +8,7 @@
 
 #include "backends/ir/attributes.h"
 #include "backends/ir/op_def.h"
-#include "backends/tpu/rounding.h"
+#include "backends/tpu/numerics.h"
 
 namespace runner::backends::tpu {
 namespace {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "backends/tpu/heap.h"
-
 namespace runner::backends::tpu {
 namespace {
 

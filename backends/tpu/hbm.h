@@ -4,11 +4,13 @@
 //
 // Every tensor counts with its padding (tiling.h). Arguments and outputs live as long as the program. A replaced state
 // donates its memory to its new value. If the new value is written before the last read of the old one, it is a
-// temporary first. Temporaries are packed by lifetime (heap.h). An element-wise result reuses the memory of an operand
-// of equal size that dies there.
+// temporary first. Temporaries are packed by lifetime (pack_best_fit()). An element-wise result reuses the memory of an
+// operand of equal size that dies there.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "backends/tpu/tensors.h"
@@ -73,5 +75,32 @@ TensorBytes tensors_at_peak(const HbmPlan& plan);
 
 // Returns the largest tensors that are live at the peak, largest first.
 std::vector<HbmBuffer> largest_at_peak(const HbmPlan& plan, size_t count);
+
+// Packs blocks with lifetimes into one heap, like XLA: largest first, each into the smallest gap that fits. Blocks
+// whose lifetimes overlap do not overlap in the heap.
+struct HeapBlock {
+  int64_t bytes = 0;
+  int first = 0, last = 0;  // steps, inclusive
+  int64_t offset = 0;
+};
+
+// Sets the offsets. Returns the size of the heap in bytes.
+int64_t pack_best_fit(std::span<HeapBlock> blocks);
+
+struct Peak {
+  int step = 0;
+  int64_t bytes = 0;
+};
+
+// Returns the first step at which most bytes are live, out of `steps` steps. It is a lower bound of any heap.
+Peak peak_step(std::span<const HeapBlock> blocks, int steps);
+
+// Formats a size as XLA does: "0B", "812B", "420.0K", "530.00M", "9.08G".
+std::string xla_size_text(int64_t bytes);
+
+// Error text for a Program that does not fit: XLA's RESOURCE_EXHAUSTED with the totals, the ten largest allocations
+// with operator, source line, shape and padding, and the first thing to change. `options`: those that `plan` was made
+// with.
+std::string resource_exhausted_text(const DeviceProgram& device, const HbmOptions& options, const HbmPlan& plan);
 
 }  // namespace runner::backends::tpu

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "backends/ir/batch_growth.h"
-#include "backends/tpu/hbm_report.h"
+#include "backends/tpu/hbm.h"
 
 namespace runner::backends::tpu {
 namespace {

@@ -1,8 +1,7 @@
-#include "backends/tpu/hbm_report.h"
-
 #include <fmt/format.h>
 
 #include "backends/ir/print.h"
+#include "backends/tpu/hbm.h"
 #include "backends/tpu/hbm_advice.h"
 
 namespace runner::backends::tpu {

@@ -1,9 +1,9 @@
-#include "backends/tpu/heap.h"
-
 #include <algorithm>
 #include <limits>
 #include <numeric>
 #include <vector>
+
+#include "backends/tpu/hbm.h"
 
 namespace runner::backends::tpu {
 namespace {

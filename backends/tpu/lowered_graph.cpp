@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "backends/exec/backend.h"
 #include "backends/ir/passes/passes.h"
-#include "backends/runtime/out_of_memory.h"
+#include "backends/tpu/hbm.h"
 #include "backends/tpu/hbm_advice.h"
-#include "backends/tpu/hbm_report.h"
 #include "schema/base/error.h"
 
 namespace runner::backends::tpu {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "backends/exec/fusion.h"
-#include "backends/tpu/device_types.h"
 #include "backends/tpu/graph.h"
 #include "backends/tpu/hbm.h"
+#include "backends/tpu/numerics.h"
 #include "backends/tpu/roofline.h"
 
 namespace runner::backends::tpu {

@@ -1,12 +1,10 @@
-#include "backends/tpu/matmul_precision.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "backends/ir/attributes.h"
 #include "backends/ir/ops.h"
 #include "backends/ir/passes/rewriter.h"
-#include "backends/tpu/rounding.h"
+#include "backends/tpu/numerics.h"
 
 namespace runner::backends::tpu {
 namespace {

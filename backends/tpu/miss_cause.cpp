@@ -7,8 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "backends/exec/backend.h"
 #include "backends/ir/difference.h"
-#include "backends/tpu/graph_role.h"
+#include "backends/tpu/owners.h"
 #include "backends/tpu/scalar_signature.h"
 
 namespace runner::backends::tpu {
@@ -164,6 +165,16 @@ MissCause cause_of_miss(const GraphIdentity& graph, std::span<const GraphIdentit
   if (!best->structure) return structure_cause(*nearest, graph, best->ops, rules);
   if (!best->states) return {state_cause(*nearest, graph), {}, MissKind::kState};
   return scalar_cause(*nearest, graph, rules);
+}
+
+// Evaluations update bookkeeping as well.
+GraphRole role_of(const Program& graph) {
+  const auto outputs = graph.outputs();
+  if (outputs.size() == 1 && outputs[0].is_read) return GraphRole::kRead;
+  const bool updates = std::ranges::any_of(outputs, [&](const Output& output) {
+    return output.state >= 0 && !is_bookkeeping_state(graph.type(output.value));
+  });
+  return updates ? GraphRole::kUpdate : GraphRole::kForward;
 }
 
 }  // namespace runner::backends::tpu

@@ -1,13 +1,25 @@
 // Explains why a graph had to be compiled: how it differs from the nearest graph compiled before.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "backends/ir/program.h"
 #include "backends/tpu/graph.h"
 
 namespace runner::backends::tpu {
+
+// Role of a graph, derived from its outputs. Graphs are only compared with graphs of the same role.
+enum class GraphRole : uint8_t {
+  kUpdate,   // leaves new parameters, gradients or moments: a training step or a part of one
+  kForward,  // does not: an evaluation
+  kRead,     // computes only a value that the host reads
+};
+
+GraphRole role_of(const Program& graph);
 
 // Advice on how to compile fewer graphs of a kind, as the end of a sentence; empty if none holds in general.
 std::string_view advice_for(MissKind kind);
@@ -21,5 +33,15 @@ inline MissCause cause_of_eviction() {
 // near graphs is used. No graph in `others` equals `graph`.
 MissCause cause_of_miss(const GraphIdentity& graph, std::span<const GraphIdentity* const> others,
                         const ScalarRules& rules);
+
+// Describes a scalar that is part of an operation: "lr 0 is 0; the numbers 0, 1 and -1 are constants of
+// the graph". Empty if there is none.
+struct BakedText {
+  std::string text = {};
+  bool is_attribute = false;  // is part of it whatever its value
+};
+
+// Explains why an operation that runs alone had to be compiled: how it differs from the newest of its kind.
+MissCause cause_of_op(const GraphIdentity& identity, const BakedText& number, const std::deque<Graph>& compiled);
 
 }  // namespace runner::backends::tpu

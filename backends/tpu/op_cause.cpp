@@ -1,5 +1,3 @@
-#include "backends/tpu/op_cause.h"
-
 #include <algorithm>
 #include <vector>
 
@@ -8,6 +6,7 @@
 #include "backends/ir/op_def.h"
 #include "backends/ir/print.h"
 #include "backends/ir/type_text.h"
+#include "backends/tpu/miss_cause.h"
 
 namespace runner::backends::tpu {
 namespace {

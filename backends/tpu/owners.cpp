@@ -6,10 +6,9 @@ namespace runner::backends::tpu {
 namespace {
 
 Owner owner_of_input(const Program& program, ValueId id) {
-  const DType dtype = program.type(id).dtype;
-  if (!is_float(dtype)) return Owner::kNone;
+  if (!is_float(program.type(id).dtype)) return Owner::kNone;
   const bool state = program.input_of(id)->kind == InputKind::kState;
-  return state && dtype == DType::kF64 ? Owner::kEngine : Owner::kUser;
+  return state && is_bookkeeping_state(program.type(id)) ? Owner::kEngine : Owner::kUser;
 }
 
 // Whether a node with operands reads or produces floats: a cast of integers, or anything computed from one.
@@ -25,7 +24,7 @@ bool computes_floats(const Program& program, ValueId id) {
 std::vector<bool> assign_to_user(const Program& program, std::vector<Owner>& owners) {
   std::vector<bool> by_bookkeeping(owners.size());
   for (const Output& output : program.outputs())
-    if (output.state >= 0 && program.type(output.value).dtype == DType::kF64)
+    if (output.state >= 0 && is_bookkeeping_state(program.type(output.value)))
       by_bookkeeping[static_cast<size_t>(output.value)] = true;
   for (ValueId id = program.size(); id-- > 0;) {
     Owner& owner = owners[static_cast<size_t>(id)];

@@ -16,6 +16,12 @@ enum class Owner : uint8_t {
   kUser,
 };
 
+// Whether a state of this type is bookkeeping. The engine keeps its sums and counters in f64, and none of the user's
+// tensors (runner/train/engine/device_layout.h).
+inline bool is_bookkeeping_state(const TensorType& type) {
+  return type.dtype == DType::kF64;
+}
+
 // By node.
 std::vector<Owner> owners_of(const Program& program);
 

@@ -43,12 +43,12 @@ void PendingTrace::add(const GraphIdentity& part) {
       if (std::ranges::find(absent_, state) == absent_.end()) absent_.push_back(state);
   const std::vector<ValueId> values = append(program_, program, states_);
   written_.resize(states_.size());
-  for (const Output& output : program.outputs()) {
-    const ValueId value = values[static_cast<size_t>(output.value)];
+  for (Output output : program.outputs()) {
+    output.value = values[static_cast<size_t>(output.value)];
     if (output.state < 0) {
-      program_.output(output.name, value);
+      program_.output(std::move(output));
     } else {
-      states_[static_cast<size_t>(output.state)] = value;
+      states_[static_cast<size_t>(output.state)] = output.value;
       written_[static_cast<size_t>(output.state)] = 1;
     }
   }

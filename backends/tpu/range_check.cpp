@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "backends/tensor/float16.h"
+#include "backends/tpu/numerics.h"
 #include "backends/tpu/owners.h"
-#include "backends/tpu/rounding.h"
 
 namespace runner::backends::tpu {
 namespace {

@@ -5,7 +5,7 @@
 //
 // matrix: products on the matrix units, with the passes of their precision and the filled fraction of each tile.
 // vector: everything else, at one operation per lane, ALU and cycle. memory: bytes at the HBM rate. η is the measured
-// fraction of the roofline that training steps reach (generation.h).
+// fraction of the roofline that training steps reach (tpu_data_sheet.h).
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,29 @@
 #include <string>
 #include <vector>
 
-#include "backends/tpu/cost.h"
-#include "backends/tpu/matmul_precision.h"
+#include "backends/tpu/numerics.h"
+#include "backends/tpu/tensors.h"
 #include "backends/tpu/tpu_data_sheet.h"
 
 namespace runner::backends::tpu {
+
+// Cost of a Program, counted like XLA's HloCostAnalysis.
+//
+// flops: one per element for arithmetic, comparisons and conversions. transcendentals are counted separately: exp, log,
+// sqrt, tanh, erf, pow and random numbers. bytes: a fusion reads each operand once and writes each result once, padding
+// included; slices, gathers and scatters count only the elements they access. Row operations (softmax, layer_norm, …)
+// count as the HLO that PyTorch/XLA lowers them to.
+struct Cost {
+  int64_t flops = 0;
+  int64_t transcendentals = 0;
+  int64_t bytes = 0;
+
+  Cost& operator+=(const Cost& other);
+  bool operator==(const Cost&) const = default;
+};
+
+// Returns the cost of each fusion group; zero for groups that do no work on the device (DeviceTensors::idle).
+std::vector<Cost> group_costs(const DeviceProgram& device, const DeviceTensors& tensors);
 
 struct Machine {
   Generation generation = Generation::kV3;

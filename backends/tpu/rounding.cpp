@@ -1,11 +1,10 @@
-#include "backends/tpu/rounding.h"
-
 #include <array>
 #include <cmath>
 #include <cstddef>
 
 #include "backends/ir/ops.h"
 #include "backends/tensor/float16.h"
+#include "backends/tpu/numerics.h"
 
 namespace runner::backends::tpu {
 namespace {

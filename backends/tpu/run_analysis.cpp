@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/tpu/graph_role.h"
 #include "backends/tpu/miss_cause.h"
 
 namespace runner::backends::tpu {

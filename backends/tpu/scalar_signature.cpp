@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/tpu/rounding.h"
+#include "backends/tpu/numerics.h"
 
 namespace runner::backends::tpu {
 namespace {

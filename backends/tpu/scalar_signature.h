@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/ir/traced_scalar.h"
+#include "backends/tpu/tiling.h"
 
 namespace runner::backends::tpu {
 
@@ -48,5 +49,17 @@ struct Difference {
 };
 Difference difference(std::span<const TracedScalar> before, std::span<const TracedScalar> now,
                       const ScalarRules& rules = {});
+
+// Rules by which the key of a graph is computed.
+enum class Dialect : uint8_t {
+  kXla2,   // PyTorch/XLA 2, measured with 2.9
+  kXla17,  // PyTorch/XLA 1.7
+  kClean,  // scalars are never baked, and optimizer slots are inputs from the first step on
+};
+
+inline ScalarRules scalar_rules(Dialect dialect, const DeviceTypes& types) {
+  if (dialect == Dialect::kClean) return {.bakes = false, .shares = false};
+  return dialect == Dialect::kXla17 ? ScalarRules{.one_type = types.f32} : ScalarRules{};
+}
 
 }  // namespace runner::backends::tpu

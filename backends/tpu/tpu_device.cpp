@@ -3,10 +3,9 @@
 #include <utility>
 
 #include "backends/exec/cpu_device.h"
-#include "backends/tpu/device_types.h"
 #include "backends/tpu/eager_host.h"
-#include "backends/tpu/matmul_precision.h"
-#include "backends/tpu/traced_work.h"
+#include "backends/tpu/graph.h"
+#include "backends/tpu/numerics.h"
 
 namespace runner::backends::tpu {
 

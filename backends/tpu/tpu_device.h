@@ -10,7 +10,7 @@
 #include "backends/exec/backend.h"
 #include "backends/tpu/metrics.h"
 #include "backends/tpu/submission_slot.h"
-#include "backends/tpu/tpu_options.h"
+#include "backends/tpu/tpu_device_model.h"
 
 namespace runner::backends::tpu {
 

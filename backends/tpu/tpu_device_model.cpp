@@ -1,14 +1,16 @@
 #include "backends/tpu/tpu_device_model.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "backends/exec/cpu_device.h"
 #include "backends/runtime/spans.h"
 #include "backends/tpu/device_data_cache.h"
-#include "backends/tpu/eager_forecast.h"
 #include "backends/tpu/eager_host.h"
+#include "backends/tpu/eager_ops.h"
 #include "backends/tpu/eager_statistics.h"
 #include "backends/tpu/graph_statistics.h"
 #include "backends/tpu/metrics.h"
@@ -20,7 +22,6 @@
 #include "backends/tpu/tensor_graph.h"
 #include "backends/tpu/tpu_device.h"
 #include "backends/tpu/tpu_step.h"
-#include "backends/tpu/warning_list.h"
 
 namespace runner::backends::tpu {
 namespace {
@@ -30,6 +31,39 @@ constexpr int64_t kLongTrace = 100;  // batches
 constexpr std::string_view kHowToMarkStep =
     "call acc:mark_step() after each optimizer step, or remove tpu.auto_mark_step: false";
 constexpr int64_t kMostNodes = 100000;  // as PyTorch/XLA 1.7 trims its graphs
+
+// Calls begun() and ended() of a listener for the duration of a compilation, also if it throws.
+class NotifiedCompilation {
+ public:
+  // `listener`: null if there is none.
+  NotifiedCompilation(CompileListener* listener, std::function<std::string()> what) : listener_(listener) {
+    if (listener_ != nullptr) listener_->begun(std::move(what));
+  }
+  ~NotifiedCompilation() {
+    if (listener_ != nullptr) listener_->ended();
+  }
+  NotifiedCompilation(const NotifiedCompilation&) = delete;
+  NotifiedCompilation& operator=(const NotifiedCompilation&) = delete;
+
+ private:
+  CompileListener* const listener_;
+};
+
+// Pending warnings. Each text is reported once.
+class PendingWarnings {
+ public:
+  void add(std::string text) {
+    if (seen_.insert(text).second) texts_.push_back(std::move(text));
+  }
+  void add(std::vector<std::string> texts) {
+    for (std::string& text : texts) add(std::move(text));
+  }
+  std::vector<std::string> take() { return std::exchange(texts_, {}); }
+
+ private:
+  std::set<std::string> seen_;  // reported or pending
+  std::vector<std::string> texts_;
+};
 
 // The trace since the last step marker.
 struct PendingBatches {
@@ -303,7 +337,7 @@ class EmulatedTpuModel final : public TpuDeviceModel {
   PendingBatches pending_batches_;
   bool warned_of_growth_ = false, warned_of_length_ = false;
   StateTensors state_tensors_;
-  WarningList warnings_;
+  PendingWarnings warnings_;
 };
 
 }  // namespace

@@ -4,21 +4,60 @@
 // docs/decisions/002-lazy-tpu.md explains how this fits the contract of backend.h. Thread safety: as for DeviceModel.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/device_model/modelled_device.h"
-#include "backends/tpu/compile_listener.h"
 #include "backends/tpu/graph.h"
-#include "backends/tpu/graph_store.h"
 #include "backends/tpu/lowered_graph.h"
 #include "backends/tpu/metrics_snapshot.h"
-#include "backends/tpu/tpu_options.h"
 
 namespace runner::backends::tpu {
+
+// Callback interface for graph compilations, which may take long.
+class CompileListener {
+ public:
+  virtual ~CompileListener() = default;
+  // Called when a compilation begins, on the compiling thread. `what`: returns which graph is compiled and why; it is
+  // expensive, and any thread may call it until ended().
+  virtual void begun(std::function<std::string()> what) = 0;
+  virtual void ended() = 0;
+};
+
+using EntryBytes = std::span<const std::byte>;
+
+// Storage for what an emulated TPU has compiled, shared with other processes and later runs.
+class GraphStore {
+ public:
+  virtual ~GraphStore() = default;
+  // Returns the entry compiled from exactly these bytes, or nullopt. Throws Error(kData) if it is damaged.
+  virtual std::optional<std::vector<std::byte>> find(EntryBytes made_from) = 0;
+  // Name of the entry in messages: "entry 3f2a… of runner.db".
+  virtual std::string name_of(EntryBytes made_from) const = 0;
+  // Stores an entry, replacing a previous one.
+  virtual void put(EntryBytes made_from, EntryBytes entry) = 0;
+};
+
+struct TpuOptions {
+  int threads = 1;  // host threads that compute
+  Hardware hardware = {};
+  // Batches between step markers. 1: a graph ends with each Program. 0: it ends at step markers of the user's code.
+  int64_t batches_per_mark = 1;
+  bool tracks_graphs = true;        // of graphs; one rank does, since all ranks have the same
+  bool own_thread = false;          // executes concurrently with the submitting thread: the process has a core for it
+  bool waits_at_mark_step = false;  // until the graph has run
+  bool eager = false;               // operations are compiled and run one by one, and submit() is synchronous
+  Dialect dialect = Dialect::kXla2;
+  std::optional<int64_t> max_graphs = {};  // graphs that may be compiled; none: no limit
+};
 
 class TpuDeviceModel : public DeviceModel {
  public:

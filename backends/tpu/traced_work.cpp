@@ -1,9 +1,8 @@
-#include "backends/tpu/traced_work.h"
-
 #include <algorithm>
 #include <map>
 
 #include "backends/ir/op_def.h"
+#include "backends/tpu/graph.h"
 
 namespace runner::backends::tpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/exec/cpu_device.h"
-#include "backends/gpu/gpu_device_model.h"
+#include "backends/gpu/gpu_device.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/op_by_op_device.h"
 
@@ -89,8 +89,8 @@ TEST_P(AsynchronousDevice, ThrowsErrorsFromTheNextCallThatWaits) {
   for (int way = 0; way < 4; ++way) {
     Session session(*device_, bad.program, bad.inputs);
     const Ticket ticket = session.submit();  // returns although the op will fail
-    Session behind(*device_, good.program, good.inputs);
-    behind.submit();
+    Session later(*device_, good.program, good.inputs);
+    later.submit();
     EXPECT_EQ(message_of([&] {
                 if (way == 0) device_->synchronize();
                 if (way == 1) device_->wait(ticket);

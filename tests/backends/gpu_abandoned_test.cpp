@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/dist/process_group.h"
-#include "backends/gpu/gpu_device_model.h"
+#include "backends/gpu/gpu_device.h"
 #include "backends/ir/ops.h"
 #include "backends/runtime/abandoned.h"
 #include "schema/base/error.h"

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/gpu/gpu_device_model.h"
+#include "backends/gpu/gpu_device.h"
 #include "backends/ir/ops.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/run_program.h"

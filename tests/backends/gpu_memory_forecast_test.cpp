@@ -4,9 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/exec/backend.h"
 #include "backends/gpu/device_memory.h"
-#include "backends/gpu/memory_forecast.h"
-#include "backends/runtime/out_of_memory.h"
 #include "backends/tensor/byte_units.h"
 #include "tests/backends/support/gpu_memory.h"
 #include "tests/backends/support/mlp_step.h"

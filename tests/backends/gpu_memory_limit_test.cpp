@@ -5,11 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/exec/backend.h"
 #include "backends/gpu/caching_allocator.h"
-#include "backends/gpu/gpu_device_model.h"
+#include "backends/gpu/gpu_device.h"
 #include "backends/gpu/gpu_executable.h"
 #include "backends/gpu/gpu_step.h"
-#include "backends/runtime/out_of_memory.h"
 #include "backends/tensor/byte_units.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/run_program.h"

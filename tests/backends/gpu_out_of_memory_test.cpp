@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "backends/exec/backend.h"
 #include "backends/gpu/device_memory.h"
 #include "backends/gpu/gpu_data_sheet.h"
 #include "backends/gpu/memory_shortage.h"
 #include "backends/gpu/torch_size_text.h"
-#include "backends/runtime/out_of_memory.h"
 #include "backends/tensor/byte_units.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/gpu_memory.h"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/gpu/gpu_device_model.h"
+#include "backends/gpu/gpu_device.h"
 #include "backends/ir/ops.h"
 #include "schema/base/error.h"
 

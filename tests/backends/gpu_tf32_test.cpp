@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/exec/cpu_device.h"
-#include "backends/gpu/gpu_device_model.h"
+#include "backends/gpu/gpu_device.h"
 #include "backends/gpu/tf32.h"
 #include "backends/ir/ops.h"
 #include "tests/backends/support/run_program.h"

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/tpu/dialect.h"
-
 namespace runner::backends::tpu {
 namespace {
 

@@ -7,7 +7,6 @@
 
 #include "backends/ir/ops.h"
 #include "backends/ir/print.h"
-#include "backends/tpu/cost.h"
 #include "backends/tpu/roofline.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/on_tpu.h"

@@ -3,11 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/exec/backend.h"
 #include "backends/exec/cpu_device.h"
 #include "backends/ir/ops.h"
-#include "backends/runtime/out_of_memory.h"
 #include "backends/tpu/eager_host.h"
-#include "backends/tpu/eager_memory.h"
 #include "backends/tpu/eager_ops.h"
 #include "backends/tpu/graph_text.h"
 #include "backends/tpu/tpu_device_model.h"
@@ -303,7 +302,7 @@ TEST_F(EagerTpu, AScalarThatBecomesZeroIsBaked) {
 TEST_F(EagerTpu, OperationsRunForAReadAreNotRunAgain) {
   const Program program = momentum_step(4);
   Program read = program.without_outputs();
-  read.output(std::string(kReadOutput), program.outputs()[0].value);
+  read.output({.name = "item", .value = program.outputs()[0].value, .is_read = true});
   const auto step = compiled(program), reads = compiled(read);
   run(*reads, 0.1, {}, /*reads=*/true);  // sum, v · 0.9, +
   EXPECT_EQ(counts(), (Counted{3, 0, 3, 3}));
@@ -325,7 +324,7 @@ Program two_passes(bool second) {
   const auto pass = [&](const Value& from) { return ops::exp(ops::mul(from, ops::expand(w, Shape{4, 8}))); };
   const Value first = pass(x);
   const Value last = second ? pass(first) : first;
-  program.output(std::string(kReadOutput), last.id);
+  program.output({.name = "item", .value = last.id, .is_read = true});
   return program;
 }
 

@@ -13,7 +13,6 @@
 #include "backends/ir/views.h"
 #include "backends/tensor/byte_units.h"
 #include "backends/tpu/hbm.h"
-#include "backends/tpu/heap.h"
 #include "tests/backends/support/on_tpu.h"
 #include "tests/backends/support/random_program.h"
 

@@ -8,7 +8,7 @@
 #include "backends/exec/backend.h"
 #include "backends/ir/ops.h"
 #include "backends/tpu/graph_cache.h"
-#include "backends/tpu/graph_role.h"
+#include "backends/tpu/miss_cause.h"
 
 namespace runner::backends::tpu {
 namespace {
@@ -44,7 +44,8 @@ Program read_of(int line, bool is_doubled = false) {
   Program program;
   const Value w{&program, program.input(InputKind::kState, "parameters 0", kWeights)};
   program.set_mark({"h.lua", line, 0});
-  program.output(std::string(kReadOutput), (is_doubled ? ops::add(w, w) : ops::neg(w)).id);
+  const Value read = is_doubled ? ops::add(w, w) : ops::neg(w);
+  program.output({.name = "item", .value = read.id, .is_read = true});
   return program;
 }
 

@@ -11,8 +11,7 @@
 #include "backends/ir/autograd.h"
 #include "backends/ir/ops.h"
 #include "backends/tensor/float16.h"
-#include "backends/tpu/matmul_precision.h"
-#include "backends/tpu/rounding.h"
+#include "backends/tpu/numerics.h"
 #include "tests/backends/support/random_program.h"
 #include "tests/backends/support/run_program.h"
 

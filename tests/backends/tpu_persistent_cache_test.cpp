@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/ir/ops.h"
-#include "backends/tpu/graph_entries.h"
+#include "backends/tpu/persistent_cache.h"
 #include "backends/tpu/tpu_device_model.h"
 #include "tests/backends/support/run_program.h"
 

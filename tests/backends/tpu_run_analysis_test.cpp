@@ -12,13 +12,13 @@ struct Made {
   std::string cause = "";
   int64_t step = 1;
   SourceMark line = {};
-  std::string output = "loss";
+  bool is_read = false;
 };
 
 Graph graph_of(const Made& made) {
   Program program;
   program.set_mark({"mnist.lua", 12, 0});
-  program.output(made.output, program.constant(1, {}));
+  program.output({.name = "loss", .value = program.constant(1, {}), .is_read = made.is_read});
   Graph graph;
   graph.identity.program = std::make_shared<const Program>(program);
   graph.cause = {made.cause, made.line, made.kind};
@@ -83,7 +83,7 @@ TEST(TpuRunAnalysis, ReportsContinuedCompilationInsteadOfBatchSizes) {
 }
 
 TEST(TpuRunAnalysis, ReportsReadsWithTheirLine) {
-  const std::vector<Made> graphs{{MissKind::kFirst}, {MissKind::kStored, "", 1, {}, std::string(kReadOutput)}};
+  const std::vector<Made> graphs{{MissKind::kFirst}, {MissKind::kStored, "", 1, {}, /*is_read=*/true}};
   EXPECT_EQ(said(graphs, {.batches = 10, .reads = 25}),
             (Texts{"a hook reads 2.5 tensor values per training batch, of the tensor created at mnist.lua:12: each "
                    "read causes a graph break, runs a separate graph and waits for the device; return the value as a "

@@ -6,7 +6,7 @@
 
 #include "backends/ir/ops.h"
 #include "backends/tpu/device_data_cache.h"
-#include "backends/tpu/traced_work.h"
+#include "backends/tpu/graph.h"
 
 namespace runner::backends::tpu {
 namespace {

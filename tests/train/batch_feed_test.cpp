@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/runtime/out_of_memory.h"
+#include "backends/exec/backend.h"
 #include "runner/train/engine/step_arguments.h"
 #include "schema/base/error.h"
 #include "tests/data/batches.h"

@@ -1,6 +1,7 @@
 // Base of every pass: a walk over one Program that writes another.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "backends/ir/program.h"
@@ -43,7 +44,10 @@ class Rewriter {
 
   // Returns the new Program with the outputs of the old one.
   Program finish() {
-    for (const Output& output : from_.outputs()) to_.output(output.name, mapped(output.value), output.state);
+    for (Output output : from_.outputs()) {
+      output.value = mapped(output.value);
+      to_.output(std::move(output));
+    }
     return finish_without_outputs();
   }
   Program finish_without_outputs() {

@@ -3,7 +3,7 @@
 #include <array>
 #include <optional>
 
-#include "backends/runtime/out_of_memory.h"
+#include "backends/exec/backend.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/hook_faults.h"
 #include "runner/lua/hook_file.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "backends/runtime/out_of_memory.h"
+#include "backends/exec/backend.h"
 #include "runner/train/engine/step_arguments.h"
 
 namespace runner::train {

@@ -64,6 +64,7 @@ void DeviceLayout::keep_gradients() {
     if (buffers[b].group >= 0) add_gradients(static_cast<int32_t>(b));
 }
 
+// The user's tensors are never f64: by that dtype an emulated TPU recognises bookkeeping (backends/tpu/owners.h).
 void DeviceLayout::add_like_parameters(Role role, int32_t buffer, int32_t index, std::string_view name,
                                        double initial) {
   arrays_.push_back(

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "backends/exec/cpu_device.h"
-#include "backends/gpu/gpu_device_model.h"
+#include "backends/gpu/gpu_device.h"
 #include "backends/runtime/affinity.h"
 #include "backends/tpu/tpu_device_model.h"
 #include "runner/train/engine/tpu_rules.h"

@@ -57,7 +57,7 @@ std::vector<std::byte> Executor::read_bytes(const backends::Program& program, ba
                                             const StepSubmission& submission) {
   const SharedStep step = cache_.find_or_make(program, read_specification(value), [&] {
     backends::Program requested = program;
-    requested.output(std::string(backends::kReadOutput), value);
+    requested.output({.name = "item", .value = value, .is_read = true});
     return compiled_step(device_.compile(requested, UserWork::of_read(requested)));
   });
   begin_exchange(/*again=*/true);

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "backends/exec/cpu_device.h"
-#include "backends/tpu/rounding.h"
+#include "backends/tpu/numerics.h"
 #include "schema/base/large_array.h"
 
 namespace runner::train {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/runtime/out_of_memory.h"
+#include "backends/exec/backend.h"
 #include "backends/tensor/rounding.h"
 #include "runner/train/engine/declared_step.h"
 

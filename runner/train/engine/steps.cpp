@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "backends/runtime/out_of_memory.h"
+#include "backends/exec/backend.h"
 #include "backends/runtime/spans.h"
 #include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/device_rules.h"

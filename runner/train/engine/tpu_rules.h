@@ -1,7 +1,7 @@
 // Settings of the emulated TPU in a recipe: the types of its numbers, and which scalars cause recompilation.
 #pragma once
 
-#include "backends/tpu/dialect.h"
+#include "backends/tpu/scalar_signature.h"
 #include "backends/tpu/tpu_data_sheet.h"
 #include "schema/recipe/recipe.h"
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "backends/exec/backend.h"
 #include "backends/runtime/available_memory.h"
-#include "backends/runtime/out_of_memory.h"
 #include "backends/tensor/rounding.h"
 #include "runner/train/engine/memory_use.h"
 #include "runner/train/loop/evaluator.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "backends/tpu/compile_listener.h"
+#include "backends/tpu/tpu_device_model.h"
 #include "runner/train/run/run.h"
 
 namespace runner::train {

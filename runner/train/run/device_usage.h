@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "backends/dist/process_group.h"
-#include "backends/gpu/gpu_device_model.h"
+#include "backends/gpu/gpu_device.h"
 #include "runner/train/engine/memory_use.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/run/gpu_use.h"

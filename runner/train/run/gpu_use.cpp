@@ -5,8 +5,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "backends/gpu/gpu_device_model.h"
-
 namespace runner::train {
 namespace {
 

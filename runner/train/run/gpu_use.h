@@ -7,14 +7,8 @@
 #include <vector>
 
 #include "backends/dist/process_group.h"
-#include "backends/gpu/capture_counters.h"
-#include "backends/gpu/memory_statistics.h"
-#include "backends/gpu/timeline.h"
+#include "backends/gpu/gpu_device.h"
 #include "schema/base/json.h"
-
-namespace runner::backends::gpu {
-class GpuDeviceModel;  // gpu_device_model.h
-}
 
 namespace runner::train {
 

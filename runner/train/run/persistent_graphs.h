@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "backends/tpu/graph_store.h"
+#include "backends/tpu/tpu_device_model.h"
 #include "store/compiled_graphs.h"
 
 namespace runner::train {

@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "backends/exec/backend.h"
 #include "backends/gpu/device_memory.h"
 #include "backends/gpu/memory_trace.h"
-#include "backends/runtime/out_of_memory.h"
 
 namespace runner::backends::gpu::testing {
 

@@ -42,7 +42,7 @@ class TaskQueue {
   }
   uint64_t pushed() const { return pushed_; }
 
-  // Returns when the first `count` tasks are done. Throws the first error, once, after the tasks behind it are skipped.
+  // Returns when the first `count` tasks are done. Throws the first error, once, after the later tasks are skipped.
   void wait(uint64_t count) {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [&] { return (done_ >= count && !error_) || done_ == pushed_; });
