@@ -5,18 +5,15 @@
 // the capacity in steps or nodes, the least recently used step is evicted. Not thread-safe.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <iterator>
-#include <list>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "backends/ir/program.h"
+#include "backends/runtime/lru_cache.h"
 #include "backends/runtime/spans.h"
 
 namespace runner::backends {
@@ -44,58 +41,41 @@ class PlanCache {
     int64_t nodes = 500'000;  // of the recorded Programs
   };
   PlanCache() : PlanCache(Capacity()) {}
-  explicit PlanCache(const Capacity& capacity) : capacity_(capacity) {}
+  explicit PlanCache(const Capacity& capacity) : steps_({capacity.steps, capacity.nodes}) {}
 
   // Returns the cached step, or calls `make` and caches its result. The reference is valid until the step is evicted.
   template <class Make>
   Compiled& find_or_make(const Program& recorded, const StepSpecification& step, const Make& make) {
     const uint64_t key = key_of(recorded);
-    const auto [first, last] = entries_.equal_range(key);
-    for (auto entry = first; entry != last; ++entry) {
-      if (entry->second->step != step) continue;
-      if (entry->second->recorded->same_structure(recorded)) {
-        ++counters_.hits;
-        used_.splice(used_.begin(), used_, entry->second);
-        return used_.front().compiled;
-      }
-      ++counters_.collisions;
+    Entry* const known = steps_.find(key, [&](const Entry& entry) {
+      if (entry.step != step) return false;
+      const bool is_same = entry.recorded->same_structure(recorded);
+      counters_.collisions += !is_same;
+      return is_same;
+    });
+    if (known != nullptr) {
+      ++counters_.hits;
+      return known->compiled;
     }
     ++counters_.misses;
     const std::string name = fmt::format("{:016x}", key);
     const ScopedSpan span(SpanKind::kCompile, "compile", {.what = name});
-    used_.push_front({key, std::make_shared<const Program>(recorded), step, make()});
-    entries_.emplace(key, used_.begin());
-    nodes_ += recorded.size();
-    while (used_.size() > 1 && (used_.size() > capacity_.steps || nodes_ > capacity_.nodes)) evict_oldest();
-    return used_.front().compiled;
+    return steps_.add(key, {std::make_shared<const Program>(recorded), step, make()}, recorded.size()).compiled;
   }
 
   // Recorded Program of the step that was returned last, as it was when the step was compiled.
-  const std::shared_ptr<const Program>& newest_recorded() const { return used_.front().recorded; }
+  const std::shared_ptr<const Program>& newest_recorded() const { return steps_.entries().front().value.recorded; }
 
   const PlanCacheCounters& counters() const { return counters_; }
 
  private:
   struct Entry {
-    uint64_t key;
     std::shared_ptr<const Program> recorded;
     StepSpecification step;
     Compiled compiled;
   };
-  using Used = std::list<Entry>;
 
-  void evict_oldest() {
-    const auto oldest = std::prev(used_.end());
-    const auto [first, last] = entries_.equal_range(oldest->key);
-    entries_.erase(std::find_if(first, last, [&](const auto& each) { return each.second == oldest; }));
-    nodes_ -= oldest->recorded->size();
-    used_.pop_back();
-  }
-
-  const Capacity capacity_;
-  int64_t nodes_ = 0;
-  Used used_;  // most recently used first
-  std::unordered_multimap<uint64_t, typename Used::iterator> entries_;
+  LruCache<Entry> steps_;
   PlanCacheCounters counters_;
 };
 

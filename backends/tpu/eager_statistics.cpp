@@ -9,10 +9,10 @@
 namespace runner::backends::tpu {
 
 void EagerStatistics::begin(const GraphIdentity& graph, std::span<const TracedScalar> scalars,
-                            const StateTensors& state_tensors, Seen& seen, std::span<const OpTimes> host,
+                            const StateTensors& state_tensors, StepCache& steps, std::span<const OpTimes> host,
                             const Run& run) {
   const BakedNumbers numbers = baked(scalars);
-  EagerStep& step = seen.find_or_make({numbers, graph.signature, graph.absent}, [&] {
+  EagerStep& step = steps.find_or_make({numbers, graph.signature, graph.absent}, [&] {
     EagerStep made = eager_step(graph, numbers, state_tensors, hardware_);
     match(made, host);
     return made;

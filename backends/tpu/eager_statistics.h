@@ -4,15 +4,14 @@
 // already ran because a hook read a value are not run again with the rest of their step. Not thread-safe.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <list>
 #include <map>
 #include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "backends/runtime/lru_cache.h"
 #include "backends/tpu/eager_ops.h"
 #include "backends/tpu/graph_statistics.h"
 #include "backends/tpu/run_analysis.h"
@@ -26,7 +25,7 @@ class EagerStatistics {
       : hardware_(hardware), rules_(rules), graphs_(graphs), metrics_(metrics) {}
 
   // The eager steps of one graph, keyed by everything else that determines them.
-  class Seen;
+  class StepCache;
 
   // The user's code starts a new recording, of which no operation has run yet.
   void begin_recording() { have_run_.clear(); }
@@ -40,7 +39,7 @@ class EagerStatistics {
   // NaN if the value is unknown. `host`: operations of the executable. Throws Error(kRun) if the graph budget is
   // exceeded.
   void begin(const GraphIdentity& graph, std::span<const TracedScalar> scalars, const StateTensors& state_tensors,
-             Seen& seen, std::span<const OpTimes> host, const Run& run);
+             StepCache& steps, std::span<const OpTimes> host, const Run& run);
   // Counts the operations that the host has run since begin(): all, or those before one that failed.
   void end(std::span<const OpTimes> host);
 
@@ -73,7 +72,7 @@ class EagerStatistics {
   EagerFigures figures_;
 };
 
-class EagerStatistics::Seen {
+class EagerStatistics::StepCache {
  public:
   // Numbers are stored as the device represents them.
   struct Key {
@@ -85,20 +84,22 @@ class EagerStatistics::Seen {
   // Returns the step for `key`, calling `make` if there is none. The reference is valid until the next call.
   template <class Make>
   EagerStep& find_or_make(const Key& key, const Make& make) {
-    const auto known = std::ranges::find(steps_, key, &std::pair<Key, EagerStep>::first);
-    if (known != steps_.end()) {
-      steps_.splice(steps_.begin(), steps_, known);
-    } else {
-      steps_.emplace_front(key, make());
-      if (steps_.size() > kMostKept) steps_.pop_back();
-    }
-    return steps_.front().second;
+    using Entry = std::pair<Key, EagerStep>;
+    Entry* const known = steps_.find(hash_of(key), [&](const Entry& entry) { return entry.first == key; });
+    return (known != nullptr ? *known : steps_.add(hash_of(key), {key, make()}, /*weight=*/0)).second;
   }
 
  private:
   static constexpr size_t kMostKept = 16;  // a power whose exponent never repeats adds an entry each time
 
-  std::list<std::pair<Key, EagerStep>> steps_;  // most recently used first
+  static uint64_t hash_of(const Key& key) {
+    ProgramHash hash;
+    for (const int64_t word : key.signature) hash.mix(static_cast<uint64_t>(word));
+    for (const int32_t state : key.absent) hash.mix(static_cast<uint64_t>(state));
+    return hash.lo;
+  }
+
+  LruCache<std::pair<Key, EagerStep>> steps_{{.values = kMostKept, .weight = 0}};
 };
 
 }  // namespace runner::backends::tpu

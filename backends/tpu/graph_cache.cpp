@@ -26,12 +26,10 @@ GraphKey key_of(const GraphIdentity& identity) {
 }
 
 Graph* GraphCache::find(const GraphKey& key, const GraphIdentity& identity) {
-  const auto [first, last] = entries_.equal_range(key);
-  const auto entry =
-      std::find_if(first, last, [&](const auto& each) { return same((*each.second)->identity, identity); });
-  if (entry == last) return nullptr;
-  used_.splice(used_.begin(), used_, entry->second);
-  Graph* const found = *entry->second;
+  Graph** const known =
+      used_.find(key.lo, [&](const Graph* graph) { return graph->key == key && same(graph->identity, identity); });
+  if (known == nullptr) return nullptr;
+  Graph* const found = *known;
   for (size_t i = 0; i < identity.scalars.size(); ++i)
     found->identity.scalars[i].value = identity.scalars[i].value;  // previous values, quoted when a miss is explained
   return found;
@@ -40,9 +38,9 @@ Graph* GraphCache::find(const GraphKey& key, const GraphIdentity& identity) {
 MissCause GraphCache::cause_of(const GraphIdentity& identity) const {
   if (was_evicted(key_of(identity))) return cause_of_eviction();
   std::vector<const GraphIdentity*> newest;
-  for (const Graph* const graph : used_) {
+  for (const auto& used : used_.entries()) {
     if (newest.size() == kCompared) break;
-    newest.push_back(&graph->identity);
+    newest.push_back(&used.value->identity);
   }
   return cause_of_miss(identity, newest, rules_);
 }
@@ -54,10 +52,10 @@ void GraphCache::explain(Graph& graph) const {
 Graph& GraphCache::add(Graph graph) {
   explain(graph);
   Graph& kept = compiled_.emplace_back(std::move(graph));
-  used_.push_front(&kept);
-  entries_.emplace(kept.key, used_.begin());
-  nodes_ += kept.identity.program->size();
-  while (used_.size() > 1 && (used_.size() > capacity_.graphs || nodes_ > capacity_.nodes)) evict_oldest();
+  used_.add(kept.key.lo, &kept, kept.identity.program->size(), [this](Graph* oldest) {
+    evicted_.insert(oldest->key);
+    oldest->identity = {};
+  });
   if (kept.tensors != nullptr) limit_shown(kept);
   return kept;
 }
@@ -84,16 +82,6 @@ void GraphCache::limit_shown(Graph& newest) {
     newest_.nodes -= oldest.tensors->size();
     oldest.tensors = nullptr;
   }
-}
-
-void GraphCache::evict_oldest() {
-  Graph* const oldest = used_.back();
-  const auto [first, last] = entries_.equal_range(oldest->key);
-  entries_.erase(std::find_if(first, last, [&](const auto& each) { return *each.second == oldest; }));
-  used_.pop_back();
-  nodes_ -= oldest->identity.program->size();
-  evicted_.insert(oldest->key);
-  oldest->identity = {};
 }
 
 }  // namespace runner::backends::tpu

@@ -8,11 +8,9 @@
 #pragma once
 
 #include <deque>
-#include <list>
-#include <optional>
-#include <unordered_map>
 #include <unordered_set>
 
+#include "backends/runtime/lru_cache.h"
 #include "backends/tpu/graph.h"
 #include "backends/tpu/miss_cause.h"
 
@@ -30,7 +28,8 @@ class GraphCache {
     int64_t shown_nodes = 100'000;  // limit for each of the two
   };
   explicit GraphCache(const ScalarRules& rules = {}) : GraphCache(rules, Capacity()) {}
-  GraphCache(const ScalarRules& rules, const Capacity& capacity) : rules_(rules), capacity_(capacity) {}
+  GraphCache(const ScalarRules& rules, const Capacity& capacity)
+      : rules_(rules), capacity_(capacity), used_({capacity.graphs, capacity.nodes}) {}
 
   // Returns null if the graph must be compiled.
   Graph* find(const GraphKey& key, const GraphIdentity& identity);
@@ -47,7 +46,6 @@ class GraphCache {
   const std::deque<Graph>& compiled() const { return compiled_; }
 
  private:
-  void evict_oldest();
   void limit_shown(Graph& newest);
 
   struct KeyHash {
@@ -56,14 +54,12 @@ class GraphCache {
 
   const ScalarRules rules_;
   const Capacity capacity_;
-  int64_t nodes_ = 0;  // nodes of graphs in the cache
   std::deque<Graph> compiled_;
   struct ShownGraphs {
     std::deque<Graph*> graphs;
     int64_t nodes = 0;
-  } first_, newest_;        // graphs that have a tensor graph, in order
-  std::list<Graph*> used_;  // most recently used first
-  std::unordered_multimap<GraphKey, std::list<Graph*>::iterator, KeyHash> entries_;
+  } first_, newest_;  // graphs that have a tensor graph, in order
+  LruCache<Graph*> used_;
   std::unordered_set<GraphKey, KeyHash> evicted_;
 };
 

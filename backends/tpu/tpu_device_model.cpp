@@ -212,7 +212,8 @@ class EmulatedTpuModel final : public TpuDeviceModel {
     slot().wait();
     const GraphIdentity identity = identity_of(step, info);
     warnings_.add(range_warnings_of_numbers(identity, options_.hardware.types));
-    operations_.begin(identity, step.scalars(submission, info), state_tensors_, step.seen, op_times(*step.host()),
+    operations_.begin(identity, step.scalars(submission, info), state_tensors_, step.eager_steps,
+                      op_times(*step.host()),
                       {.step = info.step, .reads = info.reads, .traced_seconds = step.traced_seconds});
   }
 

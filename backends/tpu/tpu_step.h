@@ -43,7 +43,7 @@ class TpuStep final : public ModelStep {
   std::vector<TracedScalar> scalars(const Submission& submission, const SubmissionInfo& info) const;
 
   // For devices that run operations one by one.
-  EagerStatistics::Seen seen;
+  EagerStatistics::StepCache eager_steps;
   double traced_seconds = 0;  // predicted minimum time of the traced graph
 
  private:
