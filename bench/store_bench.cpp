@@ -258,6 +258,14 @@ void measure_lists(const fs::path& folder, const fs::path& runner, int runs) {
         peer);
   print("`runner ls --limit 20`, whole process", process_ms(runner, {"ls", "--limit", "20", "--db", path.string()}),
         "ms", "", peer);
+  for (const char* where : {"best(eval/accuracy) > 9.99", "optimizer.lr < 0.01 and tag = tenth", "status = done"}) {
+    print(fmt::format("`runner ls --where '{}'`", where).c_str(),
+          process_ms(runner, {"ls", "--where", where, "--db", path.string()}), "ms", "", peer);
+  }
+  print("`runner ls --sort optimizer.lr`", process_ms(runner, {"ls", "--sort", "optimizer.lr", "--db", path.string()}),
+        "ms", "", peer);
+  print("`runner ls --columns optimizer.lr,eval/loss`",
+        process_ms(runner, {"ls", "--columns", "optimizer.lr,eval/loss", "--db", path.string()}), "ms", "", peer);
 }
 
 }  // namespace

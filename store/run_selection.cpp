@@ -1,7 +1,6 @@
 #include "store/run_selection.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -265,9 +264,9 @@ class RunValues {
 // ---- conditions -----------------------------------------------------------------------------------------------------
 
 // A condition bound to the values of its fields.
-class Condition {
+class BoundCondition {
  public:
-  Condition(const RunCondition& tree, RunValues& values, const Names& names) : tree_(tree), runs_(values.runs()) {
+  BoundCondition(const RunCondition& tree, RunValues& values, const Names& names) : tree_(tree), runs_(values.runs()) {
     for (const RunCondition& part : tree.parts) parts_.emplace_back(part, values, names);
     for (const Operand& operand : tree.operands) {
       columns_.push_back(operand.is_field ? &values.of(operand.field, names) : nullptr);
@@ -287,7 +286,7 @@ class Condition {
  private:
   template <class Fold>
   Truth folded(size_t run, Truth start, Fold fold) const {
-    for (const Condition& part : parts_) start = fold(start, part.holds(run));
+    for (const BoundCondition& part : parts_) start = fold(start, part.holds(run));
     return start;
   }
 
@@ -326,7 +325,7 @@ class Condition {
 
   const RunCondition& tree_;
   const std::vector<RunRow>& runs_;
-  std::vector<Condition> parts_;
+  std::vector<BoundCondition> parts_;
   std::vector<const std::vector<Value>*> columns_;  // null if the operand is a literal
 };
 
@@ -359,8 +358,8 @@ void sort_runs(std::vector<size_t>& chosen, const std::vector<SortKey>& keys, Ru
 constexpr const char *kWhereOption = "--where", *kSortOption = "--sort", *kColumnsOption = "--columns";
 
 // The parsed expressions of a query.
-struct Asked {
-  explicit Asked(const RunQuery& query) {
+struct ParsedQuery {
+  explicit ParsedQuery(const RunQuery& query) {
     if (!query.where.empty()) where = parse_condition(query.where, kWhereOption);
     if (!query.sort.empty()) keys = parse_sort_keys(query.sort, kSortOption);
     if (!query.columns.empty()) fields = parse_fields(query.columns, kColumnsOption);
@@ -372,14 +371,14 @@ struct Asked {
 };
 
 // Returns the indices of the selected runs, in order.
-std::vector<size_t> chosen_runs(Database& database, const RunQuery& query, const Asked& asked,
+std::vector<size_t> chosen_runs(Database& database, const RunQuery& query, const ParsedQuery& parsed,
                                 const std::vector<RunRow>& runs, RunValues& values) {
-  const Condition condition(asked.where, values, Names(database, query.where, kWhereOption));
+  const BoundCondition condition(parsed.where, values, Names(database, query.where, kWhereOption));
   std::vector<size_t> chosen;
   for (size_t i = 0; i < runs.size(); ++i) {
     if (condition.holds(i) == Truth::kTrue) chosen.push_back(i);
   }
-  sort_runs(chosen, asked.keys, values, Names(database, query.sort, kSortOption));
+  sort_runs(chosen, parsed.keys, values, Names(database, query.sort, kSortOption));
   if (query.limit > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(query.limit)));
   return chosen;
 }
@@ -439,18 +438,18 @@ bool fits(std::string_view pattern, std::string_view text, char any, char one) {
 }
 
 RunSelection select_runs(Store& store, const RunQuery& query) {
-  const Asked asked(query);  // parsed before the store is read, because syntax errors do not depend on it
+  const ParsedQuery parsed(query);  // parsed before the store is read, because syntax errors do not depend on it
   Database& database = store.database();
   const Transaction snapshot(database, Transaction::Kind::kRead);
   const bool all_needed = !query.where.empty() || !query.sort.empty();
   std::vector<RunRow> runs =
       list_runs(store, all_needed ? 0 : query.limit, query.trash ? Trash::kOnly : Trash::kHidden);
   RunValues values(store, runs);
-  const std::vector<size_t> chosen = chosen_runs(database, query, asked, runs, values);
+  const std::vector<size_t> chosen = chosen_runs(database, query, parsed, runs, values);
 
   RunSelection selection;
-  take_columns(selection, asked.fields, chosen, values, Names(database, query.columns, kColumnsOption));
-  if (chosen.size() == runs.size() && asked.keys.empty()) {
+  take_columns(selection, parsed.fields, chosen, values, Names(database, query.columns, kColumnsOption));
+  if (chosen.size() == runs.size() && parsed.keys.empty()) {
     selection.runs = std::move(runs);
   } else {
     selection.runs.reserve(chosen.size());

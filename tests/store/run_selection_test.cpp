@@ -127,5 +127,20 @@ TEST_F(Selections, AnswerAsRecorded) {
   if (support::should_update()) write_file(file, updated);
 }
 
+// SQLite limits the stack of its parser and the depth of expressions.
+TEST_F(Selections, DeepAndWideConditions) {
+  std::string left = "seed = 1", right = "seed = 1", negated = "seed = 1", wide = "name = none";
+  for (int i = 0; i < 31; ++i) negated = fmt::format("not (tag = none or {})", negated);
+  for (int i = 0; i < 62; ++i) {
+    left = fmt::format("({}) {} has(name)", left, i % 2 == 0 ? "and" : "or");
+    right = fmt::format("has(name) {} ({})", i % 2 == 0 ? "and" : "or", right);
+  }
+  for (int i = 0; i < 5000; ++i) wide += fmt::format(" or name = digits and vars.x < {}", i % 2);
+  EXPECT_EQ(answer("where: " + left), answer("where: has(name)"));
+  EXPECT_EQ(answer("where: " + right), answer("where: has(name)"));
+  EXPECT_EQ(answer("where: " + negated), answer("where: not seed = 1"));
+  EXPECT_EQ(answer("where: " + wide), answer("where: name = digits and vars.x < 1"));
+}
+
 }  // namespace
 }  // namespace runner::store
