@@ -1,8 +1,8 @@
-#include "store/chunk_points.h"
-
 #include <new>
 #include <span>
 #include <vector>
+
+#include "store/sql_functions.h"
 
 // The library defines SQLITE_CORE and links SQLite. The loadable extension calls SQLite through the function table that
 // the host program passes in.

@@ -37,4 +37,11 @@ std::vector<std::byte> encode_points(std::span<const Point> points);
 // Returns the points, or nullopt if the bytes are damaged.
 std::optional<std::vector<Point>> decode_points(std::span<const std::byte> bytes);
 
+// Parts of the format that the encoder and the decoder share.
+inline constexpr std::byte kPackedValues{1}, kRawValues{2};  // first byte of a chunk: encoding of the values
+inline constexpr size_t kCrcBytes = 4;
+
+// CRC-32 (IEEE 802.3) of `bytes`, which are all bytes of a chunk before its checksum.
+uint32_t chunk_crc(std::span<const std::byte> bytes);
+
 }  // namespace runner::store

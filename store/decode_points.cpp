@@ -3,7 +3,6 @@
 #include <zlib.h>
 
 #include "store/codec.h"
-#include "store/codec_format.h"
 
 namespace runner::store {
 namespace {

@@ -2,7 +2,6 @@
 
 #include "schema/base/error.h"
 #include "store/codec.h"
-#include "store/codec_format.h"
 
 namespace runner::store {
 namespace {

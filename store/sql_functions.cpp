@@ -6,7 +6,6 @@
 #include <sqlite3.h>
 
 #include "schema/base/clock.h"
-#include "store/chunk_points.h"
 #include "store/process.h"
 #include "store/sqlite.h"
 

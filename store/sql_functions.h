@@ -2,9 +2,16 @@
 // needs, and the status of crashed runs.
 #pragma once
 
+struct sqlite3;
+
 namespace runner::store {
 
 class Database;
+
+// Registers the table-valued function chunk_points(data), one row per point of an encoded chunk. Returns an SQLite
+// result code. chunk_points.cpp is compiled twice: into this library, and into the loadable extension runner_points,
+// which gives the function to other programs (docs/store.md). It depends only on decode_points().
+int register_chunk_points(sqlite3* handle) noexcept;
 
 // Registers chunk_points(data) on this connection. Throws SqliteError.
 void register_sql_functions(Database& database);

@@ -10,6 +10,7 @@
 // Thread safety: a Store belongs to one thread at a time. Any number of Stores in any processes may share a file.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -59,5 +60,9 @@ class Store {
 // Returns whether a nonempty file exists, whatever it contains. An empty file may be a store that another process is
 // about to create.
 bool store_exists(const std::filesystem::path& path);
+
+// Blocks until no other process is writing to the store; usually returns at once. Throws Error(kStore) if another
+// program holds its lock for 10 s. Throws Error(kInterrupted) within about a second of `stop` becoming nonzero.
+void wait_for_write_lock(Store& store, const std::atomic<int>& stop);
 
 }  // namespace runner::store

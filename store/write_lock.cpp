@@ -1,8 +1,7 @@
-#include "store/write_lock.h"
-
 #include <chrono>
 
 #include "store/sqlite.h"
+#include "store/store.h"
 
 namespace runner::store {
 namespace {

@@ -22,7 +22,7 @@
 #include "runner/optim/lr_schedule.h"
 #include "schema/base/suggest.h"
 #include "schema/recipe/field_table.h"
-#include "schema/recipe/optimizer_options.h"
+#include "schema/recipe/recipe_reader.h"
 
 namespace runner::lua {
 namespace {

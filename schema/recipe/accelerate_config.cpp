@@ -1,5 +1,3 @@
-#include "schema/recipe/accelerate_config.h"
-
 #include <algorithm>
 #include <charconv>
 #include <iterator>
@@ -16,6 +14,7 @@
 #include "schema/recipe/compose.h"
 #include "schema/recipe/field_table.h"
 #include "schema/recipe/field_words.h"
+#include "schema/recipe/init_recipe.h"
 #include "schema/recipe/yaml_tree.h"
 
 namespace runner::schema {

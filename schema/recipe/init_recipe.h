@@ -1,4 +1,4 @@
-// The recipe that `runner init` writes. Thread-safe.
+// The recipe that `runner init` writes, also from the configuration of Accelerate. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +26,21 @@ std::string init_recipe(std::string_view name);
 // As above, with settings, and with `comments` as lines at the top.
 std::string init_recipe(std::string_view name, const RecipeSettings& settings,
                         const std::vector<std::string>& comments);
+
+struct ImportedConfig {
+  RecipeSettings settings;
+  // Settings that were not imported, in the order of the file: "KEY: VALUE: reason".
+  std::vector<std::string> left_out;
+};
+
+// Reads Accelerate's configuration file, YAML or JSON, which `accelerate config` writes: the number of processes, the
+// device, the precision, and the settings of engines such as DeepSpeed. Settings that a recipe has are imported; the
+// others are listed with the reason. Keys, types and defaults: ClusterConfig and SageMakerConfig of Accelerate 1.15
+// (commands/config/config_args.py, cluster.py); the older `fp16` and `dynamo_backend` as in its process_config. Throws
+// RecipeError with all faults: invalid YAML, an unknown key or choice, a value of another type, no distributed_type.
+ImportedConfig import_accelerate_config(const std::string& path);
+
+// Returns all known keys; those of sections as "fsdp_config.fsdp_version".
+std::vector<std::string> accelerate_config_keys();
 
 }  // namespace runner::schema

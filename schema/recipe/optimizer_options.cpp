@@ -1,9 +1,8 @@
-#include "schema/recipe/optimizer_options.h"
-
 #include <string>
 
 #include "schema/recipe/bind.h"
 #include "schema/recipe/recipe_build.h"
+#include "schema/recipe/recipe_reader.h"
 
 namespace runner::schema {
 namespace {

@@ -70,4 +70,9 @@ ReadResult read_recipe_text(std::string text, const std::string& file, std::span
 // those of this reading; the run's own origins are in the store.
 ReadResult read_resolved(const std::string& resolved_json, std::span<const std::string> overrides = {});
 
+// Reads the options of an optimizer that a hook creates.
+// `type`: a choice of optimizer.type. `options`: fields of the section `optimizer` by name; others have the recipe's
+// defaults. Throws Error(kRun) with the first fault: an unknown option, a wrong type, a number out of range.
+OptimizerSpec read_optimizer(std::string_view type, const ValueMap& options);
+
 }  // namespace runner::schema

@@ -1,5 +1,3 @@
-#include "store/write_lock.h"
-
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -9,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "store/sqlite.h"
+#include "store/store.h"
 #include "tests/store/temp_store.h"
 
 namespace runner::store {

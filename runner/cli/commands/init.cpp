@@ -5,7 +5,6 @@
 #include "runner/formats/write.h"
 #include "runner/report/format.h"
 #include "schema/base/json.h"
-#include "schema/recipe/accelerate_config.h"
 #include "schema/recipe/init_recipe.h"
 #include "schema/recipe/json_schema.h"
 

@@ -18,7 +18,7 @@
 #include "schema/base/json.h"
 #include "schema/base/system_limits.h"
 #include "schema/recipe/field_words.h"
-#include "store/write_lock.h"
+#include "store/store.h"
 
 namespace runner::train {
 namespace {
