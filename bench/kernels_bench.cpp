@@ -19,7 +19,7 @@
 #include "backends/ir/op_def.h"
 #include "backends/ir/program.h"
 #include "backends/kernels/eltwise.h"
-#include "backends/kernels/eltwise_vm.h"
+#include "backends/kernels/eltwise_kernels.h"
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/isa/named_group.h"
 #include "backends/kernels/kernel.h"

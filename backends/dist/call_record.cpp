@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/dist/fixed_text.h"
 #include "schema/base/error.h"
 
 namespace runner::backends {

@@ -3,14 +3,31 @@
 // Resides in shared memory, so it has no pointers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "backends/dist/process_group.h"
 
 namespace runner::backends {
+
+// Copies as much of the beginning of `text` as fits into a string of fixed capacity, zero-terminated.
+template <size_t N>
+void set_fixed_text(char (&target)[N], std::string_view text) {
+  const size_t size = std::min(text.size(), N - 1);
+  std::memcpy(target, text.data(), size);
+  target[size] = '\0';
+}
+
+// Copies as much of the end of `text` as fits, zero-terminated.
+template <size_t N>
+void set_end_of_text(char (&target)[N], std::string_view text) {
+  set_fixed_text(target, text.substr(text.size() - std::min(text.size(), N - 1)));
+}
 
 enum class CallKind : uint8_t {
   kNone,  // no call yet

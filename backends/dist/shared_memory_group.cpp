@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "backends/dist/barrier.h"
-#include "backends/dist/fixed_text.h"
+#include "backends/dist/call_record.h"
 #include "backends/dist/fold.h"
 #include "backends/dist/rank_error.h"
 #include "backends/runtime/affinity.h"

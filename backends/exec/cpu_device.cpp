@@ -4,8 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "backends/exec/argument_slots.h"
-#include "backends/exec/host_buffer.h"
+#include "backends/exec/host_execution.h"
 #include "backends/exec/plan.h"
 #include "backends/runtime/affinity.h"
 #include "backends/runtime/arena.h"

@@ -1,8 +1,8 @@
-#include "backends/exec/argument_slots.h"
+
+#include "backends/exec/host_execution.h"
 
 #include <algorithm>
 
-#include "backends/exec/host_buffer.h"
 #include "backends/tensor/float16.h"
 #include "schema/base/error.h"
 

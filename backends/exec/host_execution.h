@@ -1,17 +1,40 @@
-// Converts the arguments of a submission to the pointers that a Plan runs on, and locates its outputs.
+// Devices that compute in host memory: their buffers, the arguments of Plans, and where outputs are.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backends/exec/backend.h"
 #include "backends/exec/plan.h"
 #include "backends/ir/program.h"
+#include "backends/runtime/arena.h"
 
 namespace runner::backends {
 
+class HostBuffer : public Buffer {
+ public:
+  HostBuffer(std::shared_ptr<std::byte> memory, size_t bytes) : memory_(std::move(memory)), bytes_(bytes) {}
+
+  size_t bytes() const override { return bytes_; }
+  std::byte* data() const { return memory_.get(); }
+  const std::shared_ptr<std::byte>& memory() const { return memory_; }
+
+ private:
+  const std::shared_ptr<std::byte> memory_;
+  const size_t bytes_;
+};
+
+// Returns zeroed memory. Throws like Arena's constructor.
+inline std::shared_ptr<std::byte> zeroed_memory(size_t bytes) {
+  auto arena = std::make_shared<Arena>(bytes);
+  return {arena, arena->data()};
+}
+
+// Converts the arguments of a submission to the pointers that a Plan runs on.
 class ArgumentSlots {
  public:
   // `program` must outlive the object.

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/ir/difference.h"
+#include "backends/ir/print.h"
 
 namespace runner::backends::gpu {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/exec/host_buffer.h"
+#include "backends/exec/host_execution.h"
 #include "backends/gpu/copies.h"
 #include "backends/gpu/gpu_executable.h"
 #include "backends/gpu/staged_batches.h"

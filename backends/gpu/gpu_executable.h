@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/exec/argument_slots.h"
 #include "backends/exec/backend.h"
+#include "backends/exec/host_execution.h"
 #include "backends/exec/plan.h"
 #include "backends/gpu/launch_schedule.h"
 #include "backends/gpu/streams.h"

@@ -6,7 +6,6 @@
 
 #include "backends/device_model/ring_all_reduce.h"
 #include "backends/ir/op_def.h"
-#include "backends/ir/traffic.h"
 
 namespace runner::backends::gpu {
 namespace {

@@ -1,8 +1,7 @@
-#include "backends/ir/attributes.h"
-
 #include <algorithm>
 #include <functional>
 
+#include "backends/ir/op_def.h"
 #include "schema/base/error.h"
 
 namespace runner::backends {

@@ -1,4 +1,3 @@
-#include "backends/ir/difference.h"
 
 #include <algorithm>
 

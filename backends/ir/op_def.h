@@ -6,11 +6,13 @@
 // uses the kind or a field (docs/decisions/061-one-definition-per-op.md). Definitions are constants; thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "backends/ir/op.h"
 #include "backends/ir/program.h"
@@ -223,8 +225,43 @@ TensorType result_type(Op op, std::span<const TensorType> operands, std::span<co
 
 std::vector<TensorType> operand_types(const Program& program, ValueId id);
 
+// ---- attributes of nodes -------------------------------------------------------------------------------------------
+
+// Whether the number and range of the attributes are valid for the op. Its type rule relies on that: builders and
+// passes record no others. `operands`: as many as the op takes.
+bool takes_attributes(Op op, std::span<const TensorType> operands, std::span<const int64_t> attrs);
+
+struct AttributeValue {
+  const Attribute* attribute;
+  std::span<const int64_t> numbers;  // of the node; empty for a shape
+};
+// Returns the attributes of a node, in order.
+std::vector<AttributeValue> attributes_of(const Program& program, ValueId id);
+
+// Returns the position of an attribute in Node::attrs, for ops whose attributes are single numbers.
+size_t attribute_index(Op op, std::string_view name);
+
+// ---- nodes ---------------------------------------------------------------------------------------------------------
+
 // The name of a node in PyTorch/XLA: "aten::mm".
 std::string_view aten_name(const Program& program, ValueId id);
+
+// Returns the bytes that a kernel reads and writes to compute a node, by the Traffic of its op. `bytes_of(id)` returns
+// the bytes of a value in memory.
+template <class BytesOf>
+int64_t touched_bytes(const Program& program, ValueId id, const BytesOf& bytes_of) {
+  const std::span<const ValueId> operands = program.operands(id);
+  const Traffic& traffic = def_of(program.node(id).op).cost.traffic;
+  int64_t sum = traffic.result > 0 ? traffic.result * bytes_of(id) : 0;
+  if (traffic.is_each_once) {
+    for (auto at = operands.begin(); at != operands.end(); ++at)
+      if (std::find(operands.begin(), at, *at) == at) sum += bytes_of(*at);
+    return sum;
+  }
+  for (size_t i = 0; i < traffic.operands.size(); ++i)
+    if (traffic.operands[i] > 0) sum += traffic.operands[i] * bytes_of(operands[i]);
+  return sum;
+}
 
 // A recorded node as argument of the rules of its op.
 class NodeQuery {

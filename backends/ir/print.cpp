@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/ir/attributes.h"
+#include "backends/ir/op_def.h"
 
 namespace runner::backends {
 namespace {

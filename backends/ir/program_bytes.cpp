@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "backends/ir/attributes.h"
+#include "backends/ir/op_def.h"
 
 namespace runner::backends {
 namespace {

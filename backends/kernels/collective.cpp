@@ -1,6 +1,5 @@
 #include <cstring>
 
-#include "backends/kernels/make_kernel.h"
 #include "backends/kernels/op_kernels.h"
 #include "backends/kernels/prepare.h"
 

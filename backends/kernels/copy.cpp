@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/kernels/make_kernel.h"
 #include "backends/kernels/op_kernels.h"
 #include "backends/kernels/prepare.h"
 #include "schema/base/error.h"

@@ -6,8 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/kernels/eltwise_named.h"
-#include "backends/kernels/eltwise_vm.h"
+#include "backends/kernels/eltwise_kernels.h"
 #include "backends/kernels/isa/loops.h"
 
 namespace runner::backends {

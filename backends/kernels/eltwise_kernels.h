@@ -1,6 +1,12 @@
-// Interpreter of element-wise groups: blocks of about a thousand elements, one vectorised loop per instruction and
-// block, registers in the L1 cache.
+// The two ways to run an element-wise group, between which prepare_eltwise() chooses.
+//
+// The interpreter runs blocks of about a thousand elements, one vectorised loop per instruction and block, with
+// registers in the L1 cache. Compiled loops are one of isa/named_loops.cpp for the whole group, or a chain of them that
+// runs block by block, where each loop passes one value to the next through the L1 cache. A chain lets one compiled
+// optimizer update serve all that may precede it: accumulation, scaling, clipping, decay.
 #pragma once
+
+#include <optional>
 
 #include "backends/kernels/eltwise.h"
 
@@ -20,5 +26,8 @@ CollapsedSpace collapse(const EltwiseGroup& group);
 // Nanoseconds per element on a current core, which decides the number of chunks.
 double element_cost_ns(const EltwiseGroup& group);
 Kernel prepare_eltwise_vm(const EltwiseGroup& group);
+
+// Returns nullopt if the table has no such loops. `space`: collapse(group).
+std::optional<Kernel> prepare_eltwise_named(const EltwiseGroup& group, const CollapsedSpace& space);
 
 }  // namespace runner::backends

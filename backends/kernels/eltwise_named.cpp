@@ -1,13 +1,11 @@
-#include "backends/kernels/eltwise_named.h"
-
 #include <algorithm>
 #include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/kernels/eltwise_kernels.h"
 #include "backends/kernels/isa/loops.h"
-#include "backends/kernels/make_kernel.h"
 #include "backends/kernels/prepare.h"
 #include "backends/tensor/rounding.h"
 

@@ -1,13 +1,11 @@
-#include "backends/kernels/eltwise_vm.h"
-
 #include <algorithm>
 #include <functional>
 
 #include <fmt/format.h>
 
+#include "backends/kernels/eltwise_kernels.h"
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/isa/scalar_ops.h"
-#include "backends/kernels/make_kernel.h"
 #include "backends/kernels/prepare.h"
 #include "backends/tensor/rounding.h"
 #include "schema/base/error.h"

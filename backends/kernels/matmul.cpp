@@ -8,8 +8,8 @@
 
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/kernel_choices.h"
-#include "backends/kernels/make_kernel.h"
 #include "backends/kernels/op_kernels.h"
+#include "backends/kernels/prepare.h"
 #include "backends/runtime/cpu_features.h"
 #include "backends/tensor/alignment.h"
 #include "backends/tensor/rounding.h"

@@ -16,8 +16,8 @@
 
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/kernel_choices.h"
-#include "backends/kernels/make_kernel.h"
 #include "backends/kernels/matmul.h"
+#include "backends/kernels/prepare.h"
 #include "backends/tensor/alignment.h"
 #include "backends/tensor/rounding.h"
 #include "schema/base/error.h"

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "backends/kernels/isa/loops.h"
-#include "backends/kernels/make_kernel.h"
 #include "backends/kernels/matmul.h"
 #include "backends/kernels/prepare.h"
 

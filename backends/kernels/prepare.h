@@ -1,11 +1,36 @@
-// Helpers for preparing kernels: chunks of work (see part_of in rounding.h), and rounding of accumulators.
+// Helpers for preparing kernels: Kernels from functions, chunks of work (part_of in rounding.h), and rounding of
+// accumulators.
 #pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/kernel.h"
 #include "backends/tensor/rounding.h"
 
 namespace runner::backends {
+
+// Returns a kernel that calls run(params, arguments).
+template <auto run, class Params>
+Kernel make_kernel(std::string name, Params params, size_t scratch_bytes = 0) {
+  return {
+      .name = std::move(name),
+      .run = [](const void* p, const KernelArguments& arguments) { run(*static_cast<const Params*>(p), arguments); },
+      .params = std::make_shared<const Params>(std::move(params)),
+      .scratch_bytes = scratch_bytes};
+}
+
+// Typed pointers to the buffers of a kernel.
+template <class T>
+const T* operand(const KernelArguments& arguments, size_t index) {
+  return reinterpret_cast<const T*>(arguments.operands[index]);
+}
+template <class T>
+T* result(const KernelArguments& arguments, size_t index = 0) {
+  return reinterpret_cast<T*>(arguments.results[index]);
+}
 
 // Number of chunks for `work_ns` of work that consists of `pieces`: 1 below 20 µs, else one per 10 µs, at most 64.
 int64_t chunk_count(double work_ns, int64_t pieces);

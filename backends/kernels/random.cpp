@@ -4,7 +4,6 @@
 
 #include "backends/ir/program.h"
 #include "backends/kernels/isa/loops.h"
-#include "backends/kernels/make_kernel.h"
 #include "backends/kernels/op_kernels.h"
 #include "backends/kernels/prepare.h"
 #include "schema/base/error.h"

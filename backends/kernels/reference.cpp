@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "backends/kernels/eltwise.h"
-#include "backends/kernels/make_kernel.h"
 #include "backends/kernels/op_kernels.h"
+#include "backends/kernels/prepare.h"
 #include "backends/tensor/float16.h"
 #include "schema/base/error.h"
 

@@ -1,4 +1,4 @@
-#include "backends/runtime/futex.h"
+#include "backends/runtime/event_count.h"
 
 #include <ctime>
 

@@ -11,9 +11,13 @@
 #include <cstdint>
 #include <optional>
 
-#include "backends/runtime/futex.h"
-
 namespace runner::backends {
+
+static_assert(std::atomic<uint32_t>::is_always_lock_free, "the kernel sees nothing but the word itself");
+
+// Sleeps in the kernel while `word` is `value`, until it is woken or `most` has passed; may also return spuriously.
+void sleep_on(const std::atomic<uint32_t>& word, uint32_t value, std::optional<std::chrono::nanoseconds> most = {});
+void wake_sleepers(std::atomic<uint32_t>& word);
 
 class EventCount {
  public:

@@ -1,5 +1,4 @@
 #include "backends/ir/op_def.h"
-#include "backends/ir/traffic.h"
 #include "backends/tpu/roofline.h"
 
 namespace runner::backends::tpu {

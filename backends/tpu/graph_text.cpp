@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/ir/attributes.h"
 #include "backends/ir/op_def.h"
 #include "backends/tpu/numerics.h"
 

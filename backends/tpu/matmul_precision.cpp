@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "backends/ir/attributes.h"
+#include "backends/ir/op_def.h"
 #include "backends/ir/ops.h"
 #include "backends/ir/passes/rewriter.h"
 #include "backends/tpu/numerics.h"

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "backends/exec/backend.h"
-#include "backends/ir/difference.h"
+#include "backends/ir/print.h"
 #include "backends/tpu/owners.h"
 #include "backends/tpu/scalar_signature.h"
 

@@ -8,7 +8,6 @@
 
 #include "backends/ir/ops.h"
 #include "backends/ir/passes/passes.h"
-#include "backends/ir/passes/post_order.h"
 #include "backends/ir/passes/rewriter.h"
 #include "backends/ir/views.h"
 #include "backends/tpu/owners.h"

@@ -3,7 +3,7 @@
 
 #include "backends/ir/op_def.h"
 #include "backends/ir/program.h"
-#include "backends/kernels/eltwise_vm.h"
+#include "backends/kernels/eltwise_kernels.h"
 #include "tests/backends/kernels_harness.h"
 #include "tests/support/allocations.h"
 

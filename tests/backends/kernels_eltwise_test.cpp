@@ -6,7 +6,7 @@
 
 #include "backends/ir/op.h"
 #include "backends/kernels/eltwise.h"
-#include "backends/kernels/eltwise_vm.h"
+#include "backends/kernels/eltwise_kernels.h"
 #include "backends/kernels/isa/named_group.h"
 #include "tests/backends/kernels_harness.h"
 

@@ -8,7 +8,6 @@
 #include "backends/exec/cpu_device.h"
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
-#include "backends/ir/verify.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/random_program.h"

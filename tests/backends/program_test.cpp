@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/ir/ops.h"
+#include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
-#include "backends/ir/verify.h"
 #include "schema/base/error.h"
 
 namespace runner::backends::testing {

@@ -8,7 +8,6 @@
 #include "backends/exec/plan.h"
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
-#include "backends/ir/verify.h"
 #include "backends/ir/views.h"
 #include "backends/tpu/numerics.h"
 #include "tests/backends/support/op_by_op_device.h"

@@ -6,7 +6,7 @@
 
 #include "backends/exec/cpu_device.h"
 #include "backends/ir/ops.h"
-#include "backends/ir/verify.h"
+#include "backends/ir/passes/passes.h"
 #include "backends/tpu/numerics.h"
 #include "backends/tpu/range_check.h"
 #include "tests/backends/support/op_by_op_device.h"

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <string>
 
+#include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
 #include "backends/ir/program_bytes.h"
-#include "backends/ir/verify.h"
 #include "schema/base/error.h"
 #include "tests/fuzz/target.h"
 

@@ -1,7 +1,7 @@
 // Cross-entropy, losses composed of other ops, and the ranks of labels for metrics.
 #include "backends/ir/label_rank.h"
 #include "backends/ir/ops/builder.h"
-#include "backends/ir/ops/rows.h"
+#include "backends/ir/ops/definition.h"
 
 namespace runner::backends::op_defs {
 namespace {

@@ -1,7 +1,6 @@
 // Softmax and layer normalisation, over the last axis.
-#include "backends/ir/ops/rows.h"
-
 #include "backends/ir/ops/builder.h"
+#include "backends/ir/ops/definition.h"
 
 namespace runner::backends::op_defs {
 

@@ -2,7 +2,6 @@
 
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
-#include "backends/ir/verify.h"
 #include "backends/runtime/debug.h"
 #include "schema/base/error.h"
 

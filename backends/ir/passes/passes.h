@@ -1,8 +1,9 @@
-// Passes that turn a recorded Program into a smaller one with the same results, bit for bit.
+// Passes that turn a Program into one with the same results, bit for bit, and their verification.
 #pragma once
 
 #include <optional>
 #include <span>
+#include <string>
 
 #include "backends/ir/program.h"
 
@@ -39,5 +40,15 @@ Program legalise(const Program& program);
 
 // fold, cse, dce. With RUNNER_DEBUG ≥ 4, prints each stage to stderr and verifies it.
 Program optimise(const Program& program);
+
+// Returns the Program in the order in which PyTorch/XLA prints graphs: only the nodes that the outputs depend on, in
+// depth-first order from the outputs, inputs included. An output that replaces a state which is no longer an input
+// loses that state.
+Program in_post_order(const Program& program);
+
+// Verifies the invariants of Programs: after each pass in tests and with RUNNER_DEBUG=4. Returns an empty string if the
+// Program is well formed, else the first fault: an operand that is not computed before its use, a type that the type
+// rule does not give, an input that is not in the input list, or two outputs for one state.
+std::string verify(const Program& program);
 
 }  // namespace runner::backends

@@ -1,7 +1,6 @@
-#include "backends/ir/passes/post_order.h"
-
 #include <vector>
 
+#include "backends/ir/passes/passes.h"
 #include "backends/ir/passes/rewriter.h"
 
 namespace runner::backends {

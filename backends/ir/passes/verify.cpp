@@ -1,10 +1,9 @@
-#include "backends/ir/verify.h"
-
 #include <set>
 
 #include <fmt/format.h>
 
 #include "backends/ir/op_def.h"
+#include "backends/ir/passes/passes.h"
 #include "backends/ir/print.h"
 #include "schema/base/error.h"
 

@@ -17,6 +17,13 @@
 #include "backends/kernels/philox.h"
 #include "backends/tensor/dtype.h"
 
+// Tells the compiler that the next loop's iterations are independent: its arrays are disjoint or exactly the same.
+#if defined(__clang__)
+#define RUNNER_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define RUNNER_VECTOR_LOOP _Pragma("GCC ivdep")
+#endif
+
 namespace runner::backends {
 
 enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };

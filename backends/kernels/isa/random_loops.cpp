@@ -1,7 +1,6 @@
 // Dropout masks and random tensors, from several Philox blocks at a time.
 
 #include "backends/kernels/isa/loops.h"
-#include "backends/kernels/isa/vector_loop.h"
 #include "backends/kernels/isa/vector_math.h"
 
 namespace runner::backends::RUNNER_ISA {

@@ -5,7 +5,6 @@
 #include "backends/kernels/isa/lanes.h"
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/isa/scalar_ops.h"
-#include "backends/kernels/isa/vector_loop.h"
 
 namespace runner::backends::RUNNER_ISA {
 

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/ir/difference.h"
 #include "backends/ir/print.h"
 #include "schema/base/error.h"
 
