@@ -6,6 +6,7 @@
 
 #include "backends/device_model/ring_all_reduce.h"
 #include "backends/ir/op_def.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::gpu {
 namespace {
