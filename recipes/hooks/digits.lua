@@ -2,7 +2,7 @@
 local nn = require "nn"
 
 return {
-  -- Called once.  cfg.features are the sizes of a sample, cfg.outputs the number of classes.
+  -- Called once. cfg.features are the sizes of a sample, cfg.outputs the number of classes.
   model = function(cfg)
     return nn.Sequential{
       nn.Linear(cfg.features[1], cfg.vars.width),
@@ -12,7 +12,7 @@ return {
     }
   end,
 
-  -- Called for each batch.  It records what is to be computed; nothing is computed here.  One loss for each sample
+  -- Called for each batch. It records operations and computes nothing. One loss for each sample
   -- makes the gradient exact whatever the batches: padding never counts.
   training_step = function(acc, batch)
     local logits = acc.model(batch.features)

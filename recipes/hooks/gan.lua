@@ -1,4 +1,4 @@
--- Two models that learn against each other: the generator draws points, the discriminator tells them from real ones.
+-- Trains a GAN: the generator draws points, the discriminator classifies points as real or generated.
 local nn, optim = require "nn", require "optim"
 
 local modes, radius = 8, 2
@@ -28,7 +28,7 @@ local function fake_points(acc, count)
   return acc.model.generator(nn.randn(count, acc.vars.noise))
 end
 
--- How many Gaussians have at least 1 % of the generator's samples near them, and the share of samples near any.
+-- How many Gaussians have at least 1 % of the generator's samples near them, and the fraction of samples near any.
 local function found(acc)
   local near = {}
   local points = fake_points(acc, 1024):tolist()
@@ -67,7 +67,7 @@ return {
       for batch in acc:batches("train") do
         local fake = fake_points(acc, batch.size)
 
-        -- The discriminator: real points are 1, fake ones 0.  detach() keeps its loss from teaching the generator.
+        -- The discriminator: real points are 1, fake ones 0. detach() keeps its loss from teaching the generator.
         local on_real = acc.model.discriminator(real_points(acc, batch))
         local on_fake = acc.model.discriminator(fake:detach())
         local d_loss = nn.bce_with_logits(on_real, on_real:ones_like()) + nn.bce_with_logits(on_fake, on_fake:zeros_like())
@@ -75,13 +75,13 @@ return {
         acc:backward(d_loss)
         discriminator:step()
 
-        -- The generator: the discriminator, as it is now, should take its points for real.
+        -- The generator: the current discriminator should classify its points as real.
         local judged = acc.model.discriminator(fake)
         local g_loss = nn.bce_with_logits(judged, judged:ones_like())
         generator:zero_grad()
         acc:backward(g_loss)
         generator:step()
-        discriminator:zero_grad()  -- what the generator's loss has left there
+        discriminator:zero_grad()  -- the gradients of the generator's loss
 
         acc:log{["gan/generator_loss"] = g_loss, ["gan/discriminator_loss"] = d_loss}
       end
