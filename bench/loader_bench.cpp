@@ -2,7 +2,6 @@
 //
 //     loader_bench [THREADS…]      1 2, and without a thread
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <vector>
 

@@ -5,7 +5,6 @@
 // Next to each: the same for a step of similar nodes that C++ records without a hook.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -57,8 +56,8 @@ void print(const char* what, double value, const char* unit, const char* goal, c
   std::fflush(stdout);
 }
 
-// What training logs: losses that decrease and fluctuate, a learning rate that follows a schedule, norms, samples per
-// second.
+// Metrics as training logs them: losses that decrease and fluctuate, a learning rate that follows a schedule, norms,
+// samples per second.
 class Values {
  public:
   double at(int metric, int64_t step) {

@@ -1,9 +1,7 @@
 // Samples per second through transforms of a hook, on one core, in CPU time of this thread.
 //
 //     transform_bench [SAMPLES]      200,000 samples of 64 features, like the digits
-#include <cstdio>
 #include <cstdlib>
-#include <string>
 #include <vector>
 
 #include <fmt/format.h>

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "runner/cli/access.h"
 #include "runner/cli/exit_codes.h"
 #include "runner/cli/scenarios/scenario.h"

@@ -32,7 +32,7 @@ std::string indented(std::string_view lines) {
   return out;
 }
 
-void add_arguments(report::Facts& facts, std::span<const Argument> arguments) {
+void add_arguments(report::KeyValueTable& facts, std::span<const Argument> arguments) {
   for (const Argument& argument : arguments) {
     facts.add(fmt::format("{}{}{}", argument.names(), argument.value.empty() ? "" : " ", argument.value),
               std::string(argument.text));
@@ -52,13 +52,13 @@ std::string usage_of(const Command& command) {
 std::string program_help(bool color) {
   std::string out = "runner trains the model that a recipe declares, and records every run in one file.\n";
   for (const auto& [group, group_title] : groups()) {
-    report::Facts facts;
+    report::KeyValueTable facts;
     for (const Command& command : commands()) {
       if (command.group == group) facts.add(usage_of(command), std::string(command.summary));
     }
     out += fmt::format("\n{}\n{}", title(group_title, color), indented(facts.render()));
   }
-  report::Facts facts;
+  report::KeyValueTable facts;
   add_arguments(facts, common_arguments());
   out += fmt::format("\n{}\n{}", title("options of all commands", color), indented(facts.render()));
   out += fmt::format("\n{}\n{}", title("examples", color),
@@ -70,7 +70,7 @@ std::string program_help(bool color) {
 }
 
 std::string command_help(const Command& command, bool color) {
-  report::Facts facts;
+  report::KeyValueTable facts;
   add_arguments(facts, command.arguments);
   add_arguments(facts, common_arguments());
   const std::string details = command.details.empty() ? "" : fmt::format("{}\n\n", command.details);

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 
 #include "runner/data/batch_slots.h"
 #include "runner/data/loader.h"

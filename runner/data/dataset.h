@@ -50,7 +50,7 @@ class Dataset {
   int64_t size() const { return size_; }
   // Shape of one sample, such as (64) or (28, 28).
   const backends::Shape& feature_shape() const;
-  // What a batch contains for the model, as in Encoding.
+  // Contents of a batch for the model, as in Encoding.
   std::span<const Input> inputs() const { return inputs_; }
   LabelKind label_kind() const;
   // Number of classes (as in the encoding) or of targets per sample; 0 without labels.

@@ -2,8 +2,6 @@
 // Reference: yann.lecun.com/exdb/mnist, "The IDX file format".
 #include <array>
 
-#include <fmt/format.h>
-
 #include "runner/data/array.h"
 #include "runner/formats/input.h"
 #include "schema/base/error.h"

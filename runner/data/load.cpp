@@ -29,7 +29,7 @@ Storage read_format(const schema::DatasetSpec& spec, const ReadOptions& options,
     case DataFormat::kNpy: return read_array_files(spec, options, open_npy);
     case DataFormat::kSafetensors: return read_safetensors(spec, options);
     case DataFormat::kSynthetic: return read_synthetic(spec, options);
-    case DataFormat::kText: return shuffle_buffer > 0 ? count_text(spec, shuffle_buffer) : read_text(spec);
+    case DataFormat::kText: return shuffle_buffer > 0 ? count_text_samples(spec, shuffle_buffer) : read_text(spec);
   }
   RUN_ASSERT(false);
 }

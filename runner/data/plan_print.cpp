@@ -5,6 +5,7 @@
 
 #include "runner/data/order.h"
 #include "runner/data/plan.h"
+#include "schema/base/text.h"
 
 namespace runner::data {
 namespace {
@@ -60,10 +61,6 @@ double optimizer_steps_per_epoch(const DataPlan& plan) {
 std::string parts_text(int64_t count, const std::string& part, const std::string& last) {
   if (count == 1 || part == last) return fmt::format("{} per epoch, of {}{}", count, last, count == 1 ? "" : " each");
   return fmt::format("{} per epoch: {} of {}, 1 of {}", count, count - 1, part, last);
-}
-
-std::string count_text(int64_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 std::string optimizer_step_text(const OptimizerStep& optimizer_step) {

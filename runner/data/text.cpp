@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "runner/data/stream.h"
 #include "schema/base/error.h"
 #include "schema/base/sha256.h"
@@ -179,7 +177,7 @@ Storage read_text(const schema::DatasetSpec& spec) {
   return storage;
 }
 
-Storage count_text(const schema::DatasetSpec& spec, int64_t shuffle_buffer) {
+Storage count_text_samples(const schema::DatasetSpec& spec, int64_t shuffle_buffer) {
   StreamedFile file = stamped_file(spec, {}, shuffle_buffer);
   TextTokens tokens(spec);
   const int64_t place_every = StreamedFile::kPlaceEvery * stride_of(spec);

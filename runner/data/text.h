@@ -9,7 +9,6 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "runner/data/storage.h"
@@ -94,7 +93,7 @@ class TextSamples {
 Storage read_text(const schema::DatasetSpec& spec);
 
 // Reads a text file once and returns its description, like count_csv().
-Storage count_text(const schema::DatasetSpec& spec, int64_t shuffle_buffer);
+Storage count_text_samples(const schema::DatasetSpec& spec, int64_t shuffle_buffer);
 
 // Splits off the last `fraction` of a text for evaluation. Throws Error(kRecipe) if a part would have no sample.
 struct TextParts {

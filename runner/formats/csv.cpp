@@ -2,7 +2,7 @@
 
 namespace runner::formats {
 
-std::string csv_line(std::span<const std::string> fields) {
+std::string csv_row(std::span<const std::string> fields) {
   std::string line;
   for (size_t i = 0; i < fields.size(); ++i) {
     if (i > 0) line += ',';

@@ -7,6 +7,6 @@
 namespace runner::formats {
 
 // Returns one line, quoting fields where necessary.
-std::string csv_line(std::span<const std::string> fields);
+std::string csv_row(std::span<const std::string> fields);
 
 }  // namespace runner::formats

@@ -20,9 +20,9 @@ struct PointOrigin {
 // CSV with columns metric, step, time and value; with an origin, run and attempt come first. A value is the shortest
 // text that parses to the same double.
 std::string csv_header(bool origins);
-std::string csv_line(const Scalar& point, const PointOrigin* origin = nullptr);
+std::string csv_point(const Scalar& point, const PointOrigin* origin = nullptr);
 
 // A JSON object with the same members. Values that are not finite become null.
-std::string json_line(const Scalar& point, const PointOrigin* origin = nullptr);
+std::string json_point(const Scalar& point, const PointOrigin* origin = nullptr);
 
 }  // namespace runner::formats

@@ -1,7 +1,6 @@
 #include "runner/formats/safetensors.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "backends/tensor/rounding.h"

@@ -1,11 +1,9 @@
 #include "runner/lua/accelerator.h"
 
-#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <lua.hpp>
 
@@ -18,7 +16,6 @@
 #include "runner/lua/runtime.h"
 #include "runner/lua/seal.h"
 #include "runner/train/loop/custom_loop.h"
-#include "schema/base/suggest.h"
 
 namespace runner::lua {
 namespace {

@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "runner/lua/bind.h"
 #include "runner/train/engine/hooks.h"

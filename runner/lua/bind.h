@@ -4,7 +4,6 @@
 // Lua is built as C++, so its own errors, such as an exceeded memory budget, unwind C++ frames too.
 #pragma once
 
-#include <cstdint>
 #include <exception>
 #include <string>
 

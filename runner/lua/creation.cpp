@@ -1,11 +1,10 @@
-#include "runner/lua/creation.h"
-
 #include <lua.hpp>
 
 #include "runner/lua/arguments.h"
 #include "runner/lua/numbers.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/tensor_arguments.h"
+#include "runner/lua/tensor_functions.h"
 
 namespace runner::lua::creation {
 namespace {

@@ -27,9 +27,7 @@
 #include "runner/lua/seal.h"
 #include "runner/lua/step_result.h"
 #include "runner/lua/tensor.h"
-#include "runner/lua/trackers.h"
 #include "runner/lua/transform.h"
-#include "runner/lua/whole_metrics.h"
 #include "runner/train/engine/trace_once.h"
 #include "schema/base/text.h"
 

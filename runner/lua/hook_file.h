@@ -2,8 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
-#include <string_view>
 #include <vector>
 
 #include "runner/train/engine/hooks.h"

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <fstream>
 
-#include <fmt/format.h>
 #include <lua.hpp>
 
 #include "schema/base/error.h"

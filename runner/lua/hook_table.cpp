@@ -11,8 +11,6 @@
 
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
-#include "runner/lua/trackers.h"
-#include "runner/lua/whole_metrics.h"
 #include "schema/base/diagnostic.h"
 #include "schema/base/source_text.h"
 #include "schema/base/suggest.h"

@@ -1,5 +1,3 @@
-#include "runner/lua/layout.h"
-
 #include <algorithm>
 #include <vector>
 
@@ -10,6 +8,7 @@
 #include "backends/tensor/rounding.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/tensor_arguments.h"
+#include "runner/lua/tensor_functions.h"
 
 namespace runner::lua::layout {
 namespace {

@@ -1,5 +1,3 @@
-#include "runner/lua/losses.h"
-
 #include <string>
 
 #include <lua.hpp>
@@ -9,6 +7,7 @@
 #include "runner/lua/bind.h"
 #include "runner/lua/numbers.h"
 #include "runner/lua/tensor_arguments.h"
+#include "runner/lua/tensor_functions.h"
 
 namespace runner::lua::losses {
 namespace {

@@ -1,11 +1,9 @@
 #include "runner/lua/modules.h"
 
-#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <new>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,12 +14,12 @@
 
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
+#include "runner/lua/document.h"
 #include "runner/lua/lua_module.h"
 #include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/seal.h"
 #include "runner/lua/tensor.h"
-#include "schema/base/suggest.h"
 
 namespace runner::lua {
 namespace {

@@ -1,21 +1,11 @@
 // Modules of `nn` in Lua: nn.Linear(…), nn.Sequential{…}, and modules written in Lua.
 #pragma once
 
-#include <span>
-
 #include "runner/model/module.h"
 
 struct lua_State;
 
 namespace runner::lua {
-
-struct ModuleFunction {
-  const char* name;
-  int (*function)(lua_State*);
-  const char* usage;
-  const char* text;
-};
-std::span<const ModuleFunction> module_functions();
 
 // Registers the metatable of modules.
 void open_modules(lua_State* state);

@@ -7,8 +7,6 @@
 // same in all cases.
 #pragma once
 
-#include <optional>
-
 #include "backends/ir/traced_scalar.h"
 #include "runner/lua/recording.h"
 

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <new>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,10 +16,10 @@
 #include "backends/ir/type_text.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
+#include "runner/lua/document.h"
 #include "runner/lua/modules.h"
 #include "runner/lua/seal.h"
 #include "runner/optim/lr_schedule.h"
-#include "schema/base/suggest.h"
 #include "schema/recipe/field_table.h"
 #include "schema/recipe/recipe_reader.h"
 

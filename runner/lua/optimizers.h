@@ -1,22 +1,12 @@
 // Optimizers in Lua: `require "optim"` and the result of the hook's entry `optimizers`.
 #pragma once
 
-#include <span>
-
 #include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
 #include "runner/model/models.h"
 #include "runner/train/engine/optimizers.h"
 
 namespace runner::lua {
-
-struct OptimizerFunction {
-  const char* name;
-  int (*function)(lua_State*);
-  const char* usage;
-  const char* text;
-};
-std::span<const OptimizerFunction> optimizer_functions();
 
 // Registers the metatable of optimizers.
 void open_optimizers(lua_State* state);

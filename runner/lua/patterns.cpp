@@ -2,7 +2,6 @@
 // memory or throws.
 #include "runner/lua/patterns.h"
 
-#include <cstring>
 #include <string_view>
 
 #include <lua.hpp>

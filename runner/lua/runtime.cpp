@@ -1,6 +1,5 @@
 #include "runner/lua/runtime.h"
 
-#include <algorithm>
 #include <exception>
 
 #include <fmt/format.h>
@@ -10,7 +9,7 @@
 #include "backends/kernels/philox.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
-#include "runner/lua/sandbox.h"
+#include "runner/lua/libraries.h"
 
 namespace runner::lua {
 namespace {

@@ -1,13 +1,11 @@
-#include "runner/lua/sandbox.h"
-
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include <lua.hpp>
 
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
+#include "runner/lua/libraries.h"
 #include "runner/lua/patterns.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/seal.h"

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <lua.hpp>
 
 #include "backends/ir/ops.h"

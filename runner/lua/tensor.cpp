@@ -1,6 +1,5 @@
 #include "runner/lua/tensor.h"
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -13,14 +12,10 @@
 #include "backends/ir/type_text.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
-#include "runner/lua/creation.h"
-#include "runner/lua/layout.h"
-#include "runner/lua/losses.h"
 #include "runner/lua/numbers.h"
 #include "runner/lua/seal.h"
 #include "runner/lua/tensor_arguments.h"
-#include "runner/lua/tensor_queries.h"
-#include "schema/base/suggest.h"
+#include "runner/lua/tensor_functions.h"
 
 namespace runner::lua {
 namespace {

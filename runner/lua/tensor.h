@@ -5,7 +5,6 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 
 struct lua_State;
 

@@ -1,13 +1,11 @@
-#include "runner/lua/tensor_queries.h"
-
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <lua.hpp>
 
 #include "backends/ir/type_text.h"
 #include "runner/lua/tensor_arguments.h"
+#include "runner/lua/tensor_functions.h"
 
 namespace runner::lua::queries {
 namespace {

@@ -1,5 +1,3 @@
-#include "runner/lua/trackers.h"
-
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -10,6 +8,7 @@
 
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
+#include "runner/lua/hook_table.h"
 #include "runner/lua/runtime.h"
 #include "schema/base/suggest.h"
 

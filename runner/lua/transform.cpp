@@ -13,13 +13,13 @@
 #include "runner/lua/accelerator.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
+#include "runner/lua/document.h"
 #include "runner/lua/libraries.h"
 #include "runner/lua/modules.h"
 #include "runner/lua/reachable.h"
 #include "runner/lua/recording.h"
 #include "runner/lua/seal.h"
 #include "runner/lua/tensor.h"
-#include "schema/base/suggest.h"
 
 namespace runner::lua {
 namespace {

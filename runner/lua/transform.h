@@ -7,7 +7,6 @@
 
 #include <functional>
 #include <memory>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -16,9 +15,6 @@
 #include "schema/recipe/recipe.h"
 
 namespace runner::lua {
-
-// Names of the fields of `sample`.
-std::span<const std::string_view> sample_fields();
 
 // `sources`: the files as the hook read them. `print`: receives the lines that the transform prints, when they are
 // passed on. `interrupted`: returns true if calls should end soon; called on the thread that runs the transform. The

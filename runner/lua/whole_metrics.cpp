@@ -1,11 +1,10 @@
-#include "runner/lua/whole_metrics.h"
-
 #include <vector>
 
 #include <lua.hpp>
 
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
+#include "runner/lua/hook_table.h"
 #include "runner/lua/runtime.h"
 #include "schema/recipe/metric_names.h"
 

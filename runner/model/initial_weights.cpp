@@ -1,7 +1,6 @@
 #include "runner/model/initial_weights.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "backends/tensor/float16.h"
 #include "runner/formats/safetensors.h"

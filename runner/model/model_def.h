@@ -15,13 +15,13 @@
 
 namespace runner::nn {
 
-// What the first input of a model contains.
+// Contents of the first input of a model.
 enum class InputKind {
   kNumbers,  // f32 features of a shape
   kTokens,   // i64 ids in [0, vocabulary), (T) for each sample
 };
 
-// What a model computes outputs for, and the data has labels for.
+// Unit that has an output of the model and a label of the data.
 enum class OutputsPer { kSample, kToken };
 
 // The data that a model type accepts.

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <map>
 
-#include <fmt/format.h>
-
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
 #include "runner/report/run_text.h"

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "runner/report/format.h"
 #include "schema/base/clock.h"
 #include "schema/base/diagnostic.h"
 #include "schema/base/json.h"

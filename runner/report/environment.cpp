@@ -17,6 +17,7 @@
 #include "runner/report/run_text.h"
 #include "runner/report/table.h"
 #include "schema/base/json.h"
+#include "schema/base/text.h"
 #include "store/queries.h"
 #include "store/sqlite.h"
 
@@ -141,7 +142,7 @@ Environment inspect_environment(const fs::path& store, std::string version) {
 
 std::string environment_text(const Environment& found, bool color) {
   const bool store_ok = found.store_status == "ok" || found.store_status == "none yet";
-  Facts facts;
+  KeyValueTable facts;
   facts.add("version", fmt::format("{}, built by {}, {}", found.version, found.compiler, found.build));
   facts.add("system", found.system);
   facts.add("cpu", found.cpu);

@@ -92,10 +92,6 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
 }
 
-std::string count_text(int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : noun.ends_with("s") ? "es" : "s");
-}
-
 std::string ranges_text(std::span<const int> numbers) {
   std::string text;
   for (size_t i = 0; i < numbers.size();) {

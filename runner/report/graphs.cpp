@@ -125,7 +125,7 @@ std::string graphs_document(std::span<const store::DeviceReport> reports) {
 }
 
 std::string graph_text(const store::GraphRow& graph, bool color) {
-  Facts facts;
+  KeyValueTable facts;
   facts.add("graph", graph.key);
   facts.add("cause", graph.cause);
   facts.add("line", place_text(graph));

@@ -1,7 +1,6 @@
 #include "runner/report/output.h"
 
 #include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 

@@ -42,12 +42,12 @@ std::string predicted_class(const train::Prediction& prediction, int64_t sample)
 std::string prediction_csv(const train::Prediction& prediction) {
   std::vector<std::string> fields = output_names(prediction);
   if (has_classes(prediction)) fields.insert(fields.begin(), "class");
-  std::string text = formats::csv_line(fields);
+  std::string text = formats::csv_row(fields);
   for (int64_t sample = 0; sample < prediction.samples; ++sample) {
     fields.clear();
     if (has_classes(prediction)) fields.push_back(predicted_class(prediction, sample));
     for (const float output : outputs_of(prediction, sample)) fields.push_back(fmt::format("{}", output));
-    text += formats::csv_line(fields);
+    text += formats::csv_row(fields);
   }
   return text;
 }

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cmath>
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>

@@ -5,7 +5,6 @@
 #include <fstream>
 #include <string_view>
 
-#include <fmt/format.h>
 #include <gnu/libc-version.h>
 #include <unistd.h>
 

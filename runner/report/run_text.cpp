@@ -1,6 +1,5 @@
 #include "runner/report/run_text.h"
 
-#include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "runner/train/run/gpu_use.h"
 #include "schema/base/json.h"
 #include "schema/base/sha256.h"
+#include "schema/base/text.h"
 #include "store/value_text.h"
 
 namespace runner::report {
@@ -115,7 +115,7 @@ std::string cores_text(const std::string& summary_json) {
 
 std::string facts_text(const store::RunDetails& details, bool color) {
   const store::RunRow& run = details.run;
-  Facts facts;
+  KeyValueTable facts;
   facts.add("run", run.uid, Color::kBold);
   facts.add("name", run.name);
   facts.add("status", status_text(run), color_of(run.status));

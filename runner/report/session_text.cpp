@@ -7,6 +7,7 @@
 #include "runner/report/table.h"
 #include "runner/train/loop/host_memory.h"
 #include "schema/base/json.h"
+#include "schema/base/text.h"
 
 namespace runner::report {
 namespace {
@@ -64,7 +65,7 @@ std::string host_memory_text(const train::Session& session) {
 }
 
 // Adds lines "name value" as rows, so that all values are aligned.
-void add_lines(Facts& facts, std::string_view lines) {
+void add_lines(KeyValueTable& facts, std::string_view lines) {
   while (!lines.empty()) {
     const std::string_view line = lines.substr(0, lines.find('\n'));
     const size_t gap = line.find("  ");
@@ -81,7 +82,7 @@ std::string session_text(const train::Session& session, int width, bool color) {
   const int64_t frozen = parameters.elements() - parameters.trainable_elements();
   if (frozen > 0) weights += fmt::format(", {} frozen", frozen);
 
-  Facts facts;
+  KeyValueTable facts;
   add_lines(facts, data::plan_text(session.plan));
   if (session.has_training_step && session.plan.repeats_per_epoch() > 0)
     facts.add("", "the hook's training_step gets no repeated samples; a rank without samples gets one");

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "runner/train/loop/session.h"
 #include "schema/base/json.h"

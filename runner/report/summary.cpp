@@ -5,6 +5,7 @@
 #include "runner/report/error_text.h"
 #include "runner/report/format.h"
 #include "runner/report/run_text.h"
+#include "schema/base/text.h"
 
 namespace runner::report {
 namespace {

@@ -108,7 +108,7 @@ std::string Table::render(int width, bool color) const {
     finish_line(out, line);
   }
   size_t begin = 0, c = 0;
-  for (const Kept& cell : cells_) {
+  for (const CellEntry& cell : cells_) {
     if (c > 0) line += kGap;
     const std::string_view text = std::string_view(texts_).substr(begin, cell.end - begin);
     append(line, text, cell.width, cell.color, column_widths[c], columns_[c].align, color);
@@ -120,7 +120,7 @@ std::string Table::render(int width, bool color) const {
   return out;
 }
 
-void Facts::add(std::string_view name, const std::string& value, Color color) {
+void KeyValueTable::add(std::string_view name, const std::string& value, Color color) {
   if (value.empty()) return;
   const size_t end = value.find('\n');
   table_.add({std::string(name), Cell(value.substr(0, end), color)});

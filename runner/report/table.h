@@ -46,7 +46,7 @@ class Table {
  private:
   // Compact storage of a cell. A table may have ten thousand rows, for which one string per cell would be most of the
   // cost.
-  struct Kept {
+  struct CellEntry {
     size_t end = 0;  // end of its text in texts_; it begins at the end of the previous cell's text
     int width = 0;
     Color color = Color::kNone;
@@ -56,14 +56,14 @@ class Table {
   std::vector<int> widths(int limit) const;
 
   std::vector<Column> columns_;
-  std::vector<Kept> cells_;  // row by row
+  std::vector<CellEntry> cells_;  // row by row
   std::string texts_;
 };
 
 // A table of names and values without titles; values are never cut.
-class Facts {
+class KeyValueTable {
  public:
-  Facts() : table_({{""}, {""}}) {}
+  KeyValueTable() : table_({{""}, {""}}) {}
   // Adds a fact unless its value is empty. Further lines of the value follow below the first one, without colour.
   void add(std::string_view name, const std::string& value, Color color = Color::kNone);
   std::string render(bool color = false) const { return table_.render(0, color); }

@@ -53,11 +53,11 @@ Table rows_table(const std::vector<std::string>& titles, const std::vector<std::
 }
 
 std::string rows_csv(const std::vector<std::string>& titles, const std::vector<std::vector<store::SqlValue>>& rows) {
-  std::string out = formats::csv_line(titles);
+  std::string out = formats::csv_row(titles);
   for (const auto& row : rows) {
     std::vector<std::string> fields;
     for (const store::SqlValue& value : row) fields.push_back(store::text_of(value));
-    out += formats::csv_line(fields);
+    out += formats::csv_row(fields);
   }
   return out;
 }

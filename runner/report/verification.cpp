@@ -6,6 +6,7 @@
 
 #include "runner/report/format.h"
 #include "schema/base/json.h"
+#include "schema/base/text.h"
 
 namespace runner::report {
 

@@ -18,6 +18,10 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
+std::string count_text(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : noun.ends_with("s") ? "es" : "s");
+}
+
 std::string visible(std::string_view text) {
   const auto is_plain = [](unsigned char c) { return (c >= ' ' && c < 0x7f) || c == '\t' || c == '\n'; };
   if (std::ranges::all_of(text, is_plain)) return std::string(text);

@@ -1,6 +1,7 @@
 // Text functions used by all folders. Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -8,6 +9,9 @@ namespace runner {
 
 // Converts ASCII letters to lower case, independently of the locale.
 std::string lower_case(std::string_view text);
+
+// "1 step", "2 steps", "3 classes".
+std::string count_text(int64_t count, std::string_view noun);
 
 // Makes untrusted text, such as the output of a hook, safe for a terminal. Escapes control characters other than tabs
 // and newlines as \x1b or \u009b, and bytes that are not UTF-8 as \xff.

@@ -1,6 +1,4 @@
 // Completion in zsh and fish: types a line, completes it, and checks the result. cases/help.test covers bash.
-#include <map>
-#include <sstream>
 
 #include <gtest/gtest.h>
 

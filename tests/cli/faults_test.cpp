@@ -6,7 +6,6 @@
 #include <memory>
 #include <regex>
 #include <set>
-#include <span>
 #include <thread>
 
 #include <fmt/format.h>

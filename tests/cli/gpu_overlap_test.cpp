@@ -1,5 +1,4 @@
 // Trace of emulated GPUs in real time: gradients are reduced while others are still being computed.
-#include <map>
 #include <string>
 #include <vector>
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <random>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace runner::report {

@@ -20,6 +20,7 @@
 #include "runner/report/summary.h"
 #include "runner/report/table.h"
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 #include "store/run_writer.h"
 #include "tests/cli/command.h"
 
@@ -175,8 +176,8 @@ TEST(Table, ColourDoesNotMoveCells) {
   EXPECT_EQ(table.render(0, true), "\033[1ma\033[0m  \033[1mb\033[0m\n\033[32mx\033[0m  y\n");
 }
 
-TEST(Facts, OmitsEmptyValues) {
-  Facts facts;
+TEST(KeyValueTable, OmitsEmptyValues) {
+  KeyValueTable facts;
   facts.add("run", "x");
   facts.add("parent", "");
   EXPECT_EQ(facts.render(), "run  x\n");
@@ -212,7 +213,7 @@ TEST(Comparison, OmitsPartsDamagedInOneRun) {
 
 TEST(Csv, QuotesFieldsIfNecessary) {
   const std::vector<std::string> fields{"a", "b,c", "d\"e", "f\ng", ""};
-  EXPECT_EQ(formats::csv_line(fields), "a,\"b,c\",\"d\"\"e\",\"f\ng\",\n");
+  EXPECT_EQ(formats::csv_row(fields), "a,\"b,c\",\"d\"\"e\",\"f\ng\",\n");
 }
 
 // An Output whose channels are files.

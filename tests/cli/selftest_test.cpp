@@ -4,7 +4,6 @@
 #include <set>
 #include <sstream>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "runner/cli/scenarios/document.h"

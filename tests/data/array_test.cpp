@@ -1,7 +1,6 @@
 // IDX, npy and safetensors: files written byte by byte, and damaged in every possible way.
 #include "runner/data/array.h"
 
-#include <bit>
 #include <limits>
 
 #include "backends/tensor/float16.h"

@@ -3,7 +3,6 @@
 #include <map>
 #include <set>
 #include <sstream>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
 // Compares text data with strings split by hand: samples and labels, vocabularies, splits, streams, and rejected files.
 #include "runner/data/text.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <set>
 

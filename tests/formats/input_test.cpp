@@ -1,6 +1,5 @@
 #include "runner/formats/input.h"
 
-#include <algorithm>
 #include <span>
 
 #include <sys/stat.h>

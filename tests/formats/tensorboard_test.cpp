@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>

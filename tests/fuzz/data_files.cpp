@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "runner/data/array.h"
 #include "runner/data/csv_value.h"
 #include "runner/data/load.h"
@@ -212,7 +210,7 @@ bool text(Bytes input) {
     spec.tokens = (choice & 1) == 0 ? schema::Tokens::kCharacters : schema::Tokens::kBytes;
     spec.sequence_length = 1 + (choice >> 1 & 7);
     spec.stride = 1 + (choice >> 4);
-    const Storage loaded = data::read_text(spec), counted = data::count_text(spec, 3);
+    const Storage loaded = data::read_text(spec), counted = data::count_text_samples(spec, 3);
     require(counted.samples == loaded.samples && counted.class_names == loaded.class_names, "another vocabulary");
     const auto width = static_cast<size_t>(spec.sequence_length);
     std::vector<int64_t> tokens(width), labels(width), streamed;
@@ -225,7 +223,7 @@ bool text(Bytes input) {
       require(std::ranges::equal(rows.tokens(), tokens) && streamed == labels, "another sample");
       for (const int64_t label : labels) require(label >= 0 && label < loaded.outputs, "no such token");
     }
-    require(!rows.next(), "the stream goes on");
+    require(!rows.next(), "the stream continues");
   });
 }
 

@@ -2,7 +2,6 @@
 #include "runner/report/xla/metrics_report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "runner/report/xla/analysis_text.h"

@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "schema/base/source_text.h"
 #include "schema/recipe/recipe_identity.h"
 #include "schema/recipe/recipe_reader.h"

@@ -16,7 +16,7 @@
 namespace runner::fuzz {
 namespace {
 
-// What readers allocate for any input: the window of csv, the chunk of safetensors.
+// Memory that readers allocate for any input: the window of csv, the chunk of safetensors.
 constexpr size_t kBaseBytes = size_t{4} << 20;
 // deflate's limit: bytes of gzip input count this often.
 constexpr size_t kMostExpansion = 1032;

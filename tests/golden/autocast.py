@@ -42,7 +42,7 @@ def results(accelerator):
     model = accelerator.prepare(make_model())
     yield "outside", X @ W
     yield "model", model(X)
-    yield "behind the model", model(X) @ W.T
+    yield "after the model", model(X) @ W.T
     with accelerator.autocast():
         yield "inside", X @ W
         yield "a layer inside", model[0](X)

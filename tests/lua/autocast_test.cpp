@@ -69,7 +69,7 @@ TEST(Autocast, RegionsMatchAccelerate) {
     AutocastStep step(file, item);
     step.expect("outside", "x:matmul(w)");
     step.expect("model", "model(x)");
-    step.expect("behind the model", "model(x):matmul(w:t())");
+    step.expect("after the model", "model(x):matmul(w:t())");
     {
       const AutocastRegion inside(step.recording(), true);
       step.expect("inside", "x:matmul(w)");

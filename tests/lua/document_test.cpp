@@ -1,4 +1,6 @@
 // Compares docs/lua.md with the tables of the binding.
+#include "runner/lua/document.h"
+
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -9,10 +11,7 @@
 
 #include "runner/lua/accelerator.h"
 #include "runner/lua/hook_table.h"
-#include "runner/lua/modules.h"
-#include "runner/lua/optimizers.h"
 #include "runner/lua/tensor.h"
-#include "runner/lua/transform.h"
 #include "tests/support/paths.h"
 
 namespace runner::lua {

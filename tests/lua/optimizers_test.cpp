@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <lua.hpp>
 
+#include "runner/lua/document.h"
 #include "runner/lua/libraries.h"
 #include "runner/lua/modules.h"
 #include "runner/model/models.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <random>
 #include <sstream>

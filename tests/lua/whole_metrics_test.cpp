@@ -1,6 +1,4 @@
 // Metrics of a whole evaluation with large lists.
-#include "runner/lua/whole_metrics.h"
-
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -10,6 +8,7 @@
 #include <lua.hpp>
 #include <unistd.h>
 
+#include "runner/lua/hook_table.h"
 #include "runner/lua/runtime.h"
 #include "schema/base/error.h"
 

@@ -1,7 +1,5 @@
 // Reading metrics reports: several releases, within logs, truncated, repeated, and 10,000 random ones.
-#include <algorithm>
 #include <cmath>
-#include <map>
 #include <random>
 #include <sstream>
 #include <string>

@@ -1,6 +1,7 @@
 // Reads optimizers from golden files.
 #pragma once
 
+#include <stdexcept>
 #include <string>
 
 #include "schema/recipe/recipe.h"
@@ -9,12 +10,10 @@
 namespace runner::optim {
 
 inline schema::OptimizerType optimizer_type_of(const std::string& name) {
-  if (name == "sgd") return schema::OptimizerType::kSgd;
-  if (name == "adam") return schema::OptimizerType::kAdam;
-  if (name == "adamw") return schema::OptimizerType::kAdamw;
-  if (name == "rmsprop") return schema::OptimizerType::kRmsprop;
-  if (name == "adagrad") return schema::OptimizerType::kAdagrad;
-  return schema::OptimizerType::kLion;
+  using enum schema::OptimizerType;
+  for (const schema::OptimizerType type : {kSgd, kAdam, kAdamw, kRmsprop, kAdagrad, kLion})
+    if (name == name_of(type)) return type;
+  throw std::runtime_error("unknown optimizer in a golden file: " + name);
 }
 
 inline schema::OptimizerHyper hyper_of(const testing::Golden& item, schema::OptimizerType type) {

@@ -1,6 +1,5 @@
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/hook_faults.h"

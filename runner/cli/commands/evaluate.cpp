@@ -10,6 +10,7 @@
 #include "runner/report/table.h"
 #include "runner/train/run/stored_model.h"
 #include "schema/base/json.h"
+#include "schema/base/text.h"
 #include "schema/recipe/recipe_reader.h"
 
 namespace runner::cli {
@@ -78,7 +79,7 @@ int eval(const Options& options, report::Output& out) {
   }
   out.talk(fmt::format("run {} ({}), state {} of step {}, on {}\n", run.uid, report::on_one_line(run.name), state.id,
                        state.step, options.data.empty() ? "the recipe's evaluation data" : options.data));
-  report::Facts facts;
+  report::KeyValueTable facts;
   for (const auto& [name, value] : metrics) facts.add(name, report::rounded_text(value));
   out.data(facts.render());
   return 0;
@@ -95,7 +96,7 @@ int predict(const Options& options, report::Output& out) {
     return 0;
   }
   formats::write_file(options.output, text);
-  out.talk(fmt::format("wrote {}: {}\n", options.output, report::count_text(prediction.samples, "sample")));
+  out.talk(fmt::format("wrote {}: {}\n", options.output, count_text(prediction.samples, "sample")));
   if (options.json) {
     out.data(json::text(json::Object{{"run", model.chosen.run.run.uid},
                                      {"state", model.chosen.state.info.id},

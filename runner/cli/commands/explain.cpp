@@ -25,13 +25,13 @@ json::Object error_id_json(const schema::ErrorIdRow& row) {
 }
 
 void list_exit_codes(const Options& options, report::Output& out) {
-  report::Facts facts;
+  report::KeyValueTable facts;
   for (const ExitCode& row : exit_codes()) facts.add(std::to_string(row.code), std::string(row.text));
   out.data(options.json ? json::text(json::list_of(exit_codes(), exit_code_json)) : facts.render());
 }
 
 void list_errors(const Options& options, report::Output& out) {
-  report::Facts facts;
+  report::KeyValueTable facts;
   for (const schema::ErrorIdRow& row : schema::error_ids()) facts.add(row.name, std::string(row.text));
   out.data(options.json ? json::text(json::list_of(schema::error_ids(), error_id_json)) : facts.render());
 }

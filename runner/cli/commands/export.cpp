@@ -29,7 +29,7 @@ std::vector<formats::Scalar> scalars_of(const report::MetricPoints& metrics) {
 // One line for each point of every metric.
 std::string points_csv(const report::MetricPoints& metrics) {
   std::string text = formats::csv_header(/*origins=*/false);
-  for (const formats::Scalar& point : scalars_of(metrics)) text += formats::csv_line(point);
+  for (const formats::Scalar& point : scalars_of(metrics)) text += formats::csv_point(point);
   return text;
 }
 
@@ -60,7 +60,7 @@ class AllPoints {
 // One JSON document per line for each point.
 std::string points_jsonl(const report::MetricPoints& metrics) {
   std::string text;
-  for (const formats::Scalar& point : scalars_of(metrics)) text += formats::json_line(point);
+  for (const formats::Scalar& point : scalars_of(metrics)) text += formats::json_point(point);
   return text;
 }
 

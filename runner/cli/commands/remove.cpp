@@ -5,6 +5,7 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/report/format.h"
 #include "schema/base/json.h"
+#include "schema/base/text.h"
 #include "store/compiled_graphs.h"
 #include "store/queries.h"
 #include "store/removal.h"
@@ -66,7 +67,7 @@ int gc(const Options& options, report::Output& out) {
   for (const auto& [run, reason] : emptied.kept) out.talk(fmt::format("kept run {} in the trash: {}\n", run, reason));
   const int64_t graphs = store::trim_compiled_graphs(store);
   if (graphs > 0)
-    out.talk(fmt::format("removed {} that no run has used recently\n", report::count_text(graphs, "compiled graph")));
+    out.talk(fmt::format("removed {} that no run has used recently\n", count_text(graphs, "compiled graph")));
   const int64_t bytes = store::collect_garbage(store);
   out.talk(bytes > 0 ? fmt::format("{}: released {}\n", store.path().string(), report::bytes_text(bytes))
                      : fmt::format("{}: no free space to release\n", store.path().string()));

@@ -7,6 +7,7 @@
 #include "runner/report/format.h"
 #include "runner/train/run/run.h"
 #include "schema/base/json.h"
+#include "schema/base/text.h"
 #include "store/artifacts.h"
 #include "store/queries.h"
 
@@ -50,7 +51,7 @@ int trace(const Options& options, report::Output& out) {
     return 0;
   }
   formats::write_file(options.output, document);
-  out.talk(fmt::format("wrote {}: {} of attempt {}\n", options.output, report::count_text(std::ssize(cycles), "cycle"),
+  out.talk(fmt::format("wrote {}: {} of attempt {}\n", options.output, count_text(std::ssize(cycles), "cycle"),
                        cycles.front().attempt));
   if (options.json)
     out.data(json::text(json::Object{{"run", run.uid},

@@ -1,6 +1,5 @@
 // Scenarios about the assignment of samples to processes.
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include <fmt/format.h>

@@ -1,11 +1,9 @@
 // Access to JSON documents printed by commands. Thread-safe.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "schema/base/json.h"
 

@@ -16,6 +16,7 @@
 #include "runner/cli/scenarios/document.h"
 #include "runner/report/format.h"
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 
 namespace runner::cli::scenarios {
 namespace {
@@ -189,7 +190,7 @@ void Workbench::equal(const std::string& what, int64_t got, int64_t wanted) {
 void Workbench::close(const std::string& what, const std::vector<double>& got, const std::vector<double>& wanted,
                       double tolerance) {
   if (got.size() != wanted.size() || wanted.empty()) {
-    const auto points = [](size_t count) { return report::count_text(static_cast<int64_t>(count), "number"); };
+    const auto points = [](size_t count) { return count_text(static_cast<int64_t>(count), "number"); };
     figures.push_back({what, points(got.size()), points(std::max<size_t>(1, wanted.size())), false});
     return;
   }

@@ -22,7 +22,7 @@ struct Cadence {
   bool is_eager = false;                         // an execution is that of a single operation
   std::optional<int64_t> compiles;               // nullopt: the report does not count them
   std::optional<double> compile_ns, execute_ns;  // totals; nullopt if a sum could not be read
-  // Of the last executions. nullopt if there were fewer than ten, or the report has no rates.
+  // Rates of the last executions. nullopt if there were fewer than ten, or the report has no rates.
   std::optional<double> period_ns;   // time between two executions
   std::optional<double> running_ns;  // time of it in which the device executes
   std::optional<double> waiting_ns;  // time of it in which the host waits for the device: DeviceLockWait

@@ -9,6 +9,7 @@
 #include "runner/report/output.h"
 #include "runner/report/table.h"
 #include "runner/report/xla/report_json.h"
+#include "schema/base/text.h"
 
 namespace runner::report::xla {
 namespace {
@@ -102,7 +103,7 @@ std::string compiles_text(const Cadence& cadence) {
 
 std::string facts_text(const ReportReading& reading, const Analysis& analysis, bool color) {
   const Cadence& cadence = analysis.cadence;
-  Facts facts;
+  KeyValueTable facts;
   facts.add("report", place_text(reading));
   facts.add("durations", durations_text(reading.durations));
   facts.add("steps", steps_text(cadence));

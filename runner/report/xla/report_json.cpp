@@ -6,7 +6,6 @@
 #include <cmath>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>

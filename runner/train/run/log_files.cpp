@@ -25,10 +25,10 @@ using formats::PointOrigin;
 using formats::Scalar;
 
 std::string as_csv(const Scalar& point, const PointOrigin& origin) {
-  return formats::csv_line(point, &origin);
+  return formats::csv_point(point, &origin);
 }
 std::string as_json(const Scalar& point, const PointOrigin& origin) {
-  return formats::json_line(point, &origin);
+  return formats::json_point(point, &origin);
 }
 std::string as_event(const Scalar& point, const PointOrigin&) {
   return formats::scalar_record(point);
