@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "runner/cli/access.h"
 #include "runner/cli/exit_codes.h"
 #include "runner/cli/scenarios/scenario.h"
+#include "runner/cli/store_access.h"
 #include "schema/base/diagnostic.h"
 #include "schema/recipe/field_table.h"
 #include "store/run_selection.h"

@@ -1,10 +1,9 @@
-#include "runner/cli/help_text.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "runner/cli/exit_codes.h"
+#include "runner/cli/help.h"
 #include "runner/report/table.h"
 
 namespace runner::cli {

@@ -1,11 +1,9 @@
-#include "runner/cli/man_page.h"
-
 #include <cctype>
 
 #include <fmt/format.h>
 
 #include "runner/cli/exit_codes.h"
-#include "runner/cli/help_text.h"
+#include "runner/cli/help.h"
 #include "runner/cli/version.h"
 
 namespace runner::cli {

@@ -14,7 +14,6 @@
 #include "runner/cli/parse.h"
 #include "runner/cli/rank.h"
 #include "runner/report/documents.h"
-#include "runner/report/error_text.h"
 #include "runner/report/output.h"
 #include "runner/train/run/rank_launcher.h"
 #include "schema/base/system_limits.h"

@@ -5,6 +5,7 @@
 #include "backends/tensor/rounding.h"
 #include "runner/data/order.h"
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 
 namespace runner::data {
 namespace {
@@ -140,17 +141,21 @@ OptimizerStep DataPlan::optimizer_step(int64_t index) const {
   return {.first_step = first, .steps = end - first, .samples = consumed(end) - consumed(first)};
 }
 
+double DataPlan::optimizer_steps_per_epoch() const {
+  if (spec_.steps_end_with_epoch) return static_cast<double>(optimizer_steps(1));
+  return static_cast<double>(steps_) / static_cast<double>(spec_.accumulation);
+}
+
 std::vector<std::string> DataPlan::warnings() const {
   std::vector<std::string> warnings;
   if (used_ < spec_.processes) {
-    warnings.push_back(
-        fmt::format("an epoch has {} sample{} for {} processes: some processes get only repeated samples", used_,
-                    used_ == 1 ? "" : "s", spec_.processes));
+    warnings.push_back(fmt::format("an epoch has {} for {} processes: some processes get only repeated samples",
+                                   count_text(used_, "sample"), spec_.processes));
   }
   if (spec_.accumulation > steps_ && spec_.steps_end_with_epoch) {
-    warnings.push_back(fmt::format(
-        "gradient_accumulation_steps {} exceeds the {} step{} of an epoch: each epoch is one optimizer step",
-        spec_.accumulation, steps_, steps_ == 1 ? "" : "s"));
+    warnings.push_back(
+        fmt::format("gradient_accumulation_steps {} exceeds the {} of an epoch: each epoch is one optimizer step",
+                    spec_.accumulation, count_text(steps_, "batch")));
   }
   return warnings;
 }

@@ -82,8 +82,10 @@ class DataPlan {
   // Returns the number of optimizer steps in `epochs` consecutive epochs. If accumulation continues across epochs,
   // batches that do not complete an optimizer step are not counted.
   int64_t optimizer_steps(int64_t epochs) const;
-  // As above, if `rest` covers what remains of the first epoch. `before`: batches already accumulated for the current
-  // optimizer step before `rest`; if negative, the number of batches of `rest` that are already done.
+  // A fraction if accumulation continues across epochs.
+  double optimizer_steps_per_epoch() const;
+  // As optimizer_steps(), if `rest` covers what remains of the first epoch. `before`: batches already accumulated for
+  // the current optimizer step before `rest`; if negative, the number of batches of `rest` that are already done.
   int64_t optimizer_steps(const DataPlan& rest, int64_t epochs, int64_t before = 0) const;
   // Number of distinct samples used in an epoch; the remaining ones are dropped.
   int64_t samples_per_epoch() const { return used_; }
@@ -119,7 +121,5 @@ void sample_ids(const Slice& slice, const Order& order, std::span<int64_t> ids);
 // Returns the document of `runner plan --json` for epochs 0 … epochs − 1. `batches`: whether to include "epochs".
 // Leaves `order` at the last epoch.
 std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool batches);
-// Returns the plan as text for users: sizes, steps, optimizer steps, padding.
-std::string plan_text(const DataPlan& plan);
 
 }  // namespace runner::data

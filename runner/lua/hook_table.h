@@ -30,8 +30,7 @@ constexpr size_t place_of(train::HookEvent event) {
 // lines as far as known, or Error(kRecipe) if the value is not a table.
 void check_hook_table(lua_State* state, const Source& file);
 
-// ---- trackers
-// ---------------------------------------------------------------------------------------------------------
+// ---- trackers -------------------------------------------------------------------------------------------------------
 //
 // Tables whose functions are called with the points of a run as they are recorded. A tracker has at least one of
 // start(self, acc), log(self, acc, values, step) and finish(self, acc, status), in the table or through its metatable.
@@ -45,8 +44,7 @@ void check_trackers(lua_State* state, const ReportFault& report);
 // Error(kRun) with its line.
 void call_trackers(Runtime& runtime, const char* name, int arguments, const std::function<void()>& push);
 
-// ---- metrics of a whole evaluation
-// ------------------------------------------------------------------------------------
+// ---- metrics of a whole evaluation ----------------------------------------------------------------------------------
 //
 // The entry `metrics`: metrics that are not means over samples, such as an AUC.
 

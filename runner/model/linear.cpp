@@ -1,5 +1,5 @@
 // model.type linear: one linear layer.
-#include "runner/model/model_list.h"
+#include "runner/model/model_def.h"
 
 namespace runner::nn {
 

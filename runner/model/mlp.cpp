@@ -1,5 +1,5 @@
 // model.type mlp: linear layers with an activation after each but the last.
-#include "runner/model/model_list.h"
+#include "runner/model/model_def.h"
 
 namespace runner::nn {
 

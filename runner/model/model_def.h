@@ -1,6 +1,6 @@
 // The definition of a model type of the recipe: the inputs it accepts, its checks, and how to build it.
 //
-// Each type has one definition, in a file of its own, and a row in model_list.h; its fields are in schema/fields.yaml.
+// Each type has one definition, in a file of its own, and a row in RUNNER_MODELS; its fields are in schema/fields.yaml.
 // There are no defaults: a definition that leaves out a field does not compile, a row without a definition does not
 // link. Definitions are constants; thread-safe.
 #pragma once
@@ -56,5 +56,14 @@ const ModelDef* find_model(schema::ModelType type);
 
 // Throws Error(kRecipe) if the model type does not accept the inputs of the data.
 void check_inputs(const ModelDef& def, const data::Encoding& data);
+
+// The model types of the recipe, one row each: the enumerator of schema::ModelType without its k.
+#define RUNNER_MODELS(MODEL) \
+  MODEL(Mlp)                 \
+  MODEL(Linear)
+
+#define RUNNER_DECLARE_MODEL(Name) extern const ModelDef k##Name##Model;
+RUNNER_MODELS(RUNNER_DECLARE_MODEL)
+#undef RUNNER_DECLARE_MODEL
 
 }  // namespace runner::nn

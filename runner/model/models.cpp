@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runner/model/model_list.h"
+#include "runner/model/model_def.h"
 #include "schema/base/error.h"
 
 namespace runner::nn {

@@ -1,4 +1,3 @@
-#include "runner/report/error_text.h"
 
 #include <fmt/format.h>
 

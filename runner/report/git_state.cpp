@@ -1,5 +1,3 @@
-#include "runner/report/git_state.h"
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -13,6 +11,8 @@
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "runner/report/provenance.h"
 
 namespace runner::report {
 namespace {

@@ -1,10 +1,9 @@
-#include "runner/report/gpu_text.h"
-
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
+#include "runner/report/run_text.h"
 #include "runner/report/table.h"
 
 namespace runner::report {

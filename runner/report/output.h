@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "schema/base/error.h"
+
 namespace runner::report {
 
 enum class ColorMode { kAuto, kAlways, kNever };
@@ -42,5 +44,16 @@ class Output {
   bool data_color_, talk_color_, live_;
   bool reader_left_ = false;
 };
+
+// ---- errors and warnings, without control characters that could move the cursor -------------------------------------
+
+// "error: " with place, message and notes; or the faults of a RecipeError with their lines and carets. Ends with a
+// newline.
+std::string error_text(const Error& error, bool color);
+// Overload for an error given as a complete text.
+std::string error_text(std::string_view text, bool color);
+
+// "warning: " and the text. Ends with a newline.
+std::string warning_text(std::string_view text, bool color);
 
 }  // namespace runner::report

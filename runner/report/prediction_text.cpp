@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "runner/formats/csv.h"
 #include "runner/formats/npy.h"
+#include "runner/formats/text_rows.h"
 #include "schema/base/json.h"
 
 namespace runner::report {

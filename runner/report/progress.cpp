@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "runner/report/error_text.h"
 #include "runner/report/format.h"
+#include "runner/report/output.h"
 #include "schema/base/text.h"
 
 namespace runner::report {

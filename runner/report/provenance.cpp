@@ -12,7 +12,6 @@
 #include "backends/runtime/affinity.h"
 #include "backends/runtime/cpu_features.h"
 #include "runner/report/environment.h"
-#include "runner/report/git_state.h"
 #include "schema/base/json.h"
 #include "store/sqlite.h"
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
-#include "runner/report/gpu_text.h"
 #include "runner/report/value_rows.h"
 #include "runner/train/run/gpu_use.h"
 #include "schema/base/json.h"

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runner/report/table.h"
+#include "schema/base/json.h"
 #include "store/device_report.h"
 #include "store/run_selection.h"
 
@@ -33,5 +34,8 @@ Table metrics_table(std::span<const store::MetricSummary> metrics);
 // All facts about a run: status, attempts, metrics, states, artifacts, parameters with their origins, sources,
 // environment, events and notes. `counted`: as for show_document().
 std::string show_text(const store::RunDetails& details, const store::DeviceMetrics& counted, int width, bool color);
+
+// Formats the document of train/run/gpu_use.h as tables, each after an empty line. Returns "" if there is none.
+std::string gpu_text(const json::Value& gpu, int width, bool color);
 
 }  // namespace runner::report

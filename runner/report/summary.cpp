@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "runner/report/error_text.h"
 #include "runner/report/format.h"
+#include "runner/report/output.h"
 #include "runner/report/run_text.h"
 #include "schema/base/text.h"
 

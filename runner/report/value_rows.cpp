@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "runner/formats/csv.h"
+#include "runner/formats/text_rows.h"
 #include "runner/report/format.h"
 #include "store/value_text.h"
 

@@ -19,7 +19,10 @@ std::string lower_case(std::string_view text) {
 }
 
 std::string count_text(int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : noun.ends_with("s") ? "es" : "s");
+  return fmt::format("{} {}{}", count, noun,
+                     count == 1                                     ? ""
+                     : noun.ends_with("s") || noun.ends_with("tch") ? "es"
+                                                                    : "s");
 }
 
 std::string visible(std::string_view text) {

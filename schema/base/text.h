@@ -10,7 +10,7 @@ namespace runner {
 // Converts ASCII letters to lower case, independently of the locale.
 std::string lower_case(std::string_view text);
 
-// "1 step", "2 steps", "3 classes".
+// "1 step", "2 steps", "3 classes", "4 batches".
 std::string count_text(int64_t count, std::string_view noun);
 
 // Makes untrusted text, such as the output of a hook, safe for a terminal. Escapes control characters other than tabs

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/cli/help_text.h"
+#include "runner/cli/help.h"
 
 namespace runner::cli {
 namespace {

@@ -1,4 +1,6 @@
 // Provenance of runs: the git state of a folder, including all failures, and its path through exec, show, diff and sql.
+#include "runner/report/provenance.h"
+
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -8,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runner/report/git_state.h"
 #include "tests/cli/command.h"
 
 namespace runner::cli::testing {
@@ -185,7 +186,7 @@ TEST_F(Git, KillsAGitThatDoesNotAnswer) {
   EXPECT_FALSE(lives());
 }
 
-// ---- through the program -------------------------------------------------------------------------------------------
+// ---- through the program --------------------------------------------------------------------------------------------
 
 class ProvenanceOfRuns : public Git {
  protected:

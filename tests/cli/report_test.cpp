@@ -10,9 +10,8 @@
 #include <unistd.h>
 
 #include "runner/cli/commands/commands.h"
-#include "runner/formats/csv.h"
+#include "runner/formats/text_rows.h"
 #include "runner/report/comparison.h"
-#include "runner/report/error_text.h"
 #include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/report/progress.h"
@@ -66,6 +65,8 @@ TEST(Format, Counts) {
   EXPECT_EQ(count_text(1, "step"), "1 step");
   EXPECT_EQ(count_text(0, "step"), "0 steps");
   EXPECT_EQ(count_text(3, "class"), "3 classes");
+  EXPECT_EQ(count_text(2, "batch"), "2 batches");
+  EXPECT_EQ(count_text(2, "epoch"), "2 epochs");
 }
 
 TEST(Format, Times) {

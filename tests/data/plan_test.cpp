@@ -380,7 +380,7 @@ TEST(DataPlan, WarnsOfUnusualPlans) {
   EXPECT_EQ(DataPlan({.samples = 1, .batch_size = 2, .processes = 2}).warnings()[0],
             "an epoch has 1 sample for 2 processes: some processes get only repeated samples");
   EXPECT_EQ(warnings[1],
-            "gradient_accumulation_steps 2 exceeds the 1 step of an epoch: each epoch is one optimizer step");
+            "gradient_accumulation_steps 2 exceeds the 1 batch of an epoch: each epoch is one optimizer step");
 }
 
 TEST(PlanOfARecipe, UsesItsFlags) {
@@ -438,13 +438,6 @@ TEST(PlanJson, FollowsTheOrderOfEachEpoch) {
       EXPECT_EQ(batches[static_cast<size_t>(i / 4)][static_cast<size_t>(i % 4)], order[i]);
     }
   }
-}
-
-TEST(PlanText, ShowsTheArithmetic) {
-  EXPECT_EQ(plan_text(DataPlan({.samples = 1437, .batch_size = 32, .accumulation = 4})),
-            "samples          1437, 1437 per epoch\nprocesses        1\nglobal batch     32\nsteps            45 per "
-            "epoch: 44 of 32 samples, 1 of 29 samples\noptimizer steps  12 per epoch: 11 of 4 steps (128 samples), 1 "
-            "of 1 step (29 samples)\nrepeats          0 per epoch, masked\n");
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ TEST_F(StreamTest, YieldsThePlanForEveryRank) {
               order.set_epoch(epoch);
               for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
                 ASSERT_EQ(take(loader, 1)[0], planned_batch(plan, order, rank, {epoch, step}))
-                    << plan_text(plan) << rank << " " << epoch << " " << step;
+                    << plan_json(plan, order, 0, false) << rank << " " << epoch << " " << step;
               }
             }
           }

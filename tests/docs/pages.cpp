@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "runner/cli/command.h"
-#include "runner/cli/help_text.h"
+#include "runner/cli/help.h"
 #include "tests/cli/command.h"
 #include "tests/support/paths.h"
 

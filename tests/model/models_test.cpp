@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/model/model_list.h"
+#include "runner/model/model_def.h"
 #include "schema/base/error.h"
 #include "schema/recipe/field_table.h"
 #include "schema/recipe/recipe_reader.h"

@@ -6,8 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/tpu/metrics.h"
-#include "runner/report/xla/dialect.h"
-#include "runner/report/xla/figure.h"
+#include "runner/report/xla/metric_value.h"
 #include "runner/report/xla/metrics_report.h"
 #include "runner/report/xla/report_json.h"
 
@@ -19,7 +18,7 @@ using backends::tpu::DeviceMetrics;
 using backends::tpu::Metric;
 
 TEST(XlaFigure, TextOfThreeKinds) {
-  const auto text = [](double value, MetricKind kind) { return figure_text(value, kind, DurationStyle::kExact); };
+  const auto text = [](double value, MetricKind kind) { return metric_value_text(value, kind, DurationStyle::kExact); };
   EXPECT_EQ(text(233, MetricKind::kValue), "233.00");
   EXPECT_EQ(text(0.125, MetricKind::kValue), "0.12");
   EXPECT_EQ(text(0, MetricKind::kBytes), "0.00B");
@@ -40,19 +39,19 @@ TEST(XlaFigure, ReadsTextOfThreeKinds) {
               {"4.00B", MetricKind::kBytes, 4},
               {"2.79GB", MetricKind::kBytes, 2.79 * 1024 * 1024 * 1024}};
   for (const auto& row : rows) {
-    const auto reading = read_figure(row.text);
+    const auto reading = read_metric_value(row.text);
     ASSERT_TRUE(reading) << row.text;
     EXPECT_EQ(reading->kind, row.kind) << row.text;
     EXPECT_EQ(reading->value, row.value) << row.text;
-    EXPECT_EQ(figure_text(reading->value, row.kind, DurationStyle::kExact), row.text);
+    EXPECT_EQ(metric_value_text(reading->value, row.kind, DurationStyle::kExact), row.text);
   }
-  const auto almost = read_figure("1024.00KB");
+  const auto almost = read_metric_value("1024.00KB");
   EXPECT_LT(almost->value, 1024 * 1024);
-  EXPECT_EQ(figure_text(almost->value, MetricKind::kBytes, DurationStyle::kExact), "1024.00KB");
-  EXPECT_EQ(read_figure("003.654us")->duration.exact, 3654);
-  EXPECT_TRUE(std::isnan(read_figure("nanB")->value));
+  EXPECT_EQ(metric_value_text(almost->value, MetricKind::kBytes, DurationStyle::kExact), "1024.00KB");
+  EXPECT_EQ(read_metric_value("003.654us")->duration.exact, 3654);
+  EXPECT_TRUE(std::isnan(read_metric_value("nanB")->value));
   for (const char* text : {"", "B", "KB", "4.00b", "4.00 B", "12x", "3.1.4", "us"})
-    EXPECT_FALSE(read_figure(text)) << text;
+    EXPECT_FALSE(read_metric_value(text)) << text;
 }
 
 // Two samples of one metric, 100 µs apart, and a few counters. Expected values are computed by hand.

@@ -1,8 +1,8 @@
 // Commands tag and note.
 #include <algorithm>
 
-#include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/store_access.h"
 #include "schema/base/json.h"
 #include "schema/base/source_text.h"
 #include "store/queries.h"

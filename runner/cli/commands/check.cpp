@@ -4,7 +4,7 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/hook_faults.h"
 #include "runner/lua/hook_file.h"
-#include "runner/report/error_text.h"
+#include "runner/report/output.h"
 #include "schema/recipe/recipe_warnings.h"
 
 namespace runner::cli {

@@ -1,7 +1,7 @@
-#include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/store_access.h"
 #include "runner/report/comparison.h"
-#include "runner/report/error_text.h"
+#include "runner/report/output.h"
 
 namespace runner::cli {
 

@@ -1,5 +1,5 @@
-#include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/store_access.h"
 #include "runner/cli/version.h"
 #include "runner/report/environment.h"
 

@@ -2,17 +2,16 @@
 #include <chrono>
 #include <filesystem>
 
-#include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/hook_faults.h"
 #include "runner/cli/interrupt.h"
 #include "runner/cli/rank.h"
-#include "runner/cli/recipe_record.h"
-#include "runner/cli/recorded_sources.h"
+#include "runner/cli/recorded_run.h"
+#include "runner/cli/store_access.h"
 #include "runner/cli/version.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
-#include "runner/report/error_text.h"
+#include "runner/report/output.h"
 #include "runner/report/progress.h"
 #include "runner/report/provenance.h"
 #include "runner/report/run_text.h"
@@ -160,7 +159,7 @@ Attempt attempt_to_resume(const store::RunDetails& details, const std::vector<st
   return attempt_of(details, std::move(after), std::move(beginning));
 }
 
-// ---- training ------------------------------------------------------------------------------------------------------
+// ---- training -------------------------------------------------------------------------------------------------------
 
 // Adds information about the recipe to errors of `work`, for the JSON document of a run that did not begin.
 template <class Work>

@@ -1,15 +1,14 @@
 #include <algorithm>
 #include <optional>
 
-#include "runner/cli/access.h"
-#include "runner/cli/chosen_state.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/store_access.h"
 #include "runner/formats/model_files.h"
-#include "runner/formats/points.h"
+#include "runner/formats/text_rows.h"
 #include "runner/formats/write.h"
 #include "runner/report/documents.h"
-#include "runner/report/error_text.h"
 #include "runner/report/format.h"
+#include "runner/report/output.h"
 #include "runner/train/run/stored_model.h"
 #include "schema/base/json.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/store_access.h"
 #include "store/device_report.h"
 #include "store/queries.h"
 

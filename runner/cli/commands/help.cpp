@@ -1,8 +1,8 @@
 // Commands help, man, completion and version.
+#include "runner/cli/help.h"
+
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/completion.h"
-#include "runner/cli/help_text.h"
-#include "runner/cli/man_page.h"
 #include "runner/cli/version.h"
 #include "schema/base/json.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/store_access.h"
 #include "runner/report/documents.h"
 #include "runner/report/run_text.h"
 

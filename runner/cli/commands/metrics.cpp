@@ -1,6 +1,6 @@
 // Command metrics: metrics RUN, metrics RUN NAME.
-#include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/store_access.h"
 #include "runner/report/documents.h"
 #include "runner/report/run_text.h"
 

@@ -5,10 +5,10 @@
 #include "runner/cli/hook_faults.h"
 #include "runner/data/order.h"
 #include "runner/lua/hook_file.h"
-#include "runner/report/error_text.h"
 #include "runner/report/forecast_text.h"
+#include "runner/report/output.h"
+#include "runner/report/plan_text.h"
 #include "runner/report/plot.h"
-#include "runner/report/session_text.h"
 #include "runner/train/engine/tpu_rules.h"
 #include "runner/train/loop/session.h"
 #include "schema/recipe/recipe_warnings.h"
@@ -73,7 +73,7 @@ int plan(const Options& options, report::Output& out) {
   const std::vector<std::string> warnings = warnings_of(read, session, forecast);
   for (const std::string& text : warnings) out.talk(report::warning_text(text, out.talk_color()));
   if (!options.json) {
-    out.data(report::session_text(session, report::plot_width(out.data_width()), out.data_color()));
+    out.data(report::plan_text(session, report::plot_width(out.data_width()), out.data_color()));
     if (forecast) out.data(report::forecast_text(*forecast, generation, out.data_width(), out.data_color()));
     return 0;
   }
@@ -81,7 +81,7 @@ int plan(const Options& options, report::Output& out) {
   data::Order order(train.size(), session.data_seed(), read.recipe.data.shuffle, train.shuffle_buffer());
   json::Object more{{"warnings", json::list_of(warnings)}};
   if (forecast) more.emplace_back("tpu", report::forecast_json(*forecast, generation));
-  out.data(report::session_document(session, data::plan_json(session.plan, order, epochs, options.batches), more));
+  out.data(report::plan_document(session, data::plan_json(session.plan, order, epochs, options.batches), more));
   return 0;
 }
 

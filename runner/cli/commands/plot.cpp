@@ -2,8 +2,8 @@
 
 #include <charconv>
 
-#include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/store_access.h"
 #include "runner/formats/write.h"
 #include "runner/report/format.h"
 #include "schema/base/json.h"

@@ -1,8 +1,8 @@
 // Commands rm, restore and gc.
 #include <algorithm>
 
-#include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/store_access.h"
 #include "runner/report/format.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"

@@ -8,7 +8,7 @@
 
 #include "runner/cli/commands/commands.h"
 #include "runner/formats/input.h"
-#include "runner/report/error_text.h"
+#include "runner/report/output.h"
 #include "runner/report/xla/analysis_text.h"
 #include "runner/report/xla/report_reader.h"
 

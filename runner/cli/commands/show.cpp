@@ -2,12 +2,12 @@
 #include <utility>
 #include <vector>
 
-#include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/store_access.h"
 #include "runner/report/documents.h"
-#include "runner/report/error_text.h"
+#include "runner/report/output.h"
 #include "runner/report/run_text.h"
-#include "runner/report/xla/dialect.h"
+#include "runner/report/xla/metrics_report.h"
 #include "runner/report/xla/report_json.h"
 #include "runner/train/run/gpu_use.h"
 #include "store/device_report.h"

@@ -1,5 +1,5 @@
-#include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/store_access.h"
 #include "runner/report/documents.h"
 #include "runner/report/value_rows.h"
 

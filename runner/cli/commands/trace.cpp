@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/store_access.h"
 #include "runner/formats/chrome_trace.h"
 #include "runner/formats/write.h"
 #include "runner/report/format.h"

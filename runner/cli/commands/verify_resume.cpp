@@ -3,7 +3,7 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/hook_faults.h"
 #include "runner/cli/rank.h"
-#include "runner/cli/recipe_record.h"
+#include "runner/cli/recorded_run.h"
 #include "runner/cli/scratch_folder.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"

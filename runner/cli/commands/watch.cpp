@@ -3,8 +3,8 @@
 #include <chrono>
 #include <thread>
 
-#include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/store_access.h"
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
 #include "runner/report/plot.h"

@@ -19,7 +19,7 @@ constexpr std::string_view kOpPrefix = "xla::";
 // A duration to the nanosecond, "27s920ms153.731us", or short, "27.9 s".
 std::string cell_text(double value, MetricKind kind, bool is_short) {
   if (is_short && kind == MetricKind::kTime) return duration_text(value / 1e9);
-  return figure_text(value, kind, DurationStyle::kExact);
+  return metric_value_text(value, kind, DurationStyle::kExact);
 }
 
 Table metrics_table(const MetricsReport& report, bool is_short) {

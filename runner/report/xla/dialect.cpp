@@ -1,7 +1,7 @@
-#include "runner/report/xla/dialect.h"
-
 #include <algorithm>
 #include <string_view>
+
+#include "runner/report/xla/metrics_report.h"
 
 namespace runner::report::xla {
 namespace {

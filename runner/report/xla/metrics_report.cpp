@@ -19,7 +19,7 @@ auto find_named(const Entries& entries, std::string_view name) {
   return std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
 }
 
-// ---- from a snapshot -----------------------------------------------------------------------------------------------
+// ---- from a snapshot ------------------------------------------------------------------------------------------------
 
 int block_of(std::string_view name) {
   return static_cast<int>(backends::tpu::group_of(name));
@@ -64,10 +64,10 @@ constexpr auto kOrder = [](const auto& a, const auto& b) {
   return std::tie(a.block, a.name) < std::tie(b.block, b.name);
 };
 
-// ---- as text -------------------------------------------------------------------------------------------------------
+// ---- as text --------------------------------------------------------------------------------------------------------
 
 void append_metric(std::string& text, const ReportMetric& metric, DurationStyle style) {
-  const auto figure = [&](double value) { return figure_text(value, metric.kind, style); };
+  const auto figure = [&](double value) { return metric_value_text(value, metric.kind, style); };
   const auto append = [&]<class... Values>(fmt::format_string<Values...> format, Values&&... values) {
     fmt::format_to(std::back_inserter(text), format, std::forward<Values>(values)...);
   };

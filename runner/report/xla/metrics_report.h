@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backends/tpu/metrics_snapshot.h"
-#include "runner/report/xla/figure.h"
+#include "runner/report/xla/metric_value.h"
 
 namespace runner::report::xla {
 
@@ -70,5 +70,9 @@ MetricsReport report_of(const backends::tpu::MetricsSnapshot& snapshot,
 
 // Formats the report like torch_xla, without entries that are zero.
 std::string report_text(const MetricsReport& report, DurationStyle style);
+
+// Returns the report with the names and the layout of PyTorch/XLA 1.7: one block of metrics and one of counters, each
+// sorted by name, with transfers to and from a server, and without metrics that were added later.
+MetricsReport as_in_1_7(MetricsReport report);
 
 }  // namespace runner::report::xla

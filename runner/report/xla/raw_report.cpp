@@ -10,14 +10,14 @@ DurationStyle other(DurationStyle style) {
   return style == DurationStyle::kExact ? DurationStyle::kUpstream : DurationStyle::kExact;
 }
 
-std::optional<double> value_in(const FigureReading& figure, DurationStyle style) {
+std::optional<double> value_in(const MetricValue& figure, DurationStyle style) {
   if (figure.kind != MetricKind::kTime) return figure.value;
   return style == DurationStyle::kExact ? figure.duration.exact : figure.duration.upstream;
 }
 
 // A figure that is invalid in this style gets its value in the other style. The reader omits figures that are invalid
 // in both.
-double resolve(const FigureReading& figure, DurationStyle style) {
+double resolve(const MetricValue& figure, DurationStyle style) {
   return value_in(figure, style).value_or(value_in(figure, other(style)).value_or(0));
 }
 
@@ -32,7 +32,7 @@ void for_each_duration(const RawReport& raw, const Visit& visit) {
   }
 }
 
-// ---- evidence ------------------------------------------------------------------------------------------------------
+// ---- evidence -------------------------------------------------------------------------------------------------------
 
 bool percentiles_rise(const RawMetric& metric, DurationStyle style) {
   for (size_t i = 1; i < metric.percentiles.size(); ++i) {
@@ -92,7 +92,7 @@ DurationDecision decide_durations(const RawReport& raw, std::optional<DurationSt
 MetricsReport resolved(const RawReport& raw, DurationStyle style) {
   MetricsReport report;
   report.counters = raw.counters;
-  const auto optional = [&](const std::optional<FigureReading>& figure) {
+  const auto optional = [&](const std::optional<MetricValue>& figure) {
     return figure ? std::optional(resolve(*figure, style)) : std::nullopt;
   };
   for (const RawMetric& metric : raw.metrics) {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/report/xla/figure.h"
+#include "runner/report/xla/metric_value.h"
 #include "runner/report/xla/metrics_report.h"
 
 namespace runner::report::xla {
@@ -21,9 +21,9 @@ struct RawMetric {
   int block = 0;
   MetricKind kind = MetricKind::kValue;  // of all figures of the metric
   int64_t total_samples = 0;
-  std::optional<FigureReading> accumulator, mean, stddev, value_rate;
+  std::optional<MetricValue> accumulator, mean, stddev, value_rate;
   std::optional<double> rate;
-  std::vector<std::pair<double, FigureReading>> percentiles;
+  std::vector<std::pair<double, MetricValue>> percentiles;
 };
 
 struct RawReport {

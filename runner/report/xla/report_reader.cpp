@@ -29,8 +29,8 @@ std::string_view without_per_second(std::string_view text) {
 }
 
 // Reads a figure. A duration must be valid in at least one style.
-std::optional<FigureReading> read_known_figure(std::string_view text) {
-  const auto figure = read_figure(text);
+std::optional<MetricValue> read_known_figure(std::string_view text) {
+  const auto figure = read_metric_value(text);
   if (!figure || figure->kind != MetricKind::kTime) return figure;
   return figure->duration.exact || figure->duration.upstream ? figure : std::nullopt;
 }
@@ -77,8 +77,8 @@ class LineParser {
 
   void begin_metric(const LogLine& line);
   void read_of_metric(const LogLine& line);
-  void read_figure_of(const LogLine& line, std::string_view text, std::optional<FigureReading>& figure);
-  bool is_of_kind(const FigureReading& figure);
+  void read_figure_of(const LogLine& line, std::string_view text, std::optional<MetricValue>& figure);
+  bool is_of_kind(const MetricValue& figure);
   void read_percentiles(const LogLine& line);
   void end_metric();
   void end_counter(const LogLine& line);
@@ -136,7 +136,7 @@ void LineParser::add(const LogLine& line) {
   gap_ = false;
 }
 
-// ---- a metric ------------------------------------------------------------------------------------------------------
+// ---- a metric -------------------------------------------------------------------------------------------------------
 
 void LineParser::begin_metric(const LogLine& line) {
   counter_.clear();
@@ -170,14 +170,14 @@ void LineParser::read_of_metric(const LogLine& line) {
   }
 }
 
-void LineParser::read_figure_of(const LogLine& line, std::string_view text, std::optional<FigureReading>& figure) {
+void LineParser::read_figure_of(const LogLine& line, std::string_view text, std::optional<MetricValue>& figure) {
   figure = read_known_figure(text);
   if (figure && is_of_kind(*figure)) return;
   figure.reset();
   unreadable(line, metric_->kind ? "expected a value of the metric's kind" : "expected a value");
 }
 
-bool LineParser::is_of_kind(const FigureReading& figure) {
+bool LineParser::is_of_kind(const MetricValue& figure) {
   if (!metric_->kind) metric_->kind = figure.kind;
   return figure.kind == *metric_->kind;
 }
@@ -221,7 +221,7 @@ void LineParser::end_metric() {
   current_.raw.metrics.push_back(std::move(open.metric));
 }
 
-// ---- a counter -----------------------------------------------------------------------------------------------------
+// ---- a counter ------------------------------------------------------------------------------------------------------
 
 void LineParser::end_counter(const LogLine& line) {
   const auto value = read_number<int64_t>(line.value);
@@ -255,7 +255,7 @@ bool LineParser::repeats(std::string_view metric) const {
   return std::ranges::find(current_.raw.metrics, metric, &RawMetric::name) != current_.raw.metrics.end();
 }
 
-// ---- reports -------------------------------------------------------------------------------------------------------
+// ---- reports --------------------------------------------------------------------------------------------------------
 
 void LineParser::begin_entry(bool is_counter, int line) {
   if (!is_counter && current_.last_was_counter) {

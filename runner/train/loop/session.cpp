@@ -6,7 +6,7 @@
 
 #include "runner/train/engine/device_rules.h"
 #include "schema/base/error.h"
-#include "schema/recipe/field_words.h"
+#include "schema/base/text.h"
 
 namespace runner::train {
 namespace {
@@ -18,7 +18,7 @@ void check_warmup(const schema::SchedulerSpec& spec, const optim::RunLength& run
   const int64_t warmup = optim::to_steps(*spec.warmup, run);
   const int64_t length = spec.length ? optim::to_steps(*spec.length, run) : run.total_steps;
   RUN_CHECK(warmup <= length, ErrorKind::kRecipe, "scheduler.warmup, {}, is longer than the schedule, {}",
-            schema::length_text(warmup, "steps"), schema::length_text(length, "steps"));
+            count_text(warmup, "step"), count_text(length, "step"));
 }
 
 }  // namespace
@@ -32,8 +32,8 @@ optim::RunLength run_length(const schema::Recipe& recipe, const data::DataPlan& 
   RUN_CHECK(length.total_steps > 0, ErrorKind::kRecipe,
             "gradient_accumulation_steps is {}, but the run of {} has only {}, so no optimizer step is complete; "
             "increase train.epochs, or remove sync_with_dataloader: false",
-            recipe.gradient_accumulation_steps, schema::length_text(*recipe.train.epochs, "epochs"),
-            schema::length_text(*recipe.train.epochs * plan.steps_per_epoch(), "steps"));
+            recipe.gradient_accumulation_steps, count_text(*recipe.train.epochs, "epoch"),
+            count_text(*recipe.train.epochs * plan.steps_per_epoch(), "batch"));
   length.samples_per_epoch = plan.samples_per_epoch();
   if (__builtin_mul_overflow(plan.global_batch_size(), recipe.gradient_accumulation_steps, &length.samples_per_step))
     length.samples_per_step = std::numeric_limits<int64_t>::max();  // more than any epoch has
@@ -105,7 +105,7 @@ std::vector<std::string> Session::plan_warnings() const {
   const int64_t batches = *recipe.train.epochs * plan.steps_per_epoch();
   if (const int64_t left = batches % recipe.gradient_accumulation_steps; left > 0)
     warnings.push_back(fmt::format("sync_with_dataloader is false: the last {} of the run {} no optimizer step of {}",
-                                   left == 1 ? "step" : fmt::format("{} steps", left), left == 1 ? "fills" : "fill",
+                                   left == 1 ? "batch" : fmt::format("{} batches", left), left == 1 ? "fills" : "fill",
                                    recipe.gradient_accumulation_steps));
   return warnings;
 }

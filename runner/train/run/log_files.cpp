@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "runner/formats/points.h"
+#include "runner/formats/text_rows.h"
 #include "runner/train/run/log_sink.h"
 #include "schema/base/clock.h"
 #include "schema/base/error.h"

@@ -1,4 +1,4 @@
-#include "runner/report/session_text.h"
+#include "runner/report/plan_text.h"
 
 #include <fmt/format.h>
 
@@ -13,6 +13,43 @@ namespace runner::report {
 namespace {
 
 constexpr int kRates = 100;  // number of points in the document
+
+// Example: "15 per epoch: 14 of 96 samples, 1 of 94 samples".
+std::string parts_text(int64_t count, const std::string& part, const std::string& last) {
+  if (count == 1 || part == last) return fmt::format("{} per epoch, of {}{}", count, last, count == 1 ? "" : " each");
+  return fmt::format("{} per epoch: {} of {}, 1 of {}", count, count - 1, part, last);
+}
+
+std::string optimizer_step_text(const data::OptimizerStep& optimizer_step) {
+  return fmt::format("{} ({})", count_text(optimizer_step.steps, "batch"),
+                     count_text(optimizer_step.samples, "sample"));
+}
+
+std::string optimizer_steps_text(const data::DataPlan& plan) {
+  const data::OptimizerStep first = plan.optimizer_step(0);
+  if (!plan.spec().steps_end_with_epoch)
+    return fmt::format("{:.6g} per epoch, of {} each, continuing across epochs", plan.optimizer_steps_per_epoch(),
+                       count_text(first.steps, "batch"));
+  const int64_t count = plan.optimizer_steps(1);
+  return parts_text(count, optimizer_step_text(first), optimizer_step_text(plan.optimizer_step(count - 1)));
+}
+
+std::string batches_text(const data::DataPlan& plan) {
+  const int64_t last = plan.steps_per_epoch() - 1;
+  return parts_text(last + 1, count_text(plan.samples_ahead(0, 1), "sample"),
+                    count_text(plan.samples_ahead(last, 1), "sample"));
+}
+
+// Explains how the global batch size is computed.
+std::string batch_text(const data::DataPlan& plan) {
+  const data::PlanSpec& spec = plan.spec();
+  if (spec.processes == 1) return fmt::format("{}", spec.batch_size);
+  if (!spec.split_batches)
+    return fmt::format("{} per process × {} = {}", spec.batch_size, spec.processes, plan.global_batch_size());
+  const bool even = spec.batch_size % spec.processes == 0;
+  return fmt::format("{} / {} processes = {}{} each", spec.batch_size, spec.processes, even ? "" : "up to ",
+                     (spec.batch_size + spec.processes - 1) / spec.processes);
+}
 
 std::string data_text(const data::Data& data) {
   const char* outputs = data.encoding.label_kind == data::LabelKind::kClass ? "class" : "target";
@@ -64,26 +101,25 @@ std::string host_memory_text(const train::Session& session) {
                            spawned, memory.processes, forked);
 }
 
-// Adds lines "name value" as rows, so that all values are aligned.
-void add_lines(KeyValueTable& facts, std::string_view lines) {
-  while (!lines.empty()) {
-    const std::string_view line = lines.substr(0, lines.find('\n'));
-    const size_t gap = line.find("  ");
-    facts.add(line.substr(0, gap), std::string(line.substr(line.find_first_not_of(' ', gap))));
-    lines.remove_prefix(line.size() + 1);
-  }
-}
-
 }  // namespace
 
-std::string session_text(const train::Session& session, int width, bool color) {
+void add_plan(KeyValueTable& table, const data::DataPlan& plan) {
+  table.add("samples", fmt::format("{}, {} per epoch", plan.spec().samples, plan.samples_per_epoch()));
+  table.add("processes", std::to_string(plan.spec().processes));
+  table.add("global batch", batch_text(plan));
+  table.add("batches", batches_text(plan));
+  table.add("optimizer steps", optimizer_steps_text(plan));
+  table.add("repeats", fmt::format("{} per epoch, masked", plan.repeats_per_epoch()));
+}
+
+std::string plan_text(const train::Session& session, int width, bool color) {
   const nn::ParameterSet& parameters = session.trainer.model().parameters;
   std::string weights = count_text(parameters.elements(), "parameter");
   const int64_t frozen = parameters.elements() - parameters.trainable_elements();
   if (frozen > 0) weights += fmt::format(", {} frozen", frozen);
 
   KeyValueTable facts;
-  add_lines(facts, data::plan_text(session.plan));
+  add_plan(facts, session.plan);
   if (session.has_training_step && session.plan.repeats_per_epoch() > 0)
     facts.add("", "the hook's training_step gets no repeated samples; a rank without samples gets one");
   facts.add("data", data_text(session.data));
@@ -96,7 +132,7 @@ std::string session_text(const train::Session& session, int width, bool color) {
   return facts.render() + rate_plot(session, width, color);
 }
 
-std::string session_document(const train::Session& session, std::string plan, const json::Object& more) {
+std::string plan_document(const train::Session& session, std::string plan, const json::Object& more) {
   const nn::ParameterSet& parameters = session.trainer.model().parameters;
   const Rates rates = rates_of(session);
   const auto point = [](const PlotPoint& p) { return json::List{static_cast<int64_t>(p.x), p.y}; };

@@ -1,11 +1,10 @@
-// Prints the data plan: as JSON, and as a table for users.
+// The data plan as JSON.
 #include <iterator>
 
 #include <fmt/format.h>
 
 #include "runner/data/order.h"
 #include "runner/data/plan.h"
-#include "schema/base/text.h"
 
 namespace runner::data {
 namespace {
@@ -52,51 +51,6 @@ void append_epoch(Text& out, const DataPlan& plan, const Order& order, int64_t e
   out.push_back('}');
 }
 
-double optimizer_steps_per_epoch(const DataPlan& plan) {
-  if (plan.spec().steps_end_with_epoch) return static_cast<double>(plan.optimizer_steps(1));
-  return static_cast<double>(plan.steps_per_epoch()) / static_cast<double>(plan.spec().accumulation);
-}
-
-// Example: "15 per epoch: 14 of 96 samples, 1 of 94 samples".
-std::string parts_text(int64_t count, const std::string& part, const std::string& last) {
-  if (count == 1 || part == last) return fmt::format("{} per epoch, of {}{}", count, last, count == 1 ? "" : " each");
-  return fmt::format("{} per epoch: {} of {}, 1 of {}", count, count - 1, part, last);
-}
-
-std::string optimizer_step_text(const OptimizerStep& optimizer_step) {
-  return fmt::format("{} ({})", count_text(optimizer_step.steps, "step"), count_text(optimizer_step.samples, "sample"));
-}
-
-std::string optimizer_steps_text(const DataPlan& plan) {
-  const OptimizerStep first = plan.optimizer_step(0);
-  if (!plan.spec().steps_end_with_epoch)
-    return fmt::format("{:.6g} per epoch, of {} each, continuing across epochs", optimizer_steps_per_epoch(plan),
-                       count_text(first.steps, "step"));
-  const int64_t count = plan.optimizer_steps(1);
-  return parts_text(count, optimizer_step_text(first), optimizer_step_text(plan.optimizer_step(count - 1)));
-}
-
-int64_t samples_of_step(const DataPlan& plan, int64_t step) {
-  return plan.consumed(step + 1) - plan.consumed(step);
-}
-
-std::string steps_text(const DataPlan& plan) {
-  const int64_t last = plan.steps_per_epoch() - 1;
-  return parts_text(last + 1, count_text(samples_of_step(plan, 0), "sample"),
-                    count_text(samples_of_step(plan, last), "sample"));
-}
-
-// Explains how the global batch size is computed.
-std::string batch_text(const DataPlan& plan) {
-  const PlanSpec& spec = plan.spec();
-  if (spec.processes == 1) return fmt::format("{}", spec.batch_size);
-  if (!spec.split_batches)
-    return fmt::format("{} per process × {} = {}", spec.batch_size, spec.processes, plan.global_batch_size());
-  const bool even = spec.batch_size % spec.processes == 0;
-  return fmt::format("{} / {} processes = {}{} each", spec.batch_size, spec.processes, even ? "" : "up to ",
-                     (spec.batch_size + spec.processes - 1) / spec.processes);
-}
-
 std::string optimizer_step_json(const OptimizerStep& optimizer_step) {
   return fmt::format("{{\"steps\": {}, \"samples\": {}}}", optimizer_step.steps, optimizer_step.samples);
 }
@@ -117,9 +71,9 @@ std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool b
                  "\"split_batches\": {}, \"batch_size\": {}, \"gradient_accumulation_steps\": {}, "
                  "\"last_step_samples\": {}, {}",
                  plan.spec().processes, plan.global_batch_size(), plan.steps_per_epoch(),
-                 optimizer_steps_per_epoch(plan), plan.samples_per_epoch(), plan.repeats_per_epoch(),
+                 plan.optimizer_steps_per_epoch(), plan.samples_per_epoch(), plan.repeats_per_epoch(),
                  plan.spec().split_batches, plan.spec().batch_size, plan.spec().accumulation,
-                 samples_of_step(plan, plan.steps_per_epoch() - 1), optimizer_steps_json(plan));
+                 plan.samples_ahead(plan.steps_per_epoch() - 1, 1), optimizer_steps_json(plan));
   if (batches) {
     out.append(std::string_view(", \"epochs\": ["));
     for (int64_t epoch = 0; epoch < epochs; ++epoch) {
@@ -130,18 +84,6 @@ std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool b
   }
   out.push_back('}');
   return fmt::to_string(out);
-}
-
-std::string plan_text(const DataPlan& plan) {
-  const PlanSpec& spec = plan.spec();
-  return fmt::format(
-      "samples          {}, {} per epoch\nprocesses        {}\n"
-      "global batch     {}\n"
-      "steps            {}\n"
-      "optimizer steps  {}\n"
-      "repeats          {} per epoch, masked\n",
-      spec.samples, plan.samples_per_epoch(), spec.processes, batch_text(plan), steps_text(plan),
-      optimizer_steps_text(plan), plan.repeats_per_epoch());
 }
 
 }  // namespace runner::data

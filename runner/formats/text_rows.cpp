@@ -1,14 +1,31 @@
-#include "runner/formats/points.h"
+#include "runner/formats/text_rows.h"
 
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "runner/formats/csv.h"
 #include "schema/base/clock.h"
 #include "schema/base/json.h"
 
 namespace runner::formats {
+
+std::string csv_row(std::span<const std::string> fields) {
+  std::string line;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (i > 0) line += ',';
+    if (fields[i].find_first_of(",\"\r\n") == std::string::npos) {
+      line += fields[i];
+      continue;
+    }
+    line += '"';
+    for (const char c : fields[i]) {
+      if (c == '"') line += '"';
+      line += c;
+    }
+    line += '"';
+  }
+  return line + '\n';
+}
 
 std::string csv_header(bool origins) {
   return origins ? "run,attempt,metric,step,time,value\n" : "metric,step,time,value\n";

@@ -1,15 +1,21 @@
-// Metric points as lines of text, for `runner export` and for the log files of a run in training.
-//
-// Thread-safe: pure functions.
+// Writes lines of text: rows of csv, and metric points as csv and JSON. Thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "runner/formats/tensorboard.h"
 
 namespace runner::formats {
+
+// ---- rows of csv: RFC 4180, but with LF line ends -------------------------------------------------------------------
+
+// Returns one line, quoting fields where necessary.
+std::string csv_row(std::span<const std::string> fields);
+
+// ---- metric points, for `runner export` and for the log files of a run in training ----------------------------------
 
 // Run and attempt that recorded a point, for files with points of several runs.
 struct PointOrigin {

@@ -1,10 +1,19 @@
-// The checkpoint from which a command reads a model.
+// The store that a command works on, and the checkpoint from which it reads a model.
 #pragma once
+
+#include <filesystem>
 
 #include "runner/cli/command.h"
 #include "store/queries.h"
+#include "store/store.h"
 
 namespace runner::cli {
+
+// Path of the store: --db, else RUNNER_DB unless it is empty, else runner.db in the current folder.
+std::filesystem::path store_path(const Options& options);
+
+// Throws Error(kStore). Access for reading never creates a store.
+store::Store open_store(const Options& options, store::Access access = store::Access::kRead);
 
 // Returns the state `id` of the run; Options::kNotGiven means the newest one. Throws Error(kNotFound), or Error(kStore)
 // if the state is damaged.

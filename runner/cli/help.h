@@ -1,4 +1,4 @@
-// Help texts generated from the table of commands. Thread-safe.
+// Help texts and manual pages, generated from the table of commands. Thread-safe.
 #pragma once
 
 #include <string>
@@ -14,5 +14,12 @@ std::string usage_of(const Command& command);
 std::string program_help(bool color);
 // Output of `runner COMMAND --help`.
 std::string command_help(const Command& command, bool color);
+
+// ---- manual pages with troff's man macros ---------------------------------------------------------------------------
+
+// runner(1): all commands with their arguments and examples.
+std::string program_man_page();
+// runner-COMMAND(1).
+std::string command_man_page(const Command& command);
 
 }  // namespace runner::cli

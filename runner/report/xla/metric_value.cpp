@@ -1,4 +1,4 @@
-#include "runner/report/xla/figure.h"
+#include "runner/report/xla/metric_value.h"
 
 #include <array>
 #include <charconv>
@@ -39,7 +39,7 @@ std::optional<double> read_size(std::string_view text) {
 
 }  // namespace
 
-std::string figure_text(double value, MetricKind kind, DurationStyle style) {
+std::string metric_value_text(double value, MetricKind kind, DurationStyle style) {
   switch (kind) {
     case MetricKind::kValue: return fmt::format("{:.2f}", value);
     case MetricKind::kBytes: return size_text(value);
@@ -48,8 +48,8 @@ std::string figure_text(double value, MetricKind kind, DurationStyle style) {
   return "";
 }
 
-std::optional<FigureReading> read_figure(std::string_view text) {
-  FigureReading reading;
+std::optional<MetricValue> read_metric_value(std::string_view text) {
+  MetricValue reading;
   if (text.ends_with("us")) {
     reading.kind = MetricKind::kTime;
     const auto duration = read_time(text);

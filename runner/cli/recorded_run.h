@@ -1,0 +1,43 @@
+// Recipes and source texts in the record of a run. Thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runner/train/engine/hooks.h"
+#include "schema/recipe/recipe_reader.h"
+#include "store/queries.h"
+#include "store/run_store.h"
+
+namespace runner::cli {
+
+store::RecipeRecord record_of(const schema::ReadResult& recipe);
+
+// Returns the record of a resumed run. Keeps the text and origins of `before`, except that settings from the command
+// line of this attempt have that origin.
+store::RecipeRecord record_of_resumed(const store::RecipeRecord& before, const schema::ReadResult& after);
+
+// Replaces paths in `after` that this attempt did not set by their original spelling in `before`, so that resuming
+// alone changes neither hash nor parameters.
+schema::ReadResult with_paths_as_written(const store::RecipeRecord& before, schema::ReadResult after);
+
+std::vector<store::Param> params_of(const schema::ReadResult& recipe);
+
+// ---- source texts other than the recipe, and their comparison with the present files --------------------------------
+
+// Returns the included recipes of the newest attempt that recorded any.
+std::vector<store::AttemptSource> recorded_includes(const store::RunDetails& run);
+
+struct RecordedHook {
+  enum class Files { kSame, kChanged, kMissing };
+
+  std::vector<train::HookSource> sources;  // from the newest attempt that recorded any; empty if none did
+  // State of the files compared with `sources`; kMissing: the hook file itself is missing.
+  Files files = Files::kSame;
+  std::string file;  // the changed or missing file
+};
+
+// `recipe`: recipe of the run. A file that cannot be read counts as missing.
+RecordedHook recorded_hook(const store::RunDetails& run, const schema::Recipe& recipe);
+
+}  // namespace runner::cli
