@@ -284,8 +284,8 @@ constexpr Command kCommands[] = {
      kGc, "runner gc\nrunner gc --grace 0", gc, report::failure_document},
 
     {"selftest", Group::kSystem, "train scenarios on all backends, and compare the results with expected values",
-     "Exit code 1 if a result is wrong.  Runs small trainings as real processes in a temporary folder, in\n"
-     "about half a minute.  docs/selftest.md describes each scenario.",
+     "Exit code 1 if a check fails.  Runs small trainings as real processes in a temporary folder, in less\n"
+     "than half a minute.  docs/selftest.md describes each scenario.",
      kSelftest, "runner selftest\nrunner selftest --backend tpu\nrunner selftest data process/trigger --json", selftest,
      report::failure_document},
     {"doctor",

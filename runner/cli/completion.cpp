@@ -213,7 +213,7 @@ Words values_of(const Argument& argument, const Line& line, std::string_view wor
     case Kind::kDetail: add_details(found, line, word); break;
     case Kind::kCommand: found = command_names(); break;
     case Kind::kScenario:
-      for (const scenarios::Scenario& scenario : scenarios::all_scenarios()) found.emplace_back(scenario.id);
+      for (const scenarios::Scenario& scenario : scenarios::selftest_scenarios()) found.emplace_back(scenario.id);
       break;
   }
   return found;

@@ -13,22 +13,12 @@ namespace {
 
 using Results = std::span<const ScenarioResult>;
 
-struct Status {
-  const char* name;
-  Color color;
-  bool (*fits)(const ScenarioResult& result);
-};
-
-constexpr Status kPassed{"passed", Color::kGreen, [](const ScenarioResult& r) { return r.passed(); }};
-constexpr Status kFailed{"failed", Color::kRed, [](const ScenarioResult& r) { return r.failed(); }};
-constexpr Status kNotRun{"not run", Color::kYellow, [](const ScenarioResult& r) { return !r.is_run(); }};
-
-const Status& status_of(const ScenarioResult& result) {
-  return result.passed() ? kPassed : result.is_run() ? kFailed : kNotRun;
+const char* status_of(const ScenarioResult& result) {
+  return result.passed() ? "passed" : "failed";
 }
 
-int64_t count(Results results, const Status& status) {
-  return std::count_if(results.begin(), results.end(), status.fits);
+int64_t count_passed(Results results) {
+  return std::ranges::count_if(results, &ScenarioResult::passed);
 }
 
 double seconds_of(Results results) {
@@ -37,10 +27,10 @@ double seconds_of(Results results) {
   return seconds;
 }
 
-std::string figures_text(const ScenarioResult& result) {
+std::string failed_checks(const ScenarioResult& result) {
   std::string text = fmt::format("\n{} on {}\n", result.id, result.backend);
-  for (const Figure& figure : result.figures) {
-    if (!figure.right) text += fmt::format("  {0}: expected {2}, got {1}\n", figure.what, figure.got, figure.wanted);
+  for (const Check& check : result.checks) {
+    if (!check.passed) text += fmt::format("  {}: expected {}, got {}\n", check.what, check.expected, check.got);
   }
   return text;
 }
@@ -48,7 +38,7 @@ std::string figures_text(const ScenarioResult& result) {
 }  // namespace
 
 bool ScenarioResult::passed() const {
-  return is_run() && !figures.empty() && std::ranges::all_of(figures, &Figure::right);
+  return !checks.empty() && std::ranges::all_of(checks, &Check::passed);
 }
 
 std::string selftest_text(Results results, int width, bool color) {
@@ -60,37 +50,40 @@ std::string selftest_text(Results results, int width, bool color) {
                {"SOURCE"},
                {"CHECKS THAT"}});
   for (const ScenarioResult& result : results) {
-    const Status& status = status_of(result);
-    const auto right = std::ranges::count_if(result.figures, &Figure::right);
+    const auto passed = std::ranges::count_if(result.checks, &Check::passed);
     table.add({std::string(result.id),
                std::string(result.backend),
-               {status.name, status.color},
-               result.is_run() ? fmt::format("{}/{}", right, result.figures.size()) : "",
-               result.is_run() ? duration_text(result.seconds) : "",
+               {status_of(result), result.passed() ? Color::kGreen : Color::kRed},
+               fmt::format("{}/{}", passed, result.checks.size()),
+               duration_text(result.seconds),
                std::string(result.source),
-               result.is_run() ? std::string(result.about) : fmt::format("{}: {}", result.about, result.reason)});
+               std::string(result.about)});
   }
   std::string text = table.render(width, color);
   for (const ScenarioResult& result : results) {
-    if (result.failed()) text += figures_text(result);
+    if (!result.passed()) text += failed_checks(result);
   }
-  return text + fmt::format("\n{} passed, {} failed, {} not run, {}\n", count(results, kPassed),
-                            count(results, kFailed), count(results, kNotRun), duration_text(seconds_of(results)));
+  const int64_t passed = count_passed(results);
+  return text + fmt::format("\n{} passed, {} failed, {}\n", passed, std::ssize(results) - passed,
+                            duration_text(seconds_of(results)));
 }
 
+// `not_run`, `reason`, `wanted` and `right` are keys of earlier versions.
 std::string selftest_document(Results results) {
-  const auto figure = [](const Figure& f) {
-    return json::Object{{"what", f.what}, {"got", f.got}, {"wanted", f.wanted}, {"right", f.right}};
+  const auto check = [](const Check& c) {
+    return json::Object{{"what", c.what},     {"got", c.got},         {"expected", c.expected},
+                        {"passed", c.passed}, {"wanted", c.expected}, {"right", c.passed}};
   };
   const auto scenario = [&](const ScenarioResult& result) {
     return json::Object{{"id", std::string(result.id)},       {"source", std::string(result.source)},
-                        {"about", std::string(result.about)}, {"backend", json::or_null(std::string(result.backend))},
-                        {"status", status_of(result).name},   {"reason", json::or_null(std::string(result.reason))},
-                        {"seconds", result.seconds},          {"figures", json::list_of(result.figures, figure)}};
+                        {"about", std::string(result.about)}, {"backend", std::string(result.backend)},
+                        {"status", status_of(result)},        {"reason", json::Value()},
+                        {"seconds", result.seconds},          {"figures", json::list_of(result.checks, check)}};
   };
-  return json::text(json::Object{{"passed", count(results, kPassed)},
-                                 {"failed", count(results, kFailed)},
-                                 {"not_run", count(results, kNotRun)},
+  const int64_t passed = count_passed(results);
+  return json::text(json::Object{{"passed", passed},
+                                 {"failed", std::ssize(results) - passed},
+                                 {"not_run", 0},
                                  {"seconds", seconds_of(results)},
                                  {"scenarios", json::list_of(results, scenario)}});
 }

@@ -1,8 +1,7 @@
-// The scenarios of `selftest`, which cover the topics of Accelerate's own tests and gaps in them, as tables.
+// The scenarios of `selftest`, as a table: one or two for each guarantee of the program. tests/cli/scenarios/ has more.
 //
 // A scenario trains small models with this program and compares results with expected values: values counted by hand,
-// formulas in plain loops, or another training that must be equal. To add a scenario, add a row to one of the tables
-// and a function next to it. Constant data, thread-safe.
+// formulas in plain loops, or another training that must be equal. Constant data, thread-safe.
 #pragma once
 
 #include <span>
@@ -17,23 +16,17 @@ struct Scenario {
   // Numbers of the corresponding tests of Accelerate, in the order of docs/selftest.md, or "gap" for none.
   std::string_view source;
   std::string_view about;
-  void (*check)(Workbench& bench) = nullptr;  // null: cannot be run here
-  std::string_view reason = {};               // reason why it cannot be run
-  std::string_view only = {};                 // the only backend to run on; empty: all
+  void (*check)(Workbench& bench);
+  std::string_view only = {};  // the only backend to run on; empty: all
 };
 
-std::span<const Scenario> data_scenarios();
-std::span<const Scenario> process_scenarios();
-std::span<const Scenario> training_scenarios();
-std::span<const Scenario> metric_scenarios();
-std::span<const Scenario> state_scenarios();
-// Topics that do not apply to this program or are tested elsewhere.
-std::span<const Scenario> scenarios_elsewhere();
-
-// All of them, in this order.
-std::vector<Scenario> all_scenarios();
+std::span<const Scenario> selftest_scenarios();
 
 // Backends on which scenarios run.
 std::span<const Backend> backends();
+
+// Runs a scenario with `program` in a temporary folder.
+report::ScenarioResult run(const Scenario& scenario, const std::filesystem::path& program, const Backend& backend,
+                           const train::ChildWatch& watch);
 
 }  // namespace runner::cli::scenarios

@@ -33,13 +33,13 @@ train: {epochs: 2}
 log: {every: 1 step}
 )";
 
-constexpr const char* kFigureModule = R"(return function(acc, what, got, wanted)
-  acc:print("figure", what, tostring(got), tostring(wanted))
+constexpr const char* kCheckModule = R"(return function(acc, what, got, expected)
+  acc:print("check", what, tostring(got), tostring(expected))
 end
 )";
 
 // Runs in the child process. Uses only functions that are safe between fork and exec.
-[[noreturn]] void become_program(const char* folder, char* const* arguments) {
+[[noreturn]] void become_program(const char* program, const char* folder, char* const* arguments) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
   if (::chdir(folder) != 0) _exit(126);
   const int in = ::open("/dev/null", O_RDONLY), out = ::open("stdout", kFlags, 0600),
@@ -48,7 +48,7 @@ end
   ::dup2(in, 0);
   ::dup2(out, 1);
   ::dup2(err, 2);
-  ::execv("/proc/self/exe", arguments);
+  ::execv(program, arguments);
   _exit(127);
 }
 
@@ -73,21 +73,30 @@ std::string error_line(const std::string& text) {
   return "no error";
 }
 
-}  // namespace
-
-Words with(Words settings, const Words& more) {
-  for (const std::string& word : more) {
-    const std::string_view key = std::string_view(word).substr(0, word.find('=') + 1);
-    if (!key.empty()) std::erase_if(settings, [&](const std::string& old) { return old.starts_with(key); });
-    settings.push_back(word);
+// Returns the samples of an epoch in the order in which global steps read them, without padding.
+std::vector<int64_t> global_order(const json::Value& epoch) {
+  const json::List& ranks = list(at(epoch, {"batches"}));
+  std::vector<int64_t> order;
+  for (size_t step = 0;; ++step) {
+    bool any = false;
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      if (step >= list(ranks[r]).size()) continue;
+      any = true;
+      const size_t repeats = list(list(list(at(epoch, {"padding"})).at(r)).at(step)).size();
+      const json::List& batch = list(list(ranks[r])[step]);
+      for (size_t i = 0; i + repeats < batch.size(); ++i) order.push_back(whole(batch[i]));
+    }
+    if (!any) return order;
   }
-  return settings;
 }
 
-Workbench::Workbench(std::filesystem::path folder, const Backend& backend, const train::ChildWatch& watch)
-    : folder_(std::move(folder)), backend_(backend), watch_(watch) {
+}  // namespace
+
+Workbench::Workbench(std::filesystem::path program, std::filesystem::path folder, const Backend& backend,
+                     const train::ChildWatch& watch)
+    : program_(std::move(program)), folder_(std::move(folder)), backend_(backend), watch_(watch) {
   write("recipe.yaml", kRecipe);
-  write("figure.lua", kFigureModule);
+  write("check.lua", kCheckModule);
 }
 
 void Workbench::write(const std::string& name, std::string_view text) const {
@@ -117,7 +126,7 @@ Ran Workbench::run(const Words& words) const {
   RUN_CHECK(child >= 0, ErrorKind::kRun, "cannot start a process: {}", std::strerror(errno));
   if (child == 0) {
     watch_.enter_child(parent);
-    become_program(folder_.c_str(), arguments.data());
+    become_program(program_.c_str(), folder_.c_str(), arguments.data());
   }
   const int status = watch_.wait(child);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
@@ -152,12 +161,12 @@ json::Value Workbench::train(const std::string& name, const Words& settings) {
 }
 
 json::Value Workbench::train_with_hook(const std::string& name, std::string_view lua, const Words& settings) {
-  write("hook.lua", fmt::format("local nn, figure = require \"nn\", require \"figure\"\n{}", lua));
+  write("hook.lua", fmt::format("local nn, check = require \"nn\", require \"check\"\n{}", lua));
   const Ran ran = run(train_words(name, with({"hooks=hook.lua"}, settings)));
   std::istringstream lines(ran.err);
   for (std::string line; std::getline(lines, line);) {
     const std::vector<std::string> fields = fields_of(line);
-    if (fields.size() == 4 && fields[0] == "figure") equal(fields[1], fields[2], fields[3]);
+    if (fields.size() == 4 && fields[0] == "check") equal(fields[1], fields[2], fields[3]);
   }
   return trained(name, ran);
 }
@@ -166,6 +175,13 @@ json::Value Workbench::plan(const Words& settings) {
   const Ran ran = run(with({"plan", "recipe.yaml", "--json"}, settings));
   if (ran.exit_code != 0) equal("plan", error_line(ran.err), "a plan");
   return json::parse(ran.out);
+}
+
+std::vector<std::vector<int64_t>> Workbench::orders(const Words& settings, int epochs) {
+  std::vector<std::vector<int64_t>> orders;
+  const json::Value document = plan(with(settings, {"--batches", fmt::format("--epochs={}", epochs)}));
+  for (const json::Value& epoch : list(at(document, {"epochs"}))) orders.push_back(global_order(epoch));
+  return orders;
 }
 
 std::vector<double> Workbench::points(const std::string& name, const std::string& metric) {
@@ -177,48 +193,55 @@ std::vector<double> Workbench::points(const std::string& name, const std::string
   return values;
 }
 
-// ---- figures --------------------------------------------------------------------------------------------------------
+// ---- checks ---------------------------------------------------------------------------------------------------------
 
-void Workbench::equal(const std::string& what, const std::string& got, const std::string& wanted) {
-  figures.push_back({what, got, wanted, got == wanted});
+void Workbench::equal(const std::string& what, const std::string& got, const std::string& expected) {
+  checks.push_back({what, got, expected, got == expected});
 }
 
-void Workbench::equal(const std::string& what, int64_t got, int64_t wanted) {
-  equal(what, std::to_string(got), std::to_string(wanted));
+void Workbench::equal(const std::string& what, int64_t got, int64_t expected) {
+  equal(what, std::to_string(got), std::to_string(expected));
 }
 
-void Workbench::close(const std::string& what, const std::vector<double>& got, const std::vector<double>& wanted,
+void Workbench::close(const std::string& what, const std::vector<double>& got, const std::vector<double>& expected,
                       double tolerance) {
-  if (got.size() != wanted.size() || wanted.empty()) {
+  if (got.size() != expected.size() || expected.empty()) {
     const auto points = [](size_t count) { return count_text(static_cast<int64_t>(count), "number"); };
-    figures.push_back({what, points(got.size()), points(std::max<size_t>(1, wanted.size())), false});
+    checks.push_back({what, points(got.size()), points(std::max<size_t>(1, expected.size())), false});
     return;
   }
   double largest = 0, most = 0;
-  for (const double value : wanted) largest = std::max(largest, std::abs(value));
-  bool right = true;
+  for (const double value : expected) largest = std::max(largest, std::abs(value));
+  bool passed = true;
   for (size_t i = 0; i < got.size(); ++i) {
-    const double difference = std::abs(got[i] - wanted[i]);
+    const double difference = std::abs(got[i] - expected[i]);
     most = std::max(most, difference);
-    right &= difference <= tolerance * largest;  // false for NaN
+    passed &= difference <= tolerance * largest;  // false for NaN
   }
-  figures.push_back({what, fmt::format("{} values, largest difference {:.2g}", got.size(), most),
-                     fmt::format("{} values, largest difference at most {:.2g}", wanted.size(), tolerance * largest),
-                     right});
+  checks.push_back({what, fmt::format("{} values, largest difference {:.2g}", got.size(), most),
+                    fmt::format("{} values, largest difference at most {:.2g}", expected.size(), tolerance * largest),
+                    passed});
 }
 
 void Workbench::at_least(const std::string& what, double got, double least) {
-  figures.push_back({what, report::rounded_text(got), "at least " + report::rounded_text(least), got >= least});
+  checks.push_back({what, report::rounded_text(got), "at least " + report::rounded_text(least), got >= least});
 }
 
 void Workbench::at_most(const std::string& what, double got, double most) {
-  figures.push_back({what, report::rounded_text(got), "at most " + report::rounded_text(most), got <= most});
+  checks.push_back({what, report::rounded_text(got), "at most " + report::rounded_text(most), got <= most});
 }
 
 void Workbench::refused(const std::string& what, const Ran& ran, int exit_code, const std::string& says) {
-  const bool right = ran.exit_code == exit_code && ran.err.find(says) != std::string::npos;
-  figures.push_back({what, fmt::format("exit code {}: {}", ran.exit_code, error_line(ran.err)),
-                     fmt::format("exit code {}: … {} …", exit_code, says), right});
+  const bool passed = ran.exit_code == exit_code && ran.err.find(says) != std::string::npos;
+  checks.push_back({what, fmt::format("exit code {}: {}", ran.exit_code, error_line(ran.err)),
+                    fmt::format("exit code {}: … {} …", exit_code, says), passed});
+}
+
+void Workbench::verify_resume(const std::string& what, const Words& settings) {
+  const Ran ran = run(with({"verify-resume", "recipe.yaml", "--json", "--kills=3"}, settings));
+  const json::Value document = json::parse(ran.out);
+  const bool* exact = at(document, {"exact"}).boolean();
+  equal(what, exact == nullptr ? ran.err : *exact ? "exact" : "not exact", "exact");
 }
 
 }  // namespace runner::cli::scenarios

@@ -10,13 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/cli/scenarios/settings.h"
 #include "runner/report/selftest.h"
 #include "runner/train/run/child_watch.h"
 #include "schema/base/json.h"
 
 namespace runner::cli::scenarios {
-
-using Words = std::vector<std::string>;
 
 // Result of a process of the program.
 struct Ran {
@@ -24,12 +23,6 @@ struct Ran {
   std::string out, err;
   double seconds = 0;
 };
-
-// Appends settings. Those in `more` replace earlier ones with the same key.
-Words with(Words settings, const Words& more);
-inline std::string processes(int count) {
-  return "num_processes=" + std::to_string(count);
-}
 
 // A backend: settings that precede those of a scenario.
 struct Backend {
@@ -40,8 +33,9 @@ struct Backend {
 
 class Workbench {
  public:
-  // `folder`: must exist and be empty.
-  Workbench(std::filesystem::path folder, const Backend& backend, const train::ChildWatch& watch);
+  // `program`: this program. `folder`: must exist and be empty.
+  Workbench(std::filesystem::path program, std::filesystem::path folder, const Backend& backend,
+            const train::ChildWatch& watch);
 
   // Access to files in the folder.
   void write(const std::string& name, std::string_view text) const;
@@ -52,35 +46,40 @@ class Workbench {
   Ran run(const Words& words) const;
 
   // Trains recipe.yaml (kRecipe in workbench.cpp, unless it was overwritten) with these settings under this name. An
-  // exit code other than 0 is recorded as a wrong figure. Returns the document of `exec --json`.
+  // exit code other than 0 is recorded as a failed check. Returns the document of `exec --json`.
   json::Value train(const std::string& name, const Words& settings);
-  // Trains with `lua` as the hook. Each call figure(acc, what, got, wanted) in it records a figure.
+  // Trains with `lua` as the hook. Each call check(acc, what, got, expected) in it records a check.
   json::Value train_with_hook(const std::string& name, std::string_view lua, const Words& settings);
   // Returns the document of `plan --json`.
   json::Value plan(const Words& settings);
+  // Returns the samples of each epoch in the order in which the steps of all ranks read them, without padding.
+  std::vector<std::vector<int64_t>> orders(const Words& settings, int epochs);
   // Returns the values of all points.
   std::vector<double> points(const std::string& run, const std::string& metric);
 
-  // ---- figures ------------------------------------------------------------------------------------------------------
+  // ---- checks -------------------------------------------------------------------------------------------------------
 
-  void equal(const std::string& what, const std::string& got, const std::string& wanted);
-  void equal(const std::string& what, int64_t got, int64_t wanted);
+  void equal(const std::string& what, const std::string& got, const std::string& expected);
+  void equal(const std::string& what, int64_t got, int64_t expected);
   // The difference of each number must be at most `tolerance` times the largest expected number.
-  void close(const std::string& what, const std::vector<double>& got, const std::vector<double>& wanted,
+  void close(const std::string& what, const std::vector<double>& got, const std::vector<double>& expected,
              double tolerance);
   void at_least(const std::string& what, double got, double least);
   void at_most(const std::string& what, double got, double most);
   // The process must fail with this exit code and a message that contains `says`.
   void refused(const std::string& what, const Ran& ran, int exit_code, const std::string& says);
 
-  std::vector<report::Figure> figures;
+  // A training killed three times and resumed must equal an uninterrupted one.
+  void verify_resume(const std::string& what, const Words& settings);
+
+  std::vector<report::Check> checks;
 
  private:
   Words on_backend(const Words& words) const;
   Words train_words(const std::string& name, const Words& settings) const;
   json::Value trained(const std::string& name, const Ran& ran);
 
-  const std::filesystem::path folder_;
+  const std::filesystem::path program_, folder_;
   const Backend& backend_;
   const train::ChildWatch& watch_;
 };

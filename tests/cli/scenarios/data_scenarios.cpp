@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "runner/cli/scenarios/document.h"
-#include "runner/cli/scenarios/scenario.h"
+#include "tests/cli/scenarios/more_scenarios.h"
 
 namespace runner::cli::scenarios {
 namespace {
@@ -25,7 +25,7 @@ constexpr const char* kDispatchedDropped = "data.dispatch_batches=true data.drop
 struct Batches {
   const char* settings;
   int processes, batch_size, samples;
-  const char* wanted;  // in the format of batches_text()
+  const char* expected;  // in the format of batches_text()
 };
 
 // Results of Accelerate 1.15 (tests/golden/data_plan.py generates many more).
@@ -102,26 +102,13 @@ Words words_of(std::string_view settings) {
   return words;
 }
 
-std::string samples(int64_t count) {
-  return fmt::format("data.train.samples={}", count);
-}
-
-std::string batch_size(int64_t size) {
-  return fmt::format("data.batch_size={}", size);
-}
-
-// Returns the plan of the first epochs with all batches.
-json::Value batches_of(Workbench& bench, const Words& settings, int epochs = 1) {
-  return bench.plan(with(settings, {"--batches", fmt::format("--epochs={}", epochs)}));
-}
-
 void compare_batches(Workbench& bench, std::span<const Batches> cases) {
   for (const Batches& c : cases) {
     const Words settings = with(words_of(c.settings), {"data.shuffle=false", processes(c.processes),
                                                        batch_size(c.batch_size), samples(c.samples)});
-    const json::Value plan = batches_of(bench, settings);
+    const json::Value plan = bench.plan(with(settings, {"--batches"}));
     bench.equal(fmt::format("P={}, B={}, N={} {}", c.processes, c.batch_size, c.samples, c.settings),
-                batches_text(at(list(at(plan, {"epochs"})).at(0), {"batches"})), c.wanted);
+                batches_text(at(list(at(plan, {"epochs"})).at(0), {"batches"})), c.expected);
   }
 }
 
@@ -143,50 +130,11 @@ void refusals(Workbench& bench) {
                 "no batch");
 }
 
-// ---- order ----------------------------------------------------------------------------------------------------------
-
-// Returns the samples of an epoch in the order in which global steps read them, without padding.
-std::vector<int64_t> global_order(const json::Value& epoch) {
-  const json::List& ranks = list(at(epoch, {"batches"}));
-  std::vector<int64_t> order;
-  for (size_t step = 0;; ++step) {
-    bool any = false;
-    for (size_t r = 0; r < ranks.size(); ++r) {
-      if (step >= list(ranks[r]).size()) continue;
-      any = true;
-      const size_t repeats = list(list(list(at(epoch, {"padding"})).at(r)).at(step)).size();
-      const json::List& batch = list(list(ranks[r])[step]);
-      for (size_t i = 0; i + repeats < batch.size(); ++i) order.push_back(whole(batch[i]));
-    }
-    if (!any) return order;
-  }
-}
-
-std::vector<std::vector<int64_t>> orders(Workbench& bench, const Words& settings, int epochs) {
-  std::vector<std::vector<int64_t>> orders;
-  const json::Value plan = batches_of(bench, settings, epochs);
-  for (const json::Value& epoch : list(at(plan, {"epochs"}))) orders.push_back(global_order(epoch));
-  return orders;
-}
-
-void order(Workbench& bench) {
-  const auto first = orders(bench, {}, 3);
-  const auto differ = [](bool yes) { return std::string(yes ? "another order" : "the same order"); };
-  bench.equal("once more", differ(orders(bench, {}, 3) != first), "the same order");
-  for (const int p : {2, 3, 5}) {
-    bench.equal(fmt::format("by {} processes", p), differ(orders(bench, {processes(p)}, 3) != first), "the same order");
-  }
-  bench.equal("in the second epoch", differ(first.at(1) != first.at(0)), "another order");
-  bench.equal("in the third epoch", differ(first.at(2) != first.at(1)), "another order");
-  bench.equal("with data.seed=8", differ(orders(bench, {"data.seed=8"}, 3) != first), "another order");
-  bench.equal("seed 8, epoch 0", differ(orders(bench, {"data.seed=8"}, 1).at(0) != first.at(1)), "another order");
-}
-
 void cover(Workbench& bench) {
   for (const char* settings : {kWhole, kSplit, kDispatched, kDispatchedSplit, kWholeUneven}) {
     for (const int p : {2, 3}) {
       for (const char* shuffle : {"data.shuffle=true", "data.shuffle=false"}) {
-        const auto read = orders(bench, with(words_of(settings), {processes(p), shuffle}), 1).at(0);
+        const auto read = bench.orders(with(words_of(settings), {processes(p), shuffle}), 1).at(0);
         const std::set<int64_t> once(read.begin(), read.end());
         bench.equal(fmt::format("P={} {} {}", p, shuffle, settings),
                     fmt::format("{} samples, {} of them once", read.size(), once.size()),
@@ -194,13 +142,6 @@ void cover(Workbench& bench) {
       }
     }
   }
-}
-
-void uneven(Workbench& bench) {
-  const Words settings{processes(2), "data.even_batches=false", batch_size(4), samples(10)};
-  const json::Value plan = batches_of(bench, with(settings, {"data.shuffle=false"}));
-  bench.equal("batches", batches_text(at(list(at(plan, {"epochs"})).at(0), {"batches"})), "0-3 8-9 | 4-7");
-  bench.equal("samples trained on", whole(at(bench.train("uneven", settings), {"samples"})), 20);
 }
 
 void join(Workbench& bench) {
@@ -219,10 +160,10 @@ return {train = function(acc)
   for epoch in acc:epochs() do
     if epoch == 2 then
       local joined = acc:join({even_batches = false}, function() return sizes(acc) end)
-      figure(acc, "inside", joined, "4.0 of 4, 2.0 of 2 | 4.0 of 4, 0.0 of 1")
+      check(acc, "inside", joined, "4.0 of 4, 2.0 of 2 | 4.0 of 4, 0.0 of 1")
     else
       pcall(acc.join, acc, {even_batches = false}, error)
-      figure(acc, "epoch " .. epoch, sizes(acc), "4.0 of 4, 2.0 of 4 | 4.0 of 4, 0.0 of 4")
+      check(acc, "epoch " .. epoch, sizes(acc), "4.0 of 4, 2.0 of 4 | 4.0 of 4, 0.0 of 4")
     end
   end
 end})",
@@ -274,7 +215,7 @@ return {train = function(acc)
       end)
     end
   end
-  figure(acc, "batches known to be the last while they are processed", table.concat(ends, " "), "4 8 12")
+  check(acc, "batches known to be the last while they are processed", table.concat(ends, " "), "4 8 12")
 end})",
                         {processes(2), samples(50), "gradient_accumulation_steps=100", "train.epochs=3"});
 }
@@ -284,10 +225,8 @@ constexpr Scenario kDataScenarios[] = {
     {"data/dispatched", "14", "batches of each process equal those of Accelerate's DataLoaderDispatcher", dispatched},
     {"data/refusals", "3", "impossible batch sizes are rejected before data is read", refusals},
     {"data/streams", "4, 5", "training on a stream equals training on the same file in memory", streams},
-    {"data/order", "6, 17", "the sample order depends only on seed and epoch, for any P", order},
     {"data/end", "8", "the last batch of every epoch is known while it is processed", ends},
     {"data/cover", "14", "every sample is used once per epoch, shuffled or not", cover},
-    {"data/uneven", "15", "processes may have different numbers of batches", uneven},
     {"data/join", "15", "acc:join overrides even_batches for a part of a loop", join},
     {"data/tiny", "gap", "fewer samples than processes", tiny},
 };

@@ -4,27 +4,10 @@
 #include <fmt/format.h>
 
 #include "runner/cli/scenarios/document.h"
-#include "runner/cli/scenarios/scenario.h"
+#include "tests/cli/scenarios/more_scenarios.h"
 
 namespace runner::cli::scenarios {
 namespace {
-
-// Expects that a training killed three times and resumed equals an uninterrupted one.
-void verify(Workbench& bench, const std::string& what, const Words& settings) {
-  const Ran ran = bench.run(with({"verify-resume", "recipe.yaml", "--json", "--kills=3"}, settings));
-  const json::Value document = json::parse(ran.out);
-  const bool* exact = at(document, {"exact"}).boolean();
-  bench.equal(what, exact == nullptr ? ran.err : *exact ? "exact" : "not exact", "exact");
-}
-
-const Words kRich{"model.dropout=0.2", "optimizer={type: adamw, lr: 0.01}", "scheduler={type: cosine, warmup: 2 steps}",
-                  "gradient_accumulation_steps=2"};
-
-void resumes(Workbench& bench) {
-  verify(bench, "1 process", kRich);
-  verify(bench, "3 processes", with(kRich, {processes(3)}));
-  verify(bench, "2 processes in fp16", with(kRich, {processes(2), "mixed_precision=fp16"}));
-}
 
 void registered(Workbench& bench) {
   bench.write("counts.lua", R"(local nn = require "nn"
@@ -47,8 +30,8 @@ return {train = function(acc)
     end
   end
 end})");
-  verify(bench, "a training loop in Lua with registered objects, 2 processes",
-         with(kRich, {"hooks=counts.lua", processes(2)}));
+  bench.verify_resume("a training loop in Lua with registered objects, 2 processes",
+                      with(rich_training(), {"hooks=counts.lua", processes(2)}));
 }
 
 void other_processes(Workbench& bench) {
@@ -134,16 +117,13 @@ void fits(Workbench& bench) {
 }
 
 constexpr Scenario kStateScenarios[] = {
-    {"state/resume", "12, 39, 47, 48, 54, gap",
-     "killed and resumed training equals uninterrupted training, bit for bit", resumes},
     {"state/hooks", "50, 52", "objects registered by hooks are restored", registered},
     {"state/processes", "7, 47, gap", "training continues at the next sample with another number of processes",
      other_processes},
     {"state/retention", "49", "keep_last: 2 keeps the newest two of eleven states", retention},
     {"state/shapes", "53", "a state of another model is rejected, with the name of a tensor", refuses_other_models},
     {"memory/estimate", "32, 59", "a run needs the estimated memory", estimates},
-    {"memory/batch_size", "55", "the micro-batch is halved until it fits, with the same training results", fits, "",
-     "cpu"},
+    {"memory/batch_size", "55", "the micro-batch is halved until it fits, with the same training results", fits, "cpu"},
     {"recipe/precedence", "58", "precedence: command line, recipe, included recipe, default", precedence},
     {"recipe/errors", "58", "all errors of a recipe are reported at once", wrong_recipes},
 };

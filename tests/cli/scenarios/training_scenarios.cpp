@@ -7,39 +7,12 @@
 #include <fmt/format.h>
 
 #include "runner/cli/scenarios/document.h"
-#include "runner/cli/scenarios/scenario.h"
+#include "tests/cli/scenarios/more_scenarios.h"
 
 namespace runner::cli::scenarios {
 namespace {
 
-constexpr double kRounding = 1e-6;  // relative error of sums in another order
-constexpr std::array kMetrics{"train/loss", "train/lr", "train/grad_norm", "eval/loss", "eval/accuracy"};
-
-Words global_batch(int64_t size, int count, int64_t accumulation = 1) {
-  return {processes(count), fmt::format("data.batch_size={}", size / count / accumulation),
-          fmt::format("gradient_accumulation_steps={}", accumulation)};
-}
-
-// Expects that two trainings have the same points of every metric, within `tolerance`.
-void same(Workbench& bench, const std::string& what, const Words& a, const Words& b, double tolerance) {
-  const Words clipped{"train.clip_grad_norm=100"};
-  bench.train("a", with(clipped, a));
-  bench.train("b", with(clipped, b));
-  for (const char* metric : kMetrics)
-    bench.close(fmt::format("{}: {}", what, metric), bench.points("b", metric), bench.points("a", metric), tolerance);
-}
-
 // ---- data-parallel training -----------------------------------------------------------------------------------------
-
-void several_ranks(Workbench& bench) {
-  for (const int p : {2, 3, 4}) {
-    same(bench, fmt::format("{} processes", p), global_batch(24, 1), global_batch(24, p), kRounding);
-  }
-  same(bench, "4 processes, a batch of 24 split", global_batch(24, 1),
-       {processes(4), "split_batches=true", "data.batch_size=24"}, kRounding);
-  same(bench, "3 processes, a batch of 8 split in uneven shares", global_batch(8, 1),
-       {processes(3), "split_batches=true", "data.batch_size=8"}, kRounding);
-}
 
 void regression(Workbench& bench) {
   // y = 2 x + 3, with noise of ±0.1.
@@ -92,14 +65,6 @@ void comm_hooks(Workbench& bench) {
 
 // ---- gradient accumulation ------------------------------------------------------------------------------------------
 
-void windows(Workbench& bench) {
-  for (const int p : {1, 2, 3}) {
-    for (const int64_t k : {2, 4}) {
-      same(bench, fmt::format("P={}, K={}", p, k), global_batch(24, 1), global_batch(24, p, k), kRounding);
-    }
-  }
-}
-
 // Trains with a custom loop in Lua that executes `body` for each batch.
 void loop(Workbench& bench, const char* name, std::string_view before, std::string_view body, std::string_view after,
           const Words& settings) {
@@ -134,7 +99,7 @@ void sync(Workbench& bench) {
     for (const char* dispatch : {"data.dispatch_batches=false", "data.dispatch_batches=true"}) {
       const bool is_split = std::string_view(split).ends_with("true");
       loop(bench, "sync", "local seen = {}", kStep,
-           fmt::format("figure(acc, 'batches that end a step, {} {}', table.concat(seen, ' '), '{}')", split, dispatch,
+           fmt::format("check(acc, 'batches that end a step, {} {}', table.concat(seen, ' '), '{}')", split, dispatch,
                        is_split ? "1 3 4" : "1 2"),
            {processes(2), "data.train.samples=80", "data.batch_size=16", "gradient_accumulation_steps=2", split,
             dispatch, "train.epochs=1"});
@@ -180,8 +145,8 @@ void nested_loops(Workbench& bench) {
       end)",
                    kStep),
        R"(
-  figure(acc, "batches of the inner loop", inner, 6)
-  figure(acc, "batches that end a step", table.concat(seen, " "), "1 3 4 1 3 4"))",
+  check(acc, "batches of the inner loop", inner, 6)
+  check(acc, "batches that end a step", table.concat(seen, " "), "1 3 4 1 3 4"))",
        {processes(2), "data.train.samples=80", "data.batch_size=8", "gradient_accumulation_steps=2",
         "data.eval.samples=33"});
 }
@@ -190,49 +155,8 @@ void other_length(Workbench& bench) {
   loop(bench, "length", "local seen = {}",
        fmt::format("{}\n      if epoch == 1 then acc.gradient_accumulation_steps = 3 end", kStep),
        R"(
-  figure(acc, "batches that end a step", table.concat(seen, " "), "1 4 2 4"))",
+  check(acc, "batches that end a step", table.concat(seen, " "), "1 4 2 4"))",
        {processes(2), "data.train.samples=80", "data.batch_size=8", "gradient_accumulation_steps=2"});
-}
-
-// ---- schedules ------------------------------------------------------------------------------------------------------
-
-constexpr int kSteps = 12;
-constexpr double kRate = 0.1;
-
-// Returns the learning rates of a run of kSteps optimizer steps.
-std::vector<double> rates(Workbench& bench, const std::string& name, const std::string& scheduler, int p, int64_t k) {
-  bench.train(name, with(global_batch(24, p, k),
-                         {"scheduler=" + scheduler, "train.epochs=null", fmt::format("train.steps={}", kSteps)}));
-  return bench.points(name, "train/lr");
-}
-
-template <class Factor>
-std::vector<double> wanted_rates(Factor factor) {
-  std::vector<double> rates;
-  for (int step = 0; step < kSteps; ++step) rates.push_back(kRate * factor(step));
-  return rates;
-}
-
-void linear_schedule(Workbench& bench) {
-  const auto wanted = wanted_rates([](int step) { return 1.0 - static_cast<double>(step) / kSteps; });
-  for (const int p : {1, 2}) {
-    for (const int64_t k : {1, 2, 4}) {
-      bench.close(fmt::format("P={}, K={}: 0 after the last step", p, k),
-                  rates(bench, "linear", "{type: linear}", p, k), wanted, kRounding);
-    }
-  }
-}
-
-void other_schedules(Workbench& bench) {
-  const auto cosine = wanted_rates([](int step) {
-    return step < 3 ? step / 3.0 : 0.5 * (1 + std::cos(std::numbers::pi * (step - 3) / (kSteps - 3)));
-  });
-  bench.close("cosine after a warm-up of 3 steps, P=2, K=2",
-              rates(bench, "cosine", "{type: cosine, warmup: 3 steps}", 2, 2), cosine, kRounding);
-  const auto upstream = wanted_rates([](int step) { return 1.0 - 2.0 * step / 40; });
-  bench.close("compat: accelerate, two scheduler steps per optimizer step, P=2",
-              rates(bench, "compat", "{type: linear, length: 40 steps, compat: accelerate}", 2, 1), upstream,
-              kRounding);
 }
 
 // ---- scaler ---------------------------------------------------------------------------------------------------------
@@ -270,21 +194,15 @@ void scaler(Workbench& bench) {
 
 constexpr Scenario kTrainingScenarios[] = {
     {"training/regression", "31", "linear regression finds the line, with two processes as with one", regression},
-    {"training/ranks", "31", "2, 3 and 4 processes train like one with the same global batch", several_ranks},
     {"training/precision", "31", "bf16 and fp16 train nearly like float32", precisions},
     {"training/accuracy", "32", "a small classification task is learned", accuracy},
     {"training/comm_hooks", "33", "gradients reduced in half precision are nearly the same", comm_hooks},
     {"accumulation/no_sync", "34", "gradients stay local until the last micro-batch of a step", local_gradients},
     {"accumulation/passes", "35", "several backward passes and one all-reduce", several_passes},
     {"accumulation/sync", "36", "an optimizer step follows every K-th and the last batch", sync},
-    {"accumulation/windows", "36, 37, gap", "an accumulated step equals one large batch, also for a short last step",
-     windows},
     {"accumulation/nested", "38", "a nested loop leaves the outer loop unchanged", nested_loops},
     {"accumulation/length", "28", "a new K set during training applies from the next optimizer step", other_length},
     {"scaler/skips", "40, 43", "overflowing steps are skipped; the scale follows PyTorch's rule", scaler},
-    {"schedule/linear", "42", "the learning rate is 0 after the last step, for any P and K", linear_schedule},
-    {"schedule/formulas", "41", "learning rates follow their formulas, and Accelerate's with compat: accelerate",
-     other_schedules},
 };
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "runner/cli/scenarios/document.h"
-#include "runner/cli/scenarios/scenario.h"
+#include "tests/cli/scenarios/more_scenarios.h"
 
 namespace runner::cli::scenarios {
 namespace {
@@ -27,18 +27,19 @@ return {train = function(acc)
     end
     local once = 0
     for _ in pairs(ids) do once = once + 1 end
-    figure(acc, loader .. acc.vars.what, count .. " samples, " .. once .. " of them once",
+    check(acc, loader .. acc.vars.what, count .. " samples, " .. once .. " of them once",
            acc.vars[loader] .. " samples, " .. acc.vars[loader] .. " of them once")
   end
 end})";
 
-void count_samples(Workbench& bench, int p, int64_t train, int64_t eval, const Words& settings, int64_t wanted) {
-  Words all{processes(p),
-            fmt::format("data.train.samples={}", train),
-            fmt::format("data.eval.samples={}", eval),
-            "train.epochs=1",
-            "data.batch_size=16",
-            fmt::format("vars={{train: {}, eval: {}, what: ', P={} {}'}}", wanted, eval, p, fmt::join(settings, " "))};
+void count_samples(Workbench& bench, int p, int64_t train, int64_t eval, const Words& settings, int64_t expected) {
+  Words all{
+      processes(p),
+      fmt::format("data.train.samples={}", train),
+      fmt::format("data.eval.samples={}", eval),
+      "train.epochs=1",
+      "data.batch_size=16",
+      fmt::format("vars={{train: {}, eval: {}, what: ', P={} {}'}}", expected, eval, p, fmt::join(settings, " "))};
   bench.train_with_hook("count", kCount, with(std::move(all), settings));
 }
 
@@ -74,19 +75,6 @@ train: {epochs: 1}
   }
 }
 
-void evaluations(Workbench& bench) {
-  const Words settings{"eval.metrics=[loss, accuracy, f1_macro]", "data.batch_size=24", "split_batches=true",
-                       "data.eval.samples=101"};
-  bench.train("one", settings);
-  for (const int p : {2, 3, 4}) {
-    bench.train("several", with(settings, {processes(p)}));
-    for (const char* metric : {"eval/accuracy", "eval/f1_macro"})
-      bench.close(fmt::format("P={}: {}", p, metric), bench.points("several", metric), bench.points("one", metric), 0);
-    bench.close(fmt::format("P={}: eval/loss", p), bench.points("several", "eval/loss"),
-                bench.points("one", "eval/loss"), 1e-6);
-  }
-}
-
 int64_t lines_of(const Ran& ran) {
   return std::count(ran.out.begin(), ran.out.end(), '\n');
 }
@@ -102,10 +90,10 @@ return {
       for _, value in pairs(values_of_step) do values = values + (math.type(value) and 1 or 0) end
     end,
     finish = function(self, acc, status)
-      figure(acc, "started", started, 1)
-      figure(acc, "steps with points", points, 10)
-      figure(acc, "numbers in them", values >= 30, true)
-      figure(acc, "status at the end", status, "done")
+      check(acc, "started", started, 1)
+      check(acc, "steps with points", points, 10)
+      check(acc, "numbers in them", values >= 30, true)
+      check(acc, "status at the end", status, "done")
     end,
   }},
 })",
@@ -117,22 +105,10 @@ return {
   bench.equal("log.tensorboard", bench.has("events") ? "there" : "missing", "there");
 }
 
-void messages(Workbench& bench) {
-  bench.write("wrong.lua", "return {\n  on_step_end = function(acc)\n    error('line 3')\n  end,\n}\n");
-  const Ran ran = bench.run({"exec", "recipe.yaml", "--json", "--quiet", "hooks=wrong.lua", processes(2)});
-  const json::Value document = json::parse(ran.out);
-  bench.equal("exit code", ran.exit_code, 1);
-  bench.equal("line", whole(at(document, {"error", "line"})), 3);
-  const std::string* file = at(document, {"error", "file"}).text();
-  bench.equal("file", file != nullptr && file->ends_with("wrong.lua") ? "wrong.lua" : "another", "wrong.lua");
-}
-
 constexpr Scenario kMetricScenarios[] = {
     {"metrics/counts", "16, 45", "gather_for_metrics returns every sample once, however it was read", counts},
     {"metrics/streams", "45, gap", "gather_for_metrics returns every sample of a stream once", streamed_metrics},
-    {"metrics/evaluation", "46", "accuracy and F1 are bit-identical for one and several processes", evaluations},
     {"logs/trackers", "56", "points are written to trackers, JSON lines, CSV and TensorBoard", trackers},
-    {"logs/lines", "57", "an error message gives the line in the hook", messages},
 };
 
 }  // namespace
