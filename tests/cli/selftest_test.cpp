@@ -57,7 +57,8 @@ TEST(Selftest, ScenariosMatchTheDocumentation) {
   for (const Scenario& scenario : all_scenarios()) {
     for (const std::string& source : sources_of(scenario)) expected[source].insert(std::string(scenario.id));
   }
-  std::istringstream page(read_text(support::source_path("docs/selftest.md")));
+  const std::string text = read_text(support::source_path("docs/selftest.md"));
+  std::istringstream page(text.substr(text.find("## Accelerate")));
   for (std::string line; std::getline(page, line);) {
     if (!line.starts_with("| ") || line.starts_with("| test")) continue;
     const std::string number = line.substr(2, line.find(' ', 2) - 2);

@@ -1,7 +1,8 @@
 #include "runner/data/loader.h"
 
 #include <atomic>
-#include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <map>
 #include <thread>
 #include <utility>
@@ -145,13 +146,18 @@ TEST_F(LoaderTest, YieldsThePlanWithAnyNumberOfThreads) {
 TEST_F(LoaderTest, PreviousBatchStaysValid) {
   const Dataset data = counting(50);
   for (const auto& [prefetch, threads] : kWays) {
+    InputUse use;
     Loader loader(data, DataPlan({.samples = 50, .batch_size = 5}),
-                  {.seed = 3, .prefetch = prefetch, .threads = threads});
+                  {.seed = 3, .prefetch = prefetch, .threads = threads, .use = &use});
     Batch before = loader.next();
-    for (int64_t step = 1; step < 40; ++step) {
+    // Continues until the threads were ahead of the consumer as far as they may ten times.
+    int64_t ahead = prefetch > 0 ? 0 : 10;
+    for (int64_t step = 1; step < 40 || ahead < 10; ++step) {
       const Copy as_it_was = copy_of(before);
+      const int64_t ready = use.ready;
       const Batch now = loader.next();
-      if (step % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // lets the threads run ahead
+      if (use.ready - ready == prefetch) ++ahead;
+      std::this_thread::yield();
       EXPECT_EQ(copy_of(before), as_it_was) << "step " << step << ", prefetch " << prefetch;
       before = now;
     }
@@ -335,13 +341,21 @@ TEST_F(LoaderTest, RethrowsAnErrorAtItsBatch) {
   }
 }
 
+int64_t threads_of_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
 TEST_F(LoaderTest, CanBeDestroyedAtAnyTime) {
+  const int64_t before = threads_of_process();
   const Dataset data = counting(50);
   const DataPlan plan({.samples = 50, .batch_size = 4});
   for (int64_t taken = 0; taken < 200; ++taken) {
     Loader loader(data, plan, {.prefetch = 1 + taken % 5, .threads = 1 + taken % 4});
     take(loader, taken);
   }
+  // The system may still list the last threads for a moment after they were joined.
+  EXPECT_LE(threads_of_process(), before + 4) << "threads of 200 loaders";
 }
 
 TEST_F(LoaderTest, NoAllocationOrPageFaultInSteadyState) {

@@ -113,16 +113,6 @@ TEST(BuildModel, MlpForwardFlattensSamples) {
   EXPECT_EQ(y[0], (std::vector<double>{10 + 2 * 6.5, 10 - 2}));
 }
 
-TEST(BuildModel, RejectsUnsupportedType) {
-  try {
-    build_model(of_type(schema::ModelType::kGpt), features({4}, 3));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
-    EXPECT_EQ(error.message(), "model.type: this type is not implemented yet; available: mlp, linear");
-  }
-}
-
 // Choices of model.type that work have a definition, except that of a hook.
 TEST(ModelDefs, EveryTypeThatWorksHasOne) {
   const std::span<const schema::Choice> choices = schema::find_fields("model.type")[0].choices;
