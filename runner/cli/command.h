@@ -1,13 +1,15 @@
 // The command line as data: all commands with their arguments, help texts and functions.
 //
-// The table in command_table.cpp defines parsing, help and execution. To add a command, add a row there and a function
-// in commands/. Constant data without start-up cost; thread-safe.
+// The table in command_table.cpp defines parsing, help and execution. To add a command, add a row there and its options
+// and function in commands/. Constant data without start-up cost; thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -19,42 +21,43 @@ class Output;
 
 namespace runner::cli {
 
-// Values of a command line. A command reads the members that its row of the table names.
+// Options of all commands. A command with further ones has a struct derived from it, in commands/commands.h.
 struct Options {
-  // common to all commands
+  virtual ~Options() = default;
+
   std::string db;  // empty: RUNNER_DB, or else runner.db in the current folder
   bool json = false;
   std::string color = "auto";
 
-  std::string recipe, run, other_run, metric, key, data, query, file, topic, tag, text;
-  std::string where, sort, columns, tensorboard, folder, smooth, svg_file, x_axis;
-  std::vector<std::string> overrides;  // key=value
-  std::vector<std::string> runs;
-  std::vector<std::string> words;
-
-  bool quiet = false;
-  bool batches = false;
-  bool remove = false;
-  bool restart = false;
-  bool purge = false;
-  bool trash = false;
-  bool log = false;
-  bool ir = false, hlo = false;
-  bool metrics_report = false, upstream_durations = false;
   static constexpr int64_t kNotGiven = -1;  // given numbers are never negative
-  int64_t epochs = kNotGiven;               // default: 1
-  int64_t limit = kNotGiven;                // default: no limit
-  int64_t state = kNotGiven;                // default: the newest
-  int64_t kills = 5;
-  int64_t grace = 30;         // in days
-  int64_t width = kNotGiven;  // default: width of the terminal
-  std::string from;           // a file to import
-  std::string backend;        // for selftest; empty: all
-  std::string format, output, model_file, shard_size, metrics_file, artifact, durations;
 };
 
 using Member =
     std::variant<bool Options::*, int64_t Options::*, std::string Options::*, std::vector<std::string> Options::*>;
+
+// The member in which an argument is stored: of Options, or of a struct derived from it.
+struct Target : Member {
+  template <class Struct, class Value>
+  constexpr Target(Value Struct::*member) : Member(static_cast<Value Options::*>(member)), belongs_to(is_a<Struct>) {}
+
+  bool (*belongs_to)(const Options&);  // whether these options have the member
+
+ private:
+  template <class Struct>
+  static bool is_a(const Options& options) {
+    if constexpr (std::is_same_v<Struct, Options>)
+      return true;
+    else
+      return dynamic_cast<const Struct*>(&options) != nullptr;
+  }
+};
+
+// A command's function and the options that it takes.
+struct Action {
+  std::unique_ptr<Options> (*make_options)();
+  // `options`: from make_options(). Returns the exit code or throws an Error.
+  int (*run)(const Options& options, report::Output& out);
+};
 
 // Kind of value of an argument, for completion.
 enum class Kind {
@@ -79,7 +82,7 @@ struct Argument {
   std::string_view name;
   std::string_view value;  // value of an option: "N", "PATH", or the allowed words: "table|csv|json"
   std::string_view text;
-  Member target;
+  Target target;
   Kind kind = Kind::kText;
   std::string_view letter = {};  // short name of the option, such as "-o", if it has one
 
@@ -103,8 +106,7 @@ struct Command {
   std::string_view details;  // sentences, in lines of up to 100 columns; may be empty
   std::span<const Argument> arguments;
   std::string_view examples;  // one per line
-  // Returns the exit code or throws an Error.
-  int (*run)(const Options&, report::Output&);
+  Action action;
   // JSON document printed if the command fails with --json.
   std::string (*failure_document)(const Error&);
 };

@@ -89,14 +89,15 @@ void add_settings(Words& found, std::string_view word, bool keys_alone) {
 // The command line up to the word being completed.
 struct Line {
   const Command* command = nullptr;
-  Options options;                   // `db`, and `run` with the first positional
+  Options common;                    // with `db`
+  std::string first;                 // the first positional: a run, or an argument of explain
   int positionals = 0;               // number of positionals before that word
   const Argument* option = nullptr;  // the option whose value is that word
   bool is_wrong = false;             // the command does not exist
 };
 
 void take_option(Line& line, const Argument& option, const std::string& value) {
-  if (option.name == "--db") line.options.db = value;
+  if (option.name == "--db") line.common.db = value;
 }
 
 Line read_line(std::span<const std::string> words) {
@@ -115,7 +116,7 @@ Line read_line(std::span<const std::string> words) {
       line.is_wrong = line.command == nullptr;
       if (line.is_wrong) return line;
     } else {
-      if (line.positionals++ == 0) line.options.run = word;
+      if (line.positionals++ == 0) line.first = word;
     }
   }
   return line;
@@ -135,7 +136,7 @@ const Argument* positional_after(const Command& command, int count) {
 }
 
 void add_runs(Words& found, const Line& line, store::Trash trash) {
-  store::Store store = open_store(line.options);
+  store::Store store = open_store(line.common);
   if (trash == store::Trash::kHidden) found.emplace_back("@last");
   for (const store::RunRow& run : store::list_runs(store, kNewestRuns, trash)) {
     found.push_back(run.uid);
@@ -145,25 +146,25 @@ void add_runs(Words& found, const Line& line, store::Trash trash) {
 
 // Returns the run that is the first positional.
 store::RunRow run_of(const Line& line, store::Store& store) {
-  return store::find_run(store, line.options.run);
+  return store::find_run(store, line.first);
 }
 
 void add_metrics(Words& found, const Line& line) {
-  store::Store store = open_store(line.options);
+  store::Store store = open_store(line.common);
   for (const store::MetricSummary& metric : store::list_metrics(store, run_of(line, store).id)) {
     found.push_back(metric.name);
   }
 }
 
 void add_states(Words& found, const Line& line) {
-  store::Store store = open_store(line.options);
+  store::Store store = open_store(line.common);
   for (const store::StateInfo& state : store::list_states(store, run_of(line, store).id)) {
     found.push_back(std::to_string(state.id));
   }
 }
 
 void add_artifacts(Words& found, const Line& line) {
-  store::Store store = open_store(line.options);
+  store::Store store = open_store(line.common);
   for (const store::ArtifactInfo& artifact : store::list_artifacts(store, run_of(line, store).id)) {
     found.push_back(artifact.header.name);
   }
@@ -171,7 +172,7 @@ void add_artifacts(Words& found, const Line& line) {
 
 // Completes the last of several names separated by commas.
 void add_run_fields(Words& found, const Line& line, std::string_view word) {
-  store::Store store = open_store(line.options);
+  store::Store store = open_store(line.common);
   const std::string before(word.substr(0, word.rfind(',') + 1));
   for (const std::string& name : store::run_field_names(store)) found.push_back(before + name);
 }
@@ -181,9 +182,9 @@ void add_error_ids(Words& found) {
 }
 
 void add_details(Words& found, const Line& line, std::string_view word) {
-  if (line.options.run == "error") {
+  if (line.first == "error") {
     add_error_ids(found);
-  } else if (line.options.run == "exit") {
+  } else if (line.first == "exit") {
     for (const ExitCode& row : exit_codes()) found.push_back(std::to_string(row.code));
   } else {
     add_settings(found, word, /*keys_alone=*/true);

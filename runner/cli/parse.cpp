@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "runner/cli/commands/commands.h"
 #include "schema/base/suggest.h"
 
 namespace runner::cli {
@@ -104,8 +105,8 @@ void check_complete(const Command& command, const Options& options) {
   }
 }
 
-Options parse_options(const Command& command, std::vector<std::string> words) {
-  Options options;
+std::unique_ptr<Options> parse_options(const Command& command, std::vector<std::string> words) {
+  std::unique_ptr<Options> options = command.action.make_options();
   CLI::App app;
   app.set_help_flag();
   app.allow_extras();
@@ -115,10 +116,10 @@ Options parse_options(const Command& command, std::vector<std::string> words) {
       const std::string letter = argument.letter.empty() ? "" : fmt::format("{},", argument.letter);
       const std::string name =
           argument.is_positional() ? fmt::format("positional{}", binds.size()) : letter + std::string(argument.name);
-      binds.push_back({app, command, options, argument, name});
+      binds.push_back({app, command, *options, argument, name});
     }
   }
-  for (const Bind& bind : binds) std::visit(bind, bind.argument.target);
+  for (const Bind& bind : binds) std::visit(bind, static_cast<const Member&>(bind.argument.target));
   std::reverse(words.begin(), words.end());  // order required by CLI11
   try {
     app.parse(std::move(words));
@@ -132,7 +133,7 @@ Options parse_options(const Command& command, std::vector<std::string> words) {
     const auto option = std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word[0] == '-'; });
     fail_unexpected(command, option != extras.end() ? *option : extras.front());
   }
-  check_complete(command, options);
+  check_complete(command, *options);
   return options;
 }
 
@@ -144,10 +145,12 @@ void parse(std::span<const std::string> words, Call& call) {
   call.command = named ? &known_command(words[at]) : nullptr;
   if (!named && has_word(words, "--version")) {
     call.command = find_command("version");
-    call.options.json = has_word(words, "--json");
+    call.options->json = has_word(words, "--json");
   } else if (has_word(words, "--help") || has_word(words, "-h")) {
     call.command = find_command("help");
-    if (named) call.options.topic = words[at];
+    auto options = std::make_unique<HelpOptions>();
+    if (named) options->command = words[at];
+    call.options = std::move(options);
   } else if (!named) {
     fail(ErrorKind::kUsage, "missing command; `runner --help` lists all");
   } else {

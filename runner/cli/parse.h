@@ -3,6 +3,7 @@
 // Options may be anywhere, also before the command. Thread-safe.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 
@@ -12,7 +13,7 @@ namespace runner::cli {
 
 struct Call {
   const Command* command = nullptr;
-  Options options;
+  std::unique_ptr<Options> options = std::make_unique<Options>();  // of the type that the command takes
 };
 
 // `words`: the arguments without the program name. --help anywhere shows the help of the command. Sets call.command

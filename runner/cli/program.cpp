@@ -58,9 +58,9 @@ int run_command(const std::vector<std::string>& words, report::Output& out) {
   Call call;
   try {
     parse(words, call);
-    json = call.options.json;
-    out = report::Output(color_mode(call.options.color));
-    return call.command->run(call.options, out);
+    json = call.options->json;
+    out = report::Output(color_mode(call.options->color));
+    return call.command->action.run(*call.options, out);
   } catch (const Error& error) {
     return report_failure(error, call, json, out);
   } catch (const std::exception& error) {

@@ -23,10 +23,10 @@ store::LoadedState load_state(store::Store& store, const store::RunRow& run, int
   fail(ErrorKind::kNotFound, "run {} has no state yet; `runner exec` saves one at the end", run.uid);
 }
 
-ChosenState load_chosen_state(const Options& options) {
+ChosenState load_chosen_state(const Options& options, const std::string& run, int64_t state) {
   store::Store store = open_store(options);
-  const store::RunRow run = store::find_run(store, options.run);
-  return {store::show_run(store, run), load_state(store, run, options.state)};
+  const store::RunRow found = store::find_run(store, run);
+  return {store::show_run(store, found), load_state(store, found, state)};
 }
 
 }  // namespace runner::cli

@@ -24,8 +24,8 @@ struct ChosenState {
   store::LoadedState state;
 };
 
-// Loads the run options.run and its state options.state. Throws like load_state(), and Error(kStore) if the run's
-// record is damaged.
-ChosenState load_chosen_state(const Options& options);
+// Loads a run and its state `state`, or the newest one with Options::kNotGiven. Throws like load_state(), and
+// Error(kStore) if the run's record is damaged.
+ChosenState load_chosen_state(const Options& options, const std::string& run, int64_t state);
 
 }  // namespace runner::cli

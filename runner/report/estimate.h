@@ -17,9 +17,7 @@ struct PrecisionEstimate {
 };
 
 std::string estimate_text(std::span<const PrecisionEstimate> estimates, int64_t processes, int width, bool color);
-// {"num_processes", "precisions": [{"mixed_precision", "of_recipe", "parameters", "gradients", "optimizer", "other",
-// "activations", "peak": {"training", "evaluation", "saving"}, "all_processes", "at_once": samples, or null}]}. Sizes
-// are in bytes. If the device's memory does not suffice, all keys after "of_recipe" are null.
+// docs/cli.md lists the keys.
 std::string estimate_document(std::span<const PrecisionEstimate> estimates, int64_t processes);
 
 }  // namespace runner::report

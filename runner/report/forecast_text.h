@@ -13,8 +13,7 @@ namespace runner::report {
 // A table with a row for each graph, followed by a note on what is unknown.
 std::string forecast_text(const train::RunForecast& forecast, backends::tpu::Generation generation, int width,
                           bool color);
-// {"generation", "hbm_bytes", "graphs": [{"graph", "hbm_bytes", "unpadded_bytes", "padded_bytes", "fits", "flops",
-// "bytes", "least_seconds", "most_seconds", "formula"}], "unknown"}.
+// docs/cli.md lists the keys.
 json::Value forecast_json(const train::RunForecast& forecast, backends::tpu::Generation generation);
 
 // Warnings about memory wasted by padding, each once, and about graphs that do not fit.

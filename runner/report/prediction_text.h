@@ -17,8 +17,7 @@ std::string prediction_csv(const train::Prediction& prediction);
 // The outputs as an array (samples, outputs) of little-endian f32 in NumPy format version 1.0.
 std::string prediction_npy(const train::Prediction& prediction);
 
-// {"run", "state", "samples", "classes": [names or numbers], "predictions": [class, …], "outputs": [[…], …]}. For
-// targets, "classes" and "predictions" are null.
+// docs/cli.md lists the keys.
 std::string prediction_document(const std::string& run, int64_t state, const train::Prediction& prediction);
 
 }  // namespace runner::report

@@ -8,7 +8,7 @@
 namespace runner::report {
 
 std::string verification_text(const train::VerifyReport& verdict);
-// {"exact", "optimizer_steps", "killed_at", "resumed_from", "tensors", "bytes", "points", "batches", "differences"}.
+// docs/cli.md lists the keys.
 std::string verification_document(const train::VerifyReport& verdict);
 
 }  // namespace runner::report

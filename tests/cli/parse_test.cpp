@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runner/cli/commands/commands.h"
 #include "runner/cli/help.h"
 
 namespace runner::cli {
@@ -14,6 +15,13 @@ Call parsed(const std::vector<std::string>& words) {
   Call call;
   parse(words, call);
   return call;
+}
+
+// Returns the options of a command line, which must be of this type.
+template <class Own>
+Own options_of(const std::vector<std::string>& words) {
+  const Call call = parsed(words);
+  return dynamic_cast<const Own&>(*call.options);
 }
 
 std::string error_of(const std::vector<std::string>& words) {
@@ -32,20 +40,19 @@ TEST(Parse, OptionsMayBeAnywhere) {
            std::vector<std::string>{"--json", "--db", "x.db", "exec", "r.yaml", "seed=1", "a.b=[1,2]"},
            std::vector<std::string>{"exec", "--db=x.db", "r.yaml", "--json", "seed=1", "a.b=[1,2]"},
        }) {
-    const Call call = parsed(words);
-    EXPECT_EQ(call.command->name, "exec");
-    EXPECT_EQ(call.options.recipe, "r.yaml");
-    EXPECT_EQ(call.options.overrides, (std::vector<std::string>{"seed=1", "a.b=[1,2]"}));
-    EXPECT_EQ(call.options.db, "x.db");
-    EXPECT_TRUE(call.options.json);
+    EXPECT_EQ(parsed(words).command->name, "exec");
+    const ExecOptions options = options_of<ExecOptions>(words);
+    EXPECT_EQ(options.recipe, "r.yaml");
+    EXPECT_EQ(options.overrides, (std::vector<std::string>{"seed=1", "a.b=[1,2]"}));
+    EXPECT_EQ(options.db, "x.db");
+    EXPECT_TRUE(options.json);
   }
 }
 
 TEST(Parse, FindsTheCommandAfterOptionsWithValues) {
-  const Call call = parsed({"--epochs", "3", "plan", "r.yaml", "--batches"});
-  EXPECT_EQ(call.command->name, "plan");
-  EXPECT_EQ(call.options.epochs, 3);
-  EXPECT_TRUE(call.options.batches);
+  const PlanOptions options = options_of<PlanOptions>({"--epochs", "3", "plan", "r.yaml", "--batches"});
+  EXPECT_EQ(options.epochs, 3);
+  EXPECT_TRUE(options.batches);
 }
 
 // Options are parsed before the command is known, so whether an option has a value must not depend on the command.
@@ -82,23 +89,29 @@ TEST(CommandTable, ArgumentsHaveTheKindOfTheirName) {
   }
 }
 
+TEST(CommandTable, ArgumentsAreMembersOfTheOptionsOfTheirCommand) {
+  for (const Command& command : commands()) {
+    const std::unique_ptr<Options> options = command.action.make_options();
+    for (const Argument& argument : command.arguments)
+      EXPECT_TRUE(argument.target.belongs_to(*options)) << command.name << ' ' << argument.name;
+  }
+}
+
 TEST(Parse, KeepsUnusualValues) {
-  const Call call = parsed({"exec", "r.yaml", "a=-1", "b=x=y", "c=", "d=[1, 2]", "e={f: 1}"});
-  EXPECT_EQ(call.options.overrides, (std::vector<std::string>{"a=-1", "b=x=y", "c=", "d=[1, 2]", "e={f: 1}"}));
-  EXPECT_EQ(parsed({"sql", "SELECT 1, -2 -- all"}).options.query, "SELECT 1, -2 -- all");
+  const auto options = options_of<ExecOptions>({"exec", "r.yaml", "a=-1", "b=x=y", "c=", "d=[1, 2]", "e={f: 1}"});
+  EXPECT_EQ(options.overrides, (std::vector<std::string>{"a=-1", "b=x=y", "c=", "d=[1, 2]", "e={f: 1}"}));
+  EXPECT_EQ(options_of<SqlOptions>({"sql", "SELECT 1, -2 -- all"}).query, "SELECT 1, -2 -- all");
 }
 
 TEST(Parse, LastOfRepeatedOptionsWins) {
-  const Call call = parsed({"ls", "--db", "a", "--db=b", "--json", "--json"});
-  EXPECT_EQ(call.options.db, "b");
-  EXPECT_TRUE(call.options.json);
+  const LsOptions options = options_of<LsOptions>({"ls", "--db", "a", "--db=b", "--json", "--json"});
+  EXPECT_EQ(options.db, "b");
+  EXPECT_TRUE(options.json);
 }
 
 TEST(Parse, HelpOverridesOtherOptions) {
   EXPECT_EQ(parsed({"--help"}).command->name, "help");
-  const Call call = parsed({"exec", "--bogus", "-h"});
-  EXPECT_EQ(call.command->name, "help");
-  EXPECT_EQ(call.options.topic, "exec");
+  EXPECT_EQ(options_of<HelpOptions>({"exec", "--bogus", "-h"}).command, "exec");
   EXPECT_EQ(parsed({"--version"}).command->name, "version");
 }
 

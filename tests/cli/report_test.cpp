@@ -302,7 +302,7 @@ TEST_F(TerminalTest, WatchFitsTheTerminalAndNamesCannotMoveTheCursor) {
   size.ws_col = 25;
   ASSERT_EQ(::ioctl(terminal_, TIOCSWINSZ, &size), 0);
   Output out(ColorMode::kNever, terminal_, terminal_);
-  cli::Options options;
+  cli::RunOptions options;
   options.db = path;
   options.run = "0000000aaa";
   EXPECT_EQ(cli::watch(options, out), 0);

@@ -25,7 +25,7 @@ void untag(store::Store& store, const store::RunRow& run, const std::string& tag
 
 }  // namespace
 
-int tag(const Options& options, report::Output& out) {
+int tag(const TagOptions& options, report::Output& out) {
   RUN_CHECK(
       options.remove || is_word(options.tag), ErrorKind::kUsage,
       "invalid tag: expected one word in UTF-8 without spaces or control characters; `runner note` stores longer text");
@@ -42,7 +42,7 @@ int tag(const Options& options, report::Output& out) {
   return 0;
 }
 
-int note(const Options& options, report::Output& out) {
+int note(const NoteOptions& options, report::Output& out) {
   RUN_CHECK(schema::is_utf8(options.text), ErrorKind::kUsage, "invalid note: expected UTF-8 text");
   store::Store store = open_store(options, store::Access::kEdit);
   const store::RunRow run = store::find_run(store, options.run);

@@ -9,7 +9,7 @@
 
 namespace runner::cli {
 
-int check(const Options& options, report::Output& out) {
+int check(const RecipeOptions& options, report::Output& out) {
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
   const std::unique_ptr<train::Hooks> hooks = usable_hooks(recipe, lua::hooks_maker())(recipe.recipe);
   for (const auto& warnings : {schema::recipe_warnings(recipe), check_optimizers(recipe, hooks.get())})

@@ -5,7 +5,7 @@
 
 namespace runner::cli {
 
-int diff(const Options& options, report::Output& out) {
+int diff(const DiffOptions& options, report::Output& out) {
   store::Store store = open_store(options);
   const store::RunDetails a = store::show_intact_parts(store, store::find_run(store, options.run));
   const store::RunDetails b = store::show_intact_parts(store, store::find_run(store, options.other_run));

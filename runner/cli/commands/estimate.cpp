@@ -37,7 +37,7 @@ std::optional<train::MemoryEstimate> estimate_in(const schema::Recipe& recipe, s
 
 }  // namespace
 
-int estimate(const Options& options, report::Output& out) {
+int estimate(const RecipeOptions& options, report::Output& out) {
   const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
   const schema::Recipe& recipe = read.recipe;
   const std::unique_ptr<train::Hooks> hooks = usable_hooks(read, lua::hooks_maker())(recipe);

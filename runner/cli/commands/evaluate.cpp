@@ -22,8 +22,8 @@ struct Model {
   RecordedHook hook;  // the hook with which the weights were trained
   train::StoredModel model;
 
-  explicit Model(const Options& options)
-      : chosen(load_chosen_state(options)),
+  explicit Model(const EvalOptions& options)
+      : chosen(load_chosen_state(options, options.run, options.state)),
         recipe(schema::read_resolved(chosen.run.recipe.resolved_json)),
         hook(recorded_hook(chosen.run, recipe.recipe)),
         model(recipe.recipe, lua::load_hooks(recipe.recipe, hook.sources), chosen.state) {}
@@ -43,7 +43,7 @@ bool goes_to_stdout(const std::string& output) {
 }
 
 // Format of the outputs.
-std::string format_of(const Options& options) {
+std::string format_of(const PredictOptions& options) {
   if (options.json && goes_to_stdout(options.output)) {
     RUN_CHECK(
         options.format.empty() || options.format == "json", ErrorKind::kUsage,
@@ -65,7 +65,7 @@ std::string prediction_in(std::string_view format, const Model& model, const tra
 
 }  // namespace
 
-int eval(const Options& options, report::Output& out) {
+int eval(const EvalOptions& options, report::Output& out) {
   Model model(options);
   const std::map<std::string, double> metrics = model.model.evaluate(options.data);
   talk_warnings(model, out);
@@ -85,7 +85,7 @@ int eval(const Options& options, report::Output& out) {
   return 0;
 }
 
-int predict(const Options& options, report::Output& out) {
+int predict(const PredictOptions& options, report::Output& out) {
   const std::string format = format_of(options);
   Model model(options);
   const train::Prediction prediction = model.model.predict(options.data);

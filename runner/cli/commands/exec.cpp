@@ -256,11 +256,11 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
   return result;
 }
 
-int run_and_report(Attempt attempt, const Options& options, report::Output& out) {
+int run_and_report(Attempt attempt, const Options& options, bool quiet, report::Output& out) {
   train::RunResult result;
   {
     Interrupt interrupt(out.live());
-    RunReporter observer(out, options.quiet, interrupt);
+    RunReporter observer(out, quiet, interrupt);
     result = train_with_restarts(std::move(attempt), options, observer, interrupt);
   }
   if (result.error) {
@@ -271,7 +271,7 @@ int run_and_report(Attempt attempt, const Options& options, report::Output& out)
   return result.exit_code;
 }
 
-int resume_run(const store::RunDetails& details, const Options& options, report::Output& out) {
+int resume_run(const store::RunDetails& details, const ResumeOptions& options, report::Output& out) {
   Attempt attempt = attempt_to_resume(details, options.overrides);
   if (details.run.status == store::RunStatus::kDone && !attempt.beginning.longer) {
     out.talk(fmt::format(
@@ -283,10 +283,10 @@ int resume_run(const store::RunDetails& details, const Options& options, report:
                                               out.data_width(), out.data_color()));
     return 0;
   }
-  return run_and_report(std::move(attempt), options, out);
+  return run_and_report(std::move(attempt), options, options.quiet, out);
 }
 
-int fork_run(const store::RunDetails& details, const Options& options, report::Output& out) {
+int fork_run(const store::RunDetails& details, const ForkOptions& options, report::Output& out) {
   train::ForkRequest request{.run = details.run.uid, .restart = options.restart};
   if (options.state != Options::kNotGiven) request.state = options.state;
   const schema::ReadResult before = schema::read_resolved(details.recipe.resolved_json);
@@ -298,25 +298,26 @@ int fork_run(const store::RunDetails& details, const Options& options, report::O
   if (!names_hook(before, after)) {
     fork_with_hook(beginning, recorded_hook(details, request.before), details.run.uid);
   }
-  return run_and_report(attempt_of(details, std::move(after), std::move(beginning)), options, out);
+  return run_and_report(attempt_of(details, std::move(after), std::move(beginning)), options, options.quiet, out);
 }
 
 }  // namespace
 
-int exec(const Options& options, report::Output& out) {
+int exec(const ExecOptions& options, report::Output& out) {
   schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
   Beginning beginning{.folder = recipe.folder, .includes = includes_of(recipe)};
   store::RecipeRecord record = record_of(recipe);
   std::vector<store::Param> params = params_of(recipe);
-  return run_and_report({std::move(recipe), std::move(record), std::move(params), std::move(beginning)}, options, out);
+  return run_and_report({std::move(recipe), std::move(record), std::move(params), std::move(beginning)}, options,
+                        options.quiet, out);
 }
 
-int resume(const Options& options, report::Output& out) {
+int resume(const ResumeOptions& options, report::Output& out) {
   const store::RunDetails details = details_of(options.run, options);
   return about_run(details.run, [&] { return resume_run(details, options, out); });
 }
 
-int fork(const Options& options, report::Output& out) {
+int fork(const ForkOptions& options, report::Output& out) {
   return fork_run(details_of(options.run, options), options, out);
 }
 

@@ -40,7 +40,7 @@ std::string signal_words(int code) {
   return code > kSignalCode ? fmt::format("signal {} ended the process: ", code - kSignalCode) : "";
 }
 
-void explain_exit(const Options& options, report::Output& out) {
+void explain_exit(const ExplainOptions& options, report::Output& out) {
   const std::optional<ExitCode> row = find_exit_code(options.key);
   RUN_CHECK(row.has_value(), ErrorKind::kUsage,
             "unknown exit code {}; exit codes are 0 to {}, and 128 + N if signal N ended the process", options.key,
@@ -51,7 +51,7 @@ void explain_exit(const Options& options, report::Output& out) {
 }
 
 // Explains an error id, which is in brackets at the end of a message.
-void explain_error(const std::string& id, const Options& options, report::Output& out) {
+void explain_error(const std::string& id, const ExplainOptions& options, report::Output& out) {
   const auto rows = schema::error_ids();
   const auto row =
       std::find_if(rows.begin(), rows.end(), [&](const schema::ErrorIdRow& known) { return known.name == id; });
@@ -66,7 +66,7 @@ void explain_error(const std::string& id, const Options& options, report::Output
 
 }  // namespace
 
-int explain(const Options& options, report::Output& out) {
+int explain(const ExplainOptions& options, report::Output& out) {
   const bool all = options.key.empty();
   if (options.recipe == "exit") {
     all ? list_exit_codes(options, out) : explain_exit(options, out);

@@ -126,7 +126,7 @@ std::vector<store::Damage> export_folder(const store::RunDetails& details, AllPo
 }
 
 // Returns the file name: FILE, or the last part of the artifact's name.
-std::string export_artifact(store::Store& store, const store::RunRow& run, const Options& options) {
+std::string export_artifact(store::Store& store, const store::RunRow& run, const ExportOptions& options) {
   const store::ArtifactInfo artifact = store::find_artifact(store, run.id, options.artifact);
   std::string file = options.file.empty() ? fs::path(artifact.header.name).filename().string() : options.file;
   const std::vector<std::byte> bytes = store::read_artifact(store, artifact);
@@ -134,7 +134,7 @@ std::string export_artifact(store::Store& store, const store::RunRow& run, const
   return file;
 }
 
-void check_targets(const Options& options) {
+void check_targets(const ExportOptions& options) {
   const std::string& metrics = options.metrics_file;
   const auto ends = [&](const char* ending) { return metrics.ends_with(ending); };
   RUN_CHECK(metrics.empty() || ends(".csv") || ends(".jsonl") || ends(".json"), ErrorKind::kUsage,
@@ -147,7 +147,7 @@ void check_targets(const Options& options) {
 }
 
 // Checks the options before anything is written.
-void check_export_options(const Options& options) {
+void check_export_options(const ExportOptions& options) {
   RUN_CHECK(
       !options.model_file.empty() || !options.metrics_file.empty() || !options.artifact.empty() ||
           !options.tensorboard.empty() || !options.folder.empty(),
@@ -172,7 +172,7 @@ void check_export_options(const Options& options) {
 // Performs the requested exports in order and creates the JSON document.
 class Export {
  public:
-  Export(const Options& options, report::Output& out)
+  Export(const ExportOptions& options, report::Output& out)
       : options_(options), out_(out), store_(open_store(options)), run_(store::find_run(store_, options.run)) {}
 
   int run() {
@@ -231,7 +231,7 @@ class Export {
     return document;
   }
 
-  const Options& options_;
+  const ExportOptions& options_;
   report::Output& out_;
   store::Store store_;
   const store::RunRow run_;  // found once, because @last can change meanwhile
@@ -241,7 +241,7 @@ class Export {
 
 }  // namespace
 
-int export_run(const Options& options, report::Output& out) {
+int export_run(const ExportOptions& options, report::Output& out) {
   check_export_options(options);
   return Export(options, out).run();
 }

@@ -47,7 +47,7 @@ const std::string& text_of(const store::GraphRow& graph, bool hlo) {
 
 }  // namespace
 
-int graphs(const Options& options, report::Output& out) {
+int graphs(const GraphsOptions& options, report::Output& out) {
   const bool texts = options.ir || options.hlo;
   RUN_CHECK(!options.ir || !options.hlo, ErrorKind::kUsage, "--ir conflicts with --hlo; use one of them");
   RUN_CHECK(!texts || !options.key.empty(), ErrorKind::kUsage,

@@ -8,20 +8,20 @@
 
 namespace runner::cli {
 
-int help(const Options& options, report::Output& out) {
-  out.data(options.topic.empty() ? program_help(out.data_color())
-                                 : command_help(known_command(options.topic), out.data_color()));
+int help(const HelpOptions& options, report::Output& out) {
+  out.data(options.command.empty() ? program_help(out.data_color())
+                                   : command_help(known_command(options.command), out.data_color()));
   return 0;
 }
 
-int man(const Options& options, report::Output& out) {
-  out.data(options.topic.empty() ? program_man_page() : command_man_page(known_command(options.topic)));
+int man(const HelpOptions& options, report::Output& out) {
+  out.data(options.command.empty() ? program_man_page() : command_man_page(known_command(options.command)));
   return 0;
 }
 
-int completion(const Options& options, report::Output& out) {
-  if (options.topic != "words") {
-    out.data(completion_script(options.topic));
+int completion(const CompletionOptions& options, report::Output& out) {
+  if (options.shell != "words") {
+    out.data(completion_script(options.shell));
     return 0;
   }
   for (const std::string& word : completions(options.words)) out.data(word + '\n');

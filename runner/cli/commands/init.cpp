@@ -29,7 +29,7 @@ int schema(const Options& /*options*/, report::Output& out) {
   return 0;
 }
 
-int init(const Options& options, report::Output& out) {
+int init(const InitOptions& options, report::Output& out) {
   const std::filesystem::path file = options.file.empty() ? "recipe.yaml" : options.file;
   schema::ImportedConfig config;
   if (!options.from.empty()) config = schema::import_accelerate_config(options.from);

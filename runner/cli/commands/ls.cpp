@@ -7,7 +7,7 @@
 
 namespace runner::cli {
 
-int ls(const Options& options, report::Output& out) {
+int ls(const LsOptions& options, report::Output& out) {
   RUN_CHECK(options.limit != 0, ErrorKind::kUsage, "--limit: expected at least 1, got 0; omit it to list all runs");
   store::Store store = open_store(options);
   const store::RunSelection selection = store::select_runs(store, {.where = options.where,

@@ -29,7 +29,7 @@ std::string lines_of(std::span<const store::Point> points) {
 
 }  // namespace
 
-int metrics(const Options& options, report::Output& out) {
+int metrics(const MetricsOptions& options, report::Output& out) {
   store::Store store = open_store(options);
   const store::RunRow run = store::find_run(store, options.run);
   if (options.metric.empty()) {

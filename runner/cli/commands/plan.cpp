@@ -19,14 +19,14 @@ namespace {
 
 constexpr int64_t kMostIndices = 100'000'000;  // about a gigabyte of text
 
-void check_options(const Options& options) {
+void check_options(const PlanOptions& options) {
   RUN_CHECK(!options.batches || options.json, ErrorKind::kUsage, "--batches needs --json");
   RUN_CHECK(options.epochs == Options::kNotGiven || options.batches, ErrorKind::kUsage,
             "--epochs needs --batches; set the epochs of training with train.epochs=N");
   RUN_CHECK(options.epochs != 0, ErrorKind::kUsage, "--epochs: expected at least 1, got 0");
 }
 
-int64_t epochs_to_print(const Options& options, const data::DataPlan& plan) {
+int64_t epochs_to_print(const PlanOptions& options, const data::DataPlan& plan) {
   const int64_t epochs = options.epochs == Options::kNotGiven ? 1 : options.epochs;
   const int64_t indices = std::max<int64_t>(1, plan.samples_per_epoch() + plan.repeats_per_epoch());
   const int64_t most = kMostIndices / indices;
@@ -59,7 +59,7 @@ std::optional<train::RunForecast> forecast_of(const train::Session& session) {
 
 }  // namespace
 
-int plan(const Options& options, report::Output& out) {
+int plan(const PlanOptions& options, report::Output& out) {
   check_options(options);
   const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
   const std::unique_ptr<train::Hooks> hooks = usable_hooks(read, lua::hooks_maker())(read.recipe);

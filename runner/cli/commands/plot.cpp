@@ -54,7 +54,7 @@ std::string document(const std::string& metric, const std::vector<report::Curve>
 
 }  // namespace
 
-int plot(const Options& options, report::Output& out) {
+int plot(const PlotOptions& options, report::Output& out) {
   RUN_CHECK(options.runs.size() >= 2, ErrorKind::kUsage,
             "plot: missing argument METRIC after RUN; see `runner plot --help`");
   const double amount = smoothing(options.smooth);

@@ -34,7 +34,7 @@ json::List ids_of(const std::vector<store::RunRow>& runs) {
 
 }  // namespace
 
-int rm(const Options& options, report::Output& out) {
+int rm(const RmOptions& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kEdit);
   auto runs = find_all(store, options.runs, options.purge ? store::Trash::kIncluded : store::Trash::kHidden);
   // Newest first, so that a fork is removed before its parent, on which it depends.
@@ -49,7 +49,7 @@ int rm(const Options& options, report::Output& out) {
   return 0;
 }
 
-int restore(const Options& options, report::Output& out) {
+int restore(const RunsOptions& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kEdit);
   const auto runs = find_all(store, options.runs, store::Trash::kOnly);
   for (const store::RunRow& run : runs) {
@@ -60,7 +60,7 @@ int restore(const Options& options, report::Output& out) {
   return 0;
 }
 
-int gc(const Options& options, report::Output& out) {
+int gc(const GcOptions& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kEdit);
   const store::PurgeResult emptied = store::empty_trash(store, std::min<int64_t>(options.grace, 1'000'000) * kDayMs);
   for (const std::string& run : emptied.removed) out.talk(fmt::format("removed run {}\n", run));

@@ -47,7 +47,7 @@ std::optional<DurationStyle> style_of(const std::string& word) {
 
 }  // namespace
 
-int metrics_report(const Options& options, report::Output& out) {
+int metrics_report(const ReportOptions& options, report::Output& out) {
   const std::string name = options.file == "-" ? "standard input" : options.file;
   const std::string text = read_text(options.file);
   // As written by `>` in PowerShell.

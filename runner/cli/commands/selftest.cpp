@@ -36,11 +36,11 @@ std::vector<scenarios::Backend> chosen_backends(const std::string& name) {
 
 }  // namespace
 
-int selftest(const Options& options, report::Output& out) {
+int selftest(const SelftestOptions& options, report::Output& out) {
   const std::vector<scenarios::Backend> backends = chosen_backends(options.backend);
   const train::ChildWatch watch;
   std::vector<report::ScenarioResult> results;
-  for (const Scenario& scenario : chosen(options.words)) {
+  for (const Scenario& scenario : chosen(options.ids)) {
     for (const scenarios::Backend& backend : backends) {
       if (!scenario.only.empty() && scenario.only != backend.name) continue;
       if (out.live()) out.talk(fmt::format("\r\033[K{} on {}", scenario.id, backend.name));

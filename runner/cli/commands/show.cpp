@@ -22,7 +22,7 @@ bool is_in_1_7(store::Store& store, const store::RunRow& run) {
   return dialect != params.end() && dialect->value == store::Param::Value(std::string("xla-1.7"));
 }
 
-int show_metrics_report(store::Store& store, const Options& options, report::Output& out) {
+int show_metrics_report(store::Store& store, const ShowOptions& options, report::Output& out) {
   RUN_CHECK(!options.json, ErrorKind::kUsage,
             "--json conflicts with --metrics-report; the JSON document has the metrics under the key tpu");
   const store::RunRow run = store::find_run(store, options.run, store::Trash::kIncluded);
@@ -41,7 +41,7 @@ int show_metrics_report(store::Store& store, const Options& options, report::Out
 
 }  // namespace
 
-int show(const Options& options, report::Output& out) {
+int show(const ShowOptions& options, report::Output& out) {
   RUN_CHECK(options.metrics_report || !options.upstream_durations, ErrorKind::kUsage,
             "--upstream-durations needs --metrics-report");
   store::Store store = open_store(options);

@@ -5,7 +5,7 @@
 
 namespace runner::cli {
 
-int sql(const Options& options, report::Output& out) {
+int sql(const SqlOptions& options, report::Output& out) {
   const store::SqlResult result = store::sql_query(store_path(options), options.query);
   if (options.json || options.format == "json") {
     out.data(report::sql_document(result));

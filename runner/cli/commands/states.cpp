@@ -5,7 +5,7 @@
 
 namespace runner::cli {
 
-int states(const Options& options, report::Output& out) {
+int states(const RunOptions& options, report::Output& out) {
   store::Store store = open_store(options);
   const store::RunRow run = store::find_run(store, options.run);
   const std::vector<store::StateInfo> states = store::list_states(store, run.id);

@@ -38,7 +38,7 @@ std::string joined(store::Store& store, const std::vector<store::ArtifactInfo>& 
 
 }  // namespace
 
-int trace(const Options& options, report::Output& out) {
+int trace(const TraceOptions& options, report::Output& out) {
   const bool to_stdout = options.output.empty() || options.output == "-";
   RUN_CHECK(!options.json || !to_stdout, ErrorKind::kUsage,
             "cannot write both --json and the trace to standard output; give a file with --output");

@@ -12,7 +12,7 @@
 
 namespace runner::cli {
 
-int verify_resume(const Options& options, report::Output& out) {
+int verify_resume(const VerifyResumeOptions& options, report::Output& out) {
   RUN_CHECK(options.kills > 0, ErrorKind::kUsage, "--kills: expected at least 1, got {}", options.kills);
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
   const ScratchFolder folder("verify");

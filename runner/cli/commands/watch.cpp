@@ -82,7 +82,7 @@ int exit_code_of(store::Store& store, const Look& look, report::Output& out) {
 
 }  // namespace
 
-int watch(const Options& options, report::Output& out) {
+int watch(const RunOptions& options, report::Output& out) {
   store::Store store = open_store(options);
   const std::string uid = store::find_run(store, options.run).uid;
   Clock::time_point next_line{};
