@@ -24,7 +24,7 @@ class Exchange {
   void begin(int64_t step, bool again);
 
   // Drops a recording of which parts have run; every rank must have run the same parts.
-  void forget() { again_ = false; }
+  void discard_recording() { again_ = false; }
 
   // Like ProcessGroup::all_reduce(), for the node at `line`.
   void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, std::string_view what,

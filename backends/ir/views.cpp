@@ -5,15 +5,15 @@
 namespace runner::backends {
 namespace {
 
-// All axes before the first that is cut must have size 1 in the result, and the cut must have step 1.
+// All axes before the first sliced one must have size 1 in the result, and slices must have step 1.
 bool is_one_run(const Program& program, ValueId slice) {
   const Shape& from = program.type(program.operands(slice)[0]).shape;
   const Shape& to = program.type(slice).shape;
-  const std::span<const int64_t> cuts = program.attrs(slice);
+  const std::span<const int64_t> slices = program.attrs(slice);
   bool leading = true;
   for (int axis = 0; axis < from.rank(); ++axis) {
     const bool whole = to[axis] == from[axis];
-    if (!whole && (!leading || cuts[static_cast<size_t>(axis) * 3 + 2] != 1)) return false;
+    if (!whole && (!leading || slices[static_cast<size_t>(axis) * 3 + 2] != 1)) return false;
     if (to[axis] != 1) leading = false;
   }
   return true;

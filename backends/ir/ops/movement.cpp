@@ -99,14 +99,14 @@ void expand_gradient(Value result, Value grad, Grads grads) {
   grads[0] = axes.empty() ? grad : ops::reshape(ops::sum(grad, axes), from);
 }
 
-// A step of s is undone by padding each element to s elements; then the axis is cut or padded to its length.
+// A step of s is undone by padding each element to s elements; then the axis is sliced or padded to its length.
 void slice_gradient(Value result, Value grad, Grads grads) {
   const Shape from = operand(result, 0).shape();
-  const std::vector<int64_t> cut = copy_of_attrs(result);
+  const std::vector<int64_t> slices = copy_of_attrs(result);
   Value g = grad;
   for (int axis = 0; axis < from.rank(); ++axis) {
     const auto at = static_cast<size_t>(axis) * 3;
-    const int64_t start = cut[at], step = cut[at + 2];
+    const int64_t start = slices[at], step = slices[at + 2];
     if (step > 1) {
       const Shape shape = g.shape();
       std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
@@ -358,12 +358,12 @@ Value slice(Value x, int64_t axis, int64_t start, int64_t stop, int64_t step) {
   const int64_t size = shape[at];
   const auto from_end = [size](int64_t i) { return i < 0 ? i + size : i; };
   if (from_end(start) == 0 && from_end(stop) == size && step == 1) return x;
-  std::vector<int64_t> cuts;
+  std::vector<int64_t> slices;
   for (int i = 0; i < shape.rank(); ++i) {
     const bool here = i == at;
-    cuts.insert(cuts.end(), {here ? from_end(start) : 0, here ? from_end(stop) : shape[i], here ? step : 1});
+    slices.insert(slices.end(), {here ? from_end(start) : 0, here ? from_end(stop) : shape[i], here ? step : 1});
   }
-  return record(Op::kSlice, {x}, cuts);
+  return record(Op::kSlice, {x}, slices);
 }
 
 Value pad(Value x, int64_t axis, int64_t before, int64_t after) {

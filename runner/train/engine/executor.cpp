@@ -88,7 +88,7 @@ void Executor::begin_exchange(bool again) {
 }
 
 void Executor::forget_exchanged() {
-  if (exchange_) exchange_->forget();
+  if (exchange_) exchange_->discard_recording();
 }
 
 }  // namespace runner::train

@@ -74,7 +74,7 @@ class Executor {
   backends::Exchange* exchange() { return exchange_ ? &*exchange_ : nullptr; }
   // Call before a Program with collectives runs. `again`: see Exchange::begin().
   void begin_exchange(bool again);
-  // Drops the recording that values were read from; see Exchange::forget().
+  // Drops the recording that values were read from; see Exchange::discard_recording().
   void forget_exchanged();
 
   // Identifies a collective of the current optimizer step.
