@@ -10,6 +10,7 @@
 #include "runner/data/encoding.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/counters.h"
+#include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/step_arguments.h"
 #include "runner/train/engine/steps.h"
@@ -28,9 +29,7 @@ struct Evaluated {
 
 class Forward {
  public:
-  // All arguments must outlive the object.
-  Forward(const data::Encoding& encoding, backends::Device& device, Executor& executor, StepArguments& arguments,
-          Steps& steps);
+  explicit Forward(const EngineParts& parts) : parts_(parts) {}
 
   // Evaluates a batch and overwrites `result`. `first`: whether it is the first batch of an evaluation.
   void evaluate(const data::Batch& batch, bool first, Evaluated& result);
@@ -42,11 +41,7 @@ class Forward {
  private:
   SharedStep run(const data::Batch& batch, bool labelled, bool first);
 
-  const data::Encoding& encoding_;
-  backends::Device& device_;
-  Executor& executor_;
-  StepArguments& arguments_;
-  Steps& steps_;
+  const EngineParts& parts_;
 };
 
 }  // namespace runner::train

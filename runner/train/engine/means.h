@@ -6,6 +6,7 @@
 #include "backends/dist/process_group.h"
 #include "runner/train/engine/counters.h"
 #include "runner/train/engine/device_arrays.h"
+#include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/step_builder.h"
 
@@ -13,10 +14,8 @@ namespace runner::train {
 
 class LossMeans {
  public:
-  // `local`: ranks that train separate weights (train.local_sgd), or null. If set, all functions are collective. All
-  // arguments must outlive the object.
-  LossMeans(const StepBuilder& builder, DeviceArrays& arrays, Executor& executor, StepMetrics& metrics,
-            backends::ProcessGroup* local);
+  // With train.local_sgd all functions are collective.
+  explicit LossMeans(const EngineParts& parts);
 
   // Returns the weighted mean train loss over the optimizer steps since the last call; NaN if there was none.
   double take_loss();
@@ -29,11 +28,8 @@ class LossMeans {
   // Returns {Σ loss, Σ weight} since the last call.
   std::array<double, 2> take_sums();
 
-  const StepBuilder& builder_;
-  DeviceArrays& arrays_;
-  Executor& executor_;
-  StepMetrics& metrics_;
-  backends::ProcessGroup* const local_;
+  const EngineParts& parts_;
+  backends::ProcessGroup* const local_;  // ranks that train separate weights (train.local_sgd); null otherwise
 };
 
 }  // namespace runner::train

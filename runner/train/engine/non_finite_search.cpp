@@ -8,6 +8,7 @@
 #include "backends/ir/ops.h"
 #include "runner/train/engine/gradients.h"
 #include "runner/train/engine/reduction.h"
+#include "runner/train/engine/stepper.h"
 
 namespace runner::train {
 
@@ -26,35 +27,27 @@ std::string not_found_text(const schema::Recipe& recipe) {
 
 }  // namespace
 
-NonFiniteSearch::NonFiniteSearch(const StepBuilder& builder, const GradAccumulation& accumulation,
-                                 backends::ModelledDevice& device, Executor& executor, Steps& steps, Hooks* hooks,
-                                 backends::ProcessGroup* ranks)
-    : builder_(builder),
-      accumulation_(accumulation),
-      device_(device),
-      executor_(executor),
-      steps_(steps),
-      hooks_(hooks),
-      ranks_(ranks) {}
+NonFiniteSearch::NonFiniteSearch(const EngineParts& parts)
+    : parts_(parts), ranks_(trains_locally(parts.builder.recipe(), parts.ranks) ? nullptr : parts.ranks) {}
 
 NotFinite NonFiniteSearch::explain(data::Loader& loader, int64_t before, const HookMark& mark) {
-  const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
-  if (hooks_ != nullptr) rewind(mark, *hooks_);
-  NotFinite found = first_found(find(loader, before), not_found_text(builder_.recipe()), ranks_,
-                                executor_.site("what is not finite"));
-  if (hooks_ != nullptr) hooks_->restore(kept);
+  const std::string kept = parts_.hooks != nullptr ? parts_.hooks->state() : "";
+  if (parts_.hooks != nullptr) rewind(mark, *parts_.hooks);
+  NotFinite found = first_found(find(loader, before), not_found_text(parts_.builder.recipe()), ranks_,
+                                parts_.executor.site("what is not finite"));
+  if (parts_.hooks != nullptr) parts_.hooks->restore(kept);
   return found;
 }
 
 std::optional<NotFinite> NonFiniteSearch::find(data::Loader& loader, int64_t before) {
-  const bool may_use_collectives = ranks_ != nullptr && hooks_ != nullptr;  // a hook, in any batch
+  const bool may_use_collectives = ranks_ != nullptr && parts_.hooks != nullptr;  // a hook, in any batch
   std::optional<NotFinite> found;
   for (;; ++before) {
     const data::Batch& batch = loader.next();
-    const bool last = accumulation_.ends(batch, before);
+    const bool last = parts_.accumulation.ends(batch, before);
     for (int64_t first = 0; first < batch.size && (!found || may_use_collectives);
-         first += accumulation_.micro_batch(batch.size)) {
-      std::optional<NotFinite> here = find(batch.part(first, accumulation_.micro_batch(batch.size - first)));
+         first += parts_.accumulation.micro_batch(batch.size)) {
+      std::optional<NotFinite> here = find(batch.part(first, parts_.accumulation.micro_batch(batch.size - first)));
       if (!found) found = std::move(here);
     }
     if (last || (found && !may_use_collectives)) return found;
@@ -62,23 +55,24 @@ std::optional<NotFinite> NonFiniteSearch::find(data::Loader& loader, int64_t bef
 }
 
 std::optional<NotFinite> NonFiniteSearch::find(const data::Batch& batch) {
-  device_.on_host_event(backends::HostEvent::kRecording);
-  const StepBuilder::Recorded recorded = builder_.record(batch.size, true, steps_.reader(&batch, /*training=*/true));
+  parts_.device.on_host_event(backends::HostEvent::kRecording);
+  const StepBuilder::Recorded recorded =
+      parts_.builder.record(batch.size, true, parts_.steps.reader(&batch, /*training=*/true));
   backends::Program program = recorded.program;
   const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
   backends::ops::sum(backends::ops::mul(losses, counted));
   const auto batch_input = [&](size_t position) {
-    return program.inputs()[builder_.first_batch_input() + position].value;
+    return program.inputs()[parts_.builder.first_batch_input() + position].value;
   };
   const ForwardPass pass{program,
                          recorded.parameters,
                          batch_input(0),
-                         batch_input(builder_.position_of(kLabels)),
-                         builder_.position_of(kSampleIds),
+                         batch_input(parts_.builder.position_of(kLabels)),
+                         parts_.builder.position_of(kSampleIds),
                          program.size(),
                          recorded.weights};
-  return first_not_finite(device_, pass, builder_.model().parameters, steps_.arguments(batch, &recorded),
-                          executor_.memory());
+  return first_not_finite(parts_.device, pass, parts_.builder.model().parameters,
+                          parts_.steps.arguments(batch, &recorded), parts_.executor.memory());
 }
 
 }  // namespace runner::train

@@ -6,6 +6,7 @@
 
 #include "backends/device_model/modelled_device.h"
 #include "runner/data/loader.h"
+#include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/hooks.h"
 #include "runner/train/engine/not_finite.h"
@@ -16,28 +17,21 @@ namespace runner::train {
 
 class NonFiniteSearch {
  public:
-  // `hooks`: null if there is no hook. `ranks`: ranks that take the optimizer step together, or null. All arguments
-  // must outlive the object.
-  NonFiniteSearch(const StepBuilder& builder, const GradAccumulation& accumulation, backends::ModelledDevice& device,
-                  Executor& executor, Steps& steps, Hooks* hooks, backends::ProcessGroup* ranks);
+  explicit NonFiniteSearch(const EngineParts& parts);
 
   // Finds the first value that was not finite in an optimizer step: "parameter 0.weight is inf", "a feature of sample
   // 17 is nan", "the result of exp … is inf". `loader` must yield its batches again, from batch number `before` on.
   // Nothing may have been updated since. The loader's transform returns the same batches again (data/transform.h). A
-  // hook is set back to `mark` to repeat its steps, and is restored afterwards. Collective if `ranks` is set.
+  // hook is set back to `mark` to repeat its steps, and is restored afterwards. Collective unless ranks train
+  // separate weights.
   NotFinite explain(data::Loader& loader, int64_t before, const HookMark& mark);
 
  private:
   std::optional<NotFinite> find(data::Loader& loader, int64_t before);
   std::optional<NotFinite> find(const data::Batch& batch);
 
-  const StepBuilder& builder_;
-  const GradAccumulation& accumulation_;
-  backends::ModelledDevice& device_;
-  Executor& executor_;
-  Steps& steps_;
-  Hooks* const hooks_;
-  backends::ProcessGroup* const ranks_;
+  const EngineParts& parts_;
+  backends::ProcessGroup* const ranks_;  // ranks that take the optimizer step together, or null
 };
 
 }  // namespace runner::train

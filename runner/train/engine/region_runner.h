@@ -8,11 +8,10 @@
 
 #include "backends/device_model/modelled_device.h"
 #include "runner/data/loader.h"
+#include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/not_finite.h"
 #include "runner/train/engine/step_arguments.h"
-#include "runner/train/engine/traced_graphs.h"
-#include "runner/train/engine/update_clock.h"
 
 namespace runner::train {
 
@@ -20,22 +19,19 @@ class TracedRegion;  // traced_region.h
 
 class RegionRunner {
  public:
-  // `clock`: device-side counters, or null if the host counts. `traced`: graphs that ranks compare, or null. All
-  // arguments must outlive the object.
-  RegionRunner(const StepBuilder& builder, backends::ModelledDevice& device, Executor& executor,
-               StepArguments& arguments, UpdateClock* clock, TracedGraphs* traced);
+  explicit RegionRunner(const EngineParts& parts) : parts_(parts) {}
 
   // Call before a region begins. The updates of a region count when they are recorded.
   void begin() {
-    device_.on_host_event(backends::HostEvent::kRecording);
-    arguments_.find_absent_states();
+    parts_.device.on_host_event(backends::HostEvent::kRecording);
+    parts_.arguments.find_absent_states();
   }
   // Runs a finished region. `batch`: null if it has none. `name`: for traces and errors.
   void run(std::string_view name, const TracedRegion& region, const data::Batch* batch);
   // Reads an output of the region that ran last.
   double read_output(const TracedRegion& region, int output);
   // Drops a region after values of it have been read.
-  void forget_exchanged() { executor_.forget_exchanged(); }
+  void forget_exchanged() { parts_.executor.forget_exchanged(); }
 
   // Computes a value of a region in progress from the arrays and the batch. Returns its elements.
   std::vector<double> read_value(const TracedRegion& region, backends::ValueId value, const data::Batch* batch);
@@ -49,12 +45,7 @@ class RegionRunner {
  private:
   StepSubmission arguments(const TracedRegion& region, const data::Batch* batch);
 
-  const nn::ParameterSet& parameters_;
-  backends::ModelledDevice& device_;
-  Executor& executor_;
-  StepArguments& arguments_;
-  UpdateClock* const clock_;
-  TracedGraphs* const traced_;
+  const EngineParts& parts_;
   SharedStep newest_;  // the last one that ran
 };
 

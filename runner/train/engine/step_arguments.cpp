@@ -8,14 +8,14 @@
 
 namespace runner::train {
 
-StepArguments::StepArguments(const Sources& from)
-    : from_(from),
-      user_(from.user),
-      random_key_{from.builder.recipe().seed, 0},
-      draw_key_{static_cast<int64_t>(from.hook_seed), 0} {}
+StepArguments::StepArguments(const EngineParts& parts)
+    : parts_(parts),
+      user_(parts.user),
+      random_key_{parts.builder.recipe().seed, 0},
+      draw_key_{static_cast<int64_t>(hook_seed(parts.builder.recipe(), parts.ranks)), 0} {}
 
 int64_t StepArguments::updates_of(const OptimizerGroup& group) const {
-  return from_.counters.updates_of(from_.builder.optimizers().names[static_cast<size_t>(group.optimizer)]);
+  return parts_.counters.updates_of(parts_.builder.optimizers().names[static_cast<size_t>(group.optimizer)]);
 }
 
 // ---- numbers of updates ---------------------------------------------------------------------------------------------
@@ -23,10 +23,10 @@ int64_t StepArguments::updates_of(const OptimizerGroup& group) const {
 void StepArguments::set_rates(const ScheduleRates& rates, int64_t accumulation) {
   accumulation_ = accumulation;
   user_.set_rates(rates);
-  if (from_.clock != nullptr) return;
-  const Optimizers& optimizers = from_.builder.optimizers();
+  if (parts_.clock != nullptr) return;
+  const Optimizers& optimizers = parts_.builder.optimizers();
   size_t next = 0;
-  for (const nn::FlatBuffer& buffer : from_.builder.model().parameters.buffers()) {
+  for (const nn::FlatBuffer& buffer : parts_.builder.model().parameters.buffers()) {
     if (buffer.group < 0) continue;
     const OptimizerGroup& group = optimizers.groups[static_cast<size_t>(buffer.group)];
     const size_t count = optim::scalar_names(group.rule.type).size();
@@ -54,22 +54,22 @@ LoadedInputs::LoadedInputs(const data::Batch& batch, const data::Encoding& encod
 
 backends::Submission StepArguments::inputs(const data::Batch* batch, const backends::SourceLines* lines,
                                            std::span<const std::vector<std::byte>> given) {
-  RUN_ASSERT(!from_.arrays.states().empty());  // allocate() must come first
-  const StepBuilder& builder = from_.builder;
+  RUN_ASSERT(!parts_.arrays.states().empty());  // allocate() must come first
+  const StepBuilder& builder = parts_.builder;
   batch_inputs_.resize(builder.position_of(kBatchInputCount));
   for (const std::vector<std::byte>& bytes : given) batch_inputs_.push_back(bytes.data());
-  draw_key_[1] = from_.hooks != nullptr ? from_.hooks->draw() : 0;
+  draw_key_[1] = parts_.hooks != nullptr ? parts_.hooks->draw() : 0;
   const auto bytes = [](const auto& values) { return reinterpret_cast<const std::byte*>(values.data()); };
   batch_inputs_[builder.position_of(kDrawKey)] = bytes(draw_key_);
   const std::span<const std::byte* const> inputs(batch_inputs_);
-  backends::Submission submission{.states = from_.arrays.states(),
+  backends::Submission submission{.states = parts_.arrays.states(),
                                   .batch = inputs.subspan(builder.position_of(kDrawKey)),
                                   .scalars = scalars_,
                                   .lines = lines,
-                                  .exchange = from_.exchange};
+                                  .exchange = parts_.executor.exchange()};
   if (batch == nullptr) return submission;
   random_key_[1] = batch->position.epoch;
-  const LoadedInputs loaded(*batch, from_.encoding, builder.model_inputs());
+  const LoadedInputs loaded(*batch, parts_.encoding, builder.model_inputs());
   std::ranges::transform(loaded.all(), batch_inputs_.begin(), [](std::span<const std::byte> b) { return b.data(); });
   batch_inputs_[builder.position_of(kRandomKey)] = bytes(random_key_);
   submission.batch = inputs;

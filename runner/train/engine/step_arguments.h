@@ -15,6 +15,7 @@
 #include "runner/data/encoding.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/device_arrays.h"
+#include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/hooks.h"
 #include "runner/train/engine/optimizer_step.h"
@@ -39,19 +40,7 @@ class LoadedInputs {
 
 class StepArguments {
  public:
-  // Everything it reads from; all must outlive it.
-  struct Sources {
-    const StepBuilder& builder;
-    const data::Encoding& encoding;
-    const DeviceArrays& arrays;
-    const Counters& counters;
-    const UpdateClock* clock;      // null if the host counts updates
-    Hooks* hooks;                  // null if there is no hook
-    uint64_t hook_seed;            // of its random tensors
-    backends::Exchange* exchange;  // null for a single process
-    UserWork& user;
-  };
-  explicit StepArguments(const Sources& from);
+  explicit StepArguments(const EngineParts& parts);
 
   // Sets the rates of updates and the batches per optimizer step from now on.
   void set_rates(const ScheduleRates& rates, int64_t accumulation);
@@ -75,7 +64,7 @@ class StepArguments {
                               std::span<const std::vector<std::byte>> given);
   int64_t updates_of(const OptimizerGroup& group) const;
 
-  const Sources from_;
+  const EngineParts& parts_;
   UserWork& user_;
   int64_t accumulation_ = 1;
   std::vector<double> scalars_, step_scalars_;  // of an update; the second with those of a hook's recording

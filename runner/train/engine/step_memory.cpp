@@ -40,31 +40,31 @@ int64_t most_temporary(const std::vector<std::shared_ptr<backends::Executable>>&
 }  // namespace
 
 StepMemory::TrainingStep StepMemory::step_of(int64_t batch, bool first, bool last) const {
-  const bool updates = last && from_.stepper.steps_alone();
-  return {from_.stepper.shape_of(batch, first, updates), last && !updates};
+  const bool updates = last && parts_.stepper.steps_alone();
+  return {parts_.stepper.shape_of(batch, first, updates), last && !updates};
 }
 
 std::shared_ptr<backends::Executable> StepMemory::compiled(const TrainingStep& step) {
-  return from_.stepper.training_step(step.shape, nullptr, step.closes_step)->executable;
+  return parts_.stepper.training_step(step.shape, nullptr, step.closes_step)->executable;
 }
 
 void StepMemory::prepare(const StepShape& shape) {
   if (!may_read_values() && shape.batch > 0)
-    from_.executor.check_memory("forward, backward", *compiled(step_of(shape.batch, shape.first, shape.last)));
-  if (!from_.arrays.shard()) return;
+    parts_.executor.check_memory("forward, backward", *compiled(step_of(shape.batch, shape.first, shape.last)));
+  if (!parts_.arrays.shard()) return;
   const SharedStep update =
-      from_.stepper.reduction_step(from_.stepper.end_of_step(from_.stepper.factored_layout(shape.batch)));
-  from_.executor.check_memory("update", *update->executable, backends::SpanKind::kOptimizer);
+      parts_.stepper.reduction_step(parts_.stepper.end_of_step(parts_.stepper.factored_layout(shape.batch)));
+  parts_.executor.check_memory("update", *update->executable, backends::SpanKind::kOptimizer);
 }
 
 // If a hook may read values while it records, its steps cannot be compiled in advance. Then only the arrays are
 // checked.
 void StepMemory::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_batch) {
-  if (!from_.device.traces_graphs()) return;
+  if (!parts_.device.traces_graphs()) return;
   if (may_read_values()) {
     backends::Program arrays;
-    from_.builder.begin(arrays, std::nullopt, /*with_scalars=*/false);
-    from_.device.compile(arrays);
+    parts_.builder.begin(arrays, std::nullopt, /*with_scalars=*/false);
+    parts_.device.compile(arrays);
     return;
   }
   std::optional<backends::OutOfMemory> worst;
@@ -76,19 +76,19 @@ void StepMemory::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation
     }
   };
   for (const TrainingStep& kind : training_steps(plan)) look_at([&] { compiled(kind); });
-  if (evaluation_batch > 0 && !from_.builder.varies(false))
-    look_at([&] { from_.forward.step_of_evaluation(from_.accumulation.micro_batch(evaluation_batch)); });
+  if (evaluation_batch > 0 && !parts_.builder.varies(false))
+    look_at([&] { parts_.forward.step_of_evaluation(parts_.accumulation.micro_batch(evaluation_batch)); });
   if (worst) throw backends::OutOfMemory(*worst);
 }
 
 // Whether a hook may read values of tensors while it records.
 bool StepMemory::may_read_values() const {
-  return has(from_.hooks, HookEntry::kTrainingStep) || has(from_.hooks, HookEntry::kTrain);
+  return has(parts_.hooks, HookEntry::kTrainingStep) || has(parts_.hooks, HookEntry::kTrain);
 }
 
 // Steps differ only by whether they are the first or the last.
 std::vector<StepMemory::TrainingStep> StepMemory::training_steps(const data::DataPlan& plan) const {
-  const int64_t batch = from_.accumulation.micro_batch(plan.max_batch()),
+  const int64_t batch = parts_.accumulation.micro_batch(plan.max_batch()),
                 of_batch = backends::ceil_div(plan.max_batch(), batch);
   std::vector<TrainingStep> kinds;
   for (const int64_t index : {int64_t{0}, std::max<int64_t>(plan.optimizer_steps(1), 1) - 1}) {
@@ -104,17 +104,17 @@ std::vector<StepMemory::TrainingStep> StepMemory::training_steps(const data::Dat
 void StepMemory::add_step(const data::DataPlan& plan, const data::OptimizerStep& batches, Executables& steps) {
   for (const int64_t batch : ends_of(batches.steps)) {
     const int64_t size = plan.largest_share((batches.first_step + batch) % plan.steps_per_epoch());
-    const std::vector<int64_t> sizes = micro_batches_of(from_.accumulation, size);
+    const std::vector<int64_t> sizes = sizes_of_parts(parts_.accumulation, size);
     for (size_t part = 0; part < sizes.size(); ++part) {
       const bool last = batch + 1 == batches.steps && part + 1 == sizes.size();
       steps.push_back(compiled(step_of(sizes[part], batch == 0 && part == 0, last)));
     }
-    if (!from_.arrays.shard()) continue;
-    const FactoredLayout* const factored = from_.stepper.factored_layout(size);
+    if (!parts_.arrays.shard()) continue;
+    const FactoredLayout* const factored = parts_.stepper.factored_layout(size);
     if (batch + 1 == batches.steps) {
-      steps.push_back(from_.stepper.reduction_step(from_.stepper.end_of_step(factored))->executable);
-    } else if (from_.builder.recipe().sync_each_batch || batches.steps > kBatchesOfPart) {
-      steps.push_back(from_.stepper.reduction_step(from_.stepper.part_of_step(factored))->executable);
+      steps.push_back(parts_.stepper.reduction_step(parts_.stepper.end_of_step(factored))->executable);
+    } else if (parts_.builder.recipe().sync_each_batch || batches.steps > kBatchesOfPart) {
+      steps.push_back(parts_.stepper.reduction_step(parts_.stepper.part_of_step(factored))->executable);
     }
   }
 }
@@ -130,19 +130,19 @@ StepMemory::Executables StepMemory::steps_of_epoch(const data::DataPlan& plan) {
 StepMemory::Executables StepMemory::steps_of_evaluation(const data::DataPlan& plan) {
   Executables steps;
   for (const int64_t batch : ends_of(plan.steps_per_epoch()))
-    for (const int64_t samples : micro_batches_of(from_.accumulation, plan.largest_share(batch)))
-      steps.push_back(from_.forward.step_of_evaluation(samples)->executable);
+    for (const int64_t samples : sizes_of_parts(parts_.accumulation, plan.largest_share(batch)))
+      steps.push_back(parts_.forward.step_of_evaluation(samples)->executable);
   return steps;
 }
 
 PeakMemory StepMemory::peak(const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation) {
   const Executables training = steps_of_epoch(plan);
   const Executables evaluating = evaluation ? steps_of_evaluation(*evaluation) : Executables();
-  const std::vector<backends::ArrayBytes> arrays = from_.arrays.sizes();
-  if (const auto peak = from_.device.peak_memory(arrays, training, {}))
-    return {.training = *peak, .evaluation = evaluation ? *from_.device.peak_memory(arrays, training, evaluating) : 0};
+  const std::vector<backends::ArrayBytes> arrays = parts_.arrays.sizes();
+  if (const auto peak = parts_.device.peak_memory(arrays, training, {}))
+    return {.training = *peak, .evaluation = evaluation ? *parts_.device.peak_memory(arrays, training, evaluating) : 0};
   const int64_t most = most_temporary(training);
-  const int64_t resident = from_.arrays.memory().total();
+  const int64_t resident = parts_.arrays.memory().total();
   return {.training = resident + most,
           .evaluation = evaluation ? resident + std::max(most, most_temporary(evaluating)) : 0};
 }

@@ -11,6 +11,7 @@
 #include "runner/data/plan.h"
 #include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/device_arrays.h"
+#include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/forward.h"
 #include "runner/train/engine/memory_use.h"
@@ -20,18 +21,7 @@ namespace runner::train {
 
 class StepMemory {
  public:
-  // Everything it is made from; all must outlive it.
-  struct Sources {
-    const StepBuilder& builder;
-    backends::ModelledDevice& device;
-    const DeviceArrays& arrays;
-    Executor& executor;
-    Stepper& stepper;
-    Forward& forward;
-    const GradAccumulation& accumulation;
-    Hooks* hooks;  // null if there is no hook
-  };
-  explicit StepMemory(const Sources& from) : from_(from) {}
+  explicit StepMemory(const EngineParts& parts) : parts_(parts) {}
 
   // Compiles a training step before its first use, to find mismatches before a run begins.
   void prepare(const StepShape& shape);
@@ -64,7 +54,7 @@ class StepMemory {
   void add_step(const data::DataPlan& plan, const data::OptimizerStep& batches, Executables& steps);
   Executables steps_of_evaluation(const data::DataPlan& plan);
 
-  const Sources from_;
+  const EngineParts& parts_;
 };
 
 }  // namespace runner::train

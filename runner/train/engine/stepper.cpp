@@ -11,12 +11,12 @@
 
 namespace runner::train {
 
-Stepper::Stepper(const Sources& from) : from_(from), recipe_(from.builder.recipe()) {}
+Stepper::Stepper(const EngineParts& parts) : parts_(parts), recipe_(parts.builder.recipe()) {}
 
 // A single rank always has the sums.
 bool Stepper::is_reduction_due(const StepResult& result) const {
   if (is_local()) return result.done;
-  return result.done || from_.ranks == nullptr || recipe_.sync_each_batch || result.next.begins_epoch() ||
+  return result.done || parts_.ranks == nullptr || recipe_.sync_each_batch || result.next.begins_epoch() ||
          result.batches % kBatchesOfPart == 0;
 }
 
@@ -24,30 +24,30 @@ SharedStep Stepper::run_batches(BatchFeed& batches, const ScheduleRates& rates, 
   SharedStep step;
   for (;;) {
     const data::Batch& batch = batches.next();
-    ++from_.counters.batches;
-    in_batch(from_.steps.place_of(batch, /*training=*/true), [&] { batches.throw_failure(); });
-    from_.marks.begin_batch(/*training=*/true);
-    result.done = from_.accumulation.ends(batch, result.batches);
+    ++parts_.counters.batches;
+    in_batch(parts_.steps.place_of(batch, /*training=*/true), [&] { batches.throw_failure(); });
+    parts_.marks.begin_batch(/*training=*/true);
+    result.done = parts_.accumulation.ends(batch, result.batches);
     result.add_batch(batch);
-    factored_ = from_.arrays.begin_batch(batch.largest, factors_gradients());
-    if (result.done && from_.clock) {
-      from_.steps.wait_for_batch();
-      from_.clock->begin_step(rates);
+    factored_ = parts_.arrays.begin_batch(batch.largest, factors_gradients());
+    if (result.done && parts_.clock) {
+      parts_.steps.wait_for_batch();
+      parts_.clock->begin_step(rates);
     }
     if (is_local() || batch.weighs()) {
-      for (int64_t first = 0; first < batch.size; first += from_.accumulation.micro_batch(batch.size)) {
-        const data::Batch part = batch.part(first, from_.accumulation.micro_batch(batch.size - first));
+      for (int64_t first = 0; first < batch.size; first += parts_.accumulation.micro_batch(batch.size)) {
+        const data::Batch part = batch.part(first, parts_.accumulation.micro_batch(batch.size - first));
         const bool ends_batch = first + part.size == batch.size;
         step = run_part(part, {.staged = first == 0 ? batches.staged() : 0,
                                .ends_step = result.done && ends_batch,
                                .reduces = (result.done || recipe_.sync_each_batch) && ends_batch});
       }
     } else {
-      from_.steps.record(batch, /*training=*/true);
+      parts_.steps.record(batch, /*training=*/true);
     }
-    if (batch.last_of_epoch) from_.marks.end_batches(/*training=*/true);
+    if (batch.last_of_epoch) parts_.marks.end_batches(/*training=*/true);
     if (is_reduction_due(result)) return step;
-    if (step) batches.stage_next(*step->executable, from_.accumulation);
+    if (step) batches.stage_next(*step->executable, parts_.accumulation);
   }
 }
 
@@ -55,119 +55,119 @@ SharedStep Stepper::run_part(const data::Batch& part, const MicroBatchPlace& pla
   const bool last = place.ends_step;
   const bool completes = last && steps_alone();
   SharedStep step =
-      training_step(shape_of(part.size, !from_.arrays.holds_any_gradients(), completes), &part, last && !completes);
+      training_step(shape_of(part.size, !parts_.arrays.holds_any_gradients(), completes), &part, last && !completes);
   StepSubmission arguments =
-      from_.steps.arguments(part, from_.steps.recording(/*training=*/true),
-                            last ? TracedUntil::kUpdate : TracedUntil::kBackward, step->rule_numbers);
+      parts_.steps.arguments(part, parts_.steps.recording(/*training=*/true),
+                             last ? TracedUntil::kUpdate : TracedUntil::kBackward, step->rule_numbers);
   arguments.staged = place.staged;
-  arguments.states = from_.arrays.states_of_step(last && !completes && factored_ != nullptr);
-  if (last && !completes && from_.arrays.reducer() != nullptr)
-    arguments.signals = from_.arrays.reducer()->begin_signals(factored_);
-  if (place.reduces && !completes && from_.arrays.buckets() != nullptr)
-    arguments.info.reduced = from_.arrays.buckets()->reduced();
-  const BatchPlace batch = from_.steps.place_of(part, /*training=*/true);
-  if (completes) from_.in_flight.begin_update();
+  arguments.states = parts_.arrays.states_of_step(last && !completes && factored_ != nullptr);
+  if (last && !completes && parts_.arrays.reducer() != nullptr)
+    arguments.signals = parts_.arrays.reducer()->begin_signals(factored_);
+  if (place.reduces && !completes && parts_.arrays.buckets() != nullptr)
+    arguments.info.reduced = parts_.arrays.buckets()->reduced();
+  const BatchPlace batch = parts_.steps.place_of(part, /*training=*/true);
+  if (completes) parts_.in_flight.begin_update();
   const backends::Ticket ticket = in_batch(batch, [&] {
-    return from_.executor.submit(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
+    return parts_.executor.submit(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
   });
-  from_.in_flight.set_submitted({ticket, step, from_.steps.recording(/*training=*/true), completes, batch});
-  from_.arrays.hold(steps_alone() ? GradientState::kGlobalSum : GradientState::kLocalSum);
+  parts_.in_flight.set_submitted({ticket, step, parts_.steps.recording(/*training=*/true), completes, batch});
+  parts_.arrays.hold(steps_alone() ? GradientState::kGlobalSum : GradientState::kLocalSum);
   return step;
 }
 
 SharedStep Stepper::run_batches_together(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
                                          const std::function<bool()>& asked_to_stop) {
   const SharedStep last = run_batches(batches, rates, result);
-  if (!from_.arrays.holds_any_gradients()) from_.arrays.clear_step(factored_);
+  if (!parts_.arrays.holds_any_gradients()) parts_.arrays.clear_step(factored_);
   const Reduction reduction = result.done ? end_of_step(factored_) : part_of_step(factored_);
-  const bool reduces = result.done && from_.arrays.reducer() != nullptr;
+  const bool reduces = result.done && parts_.arrays.reducer() != nullptr;
   if (reduces) reduce_in_buckets();
-  if (last) batches.stage_next(*last->executable, from_.accumulation);
-  from_.in_flight.wait();
-  from_.in_flight.throw_failure();
-  if (from_.builder.varies(true))
-    add_to(from_.metrics.step,
-           merged(std::exchange(from_.metrics.batches, {}), *from_.ranks, from_.executor.site("metrics")));
+  if (last) batches.stage_next(*last->executable, parts_.accumulation);
+  parts_.in_flight.wait();
+  parts_.in_flight.throw_failure();
+  if (parts_.builder.varies(true))
+    add_to(parts_.metrics.step,
+           merged(std::exchange(parts_.metrics.batches, {}), *parts_.ranks, parts_.executor.site("metrics")));
   const SharedStep& step = reduction_step(reduction);
-  StepSubmission end = from_.arguments.of_update();
-  if (reduces) end.after = from_.arrays.reducer()->reduced();
-  end.states = from_.arrays.states_of_reduction(reduction.source, reduction.factored != nullptr);
-  from_.executor.begin_exchange(/*again=*/false);
-  if (result.done) from_.in_flight.begin_update_of_all();  // after the barrier any rank may have begun to update
-  result.interrupted = from_.ranks->any(asked_to_stop && asked_to_stop(), from_.executor.site("gradients"));
-  if (reduction.source == SumSource::kFoldedRows) from_.arrays.fold_rows();
-  from_.executor.execute("update", *step, end, backends::SpanKind::kOptimizer);
-  if (!result.done) from_.arrays.write_sums_to_rank_0();
-  if (result.done) from_.arrays.round_shard();
-  from_.ranks->barrier(from_.executor.site("the update"));
-  if (!result.done && from_.ranks->rank() == 0) keep_sum_of_part(*step);
-  from_.arrays.hold(from_.ranks->rank() == 0 ? GradientState::kGlobalSum : GradientState::kNothing);
+  StepSubmission end = parts_.arguments.of_update();
+  if (reduces) end.after = parts_.arrays.reducer()->reduced();
+  end.states = parts_.arrays.states_of_reduction(reduction.source, reduction.factored != nullptr);
+  parts_.executor.begin_exchange(/*again=*/false);
+  if (result.done) parts_.in_flight.begin_update_of_all();  // after the barrier any rank may have begun to update
+  result.interrupted = parts_.ranks->any(asked_to_stop && asked_to_stop(), parts_.executor.site("gradients"));
+  if (reduction.source == SumSource::kFoldedRows) parts_.arrays.fold_rows();
+  parts_.executor.execute("update", *step, end, backends::SpanKind::kOptimizer);
+  if (!result.done) parts_.arrays.write_sums_to_rank_0();
+  if (result.done) parts_.arrays.round_shard();
+  parts_.ranks->barrier(parts_.executor.site("the update"));
+  if (!result.done && parts_.ranks->rank() == 0) keep_sum_of_part(*step);
+  parts_.arrays.hold(parts_.ranks->rank() == 0 ? GradientState::kGlobalSum : GradientState::kNothing);
   return step;
 }
 
 // Starts while the device is still computing the last batch of the optimizer step.
 void Stepper::reduce_in_buckets() {
-  if (!from_.arrays.reducer()->has_signalled()) from_.arrays.reducer()->signal_all(factored_);
-  from_.arrays.reduce(factored_);
+  if (!parts_.arrays.reducer()->has_signalled()) parts_.arrays.reducer()->signal_all(factored_);
+  parts_.arrays.reduce(factored_);
 }
 
 void Stepper::keep_sum_of_part(const CompiledStep& part) {
-  const backends::ModelPause pause(from_.device);
+  const backends::ModelPause pause(parts_.device);
   std::array<double, 2> sums{};
-  from_.device.read_output(*part.executable, kPartSum, std::as_writable_bytes(std::span(sums)));
-  from_.arrays.write(from_.arrays.layout().find(Role::kSum, 0, kStepSum), std::as_bytes(std::span(sums)));
+  parts_.device.read_output(*part.executable, kPartSum, std::as_writable_bytes(std::span(sums)));
+  parts_.arrays.write(parts_.arrays.layout().find(Role::kSum, 0, kStepSum), std::as_bytes(std::span(sums)));
 }
 
 Stepper::Reduction Stepper::end_of_step(const FactoredLayout* factored) const {
-  if (from_.arrays.reducer() != nullptr) return {.ends_step = true, .source = SumSource::kBuckets};
-  return {.ends_step = true, .source = from_.arrays.sum_source(), .factored = factored};
+  if (parts_.arrays.reducer() != nullptr) return {.ends_step = true, .source = SumSource::kBuckets};
+  return {.ends_step = true, .source = parts_.arrays.sum_source(), .factored = factored};
 }
 
 Stepper::Reduction Stepper::part_of_step(const FactoredLayout* factored) const {
-  return {.source = from_.arrays.sum_source(), .factored = factored};
+  return {.source = parts_.arrays.sum_source(), .factored = factored};
 }
 
 SharedStep Stepper::training_step(const StepShape& shape, const data::Batch* batch, bool closes_step) {
   const FactoredLayout* const factored = batch != nullptr ? factored_ : factored_layout(shape.batch);
-  return from_.steps.find({.training = true,
-                           .labelled = true,
-                           .shape = shape,
-                           .closes_step = closes_step,
-                           .factored = closes_step ? factored : nullptr},
-                          batch);
+  return parts_.steps.find({.training = true,
+                            .labelled = true,
+                            .shape = shape,
+                            .closes_step = closes_step,
+                            .factored = closes_step ? factored : nullptr},
+                           batch);
 }
 
 // The number of batches per optimizer step matters only with loss scaling.
 StepShape Stepper::shape_of(int64_t batch, bool first, bool last) const {
-  return {batch, first, last, first_scale(recipe_) ? from_.accumulation.batches_per_step : 1};
+  return {batch, first, last, first_scale(recipe_) ? parts_.accumulation.batches_per_step : 1};
 }
 
 const SharedStep& Stepper::reduction_step(const Reduction& kind) {
   SharedStep& step = reduction_steps_[kind];
   if (!step) {
-    from_.executor.check_halt();
+    parts_.executor.check_halt();
     const FactoredLayout none;
-    const backends::Program end = record_reduction(from_.builder, *from_.arrays.shard(), kind.ends_step,
+    const backends::Program end = record_reduction(parts_.builder, *parts_.arrays.shard(), kind.ends_step,
                                                    kind.factored != nullptr ? *kind.factored : none, kind.source);
-    const bool are_reduced = kind.ends_step && from_.arrays.buckets() != nullptr;
-    step = compiled_step(from_.device.compile(end, from_.user.of_update(kind.ends_step, are_reduced)));
+    const bool are_reduced = kind.ends_step && parts_.arrays.buckets() != nullptr;
+    step = compiled_step(parts_.device.compile(end, parts_.user.of_update(kind.ends_step, are_reduced)));
   }
   return step;
 }
 
 void Stepper::advance(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
                       const std::function<bool()>& asked_to_stop) {
-  from_.arguments.set_rates(rates, from_.accumulation.batches_per_step);
-  if (result.batches == 0) from_.arrays.hold(GradientState::kNothing);
-  from_.in_flight.begin();
+  parts_.arguments.set_rates(rates, parts_.accumulation.batches_per_step);
+  if (result.batches == 0) parts_.arrays.hold(GradientState::kNothing);
+  parts_.in_flight.begin();
   const SharedStep step =
       steps_alone() ? run_batches(batches, rates, result) : run_batches_together(batches, rates, result, asked_to_stop);
-  if (steps_alone() && step) batches.stage_next(*step->executable, from_.accumulation);
+  if (steps_alone() && step) batches.stage_next(*step->executable, parts_.accumulation);
   if (result.done) end_step(step, rates, result);
 }
 
 bool Stepper::may_resolve_late() const {
-  return from_.device.runs_asynchronously() && from_.ranks == nullptr && !from_.clock &&
+  return parts_.device.runs_asynchronously() && parts_.ranks == nullptr && !parts_.clock &&
          recipe_.train.on_nan == schema::OnNan::kStop;
 }
 
@@ -180,34 +180,34 @@ StepResult Stepper::run(data::Loader& loader, const ScheduleRates& rates) {
 }
 
 void Stepper::end_step(const SharedStep& step, const ScheduleRates& rates, StepResult& result) {
-  from_.arrays.hold(GradientState::kNothing);
-  result.decisions = mixed(rates.digest(), from_.steps.form());
-  result.lr = from_.builder.optimizers().lr * rates.factor;
+  parts_.arrays.hold(GradientState::kNothing);
+  result.decisions = mixed(rates.digest(), parts_.steps.form());
+  result.lr = parts_.builder.optimizers().lr * rates.factor;
   result.finite = true;
-  result.applied = !from_.clock;
-  from_.in_flight.end(step, rates, result);
+  result.applied = !parts_.clock;
+  parts_.in_flight.end(step, rates, result);
 }
 
 void Stepper::resolve(StepResult& newest) {
-  from_.in_flight.wait();
-  from_.in_flight.throw_failure();
-  if (!from_.in_flight.has_ended()) return;
-  from_.in_flight.resolve(newest);
+  parts_.in_flight.wait();
+  parts_.in_flight.throw_failure();
+  if (!parts_.in_flight.has_ended()) return;
+  parts_.in_flight.resolve(newest);
   // Finding the cause runs other Programs, which overwrite the outputs, so they are read first.
-  if (from_.clock && (from_.clock->is_full() || !newest.finite)) read_counters(newest);
+  if (parts_.clock && (parts_.clock->is_full() || !newest.finite)) read_counters(newest);
 }
 
 void Stepper::read_counters() {
-  from_.in_flight.wait();
-  from_.in_flight.throw_failure();
+  parts_.in_flight.wait();
+  parts_.in_flight.throw_failure();
   if (pending() == 0) return;
-  from_.in_flight.read_outcome();
-  from_.clock->read_counters();
+  parts_.in_flight.read_outcome();
+  parts_.clock->read_counters();
 }
 
 void Stepper::read_counters(StepResult& newest) {
   read_counters();
-  from_.in_flight.set_outcome(newest);
+  parts_.in_flight.set_outcome(newest);
 }
 
 }  // namespace runner::train

@@ -15,6 +15,7 @@
 #include "runner/train/engine/counters.h"
 #include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/device_arrays.h"
+#include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/in_flight_step.h"
 #include "runner/train/engine/loader_marks.h"
@@ -39,29 +40,11 @@ inline bool trains_locally(const schema::Recipe& recipe, const backends::Process
 
 class Stepper {
  public:
-  // Everything it is made from; all must outlive it.
-  struct Sources {
-    const StepBuilder& builder;
-    const data::Encoding& encoding;
-    backends::ModelledDevice& device;
-    DeviceArrays& arrays;
-    Executor& executor;
-    StepArguments& arguments;
-    InFlightStep& in_flight;
-    Steps& steps;
-    const UserWork& user;
-    LoaderMarks& marks;
-    Counters& counters;
-    StepMetrics& metrics;
-    const GradAccumulation& accumulation;
-    UpdateClock* clock;             // null if the host counts updates
-    backends::ProcessGroup* ranks;  // null for a single process
-  };
-  explicit Stepper(const Sources& from);
+  explicit Stepper(const EngineParts& parts);
 
   // Makes the argument of advance().
   BatchFeed feed(data::Loader& loader, std::function<bool()> give_up = {}) {
-    return {loader, std::move(give_up), from_.device, from_.encoding};
+    return {loader, std::move(give_up), parts_.device, parts_.encoding};
   }
   // Continues an optimizer step: takes batches until gradients and sums are those of all ranks and can be saved in a
   // checkpoint. That is at the end of the optimizer step, after its update. It is also at the end of an epoch and every
@@ -77,18 +60,18 @@ class Stepper {
   // Runs a whole optimizer step.
   StepResult run(data::Loader& loader, const ScheduleRates& rates);
   // After advance() or resolve() has thrown: whether the failed optimizer step may have updated some arrays.
-  bool may_be_half_updated() const { return from_.in_flight.may_be_half_updated(); }
+  bool may_be_half_updated() const { return parts_.in_flight.may_be_half_updated(); }
   // Whether resolve() may be called as late as after the first batch of the next optimizer step has been recorded. If
   // the earlier step was not finite, the next one then throws before it computes anything, and resolve() still reports
   // it.
   bool may_resolve_late() const;
-  bool is_local() const { return trains_locally(recipe_, from_.ranks); }
+  bool is_local() const { return trains_locally(recipe_, parts_.ranks); }
   // Whether this process makes an optimizer step from its own batches only.
-  bool steps_alone() const { return from_.ranks == nullptr || is_local(); }
+  bool steps_alone() const { return parts_.ranks == nullptr || is_local(); }
 
   // With device-side counters (update_clock.h): number of optimizer steps whose outcome the host does not know. The
   // counters lack their updates and schedule steps.
-  int64_t pending() const { return from_.clock != nullptr ? from_.clock->pending() : 0; }
+  int64_t pending() const { return parts_.clock != nullptr ? parts_.clock->pending() : 0; }
   // Reads the device-side counters. `newest`: the last optimizer step, whose outcome is set.
   void read_counters();
   void read_counters(StepResult& newest);
@@ -112,7 +95,7 @@ class Stepper {
   // Returns the layout of factored gradients for a batch whose largest part on any rank has `largest` samples; null if
   // there are none. Gradients of several batches accumulate in their arrays.
   const FactoredLayout* factored_layout(int64_t largest) {
-    return factors_gradients() ? from_.arrays.factored_layout(largest) : nullptr;
+    return factors_gradients() ? parts_.arrays.factored_layout(largest) : nullptr;
   }
 
  private:
@@ -133,10 +116,10 @@ class Stepper {
   void reduce_in_buckets();
   void keep_sum_of_part(const CompiledStep& part);
   void end_step(const SharedStep& step, const ScheduleRates& rates, StepResult& result);
-  bool factors_gradients() const { return from_.accumulation.batches_per_step == 1; }
+  bool factors_gradients() const { return parts_.accumulation.batches_per_step == 1; }
   bool is_reduction_due(const StepResult& result) const;
 
-  const Sources from_;
+  const EngineParts& parts_;
   const schema::Recipe& recipe_;
   const FactoredLayout* factored_ = nullptr;  // of the current batch; null if gradients are in their arrays
   std::map<Reduction, SharedStep> reduction_steps_;

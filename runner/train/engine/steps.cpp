@@ -16,19 +16,19 @@
 namespace runner::train {
 namespace {
 
-std::optional<TracedGraphs> traced_graphs_of(const Steps::Sources& from) {
-  const schema::Recipe& recipe = from.builder.recipe();
-  const bool compares = from.ranks != nullptr && from.hooks != nullptr && device_rules(recipe).ranks_run_one_graph;
+std::optional<TracedGraphs> traced_graphs_of(const EngineParts& parts) {
+  const schema::Recipe& recipe = parts.builder.recipe();
+  const bool compares = parts.ranks != nullptr && parts.hooks != nullptr && device_rules(recipe).ranks_run_one_graph;
   return compares ? std::make_optional<TracedGraphs>(scalar_rules_of(recipe)) : std::nullopt;
 }
 
 }  // namespace
 
-Steps::Steps(const Sources& from) : from_(from), traced_graphs_(traced_graphs_of(from)) {}
+Steps::Steps(const EngineParts& parts) : parts_(parts), traced_graphs_(traced_graphs_of(parts)) {}
 
 SharedStep Steps::find(const StepKind& requested, const data::Batch* batch) {
-  const StepKind kind = from_.user.seen(requested, batch);
-  if (from_.builder.varies(kind.training) && !replays(kind.training)) return make(kind, batch);
+  const StepKind kind = parts_.user.seen(requested, batch);
+  if (parts_.builder.varies(kind.training) && !replays(kind.training)) return make(kind, batch);
   for (HeldStep& held : held_) {
     if (held.kind != kind) continue;
     ++replayed_;
@@ -48,11 +48,11 @@ void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
   const StepKind& kind = held.kind;
   if (held.trace->is_checked()) {
     begin_recording();
-    from_.builder.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch, kind.training));
+    parts_.builder.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch, kind.training));
     check_same_trace(held.trace->recorded, *recorded_, kind.training ? "training_step" : "evaluation_step");
   } else {
     recorded_ = &held.trace->recorded;
-    if (recorded_->random_tensors > 0) from_.hooks->draw_again();
+    if (recorded_->random_tensors > 0) parts_.hooks->draw_again();
   }
   if (!traced_graphs_) return;
   const std::shared_ptr<const backends::Program> unowned(std::shared_ptr<void>(), &held.trace->recorded.program);
@@ -62,12 +62,12 @@ void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
 
 // Records into the recording that the submission in flight does not read.
 void Steps::begin_recording() {
-  from_.device.on_host_event(backends::HostEvent::kRecording);
-  recorded_ = &recordings_[from_.in_flight.reads(recordings_[0])];
+  parts_.device.on_host_event(backends::HostEvent::kRecording);
+  recorded_ = &recordings_[parts_.in_flight.reads(recordings_[0])];
 }
 
 BatchPlace Steps::place_of(const data::Batch& batch, bool training, bool labelled) const {
-  if (training) return {BatchPlace::Of::kTraining, from_.counters.batches, batch.position.epoch};
+  if (training) return {BatchPlace::Of::kTraining, parts_.counters.batches, batch.position.epoch};
   return {labelled ? BatchPlace::Of::kEvaluation : BatchPlace::Of::kPrediction, batch.position.step + 1};
 }
 
@@ -82,69 +82,69 @@ StepBuilder::Read Steps::reader(const data::Batch* batch, bool training) {
     StepSubmission submission = arguments(*batch, &recorded);
     submission.info.evaluates = !training;
     return in_batch(place_of(*batch, training),
-                    [&] { return from_.executor.read_value(recorded.program, value, submission); });
+                    [&] { return parts_.executor.read_value(recorded.program, value, submission); });
   };
 }
 
 void Steps::wait_for_batch() {
-  from_.in_flight.wait();
-  from_.in_flight.check();
+  parts_.in_flight.wait();
+  parts_.in_flight.check();
 }
 
 // The submission in flight reads the same keys, and its outputs would be overwritten.
 StepSubmission Steps::arguments(const data::Batch& batch, const StepBuilder::Recorded* recorded, TracedUntil traced,
                                 std::span<const backends::TracedScalar> rule_numbers) {
   wait_for_batch();
-  return from_.arguments.of_step(batch, recorded, traced, rule_numbers);
+  return parts_.arguments.of_step(batch, recorded, traced, rule_numbers);
 }
 
 SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
-  from_.executor.check_halt();
+  parts_.executor.check_halt();
   begin_recording();
   {
     const backends::ScopedSpan span(backends::SpanKind::kCompile, "record");
-    from_.builder.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch, kind.training));
+    parts_.builder.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch, kind.training));
   }
-  backends::StepSpecification step = kind.training ? training_specification(from_.builder, *recorded_, kind.shape)
+  backends::StepSpecification step = kind.training ? training_specification(parts_.builder, *recorded_, kind.shape)
                                                    : forward_specification(*recorded_, kind.labelled, kind.shape.first);
   // The number of elements identifies the layout: it grows with the batch that it has room for.
   step.insert(step.end(), {kind.closes_step, kind.padded, kind.factored != nullptr ? kind.factored->elements : 0});
-  const SharedStep made = from_.executor.cache().find_or_make(recorded_->program, step, [&] {
+  const SharedStep made = parts_.executor.cache().find_or_make(recorded_->program, step, [&] {
     const auto compile = [&] { return kind.training ? compile_training_step(kind) : compile_forward_step(kind); };
     if (batch == nullptr) return compile();
     // A device may report that its memory is too small before it runs.
     return in_batch<backends::OutOfMemory>(place_of(*batch, kind.training, kind.labelled), compile);
   });
   if (traced_graphs_)
-    traced_graphs_->add(kind.shape.batch, known_place(batch, kind.training), from_.executor.cache().newest_recorded(),
+    traced_graphs_->add(kind.shape.batch, known_place(batch, kind.training), parts_.executor.cache().newest_recorded(),
                         recorded_->results(), recorded_->host.traced);
   return made;
 }
 
 void Steps::compare_graphs() {
-  if (traced_graphs_) traced_graphs_->compare(*from_.ranks, {"traced graphs", from_.counters.steps});
+  if (traced_graphs_) traced_graphs_->compare(*parts_.ranks, {"traced graphs", parts_.counters.steps});
 }
 
 SharedStep Steps::compile_training_step(const StepKind& kind) {
-  const CompletedStep completed = complete_step(from_.builder, *recorded_, kind.shape,
+  const CompletedStep completed = complete_step(parts_.builder, *recorded_, kind.shape,
                                                 kind.factored != nullptr ? *kind.factored : FactoredLayout());
-  note_unused(unused_parameters(completed.reached, from_.builder.model().parameters));
+  note_unused(unused_parameters(completed.reached, parts_.builder.model().parameters));
   backends::Program program = completed.program;
-  from_.arrays.declare_rounded_weights(program);
+  parts_.arrays.declare_rounded_weights(program);
   std::vector<backends::TracedScalar> numbers;
   std::shared_ptr<backends::Executable> executable =
-      from_.device.compile(program, from_.user.of_training(kind, *recorded_, completed, program, numbers));
+      parts_.device.compile(program, parts_.user.of_training(kind, *recorded_, completed, program, numbers));
   return compiled_step(std::move(executable), std::move(numbers));
 }
 
 SharedStep Steps::compile_forward_step(const StepKind& kind) {
-  return compiled_step(
-      from_.device.compile(from_.builder.forward(*recorded_, kind.labelled), from_.user.of_forward(kind, *recorded_)));
+  return compiled_step(parts_.device.compile(parts_.builder.forward(*recorded_, kind.labelled),
+                                             parts_.user.of_forward(kind, *recorded_)));
 }
 
 void Steps::note_unused(const std::string& names) {
   if (names.empty()) return;
-  if (from_.builder.recipe().comm.unused == schema::Unused::kError)
+  if (parts_.builder.recipe().comm.unused == schema::Unused::kError)
     fail(
         ErrorKind::kRun,
         "the loss does not depend on {}, but comm.unused is error; use these parameters, or freeze them (model.freeze)",
@@ -153,10 +153,10 @@ void Steps::note_unused(const std::string& names) {
 }
 
 void Steps::record(const data::Batch& batch, bool training) {
-  if (batch.size == 0 || !from_.builder.varies(training) || replays(training)) return;
-  from_.arguments.set_any_rates();
+  if (batch.size == 0 || !parts_.builder.varies(training) || replays(training)) return;
+  parts_.arguments.set_any_rates();
   begin_recording();
-  from_.builder.record_into(*recorded_, batch.size, training, reader(&batch, training));
+  parts_.builder.record_into(*recorded_, batch.size, training, reader(&batch, training));
 }
 
 }  // namespace runner::train

@@ -15,6 +15,7 @@
 #include "runner/data/loader.h"
 #include "runner/train/engine/batch_place.h"
 #include "runner/train/engine/device_arrays.h"
+#include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/hooks.h"
 #include "runner/train/engine/in_flight_step.h"
@@ -29,20 +30,7 @@ namespace runner::train {
 
 class Steps {
  public:
-  // Everything it is made from; all must outlive it.
-  struct Sources {
-    const StepBuilder& builder;
-    backends::ModelledDevice& device;
-    DeviceArrays& arrays;
-    Executor& executor;
-    StepArguments& arguments;
-    InFlightStep& in_flight;
-    const Counters& counters;
-    const UserWork& user;
-    Hooks* hooks;                   // null if there is no hook
-    backends::ProcessGroup* ranks;  // null for a single process
-  };
-  explicit Steps(const Sources& from);
+  explicit Steps(const EngineParts& parts);
 
   // Returns the compiled step. `batch`: its batch, which a hook may read values with, or null.
   SharedStep find(const StepKind& requested, const data::Batch* batch);
@@ -50,10 +38,10 @@ class Steps {
   void record(const data::Batch& batch, bool training);
   // The last recording, if this step was recorded.
   const StepBuilder::Recorded* recording(bool training) const {
-    return from_.builder.varies(training) ? recorded_ : nullptr;
+    return parts_.builder.varies(training) ? recorded_ : nullptr;
   }
   uint64_t form() const { return recorded_->form; }
-  bool evaluations_read_outputs() const { return from_.builder.evaluations_read_outputs(); }
+  bool evaluations_read_outputs() const { return parts_.builder.evaluations_read_outputs(); }
   // Reads values of a recording in progress, from the arrays and the batch (null if there is none yet).
   StepBuilder::Read reader(const data::Batch* batch, bool training);
 
@@ -92,11 +80,11 @@ class Steps {
   std::optional<BatchPlace> known_place(const data::Batch* batch, bool training) const;
   void begin_recording();
   // Whether a hook's trace is replayed instead of recorded again.
-  bool replays(bool training) const { return traces_once(from_.builder.recipe()) && from_.builder.varies(training); }
+  bool replays(bool training) const { return traces_once(parts_.builder.recipe()) && parts_.builder.varies(training); }
   void keep_trace(HeldStep& held);
   void use_trace(HeldStep& held, const data::Batch* batch);
 
-  const Sources from_;
+  const EngineParts& parts_;
   std::optional<TracedGraphs> traced_graphs_;
   std::string unused_;
   std::deque<HeldStep> held_;  // elements keep their addresses

@@ -18,6 +18,7 @@
 #include "runner/train/engine/counters.h"
 #include "runner/train/engine/device_arrays.h"
 #include "runner/train/engine/device_layout.h"
+#include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/forward.h"
 #include "runner/train/engine/in_flight_step.h"
@@ -101,8 +102,6 @@ class Trainer {
   GradAccumulation accumulation;
 
  private:
-  UpdateClock* clock() { return clock_ ? &*clock_ : nullptr; }
-
   const schema::Recipe& recipe_;
   const data::Encoding& encoding_;
   backends::ModelledDevice& device_;
@@ -114,6 +113,7 @@ class Trainer {
   std::optional<UpdateClock> clock_;  // only if the device counts updates
   LoaderMarks marks_;
   Executor executor_;
+  const EngineParts parts_;
   UserWork user_;
   StepArguments arguments_;
   InFlightStep in_flight_;

@@ -19,17 +19,17 @@ using backends::UserGraph;
 // A hook computes with exactly the samples that it is given. Only models of graphs see where an evaluation begins.
 StepKind UserWork::seen(StepKind kind, const data::Batch* batch) const {
   kind.padded = kind.shape.batch;
-  if (!from_.device.traces_graphs()) {
+  if (!parts_.device.traces_graphs()) {
     kind.closes_step = false;
     if (!kind.training) kind.shape.first = true;
     return kind;
   }
-  if (batch != nullptr && !from_.builder.varies(kind.training)) kind.padded = std::max(kind.padded, batch->largest);
+  if (batch != nullptr && !parts_.builder.varies(kind.training)) kind.padded = std::max(kind.padded, batch->largest);
   return kind;
 }
 
 StepBuilder::Recorded UserWork::recorded_as_counted(const StepKind& kind, const StepBuilder::Recorded& recorded) const {
-  return kind.padded == kind.shape.batch ? recorded : from_.builder.record(kind.padded, kind.training);
+  return kind.padded == kind.shape.batch ? recorded : parts_.builder.record(kind.padded, kind.training);
 }
 
 UserGraph UserWork::of_training(const StepKind& kind, const StepBuilder::Recorded& recorded,
@@ -38,30 +38,30 @@ UserGraph UserWork::of_training(const StepKind& kind, const StepBuilder::Recorde
   return [&, kind]() -> std::optional<Program> {
     if (kind.closes_step || kind.padded != kind.shape.batch) {
       CompletedStep graph =
-          step_graph(from_.builder, recorded_as_counted(kind, recorded), kind.shape, kind.closes_step);
+          step_graph(parts_.builder, recorded_as_counted(kind, recorded), kind.shape, kind.closes_step);
       numbers = std::move(graph.numbers);
       return std::move(graph.program);
     }
     numbers = completed.numbers;
-    if (kind.factored != nullptr) return complete_step(from_.builder, recorded, kind.shape).program;
+    if (kind.factored != nullptr) return complete_step(parts_.builder, recorded, kind.shape).program;
     if (program.size() != completed.program.size()) return completed.program;
     return std::nullopt;
   };
 }
 
 UserGraph UserWork::of_forward(const StepKind& kind, const StepBuilder::Recorded& recorded) const {
-  if (!from_.device.traces_graphs()) return {};
+  if (!parts_.device.traces_graphs()) return {};
   return [this, kind, &recorded]() -> std::optional<Program> {
     const StepBuilder::Recorded counted = recorded_as_counted(kind, recorded);
-    return kind.labelled ? from_.builder.evaluation_graph(counted, kind.shape.first)
-                         : from_.builder.forward(counted, /*labelled=*/false);
+    return kind.labelled ? parts_.builder.evaluation_graph(counted, kind.shape.first)
+                         : parts_.builder.forward(counted, /*labelled=*/false);
   };
 }
 
 // A model of graphs sees the update as a part of the last step.
 UserGraph UserWork::of_update(bool ends_step, bool are_reduced) const {
-  if (from_.device.traces_graphs()) return of_nothing();
-  return [this, ends_step, are_reduced] { return reduction_graph(from_.builder, ends_step, are_reduced); };
+  if (parts_.device.traces_graphs()) return of_nothing();
+  return [this, ends_step, are_reduced] { return reduction_graph(parts_.builder, ends_step, are_reduced); };
 }
 
 UserGraph UserWork::of_read(const Program& program) {
@@ -75,11 +75,11 @@ UserGraph UserWork::of_nothing() {
 // ---- executions -----------------------------------------------------------------------------------------------------
 
 int64_t UserWork::updates_of(const OptimizerGroup& group) const {
-  return from_.counters.updates_of(from_.builder.optimizers().names[static_cast<size_t>(group.optimizer)]);
+  return parts_.counters.updates_of(parts_.builder.optimizers().names[static_cast<size_t>(group.optimizer)]);
 }
 
 void UserWork::set_rates(const ScheduleRates& rates) {
-  if (from_.device.traces_graphs()) trace_scalars(rates);
+  if (parts_.device.traces_graphs()) trace_scalars(rates);
   find_absent_states();
 }
 
@@ -87,20 +87,20 @@ void UserWork::set_rates(const ScheduleRates& rates) {
 // device-side counters the scalars are on the device.
 void UserWork::trace_scalars(const ScheduleRates& rates) {
   traced_.clear();
-  const schema::Recipe& recipe = from_.builder.recipe();
+  const schema::Recipe& recipe = parts_.builder.recipe();
   if (const auto limit = recipe.train.clip_grad_norm) optim::trace_clip_grad_norm(*limit, traced_);
   if (const auto limit = recipe.train.clip_grad_value) optim::trace_clip_grad_value(*limit, traced_);
-  if (from_.clock != nullptr) return;
+  if (parts_.clock != nullptr) return;
   size_t scalar = 0;
-  for (const nn::FlatBuffer& buffer : from_.builder.model().parameters.buffers()) {
+  for (const nn::FlatBuffer& buffer : parts_.builder.model().parameters.buffers()) {
     if (buffer.group < 0) continue;
-    const OptimizerGroup& group = from_.builder.optimizers().groups[static_cast<size_t>(buffer.group)];
+    const OptimizerGroup& group = parts_.builder.optimizers().groups[static_cast<size_t>(buffer.group)];
     const size_t first = traced_.size();
     optim::trace_scalars(group.rule, rates.of(group.rule), updates_of(group) + 1, traced_);
-    for (size_t i = first; i < traced_.size(); ++i) from_.builder.optimizers().mark_owner(traced_[i], group);
+    for (size_t i = first; i < traced_.size(); ++i) parts_.builder.optimizers().mark_owner(traced_[i], group);
     const size_t count = optim::scalar_names(group.rule.type).size();
     if (group.rule.custom)
-      for (size_t i = 0; i < count; ++i) traced_[first + i].origin = from_.builder.origin_of_scalar(scalar + i);
+      for (size_t i = 0; i < count; ++i) traced_[first + i].origin = parts_.builder.origin_of_scalar(scalar + i);
     scalar += count;
   }
 }
@@ -108,11 +108,11 @@ void UserWork::trace_scalars(const ScheduleRates& rates) {
 // An optimizer creates its slots in its first update.
 void UserWork::find_absent_states() {
   absent_.clear();
-  if (!from_.device.traces_graphs()) return;
-  const int64_t pending = from_.clock != nullptr ? from_.clock->pending() : 0;
-  const std::vector<DeviceArray>& arrays = from_.arrays.layout().arrays();
+  if (!parts_.device.traces_graphs()) return;
+  const int64_t pending = parts_.clock != nullptr ? parts_.clock->pending() : 0;
+  const std::vector<DeviceArray>& arrays = parts_.arrays.layout().arrays();
   for (size_t i = 0; i < arrays.size(); ++i)
-    if (!arrays[i].from_start && updates_of(from_.builder.group_of(arrays[i].buffer)) + pending == 0)
+    if (!arrays[i].from_start && updates_of(parts_.builder.group_of(arrays[i].buffer)) + pending == 0)
       absent_.push_back(static_cast<int32_t>(i));
 }
 
@@ -120,7 +120,7 @@ void UserWork::find_absent_states() {
 backends::SubmissionInfo UserWork::of_step(const nn::HostValues& host, TracedUntil traced, int64_t accumulation,
                                            std::span<const backends::TracedScalar> rule_numbers) {
   backends::SubmissionInfo info = of_update();
-  if (!from_.device.traces_graphs()) return info;
+  if (!parts_.device.traces_graphs()) return info;
   step_traced_ = host.traced;
   if (traced != TracedUntil::kForward) optim::trace_accumulation(accumulation, step_traced_);
   if (traced == TracedUntil::kUpdate) {
@@ -133,12 +133,12 @@ backends::SubmissionInfo UserWork::of_step(const nn::HostValues& host, TracedUnt
 
 backends::SubmissionInfo UserWork::of_region(const nn::HostValues& host) const {
   backends::SubmissionInfo info = of_update();
-  if (from_.device.traces_graphs()) info.traced = host.traced;
+  if (parts_.device.traces_graphs()) info.traced = host.traced;
   return info;
 }
 
 backends::SubmissionInfo UserWork::of_update() const {
-  return {.absent = absent_, .step = from_.counters.batches};
+  return {.absent = absent_, .step = parts_.counters.batches};
 }
 
 }  // namespace runner::train

@@ -16,6 +16,7 @@
 #include "runner/train/engine/counters.h"
 #include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/device_arrays.h"
+#include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/update_clock.h"
@@ -39,15 +40,7 @@ enum class TracedUntil { kForward, kBackward, kUpdate };
 
 class UserWork {
  public:
-  // Everything it reads from; all must outlive it.
-  struct Sources {
-    const StepBuilder& builder;
-    const backends::ModelledDevice& device;
-    const DeviceArrays& arrays;
-    const Counters& counters;
-    const UpdateClock* clock;  // null if the host counts updates
-  };
-  explicit UserWork(const Sources& from) : from_(from) {}
+  explicit UserWork(const EngineParts& parts) : parts_(parts) {}
 
   // ---- graphs ----
 
@@ -87,7 +80,7 @@ class UserWork {
   int64_t updates_of(const OptimizerGroup& group) const;
   StepBuilder::Recorded recorded_as_counted(const StepKind& kind, const StepBuilder::Recorded& recorded) const;
 
-  const Sources from_;
+  const EngineParts& parts_;
   std::vector<backends::TracedScalar> traced_, step_traced_;  // of an update; the second with those of a recording
   std::vector<int32_t> absent_;
 };

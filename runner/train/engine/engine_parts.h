@@ -1,0 +1,49 @@
+// References of a Trainer's parts to each other.
+#pragma once
+
+#include "backends/device_model/modelled_device.h"
+#include "backends/dist/process_group.h"
+#include "runner/data/encoding.h"
+
+namespace runner::train {
+
+class DeviceArrays;
+class Executor;
+class Forward;
+class Hooks;
+class InFlightStep;
+class LoaderMarks;
+class StepArguments;
+class StepBuilder;
+class Stepper;
+class Steps;
+class UpdateClock;
+class UserWork;
+struct Counters;
+struct GradAccumulation;
+struct StepMetrics;
+
+// Everything that steps are made from and run with. All of it outlives the parts that use it. A part must not use
+// another one in its constructor unless the Trainer declares the other one first.
+struct EngineParts {
+  const StepBuilder& builder;
+  const data::Encoding& encoding;
+  backends::ModelledDevice& device;
+  DeviceArrays& arrays;
+  Executor& executor;
+  UserWork& user;
+  StepArguments& arguments;
+  InFlightStep& in_flight;
+  Steps& steps;
+  Stepper& stepper;
+  Forward& forward;
+  LoaderMarks& marks;
+  Counters& counters;
+  StepMetrics& metrics;
+  const GradAccumulation& accumulation;
+  UpdateClock* clock;             // null if the host counts updates
+  Hooks* hooks;                   // null if there is no hook
+  backends::ProcessGroup* ranks;  // null for a single process
+};
+
+}  // namespace runner::train
