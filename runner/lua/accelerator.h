@@ -11,6 +11,7 @@
 
 #include "runner/lua/bind.h"
 #include "runner/train/engine/hooks.h"
+#include "runner/train/loop/run_control.h"
 
 struct lua_State;
 

@@ -10,11 +10,11 @@
 
 #include "runner/formats/safetensors.h"
 #include "runner/lua/hook_file.h"
+#include "runner/train/loop/run_control.h"
 #include "runner/train/loop/session.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"
-#include "tests/train/idle_run_control.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {
@@ -164,7 +164,7 @@ class ParameterUseTest : public RunFixture {
     session.trainer.allocate();
     session.trainer.step_memory().prepare({.batch = session.plan.slice(session.rank(), 0).size()});
     data::Loader loader(session.data.train, session.plan, {.shuffle = false, .rank = session.rank(), .prefetch = 0});
-    RankControl control(session, ranks);
+    RankControl control(ranks);
     hooks->attach(&control);
     for (int64_t step = 0; step < session.length.total_steps; ++step)
       EXPECT_TRUE(session.trainer.stepper().run(loader, session.rates()).finite);
@@ -220,9 +220,9 @@ class ParameterUseTest : public RunFixture {
 
  private:
   // RunControl for the hook.
-  class RankControl : public IdleRunControl {
+  class RankControl : public RunControl {
    public:
-    RankControl(const Session& session, backends::ProcessGroup* ranks) : IdleRunControl(session), ranks_(ranks) {}
+    explicit RankControl(backends::ProcessGroup* ranks) : ranks_(ranks) {}
     backends::ProcessGroup* ranks() const override { return ranks_; }
 
    private:

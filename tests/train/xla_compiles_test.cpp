@@ -15,12 +15,12 @@
 #include "runner/lua/hook_file.h"
 #include "runner/report/xla/metrics_report.h"
 #include "runner/train/loop/evaluator.h"
+#include "runner/train/loop/run_control.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/loop/train_loop.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/golden/golden.h"
 #include "tests/support/temp_folder.h"
-#include "tests/train/idle_run_control.h"
 #include "tests/train/xla_steps.h"
 
 namespace runner::train {
@@ -77,9 +77,9 @@ std::string recipe_of(const Golden& item, const std::string& hook) {
 }
 
 // Requests of a hook's loop. `each` is called when the hook prints, after it has got a batch.
-class LoopControl : public IdleRunControl {
+class LoopControl : public RunControl {
  public:
-  LoopControl(const Session& session, std::function<void()> each) : IdleRunControl(session), each_(std::move(each)) {}
+  explicit LoopControl(std::function<void()> each) : each_(std::move(each)) {}
   void print(std::string_view) override { each_(); }
 
  private:
@@ -106,7 +106,7 @@ class CompilesTest : public ::testing::Test {
   // Likewise with a hook's training loop.
   void train_in_loop(const Golden& item, const std::string& hook) {
     begin(item, hook);
-    LoopControl control(*session_, [this] { steps_.push_back(counts(*session_)); });
+    LoopControl control([this] { steps_.push_back(counts(*session_)); });
     hooks_->attach(&control);
     const std::atomic<int> stop{0};
     TrainState state(*session_, hooks_.get());

@@ -1,5 +1,4 @@
-// Interface of a hook file, which may replace parts of a recipe's training. Implemented in runner/lua; terms as in
-// run.h.
+// Interface of a hook file, which may replace parts of a recipe's training. Implemented in runner/lua.
 #pragma once
 
 #include <cstddef>
@@ -68,31 +67,7 @@ struct EvaluatedSet {
 };
 
 class CustomLoop;  // custom_loop.h
-
-// Interface of the run to a hook: queries and requests.
-class RunControl {
- public:
-  virtual ~RunControl() = default;
-  virtual std::string_view run() const = 0;
-  virtual std::string_view name() const = 0;
-  virtual int64_t epoch() const = 0;                                        // finished epochs
-  virtual int64_t step() const = 0;                                         // finished optimizer steps
-  virtual int64_t steps() const = 0;                                        // of the whole run
-  virtual std::optional<double> metric(const std::string& name) const = 0;  // its latest point
-  virtual void log(const std::string& name, double value) = 0;              // records a point at step()
-  virtual int64_t accumulation() const = 0;                                 // batches per optimizer step
-  virtual void set_accumulation(int64_t batches) = 0;                       // takes effect with the next optimizer step
-  virtual void save() = 0;  // a checkpoint, after the current optimizer step
-  virtual void stop() = 0;  // ends the run after the current optimizer step
-  // Whether a call in progress must end: a signal has arrived, or another rank has ended the run.
-  virtual bool must_end() const = 0;
-  virtual void print(std::string_view text) = 0;
-  virtual backends::ProcessGroup* ranks() const = 0;  // null: this process trains alone
-  // Stores bytes with the run under a relative path. Throws Error(kRun) for an invalid name.
-  virtual void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) = 0;
-  // Stores the current parameters like save_artifact(), in the files of formats::model_files.
-  virtual void save_model(const std::string& name, int64_t max_shard_size) = 0;
-};
+class RunControl;  // run_control.h
 
 // A file of a hook.
 struct HookSource {
@@ -117,56 +92,57 @@ inline constexpr int kEntryCount = 9;
 enum class HookEvent { kRunBegin, kEpochBegin, kStepEnd, kEvaluation, kEpochEnd, kRunEnd };
 inline constexpr int kEventCount = 6;
 
+// A member that is not overridden does nothing: the hook lacks the entry or event.
 class Hooks {
  public:
   virtual ~Hooks() = default;
 
   virtual bool has(HookEntry entry) const = 0;
-  virtual bool has(HookEvent event) const = 0;
+  virtual bool has(HookEvent /*event*/) const { return false; }
   // Where the function of an entry is defined, for errors that are found after it has returned. Unknown if the entry is
   // not a function.
-  virtual SourceMark line_of(HookEntry entry) const = 0;
+  virtual SourceMark line_of(HookEntry /*entry*/) const { return {}; }
 
   // Returns the files read so far.
-  virtual std::vector<HookSource> sources() const = 0;
+  virtual std::vector<HookSource> sources() const { return {}; }
 
   // All of the following throw Error(kRun) with the line of the hook.
-  virtual nn::Model model(const data::Encoding& encoding) = 0;
+  virtual nn::Model model(const data::Encoding& /*encoding*/) { return {}; }
   // `model`: the result of model(), or the recipe's model; its parameters are declared but not laid out.
-  virtual Optimizers optimizers(const nn::Model& model, const data::Encoding& encoding) = 0;
-  virtual StepLosses training_step(const StepInputs& inputs) = 0;
-  virtual StepPredictions evaluation_step(const StepInputs& inputs) = 0;
-  virtual void on(HookEvent event) = 0;
-  // Learning rate factor after `step` of `steps` steps.
-  virtual double schedule(int64_t step, int64_t steps) = 0;
+  virtual Optimizers optimizers(const nn::Model& /*model*/, const data::Encoding& /*encoding*/) { return {}; }
+  virtual StepLosses training_step(const StepInputs& /*inputs*/) { return {}; }
+  virtual StepPredictions evaluation_step(const StepInputs& /*inputs*/) { return {}; }
+  virtual void on(HookEvent /*event*/) {}
+  // Returns the learning rate factor after `step` of `steps` steps.
+  virtual double schedule(int64_t /*step*/, int64_t /*steps*/) { return 1; }
   // Notify trackers that the run begins, of the points of a step, and of the run's status at its end.
-  virtual void track_begin() = 0;
-  virtual void track(const std::map<std::string, double>& values, int64_t step) = 0;
-  virtual void track_end(std::string_view status) = 0;
+  virtual void track_begin() {}
+  virtual void track(const std::map<std::string, double>& /*values*/, int64_t /*step*/) {}
+  virtual void track_end(std::string_view /*status*/) {}
   // Runs the whole training loop. Throws what the loop throws.
-  virtual void train(CustomLoop& loop) = 0;
+  virtual void train(CustomLoop& /*loop*/) {}
   // Sets the traced region that records tensor operations from now on; null: none.
-  virtual void record(const StepInputs* region) = 0;
+  virtual void record(const StepInputs* /*region*/) {}
   // Number of the latest recording's random tensors. With the seed it determines their contents.
-  virtual int64_t draw() const = 0;
+  virtual int64_t draw() const { return 0; }
   // Returns the draw number for random tensors in a recording that is replayed.
-  virtual int64_t draw_again() = 0;
+  virtual int64_t draw_again() { return 0; }
   // How many draws have been made in total. It must match across ranks and after a resume.
-  virtual int64_t drawn() const = 0;
-  virtual void set_drawn(int64_t count) = 0;
+  virtual int64_t drawn() const { return 0; }
+  virtual void set_drawn(int64_t /*count*/) {}
   // Metrics of a whole evaluation by name, without "eval/".
-  virtual std::map<std::string, double> metrics(const EvaluatedSet& set) = 0;
+  virtual std::map<std::string, double> metrics(const EvaluatedSet& /*set*/) { return {}; }
 
   // The transform of training samples, for a loader; null if there is none.
-  virtual std::shared_ptr<data::Transform> transform() = 0;
+  virtual std::shared_ptr<data::Transform> transform() { return nullptr; }
 
   // Sets the run that events refer to; null: none.
-  virtual void attach(RunControl* run) = 0;
+  virtual void attach(RunControl* /*run*/) {}
   // Serialises what the hook keeps between steps, and restores it.
-  virtual std::string state() = 0;
-  virtual void restore(const std::string& state) = 0;
+  virtual std::string state() { return {}; }
+  virtual void restore(const std::string& /*state*/) {}
   // Throws if the restored state has more objects than are registered by now.
-  virtual void check_registered() = 0;
+  virtual void check_registered() {}
 };
 
 // The state of a hook at some point, to repeat what it did afterwards.

@@ -131,8 +131,8 @@ class StepBuilder {
   backends::Program forward(Recorded recorded, bool labelled) const;
   // Whether evaluations need the outputs of the model on the host: for errors of targets, and for a hook's `metrics`.
   bool evaluations_read_outputs() const;
-  // The graph that an evaluation in the user's code would make a device compile. Σ mask · loss and Σ mask · weight stay
-  // on the device; the first batch writes them, later batches add to them.
+  // Returns the graph that an evaluation in the user's code would make a device compile. Σ mask · loss and Σ mask ·
+  // weight stay on the device; the first batch writes them, later batches add to them.
   backends::Program evaluation_graph(const Recorded& recorded, bool first) const;
 
  private:
@@ -144,18 +144,17 @@ class StepBuilder {
   const Prologue& prologue(std::optional<int64_t> batch, bool with_scalars) const;
   void declare_batch_inputs(backends::Program& program, std::optional<int64_t> batch) const;
   void declare_scalars(backends::Program& program) const;
-
-  const schema::Recipe& recipe_;
-  const nn::Model& model_;
-  const Optimizers& optimizers_;
-  const DeviceLayout& layout_;
-  const data::Encoding& encoding_;
   void record_losses(Recorded& recorded, StepInputs& inputs, bool training) const;
   SampleLosses losses_of_recipe(Value outputs, Value labels) const;
   SampleLosses losses_of_tokens(Value outputs, Value labels) const;
   backends::Shape outputs_of(int64_t batch) const;
   void check_outputs(Value outputs, const backends::Shape& expected) const;
 
+  const schema::Recipe& recipe_;
+  const nn::Model& model_;
+  const Optimizers& optimizers_;
+  const DeviceLayout& layout_;
+  const data::Encoding& encoding_;
   Hooks* const hooks_;
   const schema::Loss loss_;
   const std::vector<data::Input> inputs_;  // of the model

@@ -104,7 +104,7 @@ std::vector<StepMemory::TrainingStep> StepMemory::training_steps(const data::Dat
 void StepMemory::add_step(const data::DataPlan& plan, const data::OptimizerStep& batches, Executables& steps) {
   for (const int64_t batch : ends_of(batches.steps)) {
     const int64_t size = plan.largest_share((batches.first_step + batch) % plan.steps_per_epoch());
-    const std::vector<int64_t> sizes = sizes_of_parts(parts_.accumulation, size);
+    const std::vector<int64_t> sizes = micro_batches_of(parts_.accumulation, size);
     for (size_t part = 0; part < sizes.size(); ++part) {
       const bool last = batch + 1 == batches.steps && part + 1 == sizes.size();
       steps.push_back(compiled(step_of(sizes[part], batch == 0 && part == 0, last)));
@@ -130,7 +130,7 @@ StepMemory::Executables StepMemory::steps_of_epoch(const data::DataPlan& plan) {
 StepMemory::Executables StepMemory::steps_of_evaluation(const data::DataPlan& plan) {
   Executables steps;
   for (const int64_t batch : ends_of(plan.steps_per_epoch()))
-    for (const int64_t samples : sizes_of_parts(parts_.accumulation, plan.largest_share(batch)))
+    for (const int64_t samples : micro_batches_of(parts_.accumulation, plan.largest_share(batch)))
       steps.push_back(parts_.forward.step_of_evaluation(samples)->executable);
   return steps;
 }
