@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "runner/data/load.h"
-#include "runner/train/engine/hook_agreement.h"
+#include "runner/train/engine/hooks.h"
 #include "runner/train/engine/optimizers.h"
 #include "schema/base/diagnostic.h"
 
@@ -68,7 +68,8 @@ std::vector<std::string> check_optimizers(const schema::ReadResult& recipe, trai
     throw;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kData)
-      return {fmt::format("the hook's optimizers are not checked, because the data cannot be read: {}", error.message())};
+      return {
+          fmt::format("the hook's optimizers are not checked, because the data cannot be read: {}", error.message())};
     if (!error.where().known()) throw;
     throw schema::RecipeError({fault_of_file(error.where(), error.message())});
   }

@@ -5,7 +5,7 @@
 #include "runner/report/format.h"
 #include "runner/report/rate_curve.h"
 #include "runner/report/table.h"
-#include "runner/train/loop/host_memory.h"
+#include "runner/train/loop/memory_estimate.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
 

@@ -4,7 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "runner/train/run/checkpoint_sections.h"
+#include "runner/train/run/checkpoint/run_document.h"
+#include "runner/train/run/checkpoint/sections.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

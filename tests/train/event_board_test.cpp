@@ -1,6 +1,4 @@
 // EventBoard: all ranks get the events of all, and the last owner frees them, whichever rank fails.
-#include "runner/train/engine/event_board.h"
-
 #include <atomic>
 #include <memory>
 #include <string>
@@ -8,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runner/train/engine/bucket_reducer.h"
 #include "schema/base/error.h"
 #include "tests/backends/support/on_threads.h"
 

@@ -12,7 +12,7 @@
 
 #include "backends/exec/cpu_device.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/run/checkpoint_sections.h"
+#include "runner/train/run/checkpoint/sections.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/op_by_op_device.h"
 #include "tests/support/paths.h"

@@ -19,7 +19,7 @@
 
 #include "backends/tensor/float16.h"
 #include "runner/formats/safetensors.h"
-#include "runner/train/engine/local_average.h"
+#include "runner/train/engine/rank_weights.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/session.h"
 #include "schema/recipe/recipe_reader.h"

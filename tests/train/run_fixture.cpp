@@ -1,6 +1,6 @@
 #include "tests/train/run_fixture.h"
 
-#include "runner/train/run/forking.h"
+#include "runner/train/run/checkpoint/restore.h"
 #include "runner/train/run/rank_run.h"
 #include "schema/recipe/recipe_identity.h"
 #include "schema/recipe/recipe_reader.h"

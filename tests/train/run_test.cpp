@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "runner/formats/model_files.h"
-#include "runner/train/run/checkpoint_sections.h"
+#include "runner/train/run/checkpoint/sections.h"
 #include "runner/train/run/stored_model.h"
 #include "schema/base/error.h"
 #include "schema/recipe/recipe_reader.h"

@@ -12,7 +12,7 @@
 #include "backends/ir/ops.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/run/checkpoint_sections.h"
+#include "runner/train/run/checkpoint/sections.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/support/json.h"

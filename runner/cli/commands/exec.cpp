@@ -17,7 +17,7 @@
 #include "runner/report/run_text.h"
 #include "runner/report/summary.h"
 #include "runner/report/xla/report_json.h"
-#include "runner/train/run/forking.h"
+#include "runner/train/run/checkpoint/restore.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
 #include "schema/recipe/recipe_warnings.h"

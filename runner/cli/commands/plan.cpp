@@ -9,7 +9,7 @@
 #include "runner/report/output.h"
 #include "runner/report/plan_text.h"
 #include "runner/report/plot.h"
-#include "runner/train/engine/tpu_rules.h"
+#include "runner/train/engine/device_rules.h"
 #include "runner/train/loop/session.h"
 #include "schema/recipe/recipe_warnings.h"
 

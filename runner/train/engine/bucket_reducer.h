@@ -10,6 +10,7 @@
 // same calls.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 
 #include "backends/device_model/modelled_device.h"
 #include "backends/dist/process_group.h"
+#include "backends/exec/backend.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/factored_layout.h"
 #include "runner/train/engine/gradient_buckets.h"
@@ -85,6 +87,26 @@ class BucketReducer {
   uint64_t steps_ = 0;
   std::vector<backends::Signal> signals_;
   std::vector<backends::AwaitedEvent> reduced_;
+};
+
+using Events = std::vector<std::shared_ptr<backends::Event>>;
+
+class EventBoard {
+ public:
+  // Publishes the events of this rank. Collective. `ranks` must outlive the object.
+  EventBoard(Events own, backends::ProcessGroup& ranks);
+  ~EventBoard();
+  EventBoard(const EventBoard&) = delete;
+  EventBoard& operator=(const EventBoard&) = delete;
+
+  // Returns the events of all ranks in rank order. Collective. Throws Error(kRun) if a rank has failed.
+  Events of_all() const;
+
+ private:
+  std::span<Events*> rows() const;
+
+  backends::ProcessGroup& ranks_;
+  const std::shared_ptr<std::byte> memory_;  // number of ranks that have left, then one row per rank
 };
 
 }  // namespace runner::train

@@ -6,6 +6,8 @@
 
 #include "backends/device_model/modelled_device.h"
 #include "backends/dist/process_group.h"
+#include "backends/tpu/scalar_signature.h"
+#include "backends/tpu/tpu_data_sheet.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
@@ -26,5 +28,10 @@ struct DeviceRules {
 };
 
 const DeviceRules& device_rules(const schema::Recipe& recipe);
+
+backends::tpu::Generation generation_of(const schema::Recipe& recipe);
+backends::tpu::Dialect dialect_of(const schema::Recipe& recipe);
+backends::tpu::DeviceTypes device_types_of(const schema::Recipe& recipe);
+backends::tpu::ScalarRules scalar_rules_of(const schema::Recipe& recipe);
 
 }  // namespace runner::train

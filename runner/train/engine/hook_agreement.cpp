@@ -1,10 +1,9 @@
-#include "runner/train/engine/hook_agreement.h"
-
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "runner/train/engine/device_rules.h"
+#include "runner/train/engine/hooks.h"
 #include "runner/train/engine/trace_once.h"
 #include "schema/base/error.h"
 

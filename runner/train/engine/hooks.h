@@ -160,6 +160,19 @@ inline bool has(const Hooks* hooks, HookEntry entry) {
   return hooks != nullptr && hooks->has(entry);
 }
 
+// A recipe and its hook that do not agree on which of them provides the model, the optimizers, the schedule or the
+// loop.
+struct Disagreement {
+  std::string key;  // recipe key to change
+  std::string message;
+};
+
+// Returns all disagreements. `hooks`: null if there is no hook. Thread-safe.
+std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hooks* hooks);
+
+// Throws the first disagreement as Error(kRecipe).
+void check_agreement(const schema::Recipe& recipe, const Hooks* hooks);
+
 // Seed of a hook's random numbers on this rank. `ranks`: process group, or null for a single process.
 inline uint64_t hook_seed(const schema::Recipe& recipe, const backends::ProcessGroup* ranks) {
   const bool own = recipe.device_specific_seed && ranks != nullptr;

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "runner/optim/lr_schedule.h"
-#include "runner/train/engine/hook_agreement.h"
 #include "runner/train/engine/hooks.h"
 #include "schema/base/error.h"
 #include "schema/recipe/recipe_warnings.h"

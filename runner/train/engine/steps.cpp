@@ -10,7 +10,6 @@
 #include "runner/train/engine/device_rules.h"
 #include "runner/train/engine/parameter_use.h"
 #include "runner/train/engine/step_specification.h"
-#include "runner/train/engine/tpu_rules.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

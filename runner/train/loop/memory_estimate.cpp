@@ -10,6 +10,18 @@
 
 namespace runner::train {
 
+namespace {
+
+int64_t tensor_bytes(const data::Dataset& dataset) {
+  if (dataset.shuffle_buffer() > 0) return 0;
+  const bool targets = dataset.label_kind() == data::LabelKind::kTarget;
+  const int64_t labels = targets ? dataset.outputs() * static_cast<int64_t>(sizeof(float))
+                                 : dataset.label_width() * static_cast<int64_t>(sizeof(int64_t));
+  return dataset.size() * (dataset.feature_shape().elements() * static_cast<int64_t>(sizeof(float)) + labels);
+}
+
+}  // namespace
+
 MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                                backends::ModelledDevice& device, Hooks* hooks) {
   RUN_CHECK(!has(hooks, HookEntry::kTrain), ErrorKind::kUsage,
@@ -30,6 +42,12 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
                                                  : use.total() + copies_for_state(use, state);
   estimate.all_processes = use.total_of(recipe.num_processes);
   return estimate;
+}
+
+HostMemory host_memory(const Session& session) {
+  return {.weights = session.trainer.model().parameters.elements() * static_cast<int64_t>(sizeof(float)),
+          .data = tensor_bytes(session.data.train) + (session.data.eval ? tensor_bytes(*session.data.eval) : 0),
+          .processes = session.recipe.num_processes};
 }
 
 }  // namespace runner::train

@@ -1,4 +1,4 @@
-// Predicts the memory that a recipe needs. Not thread-safe.
+// Predicts the memory that a recipe needs, on the device and on a host of real TPUs. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "runner/data/plan.h"
 #include "runner/train/engine/hooks.h"
 #include "runner/train/engine/memory_use.h"
+#include "runner/train/loop/session.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
@@ -25,5 +26,22 @@ struct MemoryEstimate {
 // loop, whose steps are not known in advance, and OutOfMemory if a device that models its memory has too little.
 MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                                backends::ModelledDevice& device, Hooks* hooks);
+
+// ---- host memory ----------------------------------------------------------------------------------------------------
+
+// Host memory that the ranks of a real TPU would need, depending on how processes are started.
+//
+// Forked processes share the pages of the data and of a model made before the fork; spawned processes have their own
+// copies. Memory of Python and its libraries is not included.
+struct HostMemory {
+  int64_t weights = 0;  // bytes of the model, f32
+  int64_t data = 0;     // bytes of the samples as tensors: f32 features and targets, i64 classes
+  int64_t processes = 1;
+
+  int64_t forked() const { return weights + data; }
+  int64_t spawned() const { return processes * (weights + data); }
+};
+
+HostMemory host_memory(const Session& session);
 
 }  // namespace runner::train

@@ -1,6 +1,7 @@
 #include "runner/train/loop/train_loop.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 #include <vector>
@@ -9,16 +10,15 @@
 
 #include "backends/runtime/spans.h"
 #include "runner/train/engine/device_rules.h"
-#include "runner/train/engine/local_average.h"
 #include "runner/train/engine/rank_list.h"
+#include "runner/train/engine/rank_weights.h"
 #include "runner/train/engine/reduction.h"
-#include "runner/train/engine/weight_check.h"
-#include "runner/train/loop/control_flags.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/declared_loop.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
+
 namespace {
 
 // A device loader has a queue on the host and one on the device.
@@ -303,6 +303,24 @@ void TrainLoop::keep_before(const StepStart& start) {
     callbacks_.call(&Callback::on_step_failed, "failed", start);
   } catch (const std::exception&) {  // the earlier failure explains why the run ends
   }
+}
+
+// Reduces the maximum of a number and of its complement: if the results are not complements, the ranks' numbers differ.
+ControlFlags sync_flags(const ControlFlags& mine, backends::ProcessGroup& ranks, int64_t step) {
+  const auto decisions = static_cast<int64_t>(mine.decisions);
+  std::array<int64_t, 8> all{mine.interrupted, mine.stop,  mine.save,         mine.drawn,
+                             decisions,        ~decisions, mine.accumulation, ~mine.accumulation};
+  ranks.all_reduce({backends::DType::kI64, backends::Shape{std::ssize(all)}}, std::as_writable_bytes(std::span(all)),
+                   backends::Reduction::kMax, {"requests to stop or save", step});
+  RUN_CHECK(all[4] == ~all[5], ErrorKind::kRun,
+            "processes differ in step {}: different learning rates, clipping, losses, shapes of losses, updates or "
+            "acc:join; every process must make the same calls with the same numbers",
+            step);
+  RUN_CHECK(all[6] == ~all[7], ErrorKind::kRun,
+            "processes differ: acc.gradient_accumulation_steps is {} in one process and {} in another; set it to the "
+            "same number in every process",
+            ~all[7], all[6]);
+  return {all[0] != 0, all[1] != 0, all[2] != 0, all[3], all[6], mine.decisions};
 }
 
 }  // namespace runner::train

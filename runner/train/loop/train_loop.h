@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/dist/process_group.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/not_finite.h"
 #include "runner/train/engine/optimizer_step.h"
@@ -120,5 +121,18 @@ class TrainLoop {
   std::map<std::string, double> points_;  // of a hook's loop, for the end of the optimizer step
   data::InputUse input_use_;
 };
+
+struct ControlFlags {
+  bool interrupted = false;  // by a signal
+  bool stop = false;         // by a hook: end the run after this optimizer step
+  bool save = false;         // by a hook: save a checkpoint
+  int64_t drawn = 0;         // number of draws by the hook
+  int64_t accumulation = 1;  // batches of the following optimizer steps
+  uint64_t decisions = 0;    // hash of rates, clipping, losses, updates
+};
+
+// Returns the combined flags of all ranks. Collective. A rank without a batch has drawn fewer numbers; all ranks
+// continue with the largest count. Throws Error(kRun) if decisions or accumulation differ.
+ControlFlags sync_flags(const ControlFlags& mine, backends::ProcessGroup& ranks, int64_t step);
 
 }  // namespace runner::train

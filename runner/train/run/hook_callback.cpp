@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "runner/train/run/checkpoint_sections.h"
+#include "runner/train/run/checkpoint/sections.h"
 
 namespace runner::train {
 

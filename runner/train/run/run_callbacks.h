@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "runner/train/run/checkpoint_callback.h"
+#include "runner/train/run/checkpoint/callback.h"
 #include "runner/train/run/evaluation_callback.h"
 #include "runner/train/run/hook_callback.h"
 #include "runner/train/run/logging_callback.h"

@@ -3,6 +3,8 @@
 #include "backends/exec/cpu_device.h"
 #include "runner/formats/model_files.h"
 #include "runner/train/loop/evaluator.h"
+#include "runner/train/run/checkpoint/run_document.h"
+#include "runner/train/run/checkpoint/sections.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

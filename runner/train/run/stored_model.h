@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runner/data/load.h"
-#include "runner/train/run/checkpoint_sections.h"
+#include "runner/train/loop/checkpoint.h"
 #include "schema/recipe/recipe.h"
 #include "store/state_store.h"
 

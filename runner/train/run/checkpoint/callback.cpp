@@ -1,12 +1,12 @@
-#include "runner/train/run/checkpoint_callback.h"
+#include "runner/train/run/checkpoint/callback.h"
 
 #include <map>
 #include <string>
 #include <utility>
 
-#include "runner/train/run/checkpoint_sections.h"
-#include "runner/train/run/resuming.h"
-#include "runner/train/run/state_sharing.h"
+#include "runner/train/run/checkpoint/restore.h"
+#include "runner/train/run/checkpoint/sections.h"
+#include "runner/train/run/checkpoint/sharing.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backends/dist/process_group.h"
-#include "runner/train/run/checkpoint_sections.h"
+#include "runner/train/loop/checkpoint.h"
 #include "runner/train/run/run.h"
 
 namespace runner::train {

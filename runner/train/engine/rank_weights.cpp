@@ -1,14 +1,18 @@
-#include "runner/train/engine/weight_check.h"
+#include "runner/train/engine/rank_weights.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <span>
+#include <vector>
 
+#include "backends/runtime/spans.h"
 #include "runner/train/engine/digest.h"
 #include "runner/train/engine/rank_list.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
+
 namespace {
 
 uint64_t digest_of(std::span<const std::byte> bytes) {
@@ -28,6 +32,21 @@ std::vector<uint64_t> digests_in(const std::string& text) {
 }
 
 }  // namespace
+
+void average_weights(DeviceArrays& arrays, backends::ProcessGroup& ranks, const backends::Site& site) {
+  const backends::ScopedSpan span(backends::SpanKind::kOptimizer, "average weights");
+  const backends::ModelPause pause = arrays.pause_model();
+  const std::vector<DeviceArray>& layout = arrays.layout().arrays();
+  for (size_t i = 0; i < layout.size(); ++i) {
+    if (!arrays.is_of_parameters(layout[i])) continue;
+    RUN_ASSERT(layout[i].type.dtype == backends::DType::kF32);
+    std::vector<std::byte> bytes = arrays.read(static_cast<int32_t>(i));
+    ranks.all_reduce(layout[i].type, bytes, backends::Reduction::kSum, site);
+    const std::span values(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
+    for (float& value : values) value /= static_cast<float>(ranks.size());
+    arrays.write(static_cast<int32_t>(i), bytes);
+  }
+}
 
 std::vector<TensorDigest> digests_of(const DeviceArrays& arrays, const nn::ParameterSet& parameters) {
   const backends::ModelPause pause = arrays.pause_model();

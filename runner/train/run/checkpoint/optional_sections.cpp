@@ -1,4 +1,4 @@
-#include "runner/train/run/side_sections.h"
+#include "runner/train/run/checkpoint/optional_sections.h"
 
 #include <array>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include "runner/train/engine/loss_scaler.h"
 #include "runner/train/engine/parameter_use.h"
-#include "runner/train/run/checkpoint_sections.h"
+#include "runner/train/run/checkpoint/sections.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

@@ -1,9 +1,11 @@
-#include "runner/train/run/state_sharing.h"
+#include "runner/train/run/checkpoint/sharing.h"
 
 #include <string>
 #include <string_view>
 
 #include "runner/train/engine/packing.h"
+#include "runner/train/run/checkpoint/run_document.h"
+#include "runner/train/run/checkpoint/sections.h"
 
 namespace runner::train {
 namespace {

@@ -2,8 +2,8 @@
 //
 // There is one section per parameter ("model/0.weight") and optimizer slot ("optimizer/0.weight/exp_avg"). Gradients,
 // summed over all ranks, are saved within an optimizer step and if a hook's training loop keeps them
-// ("gradient/0.weight"). One section has the sums for train/loss, and one JSON document ("run") has everything that the
-// host and the hook count and keep. docs/store.md describes the layout. Sections follow parameters, not flat buffers,
+// ("gradient/0.weight"). One section has the sums for train/loss, and one JSON document has the host part
+// (run_document.h). docs/store.md describes the layout. Sections follow parameters, not flat buffers,
 // so a checkpoint does not depend on the memory layout of groups, the backend, or the number of ranks.
 #pragma once
 
@@ -27,11 +27,6 @@ void capture_for_rank(Trainer& trainer, const Checkpoint& state, store::StateSna
 
 // Describes the first parameter that is not finite: "parameter 0.weight is inf".
 std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snapshot);
-
-// Returns the host part of a loaded checkpoint. `optimizers`: names for the update counts of older checkpoints, which
-// have no names. Throws Error(kStore) naming the checkpoint if its format is neither that of capture() nor of an older
-// version.
-Checkpoint checkpoint_of(const store::LoadedState& loaded, const std::vector<std::string>& optimizers = {});
 
 // Restores a checkpoint into a trainer, except for arrays that another rank writes. Throws Error(kStore) naming the
 // first tensor that the checkpoint lacks, has in another shape, or has in excess.

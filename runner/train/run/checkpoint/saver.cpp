@@ -1,4 +1,4 @@
-#include "runner/train/run/checkpoint_saver.h"
+#include "runner/train/run/checkpoint/saver.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/spans.h"
+#include "runner/train/run/checkpoint/run_document.h"
+#include "runner/train/run/checkpoint/sections.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/train/run/checkpoint_sections.h"
+#include "runner/train/loop/checkpoint.h"
 #include "schema/recipe/recipe.h"
 #include "store/run_writer.h"
 

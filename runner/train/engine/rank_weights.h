@@ -1,4 +1,5 @@
-// Checks that all ranks have bit-identical weights and moments (comm.check_every).
+// Averages the weights of ranks that train separate copies (train.local_sgd), and checks that all ranks have
+// bit-identical weights and moments (comm.check_every).
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,10 @@
 #include "runner/train/engine/device_arrays.h"
 
 namespace runner::train {
+
+// Replaces weights, moments, and gradients that a hook's training loop has kept by their mean over all ranks.
+// Collective.
+void average_weights(DeviceArrays& arrays, backends::ProcessGroup& ranks, const backends::Site& site);
 
 struct TensorDigest {
   std::string name;  // "0.weight", "exp_avg of 0.weight"
