@@ -49,14 +49,8 @@ void follow(const schema::Recipe& recipe, const std::vector<train::HookSource>& 
             const data::SharedData& data, backends::ProcessGroup& ranks) {
   Follower observer;
   train::run_rank({.recipe = recipe,
-                   .record = {},
-                   .params = {},
-                   .store = {},
-                   .resume = {},
                    .make_hooks = lua::hooks_maker(hook, /*silent=*/true),
                    .observer = observer,
-                   .summary = nullptr,
-                   .metrics_document = nullptr,
                    .stop = stop,
                    .data = data},
                   ranks);

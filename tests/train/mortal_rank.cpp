@@ -106,16 +106,7 @@ int run_mortal_rank(const std::vector<std::string>& words) {
   MortalGroup ranks(process.group());
   Observer observer;
   try {
-    run_rank({.recipe = recipe.recipe,
-              .record = {},
-              .params = {},
-              .store = {},
-              .resume = {},
-              .observer = observer,
-              .summary = nullptr,
-              .metrics_document = nullptr,
-              .stop = process.launched().stop()},
-             ranks);
+    run_rank({.recipe = recipe.recipe, .observer = observer, .stop = process.launched().stop()}, ranks);
   } catch (const std::exception&) {
     return 1;
   }

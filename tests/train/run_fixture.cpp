@@ -39,14 +39,8 @@ class StepObserver : public Observer {
 void follow(const RunRequest& of_rank_0, backends::ProcessGroup& ranks) {
   Observer quiet;
   run_rank({.recipe = of_rank_0.recipe,
-            .record = {},
-            .params = {},
-            .store = {},
-            .resume = {},
             .make_hooks = of_rank_0.make_hooks,
             .observer = quiet,
-            .summary = nullptr,
-            .metrics_document = nullptr,
             .stop = of_rank_0.stop,
             .data = of_rank_0.data,
             .own_thread = of_rank_0.own_thread},
@@ -81,24 +75,19 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
                          .state = options.state,
                          .restart = options.restart,
                          .before = schema::read_recipe(path("recipe.yaml").string()).recipe};
-  const RunRequest request{.recipe = read.recipe,
-                           .record = {},
-                           .params = {},
-                           .store = path(options.store),
-                           .resume = options.resume,
-                           .fork = options.fork.empty() ? nullptr : &fork,
-                           .longer = options.longer,
-                           .make_hooks = options.make_hooks,
-                           .observer = observer,
-                           .summary = [](const RunResult&) { return std::string("{}"); },
-                           .metrics_document = [](const backends::tpu::MetricsSnapshot&) { return std::string("{}"); },
-                           .stop = stop,
-                           .record_batches = true,
-                           .long_compile = options.long_compile,
-                           .job = schema::resolved_json(read),
-                           .rank_program = options.rank_program,
-                           .follow = follow,
-                           .own_thread = options.own_thread};
+  const RunRequest request{
+      .recipe = read.recipe,
+      .origin = {.resume = options.resume, .fork = options.fork.empty() ? nullptr : &fork, .longer = options.longer},
+      .recording = {.store = path(options.store),
+                    .summary = [](const RunResult&) { return std::string("{}"); },
+                    .metrics_document = [](const backends::tpu::MetricsSnapshot&) { return std::string("{}"); },
+                    .has_batch_digests = true},
+      .rank_start = {.job = schema::resolved_json(read), .program = options.rank_program, .follow = follow},
+      .make_hooks = options.make_hooks,
+      .observer = observer,
+      .stop = stop,
+      .long_compile = options.long_compile,
+      .own_thread = options.own_thread};
   return options.transport ? run_on(options.transport, request) : run(request);
 }
 

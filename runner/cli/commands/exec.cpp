@@ -89,7 +89,7 @@ train::RunResult run_to_its_end(const train::RunRequest& request) {
   try {
     return train::run(request);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kInterrupted || !request.resume.empty()) throw;
+    if (error.kind() != ErrorKind::kInterrupted || !request.origin.resume.empty()) throw;
     throw Error(ErrorKind::kRun, error.message());
   }
 }
@@ -191,27 +191,26 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
   std::string job = rank_job(recipe, attempt.record.resolved_json, beginning.hook);
   const train::RunRequest request{
       .recipe = recipe,
-      .record = std::move(attempt.record),
-      .params = std::move(attempt.params),
       .warnings = std::move(warnings),
-      .store = store_path(options),
-      .resume = beginning.resume,
-      .fork = beginning.fork,
-      .longer = beginning.longer,
-      .may_begin_again = beginning.may_begin_again,
+      .origin = {.resume = beginning.resume,
+                 .fork = beginning.fork,
+                 .longer = beginning.longer,
+                 .may_begin_again = beginning.may_begin_again},
+      .recording = {.store = store_path(options),
+                    .recipe = std::move(attempt.record),
+                    .params = std::move(attempt.params),
+                    .summary = report::run_document,
+                    .metrics_document = report::xla::metrics_document,
+                    .binary_version = version(),
+                    .build_id = build_id(),
+                    .provenance = report::provenance_at_start(beginning.includes),
+                    .complete_provenance =
+                        [&](store::Provenance& provenance) { report::add_git_state(provenance, beginning.folder); }},
+      .rank_start = {.job = std::move(job), .follow = follower(beginning.hook)},
       .make_hooks = usable_hooks(attempt.recipe, lua::hooks_maker(beginning.hook)),
       .observer = observer,
-      .summary = report::run_document,
-      .metrics_document = report::xla::metrics_document,
       .started = process_start(),
-      .stop = stop,
-      .binary_version = version(),
-      .build_id = build_id(),
-      .provenance = report::provenance_at_start(beginning.includes),
-      .complete_provenance =
-          [&](store::Provenance& provenance) { report::add_git_state(provenance, beginning.folder); },
-      .job = std::move(job),
-      .follow = follower(beginning.hook)};
+      .stop = stop};
   return about_recipe(attempt.recipe, [&] { return run_to_its_end(request); });
 }
 

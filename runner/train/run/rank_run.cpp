@@ -45,8 +45,8 @@ std::optional<PersistentGraphs> persistent_graphs(const RunRequest& request, con
   const bool records = ranks == nullptr || ranks->rank() == 0;
   if (!records || !device_rules(request.recipe).traces_graphs || !request.recipe.tpu.persistent_cache) return {};
   return std::make_optional<PersistentGraphs>(
-      request.store,
-      fmt::format("{} {} {}", request.binary_version, request.build_id, backends::cpu_features().to_string()));
+      request.recording.store, fmt::format("{} {} {}", request.recording.binary_version, request.recording.build_id,
+                                           backends::cpu_features().to_string()));
 }
 
 // Returns the largest evaluation batch; 0 if there is no evaluation data.
@@ -70,7 +70,7 @@ RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
       state_(session_, hooks_.get()),
       usage_(session_, record_),
       loop_(state_, request.stop) {
-  state_.records_batches = request.record_batches;
+  state_.records_batches = request.recording.has_batch_digests;
   if (auto* const tpu = backends::tpu::find_tpu_model(*session_.device)) {
     if (graphs_) tpu->keep_graphs_in(*graphs_);
     if (session_.rank() == 0) tpu->set_listener(compile_watch_.emplace(request.observer, request.long_compile));
@@ -79,7 +79,7 @@ RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
   session_.trainer.set_halt([this] { check_not_stopped(); });
   const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
   const bool fits = recipe_.train.auto_batch_size;
-  if (fits && session_.rank() == 0 && (request.resume.empty() || request.may_begin_again)) fit();
+  if (fits && session_.rank() == 0 && (request.origin.resume.empty() || request.origin.may_begin_again)) fit();
   if (!fits) session_.trainer.step_memory().check_graphs_fit(session_.plan, evaluation_batch(session_));
   session_.trainer.allocate();
   if (!fits)
@@ -131,8 +131,8 @@ void RankRun::fork(store::Store store, const ForkRequest& request) {
 }
 
 void RankRun::resume(store::Store store) {
-  const store::RunRow row = store::find_run(store, request_.resume);
-  if (request_.may_begin_again && store::list_states(store, row.id, /*for_resume=*/true).empty())
+  const store::RunRow row = store::find_run(store, request_.origin.resume);
+  if (request_.origin.may_begin_again && store::list_states(store, row.id, /*for_resume=*/true).empty())
     return begin_again(std::move(store), row);
   const Resumed found = restore_newest(store, row, session_);
   continue_from(found.state, /*resumed=*/true);
@@ -144,14 +144,14 @@ void RankRun::resume(store::Store store) {
   record_.begin_attempt(std::move(store), row, earlier);
   record_.warn_of_all(found.warnings);
   if (other_batch_) record_.warn(*other_batch_);
-  if (!request_.longer) return;
+  if (!request_.origin.longer) return;
   if (const auto text = stretched_schedule(session_, earlier.metrics)) record_.warn(*text);
 }
 
 void RankRun::begin_again(store::Store store, const store::RunRow& row) {
   std::optional<Forked> found;
-  if (request_.fork != nullptr) {
-    found = restore_fork(store, store::find_run(store, request_.fork->run), *request_.fork, session_);
+  if (request_.origin.fork != nullptr) {
+    found = restore_fork(store, store::find_run(store, request_.origin.fork->run), *request_.origin.fork, session_);
     continue_from(found->state, /*resumed=*/false);
   }
   const int64_t last_step = last_recorded_step(store, row);
@@ -177,11 +177,11 @@ void RankRun::continue_from(const Checkpoint& checkpoint, bool resumed) {
 RunResult RankRun::execute() {
   record_.open_log_files();
   // Open or create the store only after recipe and data have been checked.
-  store::Store store = store::Store::open(request_.store, store::Access::kWrite);
+  store::Store store = store::Store::open(request_.recording.store, store::Access::kWrite);
   store::wait_for_write_lock(store, request_.stop);
-  request_.fork != nullptr  ? fork(std::move(store), *request_.fork)
-  : request_.resume.empty() ? record_.begin(std::move(store))
-                            : resume(std::move(store));
+  request_.origin.fork != nullptr  ? fork(std::move(store), *request_.origin.fork)
+  : request_.origin.resume.empty() ? record_.begin(std::move(store))
+                                   : resume(std::move(store));
   request_.observer.on_start(record_.result.run, record_.result.name);
   warn_at_start();
   try {

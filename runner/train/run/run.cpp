@@ -23,9 +23,9 @@ std::chrono::milliseconds timeout_of(const schema::Recipe& recipe) {
 
 RunResult run_with_processes(const RunRequest& request) {
   const auto processes = static_cast<int>(request.recipe.num_processes);
-  RankProcesses ranks(processes, {.job = request.job,
+  RankProcesses ranks(processes, {.job = request.rank_start.job,
                                   .timeout = timeout_of(request.recipe),
-                                  .program = request.rank_program,
+                                  .program = request.rank_start.program,
                                   .stop = &request.stop});
   try {
     RankRun run(request, &ranks.group());
@@ -45,7 +45,7 @@ RunResult run_with_processes(const RunRequest& request) {
 RunResult run_with_threads(RunRequest request) {
   request.data = std::make_shared<const data::Data>(data::load(request.recipe));
   RankThreads threads(static_cast<int>(request.recipe.num_processes), timeout_of(request.recipe),
-                      [&](backends::ProcessGroup& ranks) { request.follow(request, ranks); });
+                      [&](backends::ProcessGroup& ranks) { request.rank_start.follow(request, ranks); });
   std::optional<RankRun> run;
   try {
     run.emplace(request, &threads.group());

@@ -98,47 +98,62 @@ struct ForkRequest;  // forking.h
 struct RunRequest;
 using Follow = std::function<void(const RunRequest& of_rank_0, backends::ProcessGroup& ranks)>;
 
-struct RunRequest {
-  const schema::Recipe& recipe;
-  store::RecipeRecord record;              // to be stored
-  std::vector<store::Param> params;        // flattened
-  std::vector<std::string> warnings = {};  // of the recipe
-  std::filesystem::path store;
-  std::string resume;                 // id of the run to continue; empty: a new run
+// Where a run begins. Default: a new run.
+struct RunOrigin {
+  std::string resume = {};            // id of the run to continue; empty: none
   const ForkRequest* fork = nullptr;  // a new run that starts from a checkpoint of another; null: none
   bool longer = false;                // resumed with larger train.epochs or train.steps
   // The run is resumed after the loss of a process. If it has no checkpoint yet, it starts again, as `fork` says.
   bool may_begin_again = false;
-  MakeHooks make_hooks = nullptr;  // makes the recipe's hook; null: it has none
-  Observer& observer;
-  std::string (*summary)(const RunResult& result);  // makes the document stored with the run
+};
+
+// Data that are recorded with a run. Unused on ranks other than 0.
+struct RunRecording {
+  std::filesystem::path store = {};
+  store::RecipeRecord recipe = {};
+  std::vector<store::Param> params = {};                      // flattened
+  std::string (*summary)(const RunResult& result) = nullptr;  // makes the document stored with the run
   // Makes the stored document of a device's metrics report.
-  std::string (*metrics_document)(const backends::tpu::MetricsSnapshot& metrics);
-  // Where the durations of the result begin. One process may train several runs, each with its own start.
-  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
-  const std::atomic<int>& stop;  // 1: finish the optimizer step, save a checkpoint, return kInterrupted
-  bool record_batches = false;
-  std::string binary_version = {};               // of this program, to be recorded
-  std::string build_id = {};                     // identifies the build among those of one version
-  std::chrono::milliseconds long_compile{2000};  // compilations that take longer are reported
-  // Provenance of the attempt, to be recorded; the run adds the hook.
+  std::string (*metrics_document)(const backends::tpu::MetricsSnapshot& metrics) = nullptr;
+  bool has_batch_digests = false;   // see kBatchDigest
+  std::string binary_version = {};  // of this program
+  std::string build_id = {};        // identifies the build among those of one version
+  // Provenance of the attempt; the run adds the hook.
   std::optional<store::Provenance> provenance = {};
   // Adds provenance that takes long to find out. Called once, on its own thread after the first step, or at the end of
   // a run without steps. Must not throw. Empty: adds nothing.
   std::function<void(store::Provenance&)> complete_provenance = {};
+};
+
+// How rank 0 starts the other ranks.
+struct RankStart {
   // For ranks that are processes: the job of each, from which it builds its own request for run_rank(), and the
   // executable.
   std::string job = {};
-  std::string rank_program = "/proc/self/exe";
+  std::string program = "/proc/self/exe";
   // For ranks that are threads: calls run_rank() with the same recipe, stop flag and data, and its own observer.
   Follow follow = {};
-  data::SharedData data = {};  // data of the recipe; null: not read yet
+};
+
+struct RunRequest {
+  const schema::Recipe& recipe;
+  std::vector<std::string> warnings = {};  // of the recipe
+  RunOrigin origin = {};
+  RunRecording recording = {};
+  RankStart rank_start = {};
+  MakeHooks make_hooks = nullptr;  // makes the recipe's hook; null: it has none
+  Observer& observer;
+  // Where the durations of the result begin. One process may train several runs, each with its own start.
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+  const std::atomic<int>& stop;                  // 1: finish the optimizer step, save a checkpoint, return kInterrupted
+  std::chrono::milliseconds long_compile{2000};  // compilations that take longer are reported
+  data::SharedData data = {};                    // data of the recipe; null: not read yet
   // Whether devices execute on threads of their own; none to decide by the number of free cores. For tests.
   std::optional<bool> own_thread = {};
 };
 
-// With RunRequest::record_batches, recorded each step: the upper 53 bits of a hash of the sample ids of the optimizer
-// step.
+// With RunRecording::has_batch_digests, recorded each step: the upper 53 bits of a hash of the sample ids of the
+// optimizer step.
 inline constexpr const char* kBatchDigest = "data/batch_digest";
 
 // Kind of the artifacts with cycles of `profile`, in the order of their ids.
@@ -148,8 +163,8 @@ inline constexpr std::string_view kTraceKind = "trace";
 // ones: an invalid recipe, invalid data, or a store that cannot be opened.
 RunResult run(const RunRequest& request);
 
-// Trains as another rank; uses only recipe and hooks of the request. Returns when rank 0 is done too. Errors are
-// reported to rank 0 and thrown.
+// Trains as another rank; ignores origin, recording and rank_start of the request. Returns when rank 0 is done too.
+// Errors are reported to rank 0 and thrown.
 void run_rank(const RunRequest& request, backends::ProcessGroup& ranks);
 
 }  // namespace runner::train

@@ -43,14 +43,14 @@ RunRecord::RunRecord(const RunRequest& request, const Session& session, const Ho
 
 store::AttemptInfo RunRecord::attempt_info() const {
   store::AttemptInfo info;
-  info.recipe = request_.record;
-  info.params = request_.params;
+  info.recipe = request_.recording.recipe;
+  info.params = request_.recording.params;
   info.backend = result.backend;
   info.num_processes = result.num_processes;
   info.planned_steps = session_.length.total_steps;
   info.cpu_features = backends::cpu_features().to_string();
   info.kernels_json = backends::kernel_choices_json();
-  info.binary_version = request_.binary_version;
+  info.binary_version = request_.recording.binary_version;
   info.provenance = provenance_.known();
   return info;
 }
@@ -177,7 +177,7 @@ void RunRecord::keep_device_report(PersistentGraphs* graphs) {
   const backends::tpu::TpuDeviceModel* const device = backends::tpu::find_tpu_model(*session_.device);
   if (!writer_ || device == nullptr) return;
   bring_up_to_date(report_, *device);
-  report_.metrics_json = request_.metrics_document(device->metrics());
+  report_.metrics_json = request_.recording.metrics_document(device->metrics());
   writer_->device_report(report_);
   if (graphs != nullptr) writer_->compiled_graphs(graphs->take());
 }
@@ -200,7 +200,7 @@ void RunRecord::keep_trace(const std::string& events) {
 store::Store RunRecord::reopened() {
   keeper_->wait();
   writer_->wait_until_recorded();
-  return store::Store::open(request_.store, store::Access::kRead);
+  return store::Store::open(request_.recording.store, store::Access::kRead);
 }
 
 void RunRecord::check_state(std::optional<int64_t> state) {
@@ -246,7 +246,7 @@ void RunRecord::finish() {
 
 void RunRecord::list_states() {
   const store::RunHandle handle = writer_->wait_until_recorded();
-  store::Store store = store::Store::open(request_.store, store::Access::kRead);
+  store::Store store = store::Store::open(request_.recording.store, store::Access::kRead);
   result.states.clear();
   for (const store::StateInfo& info : store::list_states(store, handle.id))
     if (!info.superseded) result.states.insert(result.states.begin(), info.id);
@@ -256,7 +256,7 @@ store::RunEnd RunRecord::run_end() const {
   return {.status = result.status,
           .exit_code = result.exit_code,
           .reason = result.reason,
-          .summary_json = request_.summary(result)};
+          .summary_json = request_.recording.summary(result)};
 }
 
 // Called if the end of the run could not be recorded.
@@ -284,7 +284,7 @@ bool RunRecord::is_recorded() {
 }
 
 ProvenanceKeeper::ProvenanceKeeper(const RunRequest& request, const Hooks* hooks)
-    : request_(request), hooks_(hooks), known_(request.provenance) {
+    : request_(request), hooks_(hooks), known_(request.recording.provenance) {
   take_hook_sources();
 }
 
@@ -298,11 +298,11 @@ void ProvenanceKeeper::take_hook_sources() {
 }
 
 void ProvenanceKeeper::complete(store::RunWriter& writer) {
-  if (!known_ || !request_.complete_provenance || collector_.joinable()) return;
+  if (!known_ || !request_.recording.complete_provenance || collector_.joinable()) return;
   const SignalsBlocked blocked;
   collector_ = std::jthread([this, &writer] {
     try {
-      request_.complete_provenance(*known_);
+      request_.recording.complete_provenance(*known_);
       writer.provenance(*known_);
     } catch (const std::bad_alloc&) {  // the run will report exhausted memory itself
     }

@@ -133,18 +133,17 @@ class Verifier {
     const bool resumes = store::store_exists(store) && has_state(store);
     try {
       const RunResult result = train::run({.recipe = recipe_,
-                                           .record = request_.record,
-                                           .params = request_.params,
-                                           .store = store,
-                                           .resume = resumes ? "@last" : "",
+                                           .origin = {.resume = resumes ? "@last" : ""},
+                                           .recording = {.store = store,
+                                                         .recipe = request_.record,
+                                                         .params = request_.params,
+                                                         .summary = request_.summary,
+                                                         .metrics_document = request_.metrics_document,
+                                                         .has_batch_digests = true},
+                                           .rank_start = {.job = request_.job, .follow = request_.follow},
                                            .make_hooks = request_.make_hooks,
                                            .observer = killer,
-                                           .summary = request_.summary,
-                                           .metrics_document = request_.metrics_document,
-                                           .stop = stop,
-                                           .record_batches = true,
-                                           .job = request_.job,
-                                           .follow = request_.follow});
+                                           .stop = stop});
       if (const auto& error = result.error) write_failure({error->file, error->line, 0}, error->message);
       return result.exit_code;
     } catch (const Error& error) {

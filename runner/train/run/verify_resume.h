@@ -21,8 +21,8 @@ struct VerifyRequest {
   std::filesystem::path folder;    // for the two stores; must exist
   int64_t kills = 5;               // at least 1
   MakeHooks make_hooks = nullptr;  // of the recipe; null: it has no hook
-  std::string job = {};            // RunRequest::job
-  Follow follow = {};              // RunRequest::follow
+  std::string job = {};            // RankStart::job
+  Follow follow = {};              // RankStart::follow
   std::string (*summary)(const RunResult& result);
   std::string (*metrics_document)(const backends::tpu::MetricsSnapshot& metrics);
   std::function<void(const std::string& line)> progress;  // called with progress messages
