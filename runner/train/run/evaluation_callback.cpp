@@ -10,13 +10,13 @@
 
 namespace runner::train {
 
-EvaluationCallback::EvaluationCallback(TrainState& state, TrainLoop& loop, RunRecord& record, DeviceUsage& usage,
+EvaluationCallback::EvaluationCallback(TrainState& state, TrainLoop& loop, RunRecord& record, DeviceRecord& device,
                                        ProgressCallback& progress)
     : state_(state),
       session_(state.session),
       loop_(loop),
       record_(record),
-      usage_(usage),
+      device_(device),
       progress_(progress),
       every_(session_.recipe.eval.every.value_or(schema::Length{1, schema::Unit::kEpochs})) {
   if (!session_.data.eval) return;
@@ -34,12 +34,12 @@ void EvaluationCallback::on_optimizer_step(const StepResult& /*result*/, const P
 
 void EvaluationCallback::on_evaluation_due() {
   backends::Device& device = *session_.device;
-  usage_.measure(&PeakMemory::training);
-  usage_.count_predicted(&GpuDeviceUse::training);
+  device_.measure(&PeakMemory::training);
+  device_.count_predicted(&GpuDeviceUse::training);
   const size_t before = device.temporary_bytes();
   const std::map<std::string, double> metrics = evaluate();
-  usage_.measure(&PeakMemory::evaluation);
-  usage_.count_predicted(&GpuDeviceUse::evaluation);
+  device_.measure(&PeakMemory::evaluation);
+  device_.count_predicted(&GpuDeviceUse::evaluation);
   const size_t little = before / 8;  // not worth the page faults of allocating it again
   if (device.temporary_bytes() > before + little) device.release_temporary();
   progress_.evaluated(metrics);

@@ -10,7 +10,7 @@
 #include "runner/train/loop/callbacks.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/train_loop.h"
-#include "runner/train/run/device_usage.h"
+#include "runner/train/run/device_record.h"
 #include "runner/train/run/logging_callback.h"
 #include "runner/train/run/run_record.h"
 #include "schema/base/json.h"
@@ -21,7 +21,7 @@ namespace runner::train {
 class EvaluationCallback final : public Callback {
  public:
   // All arguments must outlive the object. Throws Error(kRecipe) if eval.metrics does not fit the data.
-  EvaluationCallback(TrainState& state, TrainLoop& loop, RunRecord& record, DeviceUsage& usage,
+  EvaluationCallback(TrainState& state, TrainLoop& loop, RunRecord& record, DeviceRecord& device,
                      ProgressCallback& progress);
 
   bool needs_results(const Progress& after) const override;
@@ -37,7 +37,7 @@ class EvaluationCallback final : public Callback {
   Session& session_;
   TrainLoop& loop_;
   RunRecord& record_;
-  DeviceUsage& usage_;
+  DeviceRecord& device_;
   ProgressCallback& progress_;
   const Interval every_;
   std::optional<Evaluator> evaluator_;  // none: there is no evaluation data

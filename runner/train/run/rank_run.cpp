@@ -13,7 +13,6 @@
 #include "runner/train/loop/trial_rank.h"
 #include "runner/train/run/checkpoint/restore.h"
 #include "runner/train/run/checkpoint/sharing.h"
-#include "runner/train/run/device_report.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
 #include "schema/base/system_limits.h"
@@ -68,7 +67,7 @@ RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
       session_(recipe_, hooks_.get(), ranks, request.data, request.own_thread),
       record_(request, session_, hooks_.get()),
       state_(session_, hooks_.get()),
-      usage_(session_, record_),
+      device_(request, session_, record_, graphs_ ? &*graphs_ : nullptr),
       loop_(state_, request.stop) {
   state_.records_batches = request.recording.has_batch_digests;
   if (auto* const tpu = backends::tpu::find_tpu_model(*session_.device)) {
@@ -76,23 +75,14 @@ RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
     if (session_.rank() == 0) tpu->set_listener(compile_watch_.emplace(request.observer, request.long_compile));
   }
   if (hooks_) hook_callback_.emplace(*hooks_, state_, loop_, record_, request.observer);
-  session_.trainer.set_halt([this] { check_not_stopped(); });
-  const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
-  const bool fits = recipe_.train.auto_batch_size;
-  if (fits && session_.rank() == 0 && (request.origin.resume.empty() || request.origin.may_begin_again)) fit();
-  if (!fits) session_.trainer.step_memory().check_graphs_fit(session_.plan, evaluation_batch(session_));
-  session_.trainer.allocate();
-  if (!fits)
-    session_.trainer.step_memory().prepare({.batch = first_batch, .last = session_.plan.optimizer_step(0).steps == 1});
-  end_preparation();
+  prepare();
   callbacks_.emplace(RunParts{.state = state_,
                               .loop = loop_,
                               .record = record_,
-                              .usage = usage_,
+                              .device = device_,
                               .observer = request.observer,
                               .hook_callback = hook_callback_ ? &*hook_callback_ : nullptr,
-                              .profiler = profiler_ ? &*profiler_ : nullptr,
-                              .graphs = graphs()});
+                              .profiler = profiler_ ? &*profiler_ : nullptr});
   loop_.set_callbacks(Callbacks(callbacks_->in_order()));
   record_.result.cores = cores_;
 }
@@ -101,6 +91,18 @@ RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
 
 void RankRun::check_not_stopped() const {
   RUN_CHECK(!loop_.asked_to_stop(), ErrorKind::kInterrupted, kInterruptedAtStart);
+}
+
+void RankRun::prepare() {
+  session_.trainer.set_halt([this] { check_not_stopped(); });
+  const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
+  const bool fits = recipe_.train.auto_batch_size;
+  if (fits && session_.rank() == 0 && (request_.origin.resume.empty() || request_.origin.may_begin_again)) fit();
+  if (!fits) session_.trainer.step_memory().check_graphs_fit(session_.plan, evaluation_batch(session_));
+  session_.trainer.allocate();
+  if (!fits)
+    session_.trainer.step_memory().prepare({.batch = first_batch, .last = session_.plan.optimizer_step(0).steps == 1});
+  end_preparation();
 }
 
 // After this, no rank can still be preparing, so a stop request can no longer abort the preparation.
@@ -194,8 +196,8 @@ RunResult RankRun::execute() {
   }
   if (callbacks_->profiling) callbacks_->profiling->end_alone();
   if (callbacks_->trackers) callbacks_->trackers->end();
-  record_.keep_device_report(graphs());
-  if (record_.result.error) usage_.record(/*ranks=*/nullptr);
+  device_.record_graphs();
+  if (record_.result.error) device_.record_gpus(/*ranks=*/nullptr);
   finish();
   return std::move(record_.result);
 }
@@ -255,11 +257,11 @@ void RankRun::send_beginning_to_ranks() {
 }
 
 void RankRun::train() {
-  usage_.begin();
+  device_.begin();
   const std::optional<PendingEvents> pending = callbacks_->unfinished.pending();
-  if (pending && record_.is_recorded_here()) record_.states().forget();
+  if (pending && record_.is_recorded_here()) record_.checkpoints().forget();
   const bool done = loop_.run(pending);
-  usage_.record(session_.ranks);
+  device_.record_gpus(session_.ranks);
   // Not included in any checkpoint: a longer run continues as if the event had not happened.
   if (done) loop_.end_run();
   wait_for_other_ranks();
@@ -302,7 +304,7 @@ void RankRun::finish() {
   result.samples = counters.samples;
   result.repeated_samples = counters.repeats;
   result.input = loop_.input_use();
-  if (const auto* const tpu = backends::tpu::find_tpu_model(*session_.device)) result.graphs = graph_use(*tpu);
+  result.graphs = device_.graph_use();
   if (state_.control.stopped_early)
     result.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
                                 recipe_.train.early_stopping->metric, state_.patience.evaluations);

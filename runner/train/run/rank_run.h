@@ -17,7 +17,7 @@
 #include "runner/train/loop/train_state.h"
 #include "runner/train/run/checkpoint/restore.h"
 #include "runner/train/run/compile_watch.h"
-#include "runner/train/run/device_usage.h"
+#include "runner/train/run/device_record.h"
 #include "runner/train/run/profiler.h"
 #include "runner/train/run/run.h"
 #include "runner/train/run/run_callbacks.h"
@@ -46,6 +46,8 @@ class RankRun {
  private:
   // ---- preparation --------------------------------------------------------------------------------------------------
 
+  // Checks that the steps fit, allocates the arrays and compiles the first step.
+  void prepare();
   // Throws if the run is stopped during its preparation.
   void check_not_stopped() const;
   void end_preparation();
@@ -81,8 +83,6 @@ class RankRun {
   // Warns if a hook's training loop ended early or never stepped an optimizer.
   void warn_of_little_training(RunResult& result);
 
-  PersistentGraphs* graphs() { return graphs_ ? &*graphs_ : nullptr; }
-
   const RunRequest& request_;
   const schema::Recipe& recipe_;
   const std::unique_ptr<Hooks> hooks_;
@@ -94,7 +94,7 @@ class RankRun {
   Session session_;
   RunRecord record_;
   TrainState state_;
-  DeviceUsage usage_;
+  DeviceRecord device_;
   TrainLoop loop_;
   std::optional<HookCallback> hook_callback_;  // none: there is no hook
   std::optional<RunCallbacks> callbacks_;      // set once the steps have been checked

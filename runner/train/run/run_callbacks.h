@@ -17,11 +17,10 @@ struct RunParts {
   TrainState& state;
   TrainLoop& loop;
   RunRecord& record;
-  DeviceUsage& usage;
+  DeviceRecord& device;
   Observer& observer;
   HookCallback* hook_callback = nullptr;  // null: there is no hook
   Profiler* profiler = nullptr;           // null: nothing is traced
-  PersistentGraphs* graphs = nullptr;     // null: no persistent cache
 };
 
 struct RunCallbacks {
@@ -31,9 +30,9 @@ struct RunCallbacks {
         warnings(parts.state, parts.record),
         logger(parts.state, parts.record),
         progress(parts.state, parts.record, parts.observer),
-        evaluation(parts.state, parts.loop, parts.record, parts.usage, progress),
+        evaluation(parts.state, parts.loop, parts.record, parts.device, progress),
         hook_callback(parts.hook_callback),
-        checkpointer(parts.state, parts.record, parts.usage, parts.graphs) {
+        checkpointer(parts.state, parts.record, parts.device) {
     const Session& session = parts.state.session;
     Hooks* const hooks = parts.state.hooks;
     if (const auto& spec = session.recipe.train.early_stopping)

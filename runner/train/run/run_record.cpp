@@ -11,7 +11,6 @@
 #include "backends/runtime/cpu_features.h"
 #include "runner/formats/chrome_trace.h"
 #include "runner/train/engine/loss_scaler.h"
-#include "runner/train/run/device_report.h"
 #include "runner/train/run/log_sink.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
@@ -72,7 +71,7 @@ void RunRecord::record(store::Store store, RunOf run, int64_t attempt) {
   if (trace_file_) trace_file_->begin();
   writer_.emplace(std::move(store), std::move(run));
   recorder_.emplace(&*writer_, logs_ ? &*logs_ : nullptr);
-  keeper_.emplace(*writer_, request_.recipe.checkpoint);
+  saver_.emplace(*writer_, request_.recipe.checkpoint);
 }
 
 void RunRecord::open_log_files() {
@@ -116,7 +115,7 @@ void RunRecord::begin_attempt(store::Store store, const store::RunRow& run, cons
   record(std::move(store), handle, handle.attempt);
   for (const store::MetricSummary& metric : earlier.metrics)
     recorder_->resume(metric.name, {metric.last, metric.min, metric.max});
-  keeper_->resume(step(), states);
+  saver_->resume(step(), states);
   if (!logs_) return;
   if (const auto text = logs_->twice_written(step(), earlier.last_step)) warn(*text);
 }
@@ -158,7 +157,7 @@ void RunRecord::pass_on_warnings() {
 void RunRecord::collect() {
   if (!writer_) return;
   if (logs_) logs_->hand_over();
-  keeper_->collect();
+  saver_->collect();
   pass_on_warnings();
 }
 
@@ -173,21 +172,6 @@ void RunRecord::save_artifact(const std::string& name, std::string_view kind, st
   }
 }
 
-void RunRecord::keep_device_report(PersistentGraphs* graphs) {
-  const backends::tpu::TpuDeviceModel* const device = backends::tpu::find_tpu_model(*session_.device);
-  if (!writer_ || device == nullptr) return;
-  bring_up_to_date(report_, *device);
-  report_.metrics_json = request_.recording.metrics_document(device->metrics());
-  writer_->device_report(report_);
-  if (graphs != nullptr) writer_->compiled_graphs(graphs->take());
-}
-
-void RunRecord::keep_gpu_report() {
-  if (!writer_ || !result.gpu) return;
-  report_.metrics_json = gpu_document(*result.gpu);
-  writer_->device_report(report_);
-}
-
 void RunRecord::keep_trace(const std::string& events) {
   if (!writer_) return;
   const std::string document = formats::trace_document(std::span(&events, 1));
@@ -198,7 +182,7 @@ void RunRecord::keep_trace(const std::string& events) {
 }
 
 store::Store RunRecord::reopened() {
-  keeper_->wait();
+  saver_->wait();
   writer_->wait_until_recorded();
   return store::Store::open(request_.recording.store, store::Access::kRead);
 }
@@ -219,7 +203,7 @@ void RunRecord::fail_with(const Error& error) {
   result.error = run_error(error);
   event(store::Level::kError, "failure", event_json(result.error->message));
   try {
-    keeper_->wait();
+    saver_->wait();
   } catch (const Error&) {  // the writer warns
   }
 }

@@ -14,7 +14,6 @@
 #include "runner/train/run/checkpoint/saver.h"
 #include "runner/train/run/log_files.h"
 #include "runner/train/run/metric_recorder.h"
-#include "runner/train/run/persistent_graphs.h"
 #include "runner/train/run/run.h"
 #include "runner/train/run/trace_file.h"
 #include "store/provenance.h"
@@ -73,13 +72,15 @@ class RunRecord {
                            const std::map<std::string, MetricRange>& metrics);
   bool begun() const { return recorder_.has_value(); }
   bool is_recorded_here() const { return writer_.has_value(); }
+  // Returns null on a rank that records nothing.
+  store::RunWriter* writer() { return writer_ ? &*writer_ : nullptr; }
 
   // ---- during the run ----
 
   RunResult result;  // so far
   MetricRecorder& points() { return *recorder_; }
   const MetricRecorder& points() const { return *recorder_; }
-  CheckpointSaver& states() { return *keeper_; }
+  CheckpointSaver& checkpoints() { return *saver_; }
 
   // Also notifies the observer.
   void warn(const std::string& text);
@@ -91,11 +92,6 @@ class RunRecord {
   void collect();
   // Errors of the store become warnings; others are thrown.
   void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes);
-  // Replaces the recorded report if the device is an emulated TPU, and stores graphs compiled for later runs (null:
-  // none).
-  void keep_device_report(PersistentGraphs* graphs);
-  // Replaces the recorded report of GPUs by that of the result.
-  void keep_gpu_report();
   // Stores a cycle of `profile` as an artifact and in profile.out. `events`: part of a trace (formats/chrome_trace.h).
   void keep_trace(const std::string& events);
   // Throws Error(kRun) if the run has no such checkpoint. None: if it has no checkpoint at all.
@@ -130,9 +126,8 @@ class RunRecord {
   std::optional<TraceFile> trace_file_;
   std::optional<store::RunWriter> writer_;
   std::optional<MetricRecorder> recorder_;
-  std::optional<CheckpointSaver> keeper_;
+  std::optional<CheckpointSaver> saver_;
   int64_t attempt_ = 1, cycles_ = 0;  // number of traces of the attempt
-  store::DeviceReport report_;        // of the attempt so far
   ProvenanceKeeper provenance_;       // after the writer, to which it passes its results
 };
 

@@ -11,13 +11,11 @@
 
 namespace runner::train {
 
-CheckpointCallback::CheckpointCallback(TrainState& state, RunRecord& record, DeviceUsage& usage,
-                                       PersistentGraphs* graphs)
+CheckpointCallback::CheckpointCallback(TrainState& state, RunRecord& record, DeviceRecord& device)
     : state_(state),
       session_(state.session),
       record_(record),
-      usage_(usage),
-      graphs_(graphs),
+      device_(device),
       every_(session_.recipe.checkpoint.every) {}
 
 void CheckpointCallback::resume() {
@@ -56,7 +54,7 @@ const char* CheckpointCallback::reason_to_save() {
   if (std::exchange(state_.control.save_requested, false)) return "hook";
   if (due_) return "schedule";
   return state_.control.evaluated && record_.is_recorded_here() &&
-                 record_.states().is_among_best(record_.points().at(state_.step()))
+                 record_.checkpoints().is_among_best(record_.points().at(state_.step()))
              ? "best"
              : nullptr;
 }
@@ -71,22 +69,22 @@ void CheckpointCallback::on_step_failed(const char* reason, const StepStart& sta
 
 void CheckpointCallback::on_train_end(bool done) {
   save(done ? "end" : "interrupt");
-  if (record_.is_recorded_here()) record_.states().wait();
+  if (record_.is_recorded_here()) record_.checkpoints().wait();
 }
 
 void CheckpointCallback::save(const char* reason) {
-  usage_.measure(&PeakMemory::training);
+  device_.measure(&PeakMemory::training);
   if (record_.is_recorded_here()) save(reason, state_.checkpoint());
 }
 
 void CheckpointCallback::save(const char* reason, const Checkpoint& checkpoint) {
-  record_.keep_device_report(graphs_);
-  usage_.record(/*ranks=*/nullptr);
-  CheckpointSaver& states = record_.states();
-  states.save(session_.trainer, checkpoint, reason, is_pinned(),
-              state_.result.batches == 0 ? record_.points().at(state_.step()) : std::map<std::string, double>());
-  usage_.count_predicted(&GpuDeviceUse::saving);
-  usage_.measure(&PeakMemory::saving, copies_for_state(session_.trainer.arrays().memory(), states.largest_state()));
+  device_.record_graphs();
+  device_.record_gpus(/*ranks=*/nullptr);
+  CheckpointSaver& saver = record_.checkpoints();
+  saver.save(session_.trainer, checkpoint, reason, is_pinned(),
+             state_.result.batches == 0 ? record_.points().at(state_.step()) : std::map<std::string, double>());
+  device_.count_predicted(&GpuDeviceUse::saving);
+  device_.measure(&PeakMemory::saving, copies_for_state(session_.trainer.arrays().memory(), saver.largest_state()));
 }
 
 bool CheckpointCallback::is_pinned() const {
@@ -113,7 +111,7 @@ void CheckpointCallback::on_load_state(std::optional<int64_t> id) {
     store::Store store = record_.reopened();
     found = restore_values(store, store::find_run(store, record_.result.run), id, session_);
     found.counters = session_.trainer.counters;
-    record_.states().forget();
+    record_.checkpoints().forget();
   }
   if (session_.ranks != nullptr) found = share_state(*session_.ranks, session_.trainer, found);
   state_.restore_values(found);

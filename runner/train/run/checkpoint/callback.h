@@ -4,8 +4,7 @@
 #include <optional>
 
 #include "runner/train/loop/callbacks.h"
-#include "runner/train/run/device_usage.h"
-#include "runner/train/run/persistent_graphs.h"
+#include "runner/train/run/device_record.h"
 #include "runner/train/run/run_record.h"
 
 namespace runner::train {
@@ -13,8 +12,8 @@ namespace runner::train {
 // Saves checkpoints: every `checkpoint.every`, for good metrics, at a hook's request, and at the end of a run.
 class CheckpointCallback final : public Callback {
  public:
-  // `graphs`: cache whose new entries are stored with each checkpoint, or null. All arguments must outlive the object.
-  CheckpointCallback(TrainState& state, RunRecord& record, DeviceUsage& usage, PersistentGraphs* graphs);
+  // All arguments must outlive the object.
+  CheckpointCallback(TrainState& state, RunRecord& record, DeviceRecord& device);
 
   // Call after the state has been restored from a checkpoint.
   void resume();
@@ -41,8 +40,7 @@ class CheckpointCallback final : public Callback {
   TrainState& state_;
   Session& session_;
   RunRecord& record_;
-  DeviceUsage& usage_;
-  PersistentGraphs* const graphs_;
+  DeviceRecord& device_;
   const Interval every_;
   // Last point where a checkpoint could be saved, possibly within an optimizer step.
   Progress saved_until_;
@@ -77,9 +75,9 @@ class UnfinishedStepCallback final : public Callback {
   bool save(const char* reason) {
     if (!kept_ || !record_.is_recorded_here()) return false;
     try {
-      record_.states().save(state_.session.trainer, *kept_, reason, /*pinned=*/false,
-                            record_.points().at(state_.step()));
-      record_.states().wait();
+      record_.checkpoints().save(state_.session.trainer, *kept_, reason, /*pinned=*/false,
+                                 record_.points().at(state_.step()));
+      record_.checkpoints().wait();
       return true;
     } catch (const Error&) {  // the earlier failure explains why the run ends
       return false;
