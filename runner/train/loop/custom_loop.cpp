@@ -11,7 +11,6 @@
 #include "runner/train/engine/digest.h"
 #include "runner/train/engine/loss_scaler.h"
 #include "runner/train/engine/reduction.h"
-#include "runner/train/loop/evaluator.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
@@ -32,6 +31,7 @@ CustomLoop::CustomLoop(TrainState& state, Hooks& hooks, TrainLoop& loop)
       shards_(ranks_ == nullptr ? std::vector<Shard>()
                                 : all_shards(trainer_.model().parameters, trainer_.optimizers(), session_.recipe.comm,
                                              ranks_->size())),
+      batches_(state, loop),
       reached_(held_parameters()),
       batch_state_{.stepped = std::vector<bool>(optimizers().size())} {}
 
@@ -63,13 +63,13 @@ template <class Work>
 auto CustomLoop::compute(const Work& work) {
   if (batch() == nullptr) return work();
   const data::Position& at = batch()->position;
-  if (eval_.batch != nullptr) return in_batch({BatchPlace::Of::kEvaluation, at.step + 1}, work);
+  if (batches_.evaluation() != nullptr) return in_batch({BatchPlace::Of::kEvaluation, at.step + 1}, work);
   return in_batch({BatchPlace::Of::kTraining, trainer_.counters.batches, at.epoch}, work);
 }
 
 void CustomLoop::begin_region() {
   const data::Batch* const on = batch();
-  const bool training = on != nullptr && eval_.batch == nullptr;
+  const bool training = on != nullptr && batches_.evaluation() == nullptr;
   trainer_.regions().begin();
   region_.emplace(trainer_.builder(),
                   TracedRegion::Beginning{.batch = on != nullptr ? std::optional(on->size) : std::nullopt,
@@ -114,13 +114,13 @@ void CustomLoop::end_region(bool run) {
 }
 
 void CustomLoop::run_region() {
-  if (train_.batch == nullptr) region_->reduce();  // otherwise done at the end of the optimizer step
+  if (batches_.training() == nullptr) region_->reduce();  // otherwise done at the end of the optimizer step
   region_->finish();
   trainer_.arrays().set_gradients(region_->gradients());
   reached_ = region_->reached();
   open_step_.losses = region_->losses();
   if (!region_->does_something()) return;
-  const std::string_view name = eval_.batch != nullptr ? "evaluation region" : "traced region";
+  const std::string_view name = batches_.evaluation() != nullptr ? "evaluation region" : "traced region";
   compute([&] { trainer_.regions().run(name, *region_, batch()); });
   const auto holds = [&](int output) { return output < 0 || trainer_.regions().read_output(*region_, output) != 0; };
   const bool own = holds(region_->own_finite_output()), reduced = holds(region_->finite_output());
@@ -190,10 +190,69 @@ void CustomLoop::mark_step() {
 }
 
 const StepInputs& CustomLoop::inputs(int64_t number) {
-  if (eval_.batch != nullptr && train_.batch != nullptr && number == train_.number) leave_evaluation();
-  RUN_CHECK(batch() != nullptr && number == current().number, ErrorKind::kRun,
+  if (batches_.evaluation() != nullptr && batches_.training() != nullptr && number == batches_.training_number())
+    leave_evaluation();
+  RUN_CHECK(batch() != nullptr && number == batches_.current_number(), ErrorKind::kRun,
             "this batch has ended; keep its values as numbers, with tensor:item() or tensor:tolist()");
   return region().inputs();
+}
+
+// ---- epochs --------------------------------------------------------------------------------------------------------
+
+CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
+  end_left_batch();
+  const Epochs epochs = batches_.begin_epochs(count, position());
+  // Epochs that earlier loops left early are skipped for good. The checkpoint of their last optimizer step agrees.
+  if (position().epoch < epochs.first && epochs.first < epochs.end && !state_.finished()) {
+    end_region();
+    skip_to(epochs.first);
+    begin_region();
+  }
+  return epochs;
+}
+
+std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
+  end_left_batch();
+  end_region();
+  leave_epoch();
+  stop_where_interrupted();
+  if (open_step_.result.batches == 0) loop_.close_step();
+  const std::optional<int64_t> epoch = batches_.next_epoch(epochs, position());
+  begin_region();
+  return epoch;
+}
+
+// Position of the next batch.
+data::Position CustomLoop::position() const {
+  return open_step_.result.batches > 0 ? open_step_.result.next : state_.position;
+}
+
+// An epoch that the hook has left early is skipped for good. Checkpoints agree.
+void CustomLoop::leave_epoch() {
+  const int64_t epoch = position().epoch;
+  if (batches_.is_in_epoch(epoch) && !state_.finished()) skip_to(epoch + 1);
+}
+
+void CustomLoop::skip_to(int64_t epoch) {
+  state_.set_position({epoch, 0});
+  batches_.drop_training();
+  drop_step();
+}
+
+// If a loop over batches was left with break, its batch ends when the next call does not belong to it.
+void CustomLoop::end_left_batch() {
+  if (batches_.training() == nullptr) return;
+  end_batch();
+  begin_region();
+}
+
+// Batches of an optimizer step that the hook has not finished do not count.
+void CustomLoop::drop_step() {
+  if (open_step_.result.batches > 0) {
+    trainer_.arrays().set_gradients(std::vector<GradientState>(trainer_.arrays().gradients().size()));
+    reached_ = held_parameters();
+  }
+  open_step_ = {};
 }
 
 // ---- batches -------------------------------------------------------------------------------------------------------
@@ -201,20 +260,15 @@ const StepInputs& CustomLoop::inputs(int64_t number) {
 void CustomLoop::begin_batches(Split split) {
   if (split == Split::kTrain) {
     end_left_batch();
-    RUN_CHECK(!epochs_.given || *epochs_.given == position().epoch, ErrorKind::kRun,
-              "acc:batches: this epoch has no more batches; start the next epoch");
+    batches_.check_epoch(position());
     end_region();
     if (state_.finished()) stop();
-    epochs_.batches = position().epoch;
+    batches_.begin_training(position());
   } else {
     RUN_CHECK(session_.data.eval.has_value(), ErrorKind::kRun,
               "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
     end_region();
-    close_evaluation();
-    const data::DataPlan plan =
-        with_even_batches(evaluation_plan(session_.recipe, session_.data.eval->size(), session_.ranks));
-    eval_.loader.emplace(*session_.data.eval, plan, evaluation_loader(session_.rank(), /*never_empty=*/true));
-    eval_.left = plan.steps_per_epoch();
+    batches_.begin_evaluation();
   }
   begin_region();
 }
@@ -226,88 +280,59 @@ std::optional<int64_t> CustomLoop::next_batch(Split split) {
 std::optional<int64_t> CustomLoop::next_train_batch() {
   end_batch();
   end_region();
-  const bool over = state_.finished() || position().epoch != epochs_.batches;
+  const bool leaves_epoch = batches_.ends_before(position()), over = state_.finished() || leaves_epoch;
   if (!over) {
     stop_where_interrupted();
-    if (open_step_.result.batches == 0) open_step_.start = loop_.begin_step();
-    load_training();
-    if (open_step_.result.batches == 0 && !train_.loader->wait([this] { return loop_.interrupted(); })) stop();
-    train_.batch = &train_.loader->next();
+    const bool begins_step = open_step_.result.batches == 0;
+    if (begins_step) open_step_.start = loop_.begin_step();
+    batches_.load_training(position());
+    if (begins_step && !batches_.wait_for_training([this] { return loop_.interrupted(); })) stop();
+    batches_.take_training();
     ++trainer_.counters.batches;
     trainer_.marks().begin_batch(/*training=*/true);
-    if (open_step_.result.batches == 0) open_step_.samples = session_.samples_of_step(train_.batch->position);
-    train_.number = ++batches_;
+    if (begins_step) open_step_.samples = session_.samples_of_step(batches_.training()->position);
     batch_state_ = {.stepped = std::vector<bool>(optimizers().size())};
-  } else if (position().epoch != epochs_.batches) {
+  } else if (leaves_epoch) {
     trainer_.marks().end_batches(/*training=*/true);
   }
   begin_region();
-  return over ? std::nullopt : std::optional(train_.number);
-}
-
-// Replaces the loader if even_batches has changed.
-void CustomLoop::load_training() {
-  if (train_.loader && train_.even_batches == even_batches_) return;
-  train_.loader.reset();
-  data::LoaderSpec spec = loop_.loader_spec();
-  spec.from = position();
-  train_.loader.emplace(session_.data.train, with_even_batches(session_.plan), spec);
-  train_.even_batches = even_batches_;
+  return over ? std::nullopt : std::optional(batches_.training_number());
 }
 
 std::optional<bool> CustomLoop::set_even_batches(std::optional<bool> even) {
   decide({kEvenBatches, static_cast<uint64_t>(even ? *even : 2)});
-  if (even && session_.ranks != nullptr && session_.recipe.data.dispatch_batches &&
-      !std::exchange(warned_of_even_batches_, true))
-    loop_.warn(
-        "acc:join: even_batches has no effect on dispatched training batches (data.dispatch_batches, implied by "
-        "data.stream), whose last step is divided evenly");
-  return std::exchange(even_batches_, even);
-}
-
-data::DataPlan CustomLoop::with_even_batches(const data::DataPlan& plan) const {
-  data::PlanSpec spec = plan.spec();
-  spec.even_batches = even_batches_.value_or(spec.even_batches);
-  return data::DataPlan(spec);
+  return batches_.set_even_batches(even);
 }
 
 std::optional<int64_t> CustomLoop::next_eval_batch() {
   end_region();
-  const bool over = !eval_.loader || eval_.left == 0;
-  if (over) {
-    if (eval_.loader) trainer_.marks().end_batches(/*training=*/false);
-    close_evaluation();
-  } else {
-    --eval_.left;
-    eval_.batch = &eval_.loader->next();
+  const bool had_loader = batches_.has_evaluation(), over = !batches_.take_evaluation();
+  if (!over) {
     trainer_.marks().begin_batch(/*training=*/false);
-    eval_.number = ++batches_;
+  } else {
+    if (had_loader) trainer_.marks().end_batches(/*training=*/false);
+    batches_.end_evaluation();
   }
   begin_region();
-  return over ? std::nullopt : std::optional(eval_.number);
+  return over ? std::nullopt : std::optional(batches_.evaluation_number());
 }
 
 // The hook left a loop over the evaluation data with break: continues with the training batch around it.
 void CustomLoop::leave_evaluation() {
   end_region();
-  close_evaluation();
+  batches_.end_evaluation();
   begin_region();
-}
-
-void CustomLoop::close_evaluation() {
-  eval_.batch = nullptr;
-  eval_.loader.reset();
 }
 
 // Ends the training batch, and the optimizer step if it was its last batch.
 void CustomLoop::end_batch() {
-  close_evaluation();
-  if (train_.batch == nullptr) return;
+  batches_.end_evaluation();
+  if (batches_.training() == nullptr) return;
   const bool last = sync_gradients();
   if (last || session_.recipe.sync_each_batch) region().reduce();
   end_region();
-  const data::Batch batch = *train_.batch;
-  train_.batch = nullptr;
+  const data::Batch batch = *batches_.training();
+  batches_.end_training_batch();
   open_step_.result.add_batch(batch);
   if (!last) return;
   OpenStep ended = std::exchange(open_step_, {});
@@ -334,33 +359,33 @@ void CustomLoop::decide(std::initializer_list<uint64_t> words) {
 // ---- gradients and updates -----------------------------------------------------------------------------------------
 
 bool CustomLoop::sync_gradients() const {
-  return train_.batch == nullptr || trainer_.accumulation.ends(*train_.batch, open_step_.result.batches);
+  return batches_.training() == nullptr || trainer_.accumulation.ends(*batches_.training(), open_step_.result.batches);
 }
 
 // The mean over an optimizer step is the sum over the samples of all its batches, on all ranks that add up their
 // gradients, divided by the number of samples. Without a batch it is the mean over ranks.
 void CustomLoop::backward(Value loss) {
   decide({kBackward, form_of(loss.shape())});
-  RUN_CHECK(eval_.batch == nullptr, ErrorKind::kRun,
+  RUN_CHECK(batches_.evaluation() == nullptr, ErrorKind::kRun,
             "backward: expected a training batch, got a batch of the evaluation data");
   const bool by_sample = loss.shape().rank() > 0;
   double samples = 1, step_samples = 1;
-  if (train_.batch != nullptr) {
-    RUN_CHECK(!by_sample || loss.shape()[0] == train_.batch->size, ErrorKind::kRun,
+  if (batches_.training() != nullptr) {
+    RUN_CHECK(!by_sample || loss.shape()[0] == batches_.training()->size, ErrorKind::kRun,
               "backward: the loss is {}, but the batch has {} samples: expected one loss per sample, or a scalar",
-              loss.type(), train_.batch->size);
-    samples = static_cast<double>(train_.batch->real());
+              loss.type(), batches_.training()->size);
+    samples = static_cast<double>(batches_.training()->real());
     step_samples = static_cast<double>(open_step_.samples);
   } else {
     if (by_sample) samples = static_cast<double>(loss.shape()[0]);
     step_samples = samples * (ranks_ != nullptr ? ranks_->size() : 1);
   }
-  const bool again = train_.batch != nullptr && batch_state_.counted;
+  const bool again = batches_.training() != nullptr && batch_state_.counted;
   const double counted = again ? 0 : samples;
   // A rank that steps by itself may have no sample.
   const double share = step_samples == 0 ? 0 : (by_sample ? 1 : samples) / step_samples;
   region().backward(loss, share, samples, counted);
-  batch_state_.counted = train_.batch != nullptr;  // only if backward did not fail
+  batch_state_.counted = batches_.training() != nullptr;  // only if backward did not fail
 }
 
 Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {

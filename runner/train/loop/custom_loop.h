@@ -16,7 +16,7 @@
 
 #include "runner/data/loader.h"
 #include "runner/train/engine/traced_region.h"
-#include "runner/train/loop/session.h"
+#include "runner/train/loop/loop_batches.h"
 #include "runner/train/loop/train_loop.h"
 
 namespace runner::train {
@@ -34,16 +34,12 @@ class CustomLoop {
   // ---- for the hook ------------------------------------------------------------------------------------------------
   // Tensors belong to the current traced region. Functions that end it say so and pass the next one to Hooks::record().
 
-  // Returns the epochs [first, end) of the next loop over epochs: the `count` epochs after those of earlier loops, or
-  // all remaining epochs of the recipe.
-  struct Epochs {
-    int64_t first = 0, end = 0;
-  };
+  // Loops over epochs; see LoopBatches.
+  using Epochs = LoopBatches::Epochs;
   Epochs begin_epochs(std::optional<int64_t> count);
-  // Returns the next epoch, counted from 0, or none if the loop is over. Ends the region.
+  // Ends the region.
   std::optional<int64_t> next_epoch(const Epochs& epochs);
-  // Call when the loop is left, perhaps early.
-  void end_epochs();
+  void end_epochs() { batches_.end_epochs(); }
 
   // Starts a loop over the remaining batches of the current epoch, or over the evaluation data. Ends the region.
   void begin_batches(Split split);
@@ -81,7 +77,7 @@ class CustomLoop {
   void step_schedule();     // advances the schedule unless the last step was skipped
 
   // Whether there is a current training batch. Points then belong to the end of its optimizer step.
-  bool in_step() const { return train_.batch != nullptr; }
+  bool in_step() const { return batches_.training() != nullptr; }
   void log(const std::string& name, Value value);
   void log(const std::string& name, double value);
   // For differences: seconds of a monotonic clock, Programs run, and how many of them had to be compiled.
@@ -105,14 +101,6 @@ class CustomLoop {
   void load(std::optional<int64_t> state);  // drops the region
 
  private:
-  // A loop over batches.
-  struct Batches {
-    std::optional<data::Loader> loader;
-    std::optional<bool> even_batches;    // value when the loader was made
-    const data::Batch* batch = nullptr;  // current batch; null: none
-    int64_t number = 0;                  // of the current batch; never used again
-    int64_t left = 0;                    // remaining batches of the evaluation data
-  };
   // The optimizer step in progress.
   struct OpenStep {
     std::optional<StepStart> start;  // none if there is no batch
@@ -129,16 +117,7 @@ class CustomLoop {
     bool counted = false;       // in train/loss
     std::vector<bool> stepped;  // by optimizer
   };
-  // Progress of the loops over epochs.
-  struct EpochCount {
-    int64_t before = 0;              // epochs of earlier loops
-    bool in_progress = false;        // whether there is a loop over epochs
-    std::optional<int64_t> given;    // last epoch that the current loop returned
-    std::optional<int64_t> batches;  // epoch of the current loop over batches
-  };
-
-  const data::Batch* batch() const { return current().batch; }
-  const Batches& current() const { return eval_.batch != nullptr ? eval_ : train_; }
+  const data::Batch* batch() const { return batches_.current(); }
   TracedRegion& region();
   template <class Work>
   auto compute(const Work& work);
@@ -152,16 +131,12 @@ class CustomLoop {
   void skip_step();
   void end_batch();
   std::optional<bool> set_even_batches(std::optional<bool> even);
-  data::DataPlan with_even_batches(const data::DataPlan& plan) const;
-  void load_training();
   std::optional<int64_t> next_train_batch();
   std::optional<int64_t> next_eval_batch();
-  void close_evaluation();
   void leave_evaluation();
   void drop_step();
   std::vector<bool> held_parameters() const;
   data::Position position() const;
-  int64_t epochs_of_run() const;
   void leave_epoch();
   void skip_to(int64_t epoch);
   double base_rate(int32_t optimizer) const;
@@ -181,14 +156,10 @@ class CustomLoop {
   std::optional<TracedRegion> region_;
   int reads_ = 0;                // in this region
   int64_t collectives_run_ = 0;  // collectives of this region that have run
-  Batches train_, eval_;
-  std::optional<bool> even_batches_;  // none: as in the recipe
-  bool warned_of_even_batches_ = false;
-  int64_t batches_ = 0;  // number of batches so far, for their numbers
+  LoopBatches batches_;
   OpenStep open_step_;
   std::vector<bool> reached_;  // by ParameterId: whether the gradients held depend on it, on this rank
   BatchState batch_state_;
-  EpochCount epochs_;
   // First one on any rank. Searched for only once, because it is slow.
   std::optional<NotFinite> not_finite_;
   bool stopped_ = false;  // the run ended before the hook's loop did

@@ -1,0 +1,108 @@
+#include "runner/train/loop/loop_batches.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/tensor/rounding.h"
+#include "runner/train/loop/evaluator.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+
+// ---- epochs --------------------------------------------------------------------------------------------------------
+
+LoopBatches::Epochs LoopBatches::begin_epochs(std::optional<int64_t> count, const data::Position& next) {
+  RUN_CHECK(!epochs_.in_progress, ErrorKind::kRun,
+            "acc:epochs: another loop over epochs has not ended; finish it or leave it with break");
+  const int64_t first = epochs_.before;
+  const int64_t all = epochs_of_run(next);
+  RUN_CHECK(!count || first + *count <= all, ErrorKind::kRun,
+            "acc:epochs: {} epochs after {} exceed the {} epochs of the recipe; increase train.{}", *count, first, all,
+            session_.recipe.train.steps ? "steps" : "epochs");
+  const int64_t end = count ? first + *count : all;
+  epochs_ = {.before = end, .in_progress = true, .given = {}};
+  return {first, end};
+}
+
+// If the length of the run is given in steps: as many epochs as they may take with the current accumulation.
+int64_t LoopBatches::epochs_of_run(const data::Position& next) const {
+  if (const auto& epochs = session_.recipe.train.epochs) return *epochs;
+  const auto [steps, of_epochs] = session_.length.steps_per_epoch;
+  const int64_t all = backends::ceil_div(session_.length.total_steps * of_epochs, steps);
+  if (session_.accumulation() == session_.recipe.gradient_accumulation_steps) return all;
+  const int64_t left = (session_.length.total_steps - state_.step()) * session_.accumulation();
+  return std::max(all, next.epoch + 2 + left / session_.plan.steps_per_epoch());
+}
+
+std::optional<int64_t> LoopBatches::next_epoch(const Epochs& epochs, const data::Position& next) {
+  epochs_.in_progress = !state_.finished() && next.epoch < epochs.end;
+  epochs_.given = epochs_.in_progress ? std::optional(next.epoch) : std::nullopt;
+  return epochs_.given;
+}
+
+void LoopBatches::end_epochs() {
+  epochs_.in_progress = false;
+  epochs_.given.reset();
+}
+
+// ---- training batches ----------------------------------------------------------------------------------------------
+
+void LoopBatches::check_epoch(const data::Position& next) const {
+  RUN_CHECK(!epochs_.given || *epochs_.given == next.epoch, ErrorKind::kRun,
+            "acc:batches: this epoch has no more batches; start the next epoch");
+}
+
+void LoopBatches::load_training(const data::Position& next) {
+  if (train_.loader && train_.even_batches == even_batches_) return;
+  train_.loader.reset();
+  data::LoaderSpec spec = loop_.loader_spec();
+  spec.from = next;
+  train_.loader.emplace(session_.data.train, with_even_batches(session_.plan), spec);
+  train_.even_batches = even_batches_;
+}
+
+void LoopBatches::take(Batches& batches) {
+  batches.batch = &batches.loader->next();
+  batches.number = ++taken_;
+}
+
+// ---- evaluation batches --------------------------------------------------------------------------------------------
+
+void LoopBatches::begin_evaluation() {
+  end_evaluation();
+  const data::DataPlan plan =
+      with_even_batches(evaluation_plan(session_.recipe, session_.data.eval->size(), session_.ranks));
+  eval_.loader.emplace(*session_.data.eval, plan, evaluation_loader(session_.rank(), /*never_empty=*/true));
+  eval_.left = plan.steps_per_epoch();
+}
+
+bool LoopBatches::take_evaluation() {
+  if (!eval_.loader || eval_.left == 0) return false;
+  --eval_.left;
+  take(eval_);
+  return true;
+}
+
+void LoopBatches::end_evaluation() {
+  eval_.batch = nullptr;
+  eval_.loader.reset();
+}
+
+// ---- even batches --------------------------------------------------------------------------------------------------
+
+std::optional<bool> LoopBatches::set_even_batches(std::optional<bool> even) {
+  if (even && session_.ranks != nullptr && session_.recipe.data.dispatch_batches &&
+      !std::exchange(warned_of_even_batches_, true))
+    loop_.warn(
+        "acc:join: even_batches has no effect on dispatched training batches (data.dispatch_batches, implied by "
+        "data.stream), whose last step is divided evenly");
+  return std::exchange(even_batches_, even);
+}
+
+data::DataPlan LoopBatches::with_even_batches(const data::DataPlan& plan) const {
+  data::PlanSpec spec = plan.spec();
+  spec.even_batches = even_batches_.value_or(spec.even_batches);
+  return data::DataPlan(spec);
+}
+
+}  // namespace runner::train
