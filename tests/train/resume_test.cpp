@@ -3,6 +3,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <random>
 
@@ -146,36 +147,43 @@ int64_t kills() {
   return text ? std::atoll(text) : 20;
 }
 
+// A child sets a timer after one of its first steps, and the timer kills it. So only a child that finishes before then
+// is not killed.
 TEST_F(ResumeTest, AfterBeingKilledAtRandomMoments) {
   ASSERT_EQ(train(kEverything, {.store = "whole.db"}).exit_code, 0);
   const auto want = last_state("whole.db");
   // Trains, resuming from the newest checkpoint if there is one.
-  const auto continue_run = [this](const std::string& store) {
+  const auto continue_run = [this](const std::string& store, const std::function<void(const RunProgress&)>& on_step) {
     bool resumes = false;
     try {
       resumes = !last_state(store).empty();
     } catch (const std::exception&) {  // no store, run or checkpoint yet
     }
-    return train(kEverything, {.store = store, .resume = resumes ? "@last" : ""}).exit_code;
+    return train(kEverything, {.store = store, .resume = resumes ? "@last" : "", .on_step = on_step}).exit_code;
   };
   std::mt19937 random(2024);
   for (int64_t killed = 0, round = 0; killed < kills(); ++round) {
+    const int64_t killed_before = killed;
     const std::string store = "killed" + std::to_string(round) + ".db";
     bool done = false;
     for (int attempt = 0; attempt < 8 && !done; ++attempt) {
+      auto steps_left = static_cast<int64_t>(random() % 4);
+      const auto delay = static_cast<useconds_t>(1 + random() % 1'000);
       const pid_t child = fork();
       ASSERT_GE(child, 0);
-      if (child == 0) _exit(continue_run(store));
-      usleep(static_cast<useconds_t>(random() % 40'000));
-      kill(child, SIGKILL);
+      if (child == 0)
+        _exit(continue_run(store, [&](const RunProgress&) {
+          if (steps_left-- == 0) ualarm(delay, 0);
+        }));
       int status = 0;
       ASSERT_EQ(waitpid(child, &status, 0), child);
       killed += WIFSIGNALED(status);
       done = WIFEXITED(status);
       ASSERT_TRUE(!done || WEXITSTATUS(status) == 0);
     }
+    ASSERT_GT(killed, killed_before) << "no child was killed in round " << round;
     if (!done) {
-      ASSERT_EQ(continue_run(store), 0);
+      ASSERT_EQ(continue_run(store, {}), 0);
     }
     EXPECT_EQ(last_state(store), want) << "round " << round;
     for (const char* metric : kComparedMetrics) EXPECT_EQ(points(metric, store), points(metric, "whole.db")) << metric;

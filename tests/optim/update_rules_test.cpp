@@ -10,7 +10,7 @@
 #include "backends/ir/ops.h"
 #include "backends/tensor/float16.h"
 #include "tests/golden/golden.h"
-#include "tests/train/golden_optimizer.h"
+#include "tests/optim/golden_optimizer.h"
 
 namespace runner::optim {
 namespace {

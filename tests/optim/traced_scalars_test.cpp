@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/golden/golden.h"
-#include "tests/train/golden_optimizer.h"
+#include "tests/optim/golden_optimizer.h"
 
 namespace runner::optim {
 namespace {
