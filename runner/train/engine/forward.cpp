@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "runner/train/engine/in_flight_step.h"
+
 namespace runner::train {
 
 SharedStep Forward::run(const data::Batch& batch, bool labelled, bool first) {

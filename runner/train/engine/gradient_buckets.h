@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/device_model/modelled_device.h"
+#include "backends/device_model/device_model.h"
 #include "runner/model/parameter_set.h"
 #include "runner/train/engine/step_builder.h"
 #include "schema/recipe/recipe.h"

@@ -13,7 +13,6 @@
 #include "backends/exec/backend.h"
 #include "runner/train/engine/batch_place.h"
 #include "runner/train/engine/counters.h"
-#include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/optimizers.h"

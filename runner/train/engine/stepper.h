@@ -20,11 +20,9 @@
 #include "runner/train/engine/in_flight_step.h"
 #include "runner/train/engine/loader_marks.h"
 #include "runner/train/engine/optimizer_step.h"
-#include "runner/train/engine/step_arguments.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/steps.h"
 #include "runner/train/engine/update_clock.h"
-#include "runner/train/engine/user_work.h"
 
 namespace runner::train {
 

@@ -18,8 +18,6 @@
 #include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/hooks.h"
-#include "runner/train/engine/in_flight_step.h"
-#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/step_arguments.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/trace_once.h"

@@ -17,7 +17,6 @@
 #include "runner/train/engine/host_tensor.h"
 #include "runner/train/engine/not_finite.h"
 #include "runner/train/engine/optimizer_step.h"
-#include "runner/train/engine/parameter_use.h"
 #include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/step_recorder.h"
 

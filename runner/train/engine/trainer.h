@@ -10,9 +10,6 @@
 #include <utility>
 
 #include "backends/device_model/modelled_device.h"
-#include "runner/data/load.h"
-#include "runner/data/loader.h"
-#include "runner/data/plan.h"
 #include "runner/model/models.h"
 #include "runner/train/engine/batch_feed.h"
 #include "runner/train/engine/counters.h"

@@ -8,6 +8,7 @@
 #include "runner/optim/traced_scalars.h"
 #include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/rank_reduction.h"
+#include "runner/train/engine/update_clock.h"
 
 namespace runner::train {
 

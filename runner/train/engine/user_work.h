@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,7 +18,6 @@
 #include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/step_builder.h"
-#include "runner/train/engine/update_clock.h"
 
 namespace runner::train {
 

@@ -19,7 +19,6 @@
 #include "runner/train/engine/memory_use.h"
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/run/gpu_use.h"
-#include "schema/base/source_mark.h"
 #include "schema/recipe/recipe.h"
 #include "store/provenance.h"
 #include "store/run_store.h"
