@@ -39,7 +39,7 @@ std::shared_ptr<Buffer> with(std::shared_ptr<void> counted, std::shared_ptr<Buff
     std::shared_ptr<Buffer> buffer;
   };
   Buffer* const pointer = buffer.get();
-  return {std::make_shared<Both>(std::move(counted), std::move(buffer)), pointer};
+  return {std::make_shared<Both>(Both{std::move(counted), std::move(buffer)}), pointer};
 }
 
 }  // namespace

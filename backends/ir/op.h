@@ -36,7 +36,7 @@ inline constexpr std::string_view kOpNames[] = {
 #include "backends/ir/op_list.def"
 };
 struct OpArity {
-  int8_t least, most;  // most −1: any number
+  int least, most;  // most −1: any number
 };
 inline constexpr OpArity kOpArities[] = {
 #define RUNNER_OP(id, name, kind, least, most) {least, most},

@@ -25,7 +25,7 @@ struct HbmOptions {
 };
 
 // Code size of a fusion. Assumed, since no source gives it; it amounts to tens of megabytes for large steps.
-inline constexpr int64_t kCodeOfGroup = 32 * 1024;
+inline constexpr int64_t kCodeOfGroup = int64_t{32} * 1024;
 
 enum class Allocation : uint8_t { kArgument, kOutput, kTemporary };
 

@@ -15,7 +15,7 @@ enum class Generation : uint8_t { kV2, kV3, kV4, kV5e, kV5p, kV6e };
 inline constexpr int kGenerationCount = 6;
 
 // Elements that the vector unit of a core processes at once.
-inline constexpr int64_t kVectorLanes = 8 * 128;
+inline constexpr int64_t kVectorLanes = int64_t{8} * 128;
 
 struct TpuDataSheet {
   std::string_view name;  // "v3", as in `tpu.generation`

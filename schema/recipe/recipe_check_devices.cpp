@@ -35,7 +35,7 @@ void check_board(const CheckContext& c) {
 }
 
 void check_gpu_memory(const CheckContext& c) {
-  constexpr int64_t kLeast = 2 * (2 << 20);  // segments of PyTorch's allocator, which streams do not share
+  constexpr int64_t kLeast = int64_t{2} * (2 << 20);  // segments of PyTorch's allocator, which streams do not share
   const std::optional<int64_t> memory = c.settings.integer("gpu.memory");
   if (!memory || *memory >= kLeast) return;
   c.fault(ErrorId::kOutOfRange, "gpu.memory",

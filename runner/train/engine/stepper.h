@@ -83,8 +83,8 @@ class Stepper {
   struct Reduction {
     bool ends_step = false;
     SumSource source = SumSource::kRows;
-    const FactoredLayout* factored = nullptr;  // layout of factored gradients to read; null if there are none
-    auto operator<=>(const Reduction&) const = default;
+    const FactoredLayout* factored = nullptr;            // layout of factored gradients to read; null if there are none
+    auto operator<=>(const Reduction&) const = default;  // NOLINT(modernize-use-nullptr): it reports the 0 of <=>
   };
   const SharedStep& reduction_step(const Reduction& kind);
   // Return the kind of reduction at the end of an optimizer step, and before it.
