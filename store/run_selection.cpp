@@ -305,8 +305,8 @@ class BoundCondition {
       return truth_of(found);
     }
     const std::string& pattern = std::get<std::string>(tree_.operands[1].value);
-    if (tree_.kind == Kind::kGlob) return truth_of(fits(pattern, text_of(first), '*', '?'));
-    return truth_of(fits(lower_case(pattern), lower_case(text_of(first)), '%', '_'));
+    if (tree_.kind == Kind::kGlob) return truth_of(matches(pattern, text_of(first)));
+    return truth_of(matches(lower_case(pattern), lower_case(text_of(first)), '%', '_'));
   }
 
   bool has_tags() const {
@@ -416,25 +416,6 @@ std::vector<std::string> run_field_names(Store& store) {
   for (std::string& key : param_names(store.database())) names.push_back(std::move(key));
   for (std::string& metric : metric_names(store.database())) names.push_back(std::move(metric));
   return names;
-}
-
-bool fits(std::string_view pattern, std::string_view text, char any, char one) {
-  size_t p = 0, t = 0, star = std::string_view::npos, mark = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == any) {
-      star = p++;
-      mark = t;
-    } else if (p < pattern.size() && (pattern[p] == one || pattern[p] == text[t])) {
-      ++p;
-      ++t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++mark;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of(any, p) == std::string_view::npos;
 }
 
 RunSelection select_runs(Store& store, const RunQuery& query) {

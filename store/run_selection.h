@@ -32,7 +32,4 @@ RunSelection select_runs(Store& store, const RunQuery& query);
 // Returns the names that expressions may contain: columns, and the parameters and metrics of the runs in this store.
 std::vector<std::string> run_field_names(Store& store);
 
-// Returns whether `pattern` matches the whole text. `any` matches any number of characters, `one` matches exactly one.
-bool fits(std::string_view pattern, std::string_view text, char any, char one);
-
 }  // namespace runner::store

@@ -6,6 +6,7 @@
 
 #include "backends/kernels/philox.h"
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 
 namespace runner::nn {
 namespace {
@@ -133,26 +134,6 @@ void initialise(const Parameter& parameter, uint64_t seed, std::span<float> valu
       values[first + lane] =
           (kind == Kind::kUniform ? 2 * unit(bits[0][lane]) - 1 : normal(bits[0][lane], bits[1][lane])) * scale;
   }
-}
-
-// Greedy matching; on a mismatch, the last * matches one more character.
-bool matches(const std::string& pattern, const std::string& name) {
-  size_t p = 0, n = 0, star = std::string::npos, taken = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n]) && pattern[p] != '*') {
-      ++p, ++n;
-    } else if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      taken = n;
-    } else if (star != std::string::npos) {
-      p = star + 1;
-      n = ++taken;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
 }
 
 }  // namespace runner::nn

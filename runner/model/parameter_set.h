@@ -69,7 +69,4 @@ class ParameterSet {
 // parameter's name and the element index, not on other parameters.
 void initialise(const Parameter& parameter, uint64_t seed, std::span<float> values, int64_t begin = 0);
 
-// Matches a shell-style pattern against a whole name: * matches any characters, ? matches one.
-bool matches(const std::string& pattern, const std::string& name);
-
 }  // namespace runner::nn

@@ -9,6 +9,14 @@
 #include "schema/base/source_text.h"
 
 namespace runner {
+namespace {
+
+// Size in bytes of the character at `at`.
+size_t character_bytes(std::string_view text, size_t at) {
+  return std::max<size_t>(schema::utf8_length(text, at), 1);
+}
+
+}  // namespace
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
@@ -32,7 +40,7 @@ std::string visible(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const auto byte = static_cast<unsigned char>(text[at]);
     const size_t length = schema::utf8_length(text, at);
-    const std::string_view character = text.substr(at, std::max<size_t>(length, 1));
+    const std::string_view character = text.substr(at, character_bytes(text, at));
     if (is_plain(byte)) {
       shown += text[at];
     } else if (length <= 1) {
@@ -45,6 +53,26 @@ std::string visible(std::string_view text) {
     at += character.size();
   }
   return shown;
+}
+
+// Greedy: after a mismatch, the last `any` takes one more character.
+bool matches(std::string_view pattern, std::string_view text, char any, char one) {
+  size_t p = 0, t = 0, star = std::string_view::npos, taken = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == any) {
+      star = p++;
+      taken = t;
+    } else if (p < pattern.size() && (pattern[p] == one || pattern[p] == text[t])) {
+      t += pattern[p++] == one ? character_bytes(text, t) : 1;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      taken += character_bytes(text, taken);
+      t = taken;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of(any, p) == std::string_view::npos;
 }
 
 std::string folder_of(const std::string& path) {

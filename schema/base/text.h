@@ -17,6 +17,10 @@ std::string count_text(int64_t count, std::string_view noun);
 // and newlines as \x1b or \u009b, and bytes that are not UTF-8 as \xff.
 std::string visible(std::string_view text);
 
+// Returns whether a shell-style pattern matches the whole text. `any` matches any number of characters, `one` matches
+// exactly one. A character of UTF-8 counts as one, a byte that is not UTF-8 too.
+bool matches(std::string_view pattern, std::string_view text, char any = '*', char one = '?');
+
 // Returns the folder of a path, "" if it has none.
 std::string folder_of(const std::string& path);
 // Makes a path relative to `folder` relative to the current folder.

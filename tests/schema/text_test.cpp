@@ -1,8 +1,11 @@
 #include "schema/base/text.h"
 
+#include <random>
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "tests/support/pattern.h"
 
 namespace runner {
 namespace {
@@ -29,6 +32,77 @@ TEST(VisibleText, EscapesBytesThatAreNotUtf8) {
   EXPECT_EQ(visible("\x9b"
                     "2J"),
             "\\x9b2J");  // the same in an 8-bit terminal
+}
+
+TEST(Matches, MatchesWholeNames) {
+  struct Case {
+    const char* pattern;
+    const char* name;
+    bool matches;
+  };
+  for (const Case& c : {
+           Case{"0.weight", "0.weight", true},
+           Case{"0.weight", "0.weights", false},
+           Case{"0.weight", "10.weight", false},
+           Case{"0.weight", "0xweight", false},
+           Case{"", "", true},
+           Case{"", "a", false},
+           Case{"*", "", true},
+           Case{"*", "blocks.3.attn.weight", true},
+           Case{"**", "a", true},
+           Case{"*.bias", "0.bias", true},
+           Case{"*.bias", "0.bias.x", false},
+           Case{"*.bias", ".bias", true},
+           Case{"*.bias", "bias", false},
+           Case{"0.*", "0.weight", true},
+           Case{"0.*", "0.", true},
+           Case{"0.*", "10.weight", false},
+           Case{"*.3.*", "blocks.3.bias", true},
+           Case{"*.3.*", "blocks.30.bias", false},
+           Case{"?.bias", "0.bias", true},
+           Case{"?.bias", "10.bias", false},
+           Case{"?.bias", ".bias", false},
+           Case{"*?", "", false},
+           Case{"*?", "a", true},
+           Case{"a*b*c", "aXbYbZc", true},
+           Case{"a*b*c", "aXbYbZ", false},
+           Case{"*ab", "aab", true},
+           Case{"*aab", "aaaab", true},
+           Case{"*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
+           Case{"[0].bias", "0.bias", false},
+           Case{"a?", "a", false},
+           Case{"a*", "*", false},
+           Case{"*", "*", true},
+           Case{"?", "*", true},
+           Case{"*bias", "0.bias", true},
+           Case{"?pfel", "Äpfel", true},
+           Case{"??pfel", "Äpfel", false},
+           Case{"*?l", "東京l", true},
+           Case{"???", "東京", false},
+           Case{"?a",
+                "\xff"
+                "a",
+                true},
+       })
+    EXPECT_EQ(matches(c.pattern, c.name), c.matches) << c.pattern << " " << c.name;
+}
+
+// Compares with regular expressions, whose matching may be slow.
+TEST(Matches, AgreesWithRegularExpressions) {
+  std::mt19937 random(11);
+  int fitting = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string pattern, text, expression;
+    for (size_t n = random() % 7; n > 0; --n) pattern += "ab*?"[random() % 4];
+    for (size_t n = random() % 8; n > 0; --n) text += "ab"[random() % 2];
+    for (const char c : pattern) expression += c == '*' ? ".*" : c == '?' ? "." : std::string(1, c);
+    const bool fit = matches(pattern, text);
+    EXPECT_EQ(fit, support::Pattern(expression).matches(text)) << pattern << ' ' << text;
+    fitting += fit;
+  }
+  EXPECT_GT(fitting, 1000);
+  // Must not take exponential time.
+  EXPECT_FALSE(matches(std::string(5000, '*').append("b"), std::string(50'000, 'a')));
 }
 
 }  // namespace

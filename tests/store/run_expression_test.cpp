@@ -1,4 +1,4 @@
-// Fuzzes the expressions of `ls --where`, and tests pattern matching.
+// Fuzzes the expressions of `ls --where`.
 #include "store/run_expression.h"
 
 #include <random>
@@ -7,7 +7,6 @@
 
 #include "store/run_selection.h"
 #include "tests/store/temp_store.h"
-#include "tests/support/pattern.h"
 
 namespace runner::store {
 namespace {
@@ -78,24 +77,6 @@ TEST(RunExpression, NestingDepthIsLimited) {
   std::string wide = "seed = 1";  // width is not limited
   for (int i = 0; i < 10'000; ++i) wide += " or seed = 1";
   EXPECT_EQ(parse_condition(wide, "--where").parts.size(), 10'001u);
-}
-
-// Compares with regular expressions, whose matching may be slow.
-TEST(RunExpression, PatternsMatchLikeRegularExpressions) {
-  std::mt19937 random(11);
-  int fitting = 0;
-  for (int i = 0; i < 20'000; ++i) {
-    std::string pattern, text, expression;
-    for (size_t n = random() % 7; n > 0; --n) pattern += "ab*?"[random() % 4];
-    for (size_t n = random() % 8; n > 0; --n) text += "ab"[random() % 2];
-    for (const char c : pattern) expression += c == '*' ? ".*" : c == '?' ? "." : std::string(1, c);
-    const bool fit = fits(pattern, text, '*', '?');
-    EXPECT_EQ(fit, support::Pattern(expression).matches(text)) << pattern << ' ' << text;
-    fitting += fit;
-  }
-  EXPECT_GT(fitting, 1000);
-  EXPECT_FALSE(fits(std::string(5000, '*').append("b"), std::string(50'000, 'a'), '*', '?'));  // must take no
-                                                                                               // exponential time
 }
 
 using RunSelectionTest = StoreTest;
