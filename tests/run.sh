@@ -11,6 +11,7 @@ trap 'rm -rf "$results"' EXIT
 # Most tests write small SQLite files. In memory, without waiting for the disk, store_tests takes half the time.
 if [ -z "${TMPDIR-}" ] && [ -w /dev/shm ] && [ "$(df -Pk /dev/shm | awk 'NR == 2 { print $4 }')" -gt 1048576 ]; then
   TMPDIR=$(mktemp -d /dev/shm/runner-tests-XXXXXX)
+  chmod 755 "$TMPDIR" # some tests work as another user
   export TMPDIR
   trap 'rm -rf "$results" "$TMPDIR"' EXIT
 fi
