@@ -16,6 +16,15 @@ bool is_variable_name(std::string_view name) {
   return name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
 }
 
+// Writes a dotted key, as the command line has it, as sections of a file: "optimizer: {lr: 0.1}".
+std::string nested(const std::string& key, const YamlNode& value) {
+  std::string text = value.kind == YamlNode::Kind::kScalar ? value.text : "...";
+  std::string sections = key;
+  for (size_t dot; (dot = sections.rfind('.')) != std::string::npos; sections.resize(dot))
+    text = fmt::format("{{{}: {}}}", sections.substr(dot + 1), text);
+  return fmt::format("{}: {}", sections, text);
+}
+
 class Binder {
  public:
   Binder(const YamlTree& tree, Report& report) : tree_(tree), report_(report) {}
@@ -111,9 +120,12 @@ class Binder {
 
   void report_unknown_keys(std::string_view schema, const std::string& path, const YamlNode& node) {
     for (const YamlNode::Member& member : node.members) {
-      if (!find_fields(child_path(schema, member.key)).empty()) continue;
+      const bool is_path = member.key.find_first_of(".[") != std::string::npos;  // of a field in a section of this one
+      const bool exists = !find_fields(child_path(schema, member.key)).empty();
+      if (exists && !is_path) continue;
       report_.add(ErrorId::kUnknownKey, member.place, child_path(path, member.key),
-                  fmt::format("unknown key {}", child_path(path, member.key)), suggest_key(schema, path, member.key));
+                  fmt::format("unknown key {}", child_path(path, member.key)),
+                  exists ? "write " + nested(member.key, member.value) : suggest_key(schema, path, member.key));
     }
   }
 
