@@ -9,6 +9,7 @@
 
 #include <sqlite3.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "schema/base/system_limits.h"
 
@@ -54,6 +55,13 @@ std::string message_of(const std::filesystem::path& path, const Meaning& meaning
   return fmt::format("the store {} {}: {}; {}", path.string(), meaning.what, detail, meaning.advice);
 }
 
+// Returns why a file cannot be opened. After it failed to create a file, SQLite tries to read it, and its errno tells
+// only that there is none.
+int open_errno(const std::filesystem::path& path, int error) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  return error == ENOENT && ::access(folder.c_str(), W_OK | X_OK) != 0 ? errno : error;
+}
+
 // `handle`: null for an operation on the file itself.
 SqliteError make_error(const std::filesystem::path& path, sqlite3* handle, int code) {
   const int primary = code & 0xff;
@@ -63,7 +71,7 @@ SqliteError make_error(const std::filesystem::path& path, sqlite3* handle, int c
     const int error = handle ? sqlite3_system_errno(handle) : errno;
     if (is_too_large(code, error))
       return {primary, fmt::format("the store {} cannot grow: {}", path.string(), system_reason(EFBIG))};
-    if (error != 0) detail += fmt::format(", {}", std::strerror(error));
+    if (error != 0) detail += fmt::format(", {}", std::strerror(open_errno(path, error)));
   }
   // For a full disk, SQLite's own text would repeat the message.
   if (primary == SQLITE_FULL)

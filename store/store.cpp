@@ -132,6 +132,13 @@ bool has_log(const fs::path& path) {
 
 void check_exists(const fs::path& path) {
   if (store_exists(path)) return;
+  std::error_code error;
+  RUN_CHECK(fs::status(path, error).type() != fs::file_type::none, ErrorKind::kStore,
+            "the store {} cannot be opened: {}; check that you have access, or choose another store with --db",
+            path.string(), error.message());
+  RUN_CHECK(!fs::is_regular_file(path, error), ErrorKind::kStore,
+            "the store {} is empty; `runner exec` fills it, or choose another store with --db or RUNNER_DB",
+            path.string());
   fail(ErrorKind::kStore,
        "the store {} does not exist; `runner exec` creates it, or choose another store with --db or RUNNER_DB",
        path.string());
@@ -197,9 +204,11 @@ Store::~Store() = default;
 
 Store Store::open(const fs::path& path, Access access) {
   std::error_code error;
-  if (fs::is_directory(path, error)) {
-    fail(ErrorKind::kStore, "{} is a folder, not a store; choose a file with --db", path.string());
-  }
+  const fs::file_status status = fs::status(path, error);
+  RUN_CHECK(!fs::is_directory(status), ErrorKind::kStore, "{} is a folder, not a store; choose a file with --db",
+            path.string());
+  RUN_CHECK(!fs::exists(status) || fs::is_regular_file(status), ErrorKind::kStore,
+            "{} is a device or a pipe, not a store; choose a file with --db", path.string());
   Store store(path);
   store.database_ = access == Access::kRead ? open_for_reading(path) : open_for_writing(path, access);
   if (access != Access::kRead) {

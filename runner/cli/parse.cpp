@@ -49,9 +49,11 @@ int64_t read_integer(const Argument& argument, const std::string& text) {
   int64_t value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value < 0) {
-    fail(ErrorKind::kUsage, "{}: expected a whole number of at least 0, got '{}'", argument.name, text);
-  }
+  RUN_CHECK(stop == end && error != std::errc::invalid_argument, ErrorKind::kUsage,
+            "{}: expected a whole number, got '{}'", argument.name, text);
+  RUN_CHECK(error != std::errc::result_out_of_range, ErrorKind::kUsage, "{}: the number {} is too large", argument.name,
+            text);
+  RUN_CHECK(value >= 0, ErrorKind::kUsage, "{}: must not be negative, got {}", argument.name, text);
   return value;
 }
 

@@ -28,7 +28,8 @@ std::vector<store::AttemptSource> newest_of_kind(const store::RunDetails& run, s
 
 std::optional<std::string> text_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
-  if (!in || fs::is_directory(file)) return std::nullopt;
+  std::error_code ignored;
+  if (!in || fs::is_directory(file, ignored)) return std::nullopt;
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 

@@ -30,7 +30,9 @@ class TreeBuilder : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ == 1) return;
     report_.add(ErrorId::kSeveralDocuments, place_of(mark), "", "a second YAML document starts here",
-                "a recipe is one document; use include: to combine several files");
+                text().kind() == OriginKind::kCommandLine
+                    ? "quote a text that YAML would read as something else: 'name=\"[a] b\"'"
+                    : "a recipe is one document; use include: to combine several files");
     throw StopReading();
   }
   void OnDocumentEnd() override {}

@@ -136,9 +136,11 @@ TEST(Parse, ErrorsExplainInvalidArguments) {
   EXPECT_EQ(error_of({"show", "a", "b"}), "show: unexpected argument 'b'; see `runner show --help`");
   EXPECT_EQ(error_of({"ls", "--limit"}), "--limit: expected a value; see `runner ls --help`");
   EXPECT_EQ(error_of({"ls", "--limit", "--json"}), "--limit: expected a value; see `runner ls --help`");
-  EXPECT_EQ(error_of({"ls", "--limit", "x"}), "--limit: expected a whole number of at least 0, got 'x'");
-  EXPECT_EQ(error_of({"ls", "--limit", "3x"}), "--limit: expected a whole number of at least 0, got '3x'");
-  EXPECT_EQ(error_of({"ls", "--limit=-3"}), "--limit: expected a whole number of at least 0, got '-3'");
+  EXPECT_EQ(error_of({"ls", "--limit", "x"}), "--limit: expected a whole number, got 'x'");
+  EXPECT_EQ(error_of({"ls", "--limit", "3x"}), "--limit: expected a whole number, got '3x'");
+  EXPECT_EQ(error_of({"ls", "--limit=-3"}), "--limit: must not be negative, got -3");
+  EXPECT_EQ(error_of({"ls", "--limit", "99999999999999999999"}),
+            "--limit: the number 99999999999999999999 is too large");
   EXPECT_EQ(error_of({"ls", "--color=blue"}), "--color: expected auto, always or never, got 'blue'");
 }
 

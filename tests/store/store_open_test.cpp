@@ -66,8 +66,8 @@ TEST_F(StoreOpen, ReadingAMissingStoreIsAnError) {
 
 TEST_F(StoreOpen, EmptyFileBecomesAStore) {
   write_file(path, "");
-  EXPECT_EQ(error_of([&] { open_to_read(); }), fmt::format("store: the store {} does not exist; `runner exec` creates "
-                                                           "it, or choose another store with --db or RUNNER_DB",
+  EXPECT_EQ(error_of([&] { open_to_read(); }), fmt::format("store: the store {} is empty; `runner exec` fills it, or "
+                                                           "choose another store with --db or RUNNER_DB",
                                                            path.string()));
   EXPECT_EQ(error_of([&] { open_to_write(); }), "no error");
   EXPECT_EQ(error_of([&] { open_to_read(); }), "no error");
@@ -208,6 +208,30 @@ TEST_F(StoreOpen, AnUnreadableFileIsAnError) {
                "folder exists and that you have access, or choose another store with --db",
                path.string());
   }));
+}
+
+TEST_F(StoreOpen, AFolderWithoutAccessIsTheReason) {
+  fs::permissions(folder.path(), fs::perms(0555));
+  EXPECT_TRUE(as_unprivileged_user([&] {
+    return error_of([&] { open_to_write(); }) ==
+           fmt::format(
+               "store: the store {} cannot be opened: unable to open database file, Permission denied; check that its "
+               "folder exists and that you have access, or choose another store with --db",
+               path.string());
+  }));
+  fs::permissions(folder.path(), fs::perms(0444));
+  EXPECT_TRUE(as_unprivileged_user([&] {
+    return error_of([&] { open_to_read(); }) ==
+           fmt::format(
+               "store: the store {} cannot be opened: Permission denied; check that you have access, or choose "
+               "another store with --db",
+               path.string());
+  }));
+}
+
+TEST_F(StoreOpen, ADeviceIsNotAStore) {
+  EXPECT_EQ(error_of([&] { Store::open("/dev/null", Access::kWrite); }),
+            "store: /dev/null is a device or a pipe, not a store; choose a file with --db");
 }
 
 // If a folder becomes read-only while the log contains commits, readers read them through the log.

@@ -216,6 +216,11 @@ TEST_F(LogFilesTest, UnwritableFilesAreReportedBeforeTheRun) {
               " already exists and is not a log of points: it does not begin with {; choose another file");
   refused("log.jsonl=logs/../logs/points.csv",
           "log.csv and log.jsonl are both " + at("logs/points.csv") + "; use different files");
+  std::filesystem::create_symlink("loop", path("loop"));  // a path that cannot be resolved equals no other
+  EXPECT_EQ(message_of([&] {
+              train(kLogged, {.overrides = {"log.csv=loop/x", "log.jsonl=null"}});
+            }),
+            "log.csv: cannot write " + at("loop/x") + ": Too many levels of symbolic links");
   EXPECT_EQ(text("file"), "x");
   EXPECT_FALSE(std::filesystem::exists(path("runner.db")));
 }

@@ -67,12 +67,13 @@ void explain_error(const std::string& id, const ExplainOptions& options, report:
 }  // namespace
 
 int explain(const ExplainOptions& options, report::Output& out) {
+  std::error_code ignored;
   const bool all = options.key.empty();
   if (options.recipe == "exit") {
     all ? list_exit_codes(options, out) : explain_exit(options, out);
   } else if (options.recipe == "error") {
     all ? list_errors(options, out) : explain_error(options.key, options, out);
-  } else if (all && !std::filesystem::exists(options.recipe)) {
+  } else if (all && !std::filesystem::exists(options.recipe, ignored)) {
     explain_error(options.recipe, options, out);
   } else {
     const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);

@@ -140,7 +140,8 @@ void check_targets(const ExportOptions& options) {
   RUN_CHECK(metrics.empty() || ends(".csv") || ends(".jsonl") || ends(".json"), ErrorKind::kUsage,
             "--metrics: expected a file name that ends in .csv, .json or .jsonl, got {}", metrics);
   const fs::path folder = options.folder;
-  RUN_CHECK(folder.empty() || !fs::exists(folder) || fs::is_empty(folder), ErrorKind::kUsage,
+  std::error_code ignored;  // creating the folder reports it
+  RUN_CHECK(folder.empty() || !fs::exists(folder, ignored) || fs::is_empty(folder, ignored), ErrorKind::kUsage,
             "{} exists and is not an empty folder; choose another one", folder.string());
   RUN_CHECK(options.model_file != "-" || options.file != "-", ErrorKind::kUsage,
             "cannot write both the model and the artifact to standard output; give one of them a file name");
