@@ -58,8 +58,7 @@ std::string message_of(const std::filesystem::path& path, const Meaning& meaning
 // Returns why a file cannot be opened. After it failed to create a file, SQLite tries to read it, and its errno tells
 // only that there is none.
 int open_errno(const std::filesystem::path& path, int error) {
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  return error == ENOENT && ::access(folder.c_str(), W_OK | X_OK) != 0 ? errno : error;
+  return error == ENOENT && ::access(folder_of(path).c_str(), W_OK | X_OK) != 0 ? errno : error;
 }
 
 // `handle`: null for an operation on the file itself.
@@ -114,6 +113,10 @@ int remember_wal_pages(void* wal_pages, sqlite3*, const char*, int pages) {
 LockNotice lock_notice = nullptr;
 
 }  // namespace
+
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : ".";
+}
 
 bool SqliteError::is_disk_full() const {
   return code_ == SQLITE_FULL;

@@ -30,6 +30,9 @@ class SqliteError : public Error {
   int code_;
 };
 
+// Returns the folder of a file, "." if the path has none.
+std::filesystem::path folder_of(const std::filesystem::path& file);
+
 enum class OpenMode {
   kCreate,     // read and write; creates a missing file
   kReadWrite,  // the file must exist

@@ -118,10 +118,6 @@ bool is_writable(const fs::path& path) {
   return ::access(path.c_str(), W_OK) == 0;
 }
 
-fs::path folder_of(const fs::path& path) {
-  return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
-
 // Returns whether there is a write-ahead log with commits, which must be read with the file. SQLite then needs a
 // writable folder or the log's shared-memory file.
 bool has_log(const fs::path& path) {

@@ -1,6 +1,6 @@
 // Memory of an emulated GPU. Errors tell what memory is used for and what to change (memory_shortage.h).
 //
-// A MemoryModel with names of the owners. Thread safety: one thread at a time, the host's.
+// A MemoryModel with names of the owners. Thread safety: only for the host's thread.
 #pragma once
 
 #include <cstdint>

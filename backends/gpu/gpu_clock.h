@@ -2,7 +2,7 @@
 //
 // The host is predicted to wait where it reads and, with launch_blocking, after each launch. Waits that only the
 // emulation needs, such as those for weights that ranks share, do not count. All ranks are assumed to be alike: what
-// this one has computed is available on the others at the same time. Thread safety: one thread at a time, the host's.
+// this one has computed is available on the others at the same time. Thread safety: only for the host's thread.
 #pragma once
 
 #include <array>

@@ -2,7 +2,7 @@
 // GPU.
 //
 // The modelled graph may differ from the one that runs: if ranks share their weights in host memory, each computes only
-// a part of what it would do on a GPU of its own. Thread safety: one thread at a time, the host's.
+// a part of what it would do on a GPU of its own. Thread safety: only for the host's thread.
 #pragma once
 
 #include <memory>

@@ -50,7 +50,7 @@ struct Launch {
   Picoseconds duration = 0;
   Picoseconds at_peak = 0;       // time of the flops at their peak rate
   std::string_view name = {};    // shown in traces; must outlive the launch and its users
-  int64_t flops = 0, bytes = 0;  // of which the duration is predicted
+  int64_t flops = 0, bytes = 0;  // the duration is predicted from these
 };
 
 struct GpuMachine {

@@ -7,8 +7,8 @@
 //
 // Replays are cheap. A StepMemory remembers for some allocator states what a replay does. If exactly the same state
 // recurs, block by block, only the outputs are placed again and the recorded statistics are added. Figures, peaks
-// included, equal those of a full replay. A shortage is returned as a Refusal, not thrown. Thread safety: one thread at
-// a time, the host's.
+// included, equal those of a full replay. A shortage is returned as a Refusal, not thrown. Thread safety: only for
+// the host's thread.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ std::string visible(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const auto byte = static_cast<unsigned char>(text[at]);
     const size_t length = schema::utf8_length(text, at);
-    const std::string_view character = text.substr(at, character_bytes(text, at));
+    const std::string_view character = text.substr(at, std::max<size_t>(length, 1));
     if (is_plain(byte)) {
       shown += text[at];
     } else if (length <= 1) {
