@@ -14,8 +14,8 @@
 
 #include "backends/exec/plan_cache.h"
 #include "runner/lua/hook_file.h"
-#include "runner/train/engine/step_builder.h"
-#include "runner/train/engine/step_specification.h"
+#include "runner/train/step/step_builder.h"
+#include "runner/train/step/step_specification.h"
 
 namespace {
 

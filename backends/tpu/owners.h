@@ -17,7 +17,7 @@ enum class Owner : uint8_t {
 };
 
 // Whether a state of this type is bookkeeping. The engine keeps its sums and counters in f64, and none of the user's
-// tensors (runner/train/engine/device_layout.h).
+// tensors (runner/train/step/device_layout.h).
 inline bool is_bookkeeping_state(const TensorType& type) {
   return type.dtype == DType::kF64;
 }

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "runner/data/load.h"
-#include "runner/train/engine/hooks.h"
-#include "runner/train/engine/optimizers.h"
+#include "runner/train/step/hooks.h"
+#include "runner/train/step/optimizers.h"
 #include "schema/base/diagnostic.h"
 
 namespace runner::cli {

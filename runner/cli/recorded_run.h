@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/train/engine/hooks.h"
+#include "runner/train/step/hooks.h"
 #include "schema/recipe/recipe_reader.h"
 #include "store/queries.h"
 #include "store/run_store.h"

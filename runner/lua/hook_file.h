@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "runner/train/engine/hooks.h"
+#include "runner/train/step/hooks.h"
 
 namespace runner::lua {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "runner/lua/runtime.h"
-#include "runner/train/engine/hooks.h"
+#include "runner/train/step/hooks.h"
 
 namespace runner::lua {
 

@@ -4,7 +4,7 @@
 #include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
 #include "runner/model/models.h"
-#include "runner/train/engine/optimizers.h"
+#include "runner/train/step/optimizers.h"
 
 namespace runner::lua {
 

@@ -14,7 +14,7 @@
 #include "runner/lua/arguments.h"
 #include "runner/lua/numbers.h"
 #include "runner/lua/recording.h"
-#include "runner/train/engine/loss.h"
+#include "runner/train/step/loss.h"
 #include "schema/base/suggest.h"
 #include "schema/recipe/metric_names.h"
 
@@ -59,7 +59,7 @@ Value weight_field(lua_State* state) {
   return field(state, "weight", "weight");
 }
 
-// A negative weight would reverse a gradient. Makes such a loss NaN, which the run reports (train/engine/not_finite.h).
+// A negative weight would reverse a gradient. Makes such a loss NaN, which the run reports (train/step/not_finite.h).
 void refuse_negative(train::StepLosses& step) {
   const Value wrong = ops::full_like(step.losses, std::numeric_limits<double>::quiet_NaN());
   step.losses = ops::where(ops::lt(step.weights, ops::full_like(step.weights, 0.0)), wrong, step.losses);

@@ -14,8 +14,8 @@
 #include "runner/lua/plain_data.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/tensor_arguments.h"
-#include "runner/train/engine/packing.h"
 #include "runner/train/loop/custom_loop.h"
+#include "runner/train/step/packing.h"
 
 namespace runner::lua {
 namespace {

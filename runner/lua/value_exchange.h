@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runner/lua/accelerator.h"
-#include "runner/train/engine/host_tensor.h"
+#include "runner/train/step/host_tensor.h"
 
 namespace runner::lua {
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/train/engine/loss.h"
+#include "runner/train/step/loss.h"
 #include "tests/lua/lua_step.h"
 
 namespace runner::lua {

@@ -1,12 +1,12 @@
 // Factored gradients sum to the same as the gradients themselves.
-#include "runner/train/engine/factored_layout.h"
+#include "runner/train/step/factored_layout.h"
 
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "backends/exec/cpu_device.h"
-#include "runner/train/engine/declared_step.h"
+#include "runner/train/step/declared_step.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/train/step_fixture.h"
 

@@ -1,6 +1,6 @@
 // Buckets in which GPUs reduce gradients: their contents, and that reducing bucket by bucket gives the same bits as
 // reducing everything at once, for every comm.hook.
-#include "runner/train/engine/gradient_buckets.h"
+#include "runner/train/step/gradient_buckets.h"
 
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
 // Tensors that ranks exchange by value, against plain loops.
-#include "runner/train/engine/host_tensor.h"
+#include "runner/train/step/host_tensor.h"
 
 #include <cmath>
 #include <cstring>

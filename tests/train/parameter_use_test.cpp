@@ -1,5 +1,5 @@
 // comm.unused: skip, against torch.optim with gradients that are None.
-#include "runner/train/engine/parameter_use.h"
+#include "runner/train/step/parameter_use.h"
 
 #include <cmath>
 #include <cstring>

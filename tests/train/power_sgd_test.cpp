@@ -1,5 +1,5 @@
 // PowerSGD against torch.distributed's hooks with two processes.
-#include "runner/train/engine/power_sgd.h"
+#include "runner/train/step/power_sgd.h"
 
 #include <cmath>
 #include <cstring>

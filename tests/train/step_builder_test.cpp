@@ -1,14 +1,14 @@
 // The key of the plan cache determines the step.
-#include "runner/train/engine/step_builder.h"
+#include "runner/train/step/step_builder.h"
 
 #include <functional>
 
 #include <gtest/gtest.h>
 
-#include "runner/train/engine/declared_step.h"
-#include "runner/train/engine/rank_reduction.h"
-#include "runner/train/engine/step_specification.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/step/declared_step.h"
+#include "runner/train/step/rank_reduction.h"
+#include "runner/train/step/step_specification.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/train/run_fixture.h"
 #include "tests/train/step_fixture.h"

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "runner/train/engine/declared_step.h"
-#include "runner/train/engine/step_builder.h"
+#include "runner/train/step/declared_step.h"
+#include "runner/train/step/step_builder.h"
 
 namespace runner::train {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/tpu/hbm.h"
-#include "runner/train/engine/declared_step.h"
+#include "runner/train/step/declared_step.h"
 #include "tests/backends/support/on_tpu.h"
 #include "tests/train/step_fixture.h"
 

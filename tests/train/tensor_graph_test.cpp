@@ -8,7 +8,7 @@
 #include "backends/exec/cpu_device.h"
 #include "backends/ir/ops.h"
 #include "backends/tpu/graph_text.h"
-#include "runner/train/engine/declared_step.h"
+#include "runner/train/step/declared_step.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/train/step_fixture.h"
 

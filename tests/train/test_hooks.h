@@ -5,9 +5,9 @@
 #include <memory>
 #include <utility>
 
-#include "runner/train/engine/hooks.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/run_control.h"
+#include "runner/train/step/hooks.h"
 
 namespace runner::train {
 

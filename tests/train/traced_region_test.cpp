@@ -1,5 +1,5 @@
 // What traced regions do to the arrays on the device, against gradients known by hand.
-#include "runner/train/engine/traced_region.h"
+#include "runner/train/step/traced_region.h"
 
 #include <cmath>
 #include <cstring>

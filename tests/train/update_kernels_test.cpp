@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/exec/plan.h"
-#include "runner/train/engine/declared_step.h"
-#include "runner/train/engine/rank_reduction.h"
+#include "runner/train/step/declared_step.h"
+#include "runner/train/step/rank_reduction.h"
 #include "tests/train/step_fixture.h"
 
 namespace runner::train {

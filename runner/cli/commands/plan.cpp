@@ -9,8 +9,8 @@
 #include "runner/report/output.h"
 #include "runner/report/plan_text.h"
 #include "runner/report/plot.h"
-#include "runner/train/engine/device_rules.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/step/device_rules.h"
 #include "schema/recipe/recipe_warnings.h"
 
 namespace runner::cli {

@@ -11,7 +11,7 @@
 #include "backends/exec/backend.h"
 #include "runner/data/encoding.h"
 #include "runner/data/loader.h"
-#include "runner/train/engine/optimizer_step.h"
+#include "runner/train/step/optimizer_step.h"
 
 namespace runner::train {
 

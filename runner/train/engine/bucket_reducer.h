@@ -21,10 +21,10 @@
 #include "backends/dist/process_group.h"
 #include "backends/exec/backend.h"
 #include "runner/train/engine/executor.h"
-#include "runner/train/engine/factored_layout.h"
-#include "runner/train/engine/gradient_buckets.h"
-#include "runner/train/engine/shard.h"
-#include "runner/train/engine/step_builder.h"
+#include "runner/train/step/factored_layout.h"
+#include "runner/train/step/gradient_buckets.h"
+#include "runner/train/step/shard.h"
+#include "runner/train/step/step_builder.h"
 
 namespace runner::train {
 

@@ -19,14 +19,14 @@
 #include "backends/runtime/arena.h"
 #include "runner/model/initial_weights.h"
 #include "runner/train/engine/bucket_reducer.h"
-#include "runner/train/engine/device_layout.h"
-#include "runner/train/engine/factored_gradients.h"
-#include "runner/train/engine/gradient_buckets.h"
-#include "runner/train/engine/gradients.h"
 #include "runner/train/engine/memory_use.h"
 #include "runner/train/engine/rounded_weights.h"
-#include "runner/train/engine/shard.h"
-#include "runner/train/engine/step_builder.h"
+#include "runner/train/step/device_layout.h"
+#include "runner/train/step/factored_gradients.h"
+#include "runner/train/step/gradient_buckets.h"
+#include "runner/train/step/gradients.h"
+#include "runner/train/step/shard.h"
+#include "runner/train/step/step_builder.h"
 
 namespace runner::train {
 

@@ -5,9 +5,9 @@
 
 #include "backends/ir/needed.h"
 #include "backends/tensor/float16.h"
-#include "runner/train/engine/step_builder.h"
-#include "runner/train/engine/step_specification.h"
 #include "runner/train/engine/user_work.h"
+#include "runner/train/step/step_builder.h"
+#include "runner/train/step/step_specification.h"
 #include "schema/base/error.h"
 #include "schema/recipe/field_words.h"
 

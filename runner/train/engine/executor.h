@@ -15,7 +15,7 @@
 #include "backends/dist/exchange.h"
 #include "backends/exec/plan_cache.h"
 #include "backends/runtime/spans.h"
-#include "runner/train/engine/counters.h"
+#include "runner/train/step/counters.h"
 
 namespace runner::train {
 

@@ -9,11 +9,11 @@
 #include "backends/ir/label_rank.h"
 #include "runner/data/encoding.h"
 #include "runner/data/loader.h"
-#include "runner/train/engine/counters.h"
 #include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/step_arguments.h"
 #include "runner/train/engine/steps.h"
+#include "runner/train/step/counters.h"
 
 namespace runner::train {
 

@@ -12,11 +12,11 @@
 
 #include "backends/exec/backend.h"
 #include "runner/train/engine/batch_place.h"
-#include "runner/train/engine/counters.h"
 #include "runner/train/engine/executor.h"
-#include "runner/train/engine/optimizer_step.h"
-#include "runner/train/engine/optimizers.h"
-#include "runner/train/engine/step_builder.h"
+#include "runner/train/step/counters.h"
+#include "runner/train/step/optimizer_step.h"
+#include "runner/train/step/optimizers.h"
+#include "runner/train/step/step_builder.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {

@@ -4,11 +4,11 @@
 #include <array>
 
 #include "backends/dist/process_group.h"
-#include "runner/train/engine/counters.h"
 #include "runner/train/engine/device_arrays.h"
 #include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
-#include "runner/train/engine/step_builder.h"
+#include "runner/train/step/counters.h"
+#include "runner/train/step/step_builder.h"
 
 namespace runner::train {
 

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "backends/ir/ops.h"
-#include "runner/train/engine/gradients.h"
 #include "runner/train/engine/reduction.h"
 #include "runner/train/engine/stepper.h"
+#include "runner/train/step/gradients.h"
 
 namespace runner::train {
 

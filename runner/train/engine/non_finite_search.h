@@ -8,10 +8,10 @@
 #include "runner/data/loader.h"
 #include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
-#include "runner/train/engine/hooks.h"
-#include "runner/train/engine/not_finite.h"
-#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/engine/steps.h"
+#include "runner/train/step/hooks.h"
+#include "runner/train/step/not_finite.h"
+#include "runner/train/step/optimizer_step.h"
 
 namespace runner::train {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "backends/runtime/spans.h"
-#include "runner/train/engine/digest.h"
 #include "runner/train/engine/rank_list.h"
+#include "runner/train/step/digest.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

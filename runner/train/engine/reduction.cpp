@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "runner/train/engine/digest.h"
-#include "runner/train/engine/packing.h"
+#include "runner/train/step/digest.h"
+#include "runner/train/step/packing.h"
 
 namespace runner::train {
 namespace {

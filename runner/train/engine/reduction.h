@@ -6,8 +6,8 @@
 #include <string>
 
 #include "backends/dist/process_group.h"
-#include "runner/train/engine/counters.h"
-#include "runner/train/engine/not_finite.h"
+#include "runner/train/step/counters.h"
+#include "runner/train/step/not_finite.h"
 
 namespace runner::train {
 

@@ -4,10 +4,10 @@
 #include <span>
 
 #include "backends/tensor/float16.h"
-#include "runner/train/engine/step_specification.h"
 #include "runner/train/engine/steps.h"
-#include "runner/train/engine/traced_region.h"
 #include "runner/train/engine/update_clock.h"
+#include "runner/train/step/step_specification.h"
+#include "runner/train/step/traced_region.h"
 
 namespace runner::train {
 namespace {

@@ -10,8 +10,8 @@
 #include "runner/data/loader.h"
 #include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
-#include "runner/train/engine/not_finite.h"
 #include "runner/train/engine/step_arguments.h"
+#include "runner/train/step/not_finite.h"
 
 namespace runner::train {
 

@@ -10,8 +10,8 @@
 
 #include "backends/dist/process_group.h"
 #include "backends/exec/backend.h"
-#include "runner/train/engine/device_layout.h"
-#include "runner/train/engine/shard.h"
+#include "runner/train/step/device_layout.h"
+#include "runner/train/step/shard.h"
 
 namespace runner::train {
 

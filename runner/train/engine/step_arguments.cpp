@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "runner/optim/traced_scalars.h"
-#include "runner/train/engine/traced_region.h"
+#include "runner/train/step/traced_region.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

@@ -17,11 +17,11 @@
 #include "runner/train/engine/device_arrays.h"
 #include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
-#include "runner/train/engine/hooks.h"
-#include "runner/train/engine/optimizer_step.h"
-#include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/update_clock.h"
 #include "runner/train/engine/user_work.h"
+#include "runner/train/step/hooks.h"
+#include "runner/train/step/optimizer_step.h"
+#include "runner/train/step/step_builder.h"
 
 namespace runner::train {
 

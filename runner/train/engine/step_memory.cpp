@@ -8,7 +8,7 @@
 
 #include "backends/exec/backend.h"
 #include "backends/tensor/rounding.h"
-#include "runner/train/engine/declared_step.h"
+#include "runner/train/step/declared_step.h"
 
 namespace runner::train {
 namespace {

@@ -9,13 +9,13 @@
 
 #include "backends/device_model/modelled_device.h"
 #include "runner/data/plan.h"
-#include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/device_arrays.h"
 #include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/forward.h"
 #include "runner/train/engine/memory_use.h"
 #include "runner/train/engine/stepper.h"
+#include "runner/train/step/declared_step.h"
 
 namespace runner::train {
 

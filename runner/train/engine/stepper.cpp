@@ -3,11 +3,11 @@
 #include <array>
 
 #include "backends/runtime/spans.h"
-#include "runner/train/engine/declared_step.h"
-#include "runner/train/engine/digest.h"
-#include "runner/train/engine/loss_scaler.h"
-#include "runner/train/engine/rank_reduction.h"
 #include "runner/train/engine/reduction.h"
+#include "runner/train/step/declared_step.h"
+#include "runner/train/step/digest.h"
+#include "runner/train/step/loss_scaler.h"
+#include "runner/train/step/rank_reduction.h"
 
 namespace runner::train {
 

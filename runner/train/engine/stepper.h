@@ -12,17 +12,17 @@
 #include "backends/dist/process_group.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/batch_feed.h"
-#include "runner/train/engine/counters.h"
-#include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/device_arrays.h"
 #include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/in_flight_step.h"
 #include "runner/train/engine/loader_marks.h"
-#include "runner/train/engine/optimizer_step.h"
-#include "runner/train/engine/step_builder.h"
 #include "runner/train/engine/steps.h"
 #include "runner/train/engine/update_clock.h"
+#include "runner/train/step/counters.h"
+#include "runner/train/step/declared_step.h"
+#include "runner/train/step/optimizer_step.h"
+#include "runner/train/step/step_builder.h"
 
 namespace runner::train {
 

@@ -6,10 +6,10 @@
 
 #include "backends/exec/backend.h"
 #include "backends/runtime/spans.h"
-#include "runner/train/engine/declared_step.h"
-#include "runner/train/engine/device_rules.h"
-#include "runner/train/engine/parameter_use.h"
-#include "runner/train/engine/step_specification.h"
+#include "runner/train/step/declared_step.h"
+#include "runner/train/step/device_rules.h"
+#include "runner/train/step/parameter_use.h"
+#include "runner/train/step/step_specification.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

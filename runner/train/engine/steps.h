@@ -17,12 +17,12 @@
 #include "runner/train/engine/device_arrays.h"
 #include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
-#include "runner/train/engine/hooks.h"
 #include "runner/train/engine/step_arguments.h"
-#include "runner/train/engine/step_builder.h"
-#include "runner/train/engine/trace_once.h"
 #include "runner/train/engine/traced_graphs.h"
 #include "runner/train/engine/user_work.h"
+#include "runner/train/step/hooks.h"
+#include "runner/train/step/step_builder.h"
+#include "runner/train/step/trace_once.h"
 
 namespace runner::train {
 

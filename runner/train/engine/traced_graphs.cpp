@@ -13,9 +13,9 @@
 
 #include "backends/ir/needed.h"
 #include "backends/ir/print.h"
-#include "runner/train/engine/digest.h"
-#include "runner/train/engine/packing.h"
 #include "runner/train/engine/rank_list.h"
+#include "runner/train/step/digest.h"
+#include "runner/train/step/packing.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

@@ -16,7 +16,7 @@
 #include "backends/ir/traced_scalar.h"
 #include "backends/tpu/scalar_signature.h"
 #include "runner/train/engine/batch_place.h"
-#include "runner/train/engine/gradients.h"
+#include "runner/train/step/gradients.h"
 
 namespace runner::train {
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/debug.h"
-#include "runner/train/engine/loss_scaler.h"
+#include "runner/train/step/loss_scaler.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "runner/train/engine/traced_region.h"
+#include "runner/train/step/traced_region.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

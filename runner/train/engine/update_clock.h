@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "runner/train/engine/device_arrays.h"
-#include "runner/train/engine/optimizer_step.h"
-#include "runner/train/engine/optimizers.h"
+#include "runner/train/step/optimizer_step.h"
+#include "runner/train/step/optimizers.h"
 
 namespace runner::train {
 

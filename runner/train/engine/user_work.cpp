@@ -6,9 +6,9 @@
 
 #include "backends/ir/passes/passes.h"
 #include "runner/optim/traced_scalars.h"
-#include "runner/train/engine/declared_step.h"
-#include "runner/train/engine/rank_reduction.h"
 #include "runner/train/engine/update_clock.h"
+#include "runner/train/step/declared_step.h"
+#include "runner/train/step/rank_reduction.h"
 
 namespace runner::train {
 

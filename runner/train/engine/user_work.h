@@ -12,12 +12,12 @@
 
 #include "backends/device_model/modelled_device.h"
 #include "runner/data/loader.h"
-#include "runner/train/engine/counters.h"
-#include "runner/train/engine/declared_step.h"
 #include "runner/train/engine/device_arrays.h"
 #include "runner/train/engine/engine_parts.h"
-#include "runner/train/engine/optimizer_step.h"
-#include "runner/train/engine/step_builder.h"
+#include "runner/train/step/counters.h"
+#include "runner/train/step/declared_step.h"
+#include "runner/train/step/optimizer_step.h"
+#include "runner/train/step/step_builder.h"
 
 namespace runner::train {
 

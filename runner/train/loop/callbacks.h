@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/loop/checkpoint.h"
 #include "runner/train/loop/interval.h"
 #include "runner/train/loop/train_state.h"
+#include "runner/train/step/optimizer_step.h"
 
 namespace runner::train {
 

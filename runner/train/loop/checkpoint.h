@@ -9,8 +9,8 @@
 #include "runner/data/encoding.h"
 #include "runner/data/loader.h"
 #include "runner/optim/lr_schedule.h"
-#include "runner/train/engine/counters.h"
-#include "runner/train/engine/optimizer_step.h"
+#include "runner/train/step/counters.h"
+#include "runner/train/step/optimizer_step.h"
 
 namespace runner::train {
 

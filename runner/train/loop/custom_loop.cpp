@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "backends/ir/type_text.h"
-#include "runner/train/engine/digest.h"
-#include "runner/train/engine/loss_scaler.h"
 #include "runner/train/engine/reduction.h"
+#include "runner/train/step/digest.h"
+#include "runner/train/step/loss_scaler.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "runner/data/loader.h"
-#include "runner/train/engine/traced_region.h"
 #include "runner/train/loop/loop_batches.h"
 #include "runner/train/loop/train_loop.h"
+#include "runner/train/step/traced_region.h"
 
 namespace runner::train {
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "runner/train/engine/declared_step.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_rank.h"
+#include "runner/train/step/declared_step.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

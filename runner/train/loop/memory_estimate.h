@@ -7,9 +7,9 @@
 #include "backends/device_model/modelled_device.h"
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
-#include "runner/train/engine/hooks.h"
 #include "runner/train/engine/memory_use.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/step/hooks.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {

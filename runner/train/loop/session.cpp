@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "runner/train/engine/device_rules.h"
+#include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 

@@ -9,12 +9,12 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/spans.h"
-#include "runner/train/engine/device_rules.h"
 #include "runner/train/engine/rank_list.h"
 #include "runner/train/engine/rank_weights.h"
 #include "runner/train/engine/reduction.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/declared_loop.h"
+#include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

@@ -13,11 +13,11 @@
 
 #include "backends/dist/process_group.h"
 #include "runner/data/loader.h"
-#include "runner/train/engine/not_finite.h"
-#include "runner/train/engine/optimizer_step.h"
 #include "runner/train/loop/callbacks.h"
 #include "runner/train/loop/interval.h"
 #include "runner/train/loop/train_state.h"
+#include "runner/train/step/not_finite.h"
+#include "runner/train/step/optimizer_step.h"
 
 namespace runner::train {
 

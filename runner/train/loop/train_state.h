@@ -9,10 +9,10 @@
 #include <string>
 
 #include "runner/data/loader.h"
-#include "runner/train/engine/hooks.h"
 #include "runner/train/loop/checkpoint.h"
 #include "runner/train/loop/interval.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/step/hooks.h"
 
 namespace runner::train {
 

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "runner/train/engine/loss_scaler.h"
-#include "runner/train/engine/parameter_use.h"
 #include "runner/train/run/run.h"
+#include "runner/train/step/loss_scaler.h"
+#include "runner/train/step/parameter_use.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

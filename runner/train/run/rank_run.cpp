@@ -7,12 +7,12 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/cpu_features.h"
-#include "runner/train/engine/device_rules.h"
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_rank.h"
 #include "runner/train/run/checkpoint/restore.h"
 #include "runner/train/run/checkpoint/sharing.h"
+#include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
 #include "schema/base/system_limits.h"

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "backends/runtime/affinity.h"
-#include "runner/train/engine/hooks.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/loop/train_loop.h"
 #include "runner/train/loop/train_state.h"
@@ -22,6 +21,7 @@
 #include "runner/train/run/run.h"
 #include "runner/train/run/run_callbacks.h"
 #include "runner/train/run/run_record.h"
+#include "runner/train/step/hooks.h"
 
 namespace runner::train {
 

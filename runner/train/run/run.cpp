@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "runner/train/engine/device_rules.h"
 #include "runner/train/run/rank_processes.h"
 #include "runner/train/run/rank_run.h"
 #include "runner/train/run/rank_threads.h"
+#include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/base/system_limits.h"
 #include "schema/recipe/field_words.h"

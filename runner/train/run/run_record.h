@@ -9,13 +9,13 @@
 #include <thread>
 #include <vector>
 
-#include "runner/train/engine/hooks.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/run/checkpoint/saver.h"
 #include "runner/train/run/log_files.h"
 #include "runner/train/run/metric_recorder.h"
 #include "runner/train/run/run.h"
 #include "runner/train/run/trace_file.h"
+#include "runner/train/step/hooks.h"
 #include "store/provenance.h"
 #include "store/queries.h"
 #include "store/run_writer.h"

@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
-#include "runner/train/engine/packing.h"
 #include "runner/train/run/checkpoint/run_document.h"
 #include "runner/train/run/checkpoint/sections.h"
+#include "runner/train/step/packing.h"
 
 namespace runner::train {
 namespace {

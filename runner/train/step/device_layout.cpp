@@ -1,0 +1,155 @@
+#include "runner/train/step/device_layout.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runner/train/step/parameter_use.h"
+#include "runner/train/step/power_sgd.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+namespace {
+
+constexpr std::string_view kSumNames[kSumCount] = {"step sum", "logged sum"};
+constexpr std::string_view kScalerNames[kScalerStateCount] = {"scale", "good steps"};
+
+}  // namespace
+
+std::vector<backends::StateTensor> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters) {
+  if (!holds_parameters(array)) return {{array.name, array.type}};
+  const std::string_view what = std::string_view(array.name).substr(0, array.name.rfind(' '));
+  std::vector<backends::StateTensor> tensors;
+  for (const nn::ParameterId id : parameters.in_buffer(array.buffer)) {
+    const nn::Parameter& parameter = parameters[id];
+    tensors.push_back({array.role == Role::kParameters ? parameter.name : fmt::format("{} of {}", what, parameter.name),
+                       {array.type.dtype, parameter.shape}});
+  }
+  return tensors;
+}
+
+DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
+                           std::optional<double> first_scale, const schema::CommSpec& comm)
+    : parameters_(parameters), skips_unused_(skips_unused(comm)) {
+  const auto buffers = parameters.buffers();
+  const auto count = static_cast<int32_t>(buffers.size());
+  for (int32_t b = 0; b < count; ++b) add_like_parameters(Role::kParameters, b, 0, "parameters");
+  for (int32_t b = 0; b < count; ++b) {
+    const int32_t group = buffers[static_cast<size_t>(b)].group;
+    if (group < 0) continue;
+    const std::vector<optim::Slot> slots = optim::slots(optimizers.rule(group));
+    for (size_t s = 0; s < slots.size(); ++s) {
+      add_like_parameters(Role::kSlot, b, static_cast<int32_t>(s), slots[s].name, slots[s].initial);
+      arrays_.back().from_start = slots[s].from_start || slots[s].initial != 0;
+    }
+    if (keeps_gradients) add_gradients(b);
+    if (is_power_sgd(comm)) add_compression(comm, b);
+    if (skips_unused_) add_use(kUpdates, b, "updates of parameters");
+  }
+  for (int32_t sum = 0; sum < kSumCount; ++sum)
+    arrays_.push_back({.role = Role::kSum,
+                       .buffer = 0,
+                       .index = sum,
+                       .name = std::string(kSumNames[sum]),
+                       .type = {backends::DType::kF64, backends::Shape{2}}});
+  if (first_scale) add_scaler(*first_scale);
+  if (first_scale || skips_unused_) add_clock(optimizers.names.size());
+}
+
+void DeviceLayout::keep_gradients() {
+  if (has(Role::kGradients)) return;
+  const auto buffers = parameters_.buffers();
+  for (size_t b = 0; b < buffers.size(); ++b)
+    if (buffers[b].group >= 0) add_gradients(static_cast<int32_t>(b));
+}
+
+// The user's tensors are never f64: by that dtype an emulated TPU recognises bookkeeping (backends/tpu/owners.h).
+void DeviceLayout::add_like_parameters(Role role, int32_t buffer, int32_t index, std::string_view name,
+                                       double initial) {
+  arrays_.push_back(
+      {.role = role,
+       .buffer = buffer,
+       .index = index,
+       .name = fmt::format("{} {}", name, buffer),
+       .type = {backends::DType::kF32, backends::Shape{parameters_.buffers()[static_cast<size_t>(buffer)].elements}},
+       .initial = initial});
+}
+
+void DeviceLayout::add_use(UseState index, int32_t buffer, std::string_view name) {
+  arrays_.push_back({.role = Role::kUse,
+                     .buffer = buffer,
+                     .index = index,
+                     .name = fmt::format("{} {}", name, buffer),
+                     .type = {backends::DType::kF64, backends::Shape{std::ssize(parameters_.in_buffer(buffer))}}});
+}
+
+void DeviceLayout::add_gradients(int32_t buffer) {
+  add_like_parameters(Role::kGradients, buffer, 0, "gradients");
+  if (skips_unused_) add_use(kReached, buffer, "reached");
+}
+
+// A buffer without compressed matrices has these arrays too, with one element each.
+void DeviceLayout::add_compression(const schema::CommSpec& comm, int32_t buffer) {
+  int64_t errors = 0, qs = 0;
+  for (const LowRankMatrix& matrix : low_rank_matrices(comm, parameters_, buffer)) {
+    errors += matrix.rows * matrix.columns;
+    qs += matrix.columns * matrix.rank;
+  }
+  const auto add = [&](CompressionState index, std::string_view name, backends::DType dtype,
+                       const backends::Shape& shape) {
+    arrays_.push_back({.role = Role::kCompression,
+                       .buffer = buffer,
+                       .index = index,
+                       .name = fmt::format("{} {}", name, buffer),
+                       .type = {dtype, shape}});
+  };
+  add(kError, "error", backends::DType::kF32, backends::Shape{std::max<int64_t>(1, errors)});
+  add(kQs, "qs", backends::DType::kF32, backends::Shape{std::max<int64_t>(1, qs)});
+  add(kReductions, "reductions", backends::DType::kF64, {});
+}
+
+void DeviceLayout::add_scaler(double first_scale) {
+  for (int32_t state = 0; state < kScalerStateCount; ++state)
+    arrays_.push_back({.role = Role::kScaler,
+                       .buffer = 0,
+                       .index = state,
+                       .name = std::string(kScalerNames[state]),
+                       .type = {backends::DType::kF32, {}},
+                       .initial = state == kScale ? first_scale : 0});
+}
+
+void DeviceLayout::add_clock(size_t optimizers) {
+  const auto add = [&](int32_t index, std::string name, const backends::Shape& shape) {
+    arrays_.push_back({.role = Role::kClock,
+                       .buffer = 0,
+                       .index = index,
+                       .name = std::move(name),
+                       .type = {backends::DType::kF64, shape}});
+  };
+  add(kMoves, "moves", {});
+  add(kFactors, "factors", backends::Shape{kClockRows});
+  add(kMomenta, "momenta", backends::Shape{kClockRows});
+  for (size_t i = 0; i < optimizers; ++i)
+    add(kFirstUpdates + static_cast<int32_t>(i), fmt::format("updates {}", i), {});
+}
+
+backends::StateTensors DeviceLayout::tensors() const {
+  backends::StateTensors tensors;
+  for (const DeviceArray& array : arrays_) tensors.push_back(tensors_in(array, parameters_));
+  return tensors;
+}
+
+bool DeviceLayout::has(Role role) const {
+  return std::ranges::any_of(arrays_, [&](const DeviceArray& array) { return array.role == role; });
+}
+
+int32_t DeviceLayout::find(Role role, int32_t buffer, int32_t index) const {
+  for (size_t i = 0; i < arrays_.size(); ++i)
+    if (arrays_[i].role == role && arrays_[i].buffer == buffer && arrays_[i].index == index)
+      return static_cast<int32_t>(i);
+  RUN_ASSERT(false && "no such array on the device");
+  return -1;
+}
+
+}  // namespace runner::train

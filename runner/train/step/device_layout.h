@@ -1,0 +1,113 @@
+// The arrays that a training run keeps on the device between steps: roles, types and order.
+//
+// Every step Program declares the same state inputs in this order, whether it uses them or not, so that one list of
+// buffers binds to all of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/device_model/device_model.h"
+#include "backends/tensor/shape.h"
+#include "runner/model/parameter_set.h"
+#include "runner/train/step/optimizers.h"
+
+namespace runner::train {
+
+enum class Role {
+  kParameters,   // of flat buffer `buffer`
+  kSlot,         // optimizer slot `index` of `buffer`
+  kGradients,    // sum over the optimizer step so far; only if gradients are kept
+  kSum,          // (2) f64, {Σ loss, Σ weight}; see enum Sum
+  kScaler,       // () f32; see enum ScalerState; only with loss scaling
+  kCompression,  // see enum CompressionState; only with PowerSGD (power_sgd.h)
+  kClock,        // f64; see enum ClockState; only if the device counts updates (update_clock.h)
+  kUse,          // (parameters) f64; see enum UseState; only with comm.unused: skip (parameter_use.h)
+};
+
+enum Sum : int32_t {
+  kStepSum,    // of the optimizer step in progress
+  kLoggedSum,  // of finished optimizer steps since the last train/loss point
+  kSumCount
+};
+
+enum ScalerState : int32_t {
+  kScale,
+  kGoodSteps,  // since the scale changed or gradients overflowed
+  kScalerStateCount
+};
+
+enum CompressionState : int32_t {
+  kError,       // f32, error feedback of the compressed matrices, concatenated
+  kQs,          // f32, their Q matrices, concatenated
+  kReductions,  // () f64, number of reductions so far
+  kCompressionStateCount
+};
+
+enum ClockState : int32_t {
+  kMoves,         // (), schedule steps since row 0 of the rate table
+  kFactors,       // (kClockRows), table of learning rate factors
+  kMomenta,       // (kClockRows), table of momenta, if the schedule changes them
+  kFirstUpdates,  // (), updates of the first optimizer; those of the other optimizers follow
+};
+inline constexpr int64_t kClockRows = 64;
+
+enum UseState : int32_t {
+  kUpdates,  // updates per parameter
+  kReached,  // 1 if a loss of the optimizer step so far depends on the parameter, else 0; only if gradients are kept
+};
+
+struct DeviceArray {
+  Role role;
+  int32_t buffer = 0;  // index in the ParameterSet
+  int32_t index = 0;   // slot, or a value of the role's enum
+  std::string name;    // "parameters 0", "exp_avg 0", "logged sum"
+  backends::TensorType type;
+  double initial = 0;
+  bool from_start = true;  // false: initially zeros, which the first update may create
+};
+
+// Whether an array of the layout has one element per parameter element of its buffer.
+inline bool holds_parameters(const DeviceArray& array) {
+  return array.role == Role::kParameters || array.role == Role::kSlot || array.role == Role::kGradients;
+}
+// Returns the tensors that an array concatenates, as a device without flat buffers would have them: "0.weight",
+// "exp_avg of 0.weight".
+std::vector<backends::StateTensor> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters);
+
+class DeviceLayout {
+ public:
+  // `keeps_gradients`: an optimizer step may have several micro-batches, now or later at a hook's request, or a hook's
+  // training loop keeps gradients. `first_scale`: initial loss scale; none without loss scaling. `parameters` must
+  // outlive the object.
+  DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
+               std::optional<double> first_scale = {}, const schema::CommSpec& comm = {});
+
+  // Adds gradient arrays after the existing arrays. Does nothing if there are some already.
+  void keep_gradients();
+
+  const std::vector<DeviceArray>& arrays() const { return arrays_; }
+  // Returns tensors_in() of each array.
+  backends::StateTensors tensors() const;
+  bool has(Role role) const;
+  // Returns the position of an array in arrays(). The array must exist.
+  int32_t find(Role role, int32_t buffer = 0, int32_t index = 0) const;
+
+ private:
+  // Adds an array with one element per parameter element of a flat buffer.
+  void add_like_parameters(Role role, int32_t buffer, int32_t index, std::string_view name, double initial = 0);
+  void add_use(UseState index, int32_t buffer, std::string_view name);
+  void add_gradients(int32_t buffer);
+  void add_compression(const schema::CommSpec& comm, int32_t buffer);
+  void add_scaler(double first_scale);
+  void add_clock(size_t optimizers);
+
+  const nn::ParameterSet& parameters_;
+  const bool skips_unused_;
+  std::vector<DeviceArray> arrays_;
+};
+
+}  // namespace runner::train

@@ -1,0 +1,158 @@
+#include "runner/train/step/device_rules.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+
+#include <unistd.h>
+
+#include "backends/exec/cpu_device.h"
+#include "backends/gpu/gpu_device.h"
+#include "backends/runtime/affinity.h"
+#include "backends/tpu/tpu_device_model.h"
+#include "schema/base/signals_blocked.h"
+
+namespace runner::train {
+namespace {
+
+// Number of threads of one rank; ranks share the cores.
+int threads_of(const schema::Recipe& recipe) {
+  if (recipe.threads > 0) return static_cast<int>(recipe.threads);
+  if (recipe.enable_cpu_affinity) return backends::usable_cores();  // already only the cores of this rank
+  return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
+}
+
+// Whether each rank has a core for its device in addition to the one for recording.
+bool has_core_for_device(const schema::Recipe& recipe) {
+  return backends::usable_cores() > (recipe.enable_cpu_affinity ? 1 : recipe.num_processes);
+}
+
+// Whether each rank has a core at all. With affinity, usable_cores() counts only this rank's share, so all cores are
+// counted.
+bool has_core_for_rank(const schema::Recipe& recipe) {
+  const int64_t cores = recipe.enable_cpu_affinity ? sysconf(_SC_NPROCESSORS_ONLN) : backends::usable_cores();
+  return recipe.num_processes <= cores;
+}
+
+// Added to the collective timeout, because a collective reports which rank is missing, whereas the device reports only
+// where it waits.
+constexpr auto kGraceAfterCollectives = std::chrono::seconds(5);
+
+std::chrono::milliseconds patience_of(const schema::Recipe& recipe) {
+  return kGraceAfterCollectives + std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000));
+}
+
+int rank_of(const backends::ProcessGroup* ranks) {
+  return ranks != nullptr ? ranks->rank() : 0;
+}
+
+constexpr backends::tpu::MatmulPrecision kMatmulPrecisions[] = {backends::tpu::MatmulPrecision::kDefault,
+                                                                backends::tpu::MatmulPrecision::kHigh,
+                                                                backends::tpu::MatmulPrecision::kHighest};
+
+backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
+  const bool fused = recipe.tpu.rounding == schema::Rounding::kFused;
+  return {.machine = {.generation = generation_of(recipe),
+                      .devices = static_cast<int>(recipe.num_processes),
+                      .precision = kMatmulPrecisions[static_cast<size_t>(recipe.tpu.matmul_precision)]},
+          .types = device_types_of(recipe),
+          .rounding = fused ? backends::tpu::Rounding::kFused : backends::tpu::Rounding::kPerOp,
+          .prefetched_batches = recipe.tpu.device_prefetch_size};
+}
+
+std::unique_ptr<backends::ModelledDevice> make_cpu(const schema::Recipe& recipe, backends::ProcessGroup*,
+                                                   std::optional<bool>) {
+  const SignalsBlocked blocked;
+  return std::make_unique<backends::ModelledDevice>(backends::make_cpu_device(threads_of(recipe), recipe.cpu.memory));
+}
+
+// Called by the host while the device may be in a collective.
+void check(const backends::ProcessGroup* ranks) {
+  if (ranks != nullptr) ranks->throw_failure();
+}
+
+std::unique_ptr<backends::ModelledDevice> make_gpu(const schema::Recipe& recipe, backends::ProcessGroup* ranks,
+                                                   std::optional<bool> own_thread) {
+  const SignalsBlocked blocked;
+  return backends::gpu::make_gpu_device({.index = rank_of(ranks),
+                                         .threads = threads_of(recipe),
+                                         .own_thread = own_thread.value_or(has_core_for_device(recipe)),
+                                         .spins = has_core_for_rank(recipe),
+                                         .launch_blocking = recipe.gpu.launch_blocking,
+                                         .model = static_cast<backends::gpu::GpuProduct>(recipe.gpu.model),
+                                         .memory = recipe.gpu.memory,
+                                         .gpus = static_cast<int>(recipe.num_processes),
+                                         .capture = recipe.gpu.capture,
+                                         .allow_tf32 = recipe.gpu.allow_tf32,
+                                         .patience = patience_of(recipe),
+                                         .check_others = [ranks] { check(ranks); }});
+}
+
+std::unique_ptr<backends::ModelledDevice> make_tpu(const schema::Recipe& recipe, backends::ProcessGroup* ranks,
+                                                   std::optional<bool> own_thread) {
+  const SignalsBlocked blocked;
+  return backends::tpu::make_tpu_device(
+      {.threads = threads_of(recipe),
+       .hardware = hardware_of(recipe),
+       .batches_per_mark = recipe.tpu.auto_mark_step ? recipe.tpu.batches_per_execution : 0,
+       .tracks_graphs = rank_of(ranks) == 0,
+       .own_thread = own_thread.value_or(has_core_for_device(recipe)),
+       .waits_at_mark_step = recipe.tpu.sync_wait,
+       .eager = recipe.tpu.eager,
+       .dialect = dialect_of(recipe),
+       .max_graphs = recipe.tpu.max_graphs});
+}
+
+// By schema::Backend.
+constexpr DeviceRules kRules[] = {
+    {.ranks_are_processes = true,
+     .traces_graphs = false,
+     .ranks_run_one_graph = false,
+     .has_loader = false,
+     .has_bf16_floats = false,
+     .make = make_cpu},
+    {.ranks_are_processes = false,
+     .traces_graphs = false,
+     .ranks_run_one_graph = false,
+     .has_loader = false,
+     .has_bf16_floats = false,
+     .make = make_gpu},
+    {.ranks_are_processes = false,
+     .traces_graphs = true,
+     .ranks_run_one_graph = true,
+     .has_loader = true,
+     .has_bf16_floats = true,
+     .make = make_tpu},
+};
+static_assert(std::size(kRules) == static_cast<size_t>(schema::Backend::kTpu) + 1);
+
+}  // namespace
+
+const DeviceRules& device_rules(const schema::Recipe& recipe) {
+  return kRules[static_cast<size_t>(recipe.backend)];
+}
+
+using backends::tpu::DeviceTypes;
+using backends::tpu::Dialect;
+
+backends::tpu::Generation generation_of(const schema::Recipe& recipe) {
+  return static_cast<backends::tpu::Generation>(recipe.tpu.generation);
+}
+
+Dialect dialect_of(const schema::Recipe& recipe) {
+  constexpr Dialect kDialects[] = {Dialect::kXla2, Dialect::kXla17, Dialect::kClean};
+  return kDialects[static_cast<size_t>(recipe.tpu.dialect)];
+}
+
+// PyTorch/XLA 1.7 has no f64 on a TPU.
+DeviceTypes device_types_of(const schema::Recipe& recipe) {
+  if (recipe.mixed_precision == schema::Precision::kBf16)
+    return recipe.downcast_bf16 ? backends::tpu::kDowncastBf16Types : backends::tpu::kBf16Types;
+  return dialect_of(recipe) == Dialect::kXla17 ? DeviceTypes{.f64 = backends::DType::kF32} : backends::tpu::kFullTypes;
+}
+
+backends::tpu::ScalarRules scalar_rules_of(const schema::Recipe& recipe) {
+  return backends::tpu::scalar_rules(dialect_of(recipe), device_types_of(recipe));
+}
+
+}  // namespace runner::train

@@ -1,0 +1,185 @@
+// Interface of a hook file, which may replace parts of a recipe's training. Implemented in runner/lua.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/dist/process_group.h"
+#include "runner/data/encoding.h"
+#include "runner/data/transform.h"
+#include "runner/model/models.h"
+#include "runner/train/step/optimizers.h"
+#include "schema/base/source_mark.h"
+#include "schema/recipe/recipe.h"
+
+namespace runner::train {
+
+using backends::Value;
+
+// The batch of a step under construction.
+struct StepInputs {
+  nn::Forward& forward;
+  const nn::ModulePtr& model;
+  Value features;                                  // first of forward.inputs: (B, …) f32; for text (B, T) i64
+  Value labels;                                    // (B) i64; for text (B, T) i64; or targets (B, K) f32
+  Value mask;                                      // (B) f32: 1, or 0 for a padding sample
+  Value sample_ids;                                // (B) i64
+  std::function<std::vector<double>(Value)> read;  // computes the elements of a value now, from the current arrays
+  backends::Shape outputs = {};                    // (B, N), for text (B, T, N): required shape of predictions
+};
+
+// A metric recorded by a step. Its value is Σ sum / Σ weight over the batches.
+struct StepMetric {
+  std::string name;
+  Value sum, weight;  // () f64
+};
+
+// Result of recording a training step. Losses and weights have the same shape: (B), one per sample, or (), for the
+// whole batch. The gradient of an optimizer step is that of Σ losses / Σ weights.
+struct StepLosses {
+  Value losses, weights;  // f32
+  uint64_t form = 0;      // form_of() the hook's loss
+  std::vector<StepMetric> metrics;
+};
+
+// Result of recording an evaluation step.
+struct StepPredictions {
+  Value predictions;      // f32, of shape StepInputs::outputs; N is the number of classes or targets of the data
+  Value targets;          // like StepInputs::labels, which are used if this is unset
+  Value losses, weights;  // (B) f32; if unset, the recipe's loss is used
+  std::vector<StepMetric> metrics;
+};
+
+// A whole evaluation: S samples in the order of their ids, without padding.
+struct EvaluatedSet {
+  int64_t samples = 0;
+  int64_t outputs = 0;             // N
+  std::vector<float> predictions;  // (S, N)
+  std::vector<int64_t> classes;    // (S); if empty, targets are set
+  std::vector<float> targets;      // (S, N)
+};
+
+class CustomLoop;  // custom_loop.h
+class RunControl;  // run_control.h
+
+// A file of a hook.
+struct HookSource {
+  std::string path;  // relative to the folder of the hook file: "steps.lua", "lib/tools.lua"
+  std::string text;
+};
+
+// Entries that a hook may define in addition to events.
+enum class HookEntry {
+  kModel,
+  kOptimizers,
+  kSchedule,
+  kTrackers,
+  kTrainingStep,
+  kEvaluationStep,
+  kTransform,
+  kTrain,
+  kMetrics
+};
+inline constexpr int kEntryCount = 9;
+
+enum class HookEvent { kRunBegin, kEpochBegin, kStepEnd, kEvaluation, kEpochEnd, kRunEnd };
+inline constexpr int kEventCount = 6;
+
+// A member that is not overridden does nothing: the hook lacks the entry or event.
+class Hooks {
+ public:
+  virtual ~Hooks() = default;
+
+  virtual bool has(HookEntry entry) const = 0;
+  virtual bool has(HookEvent /*event*/) const { return false; }
+  // Where the function of an entry is defined, for errors that are found after it has returned. Unknown if the entry is
+  // not a function.
+  virtual SourceMark line_of(HookEntry /*entry*/) const { return {}; }
+
+  // Returns the files read so far.
+  virtual std::vector<HookSource> sources() const { return {}; }
+
+  // All of the following throw Error(kRun) with the line of the hook.
+  virtual nn::Model model(const data::Encoding& /*encoding*/) { return {}; }
+  // `model`: the result of model(), or the recipe's model; its parameters are declared but not laid out.
+  virtual Optimizers optimizers(const nn::Model& /*model*/, const data::Encoding& /*encoding*/) { return {}; }
+  virtual StepLosses training_step(const StepInputs& /*inputs*/) { return {}; }
+  virtual StepPredictions evaluation_step(const StepInputs& /*inputs*/) { return {}; }
+  virtual void on(HookEvent /*event*/) {}
+  // Returns the learning rate factor after `step` of `steps` steps.
+  virtual double schedule(int64_t /*step*/, int64_t /*steps*/) { return 1; }
+  // Notify trackers that the run begins, of the points of a step, and of the run's status at its end.
+  virtual void track_begin() {}
+  virtual void track(const std::map<std::string, double>& /*values*/, int64_t /*step*/) {}
+  virtual void track_end(std::string_view /*status*/) {}
+  // Runs the whole training loop. Throws what the loop throws.
+  virtual void train(CustomLoop& /*loop*/) {}
+  // Sets the traced region that records tensor operations from now on; null: none.
+  virtual void record(const StepInputs* /*region*/) {}
+  // Number of the latest recording's random tensors. With the seed it determines their contents.
+  virtual int64_t draw() const { return 0; }
+  // Returns the draw number for random tensors in a recording that is replayed.
+  virtual int64_t draw_again() { return 0; }
+  // How many draws have been made in total. It must match across ranks and after a resume.
+  virtual int64_t drawn() const { return 0; }
+  virtual void set_drawn(int64_t /*count*/) {}
+  // Metrics of a whole evaluation by name, without "eval/".
+  virtual std::map<std::string, double> metrics(const EvaluatedSet& /*set*/) { return {}; }
+
+  // The transform of training samples, for a loader; null if there is none.
+  virtual std::shared_ptr<data::Transform> transform() { return nullptr; }
+
+  // Sets the run that events refer to; null: none.
+  virtual void attach(RunControl* /*run*/) {}
+  // Serialises what the hook keeps between steps, and restores it.
+  virtual std::string state() { return {}; }
+  virtual void restore(const std::string& /*state*/) {}
+  // Throws if the restored state has more objects than are registered by now.
+  virtual void check_registered() {}
+};
+
+// The state of a hook at some point, to repeat what it did afterwards.
+struct HookMark {
+  std::optional<std::string> kept;  // Hooks::state(); none if it is too large to be saved often
+  int64_t drawn = 0;                // Hooks::drawn()
+};
+inline void rewind(const HookMark& mark, Hooks& hooks) {
+  if (mark.kept) hooks.restore(*mark.kept);
+  hooks.set_drawn(mark.drawn);
+}
+
+// Whether there is a hook that has the entry. `hooks`: null if there is no hook.
+inline bool has(const Hooks* hooks, HookEntry entry) {
+  return hooks != nullptr && hooks->has(entry);
+}
+
+// A recipe and its hook that do not agree on which of them provides the model, the optimizers, the schedule or the
+// loop.
+struct Disagreement {
+  std::string key;  // recipe key to change
+  std::string message;
+};
+
+// Returns all disagreements. `hooks`: null if there is no hook. Thread-safe.
+std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hooks* hooks);
+
+// Throws the first disagreement as Error(kRecipe).
+void check_agreement(const schema::Recipe& recipe, const Hooks* hooks);
+
+// Seed of a hook's random numbers on this rank. `ranks`: process group, or null for a single process.
+inline uint64_t hook_seed(const schema::Recipe& recipe, const backends::ProcessGroup* ranks) {
+  const bool own = recipe.device_specific_seed && ranks != nullptr;
+  return static_cast<uint64_t>(recipe.seed) + static_cast<uint64_t>(own ? ranks->rank() : 0);
+}
+
+// Returns null if the recipe names no hook. Throws Error(kRecipe) with the line if the file cannot be used.
+using MakeHooks = std::function<std::unique_ptr<Hooks>(const schema::Recipe& recipe)>;
+
+}  // namespace runner::train

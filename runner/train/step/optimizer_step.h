@@ -1,0 +1,60 @@
+// An optimizer step from its first batch to its update, and its rates.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "runner/data/loader.h"
+#include "runner/optim/update_rules.h"
+#include "runner/train/step/counters.h"
+#include "schema/recipe/recipe.h"
+
+namespace runner::train {
+
+// Rates of a schedule step.
+struct ScheduleRates {
+  double factor = 1;               // of the learning rate of every group
+  std::optional<double> momentum;  // if the schedule changes it
+  int64_t schedule_steps = 1;      // schedule steps per optimizer step
+
+  optim::StepRates of(const optim::Rule& rule) const;
+  uint64_t digest() const;
+};
+
+// Progress and result of an optimizer step; see Stepper::advance().
+struct StepResult {
+  int64_t batches = 0;  // taken so far
+  bool done = false;    // the last batch has been taken
+  bool finite = true;   // false if a value is not finite, so that nothing was updated
+  // false if a gradient overflowed and the loss scaler skipped the step, or until Stepper::read_counters() sets it
+  bool applied = true;
+  double lr = 0;              // rate of the optimizer step, also if it was skipped; other groups have the same factor
+  double grad_norm = 0;       // with clip_grad_norm
+  int64_t samples = 0;        // of all ranks
+  int64_t repeats = 0;        // padding samples of all ranks
+  data::Position next;        // position of the batch after the optimizer step
+  bool ends_epoch = false;    // one of its batches was the last of an epoch
+  bool interrupted = false;   // a rank had been asked to stop at the last all-reduce
+  uint64_t batch_digest = 0;  // hash of the sample ids and their mask, of this rank
+  uint64_t decisions = 0;     // hash of what must be the same on all ranks: rates, clipping, updates
+
+  // Counts a batch that has been taken.
+  void add_batch(const data::Batch& batch);
+};
+
+// How an optimizer step is divided into batches, and batches into micro-batches.
+struct GradAccumulation {
+  bool end_with_epochs = true;
+  int64_t batches_per_step = 1;  // batches per optimizer step, from the next one on
+  int64_t max_micro_batch = 0;   // maximum samples of a micro-batch; 0: no limit
+
+  // Returns the size of the first micro-batch of a batch.
+  int64_t micro_batch(int64_t batch) const { return max_micro_batch > 0 ? std::min(batch, max_micro_batch) : batch; }
+  // Whether a batch is the last of its optimizer step. `before`: number of batches before it.
+  bool ends(const data::Batch& batch, int64_t before) const {
+    return (batch.last_of_epoch && end_with_epochs) || before + 1 == batches_per_step;
+  }
+};
+
+}  // namespace runner::train

@@ -1,0 +1,198 @@
+#include "runner/train/step/rank_reduction.h"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backends/ir/ops.h"
+#include "runner/train/step/declared_update.h"
+#include "runner/train/step/gradient_buckets.h"
+#include "runner/train/step/power_sgd.h"
+#include "runner/train/step/step_recorder.h"
+
+namespace runner::train {
+namespace {
+
+namespace ops = backends::ops;
+using backends::DType;
+using backends::Program;
+using backends::Subject;
+
+// A step in which ranks add up their gradients, under construction.
+class RankReduction {
+ public:
+  // `program`: StepBuilder::begin_reduction().
+  RankReduction(const StepBuilder& builder, Program program, FactoredLayout factored, SumSource source)
+      : builder_(builder),
+        source_(source),
+        parameters_(builder.model().parameters),
+        factored_(std::move(factored)),
+        program_(std::move(program)),
+        first_scalar_(first_scalar_of(program_)),
+        step_(builder, program_, array_inputs(program_, builder.layout())) {}
+
+  // Before the end of an optimizer step.
+  Program of_part(const Shard& shard) {
+    add_up(shard, /*ends_step=*/false);
+    if (shard.rank() == 0) {
+      program_.output("step sum", sums_.id);
+      step_.keep_reached();  // no other rank reads it here
+    }
+    for (const auto& [buffer, array] : of_rank_0_) {
+      const Value sum = step_.gradients[static_cast<size_t>(buffer)];
+      const Value weight = ops::cast(element(sums_, 1), DType::kF32);
+      program_.output("gradients of rank 0", (are_means_ ? ops::mul(sum, weight) : sum).id, array);
+    }
+    step_.arrays.output(program_);
+    return std::move(program_);
+  }
+
+  // At the end of an optimizer step. `reduces`: each rank has all gradients, and the Program all-reduces them.
+  Program of_step_end(const Shard& shard, bool reduces = false) {
+    add_up(shard, /*ends_step=*/true);
+    if (reduces) step_.all_reduce_gradients();
+    record_update(step_, program_, builder_,
+                  {.sums = sums_,
+                   .are_means = are_means_,
+                   .is_shard = is_shard_,
+                   .norm_order = norm_order_,
+                   .first_scalar = first_scalar_});
+    step_.arrays.output(program_);
+    return std::move(program_);
+  }
+
+  // For a rank that shares nothing: reduces the gradients after a batch that is not the last of its optimizer step.
+  Program of_gradients() {
+    for (const DeviceArray& array : builder_.layout().arrays())
+      if (array.role == Role::kGradients)
+        step_.gradients[static_cast<size_t>(array.buffer)] = step_.arrays.get(array.role, array.buffer, array.index);
+    step_.all_reduce_gradients();
+    step_.keep_gradients();
+    step_.arrays.output(program_);
+    return std::move(program_);
+  }
+
+ private:
+  static size_t first_scalar_of(const Program& program) {
+    size_t first = 0;
+    while (first < program.inputs().size() && program.inputs()[first].kind != backends::InputKind::kScalar) ++first;
+    return first;
+  }
+
+  Value value(backends::ValueId id) { return {&program_, id}; }
+
+  // Computes the left fold over ranks. The arrays of other ranks are inputs after those of the layout. PowerSGD
+  // compresses the sum of an optimizer step once.
+  void add_up(const Shard& shard, bool ends_step) {
+    const bool all_reduces = source_ == SumSource::kAllReduce, folds_rows = has_rows(source_);
+    const bool are_summed = source_ == SumSource::kBuckets || source_ == SumSource::kFoldedRows;
+    is_shard_ = shard.size() > 1 && !all_reduces;
+    if (all_reduces) norm_order_ = all_shards(parameters_, builder_.optimizers(), builder_.recipe().comm, shard.size());
+    std::vector<std::pair<int32_t, std::vector<Value>>> gradients;  // buffer, and its gradients by rank
+    size_t next = builder_.layout().arrays().size();
+    for (const DeviceArray& array : builder_.layout().arrays()) {
+      if (!is_read_by_all(array)) continue;
+      const int32_t of_rank_0 = shard.rank() == 0 || !folds_rows
+                                    ? builder_.layout().find(array.role, array.buffer, array.index)
+                                    : static_cast<int32_t>(next);
+      std::vector<Value> by_rank;
+      for (int rank = 0; rank < shard.size(); ++rank) {
+        const bool own = rank == shard.rank();
+        if (own) by_rank.push_back(step_.arrays.get(array.role, array.buffer, array.index));
+        if (!own && folds_rows) by_rank.push_back(input_value(program_, next++));
+      }
+      if (array.role == Role::kSum) {
+        sums_ =
+            folds_rows ? left_fold(by_rank) : ops::all_reduce(by_rank[0], backends::Reduction::kSum, Subject::kLoss);
+      } else if (array.role == Role::kUse) {
+        step_.reached[static_cast<size_t>(array.buffer)] =
+            folds_rows ? reached_by_any(by_rank)
+                       : ops::all_reduce(by_rank[0], backends::Reduction::kMax, Subject::kGradients);
+      } else if ((all_reduces || shard.of(array.buffer).count > 0) && factored_.elements == 0 && !are_summed) {
+        gradients.emplace_back(array.buffer, std::move(by_rank));
+        of_rank_0_.emplace_back(array.buffer, of_rank_0);
+      }
+    }
+    const schema::CommSpec& comm = builder_.recipe().comm;
+    are_means_ = comm.hook != schema::CommHook::kNone && (ends_step || !is_power_sgd(comm));
+    for (auto& [buffer, by_rank] : gradients)
+      step_.gradients[static_cast<size_t>(buffer)] = sum_of_gradients(buffer, by_rank);
+    if (factored_.elements > 0) add_up_factored(shard);
+    if (are_summed) take_sums(shard);
+  }
+
+  void take_sums(const Shard& shard) {
+    for (int32_t b = 0; b < std::ssize(step_.gradients); ++b)
+      if (const int64_t count = shard.of(b).count; count > 0)
+        step_.gradients[static_cast<size_t>(b)] =
+            value(program_.input(backends::InputKind::kState, "sums", {DType::kF32, backends::Shape{count}}));
+  }
+
+  void add_up_factored(const Shard& shard) {
+    std::vector<Value> by_rank;
+    for (int rank = 0; rank < shard.size(); ++rank)
+      by_rank.push_back(value(program_.input(backends::InputKind::kState,
+                                             fmt::format("factored gradients of rank {}", rank), factored_.type())));
+    for (int32_t b = 0; b < std::ssize(step_.gradients); ++b)
+      if (shard.of(b).count > 0)
+        step_.gradients[static_cast<size_t>(b)] = sum_of_factored(by_rank, factored_, parameters_, b, shard.of(b));
+  }
+
+  // Rounds each rank's part of the mean, as DDP's hooks do: a sum over samples would soon overflow.
+  Value sum_of_gradients(int32_t buffer, std::vector<Value>& by_rank) {
+    const auto sum_over_ranks = [&] {
+      return source_ == SumSource::kAllReduce
+                 ? ops::all_reduce(by_rank[0], backends::Reduction::kSum, Subject::kGradients)
+                 : left_fold(by_rank);
+    };
+    if (!are_means_) return sum_over_ranks();
+    const schema::CommSpec& comm = builder_.recipe().comm;
+    for (Value& gradient : by_rank) gradient = rounded_for_communication(ops::mul(gradient, mean_factor(sums_)), comm);
+    const Value sum = rounded_for_communication(sum_over_ranks(), comm);
+    return is_power_sgd(comm) ? compressed(step_.arrays, builder_, buffer, sum) : sum;
+  }
+
+  const StepBuilder& builder_;
+  const SumSource source_;
+  const nn::ParameterSet& parameters_;
+  const FactoredLayout factored_;  // empty if gradients are in their arrays
+  Program program_;
+  const size_t first_scalar_;
+  StepRecorder step_;
+  std::vector<std::pair<int32_t, int32_t>> of_rank_0_;  // buffer, and the state with rank 0's gradients
+  bool is_shard_ = false;                               // the gradients are only a shard
+  std::vector<Shard> norm_order_;                       // see DeclaredUpdate
+  bool are_means_ = false;                              // already divided by Σ weight
+  Value sums_;                                          // (2) f64, {Σ loss, Σ weight} of the optimizer step so far
+};
+
+// The shard of a rank that shares nothing: all elements.
+Shard whole(const StepBuilder& builder) {
+  return {builder.model().parameters, builder.optimizers(), builder.recipe().comm, /*rank=*/0, /*size=*/1};
+}
+
+RankReduction reduction_of(const StepBuilder& builder, const Shard& shard, const FactoredLayout& factored,
+                           SumSource source) {
+  return {builder, builder.begin_reduction(shard, has_rows(source)), factored, source};
+}
+
+}  // namespace
+
+Program record_reduction(const StepBuilder& builder, const Shard& shard, bool ends_step, const FactoredLayout& factored,
+                         SumSource source) {
+  RankReduction step =
+      reduction_of(builder, source == SumSource::kAllReduce ? whole(builder) : shard, factored, source);
+  return ends_step ? step.of_step_end(shard) : step.of_part(shard);
+}
+
+Program reduction_graph(const StepBuilder& builder, bool ends_step, bool are_summed) {
+  const Shard all = whole(builder);
+  RankReduction step = reduction_of(builder, all, {}, are_summed ? SumSource::kBuckets : SumSource::kRows);
+  if (ends_step) return step.of_step_end(all, /*reduces=*/!are_summed);
+  const schema::Recipe& recipe = builder.recipe();
+  const bool reduces = recipe.sync_each_batch && !may_reduce_in_buckets(recipe);
+  return reduces ? step.of_gradients() : Program();
+}
+
+}  // namespace runner::train

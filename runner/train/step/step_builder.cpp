@@ -1,0 +1,339 @@
+#include "runner/train/step/step_builder.h"
+
+#include <fmt/format.h>
+
+#include "backends/ir/needed.h"
+#include "backends/ir/ops.h"
+#include "runner/train/step/device_rules.h"
+#include "runner/train/step/loss.h"
+#include "schema/base/error.h"
+
+namespace runner::train {
+
+Value input_value(backends::Program& program, size_t index) {
+  return {&program, program.inputs()[index].value};
+}
+namespace {
+
+namespace ops = backends::ops;
+using backends::DType;
+using backends::InputKind;
+using backends::Program;
+using backends::Shape;
+using backends::TensorType;
+using backends::Value;
+using backends::ValueId;
+
+// (B, …) for a batch of samples of one shape.
+Shape batched(int64_t batch, const Shape& sample) {
+  std::vector<int64_t> dims = {batch};
+  dims.insert(dims.end(), sample.dims().begin(), sample.dims().end());
+  return Shape(dims);
+}
+
+TensorType label_type(const data::Encoding& encoding, int64_t batch) {
+  if (encoding.sequence > 0) return {DType::kI64, Shape{batch, encoding.sequence}};
+  if (encoding.label_kind == data::LabelKind::kClass) return {DType::kI64, Shape{batch}};
+  return {DType::kF32, Shape{batch, encoding.outputs}};
+}
+
+DType dtype_of(schema::Precision precision) {
+  switch (precision) {
+    case schema::Precision::kNo: return DType::kF32;
+    case schema::Precision::kFp16: return DType::kF16;
+    case schema::Precision::kBf16: return DType::kBf16;
+  }
+  return DType::kF32;
+}
+
+}  // namespace
+
+StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const Optimizers& optimizers,
+                         const DeviceLayout& layout, const data::Encoding& encoding, Hooks* hooks)
+    : recipe_(recipe),
+      model_(model),
+      optimizers_(optimizers),
+      layout_(layout),
+      encoding_(encoding),
+      hooks_(hooks),
+      loss_(resolve_loss(recipe.train, encoding.label_kind)),
+      inputs_(encoding.inputs()) {}
+
+bool StepBuilder::varies(bool training) const {
+  return has(hooks_, HookEntry::kModel) ||
+         has(hooks_, training ? HookEntry::kTrainingStep : HookEntry::kEvaluationStep);
+}
+
+void StepBuilder::declare_batch_inputs(Program& program, std::optional<int64_t> batch) const {
+  const int64_t size = batch.value_or(0);
+  const TensorType types[kBatchInputCount] = {label_type(encoding_, size),
+                                              {DType::kF32, Shape{size}},
+                                              {DType::kI64, Shape{size}},
+                                              {DType::kI64, Shape{2}},
+                                              {DType::kI64, Shape{2}}};
+  constexpr const char* kNames[kBatchInputCount] = {"labels", "mask", "sample_ids", "random_key", "draw_key"};
+  if (batch)
+    for (const data::Input& input : inputs_)
+      program.input(InputKind::kBatch, input.name, {input.dtype, batched(size, input.shape)});
+  for (size_t i = batch ? kLabels : kDrawKey; i < kBatchInputCount; ++i)
+    program.input(InputKind::kBatch, kNames[i], types[i]);
+}
+
+void StepBuilder::declare_scalars(Program& program) const {
+  if (layout_.has(Role::kClock)) return;
+  for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
+    if (buffer.group < 0) continue;
+    for (const std::string_view name : optim::scalar_names(optimizers_.rule(buffer.group).type))
+      program.input(InputKind::kScalar, fmt::format("{} {}", name, buffer.group), {DType::kF32, {}});
+  }
+}
+
+const StepBuilder::Prologue& StepBuilder::prologue(std::optional<int64_t> batch, bool with_scalars) const {
+  const auto [entry, is_new] = prologues_.try_emplace({batch, with_scalars});
+  Prologue& prologue = entry->second;
+  if (!is_new) return prologue;
+  Program& program = prologue.program;
+  for (const DeviceArray& array : layout_.arrays()) program.input(InputKind::kState, array.name, array.type);
+  declare_batch_inputs(program, batch);
+  if (with_scalars) declare_scalars(program);
+  for (nn::ParameterId id = 0; id < std::ssize(model_.parameters.parameters()); ++id) {
+    const int32_t array = layout_.find(Role::kParameters, model_.parameters[id].buffer);
+    prologue.parameters.push_back(parameter(input_value(program, static_cast<size_t>(array)), id).id);
+  }
+  return prologue;
+}
+
+StepFrame StepBuilder::begin(Program& program, std::optional<int64_t> batch, bool with_scalars) const {
+  const Prologue& begun = prologue(batch, with_scalars);
+  program = begun.program;
+  StepFrame frame;
+  size_t input = 0;
+  frame.arrays.reserve(layout_.arrays().size());
+  while (input < layout_.arrays().size()) frame.arrays.push_back(input_value(program, input++));
+  if (batch)
+    for (const data::Input& of_model : inputs_)
+      frame.model_inputs.push_back({of_model.name, input_value(program, input++)});
+  for (size_t i = batch ? kLabels : kDrawKey; i < kBatchInputCount; ++i)
+    frame.batch_inputs[i] = input_value(program, input++);
+  frame.parameters.reserve(begun.parameters.size());
+  for (const ValueId id : begun.parameters) frame.parameters.push_back({&program, id});
+  return frame;
+}
+
+Program StepBuilder::begin_reduction(const Shard& shard, bool has_rows) const {
+  Program program;
+  for (const DeviceArray& array : layout_.arrays())
+    program.input(InputKind::kState, array.name, shard_type(array, shard));
+  for (const DeviceArray& array : layout_.arrays())
+    for (int rank = 0; has_rows && rank < shard.size() && is_read_by_all(array); ++rank)
+      if (rank != shard.rank())
+        program.input(InputKind::kState, fmt::format("{} of rank {}", array.name, rank), shard_type(array, shard));
+  declare_batch_inputs(program, std::nullopt);
+  declare_scalars(program);
+  return program;
+}
+
+Value StepBuilder::parameter(Value buffer, nn::ParameterId id) const {
+  const nn::Parameter& parameter = model_.parameters[id];
+  return ops::reshape(ops::slice(buffer, 0, parameter.offset, parameter.offset + parameter.elements()),
+                      parameter.shape);
+}
+
+namespace {
+
+// A device whose float type is bf16 needs no casts.
+nn::Autocast autocast_of(const schema::Recipe& recipe) {
+  const bool own = device_rules(recipe).has_bf16_floats && recipe.mixed_precision == schema::Precision::kBf16;
+  return {own ? DType::kF32 : dtype_of(recipe.mixed_precision)};
+}
+
+}  // namespace
+
+nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bool training,
+                                    nn::HostValues& host) const {
+  host.bakes = !device_rules(recipe_).traces_graphs || recipe_.tpu.dialect != schema::TpuDialect::kClean;
+  return {.program = program,
+          .parameters = frame.parameters,
+          .inputs = frame.model_inputs,
+          .mixed = autocast_of(recipe_),
+          .autocast = autocast_of(recipe_),
+          .training = training,
+          .dropout_key = frame.batch_inputs[kRandomKey],
+          .sample_ids = frame.batch_inputs[kSampleIds],
+          .draw_key = frame.batch_inputs[kDrawKey],
+          .host = &host};
+}
+
+StepInputs StepBuilder::inputs_of(nn::Forward& forward, const StepFrame& frame) const {
+  const auto& batch = frame.batch_inputs;
+  return {.forward = forward,
+          .model = model_.module,
+          .features = frame.features(),
+          .labels = batch[kLabels],
+          .mask = batch[kMask],
+          .sample_ids = batch[kSampleIds],
+          .read = nullptr,
+          .outputs = outputs_of(batch[kMask] ? batch[kMask].shape()[0] : 0)};
+}
+
+StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training, const Read& read) const {
+  Recorded recorded;
+  record_into(recorded, batch, training, read);
+  return recorded;
+}
+
+void StepBuilder::record_into(Recorded& recorded, int64_t batch, bool training, const Read& read) const {
+  Program& program = recorded.program;
+  const StepFrame frame = begin(program, batch, /*with_scalars=*/true);
+  recorded.outputs = recorded.targets = backends::kNoValue;
+  recorded.form = 0;
+  recorded.metrics.clear();
+  recorded.parameters.clear();
+  recorded.host.clear();
+  for (const Value parameter : frame.parameters) recorded.parameters.push_back(parameter.id);
+  nn::Forward forward = forward_of(program, frame, training, recorded.host);
+  StepInputs step = inputs_of(forward, frame);
+  step.read = [&](Value value) { return read(recorded, value.id); };
+  record_losses(recorded, step, training);
+  recorded.random_tensors = forward.random_tensors;
+}
+
+namespace {
+
+// A loss of the whole batch counts once.
+Value counted_by(Value losses, Value mask) {
+  return losses.shape().rank() == 0 ? ops::full_like(losses, 1.0) : mask;
+}
+
+void add_metrics(StepBuilder::Recorded& recorded, std::vector<StepMetric> metrics) {
+  for (StepMetric& metric : metrics)
+    recorded.metrics.push_back({std::move(metric.name), metric.sum.id, metric.weight.id});
+}
+
+}  // namespace
+
+void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool training) const {
+  SampleLosses losses;
+  if (training && has(hooks_, HookEntry::kTrainingStep)) {
+    StepLosses step = hooks_->training_step(inputs);
+    losses = {step.losses, step.weights};
+    recorded.form = step.form;
+    add_metrics(recorded, std::move(step.metrics));
+  } else if (!training && has(hooks_, HookEntry::kEvaluationStep)) {
+    StepPredictions step = hooks_->evaluation_step(inputs);
+    recorded.outputs = step.predictions.id;
+    recorded.targets = step.targets.id;
+    RUN_ASSERT(step.predictions.shape() == inputs.outputs);
+    losses = step.losses ? SampleLosses{step.losses, step.weights}
+                         : losses_of_recipe(step.predictions, step.targets ? step.targets : inputs.labels);
+    add_metrics(recorded, std::move(step.metrics));
+  } else {
+    const Value outputs = nn::Autocast::raise(model_.module->forward(inputs.forward, inputs.features));
+    check_outputs(outputs, inputs.outputs);
+    recorded.outputs = outputs.id;
+    losses = losses_of_recipe(outputs, inputs.labels);
+  }
+  recorded.losses = losses.losses.id;
+  recorded.weights = losses.weights.id;
+  recorded.counted = counted_by(losses.losses, inputs.mask).id;
+}
+
+Shape StepBuilder::outputs_of(int64_t batch) const {
+  return encoding_.sequence > 0 ? Shape{batch, encoding_.sequence, encoding_.outputs} : Shape{batch, encoding_.outputs};
+}
+
+// A hook's model may return outputs of any shape.
+void StepBuilder::check_outputs(Value outputs, const Shape& expected) const {
+  if (outputs.shape() == expected) return;
+  const std::string what =
+      encoding_.sequence > 0
+          ? fmt::format("is text of {} different tokens: expected {} f32, logits of the next token for each token",
+                        encoding_.outputs, expected.to_string())
+          : fmt::format("has {} {}: expected {} f32", encoding_.outputs,
+                        encoding_.label_kind == data::LabelKind::kClass ? "classes" : "targets", expected.to_string());
+  Error error(ErrorKind::kRecipe,
+              fmt::format("the model returns {}, but the data {}", outputs.type().to_string(), what),
+              outputs.program->mark_of(outputs.id));
+  throw error.locate(model_.module->made_at());
+}
+
+SampleLosses StepBuilder::losses_of_recipe(Value outputs, Value labels) const {
+  if (encoding_.sequence > 0) return losses_of_tokens(outputs, labels);
+  return sample_losses(recipe_.train, loss_, outputs, labels);
+}
+
+// Each token counts like a sample: the loss of a text sample is the sum over its tokens, and so is its weight.
+SampleLosses StepBuilder::losses_of_tokens(Value outputs, Value labels) const {
+  const int64_t batch = labels.shape()[0], length = encoding_.sequence;
+  const SampleLosses tokens =
+      sample_losses(recipe_.train, loss_, ops::reshape(outputs, Shape{batch * length, encoding_.outputs}),
+                    ops::reshape(labels, Shape{batch * length}));
+  const auto of_samples = [&](Value values) {
+    const int64_t tokens_axis[] = {1};
+    return ops::sum(ops::reshape(values, Shape{batch, length}), tokens_axis);
+  };
+  return {of_samples(tokens.losses), of_samples(tokens.weights)};
+}
+
+std::vector<backends::ValueId> StepBuilder::Recorded::results() const {
+  std::vector<backends::ValueId> all{outputs, targets, losses, weights, counted};
+  for (const Metric& metric : metrics) all.insert(all.end(), {metric.sum, metric.weight});
+  std::erase(all, backends::kNoValue);
+  return all;
+}
+
+void StepBuilder::Recorded::output_metrics(Program& to) const {
+  for (const Metric& metric : metrics) {
+    to.output(metric.name, metric.sum);
+    to.output(metric.name + " weight", metric.weight);
+  }
+}
+
+namespace {
+
+bool depends_on(const Program& program, ValueId value, ValueId on) {
+  return backends::needed_by(program, std::span(&value, 1))[static_cast<size_t>(on)] != 0;
+}
+
+}  // namespace
+
+bool StepBuilder::evaluations_read_outputs() const {
+  return encoding_.label_kind != data::LabelKind::kClass || has(hooks_, HookEntry::kMetrics);
+}
+
+Program StepBuilder::forward(Recorded recorded, bool labelled) const {
+  const ValueId labels = recorded.program.inputs()[first_batch_input() + position_of(kLabels)].value;
+  if (!labelled && depends_on(recorded.program, recorded.outputs, labels))
+    throw Error(ErrorKind::kRun,
+                "the predictions of evaluation_step depend on batch.labels, but the data has no labels",
+                hooks_->line_of(HookEntry::kEvaluationStep));
+  Program& program = recorded.program;
+  if (!labelled) {
+    program.output("outputs", recorded.outputs);
+    return std::move(program);
+  }
+  const bool has_own = recorded.targets != backends::kNoValue;
+  program.output("losses", recorded.losses);
+  program.output("weights", recorded.weights);
+  if (encoding_.label_kind == data::LabelKind::kClass)
+    program.output("label ranks",
+                   ops::label_rank({&program, recorded.outputs}, {&program, has_own ? recorded.targets : labels}).id);
+  if (evaluations_read_outputs()) program.output("outputs", recorded.outputs);
+  if (has_own) program.output("targets", recorded.targets);
+  recorded.output_metrics(program);
+  return std::move(program);
+}
+
+Program StepBuilder::evaluation_graph(const Recorded& recorded, bool first) const {
+  Program graph = recorded.program;
+  const auto value = [&graph](ValueId id) { return Value{&graph, id}; };
+  const Value counted = value(recorded.counted);
+  Value sums =
+      loss_and_weight(counted_sum(value(recorded.losses), counted), counted_sum(value(recorded.weights), counted));
+  if (!first) sums = ops::add({&graph, graph.input(InputKind::kState, "evaluation sum", sums.type())}, sums);
+  graph.output("evaluation sum", sums.id);
+  recorded.output_metrics(graph);
+  return graph;
+}
+
+}  // namespace runner::train

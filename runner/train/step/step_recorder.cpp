@@ -1,0 +1,110 @@
+#include "runner/train/step/step_recorder.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "backends/ir/ops.h"
+#include "runner/train/step/clock_values.h"
+#include "runner/train/step/loss_scaler.h"
+
+namespace runner::train {
+
+namespace ops = backends::ops;
+using backends::DType;
+
+Value loss_and_weight(Value loss, Value weight) {
+  return ops::stack(std::array{ops::cast(loss, DType::kF64), ops::cast(weight, DType::kF64)}, 0);
+}
+
+Value element(Value sums, int64_t index) {
+  return ops::reshape(ops::slice(sums, 0, index, index + 1), backends::Shape{});
+}
+
+Value counted_sum(Value values, Value counted) {
+  return ops::sum(ops::on_host(ops::mul(values, counted)));
+}
+
+std::vector<Value> array_inputs(backends::Program& program, const DeviceLayout& layout) {
+  std::vector<Value> values;
+  for (size_t i = 0; i < layout.arrays().size(); ++i) values.push_back(input_value(program, i));
+  return values;
+}
+
+StepRecorder::StepRecorder(const StepBuilder& builder, backends::Program& program, std::vector<Value> arrays_of_layout)
+    : arrays(builder.layout(), std::move(arrays_of_layout)),
+      gradients(builder.model().parameters.buffers().size()),
+      reached(gradients.size()),
+      builder_(builder),
+      program_(program) {}
+
+Derivative StepRecorder::backward(Value losses, Value seed, Value scale, std::span<const Value> parameters,
+                                  const std::function<Value(nn::ParameterId)>& held) {
+  const nn::ParameterSet& set = builder_.model().parameters;
+  const auto add_to_held = [&](size_t id, Value gradient) {
+    return ops::add(held(static_cast<nn::ParameterId>(id)), unscaled(gradient, scale));
+  };
+  Derivative derivative =
+      derivative_of(losses, seed, parameters, set, held ? backends::Finish(add_to_held) : backends::Finish());
+  if (!held) unscale(derivative.gradients, scale);
+  if (skips_unused(arrays)) add_reached(reached, program_, derivative.reached, set);
+  return derivative;
+}
+
+void StepRecorder::decide(const std::function<Value()>& gradients_are_finite) {
+  applied = finite;
+  if (!applied && has_clock(arrays)) applied = {&program_, program_.constant(1, {DType::kBool, {}})};
+  if (!checks_gradients(builder_.recipe())) return;
+  const Value checked = gradients_are_finite();
+  applied = finite ? ops::logical_and(finite, checked) : checked;
+  if (!loss_scale(arrays)) finite = applied;
+}
+
+void StepRecorder::update(int32_t buffer, const RuleInputs& inputs) {
+  const Value used = reached[static_cast<size_t>(buffer)];
+  const UpdateTerms terms =
+      has_clock(arrays) ? clock_terms(arrays, builder_, buffer, used, applied) : UpdateTerms{inputs.scalars(), applied};
+  const optim::Rule& rule = builder_.group_of(buffer).rule;
+  std::vector<Value> slots;
+  const auto count = static_cast<int32_t>(optim::slots(rule).size());
+  for (int32_t s = 0; s < count; ++s) slots.push_back(arrays.get(Role::kSlot, buffer, s));
+  optim::Updated now =
+      optim::update(rule, arrays.get(Role::kParameters, buffer), inputs.gradient, slots, terms.scalars);
+  arrays.set_if(terms.applied, now.parameters, Role::kParameters, buffer);
+  for (int32_t s = 0; s < count; ++s)
+    arrays.set_if(terms.applied, now.slots[static_cast<size_t>(s)], Role::kSlot, buffer, s);
+  rule_numbers.insert(rule_numbers.end(), now.numbers.begin(), now.numbers.end());
+}
+
+void StepRecorder::end_updates(std::span<const int32_t> optimizers) {
+  if (loss_scale(arrays)) update_scale(arrays, builder_.recipe().scaler, applied);
+  if (!has_clock(arrays)) return;
+  for (const int32_t optimizer : optimizers) count_update(arrays, optimizer, applied);
+  for (int32_t b = 0; b < std::ssize(reached); ++b)
+    if (const Value used = reached[static_cast<size_t>(b)];
+        used && std::ranges::find(optimizers, builder_.group_of(b).optimizer) != optimizers.end())
+      count_update_of_each(arrays, b, used, applied);
+}
+
+void StepRecorder::all_reduce_gradients() {
+  for (Value& gradient : gradients)
+    if (gradient) gradient = ops::all_reduce(gradient, backends::Reduction::kSum, backends::Subject::kGradients);
+}
+
+void StepRecorder::keep(Value value, Role role, int32_t buffer, int32_t index) {
+  if (value && value.id != arrays.get(role, buffer, index).id) arrays.set(value, role, buffer, index);
+}
+
+void StepRecorder::keep_gradients() {
+  for (int32_t b = 0; b < std::ssize(gradients); ++b) keep(gradients[static_cast<size_t>(b)], Role::kGradients, b, 0);
+}
+
+void StepRecorder::keep_reached() {
+  for (int32_t b = 0; b < std::ssize(reached); ++b) keep(reached[static_cast<size_t>(b)], Role::kUse, b, kReached);
+}
+
+void StepRecorder::add_to_logged(Value sums) {
+  arrays.set_if(finite, ops::add(arrays.get(Role::kSum, 0, kLoggedSum), sums), Role::kSum, 0, kLoggedSum);
+}
+
+}  // namespace runner::train
