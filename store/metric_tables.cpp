@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schema/recipe/metric_names.h"
+
 namespace runner::store {
 
 void MetricSummary::add(const Point& point) {
@@ -37,10 +39,17 @@ int64_t max_step(std::span<const Point> points) {
       ->step;
 }
 
+bool maximizes(Database& database, const std::string& metric) {
+  Statement newest(database,
+                   "SELECT larger_is_better FROM series WHERE name = ?1 AND larger_is_better IS NOT NULL "
+                   "ORDER BY id DESC LIMIT 1");
+  return newest.bind(metric).step() ? newest.int64(0) != 0 : schema::larger_is_better(metric);
+}
+
 std::vector<MetricSummary> read_summaries(Database& database, int64_t run_id) {
   Statement rows(database, R"sql(
     SELECT name, n, first_step, last_step, first_value, last_value, min_value, min_step, max_value, max_step,
-      sum, nan_count, inf_count
+      sum, nan_count, inf_count, larger_is_better
     FROM series WHERE run_id = ?1 ORDER BY name)sql");
   rows.bind(run_id);
   std::vector<MetricSummary> summaries;
@@ -59,6 +68,7 @@ std::vector<MetricSummary> read_summaries(Database& database, int64_t run_id) {
     s.sum = rows.real(10);
     s.nan_count = rows.int64(11);
     s.inf_count = rows.int64(12);
+    s.larger_is_better = rows.optional_int64(13);
   }
   return summaries;
 }
@@ -86,11 +96,11 @@ MetricTables::MetricTables(Database& database)
     : database_(database),
       put_summary_(database, R"sql(
         INSERT INTO series(run_id, name, n, first_step, last_step, first_value, last_value, min_value, min_step,
-          max_value, max_step, sum, nan_count, inf_count)
-        VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+          max_value, max_step, sum, nan_count, inf_count, larger_is_better)
+        VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
         ON CONFLICT(run_id, name) DO UPDATE SET n = ?3, first_step = ?4, last_step = ?5, first_value = ?6,
           last_value = ?7, min_value = ?8, min_step = ?9, max_value = ?10, max_step = ?11, sum = ?12,
-          nan_count = ?13, inf_count = ?14
+          nan_count = ?13, inf_count = ?14, larger_is_better = coalesce(?15, larger_is_better)
         RETURNING id)sql"),
       put_chunk_(database, R"sql(
         INSERT INTO chunk(series_id, no, n, max_step, data) VALUES(?1, ?2, ?3, ?4, ?5)
@@ -98,7 +108,7 @@ MetricTables::MetricTables(Database& database)
 
 int64_t MetricTables::put_summary(int64_t run_id, const MetricSummary& s) {
   put_summary_.bind(run_id, s.name, s.n, s.first_step, s.last_step, s.first, s.last, s.min, s.min_step, s.max,
-                    s.max_step, s.sum, s.nan_count, s.inf_count);
+                    s.max_step, s.sum, s.nan_count, s.inf_count, s.larger_is_better);
   put_summary_.step();
   const int64_t id = put_summary_.int64(0);
   put_summary_.run();

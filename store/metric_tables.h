@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,9 +27,13 @@ struct MetricSummary {
   int64_t min_step = 0, max_step = 0;
   double sum = 0;  // of the finite points, added in the order recorded
   int64_t nan_count = 0, inf_count = 0;
+  std::optional<int64_t> larger_is_better = std::nullopt;  // 1 or 0; none: not known
 
   void add(const Point& point);
 };
+
+// Returns whether larger values of a metric are better: as its newest run says, else by its name.
+bool maximizes(Database& database, const std::string& metric);
 
 // Returns the summaries of a run, sorted by name.
 std::vector<MetricSummary> read_summaries(Database& database, int64_t run_id);

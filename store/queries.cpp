@@ -8,7 +8,6 @@
 
 #include "schema/base/clock.h"
 #include "schema/base/suggest.h"
-#include "schema/recipe/metric_names.h"
 #include "store/content.h"
 #include "store/process.h"
 #include "store/sqlite.h"
@@ -164,7 +163,7 @@ RunRow find_last(Database& database, int64_t back) {
 
 // Returns the run with the best value of a metric, or the newest of several equally good runs.
 RunRow find_best(Database& database, const std::string& metric) {
-  const char* order = schema::larger_is_better(metric) ? "max_value DESC" : "min_value ASC";
+  const char* order = maximizes(database, metric) ? "max_value DESC" : "min_value ASC";
   Statement best(database,
                  fmt::format("SELECT run_id FROM series JOIN run ON run.id = run_id WHERE series.name = ?1 AND "
                              "max_value IS NOT NULL AND trashed_ms IS NULL ORDER BY {}, run_id DESC LIMIT 1",

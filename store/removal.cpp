@@ -62,23 +62,6 @@ void check_not_needed(Database& database, int64_t run_id) {
        parent, fork, needed[0], fork, fork);
 }
 
-// Returns the metric value of a checkpoint, or NaN if there is none.
-double value_of(const StateInfo& state, const std::string& metric) {
-  const auto found =
-      std::find_if(state.metrics.begin(), state.metrics.end(), [&](const auto& m) { return m.first == metric; });
-  return found == state.metrics.end() ? std::nan("") : found->second;
-}
-
-// Sorts best first. `states` is sorted newest first, so the newer of two equal checkpoints ranks first.
-std::vector<StateInfo> ranked(std::vector<StateInfo> states, const Retention::Best& best) {
-  std::erase_if(states, [&](const StateInfo& s) { return std::isnan(value_of(s, best.metric)); });
-  std::stable_sort(states.begin(), states.end(), [&](const StateInfo& a, const StateInfo& b) {
-    const double x = value_of(a, best.metric), y = value_of(b, best.metric);
-    return best.maximize ? x > y : x < y;
-  });
-  return states;
-}
-
 std::set<int64_t> kept_states(Store& store, int64_t run_id, const Retention& retention) {
   std::set<int64_t> kept;
   const auto keep_first = [&](const std::vector<StateInfo>& states, int64_t count) {
@@ -86,7 +69,10 @@ std::set<int64_t> kept_states(Store& store, int64_t run_id, const Retention& ret
   };
   const std::vector<StateInfo> states = list_states(store, run_id, /*for_resume=*/true);
   keep_first(states, std::max<int64_t>(1, retention.keep_last.value_or(1)));
-  if (retention.keep_best) keep_first(ranked(states, *retention.keep_best), retention.keep_best->count);
+  if (retention.keep_best) {
+    const Retention::Best& best = *retention.keep_best;
+    keep_first(ranked(states, best.metric, best.maximize), best.count);
+  }
   for (const int64_t state : needed_by_forks(store.database(), run_id)) kept.insert(state);
   return kept;
 }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "schema/base/suggest.h"
-#include "schema/recipe/metric_names.h"
 #include "store/run_token.h"
 
 namespace runner::store {
@@ -69,9 +68,7 @@ class Parser {
   std::vector<SortKey> sort_keys() {
     std::vector<SortKey> keys;
     do {
-      SortKey key{field(), false};
-      key.descending = key.field.source == RunField::Source::kMetric && key.field.function == Function::kBest &&
-                       schema::larger_is_better(key.field.name);
+      SortKey key{field()};
       if (peek().is_keyword("asc") || peek().is_keyword("desc")) key.descending = take().is_keyword("desc");
       keys.push_back(std::move(key));
     } while (take_if(","));

@@ -74,7 +74,7 @@ struct RunCondition {
 
 struct SortKey {
   RunField field;
-  bool descending = false;
+  std::optional<bool> descending = std::nullopt;  // none: best first for best(), else ascending
 };
 
 // `option`: name of the text in messages, such as "--where". Throws RecipeError.

@@ -12,6 +12,7 @@
 #include "schema/base/text.h"
 #include "schema/recipe/field_table.h"
 #include "schema/recipe/metric_names.h"
+#include "store/metric_tables.h"
 #include "store/sqlite.h"
 #include "store/value_text.h"
 
@@ -246,7 +247,7 @@ class RunValues {
   }
 
   bool read_metric(const RunField& field, std::vector<Value>& values) const {
-    const std::string sql(sql_of(field.function, schema::larger_is_better(field.name)));
+    const std::string sql(sql_of(field.function, maximizes(database_, field.name)));
     Statement rows(database_, "SELECT run_id, " + sql + " FROM series WHERE name = ?1");
     bool any = false;
     for (rows.bind(field.name); rows.step(); any = true) {
@@ -343,12 +344,18 @@ int order_of_values(const Value& a, const Value& b, bool descending) {
   return descending ? -order : order;
 }
 
-void sort_runs(std::vector<size_t>& chosen, const std::vector<SortKey>& keys, RunValues& values, const Names& names) {
+void sort_runs(Database& database, std::vector<size_t>& chosen, const std::vector<SortKey>& keys, RunValues& values,
+               const Names& names) {
   std::vector<const std::vector<Value>*> columns;
-  for (const SortKey& key : keys) columns.push_back(&values.of(key.field, names));
+  std::vector<bool> descending;
+  for (const SortKey& key : keys) {
+    columns.push_back(&values.of(key.field, names));
+    const bool best = key.field.source == Source::kMetric && key.field.function == Function::kBest;
+    descending.push_back(key.descending ? *key.descending : best && maximizes(database, key.field.name));
+  }
   std::stable_sort(chosen.begin(), chosen.end(), [&](size_t a, size_t b) {
     for (size_t k = 0; k < keys.size(); ++k) {
-      const int order = order_of_values((*columns[k])[a], (*columns[k])[b], keys[k].descending);
+      const int order = order_of_values((*columns[k])[a], (*columns[k])[b], descending[k]);
       if (order != 0) return order < 0;
     }
     return false;
@@ -378,7 +385,7 @@ std::vector<size_t> chosen_runs(Database& database, const RunQuery& query, const
   for (size_t i = 0; i < runs.size(); ++i) {
     if (condition.holds(i) == Truth::kTrue) chosen.push_back(i);
   }
-  sort_runs(chosen, parsed.keys, values, Names(database, query.sort, kSortOption));
+  sort_runs(database, chosen, parsed.keys, values, Names(database, query.sort, kSortOption));
   if (query.limit > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(query.limit)));
   return chosen;
 }

@@ -69,12 +69,12 @@ RunHandle RunWriter::wait_until_recorded() {
   return submit<RunHandle>([](RunRecording& recording) { return recording.begin(); }).get();
 }
 
-SeriesIndex RunWriter::series(std::string_view name) {
+SeriesIndex RunWriter::series(std::string_view name, std::optional<bool> larger_is_better) {
   if (const auto known = series_.find(name); known != series_.end()) return known->second;
   const auto index = static_cast<SeriesIndex>(series_.size());
   series_.emplace(name, index);
   const std::lock_guard lock(mutex_);
-  names_.emplace_back(name);
+  names_.push_back({std::string(name), larger_is_better});
   return index;
 }
 
@@ -198,7 +198,10 @@ void RunWriter::take_points(size_t limit) {
 // Adds the names of new series. Called when a point of a new series arrives, which may happen at any time.
 void RunWriter::take_names(SeriesWriter& series) {
   const std::lock_guard lock(mutex_);
-  while (series.count() < names_.size()) series.add_series(names_[series.count()]);
+  while (series.count() < names_.size()) {
+    const SeriesName& next = names_[series.count()];
+    series.add_series(next.name, next.larger_is_better);
+  }
 }
 
 template <class Write>

@@ -60,7 +60,7 @@ class RunWriter {
   RunHandle wait_until_recorded();
 
   // Returns the index of a metric name. Equal names have equal indices. Allocates only for a new name.
-  SeriesIndex series(std::string_view name);
+  SeriesIndex series(std::string_view name, std::optional<bool> larger_is_better = std::nullopt);
 
   // Records a point with the current time (accurate to about 4 ms). Steps of a series should not decrease. Neither
   // locks nor allocates. Makes no system call, except to wake the writer thread when the ring becomes half full.
@@ -150,7 +150,11 @@ class RunWriter {
   std::mutex mutex_;  // guards the members up to the next blank line
   std::condition_variable saved_;
   std::vector<Task> tasks_;
-  std::vector<std::string> names_;  // of the series, by index
+  struct SeriesName {
+    std::string name;
+    std::optional<bool> larger_is_better;
+  };
+  std::vector<SeriesName> names_;  // of the series, by index
   StateSnapshot spare_;
   bool stopping_ = false, saving_ = false;
 

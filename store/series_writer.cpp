@@ -13,9 +13,10 @@ SeriesWriter::SeriesWriter(Database& database, int64_t run_id) : run_id_(run_id)
   for (rows.bind(run_id); rows.step();) stored_[rows.text(0)].next_chunk = rows.int64(1);
 }
 
-void SeriesWriter::add_series(const std::string& name) {
+void SeriesWriter::add_series(const std::string& name, std::optional<bool> larger_is_better) {
   series_.push_back(std::move(stored_[name]));
   series_.back().summary.name = name;
+  if (larger_is_better) series_.back().summary.larger_is_better = *larger_is_better ? 1 : 0;
 }
 
 void SeriesWriter::add(int32_t index, const Point& point) {

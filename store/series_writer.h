@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,8 @@ class SeriesWriter {
   // Continues the existing series of the run. After construction, only write() uses the database.
   SeriesWriter(Database& database, int64_t run_id);
 
-  // Appends a series. Indices count from 0 in the order of the calls.
-  void add_series(const std::string& name);
+  // Appends a series. Indices count from 0 in the order of the calls. `larger_is_better`: none if not known.
+  void add_series(const std::string& name, std::optional<bool> larger_is_better = std::nullopt);
   size_t count() const { return series_.size(); }
 
   void add(int32_t series, const Point& point);

@@ -257,6 +257,20 @@ std::vector<StateInfo> list_states(Store& store, int64_t run_id, bool for_resume
   return states;
 }
 
+double metric_of(const StateInfo& state, std::string_view metric) {
+  const auto found = std::ranges::find(state.metrics, metric, &std::pair<std::string, double>::first);
+  return found == state.metrics.end() ? std::nan("") : found->second;
+}
+
+std::vector<StateInfo> ranked(std::vector<StateInfo> states, std::string_view metric, bool maximize) {
+  std::erase_if(states, [&](const StateInfo& state) { return std::isnan(metric_of(state, metric)); });
+  std::ranges::reverse(states);
+  std::ranges::stable_sort(states, [&](const StateInfo& a, const StateInfo& b) {
+    return maximize ? metric_of(a, metric) > metric_of(b, metric) : metric_of(a, metric) < metric_of(b, metric);
+  });
+  return states;
+}
+
 StateInfo find_state(Store& store, int64_t state_id) {
   Statement row(store.database(), std::string(kStateColumns) + "WHERE state.id = ?1");
   if (!row.bind(state_id).step()) {

@@ -105,6 +105,12 @@ LoadedState load_state(Store& store, int64_t state_id);
 // after the other.
 std::vector<StateInfo> list_states(Store& store, int64_t run_id, bool for_resume = false);
 
+// Returns the value of a metric at the checkpoint, or NaN if there is none.
+double metric_of(const StateInfo& state, std::string_view metric);
+// Returns the checkpoints that have a value of the metric, best first; of equal ones, the older first. `states`: newest
+// first.
+std::vector<StateInfo> ranked(std::vector<StateInfo> states, std::string_view metric, bool maximize);
+
 // Throws Error(kNotFound).
 StateInfo find_state(Store& store, int64_t state_id);
 

@@ -20,8 +20,9 @@ constexpr Argument kOverrides{"[KEY=VALUE ...]", "", "settings that override the
                               &RecipeOptions::overrides, Kind::kSetting};
 constexpr Argument kRun{"RUN", "", "run: its id, a unique prefix of the id, its name, @last, @last~1, or @best(METRIC)",
                         &RunOptions::run, Kind::kRun};
-constexpr Argument kState{"--state", "ID", "state (checkpoint) of the run; default: the newest", &StateOptions::state,
-                          Kind::kState};
+constexpr Argument kState{"--state", "STATE",
+                          "state (checkpoint) of the run: its id, best, or best(METRIC); default: the newest",
+                          &StateOptions::state, Kind::kState};
 constexpr Argument output_argument(Target target) {
   return {"--output", "FILE", "output file; default: -, standard output", target, Kind::kText, "-o"};
 }
@@ -43,6 +44,7 @@ constexpr Argument kResume[] = {
     {"[KEY=VALUE ...]", "",
      "settings to change: num_processes, backend, log.*, checkpoint.*, a larger train.epochs or train.steps",
      &ResumeOptions::overrides, Kind::kSetting},
+    kState,
     quiet_argument(&ResumeOptions::quiet)};
 constexpr Argument kFork[] = {
     kRun,

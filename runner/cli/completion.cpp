@@ -158,6 +158,7 @@ void add_metrics(Words& found, const Line& line) {
 
 void add_states(Words& found, const Line& line) {
   store::Store store = open_store(line.common);
+  found.push_back("best");
   for (const store::StateInfo& state : store::list_states(store, run_of(line, store).id)) {
     found.push_back(std::to_string(state.id));
   }

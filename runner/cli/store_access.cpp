@@ -1,8 +1,79 @@
 #include "runner/cli/store_access.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdlib>
+#include <optional>
+#include <tuple>
+
+#include "runner/report/format.h"
+#include "schema/recipe/metric_names.h"
 
 namespace runner::cli {
+namespace {
+
+constexpr std::string_view kBest = "best";
+
+// By which metric states are compared.
+struct Ranking {
+  std::string metric;
+  bool maximize;
+};
+
+bool maximizes(const store::RunDetails& run, const std::string& metric) {
+  const auto found = std::ranges::find(run.metrics, metric, &store::MetricSummary::name);
+  if (found == run.metrics.end() || !found->larger_is_better) return schema::larger_is_better(metric);
+  return *found->larger_is_better != 0;
+}
+
+std::string parameter(const store::RunDetails& run, std::string_view key) {
+  const auto found = std::ranges::find(run.params, key, &store::Param::key);
+  const auto* const text = found != run.params.end() ? std::get_if<std::string>(&found->value) : nullptr;
+  return text != nullptr ? *text : "";
+}
+
+// The metric that the recipe watches: that of keep_best, of early stopping, else eval/loss.
+Ranking ranking_of(const store::RunDetails& run) {
+  for (const std::string_view section : {"checkpoint.keep_best", "train.early_stopping"}) {
+    const std::string metric = parameter(run, fmt::format("{}.metric", section));
+    if (metric.empty()) continue;
+    const std::string mode = parameter(run, fmt::format("{}.mode", section));
+    return {metric, mode == "max" || (mode != "min" && maximizes(run, metric))};
+  }
+  return {"eval/loss", false};
+}
+
+// States that a later attempt has not superseded, best first.
+std::vector<store::StateInfo> ranked_states(const store::RunDetails& run, const Ranking& ranking) {
+  std::vector<store::StateInfo> states = run.states;
+  std::erase_if(states, [](const store::StateInfo& state) { return state.superseded; });
+  return store::ranked(std::move(states), ranking.metric, ranking.maximize);
+}
+
+// Returns METRIC of "best(METRIC)".
+std::optional<std::string> metric_in(std::string_view text) {
+  text.remove_prefix(kBest.size());
+  if (text.size() < 3 || text.front() != '(' || text.back() != ')') return std::nullopt;
+  return std::string(text.substr(1, text.size() - 2));
+}
+
+store::StateInfo best_state(const store::RunDetails& run, std::string_view text) {
+  Ranking ranking = ranking_of(run);
+  if (text != kBest) {
+    const std::optional<std::string> metric = metric_in(text);
+    RUN_CHECK(metric, ErrorKind::kUsage, "--state {}: expected a state's id, best or best(METRIC)", text);
+    ranking = {*metric, maximizes(run, *metric)};
+  }
+  const std::vector<store::StateInfo> best = ranked_states(run, ranking);
+  RUN_CHECK(!best.empty(), ErrorKind::kNotFound,
+            "--state {}: no state of run {} was saved with a value of {}; `runner states {}` lists its states, and "
+            "checkpoint.keep_best saves the best ones",
+            text, run.run.uid, ranking.metric, run.run.uid);
+  return best.front();
+}
+
+}  // namespace
 
 std::filesystem::path store_path(const Options& options) {
   if (!options.db.empty()) return options.db;
@@ -14,19 +85,42 @@ store::Store open_store(const Options& options, store::Access access) {
   return store::Store::open(store_path(options), access);
 }
 
-store::LoadedState load_state(store::Store& store, const store::RunRow& run, int64_t id) {
-  for (const store::StateInfo& state : store::list_states(store, run.id)) {
-    if (id == Options::kNotGiven ? !state.superseded : state.id == id) return store::load_state(store, state.id);
-  }
-  RUN_CHECK(id == Options::kNotGiven, ErrorKind::kNotFound,
-            "run {} has no state {}; `runner states {}` lists its states", run.uid, id, run.uid);
-  fail(ErrorKind::kNotFound, "run {} has no state yet; `runner exec` saves one at the end", run.uid);
+store::StateInfo state_named(const store::RunDetails& run, const std::string& text) {
+  if (text.starts_with(kBest)) return best_state(run, text);
+  int64_t id = -1;
+  const char* const end = text.data() + text.size();
+  RUN_CHECK(text.empty() || std::from_chars(text.data(), end, id).ptr == end, ErrorKind::kUsage,
+            "--state {}: expected a state's id, best or best(METRIC)", text);
+  for (const store::StateInfo& state : run.states)
+    if (text.empty() ? !state.superseded : state.id == id) return state;
+  RUN_CHECK(text.empty(), ErrorKind::kNotFound, "run {} has no state {}; `runner states {}` lists its states",
+            run.run.uid, text, run.run.uid);
+  fail(ErrorKind::kNotFound, "run {} has no state yet; `runner exec` saves one at the end", run.run.uid);
 }
 
-ChosenState load_chosen_state(const Options& options, const std::string& run, int64_t state) {
+void note_better_state(const store::RunDetails& run, report::Output& out) {
+  const Ranking ranking = ranking_of(run);
+  const std::vector<store::StateInfo> best = ranked_states(run, ranking);
+  if (best.empty()) return;
+  const store::StateInfo newest = state_named(run, "");
+  if (best.front().id == newest.id) return;
+  const double least = store::metric_of(best.front(), ranking.metric), value = store::metric_of(newest, ranking.metric);
+  std::string best_text = report::rounded_text(least), text = report::rounded_text(value);
+  if (best_text == text) std::tie(best_text, text) = std::pair(fmt::format("{}", least), fmt::format("{}", value));
+  out.talk(
+      fmt::format("note: state {} (step {}) has the best {}, {}; the newest state {} (step {}) has {}; --state best "
+                  "chooses the best\n",
+                  best.front().id, best.front().step, ranking.metric, best_text, newest.id, newest.step,
+                  std::isnan(value) ? "none" : text));
+}
+
+ChosenState load_chosen_state(const Options& options, const std::string& selector, const std::string& state,
+                              report::Output& out) {
   store::Store store = open_store(options);
-  const store::RunRow found = store::find_run(store, run);
-  return {store::show_run(store, found), load_state(store, found, state)};
+  store::RunDetails run = store::show_run(store, store::find_run(store, selector));
+  const store::StateInfo info = state_named(run, state);
+  if (state.empty()) note_better_state(run, out);
+  return {std::move(run), store::load_state(store, info.id)};
 }
 
 }  // namespace runner::cli

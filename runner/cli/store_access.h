@@ -2,8 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "runner/cli/command.h"
+#include "runner/report/output.h"
 #include "store/queries.h"
 #include "store/store.h"
 
@@ -15,17 +17,21 @@ std::filesystem::path store_path(const Options& options);
 // Throws Error(kStore). Access for reading never creates a store.
 store::Store open_store(const Options& options, store::Access access = store::Access::kRead);
 
-// Returns the state `id` of the run; Options::kNotGiven means the newest one. Throws Error(kNotFound), or Error(kStore)
-// if the state is damaged.
-store::LoadedState load_state(store::Store& store, const store::RunRow& run, int64_t id);
+// Returns the state that --state names: an id; "best" by the metric that the recipe watches; "best(METRIC)"; or the
+// newest if `text` is empty. Throws Error(kNotFound), and Error(kUsage) for another text.
+store::StateInfo state_named(const store::RunDetails& run, const std::string& text);
+
+// Prints a note if another state than the newest is the best by the metric that the recipe watches.
+void note_better_state(const store::RunDetails& run, report::Output& out);
 
 struct ChosenState {
   store::RunDetails run;
   store::LoadedState state;
 };
 
-// Loads a run and its state `state`, or the newest one with Options::kNotGiven. Throws like load_state(), and
-// Error(kStore) if the run's record is damaged.
-ChosenState load_chosen_state(const Options& options, const std::string& run, int64_t state);
+// Loads a run and the state that state_named() finds. Prints note_better_state() if `state` is empty. Throws like
+// state_named(), and Error(kStore) if the state or the run's record is damaged.
+ChosenState load_chosen_state(const Options& options, const std::string& run, const std::string& state,
+                              report::Output& out);
 
 }  // namespace runner::cli

@@ -75,6 +75,7 @@ class LuaHooks : public train::Hooks {
       has_[i] = push_field(state, -1, hook_entries()[i].data());
       if (has_[i]) lua_pop(state, 1);
     }
+    if (LuaHooks::has(HookEntry::kModes) && push_field(state, -1, "modes")) modes_ = take_modes(state);
     lua_setfield(state, LUA_REGISTRYINDEX, kHook);
     push_accelerator(state, accelerator_);
     lua_setfield(state, LUA_REGISTRYINDEX, kAcc);
@@ -135,6 +136,11 @@ class LuaHooks : public train::Hooks {
   void on(HookEvent event) override {
     const LoopHidden hidden(accelerator_);
     call_with_accelerator(hook_entries()[place_of(event)]);
+  }
+
+  std::optional<bool> larger_is_better(std::string_view metric) const override {
+    const auto found = modes_.find(metric.substr(metric.rfind('/') + 1));
+    return found != modes_.end() ? std::optional(found->second) : std::nullopt;
   }
 
   std::map<std::string, double> metrics(const train::EvaluatedSet& set) override {
@@ -433,7 +439,8 @@ class LuaHooks : public train::Hooks {
   const schema::Recipe& recipe_;
   const bool silent_;
   std::array<bool, train::kEntryCount + train::kEventCount> has_{};
-  const std::filesystem::path folder_;  // folder of the hook file
+  std::map<std::string, bool, std::less<>> modes_;  // take_modes()
+  const std::filesystem::path folder_;              // folder of the hook file
   Recording recording_;
   Runtime runtime_;
   Accelerator accelerator_;  // declared after the runtime, which may keep modules of its model

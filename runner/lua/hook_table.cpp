@@ -23,10 +23,10 @@ using schema::Diagnostic;
 using schema::ErrorId;
 using train::HookEntry;
 
-constexpr std::string_view kEntries[] = {"model",         "optimizers",      "schedule",       "trackers",
-                                         "training_step", "evaluation_step", "transform",      "train",
-                                         "metrics",       "on_run_begin",    "on_epoch_begin", "on_step_end",
-                                         "on_evaluation", "on_epoch_end",    "on_run_end"};
+constexpr std::string_view kEntries[] = {"model",         "optimizers",      "schedule",     "trackers",
+                                         "training_step", "evaluation_step", "transform",    "train",
+                                         "metrics",       "modes",           "on_run_begin", "on_epoch_begin",
+                                         "on_step_end",   "on_evaluation",   "on_epoch_end", "on_run_end"};
 static_assert(std::size(kEntries) == train::kEntryCount + train::kEventCount);
 
 // Returns line `number`, from 1, without its end, or an empty text if there is no such line.
@@ -106,6 +106,7 @@ class TableCheck {
       if (where.known()) move_to(problems_.back(), where);
     };
     if (entry == place_of(HookEntry::kMetrics)) return check_whole_metrics(state_, report);
+    if (entry == place_of(HookEntry::kModes)) return check_modes(state_, report);
     if (entry == place_of(HookEntry::kTrackers)) return check_trackers(state_, report);
     if (lua_isfunction(state_, -1)) return;
     const std::string message = fmt::format("{} is {}, expected a function", name, type_name(state_, -1));

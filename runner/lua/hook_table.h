@@ -57,4 +57,14 @@ void check_whole_metrics(lua_State* state, const ReportFault& report);
 // Error(kRun) with the line of the hook.
 std::map<std::string, double> whole_metrics(Runtime& runtime, const train::EvaluatedSet& set);
 
+// ---- modes ----------------------------------------------------------------------------------------------------------
+//
+// The entry `modes`: whether larger values of a metric are better, "max" or "min" by name. The name is that of the
+// metric after its last slash.
+
+// Reports all faults in the value at the top of the stack. Leaves it there.
+void check_modes(lua_State* state, const ReportFault& report);
+// Pops such a table from the top of the stack. Returns whether larger values are better, by name.
+std::map<std::string, bool, std::less<>> take_modes(lua_State* state);
+
 }  // namespace runner::lua

@@ -133,16 +133,16 @@ std::optional<double> LrSchedule::momentum(int64_t step) const {
   return one_cycle(spec_, 1.0, length_, in_cycle(step)).momentum;
 }
 
-bool LrSchedule::observe(double metric) {
+bool LrSchedule::observe(double metric, bool maximizes) {
   if (spec_.type != SchedulerType::kPlateau) return false;
   bool lowered = false;
-  for (int64_t call = 0; call < steps_per_update_; ++call) lowered |= observe_once(metric);
+  for (int64_t call = 0; call < steps_per_update_; ++call) lowered |= observe_once(metric, maximizes);
   return lowered;
 }
 
 // torch.optim.lr_scheduler.ReduceLROnPlateau.step
-bool LrSchedule::observe_once(double metric) {
-  if (improves(metric)) {
+bool LrSchedule::observe_once(double metric, bool maximizes) {
+  if (improves(metric, maximizes)) {
     plateau_.best = metric;
     plateau_.bad_evaluations = 0;
   } else {
@@ -162,8 +162,7 @@ bool LrSchedule::observe_once(double metric) {
   return true;
 }
 
-bool LrSchedule::improves(double metric) const {
-  const bool maximizes = spec_.mode == schema::Mode::kMax;
+bool LrSchedule::improves(double metric, bool maximizes) const {
   const double sign = maximizes ? 1.0 : -1.0;  // sign of an improvement
   const double best = plateau_.best.value_or(-sign * std::numeric_limits<double>::infinity());
   const bool relative = spec_.threshold_mode == schema::ThresholdMode::kRel;

@@ -74,16 +74,17 @@ class LrSchedule {
   std::optional<double> momentum(int64_t step) const;
 
   // plateau: records the metric of an evaluation and lowers the factor after too many bad ones, like ReduceLROnPlateau.
-  // NaN is no improvement. Returns whether the factor was lowered. Does nothing for other types.
-  bool observe(double metric);
+  // NaN is no improvement. `maximizes`: whether larger metrics are better. Returns whether the factor was lowered. Does
+  // nothing for other types.
+  bool observe(double metric, bool maximizes);
   const PlateauState& plateau() const { return plateau_; }
   void restore(const PlateauState& state) { plateau_ = state; }
 
  private:
   int64_t in_cycle(int64_t step) const;
   double decay(int64_t step) const;  // factor after the warm-up
-  bool observe_once(double metric);
-  bool improves(double metric) const;
+  bool observe_once(double metric, bool maximizes);
+  bool improves(double metric, bool maximizes) const;
 
   schema::SchedulerSpec spec_;
   double lr_;

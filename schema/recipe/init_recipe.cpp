@@ -34,7 +34,7 @@ eval: {{every: 1 epoch, metrics: [loss, accuracy]}}
 checkpoint:
   every: 1 epoch
   keep_last: 2
-  keep_best: {{metric: eval/accuracy, mode: max}}
+  keep_best: {{metric: eval/accuracy}}
 log: {{every: 10 steps}}
 )";
 

@@ -17,8 +17,8 @@ struct MetricName {
 };
 
 inline constexpr std::array kMetricNames{
-    MetricName{"loss", Labels::kAny, false},         MetricName{"accuracy", Labels::kClasses, true},
-    MetricName{"top_K", Labels::kClasses, true},  // K is a number
+    MetricName{"loss", Labels::kAny, false},         MetricName{"objective", Labels::kAny, false},
+    MetricName{"accuracy", Labels::kClasses, true},  MetricName{"top_K", Labels::kClasses, true},  // K is a number
     MetricName{"f1_macro", Labels::kClasses, true},  MetricName{"f1_micro", Labels::kClasses, true},
     MetricName{"f1_binary", Labels::kClasses, true}, MetricName{"mse", Labels::kNumbers, false},
     MetricName{"mae", Labels::kNumbers, false},      MetricName{"perplexity", Labels::kClasses, false},
@@ -48,8 +48,8 @@ constexpr bool larger_is_better(std::string_view metric) {
   const std::string_view name = metric.substr(metric.rfind('/') + 1);
   for (const MetricName& known : kMetricNames)
     if (known.name == name) return known.larger_is_better;
-  constexpr std::string_view kWords[] = {"acc",    "f1",    "top_",   "auc",  "precision",
-                                         "recall", "score", "reward", "bleu", "iou"};
+  constexpr std::string_view kWords[] = {"acc",   "f1",     "top_", "auc", "precision", "recall",
+                                         "score", "reward", "bleu", "iou", "per_s"};
   for (const std::string_view word : kWords)
     if (name.find(word) != std::string_view::npos) return true;
   return false;

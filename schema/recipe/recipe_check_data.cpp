@@ -120,10 +120,15 @@ void check_labels(const CheckContext& c) {
 // Names of the metrics that an evaluation records: those of eval.metrics, else loss, and accuracy for classes.
 std::vector<std::string> recorded_metrics(const CheckContext& c) {
   const Setting* metrics = c.settings.find("eval.metrics");
-  if (metrics == nullptr && labels(c) == Labels::kNumbers) return {"eval/loss"};
-  if (metrics == nullptr) return {"eval/loss", "eval/accuracy"};
   std::vector<std::string> names;
-  for (const Value& name : *metrics->value.list()) names.push_back("eval/" + *name.text());
+  if (metrics == nullptr) {
+    names = {"eval/loss"};
+    if (labels(c) != Labels::kNumbers) names.emplace_back("eval/accuracy");
+  } else {
+    for (const Value& name : *metrics->value.list()) names.push_back("eval/" + *name.text());
+  }
+  const bool is_plain = !c.has("train.class_weights") && c.settings.number("train.label_smoothing").value_or(0) == 0;
+  if (!is_plain && std::ranges::find(names, "eval/loss") != names.end()) names.emplace_back("eval/objective");
   return names;
 }
 

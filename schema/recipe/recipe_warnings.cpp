@@ -36,11 +36,10 @@ void warn_of_mode(const ReadResult& recipe, std::string_view section, std::vecto
   if (metric == nullptr || mode == nullptr || rank(metric->origin) <= rank(mode->origin)) return;
   const std::string& name = *metric->value.text();
   const std::string_view fits = larger_is_better(name) ? "max" : "min", is = *mode->value.text();
-  if (is == fits) return;
-  const std::string from =
-      mode->origin == OriginKind::kDefault ? "the default" : fmt::format("from {}", mode->mark.to_string());
-  warnings.push_back(fmt::format("{}: {} is {} with mode {}, {}; add mode: {} to the same section if that is correct",
-                                 metric->mark.to_string(), metric->path, name, is, from, fits));
+  if (is == fits || is == "auto") return;
+  warnings.push_back(
+      fmt::format("{}: {} is {} with mode {}, from {}; add mode: {} to the same section if that is correct",
+                  metric->mark.to_string(), metric->path, name, is, mode->mark.to_string(), fits));
 }
 
 // Warns about settings that one_cycle replaces.

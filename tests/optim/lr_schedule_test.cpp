@@ -79,7 +79,7 @@ SchedulerSpec spec_of(const Golden& item) {
     } else if (key == "cycle_momentum") {
       spec.cycle_momentum = value.flag();
     } else if (key == "mode") {
-      spec.mode = value.text() == "max" ? schema::Mode::kMax : schema::Mode::kMin;
+      continue;  // maximizes()
     } else if (key == "threshold_mode") {
       spec.threshold_mode = value.text() == "rel" ? schema::ThresholdMode::kRel : schema::ThresholdMode::kAbs;
     } else {
@@ -87,6 +87,10 @@ SchedulerSpec spec_of(const Golden& item) {
     }
   }
   return spec;
+}
+
+bool maximizes(const Golden& item) {
+  return item["keys"].has("mode") && item["keys"]["mode"].text() == "max";
 }
 
 LrSchedule schedule_of(const Golden& item) {
@@ -133,7 +137,7 @@ TEST(LrSchedule, PlateauEqualsTorchAfterEachEvaluation) {
     const std::vector<double> metrics = item["metrics"].numbers();
     for (size_t i = 0; i < rates.size(); ++i) {
       const double before = schedule.factor(0);
-      const bool lowered = schedule.observe(metrics[i]);
+      const bool lowered = schedule.observe(metrics[i], maximizes(item));
       EXPECT_EQ(lowered, schedule.factor(0) < before);
       expect_close(lr * schedule.factor(0), rates[i], lr, static_cast<int64_t>(i));
     }
@@ -262,9 +266,9 @@ TEST(LrSchedule, PlateauContinuesFromACheckpoint) {
   for (size_t cut = 0; cut < metrics.size(); ++cut) {
     LrSchedule whole(spec, 0.1, kScale), first(spec, 0.1, kScale), second(spec, 0.1, kScale);
     for (size_t i = 0; i < metrics.size(); ++i) {
-      whole.observe(metrics[i]);
+      whole.observe(metrics[i], false);
       if (i == cut) second.restore(first.plateau());
-      (i < cut ? first : second).observe(metrics[i]);
+      (i < cut ? first : second).observe(metrics[i], false);
     }
     EXPECT_EQ(second.plateau(), whole.plateau()) << cut;
     EXPECT_EQ(second.factor(2), 0.5 * whole.plateau().factor);  // warm-up and plateau multiply
@@ -274,7 +278,7 @@ TEST(LrSchedule, PlateauContinuesFromACheckpoint) {
 
 TEST(LrSchedule, OnlyPlateauObserves) {
   LrSchedule schedule(SchedulerSpec{}, 0.1, kScale);
-  for (int i = 0; i < 50; ++i) EXPECT_FALSE(schedule.observe(1.0));
+  for (int i = 0; i < 50; ++i) EXPECT_FALSE(schedule.observe(1.0, false));
   EXPECT_EQ(schedule.plateau(), PlateauState{});
   EXPECT_EQ(schedule.factor(3), 1.0);
 }

@@ -126,7 +126,7 @@ TEST(RecipeReader, FillsEveryMember) {
   ASSERT_TRUE(r.train.early_stopping);
   EXPECT_EQ(r.train.early_stopping->patience, 7);
   EXPECT_EQ(r.train.early_stopping->min_delta, 0.5);
-  EXPECT_EQ(r.train.early_stopping->mode, Mode::kMin);
+  EXPECT_EQ(r.train.early_stopping->mode, Mode::kAuto);
 
   EXPECT_EQ(r.eval.every, (Length{2, Unit::kEpochs}));
   ASSERT_EQ(r.eval.metrics.size(), 3u);

@@ -57,9 +57,7 @@ checkpoint: {keep_best: {metric: eval/accuracy, mode: max}}
   EXPECT_EQ(with({"checkpoint={keep_best: {metric: eval/loss, mode: max}}"}), Texts{});
   EXPECT_EQ(with({"checkpoint={keep_best: {metric: eval/loss, mode: min}}"}), Texts{});
   EXPECT_EQ(with({"checkpoint.keep_best.metric=eval/top_2", "eval.metrics=[top_2]"}), Texts{});
-  EXPECT_EQ(with({"train.early_stopping={metric: eval/accuracy}"}),
-            Texts{"command line:1:31: train.early_stopping.metric is eval/accuracy with mode min, the default; add "
-                  "mode: max to the same section if that is correct"});
+  EXPECT_EQ(with({"train.early_stopping={metric: eval/accuracy}"}), Texts{}) << "mode: auto";
   EXPECT_EQ(with({"train.early_stopping={metric: eval/loss}"}), Texts{});
 }
 

@@ -40,7 +40,9 @@ class OlderLayout : public StoreTest, public ::testing::WithParamInterface<size_
     }
     const auto chunk = encode_points(std::vector<Point>{{1, 10, 0.5}, {2, 20, 0.25}, {3, 30, 0.125}});
     database.exec(
-        "INSERT INTO series VALUES(1, 1, 'loss', 3, 1, 3, 0.5, 0.125, 0.125, 3, 0.5, 1, 0.875, 0, 0);"
+        "INSERT INTO series(id, run_id, name, n, first_step, last_step, first_value, last_value, min_value, min_step, "
+        "  max_value, max_step, sum, nan_count, inf_count) VALUES(1, 1, 'loss', 3, 1, 3, 0.5, 0.125, 0.125, 3, 0.5, 1, "
+        "0.875, 0, 0);"
         "INSERT INTO param VALUES(1, 'optimizer.lr', 'float', 0.1);"
         "INSERT INTO tag VALUES(1, 'best'); INSERT INTO event VALUES(1, 1, 1, 5, 'info', 'hello', '{}');"
         "INSERT INTO state(id, run_id, attempt, step, epoch, reason, pinned, bytes, new_bytes, created_ms) "

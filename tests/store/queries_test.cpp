@@ -305,7 +305,7 @@ TEST_F(Queries, ViewsHaveTheDocumentedColumns) {
   EXPECT_EQ(columns("params"), "run name key type value");
   EXPECT_EQ(columns("metrics"),
             "run name metric n first_step last_step first last min min_step max max_step mean nan_count inf_count "
-            "bytes");
+            "bytes larger_is_better best best_step");
   EXPECT_EQ(columns("points"), "run name metric step value time_ms");
   EXPECT_EQ(columns("states"), "state run name attempt step epoch reason pinned superseded bytes new_bytes created");
   EXPECT_EQ(columns("artifacts"), "run name artifact attempt step kind meta bytes new_bytes sha256 superseded created");

@@ -234,10 +234,10 @@ TEST_F(StateStore, RetentionKeepsLastBestAndPinned) {
   EXPECT_EQ(count("content"), 1);
 }
 
-TEST_F(StateStore, RetentionKeepsTheNewerOfEquallyGood) {
+TEST_F(StateStore, RetentionKeepsTheFirstOfEquallyGood) {
   for (const int64_t step : {1, 2, 3, 4}) save_metric(step, step == 4 ? 1.0 : 0.5);
   prune_states(store, run.id, {.keep_last = 1, .keep_best = Retention::Best{"eval/loss", false, 1}});
-  EXPECT_EQ(steps(), (std::vector<int64_t>{4, 3}));
+  EXPECT_EQ(steps(), (std::vector<int64_t>{4, 1}));
 }
 
 TEST_F(StateStore, RetentionRemovesSupersededFirst) {

@@ -178,7 +178,7 @@ int64_t stops_after(const std::string& settings, const std::vector<double>& valu
   Silent observer;
   const std::atomic<int> stop{0};
   const schema::Recipe recipe = two_epochs({"data.eval={format: synthetic, samples: 8, features: [3], classes: 2}",
-                                            "train.early_stopping={metric: eval/loss, patience: 2, " + settings + "}"});
+                                            "train.early_stopping={patience: 2, " + settings + "}"});
   const RunRequest request{.recipe = recipe, .observer = observer, .stop = stop};
   Session session(recipe, nullptr);
   RunRecord record(request, session, nullptr);
@@ -186,7 +186,7 @@ int64_t stops_after(const std::string& settings, const std::vector<double>& valu
   TrainState state(session, nullptr);
   EarlyStoppingCallback callback(*recipe.train.early_stopping, state, record);
   for (size_t i = 0; i < values.size(); ++i) {
-    record.points().add("eval/loss", static_cast<int64_t>(i), values[i]);
+    record.points().add(recipe.train.early_stopping->metric, static_cast<int64_t>(i), values[i]);
     callback.on_evaluation_due();
     if (state.control.stopped_early) return static_cast<int64_t>(i) + 1;
   }
@@ -199,6 +199,9 @@ TEST(EarlyStopping, EndsARunWhoseMetricDoesNotImprove) {
   EXPECT_EQ(stops_after("mode: min", {3, 4, 5}), 3);
   EXPECT_EQ(stops_after("mode: min", {3, 4, 2, 2.5, 1}), 0) << "an improvement starts the count again";
   EXPECT_EQ(stops_after("mode: min", {3, 3, 3}), 3) << "an equal value is no improvement";
+  EXPECT_EQ(stops_after("metric: eval/loss", {3, 4, 5}), 3) << "mode: auto";
+  EXPECT_EQ(stops_after("metric: eval/accuracy", {0.5, 0.6, 0.7}), 0) << "mode: auto";
+  EXPECT_EQ(stops_after("metric: eval/accuracy", {0.7, 0.6, 0.5}), 3) << "mode: auto";
   EXPECT_EQ(stops_after("mode: max", {1, 2, 3}), 0);
   EXPECT_EQ(stops_after("mode: max", {3, 2, 1}), 3);
   EXPECT_EQ(stops_after("mode: min, min_delta: 0.5", {3, 2.75, 2.5}), 3) << "less than min_delta";

@@ -64,8 +64,9 @@ TEST(Metrics, MatchTheirDefinitionsForAnyBatches) {
     const std::vector<backends::LabelRank> ranks = ranks_of(values, labels);
     for (const size_t batch : {samples, size_t{1}, size_t{3}}) {
       SCOPED_TRACE(item.name() + " in batches of " + std::to_string(batch));
-      Metrics metrics(requested(item["metrics"]), classes ? data::LabelKind::kClass : data::LabelKind::kTarget,
-                      static_cast<int64_t>(width));
+      Metrics metrics({.requested = requested(item["metrics"]),
+                       .labels = classes ? data::LabelKind::kClass : data::LabelKind::kTarget,
+                       .outputs = static_cast<int64_t>(width)});
       for (size_t first = 0; first < samples; first += batch) {
         const size_t n = std::min(batch, samples - first);
         const auto part = [&](const auto& all, size_t per_sample) {
@@ -87,13 +88,13 @@ TEST(Metrics, MatchTheirDefinitionsForAnyBatches) {
 }
 
 TEST(Metrics, AreNanWithoutSamples) {
-  const Metrics metrics({{"loss"}, {"accuracy"}}, data::LabelKind::kClass, 3);
+  const Metrics metrics({.requested = {{"loss"}, {"accuracy"}}, .labels = data::LabelKind::kClass, .outputs = 3});
   for (const auto& [name, value] : metrics.result()) EXPECT_TRUE(std::isnan(value)) << name;
 }
 
 std::string refusal(std::vector<schema::Metric> requested, data::LabelKind labels, int64_t outputs) {
   try {
-    Metrics metrics(std::move(requested), labels, outputs);
+    Metrics metrics({.requested = std::move(requested), .labels = labels, .outputs = outputs});
   } catch (const Error& error) {
     return error.message();
   }
@@ -111,18 +112,70 @@ TEST(Metrics, RejectMetricsThatTheLabelsDoNotAllow) {
             "eval.metrics: f1_binary needs 2 classes, but the data has 3; use f1_macro or f1_micro");
 }
 
-// A label outside the classes, as ignore_index, counts in the loss, and a NaN in its row is reported.
+// A label outside the classes counts in the loss, and a NaN in its row is reported.
 TEST(Metrics, SkipLabelsOfNoClass) {
   const std::vector<float> ones = {1, 1};
   const std::vector<int64_t> labels = {1, -1};
   const std::vector<backends::LabelRank> ranks = {{0, 1, 0}, {-1, 2, 1}};
-  Metrics metrics({{"loss"}, {"accuracy"}, {"f1_micro"}}, data::LabelKind::kClass, 3);
+  Metrics metrics(
+      {.requested = {{"loss"}, {"accuracy"}, {"f1_micro"}}, .labels = data::LabelKind::kClass, .outputs = 3});
   metrics.add(
       {.classes = labels, .ranks = ranks, .outputs = {}, .targets = {}, .mask = ones, .losses = ones, .weights = ones});
   EXPECT_EQ(metrics.result().at("loss"), 1);
   EXPECT_EQ(metrics.result().at("accuracy"), 1);
   EXPECT_EQ(metrics.result().at("f1_micro"), 1);
   EXPECT_EQ(metrics.nan_samples(), 1);
+}
+
+// Ignored labels have losses and weights of 0, as train.ignore_index gives them.
+TEST(Metrics, IgnoreALabelEverywhere) {
+  const std::vector<int64_t> labels = {0, 2, 1, 2};
+  const std::vector<backends::LabelRank> ranks = {{0, 0, 0}, {2, 0, 1}, {1, 0, 0}, {0, 2, 0}};
+  const std::vector<float> mask = {1, 1, 1, 1}, losses = {0.5f, 0, 1.5f, 0}, weights = {1, 0, 1, 0};
+  Metrics metrics({.requested = {{"loss"}, {"accuracy"}, {"top_2", 2}, {"f1_macro"}, {"f1_micro"}, {"perplexity"}},
+                   .labels = data::LabelKind::kClass,
+                   .outputs = 3,
+                   .ignored_label = 2});
+  metrics.add({.classes = labels,
+               .ranks = ranks,
+               .outputs = {},
+               .targets = {},
+               .mask = mask,
+               .losses = losses,
+               .weights = weights});
+  const std::map<std::string, double> values = metrics.result();
+  EXPECT_EQ(values.at("loss"), 1);
+  EXPECT_EQ(values.at("perplexity"), std::exp(1.0));
+  EXPECT_EQ(values.at("accuracy"), 0.5);
+  EXPECT_EQ(values.at("top_2"), 1);
+  EXPECT_DOUBLE_EQ(values.at("f1_macro"), (2.0 / 3 + 0) / 2);
+  EXPECT_EQ(values.at("f1_micro"), 0.5);
+  EXPECT_EQ(metrics.samples(), 2);
+  EXPECT_EQ(metrics.nan_samples(), 0);
+}
+
+TEST(Metrics, ReportThePlainLossAndTheObjective) {
+  const std::vector<int64_t> labels = {0, 1};
+  const std::vector<backends::LabelRank> ranks = {{0, 0, 0}, {0, 1, 0}};
+  const std::vector<float> mask = {1, 1}, losses = {6, 3}, weights = {2, 1}, plain = {1, 2}, ones = {1, 1};
+  const auto result = [&](bool own_loss, bool apart) {
+    Metrics metrics({.requested = {{"loss"}, {"perplexity"}}, .labels = data::LabelKind::kClass, .outputs = 2});
+    metrics.add({.classes = labels,
+                 .ranks = ranks,
+                 .outputs = {},
+                 .targets = {},
+                 .mask = mask,
+                 .losses = losses,
+                 .weights = weights,
+                 .plain_losses = apart ? std::span(plain) : std::span<const float>(),
+                 .plain_weights = apart ? std::span(ones) : std::span<const float>(),
+                 .own_loss = own_loss});
+    return metrics.result();
+  };
+  using Values = std::map<std::string, double>;
+  EXPECT_EQ(result(false, true), (Values{{"loss", 1.5}, {"objective", 3}, {"perplexity", std::exp(1.5)}}));
+  EXPECT_EQ(result(true, true), (Values{{"loss", 3}, {"perplexity", std::exp(1.5)}}));
+  EXPECT_EQ(result(false, false), (Values{{"loss", 3}, {"perplexity", std::exp(3.0)}}));
 }
 
 }  // namespace

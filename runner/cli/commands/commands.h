@@ -23,7 +23,7 @@ struct RunOptions : Options {
 };
 
 struct StateOptions : RunOptions {
-  int64_t state = kNotGiven;  // default: the newest
+  std::string state;  // default: the newest
 };
 
 struct RunsOptions : Options {
@@ -34,7 +34,7 @@ struct ExecOptions : RecipeOptions {
   bool quiet = false;
 };
 
-struct ResumeOptions : RunOptions {
+struct ResumeOptions : StateOptions {
   std::vector<std::string> overrides;
   bool quiet = false;
 };

@@ -22,8 +22,8 @@ struct Model {
   RecordedHook hook;  // the hook with which the weights were trained
   train::StoredModel model;
 
-  explicit Model(const EvalOptions& options)
-      : chosen(load_chosen_state(options, options.run, options.state)),
+  Model(const EvalOptions& options, report::Output& out)
+      : chosen(load_chosen_state(options, options.run, options.state, out)),
         recipe(schema::read_resolved(chosen.run.recipe.resolved_json)),
         hook(recorded_hook(chosen.run, recipe.recipe)),
         model(recipe.recipe, lua::load_hooks(recipe.recipe, hook.sources), chosen.state) {}
@@ -66,7 +66,7 @@ std::string prediction_in(std::string_view format, const Model& model, const tra
 }  // namespace
 
 int eval(const EvalOptions& options, report::Output& out) {
-  Model model(options);
+  Model model(options, out);
   const std::map<std::string, double> metrics = model.model.evaluate(options.data);
   talk_warnings(model, out);
   const store::RunRow& run = model.chosen.run.run;
@@ -87,7 +87,7 @@ int eval(const EvalOptions& options, report::Output& out) {
 
 int predict(const PredictOptions& options, report::Output& out) {
   const std::string format = format_of(options);
-  Model model(options);
+  Model model(options, out);
   const train::Prediction prediction = model.model.predict(options.data);
   talk_warnings(model, out);
   const std::string text = prediction_in(format, model, prediction);

@@ -57,6 +57,7 @@ struct Beginning {
   std::vector<train::HookSource> hook = {};    // recorded hook files, used instead of the present ones
   std::vector<std::string> warnings = {};      // warnings about the beginning
   std::string resume = {};
+  std::optional<int64_t> state = {};  // to resume from; none: the newest
   bool longer = false;
   const train::ForkRequest* fork = nullptr;
   bool may_begin_again = false;
@@ -195,6 +196,7 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
       .recipe = recipe,
       .warnings = std::move(warnings),
       .origin = {.resume = beginning.resume,
+                 .state = beginning.state,
                  .fork = beginning.fork,
                  .longer = beginning.longer,
                  .may_begin_again = beginning.may_begin_again},
@@ -274,7 +276,8 @@ int run_and_report(Attempt attempt, const Options& options, bool quiet, report::
 
 int resume_run(const store::RunDetails& details, const ResumeOptions& options, report::Output& out) {
   Attempt attempt = attempt_to_resume(details, options.overrides);
-  if (details.run.status == store::RunStatus::kDone && !attempt.beginning.longer) {
+  if (!options.state.empty()) attempt.beginning.state = state_named(details, options.state).id;
+  if (details.run.status == store::RunStatus::kDone && !attempt.beginning.longer && options.state.empty()) {
     out.talk(fmt::format(
         "run {} is already finished{}\n", details.run.uid,
         options.overrides.empty() ? std::string() : fmt::format("; ignored {}", fmt::join(options.overrides, " "))));
@@ -284,12 +287,14 @@ int resume_run(const store::RunDetails& details, const ResumeOptions& options, r
                                               out.data_width(), out.data_color()));
     return 0;
   }
+  if (options.state.empty() && !options.quiet) note_better_state(details, out);
   return run_and_report(std::move(attempt), options, options.quiet, out);
 }
 
 int fork_run(const store::RunDetails& details, const ForkOptions& options, report::Output& out) {
   train::ForkRequest request{.run = details.run.uid, .restart = options.restart};
-  if (options.state != Options::kNotGiven) request.state = options.state;
+  if (!options.state.empty()) request.state = state_named(details, options.state).id;
+  if (options.state.empty() && !options.quiet) note_better_state(details, out);
   const schema::ReadResult before = schema::read_resolved(details.recipe.resolved_json);
   request.before = before.recipe;
   schema::ReadResult after = schema::read_resolved(details.recipe.resolved_json, options.overrides);

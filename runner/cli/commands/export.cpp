@@ -159,8 +159,7 @@ void check_export_options(const ExportOptions& options) {
             "{}: a file argument needs --artifact NAME; give the model's or metrics' file with --model FILE or "
             "--metrics FILE",
             options.file);
-  RUN_CHECK(options.state == Options::kNotGiven || !options.model_file.empty(), ErrorKind::kUsage,
-            "--state needs --model FILE");
+  RUN_CHECK(options.state.empty() || !options.model_file.empty(), ErrorKind::kUsage, "--state needs --model FILE");
   RUN_CHECK(options.shard_size.empty() || options.model_file.ends_with(".safetensors"), ErrorKind::kUsage,
             "--max-shard-size needs --model FILE.safetensors");
   check_targets(options);
@@ -202,7 +201,9 @@ class Export {
   }
 
   void write_model() {
-    const store::LoadedState state = load_state(store_, run_, options_.state);
+    const store::RunDetails run = store::show_intact_parts(store_, run_);
+    const store::LoadedState state = store::load_state(store_, state_named(run, options_.state).id);
+    if (options_.state.empty()) note_better_state(run, out_);
     const int64_t most = options_.shard_size.empty() ? formats::kDefaultShardSize
                                                      : formats::shard_size(options_.shard_size, "--max-shard-size");
     const std::vector<std::string> files = train::export_model(state, options_.model_file, most);

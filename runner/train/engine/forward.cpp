@@ -30,6 +30,10 @@ void Forward::evaluate(const data::Batch& batch, bool first, Evaluated& result) 
   };
   read(result.losses, size);
   read(result.weights, size);
+  if (parts_.steps.evaluations_read_plain_losses()) {
+    read(result.plain_losses, size);
+    read(result.plain_weights, size);
+  }
   if (has_classes) read(result.ranks, size * labels);
   if (parts_.steps.evaluations_read_outputs()) read(result.outputs, size * labels * width);
   if (!has_own_labels) {
@@ -40,6 +44,7 @@ void Forward::evaluate(const data::Batch& batch, bool first, Evaluated& result) 
   } else {
     read(result.targets, size * width);
   }
+  result.own_loss = recorded != nullptr && recorded->own_loss;
   result.metrics.clear();
   if (recorded != nullptr) add_metrics(parts_.device, *step, *recorded, output, result.metrics);
 }

@@ -19,12 +19,14 @@ namespace runner::train {
 
 // Results of the model for one batch.
 struct Evaluated {
-  std::vector<float> outputs;              // (B, N), if StepBuilder::evaluations_read_outputs(); else empty
-  std::vector<int64_t> classes;            // (B) for class labels; (B, T) for text
-  std::vector<backends::LabelRank> ranks;  // of each of the classes
-  std::vector<float> targets;              // (B, N) for targets
-  std::vector<float> losses, weights;
-  MetricSums metrics;  // of a hook
+  std::vector<float> outputs;                      // (B, N), if StepBuilder::evaluations_read_outputs(); else empty
+  std::vector<int64_t> classes;                    // (B) for class labels; (B, T) for text
+  std::vector<backends::LabelRank> ranks;          // of each of the classes
+  std::vector<float> targets;                      // (B, N) for targets
+  std::vector<float> losses, weights;              // (B)
+  std::vector<float> plain_losses, plain_weights;  // (B), if StepBuilder::evaluations_read_plain_losses(); else empty
+  bool own_loss = false;                           // Recorded::own_loss
+  MetricSums metrics;                              // of a hook
 };
 
 class Forward {

@@ -39,6 +39,7 @@ class Steps {
     return parts_.builder.varies(training) ? recorded_ : nullptr;
   }
   uint64_t form() const { return recorded_->form; }
+  bool evaluations_read_plain_losses() const { return parts_.builder.evaluations_read_plain_losses(); }
   bool evaluations_read_outputs() const { return parts_.builder.evaluations_read_outputs(); }
   // Reads values of a recording in progress, from the arrays and the batch (null if there is none yet).
   StepBuilder::Read reader(const data::Batch* batch, bool training);

@@ -56,7 +56,11 @@ Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schem
                      backends::ProcessGroup* ranks)
     : trainer_(trainer),
       dataset_(dataset),
-      none_yet_(recipe.eval.metrics, trainer.encoding().label_kind, trainer.encoding().outputs),
+      ignored_label_(recipe.train.ignore_index),
+      none_yet_({.requested = recipe.eval.metrics,
+                 .labels = trainer.encoding().label_kind,
+                 .outputs = trainer.encoding().outputs,
+                 .ignored_label = ignored_label_}),
       plan_(evaluation_plan(recipe, dataset.size(), ranks)),
       hooks_(hooks),
       with_metrics_(has(hooks, HookEntry::kMetrics)),
@@ -140,14 +144,35 @@ void Evaluator::score(const data::Batch& batch, Metrics& metrics) const {
   const int64_t labels = trainer_.encoding().label_width();
   const auto expanded = [&](std::span<const float> values) { return for_each_label(values, labels); };
   const std::vector<float> mask = expanded(batch.weights), losses = expanded(evaluated_.losses),
-                           weights = expanded(evaluated_.weights);
+                           weights = expanded(evaluated_.weights), plain_losses = expanded(evaluated_.plain_losses),
+                           plain_weights = expanded(evaluated_.plain_weights);
   metrics.add({.classes = evaluated_.classes,
                .ranks = evaluated_.ranks,
                .outputs = evaluated_.outputs,
                .targets = evaluated_.targets,
                .mask = mask,
                .losses = losses,
-               .weights = weights});
+               .weights = weights,
+               .plain_losses = plain_losses,
+               .plain_weights = plain_weights,
+               .own_loss = evaluated_.own_loss});
+}
+
+// Removes the samples whose label is train.ignore_index.
+void Evaluator::leave_out_ignored(EvaluatedSet& set) const {
+  if (!ignored_label_) return;
+  const auto width = static_cast<size_t>(set.outputs);
+  size_t kept = 0;
+  for (size_t i = 0; i < set.classes.size(); ++i) {
+    if (set.classes[i] == *ignored_label_) continue;
+    set.classes[kept] = set.classes[i];
+    std::copy_n(set.predictions.begin() + static_cast<ptrdiff_t>(i * width), width,
+                set.predictions.begin() + static_cast<ptrdiff_t>(kept++ * width));
+  }
+  if (set.classes.empty()) return;
+  set.classes.resize(kept);
+  set.predictions.resize(kept * width);
+  set.samples = static_cast<int64_t>(kept);
 }
 
 SourceMark Evaluator::line_of_step() const {
@@ -177,6 +202,7 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
     of_hook = train::merged(of_hook, *ranks_, site("eval metrics"));
     if (with_metrics_) set = merged(set);
   }
+  if (with_metrics_) leave_out_ignored(set);
   newest_ = metrics;
   std::map<std::string, double> result = metrics.result();
   for (const auto& [name, sum] : of_hook) {

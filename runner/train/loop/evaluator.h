@@ -51,11 +51,13 @@ class Evaluator {
   void score(const data::Batch& batch, Metrics& metrics) const;
   void gather(const data::Batch& batch, EvaluatedSet& set) const;
   EvaluatedSet merged(const EvaluatedSet& mine) const;
+  void leave_out_ignored(EvaluatedSet& set) const;
   SourceMark line_of_step() const;
   backends::Site site(std::string_view what) const { return {what, trainer_.counters.steps}; }
 
   Trainer& trainer_;
   const data::Dataset& dataset_;
+  const std::optional<int64_t> ignored_label_;
   const Metrics none_yet_;
   const data::DataPlan plan_;
   Hooks* const hooks_;       // null if there is no hook

@@ -34,39 +34,49 @@ void merge_numbers(const std::vector<T*>& numbers, backends::DType dtype, backen
 
 }  // namespace
 
-Metrics::Metrics(std::vector<schema::Metric> requested, data::LabelKind labels, int64_t outputs)
-    : requested_(std::move(requested)),
-      outputs_(static_cast<size_t>(outputs)),
-      classes_(labels == data::LabelKind::kClass),
+Metrics::Metrics(MetricsSpec spec)
+    : spec_(std::move(spec)),
+      outputs_(static_cast<size_t>(spec_.outputs)),
+      classes_(spec_.labels == data::LabelKind::kClass),
       rank_counts_(outputs_),
       true_positives_(outputs_),
       predicted_(outputs_),
       actual_(outputs_) {
-  if (requested_.empty()) {
-    requested_ = {{.name = "loss"}};
-    if (classes_) requested_.push_back({.name = "accuracy"});
+  if (spec_.requested.empty()) {
+    spec_.requested = {{.name = "loss"}};
+    if (classes_) spec_.requested.push_back({.name = "accuracy"});
   }
-  for (const schema::Metric& metric : requested_) {
+  for (const schema::Metric& metric : spec_.requested) {
     RUN_CHECK(schema::labels_of(metric.name) != (classes_ ? schema::Labels::kNumbers : schema::Labels::kClasses),
               ErrorKind::kRecipe, "eval.metrics: {} needs {}, but the data has {}", metric.name,
               classes_ ? "targets" : "classes", classes_ ? "classes" : "targets");
-    RUN_CHECK(metric.k <= outputs, ErrorKind::kRecipe, "eval.metrics: {} exceeds the {} classes of the data",
-              metric.name, outputs);
-    RUN_CHECK(metric.name != "f1_binary" || outputs == 2, ErrorKind::kRecipe,
-              "eval.metrics: f1_binary needs 2 classes, but the data has {}; use f1_macro or f1_micro", outputs);
+    RUN_CHECK(metric.k <= spec_.outputs, ErrorKind::kRecipe, "eval.metrics: {} exceeds the {} classes of the data",
+              metric.name, spec_.outputs);
+    RUN_CHECK(metric.name != "f1_binary" || spec_.outputs == 2, ErrorKind::kRecipe,
+              "eval.metrics: f1_binary needs 2 classes, but the data has {}; use f1_macro or f1_micro", spec_.outputs);
   }
 }
 
+// Whether sample i is no padding and not to be ignored.
+bool Metrics::counts(const Scored& batch, size_t i) const {
+  return batch.mask[i] != 0 && !(classes_ && spec_.ignored_label && batch.classes[i] == *spec_.ignored_label);
+}
+
+// Ignored labels have no weight in the recipe's loss. A hook's loss decides for itself.
 void Metrics::add(const Scored& batch) {
+  const bool apart = !batch.plain_losses.empty();
   for (size_t i = 0; i < batch.mask.size(); ++i) {
     if (batch.mask[i] == 0) continue;
-    loss_ += static_cast<double>(batch.losses[i]);
     RUN_CHECK(!(batch.weights[i] < 0), ErrorKind::kRun,
               "evaluation_step returned {} as the weight of a sample, expected a number of at least 0",
               batch.weights[i]);
-    weight_ += static_cast<double>(batch.weights[i]);
-    ++samples_;
+    losses_.add(batch.losses[i], batch.weights[i]);
+    plain_.add((apart ? batch.plain_losses : batch.losses)[i], (apart ? batch.plain_weights : batch.weights)[i]);
+    own_losses_ += batch.own_loss;
+    apart_ += apart;
     not_finite_losses_ += !std::isfinite(batch.losses[i]) || !std::isfinite(batch.weights[i]);
+    if (!counts(batch, i)) continue;
+    ++samples_;
     nan_samples_ += classes_ ? batch.ranks[i].has_nan != 0
                              : has_nan(batch.outputs, i, outputs_) || has_nan(batch.targets, i, outputs_);
   }
@@ -74,8 +84,9 @@ void Metrics::add(const Scored& batch) {
 }
 
 void Metrics::merge(backends::ProcessGroup& ranks, const backends::Site& site) {
-  std::vector<double*> sums{&loss_, &weight_, &squared_error_, &absolute_error_};
-  std::vector<int64_t*> counts{&samples_, &nan_samples_, &not_finite_losses_};
+  std::vector<double*> sums{&losses_.loss,  &losses_.weight, &plain_.loss,
+                            &plain_.weight, &squared_error_, &absolute_error_};
+  std::vector<int64_t*> counts{&samples_, &nan_samples_, &not_finite_losses_, &own_losses_, &apart_};
   for (std::vector<int64_t>* by_class : {&rank_counts_, &true_positives_, &predicted_, &actual_})
     for (int64_t& count : *by_class) counts.push_back(&count);
   merge_numbers(sums, backends::DType::kF64, ranks, site);
@@ -85,7 +96,7 @@ void Metrics::merge(backends::ProcessGroup& ranks, const backends::Site& site) {
 void Metrics::add_classes(const Scored& batch) {
   for (size_t i = 0; i < batch.mask.size(); ++i) {
     const backends::LabelRank& rank = batch.ranks[i];
-    if (batch.mask[i] == 0 || rank.rank < 0) continue;  // a label of no class
+    if (!counts(batch, i) || rank.rank < 0) continue;  // a label of no class
     const auto actual = static_cast<size_t>(batch.classes[i]), predicted = static_cast<size_t>(rank.predicted);
     ++rank_counts_[static_cast<size_t>(rank.rank)];
     ++actual_[actual];
@@ -121,11 +132,15 @@ double Metrics::f1(size_t first_class, size_t last_class, bool pooled) const {
   return pooled ? static_cast<double>(hits) / static_cast<double>(total) : sum / static_cast<double>(present);
 }
 
+double Metrics::Sums::mean() const {
+  return ratio(loss, weight);
+}
+
 double Metrics::value(const schema::Metric& metric) const {
   const std::string& name = metric.name;
-  const double loss = ratio(loss_, weight_);
-  if (name == "loss") return loss;
-  if (name == "perplexity") return std::exp(loss);
+  if (name == "loss") return (own_losses_ > 0 ? losses_ : plain_).mean();
+  if (name == "objective") return losses_.mean();
+  if (name == "perplexity") return std::exp(plain_.mean());
   if (name == "f1_macro") return f1(0, outputs_, false);
   if (name == "f1_micro") return f1(0, outputs_, true);
   if (name == "f1_binary") return f1(1, 2, false);
@@ -143,7 +158,8 @@ double Metrics::value(const schema::Metric& metric) const {
 
 std::map<std::string, double> Metrics::result() const {
   std::map<std::string, double> values;
-  for (const schema::Metric& metric : requested_) values[metric.name] = value(metric);
+  for (const schema::Metric& metric : spec_.requested) values[metric.name] = value(metric);
+  if (values.contains("loss") && apart_ > 0 && own_losses_ == 0) values["objective"] = losses_.mean();
   return values;
 }
 

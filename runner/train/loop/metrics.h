@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,13 +23,23 @@ struct Scored {
   std::span<const float> mask;                 // (B): 0 marks padding
   std::span<const float> losses;               // (B)
   std::span<const float> weights;              // (B): weights in the loss
+  // (B): loss without smoothing and class weights, and its weights; empty if they are the same.
+  std::span<const float> plain_losses = {}, plain_weights = {};
+  bool own_loss = false;  // whether `losses` are those of a hook
+};
+
+// What is measured.
+struct MetricsSpec {
+  std::vector<schema::Metric> requested;  // if empty: loss, and accuracy for classes
+  data::LabelKind labels;
+  int64_t outputs;                                      // number of classes, or of targets
+  std::optional<int64_t> ignored_label = std::nullopt;  // samples with it count nowhere
 };
 
 class Metrics {
  public:
-  // `requested`: if empty, loss, and accuracy for classes. Throws Error(kRecipe) for a metric that does not fit the
-  // labels, or a top_k with k greater than `outputs`.
-  Metrics(std::vector<schema::Metric> requested, data::LabelKind labels, int64_t outputs);
+  // Throws Error(kRecipe) for a metric that does not fit the labels, or a top_k with k greater than the outputs.
+  explicit Metrics(MetricsSpec spec);
 
   // Throws Error(kRun) for a negative weight.
   void add(const Scored& batch);
@@ -36,8 +47,9 @@ class Metrics {
   void merge(backends::ProcessGroup& ranks, const backends::Site& site);
 
   // By name, without "eval/". NaN if nothing was counted.
-  //   loss        Σ loss / Σ weight
-  //   perplexity  exp(loss)
+  //   loss        Σ loss / Σ weight of plain losses, or of those of a hook
+  //   objective   the same of losses with smoothing and class weights; also there beside `loss` if they differ
+  //   perplexity  exp(Σ loss / Σ weight) of plain losses, which are negative log-likelihoods
   //   accuracy    share of samples whose largest output (the first of equal ones; NaN is largest) is the class
   //   top_k       share of samples whose class is among the k largest outputs (of equal ones, the first are larger)
   //   f1_macro    mean over classes of 2 tp / (2 tp + fp + fn); skips classes where it is 0/0; 0 if all are skipped
@@ -50,21 +62,32 @@ class Metrics {
   int64_t nan_samples() const { return nan_samples_; }
   // Number of samples whose loss, or weight in the loss, is not finite.
   int64_t not_finite_losses() const { return not_finite_losses_; }
-  bool has_no_weight() const { return weight_ == 0; }
+  bool has_no_weight() const { return losses_.weight == 0; }
   int64_t samples() const { return samples_; }
 
  private:
+  // A sum of losses and of their weights.
+  struct Sums {
+    double loss = 0, weight = 0;
+    void add(float of_loss, float of_weight) {
+      loss += static_cast<double>(of_loss);
+      weight += static_cast<double>(of_weight);
+    }
+    double mean() const;
+  };
   void add_classes(const Scored& batch);
   void add_targets(const Scored& batch);
+  bool counts(const Scored& batch, size_t i) const;
   double value(const schema::Metric& metric) const;
   double f1(size_t first_class, size_t last_class, bool pooled) const;
 
-  std::vector<schema::Metric> requested_;
+  MetricsSpec spec_;
   size_t outputs_;
   bool classes_;
-  double loss_ = 0, weight_ = 0;
+  Sums losses_, plain_;
   int64_t samples_ = 0, nan_samples_ = 0, not_finite_losses_ = 0;
-  std::vector<int64_t> rank_counts_;                          // samples whose class has the i-th largest output
+  int64_t own_losses_ = 0, apart_ = 0;  // samples whose loss is a hook's; whose plain loss may differ
+  std::vector<int64_t> rank_counts_;    // samples whose class has the i-th largest output
   std::vector<int64_t> true_positives_, predicted_, actual_;  // by class
   double squared_error_ = 0, absolute_error_ = 0;
 };

@@ -56,7 +56,8 @@ std::map<std::string, double> EvaluationCallback::evaluate() {
   for (const auto& [name, value] : metrics) record_.points().add(name, state_.step(), value);
   const schema::SchedulerSpec& scheduler = session_.recipe.scheduler;
   if (scheduler.type == schema::SchedulerType::kPlateau)
-    session_.schedule.observe(session_.broadcast_from_rank_0(record_.points().newest(scheduler.metric)));
+    session_.schedule.observe(session_.broadcast_from_rank_0(record_.points().newest(scheduler.metric)),
+                              maximizes(scheduler.mode, scheduler.metric, state_.hooks));
   return metrics;
 }
 

@@ -57,8 +57,8 @@ class EarlyStoppingCallback final : public Callback {
   void on_evaluation_due() override {
     Patience& patience = state_.patience;
     const double value = state_.session.broadcast_from_rank_0(record_.points().newest(spec_.metric));
-    const double gain = spec_.mode == schema::Mode::kMax ? value - patience.best.value_or(-INFINITY)
-                                                         : patience.best.value_or(INFINITY) - value;
+    const double gain = maximizes(spec_.mode, spec_.metric, state_.hooks) ? value - patience.best.value_or(-INFINITY)
+                                                                          : patience.best.value_or(INFINITY) - value;
     if (gain > spec_.min_delta) {
       patience = {value, 0};
       return;

@@ -21,7 +21,8 @@ constexpr double kMissingPoint = std::numeric_limits<double>::quiet_NaN();
 }  // namespace
 
 store::SeriesIndex MetricRecorder::series_of(std::string_view name) {
-  return writer_ != nullptr ? writer_->series(name) : store::SeriesIndex{};
+  if (writer_ == nullptr) return {};
+  return writer_->series(name, maximizes(schema::Mode::kAuto, name, hooks_));
 }
 
 void MetricRecorder::add(std::string_view name, int64_t step, double value) {

@@ -10,6 +10,7 @@
 
 #include "runner/train/run/log_files.h"
 #include "runner/train/run/run.h"
+#include "runner/train/step/hooks.h"
 #include "store/run_writer.h"
 
 namespace runner::train {
@@ -17,7 +18,9 @@ namespace runner::train {
 class MetricRecorder {
  public:
   // `writer`: null if nothing is recorded and points are only remembered. `logs`: null if there are no log files.
-  explicit MetricRecorder(store::RunWriter* writer, LogFiles* logs = nullptr) : writer_(writer), logs_(logs) {}
+  // `hooks`: null if there is no hook; must outlive the object.
+  explicit MetricRecorder(store::RunWriter* writer, LogFiles* logs = nullptr, const Hooks* hooks = nullptr)
+      : writer_(writer), logs_(logs), hooks_(hooks) {}
 
   // Records `name` at `step` and updates its last, smallest and largest value. Throws Error(kRun) if there are too many
   // names, as with a name that changes with the step.
@@ -42,6 +45,7 @@ class MetricRecorder {
 
   store::RunWriter* const writer_;
   LogFiles* const logs_;
+  const Hooks* const hooks_;
   std::map<std::string, Series, std::less<>> series_;
 };
 

@@ -136,7 +136,7 @@ void RankRun::resume(store::Store store) {
   const store::RunRow row = store::find_run(store, request_.origin.resume);
   if (request_.origin.may_begin_again && store::list_states(store, row.id, /*for_resume=*/true).empty())
     return begin_again(std::move(store), row);
-  const Resumed found = restore_newest(store, row, session_);
+  const Resumed found = restore_run(store, row, request_.origin.state, session_);
   continue_from(found.state, /*resumed=*/true);
   const store::SeriesPosition recorded = recorded_before(found);
   const RunRecord::Earlier earlier{.from = &found.info,

@@ -100,6 +100,7 @@ using Follow = std::function<void(const RunRequest& of_rank_0, backends::Process
 // Where a run begins. Default: a new run.
 struct RunOrigin {
   std::string resume = {};            // id of the run to continue; empty: none
+  std::optional<int64_t> state = {};  // checkpoint from which it continues; none: the newest that is intact
   const ForkRequest* fork = nullptr;  // a new run that starts from a checkpoint of another; null: none
   bool longer = false;                // resumed with larger train.epochs or train.steps
   // The run is resumed after the loss of a process. If it has no checkpoint yet, it starts again, as `fork` says.

@@ -32,7 +32,7 @@ RunError run_error(const Error& error) {
 }  // namespace
 
 RunRecord::RunRecord(const RunRequest& request, const Session& session, const Hooks* hooks)
-    : request_(request), session_(session), provenance_(request, hooks) {
+    : request_(request), session_(session), hooks_(hooks), provenance_(request, hooks) {
   result.name = request.recipe.name;
   result.backend = session.device->name();
   result.num_processes = request.recipe.num_processes;
@@ -70,8 +70,10 @@ void RunRecord::record(store::Store store, RunOf run, int64_t attempt) {
   if (logs_) logs_->begin(run.uid, attempt, step());
   if (trace_file_) trace_file_->begin();
   writer_.emplace(std::move(store), std::move(run));
-  recorder_.emplace(&*writer_, logs_ ? &*logs_ : nullptr);
-  saver_.emplace(*writer_, request_.recipe.checkpoint);
+  recorder_.emplace(&*writer_, logs_ ? &*logs_ : nullptr, hooks_);
+  const schema::CheckpointSpec& checkpoint = request_.recipe.checkpoint;
+  const auto& best = checkpoint.keep_best;
+  saver_.emplace(*writer_, checkpoint, best && maximizes(best->mode, best->metric, hooks_));
 }
 
 void RunRecord::open_log_files() {

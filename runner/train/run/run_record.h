@@ -122,6 +122,7 @@ class RunRecord {
 
   const RunRequest& request_;
   const Session& session_;
+  const Hooks* const hooks_;
   std::optional<LogFiles> logs_;
   std::optional<TraceFile> trace_file_;
   std::optional<store::RunWriter> writer_;

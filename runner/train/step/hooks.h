@@ -17,6 +17,7 @@
 #include "runner/model/models.h"
 #include "runner/train/step/optimizers.h"
 #include "schema/base/source_mark.h"
+#include "schema/recipe/metric_names.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
@@ -85,9 +86,10 @@ enum class HookEntry {
   kEvaluationStep,
   kTransform,
   kTrain,
-  kMetrics
+  kMetrics,
+  kModes
 };
-inline constexpr int kEntryCount = 9;
+inline constexpr int kEntryCount = 10;
 
 enum class HookEvent { kRunBegin, kEpochBegin, kStepEnd, kEvaluation, kEpochEnd, kRunEnd };
 inline constexpr int kEventCount = 6;
@@ -130,6 +132,8 @@ class Hooks {
   // How many draws have been made in total. It must match across ranks and after a resume.
   virtual int64_t drawn() const { return 0; }
   virtual void set_drawn(int64_t /*count*/) {}
+  // Whether larger values of a metric are better, if the hook says so. `metric`: as recorded.
+  virtual std::optional<bool> larger_is_better(std::string_view /*metric*/) const { return std::nullopt; }
   // Metrics of a whole evaluation by name, without "eval/".
   virtual std::map<std::string, double> metrics(const EvaluatedSet& /*set*/) { return {}; }
 
@@ -158,6 +162,14 @@ inline void rewind(const HookMark& mark, Hooks& hooks) {
 // Whether there is a hook that has the entry. `hooks`: null if there is no hook.
 inline bool has(const Hooks* hooks, HookEntry entry) {
   return hooks != nullptr && hooks->has(entry);
+}
+
+// Whether larger values of a metric are better: as `mode` says; for auto as the hook says, else by name. `hooks`: null
+// if there is no hook.
+inline bool maximizes(schema::Mode mode, std::string_view metric, const Hooks* hooks) {
+  if (mode != schema::Mode::kAuto) return mode == schema::Mode::kMax;
+  const std::optional<bool> of_hook = hooks != nullptr ? hooks->larger_is_better(metric) : std::nullopt;
+  return of_hook.value_or(schema::larger_is_better(metric));
 }
 
 // A recipe and its hook that do not agree on which of them provides the model, the optimizers, the schedule or the

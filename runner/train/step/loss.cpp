@@ -78,6 +78,16 @@ schema::Loss resolve_loss(const schema::TrainSpec& spec, data::LabelKind labels)
   return declared;
 }
 
+schema::TrainSpec plain_loss(schema::TrainSpec spec) {
+  spec.class_weights.clear();
+  spec.label_smoothing = 0;
+  return spec;
+}
+
+bool is_plain(const schema::TrainSpec& spec) {
+  return spec.class_weights.empty() && spec.label_smoothing == 0;
+}
+
 SampleLosses sample_losses(const schema::TrainSpec& spec, schema::Loss loss, Value outputs, Value labels) {
   if (loss == schema::Loss::kCrossEntropy) return cross_entropy(spec, outputs, labels);
   const Value targets = ops::reshape(labels, outputs.shape());

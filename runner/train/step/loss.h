@@ -16,6 +16,12 @@ schema::Loss resolve_loss(const schema::TrainSpec& spec, data::LabelKind labels)
 // Digest of the shape of a hook's loss, (), (B) or (B, …), without B, so that it is the same on all ranks.
 uint64_t form_of(const backends::Shape& loss);
 
+// Returns the options of a loss without smoothing and class weights: for classes its mean is the negative
+// log-likelihood.
+schema::TrainSpec plain_loss(schema::TrainSpec spec);
+// Whether plain_loss() changes the loss.
+bool is_plain(const schema::TrainSpec& spec);
+
 struct SampleLosses {
   backends::Value losses;  // (B) f32
   // (B) f32, weights of the samples; the gradient of an optimizer step is that of Σ losses / Σ weights.

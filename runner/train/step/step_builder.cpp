@@ -1,5 +1,7 @@
 #include "runner/train/step/step_builder.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "backends/ir/needed.h"
@@ -185,8 +187,9 @@ StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training, const Re
 void StepBuilder::record_into(Recorded& recorded, int64_t batch, bool training, const Read& read) const {
   Program& program = recorded.program;
   const StepFrame frame = begin(program, batch, /*with_scalars=*/true);
-  recorded.outputs = recorded.targets = backends::kNoValue;
+  recorded.outputs = recorded.targets = recorded.plain_losses = recorded.plain_weights = backends::kNoValue;
   recorded.form = 0;
+  recorded.own_loss = false;
   recorded.metrics.clear();
   recorded.parameters.clear();
   recorded.host.clear();
@@ -214,6 +217,7 @@ void add_metrics(StepBuilder::Recorded& recorded, std::vector<StepMetric> metric
 
 void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool training) const {
   SampleLosses losses;
+  Value labels = inputs.labels;
   if (training && has(hooks_, HookEntry::kTrainingStep)) {
     StepLosses step = hooks_->training_step(inputs);
     losses = {step.losses, step.weights};
@@ -224,18 +228,23 @@ void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool tra
     recorded.outputs = step.predictions.id;
     recorded.targets = step.targets.id;
     RUN_ASSERT(step.predictions.shape() == inputs.outputs);
-    losses = step.losses ? SampleLosses{step.losses, step.weights}
-                         : losses_of_recipe(step.predictions, step.targets ? step.targets : inputs.labels);
+    if (step.targets) labels = step.targets;
+    recorded.own_loss = step.losses.program != nullptr;
+    losses = step.losses ? SampleLosses{step.losses, step.weights} : losses_of(recipe_.train, step.predictions, labels);
     add_metrics(recorded, std::move(step.metrics));
   } else {
     const Value outputs = nn::Autocast::raise(model_.module->forward(inputs.forward, inputs.features));
     check_outputs(outputs, inputs.outputs);
     recorded.outputs = outputs.id;
-    losses = losses_of_recipe(outputs, inputs.labels);
+    losses = losses_of(recipe_.train, outputs, labels);
   }
   recorded.losses = losses.losses.id;
   recorded.weights = losses.weights.id;
   recorded.counted = counted_by(losses.losses, inputs.mask).id;
+  if (training || !evaluations_read_plain_losses()) return;
+  const SampleLosses plain = losses_of(plain_loss(recipe_.train), {inputs.labels.program, recorded.outputs}, labels);
+  recorded.plain_losses = plain.losses.id;
+  recorded.plain_weights = plain.weights.id;
 }
 
 Shape StepBuilder::outputs_of(int64_t batch) const {
@@ -257,16 +266,16 @@ void StepBuilder::check_outputs(Value outputs, const Shape& expected) const {
   throw error.locate(model_.module->made_at());
 }
 
-SampleLosses StepBuilder::losses_of_recipe(Value outputs, Value labels) const {
-  if (encoding_.sequence > 0) return losses_of_tokens(outputs, labels);
-  return sample_losses(recipe_.train, loss_, outputs, labels);
+SampleLosses StepBuilder::losses_of(const schema::TrainSpec& spec, Value outputs, Value labels) const {
+  if (encoding_.sequence > 0) return losses_of_tokens(spec, outputs, labels);
+  return sample_losses(spec, loss_, outputs, labels);
 }
 
 // Each token counts like a sample: the loss of a text sample is the sum over its tokens, and so is its weight.
-SampleLosses StepBuilder::losses_of_tokens(Value outputs, Value labels) const {
+SampleLosses StepBuilder::losses_of_tokens(const schema::TrainSpec& spec, Value outputs, Value labels) const {
   const int64_t batch = labels.shape()[0], length = encoding_.sequence;
   const SampleLosses tokens =
-      sample_losses(recipe_.train, loss_, ops::reshape(outputs, Shape{batch * length, encoding_.outputs}),
+      sample_losses(spec, loss_, ops::reshape(outputs, Shape{batch * length, encoding_.outputs}),
                     ops::reshape(labels, Shape{batch * length}));
   const auto of_samples = [&](Value values) {
     const int64_t tokens_axis[] = {1};
@@ -276,7 +285,7 @@ SampleLosses StepBuilder::losses_of_tokens(Value outputs, Value labels) const {
 }
 
 std::vector<backends::ValueId> StepBuilder::Recorded::results() const {
-  std::vector<backends::ValueId> all{outputs, targets, losses, weights, counted};
+  std::vector<backends::ValueId> all{outputs, targets, losses, weights, plain_losses, plain_weights, counted};
   for (const Metric& metric : metrics) all.insert(all.end(), {metric.sum, metric.weight});
   std::erase(all, backends::kNoValue);
   return all;
@@ -297,6 +306,13 @@ bool depends_on(const Program& program, ValueId value, ValueId on) {
 
 }  // namespace
 
+bool StepBuilder::evaluations_read_plain_losses() const {
+  if (encoding_.label_kind != data::LabelKind::kClass) return false;
+  const auto is_perplexity = [](const schema::Metric& metric) { return metric.name == "perplexity"; };
+  return !is_plain(recipe_.train) ||
+         (has(hooks_, HookEntry::kEvaluationStep) && std::ranges::any_of(recipe_.eval.metrics, is_perplexity));
+}
+
 bool StepBuilder::evaluations_read_outputs() const {
   return encoding_.label_kind != data::LabelKind::kClass || has(hooks_, HookEntry::kMetrics);
 }
@@ -315,6 +331,10 @@ Program StepBuilder::forward(Recorded recorded, bool labelled) const {
   const bool has_own = recorded.targets != backends::kNoValue;
   program.output("losses", recorded.losses);
   program.output("weights", recorded.weights);
+  if (evaluations_read_plain_losses()) {
+    program.output("plain losses", recorded.plain_losses);
+    program.output("plain weights", recorded.plain_weights);
+  }
   if (encoding_.label_kind == data::LabelKind::kClass)
     program.output("label ranks",
                    ops::label_rank({&program, recorded.outputs}, {&program, has_own ? recorded.targets : labels}).id);

@@ -100,6 +100,9 @@ class StepBuilder {
     backends::ValueId outputs = backends::kNoValue;  // unset if a hook returns only losses
     backends::ValueId targets = backends::kNoValue;  // set if a hook returns its own
     backends::ValueId losses = backends::kNoValue, weights = backends::kNoValue;
+    bool own_loss = false;  // whether the losses are those of a hook's evaluation step
+    // Those of the recipe without smoothing and class weights; only if evaluations_read_plain_losses().
+    backends::ValueId plain_losses = backends::kNoValue, plain_weights = backends::kNoValue;
     backends::ValueId counted =
         // Factor of losses and weights: the mask, or 1 if they are of the whole batch.
         backends::kNoValue;
@@ -124,13 +127,17 @@ class StepBuilder {
   // Makes a Program with only the model from a forward part recorded for evaluation. Without labels it outputs the
   // model's outputs (B, N) f32. With labels it outputs, in order:
   // 1. losses and weights, (B) f32 each;
-  // 2. if the labels are classes: LabelRank of each label;
-  // 3. if evaluations_read_outputs(): the model's outputs;
-  // 4. if a hook returns its own labels: these;
-  // 5. Σ sum and Σ weight, () f64, of each hook metric.
+  // 2. if evaluations_read_plain_losses(): losses and weights without smoothing and class weights;
+  // 3. if the labels are classes: LabelRank of each label;
+  // 4. if evaluations_read_outputs(): the model's outputs;
+  // 5. if a hook returns its own labels: these;
+  // 6. Σ sum and Σ weight, () f64, of each hook metric.
   backends::Program forward(Recorded recorded, bool labelled) const;
   // Whether evaluations need the outputs of the model on the host: for errors of targets, and for a hook's `metrics`.
   bool evaluations_read_outputs() const;
+  // Whether evaluations need a plain loss beside the one that they have: that of the recipe is smoothed or weighted, or
+  // a hook may compute its own and eval.metrics has perplexity.
+  bool evaluations_read_plain_losses() const;
   // Returns the graph that an evaluation in the user's code would make a device compile. Σ mask · loss and Σ mask ·
   // weight stay on the device; the first batch writes them, later batches add to them.
   backends::Program evaluation_graph(const Recorded& recorded, bool first) const;
@@ -145,8 +152,8 @@ class StepBuilder {
   void declare_batch_inputs(backends::Program& program, std::optional<int64_t> batch) const;
   void declare_scalars(backends::Program& program) const;
   void record_losses(Recorded& recorded, StepInputs& inputs, bool training) const;
-  SampleLosses losses_of_recipe(Value outputs, Value labels) const;
-  SampleLosses losses_of_tokens(Value outputs, Value labels) const;
+  SampleLosses losses_of(const schema::TrainSpec& spec, Value outputs, Value labels) const;
+  SampleLosses losses_of_tokens(const schema::TrainSpec& spec, Value outputs, Value labels) const;
   backends::Shape outputs_of(int64_t batch) const;
   void check_outputs(Value outputs, const backends::Shape& expected) const;
 

@@ -62,8 +62,15 @@ backends::StepSpecification training_specification(const StepBuilder& builder, c
 }
 
 backends::StepSpecification forward_specification(const StepBuilder::Recorded& recorded, bool labelled, bool first) {
-  backends::StepSpecification words = {kForwardStep,     labelled,        first,           recorded.outputs,
-                                       recorded.targets, recorded.losses, recorded.weights};
+  backends::StepSpecification words = {kForwardStep,
+                                       labelled,
+                                       first,
+                                       recorded.outputs,
+                                       recorded.targets,
+                                       recorded.losses,
+                                       recorded.weights,
+                                       recorded.plain_losses,
+                                       recorded.plain_weights};
   append_words(words, recorded.metrics);
   return words;
 }

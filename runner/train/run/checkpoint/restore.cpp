@@ -18,15 +18,21 @@ namespace runner::train {
 
 namespace {
 
+Resumed load_one(store::Store& store, int64_t id, Trainer& trainer) {
+  const store::LoadedState loaded = store::load_state(store, id);
+  Checkpoint state = checkpoint_of(loaded, trainer.optimizers().names);
+  restore(loaded, trainer);
+  return {loaded.info, std::move(state), {}};
+}
+
 Resumed load_newest(store::Store& store, const store::RunRow& run, Trainer& trainer) {
   std::vector<std::string> warnings;
   std::optional<Error> newest;
   for (const store::StateInfo& info : store::list_states(store, run.id, true)) {
     try {
-      const store::LoadedState loaded = store::load_state(store, info.id);
-      Checkpoint state = checkpoint_of(loaded, trainer.optimizers().names);
-      restore(loaded, trainer);
-      return {info, std::move(state), std::move(warnings)};
+      Resumed found = load_one(store, info.id, trainer);
+      found.warnings = std::move(warnings);
+      return found;
     } catch (const Error& error) {
       if (!newest) newest = error;
       warnings.push_back(fmt::format("{}; trying the previous state", error.message()));
@@ -184,8 +190,8 @@ void check_steps_remain(const Forked& fork, const Session& session) {
 
 }  // namespace
 
-Resumed restore_newest(store::Store& store, const store::RunRow& run, Session& session) {
-  Resumed found = load_newest(store, run, session.trainer);
+Resumed restore_run(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session) {
+  Resumed found = id ? load_one(store, *id, session.trainer) : load_newest(store, run, session.trainer);
   constexpr const char* kRemedy = "restore the data, or start a new run";
   check_data("data.train", found.state.train_data, session.train_fingerprint(), kRemedy);
   check_data("data.eval", found.state.eval_data, session.eval_fingerprint(), kRemedy);

@@ -19,9 +19,9 @@ struct Resumed {
   std::vector<std::string> warnings;
 };
 
-// Restores trainer and schedule from the newest intact checkpoint. Throws Error(kNotFound) if there is no checkpoint,
-// the error of the newest one if none is intact, and Error(kData) if the data have changed.
-Resumed restore_newest(store::Store& store, const store::RunRow& run, Session& session);
+// Restores trainer and schedule from checkpoint `id`, or from the newest intact one. Throws Error(kNotFound) if there
+// is no checkpoint, the error of the newest one if none is intact, and Error(kData) if the data have changed.
+Resumed restore_run(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session);
 
 // Restores model, optimizers and schedule of the running run from one of its checkpoints (`id`; none: the newest). The
 // data position and the counts of optimizer steps, samples and batches are kept; train/loss starts again. Throws

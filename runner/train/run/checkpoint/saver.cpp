@@ -12,21 +12,13 @@
 #include "schema/base/error.h"
 
 namespace runner::train {
-namespace {
 
-bool maximizes(const schema::KeepBest& spec) {
-  return spec.mode == schema::Mode::kMax;
-}
-
-store::Retention retention_of(const schema::CheckpointSpec& spec) {
-  store::Retention retention{.keep_last = spec.keep_last, .keep_best = {}};
-  if (spec.keep_best)
-    retention.keep_best =
-        store::Retention::Best{spec.keep_best->metric, maximizes(*spec.keep_best), spec.keep_best->count};
+store::Retention CheckpointSaver::retention() const {
+  store::Retention retention{.keep_last = spec_.keep_last, .keep_best = {}};
+  if (spec_.keep_best)
+    retention.keep_best = store::Retention::Best{spec_.keep_best->metric, maximizes_, spec_.keep_best->count};
   return retention;
 }
-
-}  // namespace
 
 void CheckpointSaver::resume(int64_t step, const std::vector<store::StateInfo>& states) {
   saved_at_ = {step};
@@ -38,14 +30,13 @@ bool CheckpointSaver::is_among_best(const std::map<std::string, double>& metrics
   const auto found = metrics.find(spec_.keep_best->metric);
   if (found == metrics.end() || std::isnan(found->second)) return false;
   if (std::ssize(best_) < spec_.keep_best->count) return true;
-  return maximizes(*spec_.keep_best) ? found->second > best_.back() : found->second < best_.back();
+  return maximizes_ ? found->second > best_.back() : found->second < best_.back();
 }
 
 void CheckpointSaver::note(const std::map<std::string, double>& metrics) {
   if (!is_among_best(metrics)) return;
   best_.push_back(metrics.at(spec_.keep_best->metric));
-  const bool largest = maximizes(*spec_.keep_best);
-  std::sort(best_.begin(), best_.end(), [&](double a, double b) { return largest ? a > b : a < b; });
+  std::sort(best_.begin(), best_.end(), [&](double a, double b) { return maximizes_ ? a > b : a < b; });
   best_.resize(std::min(best_.size(), static_cast<size_t>(spec_.keep_best->count)));
 }
 
@@ -66,7 +57,7 @@ void CheckpointSaver::save(Trainer& trainer, const Checkpoint& state, const char
                      .reason = reason,
                      .pinned = pinned,
                      .metrics = {metrics.begin(), metrics.end()}};
-  saves_.push_back(writer_.save_state(std::move(snapshot), retention_of(spec_)));
+  saves_.push_back(writer_.save_state(std::move(snapshot), retention()));
   saved_at_ = moment;
   note(metrics);
 }

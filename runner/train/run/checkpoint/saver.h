@@ -17,8 +17,9 @@ namespace runner::train {
 
 class CheckpointSaver {
  public:
-  // Both arguments must outlive the object.
-  CheckpointSaver(store::RunWriter& writer, const schema::CheckpointSpec& spec) : writer_(writer), spec_(spec) {}
+  // `maximizes`: whether larger values of keep_best's metric are better. All other arguments must outlive the object.
+  CheckpointSaver(store::RunWriter& writer, const schema::CheckpointSpec& spec, bool maximizes)
+      : writer_(writer), spec_(spec), maximizes_(maximizes) {}
 
   // Continues after a checkpoint of an earlier attempt. `states`: all checkpoints of the run.
   void resume(int64_t step, const std::vector<store::StateInfo>& states);
@@ -44,11 +45,13 @@ class CheckpointSaver {
   void wait();
 
  private:
+  store::Retention retention() const;
   void take_first();
   void note(const std::map<std::string, double>& metrics);
 
   store::RunWriter& writer_;
   const schema::CheckpointSpec& spec_;
+  const bool maximizes_;
   std::deque<store::Outcome<store::StateInfo>> saves_;  // in progress, oldest first
   // Place in training of the last checkpoint, saved or in progress.
   struct Moment {

@@ -1,5 +1,10 @@
+// The entries `metrics` and `modes` of a hook.
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <lua.hpp>
 
 #include "runner/lua/arguments.h"
@@ -88,6 +93,13 @@ void check_size(const Runtime& runtime, const train::EvaluatedSet& set) {
             set.samples, set.outputs, (bytes_of(set) >> 20) + 1, limit >> 20);
 }
 
+// Returns whether the value at the top is "max"; none if it is neither "max" nor "min".
+std::optional<bool> mode_at_top(lua_State* state) {
+  if (lua_type(state, -1) != LUA_TSTRING) return std::nullopt;
+  const std::string text = lua_tostring(state, -1);
+  return text == "max" || text == "min" ? std::optional(text == "max") : std::nullopt;
+}
+
 }  // namespace
 
 void check_whole_metrics(lua_State* state, const ReportFault& report) {
@@ -125,6 +137,38 @@ std::map<std::string, double> whole_metrics(Runtime& runtime, const train::Evalu
   }
   lua_pop(state, 1);
   return values;
+}
+
+void check_modes(lua_State* state, const ReportFault& report) {
+  if (!lua_istable(state, -1))
+    return report(fmt::format("modes is {}, expected a table of \"max\" or \"min\" by name: {{ psnr = \"max\" }}",
+                              type_name(state, -1)),
+                  {});
+  std::vector<std::string> names;
+  try {
+    names = metric_keys(state, -1, "modes");
+  } catch (const Error& error) {
+    return report(error.message(), {});
+  }
+  for (const std::string& name : names) {
+    lua_getfield(state, -1, name.c_str());
+    if (!mode_at_top(state)) report(fmt::format("modes.{}: expected \"max\" or \"min\"", name), {});
+    lua_pop(state, 1);
+    if (schema::is_metric_name(name)) report(fmt::format("modes.{}: the mode of a built-in metric is fixed", name), {});
+    if (name.find('/') != name.npos)
+      report(fmt::format("modes[\"{}\"]: write the name without the part before the slash", name), {});
+  }
+}
+
+std::map<std::string, bool, std::less<>> take_modes(lua_State* state) {
+  std::map<std::string, bool, std::less<>> modes;
+  for (const std::string& name : text_keys(state, -1)) {
+    lua_getfield(state, -1, name.c_str());
+    modes[name] = *mode_at_top(state);
+    lua_pop(state, 1);
+  }
+  lua_pop(state, 1);
+  return modes;
 }
 
 }  // namespace runner::lua
