@@ -103,8 +103,8 @@ void note_better_state(const store::RunDetails& run, report::Output& out) {
   const std::vector<store::StateInfo> best = ranked_states(run, ranking);
   if (best.empty()) return;
   const store::StateInfo newest = state_named(run, "");
-  if (best.front().id == newest.id) return;
   const double least = store::metric_of(best.front(), ranking.metric), value = store::metric_of(newest, ranking.metric);
+  if (best.front().id == newest.id || least == value) return;
   std::string best_text = report::rounded_text(least), text = report::rounded_text(value);
   if (best_text == text) std::tie(best_text, text) = std::pair(fmt::format("{}", least), fmt::format("{}", value));
   out.talk(
