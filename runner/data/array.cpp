@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/tensor/float16.h"
+#include "runner/data/labels.h"
 #include "schema/base/error.h"
 #include "schema/base/large_array.h"
 
@@ -114,26 +115,46 @@ void check_finite(std::span<const float> values, const Array& array, const char*
        *bad);
 }
 
-void take_classes(Storage& storage, const Array& array) {
-  RUN_CHECK(array.shape.size() == 1, ErrorKind::kData, "{}: expected shape (N) of class labels, got {}", array.name,
-            shape_text(array.shape));
-  storage.label_kind = LabelKind::kClass;
-  storage.classes = read_row_major<int64_t>(array);
-  const auto [least, most] = std::minmax_element(storage.classes.begin(), storage.classes.end());
-  RUN_CHECK(*least >= 0, ErrorKind::kData, "{}: sample {}: expected a class label of at least 0, got {}", array.name,
-            least - storage.classes.begin(), *least);
-  RUN_CHECK(*most < INT32_MAX, ErrorKind::kData, "{}: sample {}: label {} is too large for a class", array.name,
-            most - storage.classes.begin(), *most);
-  storage.outputs = *most + 1;
+// (N), or (N, 1) as a table has it.
+bool is_column(const Array& array) {
+  return array.shape.size() == 1 || (array.shape.size() == 2 && array.shape[1] == 1);
 }
 
-void take_targets(Storage& storage, const Array& array) {
-  RUN_CHECK(array.shape.size() <= 2, ErrorKind::kData, "{}: expected shape (N) or (N, K) of targets, got {}",
-            array.name, shape_text(array.shape));
+LabelCounts counts_of(std::span<const int64_t> labels) {
+  LabelCounts counts;
+  for (const int64_t label : labels) {
+    ++counts[label];
+    if (counts.size() > kMostLabels) break;
+  }
+  return counts;
+}
+
+// Takes whole numbers that are classes. Returns false if they are targets.
+bool take_classes(Storage& storage, LargeArray<int64_t> labels, const Array& array, LabelsAs as) {
+  LabelCounts counts = counts_of(labels);
+  const WholeNumbers whole{.counts = counts, .rows = std::ssize(labels), .as_floats = !is_integer(array.element)};
+  if (!are_classes(as, whole, array.name)) return false;
+  storage.label_kind = LabelKind::kClass;
+  storage.classes = std::move(labels);
+  storage.outputs = std::ssize(counts);
+  storage.label_counts = std::move(counts);
+  return true;
+}
+
+// Returns the values as whole numbers; empty if one is none.
+LargeArray<int64_t> wholes(std::span<const float> values) {
+  LargeArray<int64_t> numbers;
+  for (const float value : values) {
+    if (std::trunc(value) != value || std::fabs(value) > 0x1p24f) return {};
+    numbers.push_back(static_cast<int64_t>(value));
+  }
+  return numbers;
+}
+
+void take_targets(Storage& storage, const Array& array, LargeArray<float> values) {
   storage.label_kind = LabelKind::kTarget;
-  storage.targets = read_row_major<float>(array);
+  storage.targets = std::move(values);
   storage.outputs = array.shape.size() == 2 ? array.shape[1] : 1;
-  check_finite(storage.targets, array, "label");
 }
 
 }  // namespace
@@ -183,13 +204,23 @@ void take_features(Storage& storage, const Array& array, std::optional<double> s
 void take_labels(Storage& storage, const Array& array, LabelsAs as) {
   RUN_CHECK(array.shape[0] == storage.samples, ErrorKind::kData, "{0}: expected {2} labels, one per sample, got {1}",
             array.name, array.shape[0], storage.samples);
-  RUN_CHECK(as != LabelsAs::kClasses || is_integer(array.element), ErrorKind::kData,
-            "{}: expected integer class labels, got floats", array.name);
-  if (is_integer(array.element) && as != LabelsAs::kTargets) {
-    take_classes(storage, array);
-  } else {
-    take_targets(storage, array);
+  RUN_CHECK(array.shape.size() <= 2, ErrorKind::kData, "{}: expected shape (N) of labels, or (N, K) of targets, got {}",
+            array.name, shape_text(array.shape));
+  RUN_CHECK(as != LabelsAs::kClasses || is_column(array), ErrorKind::kData,
+            "{}: expected shape (N) of class labels, got {}; an array (N, K) has K targets for each sample", array.name,
+            shape_text(array.shape));
+  if (is_integer(array.element) && is_column(array) && as != LabelsAs::kTargets) {
+    take_classes(storage, read_row_major<int64_t>(array), array, as);
+    return;
   }
+  LargeArray<float> values = read_row_major<float>(array);
+  check_finite(values, array, "label");
+  const bool may_be_classes = is_column(array) && as != LabelsAs::kTargets;
+  LargeArray<int64_t> labels = may_be_classes ? wholes(values) : LargeArray<int64_t>();
+  RUN_CHECK(as != LabelsAs::kClasses || !labels.empty(), ErrorKind::kData,
+            "{}: expected whole numbers as class labels, got fractions", array.name);
+  if (labels.empty() || !take_classes(storage, std::move(labels), array, as))
+    take_targets(storage, array, std::move(values));
 }
 
 Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& options, Array (*open)(formats::Input&)) {

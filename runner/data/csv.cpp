@@ -8,7 +8,7 @@ namespace runner::data {
 
 Storage read_csv(const schema::DatasetSpec& spec, const ReadOptions& options) {
   CsvRows rows(spec, options);
-  LabelColumn labels(spec.path, options.labels, LabelColumn::Keep::kLabels);
+  LabelColumn labels(spec.path, rows.place_of_label(), options.labels, LabelColumn::Keep::kLabels);
   Storage storage;
   for (; rows.next(); ++storage.samples) {
     storage.values.insert(storage.values.end(), rows.features().begin(), rows.features().end());

@@ -114,6 +114,10 @@ std::optional<size_t> CsvRows::choose_label() {
   return last;
 }
 
+std::string CsvRows::place_of_label() const {
+  return label_ ? fmt::format("{}: column {}", spec_.path, name_of(*label_)) : spec_.path;
+}
+
 std::string CsvRows::name_of(size_t column) const {
   return names_.empty() ? std::to_string(column) : formats::in_quotes(names_[column]);
 }

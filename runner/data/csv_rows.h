@@ -39,6 +39,8 @@ class CsvRows {
   int64_t line() const { return lexer_.line(); }
 
   bool has_label() const { return label_.has_value(); }
+  // Returns "FILE: column 'y'" of the label, for messages.
+  std::string place_of_label() const;
   int64_t dropped() const { return dropped_; }
   // Sets the shape of a sample and the column names in `storage`.
   void describe(Storage& storage) const;

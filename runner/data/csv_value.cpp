@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "runner/data/labels.h"
 #include "runner/formats/input.h"
 #include "schema/base/error.h"
 #include "schema/base/source_text.h"
@@ -12,8 +13,6 @@
 
 namespace runner::data {
 namespace {
-
-constexpr size_t kMostNames = 65536;
 
 // Parses numbers of up to 24 bits with up to 10 decimals. Both operands of the division are exact floats, so the
 // quotient is correctly rounded.
@@ -100,32 +99,53 @@ Field parse_number(std::string_view text, float& value) {
   return parse_long(text, value);
 }
 
+std::optional<int64_t> parse_whole(std::string_view text) {
+  const size_t point = text.find('.');
+  if (point != text.npos && text.find_first_not_of('0', point + 1) != text.npos) return std::nullopt;
+  const std::string_view digits = text.substr(0, point);
+  return digits.empty() ? std::nullopt : parse_integer(digits);
+}
+
 void LabelColumn::add(std::string_view text, int64_t line) {
-  const auto note = [&](Example& example) {
-    if (example.line == 0) example = {std::string(text), line};
-  };
+  ++rows_;
   float number = 0;
   const Field field = parse_number(text, number);
   if (field == Field::kNotFinite) refuse({std::string(text), line}, "is not finite");
   if (field == Field::kText) {
     if (!schema::is_utf8(text)) refuse({std::string(text), line}, "is not UTF-8");
-    note(text_);
+    if (text_.line == 0) text_ = {std::string(text), line};
   } else if (text_.line == 0) {
-    const std::optional<int64_t> integer = parse_integer(text);
-    if (!integer) note(fraction_);
-    if (integer && (*integer < 0 || *integer >= INT32_MAX)) note(no_class_);
-    largest_ = std::max(largest_, integer.value_or(0));
-    if (keep_ == Keep::kLabels) numbers_.push_back(integer ? static_cast<double>(*integer) : double{number});
+    add_number(text, line);
   }
   if (!has_names_) return;
   auto found = names_.find(text);
-  if (found == names_.end()) found = names_.emplace(text, static_cast<int32_t>(names_.size())).first;
+  if (found == names_.end()) {
+    found = names_.emplace(text, static_cast<int32_t>(names_.size())).first;
+    name_counts_.push_back(0);
+  }
+  ++name_counts_[static_cast<size_t>(found->second)];
   if (keep_ == Keep::kLabels) name_ids_.push_back(found->second);
-  if (names_.size() > kMostNames && text_.line == 0 && as_ != LabelsAs::kNames) {
+  if (names_.size() > kMostLabels && text_.line == 0 && as_ != LabelsAs::kNames) {
     has_names_ = false;
     names_.clear();
     name_ids_ = {};
   }
+}
+
+void LabelColumn::add_number(std::string_view text, int64_t line) {
+  const std::optional<int64_t> whole = fraction_.line == 0 ? parse_whole(text) : std::nullopt;
+  if (!whole) {
+    if (fraction_.line == 0) {
+      fraction_ = {std::string(text), line};
+      numbers_.assign(wholes_.begin(), wholes_.end());
+      wholes_ = {};
+    }
+    if (keep_ == Keep::kLabels) numbers_.push_back(static_cast<double>(parse_target(text)));
+    return;
+  }
+  if (keep_ == Keep::kLabels) wholes_.push_back(*whole);
+  if (counts_.size() <= kMostLabels) ++counts_[*whole];
+  as_floats_ = as_floats_ || text.find('.') != text.npos;
 }
 
 void LabelColumn::finish(Storage& storage) {
@@ -134,17 +154,23 @@ void LabelColumn::finish(Storage& storage) {
     if (!has_names_) refuse(text_, "is not a number, but all labels before it are");
     return finish_names(storage);
   }
-  if (as_ == LabelsAs::kTargets || (as_ == LabelsAs::kAuto && fraction_.line > 0)) {
-    storage.label_kind = LabelKind::kTarget;
-    storage.outputs = 1;
-    for (const double number : numbers_) storage.targets.push_back(static_cast<float>(number));
-    return;
+  if (fraction_.line > 0) {
+    if (as_ == LabelsAs::kClasses) refuse(fraction_, "is not a class; expected a whole number, or names only");
+    return finish_targets(storage);
   }
-  if (fraction_.line > 0) refuse(fraction_, "is not a class; expected an integer from 0");
-  if (no_class_.line > 0) refuse(no_class_, "is not a class; expected an integer from 0");
+  if (!are_classes(as_, {.counts = counts_, .rows = rows_, .as_floats = as_floats_}, where_))
+    return finish_targets(storage);
   storage.label_kind = LabelKind::kClass;
-  for (const double number : numbers_) storage.classes.push_back(static_cast<int64_t>(number));
-  storage.outputs = largest_ + 1;
+  storage.classes.assign(wholes_.begin(), wholes_.end());
+  storage.outputs = std::ssize(counts_);
+  storage.label_counts = std::move(counts_);
+}
+
+void LabelColumn::finish_targets(Storage& storage) {
+  storage.label_kind = LabelKind::kTarget;
+  storage.outputs = 1;
+  for (const int64_t number : wholes_) storage.targets.push_back(static_cast<float>(static_cast<double>(number)));
+  for (const double number : numbers_) storage.targets.push_back(static_cast<float>(number));
 }
 
 void LabelColumn::finish_names(Storage& storage) {
@@ -152,18 +178,15 @@ void LabelColumn::finish_names(Storage& storage) {
   std::sort(sorted.begin(), sorted.end());
   std::vector<int64_t> class_of(sorted.size());
   for (const auto& [name, id] : sorted) {
-    class_of[static_cast<size_t>(id)] = static_cast<int64_t>(storage.class_names.size());
+    const auto index = static_cast<int64_t>(storage.class_names.size());
+    class_of[static_cast<size_t>(id)] = index;
+    storage.label_counts[index] = name_counts_[static_cast<size_t>(id)];
     storage.class_names.push_back(name);
   }
   storage.label_kind = LabelKind::kClass;
   storage.outputs = static_cast<int64_t>(sorted.size());
   storage.classes.reserve(name_ids_.size());
   for (const int32_t id : name_ids_) storage.classes.push_back(class_of[static_cast<size_t>(id)]);
-}
-
-int64_t parse_class(std::string_view text, const std::vector<std::string>& class_names) {
-  if (class_names.empty()) return parse_integer(text).value_or(0);
-  return std::lower_bound(class_names.begin(), class_names.end(), text) - class_names.begin();
 }
 
 float parse_target(std::string_view text) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -22,19 +23,24 @@ Field parse_number(std::string_view text, float& value);
 // Returns whether a trimmed text is a missing value.
 bool is_missing(std::string_view text);
 
-// Labels of a CSV column. Integers are classes, other numbers are targets. If any label is a text, all labels are class
-// names, numbered in sorted order.
+// Parses a whole number: an integer, or one with a fraction of zeros, such as 1.0. Returns none for any other text, also
+// for 1e3, which is a measurement.
+std::optional<int64_t> parse_whole(std::string_view text);
+
+// Labels of a CSV column. If any label is a text, all labels are names. Otherwise are_classes() decides.
 class LabelColumn {
  public:
   enum class Keep : bool { kKind, kLabels };
 
-  // `keep`: kKind determines only the kind of the labels, in constant memory; kLabels keeps the labels.
-  LabelColumn(std::string path, LabelsAs as, Keep keep) : path_(std::move(path)), as_(as), keep_(keep) {}
+  // `where`: the file and the column, for messages. `keep`: kKind determines only the kind and the number of rows of
+  // each label; kLabels keeps the labels.
+  LabelColumn(std::string path, std::string where, LabelsAs as, Keep keep)
+      : path_(std::move(path)), where_(std::move(where)), as_(as), keep_(keep) {}
 
   // `text`: trimmed and not missing. `line`: line of the record.
   void add(std::string_view text, int64_t line);
-  // Sets label kind, outputs and class names of `storage` and moves the kept labels into it. Throws Error(kData) naming
-  // the line of a label that does not match the other labels or `as`.
+  // Sets label kind, counts, outputs and class names of `storage` and moves the kept labels into it. Throws
+  // Error(kData) naming the line of a label that does not match the other labels or `as`.
   void finish(Storage& storage);
 
  private:
@@ -46,24 +52,29 @@ class LabelColumn {
     using is_transparent = void;
   };
 
+  void add_number(std::string_view text, int64_t line);
   void finish_names(Storage& storage);
+  void finish_targets(Storage& storage);
   [[noreturn]] void refuse(const Example& label, const char* why) const;
 
-  std::string path_;
+  std::string path_, where_;
   LabelsAs as_;
   Keep keep_;
-  std::vector<double> numbers_;  // as long as all labels are numbers
-  int64_t largest_ = 0;          // largest integer label
-  // The labels as texts. Discarded once there are so many different texts that the labels can only be numbers.
+  int64_t rows_ = 0;
+  // As long as all labels are numbers: whole ones until the first fraction, all from then on.
+  std::vector<int64_t> wholes_;
+  std::vector<double> numbers_;
+  LabelCounts counts_;  // of whole numbers
+  bool as_floats_ = false;
+  // The labels as names. Discarded once there are so many different texts that the labels can only be numbers.
   std::vector<int32_t> name_ids_;
+  std::vector<int64_t> name_counts_;
   std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> names_;
   bool has_names_ = true;
-  Example text_, fraction_, no_class_;
+  Example text_, fraction_;
 };
 
-// Convert one label, a text that a LabelColumn has accepted before, to a class or a target. `class_names`: sorted;
-// empty if classes are numbers.
-int64_t parse_class(std::string_view text, const std::vector<std::string>& class_names);
+// Converts a label, a text that a LabelColumn has accepted as target before.
 float parse_target(std::string_view text);
 
 }  // namespace runner::data

@@ -56,6 +56,7 @@ void check_sizes(const Encoding& encoding) {
   check("spread", encoding.spread.size(), encoding.normalize != Normalize::kNone, width);
   check("fill", encoding.fill.size(), !encoding.fill.empty(), width);
   check("class_names", encoding.class_names.size(), !encoding.class_names.empty(), encoding.outputs);
+  check("class_values", encoding.class_values.size(), !encoding.class_values.empty(), encoding.outputs);
   check("feature_names", encoding.feature_names.size(), !encoding.feature_names.empty(), width);
 }
 
@@ -86,13 +87,15 @@ std::vector<Input> Encoding::inputs() const {
 // Members are sorted by name: a checkpoint with the same contents has the same bytes. Older versions can read
 // checkpoints without the optional members.
 std::string Encoding::to_json() const {
-  json::Object document{{"center", json::list_of(center)},
-                        {"class_names", json::list_of(class_names)},
-                        {"feature_names", json::list_of(feature_names)},
-                        {"feature_shape", json::list_of(feature_shape.dims())},
-                        {"fill", json::list_of(fill)},
-                        {"label_kind", std::string(word_of(label_kind, kLabelKinds))},
-                        {"label_name", label_name}};
+  json::Object document{{"center", json::list_of(center)}, {"class_names", json::list_of(class_names)}};
+  if (!class_values.empty()) document.emplace_back("class_values", json::list_of(class_values));
+  document.emplace_back("feature_names", json::list_of(feature_names));
+  document.emplace_back("feature_shape", json::list_of(feature_shape.dims()));
+  document.emplace_back("fill", json::list_of(fill));
+  if (ignore_index) document.emplace_back("ignore_index", *ignore_index);
+  if (ignored_label) document.emplace_back("ignored_label", *ignored_label);
+  document.emplace_back("label_kind", std::string(word_of(label_kind, kLabelKinds)));
+  document.emplace_back("label_name", label_name);
   if (!more_inputs.empty()) document.emplace_back("more_inputs", json::list_of(more_inputs, object_of));
   document.emplace_back("normalize", std::string(word_of(normalize, kNormalizations)));
   document.emplace_back("outputs", outputs);
@@ -114,6 +117,9 @@ Encoding Encoding::from_json(std::string_view text) {
     if (const json::Value* inputs = document.find("more_inputs"))
       for (const json::Value& input : list_in(*inputs)) encoding.more_inputs.push_back(input_of(input));
     encoding.class_names = document.texts("class_names");
+    if (document.find("class_values") != nullptr) encoding.class_values = document.integers("class_values");
+    if (document.find("ignore_index") != nullptr) encoding.ignore_index = document.integer("ignore_index");
+    if (document.find("ignored_label") != nullptr) encoding.ignored_label = document.integer("ignored_label");
     encoding.feature_names = document.texts("feature_names");
     encoding.label_name = document.text("label_name");
     encoding.center = document.numbers("center");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,11 +23,14 @@ struct Encoding {
   int64_t sequence = 0;
   std::vector<Input> more_inputs;  // in addition to the features, such as an attention mask; all i64
   LabelKind label_kind = LabelKind::kNone;
-  int64_t outputs = 0;                     // number of classes (largest label in train and eval + 1), or of targets per
-                                           // sample
-  std::vector<std::string> class_names;    // sorted, one per class; empty for integer labels
-  std::vector<std::string> feature_names;  // names in the CSV header; otherwise empty
-  std::string label_name;                  // as feature_names
+  int64_t outputs = 0;  // number of classes, or of targets per sample
+  // One per class, in its order; empty if the labels are 0 … outputs − 1.
+  std::vector<std::string> class_names;
+  std::vector<int64_t> class_values;  // labels of the classes, if they are numbers other than 0 … outputs − 1
+  std::optional<int64_t> ignore_index = {};   // train.ignore_index
+  std::optional<int64_t> ignored_label = {};  // what samples with that label have instead of a class
+  std::vector<std::string> feature_names;     // names in the CSV header; otherwise empty
+  std::string label_name;                     // as feature_names
   schema::Normalize normalize = schema::Normalize::kNone;
   // One value per feature, computed from the scaled values of the training part. Empty if not requested.
   std::vector<double> center;  // standard: mean; min_max: minimum
@@ -35,6 +39,8 @@ struct Encoding {
 
   // All inputs of a model: the features or tokens, then more_inputs.
   std::vector<Input> inputs() const;
+  // Whether the labels are names.
+  bool has_names() const { return !class_names.empty() && class_values.empty(); }
   // Number of class labels per sample. The model computes `outputs` values for each.
   int64_t label_width() const { return sequence > 0 ? sequence : 1; }
 

@@ -8,6 +8,7 @@
 
 #include "runner/data/array.h"
 #include "runner/data/fit.h"
+#include "runner/data/labels.h"
 #include "runner/data/random.h"
 #include "runner/data/storage.h"
 #include "runner/data/stream.h"
@@ -70,18 +71,17 @@ Parts split(int64_t samples, double fraction, uint64_t seed) {
   return parts;
 }
 
-// Replaces class numbers by the positions of their names in `names`, which is sorted.
-void use_names(Storage& storage, const std::vector<std::string>& names, const std::string& name) {
-  if (storage.label_kind != LabelKind::kClass || storage.class_names == names) return;
-  std::vector<int64_t> class_of;
-  for (const std::string& label : storage.class_names) {
-    const auto found = std::lower_bound(names.begin(), names.end(), label);
-    RUN_CHECK(found != names.end() && *found == label, ErrorKind::kData,
-              "{}: unknown class {}: the model was not trained with it", name, formats::in_quotes(label));
-    class_of.push_back(found - names.begin());
+// Replaces tokens by the positions of their names in `names`, which is sorted.
+void use_tokens(Storage& storage, const std::vector<std::string>& names, const std::string& name) {
+  if (storage.class_names == names) return;
+  std::vector<uint32_t> token_of;
+  for (const std::string& token : storage.class_names) {
+    const auto found = std::lower_bound(names.begin(), names.end(), token);
+    RUN_CHECK(found != names.end() && *found == token, ErrorKind::kData,
+              "{}: unknown character {}: the model was not trained with it", name, formats::in_quotes(token));
+    token_of.push_back(static_cast<uint32_t>(found - names.begin()));
   }
-  for (uint32_t& token : storage.text.ids) token = static_cast<uint32_t>(class_of[token]);
-  for (int64_t& label : storage.classes) label = class_of[static_cast<size_t>(label)];
+  for (uint32_t& token : storage.text.ids) token = token_of[token];
   storage.class_names = names;
 }
 
@@ -101,15 +101,15 @@ void check_encoding(const Storage& storage, const Encoding& encoding, const std:
             ErrorKind::kData, "{0}: expected {3} {4} like the training data, got {1} {2}", name, storage.outputs,
             storage.label_kind == LabelKind::kClass ? "classes" : "targets", encoding.outputs,
             classes ? "classes" : "targets");
-  const auto sort = [](const auto& names) { return names.empty() ? "numbers" : "names"; };
-  RUN_CHECK(!classes || storage.class_names.empty() == encoding.class_names.empty(), ErrorKind::kData,
-            "{0}: expected {2} as labels like the training data, got {1}", name, sort(storage.class_names),
-            sort(encoding.class_names));
+  const auto sort = [](bool names) { return names ? "names" : "numbers"; };
+  RUN_CHECK(!classes || storage.class_names.empty() != encoding.has_names(), ErrorKind::kData,
+            "{0}: expected {2} as labels like the training data, got {1}", name, sort(!storage.class_names.empty()),
+            sort(encoding.has_names()));
 }
 
 // Options for reading another section with the columns and the label kind of the training data.
 ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool labels_required) {
-  const LabelsAs classes = encoding.class_names.empty() ? LabelsAs::kClasses : LabelsAs::kNames;
+  const LabelsAs classes = encoding.has_names() ? LabelsAs::kNames : LabelsAs::kClasses;
   return {.labels = encoding.label_kind == LabelKind::kTarget ? LabelsAs::kTargets : classes,
           .labels_required = labels_required,
           .seed = seed,
@@ -132,28 +132,30 @@ Encoding encoding_of(const Storage& train) {
   return encoding;
 }
 
-// Merges the classes of both sections, so that classes found only in the eval data count.
-void join_classes(Encoding& encoding, Storage& train, Storage& eval) {
+// Merges the tokens of both sections, so that those found only in the eval data count.
+void join_tokens(Encoding& encoding, Storage& train, Storage& eval) {
   std::vector<std::string> names;
   std::set_union(train.class_names.begin(), train.class_names.end(), eval.class_names.begin(), eval.class_names.end(),
                  std::back_inserter(names));
   encoding.class_names = names;
   encoding.outputs = names.empty() ? std::max(train.outputs, eval.outputs) : static_cast<int64_t>(names.size());
-  use_names(train, names, "data.train");
-  use_names(eval, names, "data.eval");
+  use_tokens(train, names, "data.train");
+  use_tokens(eval, names, "data.eval");
 }
 
 }  // namespace
 
-LabelsAs labels_as(schema::Loss loss) {
-  switch (loss) {
+LabelsAs labels_as(const schema::TrainSpec& train) {
+  if (train.task == schema::Task::kClassification) return LabelsAs::kClasses;
+  if (train.task == schema::Task::kRegression) return LabelsAs::kTargets;
+  switch (train.loss) {
     case schema::Loss::kAuto: return LabelsAs::kAuto;
     case schema::Loss::kCrossEntropy: return LabelsAs::kClasses;
     default: return LabelsAs::kTargets;
   }
 }
 
-Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
+Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::optional<int64_t> ignore_index) {
   const int64_t buffer = spec.stream ? spec.shuffle_buffer : 0;
   auto train = std::make_shared<Storage>(read(spec.train, {.labels = labels, .seed = seed}, buffer, "data.train"));
   Encoding encoding = encoding_of(*train);
@@ -164,7 +166,7 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
   if (spec.eval.has_value()) {
     eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, true), buffer, "data.eval"));
     check_encoding(*eval, encoding, "data.eval");
-    if (train->label_kind == LabelKind::kClass) join_classes(encoding, *train, *eval);
+    if (encoding.sequence > 0) join_tokens(encoding, *train, *eval);
   } else if (spec.split.has_value() && encoding.sequence > 0) {
     TextParts cut = split_text(std::move(*train), spec.split->eval, spec.train.path);
     *train = std::move(cut.train);
@@ -173,6 +175,12 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
     parts = split(train->samples, spec.split->eval, seed);
     eval = train;
   }
+
+  encode_labels(encoding, *train, eval && eval != train ? eval.get() : nullptr, ignore_index);
+  std::vector<std::string> warnings;
+  if (eval && !train->label_counts.empty())
+    warnings = class_warnings(encoding, class_counts(*train, encoding, parts.train),
+                              class_counts(*eval, encoding, parts.eval));
 
   if (spec.train.missing == schema::Missing::kMean || (spec.eval && spec.eval->missing == schema::Missing::kMean)) {
     fit_fill(encoding, *train, parts.train, spec.train.path);
@@ -184,7 +192,7 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
   Dataset train_set("data.train", train, std::move(parts.train), encoding);
   std::optional<Dataset> eval_set;
   if (eval) eval_set.emplace("data.eval", eval, std::move(parts.eval), encoding);
-  std::vector<std::string> warnings = train_set.warnings();
+  for (std::string& text : train_set.warnings()) warnings.push_back(std::move(text));
   if (eval && eval != train) {
     for (std::string& text : eval_set->warnings()) warnings.push_back(std::move(text));
   }
@@ -197,7 +205,7 @@ std::optional<int64_t> known_samples(const schema::DataSpec& spec) {
 }
 
 Data load(const schema::Recipe& recipe) {
-  return load(recipe.data, data_seed(recipe), labels_as(recipe.train.loss));
+  return load(recipe.data, data_seed(recipe), labels_as(recipe.train), recipe.train.ignore_index);
 }
 
 uint64_t data_seed(const schema::Recipe& recipe) {
@@ -209,11 +217,7 @@ Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, 
   const ReadOptions options = same_as(encoding, seed, labels_required);
   auto storage = std::make_shared<Storage>(read(spec, options, shuffle_buffer, name));
   check_encoding(*storage, encoding, name);
-  use_names(*storage, encoding.class_names, name);
-  if (storage->label_kind == LabelKind::kClass) {
-    RUN_CHECK(storage->outputs <= encoding.outputs || !encoding.class_names.empty(), ErrorKind::kData,
-              "{}: unknown label {}: the model has {} classes", name, storage->outputs - 1, encoding.outputs);
-  }
+  storage->sequence > 0 ? use_tokens(*storage, encoding.class_names, name) : use_classes(*storage, encoding, name);
   fill_missing(*storage, encoding, name);
   return Dataset(std::move(name), storage, {}, encoding);
 }

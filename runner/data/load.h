@@ -25,14 +25,17 @@ struct Data {
 
 using SharedData = std::shared_ptr<const Data>;
 
-// Required kind of labels. kAuto: integers and texts are classes, other numbers are targets. kNames: class names.
+// Required kind of labels. kAuto: texts and, as are_classes() says, whole numbers are classes; other numbers are
+// targets. kNames: class names.
 enum class LabelsAs { kAuto, kClasses, kTargets, kNames };
-LabelsAs labels_as(schema::Loss loss);
+// Returns what train.task requires, or else the loss.
+LabelsAs labels_as(const schema::TrainSpec& train);
 
 // Reads data.train and data.eval, or splits data.train. The eval part of a split has exactly round(N * split.eval)
 // samples: those with the smallest Philox hash of (seed, index), or the end of a text. Both parts keep the order of the
 // file. Statistics are computed from the training part only.
-Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels = LabelsAs::kAuto);
+Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels = LabelsAs::kAuto,
+          std::optional<int64_t> ignore_index = std::nullopt);
 
 // Returns the number of training samples if the recipe determines it, which only holds for synthetic data.
 std::optional<int64_t> known_samples(const schema::DataSpec& spec);

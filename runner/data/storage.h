@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "backends/tensor/shape.h"
@@ -55,6 +57,11 @@ struct IdInput {
   LargeArray<int64_t> ids;  // (samples, …)
 };
 
+// Number of rows by label, of at most kMostLabels + 1 labels.
+using LabelCounts = std::unordered_map<int64_t, int64_t>;
+
+class LabelMap;  // labels.h
+
 struct Storage {
   int64_t samples = 0;
   backends::Shape feature_shape;  // of one sample
@@ -69,16 +76,19 @@ struct Storage {
 
   int64_t sequence = 0;  // as in Encoding
   LabelKind label_kind = LabelKind::kNone;
-  LargeArray<int64_t> classes;  // (samples)
-  LargeArray<float> targets;    // (samples, outputs)
-  int64_t outputs = 0;          // largest class + 1, or targets per sample
+  // (samples): whole numbers as read, or positions in class_names; after encode_labels() the classes of the encoding.
+  LargeArray<int64_t> classes;
+  LabelCounts label_counts;                             // of the same labels
+  LargeArray<float> targets;                            // (samples, outputs)
+  int64_t outputs = 0;                                  // number of classes, or of targets per sample
+  std::shared_ptr<const LabelMap> label_map = nullptr;  // set by encode_labels()
 
   int64_t dropped_rows = 0;   // with `missing: drop`
   int64_t filled_values = 0;  // with `missing: mean`; for a stream, the number of missing values
 
   std::vector<std::string> feature_names;  // names in the CSV header
   std::string label_name;                  // name in the CSV header
-  std::vector<std::string> class_names;    // sorted; class_names[i] is the name of class i
+  std::vector<std::string> class_names;    // names among the labels, or characters of a text, sorted
 
   int64_t width() const { return feature_shape.elements(); }
   // Number of class labels per sample.

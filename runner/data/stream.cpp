@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "runner/data/csv_value.h"
+#include "runner/data/labels.h"
 #include "schema/base/error.h"
 #include "schema/base/sha256.h"
 
@@ -45,7 +46,7 @@ Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, i
   Storage storage;
   StreamedFile& file = storage.stream.emplace(stamped_file(spec, options, shuffle_buffer));
   CsvRows rows(file.spec, file.options);
-  LabelColumn labels(spec.path, options.labels, LabelColumn::Keep::kKind);
+  LabelColumn labels(spec.path, rows.place_of_label(), options.labels, LabelColumn::Keep::kKind);
   Sha256 contents;
   for (CsvPlace place = rows.place(); rows.next(); place = rows.place()) {
     if (storage.samples > 0 && storage.samples % StreamedFile::kPlaceEvery == 0 && rows.has_places())
@@ -90,7 +91,9 @@ std::span<const int64_t> StreamedRows::tokens() const {
 
 void StreamedRows::read_classes(std::vector<int64_t>& classes) const {
   if (rows_) {
-    classes = {parse_class(rows_->label(), storage_.class_names)};
+    const std::optional<int64_t> found = storage_.label_map->find(rows_->label());
+    if (!found) refuse_other(*storage_.stream);
+    classes = {*found};
   } else {
     classes.assign(text_->tokens().begin() + 1, text_->tokens().end());
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/data/labels.h"
 #include "runner/report/format.h"
 #include "runner/report/rate_curve.h"
 #include "runner/report/table.h"
@@ -52,11 +53,8 @@ std::string batch_text(const data::DataPlan& plan) {
 }
 
 std::string data_text(const data::Data& data) {
-  const char* outputs = data.encoding.label_kind == data::LabelKind::kClass ? "class" : "target";
-  std::string text =
-      fmt::format("{} for training, {} for evaluation, features {}", count_text(data.train.size(), "sample"),
-                  data.eval ? data.eval->size() : 0, data.encoding.feature_shape.to_string());
-  return text + ", " + count_text(data.encoding.outputs, outputs);
+  return fmt::format("{} for training, {} for evaluation, features {}", count_text(data.train.size(), "sample"),
+                     data.eval ? data.eval->size() : 0, data.encoding.feature_shape.to_string());
 }
 
 bool forks(const train::Session& session) {
@@ -123,6 +121,7 @@ std::string plan_text(const train::Session& session, int width, bool color) {
   if (session.has_training_step && session.plan.repeats_per_epoch() > 0)
     facts.add("", "the hook's training_step gets no repeated samples; a rank without samples gets one");
   facts.add("data", data_text(session.data));
+  facts.add("labels", data::labels_text(session.data.encoding));
   facts.add("model", weights);
   facts.add("memory", fmt::format("{} for weights, optimizer state and gradients kept between batches",
                                   bytes_text(state_bytes(session.trainer.layout()))));

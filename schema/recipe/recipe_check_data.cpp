@@ -78,6 +78,8 @@ Labels labels(const CheckContext& c) {
   if (loss == "cross_entropy") return Labels::kClasses;
   if (loss == "mse" || loss == "l1" || loss == "huber") return Labels::kNumbers;
   if (loss != "auto") return Labels::kAny;
+  if (c.settings.text("train.task") == "classification") return Labels::kClasses;
+  if (c.settings.text("train.task") == "regression") return Labels::kNumbers;
   if (c.has("data.train.classes")) return Labels::kClasses;
   return c.has("data.train.targets") ? Labels::kNumbers : Labels::kAny;
 }
@@ -101,7 +103,23 @@ void check_metrics(const CheckContext& c, Labels known) {
   }
 }
 
+// train.task against the loss and synthetic data, which also say what the labels are.
+void check_task(const CheckContext& c) {
+  const std::string task(c.settings.text("train.task").value_or("auto"));
+  if (task == "auto") return;
+  const std::string loss(c.settings.text("train.loss").value_or("auto"));
+  const bool classes = task == "classification";
+  if (loss != "auto" && classes != (loss == "cross_entropy"))
+    c.fault(ErrorId::kTaskMismatch, "train.task", fmt::format("train.task {} does not fit train.loss {}", task, loss),
+            "remove one of them");
+  if (c.has(classes ? "data.train.targets" : "data.train.classes"))
+    c.fault(ErrorId::kTaskMismatch, "train.task",
+            fmt::format("train.task {} does not fit data.train.{}", task, classes ? "targets" : "classes"),
+            classes ? "use data.train.classes" : "use data.train.targets");
+}
+
 void check_labels(const CheckContext& c) {
+  check_task(c);
   if (c.settings.text("train.loss") == "cross_entropy" && c.has("data.train.targets")) {
     c.fault(ErrorId::kTaskMismatch, "train.loss", "train.loss cross_entropy needs classes, but data.train has targets",
             "use mse, l1 or huber, or data.train.classes");

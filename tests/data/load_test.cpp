@@ -102,7 +102,8 @@ TEST_F(LoadTest, EvalSectionMustMatchTheTrainingData) {
   const auto error = [&](std::string_view train, std::string_view eval) {
     return message_of([&] { load(csv(train, eval), 0); });
   };
-  EXPECT_EQ(error("x,l\n1,0\n", "x,l\n1,0.5\n"), "eval.csv:2: label '0.5' is not a class; expected an integer from 0");
+  EXPECT_EQ(error("x,l\n1,0\n", "x,l\n1,0.5\n"),
+            "eval.csv:2: label '0.5' is not a class; expected a whole number, or names only");
   EXPECT_EQ(error("x,l\n1,0\n", "x,l\n1,cat\n"),
             "data.eval: expected numbers as labels like the training data, got names");
   EXPECT_EQ(error("x,y,l\n1,2,0\n", "x,l\n1,0\n"), "eval.csv:1: unknown column 'y'; did you mean x or l?");
@@ -114,7 +115,7 @@ TEST_F(LoadTest, EvalSectionMustMatchTheTrainingData) {
 TEST_F(LoadTest, CountsTheClassesOfBothSections) {
   EXPECT_EQ(load(csv("x,l\n1,0\n2,0\n"), 0).encoding.outputs, 1);
   EXPECT_EQ(load(csv("x,l\n1,0\n2,0\n", "x,l\n1,1\n"), 0).encoding.outputs, 2);
-  EXPECT_EQ(load(csv("x,l\n1,1\n2,1\n"), 0).encoding.outputs, 2);
+  EXPECT_EQ(load(csv("x,l\n1,1\n2,1\n"), 0).encoding.outputs, 1) << "class 0 does not occur";
   EXPECT_EQ(load(csv("x,l\n1,0\n2,0\n"), 0, LabelsAs::kTargets).encoding.outputs, 1);
 }
 
@@ -132,12 +133,20 @@ TEST_F(LoadTest, ErrorNamesTheSection) {
   }
 }
 
-TEST(LabelsAs, FollowTheLoss) {
-  EXPECT_EQ(labels_as(schema::Loss::kAuto), LabelsAs::kAuto);
-  EXPECT_EQ(labels_as(schema::Loss::kCrossEntropy), LabelsAs::kClasses);
+TEST(LabelsAs, FollowTheTaskAndTheLoss) {
+  const auto of = [](schema::Loss loss, schema::Task task = schema::Task::kAuto) {
+    schema::TrainSpec train;
+    train.loss = loss;
+    train.task = task;
+    return labels_as(train);
+  };
+  EXPECT_EQ(of(schema::Loss::kAuto), LabelsAs::kAuto);
+  EXPECT_EQ(of(schema::Loss::kAuto, schema::Task::kClassification), LabelsAs::kClasses);
+  EXPECT_EQ(of(schema::Loss::kAuto, schema::Task::kRegression), LabelsAs::kTargets);
+  EXPECT_EQ(of(schema::Loss::kCrossEntropy), LabelsAs::kClasses);
   for (const schema::Loss loss :
        {schema::Loss::kMse, schema::Loss::kL1, schema::Loss::kHuber, schema::Loss::kBceWithLogits}) {
-    EXPECT_EQ(labels_as(loss), LabelsAs::kTargets);
+    EXPECT_EQ(of(loss), LabelsAs::kTargets);
   }
 }
 
@@ -270,7 +279,7 @@ TEST_F(LoadTest, NormalizesScaledBytes) {
 }
 
 TEST_F(LoadTest, FillsMissingValuesWithTheMean) {
-  DataSpec spec = csv("a,b,l\n1,,0\n3,4,1\n,8,0\n", "a,b,l\n,,0\n");
+  DataSpec spec = csv("a,b,l\n1,,0\n3,4,0\n,8,0\n", "a,b,l\n,,0\n");
   spec.train.missing = spec.eval->missing = schema::Missing::kMean;
   const Data data = load(spec, 0);
   EXPECT_EQ(data.encoding.fill, (std::vector<double>{2, 6}));
@@ -287,12 +296,12 @@ TEST_F(LoadTest, FillsMissingValuesWithTheMean) {
 }
 
 TEST_F(LoadTest, CountsDroppedRows) {
-  DataSpec spec = csv("a,b,l\n1,,0\n3,4,1\n,8,0\n5,6,0\n7,8,\n", "a,b,l\n,,0\n1,2,1\n");
+  DataSpec spec = csv("a,b,l\n1,,0\n3,4,0\n,8,0\n5,6,0\n7,8,\n", "a,b,l\n,,0\n1,2,0\n");
   spec.train.missing = spec.eval->missing = schema::Missing::kDrop;
   EXPECT_EQ(load(spec, 0).warnings,
             (std::vector<std::string>{"data.train: 3 of 5 rows were dropped: a value is missing",
                                       "data.eval: 1 of 2 rows was dropped: a value is missing"}));
-  DataSpec parts = csv("a,l\n,0\n1,1\n2,0\n");
+  DataSpec parts = csv("a,l\n,0\n1,0\n2,0\n");
   parts.train.missing = schema::Missing::kDrop;
   parts.split = schema::SplitSpec{0.5};
   EXPECT_EQ(load(parts, 0).warnings,
@@ -345,8 +354,8 @@ TEST_F(LoadTest, RejectsFilesThatDoNotMatchTheEncoding) {
     return message_of([&] { load_encoded(spec.train, encoding, 0, "other.csv", true); });
   };
   EXPECT_EQ(error("x,l\n1,cat\n2,bee\n", "x,l\n1,dog\n"),
-            "other.csv: unknown class 'dog': the model was not trained with it");
-  EXPECT_EQ(error("x,l\n1,1\n", "x,l\n1,2\n"), "other.csv: unknown label 2: the model has 2 classes");
+            "other.csv: unknown class 'dog'; the classes of the model are 'bee', 'cat'");
+  EXPECT_EQ(error("x,l\n1,1\n", "x,l\n1,2\n"), "other.csv: unknown class 2; the classes of the model are 1");
   EXPECT_EQ(error("x,l\n1,1\n", "x,l\n,1\n"),
             "other.csv: feature 'x' of sample 0 is missing, but the training data was not read with missing: mean");
 }
@@ -440,7 +449,7 @@ TEST_F(LoadTest, FingerprintDetectsEveryChange) {
   EXPECT_EQ(difference(base, print("x,y,l\n1,2,1\n3,4,0\n")), "the contents differ");
   EXPECT_EQ(difference(base, print("x,y,l\n3,4,1\n1,2,0\n")), "the contents differ");
   EXPECT_EQ(difference(base, print("x,y,l\n1,2,0\n3,4,1\n5,6,1\n")), "2 samples -> 3");
-  EXPECT_EQ(difference(base, print("x,y,l\n1,2,0\n3,4,2\n")), "2 classes -> 3");
+  EXPECT_EQ(difference(base, print("x,y,l\n1,2,0\n3,4,2\n")), "the contents differ");
   EXPECT_EQ(difference(base, print("x,y,l\n1,2,0.5\n3,4,1\n")), "classes -> targets");
   EXPECT_EQ(difference(base, print("x,y,z,l\n1,2,0,0\n3,4,1,1\n5,6,1,1\n")), "2 samples -> 3, features (2) -> (3)");
   EXPECT_NE(difference(print("x,l\n1,a\n1,b\n"), print("x,l\n1,a\n1,c\n")), "");

@@ -120,7 +120,7 @@ TEST_F(TextTest, EvalDataSharesTheVocabulary) {
   const Dataset later = load_encoded(spec_of(write("c.txt", "zzb"), 2), data.encoding, 0, "data", true);
   EXPECT_EQ(sample(data, later, 0), (std::pair<std::string, std::string>("zz", "zb")));
   EXPECT_EQ(message_of([&] { load_encoded(spec_of(write("d.txt", "zzq"), 2), data.encoding, 0, "data", true); }),
-            "data: unknown class 'q': the model was not trained with it");
+            "data: unknown character 'q': the model was not trained with it");
 }
 
 TEST_F(TextTest, SplitHoldsOutTheEnd) {

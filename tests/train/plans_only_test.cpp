@@ -53,7 +53,7 @@ T value_of(const Bytes& bytes) {
 class RecordedTraining {
  public:
   explicit RecordedTraining(const schema::Recipe& recipe)
-      : data_(data::load(recipe.data, static_cast<uint64_t>(recipe.seed), data::labels_as(recipe.train.loss))),
+      : data_(data::load(recipe.data, static_cast<uint64_t>(recipe.seed), data::labels_as(recipe.train))),
         plan_(data::train_plan(recipe, data_.train.size())),
         scale_(run_length(recipe, plan_)),
         schedule_(recipe.scheduler, recipe.optimizer.hyper.lr, scale_),

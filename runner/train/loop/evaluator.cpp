@@ -56,7 +56,7 @@ Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schem
                      backends::ProcessGroup* ranks)
     : trainer_(trainer),
       dataset_(dataset),
-      ignored_label_(recipe.train.ignore_index),
+      ignored_label_(trainer.encoding().ignored_label),
       none_yet_({.requested = recipe.eval.metrics,
                  .labels = trainer.encoding().label_kind,
                  .outputs = trainer.encoding().outputs,

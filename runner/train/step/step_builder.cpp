@@ -48,6 +48,11 @@ DType dtype_of(schema::Precision precision) {
   return DType::kF32;
 }
 
+schema::TrainSpec with_ignored(schema::TrainSpec spec, const data::Encoding& encoding) {
+  if (spec.ignore_index) spec.ignore_index = encoding.ignored_label;
+  return spec;
+}
+
 }  // namespace
 
 StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const Optimizers& optimizers,
@@ -59,6 +64,7 @@ StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, c
       encoding_(encoding),
       hooks_(hooks),
       loss_(resolve_loss(recipe.train, encoding.label_kind)),
+      train_(with_ignored(recipe.train, encoding)),
       inputs_(encoding.inputs()) {}
 
 bool StepBuilder::varies(bool training) const {
@@ -230,19 +236,19 @@ void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool tra
     RUN_ASSERT(step.predictions.shape() == inputs.outputs);
     if (step.targets) labels = step.targets;
     recorded.own_loss = step.losses.program != nullptr;
-    losses = step.losses ? SampleLosses{step.losses, step.weights} : losses_of(recipe_.train, step.predictions, labels);
+    losses = step.losses ? SampleLosses{step.losses, step.weights} : losses_of(train_, step.predictions, labels);
     add_metrics(recorded, std::move(step.metrics));
   } else {
     const Value outputs = nn::Autocast::raise(model_.module->forward(inputs.forward, inputs.features));
     check_outputs(outputs, inputs.outputs);
     recorded.outputs = outputs.id;
-    losses = losses_of(recipe_.train, outputs, labels);
+    losses = losses_of(train_, outputs, labels);
   }
   recorded.losses = losses.losses.id;
   recorded.weights = losses.weights.id;
   recorded.counted = counted_by(losses.losses, inputs.mask).id;
   if (training || !evaluations_read_plain_losses()) return;
-  const SampleLosses plain = losses_of(plain_loss(recipe_.train), {inputs.labels.program, recorded.outputs}, labels);
+  const SampleLosses plain = losses_of(plain_loss(train_), {inputs.labels.program, recorded.outputs}, labels);
   recorded.plain_losses = plain.losses.id;
   recorded.plain_weights = plain.weights.id;
 }
@@ -309,7 +315,7 @@ bool depends_on(const Program& program, ValueId value, ValueId on) {
 bool StepBuilder::evaluations_read_plain_losses() const {
   if (encoding_.label_kind != data::LabelKind::kClass) return false;
   const auto is_perplexity = [](const schema::Metric& metric) { return metric.name == "perplexity"; };
-  return !is_plain(recipe_.train) ||
+  return !is_plain(train_) ||
          (has(hooks_, HookEntry::kEvaluationStep) && std::ranges::any_of(recipe_.eval.metrics, is_perplexity));
 }
 

@@ -164,6 +164,7 @@ class StepBuilder {
   const data::Encoding& encoding_;
   Hooks* const hooks_;
   const schema::Loss loss_;
+  const schema::TrainSpec train_;          // with the ignored label of the encoding
   const std::vector<data::Input> inputs_;  // of the model
   // Cached by batch size and `with_scalars`.
   mutable std::map<std::pair<std::optional<int64_t>, bool>, Prologue> prologues_;

@@ -1,0 +1,69 @@
+// Which classes a data set has: from the labels in its files to classes 0…K−1.
+//
+// A label in a file is a whole number or a name. The classes are the labels that occur in the training or the
+// evaluation data, numbers in ascending and names in alphabetical order, without train.ignore_index.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "runner/data/encoding.h"
+#include "runner/data/storage.h"
+
+namespace runner::data {
+
+// Reading stops counting with this number of different labels.
+inline constexpr size_t kMostLabels = 65536;
+
+// Whole numbers in a label column or array, for are_classes().
+struct WholeNumbers {
+  const LabelCounts& counts;
+  int64_t rows = 0;
+  bool as_floats = false;  // such as 1.0, or from an array of floats
+};
+
+// Decides whether whole numbers are classes or targets. `where`: the file and column for messages. Throws Error(kData)
+// if nothing says which, and there are so many different ones that it is doubtful.
+bool are_classes(LabelsAs as, const WholeNumbers& labels, const std::string& where);
+
+// The classes of an Encoding. Constant after construction, thread-safe.
+class LabelMap {
+ public:
+  explicit LabelMap(const Encoding& encoding);
+
+  // Return the class of a label in a file, Encoding::ignored_label for train.ignore_index, or none if it is no class.
+  std::optional<int64_t> find(int64_t number) const;
+  std::optional<int64_t> find(std::string_view text) const;
+  // The classes for messages: "0 to 9", "1, 2, 3, 4, 5", "ham, spam".
+  std::string list() const { return list_; }
+
+ private:
+  bool has_names_;
+  int64_t classes_;
+  std::optional<int64_t> ignore_index_, ignored_label_;
+  std::unordered_map<std::string, int64_t> names_;
+  std::unordered_map<int64_t, int64_t> numbers_;  // empty: class n is the number n
+  std::string list_;
+};
+
+// Finds the classes of the training data and of evaluation data (null: none, or the same storage), sets them in the
+// encoding and replaces the labels of both. Throws Error(kData) if names differ only by spelling.
+void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optional<int64_t> ignore_index);
+// Replaces labels of other data by the classes of the encoding. `name`: of the data, for messages. Throws Error(kData)
+// for a label that is no class.
+void use_classes(Storage& storage, const Encoding& encoding, const std::string& name);
+
+// Returns the number of samples of each class. `rows`: those that count; empty: all.
+std::vector<int64_t> class_counts(const Storage& storage, const Encoding& encoding, const std::vector<int32_t>& rows);
+// Returns warnings about classes that only one of the two parts has.
+std::vector<std::string> class_warnings(const Encoding& encoding, const std::vector<int64_t>& train,
+                                        const std::vector<int64_t>& eval);
+
+// Returns "3 classes: ham, spam, eggs", "10 classes: 0 to 9", "1 target". A long list is cut.
+std::string labels_text(const Encoding& encoding);
+
+}  // namespace runner::data

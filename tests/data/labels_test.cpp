@@ -1,0 +1,159 @@
+// From labels in files to classes: every way to write them, in every format and in streams.
+#include "runner/data/labels.h"
+
+#include "runner/data/load.h"
+#include "tests/data/batches.h"
+#include "tests/data/files.h"
+
+namespace runner::data {
+namespace {
+
+using Classes = std::vector<int64_t>;
+using Texts = std::vector<std::string>;
+
+class LabelsTest : public FileTest {
+ protected:
+  schema::DataSpec csv(const Texts& labels, const Texts& eval = {}) {
+    schema::DataSpec spec;
+    spec.train = csv_spec(write("train.csv", text_of(labels)));
+    if (!eval.empty()) spec.eval = csv_spec(write("eval.csv", text_of(eval)));
+    return spec;
+  }
+
+  static std::string text_of(const Texts& labels) {
+    std::string text = "x,y\n";
+    for (const std::string& label : labels) text += "1," + label + "\n";
+    return text;
+  }
+
+  // Classes of the training data, which must be the same if it is streamed.
+  Classes classes(const Texts& labels, LabelsAs as = LabelsAs::kAuto, std::optional<int64_t> ignore_index = {}) {
+    schema::DataSpec spec = csv(labels);
+    const Data data = load(spec, 0, as, ignore_index);
+    EXPECT_EQ(data.encoding, Encoding::from_json(data.encoding.to_json()));
+    encoding = data.encoding;
+    if (data.encoding.label_kind != LabelKind::kClass) return {};
+    Classes ids(labels.size()), found(labels.size());
+    for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i);
+    data.train.gather_classes(ids, found);
+    spec.stream = true;
+    const Data stream = load(spec, 0, as, ignore_index);
+    EXPECT_EQ(stream.encoding, data.encoding);
+    Loader loader(stream.train, DataPlan({.samples = std::ssize(labels), .batch_size = std::ssize(labels)}),
+                  {.shuffle = false});
+    const Batch& batch = loader.next();
+    EXPECT_EQ(Classes(batch.classes.begin(), batch.classes.end()), found);
+    return found;
+  }
+
+  std::string error(const schema::DataSpec& spec, LabelsAs as = LabelsAs::kAuto) {
+    return message_of([&] { load(spec, 0, as); });
+  }
+
+  Encoding encoding;  // of the last classes()
+};
+
+TEST_F(LabelsTest, AreTheValuesThatOccur) {
+  EXPECT_EQ(classes({"0", "2", "1"}), (Classes{0, 2, 1}));
+  EXPECT_EQ(encoding.class_names, Texts{}) << "0 to 2 are themselves";
+  EXPECT_EQ(classes({"1", "3", "2"}), (Classes{0, 2, 1})) << "from 1";
+  EXPECT_EQ(encoding.class_names, (Texts{"1", "2", "3"}));
+  EXPECT_EQ(labels_text(encoding), "3 classes: 1, 2, 3");
+  EXPECT_EQ(classes({"-1", "+1", "1"}), (Classes{0, 1, 1}));
+  EXPECT_EQ(classes({"10", "9", "16777216"}), (Classes{1, 0, 2})) << "in numeric order";
+  EXPECT_EQ(encoding.outputs, 3);
+  EXPECT_EQ(classes({"0.0", "1.0", "1"}), (Classes{0, 1, 1})) << "as pandas writes integers with gaps";
+  EXPECT_EQ(encoding.class_names, Texts{});
+  EXPECT_EQ(classes({"true", "false"}), (Classes{1, 0}));
+  EXPECT_EQ(classes({"10", "9", "b"}), (Classes{0, 1, 2})) << "with a name, all labels are names";
+  EXPECT_EQ(classes({"9007199254740993", "9007199254740992"}), (Classes{1, 0})) << "not rounded to f64";
+}
+
+TEST_F(LabelsTest, FractionsAreTargets) {
+  EXPECT_EQ(classes({"1e15", "1"}), Classes{});
+  EXPECT_EQ(classes({"0.5", "1"}), Classes{});
+  EXPECT_EQ(encoding.label_kind, LabelKind::kTarget);
+  EXPECT_EQ(labels_text(encoding), "1 target");
+  EXPECT_EQ(error(csv({"1", "0.5"}), LabelsAs::kClasses),
+            "train.csv:3: label '0.5' is not a class; expected a whole number, or names only");
+}
+
+TEST_F(LabelsTest, ManyWholeNumbersAreDoubtful) {
+  Texts prices, years;
+  for (int i = 0; i < 100; ++i) prices.push_back(std::to_string(1000 + i % 21));
+  for (int i = 0; i < 420; ++i) years.push_back(std::to_string(2000 + i % 21));
+  EXPECT_EQ(
+      error(csv(prices)),
+      "train.csv: column 'y': the labels are whole numbers with 21 different values in 100 rows: are they classes, "
+      "or numbers to predict? Set train.task: regression, or train.task: classification");
+  EXPECT_EQ(error(csv(years)), "") << "20 rows for each";
+  classes(prices, LabelsAs::kTargets);
+  EXPECT_EQ(encoding.label_kind, LabelKind::kTarget);
+  classes(prices, LabelsAs::kClasses);
+  EXPECT_EQ(encoding.outputs, 21);
+  for (std::string& price : prices) price += ".0";
+  classes(prices);
+  EXPECT_EQ(encoding.label_kind, LabelKind::kTarget) << "numbers with a decimal point are no codes";
+  Texts ids;
+  for (size_t i = 0; i < kMostLabels + 10; ++i) ids.push_back(std::to_string(i));
+  EXPECT_EQ(
+      error(csv(ids)),
+      "train.csv: column 'y': the labels are whole numbers with more than 65536 different values in 65546 rows: are "
+      "they classes, or numbers to predict? Set train.task: regression, or train.task: classification");
+  EXPECT_EQ(error(csv(ids), LabelsAs::kClasses),
+            "train.csv: column 'y': the labels have more than 65536 different values, too many for classes; set "
+            "train.task: regression if they are numbers to predict");
+}
+
+TEST_F(LabelsTest, AnIgnoredLabelIsNoClass) {
+  EXPECT_EQ(classes({"0", "-100", "1"}, LabelsAs::kAuto, -100), (Classes{0, -100, 1}));
+  EXPECT_EQ(encoding.outputs, 2);
+  EXPECT_EQ(encoding.ignored_label, -100);
+  EXPECT_EQ(labels_text(encoding), "2 classes: 0 to 1; label -100 is ignored");
+  EXPECT_EQ(classes({"0", "255", "1"}, LabelsAs::kAuto, 255), (Classes{0, 255, 1}));
+  EXPECT_EQ(classes({"0", "1", "2"}, LabelsAs::kAuto, 0), (Classes{-100, 0, 1})) << "0 is a class now";
+  EXPECT_EQ(encoding.class_names, (Texts{"1", "2"}));
+  EXPECT_EQ(classes({"a", "-100", "b"}, LabelsAs::kAuto, -100), (Classes{0, -100, 1}));
+  EXPECT_EQ(encoding.class_names, (Texts{"a", "b"}));
+  EXPECT_EQ(message_of([&] {
+              load(csv({"3", "3"}), 0, LabelsAs::kAuto, 3);
+            }),
+            "data.train: every label is train.ignore_index, 3");
+}
+
+TEST_F(LabelsTest, OfBothPartsAreClasses) {
+  const Data data = load(csv({"1", "5"}, {"3", "5"}), 0);
+  EXPECT_EQ(data.encoding.class_names, (Texts{"1", "3", "5"}));
+  Classes ids = {0, 1}, found(2);
+  data.eval->gather_classes(ids, found);
+  EXPECT_EQ(found, (Classes{1, 2}));
+  EXPECT_EQ(
+      data.warnings,
+      (Texts{"1 class without a sample for evaluation (in parentheses: those in the other part): 1 (1); no metric "
+             "measures it: evaluate on more data, or split with another data.seed",
+             "1 class without a sample for training (in parentheses: those in the other part): 3 (1); the model "
+             "cannot learn it"}));
+}
+
+TEST_F(LabelsTest, InTwoSpellingsAreAnError) {
+  EXPECT_EQ(error(csv({">50K", "<=50K"}, {">50K.", "<=50K."})),
+            "data.eval has the label '<=50K.', and data.train has '<=50K': the same class in two spellings? data.train "
+            "has '<=50K', '>50K'; data.eval has '<=50K.', '>50K.'; change one of the files");
+  EXPECT_NE(error(csv({"Ham", "spam"}, {"ham"})), "");
+  EXPECT_EQ(error(csv({"Ham", "ham"}, {"ham"})), "") << "both spellings are trained";
+}
+
+TEST_F(LabelsTest, OfOtherDataFollowTheEncoding) {
+  const Encoding of_numbers = load(csv({"1", "5", "-7"}), 0, LabelsAs::kAuto, -7).encoding;
+  const Dataset set = load_encoded(csv({"5", "1.0", "-7"}).train, of_numbers, 0, "new", true);
+  Classes ids = {0, 1, 2}, found(3);
+  set.gather_classes(ids, found);
+  EXPECT_EQ(found, (Classes{1, 0, -7}));
+  EXPECT_EQ(message_of([&] { load_encoded(csv({"2"}).train, of_numbers, 0, "new", true); }),
+            "new: unknown class 2; the classes of the model are 1, 5");
+  EXPECT_EQ(message_of([&] { load_encoded(csv({"a"}).train, of_numbers, 0, "new", true); }),
+            "new: expected numbers as labels like the training data, got names");
+}
+
+}  // namespace
+}  // namespace runner::data
