@@ -3,7 +3,7 @@ install(TARGETS runner_points LIBRARY DESTINATION lib/runner)
 install(DIRECTORY recipes/ DESTINATION share/runner/recipes)
 install(FILES schema/runner.schema.json DESTINATION share/runner/schema)  # where the recipes look for it
 
-install(DIRECTORY docs/ DESTINATION share/doc/runner PATTERN decisions EXCLUDE)
+install(DIRECTORY docs/ DESTINATION share/runner/docs)  # beside the recipes, to which the pages link
 
 # install_output(PATH ARGUMENT...): installs what the program prints when it is called with the arguments.
 function(install_output path)

@@ -53,9 +53,10 @@ PurgeResult empty_trash(Store& store, int64_t grace_ms);
 // from one of its checkpoints (docs/decisions/026-removing-parents.md).
 void remove_run(Store& store, int64_t run_id);
 
-// Removes unused content, recipes and environments, and returns free pages to the file system. Returns the number of
-// bytes by which the file shrank. Returns 0 if it did not shrink, for example because another process wrote meanwhile.
-// Cost: rewrites the file.
+// Removes unused content, recipes and environments, and returns free pages to the file system. The file must not be
+// damaged (Store::check_file): content whose users cannot be read would be removed. Returns the number of bytes by
+// which the file shrank. Returns 0 if it did not shrink, for example because another process wrote meanwhile. Cost:
+// rewrites the file.
 int64_t collect_garbage(Store& store);
 
 }  // namespace runner::store

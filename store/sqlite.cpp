@@ -30,6 +30,8 @@ constexpr Meaning kMeanings[] = {
     {SQLITE_CANTOPEN, "cannot be opened",
      "check that its folder exists and that you have access, or choose another store with --db"},
     {SQLITE_CORRUPT, "is damaged", "restore a backup, or recover readable data with `sqlite3 FILE .recover`"},
+    {SQLITE_CONSTRAINT, "has rows that contradict each other",
+     "check it with `sqlite3 FILE \"PRAGMA integrity_check\"`, and please report this if it is not damaged"},
     {SQLITE_NOTADB, "is damaged or not a database", "restore a backup, or choose another store with --db"},
     {SQLITE_IOERR, "cannot be read or written", "check its disk, or choose another store with --db"},
 };
@@ -231,10 +233,20 @@ void Database::fail_damaged(std::string_view detail) const {
 }
 
 void Database::check_tables(std::initializer_list<std::string_view> tables) {
-  for (const std::string_view table : tables) {
-    const std::string found = query_text(fmt::format("PRAGMA main.integrity_check('{}')", table));
-    if (found != "ok") fail_damaged(found);
-  }
+  for (const std::string_view table : tables) check(fmt::format("'{}'", table));
+}
+
+void Database::check_file() {
+  check("1");  // at most one fault
+}
+
+// `argument`: of integrity_check.
+void Database::check(std::string_view argument) {
+  std::string found = query_text(fmt::format("PRAGMA main.integrity_check({})", argument));
+  if (found == "ok") return;
+  constexpr std::string_view kTitle = "*** in database main ***\n";
+  if (found.starts_with(kTitle)) found.erase(0, kTitle.size());
+  fail_damaged(found.substr(0, found.find('\n')));
 }
 
 Statement::Statement(Database& database, std::string_view sql) : database_(database) {

@@ -84,8 +84,11 @@ class Database {
   [[noreturn]] void fail_damaged(std::string_view detail) const;
   // Throws if one of these tables or its indices is damaged. Called when a query finds nothing. Cost: reads the tables.
   void check_tables(std::initializer_list<std::string_view> tables);
+  // The same for the whole file. Cost: reads it.
+  void check_file();
 
  private:
+  void check(std::string_view argument);
   static int wait_for_lock(void* database, int tries);
 
   std::filesystem::path path_;

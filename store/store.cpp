@@ -1,11 +1,14 @@
 #include "store/store.h"
 
 #include <chrono>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <vector>
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "store/migrations.h"
@@ -20,7 +23,9 @@ namespace fs = std::filesystem;
 
 // Fields in the first 100 bytes of a database file that identify its owner (sqlite.org/fileformat2.html, section 1.3).
 constexpr std::string_view kMagic{"SQLite format 3\0", 16};
-constexpr size_t kHeaderBytes = 100, kUserVersionAt = 60, kApplicationIdAt = 68;
+constexpr size_t kHeaderBytes = 100, kWriteVersionAt = 18, kReadVersionAt = 19, kSchemaFormatAt = 44,
+                 kUserVersionAt = 60, kApplicationIdAt = 68;
+constexpr uint32_t kMostFileVersion = 2, kMostSchemaFormat = 4;
 
 uint32_t big_endian(const char* bytes) {
   uint32_t value = 0;
@@ -47,15 +52,30 @@ uint32_t big_endian(const char* bytes) {
        path.string());
 }
 
+[[noreturn]] void fail_bad_header(const fs::path& path, std::string_view what) {
+  fail(ErrorKind::kStore, "the store {} is damaged: {}; restore a backup, or choose another store with --db",
+       path.string(), what);
+}
+
+// Checks the fields with which SQLite would call the file read-only or reject it without naming damage.
+void check_formats(const fs::path& path, const std::string& header) {
+  for (const size_t at : {kWriteVersionAt, kReadVersionAt}) {
+    const auto version = static_cast<unsigned char>(header[at]);
+    if (version > kMostFileVersion)
+      fail_bad_header(path,
+                      fmt::format("its header has file format {}, expected at most {}", version, kMostFileVersion));
+  }
+  const uint32_t format = big_endian(&header[kSchemaFormatAt]);
+  if (format > kMostSchemaFormat)
+    fail_bad_header(path,
+                    fmt::format("its header has schema format {}, expected at most {}", format, kMostSchemaFormat));
+}
+
 // Checks the header before any statement, so that a foreign file is not even locked.
 void check_header(const Database& database) {
   const std::string header = database.first_bytes(kHeaderBytes);
   if (header.empty()) return;  // SQLite treats an empty file as an empty database
-  if (header.find_first_not_of('\0') == std::string::npos) {
-    fail(ErrorKind::kStore,
-         "the store {} is damaged: its header is lost; restore a backup, or choose another store with --db",
-         database.path().string());
-  }
+  if (header.find_first_not_of('\0') == std::string::npos) fail_bad_header(database.path(), "its header is lost");
   if (header.size() < kHeaderBytes || !header.starts_with(kMagic)) {
     fail(ErrorKind::kStore, "{} is not an SQLite database; choose another file with --db", database.path().string());
   }
@@ -63,6 +83,33 @@ void check_header(const Database& database) {
   if (id != kApplicationId) fail_foreign(database.path(), id);
   const uint32_t version = big_endian(&header[kUserVersionAt]);
   if (version > migrations().size()) fail_newer(database.path(), version);
+  check_formats(database.path(), header);
+}
+
+// Returns the tables that the first `version` migrations create.
+std::vector<std::string_view> tables_of(int64_t version) {
+  constexpr std::string_view kCreate = "CREATE TABLE ";
+  std::vector<std::string_view> tables;
+  for (const std::string_view sql : migrations().first(static_cast<size_t>(version)))
+    for (size_t at = sql.find(kCreate); at != std::string_view::npos; at = sql.find(kCreate, at)) {
+      at += kCreate.size();
+      tables.push_back(sql.substr(at, sql.find('(', at) - at));
+    }
+  return tables;
+}
+
+// Throws if tables of this version are missing. They cannot be created again, because their rows are lost.
+void check_has_tables(Database& database, int64_t version) {
+  std::set<std::string> found;
+  Statement rows(database, "SELECT name FROM main.sqlite_schema WHERE type = 'table'");
+  while (rows.step()) found.insert(rows.text(0));
+  std::vector<std::string_view> missing = tables_of(version);
+  const size_t expected = missing.size();
+  std::erase_if(missing, [&](std::string_view table) { return found.contains(std::string(table)); });
+  if (missing.empty()) return;
+  if (missing.size() == expected) database.fail_damaged("it has no tables");
+  database.fail_damaged(missing.size() == 1 ? fmt::format("its table {} is missing", missing[0])
+                                            : fmt::format("its tables {} are missing", fmt::join(missing, ", ")));
 }
 
 // Returns the schema version as SQLite reads it. The header in the file may be older than the write-ahead log.
@@ -77,6 +124,7 @@ int64_t checked_version(Database& database) {
 bool migrate(Database& database) {
   const auto latest = static_cast<int64_t>(migrations().size());
   const int64_t before = checked_version(database);
+  check_has_tables(database, before);
   if (before == latest) return false;
   // A new store has no data to lose. Store::settle() syncs it before data is written.
   if (before == 0) database.exec("PRAGMA synchronous = OFF");
@@ -162,6 +210,7 @@ std::unique_ptr<Database> open_for_reading(const fs::path& path) {
   check_header(*database);
   database->configure();
   const int64_t version = checked_version(*database);
+  check_has_tables(*database, version);
   if (version != static_cast<int64_t>(migrations().size())) read_older(*database, version);
   database->exec("PRAGMA query_only = ON");
   return database;
@@ -220,6 +269,10 @@ void Store::settle() {
   if (!is_new_) return;
   database_->sync();
   is_new_ = false;
+}
+
+void Store::check_file() const {
+  database_->check_file();
 }
 
 void Store::checkpoint(int64_t min_pages) {

@@ -27,8 +27,8 @@ enum class Access {
 
 class Store {
  public:
-  // Opens `path`. Throws Error(kStore) if the file is missing (kRead, kEdit), is not a store, is damaged, is newer than
-  // this binary, or cannot be written (kWrite, kEdit).
+  // Opens `path`. Throws Error(kStore) if the file is missing (kRead, kEdit), is not a store, is damaged or lacks
+  // tables, is newer than this binary, or cannot be written (kWrite, kEdit).
   static Store open(const std::filesystem::path& path, Access access);
 
   Store(Store&&) noexcept;
@@ -42,6 +42,9 @@ class Store {
 
   // Syncs the file if this Store has created it. Creation itself does not wait for the disk.
   void settle();
+
+  // Lets SQLite check the whole file. Throws Error(kStore) if it is damaged. Cost: reads the file.
+  void check_file() const;
 
   // Checkpoints the write-ahead log if it has grown by at least `min_pages` pages and no other process is writing. Does
   // nothing otherwise, or if the disk fails: committed data is safe in the log. Cost: two syncs and copying the pages.

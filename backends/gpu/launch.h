@@ -19,8 +19,8 @@ namespace runner::backends::gpu {
 // int64_t holds 106 days.
 using Picoseconds = int64_t;
 constexpr Picoseconds to_picoseconds(double seconds) {
-  return static_cast<Picoseconds>(seconds * 1e12 +
-                                  0.5);  // NOLINT(bugprone-incorrect-roundings): llround() is not constexpr
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): llround() is not constexpr
+  return static_cast<Picoseconds>(seconds * 1e12 + 0.5);
 }
 constexpr double to_seconds(Picoseconds time) {
   return static_cast<double>(time) * 1e-12;

@@ -208,7 +208,7 @@ constexpr Command kCommands[] = {
      kInit, "runner init\nrunner init first.yaml\nrunner init imported.yaml --from default_config.yaml", action<init>,
      report::failure_document},
     {"check", Group::kRecipe, "list all errors of a recipe",
-     "If its hook has `optimizers`, the data is read and the model is made, to check them too.", kCheck,
+     "If its hook has `model` or `optimizers`, the data is read, and model and optimizers are made, to check them too.", kCheck,
      "runner check recipes/digits.yaml\nrunner check recipes/digits.yaml optimizer.lr=1e-3 --json", action<check>,
      report::failed_check_document},
     {"plan", Group::kRecipe, "show batches, steps, learning rate and memory before a run",

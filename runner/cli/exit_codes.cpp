@@ -9,12 +9,12 @@ namespace {
 constexpr ExitCode kExitCodes[] = {
     {0, "done", "done", "–"},
     {1, "the run failed",
-     "the run failed: the loss was not finite, memory ran out, a file could not be written, or it was interrupted "
-     "before it was recorded; or `verify-resume` found a difference",
+     "the run failed after it was recorded: the loss was not finite, memory ran out, a hook failed; or it was "
+     "interrupted before it was recorded; or output could not be written, or `verify-resume` found a difference",
      "read the message; `runner show RUN` prints the run's events, `runner resume RUN` continues from its newest "
      "state"},
     {2, "usage or invalid recipe",
-     "wrong command line, or a recipe or data file that cannot be used; nothing was recorded",
+     "wrong command line, or a recipe, hook or data file that cannot be used; nothing was recorded",
      "correct what the message says; all errors of a recipe are listed at once"},
     {3, "no such run or state", "no such run, state or metric",
      "the message suggests similar names; `runner ls`, `runner states RUN`, `runner metrics RUN` list all"},

@@ -60,16 +60,16 @@ train::MakeHooks usable_hooks(const schema::ReadResult& recipe, train::MakeHooks
   };
 }
 
-std::vector<std::string> check_optimizers(const schema::ReadResult& recipe, train::Hooks* hooks) {
-  if (!has(hooks, train::HookEntry::kOptimizers)) return {};
+std::vector<std::string> check_model_and_optimizers(const schema::ReadResult& recipe, train::Hooks* hooks) {
+  if (!has(hooks, train::HookEntry::kModel) && !has(hooks, train::HookEntry::kOptimizers)) return {};
   try {
     return optimizer_warnings(recipe.recipe, data::load(recipe.recipe).encoding, hooks);
   } catch (const schema::RecipeError&) {
     throw;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kData)
-      return {
-          fmt::format("the hook's optimizers are not checked, because the data cannot be read: {}", error.message())};
+      return {fmt::format("the hook's model and optimizers are not checked, because the data cannot be read: {}",
+                          error.message())};
     if (!error.where().known()) throw;
     throw schema::RecipeError({fault_of_file(error.where(), error.message())});
   }

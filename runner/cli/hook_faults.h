@@ -13,9 +13,9 @@ namespace runner::cli {
 // line of the hook file or else the recipe key. `recipe` must outlive the result.
 train::MakeHooks usable_hooks(const schema::ReadResult& recipe, train::MakeHooks make);
 
-// Makes the model and, if the hook has `optimizers`, its optimizers, for which it reads the data. Returns warnings:
+// If the hook has `model` or `optimizers`, reads the data and makes the model and the optimizers. Returns warnings:
 // about the optimizers, or that the data cannot be read. Throws schema::RecipeError with the line of the hook file if
 // they cannot be made. `hooks`: null if there is no hook.
-std::vector<std::string> check_optimizers(const schema::ReadResult& recipe, train::Hooks* hooks);
+std::vector<std::string> check_model_and_optimizers(const schema::ReadResult& recipe, train::Hooks* hooks);
 
 }  // namespace runner::cli

@@ -37,6 +37,7 @@ std::span<const std::byte> build_id_in(std::span<const std::byte> notes) {
 int find_build_id(dl_phdr_info* object, size_t, void* found) {
   for (const ElfW(Phdr) & segment : std::span(object->dlpi_phdr, object->dlpi_phnum)) {
     if (segment.p_type != PT_NOTE) continue;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the linker gives addresses as integers
     const auto* const notes = reinterpret_cast<const std::byte*>(object->dlpi_addr + segment.p_vaddr);
     const std::span<const std::byte> id = build_id_in({notes, segment.p_memsz});
     if (!id.empty()) *static_cast<std::string*>(found) = hex(id);

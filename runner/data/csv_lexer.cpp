@@ -14,12 +14,13 @@ constexpr size_t kLongestRecord = size_t{1} << 26;
 }  // namespace
 
 CsvLexer::CsvLexer(formats::Input& input, char delimiter) : input_(input), delimiter_(delimiter), window_(kWindow) {
-  refill();
+  read_more();
   const std::string_view start(window_.data(), std::min<size_t>(end_, 3));
   if (start == "\xEF\xBB\xBF") begin_ = 3;
   if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")) {
     fail(ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input.path());
   }
+  reject_nul(0);
 }
 
 bool CsvLexer::next(std::vector<std::string_view>& fields) {
@@ -107,6 +108,23 @@ void CsvLexer::unescape(std::string_view& field) {
 }
 
 bool CsvLexer::refill() {
+  const size_t left = end_ - begin_;
+  if (!read_more()) return false;
+  reject_nul(left);
+  return true;
+}
+
+void CsvLexer::reject_nul(size_t from) const {
+  const auto* const nul = static_cast<const char*>(std::memchr(window_.data() + from, '\0', end_ - from));
+  if (nul == nullptr) return;
+  fail(ErrorKind::kData,
+       "{}:{}: byte {} of the file is NUL (0x00): the file is damaged, or is UTF-16 text that must be "
+       "saved as UTF-8",
+       input_.path(), next_line_ + std::count(window_.data() + begin_, nul, '\n'),
+       window_byte_ + (nul - window_.data()));
+}
+
+bool CsvLexer::read_more() {
   if (ended_) return false;
   std::copy(window_.begin() + static_cast<ptrdiff_t>(begin_), window_.begin() + static_cast<ptrdiff_t>(end_),
             window_.begin());

@@ -23,7 +23,8 @@ class CsvLexer {
   CsvLexer(formats::Input& input, char delimiter);
 
   // Reads the next record; its fields are valid until the next call. Returns false at the end of the file. Throws
-  // Error(kData) "FILE:LINE: …" for an unclosed quote, text after a closing quote, or a record of more than 64 MiB.
+  // Error(kData) "FILE:LINE: …" for an unclosed quote, text after a closing quote, a NUL byte, or a record of more than
+  // 64 MiB.
   bool next(std::vector<std::string_view>& fields);
   // Line at which the current record starts, from 1.
   int64_t line() const { return line_; }
@@ -38,8 +39,11 @@ class CsvLexer {
   bool lex(std::vector<std::string_view>& fields);
   const char* lex_quoted(const char* at, std::vector<std::string_view>& fields);
   void unescape(std::string_view& field);
-  // Makes space in the window and reads more data. Returns false at the end of the data.
+  // Makes space in the window and reads more data, which must not contain NUL. Returns false at the end of the data.
   bool refill();
+  bool read_more();
+  // Throws Error(kData) if the window contains a NUL byte at or after `from`.
+  void reject_nul(size_t from) const;
 
   formats::Input& input_;
   char delimiter_;

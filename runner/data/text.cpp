@@ -99,6 +99,9 @@ bool TextTokens::next(uint32_t& token) {
   RUN_CHECK(length > 0, ErrorKind::kData,
             "{}: byte {} is {:#04x}, which is not valid UTF-8; set `tokens: bytes` to read any file", input_.path(),
             byte(), static_cast<uint8_t>(window_[at_]));
+  RUN_CHECK(bytes_ || window_[at_] != '\0', ErrorKind::kData,
+            "{}: byte {} is NUL (0x00): the file is damaged or no text; set `tokens: bytes` to read any file",
+            input_.path(), byte());
   token = bytes_ ? static_cast<uint8_t>(window_[at_]) : code_point(std::string_view(window_).substr(at_, length));
   at_ += length;
   return true;

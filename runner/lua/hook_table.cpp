@@ -23,11 +23,11 @@ using schema::Diagnostic;
 using schema::ErrorId;
 using train::HookEntry;
 
-constexpr std::string_view kEntries[] = {"model",         "optimizers",      "schedule",     "trackers",
-                                         "training_step", "evaluation_step", "transform",    "train",
-                                         "metrics",       "modes",           "on_run_begin", "on_epoch_begin",
-                                         "on_step_end",   "on_evaluation",   "on_epoch_end", "on_run_end"};
-static_assert(std::size(kEntries) == train::kEntryCount + train::kEventCount);
+constexpr std::string_view kHookEntries[] = {"model",         "optimizers",      "schedule",     "trackers",
+                                             "training_step", "evaluation_step", "transform",    "train",
+                                             "metrics",       "modes",           "on_run_begin", "on_epoch_begin",
+                                             "on_step_end",   "on_evaluation",   "on_epoch_end", "on_run_end"};
+static_assert(std::size(kHookEntries) == train::kEntryCount + train::kEventCount);
 
 // Returns line `number`, from 1, without its end, or an empty text if there is no such line.
 std::string_view line_at(std::string_view text, int number) {
@@ -60,8 +60,8 @@ class TableCheck {
   // The table is at the top of the stack.
   void run() {
     check_names();
-    for (size_t i = 0; i < std::size(kEntries); ++i) {
-      if (!push_field(state_, -1, kEntries[i].data())) continue;
+    for (size_t i = 0; i < std::size(kHookEntries); ++i) {
+      if (!push_field(state_, -1, kHookEntries[i].data())) continue;
       check_entry(i);
       lua_settop(state_, table_);
     }
@@ -71,10 +71,10 @@ class TableCheck {
  private:
   void check_names() {
     for (const std::string& name : text_keys(state_, table_)) {
-      if (std::ranges::find(kEntries, name) != std::end(kEntries)) continue;
+      if (std::ranges::find(kHookEntries, name) != std::end(kHookEntries)) continue;
       lua_pushlstring(state_, name.data(), name.size());
       lua_rawget(state_, table_);
-      const std::vector<std::string> known(std::begin(kEntries), std::end(kEntries));
+      const std::vector<std::string> known(std::begin(kHookEntries), std::end(kHookEntries));
       add(ErrorId::kUnknownKey, name, fmt::format("unknown hook entry '{}'", visible(name)),
           schema::did_you_mean(name, known, ""));
     }
@@ -84,7 +84,7 @@ class TableCheck {
     }
     if (problems_.empty()) return;
     std::string& hint = problems_.back().hint;
-    hint += fmt::format("{}the entries are {}", hint.empty() ? "" : " ", fmt::join(kEntries, ", "));
+    hint += fmt::format("{}the entries are {}", hint.empty() ? "" : " ", fmt::join(kHookEntries, ", "));
   }
 
   bool push_key_of_no_text() {
@@ -99,7 +99,7 @@ class TableCheck {
 
   // The value is at the top of the stack.
   void check_entry(size_t entry) {
-    const std::string name(kEntries[entry]);
+    const std::string name(kHookEntries[entry]);
     const auto report = [&](const std::string& message, const SourceMark& where) {
       lua_pushnil(state_);  // popped by add()
       add(ErrorId::kWrongType, name, message, "");
@@ -164,7 +164,7 @@ void check_hook_table(lua_State* state, const Source& file) {
 }
 
 std::span<const std::string_view> hook_entries() {
-  return kEntries;
+  return kHookEntries;
 }
 
 }  // namespace runner::lua

@@ -17,7 +17,7 @@
 namespace runner {
 
 enum class ErrorKind {
-  kRun,          // the run failed: NaN loss, hook error, out of memory
+  kRun,          // the run failed: NaN loss, hook error, out of memory. Before a run is recorded, see unrecorded.h
   kUsage,        // command line
   kRecipe,       // the recipe is invalid
   kData,         // a data or weight file is missing, damaged or does not match the recipe
@@ -35,6 +35,7 @@ class Error : public std::exception {
   Error(ErrorKind kind, std::string message, SourceMark where = {});
 
   ErrorKind kind() const { return kind_; }
+  void set_kind(ErrorKind kind) { kind_ = kind; }
   const std::string& message() const { return message_; }
   const SourceMark& where() const { return where_; }
   // "WHERE: MESSAGE", then a line "  note: …" for each note.

@@ -67,6 +67,10 @@ class TreeBuilder : public YAML::EventHandler {
     node.text = value;
     node.quoted = tag == "!";
     node.place.width = scalar_width(byte_of(mark), value);
+    if (value.find('\0') != std::string::npos) {
+      report_.add(ErrorId::kControlCharacter, node.place, "",
+                  "the text contains the control character 0x00, which is not allowed in a recipe");
+    }
     finish(std::move(node), anchor);
   }
 

@@ -100,12 +100,13 @@ TEST(Install, InstalledProgramTrainsInstalledRecipes) {
       result.out,
       "here\nhere/bin\nhere/bin/runner\nhere/lib\nhere/lib/runner\nhere/lib/runner/runner_points.so\nhere/share\nhere/"
       "share/bash-completion\n"
-      "here/share/bash-completion/completions\nhere/share/doc\nhere/share/doc/runner\nhere/share/fish\nhere/share/fish/"
+      "here/share/bash-completion/completions\nhere/share/fish\nhere/share/fish/"
       "vendor_completions.d\nhere/share/man\n"
-      "here/share/man/man1\nhere/share/runner\nhere/share/runner/recipes\nhere/share/runner/schema\nhere/share/zsh\n"
+      "here/share/man/man1\nhere/share/runner\nhere/share/runner/docs\nhere/share/runner/recipes\nhere/share/runner/"
+      "schema\nhere/share/zsh\n"
       "here/share/zsh/site-functions\n");
   const fs::path share = folder.path() / "here/share";
-  EXPECT_EQ(read_text(share / "doc/runner/README.md"), read_text(support::source_path("docs/README.md")));
+  EXPECT_EQ(read_text(share / "runner/docs/README.md"), read_text(support::source_path("docs/README.md")));
   EXPECT_EQ(read_text(share / "man/man1/runner.1").substr(0, 11), ".TH RUNNER ");
   EXPECT_EQ(read_text(share / "bash-completion/completions/runner").substr(0, 6), "# bash");
   EXPECT_EQ(read_text(share / "zsh/site-functions/_runner").substr(0, 8), "#compdef");

@@ -78,6 +78,29 @@ TEST_F(CsvTest, SkipsByteOrderMarkAndRejectsUtf16) {
             "x.csv is UTF-16 text; save it as UTF-8");
 }
 
+// A file with a hole after a crash of the system, or UTF-16 without a byte order mark.
+TEST_F(CsvTest, RejectsNulBytesWhereverTheyAre) {
+  using namespace std::string_view_literals;
+  const auto at = [](int line, int64_t byte) {
+    return fmt::format(
+        "x.csv:{}: byte {} of the file is NUL (0x00): the file is damaged, or is UTF-16 text that must be "
+        "saved as UTF-8",
+        line, byte);
+  };
+  EXPECT_EQ(error("a,label\n1,x\n2,y\0\n"sv), at(3, 15));   // class name
+  EXPECT_EQ(error("a\0,label\n1,x\n"sv), at(1, 1));         // column name
+  EXPECT_EQ(error("a,label\n1\0,x\n"sv), at(2, 9));         // number
+  EXPECT_EQ(error("a,label\n1,\"x\n\0\"\n"sv), at(3, 13));  // quoted, on the second line of its record
+  EXPECT_EQ(error("a,label\n1,x\n\0\0\0\0"sv), at(3, 12));  // after the last record
+  EXPECT_EQ(error("\xEF\xBB\xBF\0"sv), at(1, 3));
+  DatasetSpec spec;
+  spec.features = {Column{.name = "a"}};
+  EXPECT_EQ(error("a,b,label\n1,\0,x\n"sv, spec), at(2, 12));  // column that is not used
+  std::string large = "a,label\n";                             // more than one window
+  for (int i = 0; i < 200000; ++i) large += "1,x\n";
+  EXPECT_EQ(error(large + std::string("2,y\0\n", 5)), at(200002, std::ssize(large) + 3));
+}
+
 TEST_F(CsvTest, ReadsRecordsLargerThanTheWindow) {
   const std::string field(100'000, 'x');
   std::string text;

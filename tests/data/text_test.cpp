@@ -243,6 +243,9 @@ TEST_F(TextTest, RejectsUnreadableText) {
               "x.txt: byte 3 is 0xff, which is not valid UTF-8; set `tokens: bytes` to read any file");
     EXPECT_EQ(message("abc\xE2\x82", 2, false, stream),
               "x.txt: byte 3 is 0xe2, which is not valid UTF-8; set `tokens: bytes` to read any file");
+    EXPECT_EQ(message(std::string("abc\0def", 7), 2, false, stream),
+              "x.txt: byte 3 is NUL (0x00): the file is damaged or no text; set `tokens: bytes` to read any file");
+    EXPECT_EQ(message(std::string("abc\0def", 7), 2, true, stream), note);
     EXPECT_EQ(message("", 2, false, stream),
               "x.txt has 0 characters, but a sample of sequence_length 2 and its labels need 3");
     EXPECT_EQ(message("né", 2, false, stream),

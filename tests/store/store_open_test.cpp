@@ -159,7 +159,58 @@ TEST_F(StoreRefuses, ADamagedHeader) {
                   path.string()));
 }
 
-// Reported by the first query, not on opening: SQLite reads the schema on demand.
+// SQLite would call such a file read-only, or reject it without naming damage.
+TEST_F(StoreRefuses, ADamagedFormat) {
+  const auto message = [this](const char* what) {
+    return fmt::format(
+        "store: the store {} is damaged: its header has {}; restore a backup, or choose another store with --db",
+        path.string(), what);
+  };
+  for (const size_t at : {18, 19}) {
+    fs::remove(path);
+    change_header(at, "\x74");
+    expect_refused(message("file format 116, expected at most 2"));
+  }
+  fs::remove(path);
+  change_header(44, std::string("\0\0\0\xd1", 4));
+  expect_refused(message("schema format 209, expected at most 4"));
+}
+
+TEST_F(StoreRefuses, AStoreWithoutItsTables) {
+  const auto drop = [this](const std::string& table) {
+    Database database(path, OpenMode::kReadWrite);
+    database.exec("DROP TABLE " + table);
+    return database.query_text("SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'sqlite_sequence'");
+  };
+  const auto message = [this](const char* what) {
+    return fmt::format(
+        "store: the store {} is damaged: {}; restore a backup, or recover readable data with `sqlite3 FILE .recover`",
+        path.string(), what);
+  };
+  { open_to_write(); }
+  drop("chunk");
+  expect_refused(message("its table chunk is missing"));
+  drop("event");
+  std::string next = drop("tag");
+  expect_refused(message("its tables chunk, event, tag are missing"));
+  while (!next.empty()) next = drop(next);
+  expect_refused(message("it has no tables"));
+}
+
+TEST_F(StoreOpen, AnOlderStoreWithoutItsTablesIsNotMigrated) {
+  {
+    Database database(path, OpenMode::kCreate);
+    database.exec(migrations()[0]);
+    database.exec(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = 1; DROP TABLE note", kApplicationId));
+  }
+  const std::string file = read_file(path);
+  EXPECT_EQ(error_of([&] { open_to_write(); }),
+            fmt::format("store: the store {} is damaged: its table note is missing; restore a backup, or recover "
+                        "readable data with `sqlite3 FILE .recover`",
+                        path.string()));
+  EXPECT_EQ(read_file(path), file);
+}
+
 TEST_F(StoreOpen, ErrorNamesADamagedSchema) {
   { open_to_write(); }
   std::string file = read_file(path);

@@ -71,7 +71,7 @@ class BatchFitTest : public RunFixture {
       const RunResult result = fitted("failed.db", overrides);
       return result.error ? "in the run: " + result.error->message : "no error";
     } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kRun);
+      EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
       return error.message();
     }
   }

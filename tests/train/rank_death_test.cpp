@@ -74,7 +74,7 @@ class MortalRun : public RunFixture {
       EXPECT_EQ(result.exit_code, result.error ? 1 : 0);
       return result.error ? result.error->message : "";
     } catch (const Error& error) {  // before the run is recorded
-      EXPECT_EQ(exit_code(error.kind()), 1);
+      EXPECT_EQ(exit_code(error.kind()), 2);
       return error.message();
     }
   }

@@ -8,6 +8,7 @@
 #include "runner/cli/hook_faults.h"
 #include "runner/lua/hook_file.h"
 #include "runner/train/loop/session.h"
+#include "schema/base/unrecorded.h"
 #include "schema/recipe/recipe_reader.h"
 
 namespace runner::cli {
@@ -35,10 +36,7 @@ std::optional<train::MemoryEstimate> estimate_in(const schema::Recipe& recipe, s
   }
 }
 
-}  // namespace
-
-int estimate(const RecipeOptions& options, report::Output& out) {
-  const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
+std::vector<report::PrecisionEstimate> estimates_of(const schema::ReadResult& read) {
   const schema::Recipe& recipe = read.recipe;
   const std::unique_ptr<train::Hooks> hooks = usable_hooks(read, lua::hooks_maker())(recipe);
   const train::Session session(recipe, hooks.get());
@@ -47,6 +45,15 @@ int estimate(const RecipeOptions& options, report::Output& out) {
     estimates.push_back(
         {choice.name, choice.precision == recipe.mixed_precision, estimate_in(recipe, choice.precision, session)});
   }
+  return estimates;
+}
+
+}  // namespace
+
+int estimate(const RecipeOptions& options, report::Output& out) {
+  const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
+  const schema::Recipe& recipe = read.recipe;
+  const std::vector<report::PrecisionEstimate> estimates = unrecorded([&] { return estimates_of(read); });
   out.data(options.json ? report::estimate_document(estimates, recipe.num_processes)
                         : report::estimate_text(estimates, recipe.num_processes, out.data_width(), out.data_color()));
   return 0;

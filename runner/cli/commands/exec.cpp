@@ -91,9 +91,9 @@ class RunReporter : public report::ProgressReporter {
 train::RunResult run_to_its_end(const train::RunRequest& request) {
   try {
     return train::run(request);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kInterrupted || !request.origin.resume.empty()) throw;
-    throw Error(ErrorKind::kRun, error.message());
+  } catch (Error& error) {
+    if (error.kind() == ErrorKind::kInterrupted && request.origin.resume.empty()) error.set_kind(ErrorKind::kRun);
+    throw;
   }
 }
 

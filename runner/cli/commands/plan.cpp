@@ -11,6 +11,7 @@
 #include "runner/report/plot.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/step/device_rules.h"
+#include "schema/base/unrecorded.h"
 #include "schema/recipe/recipe_warnings.h"
 
 namespace runner::cli {
@@ -57,11 +58,12 @@ std::optional<train::RunForecast> forecast_of(const train::Session& session) {
   return train::forecast_graphs(session.recipe, session.data, session.plan, *session.device, hooks.get());
 }
 
-}  // namespace
+struct Plan {
+  std::vector<std::string> warnings;
+  std::string text;  // or JSON document
+};
 
-int plan(const PlanOptions& options, report::Output& out) {
-  check_options(options);
-  const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
+Plan plan_of(const schema::ReadResult& read, const PlanOptions& options, const report::Output& out) {
   const std::unique_ptr<train::Hooks> hooks = usable_hooks(read, lua::hooks_maker())(read.recipe);
   // Checks the limit before allocating memory per sample (data, order).
   const int64_t known = data::known_samples(read.recipe.data).value_or(0);
@@ -70,18 +72,28 @@ int plan(const PlanOptions& options, report::Output& out) {
   const int64_t epochs = options.batches ? epochs_to_print(options, session.plan) : 0;
   const std::optional<train::RunForecast> forecast = forecast_of(session);
   const auto generation = train::generation_of(read.recipe);
-  const std::vector<std::string> warnings = warnings_of(read, session, forecast);
-  for (const std::string& text : warnings) out.talk(report::warning_text(text, out.talk_color()));
+  Plan plan{.warnings = warnings_of(read, session, forecast), .text = {}};
   if (!options.json) {
-    out.data(report::plan_text(session, report::plot_width(out.data_width()), out.data_color()));
-    if (forecast) out.data(report::forecast_text(*forecast, generation, out.data_width(), out.data_color()));
-    return 0;
+    plan.text = report::plan_text(session, report::plot_width(out.data_width()), out.data_color());
+    if (forecast) plan.text += report::forecast_text(*forecast, generation, out.data_width(), out.data_color());
+    return plan;
   }
   const data::Dataset& train = session.data.train;
   data::Order order(train.size(), session.data_seed(), read.recipe.data.shuffle, train.shuffle_buffer());
-  json::Object more{{"warnings", json::list_of(warnings)}};
+  json::Object more{{"warnings", json::list_of(plan.warnings)}};
   if (forecast) more.emplace_back("tpu", report::forecast_json(*forecast, generation));
-  out.data(report::plan_document(session, data::plan_json(session.plan, order, epochs, options.batches), more));
+  plan.text = report::plan_document(session, data::plan_json(session.plan, order, epochs, options.batches), more);
+  return plan;
+}
+
+}  // namespace
+
+int plan(const PlanOptions& options, report::Output& out) {
+  check_options(options);
+  const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
+  const Plan plan = unrecorded([&] { return plan_of(read, options, out); });
+  for (const std::string& text : plan.warnings) out.talk(report::warning_text(text, out.talk_color()));
+  out.data(plan.text);
   return 0;
 }
 

@@ -62,6 +62,7 @@ int restore(const RunsOptions& options, report::Output& out) {
 
 int gc(const GcOptions& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kEdit);
+  store.check_file();  // SQLite reports some damage as a full disk
   const store::PurgeResult emptied = store::empty_trash(store, std::min<int64_t>(options.grace, 1'000'000) * kDayMs);
   for (const std::string& run : emptied.removed) out.talk(fmt::format("removed run {}\n", run));
   for (const auto& [run, reason] : emptied.kept) out.talk(fmt::format("kept run {} in the trash: {}\n", run, reason));

@@ -11,6 +11,7 @@
 #include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/base/system_limits.h"
+#include "schema/base/unrecorded.h"
 #include "schema/recipe/field_words.h"
 
 namespace runner::train {
@@ -60,8 +61,10 @@ RunResult run_with_threads(RunRequest request) {
 }  // namespace
 
 RunResult run(const RunRequest& request) {
-  if (request.recipe.num_processes == 1) return RankRun(request).execute();
-  return device_rules(request.recipe).ranks_are_processes ? run_with_processes(request) : run_with_threads(request);
+  return unrecorded([&] {
+    if (request.recipe.num_processes == 1) return RankRun(request).execute();
+    return device_rules(request.recipe).ranks_are_processes ? run_with_processes(request) : run_with_threads(request);
+  });
 }
 
 void run_rank(const RunRequest& request, backends::ProcessGroup& ranks) {

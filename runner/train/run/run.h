@@ -160,7 +160,8 @@ inline constexpr const char* kBatchDigest = "data/batch_digest";
 inline constexpr std::string_view kTraceKind = "trace";
 
 // Trains. Errors after the run has been recorded are in the result (status, exit code, error). Throws Error for earlier
-// ones: an invalid recipe, invalid data, or a store that cannot be opened.
+// ones: an invalid recipe or hook, invalid data, too little memory, or a store that cannot be opened. Their kind is not
+// kRun.
 RunResult run(const RunRequest& request);
 
 // Trains as another rank; ignores origin, recording and rank_start of the request. Returns when rank 0 is done too.

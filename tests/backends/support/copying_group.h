@@ -34,7 +34,7 @@ class CopyingHub {
   std::shared_ptr<const Values> exchange(size_t rank, const CallRecord& call, std::span<const std::byte> mine) {
     std::unique_lock lock(mutex_);
     throw_failure_locked();
-    const std::shared_ptr<const Values> values = values_;
+    std::shared_ptr<const Values> values = values_;
     const uint64_t round = round_;
     (*values_)[rank].assign(mine.begin(), mine.end());
     calls_[rank] = call;
