@@ -246,6 +246,27 @@ LoadedState load_state(Store& store, int64_t state_id) {
   return state;
 }
 
+LoadedState load_section(Store& store, int64_t state_id, std::string_view name) {
+  Database& database = store.database();
+  const Transaction snapshot(database, Transaction::Kind::kRead);
+  LoadedState state{find_state(store, state_id), {Section{std::string(name), {}, {}}}};
+  Statement rows(database,
+                 "SELECT s.meta, c.no, content.digest, content.data FROM section AS s "
+                 "JOIN section_content AS c ON c.state_id = s.state_id AND c.section_no = s.no "
+                 "JOIN content ON content.id = c.content_id WHERE s.state_id = ?1 AND s.name = ?2 ORDER BY c.no");
+  Section& section = state.sections[0];
+  for (rows.bind(state_id, name); rows.step();) {
+    const Bytes data = rows.bytes(3);
+    if (!equal(rows.bytes(2), bytes_of(sha256(data))))
+      fail_damaged_state(database, state_id,
+                         fmt::format("section {} fails its checksum in chunk {}", name, rows.int64(1)));
+    section.meta = rows.text(0);
+    section.bytes.insert(section.bytes.end(), data.begin(), data.end());
+  }
+  RUN_CHECK(!section.bytes.empty(), ErrorKind::kStore, "state {} has no section {}", state_id, name);
+  return state;
+}
+
 std::vector<StateInfo> list_states(Store& store, int64_t run_id, bool for_resume) {
   Statement rows(store.database(),
                  std::string(kStateColumns) +

@@ -101,6 +101,10 @@ StateInfo save_state(Store& store, const RunHandle& run, const StateHeader& head
 // section and the damaged chunk.
 LoadedState load_state(Store& store, int64_t state_id);
 
+// Reads one section of a checkpoint and verifies its chunks. Throws like load_state(), and Error(kStore) if there is no
+// such section.
+LoadedState load_section(Store& store, int64_t state_id, std::string_view name);
+
 // Returns the checkpoints of a run, newest first. `for_resume`: omits superseded ones, so that a caller can try one
 // after the other.
 std::vector<StateInfo> list_states(Store& store, int64_t run_id, bool for_resume = false);

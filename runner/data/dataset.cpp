@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "runner/data/storage.h"
+#include "runner/data/stream.h"
 #include "runner/formats/input.h"
 #include "schema/base/error.h"
 #include "schema/base/sha256.h"
@@ -160,6 +161,23 @@ void Dataset::gather_targets(std::span<const int64_t> ids, std::span<float> targ
       std::copy_n(storage_->targets.begin() + static_cast<ptrdiff_t>(at * count), count, sample.begin());
     }
   }
+}
+
+std::vector<int64_t> Dataset::count_classes(std::optional<int64_t> ignored) const {
+  std::vector<int64_t> counts(static_cast<size_t>(outputs_)), classes(static_cast<size_t>(label_width()));
+  const auto count = [&] {
+    for (const int64_t label : classes)
+      if (label >= 0 && label < outputs_ && label != ignored) ++counts[static_cast<size_t>(label)];
+  };
+  if (storage_->stream) {
+    for (StreamedRows rows(*storage_); rows.next(); count()) rows.read_classes(classes);
+    return counts;
+  }
+  for (int64_t id = 0; id < size_; ++id) {
+    storage_->read_classes(row(id), classes);
+    count();
+  }
+  return counts;
 }
 
 std::vector<std::string> Dataset::warnings() const {

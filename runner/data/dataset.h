@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -69,6 +70,10 @@ class Dataset {
   void gather_input(size_t input, std::span<const int64_t> ids, std::span<std::byte> values) const;
   void gather_classes(std::span<const int64_t> ids, std::span<int64_t> classes) const;
   void gather_targets(std::span<const int64_t> ids, std::span<float> targets) const;
+
+  // Counts the samples, or tokens of a text, of each class except the label `ignored`. Cost: one pass, which reads the
+  // file of a stream.
+  std::vector<int64_t> count_classes(std::optional<int64_t> ignored) const;
 
   // Reports the effect of `missing` on reading: "data.train: 3 of 150 rows were dropped: a value is missing". Each part
   // of a split reports the whole file.

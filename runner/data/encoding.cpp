@@ -57,6 +57,7 @@ void check_sizes(const Encoding& encoding) {
   check("fill", encoding.fill.size(), !encoding.fill.empty(), width);
   check("class_names", encoding.class_names.size(), !encoding.class_names.empty(), encoding.outputs);
   check("class_values", encoding.class_values.size(), !encoding.class_values.empty(), encoding.outputs);
+  check("balanced_weights", encoding.balanced_weights.size(), !encoding.balanced_weights.empty(), encoding.outputs);
   check("feature_names", encoding.feature_names.size(), !encoding.feature_names.empty(), width);
 }
 
@@ -77,6 +78,13 @@ const json::List& list_in(const json::Value& value) {
 
 }  // namespace
 
+std::vector<std::string> Encoding::classes() const {
+  if (label_kind != LabelKind::kClass || !class_names.empty()) return class_names;
+  std::vector<std::string> numbers;
+  for (int64_t i = 0; i < outputs; ++i) numbers.push_back(std::to_string(i));
+  return numbers;
+}
+
 std::vector<Input> Encoding::inputs() const {
   const bool tokens = sequence > 0;
   std::vector<Input> all{{kFeaturesName, tokens ? DType::kI64 : DType::kF32, feature_shape, tokens ? outputs : 0}};
@@ -87,7 +95,10 @@ std::vector<Input> Encoding::inputs() const {
 // Members are sorted by name: a checkpoint with the same contents has the same bytes. Older versions can read
 // checkpoints without the optional members.
 std::string Encoding::to_json() const {
-  json::Object document{{"center", json::list_of(center)}, {"class_names", json::list_of(class_names)}};
+  json::Object document;
+  if (!balanced_weights.empty()) document.emplace_back("balanced_weights", json::list_of(balanced_weights));
+  document.emplace_back("center", json::list_of(center));
+  document.emplace_back("class_names", json::list_of(class_names));
   if (!class_values.empty()) document.emplace_back("class_values", json::list_of(class_values));
   document.emplace_back("feature_names", json::list_of(feature_names));
   document.emplace_back("feature_shape", json::list_of(feature_shape.dims()));
@@ -118,6 +129,7 @@ Encoding Encoding::from_json(std::string_view text) {
       for (const json::Value& input : list_in(*inputs)) encoding.more_inputs.push_back(input_of(input));
     encoding.class_names = document.texts("class_names");
     if (document.find("class_values") != nullptr) encoding.class_values = document.integers("class_values");
+    if (document.find("balanced_weights") != nullptr) encoding.balanced_weights = document.numbers("balanced_weights");
     if (document.find("ignore_index") != nullptr) encoding.ignore_index = document.integer("ignore_index");
     if (document.find("ignored_label") != nullptr) encoding.ignored_label = document.integer("ignored_label");
     encoding.feature_names = document.texts("feature_names");

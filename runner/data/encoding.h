@@ -29,6 +29,7 @@ struct Encoding {
   std::vector<int64_t> class_values;  // labels of the classes, if they are numbers other than 0 … outputs − 1
   std::optional<int64_t> ignore_index = {};   // train.ignore_index
   std::optional<int64_t> ignored_label = {};  // what samples with that label have instead of a class
+  std::vector<double> balanced_weights = {};  // by class, for train.class_weights: balanced
   std::vector<std::string> feature_names;     // names in the CSV header; otherwise empty
   std::string label_name;                     // as feature_names
   schema::Normalize normalize = schema::Normalize::kNone;
@@ -39,6 +40,8 @@ struct Encoding {
 
   // All inputs of a model: the features or tokens, then more_inputs.
   std::vector<Input> inputs() const;
+  // Names or numbers of the classes, in their order; empty for targets.
+  std::vector<std::string> classes() const;
   // Whether the labels are names.
   bool has_names() const { return !class_names.empty() && class_values.empty(); }
   // Number of class labels per sample. The model computes `outputs` values for each.

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -41,14 +42,6 @@ std::string class_name(const Encoding& encoding, size_t index) {
   if (encoding.class_names.empty()) return std::to_string(index);
   const std::string& name = encoding.class_names[index];
   return encoding.has_names() ? formats::in_quotes(name) : name;
-}
-
-// Returns "0 to 9", "1, 2, 3", "'ham', 'spam'".
-std::string class_list(const Encoding& encoding) {
-  if (encoding.class_names.empty()) return fmt::format("0 to {}", encoding.outputs - 1);
-  std::vector<std::string> names;
-  for (size_t i = 0; i < encoding.class_names.size(); ++i) names.push_back(class_name(encoding, i));
-  return list_of(names);
 }
 
 // A name without what people often spell differently: case, blanks, and quotes or a dot at its ends.
@@ -117,7 +110,39 @@ void find_names(Encoding& encoding, const Storage& train, const Storage* eval) {
   encoding.outputs = std::ssize(encoding.class_names);
 }
 
+// Whether an encoding has a class for each label.
+bool knows(const Encoding& known, const Storage& storage) {
+  if (!has_labels(storage) || known.label_kind != LabelKind::kClass || known.sequence > 0) return false;
+  const LabelMap map(known);
+  return std::ranges::all_of(storage.label_counts, [&](const auto& entry) {
+    return storage.class_names.empty() ? !known.has_names() && map.find(entry.first)
+                                       : map.find(storage.class_names[static_cast<size_t>(entry.first)]).has_value();
+  });
+}
+
+// Labels of synthetic data are numbers of classes.
+void check_synthetic(const Encoding& encoding, const Storage& storage, const std::string& name) {
+  if (!storage.rule || storage.label_kind != LabelKind::kClass) return;
+  RUN_CHECK(encoding.class_names.empty() && storage.outputs <= encoding.outputs, ErrorKind::kData,
+            "{} is synthetic with labels 0 to {}, but the classes of the data are {}", name, storage.outputs - 1,
+            class_list(encoding));
+}
+
+// Synthetic training data declare their classes. Those of synthetic evaluation data are added.
+void join_synthetic(Encoding& encoding, const Storage& train, Storage& eval) {
+  if (train.label_kind != LabelKind::kClass) return;
+  if (eval.rule) encoding.outputs = std::max(train.outputs, eval.outputs);
+  use_classes(eval, encoding, "data.eval");
+}
+
 }  // namespace
+
+std::string class_list(const Encoding& encoding) {
+  if (encoding.class_names.empty()) return encoding.outputs == 1 ? "0" : fmt::format("0 to {}", encoding.outputs - 1);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < encoding.class_names.size(); ++i) names.push_back(class_name(encoding, i));
+  return list_of(names);
+}
 
 bool are_classes(LabelsAs as, const WholeNumbers& labels, const std::string& where) {
   if (as == LabelsAs::kTargets) return false;
@@ -162,26 +187,45 @@ std::optional<int64_t> LabelMap::find(std::string_view text) const {
   return found != names_.end() ? std::optional(found->second) : std::nullopt;
 }
 
-void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optional<int64_t> ignore_index) {
+void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optional<int64_t> ignore_index,
+                   const Encoding* known) {
   encoding.ignore_index = encoding.ignored_label = ignore_index;
-  if (!has_labels(train)) return;
-  train.class_names.empty() ? find_numbers(encoding, train, eval) : find_names(encoding, train, eval);
+  if (!has_labels(train)) {
+    if (eval != nullptr && train.rule) join_synthetic(encoding, train, *eval);
+    return;
+  }
+  const bool keeps = known != nullptr && knows(*known, train) && (eval == nullptr || knows(*known, *eval));
+  if (keeps) {
+    encoding.outputs = known->outputs;
+    encoding.class_names = known->class_names;
+    encoding.class_values = known->class_values;
+  } else {
+    train.class_names.empty() ? find_numbers(encoding, train, eval) : find_names(encoding, train, eval);
+  }
   RUN_CHECK(encoding.outputs > 0, ErrorKind::kData, "data.train: every label is train.ignore_index, {}",
             ignore_index.value_or(0));
   // The label of ignored samples must be no class.
   if (ignore_index && *ignore_index >= 0 && *ignore_index < encoding.outputs) encoding.ignored_label = kIgnored;
+  // An older run ignored a class by its number, which is no label if classes have names.
+  const bool by_number = keeps && known->ignored_label && !known->ignore_index;
+  if (keeps && (by_number || known->ignore_index == ignore_index)) {
+    encoding.ignore_index = known->ignore_index;
+    encoding.ignored_label = known->ignored_label;
+  }
   use_classes(train, encoding, "data.train");
-  if (eval != nullptr) use_classes(*eval, encoding, "data.eval");
+  if (eval == nullptr) return;
+  check_synthetic(encoding, *eval, "data.eval");
+  use_classes(*eval, encoding, "data.eval");
 }
 
 void use_classes(Storage& storage, const Encoding& encoding, const std::string& name) {
   if (!has_labels(storage)) return;
   const auto map = std::make_shared<const LabelMap>(encoding);
+  std::set<std::string> unknown;
   const auto class_of = [&](const auto& label, const std::string& text) {
     const std::optional<int64_t> found = map->find(label);
-    RUN_CHECK(found, ErrorKind::kData, "{}: unknown class {}; the classes of the model are {}", name, text,
-              map->list());
-    return *found;
+    if (!found) unknown.insert(text);
+    return found.value_or(0);
   };
   LabelCounts counts;
   std::unordered_map<int64_t, int64_t> classes;  // by label in the file
@@ -193,6 +237,8 @@ void use_classes(Storage& storage, const Encoding& encoding, const std::string& 
     classes[label] = found;
     counts[found] += rows;
   }
+  RUN_CHECK(unknown.empty(), ErrorKind::kData, "{}: unknown {} {}; the classes of the model are {}", name,
+            unknown.size() == 1 ? "class" : "classes", list_of({unknown.begin(), unknown.end()}), map->list());
   const bool same = std::ranges::all_of(classes, [](const auto& entry) { return entry.first == entry.second; });
   for (int64_t& label : storage.classes)
     if (!same) label = classes.at(label);
@@ -212,6 +258,58 @@ std::vector<int64_t> class_counts(const Storage& storage, const Encoding& encodi
     for (const auto& [label, count] : storage.label_counts) add(label, count);
   for (const int32_t row : rows) add(storage.classes[static_cast<size_t>(row)], 1);
   return counts;
+}
+
+namespace {
+
+// One sample of a class where others have many.
+void warn_of_single(const Encoding& encoding, const Storage& train, std::vector<std::string>& warnings) {
+  constexpr int64_t kMany = 10;  // samples of the other classes on average
+  if (train.samples < kMany * encoding.outputs) return;
+  std::vector<std::string> single;
+  const std::vector<int64_t> counts = class_counts(train, encoding, {});
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] != 1) continue;
+    const auto at = std::ranges::find(train.classes, static_cast<int64_t>(i));
+    const std::string place = at == train.classes.end() ? "" : fmt::format(" (sample {})", at - train.classes.begin());
+    single.push_back(class_name(encoding, i) + place);
+  }
+  if (!single.empty())
+    warnings.push_back(fmt::format("data.train: {} with one sample each: {}; is the label damaged?",
+                                   count_text(std::ssize(single), "class"), list_of(single)));
+}
+
+// Names of one file that differ only in spelling.
+void warn_of_alike(const Encoding& encoding, std::vector<std::string>& warnings) {
+  if (!encoding.has_names()) return;
+  std::map<std::string, std::vector<std::string>> names;
+  for (const std::string& name : encoding.class_names) names[plain_name(name)].push_back(formats::in_quotes(name));
+  std::vector<std::string> alike;
+  for (const auto& [plain, spellings] : names)
+    if (spellings.size() > 1) alike.push_back(fmt::format("{}", fmt::join(spellings, " and ")));
+  if (!alike.empty())
+    warnings.push_back(fmt::format("different classes have names that differ only in spelling: {}", list_of(alike)));
+}
+
+}  // namespace
+
+std::vector<std::string> label_warnings(const Encoding& encoding, const Storage& train) {
+  std::vector<std::string> warnings;
+  if (encoding.outputs > kFewLabels && train.samples < 2 * encoding.outputs)
+    warnings.push_back(fmt::format("data.train has {} for {}; check which column is the label",
+                                   count_text(encoding.outputs, "class"), count_text(train.samples, "sample")));
+  warn_of_single(encoding, train, warnings);
+  warn_of_alike(encoding, warnings);
+  return warnings;
+}
+
+std::vector<double> balanced_weights(const std::vector<int64_t>& counts) {
+  const auto samples = static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
+  const auto classes = static_cast<double>(std::ranges::count_if(counts, [](int64_t count) { return count > 0; }));
+  std::vector<double> weights;
+  for (const int64_t count : counts)
+    weights.push_back(count > 0 ? samples / (classes * static_cast<double>(count)) : 0);
+  return weights;
 }
 
 std::vector<std::string> class_warnings(const Encoding& encoding, const std::vector<int64_t>& train,

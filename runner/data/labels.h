@@ -51,18 +51,28 @@ class LabelMap {
 };
 
 // Finds the classes of the training data and of evaluation data (null: none, or the same storage), sets them in the
-// encoding and replaces the labels of both. Throws Error(kData) if names differ only by spelling.
-void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optional<int64_t> ignore_index);
+// encoding and replaces the labels of both. `known`: encoding whose classes are kept if they include all labels, or
+// null. Throws Error(kData) if names differ only by spelling, or if synthetic labels do not fit those of a file.
+void encode_labels(Encoding& encoding, Storage& train, Storage* eval, std::optional<int64_t> ignore_index,
+                   const Encoding* known = nullptr);
 // Replaces labels of other data by the classes of the encoding. `name`: of the data, for messages. Throws Error(kData)
 // for a label that is no class.
 void use_classes(Storage& storage, const Encoding& encoding, const std::string& name);
 
 // Returns the number of samples of each class. `rows`: those that count; empty: all.
 std::vector<int64_t> class_counts(const Storage& storage, const Encoding& encoding, const std::vector<int32_t>& rows);
+// Returns warnings about labels that may be damaged, misspelt or of the wrong column.
+std::vector<std::string> label_warnings(const Encoding& encoding, const Storage& train);
 // Returns warnings about classes that only one of the two parts has.
 std::vector<std::string> class_warnings(const Encoding& encoding, const std::vector<int64_t>& train,
                                         const std::vector<int64_t>& eval);
 
+// Weights by class as class_weight="balanced" of scikit-learn: N / (K * count), of the N samples of the K classes that
+// occur. A class without samples has weight 0.
+std::vector<double> balanced_weights(const std::vector<int64_t>& counts);
+
+// Returns the classes for messages: "0 to 9", "1, 2, 3, 4, 5", "'ham', 'spam'". A long list is cut.
+std::string class_list(const Encoding& encoding);
 // Returns "3 classes: ham, spam, eggs", "10 classes: 0 to 9", "1 target". A long list is cut.
 std::string labels_text(const Encoding& encoding);
 

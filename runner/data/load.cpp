@@ -155,7 +155,10 @@ LabelsAs labels_as(const schema::TrainSpec& train) {
   }
 }
 
-Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::optional<int64_t> ignore_index) {
+Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::optional<int64_t> ignore_index,
+          const Encoding* known) {
+  if (labels == LabelsAs::kAuto && known != nullptr)
+    labels = known->label_kind == LabelKind::kTarget ? LabelsAs::kTargets : LabelsAs::kClasses;
   const int64_t buffer = spec.stream ? spec.shuffle_buffer : 0;
   auto train = std::make_shared<Storage>(read(spec.train, {.labels = labels, .seed = seed}, buffer, "data.train"));
   Encoding encoding = encoding_of(*train);
@@ -176,11 +179,17 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::opt
     eval = train;
   }
 
-  encode_labels(encoding, *train, eval && eval != train ? eval.get() : nullptr, ignore_index);
+  encode_labels(encoding, *train, eval && eval != train ? eval.get() : nullptr, ignore_index, known);
   std::vector<std::string> warnings;
-  if (eval && !train->label_counts.empty())
-    warnings = class_warnings(encoding, class_counts(*train, encoding, parts.train),
-                              class_counts(*eval, encoding, parts.eval));
+  std::vector<int64_t> counts;
+  if (!train->label_counts.empty()) {
+    counts = class_counts(*train, encoding, parts.train);
+    warnings = label_warnings(encoding, *train);
+  }
+  if (eval && !train->label_counts.empty()) {
+    for (std::string& text : class_warnings(encoding, counts, class_counts(*eval, encoding, parts.eval)))
+      warnings.push_back(std::move(text));
+  }
 
   if (spec.train.missing == schema::Missing::kMean || (spec.eval && spec.eval->missing == schema::Missing::kMean)) {
     fit_fill(encoding, *train, parts.train, spec.train.path);
@@ -196,7 +205,7 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::opt
   if (eval && eval != train) {
     for (std::string& text : eval_set->warnings()) warnings.push_back(std::move(text));
   }
-  return {std::move(encoding), std::move(train_set), std::move(eval_set), std::move(warnings)};
+  return {std::move(encoding), std::move(train_set), std::move(eval_set), std::move(warnings), std::move(counts)};
 }
 
 std::optional<int64_t> known_samples(const schema::DataSpec& spec) {
@@ -204,8 +213,20 @@ std::optional<int64_t> known_samples(const schema::DataSpec& spec) {
   return spec.train.samples - held_out_of(spec.train.samples, spec.split ? spec.split->eval : 0);
 }
 
-Data load(const schema::Recipe& recipe) {
-  return load(recipe.data, data_seed(recipe), labels_as(recipe.train), recipe.train.ignore_index);
+Data load(const schema::Recipe& recipe, const Encoding* known) {
+  const schema::TrainSpec& train = recipe.train;
+  Data data = load(recipe.data, data_seed(recipe), labels_as(train), train.ignore_index, known);
+  if (train.class_weights.balanced && data.encoding.label_kind == LabelKind::kClass)
+    data.encoding.balanced_weights = balanced_weights(
+        data.class_counts.empty() ? data.train.count_classes(data.encoding.ignored_label) : data.class_counts);
+  return data;
+}
+
+Encoding completed(Encoding encoding, const schema::TrainSpec& train) {
+  if (encoding.ignored_label) return encoding;
+  encoding.ignored_label = train.ignore_index;
+  if (!encoding.has_names()) encoding.ignore_index = train.ignore_index;
+  return encoding;
 }
 
 uint64_t data_seed(const schema::Recipe& recipe) {

@@ -21,6 +21,7 @@ struct Data {
   Dataset train;
   std::optional<Dataset> eval;
   std::vector<std::string> warnings = {};  // about the files read
+  std::vector<int64_t> class_counts = {};  // samples by class in the training part; empty for text and synthetic data
 };
 
 using SharedData = std::shared_ptr<const Data>;
@@ -33,15 +34,19 @@ LabelsAs labels_as(const schema::TrainSpec& train);
 
 // Reads data.train and data.eval, or splits data.train. The eval part of a split has exactly round(N * split.eval)
 // samples: those with the smallest Philox hash of (seed, index), or the end of a text. Both parts keep the order of the
-// file. Statistics are computed from the training part only.
+// file. Statistics are computed from the training part only. `known`: encoding of the run that is continued; its
+// classes are kept if they include all labels. Null: none.
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels = LabelsAs::kAuto,
-          std::optional<int64_t> ignore_index = std::nullopt);
+          std::optional<int64_t> ignore_index = std::nullopt, const Encoding* known = nullptr);
 
 // Returns the number of training samples if the recipe determines it, which only holds for synthetic data.
 std::optional<int64_t> known_samples(const schema::DataSpec& spec);
 
 // As above, with the data seed of the recipe and the kind of labels that its loss requires.
-Data load(const schema::Recipe& recipe);
+Data load(const schema::Recipe& recipe, const Encoding* known = nullptr);
+// Returns the encoding of a run's checkpoint with the members that older versions did not store: they ignored the class
+// with the number train.ignore_index.
+Encoding completed(Encoding encoding, const schema::TrainSpec& train);
 // Returns data.seed, which defaults to the recipe's seed.
 uint64_t data_seed(const schema::Recipe& recipe);
 

@@ -57,6 +57,18 @@ std::string data_text(const data::Data& data) {
                      data.eval ? data.eval->size() : 0, data.encoding.feature_shape.to_string());
 }
 
+// "samples": of each class in the training part; null if they are not counted.
+json::Value labels_json(const data::Data& data) {
+  const data::Encoding& encoding = data.encoding;
+  json::Value samples, ignored;
+  if (!data.class_counts.empty()) samples = json::list_of(data.class_counts);
+  if (encoding.ignore_index) ignored = *encoding.ignore_index;
+  return json::Object{{"task", encoding.label_kind == data::LabelKind::kClass ? "classification" : "regression"},
+                      {"classes", encoding.sequence > 0 ? json::Value() : json::list_of(encoding.classes())},
+                      {"samples", std::move(samples)},
+                      {"ignored", std::move(ignored)}};
+}
+
 bool forks(const train::Session& session) {
   return session.recipe.tpu.start_method == schema::StartMethod::kFork;
 }
@@ -135,7 +147,8 @@ std::string plan_document(const train::Session& session, std::string plan, const
   const nn::ParameterSet& parameters = session.trainer.model().parameters;
   const Rates rates = rates_of(session);
   const auto point = [](const PlotPoint& p) { return json::List{static_cast<int64_t>(p.x), p.y}; };
-  json::Object members{{"parameters", parameters.elements()},
+  json::Object members{{"labels", labels_json(session.data)},
+                       {"parameters", parameters.elements()},
                        {"trainable_parameters", parameters.trainable_elements()},
                        {"memory_bytes", state_bytes(session.trainer.layout())},
                        {"host_memory", host_memory_json(session)},

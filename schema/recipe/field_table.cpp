@@ -51,8 +51,9 @@ std::vector<std::span<const Field>> fields_by_path(std::string_view section) {
 }
 
 std::string type_name(const Field& field) {
-  constexpr std::string_view kNames[] = {"section", "boolean", "integer",   "number", "text",   "path", "choice",
-                                         "length",  "size",    "character", "column", "metric", "any"};
+  constexpr std::string_view kNames[] = {"section", "boolean", "integer", "number",       "text",
+                                         "path",    "choice",  "length",  "size",         "character",
+                                         "column",  "metric",  "any",     "class weights"};
   return (field.is_list ? "list of " : "") + std::string(kNames[static_cast<size_t>(field.type)]);
 }
 

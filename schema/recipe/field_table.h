@@ -26,6 +26,7 @@ enum class FieldType : uint8_t {
   kColumn,
   kMetric,
   kFree,
+  kClassWeights,
 };
 
 // How a resumed run may change a field.

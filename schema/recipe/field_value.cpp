@@ -81,6 +81,7 @@ class ValueReader {
     if (node_.kind == YamlNode::Kind::kEmpty) {
       return fault(ErrorId::kMissingValue, path_ + " has no value", "write a value, or null for the default");
     }
+    if (field_.type == FieldType::kClassWeights) return read_class_weights();
     return field_.is_list ? read_list() : read_one();
   }
 
@@ -153,7 +154,8 @@ class ValueReader {
       case FieldType::kColumn: return read_column();
       case FieldType::kMetric: return read_metric();
       case FieldType::kSection:
-      case FieldType::kFree: break;
+      case FieldType::kFree:
+      case FieldType::kClassWeights: break;
     }
     return wrong_type();
   }
@@ -342,6 +344,31 @@ class ValueReader {
       names.emplace_back(metric.name);
     }
     return unknown_choice(names);
+  }
+
+  std::optional<Value> read_class_weights() {
+    if (node_.kind == YamlNode::Kind::kScalar) {
+      const std::string words[] = {"balanced"};
+      if (node_.text == words[0]) return node_.text;
+      if (plain().value.text() != nullptr && !nearest(node_.text, words).empty()) return unknown_choice(words);
+      return wrong_type(plain().value.number() != nullptr || plain().value.integer() != nullptr ? hint_of_list() : "");
+    }
+    Field weight = field_;
+    weight.type = FieldType::kNumber;
+    const auto read_weight = [&](const YamlNode& node, const std::string& path) {
+      return ValueReader(weight, node, path, report_).read();
+    };
+    ValueList list;
+    for (size_t i = 0; i < node_.items.size(); ++i)
+      if (std::optional<Value> value = read_weight(node_.items[i], fmt::format("{}[{}]", path_, i)))
+        list.push_back(std::move(*value));
+    ValueMap map;
+    for (const YamlNode::Member& member : node_.members)
+      if (std::optional<Value> value = read_weight(member.value, fmt::format("{}.{}", path_, member.key)))
+        map.emplace_back(member.key, std::move(*value));
+    if (node_.items.empty() && node_.members.empty()) return fault(ErrorId::kOutOfRange, path_ + " must not be empty");
+    if (list.size() != node_.items.size() || map.size() != node_.members.size()) return std::nullopt;
+    return list.empty() ? Value(std::move(map)) : Value(std::move(list));
   }
 
   const Field& field_;

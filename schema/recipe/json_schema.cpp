@@ -31,6 +31,12 @@ std::string metric_pattern() {
   return pattern + ")$";
 }
 
+Object class_weights_schema() {
+  const Object weight{{"type", "number"}, {"minimum", 0}};
+  return {{"anyOf", List{Object{{"const", "balanced"}}, Object{{"type", "array"}, {"items", weight}, {"minItems", 1}},
+                         Object{{"type", "object"}, {"additionalProperties", weight}, {"minProperties", 1}}}}};
+}
+
 Object one_value_schema(const Field& field) {
   switch (field.type) {
     case FieldType::kSection: return section_schema(field.path() + (field.is_list ? "[]" : ""));
@@ -51,6 +57,7 @@ Object one_value_schema(const Field& field) {
     case FieldType::kColumn: return {{"type", List{"string", "integer"}}};
     case FieldType::kMetric: return {{"type", "string"}, {"pattern", metric_pattern()}};
     case FieldType::kFree: return {{"type", "object"}};
+    case FieldType::kClassWeights: return class_weights_schema();
   }
   return {};
 }

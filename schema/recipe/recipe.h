@@ -38,6 +38,15 @@ struct Metric {
   int64_t k = 0;     // top_k
 };
 
+// "balanced", a list by class, or a map by class name; otherwise empty.
+struct ClassWeights {
+  bool balanced = false;
+  std::vector<double> by_class = {};
+  std::vector<std::pair<std::string, double>> by_name = {};
+
+  bool empty() const { return !balanced && by_class.empty() && by_name.empty(); }
+};
+
 #include "schema/recipe/recipe_structs.inc"
 
 struct Recipe : RecipeFields {

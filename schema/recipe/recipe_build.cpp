@@ -42,6 +42,15 @@ void convert(const Setting& setting, Column& out) {
   out = column_of(setting.value);
 }
 
+void convert(const Setting& setting, ClassWeights& out) {
+  const Value& value = setting.value;
+  out = {.balanced = value.text() != nullptr};
+  if (const ValueList* list = value.list())
+    for (const Value& weight : *list) out.by_class.push_back(*weight.number());
+  if (const ValueMap* map = value.map())
+    for (const auto& [name, weight] : *map) out.by_name.emplace_back(name, *weight.number());
+}
+
 template <class Element>
 void convert(const Setting& setting, std::vector<Element>& out) {
   out.clear();

@@ -4,6 +4,7 @@
 #include "runner/data/load.h"
 #include "tests/data/batches.h"
 #include "tests/data/files.h"
+#include "tests/golden/golden.h"
 
 namespace runner::data {
 namespace {
@@ -153,6 +154,114 @@ TEST_F(LabelsTest, OfOtherDataFollowTheEncoding) {
             "new: unknown class 2; the classes of the model are 1, 5");
   EXPECT_EQ(message_of([&] { load_encoded(csv({"a"}).train, of_numbers, 0, "new", true); }),
             "new: expected numbers as labels like the training data, got names");
+}
+
+// ---- classes of the run that is continued
+
+TEST_F(LabelsTest, OfAContinuedRunAreKept) {
+  const Encoding parent = load(csv({"1", "2", "5"}), 0).encoding;
+  const Data fewer = load(csv({"5", "1"}), 0, LabelsAs::kAuto, {}, &parent);
+  EXPECT_EQ(fewer.encoding.class_names, parent.class_names);
+  EXPECT_EQ(fewer.encoding.outputs, 3);
+  Classes ids = {0, 1}, found(2);
+  fewer.train.gather_classes(ids, found);
+  EXPECT_EQ(found, (Classes{2, 0}));
+  EXPECT_EQ(load(csv({"5", "7"}), 0, LabelsAs::kAuto, {}, &parent).encoding.class_names, (Texts{"5", "7"}))
+      << "7 is no class of the run";
+  EXPECT_EQ(load(csv({"1"}, {"7"}), 0, LabelsAs::kAuto, {}, &parent).encoding.class_names, (Texts{"1", "7"}));
+  EXPECT_EQ(load(csv({"a"}), 0, LabelsAs::kAuto, {}, &parent).encoding.class_names, Texts{"a"});
+  EXPECT_EQ(load(csv({"1"}), 0, LabelsAs::kTargets, {}, &parent).encoding.label_kind, LabelKind::kTarget);
+}
+
+// Older versions padded classes up to the largest label, and floats were targets.
+TEST_F(LabelsTest, OfAnOlderRunAreKept) {
+  Encoding old = load(csv({"0", "1", "2", "3"}), 0).encoding;
+  const Data data = load(csv({"3", "1"}), 0, LabelsAs::kAuto, {}, &old);
+  EXPECT_EQ(data.train.fingerprint().outputs, 4);
+  EXPECT_EQ(data.encoding.class_names, Texts{});
+  Classes ids = {0, 1}, found(2);
+  data.train.gather_classes(ids, found);
+  EXPECT_EQ(found, (Classes{3, 1}));
+
+  Encoding many = old;
+  many.outputs = 30;
+  Texts labels;
+  for (int i = 1; i < 30; ++i) labels.push_back(std::to_string(i));
+  EXPECT_EQ(load(csv(labels), 0, LabelsAs::kAuto, {}, &many).encoding.outputs, 30) << "no longer doubtful";
+
+  const Encoding targets = load(csv({"0.0", "1.0"}), 0, LabelsAs::kTargets).encoding;
+  EXPECT_EQ(load(csv({"0.0", "1.0"}), 0, LabelsAs::kAuto, {}, &targets).encoding.label_kind, LabelKind::kTarget);
+}
+
+TEST_F(LabelsTest, AnOlderRunIgnoredAClass) {
+  schema::TrainSpec train;
+  train.ignore_index = 2;
+  const Encoding old = completed(load(csv({"0", "1", "2"}), 0).encoding, train);
+  EXPECT_EQ(old.ignored_label, 2);
+  const Data data = load(csv({"2", "1", "0"}), 0, LabelsAs::kAuto, 2, &old);
+  EXPECT_EQ(data.encoding.outputs, 3);
+  EXPECT_EQ(data.encoding.ignored_label, 2);
+  EXPECT_EQ(data.class_counts, (Classes{1, 1, 0}));
+  EXPECT_EQ(completed(data.encoding, {}).ignored_label, 2);
+
+  train.ignore_index = 1;  // the second class, not the label 1
+  const Encoding named = completed(load(csv({"1", "2", "b"}), 0).encoding, train);
+  EXPECT_EQ(load(csv({"1", "2", "b"}), 0, LabelsAs::kAuto, 1, &named).class_counts, (Classes{1, 0, 1}));
+}
+
+TEST_F(LabelsTest, OfSyntheticDataAreNumbersFrom0) {
+  schema::DataSpec spec = csv({"0", "1", "1"});
+  schema::DatasetSpec synthetic;
+  synthetic.format = schema::DataFormat::kSynthetic;
+  synthetic.samples = 4;
+  synthetic.feature_shape = {1};
+  synthetic.classes = 2;
+  spec.eval = synthetic;
+  EXPECT_EQ(error(spec), "");
+  spec.train = csv({"1", "2"}).train;
+  EXPECT_EQ(error(spec), "data.eval is synthetic with labels 0 to 1, but the classes of the data are 1, 2");
+  spec.eval = spec.train;
+  spec.train = synthetic;
+  EXPECT_EQ(error(spec), "data.eval: unknown class 2; the classes of the model are 0 to 1");
+}
+
+// ---- doubtful labels, weights
+
+TEST_F(LabelsTest, ThatMayBeDamagedAreReported) {
+  Texts labels(30, "0");
+  for (size_t i = 0; i < labels.size(); i += 2) labels[i] = "1";
+  EXPECT_EQ(load(csv(labels), 0).warnings, Texts{});
+  labels[17] = "16777216";
+  const Data data = load(csv(labels), 0);
+  EXPECT_EQ(data.encoding.outputs, 3) << "no empty classes";
+  EXPECT_EQ(data.warnings,
+            Texts{"data.train: 1 class with one sample each: 16777216 (sample 17); is the label damaged?"});
+  EXPECT_EQ(load(csv({"yes", "Yes ", "no", "'no'"}), 0).warnings,
+            Texts{"different classes have names that differ only in spelling: ''no'' and 'no', 'Yes' and 'yes'"});
+  Texts names;
+  for (int i = 0; i < 30; ++i) names.push_back("name" + std::to_string(i));
+  EXPECT_EQ(load(csv(names), 0).warnings,
+            Texts{"data.train has 30 classes for 30 samples; check which column is the label"});
+}
+
+TEST(ClassWeights, BalancedAreThoseOfScikitLearn) {
+  for (const testing::Golden& item : testing::Golden::load("class_weights.json").cases())
+    EXPECT_EQ(balanced_weights(item["counts"].integers()), item["weights"].numbers()) << item.name();
+  EXPECT_EQ(balanced_weights({3, 0, 1}), (std::vector<double>{4.0 / 6, 0, 2})) << "of the classes that occur";
+}
+
+TEST_F(LabelsTest, AreCountedInTheTrainingPart) {
+  Texts labels;
+  for (int i = 0; i < 60; ++i) labels.push_back(i % 3 == 0 ? "5" : i % 7 == 0 ? "-1" : "4");
+  schema::DataSpec spec = csv(labels);
+  spec.split = schema::SplitSpec{0.25};
+  const Data data = load(spec, 1, LabelsAs::kAuto, -1);
+  EXPECT_EQ(data.class_counts, data.train.count_classes(data.encoding.ignored_label));
+  spec.split.reset();
+  spec.stream = true;
+  const Data stream = load(spec, 1, LabelsAs::kAuto, -1);
+  EXPECT_EQ(stream.class_counts, stream.train.count_classes(stream.encoding.ignored_label));
+  EXPECT_EQ(stream.class_counts, (Classes{34, 20}));
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ struct Classification : LuaStep {
                    HostTensor({DType::kI64, Shape{kBatch}}, [](int64_t i) { return static_cast<double>(kLabels[i]); }));
   }
   // Computes Σ losses / Σ weights like a step of the recipe.
-  HostTensor of_recipe(const schema::TrainSpec& spec) {
-    const train::SampleLosses losses = train::sample_losses(spec, schema::Loss::kCrossEntropy, logits, labels);
+  HostTensor of_recipe(const train::LossSpec& spec) {
+    const train::SampleLosses losses = train::sample_losses(spec, logits, labels);
     return compute(ops::div(ops::sum(losses.losses), ops::sum(losses.weights)));
   }
 };
@@ -55,9 +55,9 @@ TEST(LuaLosses, CrossEntropyIsBitIdenticalToTheRecipe) {
   };
   std::vector<HostTensor> seen;
   for (const Row& row : rows) {
-    schema::TrainSpec spec;
+    train::LossSpec spec;
     spec.class_weights = row.weights;
-    spec.ignore_index = row.ignored;
+    spec.ignored_label = row.ignored;
     spec.label_smoothing = row.smoothing;
     Classification step;
     const std::string call = std::string("nn.cross_entropy(logits, labels, ") + row.options + ")";

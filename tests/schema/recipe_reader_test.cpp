@@ -117,7 +117,7 @@ TEST(RecipeReader, FillsEveryMember) {
   EXPECT_FALSE(r.train.epochs);
   EXPECT_EQ(r.train.steps, 100);
   EXPECT_EQ(r.train.loss, Loss::kCrossEntropy);
-  EXPECT_EQ(r.train.class_weights, (std::vector<double>{1, 2.5}));
+  EXPECT_EQ(r.train.class_weights.by_class, (std::vector<double>{1, 2.5}));
   EXPECT_EQ(r.train.label_smoothing, 0.25);
   EXPECT_EQ(r.train.ignore_index, -100);
   EXPECT_EQ(r.train.clip_grad_norm, 1.5);

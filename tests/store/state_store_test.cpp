@@ -85,6 +85,20 @@ TEST_F(StateStore, RoundTrip) {
             "store: state 1 has no section absent; it was written by another version of runner");
 }
 
+TEST_F(StateStore, ReadsOneSection) {
+  const std::string a = random_text(2500, 1), b = random_text(1500, 2);
+  const int64_t id = save(1, {{"a", "{}", as_bytes(a)}, {"b", "", as_bytes(b)}}).id;
+  const LoadedState loaded = load_section(store, id, "a");
+  ASSERT_EQ(loaded.sections.size(), 1u);
+  EXPECT_EQ(loaded.info.step, 1);
+  EXPECT_EQ(loaded.at("a").meta, "{}");
+  EXPECT_EQ(text_of(loaded.at("a")), a);
+  EXPECT_EQ(error_of([&] { load_section(store, id, "c"); }), "store: state 1 has no section c");
+  Statement(store.database(), "UPDATE content SET data = zeroblob(length(data))").run();
+  EXPECT_NE(error_of([&] { load_section(store, id, "b"); }).find("section b fails its checksum in chunk 0"),
+            std::string::npos);
+}
+
 TEST_F(StateStore, AStateMayBeEmpty) {
   const StateInfo saved = save(1, {});
   EXPECT_EQ(saved.bytes, 0);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "schema/base/error.h"
+#include "tests/backends/support/on_threads.h"
 #include "tests/support/json.h"
 #include "tests/train/run_fixture.h"
 
@@ -28,6 +29,31 @@ eval: {every: 4 steps}
 checkpoint: {every: 2 steps}
 log: {every: 3 steps}
 )";
+
+// A child run keeps the classes of its parent if they include all labels, so that its weights fit.
+class ForkOfClasses : public RunFixture {};
+
+TEST_F(ForkOfClasses, KeepsTheClassesOfItsParent) {
+  const std::string recipe = R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: train.csv}, batch_size: 2}
+optimizer: {type: sgd, lr: 0.1}
+train: {epochs: 2}
+)";
+  write("train.csv", "a,label\n1,10\n2,20\n3,30\n4,20\n");
+  const RunResult parent = train(recipe);
+  write("train.csv", "a,label\n1,30\n2,20\n3,30\n4,20\n");
+  for (const std::string processes : {"1", "2"}) {
+    const RunResult child =
+        train(recipe, {.fork = parent.run,
+                       .restart = true,
+                       .overrides = {"num_processes=" + processes},
+                       .transport = processes == "1" ? Transport() : Transport([](int size, const auto& body) {
+                         backends::testing::on_threads(size, body);
+                       })});
+    EXPECT_EQ(child.exit_code, 0) << processes;
+  }
+}
 
 class ForkTest : public RunFixture {
  protected:

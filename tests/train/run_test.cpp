@@ -332,7 +332,34 @@ train: {epochs: 1, class_weights: [1, 2]}
     train(recipe);
     FAIL() << "two class weights were accepted for three classes";
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "train.class_weights: expected 3 weights, one per class, got 2");
+    EXPECT_EQ(error.message(), "train.class_weights: expected 3 weights, one per class in the order 0 to 2, got 2");
+  }
+}
+
+// A list follows the order of the classes; a map names them; balanced counts the training part without ignored labels.
+TEST_F(RunTest, ClassWeightsAreAListAMapOrBalanced) {
+  write("train.csv", "a,label\n1,spam\n2,spam\n3,spam\n5,ham\n4,-1\n0.5,spam\n2.5,eggs\n");
+  const std::string recipe = R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: train.csv}, batch_size: 3}
+optimizer: {type: sgd, lr: 0.1}
+train: {epochs: 3, ignore_index: -1}
+)";
+  const auto losses = [&](const std::string& weights) {
+    train(recipe, {.overrides = {"train.class_weights=" + weights}});
+    return points("train/loss");
+  };
+  const auto plain = losses("null");
+  EXPECT_EQ(losses("[2, 2, 0.5]"), losses("balanced")) << "6 / (3 · 1), 6 / (3 · 1), 6 / (3 · 4)";
+  EXPECT_EQ(losses("[1, 1, 5]"), losses("{spam: 5}"));
+  EXPECT_EQ(losses("[1, 1, 1]"), plain);
+  EXPECT_NE(losses("{spam: 5}"), plain);
+  EXPECT_EQ(losses("[3, 2, 1]"), losses("{ham: 2, eggs: 3}"));
+  try {
+    losses("{spm: 5}");
+    FAIL() << "accepted an unknown class";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "train.class_weights: unknown class 'spm'; did you mean spam?");
   }
 }
 

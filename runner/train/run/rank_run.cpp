@@ -12,6 +12,7 @@
 #include "runner/train/loop/trial_rank.h"
 #include "runner/train/run/checkpoint/restore.h"
 #include "runner/train/run/checkpoint/sharing.h"
+#include "runner/train/run/run_data.h"
 #include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
@@ -64,7 +65,7 @@ RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
       pinned_(cores_.empty() ? std::vector<int>() : cores_[static_cast<size_t>(ranks != nullptr ? ranks->rank() : 0)]),
       profiler_(recipe_.profile ? std::make_optional<Profiler>(*recipe_.profile) : std::nullopt),
       graphs_(persistent_graphs(request, ranks)),
-      session_(recipe_, hooks_.get(), ranks, request.data, request.own_thread),
+      session_(recipe_, hooks_.get(), ranks, data_of(request, ranks), request.own_thread),
       record_(request, session_, hooks_.get()),
       state_(session_, hooks_.get()),
       device_(request, session_, record_, graphs_ ? &*graphs_ : nullptr),

@@ -8,6 +8,7 @@
 #include "runner/train/run/rank_processes.h"
 #include "runner/train/run/rank_run.h"
 #include "runner/train/run/rank_threads.h"
+#include "runner/train/run/run_data.h"
 #include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/base/system_limits.h"
@@ -44,7 +45,7 @@ RunResult run_with_processes(const RunRequest& request) {
 
 // Emulated devices share one process, which has one copy of the data.
 RunResult run_with_threads(RunRequest request) {
-  request.data = std::make_shared<const data::Data>(data::load(request.recipe));
+  request.data = data_of(request, /*ranks=*/nullptr);
   RankThreads threads(static_cast<int>(request.recipe.num_processes), timeout_of(request.recipe),
                       [&](backends::ProcessGroup& ranks) { request.rank_start.follow(request, ranks); });
   std::optional<RankRun> run;

@@ -27,7 +27,7 @@ StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> ho
 StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state,
                          Checkpoint run)
     : recipe_(recipe),
-      encoding_(std::move(run.encoding)),
+      encoding_(data::completed(std::move(run.encoding), recipe.train)),
       train_data_(std::move(run.train_data)),
       eval_data_(std::move(run.eval_data)),
       hooks_(std::move(hooks)),
@@ -67,7 +67,7 @@ data::Dataset StoredModel::evaluation_data() const {
   }
   RUN_CHECK(recipe_.data.split, ErrorKind::kUsage,
             "the run has no evaluation data; give a file: `runner eval RUN DATA`");
-  data::Data data = data::load(recipe_);
+  data::Data data = data::load(recipe_, &encoding_);
   check_data("data.train", train_data_, data.train.fingerprint().to_string(), kRemedy);
   return std::move(*data.eval);
 }

@@ -1,8 +1,14 @@
 #include "runner/train/step/loss.h"
 
+#include <algorithm>
+#include <string>
+
 #include "backends/ir/ops.h"
+#include "runner/data/labels.h"
+#include "runner/formats/input.h"
 #include "runner/train/step/digest.h"
 #include "schema/base/error.h"
+#include "schema/base/suggest.h"
 
 namespace runner::train {
 namespace {
@@ -24,22 +30,17 @@ Value smoothed_losses(Value logits, Value labels, const ops::CrossEntropyOptions
                                      constant(smoothing / static_cast<double>(logits.shape()[1])));
 }
 
-SampleLosses cross_entropy(const schema::TrainSpec& spec, Value logits, Value labels) {
+SampleLosses cross_entropy(const LossSpec& spec, Value logits, Value labels) {
   ops::CrossEntropyOptions options;
-  if (spec.ignore_index) options.ignore_index = *spec.ignore_index;
-  if (!spec.class_weights.empty()) {
-    RUN_CHECK(std::ssize(spec.class_weights) == logits.shape()[1], ErrorKind::kRecipe,
-              "train.class_weights: expected {1} weights, one per class, got {0}", spec.class_weights.size(),
-              logits.shape()[1]);
-    options.class_weights = ops::vector(*logits.program, spec.class_weights);
-  }
+  if (spec.ignored_label) options.ignore_index = *spec.ignored_label;
+  if (!spec.class_weights.empty()) options.class_weights = ops::vector(*logits.program, spec.class_weights);
   const Value losses = smoothed_losses(logits, labels, options, spec.label_smoothing);
-  const bool alike = !options.class_weights && !spec.ignore_index;
+  const bool alike = !options.class_weights && !spec.ignored_label;
   return {losses, alike ? ones(losses) : ops::label_weights(labels, options)};
 }
 
-Value per_element(const schema::TrainSpec& spec, schema::Loss loss, Value outputs, Value targets) {
-  switch (loss) {
+Value per_element(const LossSpec& spec, Value outputs, Value targets) {
+  switch (spec.loss) {
     case schema::Loss::kL1: return ops::l1(outputs, targets);
     case schema::Loss::kHuber: return ops::huber(outputs, targets, spec.huber_delta);
     case schema::Loss::kBceWithLogits: return ops::bce_with_logits(outputs, targets);
@@ -57,6 +58,29 @@ void refuse_options_of_classes(const schema::TrainSpec& spec) {
             "train.{} needs classes, but the labels of data.train are numbers; remove it", ignored);
 }
 
+std::vector<double> weights_by_name(const schema::ClassWeights& spec, const data::Encoding& encoding) {
+  std::vector<double> weights(static_cast<size_t>(encoding.outputs), 1);
+  const std::vector<std::string> names = encoding.classes();
+  for (const auto& [name, weight] : spec.by_name) {
+    const auto found = std::ranges::find(names, name);
+    RUN_CHECK(found != names.end(), ErrorKind::kRecipe, "train.class_weights: unknown class {}; {}",
+              formats::in_quotes(name),
+              schema::did_you_mean(name, names, "the classes are " + data::class_list(encoding)));
+    weights[static_cast<size_t>(found - names.begin())] = weight;
+  }
+  return weights;
+}
+
+// Weights by class; empty if the recipe has none.
+std::vector<double> class_weights(const schema::ClassWeights& spec, const data::Encoding& encoding) {
+  if (spec.balanced) return encoding.balanced_weights;
+  if (!spec.by_name.empty()) return weights_by_name(spec, encoding);
+  RUN_CHECK(spec.empty() || std::ssize(spec.by_class) == encoding.outputs, ErrorKind::kRecipe,
+            "train.class_weights: expected {1} weights, one per class in the order {2}, got {0}", spec.by_class.size(),
+            encoding.outputs, data::class_list(encoding));
+  return spec.by_class;
+}
+
 }  // namespace
 
 uint64_t form_of(const backends::Shape& loss) {
@@ -65,34 +89,34 @@ uint64_t form_of(const backends::Shape& loss) {
   return form;
 }
 
-schema::Loss resolve_loss(const schema::TrainSpec& spec, data::LabelKind labels) {
-  const bool classes = labels == data::LabelKind::kClass;
-  const schema::Loss declared = spec.loss;
-  if (declared == schema::Loss::kAuto) {
+LossSpec loss_of(const schema::TrainSpec& spec, const data::Encoding& encoding) {
+  const bool classes = encoding.label_kind == data::LabelKind::kClass;
+  LossSpec loss{.loss = spec.loss, .label_smoothing = spec.label_smoothing, .huber_delta = spec.huber_delta};
+  if (spec.loss == schema::Loss::kAuto) {
     if (!classes) refuse_options_of_classes(spec);
-    return classes ? schema::Loss::kCrossEntropy : schema::Loss::kMse;
+    loss.loss = classes ? schema::Loss::kCrossEntropy : schema::Loss::kMse;
   }
-  RUN_CHECK(classes == (declared == schema::Loss::kCrossEntropy), ErrorKind::kRecipe, "train.loss: {}",
+  RUN_CHECK(classes == (loss.loss == schema::Loss::kCrossEntropy), ErrorKind::kRecipe, "train.loss: {}",
             classes ? "the labels are classes, which need cross_entropy"
                     : "the labels are targets, which need mse, l1, huber or bce_with_logits");
-  return declared;
+  if (!classes) return loss;
+  loss.class_weights = class_weights(spec.class_weights, encoding);
+  loss.ignored_label = encoding.ignored_label;
+  return loss;
 }
 
-schema::TrainSpec plain_loss(schema::TrainSpec spec) {
-  spec.class_weights.clear();
-  spec.label_smoothing = 0;
-  return spec;
+LossSpec LossSpec::plain() const {
+  LossSpec plain = *this;
+  plain.class_weights.clear();
+  plain.label_smoothing = 0;
+  return plain;
 }
 
-bool is_plain(const schema::TrainSpec& spec) {
-  return spec.class_weights.empty() && spec.label_smoothing == 0;
-}
-
-SampleLosses sample_losses(const schema::TrainSpec& spec, schema::Loss loss, Value outputs, Value labels) {
-  if (loss == schema::Loss::kCrossEntropy) return cross_entropy(spec, outputs, labels);
+SampleLosses sample_losses(const LossSpec& spec, Value outputs, Value labels) {
+  if (spec.loss == schema::Loss::kCrossEntropy) return cross_entropy(spec, outputs, labels);
   const Value targets = ops::reshape(labels, outputs.shape());
   const int64_t over_targets[] = {1};
-  const Value losses = ops::mean(per_element(spec, loss, outputs, targets), over_targets);
+  const Value losses = ops::mean(per_element(spec, outputs, targets), over_targets);
   return {losses, ones(losses)};
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "backends/ir/program.h"
 #include "runner/data/encoding.h"
@@ -9,18 +11,25 @@
 
 namespace runner::train {
 
-// Resolves kAuto: cross entropy for classes, mean squared error for targets. Throws Error(kRecipe) if the loss does not
-// fit the labels or would ignore an option.
-schema::Loss resolve_loss(const schema::TrainSpec& spec, data::LabelKind labels);
+// The loss of a recipe for its data.
+struct LossSpec {
+  schema::Loss loss = schema::Loss::kCrossEntropy;  // never kAuto
+  std::vector<double> class_weights = {};           // by class; empty: 1
+  double label_smoothing = 0;
+  std::optional<int64_t> ignored_label = {};  // as in data::Encoding
+  double huber_delta = 1;
+
+  // The loss without smoothing and class weights: for classes its mean is the negative log-likelihood.
+  LossSpec plain() const;
+  bool is_plain() const { return class_weights.empty() && label_smoothing == 0; }
+};
+
+// `auto` is cross entropy for classes, and mean squared error for targets. Throws Error(kRecipe) if the loss does not
+// fit the labels or would ignore an option, or if train.class_weights do not fit the classes.
+LossSpec loss_of(const schema::TrainSpec& spec, const data::Encoding& encoding);
 
 // Digest of the shape of a hook's loss, (), (B) or (B, …), without B, so that it is the same on all ranks.
 uint64_t form_of(const backends::Shape& loss);
-
-// Returns the options of a loss without smoothing and class weights: for classes its mean is the negative
-// log-likelihood.
-schema::TrainSpec plain_loss(schema::TrainSpec spec);
-// Whether plain_loss() changes the loss.
-bool is_plain(const schema::TrainSpec& spec);
 
 struct SampleLosses {
   backends::Value losses;  // (B) f32
@@ -29,9 +38,8 @@ struct SampleLosses {
 };
 
 // outputs: (B, N) f32; labels: (B) i64, or targets (B) or (B, K) f32. With targets, a sample's loss is the mean over
-// its targets. Weights are 1; for cross entropy they are the label's class weight, or 0 for ignore_index (mean
+// its targets. Weights are 1; for cross entropy they are the label's class weight, or 0 for the ignored label (mean
 // reduction of torch).
-SampleLosses sample_losses(const schema::TrainSpec& spec, schema::Loss loss, backends::Value outputs,
-                           backends::Value labels);
+SampleLosses sample_losses(const LossSpec& spec, backends::Value outputs, backends::Value labels);
 
 }  // namespace runner::train

@@ -48,11 +48,6 @@ DType dtype_of(schema::Precision precision) {
   return DType::kF32;
 }
 
-schema::TrainSpec with_ignored(schema::TrainSpec spec, const data::Encoding& encoding) {
-  if (spec.ignore_index) spec.ignore_index = encoding.ignored_label;
-  return spec;
-}
-
 }  // namespace
 
 StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const Optimizers& optimizers,
@@ -63,8 +58,7 @@ StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, c
       layout_(layout),
       encoding_(encoding),
       hooks_(hooks),
-      loss_(resolve_loss(recipe.train, encoding.label_kind)),
-      train_(with_ignored(recipe.train, encoding)),
+      loss_(loss_of(recipe.train, encoding)),
       inputs_(encoding.inputs()) {}
 
 bool StepBuilder::varies(bool training) const {
@@ -236,19 +230,19 @@ void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool tra
     RUN_ASSERT(step.predictions.shape() == inputs.outputs);
     if (step.targets) labels = step.targets;
     recorded.own_loss = step.losses.program != nullptr;
-    losses = step.losses ? SampleLosses{step.losses, step.weights} : losses_of(train_, step.predictions, labels);
+    losses = step.losses ? SampleLosses{step.losses, step.weights} : losses_of(loss_, step.predictions, labels);
     add_metrics(recorded, std::move(step.metrics));
   } else {
     const Value outputs = nn::Autocast::raise(model_.module->forward(inputs.forward, inputs.features));
     check_outputs(outputs, inputs.outputs);
     recorded.outputs = outputs.id;
-    losses = losses_of(train_, outputs, labels);
+    losses = losses_of(loss_, outputs, labels);
   }
   recorded.losses = losses.losses.id;
   recorded.weights = losses.weights.id;
   recorded.counted = counted_by(losses.losses, inputs.mask).id;
   if (training || !evaluations_read_plain_losses()) return;
-  const SampleLosses plain = losses_of(plain_loss(train_), {inputs.labels.program, recorded.outputs}, labels);
+  const SampleLosses plain = losses_of(loss_.plain(), {inputs.labels.program, recorded.outputs}, labels);
   recorded.plain_losses = plain.losses.id;
   recorded.plain_weights = plain.weights.id;
 }
@@ -272,17 +266,16 @@ void StepBuilder::check_outputs(Value outputs, const Shape& expected) const {
   throw error.locate(model_.module->made_at());
 }
 
-SampleLosses StepBuilder::losses_of(const schema::TrainSpec& spec, Value outputs, Value labels) const {
+SampleLosses StepBuilder::losses_of(const LossSpec& spec, Value outputs, Value labels) const {
   if (encoding_.sequence > 0) return losses_of_tokens(spec, outputs, labels);
-  return sample_losses(spec, loss_, outputs, labels);
+  return sample_losses(spec, outputs, labels);
 }
 
 // Each token counts like a sample: the loss of a text sample is the sum over its tokens, and so is its weight.
-SampleLosses StepBuilder::losses_of_tokens(const schema::TrainSpec& spec, Value outputs, Value labels) const {
+SampleLosses StepBuilder::losses_of_tokens(const LossSpec& spec, Value outputs, Value labels) const {
   const int64_t batch = labels.shape()[0], length = encoding_.sequence;
-  const SampleLosses tokens =
-      sample_losses(spec, loss_, ops::reshape(outputs, Shape{batch * length, encoding_.outputs}),
-                    ops::reshape(labels, Shape{batch * length}));
+  const SampleLosses tokens = sample_losses(spec, ops::reshape(outputs, Shape{batch * length, encoding_.outputs}),
+                                            ops::reshape(labels, Shape{batch * length}));
   const auto of_samples = [&](Value values) {
     const int64_t tokens_axis[] = {1};
     return ops::sum(ops::reshape(values, Shape{batch, length}), tokens_axis);
@@ -315,7 +308,7 @@ bool depends_on(const Program& program, ValueId value, ValueId on) {
 bool StepBuilder::evaluations_read_plain_losses() const {
   if (encoding_.label_kind != data::LabelKind::kClass) return false;
   const auto is_perplexity = [](const schema::Metric& metric) { return metric.name == "perplexity"; };
-  return !is_plain(train_) ||
+  return !loss_.is_plain() ||
          (has(hooks_, HookEntry::kEvaluationStep) && std::ranges::any_of(recipe_.eval.metrics, is_perplexity));
 }
 

@@ -152,8 +152,8 @@ class StepBuilder {
   void declare_batch_inputs(backends::Program& program, std::optional<int64_t> batch) const;
   void declare_scalars(backends::Program& program) const;
   void record_losses(Recorded& recorded, StepInputs& inputs, bool training) const;
-  SampleLosses losses_of(const schema::TrainSpec& spec, Value outputs, Value labels) const;
-  SampleLosses losses_of_tokens(const schema::TrainSpec& spec, Value outputs, Value labels) const;
+  SampleLosses losses_of(const LossSpec& spec, Value outputs, Value labels) const;
+  SampleLosses losses_of_tokens(const LossSpec& spec, Value outputs, Value labels) const;
   backends::Shape outputs_of(int64_t batch) const;
   void check_outputs(Value outputs, const backends::Shape& expected) const;
 
@@ -163,8 +163,7 @@ class StepBuilder {
   const DeviceLayout& layout_;
   const data::Encoding& encoding_;
   Hooks* const hooks_;
-  const schema::Loss loss_;
-  const schema::TrainSpec train_;          // with the ignored label of the encoding
+  const LossSpec loss_;
   const std::vector<data::Input> inputs_;  // of the model
   // Cached by batch size and `with_scalars`.
   mutable std::map<std::pair<std::optional<int64_t>, bool>, Prologue> prologues_;

@@ -9,10 +9,13 @@ namespace runner::generator {
 namespace {
 
 const std::map<std::string, std::string> kTypes = {
-    {"section", "kSection"}, {"boolean", "kBoolean"}, {"integer", "kInteger"},     {"number", "kNumber"},
-    {"text", "kText"},       {"path", "kPath"},       {"choice", "kChoice"},       {"length", "kLength"},
-    {"size", "kSize"},       {"column", "kColumn"},   {"character", "kCharacter"}, {"metric", "kMetric"},
-    {"free", "kFree"},
+    {"section", "kSection"},     {"boolean", "kBoolean"},
+    {"integer", "kInteger"},     {"number", "kNumber"},
+    {"text", "kText"},           {"path", "kPath"},
+    {"choice", "kChoice"},       {"length", "kLength"},
+    {"size", "kSize"},           {"column", "kColumn"},
+    {"character", "kCharacter"}, {"metric", "kMetric"},
+    {"free", "kFree"},           {"class weights", "kClassWeights"},
 };
 
 class TableWriter {
