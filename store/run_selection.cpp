@@ -178,6 +178,8 @@ class Names {
       if (metric.substr(metric.rfind('/') + 1) == field.name)
         near.push_back(metric == field.name ? fmt::format("last({})", metric) : metric);
     }
+    const std::vector<std::string> settings = schema::paths_ending_with(field.name);
+    if (!settings.empty()) near.insert(near.begin(), settings.front());  // suggest optimizer.lr for lr
     std::vector<std::string> names = column_names();
     for (const schema::Field& known : schema::fields()) names.push_back(known.path());
     for (std::string& key : param_names(database_)) names.push_back(std::move(key));

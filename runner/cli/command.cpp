@@ -24,8 +24,26 @@ const Command* find_command(std::string_view name) {
   return nullptr;
 }
 
+namespace {
+
+// What other programs call a command.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"train", "exec"},     {"run", "exec"},        {"fit", "exec"},          {"launch", "exec"},
+    {"start", "exec"},     {"continue", "resume"}, {"restart", "resume"},    {"branch", "fork"},
+    {"test", "eval"},      {"evaluate", "eval"},   {"infer", "predict"},     {"generate", "predict"},
+    {"validate", "check"}, {"lint", "check"},      {"params", "parameters"}, {"describe", "explain"},
+    {"config", "explain"}, {"list", "ls"},         {"runs", "ls"},           {"info", "show"},
+    {"inspect", "show"},   {"status", "show"},     {"logs", "metrics"},      {"graph", "plot"},
+    {"compare", "diff"},   {"query", "sql"},       {"save", "export"},       {"checkpoints", "states"},
+    {"delete", "rm"},      {"remove", "rm"},       {"clean", "gc"},          {"profile", "trace"},
+    {"env", "doctor"},     {"tail", "watch"}};
+
+}  // namespace
+
 const Command& known_command(std::string_view name) {
   if (const Command* command = find_command(name)) return *command;
+  for (const auto& [other, ours] : kOtherNames)
+    if (name == other) fail(ErrorKind::kUsage, "unknown command '{}'; the command is `runner {}`", name, ours);
   std::vector<std::string> names;
   for (const Command& command : commands()) names.emplace_back(command.name);
   fail(ErrorKind::kUsage, "unknown command '{}'; {}", name,

@@ -72,7 +72,12 @@ constexpr Argument kVerifyResume[] = {
     kOverrides,
     {"--kills", "N", "how many times to kill the process; default: 5", &VerifyResumeOptions::kills}};
 
-constexpr Argument kCheck[] = {kRecipe, kOverrides};
+constexpr Argument kRecipeOnly[] = {kRecipe, kOverrides};
+constexpr Argument kCheck[] = {
+    kRecipe,
+    kOverrides,
+    {"--static", "", "check only what the recipe and the hook file say, without reading data",
+     &CheckOptions::static_only}};
 constexpr Argument kPlan[] = {
     kRecipe,
     kOverrides,
@@ -207,19 +212,25 @@ constexpr Command kCommands[] = {
      "docs/from-accelerate.md.",
      kInit, "runner init\nrunner init first.yaml\nrunner init imported.yaml --from default_config.yaml", action<init>,
      report::failure_document},
-    {"check", Group::kRecipe, "list all errors of a recipe",
-     "If its hook has `model` or `optimizers`, the data is read, and model and optimizers are made, to check them too.", kCheck,
-     "runner check recipes/digits.yaml\nrunner check recipes/digits.yaml optimizer.lr=1e-3 --json", action<check>,
-     report::failed_check_document},
+    {"check", Group::kRecipe, "list all errors of a recipe, and try its first steps",
+     "Reads the data, makes model and optimizers, and traces a training and an evaluation step.  Trains and\n"
+     "records nothing.",
+     kCheck, "runner check recipes/digits.yaml\nrunner check recipes/digits.yaml optimizer.lr=1e-3 --json",
+     action<check>, report::failed_check_document},
     {"plan", Group::kRecipe, "show batches, steps, learning rate and memory before a run",
      "--batches prints up to 100 million indices, including repeated samples.", kPlan,
      "runner plan recipes/digits.yaml\nrunner plan recipes/digits.yaml --json --batches --epochs 2", action<plan>,
      report::failure_document},
+    {"parameters", Group::kRecipe, "list the parameters of a recipe's model",
+     "Names, shapes, groups of optimizer.groups in their order (the last has the rest), and their settings.\n"
+     "model.freeze and optimizer.groups select by these names; * and ? match any characters.",
+     kRecipeOnly, "runner parameters recipes/digits.yaml\nrunner parameters recipes/digits.yaml --json",
+     action<parameters>, report::failure_document},
     {"estimate", Group::kRecipe, "estimate the memory that training needs, in each precision",
      "Bytes of one process, computed from the steps that a run would compile: weights, gradients kept\n"
      "between batches, optimizer, activations, and the peak in training, evaluation and saving.  Data and\n"
      "the program itself are not counted.",
-     kCheck, "runner estimate recipes/digits.yaml\nrunner estimate recipes/digits.yaml num_processes=4 --json",
+     kRecipeOnly, "runner estimate recipes/digits.yaml\nrunner estimate recipes/digits.yaml num_processes=4 --json",
      action<estimate>, report::failure_document},
     {"explain", Group::kRecipe, "show a setting's value, origin and meaning, or the meaning of an error or exit code",
      "The id of an error may also be given without the word error.", kExplain,

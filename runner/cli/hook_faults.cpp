@@ -8,9 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "runner/data/load.h"
 #include "runner/train/step/hooks.h"
-#include "runner/train/step/optimizers.h"
 #include "schema/base/diagnostic.h"
 
 namespace runner::cli {
@@ -41,12 +39,6 @@ std::unique_ptr<train::Hooks> made(const schema::ReadResult& recipe, const train
   }
 }
 
-std::vector<std::string> optimizer_warnings(const schema::Recipe& recipe, const data::Encoding& encoding,
-                                            train::Hooks* hooks) {
-  nn::Model model = train::make_model(recipe, encoding, hooks);
-  return train::hook_optimizer_warnings(recipe, train::make_optimizers(recipe, encoding, hooks, model));
-}
-
 }  // namespace
 
 train::MakeHooks usable_hooks(const schema::ReadResult& recipe, train::MakeHooks make) {
@@ -60,19 +52,8 @@ train::MakeHooks usable_hooks(const schema::ReadResult& recipe, train::MakeHooks
   };
 }
 
-std::vector<std::string> check_model_and_optimizers(const schema::ReadResult& recipe, train::Hooks* hooks) {
-  if (!has(hooks, train::HookEntry::kModel) && !has(hooks, train::HookEntry::kOptimizers)) return {};
-  try {
-    return optimizer_warnings(recipe.recipe, data::load(recipe.recipe).encoding, hooks);
-  } catch (const schema::RecipeError&) {
-    throw;
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kData)
-      return {fmt::format("the hook's model and optimizers are not checked, because the data cannot be read: {}",
-                          error.message())};
-    if (!error.where().known()) throw;
-    throw schema::RecipeError({fault_of_file(error.where(), error.message())});
-  }
+schema::RecipeError fault_in_hook_file(const Error& error) {
+  return schema::RecipeError({fault_of_file(error.where(), error.message())});
 }
 
 }  // namespace runner::cli

@@ -13,9 +13,20 @@ namespace runner::cli {
 // line of the hook file or else the recipe key. `recipe` must outlive the result.
 train::MakeHooks usable_hooks(const schema::ReadResult& recipe, train::MakeHooks make);
 
-// If the hook has `model` or `optimizers`, reads the data and makes the model and the optimizers. Returns warnings:
-// about the optimizers, or that the data cannot be read. Throws schema::RecipeError with the line of the hook file if
-// they cannot be made. `hooks`: null if there is no hook.
-std::vector<std::string> check_model_and_optimizers(const schema::ReadResult& recipe, train::Hooks* hooks);
+// Returns an error whose place is known as a fault of the hook file.
+schema::RecipeError fault_in_hook_file(const Error& error);
+
+// Calls `work`. An error of the hook's code becomes a fault of the hook file.
+template <class Work>
+auto in_hook_file(Work work) {
+  try {
+    return work();
+  } catch (const schema::RecipeError&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kData || !error.where().known()) throw;
+    throw fault_in_hook_file(error);
+  }
+}
 
 }  // namespace runner::cli

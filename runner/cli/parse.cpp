@@ -7,6 +7,7 @@
 
 #include "runner/cli/commands/commands.h"
 #include "schema/base/suggest.h"
+#include "schema/recipe/field_table.h"
 
 namespace runner::cli {
 namespace {
@@ -32,11 +33,28 @@ bool has_word(std::span<const std::string> words, std::string_view word) {
   return std::find(words.begin(), end, word) != end;
 }
 
+bool takes_settings(const Command& command) {
+  return std::ranges::any_of(command.arguments,
+                             [](const Argument& argument) { return argument.kind == Kind::kSetting; });
+}
+
+// Returns the setting that an option such as --optimizer.lr or --batch-size means; empty if none.
+std::string setting_named(std::string option) {
+  option.erase(0, option.find_first_not_of('-'));
+  std::ranges::replace(option, '-', '_');
+  if (!schema::find_fields(option).empty()) return option;
+  const std::vector<std::string> paths = schema::paths_ending_with(option);
+  return paths.empty() ? "" : paths.front();
+}
+
 [[noreturn]] void fail_unexpected(const Command& command, const std::string& word) {
   if (!word.starts_with("-")) {
     fail(ErrorKind::kUsage, "{}: unexpected argument '{}'; see `runner {} --help`", command.name, word, command.name);
   }
   const std::string name = word.substr(0, word.find('='));
+  if (const std::string setting = setting_named(name); takes_settings(command) && !setting.empty())
+    fail(ErrorKind::kUsage, "{}: unknown option {}; settings of the recipe have no dashes: {}={}", command.name, name,
+         setting, name == word ? "VALUE" : word.substr(name.size() + 1));
   fail(ErrorKind::kUsage, "{}: unknown option {}; {}", command.name, name,
        schema::did_you_mean(name, option_names(&command), fmt::format("see `runner {} --help`", command.name)));
 }

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <numbers>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "backends/kernels/philox.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
@@ -11,8 +14,8 @@
 namespace runner::nn {
 namespace {
 
-bool matches_any(std::span<const std::string> patterns, const std::string& name) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) { return matches(p, name); });
+bool any_selects(std::span<const std::string> patterns, const Parameter& parameter) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return selects(pattern, parameter); });
 }
 
 // FNV-1a hash of the parameter name, which selects its random stream.
@@ -35,10 +38,17 @@ float normal(uint32_t a, uint32_t b) {
 
 }  // namespace
 
-ParameterId ParameterSet::add(std::string name, const backends::Shape& shape, Initialiser init) {
+bool selects(std::string_view pattern, const Parameter& parameter) {
+  const Role role = parameter.role;
+  if (pattern == "norms") return role == Role::kNormWeight || role == Role::kNormBias;
+  if (pattern == "biases") return role == Role::kBias || role == Role::kNormBias;
+  return matches(pattern, parameter.name);
+}
+
+ParameterId ParameterSet::add(std::string name, const backends::Shape& shape, Initialiser init, Role role) {
   RUN_CHECK(std::none_of(parameters_.begin(), parameters_.end(), [&](const Parameter& p) { return p.name == name; }),
             ErrorKind::kRun, "model: two parameters are named {}", name);
-  parameters_.push_back({.name = std::move(name), .shape = shape, .init = init});
+  parameters_.push_back({.name = std::move(name), .shape = shape, .init = init, .role = role});
   return static_cast<ParameterId>(parameters_.size() - 1);
 }
 
@@ -49,9 +59,9 @@ void ParameterSet::check_none_idle(std::span<const std::string> freeze,
     size_t taker = groups.size();
     bool idle = true;
     for (const Parameter& parameter : parameters_) {
-      if (matches_any(freeze, parameter.name) || !matches_any(groups[later], parameter.name)) continue;
+      if (any_selects(freeze, parameter) || !any_selects(groups[later], parameter)) continue;
       const auto first =
-          std::find_if(groups.begin(), groups.end(), [&](const auto& p) { return matches_any(p, parameter.name); });
+          std::find_if(groups.begin(), groups.end(), [&](const auto& p) { return any_selects(p, parameter); });
       const auto owner = static_cast<size_t>(first - groups.begin());
       idle = idle && owner < later;
       taker = std::min(taker, owner);
@@ -63,22 +73,35 @@ void ParameterSet::check_none_idle(std::span<const std::string> freeze,
   }
 }
 
-void ParameterSet::lay_out(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) {
-  const auto check_used = [this](const std::string& pattern, const char* key) {
-    RUN_CHECK(std::any_of(parameters_.begin(), parameters_.end(),
-                          [&](const Parameter& p) { return matches(pattern, p.name); }),
-              ErrorKind::kRecipe,
-              "{}: the pattern '{}' matches no parameter of the model; a parameter is named for example {}", key,
-              pattern, parameters_.empty() ? "nothing" : parameters_.front().name);
+void ParameterSet::check_used(std::span<const std::string> freeze,
+                              std::span<const std::vector<std::string>> groups) const {
+  std::vector<std::string> unused;
+  const auto look = [&](const std::string& pattern, const std::string& key) {
+    if (std::ranges::none_of(parameters_, [&](const Parameter& p) { return selects(pattern, p); }))
+      unused.push_back(fmt::format("{}: '{}'", key, pattern));
   };
-  for (const std::string& pattern : freeze) check_used(pattern, "model.freeze");
-  for (const std::vector<std::string>& patterns : groups)
-    for (const std::string& pattern : patterns) check_used(pattern, "optimizer.groups");
+  for (const std::string& pattern : freeze) look(pattern, "model.freeze");
+  for (size_t i = 0; i < groups.size(); ++i)
+    for (const std::string& pattern : groups[i]) look(pattern, fmt::format("optimizer.groups[{}].params", i));
+  constexpr size_t kNamed = 4;
+  std::vector<std::string> names;
+  for (const Parameter& parameter : parameters_)
+    if (names.size() < kNamed) names.push_back(parameter.name);
+  const std::string known = names.empty()
+                                ? "the model has none"
+                                : fmt::format("the names are {}{}; `runner parameters RECIPE` lists all",
+                                              fmt::join(names, ", "), parameters_.size() > kNamed ? ", …" : "");
+  RUN_CHECK(unused.empty(), ErrorKind::kRecipe, "{} no parameter of the model: {}; {}",
+            unused.size() == 1 ? "a pattern matches" : fmt::format("{} patterns match", unused.size()),
+            fmt::join(unused, ", "), known);
+}
 
+void ParameterSet::lay_out(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) {
+  check_used(freeze, groups);
   const auto group_of = [&](const Parameter& parameter) {
-    if (matches_any(freeze, parameter.name)) return -1;
+    if (any_selects(freeze, parameter)) return -1;
     const auto group =
-        std::find_if(groups.begin(), groups.end(), [&](const auto& p) { return matches_any(p, parameter.name); });
+        std::find_if(groups.begin(), groups.end(), [&](const auto& p) { return any_selects(p, parameter); });
     return static_cast<int32_t>(group - groups.begin());
   };
   check_none_idle(freeze, groups);

@@ -20,10 +20,14 @@ struct Initialiser {
   double scale = 0;  // uniform: range [−scale, scale); normal: standard deviation
 };
 
+// What a parameter is for: the words `norms` and `biases` of patterns. The bias of a norm is both.
+enum class Role { kWeight, kBias, kNormWeight, kNormBias };
+
 struct Parameter {
   std::string name;  // as in a PyTorch state dict, such as "0.weight"
   backends::Shape shape;
   Initialiser init;
+  Role role = Role::kWeight;
   int32_t buffer = 0;  // index into ParameterSet::buffers()
   int64_t offset = 0;  // in elements
   bool trainable = true;
@@ -38,15 +42,18 @@ struct FlatBuffer {
 
 using ParameterId = int32_t;
 
+// Whether a pattern selects a parameter: a name with * and ?, or one of the words `norms` and `biases`.
+bool selects(std::string_view pattern, const Parameter& parameter);
+
 class ParameterSet {
  public:
   // Declares a parameter. Throws Error(kRun) if the name is already in use.
-  ParameterId add(std::string name, const backends::Shape& shape, Initialiser init);
+  ParameterId add(std::string name, const backends::Shape& shape, Initialiser init, Role role = Role::kWeight);
 
-  // Freezes the parameters that match a pattern of `freeze` and arranges the others by group. A parameter belongs to
-  // the first entry of `groups` with a matching pattern, or to the default group, whose index is groups.size(). Throws
-  // Error(kRecipe) if a pattern matches no parameter, if earlier groups leave no parameter to a group, or if no
-  // parameter is trainable.
+  // Freezes the parameters that a pattern of `freeze` selects and arranges the others by group. A parameter belongs to
+  // the first entry of `groups` with a pattern that selects it, or to the default group, whose index is groups.size().
+  // Throws Error(kRecipe) with all patterns that select no parameter, if earlier groups leave no parameter to a group,
+  // or if no parameter is trainable.
   void lay_out(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups);
 
   std::span<const Parameter> parameters() const { return parameters_; }
@@ -59,6 +66,7 @@ class ParameterSet {
   std::vector<ParameterId> in_buffer(int32_t buffer) const;
 
  private:
+  void check_used(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) const;
   void check_none_idle(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) const;
 
   std::vector<Parameter> parameters_;

@@ -277,7 +277,15 @@ std::string failed_run_document(const Error& error) {
 }
 
 std::string failed_check_document(const Error& error) {
-  return failed({{"ok", false}, {"errors", json::List{}}}, error);
+  // An error outside the recipe, such as in a data file; failed() replaces the list by those of a recipe.
+  const json::Object fault{{"id", json::Value()},
+                           {"file", error.where().file},
+                           {"line", error.where().line},
+                           {"column", error.where().column},
+                           {"key", ""},
+                           {"message", std::string(error.text())},
+                           {"hint", ""}};
+  return failed({{"ok", false}, {"errors", json::List{fault}}}, error);
 }
 
 void add_damage(json::Object& document, std::span<const store::Damage> damage) {

@@ -5,6 +5,7 @@
 #include "schema/base/json.h"
 #include "schema/base/suggest.h"
 #include "schema/recipe/field_words.h"
+#include "schema/recipe/json_schema.h"
 
 namespace runner::schema {
 namespace {
@@ -167,6 +168,27 @@ std::string explain_json(const ReadResult& result, const std::string& key) {
                                  {"unit", json::or_null(unit)},
                                  {"origin", origin},
                                  {"text", std::string(field.text) + availability_phrase(field)}});
+}
+
+std::string explain_field(const std::string& key) {
+  const std::vector<std::string> paths = paths_ending_with(key);
+  const std::string path = find_fields(key).empty() && paths.size() == 1 ? paths[0] : key;
+  const std::span<const Field> variants = find_fields(path);
+  RUN_CHECK(!variants.empty(), ErrorKind::kUsage, "unknown key {}; {}", key,
+            paths.empty() ? near_key(ReadResult(), key) : did_you_mean(paths));
+  if (variants[0].is_section()) {
+    std::string text = fmt::format("{}: {}\n", path, variants[0].text);
+    for (const Field& field : fields_of(path)) text += fmt::format("  {}: {}\n", field.path(), field.text);
+    return text;
+  }
+  std::string text;
+  for (const Field& field : variants) {
+    const FieldReference about = reference_of(field);
+    const std::string fallback =
+        field.required || about.fallback.empty() ? about.fallback : "default " + about.fallback;
+    text += fmt::format("{}: {}{}{}\n{}\n", path, about.type, fallback.empty() ? "" : "; ", fallback, about.meaning);
+  }
+  return text;
 }
 
 }  // namespace runner::schema

@@ -11,6 +11,9 @@ namespace runner::schema {
 // whole recipe. Throws Error(kUsage) with the nearest keys if there is no such key.
 std::string explain_text(const ReadResult& result, const std::string& key);
 
+// The same without a recipe: type, default, meaning and choices of a key. Throws Error(kUsage) if there is no such key.
+std::string explain_field(const std::string& key);
+
 // {"key", "value", "type", "default", "unit", "origin": {"kind", "file", "line"}, "text"}. The value of a key
 // that the recipe does not use is null. The value of a section, and of the whole recipe with key null, is an object.
 std::string explain_json(const ReadResult& result, const std::string& key);

@@ -50,6 +50,16 @@ std::vector<std::span<const Field>> fields_by_path(std::string_view section) {
   return groups;
 }
 
+std::vector<std::string> paths_ending_with(std::string_view word) {
+  std::vector<std::string> paths;
+  for (const Field& field : fields()) {
+    const std::string path = field.path();
+    if (field.name == word && (paths.empty() || paths.back() != path)) paths.push_back(path);
+  }
+  std::ranges::stable_sort(paths, {}, [](const std::string& path) { return std::ranges::count(path, '.'); });
+  return paths;
+}
+
 std::string type_name(const Field& field) {
   constexpr std::string_view kNames[] = {"section", "boolean", "integer", "number",       "text",
                                          "path",    "choice",  "length",  "size",         "character",

@@ -94,6 +94,10 @@ std::vector<std::span<const Field>> fields_by_path(std::string_view section);
 // Fields with this path, usually one; empty if there is none.
 std::span<const Field> find_fields(std::string_view path);
 
+// Paths of the fields with this last word, those of the fewest words first: "lr" -> optimizer.lr,
+// optimizer.groups[].lr.
+std::vector<std::string> paths_ending_with(std::string_view word);
+
 // "integer", "list of text", "length", …
 std::string type_name(const Field& field);
 

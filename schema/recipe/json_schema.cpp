@@ -197,6 +197,14 @@ std::string json_schema() {
   return json::text(schema);
 }
 
+FieldReference reference_of(const Field& field) {
+  FieldReference about{.type = type_text(field), .fallback = default_text(field), .meaning = meaning_text(field)};
+  std::erase(about.type, '\\');
+  std::erase(about.fallback, '`');
+  std::erase(about.meaning, '`');
+  return about;
+}
+
 std::string recipe_reference() {
   std::string out(kIntroduction);
   append_section(out, "", "");

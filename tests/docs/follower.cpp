@@ -162,11 +162,11 @@ void Follower::check_recipe(const Block& block) {
     const std::string& file = found->at(1);
     fs::create_directories((folder_.path() / file).parent_path());
     write_text(folder_.path() / file, block.text);
-    expect(block.line, "runner check " + file, found->at(2).empty() ? 0 : 2);
+    expect(block.line, "runner check --static " + file, found->at(2).empty() ? 0 : 2);
   } else {  // a part of a recipe
     const fs::path part = folder_.path() / "part_of_a_recipe.yaml";
     write_text(part, completed(block.text));
-    expect(block.line, "runner check part_of_a_recipe.yaml", 0);
+    expect(block.line, "runner check --static part_of_a_recipe.yaml", 0);
     fs::remove(part);
   }
 }

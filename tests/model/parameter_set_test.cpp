@@ -1,6 +1,7 @@
 // Pattern matching of parameter names, and the memory layout.
 #include "runner/model/parameter_set.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "schema/base/error.h"
@@ -84,16 +85,34 @@ std::string error(const Patterns& freeze, const Groups& groups, ParameterSet set
   return "";
 }
 
-TEST(ParameterSet, ReportsAPatternThatMatchesNothing) {
-  EXPECT_EQ(
-      error({"0.*", "9.*"}, {}),
-      "model.freeze: the pattern '9.*' matches no parameter of the model; a parameter is named for example 0.weight");
-  EXPECT_EQ(error({}, {{"*.bias"}, {"weight"}}),
-            "optimizer.groups: the pattern 'weight' matches no parameter of the model; a parameter is named for "
-            "example 0.weight");
-  EXPECT_EQ(
-      error({"*"}, {}, ParameterSet()),
-      "model.freeze: the pattern '*' matches no parameter of the model; a parameter is named for example nothing");
+TEST(ParameterSet, ReportsAllPatternsThatMatchNothing) {
+  constexpr const char* kNames =
+      "; the names are 0.weight, 0.bias, 1.weight, 1.bias, …; `runner parameters RECIPE` lists all";
+  EXPECT_EQ(error({"0.*", "9.*"}, {}),
+            fmt::format("a pattern matches no parameter of the model: model.freeze: '9.*'{}", kNames));
+  EXPECT_EQ(error({"x"}, {{"*.bias"}, {"weight", "y"}}),
+            fmt::format("3 patterns match no parameter of the model: model.freeze: 'x', optimizer.groups[1].params: "
+                        "'weight', optimizer.groups[1].params: 'y'{}",
+                        kNames));
+  EXPECT_EQ(error({"*"}, {}, ParameterSet()),
+            "a pattern matches no parameter of the model: model.freeze: '*'; the model has none");
+}
+
+TEST(ParameterSet, WordsSelectNormsAndBiases) {
+  ParameterSet set;
+  set.add("0.weight", {2, 2}, {}, Role::kWeight);
+  set.add("0.bias", {2}, {}, Role::kBias);
+  set.add("1.weight", {2}, {}, Role::kNormWeight);
+  set.add("1.bias", {2}, {}, Role::kNormBias);
+  const auto selected = [&](std::string_view word) {
+    std::vector<std::string> names;
+    for (const Parameter& parameter : set.parameters())
+      if (selects(word, parameter)) names.push_back(parameter.name);
+    return names;
+  };
+  EXPECT_EQ(selected("norms"), (std::vector<std::string>{"1.weight", "1.bias"}));
+  EXPECT_EQ(selected("biases"), (std::vector<std::string>{"0.bias", "1.bias"}));
+  EXPECT_EQ(selected("*.weight"), (std::vector<std::string>{"0.weight", "1.weight"}));
 }
 
 TEST(ParameterSet, RejectsAGroupCoveredByEarlierOnes) {

@@ -1,23 +1,59 @@
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/hook_faults.h"
+#include "runner/data/labels.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/output.h"
+#include "runner/train/loop/evaluator.h"
+#include "runner/train/loop/memory_estimate.h"
+#include "runner/train/loop/session.h"
 #include "schema/base/unrecorded.h"
 #include "schema/recipe/recipe_warnings.h"
 
 namespace runner::cli {
+namespace {
 
-int check(const RecipeOptions& options, report::Output& out) {
+struct Trial {
+  std::string labels;  // data::labels_text()
+  std::vector<std::string> warnings;
+};
+
+// Does what a run does before its first step, and traces the steps. Nothing is computed.
+Trial try_out(const schema::ReadResult& read) {
+  const schema::Recipe& recipe = read.recipe;
+  const train::MakeHooks make = usable_hooks(read, lua::hooks_maker());
+  const std::unique_ptr<train::Hooks> hooks = make(recipe);
+  train::Session session(recipe, hooks.get());
+  if (session.data.eval) train::Evaluator(session.trainer, *session.data.eval, recipe, hooks.get());
+  // A hook makes a model only once.
+  if (!has(hooks.get(), train::HookEntry::kTrain))
+    train::estimate_memory(recipe, session.data, session.plan, *session.device, make(recipe).get());
+  Trial trial{data::labels_text(session.data.encoding), session.data.warnings};
+  for (std::string& text : session.plan_warnings()) trial.warnings.push_back(std::move(text));
+  return trial;
+}
+
+}  // namespace
+
+int check(const CheckOptions& options, report::Output& out) {
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-  const std::vector<std::string> of_hook = unrecorded([&] {
-    return check_model_and_optimizers(recipe, usable_hooks(recipe, lua::hooks_maker())(recipe.recipe).get());
-  });
-  for (const auto& warnings : {schema::recipe_warnings(recipe), of_hook})
+  Trial trial;
+  if (options.static_only) {
+    unrecorded([&] { usable_hooks(recipe, lua::hooks_maker())(recipe.recipe); });
+  } else {
+    trial = unrecorded([&] { return in_hook_file([&] { return try_out(recipe); }); });
+  }
+  for (const auto& warnings : {schema::recipe_warnings(recipe), trial.warnings})
     for (const std::string& text : warnings) out.talk(report::warning_text(text, out.talk_color()));
-  out.data(options.json ? schema::render_json({}) : fmt::format("{} is a valid recipe\n", options.recipe));
+  if (options.json) {
+    out.data(schema::render_json({}));
+  } else {
+    out.data(fmt::format("{} is a valid recipe\n", options.recipe));
+    if (!trial.labels.empty()) out.data(trial.labels + '\n');
+  }
   return 0;
 }
 

@@ -57,6 +57,10 @@ struct VerifyResumeOptions : RecipeOptions {
   int64_t kills = 5;
 };
 
+struct CheckOptions : RecipeOptions {
+  bool static_only = false;
+};
+
 struct PlanOptions : RecipeOptions {
   bool batches = false;
   int64_t epochs = kNotGiven;  // default: 1
@@ -161,7 +165,8 @@ int predict(const PredictOptions& options, report::Output& out);
 int verify_resume(const VerifyResumeOptions& options, report::Output& out);
 
 // Recipes: check.cpp, plan.cpp, estimate.cpp, explain.cpp, init.cpp.
-int check(const RecipeOptions& options, report::Output& out);
+int check(const CheckOptions& options, report::Output& out);
+int parameters(const RecipeOptions& options, report::Output& out);
 int plan(const PlanOptions& options, report::Output& out);
 int estimate(const RecipeOptions& options, report::Output& out);
 int explain(const ExplainOptions& options, report::Output& out);

@@ -9,6 +9,7 @@
 #include "runner/report/table.h"
 #include "schema/base/json.h"
 #include "schema/base/suggest.h"
+#include "schema/recipe/field_table.h"
 
 namespace runner::cli {
 namespace {
@@ -58,10 +59,24 @@ void explain_error(const std::string& id, const ExplainOptions& options, report:
   if (row == rows.end()) {
     std::vector<std::string> names;
     for (const schema::ErrorIdRow& known : rows) names.emplace_back(known.name);
-    fail(ErrorKind::kUsage, "unknown error id {}{}; {}", id, options.key.empty() ? ", and there is no such file" : "",
+    fail(ErrorKind::kUsage, "unknown error id {}{}; {}", id,
+         options.key.empty() ? ", and there is no such file or setting" : "",
          schema::did_you_mean(id, names, "`runner explain error` lists all"));
   }
   out.data(options.json ? json::text(error_id_json(*row)) : fmt::format("{}: {}\n", row->name, row->text));
+}
+
+bool is_error_id(std::string_view word) {
+  return std::ranges::any_of(schema::error_ids(), [&](const schema::ErrorIdRow& known) { return known.name == word; });
+}
+
+// Explains a setting without a recipe, or else reports that there is no such file.
+void explain_key(const ExplainOptions& options, report::Output& out) {
+  const std::string& key = options.recipe;
+  const bool is_key = !schema::find_fields(key).empty() || !schema::paths_ending_with(key).empty();
+  if (!is_key) return explain_error(key, options, out);
+  const std::string text = schema::explain_field(key);
+  out.data(options.json ? json::text(json::Object{{"key", key}, {"text", text}}) : text);
 }
 
 }  // namespace
@@ -74,7 +89,7 @@ int explain(const ExplainOptions& options, report::Output& out) {
   } else if (options.recipe == "error") {
     all ? list_errors(options, out) : explain_error(options.key, options, out);
   } else if (all && !std::filesystem::exists(options.recipe, ignored)) {
-    explain_error(options.recipe, options, out);
+    is_error_id(options.recipe) ? explain_error(options.recipe, options, out) : explain_key(options, out);
   } else {
     const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
     out.data(options.json ? schema::explain_json(recipe, options.key) : schema::explain_text(recipe, options.key));
