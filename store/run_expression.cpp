@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <utility>
 
 #include "schema/base/suggest.h"
@@ -215,7 +216,7 @@ class Parser {
         peek().kind == TokenKind::kWord &&
         std::any_of(kKeywords.begin(), kKeywords.end(), [&](const char* word) { return peek().is_keyword(word); });
     if (keyword || peek().kind == TokenKind::kSign || peek().kind == TokenKind::kEnd) {
-      fail_expected("a name, a number or a string");
+      fail_expected("a name, a number or a text");
     }
     return take();
   }
@@ -313,13 +314,7 @@ class Parser {
       value.value = value.text;
       if (field.field.column == Column::kStatus) check_status(value);
     } else if (std::holds_alternative<std::string>(value.value)) {
-      if (value.text.find('/') != std::string::npos) {
-        fail_at(text_, option_, value.at,
-                fmt::format("{} needs a number on the other side, got the metric {}", field.field.text, value.text),
-                fmt::format("use last({}) for its newest value", value.text));
-      }
-      fail_at(text_, option_, value.at,
-              fmt::format("{} is a number, but {} is a string", field.field.text, value.text));
+      fail_no_number(text_, option_, field.field, value);
     }
   }
 
@@ -369,6 +364,22 @@ void fail_at(std::string_view text, const char* option, Span at, std::string mes
   d.hint = std::move(hint);
   d.source_line = std::string(text);
   throw schema::RecipeError({std::move(d)});
+}
+
+void fail_no_number(std::string_view text, const char* option, const RunField& field,
+                    const RunCondition::Operand& value) {
+  if (value.text.find('/') != std::string::npos) {
+    fail_at(text, option, value.at,
+            fmt::format("{} needs a number on the other side, got the metric {}", field.text, value.text),
+            fmt::format("use last({}) for its newest value", value.text));
+  }
+  double number = 0;
+  const char* const end = value.text.data() + value.text.size();
+  const auto [stop, status] = std::from_chars(value.text.data(), end, number);
+  const bool is_quoted_number = status == std::errc() && stop == end;
+  fail_at(
+      text, option, value.at, fmt::format("{} is a number, but {} is a text", field.text, value.text),
+      is_quoted_number ? fmt::format("write {} without quotes", value.text) : "compare it with a number, such as 1e-3");
 }
 
 std::vector<std::string> column_names() {

@@ -87,6 +87,10 @@ std::vector<RunField> parse_fields(std::string_view text, const char* option);
 [[noreturn]] void fail_at(std::string_view text, const char* option, Span at, std::string message,
                           std::string hint = {});
 
+// Throws that `value`, compared with `field`, must be a number.
+[[noreturn]] void fail_no_number(std::string_view text, const char* option, const RunField& field,
+                                 const RunCondition::Operand& value);
+
 std::vector<std::string> column_names();
 
 }  // namespace runner::store

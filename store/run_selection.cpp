@@ -56,6 +56,10 @@ bool decide(Compare compare, int order) {
   return false;
 }
 
+bool is_order(Compare compare) {
+  return compare != Compare::kEqual && compare != Compare::kNotEqual;
+}
+
 template <class T>
 int order_of(const T& a, const T& b) {
   return a < b ? -1 : b < a ? 1 : 0;
@@ -147,6 +151,10 @@ class Names {
   void check(const RunField& field) const {
     if (field.source == Source::kParam ? is_setting(field.name) : is_own_metric(field.name)) return;
     field.source == Source::kParam ? fail_no_param(field) : fail_no_metric(field);
+  }
+
+  [[noreturn]] void fail_no_number(const RunField& field, const Operand& value) const {
+    store::fail_no_number(text_, option_, field, value);
   }
 
  private:
@@ -274,6 +282,10 @@ class BoundCondition {
     for (const Operand& operand : tree.operands) {
       columns_.push_back(operand.is_field ? &values.of(operand.field, names) : nullptr);
     }
+    if (tree.kind == Kind::kCompare && is_order(tree.compare)) {
+      check_order(0, 1, names);
+      check_order(1, 0, names);
+    }
   }
 
   Truth holds(size_t run) const {
@@ -287,6 +299,16 @@ class BoundCondition {
   }
 
  private:
+  // Throws if all values of the field are numbers but the other operand is a text: no run could match.
+  void check_order(size_t field, size_t other, const Names& names) const {
+    const Operand& operand = tree_.operands[other];
+    if (columns_[field] == nullptr || operand.is_field || is_number(operand.value)) return;
+    const auto is_text = [](const Value& value) { return !is_missing(value) && !is_number(value); };
+    const auto is_given = [](const Value& value) { return !is_missing(value); };
+    if (std::ranges::any_of(*columns_[field], is_given) && std::ranges::none_of(*columns_[field], is_text))
+      names.fail_no_number(tree_.operands[field].field, operand);
+  }
+
   template <class Fold>
   Truth folded(size_t run, Truth start, Fold fold) const {
     for (const BoundCondition& part : parts_) start = fold(start, part.holds(run));

@@ -64,7 +64,7 @@ class Lexer {
   Token quoted(Token token, char quote) {
     const size_t begin = at_ + 1, end = text_.find(quote, begin);
     if (end == std::string_view::npos) {
-      fail_at(text_, option_, token.at, "unterminated quoted string", fmt::format("add {} at the end", quote));
+      fail_at(text_, option_, token.at, "the quote is never closed", fmt::format("add {} at the end", quote));
     }
     step(end + 1 - at_);
     token.kind = TokenKind::kQuoted;
@@ -114,7 +114,7 @@ class Lexer {
       token.at.width = static_cast<int>(sign.size());
       return token;
     }
-    const std::string hint = text_[at_] == '!' ? "use not" : "put quotes around strings";
+    const std::string hint = text_[at_] == '!' ? "use not" : "put quotes around texts";
     fail_at(text_, option_, token.at, fmt::format("unexpected {}", text_[at_]), hint);
   }
 

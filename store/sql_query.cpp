@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 
 #include "schema/base/diagnostic.h"
+#include "schema/base/duration.h"
 #include "schema/base/source_text.h"
 #include "schema/base/text.h"
 #include "store/queries.h"
@@ -107,8 +108,8 @@ schema::Diagnostic place_in(std::string_view sql, size_t offset) {
     case SQLITE_AUTH: fail(ErrorKind::kUsage, "`runner sql` is read-only; write a SELECT statement");
     case SQLITE_INTERRUPT:
       fail(ErrorKind::kUsage,
-           "the query exceeded the time limit of {} s; narrow it with WHERE, or with LIMIT if it is recursive",
-           static_cast<double>(limit.count()) / 1000);
+           "the query exceeded the time limit of {}; narrow it with WHERE, or with LIMIT if it is recursive",
+           limit_text(limit));
     case SQLITE_NOMEM:
       fail(ErrorKind::kUsage, "the query exceeded the memory limit of {} MiB; narrow it with WHERE or LIMIT",
            kMostMemory >> 20);

@@ -16,7 +16,7 @@ namespace {
 
 std::string_view name_of(CallKind kind) {
   switch (kind) {
-    case CallKind::kNone: return "nothing yet";
+    case CallKind::kNone: return "no collective";
     case CallKind::kBarrier: return "barrier";
     case CallKind::kAllReduce: return "all_reduce";
     case CallKind::kReduceScatter: return "reduce_scatter";
@@ -75,6 +75,10 @@ std::string CallRecord::to_string() const {
   text += fmt::format(", at step {}", step);
   if (line[0] != '\0') text += fmt::format(", {}", line);
   return text;
+}
+
+std::string CallRecord::as_last_call() const {
+  return kind == CallKind::kNone ? "has called no collective yet" : "last called " + to_string();
 }
 
 std::string describe_disagreement(std::span<const CallRecord> calls) {

@@ -56,6 +56,8 @@ struct CallRecord {
   uint64_t digest() const;
   // Example: "all_reduce of gradients, (784, 1024) f32, at step 3, h.lua:7".
   std::string to_string() const;
+  // Predicate of a sentence about the rank: "last called barrier of start, at step 4", or that it has called none yet.
+  std::string as_last_call() const;
 };
 static_assert(std::is_trivially_copyable_v<CallRecord>);
 

@@ -15,6 +15,7 @@
 #include "backends/runtime/affinity.h"
 #include "backends/runtime/spans.h"
 #include "backends/tensor/rounding.h"
+#include "schema/base/duration.h"
 #include "schema/base/error.h"
 
 namespace runner::backends {
@@ -171,15 +172,14 @@ std::string SharedMemoryGroup::who_is_missing() const {
   std::vector<int> absent;
   for (int rank = 0; rank < size_; ++rank)
     if (area(rank).calls.load(std::memory_order_acquire) < calls_) absent.push_back(rank);
-  const auto seconds = options_.timeout.count() / 1000;
-  if (absent.empty())
-    return fmt::format("{} exceeded the limit of {} s (collective_timeout)", mine.to_string(), seconds);
-  const std::string newest = newest_call(absent.front()).to_string();
+  const std::string limit = limit_text(options_.timeout);
+  if (absent.empty()) return fmt::format("{} exceeded the limit of {} (collective_timeout)", mine.to_string(), limit);
+  const std::string newest = newest_call(absent.front()).as_last_call();
   if (absent.size() == 1)
-    return fmt::format("rank {} did not reach {} within {} s (collective_timeout); its last call was {}",
-                       absent.front(), mine.to_string(), seconds, newest);
-  return fmt::format("ranks {} did not reach {} within {} s (collective_timeout); the last call of rank {} was {}",
-                     fmt::join(absent, ", "), mine.to_string(), seconds, absent.front(), newest);
+    return fmt::format("rank {} did not reach {} within {} (collective_timeout); it {}", absent.front(),
+                       mine.to_string(), limit, newest);
+  return fmt::format("ranks {} did not reach {} within {} (collective_timeout); rank {} {}", fmt::join(absent, ", "),
+                     mine.to_string(), limit, absent.front(), newest);
 }
 
 // Records the call, waits for all ranks, and throws if their calls do not match: a rank whose digest is not the mean

@@ -8,6 +8,7 @@
 #include "backends/dist/rank_error.h"
 #include "backends/runtime/spans.h"
 #include "backends/runtime/spin.h"
+#include "schema/base/duration.h"
 #include "schema/base/error.h"
 
 namespace runner::backends::gpu {
@@ -139,7 +140,7 @@ void Streams::look_around(Clock::time_point since) {
 }
 
 void Streams::give_up() {
-  fail(ErrorKind::kRun, "{} has not responded for {} ms; {}", name(), options_.patience.count(), execution_text());
+  fail(ErrorKind::kRun, "{} has not responded for {}; {}", name(), limit_text(options_.patience), execution_text());
 }
 
 // Takes the right to execute, since only the executing thread may look at queued commands.

@@ -9,6 +9,7 @@
 #include "backends/runtime/spans.h"
 #include "backends/tpu/miss_cause.h"
 #include "backends/tpu/tensor_graph.h"
+#include "schema/base/duration.h"
 #include "schema/base/error.h"
 
 namespace runner::backends::tpu {
@@ -49,12 +50,13 @@ void GraphStatistics::check_budget(Graph& graph, int64_t begin_ns) const {
   const int64_t ns = monotonic_ns() - begin_ns;
   cache_.explain(graph);
   const std::string_view advice = advice_for(graph.cause.kind);
-  throw Error(ErrorKind::kRun,
-              fmt::format("training batch {} needs graph {}, but tpu.max_graphs is {}: {}; it took {:.2g} s to "
-                          "compile; {}increase tpu.max_graphs to allow it",
-                          graph.first_step, needed, *max_graphs_, graph.cause.text, static_cast<double>(ns) * 1e-9,
-                          advice.empty() ? "" : fmt::format("{}; ", advice)),
-              graph.cause.line);
+  throw Error(
+      ErrorKind::kRun,
+      fmt::format("training batch {} needs graph {}, but tpu.max_graphs is {}: {}; it took {} to "
+                  "compile; {}increase tpu.max_graphs to allow it",
+                  graph.first_step, needed, *max_graphs_, graph.cause.text,
+                  duration_text(static_cast<double>(ns) * 1e-9), advice.empty() ? "" : fmt::format("{}; ", advice)),
+      graph.cause.line);
 }
 
 Graph& GraphStatistics::add_stored(Graph graph, int64_t ns) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "backends/tpu/miss_cause.h"
+#include "schema/base/duration.h"
 
 namespace runner::backends::tpu {
 namespace {
@@ -49,9 +50,9 @@ class Analysis {
   static std::string text_of(const std::vector<const Graph*>& graphs) {
     int64_t ns = 0;
     for (const Graph* graph : graphs) ns += graph->compile_ns;
-    return fmt::format("{}, which took {:.2g} s to compile",
+    return fmt::format("{}, which took {} to compile",
                        graphs.size() == 1 ? "a graph" : fmt::format("{} graphs", graphs.size()),
-                       static_cast<double>(ns) * 1e-9);
+                       duration_text(static_cast<double>(ns) * 1e-9));
   }
 
   void report_compilations() {

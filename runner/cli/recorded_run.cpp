@@ -50,12 +50,12 @@ store::RecipeRecord record_of(const schema::ReadResult& recipe) {
 store::RecipeRecord record_of_resumed(const store::RecipeRecord& before, const schema::ReadResult& after) {
   store::RecipeRecord record = record_of(after);
   const json::Value then = json::parse(before.origins_json), now = json::parse(record.origins_json);
-  const std::map<std::string, json::Value> former(json::members_of(then).begin(), json::members_of(then).end());
+  const std::map<std::string, json::Value> earlier(json::members_of(then).begin(), json::members_of(then).end());
   json::Object origins;
   for (const auto& [key, origin] : json::members_of(now)) {
     const schema::Leaf* leaf = after.find(key);
     const bool set_now = leaf != nullptr && leaf->origin == schema::OriginKind::kCommandLine;
-    origins.emplace_back(key, set_now || !former.contains(key) ? origin : former.at(key));
+    origins.emplace_back(key, set_now || !earlier.contains(key) ? origin : earlier.at(key));
   }
   record.hash = schema::recipe_hash(with_paths_as_written(before, after));
   record.text = before.text;

@@ -14,6 +14,7 @@
 #include "runner/lua/runtime.h"
 #include "runner/lua/seal.h"
 #include "runner/train/loop/custom_loop.h"
+#include "schema/base/duration.h"
 #include "schema/base/suggest.h"
 
 namespace runner::lua {
@@ -322,8 +323,8 @@ int profile(lua_State* state) {
   accelerator.loop->mark_step();
   const CustomLoop::Cost after = accelerator.loop->cost();
   run_of(accelerator, "profile")
-      .print(fmt::format("profile: {:.3g} s, {} program{} executed, {} of them compiled",
-                         after.seconds - before.seconds, after.runs - before.runs,
+      .print(fmt::format("profile: {}, {} program{} executed, {} of them compiled",
+                         duration_text(after.seconds - before.seconds), after.runs - before.runs,
                          after.runs - before.runs == 1 ? "" : "s", after.compiled - before.compiled));
   return lua_gettop(state) - 1;
 }

@@ -19,9 +19,6 @@ std::string short_text(double value);
 // "812 B", "1.2 MiB".
 std::string bytes_text(int64_t bytes);
 
-// "3.7 us", "4.2 ms", "1.84 s", "3 min 20 s", "2 h 05 min"; "?" if not finite.
-std::string duration_text(double seconds);
-
 // Formats ascending numbers, with runs as intervals: "0-3,8".
 std::string ranges_text(std::span<const int> numbers);
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runner/report/provenance.h"
+#include "schema/base/duration.h"
 
 namespace runner::report {
 namespace {
@@ -163,9 +164,7 @@ void read_status(std::string_view text, store::GitState& state) {
 // Returns why there is no answer.
 std::string reason(const Answer& answer, std::chrono::milliseconds limit) {
   if (answer.how == Answer::How::kNotStarted) return "git is not installed";
-  if (answer.how == Answer::How::kLate) {
-    return fmt::format("git did not answer within {} s", static_cast<double>(limit.count()) / 1000);
-  }
+  if (answer.how == Answer::How::kLate) return fmt::format("git did not answer within {}", limit_text(limit));
   if (answer.complaint.starts_with("fatal: not a git repository")) return "no git repository";
   return answer.complaint.substr(0, answer.complaint.find('\n'));
 }

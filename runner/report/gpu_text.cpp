@@ -5,6 +5,7 @@
 #include "runner/report/format.h"
 #include "runner/report/run_text.h"
 #include "runner/report/table.h"
+#include "schema/base/duration.h"
 
 namespace runner::report {
 namespace {

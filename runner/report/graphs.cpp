@@ -5,6 +5,7 @@
 #include "runner/report/forecast_text.h"
 #include "runner/report/format.h"
 #include "runner/report/table.h"
+#include "schema/base/duration.h"
 #include "schema/base/json.h"
 
 namespace runner::report {

@@ -7,6 +7,7 @@
 
 #include "runner/report/format.h"
 #include "runner/report/output.h"
+#include "schema/base/duration.h"
 #include "schema/base/text.h"
 
 namespace runner::report {

@@ -7,6 +7,7 @@
 #include "runner/report/format.h"
 #include "runner/report/value_rows.h"
 #include "runner/train/run/gpu_use.h"
+#include "schema/base/duration.h"
 #include "schema/base/json.h"
 #include "schema/base/sha256.h"
 #include "schema/base/text.h"

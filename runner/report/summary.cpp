@@ -5,6 +5,7 @@
 #include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/report/run_text.h"
+#include "schema/base/duration.h"
 #include "schema/base/text.h"
 
 namespace runner::report {

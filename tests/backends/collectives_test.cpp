@@ -290,8 +290,19 @@ TEST(ProcessGroup, TimeOut) {
                 },
                 {.timeout = 1000ms});
   EXPECT_EQ(errors[1],
-            "rank 0 did not reach all_reduce of gradients, (3) f32, at step 5 within 1 s (collective_timeout); its "
-            "last call was barrier of start, at step 4");
+            "rank 0 did not reach all_reduce of gradients, (3) f32, at step 5 within 1 s (collective_timeout); it "
+            "last called barrier of start, at step 4");
+}
+
+TEST(ProcessGroup, TimeOutBeforeTheFirstCall) {
+  const std::vector<std::string> errors = errors_of(2,
+                                                    [](SharedMemoryGroup& ranks) {
+                                                      if (ranks.rank() == 0) ranks.barrier({"start", 4});
+                                                    },
+                                                    {.timeout = 1ms});
+  EXPECT_EQ(errors[0],
+            "rank 1 did not reach barrier of start, at step 4 within 1 ms (collective_timeout); it has called no "
+            "collective yet");
 }
 
 TEST(ProcessGroup, SleepWhileWaiting) {

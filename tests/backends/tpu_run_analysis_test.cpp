@@ -52,7 +52,7 @@ TEST(TpuRunAnalysis, ReportsBatchSizesAndScalars) {
   EXPECT_EQ(
       said({{MissKind::kFirst}, {MissKind::kNumber, "a", 7}, {MissKind::kNumber, "-lr changed from -0.1 to 0", 9}},
            {.batches = 12}),
-      (Texts{"changed numbers caused 2 graphs, which took 0.5 s to compile, last at training batch 9: -lr "
+      (Texts{"changed numbers caused 2 graphs, which took 0.50 s to compile, last at training batch 9: -lr "
              "changed from -0.1 to 0; numbers that never become 0, 1, -1 or equal to another number cause no "
              "recompilation; tpu.dialect: clean shows the run without this rule"}));
 }
@@ -73,7 +73,7 @@ TEST(TpuRunAnalysis, ReportsContinuedCompilationInsteadOfBatchSizes) {
     graphs.push_back({MissKind::kBatchSize, "its shape", step, {"h.lua", 3, 0}});
   EXPECT_EQ(
       said(graphs, {.batches = 10}),
-      (Texts{"graphs are still being compiled at training batch 6: 10 batches caused 6 graphs, which took 1.5 s to "
+      (Texts{"graphs are still being compiled at training batch 6: 10 batches caused 6 graphs, which took 1.50 s to "
              "compile; the newest: its shape (h.lua:3)"}));
   EXPECT_EQ(said(graphs, {.batches = 9}).at(0).substr(0, 26), "new batch sizes caused 6 g");
   EXPECT_EQ(said(graphs, {.batches = 12}).at(0).substr(0, 26), "new batch sizes caused 6 g")

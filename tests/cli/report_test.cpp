@@ -47,20 +47,6 @@ TEST(Format, Bytes) {
   EXPECT_EQ(bytes_text(int64_t{5000} << 40), "5000.0 TiB");
 }
 
-TEST(Format, Durations) {
-  EXPECT_EQ(duration_text(0), "0.0 ms");
-  EXPECT_EQ(duration_text(0.0000037), "3.7 us");
-  EXPECT_EQ(duration_text(0.001), "1.0 ms");
-  EXPECT_EQ(duration_text(0.0042), "4.2 ms");
-  EXPECT_EQ(duration_text(1.844), "1.84 s");
-  EXPECT_EQ(duration_text(9.999), "10.0 s");
-  EXPECT_EQ(duration_text(99.96), "1 min 40 s");
-  EXPECT_EQ(duration_text(200), "3 min 20 s");
-  EXPECT_EQ(duration_text(7500), "2 h 05 min");
-  EXPECT_EQ(duration_text(INFINITY), "?");
-  EXPECT_EQ(duration_text(NAN), "?");
-}
-
 TEST(Format, Counts) {
   EXPECT_EQ(count_text(1, "step"), "1 step");
   EXPECT_EQ(count_text(0, "step"), "0 steps");

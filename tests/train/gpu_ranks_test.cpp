@@ -94,8 +94,8 @@ TEST_P(GpuRanks, ReportAMissingRank) {
     while (is_at(run, 1, 3) && !run.must_end()) std::this_thread::yield();
   };
   EXPECT_EQ(error_of(stays_away, {"collective_timeout=1", "num_processes=2"}),
-            "rank 1 did not reach all_reduce of gradients, (67) f32, at step 4 within 1 s (collective_timeout); its "
-            "last call was all_reduce of requests to stop or save, (8) i64, at step 3\n  note: on gpu 0\n  note: in "
+            "rank 1 did not reach all_reduce of gradients, (67) f32, at step 4 within 1 s (collective_timeout); it "
+            "last called all_reduce of requests to stop or save, (8) i64, at step 3\n  note: on gpu 0\n  note: in "
             "training batch 4 (epoch 0)");
 }
 

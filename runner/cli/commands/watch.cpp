@@ -9,6 +9,7 @@
 #include "runner/report/format.h"
 #include "runner/report/plot.h"
 #include "runner/report/run_text.h"
+#include "schema/base/duration.h"
 #include "store/state_store.h"
 
 namespace runner::cli {
@@ -54,7 +55,7 @@ std::string screen_of(store::Store& store, const Look& look, int width, bool col
   std::string text =
       fmt::format("run {}  {}  {}  {}  {}\n", look.run.uid, report::on_one_line(look.run.name),
                   store::to_string(look.run.status), report::steps_text(look.run, look.step()),
-                  report::duration_text(static_cast<double>(look.run.heartbeat_ms - look.run.started_ms) / 1000));
+                  duration_text(static_cast<double>(look.run.heartbeat_ms - look.run.started_ms) / 1000));
   if (look.metrics.empty()) return text + "no metrics yet\n";
   text += report::metrics_table(look.metrics).render(width, color);
   const auto loss = std::find_if(look.metrics.begin(), look.metrics.end(),

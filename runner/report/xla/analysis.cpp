@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
+#include "schema/base/duration.h"
 #include "schema/base/text.h"
 
 namespace runner::report::xla {

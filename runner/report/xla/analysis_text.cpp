@@ -9,6 +9,7 @@
 #include "runner/report/output.h"
 #include "runner/report/table.h"
 #include "runner/report/xla/report_json.h"
+#include "schema/base/duration.h"
 #include "schema/base/text.h"
 
 namespace runner::report::xla {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "schema/base/duration.h"
 #include "schema/base/signals_blocked.h"
 
 namespace runner::train {
@@ -39,7 +40,7 @@ void CompileWatch::ended() {
     const std::lock_guard lock(mutex_);
     const std::chrono::duration<double> seconds = Clock::now() - *begun_;
     begun_.reset();
-    if (notified_) observer_.on_notice(fmt::format("compiled it in {:.1f} s", seconds.count()));
+    if (notified_) observer_.on_notice(fmt::format("compiled it in {}", duration_text(seconds.count())));
   }
   changed_.notify_all();
 }

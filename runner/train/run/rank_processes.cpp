@@ -33,8 +33,8 @@ RankProcesses::RankProcesses(int size, const RankOptions& options)
 
 // Has no effect if the run is done; otherwise the ranks that wait for this one throw.
 void RankProcesses::report(const RankEnd& end) {
-  group_.fail(fmt::format("rank {} {}; its last call was {}, its peak memory {} MB", end.rank, end.how,
-                          group_.newest_call(end.rank).to_string(), end.megabytes),
+  group_.fail(fmt::format("rank {} {}; it {}; its peak memory was {} MB", end.rank, end.how,
+                          group_.newest_call(end.rank).as_last_call(), end.megabytes),
               {});
 }
 

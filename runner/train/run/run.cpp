@@ -19,14 +19,10 @@ namespace runner::train {
 
 namespace {
 
-std::chrono::milliseconds timeout_of(const schema::Recipe& recipe) {
-  return std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000));
-}
-
 RunResult run_with_processes(const RunRequest& request) {
   const auto processes = static_cast<int>(request.recipe.num_processes);
   RankProcesses ranks(processes, {.job = request.rank_start.job,
-                                  .timeout = timeout_of(request.recipe),
+                                  .timeout = collective_timeout(request.recipe),
                                   .program = request.rank_start.program,
                                   .stop = &request.stop});
   try {
@@ -46,7 +42,7 @@ RunResult run_with_processes(const RunRequest& request) {
 // Emulated devices share one process, which has one copy of the data.
 RunResult run_with_threads(RunRequest request) {
   request.data = data_of(request, /*ranks=*/nullptr);
-  RankThreads threads(static_cast<int>(request.recipe.num_processes), timeout_of(request.recipe),
+  RankThreads threads(static_cast<int>(request.recipe.num_processes), collective_timeout(request.recipe),
                       [&](backends::ProcessGroup& ranks) { request.rank_start.follow(request, ranks); });
   std::optional<RankRun> run;
   try {

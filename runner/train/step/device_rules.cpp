@@ -39,7 +39,7 @@ bool has_core_for_rank(const schema::Recipe& recipe) {
 constexpr auto kGraceAfterCollectives = std::chrono::seconds(5);
 
 std::chrono::milliseconds patience_of(const schema::Recipe& recipe) {
-  return kGraceAfterCollectives + std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000));
+  return kGraceAfterCollectives + collective_timeout(recipe);
 }
 
 int rank_of(const backends::ProcessGroup* ranks) {
@@ -127,6 +127,10 @@ constexpr DeviceRules kRules[] = {
 static_assert(std::size(kRules) == static_cast<size_t>(schema::Backend::kTpu) + 1);
 
 }  // namespace
+
+std::chrono::milliseconds collective_timeout(const schema::Recipe& recipe) {
+  return std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(recipe.collective_timeout));
+}
 
 const DeviceRules& device_rules(const schema::Recipe& recipe) {
   return kRules[static_cast<size_t>(recipe.backend)];

@@ -1,6 +1,7 @@
 // Properties of each backend that training depends on, and its device factory. One row per backend.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -28,6 +29,9 @@ struct DeviceRules {
 };
 
 const DeviceRules& device_rules(const schema::Recipe& recipe);
+
+// Returns the recipe's limit for one wait in a collective, rounded up to milliseconds.
+std::chrono::milliseconds collective_timeout(const schema::Recipe& recipe);
 
 backends::tpu::Generation generation_of(const schema::Recipe& recipe);
 backends::tpu::Dialect dialect_of(const schema::Recipe& recipe);
