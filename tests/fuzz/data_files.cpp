@@ -8,6 +8,7 @@
 
 #include "runner/data/array.h"
 #include "runner/data/csv_value.h"
+#include "runner/data/labels.h"
 #include "runner/data/load.h"
 #include "runner/data/storage.h"
 #include "runner/data/stream.h"
@@ -34,7 +35,8 @@ void check_labels(const Storage& storage) {
     case LabelKind::kNone: require(storage.classes.empty() && storage.targets.empty(), "labels of no kind"); break;
     case LabelKind::kClass:
       require(storage.classes.size() == samples && storage.targets.empty(), "not a class for each sample");
-      for (const int64_t label : storage.classes) require(label >= 0 && label < storage.outputs, "no such class");
+      if (storage.label_counts.size() <= data::kMostLabels)
+        for (const int64_t label : storage.classes) require(storage.label_counts.contains(label), "no such label");
       break;
     case LabelKind::kTarget:
       require(storage.targets.size() == samples * outputs && storage.classes.empty(), "not targets for each sample");
