@@ -462,7 +462,7 @@ TEST_F(Queries, SqlErrorsPointAtTheMistake) {
       error_of([&] {
         sql_query(path, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", 20ms);
       }),
-      "usage: the query exceeded the time limit of 0.02 s; narrow it with WHERE, or with LIMIT if it is recursive");
+      "usage: the query exceeded the time limit of 20 ms; narrow it with WHERE, or with LIMIT if it is recursive");
 }
 
 // No exception may propagate through SQLite, which is C code. An allocation that fails in one of our callbacks becomes
