@@ -136,9 +136,18 @@ DatasetSpec csv_spec(uint8_t choice) {
 
 uint8_t csv_choice;
 
+// Replaces labels by classes, as loading does.
+void use_own_classes(Storage& storage) {
+  data::Encoding encoding;
+  encoding.label_kind = storage.label_kind;
+  encoding.outputs = storage.outputs;
+  data::encode_labels(encoding, storage, nullptr, std::nullopt);
+}
+
 // A stream of the file yields what was loaded, to the bit.
 void check_streamed(const DatasetSpec& spec, LabelsAs labels, const Storage& loaded) {
-  const Storage counted = data::count_csv(spec, {.labels = labels}, 3);
+  Storage counted = data::count_csv(spec, {.labels = labels}, 3);
+  use_own_classes(counted);
   require(counted.samples == loaded.samples && counted.dropped_rows == loaded.dropped_rows, "another number of rows");
   require(counted.feature_names == loaded.feature_names && counted.class_names == loaded.class_names, "other names");
   require(counted.label_kind == loaded.label_kind && counted.outputs == loaded.outputs, "labels of another kind");
@@ -193,8 +202,9 @@ bool csv(Bytes input) {
     spec.path = path;
     const bool mean = spec.missing == schema::Missing::kMean;
     const LabelsAs labels = kLabels[(csv_choice >> 4) % std::size(kLabels)];
-    const Storage loaded = data::read_csv(spec, {.labels = labels});
+    Storage loaded = data::read_csv(spec, {.labels = labels});
     check_storage(loaded, mean);
+    use_own_classes(loaded);
     check_streamed(spec, labels, loaded);
     load_and_gather(spec, labels);
   });
