@@ -136,8 +136,7 @@ std::string_view advice_for(MissKind kind) {
       return "set data.drop_last: true to drop the short batch of an epoch, and eval.batch_size equal to "
              "data.batch_size";
     case MissKind::kNumber:
-      return "numbers that never become 0, 1, -1 or equal to another number cause no recompilation; tpu.dialect: clean "
-             "shows the run without this rule";
+      return "avoid the values 0, 1 and -1, and equal numbers; tpu.dialect: clean shows the run without this rule";
     case MissKind::kAttribute:
       return "each exponent p of x ^ p is a separate graph; (p * x:log()):exp() takes p as an input";
     case MissKind::kFirst:

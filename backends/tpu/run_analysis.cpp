@@ -27,7 +27,7 @@ class Analysis {
 
   std::vector<std::string> run() {
     is_often(std::ssize(compiled_)) ? report_compilations() : report_kind(MissKind::kBatchSize, "new batch sizes");
-    report_kind(MissKind::kNumber, "changed numbers");
+    report_kind(MissKind::kNumber, "numbers whose value changed");
     report_kind(MissKind::kAttribute, "changed exponents", /*names_line=*/true);
     if (is_often(figures_.reads)) report_reads();
     return std::move(texts_);

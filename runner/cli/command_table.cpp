@@ -61,7 +61,7 @@ constexpr Argument kEval[] = {
 constexpr Argument kPredict[] = {
     kRun,
     {"DATA", "",
-     "data file in the format of the recipe's data, with or without labels; FEATURES,LABELS for idx and npy",
+     "data file in the format of the recipe's data, with or without labels; for idx and npy FEATURES,LABELS: two files",
      &PredictOptions::data},
     {"--format", "csv|npy|json", "output format; default: from the extension of FILE, else csv",
      &PredictOptions::format},
@@ -84,8 +84,7 @@ constexpr Argument kPlan[] = {
     {"--batches", "", "with --json: print the sample indices of every batch", &PlanOptions::batches},
     {"--epochs", "N", "with --batches: print the first N epochs; default: 1", &PlanOptions::epochs}};
 constexpr Argument kExplain[] = {
-    {"RECIPE", "", "recipe file, id of an error, or one of the words error and exit", &ExplainOptions::recipe,
-     Kind::kExplained},
+    {"RECIPE", "", "recipe file, id of an error, or the word error or exit", &ExplainOptions::recipe, Kind::kExplained},
     {"[KEY]", "", "setting, such as optimizer.lr, or section; after error an id, after exit a code; default: all",
      &ExplainOptions::key, Kind::kDetail},
     kOverrides};
@@ -181,16 +180,19 @@ constexpr GroupTitle kGroups[] = {{Group::kTrain, "train"},
 
 constexpr Command kCommands[] = {
     {"exec", Group::kTrain, "train the model that a recipe declares",
-     "KEY=VALUE settings override the recipe; each key may be given once.", kExec,
-     "runner exec recipes/digits.yaml\nrunner exec recipes/digits.yaml train.epochs=5 optimizer.lr=3e-4 --json",
+     "KEY=VALUE settings override the recipe; each key may be given once.  Paths in them are relative to the\n"
+     "recipe.",
+     kExec, "runner exec recipes/digits.yaml\nrunner exec recipes/digits.yaml train.epochs=5 optimizer.lr=3e-4 --json",
      action<exec>, report::failed_run_document},
-    {"resume", Group::kTrain, "continue a run from its newest complete state",
-     "Continues the same run.  Settings may also give a new path for the same files, relative to the current\n"
-     "folder: data.train.path and similar, model.init_from, hooks.  If the run is already finished, its\n"
-     "document is printed again.",
+    {"resume", Group::kTrain, "continue a run from its newest state (checkpoint)",
+     "Continues the same run, with its recorded recipe and hook.  If files were moved, settings can name the\n"
+     "new path, relative to the current folder: data.train.path and similar, model.init_from, hooks.  For a\n"
+     "run that is already finished, the result is printed again.",
      kResume, "runner resume @last\nrunner resume digits train.epochs=40", action<resume>, report::failed_run_document},
-    {"fork", Group::kTrain, "start a child run from a state of a run",
-     "The child loads everything that fits its recipe; a warning lists what is initialized again.", kFork,
+    {"fork", Group::kTrain, "start a new run from a state (checkpoint) of another run",
+     "The new run, the child, loads everything that fits its recipe; a warning lists what starts from\n"
+     "scratch.  Paths in settings are relative to the current folder.",
+     kFork,
      "runner fork @last train.epochs=60 optimizer.lr=1e-4\n"
      "runner fork digits train.epochs=80 optimizer.type=sgd optimizer.lr=0.1\n"
      "runner fork digits --restart 'model.freeze=[0.*]' name=transfer",
@@ -291,7 +293,7 @@ constexpr Command kCommands[] = {
      action<export_run>, report::failure_document},
     {"trace", Group::kStore, "write the profile of a run as a trace for chrome://tracing and Perfetto",
      "The section `profile` of a recipe selects the steps: docs/profiling.md.  The trace has all cycles of\n"
-     "the newest attempt that has any, with all processes on one clock.",
+     "the newest attempt that recorded any, with all processes on one time axis.",
      kTrace, "runner trace traced -o trace.json", action<trace>, report::failure_document},
     {"report", Group::kStore, "explain a metrics report of PyTorch/XLA, or the last one in a log",
      "Reads reports of releases up to 2.9, also truncated ones.  Shows compiles per step, the bottleneck of\n"
@@ -312,7 +314,7 @@ constexpr Command kCommands[] = {
      kRestore, "runner restore wine", action<restore>, report::failure_document},
     {"gc", Group::kStore, "delete old runs from the trash, and release free space",
      "Also deletes compiled graphs (tpu.persistent_cache) that no run has used for 30 days.  The space of\n"
-     "deleted runs and states is returned to the file system.",
+     "deleted runs and states is returned to the file system.  A damaged store is reported, not changed.",
      kGc, "runner gc\nrunner gc --grace 0", action<gc>, report::failure_document},
 
     {"selftest", Group::kSystem, "train scenarios on all backends, and compare the results with expected values",

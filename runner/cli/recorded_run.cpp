@@ -6,6 +6,9 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "schema/base/json.h"
 #include "schema/recipe/recipe_identity.h"
@@ -42,6 +45,21 @@ store::Param::Value param_value(const schema::Value& value) {
 }
 
 }  // namespace
+
+schema::ReadResult recorded_recipe(const store::RunDetails& run, std::span<const std::string> overrides) {
+  const std::string file = run.run.uid + "/resolved.json";
+  try {
+    return schema::read_resolved(run.recipe.resolved_json, overrides, file);
+  } catch (const schema::RecipeError& error) {
+    std::vector<schema::Diagnostic> faults = error.diagnostics();
+    const auto last = std::find_if(faults.rbegin(), faults.rend(),
+                                   [&](const schema::Diagnostic& fault) { return fault.where.file == file; });
+    if (last == faults.rend()) throw;
+    last->hint += fmt::format("{0}`runner export {1} --folder {1}` writes the recipe of the run as {2}",
+                              last->hint.empty() ? "" : "; ", run.run.uid, file);
+    throw schema::RecipeError(std::move(faults));
+  }
+}
 
 store::RecipeRecord record_of(const schema::ReadResult& recipe) {
   return {schema::recipe_hash(recipe), recipe.text, schema::resolved_json(recipe), schema::origins_json(recipe)};

@@ -1,6 +1,7 @@
 // Recipes and source texts in the record of a run. Thread-safe.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,10 @@
 #include "store/run_store.h"
 
 namespace runner::cli {
+
+// Reads the recorded recipe of a run with overrides. Messages name it RUN/resolved.json, as `runner export RUN --folder
+// RUN` writes it, and give that command.
+schema::ReadResult recorded_recipe(const store::RunDetails& run, std::span<const std::string> overrides = {});
 
 store::RecipeRecord record_of(const schema::ReadResult& recipe);
 

@@ -351,7 +351,7 @@ constexpr AcceleratorField kLoopFields[] = {
 
 constexpr AcceleratorMethod kLoopMethods[] = {
     {"epochs", bound_in_loop<epochs>, "acc:epochs([n])",
-     "for epoch in acc:epochs(n): iterates over the next n epochs, or all; counts from 1."},
+     "for epoch in acc:epochs(n): iterates over the next n epochs; without n, over all that are left. Counts from 1."},
     {"batches", bound_in_loop<batches>, "acc:batches([\"train\" or \"eval\"])",
      "for batch in acc:batches(\"train\"): iterates over the rest of the epoch, or all evaluation data."},
     {"backward", bound<backward>, "acc:backward(loss)",

@@ -402,7 +402,7 @@ constexpr TensorFunction kTensorFunctions[] = {
     {"size", bound<queries::size>, true, false, "x:size(axis)", "Size of an axis."},
     {"dim", bound<queries::dim>, true, false, "x:dim()", "Number of axes."},
     {"numel", bound<queries::numel>, true, false, "x:numel()", "Number of elements."},
-    {"dtype", bound<queries::dtype>, true, false, "x:dtype()", "dtype, as a string."},
+    {"dtype", bound<queries::dtype>, true, false, "x:dtype()", "dtype, as a text."},
     {"item", bound<queries::item>, true, false, "x:item()",
      "Value of a tensor with one element, as a number; executes the recorded operations."},
     {"tolist", bound<queries::tolist>, true, false, "x:tolist()",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -52,24 +53,28 @@ ParameterId ParameterSet::add(std::string name, const backends::Shape& shape, In
   return static_cast<ParameterId>(parameters_.size() - 1);
 }
 
-// Throws if a group is ignored because all its parameters belong to earlier groups.
+// Throws if a group is ignored because all its parameters that are not frozen belong to earlier groups.
 void ParameterSet::check_none_idle(std::span<const std::string> freeze,
                                    std::span<const std::vector<std::string>> groups) const {
   for (size_t later = 1; later < groups.size(); ++later) {
-    size_t taker = groups.size();
-    bool idle = true;
+    std::set<size_t> owners;
+    bool some_frozen = false;
     for (const Parameter& parameter : parameters_) {
-      if (any_selects(freeze, parameter) || !any_selects(groups[later], parameter)) continue;
+      if (!any_selects(groups[later], parameter)) continue;
+      if (any_selects(freeze, parameter)) {
+        some_frozen = true;
+        continue;
+      }
       const auto first =
           std::find_if(groups.begin(), groups.end(), [&](const auto& p) { return any_selects(p, parameter); });
-      const auto owner = static_cast<size_t>(first - groups.begin());
-      idle = idle && owner < later;
-      taker = std::min(taker, owner);
+      owners.insert(static_cast<size_t>(first - groups.begin()));
     }
-    RUN_CHECK(!idle || taker == groups.size(), ErrorKind::kRecipe,
-              "optimizer.groups[{}] has no effect: optimizer.groups[{}] before it matches all its parameters; put the "
-              "narrower group first",
-              later, taker);
+    if (owners.empty() || *owners.rbegin() >= later) continue;
+    std::vector<std::string> names;
+    for (const size_t owner : owners) names.push_back(fmt::format("optimizer.groups[{}]", owner));
+    fail(ErrorKind::kRecipe,
+         "optimizer.groups[{}] has no effect: {} before it match{} all its parameters{}; put the narrower group first",
+         later, fmt::join(names, " and "), names.size() == 1 ? "es" : "", some_frozen ? " that are not frozen" : "");
   }
 }
 

@@ -16,7 +16,8 @@ namespace runner::report {
 namespace {
 
 std::vector<Cell> row_of(const PrecisionEstimate& estimate, int64_t processes) {
-  std::vector<Cell> row{{std::string(estimate.precision), estimate.of_recipe ? Color::kBold : Color::kNone}};
+  std::vector<Cell> row{{fmt::format("{}{}", estimate.precision, estimate.of_recipe ? " (recipe)" : ""),
+                         estimate.of_recipe ? Color::kBold : Color::kNone}};
   if (!estimate.memory) {
     row.insert(row.end(), {"", "", "", "", {"does not fit", Color::kRed}, "", "", "", ""});
     return row;
@@ -56,16 +57,16 @@ json::Value row_json(const PrecisionEstimate& estimate) {
 std::string estimate_text(std::span<const PrecisionEstimate> estimates, int64_t processes, int width, bool color) {
   const bool is_cut = std::ranges::any_of(
       estimates, [](const PrecisionEstimate& each) { return each.memory && each.memory->max_micro_batch; });
-  Table table({{"PRECISION"},
-               {"PARAMETERS", Align::kRight},
-               {"GRADIENTS", Align::kRight},
-               {"OPTIMIZER", Align::kRight},
-               {"ACTIVATIONS", Align::kRight},
-               {"TRAINING", Align::kRight},
-               {"EVALUATION", Align::kRight},
-               {"SAVING", Align::kRight},
-               {processes > 1 ? fmt::format("ALL {}", processes) : "", Align::kRight},
-               {is_cut ? "MICRO-BATCH" : "", Align::kRight}});
+  Table table({{"precision"},
+               {"parameters", Align::kRight},
+               {"gradients", Align::kRight},
+               {"optimizer", Align::kRight},
+               {"activations", Align::kRight},
+               {"training peak", Align::kRight},
+               {"evaluation peak", Align::kRight},
+               {"saving peak", Align::kRight},
+               {processes > 1 ? fmt::format("all {} processes", processes) : "", Align::kRight},
+               {is_cut ? "micro-batch" : "", Align::kRight}});
   for (const PrecisionEstimate& estimate : estimates) table.add(row_of(estimate, processes));
   return table.render(width, color);
 }

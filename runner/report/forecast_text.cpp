@@ -16,12 +16,12 @@ std::string predicted_text(double least_seconds, double most_seconds) {
 std::string forecast_text(const train::RunForecast& forecast, backends::tpu::Generation generation, int width,
                           bool color) {
   const backends::tpu::TpuDataSheet& row = backends::tpu::row_of(generation);
-  Table table({{"GRAPH"},
-               {"TENSORS", Align::kRight},
-               {"PADDED", Align::kRight},
+  Table table({{"graph"},
+               {"tensors", Align::kRight},
+               {"padded", Align::kRight},
                {"HBM", Align::kRight},
-               {fmt::format("HBM OF {}", row.name), Align::kRight},
-               {"PREDICTED", Align::kRight}});
+               {fmt::format("HBM of {}", row.name), Align::kRight},
+               {"predicted time", Align::kRight}});
   for (const train::NamedForecast& each : forecast.graphs) {
     const backends::tpu::GraphPrediction& graph = each.graph.prediction;
     const bool fits = each.graph.exhausted.empty();

@@ -15,10 +15,10 @@ namespace {
 
 constexpr int kRates = 100;  // number of points in the document
 
-// Example: "15 per epoch: 14 of 96 samples, 1 of 94 samples".
+// Example: "15 per epoch: 14 of 96 samples, the last of 94 samples".
 std::string parts_text(int64_t count, const std::string& part, const std::string& last) {
   if (count == 1 || part == last) return fmt::format("{} per epoch, of {}{}", count, last, count == 1 ? "" : " each");
-  return fmt::format("{} per epoch: {} of {}, 1 of {}", count, count - 1, part, last);
+  return fmt::format("{} per epoch: {} of {}, the last of {}", count, count - 1, part, last);
 }
 
 std::string optimizer_step_text(const data::OptimizerStep& optimizer_step) {
@@ -41,15 +41,25 @@ std::string batches_text(const data::DataPlan& plan) {
                     count_text(plan.samples_ahead(last, 1), "sample"));
 }
 
-// Explains how the global batch size is computed.
+// The global batch size, and that of each process. Example: "50 samples, up to 13 for each of 4 processes".
 std::string batch_text(const data::DataPlan& plan) {
   const data::PlanSpec& spec = plan.spec();
-  if (spec.processes == 1) return fmt::format("{}", spec.batch_size);
-  if (!spec.split_batches)
-    return fmt::format("{} per process × {} = {}", spec.batch_size, spec.processes, plan.global_batch_size());
-  const bool even = spec.batch_size % spec.processes == 0;
-  return fmt::format("{} / {} processes = {}{} each", spec.batch_size, spec.processes, even ? "" : "up to ",
-                     (spec.batch_size + spec.processes - 1) / spec.processes);
+  const std::string all = count_text(plan.global_batch_size(), "sample");
+  if (spec.processes == 1) return all;
+  const bool even = !spec.split_batches || spec.batch_size % spec.processes == 0;
+  const int64_t each = spec.split_batches ? (spec.batch_size + spec.processes - 1) / spec.processes : spec.batch_size;
+  return fmt::format("{}, {}{} for each of {} processes", all, even ? "" : "up to ", each, spec.processes);
+}
+
+std::string samples_text(const data::DataPlan& plan) {
+  const int64_t all = plan.spec().samples, used = plan.samples_per_epoch();
+  return used == all ? fmt::format("{} per epoch", used) : fmt::format("{} per epoch, of {}", used, all);
+}
+
+// Repeated samples have weight 0.
+std::string repeats_text(const data::DataPlan& plan) {
+  const int64_t repeats = plan.repeats_per_epoch();
+  return repeats == 0 ? "none" : fmt::format("{} per epoch, which do not count", count_text(repeats, "sample"));
 }
 
 std::string data_text(const data::Data& data) {
@@ -114,12 +124,12 @@ std::string host_memory_text(const train::Session& session) {
 }  // namespace
 
 void add_plan(KeyValueTable& table, const data::DataPlan& plan) {
-  table.add("samples", fmt::format("{}, {} per epoch", plan.spec().samples, plan.samples_per_epoch()));
+  table.add("samples", samples_text(plan));
   table.add("processes", std::to_string(plan.spec().processes));
   table.add("global batch", batch_text(plan));
   table.add("batches", batches_text(plan));
   table.add("optimizer steps", optimizer_steps_text(plan));
-  table.add("repeats", fmt::format("{} per epoch, masked", plan.repeats_per_epoch()));
+  table.add("repeats", repeats_text(plan));
 }
 
 std::string plan_text(const train::Session& session, int width, bool color) {

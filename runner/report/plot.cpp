@@ -288,6 +288,7 @@ std::string plot_text(std::span<const Curve> curves, const PlotStyle& style) {
   }
   out += x_axis(frame, style, margin, columns);
   for (size_t i = 0; i < shown.size(); ++i) {
+    if (shown[i].label.empty()) continue;
     const std::string mark = style.color || shown.size() == 1 ? "⣿" : std::string{letter_of(i)};
     out += fmt::format("{:{}} {} {}\n", "", margin, painted(mark, color_of_curve(i), style.color),
                        on_one_line(shown[i].label));

@@ -15,7 +15,7 @@ struct PlotPoint {
 };
 
 struct Curve {
-  std::string label;
+  std::string label;              // in the legend; "": none
   std::vector<PlotPoint> points;  // x does not decrease
 };
 

@@ -9,7 +9,7 @@
 namespace runner::report {
 namespace {
 
-constexpr int kPlotHeight = 8;
+constexpr int kPlotHeight = 9;  // odd, so that a line is in the middle
 
 // Learning rate of the optimizer step after `step` other steps.
 double rate_at(const train::Session& session, int64_t step) {
@@ -34,15 +34,23 @@ int64_t highest_step(const train::Session& session, int64_t low, int64_t high) {
 Rates rates_of(const train::Session& session) {
   const int64_t last = session.length.total_steps - 1;
   const int64_t top = highest_step(session, 0, last);
+  constexpr int kLooks = 1000;
+  const std::vector<PlotPoint> curve = rate_curve(session, kLooks);
+  const auto [least, most] = std::ranges::minmax(curve, {}, &PlotPoint::y);
   return {.first = rate_at(session, 0),
           .highest = rate_at(session, top),
           .last = rate_at(session, last),
-          .highest_step = top + 1};
+          .highest_step = top + 1,
+          .is_constant = least.y == most.y && most.y == rate_at(session, top)};
 }
 
 std::string rate_text(const Rates& rates) {
-  return fmt::format("{} at the first step, {} at step {}, {} at the last step", rounded_text(rates.first),
-                     rounded_text(rates.highest), rates.highest_step, rounded_text(rates.last));
+  const std::string first = rounded_text(rates.first), highest = rounded_text(rates.highest),
+                    last = rounded_text(rates.last);
+  if (rates.is_constant) return first + " at every step";
+  const std::string maximum =
+      highest == first || highest == last ? "" : fmt::format(", {} (highest) at step {}", highest, rates.highest_step);
+  return fmt::format("{} at the first step{}, {} at the last step", first, maximum, last);
 }
 
 std::vector<PlotPoint> rate_curve(const train::Session& session, int count) {
@@ -58,7 +66,7 @@ std::vector<PlotPoint> rate_curve(const train::Session& session, int count) {
 }
 
 std::string rate_plot(const train::Session& session, int width, bool color) {
-  Curve curve{"as planned", rate_curve(session, 2 * width)};
+  Curve curve{"", rate_curve(session, 2 * width)};
   const auto [least, most] = std::ranges::minmax(curve.points, {}, &PlotPoint::y);
   if (least.y == most.y) return "";
   return plot_text(

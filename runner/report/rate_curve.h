@@ -14,6 +14,7 @@ namespace runner::report {
 struct Rates {
   double first = 0, highest = 0, last = 0;
   int64_t highest_step = 1;
+  bool is_constant = false;
 };
 
 Rates rates_of(const train::Session& session);

@@ -177,7 +177,7 @@ Table attempts_table(std::span<const store::AttemptRow> attempts) {
                {"time"},
                {"from step", Align::kRight},
                {"from state", Align::kRight},
-               {"points superseded", Align::kRight}});
+               {"points removed", Align::kRight}});
   for (const store::AttemptRow& attempt : attempts) {
     table.add(
         {std::to_string(attempt.no), Cell(std::string(store::to_string(attempt.status)), color_of(attempt.status)),

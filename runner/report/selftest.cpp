@@ -43,13 +43,13 @@ bool ScenarioResult::passed() const {
 }
 
 std::string selftest_text(Results results, int width, bool color) {
-  Table table({{"SCENARIO"},
-               {"BACKEND"},
-               {"RESULT"},
-               {"CHECKS", Align::kRight},
-               {"TIME", Align::kRight},
-               {"SOURCE"},
-               {"CHECKS THAT"}});
+  Table table({{"scenario"},
+               {"backend"},
+               {"result"},
+               {"checks", Align::kRight},
+               {"time", Align::kRight},
+               {"source"},
+               {"checks that"}});
   for (const ScenarioResult& result : results) {
     const auto passed = std::ranges::count_if(result.checks, &Check::passed);
     table.add({std::string(result.id),

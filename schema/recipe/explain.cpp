@@ -100,12 +100,13 @@ std::string type_text(const ReadResult& result, const Explanation& found) {
 
 // Returns why a field has no value, if other keys are the reason.
 std::string condition_text(const ReadResult& result, const Field& field) {
+  std::vector<std::string> needs;
   for (const Condition& condition : field.when) {
     if (result.holds({&condition, 1})) continue;
-    std::vector<std::string> values(condition.values.begin(), condition.values.end());
-    return fmt::format("needs {}: {}\n", condition.path, join_or(values));
+    const std::vector<std::string> values(condition.values.begin(), condition.values.end());
+    needs.push_back(fmt::format("{}: {}", condition.path, join_or(values)));
   }
-  return "";
+  return needs.empty() ? "" : fmt::format("needs {}\n", fmt::join(needs, " and "));
 }
 
 // Returns one line per value below a section.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "schema/base/json.h"
+#include "schema/base/suggest.h"
 #include "schema/recipe/field_value.h"
 #include "schema/recipe/field_words.h"
 #include "schema/recipe/metric_names.h"
@@ -104,19 +105,32 @@ std::string escaped(std::string text) {
   return text;
 }
 
+// Example: "`1e-2` with adamw; otherwise `0`".
 std::string default_text(const Field& field) {
   if (field.required) return "required";
   std::string text;
   for (const FieldDefault& fallback : field.defaults) {
-    text += text.empty() ? "" : ", ";
+    if (!text.empty()) text += fallback.when.empty() ? "; otherwise " : "; ";
     text += fmt::format("`{}`", fallback.value);
     for (const Condition& condition : fallback.when) {
       const bool flag = find_fields(condition.path)[0].type == FieldType::kBoolean;
-      text +=
-          fmt::format(" with {}{}", flag ? fmt::format("{}: ", condition.path) : "", fmt::join(condition.values, ", "));
+      const std::vector<std::string> values(condition.values.begin(), condition.values.end());
+      text += fmt::format(" with {}{}", flag ? fmt::format("{}: ", condition.path) : "", join_or(values));
     }
   }
   return text;
+}
+
+// Example: " Only with `backend: tpu` and `optimizer.type: sgd` or `rmsprop`."
+std::string conditions_text(std::span<const Condition> conditions) {
+  std::vector<std::string> texts;
+  for (const Condition& condition : conditions) {
+    std::vector<std::string> values;
+    for (const std::string_view value : condition.values) values.push_back(fmt::format("`{}`", value));
+    values.front().insert(1, fmt::format("{}: ", condition.path));
+    texts.push_back(join_or(values));
+  }
+  return texts.empty() ? "" : fmt::format(" Only with {}.", fmt::join(texts, " and "));
 }
 
 std::string meaning_text(const Field& field) {
@@ -127,9 +141,7 @@ std::string meaning_text(const Field& field) {
   if (!range.empty() && !usual && !length)
     text += fmt::format(" {}{}.", static_cast<char>(std::toupper(range[0])), range.substr(1));
   if (!field.unit.empty()) text += fmt::format(" In {}.", field.unit);
-  for (const Condition& condition : field.when) {
-    text += fmt::format(" With `{}: {}`.", condition.path, fmt::join(condition.values, "`, `"));
-  }
+  text += conditions_text(field.when);
   if (!field.excludes.empty()) text += fmt::format(" Not with `{}`.", child_path(field.parent, field.excludes));
   return text + availability_phrase(field);
 }
@@ -169,7 +181,8 @@ A recipe is one YAML document of at most 1 MiB.  Required are `schema_version`, 
 - **Lengths** have a unit: `100 steps`, `1 epoch`, `5000 samples`.  A step is an optimizer step, after gradient
   accumulation.  Sizes have one, too: `16 GiB`, `1.5 GiB`, `512 KiB`.
 - **null** resets a key to its default, as if it were not written: `scheduler.warmup: null`.
-- **Paths** are relative to the file that contains them; on the command line they are relative to the recipe.
+- **Paths** are relative to the file that contains them.  On the command line they are relative to the recipe;
+  [`resume` and `fork`](cli.md#relative-paths) have no recipe file and use the current folder.
 - **`include:`** lists one or more recipes to build on, relative to this one.  Sections are merged key by key: a key that a
   section does not contain keeps its included value (a warning reports a `mode: max` that is kept with another `metric`).
   All other values are replaced.  A recipe overrides the recipes that it includes, and later files override earlier ones.

@@ -120,12 +120,13 @@ ReadResult read_recipe_text(std::string text, const std::string& file, std::span
                      report);
 }
 
-ReadResult read_resolved(const std::string& resolved_json, std::span<const std::string> overrides) {
+ReadResult read_resolved(const std::string& resolved_json, std::span<const std::string> overrides,
+                         const std::string& file) {
   std::string text = resolved_json;
   // The recipe is resolved: ${ in it is text.
   for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3)) text.insert(at, 1, '$');
   Report report;
-  SourceText source(OriginKind::kRecipe, "resolved recipe", "", std::move(text));
+  SourceText source(OriginKind::kRecipe, file, "", std::move(text));
   source.set_recorded();
   return read_source(report.add_source(std::move(source)), overrides, report);
 }

@@ -67,8 +67,9 @@ ReadResult read_recipe(const std::string& path, std::span<const std::string> ove
 ReadResult read_recipe_text(std::string text, const std::string& file, std::span<const std::string> overrides = {});
 
 // Reads the resolved_json() of a run (recipe_identity.h) with overrides. Only overrides may contain ${…}. Origins are
-// those of this reading; the run's own origins are in the store.
-ReadResult read_resolved(const std::string& resolved_json, std::span<const std::string> overrides = {});
+// those of this reading; the run's own origins are in the store. `file`: name in messages.
+ReadResult read_resolved(const std::string& resolved_json, std::span<const std::string> overrides = {},
+                         const std::string& file = "resolved recipe");
 
 // Reads the options of an optimizer that a hook creates.
 // `type`: a choice of optimizer.type. `options`: fields of the section `optimizer` by name; others have the recipe's

@@ -123,21 +123,20 @@ std::vector<NumberWarning> optimizer_warnings_in_bf16(OptimizerType type, const 
   std::vector<NumberWarning> warnings;
   for (const DecayRate& rate : decay_rates(type, hyper))
     if (becomes_one_in_bf16(rate.value))
-      warnings.push_back(
-          {rate.key,
-           fmt::format(
-               ": {} rounds to 1 in the TPU's bf16, so {} never decays; the largest number below 1 is 0.99609375",
-               rate.value, rate.what)});
+      warnings.push_back({rate.key, fmt::format(": {} rounds to 1 in the TPU's bf16, so {} never decays; use at most "
+                                                "0.99609375, the largest bf16 number "
+                                                "below 1",
+                                                rate.value, rate.what)});
   const double decay = 1 - hyper.lr * hyper.weight_decay;
   const bool multiplies = type == OptimizerType::kAdamw || type == OptimizerType::kLion;
   const bool own_rate = scheduler != SchedulerType::kOneCycle;
   if (multiplies && own_rate && becomes_one_in_bf16(decay))
     warnings.push_back(
         {"weight_decay",
-         fmt::format(" has no effect: 1 - lr * weight_decay, {}, rounds to 1 in the TPU's bf16", decay)});
+         fmt::format(" has no effect: 1 - lr * weight_decay is {}, which rounds to 1 in the TPU's bf16", decay)});
   if (divides_by_eps(type) && becomes_zero_in_bf16(hyper.eps))
     warnings.push_back({"eps", fmt::format(": {} rounds to 0 in the TPU's bf16, so a gradient that was always 0 is "
-                                           "divided by 0; the smallest number above 0 is 1.1754944e-38",
+                                           "divided by 0; use at least 1.1754944e-38, the smallest bf16 number above 0",
                                            hyper.eps)});
   return warnings;
 }

@@ -52,9 +52,9 @@ TEST(TpuRunAnalysis, ReportsBatchSizesAndScalars) {
   EXPECT_EQ(
       said({{MissKind::kFirst}, {MissKind::kNumber, "a", 7}, {MissKind::kNumber, "-lr changed from -0.1 to 0", 9}},
            {.batches = 12}),
-      (Texts{"changed numbers caused 2 graphs, which took 0.50 s to compile, last at training batch 9: -lr "
-             "changed from -0.1 to 0; numbers that never become 0, 1, -1 or equal to another number cause no "
-             "recompilation; tpu.dialect: clean shows the run without this rule"}));
+      (Texts{"numbers whose value changed caused 2 graphs, which took 0.50 s to compile, last at training batch 9: -lr "
+             "changed from -0.1 to 0; avoid the values 0, 1 and -1, and equal numbers; "
+             "tpu.dialect: clean shows the run without this rule"}));
 }
 
 TEST(TpuRunAnalysis, ReportsExponents) {

@@ -120,8 +120,11 @@ TEST(ParameterSet, RejectsAGroupCoveredByEarlierOnes) {
             "optimizer.groups[1] has no effect: optimizer.groups[0] before it matches all its parameters; put the "
             "narrower group first");
   EXPECT_EQ(error({}, {{"0.weight"}, {"*.bias"}, {"1.bias", "0.weight"}}),
-            "optimizer.groups[2] has no effect: optimizer.groups[0] before it matches all its parameters; put the "
-            "narrower group first");
+            "optimizer.groups[2] has no effect: optimizer.groups[0] and optimizer.groups[1] before it match all its "
+            "parameters; put the narrower group first");
+  EXPECT_EQ(error({"1.bias"}, {{"0.*"}, {"1.bias", "0.weight"}}),
+            "optimizer.groups[1] has no effect: optimizer.groups[0] before it matches all its parameters that are not "
+            "frozen; put the narrower group first");
   EXPECT_EQ(error({}, {{"1.*"}, {"*"}}), "");
   EXPECT_EQ(error({"1.*"}, {{"*"}, {"1.*"}}), "");  // frozen, not taken by an earlier group
 }

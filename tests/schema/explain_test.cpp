@@ -62,6 +62,11 @@ TEST(Explain, TextOfUnusedKeys) {
             "v5e, v5p or v6e; default v3\nfrom: default\n");
 }
 
+TEST(Explain, TextNamesEveryConditionThatDoesNotHold) {
+  const std::string text = explain_text(read(), "downcast_bf16");
+  EXPECT_TRUE(text.ends_with("\nneeds backend: tpu and mixed_precision: bf16\n")) << text;
+}
+
 TEST(Explain, TextOfChoicesThatDoNotWorkYet) {
   EXPECT_EQ(explain_text(read(), "sweep"),
             "sweep: Hyperparameter sweep: values to try, one trial each. Not implemented yet.\n");

@@ -254,7 +254,7 @@ TEST_F(CustomLoopTest, AForkKeepsUpdateCountsOfKnownOptimizers) {
   renamed.fork = parent.run;
   EXPECT_EQ(train(recipe, renamed).warnings,
             (std::vector<std::string>{
-                fmt::format("the optimizer state is reset: state {} has no optimizer c", parent.states.back())}));
+                fmt::format("the optimizer starts from scratch: state {} has no optimizer c", parent.states.back())}));
   EXPECT_EQ(document()["updates"], Json::parse(R"({"c": 2, "d": 5})"));
 }
 

@@ -130,10 +130,13 @@ TEST_F(ForkTest, AnotherOptimizerStartsAtItsFirstStep) {
 TEST_F(ForkTest, WarnsAboutWhatIsReset) {
   parent = train(kParent);
   EXPECT_EQ(fork({"optimizer.type=sgd", "train.epochs=6"}).warnings,
-            (std::vector<std::string>{"the optimizer state is reset: the state is of another kind of optimizer"}));
+            (std::vector<std::string>{
+                fmt::format("the optimizer starts from scratch: state {} was saved with another type of "
+                            "optimizer",
+                            parent.states.back())}));
   EXPECT_EQ(fork({"optimizer.amsgrad=true", "train.epochs=6"}, {.state = parent.states[1]}).warnings,
             (std::vector<std::string>{fmt::format(
-                "the optimizer state is reset: state {} has no max_exp_avg_sq of 0.weight", parent.states[1])}));
+                "the optimizer starts from scratch: state {} has no max_exp_avg_sq of 0.weight", parent.states[1])}));
   EXPECT_EQ(fork({"data.batch_size=16", "train.epochs=1"}).warnings,
             (std::vector<std::string>{"training starts with the first epoch: data.batch_size changed from 8 to 16"}));
   EXPECT_EQ(document()["windows"].integer(), 2);
@@ -143,7 +146,8 @@ TEST_F(ForkTest, WarnsAboutWhatIsReset) {
             (std::vector<std::string>{"training starts with the first epoch: data.train changed: 67 samples -> 60"}));
   EXPECT_EQ(
       fork({"train.early_stopping.metric=eval/accuracy", "train.early_stopping.mode=max", "train.epochs=6"}).warnings,
-      (std::vector<std::string>{"early stopping is reset: it monitors another metric or other data"}));
+      (std::vector<std::string>{
+          "early stopping starts from scratch, because it monitors another metric or other data"}));
 }
 
 TEST_F(ForkTest, FrozenWeightsKeepTheirBits) {
@@ -153,9 +157,9 @@ TEST_F(ForkTest, FrozenWeightsKeepTheirBits) {
     const RunResult child = fork({"model.freeze=[0.*]", "train.epochs=7"}, {.restart = restart});
     ASSERT_EQ(child.exit_code, 0);
     EXPECT_EQ(child.optimizer_steps, 21);
-    EXPECT_EQ(child.warnings, restart
-                                  ? std::vector<std::string>{}
-                                  : std::vector<std::string>{"the optimizer state of 2 frozen parameters was dropped"});
+    EXPECT_EQ(child.warnings,
+              restart ? std::vector<std::string>{}
+                      : std::vector<std::string>{"the optimizer moments of 2 frozen parameters were dropped"});
     const auto after = last_state();
     for (const char* name : {"model/0.weight", "model/0.bias"}) EXPECT_EQ(after.at(name), before.at(name)) << name;
     for (const char* name : {"model/3.weight", "model/6.weight"}) EXPECT_NE(after.at(name), before.at(name)) << name;

@@ -384,7 +384,7 @@ TEST_F(RunTest, WarnsOfAStepWithoutWeight) {
   EXPECT_EQ(result.warnings[0],
             "train/loss of step 1 is NaN: no sample since the previous point has a weight above 0; check "
             "train.class_weights");
-  EXPECT_EQ(result.warnings[1], "the evaluation at step 5: the loss is NaN, because no sample has a weight above 0");
+  EXPECT_EQ(result.warnings[1], "evaluation at step 5: the loss is NaN, because no sample has a weight above 0");
 }
 
 TEST_F(RunTest, WarnsOfASingleClass) {

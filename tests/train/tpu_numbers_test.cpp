@@ -141,12 +141,12 @@ end}
         .warnings;
   };
   const std::string adam = path("adam.lua").string(), rule = path("rule.lua").string();
-  EXPECT_EQ(
-      warnings_of("adam.lua", "mixed_precision=bf16"),
-      (std::vector<std::string>{adam + ":3: betas: 0.999 rounds to 1 in the TPU's bf16, so the second moment never "
-                                       "decays; the largest number below 1 is 0.99609375",
-                                adam + ":3: eps: 1e-45 rounds to 0 in the TPU's bf16, so a gradient that was always 0 "
-                                       "is divided by 0; the smallest number above 0 is 1.1754944e-38"}));
+  EXPECT_EQ(warnings_of("adam.lua", "mixed_precision=bf16"),
+            (std::vector<std::string>{
+                adam + ":3: betas: 0.999 rounds to 1 in the TPU's bf16, so the second moment never "
+                       "decays; use at most 0.99609375, the largest bf16 number below 1",
+                adam + ":3: eps: 1e-45 rounds to 0 in the TPU's bf16, so a gradient that was always 0 "
+                       "is divided by 0; use at least 1.1754944e-38, the smallest bf16 number above 0"}));
   EXPECT_EQ(
       warnings_of("rule.lua", "mixed_precision=bf16"),
       (std::vector<std::string>{

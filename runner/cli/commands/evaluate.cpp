@@ -24,7 +24,7 @@ struct Model {
 
   Model(const EvalOptions& options, report::Output& out)
       : chosen(load_chosen_state(options, options.run, options.state, out)),
-        recipe(schema::read_resolved(chosen.run.recipe.resolved_json)),
+        recipe(recorded_recipe(chosen.run)),
         hook(recorded_hook(chosen.run, recipe.recipe)),
         model(recipe.recipe, lua::load_hooks(recipe.recipe, hook.sources), chosen.state) {}
 };

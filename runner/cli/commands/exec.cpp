@@ -147,8 +147,8 @@ Attempt attempt_of(const store::RunDetails& details, schema::ReadResult recipe, 
 }
 
 Attempt attempt_to_resume(const store::RunDetails& details, const std::vector<std::string>& overrides) {
-  const schema::ReadResult before = schema::read_resolved(details.recipe.resolved_json);
-  schema::ReadResult after = schema::read_resolved(details.recipe.resolved_json, overrides);
+  const schema::ReadResult before = recorded_recipe(details);
+  schema::ReadResult after = recorded_recipe(details, overrides);
   std::vector<schema::Diagnostic> refused = schema::check_resume_overrides(before, after);
   if (!refused.empty()) throw schema::RecipeError(std::move(refused));
   RUN_CHECK(before.recipe.hooks.empty() == after.recipe.hooks.empty(), ErrorKind::kUsage,
@@ -295,9 +295,9 @@ int fork_run(const store::RunDetails& details, const ForkOptions& options, repor
   train::ForkRequest request{.run = details.run.uid, .restart = options.restart};
   if (!options.state.empty()) request.state = state_named(details, options.state).id;
   if (options.state.empty() && !options.quiet) note_better_state(details, out);
-  const schema::ReadResult before = schema::read_resolved(details.recipe.resolved_json);
+  const schema::ReadResult before = recorded_recipe(details);
   request.before = before.recipe;
-  schema::ReadResult after = schema::read_resolved(details.recipe.resolved_json, options.overrides);
+  schema::ReadResult after = recorded_recipe(details, options.overrides);
   after.recipe.model.init_from.clear();  // the weights come from the state
   Beginning beginning{
       .folder = folder_of_recipe(details.recipe), .includes = recorded_includes(details), .fork = &request};

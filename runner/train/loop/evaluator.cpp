@@ -226,13 +226,13 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
 std::optional<std::string> Evaluator::warning_of_nan() const {
   if (newest_.nan_samples() == 0) return std::nullopt;
   return fmt::format(
-      "predictions or targets of {} of {} samples are NaN; metrics such as accuracy count them like others",
+      "{} of {} samples have NaN predictions or targets; accuracy and similar metrics still count these samples",
       newest_.nan_samples(), newest_.samples());
 }
 
 std::optional<std::string> Evaluator::warning_of_loss() const {
   if (newest_.not_finite_losses() > newest_.nan_samples())
-    return fmt::format("the loss of {} of {} samples is not finite", newest_.not_finite_losses(), newest_.samples());
+    return fmt::format("the loss is not finite for {} of {} samples", newest_.not_finite_losses(), newest_.samples());
   if (newest_.samples() > 0 && newest_.has_no_weight())
     return "the loss is NaN, because no sample has a weight above 0";
   return std::nullopt;

@@ -65,7 +65,7 @@ std::map<std::string, double> EvaluationCallback::evaluate() {
 void EvaluationCallback::warn_of_not_finite() {
   const auto warn = [&](const std::optional<std::string>& text, bool& warned) {
     if (text && !std::exchange(warned, true))
-      record_.warn(fmt::format("the evaluation at step {}: {}", state_.step(), *text));
+      record_.warn(fmt::format("evaluation at step {}: {}", state_.step(), *text));
   };
   warn(evaluator_->warning_of_nan(), warned_of_nan_);
   warn(evaluator_->warning_of_loss(), warned_of_loss_);

@@ -13,6 +13,7 @@
 #include "runner/train/run/checkpoint/run_document.h"
 #include "runner/train/run/checkpoint/sections.h"
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 
 namespace runner::train {
 
@@ -109,7 +110,7 @@ std::optional<std::string> reason_to_begin(const ForkRequest& request, const Che
   if (auto why = other_steps(request.before, session.recipe)) return why;
   if (auto why = steps_without_hook(state, session.recipe)) return why;
   if (state.result.batches > 0 && session.has_custom_loop)
-    return "the state was saved within an optimizer step, but a custom loop starts with a new one";
+    return "the state to fork from was saved within an optimizer step, but a custom loop starts with a new one";
   if (state.train_data == session.train_fingerprint()) return std::nullopt;
   return difference("data.train", state.train_data, session.train_fingerprint());
 }
@@ -123,7 +124,8 @@ void keep_watching(const ForkRequest& request, Session& session, Forked& fork) {
   const bool same_patience = was && is && was->metric == is->metric && was->mode == is->mode;
   if (!(same_eval && same_patience)) {
     if (is && fork.state.patience.best)
-      fork.warnings.emplace_back("early stopping is reset: it monitors another metric or other data");
+      fork.warnings.emplace_back(
+          "early stopping starts from scratch, because it monitors another metric or other data");
     fork.state.patience = {};
   }
   const bool plateau = after.scheduler.type == schema::SchedulerType::kPlateau;
@@ -133,7 +135,7 @@ void keep_watching(const ForkRequest& request, Session& session, Forked& fork) {
   if (same_eval && same_plateau) {
     session.schedule.restore(fork.state.plateau);
   } else if (plateau) {
-    fork.warnings.emplace_back("the schedule is reset: it monitors another metric or other data");
+    fork.warnings.emplace_back("the schedule starts from scratch, because it monitors another metric or other data");
   }
 }
 
@@ -149,9 +151,10 @@ std::optional<std::string> missing_optimizer(const Forked& fork, const Trainer& 
 bool take_slots(const ForkRequest& request, const store::LoadedState& loaded, Trainer& trainer, Forked& fork) {
   const bool same_rule = request.before.optimizer.type == trainer.recipe().optimizer.type;
   std::optional<std::string> missing =
-      same_rule ? missing_optimizer(fork, trainer) : "the state is of another kind of optimizer";
+      same_rule ? missing_optimizer(fork, trainer)
+                : fmt::format("state {} was saved with another type of optimizer", fork.info.id);
   if (!missing) missing = restore_slots(loaded, trainer);
-  if (missing) fork.warnings.push_back(fmt::format("the optimizer state is reset: {}", *missing));
+  if (missing) fork.warnings.push_back(fmt::format("the optimizer starts from scratch: {}", *missing));
   return !missing;
 }
 
@@ -164,7 +167,7 @@ void warn_of_frozen(const store::LoadedState& loaded, const Trainer& trainer, Fo
   }
   if (count > 0) {
     fork.warnings.push_back(
-        fmt::format("the optimizer state of {} frozen {} was dropped", count, count == 1 ? "parameter" : "parameters"));
+        fmt::format("the optimizer moments of {} were dropped", count_text(count, "frozen parameter")));
   }
 }
 
@@ -260,7 +263,7 @@ std::optional<std::string> stretched_schedule(const Session& session,
     if (metric.name != "train/lr") continue;
     const double next = session.trainer.optimizers().lr * session.schedule.factor(counters.scheduled);
     return fmt::format(
-        "the schedule is stretched to the longer run: train/lr was {} at step {} and is {} at step {}; set "
+        "the schedule is stretched to the longer run: train/lr was {:.6g} at step {} and is {:.6g} at step {}; set "
         "scheduler.length to keep the schedule",
         metric.last, metric.last_step, next, counters.steps + 1);
   }
