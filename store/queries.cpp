@@ -303,9 +303,11 @@ std::vector<RunRow> list_runs(Store& store, int64_t limit, Trash trash) {
 RunRow find_run(Store& store, std::string_view selector, Trash trash) {
   Database& database = store.database();
   const Transaction snapshot(database, Transaction::Kind::kRead);
-  if (selector.starts_with('@') && trash != Trash::kOnly) return find_chosen(database, selector);
-  const char* const places[] = {"NULL", "NOT NULL"};
   const bool thrown = trash == Trash::kOnly;
+  RUN_CHECK(!thrown || !selector.starts_with('@'), ErrorKind::kUsage,
+            "{} selects a run outside the trash; name a run of `runner ls --trash`", selector);
+  if (selector.starts_with('@')) return find_chosen(database, selector);
+  const char* const places[] = {"NULL", "NOT NULL"};
   if (auto run = find_by_name(database, selector, places[thrown])) return std::move(*run);
   auto run = find_by_name(database, selector, places[!thrown]);
   if (!run) fail_no_run(database, selector);

@@ -77,13 +77,15 @@ std::set<int64_t> kept_states(Store& store, int64_t run_id, const Retention& ret
   return kept;
 }
 
-// Replaces the message for a full disk: its usual advice, to free space in the store, is what failed here.
+// Replaces the message for a full disk: its usual advice, to free space in the store, is what failed here. SQLite also
+// reports some damage as a full disk.
 template <class Work>
-auto removing(const Store& store, Work work) {
+auto removing(Store& store, Work work) {
   try {
     return work();
   } catch (const SqliteError& error) {
     if (!error.is_disk_full()) throw;
+    store.check_file();
     fail(ErrorKind::kStore,
          "the disk of the store {} is full, and removing runs needs free space; free some space, or move the store to "
          "another disk",

@@ -308,8 +308,10 @@ constexpr Command kCommands[] = {
     {"note", Group::kStore, "add a note to a run", "", kNote, "runner note @last \"learning rate too high\"",
      action<note>, report::failure_document},
     {"rm", Group::kStore, "move runs to the trash",
-     "Runs in the trash, and everything they recorded, are hidden from ls and from lookup by name.", kRm,
-     "runner rm digits wine\nrunner rm @last --purge", action<rm>, report::failure_document},
+     "ls does not list runs in the trash, and no name finds them.  `runner restore` takes a run out of it, and gc "
+     "deletes\n"
+     "runs that have been in it for 30 days.",
+     kRm, "runner rm digits wine\nrunner rm @last --purge", action<rm>, report::failure_document},
     {"restore", Group::kStore, "restore runs from the trash", "`runner show` prints when a run was moved to the trash.",
      kRestore, "runner restore wine", action<restore>, report::failure_document},
     {"gc", Group::kStore, "delete old runs from the trash, and release free space",
@@ -335,9 +337,9 @@ constexpr Command kCommands[] = {
     {"man", Group::kSystem, "print a manual page", "make install installs the pages in share/man.", kHelp,
      "runner man > runner.1\nrunner man exec > runner-exec.1", action<man>, report::failure_document},
     {"completion", Group::kSystem, "print the completion script of a shell",
-     "Completes commands, options, settings, runs, metrics, states and artifacts.  make install installs the\n"
-     "scripts where shells look for them; by hand: source <(runner completion bash).  The scripts call\n"
-     "words, which prints the candidates for the last word.",
+     "The script completes commands, options, settings, runs, metrics, states and artifacts.  `make install`\n"
+     "installs it for every shell.  Without it, run: source <(runner completion bash).  To find the\n"
+     "candidates for a word, the script calls `runner completion words`.",
      kCompletion,
      "runner completion bash > ~/.local/share/bash-completion/completions/runner\n"
      "runner completion fish > ~/.config/fish/completions/runner.fish",

@@ -103,7 +103,8 @@ struct Bind {
   template <class Assign>
   void read(Assign assign) const {
     const auto assign_checked = [this, assign](const std::string& text) {
-      if (!argument.is_positional() && text.starts_with("--")) fail_without_value(argument.name, command);
+      if (!argument.is_positional() && (text.empty() || text.starts_with("--")))
+        fail_without_value(argument.name, command);
       assign(text);
     };
     app.add_option_function<std::string>(name, assign_checked)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);

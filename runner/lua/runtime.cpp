@@ -144,7 +144,7 @@ int Runtime::on_error(lua_State* state) {
     if (has_text) {
       luaL_tolstring(state, 1, nullptr);
     } else {
-      lua_pushfstring(state, "the error is a %s, expected a string", luaL_typename(state, 1));
+      lua_pushfstring(state, "error() got a value of type %s; pass a string", luaL_typename(state, 1));
     }
   }
   of(state).trace(state, lua_tostring(state, -1));

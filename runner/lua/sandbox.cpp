@@ -201,13 +201,20 @@ int set_metatable(lua_State* state) {
   return 1;
 }
 
-// Instructions charged for a caught error: throwing and unwinding.
-constexpr int64_t kCaughtError = 2000;
+// Charges a caught error: throwing, unwinding, and Lua's walk over the remaining frames, whose number is rounded up to
+// a power of two.
+void spend_caught_error(lua_State* state) {
+  constexpr int64_t kThrow = 2000, kDeepest = 1 << 20;  // instructions; frames, more than a stack has
+  int64_t frames = 1;
+  lua_Debug frame;
+  while (frames < kDeepest && lua_getstack(state, static_cast<int>(frames), &frame) != 0) frames *= 2;
+  spend(state, kThrow + frames);
+}
 
 // pcall that charges the budget for caught errors.
 int after_pcall(lua_State* state, int status, lua_KContext) {
   if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(state);
-  spend(state, kCaughtError);
+  spend_caught_error(state);
   lua_pushboolean(state, 0);
   lua_insert(state, -2);
   return 2;
@@ -234,7 +241,7 @@ int after_call(lua_State* state, int status, lua_KContext) {
     lua_replace(state, 1);
     return lua_gettop(state);
   }
-  spend(state, kCaughtError);
+  spend_caught_error(state);
   lua_callk(state, 1, 1, 0, after_handler);  // the handler at 1, the error at 2
   return after_handler(state, LUA_OK, 0);
 }
@@ -323,7 +330,7 @@ constexpr int64_t kResume = 20;
 int resuming(lua_State* state) {
   spend(state, kResume);
   const int results = lua_tocfunction(state, lua_upvalueindex(1))(state);
-  if (lua_toboolean(state, -results) == 0) spend(state, kCaughtError);
+  if (lua_toboolean(state, -results) == 0) spend_caught_error(state);
   return results;
 }
 

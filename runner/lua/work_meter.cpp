@@ -1,6 +1,5 @@
 #include "runner/lua/work_meter.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -61,7 +60,11 @@ void WorkMeter::refill(lua_State* state) {
 }
 
 void WorkMeter::spend(lua_State* state, int64_t instructions) {
-  left_ -= std::min(instructions, budget_.instructions);
+  const bool too_large = instructions > budget_.instructions;
+  left_ -= too_large ? budget_.instructions : instructions;
+  if (too_large && !end_)
+    luaL_error(state, "one call needs more than the %d million Lua instructions that a hook may use",
+               static_cast<int>(budget_.instructions / 1'000'000));
   if (left_ <= next_look_) look(state);
 }
 

@@ -107,6 +107,7 @@ std::string run_text(const train::Session& session) {
   const optim::StepsPerEpoch each = session.length.steps_per_epoch;
   const double in_epochs = static_cast<double>(session.length.total_steps) * static_cast<double>(each.epochs) /
                            static_cast<double>(each.steps);
+  if (in_epochs < 0.001) return fmt::format("{}: less than 0.001 epochs", steps);
   return fmt::format("{}: {:.6g} epochs", steps, in_epochs);
 }
 
@@ -145,7 +146,7 @@ std::string plan_text(const train::Session& session, int width, bool color) {
   facts.add("data", data_text(session.data));
   facts.add("labels", data::labels_text(session.data.encoding));
   facts.add("model", weights);
-  facts.add("memory", fmt::format("{} for weights, optimizer state and gradients kept between batches",
+  facts.add("memory", fmt::format("{} for weights, optimizer state and accumulated gradients",
                                   bytes_text(state_bytes(session.trainer.layout()))));
   if (session.recipe.backend == schema::Backend::kTpu) facts.add("host memory", host_memory_text(session));
   facts.add("run", run_text(session));

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "schema/base/suggest.h"
 #include "schema/base/text.h"
@@ -225,6 +226,10 @@ class ValueReader {
     const bool low = range.low_open ? number > range.low : number >= range.low;
     const bool high = range.high_open ? number < range.high : number <= range.high;
     if (!low || !high) return out_of_range(node_.text);
+    constexpr float kMost = std::numeric_limits<float>::max();
+    if (std::abs(number) > kMost)
+      return fault(ErrorId::kOutOfRange,
+                   fmt::format("{} exceeds the largest f32, {:.6g}: got {}", path_, kMost, node_.text));
     return number == 0 ? 0.0 : number;  // -0 is 0
   }
 

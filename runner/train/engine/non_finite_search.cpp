@@ -17,8 +17,9 @@ namespace {
 // The error text if all forward passes are finite.
 std::string not_found_text(const schema::Recipe& recipe) {
   if (!checks_gradients(recipe))
-    return "the loss was not finite, but is finite when the step is traced again: it depends on hook state that is not "
-           "registered or is larger than 1024 bytes";
+    return "the loss was not finite, but a second trace of the step gave a finite one: the step depends on state of "
+           "the hook "
+           "that is not registered or is larger than 1024 bytes";
   return fmt::format("the forward pass is finite, but a gradient is not{}",
                      communicates_in_fp16(recipe)
                          ? ", possibly only as fp16 in the all-reduce (comm.hook: bf16 has the range of float32)"

@@ -279,7 +279,7 @@ void RankRun::end_with(const Error& error) {
   record_.result.status = store::RunStatus::kInterrupted;
   record_.result.exit_code = exit_code(ErrorKind::kInterrupted);
   if (all_ranks_stopped(error)) return wait_for_other_ranks();
-  const std::string text = fmt::format("the end of step {} was interrupted: {}", step(), error.what());
+  const std::string text = fmt::format("interrupted at the end of step {}: {}", step(), error.what());
   record_.warn(text);
   if (session_.ranks != nullptr) session_.ranks->fail(text, error.where());  // no rank may wait for this one any more
 }

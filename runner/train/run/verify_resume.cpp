@@ -178,6 +178,7 @@ class Verifier {
     for (int64_t kill = 1; kill <= request_.kills; ++kill) {
       // A save waits for the previous one, so after two saves one is committed.
       const int64_t at = std::max(2 * state_interval(report_.steps), report_.steps * kill / (request_.kills + 1));
+      if (!report_.killed_at.empty() && at <= report_.killed_at.back()) continue;  // more kills than steps
       const int status = train(store, at);
       if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;  // finished before it was killed
       RUN_CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, ErrorKind::kRun,
