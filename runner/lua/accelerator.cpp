@@ -175,7 +175,7 @@ int log(lua_State* state) {
 int set_trigger(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
   accelerator.triggered = true;
-  if (accelerator.loop == nullptr) run_of(accelerator, "set_trigger").stop();
+  accelerator.loop != nullptr ? accelerator.loop->allow_early_return() : run_of(accelerator, "set_trigger").stop();
   return 0;
 }
 

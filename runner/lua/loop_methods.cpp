@@ -300,6 +300,7 @@ int check_trigger(lua_State* state) {
   bool triggered = std::exchange(accelerator.triggered, false);
   if (backends::ProcessGroup* const ranks = group_for_exchange(state, accelerator, "check_trigger"))
     triggered = ranks->any(triggered, site_of(state, accelerator, "check_trigger"));
+  if (triggered) accelerator.loop->allow_early_return();
   lua_pushboolean(state, triggered);
   return 1;
 }
@@ -361,7 +362,7 @@ constexpr AcceleratorMethod kLoopMethods[] = {
     {"clip_grad_value", bound<clip_grad_value>, "acc:clip_grad_value(limit [, optimizer])",
      "Clips each gradient to [-limit, limit]."},
     {"check_trigger", bound<check_trigger>, "acc:check_trigger()",
-     "Whether any process has called acc:set_trigger() since the last check."},
+     "Whether any process has called acc:set_trigger() since the last check. If so, `train` may return early."},
     {"load_state", bound_in_loop<load_state>, "acc:load_state([id])",
      "Loads model, optimizers and registered objects from a state of this run; default: the newest."},
     {"profile", bound_in_loop<profile>, "acc:profile(f)",

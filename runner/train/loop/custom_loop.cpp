@@ -48,6 +48,7 @@ void CustomLoop::run() {
   end_region();
   drop_step();
   loop_.close_step();
+  if (may_return_early_ && !state_.reached_end()) state_.control.stopped_by_hook = true;
 }
 
 // ---- traced regions ------------------------------------------------------------------------------------------------
@@ -201,7 +202,7 @@ const StepInputs& CustomLoop::inputs(int64_t number) {
 
 CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
   end_left_batch();
-  const Epochs epochs = batches_.begin_epochs(count, position());
+  const Epochs epochs = batches_.begin_epochs(count);
   // Epochs that earlier loops left early are skipped for good. The checkpoint of their last optimizer step agrees.
   if (position().epoch < epochs.first && epochs.first < epochs.end && !state_.finished()) {
     end_region();

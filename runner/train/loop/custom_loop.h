@@ -98,6 +98,8 @@ class CustomLoop {
   void mark_step();                         // ends the region
   void save();                              // after the optimizer step
   void load(std::optional<int64_t> state);  // drops the region
+  // Call if the hook's loop may return before the last step of the run. Without it, that is an error.
+  void allow_early_return() { may_return_early_ = true; }
 
  private:
   // The optimizer step in progress.
@@ -162,6 +164,7 @@ class CustomLoop {
   // First one on any rank. Searched for only once, because it is slow.
   std::optional<NotFinite> not_finite_;
   bool stopped_ = false;  // the run ended before the hook's loop did
+  bool may_return_early_ = false;
 };
 
 }  // namespace runner::train

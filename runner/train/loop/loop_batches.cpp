@@ -1,6 +1,5 @@
 #include "runner/train/loop/loop_batches.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "backends/tensor/rounding.h"
@@ -11,27 +10,27 @@ namespace runner::train {
 
 // ---- epochs --------------------------------------------------------------------------------------------------------
 
-LoopBatches::Epochs LoopBatches::begin_epochs(std::optional<int64_t> count, const data::Position& next) {
+LoopBatches::Epochs LoopBatches::begin_epochs(std::optional<int64_t> count) {
   RUN_CHECK(!epochs_.in_progress, ErrorKind::kRun,
             "acc:epochs: another loop over epochs has not ended; finish it or leave it with break");
   const int64_t first = epochs_.before;
-  const int64_t all = epochs_of_run(next);
-  RUN_CHECK(!count || first + *count <= all, ErrorKind::kRun,
-            "acc:epochs: {} epochs after {} exceed the {} epochs of the recipe; increase train.{}", *count, first, all,
-            session_.recipe.train.steps ? "steps" : "epochs");
-  const int64_t end = count ? first + *count : all;
+  if (count) check_count(first, *count);
+  const int64_t end = count ? first + *count : session_.recipe.train.epochs.value_or(kUntilLastStep);
   epochs_ = {.before = end, .in_progress = true, .given = {}};
   return {first, end};
 }
 
-// If the length of the run is given in steps: as many epochs as they may take with the current accumulation.
-int64_t LoopBatches::epochs_of_run(const data::Position& next) const {
-  if (const auto& epochs = session_.recipe.train.epochs) return *epochs;
+// With train.steps, the number of epochs follows from the steps only while the run has one batch size and accumulation.
+void LoopBatches::check_count(int64_t first, int64_t count) const {
   const auto [steps, of_epochs] = session_.length.steps_per_epoch;
-  const int64_t all = backends::ceil_div(session_.length.total_steps * of_epochs, steps);
-  if (session_.accumulation() == session_.recipe.gradient_accumulation_steps) return all;
-  const int64_t left = (session_.length.total_steps - state_.step()) * session_.accumulation();
-  return std::max(all, next.epoch + 2 + left / session_.plan.steps_per_epoch());
+  const auto& epochs = session_.recipe.train.epochs;
+  RUN_CHECK(first < kUntilLastStep, ErrorKind::kRun,
+            "acc:epochs: an earlier loop over acc:epochs() has taken all epochs of the run");
+  if (!epochs && state_.step() > 0) return;
+  const int64_t all = epochs ? *epochs : backends::ceil_div(session_.length.total_steps * of_epochs, steps);
+  RUN_CHECK(first + count <= all, ErrorKind::kRun,
+            "acc:epochs: {} epochs after {} exceed the {} epochs of the recipe; increase train.{}", count, first, all,
+            epochs ? "epochs" : "steps");
 }
 
 std::optional<int64_t> LoopBatches::next_epoch(const Epochs& epochs, const data::Position& next) {

@@ -23,12 +23,12 @@ class LoopBatches {
   // ---- epochs ----
 
   // Returns the epochs [first, end) of the next loop over epochs: the `count` epochs after those of earlier loops, or
-  // all remaining epochs of the recipe. Throws Error(kRun) if there is a loop over epochs, or if the recipe has fewer
+  // all until the last step of the run. Throws Error(kRun) if there is a loop over epochs, or if the recipe has fewer
   // epochs.
   struct Epochs {
     int64_t first = 0, end = 0;
   };
-  Epochs begin_epochs(std::optional<int64_t> count, const data::Position& next);
+  Epochs begin_epochs(std::optional<int64_t> count);
   // Returns the next epoch, counted from 0, or none if the loop is over.
   std::optional<int64_t> next_epoch(const Epochs& epochs, const data::Position& next);
   // Call when the loop is left, perhaps early.
@@ -92,7 +92,9 @@ class LoopBatches {
     std::optional<int64_t> given;  // last epoch that the current loop returned
   };
 
-  int64_t epochs_of_run(const data::Position& next) const;
+  static constexpr int64_t kUntilLastStep = INT64_MAX;
+
+  void check_count(int64_t first, int64_t count) const;
   void take(Batches& batches);
   data::DataPlan with_even_batches(const data::DataPlan& plan) const;
 

@@ -56,9 +56,9 @@ bool TrainLoop::run(const std::optional<PendingEvents>& pending) {
   session_.has_custom_loop ? CustomLoop(state_, *hooks_, *this).run() : DeclaredLoop(state_, *this).run();
   if (!state_.weights_agree) average(/*due=*/true);
   check_saves();
-  const bool done = state_.finished() || (session_.has_custom_loop && !interrupted());
-  callbacks_.call(&Callback::on_train_end, done);
-  return done;
+  const bool ended = state_.finished() || (session_.has_custom_loop && !interrupted());
+  callbacks_.call(&Callback::on_train_end, ended);
+  return ended;
 }
 
 bool TrainLoop::interrupted() const {

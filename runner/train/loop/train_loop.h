@@ -31,7 +31,7 @@ class TrainLoop {
   void set_callbacks(Callbacks callbacks) { callbacks_ = std::move(callbacks); }
 
   // Trains until the last step or an interruption. `pending`: events of the last optimizer step that another attempt
-  // has not come to. Returns whether the run is done.
+  // has not come to. Returns whether training ended by itself: at the last step, or because a hook's loop returned.
   bool run(const std::optional<PendingEvents>& pending);
 
   // Call when a run that is done has saved everything.

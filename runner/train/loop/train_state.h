@@ -58,6 +58,11 @@ struct TrainState {
   int64_t step() const { return session.trainer.counters.steps; }
   bool stops() const { return control.stopped_early || control.stopped_by_hook; }
   bool finished() const { return step() >= session.length.total_steps || stops(); }
+  // Whether training came to the end of the run, although a hook's loop may have left epochs early.
+  bool reached_end() const {
+    const auto& epochs = session.recipe.train.epochs;
+    return finished() || (epochs && position.epoch >= *epochs);
+  }
   void set_position(const data::Position& next);
 
   // Copies what the host keeps, after waiting for the device.

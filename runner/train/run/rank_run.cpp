@@ -261,13 +261,23 @@ void RankRun::train() {
   device_.begin();
   const std::optional<PendingEvents> pending = callbacks_->unfinished.pending();
   if (pending && record_.is_recorded_here()) record_.checkpoints().forget();
-  const bool done = loop_.run(pending);
+  const bool ended = loop_.run(pending);
   device_.record_gpus(session_.ranks);
   // Not included in any checkpoint: a longer run continues as if the event had not happened.
-  if (done) loop_.end_run();
+  if (ended && state_.reached_end()) loop_.end_run();
   wait_for_other_ranks();
-  record_.result.status = done ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
-  record_.result.exit_code = done ? 0 : exit_code(ErrorKind::kInterrupted);
+  record_.result.status = ended ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
+  record_.result.exit_code = ended ? 0 : exit_code(ErrorKind::kInterrupted);
+  if (ended && !state_.reached_end() && record_.is_recorded_here()) record_.fail_with(returned_early());
+}
+
+// The last state is saved, so that the run can be resumed with a corrected hook.
+Error RankRun::returned_early() const {
+  return {ErrorKind::kRun,
+          fmt::format("the hook's train returned at step {} of {}; loop over acc:epochs() without a number, or call "
+                      "acc:set_trigger() where the run is to end early",
+                      step(), session_.length.total_steps),
+          hooks_->line_of(HookEntry::kTrain)};
 }
 
 // ---- the end -------------------------------------------------------------------------------------------------------
@@ -310,13 +320,11 @@ void RankRun::finish() {
     result.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
                                 recipe_.train.early_stopping->metric, state_.patience.evaluations);
   if (state_.control.stopped_by_hook) result.reason = fmt::format("stopped by the hook at step {}", step());
-  if (session_.has_custom_loop) warn_of_little_training(result);
+  if (session_.has_custom_loop) warn_of_little_training();
   record_.finish();
 }
 
-void RankRun::warn_of_little_training(RunResult& result) {
-  if (!state_.finished() && !loop_.interrupted())
-    result.reason = fmt::format("the hook's train returned at step {} of {}", step(), session_.length.total_steps);
+void RankRun::warn_of_little_training() {
   const Counters& counters = session_.trainer.counters;
   const bool updated = std::ranges::any_of(counters.updates, [](const auto& one) { return one.second > 0; });
   if (counters.applied > 0 && !updated)

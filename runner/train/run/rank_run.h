@@ -75,13 +75,14 @@ class RankRun {
   // state at the end of the optimizer step and counts as interrupted; a resumed run repeats the hook or evaluation.
   // Rank 0 has everything to save, so no synchronisation is needed.
   void end_with(const Error& error);
+  Error returned_early() const;
   // Whether all ranks have stopped at the same point, so that they reach the end together.
   bool all_ranks_stopped(const Error& error) const;
   // Barrier: no rank exits before the others have finished their collectives.
   void wait_for_other_ranks() const;
   void finish();
   // Warns if a hook's training loop ended early or never stepped an optimizer.
-  void warn_of_little_training(RunResult& result);
+  void warn_of_little_training();
 
   const RunRequest& request_;
   const schema::Recipe& recipe_;
