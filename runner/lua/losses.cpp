@@ -1,4 +1,5 @@
 #include <string>
+#include <vector>
 
 #include <lua.hpp>
 
@@ -28,27 +29,67 @@ Reduced reduction_of(lua_State* state, const Options& options) {
   return Reduced::kMean;
 }
 
-int push_reduced(lua_State* state, Value losses, Reduced how) {
+// Whether a value is computed from the batch, or from random numbers of its samples.
+bool is_of_batch(Value value) {
+  const backends::Program& program = *value.program;
+  std::vector<bool> seen(static_cast<size_t>(value.id) + 1);
+  std::vector<backends::ValueId> left = {value.id};
+  while (!left.empty()) {
+    const backends::ValueId id = left.back();
+    left.pop_back();
+    if (seen[static_cast<size_t>(id)]) continue;
+    seen[static_cast<size_t>(id)] = true;
+    const backends::Input* input = program.input_of(id);
+    if (input != nullptr && input->kind == backends::InputKind::kBatch) return true;
+    for (const backends::ValueId operand : program.operands(id)) left.push_back(operand);
+  }
+  return false;
+}
+
+// Returns the mask of the batch, expanded to the shape of the losses of its samples; unset if no sample is padding.
+Value mask_of(lua_State* state, const Recording& recording, Value losses) {
+  const Value mask = recording.forward().mask;
+  if (!mask || losses.shape().rank() == 0 || !is_of_batch(losses)) return {};
+  RUN_CHECK(losses.shape()[0] == mask.shape()[0], ErrorKind::kRun,
+            "{}: some samples of this batch are padding, and a mean or sum must leave them out, but the losses are {} "
+            "and the batch has {} samples; make one row per sample, or use reduction = \"none\" with weights made of "
+            "batch.mask",
+            called_as(state), losses.type(), mask.shape()[0]);
+  std::vector<int64_t> dims(static_cast<size_t>(losses.shape().rank()), 1);
+  dims[0] = mask.shape()[0];
+  return ops::expand(ops::reshape(ops::cast(mask, losses.dtype()), backends::Shape(dims)), losses.shape());
+}
+
+// Returns Σ mask · losses / Σ mask · weights. 0 if all samples are padding.
+Value mean_without_padding(Value losses, Value weights, Value mask) {
+  const Value none = ops::relu(ops::sub(1.0, ops::sum(mask)));
+  return ops::div(ops::sum(ops::mul(losses, mask)), ops::add(ops::sum(ops::mul(weights, mask)), none));
+}
+
+int push_reduced(lua_State* state, const Recording& recording, Value losses, Reduced how) {
   if (how == Reduced::kNone) return push_tensor(state, losses);
-  return push_tensor(state, how == Reduced::kSum ? ops::sum(losses) : ops::mean(losses));
+  const Value mask = mask_of(state, recording, losses);
+  if (how == Reduced::kSum) return push_tensor(state, ops::sum(mask ? ops::mul(losses, mask) : losses));
+  return push_tensor(state, mask ? mean_without_padding(losses, ops::full_like(mask, 1.0), mask) : ops::mean(losses));
 }
 
 struct Pair {
   Value prediction, target;
+  const Recording& recording;
 };
 Pair pair_of(lua_State* state) {
   const Value x = tensor_argument(state, 1), y = tensor_argument(state, 2);
-  record_here(state);
+  const Recording& recording = record_here(state);
   RUN_CHECK(x.shape() == y.shape(), ErrorKind::kRun,
             "{}: expected equal shapes of prediction and target, got {} and {}", called_as(state), x.type(), y.type());
-  return {Autocast::raise(x), Autocast::raise(y)};
+  return {Autocast::raise(x), Autocast::raise(y), recording};
 }
 
 template <class Loss>
 int element_loss(lua_State* state, const Loss& loss) {
   const Options given(state, kOptions, {"reduction"});
   const Pair pair = pair_of(state);
-  return push_reduced(state, loss(pair.prediction, pair.target), reduction_of(state, given));
+  return push_reduced(state, pair.recording, loss(pair.prediction, pair.target), reduction_of(state, given));
 }
 
 // The smoothing is a traced number like any other number of a hook. With 0, torch.nn.functional.cross_entropy traces no
@@ -82,8 +123,10 @@ int cross_entropy(lua_State* state) {
   }
   const Value in_f32 = recording.forward().autocast.operand(backends::Op::kCrossEntropy, logits);
   const Value losses = smoothed_losses(recording, in_f32, labels, options, smoothing);
-  if (how != Reduced::kMean) return push_reduced(state, losses, how);
-  return push_tensor(state, ops::div(ops::sum(losses), ops::sum(ops::label_weights(labels, options))));
+  if (how != Reduced::kMean) return push_reduced(state, recording, losses, how);
+  const Value weights = ops::label_weights(labels, options), mask = mask_of(state, recording, losses);
+  return push_tensor(
+      state, mask ? mean_without_padding(losses, weights, mask) : ops::div(ops::sum(losses), ops::sum(weights)));
 }
 
 int mse(lua_State* state) {
@@ -98,7 +141,8 @@ int huber(lua_State* state) {
   const Options given(state, kOptions, {"reduction", "delta"});
   const Pair pair = pair_of(state);
   const double delta = given.number("delta", 1.0);
-  return push_reduced(state, ops::huber(pair.prediction, pair.target, delta), reduction_of(state, given));
+  return push_reduced(state, pair.recording, ops::huber(pair.prediction, pair.target, delta),
+                      reduction_of(state, given));
 }
 
 int bce_with_logits(lua_State* state) {

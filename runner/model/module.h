@@ -83,6 +83,7 @@ struct Forward {
   Value dropout_key = {};      // (2) i64 {seed, epoch}; only if `training`
   Value sample_ids = {};       // (B) i64
   Value draw_key = {};         // (2) i64, for random tensors
+  Value mask = {};             // (B) f32, 0 for a padding sample; only if a batch of this step has padding, on any rank
   int64_t dropout_layers = 0;  // number of dropout layers recorded so far; numbers the next one
   int64_t random_tensors = 0;  // number of random tensors recorded so far
   // Null if the recording has no host values; numbers are then constants.

@@ -74,6 +74,7 @@ void CustomLoop::begin_region() {
   trainer_.regions().begin();
   region_.emplace(trainer_.builder(),
                   TracedRegion::Beginning{.batch = on != nullptr ? std::optional(on->size) : std::nullopt,
+                                          .padded = on != nullptr && on->repeats > 0,
                                           .training = training,
                                           .gradients = trainer_.arrays().gradients(),
                                           .reached = reached_,

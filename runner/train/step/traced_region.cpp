@@ -31,6 +31,7 @@ TracedRegion::TracedRegion(const StepBuilder& builder, Beginning beginning)
       reached_(beginning_.reached),
       forward_(builder.forward_of(program_, frame_, beginning_.training, host_)),
       inputs_(builder.inputs_of(forward_, frame_)) {
+  if (beginning_.padded) forward_.mask = inputs_.mask;
   if (beginning_.voided) step_.finite = {&program_, program_.constant(0, {DType::kBool, {}})};
   if (beginning_.losses) losses_ = step_.arrays.get(Role::kSum, 0, kStepSum);
   for (const Value parameter : frame_.parameters) first_parameters_.push_back(parameter.id);

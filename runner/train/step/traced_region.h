@@ -26,6 +26,7 @@ class TracedRegion {
  public:
   struct Beginning {
     std::optional<int64_t> batch = {};  // size of its batch; none if it has no batch
+    bool padded = false;  // whether samples of this batch, or of that of another rank in this step, are padding
     bool training = true;
     std::vector<GradientState> gradients = {};  // by flat buffer
     std::vector<bool> reached = {};  // by ParameterId: whether these gradients depend on the parameter, on this rank
