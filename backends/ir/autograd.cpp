@@ -30,6 +30,11 @@ std::vector<std::vector<size_t>> completed_after(const Program& program, ValueId
   return complete;
 }
 
+// Ops that compute a gradient and have none themselves, although they depend on their operands.
+bool lacks_gradient(Op op) {
+  return op == Op::kLayerNormGradX || op == Op::kLayerNormGradGamma;
+}
+
 // Scope in which nodes are recorded with the origin of other nodes. Its end restores the current source line.
 class Derivation {
  public:
@@ -57,9 +62,13 @@ std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> 
   Derivation derivation(program);
   const auto propagate = [&](ValueId id) {
     const Value grad = grads[static_cast<size_t>(id)];
-    const Gradient gradient = def_of(program.node(id).op).gradient;
-    if (!grad || gradient == kNoGradient || !depends[static_cast<size_t>(id)]) return;
+    const Op op = program.node(id).op;
+    const Gradient gradient = def_of(op).gradient;
+    if (!grad || !depends[static_cast<size_t>(id)]) return;
     derivation.of(id);  // errors in the gradient are reported at the line of the node
+    if (lacks_gradient(op))
+      throw Error(ErrorKind::kRun, "the gradient of layer_norm cannot be differentiated again", program.mark_of(id));
+    if (gradient == kNoGradient) return;
     operand_grads.assign(program.operands(id).size(), Value{});
     gradient({&program, id}, grad, operand_grads);
     for (size_t i = 0; i < operand_grads.size(); ++i) {

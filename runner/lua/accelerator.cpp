@@ -7,6 +7,9 @@
 #include <fmt/ranges.h>
 #include <lua.hpp>
 
+#include "backends/ir/autograd.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/type_text.h"
 #include "runner/formats/model_files.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
@@ -209,6 +212,34 @@ int save_model(lua_State* state) {
   return 0;
 }
 
+// acc:grad(loss, x): gradients of the sum of the loss by a tensor, or by each tensor of a list.
+int grad(lua_State* state) {
+  accelerator_argument(state);
+  recording_of(state, "a gradient").mark_line(state);
+  const Value loss = tensor_argument(state, 2);
+  const bool is_list = lua_istable(state, 3);
+  std::vector<Value> inputs;
+  if (!is_list) inputs.push_back(tensor_argument(state, 3));
+  for (int64_t i = 1, size = is_list ? list_size(state, 3, "the inputs of grad") : 0; i <= size; ++i) {
+    lua_rawgeti(state, 3, i);
+    inputs.push_back(tensor_value(state, -1, fmt::format("input {}", i)));
+    lua_pop(state, 1);
+  }
+  for (const Value value : inputs)
+    RUN_CHECK(is_float(loss.dtype()) && is_float(value.dtype()), ErrorKind::kRun,
+              "grad: expected floats, got a loss {} and an input {}", loss.type(), value.type());
+  const std::vector<Value> gradients = backends::differentiate(loss, backends::ops::full_like(loss, 1.0), inputs);
+  if (is_list) lua_createtable(state, static_cast<int>(gradients.size()), 0);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    RUN_CHECK(bool{gradients[i]}, ErrorKind::kRun,
+              "grad: the loss does not depend on {}; compute it from this tensor, without detach()",
+              is_list ? fmt::format("input {}", i + 1) : "the input");
+    push_tensor(state, gradients[i]);
+    if (is_list) lua_rawseti(state, -2, static_cast<lua_Integer>(i) + 1);
+  }
+  return 1;
+}
+
 int register_for_checkpointing(lua_State* state) {
   run_of(accelerator_argument(state), "register_for_checkpointing");
   for (int i = 2; i <= lua_gettop(state); ++i) register_object(state, i);
@@ -229,6 +260,8 @@ constexpr AcceleratorMethod kAcceleratorMethods[] = {
      "Saves the model with the run as an artifact model.safetensors; as several files and an index if it is larger "
      "than \"10GB\", or the given size."},
     {"save_state", bound<save_state>, "acc:save_state()", "Saves a state at the end of this step."},
+    {"grad", bound<grad>, "acc:grad(loss, x)",
+     "The gradient of the sum of loss by the tensor x, or a list of them for a list; can be part of the loss."},
 };
 
 constexpr BatchField kBatchFields[] = {

@@ -80,6 +80,11 @@ class LuaRule : public optim::CustomRule {
     push_tensor(state, step);
     runtime_.call(state, 5, 1);
     optim::Updated now{checked(state, "the result of update", parameters), {}, {}};
+    if (now.parameters.id == parameters.id)
+      throw Error(ErrorKind::kRun,
+                  "update returned p itself, so nothing is trained; return the new parameters, such as p - lr * g, or "
+                  "use model.freeze for parameters that must not change",
+                  place());
     lua_pop(state, 1);
     for (const std::string& name : slots_) {
       lua_pushlstring(state, name.data(), name.size());
@@ -94,17 +99,19 @@ class LuaRule : public optim::CustomRule {
 
  private:
   Value checked(lua_State* state, std::string_view what, Value like) const {
-    const auto where = [&] {
-      lua_rawgetp(state, LUA_REGISTRYINDEX, this);
-      return place_of_function(state);
-    };
     if (!is_tensor(state, -1))
-      throw Error(ErrorKind::kRun, fmt::format("{} is {}, expected a tensor", what, type_name(state, -1)), where());
+      throw Error(ErrorKind::kRun, fmt::format("{} is {}, expected a tensor", what, type_name(state, -1)), place());
     const Value value = tensor_value(state, -1, what);
     if (value.type() != like.type())
       throw Error(ErrorKind::kRun,
-                  fmt::format("{} is {}, expected {} like the parameters", what, value.type(), like.type()), where());
+                  fmt::format("{} is {}, expected {} like the parameters", what, value.type(), like.type()), place());
     return value;
+  }
+
+  // Where the function is defined.
+  SourceMark place() const {
+    lua_rawgetp(runtime_.state(), LUA_REGISTRYINDEX, this);
+    return place_of_function(runtime_.state());
   }
 
   Runtime& runtime_;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -101,6 +103,19 @@ void ParameterSet::check_used(std::span<const std::string> freeze,
             fmt::join(unused, ", "), known);
 }
 
+// Returns all parameters: first those that `names` lists, in its order, then the others as they were declared.
+std::vector<ParameterId> ParameterSet::in_order_of(std::span<const std::string> names) const {
+  std::map<std::string_view, size_t> place;
+  for (size_t i = 0; i < names.size(); ++i) place.emplace(names[i], i);
+  std::vector<ParameterId> ids(parameters_.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::ranges::stable_sort(ids, {}, [&](ParameterId id) {
+    const auto found = place.find((*this)[id].name);
+    return found == place.end() ? names.size() : found->second;
+  });
+  return ids;
+}
+
 void ParameterSet::lay_out(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) {
   check_used(freeze, groups);
   const auto group_of = [&](const Parameter& parameter) {
@@ -110,12 +125,15 @@ void ParameterSet::lay_out(std::span<const std::string> freeze, std::span<const 
     return static_cast<int32_t>(group - groups.begin());
   };
   check_none_idle(freeze, groups);
+  const std::vector<std::string> no_names;
   buffers_.clear();
   // Groups in order, then the frozen parameters. Empty groups have no buffer.
   for (int32_t step = 0; step <= static_cast<int32_t>(groups.size()) + 1; ++step) {
     const int32_t group = step <= static_cast<int32_t>(groups.size()) ? step : -1;
     FlatBuffer buffer{.elements = 0, .group = group};
-    for (Parameter& parameter : parameters_) {
+    const bool has_list = group >= 0 && group < std::ssize(groups);
+    for (const ParameterId id : in_order_of(has_list ? groups[static_cast<size_t>(group)] : no_names)) {
+      Parameter& parameter = parameters_[static_cast<size_t>(id)];
       if (group_of(parameter) != group) continue;
       parameter.trainable = group >= 0;
       parameter.buffer = static_cast<int32_t>(buffers_.size());
@@ -144,6 +162,7 @@ std::vector<ParameterId> ParameterSet::in_buffer(int32_t buffer) const {
   std::vector<ParameterId> ids;
   for (size_t i = 0; i < parameters_.size(); ++i)
     if (parameters_[i].buffer == buffer) ids.push_back(static_cast<ParameterId>(i));
+  std::ranges::sort(ids, {}, [&](ParameterId id) { return (*this)[id].offset; });
   return ids;
 }
 

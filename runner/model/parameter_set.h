@@ -52,6 +52,7 @@ class ParameterSet {
 
   // Freezes the parameters that a pattern of `freeze` selects and arranges the others by group. A parameter belongs to
   // the first entry of `groups` with a pattern that selects it, or to the default group, whose index is groups.size().
+  // Within a group, parameters listed by name come first, in that order; the others follow as they were declared.
   // Throws Error(kRecipe) with all patterns that select no parameter, if earlier groups leave no parameter to a group,
   // or if no parameter is trainable.
   void lay_out(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups);
@@ -66,6 +67,7 @@ class ParameterSet {
   std::vector<ParameterId> in_buffer(int32_t buffer) const;
 
  private:
+  std::vector<ParameterId> in_order_of(std::span<const std::string> names) const;
   void check_used(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) const;
   void check_none_idle(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) const;
 

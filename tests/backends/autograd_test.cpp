@@ -1,6 +1,8 @@
 // Derivatives of whole models against finite differences, and guarantees of differentiate() beyond single ops.
 #include "backends/ir/autograd.h"
 
+#include <array>
+
 #include <gtest/gtest.h>
 
 #include "backends/exec/cpu_device.h"
@@ -147,6 +149,51 @@ TEST(Autograd, GptParameters) {
 }
 
 // ---- promises ------------------------------------------------------------------------------------------------------
+
+// Σ g² of the gradients g of `root`, as in a gradient penalty.
+Value penalty(Value root, std::span<const Value> wrt) {
+  Value sum;
+  for (const Value grad : differentiate(root, ops::full_like(root, 1.0), wrt)) {
+    const Value squares = ops::sum(ops::mul(grad, grad));
+    sum = sum ? ops::add(sum, squares) : squares;
+  }
+  return sum;
+}
+
+TEST(Autograd, GradientsOfLossesAndOfEmbeddingsCanBeDifferentiatedAgain) {
+  for (const double smoothing : {0.0, 0.2}) {
+    for (const bool weighted : {false, true}) {
+      Model m;
+      const Value x = m.parameter({4, 3}), w = m.parameter({5, 3}), b = m.parameter({5});
+      const Value logits = ops::add(ops::matmul(x, w, false, true), b);
+      ops::CrossEntropyOptions options{.ignore_index = 1, .label_smoothing = smoothing, .class_weights = {}};
+      const HostTensor weights(TensorType{DType::kF64, {5}}, std::vector<double>{1, 2, 0.5, 0.25, 3});
+      if (weighted) {
+        m.inputs.push_back(weights);
+        options.class_weights = {&m.program, m.program.input(InputKind::kBatch, "w", weights.type)};
+      }
+      const Value losses = ops::cross_entropy(logits, m.integers({4}, {0, 4, 1, 2}), options);
+      check_gradients(m, penalty(ops::mul(losses, losses), std::array{x, w}));
+    }
+  }
+  Model m;
+  const Value table = m.parameter({5, 3});
+  const Value rows = ops::tanh(ops::embedding(table, m.integers({4}, {0, 2, 2, 4})));
+  check_gradients(m, penalty(ops::mul(rows, rows), std::array{table}));
+}
+
+TEST(Autograd, TheGradientOfLayerNormIsNotDifferentiatedInSilence) {
+  Model m;
+  const Value x = m.parameter({2, 3}), gamma = m.parameter({3}), beta = m.parameter({3});
+  m.program.set_mark(SourceMark{"h.lua", 7, 0});
+  const Value squares = penalty(ops::layer_norm(x, gamma, beta), std::array{x});
+  try {
+    differentiate(squares, ops::full_like(squares, 1.0), std::array{x});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "h.lua:7: the gradient of layer_norm cannot be differentiated again");
+  }
+}
 
 TEST(Autograd, UnreachedValuesHaveNoGradient) {
   Model m;

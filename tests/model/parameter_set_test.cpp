@@ -54,6 +54,13 @@ TEST(ParameterSet, FirstMatchingGroupApplies) {
             (Patterns{"0 (7): 0.bias@0 1.bias@3 3.bias@6", "1 (6): 1.weight@0 3.weight@3", "2 (6): 0.weight@0"}));
 }
 
+TEST(ParameterSet, ParametersListedByNameAreInThatOrder) {
+  ParameterSet set = example();
+  const Groups groups = {{"3.weight", "0.*", "1.bias", "0.weight"}};
+  set.lay_out({}, groups);
+  EXPECT_EQ(layout(set), (Patterns{"0 (15): 3.weight@0 1.bias@3 0.weight@6 0.bias@12", "1 (4): 1.weight@0 3.bias@3"}));
+}
+
 TEST(ParameterSet, EmptyGroupHasNoBuffer) {
   ParameterSet set = example();
   const Patterns freeze = {"1.*"};

@@ -150,7 +150,7 @@ constexpr Attribute kEmbeddingGradAttributes[] = {
 constexpr OpDef kEmbeddingGrad = indexing(IndexingDef{
     .attributes = Attributes(kEmbeddingGradAttributes),
     .infer = embedding_grad_type,
-    .gradient = kNoGradient,
+    .gradient = [](Value y, Value grad, Grads grads) { grads[1] = ops::embedding(grad, operand(y, 0)); },
     .cost = {.flops = flops<1, 1>,
              .xla = xla_count<kOneFlop, 1>,
              .traffic = Traffic{.is_each_once = false, .result = 1, .operands = {1, 3}}},

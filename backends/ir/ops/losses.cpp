@@ -39,6 +39,33 @@ void cross_entropy_gradient(Value result, Value grad, Grads grads) {
   grads[0] = {result.program, result.program->record(Op::kCrossEntropyGrad, operands, copy_of_attrs(result))};
 }
 
+Value by_row(Value rows, Value like) {
+  return ops::expand(ops::reshape(rows, {rows.shape()[0], 1}), like.shape());
+}
+
+// y = grad · (Q · softmax(x) − q), where q are the weighted targets of the classes and Q is their sum.
+void cross_entropy_grad_gradient(Value y, Value upstream, Grads grads) {
+  const Value logits = operand(y, 0), labels = operand(y, 1), grad = operand(y, 2);
+  std::vector<ValueId> operands = {logits.id, labels.id, ops::full_like(grad, 1.0).id};
+  if (grads.size() > 3) operands.push_back(operand(y, 3).id);
+  const Value each{y.program, y.program->record(Op::kCrossEntropyGrad, operands, copy_of_attrs(y))};
+  const int64_t classes[] = {1};
+  grads[2] = ops::sum(ops::mul(upstream, each), classes);
+
+  const double smoothing = y.program->attr_f64(y.id, 1);
+  ops::CrossEntropyOptions options{.ignore_index = attrs(y)[0], .class_weights = {}};
+  Value total = ops::cast(ops::label_weights(labels, options), logits.dtype());
+  if (grads.size() > 3) {
+    const Value known = total, weights = operand(y, 3);
+    options.class_weights = weights;
+    total = ops::mul(ops::cast(ops::label_weights(labels, options), logits.dtype()), 1 - smoothing);
+    if (smoothing > 0) total = ops::add(total, ops::mul(known, ops::mul(ops::mean(weights), smoothing)));
+  }
+  const Value softmax = ops::softmax(logits), scaled = ops::mul(upstream, by_row(ops::mul(grad, total), logits));
+  const Value mean = ops::sum(ops::mul(scaled, softmax), classes);
+  grads[0] = ops::mul(softmax, ops::sub(scaled, by_row(mean, logits)));
+}
+
 TensorType label_rank_type(Query q) {
   const TensorType &x = q.operands[0], &labels = q.operands[1];
   check(is_float(x.dtype) && x.shape.rank() >= 1 && x.shape.back() > 0,
@@ -66,7 +93,7 @@ constexpr OpDef kCrossEntropy = row_op(RowDef{
 constexpr OpDef kCrossEntropyGrad = row_op(RowDef{
     .attributes = Attributes(kCrossEntropyAttributes),
     .infer = cross_entropy_grad_type,
-    .gradient = kNoGradient,
+    .gradient = cross_entropy_grad_gradient,
     .flops = flops<5, 0>,
     .xla_count = xla_count<kLogSumExp.plus(3), 0>,  // softmax − one-hot, times the row's gradient
     .batch = BatchRule::kGrows,

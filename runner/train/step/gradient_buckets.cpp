@@ -34,7 +34,7 @@ std::vector<GradientBuckets::Piece> GradientBuckets::joined(const Bucket& bucket
   for (const nn::ParameterId id : bucket) {
     const nn::Parameter& parameter = parameters[id];
     if (!pieces.empty() && pieces.back().buffer == parameter.buffer &&
-        pieces.back().first + pieces.back().count <= parameter.offset)
+        pieces.back().first + pieces.back().count == parameter.offset)
       pieces.back().count = parameter.offset + parameter.elements() - pieces.back().first;
     else
       pieces.push_back({parameter.buffer, parameter.offset, parameter.elements()});
