@@ -78,6 +78,7 @@ void BatchMaker::fill(BatchSlot& slot, const std::function<bool()>& leaves) {
     if (!rows.classes.empty()) dataset_.gather_classes(rows.ids, rows.classes);
     if (!rows.targets.empty()) dataset_.gather_targets(rows.ids, rows.targets);
   }
+  for (int64_t& id : rows.ids) id = dataset_.file_row(id);
   const auto repeats = std::fill_n(slot.weights.begin(), slot.slice.real, 1.0f);
   std::fill(repeats, slot.weights.end(), 0.0f);
   if (spec_.transform) transform(slot, leaves);

@@ -11,12 +11,13 @@ Storage read_csv(const schema::DatasetSpec& spec, const ReadOptions& options) {
   LabelColumn labels(spec.path, rows.place_of_label(), options.labels, LabelColumn::Keep::kLabels);
   Storage storage;
   for (; rows.next(); ++storage.samples) {
+    storage.dropped_before.resize(static_cast<size_t>(rows.dropped()), storage.samples);
     storage.values.insert(storage.values.end(), rows.features().begin(), rows.features().end());
     if (rows.has_label()) labels.add(rows.label(), rows.line());
   }
   RUN_CHECK(storage.samples > 0, ErrorKind::kData, "{} has no complete row of data", spec.path);
   if (rows.has_label()) labels.finish(storage);
-  storage.dropped_rows = rows.dropped();
+  storage.dropped_before.resize(static_cast<size_t>(rows.dropped()), storage.samples);
   rows.describe(storage);
   scale_values(storage, spec.scale, spec.path);
   return storage;

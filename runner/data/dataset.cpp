@@ -117,6 +117,13 @@ int64_t Dataset::row(int64_t id) const {
   return rows_.empty() ? id : rows_[static_cast<size_t>(id)];
 }
 
+int64_t Dataset::file_row(int64_t id) const {
+  if (storage_->sequence > 0) return id;
+  const int64_t sample = storage_->stream ? id : row(id);
+  const auto dropped = std::ranges::upper_bound(storage_->dropped_before, sample);
+  return sample + (dropped - storage_->dropped_before.begin());
+}
+
 void Dataset::gather_features(std::span<const int64_t> ids, std::span<float> features) const {
   const auto width = static_cast<size_t>(storage_->width());
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -182,7 +189,7 @@ std::vector<int64_t> Dataset::count_classes(std::optional<int64_t> ignored) cons
 
 std::vector<std::string> Dataset::warnings() const {
   std::vector<std::string> texts;
-  if (const int64_t dropped = storage_->dropped_rows; dropped > 0) {
+  if (const auto dropped = std::ssize(storage_->dropped_before); dropped > 0) {
     texts.push_back(fmt::format("{}: {} of {} rows {} dropped: a value is missing", name_, dropped,
                                 dropped + storage_->samples, dropped == 1 ? "was" : "were"));
   }

@@ -71,6 +71,10 @@ class Dataset {
   void gather_classes(std::span<const int64_t> ids, std::span<int64_t> classes) const;
   void gather_targets(std::span<const int64_t> ids, std::span<float> targets) const;
 
+  // Returns the row of the file, from 0, that sample `id` is: a header does not count, dropped rows do. For a text, the
+  // number of the sample.
+  int64_t file_row(int64_t id) const;
+
   // Counts the samples, or tokens of a text, of each class except the label `ignored`. Cost: one pass, which reads the
   // file of a stream.
   std::vector<int64_t> count_classes(std::optional<int64_t> ignored) const;

@@ -47,7 +47,7 @@ struct Batch {
   std::span<const int64_t> classes = {};                       // (B) with LabelKind::kClass; (B, T) for a text
   std::span<const float> targets = {};                         // (B, outputs) with LabelKind::kTarget
   std::span<const float> weights;                              // (B): 1, or 0 for a padding sample
-  std::span<const int64_t> ids;                                // (B): indices of the samples in the data set
+  std::span<const int64_t> ids;                                // (B): rows of the file (Dataset::file_row)
 
   // The first input: (B, …) features, or (B, T) tokens of a text.
   std::span<const float> features() const { return values_of<float>(inputs[0]); }

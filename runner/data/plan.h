@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -119,7 +120,9 @@ class DataPlan {
 void sample_ids(const Slice& slice, const Order& order, std::span<int64_t> ids);
 
 // Returns the document of `runner plan --json` for epochs 0 … epochs − 1. `batches`: whether to include "epochs".
-// Leaves `order` at the last epoch.
-std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool batches);
+// `row_of`: the number to print for a sample. Leaves `order` at the last epoch.
+using RowOf = std::function<int64_t(int64_t sample)>;
+std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool batches,
+                      const RowOf& row_of = std::identity());
 
 }  // namespace runner::data

@@ -39,10 +39,10 @@ void append_batches(Text& out, const DataPlan& plan, Write write) {
   out.push_back(']');
 }
 
-void append_epoch(Text& out, const DataPlan& plan, const Order& order, int64_t epoch) {
+void append_epoch(Text& out, const DataPlan& plan, const Order& order, int64_t epoch, const RowOf& row_of) {
   fmt::format_to(std::back_inserter(out), "{}{{\"epoch\": {}, \"batches\": ", epoch == 0 ? "" : ", ", epoch);
   append_batches(out, plan, [&](const Slice& slice) {
-    append_array(out, 0, slice.size(), [&](int64_t i) { return order[slice.position(i)]; });
+    append_array(out, 0, slice.size(), [&](int64_t i) { return row_of(order[slice.position(i)]); });
   });
   out.append(std::string_view(", \"padding\": "));
   append_batches(out, plan, [&](const Slice& slice) {
@@ -63,7 +63,7 @@ std::string optimizer_steps_json(const DataPlan& plan) {
 
 }  // namespace
 
-std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool batches) {
+std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool batches, const RowOf& row_of) {
   Text out;
   fmt::format_to(std::back_inserter(out),
                  "{{\"num_processes\": {}, \"global_batch_size\": {}, \"steps_per_epoch\": {}, "
@@ -78,7 +78,7 @@ std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool b
     out.append(std::string_view(", \"epochs\": ["));
     for (int64_t epoch = 0; epoch < epochs; ++epoch) {
       order.set_epoch(epoch);
-      append_epoch(out, plan, order, epoch);
+      append_epoch(out, plan, order, epoch, row_of);
     }
     out.push_back(']');
   }

@@ -83,7 +83,8 @@ struct Storage {
   int64_t outputs = 0;                                  // number of classes, or of targets per sample
   std::shared_ptr<const LabelMap> label_map = nullptr;  // set by encode_labels()
 
-  int64_t dropped_rows = 0;   // with `missing: drop`
+  // With `missing: drop`: the sample that follows each dropped row, in their order.
+  LargeArray<int64_t> dropped_before;
   int64_t filled_values = 0;  // with `missing: mean`; for a stream, the number of missing values
 
   std::vector<std::string> feature_names;  // names in the CSV header

@@ -51,6 +51,7 @@ Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, i
   for (CsvPlace place = rows.place(); rows.next(); place = rows.place()) {
     if (storage.samples > 0 && storage.samples % StreamedFile::kPlaceEvery == 0 && rows.has_places())
       file.places.push_back(place);
+    storage.dropped_before.resize(static_cast<size_t>(rows.dropped()), storage.samples);
     ++storage.samples;
     contents.update(std::as_bytes(rows.features())).update(rows.label()).update(std::string_view("\0", 1));
     if (rows.has_label()) labels.add(rows.label(), rows.line());
@@ -59,7 +60,7 @@ Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, i
   }
   RUN_CHECK(storage.samples > 0, ErrorKind::kData, "{} has no complete row of data", spec.path);
   if (rows.has_label()) labels.finish(storage);
-  storage.dropped_rows = rows.dropped();
+  storage.dropped_before.resize(static_cast<size_t>(rows.dropped()), storage.samples);
   rows.describe(storage);
   file.contents = hex(contents.finish());
   return storage;

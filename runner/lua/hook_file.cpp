@@ -394,6 +394,33 @@ class LuaHooks : public train::Hooks {
     lua_remove(state, -2);
   }
 
+  template <class T, class Push>
+  static void set_list(lua_State* state, const char* name, const std::vector<T>& values, Push push) {
+    lua_createtable(state, static_cast<int>(values.size()), 0);
+    for (size_t i = 0; i < values.size(); ++i) {
+      push(values[i]);
+      lua_rawseti(state, -2, static_cast<lua_Integer>(i) + 1);
+    }
+    lua_setfield(state, -2, name);
+  }
+
+  // Sets cfg.classes, cfg.vocabulary and cfg.data: what the encoding knows about the data.
+  static void set_data(lua_State* state, const data::Encoding& encoding) {
+    const auto push_text = [&](const std::string& text) { lua_pushlstring(state, text.data(), text.size()); };
+    const auto push_number = [&](double value) { lua_pushnumber(state, value); };
+    const bool is_text = encoding.sequence > 0;
+    set_list(state, "classes", is_text ? std::vector<std::string>() : encoding.classes(), push_text);
+    set_list(state, "vocabulary", is_text ? encoding.class_names : std::vector<std::string>(), push_text);
+    const bool standard = encoding.normalize == schema::Normalize::kStandard;
+    lua_newtable(state);
+    set_list(state, standard ? "mean" : "min", encoding.center, push_number);
+    set_list(state, standard ? "std" : "range", encoding.spread, push_number);
+    set_list(state, standard ? "min" : "mean", std::vector<double>(), push_number);
+    set_list(state, standard ? "range" : "std", std::vector<double>(), push_number);
+    refuse_unknown(state, "cfg.data");
+    lua_setfield(state, -2, "data");
+  }
+
   // Pushes `cfg`, the argument of `model` and `optimizers`.
   void push_configuration(lua_State* state, const data::Encoding& encoding) const {
     lua_newtable(state);
@@ -413,6 +440,7 @@ class LuaHooks : public train::Hooks {
     lua_setfield(state, -2, "seed");
     lua_pushinteger(state, recipe_.data.batch_size);
     lua_setfield(state, -2, "batch_size");
+    set_data(state, encoding);
     refuse_unknown(state, "cfg");
   }
 

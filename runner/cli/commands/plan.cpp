@@ -82,7 +82,9 @@ Plan plan_of(const schema::ReadResult& read, const PlanOptions& options, const r
   data::Order order(train.size(), session.data_seed(), read.recipe.data.shuffle, train.shuffle_buffer());
   json::Object more{{"warnings", json::list_of(plan.warnings)}};
   if (forecast) more.emplace_back("tpu", report::forecast_json(*forecast, generation));
-  plan.text = report::plan_document(session, data::plan_json(session.plan, order, epochs, options.batches), more);
+  const auto row_of = [&](int64_t sample) { return train.file_row(sample); };
+  plan.text =
+      report::plan_document(session, data::plan_json(session.plan, order, epochs, options.batches, row_of), more);
   return plan;
 }
 
