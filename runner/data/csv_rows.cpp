@@ -87,8 +87,10 @@ void CsvRows::choose_columns() {
   }
   label_ = choose_label();
   const bool all = features_.empty();
+  const std::optional<size_t> left_out = label_;
+  if (options_.labels == LabelsAs::kFeatures) label_.reset();
   for (size_t column = 0; all && column < width_; ++column) {
-    if (column != label_) features_.push_back(column);
+    if (column != left_out) features_.push_back(column);
   }
   if (features_.empty())
     refuse("the file has no column except the label; check the delimiter {}",
@@ -102,10 +104,12 @@ void CsvRows::choose_columns() {
 
 // Returns the label column: spec.label, the label of the training data, or the last column. The last column is no label
 // if it is a chosen feature. In a file that needs no labels, it is no label either if all columns are needed as
-// features.
+// features. Without labels, only the column that the recipe names is none of the features.
 std::optional<size_t> CsvRows::choose_label() {
-  const bool required = options_.labels_required;
+  const bool is_read = options_.labels != LabelsAs::kFeatures;
+  const bool required = options_.labels_required && is_read;
   if (spec_.label.has_value()) return locate(*spec_.label, required);
+  if (!is_read) return std::nullopt;
   if (spec_.header && !options_.label_name.empty()) return locate(options_.label_name, required);
   const size_t last = width_ - 1;
   const bool taken = std::find(features_.begin(), features_.end(), last) != features_.end() ||

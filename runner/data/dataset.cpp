@@ -158,6 +158,7 @@ void Dataset::gather_classes(std::span<const int64_t> ids, std::span<int64_t> cl
 }
 
 void Dataset::gather_targets(std::span<const int64_t> ids, std::span<float> targets) const {
+  if (storage_->targets_are_features) return gather_features(ids, targets);
   const auto count = static_cast<size_t>(outputs_);
   for (size_t i = 0; i < ids.size(); ++i) {
     const auto at = static_cast<size_t>(row(ids[i]));

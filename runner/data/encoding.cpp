@@ -110,6 +110,7 @@ std::string Encoding::to_json() const {
   if (!more_inputs.empty()) document.emplace_back("more_inputs", json::list_of(more_inputs, object_of));
   document.emplace_back("normalize", std::string(word_of(normalize, kNormalizations)));
   document.emplace_back("outputs", outputs);
+  if (reconstructs) document.emplace_back("reconstructs", true);
   if (sequence > 0) document.emplace_back("sequence", sequence);
   document.emplace_back("spread", json::list_of(spread));
   return json::compact(document);
@@ -132,6 +133,7 @@ Encoding Encoding::from_json(std::string_view text) {
     if (document.find("balanced_weights") != nullptr) encoding.balanced_weights = document.numbers("balanced_weights");
     if (document.find("ignore_index") != nullptr) encoding.ignore_index = document.integer("ignore_index");
     if (document.find("ignored_label") != nullptr) encoding.ignored_label = document.integer("ignored_label");
+    encoding.reconstructs = document.find("reconstructs") != nullptr;
     encoding.feature_names = document.texts("feature_names");
     encoding.label_name = document.text("label_name");
     encoding.center = document.numbers("center");

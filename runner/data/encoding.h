@@ -23,7 +23,8 @@ struct Encoding {
   int64_t sequence = 0;
   std::vector<Input> more_inputs;  // in addition to the features, such as an attention mask; all i64
   LabelKind label_kind = LabelKind::kNone;
-  int64_t outputs = 0;  // number of classes, or of targets per sample
+  int64_t outputs = 0;        // number of classes, or of targets per sample
+  bool reconstructs = false;  // the targets are the normalised features
   // One per class, in its order; empty if the labels are 0 … outputs − 1.
   std::vector<std::string> class_names;
   std::vector<int64_t> class_values;  // labels of the classes, if they are numbers other than 0 … outputs − 1

@@ -330,7 +330,8 @@ std::vector<std::string> class_warnings(const Encoding& encoding, const std::vec
 }
 
 std::string labels_text(const Encoding& encoding) {
-  if (encoding.label_kind == LabelKind::kTarget) return count_text(encoding.outputs, "target");
+  if (encoding.label_kind == LabelKind::kTarget)
+    return count_text(encoding.outputs, "target") + (encoding.reconstructs ? ": the normalised features" : "");
   std::string text = count_text(encoding.outputs, "class");
   if (encoding.sequence > 0) return text;
   text += ": " + class_list(encoding);

@@ -35,10 +35,18 @@ Storage read_format(const schema::DatasetSpec& spec, const ReadOptions& options,
   RUN_ASSERT(false);
 }
 
+void use_features_as_targets(Storage& storage) {
+  storage.label_kind = LabelKind::kTarget;
+  storage.targets_are_features = true;
+  storage.outputs = storage.width();
+}
+
 Storage read(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer,
              const std::string& name) {
   try {
-    return read_format(spec, options, shuffle_buffer);
+    Storage storage = read_format(spec, options, shuffle_buffer);
+    if (options.labels == LabelsAs::kFeatures) use_features_as_targets(storage);
+    return storage;
   } catch (Error& error) {
     throw error.note("while reading " + name);
   }
@@ -110,7 +118,8 @@ void check_encoding(const Storage& storage, const Encoding& encoding, const std:
 // Options for reading another section with the columns and the label kind of the training data.
 ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool labels_required) {
   const LabelsAs classes = encoding.has_names() ? LabelsAs::kNames : LabelsAs::kClasses;
-  return {.labels = encoding.label_kind == LabelKind::kTarget ? LabelsAs::kTargets : classes,
+  const LabelsAs targets = encoding.reconstructs ? LabelsAs::kFeatures : LabelsAs::kTargets;
+  return {.labels = encoding.label_kind == LabelKind::kTarget ? targets : classes,
           .labels_required = labels_required,
           .seed = seed,
           .eval = true,
@@ -126,6 +135,7 @@ Encoding encoding_of(const Storage& train) {
   for (const IdInput& more : train.more_inputs) encoding.more_inputs.push_back(more.input);
   encoding.label_kind = train.label_kind;
   encoding.outputs = train.outputs;
+  encoding.reconstructs = train.targets_are_features;
   encoding.class_names = train.class_names;
   encoding.feature_names = train.feature_names;
   encoding.label_name = train.label_name;
@@ -159,6 +169,7 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::opt
           const Encoding* known) {
   if (labels == LabelsAs::kAuto && known != nullptr)
     labels = known->label_kind == LabelKind::kTarget ? LabelsAs::kTargets : LabelsAs::kClasses;
+  if (spec.train.reconstructs) labels = LabelsAs::kFeatures;
   const int64_t buffer = spec.stream ? spec.shuffle_buffer : 0;
   auto train = std::make_shared<Storage>(read(spec.train, {.labels = labels, .seed = seed}, buffer, "data.train"));
   Encoding encoding = encoding_of(*train);

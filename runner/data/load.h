@@ -27,8 +27,8 @@ struct Data {
 using SharedData = std::shared_ptr<const Data>;
 
 // Required kind of labels. kAuto: texts and, as are_classes() says, whole numbers are classes; other numbers are
-// targets. kNames: class names.
-enum class LabelsAs { kAuto, kClasses, kTargets, kNames };
+// targets. kNames: class names. kFeatures: labels are not read; the targets are the normalised features.
+enum class LabelsAs { kAuto, kClasses, kTargets, kNames, kFeatures };
 // Returns what train.task requires, or else the loss.
 LabelsAs labels_as(const schema::TrainSpec& train);
 

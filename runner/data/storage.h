@@ -80,6 +80,7 @@ struct Storage {
   LargeArray<int64_t> classes;
   LabelCounts label_counts;                             // of the same labels
   LargeArray<float> targets;                            // (samples, outputs)
+  bool targets_are_features = false;                    // then `targets` is empty
   int64_t outputs = 0;                                  // number of classes, or of targets per sample
   std::shared_ptr<const LabelMap> label_map = nullptr;  // set by encode_labels()
 

@@ -177,7 +177,7 @@ void StreamReader::load(Sample& sample) {
   }
   const LabelKind kind = dataset_.label_kind();
   if (kind == LabelKind::kClass) rows_->read_classes(sample.classes);
-  if (kind == LabelKind::kTarget) sample.target = rows_->target();
+  if (kind == LabelKind::kTarget && !dataset_.storage().targets_are_features) sample.target = rows_->target();
 }
 
 bool StreamReader::read_next(Sample& sample) {
@@ -193,7 +193,7 @@ void StreamReader::advance() {
   if (position_++ < kept_count_) kept_.push_back(current_);
 }
 
-void StreamReader::write(const Sample& sample, size_t row, const BatchRows& out) {
+void StreamReader::write(const Sample& sample, size_t row, const BatchRows& out) const {
   const auto copy = [&](std::span<const std::byte> values) {
     std::memcpy(out.inputs[0].data() + row * values.size(), values.data(), values.size());
   };
@@ -202,7 +202,12 @@ void StreamReader::write(const Sample& sample, size_t row, const BatchRows& out)
   if (!out.classes.empty())
     std::copy(sample.classes.begin(), sample.classes.end(),
               out.classes.begin() + static_cast<ptrdiff_t>(row * sample.classes.size()));
-  if (!out.targets.empty()) out.targets[row] = sample.target;
+  if (out.targets.empty()) return;
+  if (dataset_.storage().targets_are_features) {
+    std::ranges::copy(sample.features, out.targets.begin() + static_cast<ptrdiff_t>(row * sample.features.size()));
+  } else {
+    out.targets[row] = sample.target;
+  }
 }
 
 void StreamReader::read(int64_t epoch, const Slice& slice, const BatchRows& out) {

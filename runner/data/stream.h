@@ -90,7 +90,7 @@ class StreamReader {
   void load(Sample& sample);
   bool read_next(Sample& sample);
   void advance();
-  static void write(const Sample& sample, size_t row, const BatchRows& out);
+  void write(const Sample& sample, size_t row, const BatchRows& out) const;
 
   const Dataset& dataset_;
   const uint64_t seed_;

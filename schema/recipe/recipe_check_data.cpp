@@ -34,11 +34,28 @@ void check_headless(const CheckContext& c, const std::string& path) {
   }
 }
 
+// Labels of files that need them, unless the model predicts its inputs.
+void check_targets(const CheckContext& c, const std::string& path) {
+  const std::string format(c.settings.text(path + ".format").value_or(""));
+  const std::string labels = path + ".labels", targets = path + ".targets";
+  const bool reconstructs = c.settings.text("data.train.targets") == "features";
+  if (path != "data.train" && reconstructs && c.settings.is_written(labels))
+    c.fault(ErrorId::kConflictingKeys, labels,
+            fmt::format("{} is not read, because data.train.targets is features", labels), "remove it");
+  if (path != "data.train" && !reconstructs && c.settings.text(targets) == "features")
+    c.fault(ErrorId::kNeedsOption, targets, fmt::format("{} is features, but data.train has labels", targets),
+            "set data.train.targets: features, or remove this");
+  if ((format == "idx" || format == "npy") && !reconstructs && !c.has(labels) && !c.has(targets))
+    c.fault(ErrorId::kMissingKey, path, fmt::format("{} is missing", labels),
+            fmt::format("a path: file with the labels; an autoencoder, which needs none, has {}: features", targets));
+}
+
 void check_dataset(const CheckContext& c, const std::string& path) {
   if (!c.has(path)) return;
   if (c.settings.text(path + ".format") == "synthetic") {
     c.missing_one_of(path, path + ".classes", path + ".targets");
   }
+  check_targets(c, path);
   if (c.settings.text(path + ".format") == "csv" && c.has(path + ".header") && !c.settings.is_true(path + ".header")) {
     check_headless(c, path);
   }
