@@ -62,7 +62,7 @@ TEST(RunStateOf, RejectsUnknownDocuments) {
     }
     return std::string("none");
   };
-  EXPECT_EQ(error(state_of(4, "")), "state 7 was written by a newer version of runner");
+  EXPECT_EQ(error(state_of(5, "")), "state 7 was written by a newer version of runner");
   EXPECT_EQ(error(state_of(2, "")), "state 7: the section run is damaged or was written by another version of runner");
   EXPECT_EQ(error(state_of(1, R"("updates": {"a": 3}, )")),
             "state 7: the section run is damaged or was written by another version of runner");

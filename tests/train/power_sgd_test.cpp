@@ -170,7 +170,7 @@ TEST_F(PowerSgdTest, DoesNotDependOnTheNumberOfRanks) {
   }
 }
 
-// Gradients are summed after each batch or after eight; the sum of an optimizer step is compressed once.
+// The sum of an optimizer step is compressed once.
 TEST_F(PowerSgdTest, DoesNotDependOnAccumulation) {
   struct Cut {
     int processes, batches;  // of an optimizer step of 16 samples

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/tensor/float16.h"
+#include "runner/formats/safetensors.h"
 #include "runner/lua/hook_file.h"
 #include "tests/support/paths.h"
 #include "tests/train/run_fixture.h"
@@ -89,6 +91,71 @@ TEST_F(TpuNumbers, WithBf16EveryTensorIsBf16) {
       EXPECT_LT(points("train/loss", store).back().second, points("train/loss", store).front().second);
     }
   EXPECT_NE(tensors("tpu.rounding=per_opdowncast_bf16=false.db"), tensors("tpu.rounding=fuseddowncast_bf16=false.db"));
+}
+
+// Numbers of `ranks` ranks with `batches` samples each, in the order of the data: sample i belongs to rank i mod ranks.
+// Each rank adds up its own in bf16, like a TPU without a master copy; one all-reduce adds the sums in f32 and rounds
+// once.
+float sum_on_tpus(const std::vector<float>& numbers, size_t ranks) {
+  const auto rounded = [](float x) { return backends::bf16_to_f32(backends::f32_to_bf16(x)); };
+  std::vector<float> by_rank(ranks);
+  for (size_t i = 0; i < numbers.size(); ++i) by_rank[i % ranks] = rounded(by_rank[i % ranks] + numbers[i]);
+  float all = 0;
+  for (const float sum : by_rank) all += sum;
+  return rounded(all);
+}
+
+// The gradient of |0 · x - 1| with respect to the weight is -x. One step of plain gradient descent at rate 1 moves the
+// weight from zero to the mean of all x, whose number is a power of two.
+TEST_F(TpuNumbers, Bf16SumsAreAddedUpPerRankAndThenOnceInF32) {
+  std::string rows = "x,y\n";
+  std::vector<float> numbers;
+  for (uint32_t i = 0; i < 512; ++i) {
+    numbers.push_back(1 + static_cast<float>(i * 37 % 128) / 128);  // a bf16 has 7 bits of mantissa
+    rows += fmt::format("{},1\n", numbers.back());
+  }
+  write("rows.csv", rows);
+  const float zero = 0;
+  formats::write_safetensors(path("zero.safetensors"),
+                             {{"0.weight", backends::DType::kF32, {1, 1}, std::as_bytes(std::span(&zero, 1))}});
+  write("loop.lua", R"(local nn = require "nn"
+return {train = function(acc)
+  for epoch in acc:epochs() do
+    for batch in acc:batches("train") do
+      acc:accumulate(function()
+        acc:backward(nn.l1(acc.model(batch.features), batch.labels, {reduction = "none"}))
+        acc.optimizer:step()
+        acc.optimizer:zero_grad()
+      end)
+    end
+  end
+end}
+)");
+  const std::string recipe = fmt::format(R"(schema_version: 1
+backend: tpu
+mixed_precision: bf16
+model: {{type: linear, bias: false, init_from: {}}}
+data: {{train: {{format: csv, path: {}, label: y}}, batch_size: 1, shuffle: false}}
+optimizer: {{type: sgd, lr: 1.0}}
+train: {{epochs: 1, loss: l1}}
+)",
+                                         path("zero.safetensors").string(), path("rows.csv").string());
+  for (const size_t ranks : {1, 2, 8}) {
+    const float expected = sum_on_tpus(numbers, ranks) / 512;
+    for (const char* hooks : {"", "loop.lua"})
+      for (const char* each : {"false", "true"})
+        for (const char* rounding : {"per_op", "fused"}) {
+          const std::string store = fmt::format("{}{}{}{}.db", ranks, hooks, each, rounding);
+          std::vector<std::string> overrides{
+              fmt::format("num_processes={}", ranks), fmt::format("gradient_accumulation_steps={}", 512 / ranks),
+              fmt::format("sync_each_batch={}", each), fmt::format("tpu.rounding={}", rounding)};
+          if (*hooks != '\0') overrides.push_back(fmt::format("hooks={}", hooks));
+          const RunResult result =
+              train(recipe, {.store = store, .overrides = overrides, .make_hooks = lua::hooks_maker()});
+          ASSERT_EQ(result.exit_code, 0) << (result.error ? result.error->message : "");
+          EXPECT_EQ(floats(tensors(store).at("model/0.weight")), std::vector{expected}) << store;
+        }
+  }
 }
 
 // The warning matters most if the run fails because of it. It is given however the mask is made and run.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/dist/fold.h"
+#include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/base/large_array.h"
 #include "schema/recipe/field_words.h"
@@ -177,8 +178,7 @@ void DeviceArrays::forget_logged_sums() {
 // ---- gradients -----------------------------------------------------------------------------------------------------
 
 void DeviceArrays::set_gradients(std::vector<GradientState> held) {
-  const bool with_rank_0 = shard_ && ranks_->rank() != 0;
-  gradients_ = with_rank_0 ? std::vector<GradientState>(held.size()) : std::move(held);
+  gradients_ = std::move(held);
 }
 
 void DeviceArrays::hold(GradientState held) {
@@ -215,13 +215,14 @@ std::span<backends::Buffer* const> DeviceArrays::states_of_reduction(SumSource s
   return joined_states_;
 }
 
-// A Program that adds up the rows of all ranks grows with their number, and each rank would compile its own. A hook of
-// `comm` rounds each row.
+// A Program that adds up the rows of all ranks grows with their number, and each rank would compile its own. A device
+// that rounds would round each partial sum. A hook of `comm` rounds each row, so it needs the Program.
 SumSource DeviceArrays::sum_source() const {
   constexpr int kMostRows = 64;
   if (!ranks_->has_symmetric_memory()) return SumSource::kAllReduce;
-  const bool is_large = ranks_->size() > kMostRows && builder_.recipe().comm.hook == schema::CommHook::kNone;
-  return is_large ? SumSource::kFoldedRows : SumSource::kRows;
+  const schema::Recipe& recipe = builder_.recipe();
+  const bool folds = ranks_->size() > kMostRows || rounds_to_bf16(recipe);
+  return folds && recipe.comm.hook == schema::CommHook::kNone ? SumSource::kFoldedRows : SumSource::kRows;
 }
 
 void DeviceArrays::fold_rows() {
@@ -231,11 +232,6 @@ void DeviceArrays::fold_rows() {
       sources[static_cast<size_t>(rank)] = rows_[rows.array].of(rank, rows.first).get();
     backends::fold(backends::DType::kF32, backends::Reduction::kSum, sources, rows.sum->bytes(), rows.sum->data());
   }
-}
-
-void DeviceArrays::write_sums_to_rank_0() {
-  for (const FoldedRows& rows : folded_)
-    std::memcpy(rows_[rows.array].of(0, rows.first).get(), rows.sum->data(), rows.sum->bytes());
 }
 
 std::span<const std::shared_ptr<backends::Buffer>> DeviceArrays::factored_of_all(const FactoredLayout* factored) const {

@@ -88,9 +88,8 @@ class DeviceArrays {
   // ---- gradients ---- Which gradients exist, by flat buffer.
 
   // Contents of the gradient array of each flat buffer between two traced regions, or between two calls of
-  // Stepper::advance(). After an optimizer step it is never kLocalSum, so that gradients can be saved in a checkpoint.
+  // Stepper::advance(). Never kLocalSum after an optimizer step.
   const std::vector<GradientState>& gradients() const { return gradients_; }
-  // If the ranks share one copy, only rank 0 holds gradients that are sums over all ranks.
   void set_gradients(std::vector<GradientState> held);
   // Sets the same value for all trained buffers.
   void hold(GradientState held);
@@ -110,8 +109,6 @@ class DeviceArrays {
   std::span<backends::Buffer* const> states_of_reduction(SumSource source, bool reads_factored);
   // With SumSource::kFoldedRows: sums this rank's shard of the gradients of all ranks. Call after a barrier.
   void fold_rows();
-  // Replaces rank 0's gradients by the sums of fold_rows(), this rank's shard of them.
-  void write_sums_to_rank_0();
   // Declares the rounded weights as the last states of a training step, if there are any.
   void declare_rounded_weights(backends::Program& step) const;
 

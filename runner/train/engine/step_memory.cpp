@@ -52,8 +52,7 @@ void StepMemory::prepare(const StepShape& shape) {
   if (!may_read_values() && shape.batch > 0)
     parts_.executor.check_memory("forward, backward", *compiled(step_of(shape.batch, shape.first, shape.last)));
   if (!parts_.arrays.shard()) return;
-  const SharedStep update =
-      parts_.stepper.reduction_step(parts_.stepper.end_of_step(parts_.stepper.factored_layout(shape.batch)));
+  const SharedStep update = parts_.stepper.update_step(parts_.stepper.factored_layout(shape.batch));
   parts_.executor.check_memory("update", *update->executable, backends::SpanKind::kOptimizer);
 }
 
@@ -112,9 +111,9 @@ void StepMemory::add_step(const data::DataPlan& plan, const data::OptimizerStep&
     if (!parts_.arrays.shard()) continue;
     const FactoredLayout* const factored = parts_.stepper.factored_layout(size);
     if (batch + 1 == batches.steps) {
-      steps.push_back(parts_.stepper.reduction_step(parts_.stepper.end_of_step(factored))->executable);
-    } else if (parts_.builder.recipe().sync_each_batch || batches.steps > kBatchesOfPart) {
-      steps.push_back(parts_.stepper.reduction_step(parts_.stepper.part_of_step(factored))->executable);
+      steps.push_back(parts_.stepper.update_step(factored)->executable);
+    } else if (const SharedStep& communication = parts_.stepper.communication_step()) {
+      steps.push_back(communication->executable);
     }
   }
 }

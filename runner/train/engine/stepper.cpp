@@ -1,7 +1,5 @@
 #include "runner/train/engine/stepper.h"
 
-#include <array>
-
 #include "backends/runtime/spans.h"
 #include "runner/train/engine/reduction.h"
 #include "runner/train/step/declared_step.h"
@@ -13,8 +11,7 @@ namespace runner::train {
 
 Stepper::Stepper(const EngineParts& parts) : parts_(parts), recipe_(parts.builder.recipe()) {}
 
-// A single rank always has the sums.
-bool Stepper::is_reduction_due(const StepResult& result) const {
+bool Stepper::must_agree(const StepResult& result) const {
   if (is_local()) return result.done;
   return result.done || parts_.ranks == nullptr || recipe_.sync_each_batch || result.next.begins_epoch() ||
          result.batches % kBatchesOfPart == 0;
@@ -46,7 +43,7 @@ SharedStep Stepper::run_batches(BatchFeed& batches, const ScheduleRates& rates, 
       parts_.steps.record(batch, /*training=*/true);
     }
     if (batch.last_of_epoch) parts_.marks.end_batches(/*training=*/true);
-    if (is_reduction_due(result)) return step;
+    if (must_agree(result)) return step;
     if (step) batches.stage_next(*step->executable, parts_.accumulation);
   }
 }
@@ -78,8 +75,7 @@ SharedStep Stepper::run_part(const data::Batch& part, const MicroBatchPlace& pla
 SharedStep Stepper::run_batches_together(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
                                          const std::function<bool()>& asked_to_stop) {
   const SharedStep last = run_batches(batches, rates, result);
-  if (!parts_.arrays.holds_any_gradients()) parts_.arrays.clear_step(factored_);
-  const Reduction reduction = result.done ? end_of_step(factored_) : part_of_step(factored_);
+  if (result.done && !parts_.arrays.holds_any_gradients()) parts_.arrays.clear_step(factored_);
   const bool reduces = result.done && parts_.arrays.reducer() != nullptr;
   if (reduces) reduce_in_buckets();
   if (last) batches.stage_next(*last->executable, parts_.accumulation);
@@ -88,21 +84,26 @@ SharedStep Stepper::run_batches_together(BatchFeed& batches, const ScheduleRates
   if (parts_.builder.varies(true))
     add_to(parts_.metrics.step,
            merged(std::exchange(parts_.metrics.batches, {}), *parts_.ranks, parts_.executor.site("metrics")));
-  const SharedStep& step = reduction_step(reduction);
-  StepSubmission end = parts_.arguments.of_update();
-  if (reduces) end.after = parts_.arrays.reducer()->reduced();
-  end.states = parts_.arrays.states_of_reduction(reduction.source, reduction.factored != nullptr);
-  parts_.executor.begin_exchange(/*again=*/false);
+  const SharedStep& step = result.done ? update_step(factored_) : communication_step();
   if (result.done) parts_.in_flight.begin_update_of_all();  // after the barrier any rank may have begun to update
   result.interrupted = parts_.ranks->any(asked_to_stop && asked_to_stop(), parts_.executor.site("gradients"));
-  if (reduction.source == SumSource::kFoldedRows) parts_.arrays.fold_rows();
-  parts_.executor.execute("update", *step, end, backends::SpanKind::kOptimizer);
-  if (!result.done) parts_.arrays.write_sums_to_rank_0();
-  if (result.done) parts_.arrays.round_shard();
-  parts_.ranks->barrier(parts_.executor.site("the update"));
-  if (!result.done && parts_.ranks->rank() == 0) keep_sum_of_part(*step);
-  parts_.arrays.hold(parts_.ranks->rank() == 0 ? GradientState::kGlobalSum : GradientState::kNothing);
+  if (step) update_together(*step, result.done);
   return step;
+}
+
+// Runs the step that adds up the gradients of all ranks and updates, or that only shows a device model how PyTorch
+// would communicate within an optimizer step.
+void Stepper::update_together(const CompiledStep& step, bool ends_step) {
+  const SumSource source = source_of_sums();
+  StepSubmission end = parts_.arguments.of_update();
+  if (ends_step && parts_.arrays.reducer() != nullptr) end.after = parts_.arrays.reducer()->reduced();
+  end.states = parts_.arrays.states_of_reduction(source, ends_step && reads_factored(factored_));
+  parts_.executor.begin_exchange(/*again=*/false);
+  if (ends_step && source == SumSource::kFoldedRows) parts_.arrays.fold_rows();
+  parts_.executor.execute("update", step, end, backends::SpanKind::kOptimizer);
+  if (!ends_step) return;
+  parts_.arrays.round_shard();
+  parts_.ranks->barrier(parts_.executor.site("the update"));
 }
 
 // Starts while the device is still computing the last batch of the optimizer step.
@@ -111,20 +112,8 @@ void Stepper::reduce_in_buckets() {
   parts_.arrays.reduce(factored_);
 }
 
-void Stepper::keep_sum_of_part(const CompiledStep& part) {
-  const backends::ModelPause pause(parts_.device);
-  std::array<double, 2> sums{};
-  parts_.device.read_output(*part.executable, kPartSum, std::as_writable_bytes(std::span(sums)));
-  parts_.arrays.write(parts_.arrays.layout().find(Role::kSum, 0, kStepSum), std::as_bytes(std::span(sums)));
-}
-
-Stepper::Reduction Stepper::end_of_step(const FactoredLayout* factored) const {
-  if (parts_.arrays.reducer() != nullptr) return {.ends_step = true, .source = SumSource::kBuckets};
-  return {.ends_step = true, .source = parts_.arrays.sum_source(), .factored = factored};
-}
-
-Stepper::Reduction Stepper::part_of_step(const FactoredLayout* factored) const {
-  return {.source = parts_.arrays.sum_source(), .factored = factored};
+SumSource Stepper::source_of_sums() const {
+  return parts_.arrays.reducer() != nullptr ? SumSource::kBuckets : parts_.arrays.sum_source();
 }
 
 SharedStep Stepper::training_step(const StepShape& shape, const data::Batch* batch, bool closes_step) {
@@ -142,17 +131,30 @@ StepShape Stepper::shape_of(int64_t batch, bool first, bool last) const {
   return {batch, first, last, first_scale(recipe_) ? parts_.accumulation.batches_per_step : 1};
 }
 
-const SharedStep& Stepper::reduction_step(const Reduction& kind) {
-  SharedStep& step = reduction_steps_[kind];
+const SharedStep& Stepper::update_step(const FactoredLayout* factored) {
+  if (!reads_factored(factored)) factored = nullptr;
+  SharedStep& step = update_steps_[factored];
   if (!step) {
     parts_.executor.check_halt();
     const FactoredLayout none;
-    const backends::Program end = record_reduction(parts_.builder, *parts_.arrays.shard(), kind.ends_step,
-                                                   kind.factored != nullptr ? *kind.factored : none, kind.source);
-    const bool are_reduced = kind.ends_step && parts_.arrays.buckets() != nullptr;
-    step = compiled_step(parts_.device.compile(end, parts_.user.of_update(kind.ends_step, are_reduced)));
+    const backends::Program end = record_reduction(parts_.builder, *parts_.arrays.shard(),
+                                                   factored != nullptr ? *factored : none, source_of_sums());
+    step = compiled_step(
+        parts_.device.compile(end, parts_.user.of_update(/*are_reduced=*/parts_.arrays.buckets() != nullptr)));
   }
   return step;
+}
+
+// Buckets are shown to the device model with the batch (MicroBatchPlace::reduces).
+const SharedStep& Stepper::communication_step() {
+  const bool is_shown =
+      recipe_.sync_each_batch && parts_.device.streams() != nullptr && !may_reduce_in_buckets(recipe_);
+  if (is_shown && !communication_step_) {
+    const bool shares = has_rows(source_of_sums());
+    communication_step_ = compiled_step(parts_.device.compile(
+        parts_.builder.begin_reduction(*parts_.arrays.shard(), shares), parts_.user.of_communication()));
+  }
+  return communication_step_;
 }
 
 void Stepper::advance(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,

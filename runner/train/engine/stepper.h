@@ -26,8 +26,8 @@
 
 namespace runner::train {
 
-// Maximum number of batches of an optimizer step between all-reduces. An interrupt then takes effect soon even in a
-// long optimizer step, and the overhead is negligible.
+// Maximum number of batches after which ranks agree whether to stop. An interrupt then takes effect soon even in a long
+// optimizer step, and the overhead is negligible.
 inline constexpr int64_t kBatchesOfPart = 8;
 
 // Whether ranks update separate weights between averages (train.local_sgd). A step then uses only the rank's own
@@ -44,13 +44,13 @@ class Stepper {
   BatchFeed feed(data::Loader& loader, std::function<bool()> give_up = {}) {
     return {loader, std::move(give_up), parts_.device, parts_.encoding};
   }
-  // Continues an optimizer step: takes batches until gradients and sums are those of all ranks and can be saved in a
-  // checkpoint. That is at the end of the optimizer step, after its update. It is also at the end of an epoch and every
-  // kBatchesOfPart batches; with sync_each_batch or a single rank, after every batch. An optimizer step that is not
-  // finite counts only with train.on_nan: skip. `rates`: for the next schedule step after all pending ones.
-  // `asked_to_stop`: whether this rank was asked to stop; ranks share it at each all-reduce
-  // (StepResult::interrupted). May return while the device is still running. A finished optimizer step counts as
-  // finite until resolve().
+  // Continues an optimizer step: takes batches until all ranks can save a checkpoint together. That is at the end of
+  // the optimizer step, after its update. It is also at the end of an epoch and every kBatchesOfPart batches; with
+  // sync_each_batch or a single rank, after every batch. Until its end, each rank has the sum over its own batches. An
+  // optimizer step that is not finite counts only with train.on_nan: skip. `rates`: for the next schedule step after
+  // all pending ones. `asked_to_stop`: whether this rank was asked to stop; ranks then share it
+  // (StepResult::interrupted). May return while the device is still running. A finished optimizer step counts as finite
+  // until resolve().
   void advance(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
                const std::function<bool()>& asked_to_stop = {});
   // Waits for the last optimizer step and sets how it ended. Throws its error.
@@ -79,17 +79,12 @@ class Stepper {
   StepShape shape_of(int64_t batch, bool first, bool last) const;
   // Returns a training step. `batch`: its batch, or null if it is not known yet.
   SharedStep training_step(const StepShape& shape, const data::Batch* batch, bool closes_step = false);
-  // A step in which ranks add up their gradients: within an optimizer step, or at its end.
-  struct Reduction {
-    bool ends_step = false;
-    SumSource source = SumSource::kRows;
-    const FactoredLayout* factored = nullptr;            // layout of factored gradients to read; null if there are none
-    auto operator<=>(const Reduction&) const = default;  // NOLINT(modernize-use-nullptr): it reports the 0 of <=>
-  };
-  const SharedStep& reduction_step(const Reduction& kind);
-  // Return the kind of reduction at the end of an optimizer step, and before it.
-  Reduction end_of_step(const FactoredLayout* factored) const;
-  Reduction part_of_step(const FactoredLayout* factored) const;
+  // Returns the step at the end of an optimizer step, in which ranks add up their gradients and update. `factored`:
+  // layout of factored gradients, or null if there are none.
+  const SharedStep& update_step(const FactoredLayout* factored);
+  // Returns the step that shows a GPU model how DistributedDataParallel reduces within an optimizer step
+  // (sync_each_batch with comm.hook); null if there is nothing to show.
+  const SharedStep& communication_step();
   // Returns the layout of factored gradients for a batch whose largest part on any rank has `largest` samples; null if
   // there are none. Gradients of several batches accumulate in their arrays.
   const FactoredLayout* factored_layout(int64_t largest) {
@@ -97,8 +92,8 @@ class Stepper {
   }
 
  private:
-  // Takes batches until the gradients of all ranks must be added up. Returns the last step, whose outputs can be read
-  // if it ended the optimizer step; null if the rank had no batch.
+  // Takes batches until ranks must agree. Returns the last step, whose outputs can be read if it ended the optimizer
+  // step; null if the rank had no batch.
   SharedStep run_batches(BatchFeed& batches, const ScheduleRates& rates, StepResult& result);
   // Properties of a micro-batch.
   struct MicroBatchPlace {
@@ -107,20 +102,26 @@ class Stepper {
     bool reduces = false;  // GPUs that share nothing reduce their gradients after it
   };
   SharedStep run_part(const data::Batch& part, const MicroBatchPlace& place);
-  // Calls run_batches() on each rank, then runs the step that adds up the results of all ranks and, at the end of the
-  // optimizer step, updates.
+  // Calls run_batches() on each rank. At the end of the optimizer step, runs the step that adds up the gradients of all
+  // ranks and updates.
   SharedStep run_batches_together(BatchFeed& batches, const ScheduleRates& rates, StepResult& result,
                                   const std::function<bool()>& asked_to_stop);
+  void update_together(const CompiledStep& step, bool ends_step);
   void reduce_in_buckets();
-  void keep_sum_of_part(const CompiledStep& part);
+  SumSource source_of_sums() const;
+  // Whether the update reads factored gradients. Buckets have summed them before.
+  bool reads_factored(const FactoredLayout* factored) const {
+    return factored != nullptr && parts_.arrays.reducer() == nullptr;
+  }
   void end_step(const SharedStep& step, const ScheduleRates& rates, StepResult& result);
   bool factors_gradients() const { return parts_.accumulation.batches_per_step == 1; }
-  bool is_reduction_due(const StepResult& result) const;
+  bool must_agree(const StepResult& result) const;
 
   const EngineParts& parts_;
   const schema::Recipe& recipe_;
   const FactoredLayout* factored_ = nullptr;  // of the current batch; null if gradients are in their arrays
-  std::map<Reduction, SharedStep> reduction_steps_;
+  std::map<const FactoredLayout*, SharedStep> update_steps_;
+  SharedStep communication_step_;
 };
 
 }  // namespace runner::train

@@ -60,9 +60,13 @@ UserGraph UserWork::of_forward(const StepKind& kind, const StepBuilder::Recorded
 }
 
 // A model of graphs sees the update as a part of the last step.
-UserGraph UserWork::of_update(bool ends_step, bool are_reduced) const {
+UserGraph UserWork::of_update(bool are_reduced) const {
   if (parts_.device.traces_graphs()) return of_nothing();
-  return [this, ends_step, are_reduced] { return reduction_graph(parts_.builder, ends_step, are_reduced); };
+  return [this, are_reduced] { return reduction_graph(parts_.builder, are_reduced); };
+}
+
+UserGraph UserWork::of_communication() const {
+  return [this] { return communication_graph(parts_.builder); };
 }
 
 UserGraph UserWork::of_read(const Program& program) {

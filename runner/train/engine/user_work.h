@@ -51,9 +51,11 @@ class UserWork {
                                   const CompletedStep& completed, const backends::Program& program,
                                   std::vector<backends::TracedScalar>& numbers) const;
   backends::UserGraph of_forward(const StepKind& kind, const StepBuilder::Recorded& recorded) const;
-  // Returns the graph of the step in which ranks add up their gradients. `are_reduced`: they were reduced during the
-  // backward pass.
-  backends::UserGraph of_update(bool ends_step, bool are_reduced) const;
+  // Returns the graph of the step in which ranks add up their gradients and update. `are_reduced`: they were reduced
+  // during the backward pass.
+  backends::UserGraph of_update(bool are_reduced) const;
+  // Returns the graph of an all-reduce of the gradients within an optimizer step.
+  backends::UserGraph of_communication() const;
   // Returns the graph of a value that a hook reads, the only output of `program`.
   static backends::UserGraph of_read(const backends::Program& program);
   // Returns an empty graph, for engine-internal work.

@@ -2,9 +2,11 @@
 // types.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runner/data/encoding.h"
 #include "runner/data/loader.h"
@@ -29,6 +31,14 @@ struct PendingEvents {
   bool operator==(const PendingEvents&) const = default;
 };
 
+// A section of a checkpoint with a sum that a rank above 0 has accumulated in an optimizer step in progress
+// (run/checkpoint/rank_parts.h).
+struct RankPart {
+  std::string name;  // "rank/1/gradient/0.weight"
+  std::string meta;
+  std::vector<std::byte> bytes;
+};
+
 // State of a run on the host, after an optimizer step or, with the declared loop, within one.
 struct Checkpoint {
   data::Position position;  // of the next batch
@@ -51,6 +61,9 @@ struct Checkpoint {
   data::Encoding encoding;
   std::string train_data;  // Fingerprint::to_string()
   std::string eval_data;   // empty: none
+  // Number of ranks that have a part of the sums of an optimizer step in progress. 1: rank 0 has the sums over all.
+  int64_t ranks = 1;
+  std::vector<RankPart> rank_parts = {};  // of the ranks above 0; on rank 0 only
 };
 
 }  // namespace runner::train

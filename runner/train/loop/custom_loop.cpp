@@ -331,7 +331,7 @@ void CustomLoop::end_batch() {
   batches_.end_evaluation();
   if (batches_.training() == nullptr) return;
   const bool last = sync_gradients();
-  if (last || session_.recipe.sync_each_batch) region().reduce();
+  if (last) region().reduce();
   end_region();
   const data::Batch batch = *batches_.training();
   batches_.end_training_batch();

@@ -155,6 +155,10 @@ DeviceTypes device_types_of(const schema::Recipe& recipe) {
   return dialect_of(recipe) == Dialect::kXla17 ? DeviceTypes{.f64 = backends::DType::kF32} : backends::tpu::kFullTypes;
 }
 
+bool rounds_to_bf16(const schema::Recipe& recipe) {
+  return device_rules(recipe).has_bf16_floats && device_types_of(recipe).f32 == backends::DType::kBf16;
+}
+
 backends::tpu::ScalarRules scalar_rules_of(const schema::Recipe& recipe) {
   return backends::tpu::scalar_rules(dialect_of(recipe), device_types_of(recipe));
 }

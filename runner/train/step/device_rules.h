@@ -36,6 +36,8 @@ std::chrono::milliseconds collective_timeout(const schema::Recipe& recipe);
 backends::tpu::Generation generation_of(const schema::Recipe& recipe);
 backends::tpu::Dialect dialect_of(const schema::Recipe& recipe);
 backends::tpu::DeviceTypes device_types_of(const schema::Recipe& recipe);
+// Whether the device keeps the user's f32 as bf16, so that the result of each op is rounded.
+bool rounds_to_bf16(const schema::Recipe& recipe);
 backends::tpu::ScalarRules scalar_rules_of(const schema::Recipe& recipe);
 
 }  // namespace runner::train

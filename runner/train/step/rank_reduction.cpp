@@ -1,5 +1,6 @@
 #include "runner/train/step/rank_reduction.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -7,6 +8,7 @@
 
 #include "backends/ir/ops.h"
 #include "runner/train/step/declared_update.h"
+#include "runner/train/step/device_rules.h"
 #include "runner/train/step/gradient_buckets.h"
 #include "runner/train/step/power_sgd.h"
 #include "runner/train/step/step_recorder.h"
@@ -32,25 +34,9 @@ class RankReduction {
         first_scalar_(first_scalar_of(program_)),
         step_(builder, program_, array_inputs(program_, builder.layout())) {}
 
-  // Before the end of an optimizer step.
-  Program of_part(const Shard& shard) {
-    add_up(shard, /*ends_step=*/false);
-    if (shard.rank() == 0) {
-      program_.output("step sum", sums_.id);
-      step_.keep_reached();  // no other rank reads it here
-    }
-    for (const auto& [buffer, array] : of_rank_0_) {
-      const Value sum = step_.gradients[static_cast<size_t>(buffer)];
-      const Value weight = ops::cast(element(sums_, 1), DType::kF32);
-      program_.output("gradients of rank 0", (are_means_ ? ops::mul(sum, weight) : sum).id, array);
-    }
-    step_.arrays.output(program_);
-    return std::move(program_);
-  }
-
   // At the end of an optimizer step. `reduces`: each rank has all gradients, and the Program all-reduces them.
   Program of_step_end(const Shard& shard, bool reduces = false) {
-    add_up(shard, /*ends_step=*/true);
+    add_up(shard);
     if (reduces) step_.all_reduce_gradients();
     record_update(step_, program_, builder_,
                   {.sums = sums_,
@@ -62,7 +48,6 @@ class RankReduction {
     return std::move(program_);
   }
 
-  // For a rank that shares nothing: reduces the gradients after a batch that is not the last of its optimizer step.
   Program of_gradients() {
     for (const DeviceArray& array : builder_.layout().arrays())
       if (array.role == Role::kGradients)
@@ -82,9 +67,8 @@ class RankReduction {
 
   Value value(backends::ValueId id) { return {&program_, id}; }
 
-  // Computes the left fold over ranks. The arrays of other ranks are inputs after those of the layout. PowerSGD
-  // compresses the sum of an optimizer step once.
-  void add_up(const Shard& shard, bool ends_step) {
+  // Computes the left fold over ranks. The arrays of other ranks are inputs after those of the layout.
+  void add_up(const Shard& shard) {
     const bool all_reduces = source_ == SumSource::kAllReduce, folds_rows = has_rows(source_);
     const bool are_summed = source_ == SumSource::kBuckets || source_ == SumSource::kFoldedRows;
     is_shard_ = shard.size() > 1 && !all_reduces;
@@ -93,9 +77,6 @@ class RankReduction {
     size_t next = builder_.layout().arrays().size();
     for (const DeviceArray& array : builder_.layout().arrays()) {
       if (!is_read_by_all(array)) continue;
-      const int32_t of_rank_0 = shard.rank() == 0 || !folds_rows
-                                    ? builder_.layout().find(array.role, array.buffer, array.index)
-                                    : static_cast<int32_t>(next);
       std::vector<Value> by_rank;
       for (int rank = 0; rank < shard.size(); ++rank) {
         const bool own = rank == shard.rank();
@@ -111,11 +92,10 @@ class RankReduction {
                        : ops::all_reduce(by_rank[0], backends::Reduction::kMax, Subject::kGradients);
       } else if ((all_reduces || shard.of(array.buffer).count > 0) && factored_.elements == 0 && !are_summed) {
         gradients.emplace_back(array.buffer, std::move(by_rank));
-        of_rank_0_.emplace_back(array.buffer, of_rank_0);
       }
     }
     const schema::CommSpec& comm = builder_.recipe().comm;
-    are_means_ = comm.hook != schema::CommHook::kNone && (ends_step || !is_power_sgd(comm));
+    are_means_ = comm.hook != schema::CommHook::kNone;
     for (auto& [buffer, by_rank] : gradients)
       step_.gradients[static_cast<size_t>(buffer)] = sum_of_gradients(buffer, by_rank);
     if (factored_.elements > 0) add_up_factored(shard);
@@ -142,9 +122,11 @@ class RankReduction {
   // Rounds each rank's part of the mean, as DDP's hooks do: a sum over samples would soon overflow.
   Value sum_of_gradients(int32_t buffer, std::vector<Value>& by_rank) {
     const auto sum_over_ranks = [&] {
-      return source_ == SumSource::kAllReduce
-                 ? ops::all_reduce(by_rank[0], backends::Reduction::kSum, Subject::kGradients)
-                 : left_fold(by_rank);
+      if (source_ == SumSource::kAllReduce)
+        return ops::all_reduce(by_rank[0], backends::Reduction::kSum, Subject::kGradients);
+      if (rounds_to_bf16(builder_.recipe()))  // only after the last addition
+        std::ranges::transform(by_rank, by_rank.begin(), ops::on_host);
+      return left_fold(by_rank);
     };
     if (!are_means_) return sum_over_ranks();
     const schema::CommSpec& comm = builder_.recipe().comm;
@@ -160,11 +142,10 @@ class RankReduction {
   Program program_;
   const size_t first_scalar_;
   StepRecorder step_;
-  std::vector<std::pair<int32_t, int32_t>> of_rank_0_;  // buffer, and the state with rank 0's gradients
-  bool is_shard_ = false;                               // the gradients are only a shard
-  std::vector<Shard> norm_order_;                       // see DeclaredUpdate
-  bool are_means_ = false;                              // already divided by Σ weight
-  Value sums_;                                          // (2) f64, {Σ loss, Σ weight} of the optimizer step so far
+  bool is_shard_ = false;          // the gradients are only a shard
+  std::vector<Shard> norm_order_;  // see DeclaredUpdate
+  bool are_means_ = false;         // already divided by Σ weight
+  Value sums_;                     // (2) f64, {Σ loss, Σ weight} of the optimizer step
 };
 
 // The shard of a rank that shares nothing: all elements.
@@ -179,20 +160,20 @@ RankReduction reduction_of(const StepBuilder& builder, const Shard& shard, const
 
 }  // namespace
 
-Program record_reduction(const StepBuilder& builder, const Shard& shard, bool ends_step, const FactoredLayout& factored,
+Program record_reduction(const StepBuilder& builder, const Shard& shard, const FactoredLayout& factored,
                          SumSource source) {
-  RankReduction step =
-      reduction_of(builder, source == SumSource::kAllReduce ? whole(builder) : shard, factored, source);
-  return ends_step ? step.of_step_end(shard) : step.of_part(shard);
+  return reduction_of(builder, source == SumSource::kAllReduce ? whole(builder) : shard, factored, source)
+      .of_step_end(shard);
 }
 
-Program reduction_graph(const StepBuilder& builder, bool ends_step, bool are_summed) {
+Program reduction_graph(const StepBuilder& builder, bool are_summed) {
   const Shard all = whole(builder);
-  RankReduction step = reduction_of(builder, all, {}, are_summed ? SumSource::kBuckets : SumSource::kRows);
-  if (ends_step) return step.of_step_end(all, /*reduces=*/!are_summed);
-  const schema::Recipe& recipe = builder.recipe();
-  const bool reduces = recipe.sync_each_batch && !may_reduce_in_buckets(recipe);
-  return reduces ? step.of_gradients() : Program();
+  return reduction_of(builder, all, {}, are_summed ? SumSource::kBuckets : SumSource::kRows)
+      .of_step_end(all, /*reduces=*/!are_summed);
+}
+
+Program communication_graph(const StepBuilder& builder) {
+  return reduction_of(builder, whole(builder), {}, SumSource::kRows).of_gradients();
 }
 
 }  // namespace runner::train

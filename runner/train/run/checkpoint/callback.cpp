@@ -3,7 +3,9 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "runner/train/run/checkpoint/rank_parts.h"
 #include "runner/train/run/checkpoint/restore.h"
 #include "runner/train/run/checkpoint/sections.h"
 #include "runner/train/run/checkpoint/sharing.h"
@@ -29,6 +31,8 @@ void CheckpointCallback::on_substep_end() {
   const Progress before = saved_until_;
   saved_until_ = {state_.step(), state_.position.epoch, session_.trainer.counters.samples + state_.result.samples};
   due_ = every_.due(before, saved_until_);
+  if (session_.ranks != nullptr)  // rank 0 decides; each rank has a part of the state
+    due_ = session_.ranks->any(due_ && record_.is_recorded_here(), {"a state", state_.step() + 1});
   if (due_) save("schedule");
 }
 
@@ -74,7 +78,14 @@ void CheckpointCallback::on_train_end(bool done) {
 
 void CheckpointCallback::save(const char* reason) {
   device_.measure(&PeakMemory::training);
-  if (record_.is_recorded_here()) save(reason, state_.checkpoint());
+  std::vector<RankPart> parts;
+  const bool in_step = state_.result.batches > 0 && session_.ranks != nullptr;
+  if (in_step) parts = gather_rank_parts(session_.trainer, *session_.ranks);
+  if (!record_.is_recorded_here()) return;
+  Checkpoint checkpoint = state_.checkpoint();
+  if (in_step) checkpoint.ranks = session_.ranks->size();
+  checkpoint.rank_parts = std::move(parts);
+  save(reason, checkpoint);
 }
 
 void CheckpointCallback::save(const char* reason, const Checkpoint& checkpoint) {

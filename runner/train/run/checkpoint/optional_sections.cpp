@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::string_view kScaler = "scaler";  // by ScalerState
 constexpr std::string_view kComm = "comm/";     // by the array's name
-constexpr std::string_view kUseOf = "use/";     // by the parameter's name
 
 // ---- the loss scaler -----------------------------------------------------------------------------------------------
 
@@ -91,7 +90,7 @@ void capture_use(Trainer& trainer, store::StateSnapshot& snapshot) {
     for (const nn::ParameterId id : parameters.in_buffer(array.buffer)) {
       const UseOfParameter use{updates[at], reached[at]};
       ++at;
-      snapshot.add(fmt::format("{}{}", kUseOf, parameters[id].name),
+      snapshot.add(fmt::format("{}{}", kUseSections, parameters[id].name),
                    meta_of({backends::DType::kF64, backends::Shape{std::ssize(use)}}), std::as_bytes(std::span(use)));
     }
   }
@@ -99,7 +98,7 @@ void capture_use(Trainer& trainer, store::StateSnapshot& snapshot) {
 
 UseOfParameter use_in(const store::LoadedState& loaded, const std::string& parameter, int64_t updates) {
   UseOfParameter use{static_cast<double>(updates), 1};
-  const std::string name = fmt::format("{}{}", kUseOf, parameter);
+  const std::string name = fmt::format("{}{}", kUseSections, parameter);
   const store::Section* const section = loaded.find(name);
   if (section == nullptr) return use;
   RUN_CHECK(section->bytes.size() == sizeof use, ErrorKind::kStore, "state {}: the section {} is damaged",

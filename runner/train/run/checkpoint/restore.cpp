@@ -10,6 +10,7 @@
 
 #include "runner/data/dataset.h"
 #include "runner/train/run/checkpoint/optional_sections.h"
+#include "runner/train/run/checkpoint/rank_parts.h"
 #include "runner/train/run/checkpoint/run_document.h"
 #include "runner/train/run/checkpoint/sections.h"
 #include "schema/base/error.h"
@@ -20,8 +21,9 @@ namespace runner::train {
 namespace {
 
 Resumed load_one(store::Store& store, int64_t id, Trainer& trainer) {
-  const store::LoadedState loaded = store::load_state(store, id);
+  store::LoadedState loaded = store::load_state(store, id);
   Checkpoint state = checkpoint_of(loaded, trainer.optimizers().names);
+  select_rank_part(loaded, state, trainer);
   restore(loaded, trainer);
   return {loaded.info, std::move(state), {}};
 }
@@ -181,6 +183,8 @@ void reset_progress(Checkpoint& state) {
   state.patience = {};
   state.metrics = {};
   state.hook.clear();
+  state.ranks = 1;
+  state.rank_parts.clear();
 }
 
 void check_steps_remain(const Forked& fork, const Session& session) {
@@ -205,7 +209,9 @@ Resumed restore_run(store::Store& store, const store::RunRow& run, std::optional
 Checkpoint restore_values(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session) {
   for (const store::StateInfo& info : store::list_states(store, run.id, /*for_resume=*/true)) {
     if (id && info.id != *id) continue;
-    const store::LoadedState loaded = store::load_state(store, info.id);
+    store::LoadedState loaded = store::load_state(store, info.id);
+    Checkpoint state = checkpoint_of(loaded, session.trainer.optimizers().names);
+    select_rank_part(loaded, state, session.trainer);
     const Counters now = session.trainer.counters;
     restore(loaded, session.trainer);
     Counters& counters = session.trainer.counters;
@@ -214,7 +220,7 @@ Checkpoint restore_values(store::Store& store, const store::RunRow& run, std::op
     counters.samples = now.samples;
     counters.batches = now.batches;
     counters.repeats = now.repeats;
-    return checkpoint_of(loaded, session.trainer.optimizers().names);
+    return state;
   }
   fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid, id ? fmt::format("state {}", *id) : "state yet");
 }
@@ -271,9 +277,10 @@ std::optional<std::string> stretched_schedule(const Session& session,
 }
 
 Forked restore_fork(store::Store& store, const store::RunRow& parent, const ForkRequest& request, Session& session) {
-  const store::LoadedState loaded = load(store, parent, request.state);
+  store::LoadedState loaded = load(store, parent, request.state);
   Trainer& trainer = session.trainer;
   Forked fork{loaded.info, checkpoint_of(loaded, trainer.optimizers().names), {}};
+  select_rank_part(loaded, fork.state, trainer);
   restore_model(loaded, trainer);
   if (request.restart) {
     reset_progress(fork.state);

@@ -14,7 +14,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kVersion = 3;
+// Version 4 is version 3 with sums of several ranks.
+constexpr int kVersion = 4;
 
 // Numbers that JSON cannot represent are stored as text.
 std::string number_text(double value) {
@@ -116,7 +117,8 @@ std::optional<PendingEvents> pending_of(const Json& document) {
 
 std::string run_document(const Checkpoint& state, const std::vector<std::string>& optimizers) {
   return Json{
-      {"version", kVersion},
+      {"version", state.ranks > 1 ? kVersion : kVersion - 1},
+      {"ranks", state.ranks},
       {"epoch", state.position.epoch},
       {"batch", state.position.step},
       {"start", state.position.start},
@@ -180,6 +182,7 @@ Checkpoint checkpoint_of(const store::LoadedState& loaded, const std::vector<std
     state.metrics.ended = metrics_of(document.value("metrics", Json::object()));  // older checkpoints have none
     if (state.result.batches > 0)
       state.metrics.step = metrics_of(document.at("window").value("metrics", Json::object()));
+    state.ranks = document.value("ranks", int64_t{1});
     state.hook = document.value("hook", "");
     state.encoding = data::Encoding::from_json(document.at("encoding").get<std::string>());
     state.train_data = document.at("train_data");

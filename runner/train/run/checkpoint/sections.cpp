@@ -24,9 +24,6 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kModel = "model/";
 constexpr std::string_view kOptimizer = "optimizer/";
-// Of an optimizer step in progress, or of a loop that keeps gradients.
-constexpr std::string_view kGradient = "gradient/";
-constexpr std::string_view kSums = "sums";
 
 // Visits every array range that belongs to one parameter: (section name, array, parameter).
 template <class Visit>
@@ -41,7 +38,7 @@ void each_parameter_range(const Trainer& trainer, const Visit& visit) {
       if (array.role == Role::kParameters) {
         visit(fmt::format("{}{}", kModel, parameter.name), position, parameter);
       } else if (array.role == Role::kGradients) {
-        visit(fmt::format("{}{}", kGradient, parameter.name), position, parameter);
+        visit(fmt::format("{}{}", kGradientSections, parameter.name), position, parameter);
       } else {
         const auto slots = optim::slots(trainer.optimizers().rule(group));
         const std::string_view slot = slots[static_cast<size_t>(array.index)].name;
@@ -53,7 +50,7 @@ void each_parameter_range(const Trainer& trainer, const Visit& visit) {
 
 bool is_tensor(const store::Section& section) {
   return section.name.starts_with(kModel) || section.name.starts_with(kOptimizer) ||
-         section.name.starts_with(kGradient);
+         section.name.starts_with(kGradientSections);
 }
 
 backends::Shape shape_of(const store::LoadedState& loaded, const store::Section& section) {
@@ -91,17 +88,11 @@ class Patches {
 void keep_gradients_of(const store::LoadedState& loaded, Trainer& trainer) {
   std::vector<GradientState> held(trainer.model().parameters.buffers().size());
   for (const nn::Parameter& p : trainer.model().parameters.parameters()) {
-    const store::Section* section = loaded.find(fmt::format("{}{}", kGradient, p.name));
+    const store::Section* section = loaded.find(fmt::format("{}{}", kGradientSections, p.name));
     const bool kept = p.trainable && section != nullptr && fits(shape_of(loaded, *section), *section, p);
     held[static_cast<size_t>(p.buffer)] = kept ? GradientState::kGlobalSum : GradientState::kNothing;
   }
   trainer.arrays().set_gradients(std::move(held));
-}
-
-// Whether it is a summed gradient of an optimizer step in progress, which only rank 0 restores.
-bool is_with_rank_0(const store::Section& section, const std::set<std::string>& known) {
-  return section.name.starts_with(kGradient) &&
-         known.contains(fmt::format("{}{}", kModel, section.name.substr(kGradient.size())));
 }
 
 }  // namespace
@@ -120,14 +111,17 @@ void capture_for_rank(Trainer& trainer, const Checkpoint& state, store::StateSna
     const std::vector<std::byte> value = trainer.arrays().read(trainer.layout().find(Role::kSum, 0, sum));
     sums.insert(sums.end(), value.begin(), value.end());
   }
-  snapshot.add(kSums, meta_of({backends::DType::kF64, backends::Shape{int64_t{2} * kSumCount}}), sums);
+  snapshot.add(kSumsSection, meta_of({backends::DType::kF64, backends::Shape{int64_t{2} * kSumCount}}), sums);
   capture_side_sections(trainer, snapshot);
 }
 
 void capture(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot) {
   capture_for_rank(trainer, state, snapshot);
+  size_t bytes_of_parts = 0;
+  for (const RankPart& part : state.rank_parts) bytes_of_parts += part.bytes.size();
   const MemoryUse use = trainer.arrays().memory();
-  snapshot.reserve(snapshot.bytes() + static_cast<size_t>(use.resident()));
+  snapshot.reserve(snapshot.bytes() + bytes_of_parts + static_cast<size_t>(use.resident()));
+  for (const RankPart& part : state.rank_parts) snapshot.add(part.name, part.meta, part.bytes);
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
     const size_t bytes = static_cast<size_t>(p.elements()) * sizeof(float);
     trainer.arrays().read(array, static_cast<size_t>(p.offset) * sizeof(float),
@@ -190,7 +184,7 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
     known.insert(name);
   });
   for (const store::Section& section : loaded.sections)
-    RUN_CHECK(!is_tensor(section) || known.count(section.name) > 0 || is_with_rank_0(section, known), ErrorKind::kStore,
+    RUN_CHECK(!is_tensor(section) || known.count(section.name) > 0, ErrorKind::kStore,
               "state {} is of another model: unexpected {}", id, section.name);
 
   for (size_t i = 0; i < arrays.size(); ++i) {
@@ -206,13 +200,13 @@ void restore_gradients(const store::LoadedState& loaded, Trainer& trainer) {
   keep_gradients_of(loaded, trainer);
   Patches patches(trainer);
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
-    if (name.starts_with(kGradient)) patches.put(array, p, loaded.at(name).bytes);
+    if (name.starts_with(kGradientSections)) patches.put(array, p, loaded.at(name).bytes);
   });
   patches.write();
 }
 
 void restore_sums(const store::LoadedState& loaded, Trainer& trainer) {
-  const store::Section& sums = loaded.at(kSums);
+  const store::Section& sums = loaded.at(kSumsSection);
   constexpr size_t kBytes = 2 * sizeof(double);
   RUN_CHECK(sums.bytes.size() == kSumCount * kBytes, ErrorKind::kStore, "state {}: the section sums is damaged",
             loaded.info.id);

@@ -1,7 +1,8 @@
 // Checkpoints of a run: converts a Trainer and its loop to named sections of bytes and back.
 //
-// There is one section per parameter ("model/0.weight") and optimizer slot ("optimizer/0.weight/exp_avg"). Gradients,
-// summed over all ranks, are saved within an optimizer step and if a hook's training loop keeps them
+// There is one section per parameter ("model/0.weight") and optimizer slot ("optimizer/0.weight/exp_avg"). Gradients
+// are saved within an optimizer step, with those of ranks above 0 (rank_parts.h), and if a hook's training loop keeps
+// them
 // ("gradient/0.weight"). One section has the sums for train/loss, and one JSON document has the host part
 // (run_document.h). docs/store.md describes the layout. Sections follow parameters, not flat buffers,
 // so a checkpoint does not depend on the memory layout of groups, the backend, or the number of ranks.
@@ -9,6 +10,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/train/engine/trainer.h"
@@ -16,6 +18,9 @@
 #include "store/state_store.h"
 
 namespace runner::train {
+
+// Names of the sections of gradients and of comm.unused, without those of the parameters, and of the sums.
+inline constexpr std::string_view kGradientSections = "gradient/", kUseSections = "use/", kSumsSection = "sums";
 
 // Returns the description of a tensor section.
 std::string meta_of(const backends::TensorType& type);

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "runner/train/run/checkpoint/rank_parts.h"
 #include "runner/train/run/checkpoint/run_document.h"
 #include "runner/train/run/checkpoint/sections.h"
 #include "runner/train/step/packing.h"
@@ -33,6 +34,19 @@ store::LoadedState unpacked(std::string_view text) {
   return state;
 }
 
+// Sends each rank its part. Rank 0 has all parts in `state`; the others add theirs to `loaded`.
+void share_parts(backends::ProcessGroup& ranks, const Checkpoint& state, store::LoadedState& loaded) {
+  if (state.ranks != ranks.size()) return;
+  for (int rank = 1; rank < ranks.size(); ++rank) {
+    store::StateSnapshot part;
+    for (const RankPart& section : state.rank_parts)
+      if (is_part_of(section, rank)) part.add(section.name, section.meta, section.bytes);
+    const std::vector<std::string> all = ranks.gather_objects(packed(part), kSite);
+    if (ranks.rank() != rank) continue;
+    for (store::Section& section : unpacked(all.front()).sections) loaded.sections.push_back(std::move(section));
+  }
+}
+
 }  // namespace
 
 Checkpoint share_state(backends::ProcessGroup& ranks, Trainer& trainer, const Checkpoint& mine) {
@@ -40,10 +54,13 @@ Checkpoint share_state(backends::ProcessGroup& ranks, Trainer& trainer, const Ch
   if (ranks.rank() == 0)
     trainer.arrays().are_shared() ? capture_for_rank(trainer, mine, snapshot) : capture(trainer, mine, snapshot);
   const std::vector<std::string> all = ranks.gather_objects(packed(snapshot), kSite);
-  if (ranks.rank() == 0) return mine;
-  const store::LoadedState loaded = unpacked(all.front());
+  store::LoadedState loaded = unpacked(all.front());
+  Checkpoint state = ranks.rank() == 0 ? mine : checkpoint_of(loaded, trainer.optimizers().names);
+  share_parts(ranks, state, loaded);
+  if (ranks.rank() == 0) return state;
+  select_rank_part(loaded, state, trainer);
   restore(loaded, trainer);
-  return checkpoint_of(loaded, trainer.optimizers().names);
+  return state;
 }
 
 void send_beginning(backends::ProcessGroup& ranks, Trainer& trainer, const Beginning& beginning) {
