@@ -17,7 +17,31 @@ namespace runner::data {
 namespace {
 
 bool is_integer(Element element) {
-  return element <= Element::kI64 || element == Element::kBool;
+  return element <= Element::kBool;
+}
+
+struct TypeName {
+  Element element;
+  std::string_view npy, safetensors;  // empty: the format does not have it
+};
+constexpr TypeName kTypeNames[] = {
+    {Element::kF16, "f2", "F16"},   {Element::kF32, "f4", "F32"}, {Element::kF64, "f8", "F64"},
+    {Element::kBf16, "", "BF16"},   {Element::kI8, "i1", "I8"},   {Element::kI16, "i2", "I16"},
+    {Element::kI32, "i4", "I32"},   {Element::kI64, "i8", "I64"}, {Element::kU8, "u1", "U8"},
+    {Element::kU16, "u2", "U16"},   {Element::kU32, "u4", "U32"}, {Element::kU64, "u8", "U64"},
+    {Element::kBool, "b1", "BOOL"},
+};
+
+std::optional<Element> find_element(std::string_view TypeName::*format, std::string_view name) {
+  const auto* found = std::ranges::find(kTypeNames, name, format);
+  return found == std::end(kTypeNames) || name.empty() ? std::nullopt : std::optional(found->element);
+}
+
+std::string all_elements(std::string_view TypeName::*format) {
+  std::vector<std::string_view> names;
+  for (const TypeName& type : kTypeNames)
+    if (!(type.*format).empty()) names.push_back(type.*format);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {
@@ -38,8 +62,11 @@ void with_type(Element element, Use use) {
     case Element::kBool: return use(uint8_t{});
     case Element::kI8: return use(int8_t{});
     case Element::kI16: return use(int16_t{});
+    case Element::kU16:
     case Element::kF16:
     case Element::kBf16: return use(uint16_t{});
+    case Element::kU32: return use(uint32_t{});
+    case Element::kU64: return use(uint64_t{});
     case Element::kI32: return use(int32_t{});
     case Element::kI64: return use(int64_t{});
     case Element::kF32: return use(float{});
@@ -72,6 +99,9 @@ LargeArray<To> read_elements(const Array& array) {
         if (array.big_endian) std::reverse(bytes, bytes + sizeof(From));
         From value;
         std::memcpy(&value, bytes, sizeof(From));
+        if constexpr (std::is_same_v<From, uint64_t> && std::is_same_v<To, int64_t>)
+          RUN_CHECK(value <= INT64_MAX, ErrorKind::kData, "{}: element {} is {}, expected at most {}", array.name,
+                    done + i, value, INT64_MAX);
         values[done + i] = convert<From, To>(value, array.element);
       }
       done += count;
@@ -158,6 +188,22 @@ void take_targets(Storage& storage, const Array& array, LargeArray<float> values
 }
 
 }  // namespace
+
+std::optional<Element> npy_element(std::string_view name) {
+  return find_element(&TypeName::npy, name);
+}
+
+std::optional<Element> safetensors_element(std::string_view name) {
+  return find_element(&TypeName::safetensors, name);
+}
+
+std::string npy_elements() {
+  return all_elements(&TypeName::npy);
+}
+
+std::string safetensors_elements() {
+  return all_elements(&TypeName::safetensors);
+}
 
 size_t size_of(Element element) {
   size_t size = 0;

@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/data/storage.h"
@@ -16,7 +18,15 @@
 
 namespace runner::data {
 
-enum class Element { kU8, kI8, kI16, kI32, kI64, kF16, kBf16, kF32, kF64, kBool };
+enum class Element { kU8, kU16, kU32, kU64, kI8, kI16, kI32, kI64, kBool, kF16, kBf16, kF32, kF64 };
+
+// Returns the type with this name in the header of an npy file (without the byte order) or of a safetensors file, or
+// none.
+std::optional<Element> npy_element(std::string_view name);
+std::optional<Element> safetensors_element(std::string_view name);
+// The names of all types, for messages.
+std::string npy_elements();
+std::string safetensors_elements();
 
 // Returns the size of an element in bytes.
 size_t size_of(Element element);

@@ -2,7 +2,6 @@
 #include "runner/formats/npy.h"
 
 #include <string_view>
-#include <utility>
 
 #include "runner/data/array.h"
 #include "schema/base/error.h"
@@ -10,17 +9,14 @@
 namespace runner::data {
 namespace {
 
+// descr: byte order and type, such as "<f4" or "|u1".
 void set_type(Array& array, std::string_view descr) {
-  constexpr std::pair<std::string_view, Element> kTypes[] = {
-      {"f4", Element::kF32}, {"f8", Element::kF64}, {"i4", Element::kI32}, {"i8", Element::kI64}, {"u1", Element::kU8}};
-  for (const auto& [name, element] : kTypes) {
-    if (descr.size() != 3 || descr.substr(1) != name || std::string_view("<>|=").find(descr[0]) > 3) continue;
-    array.element = element;
-    array.big_endian = descr[0] == '>';
-    return;
-  }
-  fail(ErrorKind::kData, "{}: unsupported element type {}; expected f4, f8, i4, i8 or u1", array.name,
-       formats::in_quotes(descr));
+  const bool has_order = !descr.empty() && std::string_view("<>|=").find(descr[0]) != std::string_view::npos;
+  const std::optional<Element> element = npy_element(has_order ? descr.substr(1) : "");
+  RUN_CHECK(element.has_value(), ErrorKind::kData, "{}: unsupported element type {}; expected one of {}", array.name,
+            formats::in_quotes(descr), npy_elements());
+  array.element = *element;
+  array.big_endian = descr[0] == '>';
 }
 
 }  // namespace

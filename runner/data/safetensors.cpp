@@ -8,31 +8,16 @@
 #include "schema/base/error.h"
 
 namespace runner::data {
-namespace {
-
-Element element_of(std::optional<backends::DType> dtype) {
-  using backends::DType;
-  if (!dtype) return Element::kU8;
-  switch (*dtype) {
-    case DType::kF32: return Element::kF32;
-    case DType::kF64: return Element::kF64;
-    case DType::kBf16: return Element::kBf16;
-    case DType::kF16: return Element::kF16;
-    case DType::kI32: return Element::kI32;
-    case DType::kI64: return Element::kI64;
-    case DType::kBool: return Element::kBool;
-  }
-  return Element::kU8;
-}
-
-}  // namespace
 
 Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& options) {
   const formats::SafetensorsFile file(spec.path);
   const auto array_of = [&](const char* name) {
     const formats::NamedTensor* tensor = file.find(name);
-    RUN_CHECK(tensor != nullptr, ErrorKind::kData, "{}: no tensor named {}", spec.path, name);
-    Array array{.name = fmt::format("{}: {}", spec.path, name), .element = element_of(tensor->dtype)};
+    RUN_CHECK(tensor != nullptr, ErrorKind::kData, "{}: no tensor named {}; {}", spec.path, name, file.names_text());
+    const std::optional<Element> element = safetensors_element(tensor->type);
+    RUN_CHECK(element.has_value(), ErrorKind::kData, "{}: tensor {} has the unsupported type {}; expected one of {}",
+              spec.path, name, formats::in_quotes(tensor->type), safetensors_elements());
+    Array array{.name = fmt::format("{}: {}", spec.path, name), .element = *element};
     array.shape.assign(tensor->shape.dims().begin(), tensor->shape.dims().end());
     check_shape(array, static_cast<int64_t>(tensor->bytes.size()));
     array.read = [rest = tensor->bytes](std::span<std::byte> out) mutable {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -29,6 +30,14 @@ struct Input::Gzip {
 
 namespace {
 
+// Whether the file is the text that Git LFS keeps in place of a large file.
+bool is_lfs_pointer(int file) {
+  constexpr std::string_view kBegin = "version https://git-lfs.github.com/spec/";
+  std::array<char, kBegin.size()> begin;
+  return pread(file, begin.data(), begin.size(), 0) == std::ssize(begin) &&
+         std::string_view(begin.data(), begin.size()) == kBegin;
+}
+
 const char* kind_of(mode_t mode) {
   if (S_ISDIR(mode)) return "a folder";
   return S_ISFIFO(mode) ? "a pipe" : "a device";
@@ -50,6 +59,8 @@ Input::Input(std::string path) : path_(std::move(path)) {
     const ssize_t got = pread(file_, magic, 2, 0);
     if (got == 2 && magic[0] == 0x1f && magic[1] == 0x8b) {
       gzip_ = std::make_unique<Gzip>();
+    } else if (is_lfs_pointer(file_)) {
+      fail(ErrorKind::kData, "{} is a Git LFS pointer, not the file itself; run `git lfs pull` to fetch it", path_);
     } else if (path_.ends_with(".gz")) {
       RUN_CHECK(got == 2, ErrorKind::kData, "{} is not a gzip file: it has {} bytes", path_, file_size_);
       fail(ErrorKind::kData, "{} is not a gzip file: its first bytes are {:02x} {:02x}, expected 1f 8b", path_,

@@ -115,6 +115,8 @@ NpyHeader read_npy_header(Input& input) {
   std::array<std::byte, 8> start;
   input.read_exactly(start, "the npy header");
   const std::string_view magic(reinterpret_cast<const char*>(start.data()), 6);
+  RUN_CHECK(!magic.starts_with("PK\x03\x04"), ErrorKind::kData,
+            "{} is an npz archive, expected an npy file; save each array with numpy.save", input.path());
   RUN_CHECK(magic == kMagic, ErrorKind::kData, "{} is not an npy file: it starts with {}, expected {}", input.path(),
             in_quotes(magic), in_quotes(kMagic));
   const auto version = static_cast<unsigned>(start[6]);

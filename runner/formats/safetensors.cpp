@@ -16,16 +16,30 @@ using backends::DType;
 
 struct Type {
   std::string_view name;
-  std::optional<DType> dtype;
+  size_t bytes;
+  std::optional<DType> dtype = {};  // of the engine
 };
 
 constexpr Type kTypes[] = {
-    {"F32", DType::kF32}, {"F64", DType::kF64}, {"BF16", DType::kBf16}, {"F16", DType::kF16},
-    {"I32", DType::kI32}, {"I64", DType::kI64}, {"BOOL", DType::kBool}, {"U8", std::nullopt},
+    {"F32", 4, DType::kF32},
+    {"F64", 8, DType::kF64},
+    {"BF16", 2, DType::kBf16},
+    {"F16", 2, DType::kF16},
+    {"I32", 4, DType::kI32},
+    {"I64", 8, DType::kI64},
+    {"BOOL", 1, DType::kBool},
+    {"U8", 1},
+    {"I8", 1},
+    {"I16", 2},
+    {"U16", 2},
+    {"U32", 4},
+    {"U64", 8},
+    {"F8_E4M3", 1},
+    {"F8_E5M2", 1},
 };
 
-size_t size_of(std::optional<DType> dtype) {
-  return dtype ? backends::size_of(*dtype) : 1;
+const Type& type_of(DType dtype) {
+  return *std::ranges::find(kTypes, std::optional(dtype), &Type::dtype);
 }
 
 constexpr size_t kLengthBytes = 8;
@@ -67,15 +81,9 @@ class TensorEntry {
         shape_(member(entry, "shape")),
         offsets_(member(entry, "data_offsets")) {}
 
-  const Type& type() const {
-    const std::string* written = dtype_.text();
-    const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                   [&](const Type& t) { return written != nullptr && *written == t.name; });
-    if (type == std::end(kTypes)) {
-      damaged(fmt::format("unsupported type {}; expected F32, F64, BF16, F16, I32, I64, BOOL or U8",
-                          in_quotes(written != nullptr ? *written : json::compact(dtype_))));
-    }
-    return *type;
+  const std::string& type() const {
+    if (dtype_.text() == nullptr) damaged(fmt::format("dtype is {}, expected a text", json::compact(dtype_)));
+    return *dtype_.text();
   }
 
   std::vector<int64_t> shape() const {
@@ -95,7 +103,7 @@ class TensorEntry {
   }
 
   void check_size(const Type& type, const std::vector<int64_t>& shape, int64_t bytes) const {
-    int64_t needed = static_cast<int64_t>(size_of(type.dtype));
+    auto needed = static_cast<int64_t>(type.bytes);
     for (const int64_t dim : shape) needed = dim == 0 || needed <= INT64_MAX / dim ? needed * dim : INT64_MAX;
     if (needed == bytes) return;
     damaged(fmt::format("shape {} of {} needs {} bytes, data_offsets {} span {}", json::compact(shape_), type.name,
@@ -135,12 +143,15 @@ class TensorEntry {
 NamedTensor parse_tensor(const std::string& path, const std::string& name, const json::Value& entry,
                          std::span<const std::byte> data) {
   const TensorEntry checked(path, name, entry);
-  const Type& type = checked.type();
+  const Type* const type = std::ranges::find(kTypes, checked.type(), &Type::name);
   const std::vector<int64_t> shape = checked.shape();
   const auto [begin, end] = checked.offsets(data.size());
-  checked.check_size(type, shape, end - begin);
-  return {name, type.dtype, backends::Shape(shape),
-          data.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin))};
+  if (type != std::end(kTypes)) checked.check_size(*type, shape, end - begin);
+  return {.name = name,
+          .dtype = type != std::end(kTypes) ? type->dtype : std::nullopt,
+          .shape = backends::Shape(shape),
+          .bytes = data.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
+          .type = checked.type()};
 }
 
 // Checks that every byte of the data belongs to exactly one tensor.
@@ -168,11 +179,6 @@ json::Value parse_header(const std::string& path, std::string_view text) {
 
 }  // namespace
 
-std::string_view safetensors_type(std::optional<DType> dtype) {
-  return std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Type& type) { return type.dtype == dtype; })
-      ->name;
-}
-
 SafetensorsFile::SafetensorsFile(const std::string& path) {
   Input input(path);
   std::string text(read_length(input), '\0');
@@ -190,6 +196,14 @@ SafetensorsFile::SafetensorsFile(const std::string& path) {
   check_cover(path, tensors_, data);
 }
 
+std::string SafetensorsFile::names_text() const {
+  constexpr size_t kListed = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(tensors_.size(), kListed); ++i)
+    text += (i == 0 ? "it has " : ", ") + in_quotes(tensors_[i].name);
+  return tensors_.empty() ? "it has no tensors" : text + (tensors_.size() > kListed ? ", …" : "");
+}
+
 const NamedTensor* SafetensorsFile::find(std::string_view name) const {
   const auto found = std::find_if(tensors_.begin(), tensors_.end(), [&](const auto& t) { return t.name == name; });
   return found == tensors_.end() ? nullptr : &*found;
@@ -203,12 +217,12 @@ std::string head_of(std::vector<NamedTensor>& tensors) {
   json::Object header;
   size_t offset = 0;
   for (const NamedTensor& tensor : tensors) {
-    RUN_ASSERT(tensor.bytes.size() == static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype));
+    RUN_ASSERT(tensor.bytes.size() == static_cast<size_t>(tensor.shape.elements()) * type_of(*tensor.dtype).bytes);
     RUN_ASSERT(header.empty() || header.back().first != tensor.name);
     const auto begin = static_cast<int64_t>(offset);
     offset += tensor.bytes.size();
     header.emplace_back(tensor.name, json::Object{{"data_offsets", json::List{begin, static_cast<int64_t>(offset)}},
-                                                  {"dtype", std::string(safetensors_type(tensor.dtype))},
+                                                  {"dtype", std::string(type_of(*tensor.dtype).name)},
                                                   {"shape", json::list_of(tensor.shape.dims())}});
   }
   std::string text = json::compact(header);

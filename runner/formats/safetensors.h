@@ -17,16 +17,14 @@
 
 namespace runner::formats {
 
-// A tensor's name, type, shape and bytes. `dtype` is empty for U8, which the engine does not support.
+// A tensor's name, type, shape and bytes. `dtype` is empty for types that the engine does not have.
 struct NamedTensor {
   std::string name;
   std::optional<backends::DType> dtype;
   backends::Shape shape;
   std::span<const std::byte> bytes;  // unaligned if it points into a file
+  std::string type = {};             // as written in a file that was read, such as "F32", "U8" or "F8_E4M3"
 };
-
-// Returns "F32", "F64", "BF16", "F16", "I32", "I64" or "BOOL"; "U8" for an empty dtype.
-std::string_view safetensors_type(std::optional<backends::DType> dtype);
 
 // A file read into memory, possibly gzipped. Its tensors are sorted by name and point into it.
 class SafetensorsFile {
@@ -37,6 +35,8 @@ class SafetensorsFile {
   std::span<const NamedTensor> tensors() const { return tensors_; }
   // Returns null if there is no such tensor.
   const NamedTensor* find(std::string_view name) const;
+  // The first names, for messages: "it has 'x', 'y'", or "it has no tensors".
+  std::string names_text() const;
 
  private:
   std::vector<std::byte> data_;

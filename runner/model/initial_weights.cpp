@@ -2,25 +2,39 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "backends/tensor/float16.h"
 #include "runner/formats/safetensors.h"
 #include "schema/base/error.h"
 
 namespace runner::nn {
 
+namespace {
+
+// The advice if the file has the parameter under a prefix: wrappers such as DataParallel and torch.compile add one.
+std::string prefix_hint(const formats::SafetensorsFile& file, const std::string& parameter) {
+  for (const formats::NamedTensor& tensor : file.tensors())
+    if (tensor.name.ends_with("." + parameter))
+      return fmt::format("; save the model without the prefix '{}'",
+                         tensor.name.substr(0, tensor.name.size() - parameter.size()));
+  return "";
+}
+
+}  // namespace
+
 InitialWeights::InitialWeights(const std::string& path, const ParameterSet& parameters) {
   if (path.empty()) return;
   file_ = std::make_unique<formats::SafetensorsFile>(path);
   for (const Parameter& parameter : parameters.parameters()) {
     const formats::NamedTensor* tensor = file_->find(parameter.name);
-    RUN_CHECK(tensor, ErrorKind::kData, "model.init_from: {} has no tensor {}, expected one of shape {}", path,
-              parameter.name, parameter.shape.to_string());
+    RUN_CHECK(tensor, ErrorKind::kData, "model.init_from: {} has no tensor {}, expected one of shape {}; {}{}", path,
+              parameter.name, parameter.shape.to_string(), file_->names_text(), prefix_hint(*file_, parameter.name));
     RUN_CHECK(tensor->shape == parameter.shape, ErrorKind::kData,
               "model.init_from: expected shape {3} of {0} in {1}, got {2}", parameter.name, path,
               tensor->shape.to_string(), parameter.shape.to_string());
     RUN_CHECK(tensor->dtype && backends::is_float(*tensor->dtype), ErrorKind::kData,
-              "model.init_from: expected floats in {0} in {1}, got {2}", parameter.name, path,
-              formats::safetensors_type(tensor->dtype));
+              "model.init_from: expected floats in {0} in {1}, got {2}", parameter.name, path, tensor->type);
   }
   for (const formats::NamedTensor& tensor : file_->tensors())
     RUN_CHECK(std::any_of(parameters.parameters().begin(), parameters.parameters().end(),

@@ -159,6 +159,21 @@ TEST_F(ArrayTest, ReadsEveryNpyTypeAndVersion) {
   EXPECT_EQ(features(">f8", bytes_of(std::vector<double>{1, -2, 3, 4}, true), 1), expected);
   EXPECT_EQ(features(">i4", bytes_of(std::vector<int32_t>{1, -2, 3, 4}, true), 1), expected);
   EXPECT_EQ(features(">i8", bytes_of(Ints{1, -2, 3, 4}, true), 1), expected);
+  const auto halves = [](bool big) {
+    std::vector<uint16_t> bits;
+    for (const float value : {1.0f, -2.0f, 3.0f, 4.0f}) bits.push_back(backends::f32_to_f16(value));
+    return bytes_of(bits, big);
+  };
+  EXPECT_EQ(features("<f2", halves(false), 1), expected);
+  EXPECT_EQ(features(">f2", halves(true), 1), expected);
+  EXPECT_EQ(features("|i1", {1, '\xfe', 3, 4}, 1), expected);
+  EXPECT_EQ(features("<i2", bytes_of(std::vector<int16_t>{1, -2, 3, 4}), 1), expected);
+  EXPECT_EQ(features(">i2", bytes_of(std::vector<int16_t>{1, -2, 3, 4}, true), 1), expected);
+  EXPECT_EQ(features("<u2", bytes_of(std::vector<uint16_t>{1, 65535, 3, 4}), 1), (Floats{1, 65535, 3, 4}));
+  EXPECT_EQ(features(">u4", bytes_of(std::vector<uint32_t>{1, 1u << 31, 3, 4}, true), 1), (Floats{1, 0x1p31f, 3, 4}));
+  EXPECT_EQ(features("<u8", bytes_of(std::vector<uint64_t>{1, uint64_t{1} << 63, 3, 4}), 1),
+            (Floats{1, 0x1p63f, 3, 4}));
+  EXPECT_EQ(features("|b1", {1, 0, 0, 1}, 1), (Floats{1, 0, 0, 1}));
   const Storage s = read(DataFormat::kNpy, npy(dict("|u1", "(2, 2)"), {1, 2, 3, 4}), labels);
   EXPECT_EQ(s.bytes, (Bytes{1, 2, 3, 4}));
   EXPECT_EQ(s.classes, (Ints{1, 0}));
@@ -202,6 +217,13 @@ TEST_F(ArrayTest, ReportsDamagedNpyFiles) {
   const std::string one = bytes_of(Floats{1});
   EXPECT_EQ(npy_error("\x93NUM"), "f: unexpected end of file at byte 4, in the npy header");
   EXPECT_EQ(npy_error("\x93NUMPX\1"), "f: unexpected end of file at byte 7, in the npy header");
+  EXPECT_EQ(npy_error("PK\3\4xxxx"), "f is an npz archive, expected an npy file; save each array with numpy.save");
+  EXPECT_EQ(npy_error("version https://git-lfs.github.com/spec/v1\noid sha256:00\n"),
+            "f is a Git LFS pointer, not the file itself; run `git lfs pull` to fetch it");
+  EXPECT_EQ(message_of([&] {
+              read(DataFormat::kNpy, npy(dict("<f4", "(1,)"), one), npy(dict("<u8", "(1,)"), std::string(8, '\xff')));
+            }),
+            "l: element 0 is 18446744073709551615, expected at most 9223372036854775807");
   EXPECT_EQ(npy_error("label,x,y\n"), "f is not an npy file: it starts with 'label,', expected '\\x93NUMPY'");
   EXPECT_EQ(npy_error(npy(dict("<f4", "(1,)"), one, 9)), "f: unknown npy version 9; expected 1, 2 or 3");
   EXPECT_EQ(npy_error(std::string("\x93NUMPY\2\0\xff\xff\xff\xff", 12)),
@@ -221,12 +243,13 @@ TEST_F(ArrayTest, ReportsDamagedNpyFiles) {
   EXPECT_EQ(header_error("{'shape': (1 2)}"), damaged + "expected ')' before '2)}'");
   EXPECT_EQ(header_error("{'shape': (1,) 'x'}"), damaged + "expected '}' before ''x'}'");
   EXPECT_EQ(header_error(dict("<f4", "(1,)") + "x"), damaged + "unexpected text after the dict");
-  EXPECT_EQ(header_error(dict("<c8", "(1,)")), "f: unsupported element type '<c8'; expected f4, f8, i4, i8 or u1");
-  EXPECT_EQ(header_error(dict("<f2", "(1,)")), "f: unsupported element type '<f2'; expected f4, f8, i4, i8 or u1");
-  EXPECT_EQ(header_error(dict("|b1", "(1,)")), "f: unsupported element type '|b1'; expected f4, f8, i4, i8 or u1");
+  const std::string types = "; expected one of f2, f4, f8, i1, i2, i4, i8, u1, u2, u4, u8, b1";
+  EXPECT_EQ(header_error(dict("<c8", "(1,)")), "f: unsupported element type '<c8'" + types);
+  EXPECT_EQ(header_error(dict("|O", "(1,)")), "f: unsupported element type '|O'" + types);
+  EXPECT_EQ(header_error(dict("", "(1,)")), "f: unsupported element type ''" + types);
   EXPECT_EQ(header_error("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }"),
             "f: unsupported record array: '[('a', '<f4')], 'fortran_order': False, ...'");
-  EXPECT_EQ(header_error(dict("f4", "(1,)")), "f: unsupported element type 'f4'; expected f4, f8, i4, i8 or u1");
+  EXPECT_EQ(header_error(dict("f4", "(1,)")), "f: unsupported element type 'f4'" + types);
   EXPECT_EQ(header_error(dict("<f4", "()")), "f: expected shape (N, …) with 1 to 8 axes, got () with 0");
   EXPECT_EQ(header_error(dict("<f4", "(-1,)")), "f: shape (-1) has a negative axis");
   EXPECT_EQ(header_error(dict("<f4", "(1152921504606846976,)")),
@@ -270,18 +293,29 @@ TEST_F(ArrayTest, ReadsEverySafetensorsType) {
   EXPECT_EQ(features("I32", bytes_of(std::vector<int32_t>{3, -2})), (Floats{3, -2}));
   EXPECT_EQ(features("I64", bytes_of(Ints{3, -2})), (Floats{3, -2}));
   EXPECT_EQ(features("BOOL", std::string{1, 0}), (Floats{1, 0}));
+  EXPECT_EQ(features("I8", std::string{3, '\xfe'}), (Floats{3, -2}));
+  EXPECT_EQ(features("I16", bytes_of(std::vector<int16_t>{3, -2})), (Floats{3, -2}));
+  EXPECT_EQ(features("U16", bytes_of(std::vector<uint16_t>{3, 65535})), (Floats{3, 65535}));
+  EXPECT_EQ(features("U32", bytes_of(std::vector<uint32_t>{3, 1u << 31})), (Floats{3, 0x1p31f}));
+  EXPECT_EQ(features("U64", bytes_of(std::vector<uint64_t>{3, 1})), (Floats{3, 1}));
   EXPECT_EQ(features("U8", std::string{1, '\xff'}), (Floats{1, 255}));
 }
 
 TEST_F(ArrayTest, ReportsMissingTensors) {
   const std::string four = bytes_of(Floats{1});
   EXPECT_EQ(message_of([&] { read(DataFormat::kSafetensors, safetensors("{}", ""), ""); }),
-            "f: no tensor named features");
+            "f: no tensor named features; it has no tensors");
+  EXPECT_EQ(message_of([&] {
+              read(DataFormat::kSafetensors,
+                   safetensors("{" + tensor_entry("features", "F8_E4M3", "[4]", "[0,4]") + "}", four), "");
+            }),
+            "f: tensor features has the unsupported type 'F8_E4M3'; expected one of F16, F32, F64, BF16, I8, I16, I32, "
+            "I64, U8, U16, U32, U64, BOOL");
   EXPECT_EQ(message_of([&] {
               read(DataFormat::kSafetensors,
                    safetensors("{" + tensor_entry("features", "F32", "[1]", "[0,4]") + "}", four), "");
             }),
-            "f: no tensor named labels");
+            "f: no tensor named labels; it has 'features'");
 }
 
 }  // namespace

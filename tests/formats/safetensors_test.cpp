@@ -30,7 +30,9 @@ TEST_F(SafetensorsTest, ReportsDamagedFiles) {
   EXPECT_EQ(header_error("{}"), "f: the data has a gap or overlap at byte 0 after the header");
   EXPECT_EQ(header_error("{\"w\":1}"), "f: tensor 'w': dtype, shape or data_offsets is missing");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "U16", "[1]", "[0,4]") + "}"),
-            "f: tensor 'w': unsupported type 'U16'; expected F32, F64, BF16, F16, I32, I64, BOOL or U8");
+            "f: tensor 'w': shape [1] of U16 needs 2 bytes, data_offsets [0,4] span 4");
+  EXPECT_EQ(header_error(R"({"w":{"dtype":7,"shape":[1],"data_offsets":[0,4]}})"),
+            "f: tensor 'w': dtype is 7, expected a text");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "7", "[0,4]") + "}"), "f: tensor 'w': shape is not a list");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[-1]", "[0,4]") + "}"),
             "f: tensor 'w': expected integers of at least 0 in shape");
@@ -71,28 +73,35 @@ std::span<const std::byte> view(const std::string& bytes) {
 TEST_F(SafetensorsTest, RoundTrip) {
   using backends::DType;
   const std::string f = bytes_of(Floats{1, 2, 3, 4, 5, 6}), h = bytes_of(std::vector<uint16_t>{1, 2, 3}),
-                    i = bytes_of(Ints{7}), u = "abc", none;
+                    i = bytes_of(Ints{7}), none;
   const std::string file = path("w.safetensors");
   write_safetensors(file, {{"2.weight", DType::kF32, {2, 3}, view(f)},
                            {"0.half", DType::kBf16, {3}, view(h)},
                            {"scalar", DType::kI64, {}, view(i)},
-                           {"raw", std::nullopt, {3}, view(u)},
                            {"empty", DType::kF32, {0, 4}, view(none)}});
   const SafetensorsFile read(file);
-  ASSERT_EQ(read.tensors().size(), 5u);
-  const auto text = [](const NamedTensor& t) {
-    return fmt::format("{} {} {}", t.name, safetensors_type(t.dtype), t.shape.to_string());
-  };
+  ASSERT_EQ(read.tensors().size(), 4u);
+  const auto text = [](const NamedTensor& t) { return fmt::format("{} {} {}", t.name, t.type, t.shape.to_string()); };
   EXPECT_EQ(text(read.tensors()[0]), "0.half BF16 (3)");
   EXPECT_EQ(text(read.tensors()[1]), "2.weight F32 (2, 3)");
   EXPECT_EQ(text(read.tensors()[2]), "empty F32 (0, 4)");
-  EXPECT_EQ(text(read.tensors()[3]), "raw U8 (3)");
-  EXPECT_EQ(text(read.tensors()[4]), "scalar I64 ()");
+  EXPECT_EQ(text(read.tensors()[3]), "scalar I64 ()");
   const NamedTensor* weight = read.find("2.weight");
   ASSERT_NE(weight, nullptr);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(weight->bytes.data()), weight->bytes.size()), f);
   EXPECT_EQ(read.find("absent"), nullptr);
   EXPECT_FALSE(std::filesystem::exists(file + ".tmp"));
+}
+
+TEST_F(SafetensorsTest, OtherTypesAreReadByNameAndDoNotHinderTheOthers) {
+  const std::string header = "{" + tensor_entry("a", "F8_E4M3", "[3]", "[0,3]") + "," +
+                             tensor_entry("b", "NEW_7", "[5]", "[3,4]") + "," +
+                             tensor_entry("c", "U16", "[1]", "[4,6]") + "}";
+  const SafetensorsFile read(write("f", safetensors(header, "abcdef")));
+  ASSERT_EQ(read.tensors().size(), 3u);
+  for (const NamedTensor& tensor : read.tensors()) EXPECT_FALSE(tensor.dtype) << tensor.name;
+  EXPECT_EQ(read.find("b")->type, "NEW_7");
+  EXPECT_EQ(read.names_text(), "it has 'a', 'b', 'c'");
 }
 
 TEST_F(SafetensorsTest, OutputIsDeterministic) {

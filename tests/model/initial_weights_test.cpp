@@ -75,8 +75,12 @@ TEST_F(InitialWeightsTest, KeepsValuesWithoutAFile) {
 }
 
 TEST_F(InitialWeightsTest, ReportsMismatches) {
-  EXPECT_EQ(error({weight()}), "model.init_from: w has no tensor 0.bias, expected one of shape (2)");
-  EXPECT_EQ(error({}), "model.init_from: w has no tensor 0.weight, expected one of shape (2, 3)");
+  EXPECT_EQ(error({weight()}), "model.init_from: w has no tensor 0.bias, expected one of shape (2); it has '0.weight'");
+  EXPECT_EQ(error({}), "model.init_from: w has no tensor 0.weight, expected one of shape (2, 3); it has no tensors");
+  EXPECT_EQ(
+      error({weight(DType::kF32, {2, 3}, "module.0.weight")}),
+      "model.init_from: w has no tensor 0.weight, expected one of shape (2, 3); it has 'module.0.weight'; save the "
+      "model without the prefix 'module.'");
   EXPECT_EQ(error({weight(DType::kF32, {3, 2}), bias()}),
             "model.init_from: expected shape (2, 3) of 0.weight in w, got (3, 2)");
   EXPECT_EQ(error({weight(DType::kF32, {6}), bias()}),
@@ -84,7 +88,9 @@ TEST_F(InitialWeightsTest, ReportsMismatches) {
   EXPECT_EQ(error({weight(DType::kI64), bias()}), "model.init_from: expected floats in 0.weight in w, got I64");
   EXPECT_EQ(error({weight(), bias(), weight(DType::kF32, {2}, "2.bias")}),
             "model.init_from: w has a tensor 2.bias, which the model does not have");
-  formats::write_safetensors(path("w"), {{"0.weight", std::nullopt, {2, 3}, view("abcdef")}, bias()});
+  write("w", formats::safetensors("{" + formats::tensor_entry("0.weight", "U8", "[2,3]", "[0,6]") + "," +
+                                      formats::tensor_entry("0.bias", "F32", "[2]", "[6,14]") + "}",
+                                  std::string(14, 'a')));
   EXPECT_EQ(message_of([&] { InitialWeights(path("w"), parameters_); }),
             "model.init_from: expected floats in 0.weight in w, got U8");
 }
