@@ -86,12 +86,6 @@ bool is_missing(std::string_view text) {
   return false;
 }
 
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 Field parse_number(std::string_view text, float& value) {
   if (parse_short(text, value)) return Field::kNumber;
   text = trim(text);

@@ -9,13 +9,11 @@
 #include <vector>
 
 #include "runner/data/storage.h"
+#include "schema/base/text.h"
 
 namespace runner::data {
 
 enum class Field { kNumber, kMissing, kNotFinite, kText };
-
-// Removes spaces and tabs at both ends.
-std::string_view trim(std::string_view text);
 
 // Parses a number, correctly rounded to f32, with optional surrounding blanks. Missing values are an empty field, NA,
 // N/A, NaN, null and ?, in upper or lower case.
@@ -23,8 +21,8 @@ Field parse_number(std::string_view text, float& value);
 // Returns whether a trimmed text is a missing value.
 bool is_missing(std::string_view text);
 
-// Parses a whole number: an integer, or one with a fraction of zeros, such as 1.0. Returns none for any other text, also
-// for 1e3, which is a measurement.
+// Parses a whole number: an integer, or one with a fraction of zeros, such as 1.0. Returns none for any other text,
+// also for 1e3, which is a measurement.
 std::optional<int64_t> parse_whole(std::string_view text);
 
 // Labels of a CSV column. If any label is a text, all labels are names. Otherwise are_classes() decides.

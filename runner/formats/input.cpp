@@ -48,7 +48,9 @@ const char* kind_of(mode_t mode) {
 Input::Input(std::string path) : path_(std::move(path)) {
   // O_NONBLOCK: opening a pipe without a writer would block.
   file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file_ < 0) fail(ErrorKind::kData, "cannot open {}: {}", path_, std::strerror(errno));
+  if (file_ < 0)
+    fail(ErrorKind::kData, "cannot open {}: {}{}", path_, std::strerror(errno),
+         path_.starts_with("~/") || path_.find("/~/") != path_.npos ? "; write the whole path instead of ~" : "");
   try {
     struct stat status {};
     if (fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {

@@ -26,6 +26,12 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
 std::string count_text(int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun,
                      count == 1                                     ? ""

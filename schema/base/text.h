@@ -10,6 +10,9 @@ namespace runner {
 // Converts ASCII letters to lower case, independently of the locale.
 std::string lower_case(std::string_view text);
 
+// Removes spaces and tabs at both ends.
+std::string_view trim(std::string_view text);
+
 // "1 step", "2 steps", "3 classes", "4 batches".
 std::string count_text(int64_t count, std::string_view noun);
 

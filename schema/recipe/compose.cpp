@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "schema/base/text.h"
+#include "schema/base/value.h"
 #include "schema/recipe/field_table.h"
 #include "schema/recipe/field_words.h"
 #include "schema/recipe/substitute.h"
@@ -130,7 +131,7 @@ class Composer {
       report_.add(ErrorId::kBadOverride, place, key, "include cannot be set on the command line");
       return {};
     }
-    YamlTree tree = parse_yaml(source, report_, offset + equals + 1, argument.size() - equals - 1);
+    YamlTree tree = read_value(source, line, offset, argument, equals + 1);
     if (tree.root.kind == YamlNode::Kind::kEmpty) tree.root.place = place;
     if (!tree.complete) tree.root.kind = YamlNode::Kind::kInvalid;
     nest(tree.root, key, place);
@@ -152,6 +153,34 @@ class Composer {
     std::string id;    // canonical path
     std::string name;  // for messages
   };
+
+  // Reads the value that begins at byte `begin` of an argument: YAML if it is quoted, a list or a section, else the
+  // text as it is. In YAML, characters such as # and % have a meaning that nobody expects in a shell.
+  YamlTree read_value(int source, int line, size_t offset, const std::string& argument, size_t begin) {
+    const std::string value = argument.substr(begin);
+    if (is_structured(value)) return parse_yaml(source, report_, offset + begin, value.size());
+    YamlTree tree;
+    const std::string plain(trim(value));
+    const bool is_null = plain == "null" || plain == "~";
+    tree.root.kind = plain.empty() ? YamlNode::Kind::kEmpty : is_null ? YamlNode::Kind::kNull : YamlNode::Kind::kScalar;
+    const bool is_text = read_plain_scalar(plain).value.text() != nullptr;
+    tree.root.text = is_text ? value : plain;
+    tree.root.place = {source, line, count_characters(argument.substr(0, begin)) + 1,
+                       std::max(1, count_characters(value))};
+    return tree;
+  }
+
+  // Whether a value is a quoted text, a list or a section. One that begins like a list or section is, even with a
+  // fault, which is then reported.
+  static bool is_structured(const std::string& value) {
+    const size_t first = value.find_first_not_of(' ');
+    if (first == std::string::npos) return false;
+    if (std::string_view("[{\"'").find(value[first]) != std::string_view::npos || !is_utf8(value)) return true;
+    Report tried;
+    const YamlTree tree = parse_yaml(tried.add_source(SourceText(OriginKind::kCommandLine, "", "", value)), tried);
+    const bool has_parts = tree.root.kind == YamlNode::Kind::kList || tree.root.kind == YamlNode::Kind::kMap;
+    return has_parts && tree.complete && tried.take().empty();
+  }
 
   void expect_map(YamlTree& tree) {
     if (tree.root.kind == YamlNode::Kind::kMap) return;
