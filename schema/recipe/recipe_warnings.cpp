@@ -106,8 +106,22 @@ void warn_of_optimizer(const ReadResult& recipe, std::vector<std::string>& warni
   }
 }
 
+// A board of TPUs trains with all its devices, which multiplies the global batch of a recipe that names no number of
+// processes.
+void warn_of_ranks(const ReadResult& recipe, std::vector<std::string>& warnings) {
+  const Recipe& is = recipe.recipe;
+  const Leaf* const ranks = recipe.find("num_processes");
+  if (is.num_processes == 1 || is.split_batches || (ranks != nullptr && ranks->origin != OriginKind::kDefault)) return;
+  warnings.push_back(
+      fmt::format("{}: backend: tpu trains with {} processes, so the global batch is {} samples instead of {}; set "
+                  "split_batches: true to divide data.batch_size among them, or num_processes: 1",
+                  recipe.mark_of("backend").to_string(), is.num_processes, is.num_processes * is.data.batch_size,
+                  is.data.batch_size));
+}
+
 void warn_of_tpu(const ReadResult& recipe, std::vector<std::string>& warnings) {
   if (recipe.recipe.backend != Backend::kTpu) return;
+  warn_of_ranks(recipe, warnings);
   if (recipe.recipe.mixed_precision == Precision::kFp16)
     warnings.push_back(
         fmt::format("{}: mixed_precision: fp16 is not faster on a TPU, which multiplies in bf16, and overflows above "

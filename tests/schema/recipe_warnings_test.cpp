@@ -38,6 +38,26 @@ TEST(RecipeWarnings, NoneForEffectiveOrDefaultValues) {
   EXPECT_EQ(warnings("{type: sgd, lr: 0.2, momentum: 0.9}", "{type: cosine}"), Texts{});
 }
 
+// A TPU trains with all devices of a board unless the recipe says how many.
+TEST(RecipeWarnings, AboutAGlobalBatchThatTheBackendMultiplies) {
+  const auto with = [](const std::vector<std::string>& overrides) {
+    return recipe_warnings(read_recipe_text(R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: d.csv}, batch_size: 32}
+train: {epochs: 3}
+optimizer: {type: sgd}
+)",
+                                            "r.yaml", overrides));
+  };
+  EXPECT_EQ(with({"backend=tpu"}),
+            Texts{"command line:1:9: backend: tpu trains with 8 processes, so the global batch is 256 samples instead "
+                  "of 32; set split_batches: true to divide data.batch_size among them, or num_processes: 1"});
+  EXPECT_EQ(with({"backend=tpu", "split_batches=true"}), Texts{});
+  for (const char* processes : {"num_processes=1", "num_processes=4", "num_processes=8"})
+    EXPECT_EQ(with({"backend=tpu", processes}), Texts{}) << processes;
+  for (const char* backend : {"backend=cpu", "backend=gpu"}) EXPECT_EQ(with({backend}), Texts{}) << backend;
+}
+
 // Sections merge key by key, so the mode of an included section remains if the metric is replaced.
 TEST(RecipeWarnings, AboutAModeInheritedFromAnotherMetric) {
   const std::string base = R"(schema_version: 1
@@ -68,7 +88,7 @@ data: {train: {format: csv, path: d.csv}, batch_size: 4}
 train: {epochs: 3}
 backend: tpu
 mixed_precision: )" + precision +
-                                              "\noptimizer: " + optimizer + "\n",
+                                              "\noptimizer: " + optimizer + "\nnum_processes: 1\n",
                                           "r.yaml"));
 }
 
