@@ -64,7 +64,7 @@ struct GraphPrediction {
 // How a missed graph differs from the nearest earlier graph.
 enum class MissKind : uint8_t {
   kFirst,
-  kBatchSize,  // a batch input has another shape; the ops are the same
+  kBatchSize,  // an input of the batch has another number of samples; the ops are the same
   kState,      // states exist now, or do not exist yet
   kNumber,     // other scalars are baked, or equal to each other
   kAttribute,  // a scalar attribute, baked whatever its value

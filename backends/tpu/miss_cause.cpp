@@ -44,10 +44,21 @@ const SourceMark& line_of_read(const Program& graph) {
   return graph.mark_of(graph.outputs()[0].value);
 }
 
+// The input that a read returns as it is; null if the read computes a value.
+const Input* input_of_read(const Program& graph) {
+  return graph.input_of(graph.outputs()[0].value);
+}
+
+// Reads of inputs have no line of their own.
+bool is_same_read(const Program& a, const Program& b) {
+  const Input *const x = input_of_read(a), *const y = input_of_read(b);
+  if (x != nullptr || y != nullptr) return x != nullptr && y != nullptr && x->name == y->name;
+  return line_of_read(a).to_string() == line_of_read(b).to_string();
+}
+
 bool is_comparable(const Program& a, const Program& b) {
   const GraphRole role = role_of(a);
-  if (role != role_of(b)) return false;
-  return role != GraphRole::kRead || line_of_read(a).to_string() == line_of_read(b).to_string();
+  return role == role_of(b) && (role != GraphRole::kRead || is_same_read(a, b));
 }
 
 std::string name_of_state(const Program& program, int32_t state) {
@@ -64,9 +75,15 @@ std::string state_cause(const GraphIdentity& before, const GraphIdentity& now) {
                      name_of_state(*now.program, now.absent.front()));
 }
 
-bool is_of_batch(const Program& program, ValueId id) {
-  const Input* const input = program.input_of(id);
-  return input != nullptr && input->kind == InputKind::kBatch;
+// Whether the same input of the batch has another number of samples. A tensor that a hook makes from a list is an input
+// too, but has a line.
+bool is_other_batch_size(const Program& before, const Program& now, ValueId id) {
+  const Input *const was = before.input_of(id), *const is = now.input_of(id);
+  if (was == nullptr || is == nullptr || is->kind != InputKind::kBatch || was->name != is->name) return false;
+  const Shape &a = before.type(id).shape, &b = now.type(id).shape;
+  const bool differs_in_samples = a.rank() == b.rank() && a.rank() > 0 && a[0] != b[0] &&
+                                  std::ranges::equal(a.dims().subspan(1), b.dims().subspan(1));
+  return differs_in_samples && before.type(id).dtype == now.type(id).dtype && !now.mark_of(id).known();
 }
 
 std::string root_text(const Program& program) {
@@ -111,7 +128,8 @@ MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now,
   if (!number.text.empty()) return {number.text, now.program->mark_of(differs), kind_of(number)};
   if (within)
     return {node_difference(*before.program, *now.program, differs), now.program->mark_of(differs),
-            is_of_batch(*now.program, differs) && same ? MissKind::kBatchSize : MissKind::kStructure};
+            same && is_other_batch_size(*before.program, *now.program, differs) ? MissKind::kBatchSize
+                                                                                : MissKind::kStructure};
   if (differs < now.program->size())
     return {fmt::format("it has the nodes of the most similar graph, followed by {}", node_text(*now.program, differs)),
             now.program->mark_of(differs)};
@@ -125,6 +143,8 @@ MissCause first_cause(const Program& graph) {
     case GraphRole::kForward: return {"the first graph of an evaluation: it updates no state", {}, MissKind::kFirst};
     case GraphRole::kRead: break;
   }
+  if (const Input* const input = input_of_read(graph))
+    return {fmt::format("the first read of the input \"{}\"", input->name), {}, MissKind::kFirst};
   return {"the first read of a value at this line", line_of_read(graph), MissKind::kFirst};
 }
 

@@ -86,6 +86,51 @@ TEST(TpuMissCause, ComparesReadsOfTheSameLine) {
             "the first node that differs: neg (4) f32 before, add (4) f32 now");
 }
 
+// A read of an input as it is. `line`: of a tensor that a hook makes; 0 for an input of the batch.
+Program read_of_input(const std::string& name, const TensorType& type, int line = 0) {
+  Program program;
+  if (line > 0) program.set_mark({"h.lua", line, 0});
+  const ValueId read = program.input(InputKind::kBatch, name, type);
+  program.output({.name = "item", .value = read, .is_read = true});
+  return program;
+}
+
+TEST(TpuMissCause, ComparesReadsOfTheSameInput) {
+  const TensorType ids{DType::kI64, Shape{4}}, mask{DType::kF32, Shape{4}}, shorter{DType::kF32, Shape{3}};
+  const auto read_ids = identity_with(read_of_input("sample_ids", ids)),
+             read_mask = identity_with(read_of_input("mask", mask)),
+             read_shorter = identity_with(read_of_input("mask", shorter));
+  const MissCause other = cause_of_last({identity_with(training()), read_ids, read_mask});
+  EXPECT_EQ(other.text, "the first read of the input \"mask\"");
+  EXPECT_EQ(other.kind, MissKind::kFirst);
+  const MissCause size = cause_of_last({read_ids, read_mask, read_shorter});
+  EXPECT_EQ(size.text, "mask changed from (4) f32 to (3) f32");
+  EXPECT_EQ(size.kind, MissKind::kBatchSize);
+}
+
+// Only another number of samples is a batch size: not another input, another length of the samples, another dtype, or a
+// list of a hook.
+TEST(TpuMissCause, DistinguishesBatchSizesFromOtherShapes) {
+  const auto with = [](const std::string& name, const TensorType& type, int line = 0) {
+    Program program;
+    const Value w{&program, program.input(InputKind::kState, "parameters 0", kWeights)};
+    if (line > 0) program.set_mark({"h.lua", line, 0});
+    const Value x{&program, program.input(InputKind::kBatch, name, type)};
+    program.set_mark({});
+    program.output("w", ops::add(w, ops::cast(ops::expand(ops::sum(x), kWeights.shape), DType::kF32)).id, 0);
+    return identity_with(std::move(program));
+  };
+  const TensorType type{DType::kF32, Shape{8, 2}};
+  const auto kind = [&](const GraphIdentity& now, int line = 0) {
+    return cause_of_last({with("features", type, line), now}).kind;
+  };
+  EXPECT_EQ(kind(with("features", {DType::kF32, Shape{5, 2}})), MissKind::kBatchSize);
+  EXPECT_EQ(kind(with("mask", {DType::kF32, Shape{5, 2}})), MissKind::kStructure);
+  EXPECT_EQ(kind(with("features", {DType::kF32, Shape{8, 3}})), MissKind::kStructure);
+  EXPECT_EQ(kind(with("features", {DType::kF64, Shape{5, 2}})), MissKind::kStructure);
+  EXPECT_EQ(kind(with("features", {DType::kF32, Shape{5, 2}}, 7), 7), MissKind::kStructure);
+}
+
 TEST(TpuMissCause, ReportsTheNumberOfBatches) {
   const auto of = [](int batches) {
     GraphIdentity identity = identity_with(training(batches));
