@@ -317,6 +317,21 @@ RunRow find_run(Store& store, std::string_view selector, Trash trash) {
   return std::move(*run);
 }
 
+std::vector<RunRow> find_runs(Store& store, std::string_view selector, Trash trash) {
+  if (selector.find_first_of("*?") == std::string_view::npos) return {find_run(store, selector, trash)};
+  std::vector<RunRow> found;
+  for (const Trash place : {Trash::kHidden, Trash::kOnly}) {
+    if (trash != Trash::kIncluded && trash != place) continue;
+    for (RunRow& run : list_runs(store, 0, place))
+      if (matches(selector, run.name) || matches(selector, run.uid)) found.push_back(std::move(run));
+  }
+  RUN_CHECK(!found.empty(), ErrorKind::kNotFound, "no run {} matches {}; `runner ls{}` lists the runs",
+            trash == Trash::kOnly ? "in the trash" : "in " + store.path().string(), selector,
+            trash == Trash::kOnly ? " --trash" : "");
+  std::ranges::sort(found, std::ranges::greater(), &RunRow::id);
+  return found;
+}
+
 RunDetails show_intact_parts(Store& store, const RunRow& run) {
   Database& database = store.database();
   const Transaction snapshot(database, Transaction::Kind::kRead);

@@ -101,6 +101,10 @@ enum class Trash { kHidden, kOnly, kIncluded };
 // `attempt`.
 std::vector<RunRow> list_runs(Store& store, int64_t limit = 0, Trash trash = Trash::kHidden);
 
+// Returns the runs that `selector` names: those whose name or id matches, if it has a * or ?, else that of find_run().
+// Newest first. Throws Error(kNotFound) if there are none.
+std::vector<RunRow> find_runs(Store& store, std::string_view selector, Trash trash = Trash::kHidden);
+
 // Returns the run that `selector` names: an id, a name (its newest run), a unique prefix of an id, "@last", "@last~2"
 // (two runs before the last one) or "@best(eval/loss)". The latter is the run with the best value ever recorded;
 // schema/recipe/metric_names.h defines which values are better. Throws Error(kNotFound) with the nearest names, or with

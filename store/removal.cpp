@@ -154,6 +154,37 @@ PurgeResult empty_trash(Store& store, int64_t grace_ms) {
   return emptied;
 }
 
+TrashUse trash_use(Store& store) {
+  Database& database = store.database();
+  TrashUse use;
+  std::set<int64_t> content;
+  std::vector<int64_t> others;
+  Statement runs(database, "SELECT id, trashed_ms FROM run");
+  while (runs.step()) {
+    if (runs.is_null(1)) {
+      others.push_back(runs.int64(0));
+      continue;
+    }
+    ++use.runs;
+    use.newest_ms = std::max(use.newest_ms, runs.int64(1));
+    content.merge(content_of_run(database, runs.int64(0)));
+  }
+  for (const int64_t run : use.runs > 0 ? others : std::vector<int64_t>())
+    for (const int64_t id : content_of_run(database, run)) content.erase(id);
+  Statement size(database, "SELECT length(data) FROM content WHERE id = ?1");
+  for (const int64_t id : content) {
+    if (size.bind(id).step()) use.bytes += size.int64(0);
+    size.reset();
+  }
+  return use;
+}
+
+int64_t held_bytes(Store& store) {
+  Database& database = store.database();
+  const int64_t pages = database.query_int64("PRAGMA page_count") * database.query_int64("PRAGMA page_size");
+  return std::max<int64_t>(0, static_cast<int64_t>(std::filesystem::file_size(store.path())) - pages);
+}
+
 int64_t collect_garbage(Store& store) {
   return removing(store, [&] {
     Database& database = store.database();

@@ -53,6 +53,16 @@ PurgeResult empty_trash(Store& store, int64_t grace_ms);
 // from one of its checkpoints (docs/decisions/026-removing-parents.md).
 void remove_run(Store& store, int64_t run_id);
 
+// The runs in the trash: their number, the content that only they use, and when the newest was moved there.
+struct TrashUse {
+  int64_t runs = 0, bytes = 0, newest_ms = 0;
+};
+TrashUse trash_use(Store& store);
+
+// Returns the number of bytes that the file is larger than its pages: they cannot be released while another process
+// reads an older version of the store.
+int64_t held_bytes(Store& store);
+
 // Removes unused content, recipes and environments, and returns free pages to the file system. The file must not be
 // damaged (Store::check_file): content whose users cannot be read would be removed. Returns the number of bytes by
 // which the file shrank. Returns 0 if it did not shrink, for example because another process wrote meanwhile. Cost:

@@ -291,7 +291,9 @@ class Parser {
     field.name = metric.text;
     field.text = fmt::format("{}({})", token.text, metric.text);
     field.at = {token.at.begin, peek().at.begin + 1 - token.at.begin};
-    expect(")");
+    if (!take_if(")"))
+      fail_here(fmt::format("expected ), got {}", shown(peek())),
+                fmt::format("a name with blanks or signs needs double quotes: {}(\"a = b\")", token.text));
     return field;
   }
 

@@ -157,10 +157,11 @@ constexpr Argument kTag[] = {
     kRun, {"TAG", "", "one word", &TagOptions::tag}, {"--remove", "", "remove the tag", &TagOptions::remove}};
 constexpr Argument kNote[] = {kRun, {"TEXT", "", "text to keep with the run", &NoteOptions::text}};
 constexpr Argument kRm[] = {
-    {"RUN ...", "", "runs", &RmOptions::runs, Kind::kRun},
+    {"[RUN ...]", "", "runs; * and ? match parts of names and ids", &RmOptions::runs, Kind::kRun},
+    {"--where", "CONDITION", "remove the runs that match, as `runner ls --where` lists them", &RmOptions::where},
     {"--purge", "", "delete permanently, also runs that are in the trash; this cannot be undone", &RmOptions::purge}};
-constexpr Argument kRestore[] = {
-    {"RUN ...", "", "runs in the trash; `runner ls --trash` lists them", &RunsOptions::runs, Kind::kTrashedRun}};
+constexpr Argument kRestore[] = {{"RUN ...", "", "runs in the trash, also with * and ?; `runner ls --trash` lists them",
+                                  &RunsOptions::runs, Kind::kTrashedRun}};
 constexpr Argument kGc[] = {
     {"--grace", "DAYS", "delete runs that have been in the trash for DAYS days; default: 30", &GcOptions::grace}};
 
@@ -311,7 +312,8 @@ constexpr Command kCommands[] = {
      "ls does not list runs in the trash, and no name finds them.  `runner restore` takes a run out of it, and gc "
      "deletes\n"
      "runs that have been in it for 30 days.",
-     kRm, "runner rm digits wine\nrunner rm @last --purge", action<rm>, report::failure_document},
+     kRm, "runner rm digits wine\nrunner rm 'digits-*'\nrunner rm --where 'status = failed'\nrunner rm @last --purge",
+     action<rm>, report::failure_document},
     {"restore", Group::kStore, "restore runs from the trash", "`runner show` prints when a run was moved to the trash.",
      kRestore, "runner restore wine", action<restore>, report::failure_document},
     {"gc", Group::kStore, "delete old runs from the trash, and release free space",

@@ -374,7 +374,15 @@ TEST_F(RunStore, CollectingGarbageShrinksTheFile) {
   save_state(store, run, {}, std::vector<SectionView>{{"n", "{}", as_bytes(noise)}});
   const RunHandle other = create_run(store, sample_run("other"));
   remove_run(store, run.id);
+  {
+    Store reader = Store::open(store.path(), Access::kRead);
+    const Transaction snapshot(reader.database(), Transaction::Kind::kRead);
+    EXPECT_EQ(reader.database().query_int64("SELECT count(*) FROM run"), 1);
+    collect_garbage(store);
+    EXPECT_GT(held_bytes(store), 2'500'000) << "the reader still sees the old pages";
+  }
   EXPECT_GT(collect_garbage(store), 2'500'000);
+  EXPECT_EQ(held_bytes(store), 0);
   EXPECT_EQ(collect_garbage(store), 0);
   EXPECT_EQ(find_run(store, "other").id, other.id);
 }

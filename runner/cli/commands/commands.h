@@ -133,6 +133,7 @@ struct NoteOptions : RunOptions {
 };
 
 struct RmOptions : RunsOptions {
+  std::string where;
   bool purge = false;
 };
 

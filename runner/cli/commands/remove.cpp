@@ -4,11 +4,13 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/store_access.h"
 #include "runner/report/format.h"
+#include "schema/base/clock.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
 #include "store/compiled_graphs.h"
 #include "store/queries.h"
 #include "store/removal.h"
+#include "store/run_selection.h"
 
 namespace runner::cli {
 
@@ -21,11 +23,36 @@ std::vector<store::RunRow> find_all(store::Store& store, const std::vector<std::
                                     store::Trash trash) {
   std::vector<store::RunRow> runs;
   for (const std::string& selector : selectors) {
-    store::RunRow run = store::find_run(store, selector, trash);
-    const auto same = [&](const store::RunRow& other) { return other.id == run.id; };
-    if (std::none_of(runs.begin(), runs.end(), same)) runs.push_back(std::move(run));
+    for (store::RunRow& run : store::find_runs(store, selector, trash)) {
+      const auto same = [&](const store::RunRow& other) { return other.id == run.id; };
+      if (std::none_of(runs.begin(), runs.end(), same)) runs.push_back(std::move(run));
+    }
   }
   return runs;
+}
+
+// The runs that `rm` names: by selectors, or by a condition.
+std::vector<store::RunRow> runs_to_remove(store::Store& store, const RmOptions& options) {
+  RUN_CHECK(options.runs.empty() != options.where.empty(), ErrorKind::kUsage,
+            "rm: expected runs or --where CONDITION, {}", options.runs.empty() ? "got neither" : "got both");
+  if (options.where.empty())
+    return find_all(store, options.runs, options.purge ? store::Trash::kIncluded : store::Trash::kHidden);
+  std::vector<store::RunRow> runs = store::select_runs(store, {.where = options.where}).runs;
+  RUN_CHECK(!runs.empty(), ErrorKind::kNotFound, "no run matches {}", options.where);
+  return runs;
+}
+
+// What holds space that gc cannot release.
+void tell_of_kept_space(store::Store& store, const GcOptions& options, report::Output& out) {
+  const store::TrashUse trash = store::trash_use(store);
+  if (trash.runs > 0)
+    out.talk(fmt::format("{} with {} {} in the trash until {}; `runner gc --grace 0` deletes {} now\n",
+                         count_text(trash.runs, "run"), report::bytes_text(trash.bytes), trash.runs == 1 ? "is" : "are",
+                         utc_time(trash.newest_ms + std::min<int64_t>(options.grace, 1'000'000) * kDayMs).substr(0, 10),
+                         trash.runs == 1 ? "it" : "them"));
+  if (const int64_t held = store::held_bytes(store); held > 0)
+    out.talk(
+        fmt::format("another process reads the store; {} are released when it has ended\n", report::bytes_text(held)));
 }
 
 json::List ids_of(const std::vector<store::RunRow>& runs) {
@@ -36,7 +63,7 @@ json::List ids_of(const std::vector<store::RunRow>& runs) {
 
 int rm(const RmOptions& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kEdit);
-  auto runs = find_all(store, options.runs, options.purge ? store::Trash::kIncluded : store::Trash::kHidden);
+  auto runs = runs_to_remove(store, options);
   // Newest first, so that a fork is removed before its parent, on which it depends.
   if (options.purge) std::sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a.id > b.id; });
   for (const store::RunRow& run : runs) {
@@ -72,6 +99,7 @@ int gc(const GcOptions& options, report::Output& out) {
   const int64_t bytes = store::collect_garbage(store);
   out.talk(bytes > 0 ? fmt::format("{}: released {}\n", store.path().string(), report::bytes_text(bytes))
                      : fmt::format("{}: no free space to release\n", store.path().string()));
+  tell_of_kept_space(store, options, out);
   if (options.json)
     out.data(json::text(
         json::Object{{"bytes", bytes},
