@@ -312,7 +312,7 @@ constexpr Command kCommands[] = {
      "ls does not list runs in the trash, and no name finds them.  `runner restore` takes a run out of it, and gc "
      "deletes\n"
      "runs that have been in it for 30 days.",
-     kRm, "runner rm digits wine\nrunner rm 'digits-*'\nrunner rm --where 'status = failed'\nrunner rm @last --purge",
+     kRm, "runner rm 'digits*' wine\nrunner rm @last --purge",
      action<rm>, report::failure_document},
     {"restore", Group::kStore, "restore runs from the trash", "`runner show` prints when a run was moved to the trash.",
      kRestore, "runner restore wine", action<restore>, report::failure_document},
