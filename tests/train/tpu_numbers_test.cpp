@@ -44,6 +44,36 @@ class TpuNumbers : public RunFixture {
     return values;
   }
 
+  // A training whose gradients are -x: a recipe, and loop.lua with the same training.
+  std::string recipe_of_sums(const std::string& rows) {
+    write("rows.csv", rows);
+    const float zero = 0;
+    formats::write_safetensors(path("zero.safetensors"),
+                               {{"0.weight", backends::DType::kF32, {1, 1}, std::as_bytes(std::span(&zero, 1))}});
+    write("loop.lua", R"(local nn = require "nn"
+return {train = function(acc)
+  for epoch in acc:epochs() do
+    for batch in acc:batches("train") do
+      acc:accumulate(function()
+        acc:backward(nn.l1(acc.model(batch.features), batch.labels, {reduction = "none"}))
+        acc.optimizer:step()
+        acc.optimizer:zero_grad()
+      end)
+    end
+  end
+end}
+)");
+    return fmt::format(R"(schema_version: 1
+backend: tpu
+mixed_precision: bf16
+model: {{type: linear, bias: false, init_from: {}}}
+data: {{train: {{format: csv, path: {}, label: y}}, batch_size: 1, shuffle: false}}
+optimizer: {{type: sgd, lr: 1.0}}
+train: {{epochs: 1, loss: l1}}
+)",
+                       path("zero.safetensors").string(), path("rows.csv").string());
+  }
+
   // How many numbers of a checkpoint bf16 cannot represent.
   int64_t beyond_bf16(const std::string& store) const {
     int64_t count = 0;
@@ -114,32 +144,7 @@ TEST_F(TpuNumbers, Bf16SumsAreAddedUpPerRankAndThenOnceInF32) {
     numbers.push_back(1 + static_cast<float>(i * 37 % 128) / 128);  // a bf16 has 7 bits of mantissa
     rows += fmt::format("{},1\n", numbers.back());
   }
-  write("rows.csv", rows);
-  const float zero = 0;
-  formats::write_safetensors(path("zero.safetensors"),
-                             {{"0.weight", backends::DType::kF32, {1, 1}, std::as_bytes(std::span(&zero, 1))}});
-  write("loop.lua", R"(local nn = require "nn"
-return {train = function(acc)
-  for epoch in acc:epochs() do
-    for batch in acc:batches("train") do
-      acc:accumulate(function()
-        acc:backward(nn.l1(acc.model(batch.features), batch.labels, {reduction = "none"}))
-        acc.optimizer:step()
-        acc.optimizer:zero_grad()
-      end)
-    end
-  end
-end}
-)");
-  const std::string recipe = fmt::format(R"(schema_version: 1
-backend: tpu
-mixed_precision: bf16
-model: {{type: linear, bias: false, init_from: {}}}
-data: {{train: {{format: csv, path: {}, label: y}}, batch_size: 1, shuffle: false}}
-optimizer: {{type: sgd, lr: 1.0}}
-train: {{epochs: 1, loss: l1}}
-)",
-                                         path("zero.safetensors").string(), path("rows.csv").string());
+  const std::string recipe = recipe_of_sums(rows);
   for (const size_t ranks : {1, 2, 8}) {
     const float expected = sum_on_tpus(numbers, ranks) / 512;
     for (const char* hooks : {"", "loop.lua"})
@@ -156,6 +161,49 @@ train: {{epochs: 1, loss: l1}}
           EXPECT_EQ(floats(tensors(store).at("model/0.weight")), std::vector{expected}) << store;
         }
   }
+}
+
+// 512 equal gradients: one process stops adding after 256 of them, and two processes lose nothing.
+TEST_F(TpuNumbers, WarnsIfTheSumOfGradientsStopsGrowing) {
+  std::string rows = "x,y\n";
+  for (int i = 0; i < 512; ++i) rows += "1,0.5\n";
+  const std::string recipe = recipe_of_sums(rows);
+  const auto warnings = [&](const char* hooks, int64_t ranks, const char* precision) {
+    std::vector<std::string> overrides{fmt::format("num_processes={}", ranks),
+                                       fmt::format("gradient_accumulation_steps={}", 512 / ranks),
+                                       fmt::format("mixed_precision={}", precision)};
+    if (*hooks != '\0') overrides.push_back(fmt::format("hooks={}", hooks));
+    const RunResult result = train(recipe, {.overrides = overrides, .make_hooks = lua::hooks_maker()});
+    EXPECT_EQ(result.exit_code, 0) << (result.error ? result.error->message : "");
+    return result.warnings;
+  };
+  const std::vector<std::string> expected{
+      "gradient_accumulation_steps: each process adds up 512 gradients in the TPU's bf16, but a sum of equal ones "
+      "stops "
+      "growing at 256; use a larger data.batch_size, or more processes",
+      "gradient accumulation in the TPU's bf16 lost 50 % of the gradients: one below 1/256 of the sum so far does not "
+      "change it; use a larger data.batch_size with fewer gradient_accumulation_steps, or more processes"};
+  for (const char* hooks : {"", "loop.lua"}) {
+    EXPECT_EQ(warnings(hooks, 1, "bf16"), expected) << hooks;
+    EXPECT_EQ(warnings(hooks, 2, "bf16"), std::vector<std::string>()) << hooks;
+    EXPECT_EQ(warnings(hooks, 1, "no"), std::vector<std::string>()) << hooks;
+  }
+}
+
+// Gradients of both signs and of other sizes than their sum are rounded up as often as down.
+TEST_F(TpuNumbers, DoesNotWarnOfGradientsThatRoundToTheirMean) {
+  std::vector<std::string> overrides{kDigitsData,
+                                     "train.epochs=1",
+                                     "backend=tpu",
+                                     "mixed_precision=bf16",
+                                     "data.batch_size=4",
+                                     "gradient_accumulation_steps=128",
+                                     "optimizer={type: sgd, lr: 0.1}"};
+  overrides.emplace_back("num_processes=1");
+  const RunResult result = train(digits(), {.overrides = overrides});
+  EXPECT_EQ(std::ranges::count_if(result.warnings,
+                                  [](const std::string& text) { return text.find("lost") != std::string::npos; }),
+            0);
 }
 
 // The warning matters most if the run fails because of it. It is given however the mask is made and run.

@@ -22,12 +22,14 @@ namespace runner::train {
 struct CompiledStep {
   std::shared_ptr<backends::Executable> executable;
   std::vector<backends::TracedScalar> rule_numbers = {};  // scalars that a hook's update rules recorded in this step
+  int lost_output = -1;                                   // see output_lost_gradient(); -1 if it has none
 };
 using SharedStep = std::shared_ptr<const CompiledStep>;
 
 inline SharedStep compiled_step(std::shared_ptr<backends::Executable> executable,
-                                std::vector<backends::TracedScalar> rule_numbers = {}) {
-  return std::make_shared<const CompiledStep>(CompiledStep{std::move(executable), std::move(rule_numbers)});
+                                std::vector<backends::TracedScalar> rule_numbers = {}, int lost_output = -1) {
+  return std::make_shared<const CompiledStep>(
+      CompiledStep{std::move(executable), std::move(rule_numbers), lost_output});
 }
 
 // A submission with what the user's code does in it.

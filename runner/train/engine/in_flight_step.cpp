@@ -1,5 +1,6 @@
 #include "runner/train/engine/in_flight_step.h"
 
+#include <array>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,6 +17,15 @@ void add_metrics(backends::Device& device, const CompiledStep& step, const StepB
       device.read_output(*step.executable, first++, std::as_writable_bytes(std::span(value, 1)));
     sums[metric.name] += read;
   }
+}
+
+void add_lost_gradient(backends::Device& device, const CompiledStep& step, LostGradient& lost) {
+  if (step.lost_output < 0) return;
+  std::array<float, 2> read{};
+  for (int i = 0; i < 2; ++i)
+    device.read_output(*step.executable, step.lost_output + i,
+                       std::as_writable_bytes(std::span(&read[static_cast<size_t>(i)], 1)));
+  lost.add(read[0], read[1]);
 }
 
 InFlightStep::InFlightStep(const schema::Recipe& recipe, backends::Device& device, const Optimizers& optimizers,
@@ -45,6 +55,7 @@ void InFlightStep::wait() {
     if (ends) update_ = Update::kNone;
     const int first_metric = done.completes ? outcome_outputs() + (device_counts_ ? 2 : 0) : 0;
     if (done.recorded != nullptr) add_metrics(device_, *done.step, *done.recorded, first_metric, metrics_.batches);
+    add_lost_gradient(device_, *done.step, lost_gradient_);
     if (ends) read_end(*done.step);
   } catch (...) {
     failure_ = std::current_exception();

@@ -14,6 +14,7 @@
 #include "runner/train/engine/batch_place.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/step/counters.h"
+#include "runner/train/step/lost_gradient.h"
 #include "runner/train/step/optimizer_step.h"
 #include "runner/train/step/optimizers.h"
 #include "runner/train/step/step_builder.h"
@@ -24,6 +25,9 @@ namespace runner::train {
 // Adds the metrics of a hook's step that has run. They are its outputs from `first` on.
 void add_metrics(backends::Device& device, const CompiledStep& step, const StepBuilder::Recorded& recorded, int first,
                  MetricSums& sums);
+
+// Adds the outputs of output_lost_gradient() of a step that has run, if it has any.
+void add_lost_gradient(backends::Device& device, const CompiledStep& step, LostGradient& lost);
 
 class InFlightStep {
  public:
@@ -69,6 +73,9 @@ class InFlightStep {
   // Sets how the optimizer step ended. Call after wait(), and only if has_ended().
   void resolve(StepResult& newest);
 
+  // Of all submissions that wait() has waited for.
+  const LostGradient& lost_gradient() const { return lost_gradient_; }
+
   // With device-side counters: whether the optimizer step was applied, and its learning rate. read_outcome() must be
   // called while the outputs of the step still exist.
   void read_outcome();
@@ -100,6 +107,7 @@ class InFlightStep {
   std::optional<Submitted> submitted_;
   std::optional<Ended> ended_;  // set from end() until resolve()
   std::exception_ptr failure_;
+  LostGradient lost_gradient_;
   Update update_ = Update::kNone;
   SharedStep step_;                 // the step that ended the optimizer step; null while it is in progress
   std::optional<Outcome> outcome_;  // of step_

@@ -4,8 +4,10 @@
 #include <span>
 
 #include "backends/tensor/float16.h"
+#include "runner/train/engine/in_flight_step.h"
 #include "runner/train/engine/steps.h"
 #include "runner/train/engine/update_clock.h"
+#include "runner/train/step/device_rules.h"
 #include "runner/train/step/step_specification.h"
 #include "runner/train/step/traced_region.h"
 
@@ -27,13 +29,23 @@ StepSubmission RegionRunner::arguments(const TracedRegion& region, const data::B
 
 void RegionRunner::run(std::string_view name, const TracedRegion& region, const data::Batch* batch) {
   const backends::Program& program = region.program();
-  newest_ = parts_.executor.cache().find_or_make(program, region_specification(),
-                                                 [&] { return compiled_step(parts_.device.compile(program)); });
+  newest_ = parts_.executor.cache().find_or_make(program, region_specification(), [&] { return compiled(region); });
   if (TracedGraphs* const traced = parts_.steps.traced_graphs(); traced != nullptr && region.collectives() > 0)
     traced->add(batch != nullptr ? batch->size : 0, /*place=*/{}, parts_.executor.cache().newest_recorded(),
                 roots_of(program), region.host().traced, region.of_rank_0());
   parts_.executor.begin_exchange(/*again=*/false);
   parts_.executor.execute(name, *newest_, arguments(region, batch));
+  add_lost_gradient(parts_.device, *newest_, lost_gradient_);
+}
+
+// The device model sees the region without the outputs that are added to it.
+SharedStep RegionRunner::compiled(const TracedRegion& region) {
+  const backends::Program& program = region.program();
+  if (region.additions().empty() || !rounds_to_bf16(parts_.builder.recipe()))
+    return compiled_step(parts_.device.compile(program));
+  backends::Program with_lost = program;
+  const int lost_output = output_lost_gradient(with_lost, region.additions());
+  return compiled_step(parts_.device.compile(with_lost, [&program] { return program; }), {}, lost_output);
 }
 
 double RegionRunner::read_output(const TracedRegion& region, int output) {

@@ -11,6 +11,7 @@
 #include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/step_arguments.h"
+#include "runner/train/step/lost_gradient.h"
 #include "runner/train/step/not_finite.h"
 
 namespace runner::train {
@@ -28,6 +29,8 @@ class RegionRunner {
   }
   // Runs a finished region. `batch`: null if it has none. `name`: for traces and errors.
   void run(std::string_view name, const TracedRegion& region, const data::Batch* batch);
+  // Of all regions that have run.
+  const LostGradient& lost_gradient() const { return lost_gradient_; }
   // Reads an output of the region that ran last.
   double read_output(const TracedRegion& region, int output);
   // Drops a region after values of it have been read.
@@ -44,9 +47,11 @@ class RegionRunner {
 
  private:
   StepSubmission arguments(const TracedRegion& region, const data::Batch* batch);
+  SharedStep compiled(const TracedRegion& region);
 
   const EngineParts& parts_;
   SharedStep newest_;  // the last one that ran
+  LostGradient lost_gradient_;
 };
 
 }  // namespace runner::train

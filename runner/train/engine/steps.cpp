@@ -130,10 +130,12 @@ SharedStep Steps::compile_training_step(const StepKind& kind) {
   note_unused(unused_parameters(completed.reached, parts_.builder.model().parameters));
   backends::Program program = completed.program;
   parts_.arrays.declare_rounded_weights(program);
+  const bool loses = rounds_to_bf16(parts_.builder.recipe()) && !completed.additions.empty();
+  const int lost_output = loses ? output_lost_gradient(program, completed.additions) : -1;
   std::vector<backends::TracedScalar> numbers;
   std::shared_ptr<backends::Executable> executable =
       parts_.device.compile(program, parts_.user.of_training(kind, *recorded_, completed, program, numbers));
-  return compiled_step(std::move(executable), std::move(numbers));
+  return compiled_step(std::move(executable), std::move(numbers), lost_output);
 }
 
 SharedStep Steps::compile_forward_step(const StepKind& kind) {

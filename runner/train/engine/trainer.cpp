@@ -88,6 +88,12 @@ Trainer::~Trainer() {
                                       use.cache.hits, use.cache.misses, use.cache.collisions, use.replayed));
 }
 
+LostGradient Trainer::lost_gradient() const {
+  LostGradient lost = in_flight_.lost_gradient();
+  lost += regions_.lost_gradient();
+  return lost;
+}
+
 MemoryUse Trainer::memory() const {
   MemoryUse use = arrays_.memory();
   use.activations = static_cast<int64_t>(device_.temporary_bytes());

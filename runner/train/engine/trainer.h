@@ -70,6 +70,8 @@ class Trainer {
   RegionRunner& regions() { return regions_; }
   Forward& forward() { return forward_; }
   LossMeans& means() { return means_; }
+  // Of the gradients that this rank has accumulated.
+  LostGradient lost_gradient() const;
   // Finds what was not finite in an optimizer step.
   NonFiniteSearch& search() { return search_; }
 

@@ -4,7 +4,9 @@
 #include <limits>
 #include <utility>
 
+#include "backends/tensor/rounding.h"
 #include "runner/train/step/device_rules.h"
+#include "runner/train/step/lost_gradient.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 
@@ -101,6 +103,14 @@ std::vector<std::string> Session::plan_warnings() const {
     const std::vector<std::string> more = hook_optimizer_warnings(recipe, trainer.optimizers());
     warnings.insert(warnings.end(), more.begin(), more.end());
   }
+  const int64_t batch = plan.max_batch();
+  const int64_t gradients =
+      plan.optimizer_step(0).steps * backends::ceil_div(batch, trainer.accumulation.micro_batch(batch));
+  if (rounds_to_bf16(recipe) && gradients > kMostEqualInBf16)
+    warnings.push_back(
+        fmt::format("gradient_accumulation_steps: each process adds up {} gradients in the TPU's bf16, but a sum of "
+                    "equal ones stops growing at {}; use a larger data.batch_size, or more processes",
+                    gradients, kMostEqualInBf16));
   if (recipe.sync_with_dataloader || !recipe.train.epochs) return warnings;
   const int64_t batches = *recipe.train.epochs * plan.steps_per_epoch();
   if (const int64_t left = batches % recipe.gradient_accumulation_steps; left > 0)

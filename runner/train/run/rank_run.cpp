@@ -306,6 +306,7 @@ void RankRun::wait_for_other_ranks() const {
 void RankRun::finish() {
   callbacks_->warnings.take_from_device();
   record_.warn_of_all(session_.device->analysis());
+  if (const auto text = session_.trainer.lost_gradient().warning()) record_.warn(*text);
   session_.trainer.stepper().read_counters();
   const Counters& counters = session_.trainer.counters;
   RunResult& result = record_.result;

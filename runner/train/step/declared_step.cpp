@@ -47,7 +47,7 @@ class MicroBatchStep {
     }
     recorded_.output_metrics(program_);
     step_.arrays.output(program_);
-    return {std::move(program_), std::move(reached), std::move(step_.rule_numbers)};
+    return {std::move(program_), std::move(reached), std::move(step_.rule_numbers), std::move(step_.additions)};
   }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "backends/ir/program.h"
 #include "runner/train/step/factored_layout.h"
+#include "runner/train/step/lost_gradient.h"
 #include "runner/train/step/step_builder.h"
 
 namespace runner::train {
@@ -34,6 +35,7 @@ struct CompletedStep {
   backends::Program program;
   std::vector<bool> reached;                    // by ParameterId: trained, and the losses depend on it
   std::vector<backends::TracedScalar> numbers;  // constants of a hook's update rules
+  std::vector<GradientAddition> additions;      // to accumulated gradients
 };
 
 // Returns the layout of factored gradients for a recording of the largest part of a batch.

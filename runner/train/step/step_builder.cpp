@@ -8,6 +8,7 @@
 #include "backends/ir/ops.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/loss.h"
+#include "runner/train/step/step_recorder.h"
 #include "schema/base/error.h"
 
 namespace runner::train {

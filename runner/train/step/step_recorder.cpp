@@ -42,7 +42,10 @@ Derivative StepRecorder::backward(Value losses, Value seed, Value scale, std::sp
                                   const std::function<Value(nn::ParameterId)>& held) {
   const nn::ParameterSet& set = builder_.model().parameters;
   const auto add_to_held = [&](size_t id, Value gradient) {
-    return ops::add(held(static_cast<nn::ParameterId>(id)), unscaled(gradient, scale));
+    const Value before = held(static_cast<nn::ParameterId>(id)), added = unscaled(gradient, scale);
+    const Value sum = ops::add(before, added);
+    additions.push_back({before.id, added.id, sum.id});
+    return sum;
   };
   Derivative derivative =
       derivative_of(losses, seed, parameters, set, held ? backends::Finish(add_to_held) : backends::Finish());

@@ -12,6 +12,7 @@
 #include "backends/ir/program.h"
 #include "runner/train/step/array_values.h"
 #include "runner/train/step/gradients.h"
+#include "runner/train/step/lost_gradient.h"
 #include "runner/train/step/parameter_use.h"
 #include "runner/train/step/step_builder.h"
 
@@ -67,6 +68,7 @@ class StepRecorder {
   ReachedParameters reached;  // by any loss; only with comm.unused: skip
   Value finite;               // () bool: losses, and checked gradients, so far; unset: nothing can be infinite
   Value applied;              // () bool: the last decision; unset if always
+  std::vector<GradientAddition> additions;           // of backward() with `held`
   std::vector<backends::TracedScalar> rule_numbers;  // constants of a hook's update rules
 
  private:

@@ -113,7 +113,9 @@ void TracedRegion::add_gradient(size_t buffer, Value added) {
   Value& gradient = step_.gradients[buffer];
   const bool has_global_sum = gradient && !unreduced_[buffer];
   const bool counts = gradient && (!has_global_sum || beginning_.rank.value_or(0) == 0);
+  const Value held = gradient;
   gradient = counts ? ops::add(gradient, added) : added;
+  if (counts) step_.additions.push_back({held.id, added.id, gradient.id});
   if (has_global_sum && counts) of_rank_0_.push_back({gradient.id, added.id});
   unreduced_[buffer] = true;
 }
