@@ -190,6 +190,8 @@ TEST_F(RanksTest, HaveTheSameBitsWithoutSymmetricMemory) {
       {"mixed_precision=fp16"},
       {"backend=gpu"},
       {"backend=tpu"},
+      {"backend=tpu", "mixed_precision=bf16", "gradient_accumulation_steps=12", "data.batch_size=1"},
+      {"backend=tpu", "mixed_precision=bf16", "comm.hook=bf16"},
   };
   for (const std::vector<std::string>& each : cases) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(each, " ")));

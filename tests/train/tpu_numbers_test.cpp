@@ -163,6 +163,44 @@ TEST_F(TpuNumbers, Bf16SumsAreAddedUpPerRankAndThenOnceInF32) {
   }
 }
 
+// Eight ranks have one square of the norm's sum each: 256 and seven times 1. Their sum, 263, is rounded once, to 264.
+TEST_F(TpuNumbers, TheNormOfAllRanksIsRoundedOnce) {
+  std::string rows, row;
+  for (int i = 0; i < 128; ++i) {  // a shard has 16 weights
+    rows += fmt::format("x{},", i);
+    row += i == 0 ? "16," : i % 16 == 0 ? "1," : "0,";
+  }
+  rows += "y\n";
+  for (int i = 0; i < 8; ++i) rows += row + "0.5\n";
+  const std::vector<float> zeros(128);
+  std::string recipe = recipe_of_sums(rows);
+  formats::write_safetensors(path("zero.safetensors"),
+                             {{"0.weight", backends::DType::kF32, {1, 128}, std::as_bytes(std::span(zeros))}});
+  write("clip.lua", R"(local nn = require "nn"
+return {train = function(acc)
+  for epoch in acc:epochs() do
+    for batch in acc:batches("train") do
+      acc:backward(nn.l1(acc.model(batch.features), batch.labels, {reduction = "none"}))
+      acc:log({norm = acc:clip_grad_norm(1)})
+      acc.optimizer:step()
+      acc.optimizer:zero_grad()
+    end
+  end
+end}
+)");
+  const auto train_with = [&](const char* store, const char* override) {
+    const RunResult result = train(recipe, {.store = store,
+                                            .overrides = {"num_processes=8", "log.every=1 step", override},
+                                            .make_hooks = lua::hooks_maker()});
+    EXPECT_EQ(result.exit_code, 0) << (result.error ? result.error->message : "");
+  };
+  train_with("recipe.db", "train.clip_grad_norm=1");
+  train_with("hook.db", "hooks=clip.lua");
+  EXPECT_EQ(points("train/grad_norm", "recipe.db").back().second, 16.25);  // the root of 264 in bf16
+  EXPECT_EQ(points("norm", "hook.db").back().second, 16.25);
+  EXPECT_EQ(tensors("hook.db"), tensors("recipe.db"));
+}
+
 // 512 equal gradients: one process stops adding after 256 of them, and two processes lose nothing.
 TEST_F(TpuNumbers, WarnsIfTheSumOfGradientsStopsGrowing) {
   std::string rows = "x,y\n";

@@ -5,6 +5,7 @@
 
 #include "backends/ir/ops.h"
 #include "runner/train/step/clock_values.h"
+#include "runner/train/step/device_rules.h"
 
 namespace runner::train {
 namespace {
@@ -13,9 +14,9 @@ namespace ops = backends::ops;
 using backends::DType;
 using backends::Program;
 
-// Norm of the gradients of all ranks, () f32. `factor`: any () f32.
-Value norm_of_all(const StepRecorder& step, const DeclaredUpdate& update, Value factor) {
-  Value squares = sum_of_squares(step.gradients, update.norm_order);
+// Norm of the gradients of all ranks, () f32. `factor`: any () f32. `rounds`: see sum_of_squares().
+Value norm_of_all(const StepRecorder& step, const DeclaredUpdate& update, Value factor, bool rounds) {
+  Value squares = sum_of_squares(step.gradients, update.norm_order, rounds);
   if (update.is_shard) {
     if (!squares) squares = ops::full_like(factor, 0.0);
     squares = ops::all_reduce(squares, backends::Reduction::kSum, backends::Subject::kGradients);
@@ -31,7 +32,8 @@ Value decide_and_clip(StepRecorder& step, Program& program, const StepBuilder& b
   if (update.are_means) factor = ops::full_like(factor, 1.0);
   step.finite = ops::is_finite(element(update.sums, 0));
   Value norm;
-  if (limit || checks_gradients(builder.recipe())) norm = ops::mul(norm_of_all(step, update, factor), factor);
+  if (limit || checks_gradients(builder.recipe()))
+    norm = ops::mul(norm_of_all(step, update, factor, rounds_to_bf16(builder.recipe())), factor);
   step.decide([&] { return ops::is_finite(norm); });
   program.output("finite", step.finite.id);
   if (!limit) return factor;

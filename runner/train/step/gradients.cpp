@@ -1,6 +1,7 @@
 #include "runner/train/step/gradients.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "backends/ir/ops.h"
@@ -40,6 +41,15 @@ Value left_fold(std::span<const Value> values) {
   Value all = values.front();
   for (const Value value : values.subspan(1)) all = ops::add(all, value);
   return all;
+}
+
+// max(all, min(all, first)) is `all` as a value of the user, which a device rounds.
+Value left_fold(std::span<const Value> values, bool rounds) {
+  if (!rounds) return left_fold(values);
+  std::vector<Value> exact;
+  std::ranges::transform(values, std::back_inserter(exact), ops::on_host);
+  const Value all = left_fold(exact);
+  return ops::maximum(all, ops::minimum(all, values.front()));
 }
 
 std::vector<bool> needed_for(const backends::Program& program, backends::ValueId root) {
@@ -89,19 +99,19 @@ Value sum_of_squares(std::span<const Value> gradients) {
   return squares;
 }
 
-Value sum_of_squares(std::span<const Value> gradients, std::span<const Shard> ranks) {
+Value sum_of_squares(std::span<const Value> gradients, std::span<const Shard> ranks, bool rounds) {
   if (ranks.empty()) return sum_of_squares(gradients);
-  Value squares;
+  std::vector<Value> parts;
   for (const Shard& rank : ranks) {
     Gradients share(gradients.size());
     for (size_t b = 0; b < gradients.size(); ++b) {
       const auto [first, count] = rank.of(static_cast<int32_t>(b));
       if (gradients[b] && count > 0) share[b] = ops::slice(gradients[b], 0, first, first + count);
     }
-    const Value part = sum_of_squares(share);
-    if (part) squares = squares ? ops::add(squares, part) : part;
+    if (const Value part = sum_of_squares(share)) parts.push_back(part);
   }
-  return squares;
+  if (parts.empty()) return {};
+  return left_fold(parts, rounds);
 }
 
 Value clip_factor(Value norm, Value limit) {

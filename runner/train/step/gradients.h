@@ -44,6 +44,8 @@ Derivative derivative_of(Value root, Value seed, std::span<const Value> paramete
 
 // ((v0 + v1) + v2) + …: the order in which values of ranks are summed.
 Value left_fold(std::span<const Value> values);
+// `rounds`: the device rounds to bf16. Like an all-reduce, the fold is then computed in f32 and rounded once.
+Value left_fold(std::span<const Value> values, bool rounds);
 
 // By ValueId: whether `root` is computed from the value and its derivative reaches it.
 std::vector<bool> needed_for(const backends::Program& program, backends::ValueId root);
@@ -60,8 +62,8 @@ bool checks_gradients(const schema::Recipe& recipe);
 // Sum of the squares of all elements of all flat buffers; unset if there are no gradients.
 Value sum_of_squares(std::span<const Value> gradients);
 // Like sum_of_squares(), in the order in which ranks with shards compute it: the left fold over ranks of the sum over
-// the rank's shard. `ranks`: empty for the plain sum.
-Value sum_of_squares(std::span<const Value> gradients, std::span<const Shard> ranks);
+// the rank's shard. `ranks`: empty for the plain sum. `rounds`: see left_fold().
+Value sum_of_squares(std::span<const Value> gradients, std::span<const Shard> ranks, bool rounds);
 
 // min(1, limit / (norm + 1e-6)), the factor of torch.nn.utils.clip_grad_norm_. limit: () f32.
 Value clip_factor(Value norm, Value limit);

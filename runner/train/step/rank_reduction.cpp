@@ -1,6 +1,5 @@
 #include "runner/train/step/rank_reduction.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -124,9 +123,7 @@ class RankReduction {
     const auto sum_over_ranks = [&] {
       if (source_ == SumSource::kAllReduce)
         return ops::all_reduce(by_rank[0], backends::Reduction::kSum, Subject::kGradients);
-      if (rounds_to_bf16(builder_.recipe()))  // only after the last addition
-        std::ranges::transform(by_rank, by_rank.begin(), ops::on_host);
-      return left_fold(by_rank);
+      return left_fold(by_rank, rounds_to_bf16(builder_.recipe()));
     };
     if (!are_means_) return sum_over_ranks();
     const schema::CommSpec& comm = builder_.recipe().comm;

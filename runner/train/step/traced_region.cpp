@@ -10,6 +10,7 @@
 #include "backends/ir/type_text.h"
 #include "runner/optim/traced_scalars.h"
 #include "runner/train/step/clock_values.h"
+#include "runner/train/step/device_rules.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/power_sgd.h"
 #include "schema/base/error.h"
@@ -180,7 +181,8 @@ Gradients TracedRegion::gradients_of_optimizer(std::optional<int32_t> optimizer)
 }
 
 Value TracedRegion::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
-  const Value squares = sum_of_squares(gradients_of_optimizer(optimizer), beginning_.shards);
+  const Value squares =
+      sum_of_squares(gradients_of_optimizer(optimizer), beginning_.shards, rounds_to_bf16(builder_.recipe()));
   RUN_CHECK(squares, ErrorKind::kRun, "clip_grad_norm: there are no gradients; call acc:backward first");
   const size_t traced = host_.traced.size();
   optim::trace_clip_grad_norm(limit, host_.traced);
