@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
@@ -17,6 +18,10 @@ void add_metrics(backends::Device& device, const CompiledStep& step, const StepB
       device.read_output(*step.executable, first++, std::as_writable_bytes(std::span(value, 1)));
     sums[metric.name] += read;
   }
+}
+
+bool measures_lost_gradient(const schema::Recipe& recipe, const backends::ProcessGroup* ranks) {
+  return rounds_to_bf16(recipe) && (ranks == nullptr || ranks->rank() == 0);
 }
 
 void add_lost_gradient(backends::Device& device, const CompiledStep& step, LostGradient& lost) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "backends/dist/process_group.h"
 #include "backends/exec/backend.h"
 #include "runner/train/engine/batch_place.h"
 #include "runner/train/engine/executor.h"
@@ -26,6 +27,8 @@ namespace runner::train {
 void add_metrics(backends::Device& device, const CompiledStep& step, const StepBuilder::Recorded& recorded, int first,
                  MetricSums& sums);
 
+// Whether this rank measures what gradients lose when they are added up. One rank is enough.
+bool measures_lost_gradient(const schema::Recipe& recipe, const backends::ProcessGroup* ranks);
 // Adds the outputs of output_lost_gradient() of a step that has run, if it has any.
 void add_lost_gradient(backends::Device& device, const CompiledStep& step, LostGradient& lost);
 

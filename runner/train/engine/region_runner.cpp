@@ -7,7 +7,6 @@
 #include "runner/train/engine/in_flight_step.h"
 #include "runner/train/engine/steps.h"
 #include "runner/train/engine/update_clock.h"
-#include "runner/train/step/device_rules.h"
 #include "runner/train/step/step_specification.h"
 #include "runner/train/step/traced_region.h"
 
@@ -41,7 +40,7 @@ void RegionRunner::run(std::string_view name, const TracedRegion& region, const 
 // The device model sees the region without the outputs that are added to it.
 SharedStep RegionRunner::compiled(const TracedRegion& region) {
   const backends::Program& program = region.program();
-  if (region.additions().empty() || !rounds_to_bf16(parts_.builder.recipe()))
+  if (region.additions().empty() || !measures_lost_gradient(parts_.builder.recipe(), parts_.ranks))
     return compiled_step(parts_.device.compile(program));
   backends::Program with_lost = program;
   const int lost_output = output_lost_gradient(with_lost, region.additions());

@@ -130,7 +130,7 @@ SharedStep Steps::compile_training_step(const StepKind& kind) {
   note_unused(unused_parameters(completed.reached, parts_.builder.model().parameters));
   backends::Program program = completed.program;
   parts_.arrays.declare_rounded_weights(program);
-  const bool loses = rounds_to_bf16(parts_.builder.recipe()) && !completed.additions.empty();
+  const bool loses = measures_lost_gradient(parts_.builder.recipe(), parts_.ranks) && !completed.additions.empty();
   const int lost_output = loses ? output_lost_gradient(program, completed.additions) : -1;
   std::vector<backends::TracedScalar> numbers;
   std::shared_ptr<backends::Executable> executable =
