@@ -19,7 +19,6 @@ struct Wanted {
 GraphIdentity identity_of(const Wanted& wanted) {
   Program program;
   const TensorType type{DType::kF32, Shape{wanted.samples}};
-  program.set_mark({"h.lua", 3, 0});
   const Value batch{&program, program.input(InputKind::kBatch, "features", type)};
   const Value weights{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{}})};
   const Value factor{&program, program.input(InputKind::kScalar, "number", {DType::kF32, Shape{}})};
@@ -119,7 +118,7 @@ struct Differs {
 
 TEST(GraphCache, ExplainsHowAGraphDiffers) {
   const Differs cases[] = {
-      {{.samples = 5}, MissKind::kBatchSize, "features changed from (4) f32 to (5) f32", 3},
+      {{.samples = 5}, MissKind::kBatchSize, "features changed from (4) f32 to (5) f32", 0},
       {{.factor = 1},
        MissKind::kNumber,
        "the factor changed from 0.5 to 1; the numbers 0, 1 and -1 are constants of the graph",
