@@ -228,6 +228,31 @@ TEST_F(TpuNumbers, WarnsIfTheSumOfGradientsStopsGrowing) {
   }
 }
 
+// A loop that accumulates by itself: with several ranks, rank 0 adds its part to the sum over all of them.
+TEST_F(TpuNumbers, MeasuresTheSumsOfALoopThatKeepsGradients) {
+  std::string rows = "x,y\n";
+  for (int i = 0; i < 512; ++i) rows += "1,0.5\n";
+  const std::string recipe = recipe_of_sums(rows);
+  write("keep.lua", R"(local nn = require "nn"
+return {train = function(acc)
+  for epoch in acc:epochs() do
+    for batch in acc:batches("train") do
+      acc:backward(nn.l1(acc.model(batch.features), batch.labels, {reduction = "none"}))
+    end
+    acc.optimizer:step()
+  end
+end}
+)");
+  const auto warnings = [&](const char* ranks) {
+    const RunResult result = train(recipe, {.overrides = {"hooks=keep.lua", ranks}, .make_hooks = lua::hooks_maker()});
+    EXPECT_EQ(result.exit_code, 0) << (result.error ? result.error->message : "");
+    return std::ranges::count_if(result.warnings,
+                                 [](const std::string& text) { return text.find("lost 50 %") != std::string::npos; });
+  };
+  EXPECT_EQ(warnings("num_processes=1"), 1);
+  EXPECT_EQ(warnings("num_processes=8"), 0);
+}
+
 // Gradients of both signs and of other sizes than their sum are rounded up as often as down.
 TEST_F(TpuNumbers, DoesNotWarnOfGradientsThatRoundToTheirMean) {
   std::vector<std::string> overrides{kDigitsData,

@@ -116,7 +116,8 @@ void TracedRegion::add_gradient(size_t buffer, Value added) {
   const bool counts = gradient && (!has_global_sum || beginning_.rank.value_or(0) == 0);
   const Value held = gradient;
   gradient = counts ? ops::add(gradient, added) : added;
-  if (counts) step_.additions.push_back({held.id, added.id, gradient.id});
+  const bool is_part_of_rank = has_global_sum && beginning_.rank;  // the reduction adds the parts of the other ranks
+  if (counts && !is_part_of_rank) step_.additions.push_back({held.id, added.id, gradient.id});
   if (has_global_sum && counts) of_rank_0_.push_back({gradient.id, added.id});
   unreduced_[buffer] = true;
 }

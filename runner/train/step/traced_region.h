@@ -92,7 +92,7 @@ class TracedRegion {
   int64_t collectives() const { return collectives_; }
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Logged>& logged() const { return logged_; }
-  // Additions to gradients that earlier batches have accumulated.
+  // Additions to gradients that this rank has accumulated in earlier batches.
   const std::vector<GradientAddition>& additions() const { return step_.additions; }
   // Additions of this rank, as rank 0, to sums over all ranks.
   const std::vector<RankZeroAddition>& of_rank_0() const { return of_rank_0_; }
