@@ -10,6 +10,7 @@
 
 #include "backends/tensor/float16.h"
 #include "runner/data/labels.h"
+#include "runner/data/narrowing.h"
 #include "schema/base/error.h"
 #include "schema/base/large_array.h"
 
@@ -136,6 +137,26 @@ LargeArray<To> read_row_major(const Array& array) {
   return values;
 }
 
+// Whether the type has numbers that f32 does not.
+bool is_wide(Element element) {
+  return size_of(element) > 4 || element == Element::kI32 || element == Element::kU32;
+}
+
+// Rounds the elements to f32 values of the storage.
+void take_wide(Storage& storage, const Array& array, std::optional<double> scale, bool normalized) {
+  const LargeArray<double> elements = read_row_major<double>(array);
+  const auto width = static_cast<size_t>(storage.width());
+  Narrowing narrowing(width, normalized, {});
+  storage.values = LargeArray<float>(elements.size());
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const auto rounded = static_cast<float>(elements[i]);
+    storage.values[i] = narrowing.needs(i % width, rounded) ? narrowing.narrow(i % width, elements[i]) : rounded;
+  }
+  storage.offsets = narrowing.offsets();
+  for (double& offset : storage.offsets) offset *= scale.value_or(1);
+  storage.warnings = narrowing.warnings([&](size_t feature) { return fmt::format("{} of {}", feature, array.name); });
+}
+
 void check_finite(std::span<const float> values, const Array& array, const char* what) {
   const auto bad = std::find_if_not(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
   if (bad == values.end()) return;
@@ -233,7 +254,7 @@ void check_shape(const Array& array, int64_t most_bytes) {
             INT32_MAX);
 }
 
-void take_features(Storage& storage, const Array& array, std::optional<double> scale) {
+void take_features(Storage& storage, const Array& array, std::optional<double> scale, bool normalized) {
   storage.samples = array.shape[0];
   storage.feature_shape =
       array.shape.size() == 1 ? backends::Shape{1} : backends::Shape(std::span(array.shape).subspan(1));
@@ -242,7 +263,11 @@ void take_features(Storage& storage, const Array& array, std::optional<double> s
     storage.scale = static_cast<float>(scale.value_or(1));
     return;
   }
-  storage.values = read_row_major<float>(array);
+  if (is_wide(array.element)) {
+    take_wide(storage, array, scale, normalized);
+  } else {
+    storage.values = read_row_major<float>(array);
+  }
   check_finite(storage.values, array, "feature");
   scale_values(storage, scale, array.name);
 }
@@ -278,7 +303,8 @@ Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& opt
     take(array);
     input.expect_end();
   };
-  read_file(spec.features_file, [&](const Array& array) { take_features(storage, array, spec.scale); });
+  read_file(spec.features_file,
+            [&](const Array& array) { take_features(storage, array, spec.scale, options.normalized); });
   if (options.labels != LabelsAs::kFeatures && (!spec.labels_file.empty() || options.labels_required)) {
     read_file(spec.labels_file, [&](const Array& array) { take_labels(storage, array, options.labels); });
   }

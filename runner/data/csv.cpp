@@ -1,6 +1,5 @@
 // Reads CSV data sets into memory.
 #include "runner/data/csv_rows.h"
-#include "runner/data/csv_value.h"
 #include "runner/data/storage.h"
 #include "schema/base/error.h"
 
@@ -8,7 +7,7 @@ namespace runner::data {
 
 Storage read_csv(const schema::DatasetSpec& spec, const ReadOptions& options) {
   CsvRows rows(spec, options);
-  LabelColumn labels(spec.path, rows.place_of_label(), options.labels, LabelColumn::Keep::kLabels);
+  LabelColumn labels = rows.label_column(LabelColumn::Keep::kLabels);
   Storage storage;
   for (; rows.next(); ++storage.samples) {
     storage.dropped_before.resize(static_cast<size_t>(rows.dropped()), storage.samples);

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
-#include "runner/data/csv_value.h"
+#include <fmt/ranges.h>
+
 #include "schema/base/error.h"
 #include "schema/base/source_text.h"
 #include "schema/base/suggest.h"
@@ -13,9 +13,9 @@ namespace runner::data {
 namespace {
 
 using schema::Column;
+using schema::Header;
 using schema::Missing;
 
-constexpr const char* kHeaderHint = "if the first row is data, set header: false";
 constexpr size_t kListedColumns = 10;
 
 std::string columns_text(const std::vector<std::string>& names) {
@@ -25,16 +25,30 @@ std::string columns_text(const std::vector<std::string>& names) {
   return text + (names.size() > kListedColumns ? ", …" : "");
 }
 
+bool is_number(std::string_view text) {
+  float value = 0;
+  const Field field = parse_number(text, value);
+  return field == Field::kNumber || field == Field::kNotFinite;
+}
+
+std::string percent_text(int64_t part, int64_t whole) {
+  const double percent = 100 * static_cast<double>(part) / static_cast<double>(whole);
+  return percent < 0.1 ? "less than 0.1 %" : fmt::format("{:.{}f} %", percent, percent < 10 ? 1 : 0);
+}
+
 }  // namespace
 
 CsvRows::CsvRows(const schema::DatasetSpec& spec, const ReadOptions& options)
     : spec_(spec), options_(options), input_(spec.path), lexer_(input_, spec.delimiter) {
   if (!lexer_.next(record_)) fail(ErrorKind::kData, "{} is empty", spec_.path);
+  skip_separator_line();
   width_ = record_.size();
-  if (spec_.header) read_header(record_);
-  has_first_row_ = !spec_.header;
+  has_header_ = first_row_is_header();
+  has_first_row_ = !has_header_;
+  if (has_header_) read_header(record_);
   choose_columns();
   values_.resize(features_.size());
+  narrowing_.emplace(features_.size(), options.normalized, options.offsets);
 }
 
 template <class... Args>
@@ -42,22 +56,55 @@ template <class... Args>
   fail(ErrorKind::kData, "{}:{}: {}", spec_.path, lexer_.line(), fmt::format(format, std::forward<Args>(args)...));
 }
 
+void CsvRows::skip_separator_line() {
+  constexpr std::string_view kKey = "sep=";
+  const std::string_view first = record_[0];
+  const bool is_own = first == kKey && record_.size() == 2 && record_[1].empty();  // cut at the delimiter that it names
+  if (!is_own && !(record_.size() == 1 && first.size() == kKey.size() + 1 && first.starts_with(kKey))) return;
+  if (!is_own)
+    refuse("the file says {}; set delimiter to {}", formats::in_quotes(first),
+           formats::in_quotes(first.substr(kKey.size())));
+  if (!lexer_.next(record_)) fail(ErrorKind::kData, "{} is empty", spec_.path);
+}
+
+// Whether all columns that the recipe or the training data name are in a row.
+bool CsvRows::are_columns_named(const Record& names) const {
+  const auto is_there = [&](const std::string& name) {
+    return std::ranges::any_of(names, [&](std::string_view field) { return trim(field) == name; });
+  };
+  std::vector<std::string> wanted = options_.feature_names;
+  for (const Column& column : spec_.features) wanted.push_back(column.name);
+  if (spec_.label) wanted.push_back(spec_.label->name);
+  std::erase(wanted, "");
+  return !wanted.empty() && std::ranges::all_of(wanted, is_there);
+}
+
+// With `header: auto`, the first row has names unless it has numbers. The label decides only if it is the only column.
+bool CsvRows::first_row_is_header() {
+  if (spec_.header != Header::kAuto) return spec_.header == Header::kTrue;
+  if (are_columns_named(record_)) return true;
+  const auto last = static_cast<int64_t>(width_) - 1;
+  int64_t label = options_.labels == LabelsAs::kFeatures || width_ == 1 ? -1 : last;
+  if (spec_.label && spec_.label->name.empty())
+    label = spec_.label->index < 0 ? spec_.label->index + last + 1 : spec_.label->index;
+  size_t numbers = 0, texts = 0;
+  for (size_t column = 0; column < width_; ++column) {
+    if (static_cast<int64_t>(column) == label) continue;
+    const std::string_view text = trim(field(column, number_buffer_));
+    if (!is_missing(text)) ++(is_number(text) ? numbers : texts);
+  }
+  if (numbers > 0 && texts > 0 && spec_.features.empty())
+    refuse("is the first row a header or data? It has {} and {}; set header: true or header: false",
+           numbers == 1 ? "a number" : "numbers", texts == 1 ? "a text" : "texts");
+  return numbers == 0 || texts > 0;
+}
+
 void CsvRows::read_header(const Record& record) {
-  bool numbers = true;
-  std::map<std::string_view, size_t> seen;
   for (size_t column = 0; column < record.size(); ++column) {
     const std::string_view name = trim(record[column]);
     if (name.find('\r') != std::string_view::npos) refuse("lines end in CR only; save the file with LF or CRLF");
-    float value = 0;
-    numbers = numbers && parse_number(name, value) == Field::kNumber;
     if (!schema::is_utf8(name)) refuse("the name of column {} is not UTF-8: {}", column, formats::in_quotes(name));
     names_.emplace_back(name);
-  }
-  if (numbers) refuse("the header has only numbers; {}", kHeaderHint);
-  for (size_t column = 0; column < names_.size(); ++column) {
-    const auto [first, fresh] = seen.emplace(names_[column], column);
-    if (!fresh)
-      refuse("columns {} and {} are both named {}", first->second, column, formats::in_quotes(names_[column]));
   }
 }
 
@@ -68,19 +115,35 @@ std::optional<size_t> CsvRows::locate(const Column& column, bool required) {
   const int64_t index = column.index < 0 ? column.index + width : column.index;
   if (index >= 0 && index < width) return static_cast<size_t>(index);
   if (!required) return std::nullopt;
-  refuse("column {} does not exist; the file has {} columns", column.index, width);
+  refuse("column {} does not exist; the file has {} {}{}", column.index, width, width == 1 ? "column" : "columns",
+         delimiter_hint());
 }
 
 std::optional<size_t> CsvRows::locate(const std::string& name, bool required) {
-  if (!spec_.header) refuse("column {} is given by name, but header is false", formats::in_quotes(name));
+  if (!has_header_)
+    refuse("column {} is given by name, but {}", formats::in_quotes(name),
+           spec_.header == Header::kFalse ? "header is false"
+                                          : "the first row has numbers; if it is a header, set header: true");
   const auto found = std::find(names_.begin(), names_.end(), name);
   if (found != names_.end()) return static_cast<size_t>(found - names_.begin());
   if (!required) return std::nullopt;
-  refuse("unknown column {}; {}", formats::in_quotes(name), schema::did_you_mean(name, names_, columns_text(names_)));
+  refuse("unknown column {}; {}{}", formats::in_quotes(name), schema::did_you_mean(name, names_, columns_text(names_)),
+         delimiter_hint());
+}
+
+// Says at which character a file with a single column is cut, and the one that it seems to need.
+std::string CsvRows::delimiter_hint() const {
+  if (width_ > 1) return "";
+  std::string text = fmt::format("; fields are cut at {}", formats::in_quotes({&spec_.delimiter, 1}));
+  const std::string_view line = names_.empty() ? record_[0] : names_[0];
+  for (const char other : {';', '\t', '|', ','})
+    if (line.find(other) != line.npos)
+      return text + fmt::format(": set delimiter: \"{}\"", other == '\t' ? "\\t" : std::string(1, other));
+  return text;
 }
 
 void CsvRows::choose_columns() {
-  if (spec_.header && !options_.feature_names.empty()) {
+  if (has_header_ && !options_.feature_names.empty()) {
     for (const std::string& name : options_.feature_names) features_.push_back(*locate(name, true));
   } else {
     for (const Column& column : spec_.features) features_.push_back(*locate(column, true));
@@ -92,14 +155,32 @@ void CsvRows::choose_columns() {
   for (size_t column = 0; all && column < width_; ++column) {
     if (column != left_out) features_.push_back(column);
   }
-  if (features_.empty())
-    refuse("the file has no column except the label; check the delimiter {}",
-           formats::in_quotes({&spec_.delimiter, 1}));
+  if (features_.empty()) refuse("the file has no column except the label{}", delimiter_hint());
+  check_names(all);
   std::vector<size_t> sorted = features_;
   if (label_.has_value()) sorted.push_back(*label_);
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice != sorted.end()) refuse("column {} is used twice", name_of(*twice));
+}
+
+// Columns that are not used may share a name or have none.
+void CsvRows::check_names(bool all) {
+  std::vector<size_t> used = features_;
+  if (label_) used.push_back(*label_);
+  for (const size_t column : used) {
+    if (names_.empty()) return;
+    const auto same = [&](size_t from) {
+      return static_cast<size_t>(
+          std::find(names_.begin() + static_cast<ptrdiff_t>(from), names_.end(), names_[column]) - names_.begin());
+    };
+    if (names_[column].empty() && all)
+      refuse("column {} has no name; give it one, or list the columns to use: features: [{}, …]", column,
+             formats::in_quotes(names_[column + 1 < width_ ? column + 1 : 0]));
+    if (const size_t first = same(0); !names_[column].empty() && same(first + 1) < width_)
+      refuse("columns {} and {} are both named {}; rename one", first, same(first + 1),
+             formats::in_quotes(names_[column]));
+  }
 }
 
 // Returns the label column: spec.label, the label of the training data, or the last column. The last column is no label
@@ -110,7 +191,7 @@ std::optional<size_t> CsvRows::choose_label() {
   const bool required = options_.labels_required && is_read;
   if (spec_.label.has_value()) return locate(*spec_.label, required);
   if (!is_read) return std::nullopt;
-  if (spec_.header && !options_.label_name.empty()) return locate(options_.label_name, required);
+  if (has_header_ && !options_.label_name.empty()) return locate(options_.label_name, required);
   const size_t last = width_ - 1;
   const bool taken = std::find(features_.begin(), features_.end(), last) != features_.end() ||
                      (features_.empty() && static_cast<int64_t>(width_) == options_.feature_count);
@@ -118,8 +199,9 @@ std::optional<size_t> CsvRows::choose_label() {
   return last;
 }
 
-std::string CsvRows::place_of_label() const {
-  return label_ ? fmt::format("{}: column {}", spec_.path, name_of(*label_)) : spec_.path;
+LabelColumn CsvRows::label_column(LabelColumn::Keep keep) const {
+  return LabelColumn(spec_.path, label_ ? fmt::format("{}: column {}", spec_.path, name_of(*label_)) : spec_.path,
+                     options_.labels, keep);
 }
 
 std::string CsvRows::name_of(size_t column) const {
@@ -145,46 +227,114 @@ void CsvRows::go_to(const CsvPlace& place, int64_t sample) {
 
 // Returns false if a value is missing and the row is dropped.
 bool CsvRows::read_row() {
-  if (record_.size() != width_) {
-    refuse("expected {2} fields like the {1}, got {0}{3}", record_.size(), spec_.header ? "header" : "first row",
-           width_, spec_.header && samples_ == 0 ? fmt::format("; {}", kHeaderHint) : "");
-  }
+  if (record_.size() != width_) refuse_width();
   return read_features() && read_label();
 }
 
+void CsvRows::refuse_width() {
+  const bool is_guess = spec_.header == Header::kAuto && samples_ + dropped_ <= (has_header_ ? 0 : 1);
+  const char* const hint = !is_guess     ? ""
+                           : has_header_ ? "; if the first row is data, set header: false"
+                                         : "; if the first row is a header, set header: true";
+  refuse("expected {1} fields like the {2}, got {0}{3}{4}", record_.size(), width_,
+         has_header_ ? "header" : "first row", delimiter_hint(), hint);
+}
+
+std::string_view CsvRows::field(size_t column, std::string& buffer) {
+  const std::string_view text = record_[column];
+  if (spec_.decimal == '.' || text.find_first_of(".,") == text.npos) return text;
+  if (is_number(text)) refuse_text(column);
+  buffer.assign(text);
+  for (char& c : buffer) c = c == '.' ? ',' : c == ',' ? '.' : c;
+  return is_number(buffer) ? std::string_view(buffer) : text;
+}
+
 bool CsvRows::read_features() {
-  float* values = values_.data();
-  for (const size_t column : features_) {
-    float& value = *values++;
-    const std::string_view text = record_[column];
+  for (size_t i = 0; i < features_.size(); ++i) {
+    const std::string_view text = field(features_[i], number_buffer_);
+    float& value = values_[i];
     switch (parse_number(text, value)) {
-      case Field::kNumber: break;
+      case Field::kNumber:
+        if (narrowing_->needs(i, value)) value = narrowing_->narrow(i, parse_f64(text));
+        break;
       case Field::kMissing:
         if (spec_.missing == Missing::kDrop) return false;
-        if (spec_.missing == Missing::kError) {
-          refuse("column {} has no value; set missing: drop or missing: mean", name_of(column));
-        }
+        if (spec_.missing == Missing::kError) refuse_missing();
         value = std::numeric_limits<float>::quiet_NaN();
         break;
-      case Field::kNotFinite: refuse("column {}: {} is not finite", name_of(column), formats::in_quotes(text));
-      case Field::kText:
-        refuse("column {}: expected a number, got {}{}", name_of(column), formats::in_quotes(text),
-               spec_.header || samples_ > 0 ? "" : "; if the first row is a header, set header: true");
+      case Field::kNotFinite:
+        refuse("column {}: {} is not finite", name_of(features_[i]), formats::in_quotes(record_[features_[i]]));
+      case Field::kText: refuse_text(features_[i]);
     }
   }
   return true;
 }
 
+void CsvRows::refuse_text(size_t column) {
+  const std::string_view text = trim(record_[column]);
+  std::string swapped(text);
+  std::ranges::replace(swapped, ',', '.');
+  std::string hint;
+  if (spec_.decimal == ',') {
+    hint = text.find('.') == text.npos ? "" : "; the decimal separator is ',', and thousands have none";
+  } else if (is_number(swapped)) {
+    hint = "; if the comma is the decimal separator, set decimal: \",\"; separators of thousands must be removed";
+  } else if (!has_header_ && samples_ == 0) {
+    hint = "; if the first row is a header, set header: true";
+  } else if (spec_.features.empty() && samples_ == 0) {
+    hint = "; list the columns to use with features";
+  }
+  refuse("column {}: expected a number, got {}{}", name_of(column), formats::in_quotes(text), hint);
+}
+
+// Reports all columns with missing values. Reads the rest of the file to count them.
+void CsvRows::refuse_missing() {
+  struct Gap {
+    int64_t rows = 0, first_line = 0;
+  };
+  std::vector<Gap> gaps(width_);
+  std::vector<size_t> used = features_;
+  if (label_) used.push_back(*label_);
+  const int64_t here = lexer_.line();
+  int64_t rows = samples_;
+  do {
+    ++rows;
+    for (const size_t column : used) {
+      if (column >= record_.size() || !is_missing(trim(record_[column]))) continue;
+      if (gaps[column].rows++ == 0) gaps[column].first_line = lexer_.line();
+    }
+  } while (lexer_.next(record_));
+  std::vector<std::string> texts;
+  for (const size_t column : used)
+    if (const Gap& gap = gaps[column]; gap.rows > 0)
+      texts.push_back(fmt::format("{}{} in {} of {} {} ({})", column == label_ ? "the label " : "column ",
+                                  name_of(column), gap.rows, rows, rows == 1 ? "row" : "rows",
+                                  percent_text(gap.rows, rows)));
+  const bool of_label = label_ && gaps[*label_].rows > 0;
+  const size_t listed = std::min(texts.size(), kListedColumns);
+  fail(ErrorKind::kData, "{}:{}: values are missing: {}{}; set missing: drop{}", spec_.path, here,
+       fmt::join(texts.begin(), texts.begin() + static_cast<ptrdiff_t>(listed), ", "),
+       texts.size() > listed ? fmt::format(", … ({} columns)", texts.size()) : "", of_label ? "" : " or missing: mean");
+}
+
 bool CsvRows::read_label() {
   if (!label_.has_value()) return true;
-  label_text_ = trim(record_[*label_]);
+  label_text_ = trim(field(*label_, label_buffer_));
   if (!is_missing(label_text_)) return true;
   if (spec_.missing == Missing::kDrop) return false;
-  refuse("the label has no value; set missing: drop");
+  refuse_missing();
 }
 
 void CsvRows::describe(Storage& storage) const {
   storage.feature_shape = backends::Shape{static_cast<int64_t>(features_.size())};
+  storage.offsets = offsets();
+  for (double& offset : storage.offsets) offset *= spec_.scale.value_or(1);
+  for (std::string& text : narrowing_->warnings([this](size_t feature) { return name_of(features_[feature]); }))
+    storage.warnings.push_back(std::move(text));
+  if (!has_header_ && spec_.header == Header::kAuto)
+    storage.warnings.push_back(
+        "the first row has numbers, so it is read as data; set header: false if that is right, header: true if it has "
+        "the column names");
   if (names_.empty()) return;
   if (label_.has_value()) storage.label_name = names_[*label_];
   for (const size_t column : features_) storage.feature_names.push_back(names_[column]);

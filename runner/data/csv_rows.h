@@ -13,6 +13,8 @@
 #include <fmt/format.h>
 
 #include "runner/data/csv_lexer.h"
+#include "runner/data/csv_value.h"
+#include "runner/data/narrowing.h"
 #include "runner/data/storage.h"
 #include "runner/formats/input.h"
 #include "schema/recipe/recipe.h"
@@ -32,17 +34,19 @@ class CsvRows {
   CsvPlace place() const { return lexer_.place(); }
   void go_to(const CsvPlace& place, int64_t sample);
 
-  // Values of the current row: features before `scale`, NaN if missing; the trimmed label text, empty if there is no
-  // label.
+  // Values of the current row: features before `scale`, less offsets(), NaN if missing; the trimmed label text with a
+  // decimal point, empty if there is no label.
   std::span<const float> features() const { return values_; }
   std::string_view label() const { return label_text_; }
   int64_t line() const { return lexer_.line(); }
 
   bool has_label() const { return label_.has_value(); }
-  // Returns "FILE: column 'y'" of the label, for messages.
-  std::string place_of_label() const;
+  // Returns a column for the labels of this file.
+  LabelColumn label_column(LabelColumn::Keep keep) const;
   int64_t dropped() const { return dropped_; }
-  // Sets the shape of a sample and the column names in `storage`.
+  // Offsets of the rows read so far, before `scale`.
+  std::vector<double> offsets() const { return narrowing_->offsets(); }
+  // Sets what is known after the last row: the shape of a sample, column names, offsets and warnings.
   void describe(Storage& storage) const;
 
  private:
@@ -50,28 +54,44 @@ class CsvRows {
 
   template <class... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args);
+  // Reads the first line if it is "sep=;", as spreadsheets write it.
+  void skip_separator_line();
+  bool first_row_is_header();
+  bool are_columns_named(const Record& names) const;
   void read_header(const Record& record);
   std::optional<size_t> locate(const schema::Column& column, bool required);
   std::optional<size_t> locate(const std::string& name, bool required);
   void choose_columns();
+  void check_names(bool all);
   std::optional<size_t> choose_label();
   std::string name_of(size_t column) const;
+  std::string delimiter_hint() const;
+
   bool read_row();
   bool read_features();
   bool read_label();
+  // Returns the text of a field; a number with a decimal comma gets a decimal point, in `buffer`. Throws if a number
+  // has a decimal point where the separator is a comma.
+  std::string_view field(size_t column, std::string& buffer);
+  [[noreturn]] void refuse_width();
+  [[noreturn]] void refuse_missing();
+  [[noreturn]] void refuse_text(size_t column);
 
   const schema::DatasetSpec& spec_;
   const ReadOptions& options_;
   formats::Input input_;
   CsvLexer lexer_;
   Record record_;
+  bool has_header_ = false;
   bool has_first_row_ = false;  // record_ is the unread first row of a file without a header
   size_t width_ = 0;
   std::vector<std::string> names_;  // of all columns; empty without a header
   std::vector<size_t> features_;
   std::optional<size_t> label_;
+  std::optional<Narrowing> narrowing_;
   std::vector<float> values_;
   std::string_view label_text_;
+  std::string number_buffer_, label_buffer_;
   int64_t samples_ = 0, dropped_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "runner/data/labels.h"
+#include "runner/data/narrowing.h"
 #include "runner/formats/input.h"
 #include "schema/base/error.h"
 #include "schema/base/source_text.h"
@@ -66,6 +67,13 @@ Field parse_long(std::string_view text, float& value) {
   return std::isfinite(value) ? Field::kNumber : Field::kNotFinite;
 }
 
+bool has_decimal_comma(std::string_view text) {
+  std::string swapped(text);
+  std::ranges::replace(swapped, ',', '.');
+  float value = 0;
+  return text.find(',') != text.npos && parse_number(swapped, value) == Field::kNumber;
+}
+
 std::optional<int64_t> parse_integer(std::string_view text) {
   int64_t integer = 0;
   const char* const end = text.data() + text.size();
@@ -93,6 +101,14 @@ Field parse_number(std::string_view text, float& value) {
   return parse_long(text, value);
 }
 
+double parse_f64(std::string_view text) {
+  text = trim(text);
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
 std::optional<int64_t> parse_whole(std::string_view text) {
   const size_t point = text.find('.');
   if (point != text.npos && text.find_first_not_of('0', point + 1) != text.npos) return std::nullopt;
@@ -108,6 +124,8 @@ void LabelColumn::add(std::string_view text, int64_t line) {
   if (field == Field::kText) {
     if (!schema::is_utf8(text)) refuse({std::string(text), line}, "is not UTF-8");
     if (text_.line == 0) text_ = {std::string(text), line};
+    ++texts_;
+    commas_ += has_decimal_comma(text) ? 1 : 0;
   } else if (text_.line == 0) {
     add_number(text, line);
   }
@@ -127,6 +145,8 @@ void LabelColumn::add(std::string_view text, int64_t line) {
 }
 
 void LabelColumn::add_number(std::string_view text, int64_t line) {
+  const bool is_magnitude = text.find_first_of("eE") != text.npos;
+  if (!is_magnitude && loses_digits(parse_f64(text))) ++rounded_;
   const std::optional<int64_t> whole = fraction_.line == 0 ? parse_whole(text) : std::nullopt;
   if (!whole) {
     if (fraction_.line == 0) {
@@ -146,6 +166,8 @@ void LabelColumn::finish(Storage& storage) {
   if (text_.line > 0 || as_ == LabelsAs::kNames) {
     if (as_ == LabelsAs::kTargets) refuse(text_, "is not a number; regression needs numbers");
     if (!has_names_) refuse(text_, "is not a number, but all labels before it are");
+    if (commas_ > 0 && commas_ == texts_)
+      refuse(text_, "is a text; if the comma is the decimal separator, set decimal: \",\"");
     return finish_names(storage);
   }
   if (fraction_.line > 0) {
@@ -163,6 +185,9 @@ void LabelColumn::finish(Storage& storage) {
 void LabelColumn::finish_targets(Storage& storage) {
   storage.label_kind = LabelKind::kTarget;
   storage.outputs = 1;
+  if (rounded_ > 0)
+    storage.warnings.push_back(fmt::format("{}: {} {} above 2^24 lost digits, because f32 has 24 bits", where_,
+                                           rounded_, rounded_ == 1 ? "number" : "numbers"));
   for (const int64_t number : wholes_) storage.targets.push_back(static_cast<float>(static_cast<double>(number)));
   for (const double number : numbers_) storage.targets.push_back(static_cast<float>(number));
 }

@@ -18,6 +18,8 @@ enum class Field { kNumber, kMissing, kNotFinite, kText };
 // Parses a number, correctly rounded to f32, with optional surrounding blanks. Missing values are an empty field, NA,
 // N/A, NaN, null and ?, in upper or lower case.
 Field parse_number(std::string_view text, float& value);
+// Returns a number that parse_number() accepts, correctly rounded to f64.
+double parse_f64(std::string_view text);
 // Returns whether a trimmed text is a missing value.
 bool is_missing(std::string_view text);
 
@@ -69,6 +71,9 @@ class LabelColumn {
   std::vector<int64_t> name_counts_;
   std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> names_;
   bool has_names_ = true;
+  int64_t rounded_ = 0;  // number of numbers that f32 does not hold
+  int64_t commas_ = 0;   // number of texts that are numbers with a decimal comma
+  int64_t texts_ = 0;
   Example text_, fraction_;
 };
 

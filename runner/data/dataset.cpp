@@ -87,8 +87,9 @@ Dataset::Dataset(std::string name, std::shared_ptr<const Storage> storage, std::
       rows_(std::move(rows)),
       size_(rows_.empty() ? storage_->samples : static_cast<int64_t>(rows_.size())),
       outputs_(storage_->label_kind == LabelKind::kNone ? 0 : encoding.outputs),
-      inputs_(encoding.inputs()),
-      center_(encoding.center.begin(), encoding.center.end()) {
+      inputs_(encoding.inputs()) {
+  for (size_t f = 0; f < encoding.center.size(); ++f)
+    center_.push_back(static_cast<float>(encoding.center[f] - (storage_->offsets.empty() ? 0 : storage_->offsets[f])));
   for (const double spread : encoding.spread) factor_.push_back(1 / static_cast<float>(spread));
 }
 
@@ -190,6 +191,7 @@ std::vector<int64_t> Dataset::count_classes(std::optional<int64_t> ignored) cons
 
 std::vector<std::string> Dataset::warnings() const {
   std::vector<std::string> texts;
+  for (const std::string& text : storage_->warnings) texts.push_back(name_ + ": " + text);
   if (const auto dropped = std::ssize(storage_->dropped_before); dropped > 0) {
     texts.push_back(fmt::format("{}: {} of {} rows {} dropped: a value is missing", name_, dropped,
                                 dropped + storage_->samples, dropped == 1 ? "was" : "were"));
@@ -208,7 +210,7 @@ Fingerprint Dataset::fingerprint() const {
   Sha256 hash;
   if (s.rule.has_value()) hash.update(s.rule->to_string()).update(bytes_of(rows_, 0, rows_.size()));
   for (const std::string& name : s.class_names) hash.update(name).update(std::string_view("\0", 1));
-  hash.update(std::as_bytes(std::span(s.text.ids)));
+  hash.update(std::as_bytes(std::span(s.text.ids))).update(std::as_bytes(std::span(s.offsets)));
   const auto update = [&](size_t first_row, size_t rows) {
     const auto hash_rows = [&](const auto& values, size_t width) {
       if (!values.empty()) hash.update(bytes_of(values, first_row * width, rows * width));

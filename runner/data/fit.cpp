@@ -11,7 +11,7 @@
 namespace runner::data {
 namespace {
 
-// Calls visit(i, features) for each of `rows`; empty: all rows.
+// Calls visit(i, features) for each of `rows`; empty: all rows. The features are less storage.offsets.
 template <class Visit>
 void each_row(const Storage& storage, std::span<const int32_t> rows, Visit visit) {
   if (storage.stream) {
@@ -59,6 +59,10 @@ void fit_min_max(Encoding& encoding, const Storage& storage, std::span<const int
   for (size_t f = 0; f < most.size(); ++f) encoding.spread[f] = most[f] - least[f];
 }
 
+void add_offsets(std::vector<double>& values, const Storage& storage) {
+  for (size_t f = 0; f < storage.offsets.size(); ++f) values[f] += storage.offsets[f];
+}
+
 std::string feature_text(const Storage& storage, size_t feature) {
   return storage.feature_names.empty() ? std::to_string(feature) : formats::in_quotes(storage.feature_names[feature]);
 }
@@ -83,20 +87,23 @@ void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_
         file, feature_text(storage, f));
     encoding.fill[f] = sum[f] / count[f];
   }
+  add_offsets(encoding.fill, storage);
 }
 
 void fill_missing(Storage& storage, const Encoding& encoding, const std::string& name) {
+  std::vector<double> fill = encoding.fill;
+  for (size_t f = 0; f < std::min(fill.size(), storage.offsets.size()); ++f) fill[f] -= storage.offsets[f];
   if (storage.stream) {
-    storage.stream->fill.assign(encoding.fill.begin(), encoding.fill.end());
+    storage.stream->fill.assign(fill.begin(), fill.end());
     return;
   }
   const auto width = static_cast<size_t>(storage.width());
   for (size_t i = 0; i < storage.values.size(); ++i) {
     if (!std::isnan(storage.values[i])) continue;
-    RUN_CHECK(!encoding.fill.empty(), ErrorKind::kData,
+    RUN_CHECK(!fill.empty(), ErrorKind::kData,
               "{}: feature {} of sample {} is missing, but the training data was not read with missing: mean", name,
               feature_text(storage, i % width), i / width);
-    storage.values[i] = static_cast<float>(encoding.fill[i % width]);
+    storage.values[i] = static_cast<float>(fill[i % width]);
     ++storage.filled_values;
   }
 }
@@ -110,6 +117,7 @@ void fit_normalization(Encoding& encoding, const Storage& storage, std::span<con
   } else {
     fit_min_max(encoding, storage, rows);
   }
+  add_offsets(encoding.center, storage);
   for (double& spread : encoding.spread) {
     // Also covers a spread so small that its inverse, by which gather multiplies, is infinite in f32.
     if (!std::isfinite(1 / static_cast<float>(spread))) spread = 1;

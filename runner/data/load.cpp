@@ -125,7 +125,8 @@ ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool labels_require
           .eval = true,
           .feature_names = encoding.feature_names,
           .label_name = encoding.label_name,
-          .feature_count = encoding.feature_shape.elements()};
+          .feature_count = encoding.feature_shape.elements(),
+          .normalized = encoding.normalize != schema::Normalize::kNone};
 }
 
 Encoding encoding_of(const Storage& train) {
@@ -171,7 +172,9 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::opt
     labels = known->label_kind == LabelKind::kTarget ? LabelsAs::kTargets : LabelsAs::kClasses;
   if (spec.train.reconstructs) labels = LabelsAs::kFeatures;
   const int64_t buffer = spec.stream ? spec.shuffle_buffer : 0;
-  auto train = std::make_shared<Storage>(read(spec.train, {.labels = labels, .seed = seed}, buffer, "data.train"));
+  auto train = std::make_shared<Storage>(
+      read(spec.train, {.labels = labels, .seed = seed, .normalized = spec.normalize != schema::Normalize::kNone},
+           buffer, "data.train"));
   Encoding encoding = encoding_of(*train);
   encoding.normalize = spec.normalize;
 

@@ -27,7 +27,7 @@ Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& opt
     return array;
   };
   Storage storage;
-  take_features(storage, array_of("features"), spec.scale);
+  take_features(storage, array_of("features"), spec.scale, options.normalized);
   const bool has_labels = options.labels_required || file.find("labels") != nullptr;
   if (has_labels && options.labels != LabelsAs::kFeatures) take_labels(storage, array_of("labels"), options.labels);
   return storage;

@@ -28,6 +28,8 @@ struct ReadOptions {
   std::vector<std::string> feature_names = {};
   std::string label_name = {};
   int64_t feature_count = 0;
+  bool normalized = false;           // whether the data are normalised after reading (narrowing.h)
+  std::vector<double> offsets = {};  // CSV: Storage::offsets of an earlier pass
 };
 
 // A CSV or text file whose samples are read from the file in every epoch (stream.h).
@@ -86,7 +88,9 @@ struct Storage {
 
   // With `missing: drop`: the sample that follows each dropped row, in their order.
   LargeArray<int64_t> dropped_before;
-  int64_t filled_values = 0;  // with `missing: mean`; for a stream, the number of missing values
+  int64_t filled_values = 0;         // with `missing: mean`; for a stream, the number of missing values
+  std::vector<double> offsets = {};  // what each feature of `values` or `stream` was reduced by (narrowing.h); empty: 0
+  std::vector<std::string> warnings = {};  // about the file
 
   std::vector<std::string> feature_names;  // names in the CSV header
   std::string label_name;                  // name in the CSV header

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "runner/data/csv_value.h"
 #include "runner/data/labels.h"
 #include "schema/base/error.h"
 #include "schema/base/sha256.h"
@@ -46,7 +45,7 @@ Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, i
   Storage storage;
   StreamedFile& file = storage.stream.emplace(stamped_file(spec, options, shuffle_buffer));
   CsvRows rows(file.spec, file.options);
-  LabelColumn labels(spec.path, rows.place_of_label(), options.labels, LabelColumn::Keep::kKind);
+  LabelColumn labels = rows.label_column(LabelColumn::Keep::kKind);
   Sha256 contents;
   for (CsvPlace place = rows.place(); rows.next(); place = rows.place()) {
     if (storage.samples > 0 && storage.samples % StreamedFile::kPlaceEvery == 0 && rows.has_places())
@@ -62,6 +61,8 @@ Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, i
   if (rows.has_label()) labels.finish(storage);
   storage.dropped_before.resize(static_cast<size_t>(rows.dropped()), storage.samples);
   rows.describe(storage);
+  file.options.offsets = rows.offsets();
+  contents.update(std::as_bytes(std::span(file.options.offsets)));
   file.contents = hex(contents.finish());
   return storage;
 }

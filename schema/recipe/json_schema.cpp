@@ -38,6 +38,11 @@ Object class_weights_schema() {
                          Object{{"type", "object"}, {"additionalProperties", weight}, {"minProperties", 1}}}}};
 }
 
+// A choice that YAML reads as a boolean is written as one.
+List choices_of(const Field& field) {
+  return json::list_of(choice_names(field), [&](const std::string& name) { return as_written(field, name); });
+}
+
 Object one_value_schema(const Field& field) {
   switch (field.type) {
     case FieldType::kSection: return section_schema(field.path() + (field.is_list ? "[]" : ""));
@@ -51,7 +56,7 @@ Object one_value_schema(const Field& field) {
     }
     case FieldType::kText:
     case FieldType::kPath: return {{"type", "string"}, {"minLength", 1}};
-    case FieldType::kChoice: return {{"enum", json::list_of(choice_names(field))}};
+    case FieldType::kChoice: return {{"enum", choices_of(field)}};
     case FieldType::kLength: return {{"type", "string"}, {"pattern", "^[0-9]+ *(steps?|epochs?|samples?)$"}};
     case FieldType::kSize: return {{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)? *(B|KiB|MiB|GiB|TiB)$"}};
     case FieldType::kCharacter: return {{"type", List{"string", "integer"}}, {"maxLength", 1}};

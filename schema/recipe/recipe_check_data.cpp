@@ -50,15 +50,20 @@ void check_targets(const CheckContext& c, const std::string& path) {
             fmt::format("a path: file with the labels; an autoencoder, which needs none, has {}: features", targets));
 }
 
+void check_decimal(const CheckContext& c, const std::string& path) {
+  const std::string decimal(c.settings.text(path + ".decimal").value_or("."));
+  if (decimal != "." && decimal != ",")
+    c.fault(ErrorId::kOutOfRange, path + ".decimal", fmt::format("{}.decimal must be . or ,; got {}", path, decimal));
+}
+
 void check_dataset(const CheckContext& c, const std::string& path) {
   if (!c.has(path)) return;
   if (c.settings.text(path + ".format") == "synthetic") {
     c.missing_one_of(path, path + ".classes", path + ".targets");
   }
   check_targets(c, path);
-  if (c.settings.text(path + ".format") == "csv" && c.has(path + ".header") && !c.settings.is_true(path + ".header")) {
-    check_headless(c, path);
-  }
+  if (c.settings.text(path + ".header") == "false") check_headless(c, path);
+  check_decimal(c, path);
 }
 
 void check_shares(const CheckContext& c) {

@@ -49,6 +49,20 @@ class ArrayTest : public FileTest {
   }
 };
 
+TEST_F(ArrayTest, KeepsTheDigitsOfLargeNumbers) {
+  const std::string features = npy(dict("<i8", "(2, 2)"), bytes_of(Ints{1550083467346, 1, 1550083467847, 16777217}));
+  const std::string labels = npy(dict("<i8", "(2,)"), bytes_of(Ints{1, 0}));
+  const Storage relative = read(DataFormat::kNpy, features, labels, {.normalized = true}, 0.5);
+  EXPECT_EQ(relative.values, (Floats{0, 0.5, 250.5, 8388608}));
+  EXPECT_EQ(relative.offsets, (std::vector<double>{775041733673, 0}));
+  EXPECT_EQ(relative.warnings.size(), 1u);
+  const Storage rounded = read(DataFormat::kNpy, features, labels);
+  EXPECT_EQ(rounded.values[2], 1550083467847.0f);
+  EXPECT_TRUE(rounded.offsets.empty());
+  EXPECT_TRUE(rounded.warnings.at(0).starts_with("column 0 of ")) << rounded.warnings[0];
+  EXPECT_EQ(rounded.warnings.size(), 2u);
+}
+
 // ---- idx
 
 TEST_F(ArrayTest, ReadsIdxImagesAsBytes) {

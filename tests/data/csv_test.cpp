@@ -215,13 +215,67 @@ TEST_F(CsvTest, SelectsColumnsByNameAndIndex) {
 
 TEST_F(CsvTest, ReadsWithoutAHeader) {
   DatasetSpec spec;
-  spec.header = false;
+  spec.header = schema::Header::kFalse;
   const Storage s = read("1,2,0\n3,4,1\n", spec);
   EXPECT_EQ(s.values, (Floats{1, 2, 3, 4}));
   EXPECT_EQ(s.classes, (Ints{0, 1}));
   EXPECT_TRUE(s.feature_names.empty());
   spec.delimiter = ';';
   EXPECT_EQ(read("1.5;0\n", spec).values, (Floats{1.5}));
+}
+
+TEST_F(CsvTest, FindsOutWhetherThereIsAHeader) {
+  const Storage data = read("1,2,0\n3,4,1\n");
+  EXPECT_EQ(data.values, (Floats{1, 2, 3, 4}));
+  EXPECT_TRUE(data.feature_names.empty());
+  EXPECT_EQ(data.warnings,
+            (Texts{"the first row has numbers, so it is read as data; set header: false if that is right, "
+                   "header: true if it has the column names"}));
+  EXPECT_EQ(read("5.1,3.5,setosa\n4.9,3,virginica\n").samples, 2);
+  EXPECT_EQ(read("?,3.5,0\n4.9,3,1\n", {.missing = Missing::kMean}).samples, 2);
+  EXPECT_EQ(read("inf,label\n1,0\n", {.header = schema::Header::kTrue}).feature_names, (Texts{"inf"}));
+  EXPECT_EQ(read("2019,2020,2021\n1,2,0\n", {.header = schema::Header::kTrue}).feature_names, (Texts{"2019", "2020"}));
+  EXPECT_EQ(
+      error("id,2019,label\n1,2,0\n"),
+      "x.csv:1: is the first row a header or data? It has a number and a text; set header: true or header: false");
+  DatasetSpec spec;
+  spec.features = {Column{"2019"}};
+  EXPECT_EQ(read("id,2019,label\n1,2,0\n", spec).feature_names, (Texts{"2019"}));
+  spec.features = {Column{"x"}};
+  EXPECT_EQ(error("1,2,0\n", spec),
+            "x.csv:1: column 'x' is given by name, but the first row has numbers; if it is a header, set header: true");
+  spec.features = {Column{"", 1}};
+  spec.header = schema::Header::kFalse;
+  EXPECT_EQ(read("A17,2,0\nB3,4,1\n", spec).values, (Floats{2, 4}));
+}
+
+TEST_F(CsvTest, ColumnsThatAreNotUsedNeedNoName) {
+  DatasetSpec spec;
+  spec.features = {Column{"x"}};
+  EXPECT_EQ(read(",x,a,a,label\n7,1,8,9,0\n", spec).values, (Floats{1}));
+  spec.features = {Column{"a"}};
+  EXPECT_EQ(error(",x,a,a,label\n7,1,8,9,0\n", spec), "x.csv:1: columns 2 and 3 are both named 'a'; rename one");
+}
+
+// ---- Large numbers
+
+TEST_F(CsvTest, KeepsTheDigitsOfLargeNumbers) {
+  const char* text = "ts,x,y\n1550083467346,1,0.5\n1550083468346.25,2,0.5\n?,16777217,0.5\n";
+  const DatasetSpec spec{.missing = Missing::kMean};
+  const Storage relative = read(text, spec, {.normalized = true});
+  EXPECT_EQ(relative.offsets, (std::vector<double>{1550083467346, 0}));
+  EXPECT_EQ((Floats{relative.values[0], relative.values[2]}), (Floats{0, 1000.25}));
+  EXPECT_TRUE(std::isnan(relative.values[4]));
+  EXPECT_EQ(relative.warnings, (Texts{"column 'x': 1 value above 2^24 lost digits, because f32 has 24 bits"}));
+  const Storage rounded = read(text, spec, {});
+  EXPECT_TRUE(rounded.offsets.empty());
+  EXPECT_EQ(rounded.values[0], 1550083467346.0f);
+  EXPECT_EQ(rounded.warnings.at(0),
+            "column 'ts': 2 values above 2^24 lost digits, because f32 has 24 bits; data.normalize keeps them: it "
+            "subtracts before it rounds");
+  EXPECT_TRUE(read("x,y\n16777216,0.5\n4294967296,0.5\n").warnings.empty());
+  const Storage targets = read("x,y\n0,9007199254740993.5\n1,3\n");
+  EXPECT_TRUE(targets.warnings.at(0).ends_with("column 'y': 1 number above 2^24 lost digits, because f32 has 24 bits"));
 }
 
 TEST_F(CsvTest, ReportsInvalidColumns) {
@@ -235,27 +289,78 @@ TEST_F(CsvTest, ReportsInvalidColumns) {
   spec.label = Column{"", -3};
   EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column -3 does not exist; the file has 2 columns");
   spec.label = Column{"ash"};
-  spec.header = false;
+  spec.header = schema::Header::kFalse;
   EXPECT_EQ(error("1,2\n", spec), "x.csv:1: column 'ash' is given by name, but header is false");
   spec = {};
   spec.features = {Column{"ash"}};
   EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column 'ash' is used twice");
   spec.features = {Column{"", 0}, Column{"alcohol"}};
   EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column 'alcohol' is used twice");
-  EXPECT_EQ(error("ash\n1\n"), "x.csv:1: the file has no column except the label; check the delimiter ','");
-  EXPECT_EQ(error("alcohol;ash\n1;2\n"), "x.csv:1: the file has no column except the label; check the delimiter ','");
+  EXPECT_EQ(error("ash\n1\n"), "x.csv:1: the file has no column except the label; fields are cut at ','");
+}
+
+TEST_F(CsvTest, NamesTheDelimiterOfAFileWithOneColumn) {
+  EXPECT_EQ(error("alcohol;ash\n1;2\n"),
+            "x.csv:1: the file has no column except the label; fields are cut at ',': set delimiter: \";\"");
+  DatasetSpec spec;
+  spec.label = Column{"ash"};
+  EXPECT_EQ(error("alcohol\tash\n1\t2\n", spec),
+            "x.csv:1: unknown column 'ash'; the columns are 'alcohol\\x09ash'; fields are cut at ',': set delimiter: "
+            "\"\\t\"");
+  spec.label = Column{"", 1};
+  EXPECT_EQ(error("alcohol|ash\n1|2\n", spec),
+            "x.csv:1: column 1 does not exist; the file has 1 column; fields are cut at ',': set delimiter: \"|\"");
+  spec = {};
+  spec.delimiter = ';';
+  EXPECT_EQ(read("sep=;\nalcohol;label\n1.5;0\n2.5;1\n", spec).values, (Floats{1.5, 2.5}));
+  EXPECT_EQ(error("sep=;\n", spec), "x.csv is empty");
+  EXPECT_EQ(error("sep=;\nalcohol;label\n1;0\n"), "x.csv:1: the file says 'sep=;'; set delimiter to ';'");
+}
+
+// ---- Decimal commas
+
+TEST_F(CsvTest, ReadsDecimalCommas) {
+  DatasetSpec spec;
+  spec.delimiter = ';';
+  spec.decimal = ',';
+  const Storage s = read("a;b;y\n28,83;-1;0,5\n+1e3;,5;2\n", spec);
+  EXPECT_EQ(s.values, (Floats{28.83f, -1, 1000, 0.5f}));
+  EXPECT_EQ(s.targets, (Floats{0.5f, 2}));
+  EXPECT_EQ(read("a;y\n1;x,y.z\n2;q\n", spec).class_names, (Texts{"q", "x,y.z"}));
+  EXPECT_EQ(read("1,5;0\n2,5;1\n", spec).values, (Floats{1.5f, 2.5f}));  // no header
+  EXPECT_EQ(
+      error("a;y\n1.234;0\n", spec),
+      "x.csv:2: column 'a': expected a number, got '1.234'; the decimal separator is ',', and thousands have none");
+  EXPECT_EQ(
+      error("a;y\n1.234,5;0\n", spec),
+      "x.csv:2: column 'a': expected a number, got '1.234,5'; the decimal separator is ',', and thousands have none");
+  EXPECT_EQ(error("a;y\n1;1.5\n", spec),
+            "x.csv:2: column 'y': expected a number, got '1.5'; the decimal separator is ',', and thousands have none");
+  spec.delimiter = ',';
+  EXPECT_EQ(read("a,y\n\"28,83\",1\n\"2,5\",0\n", spec).values, (Floats{28.83f, 2.5f}));
+}
+
+TEST_F(CsvTest, HintsAtDecimalCommas) {
+  DatasetSpec spec;
+  spec.delimiter = ';';
+  EXPECT_EQ(error("a;y\n28,83;0\n", spec),
+            "x.csv:2: column 'a': expected a number, got '28,83'; if the comma is the decimal separator, set decimal: "
+            "\",\"; separators of thousands must be removed");
+  EXPECT_EQ(error("a;y\n1;28,83\n2;7\n3;-0,5\n", spec),
+            "x.csv:2: label '28,83' is a text; if the comma is the decimal separator, set decimal: \",\"");
+  EXPECT_EQ(read("a;y\n1;28,83\n2;b\n", spec).class_names, (Texts{"28,83", "b"}));
 }
 
 TEST_F(CsvTest, ReportsInvalidHeaders) {
-  EXPECT_EQ(error("1,2,3\n4,5,6\n"),
-            "x.csv:1: the header has only numbers; if the first row is data, set header: false");
   EXPECT_EQ(error("178,13,class_0\n1,2,3,0\n"),
-            "x.csv:2: expected 3 fields like the header, got 4; if the first row is data, set header: false");
-  EXPECT_EQ(error("a,b,a\n1,2,3\n"), "x.csv:1: columns 0 and 2 are both named 'a'");
+            "x.csv:2: expected 3 fields like the first row, got 4; if the first row is a header, set header: true");
+  EXPECT_EQ(error("a,b,a\n1,2,3\n"), "x.csv:1: columns 0 and 2 are both named 'a'; rename one");
+  EXPECT_EQ(error(",b,label\n1,2,3\n"),
+            "x.csv:1: column 0 has no name; give it one, or list the columns to use: features: ['b', …]");
   EXPECT_EQ(error("a,\xff\n1,2\n"), "x.csv:1: the name of column 1 is not UTF-8: '\\xff'");
   EXPECT_EQ(error("a,b\r1,2\r"), "x.csv:1: lines end in CR only; save the file with LF or CRLF");
   DatasetSpec spec;
-  spec.header = false;
+  spec.header = schema::Header::kFalse;
   EXPECT_EQ(error("a,b\n1,2\n", spec),
             "x.csv:1: column 0: expected a number, got 'a'; if the first row is a header, set header: true");
   EXPECT_EQ(error(""), "x.csv is empty");
@@ -267,10 +372,11 @@ TEST_F(CsvTest, ReportsInvalidRows) {
   EXPECT_EQ(error("a,b\n1,2\n3\n"), "x.csv:3: expected 2 fields like the header, got 1");
   EXPECT_EQ(error("a,b\n1,2\n3,4,5\n"), "x.csv:3: expected 2 fields like the header, got 3");
   DatasetSpec spec;
-  spec.header = false;
+  spec.header = schema::Header::kFalse;
   EXPECT_EQ(error("1,2\n3,4,5\n", spec), "x.csv:2: expected 2 fields like the first row, got 3");
   EXPECT_EQ(error("1,2\nx,5\n", spec), "x.csv:2: column 0: expected a number, got 'x'");
-  EXPECT_EQ(error("a,b\nsetosa,2\n"), "x.csv:2: column 'a': expected a number, got 'setosa'");
+  EXPECT_EQ(error("a,b\nsetosa,2\n"),
+            "x.csv:2: column 'a': expected a number, got 'setosa'; list the columns to use with features");
   EXPECT_EQ(error("a,b\n1,2\ninf,2\n"), "x.csv:3: column 'a': 'inf' is not finite");
   EXPECT_EQ(error("a,b\n1e99,2\n"), "x.csv:2: column 'a': '1e99' is not finite");
 }
@@ -279,7 +385,10 @@ TEST_F(CsvTest, ReportsInvalidRows) {
 
 TEST_F(CsvTest, RejectsDropsOrMarksMissingValues) {
   const char* text = "a,b,label\n1,2,0\n,3,1\n4,NA,2\n5,6,\n7,8,1\n";
-  EXPECT_EQ(error(text), "x.csv:3: column 'a' has no value; set missing: drop or missing: mean");
+  EXPECT_EQ(
+      error(text),
+      "x.csv:3: values are missing: column 'a' in 1 of 5 rows (20 %), column 'b' in 1 of 5 rows (20 %), the label "
+      "'label' in 1 of 5 rows (20 %); set missing: drop");
   DatasetSpec spec;
   spec.missing = Missing::kDrop;
   const Storage dropped = read(text, spec);
@@ -287,10 +396,18 @@ TEST_F(CsvTest, RejectsDropsOrMarksMissingValues) {
   EXPECT_EQ(dropped.classes, (Ints{0, 1}));
   EXPECT_EQ(dropped.samples, 2);
   spec.missing = Missing::kMean;
-  EXPECT_EQ(error(text, spec), "x.csv:5: the label has no value; set missing: drop");
+  EXPECT_EQ(error(text, spec),
+            "x.csv:5: values are missing: the label 'label' in 1 of 5 rows (20 %); set missing: drop");
   const Storage marked = read("a,b,label\n1,2,0\n,3,1\n", spec);
   EXPECT_TRUE(std::isnan(marked.values[2]));
-  EXPECT_EQ(error("a,label\n,1\n"), "x.csv:2: column 'a' has no value; set missing: drop or missing: mean");
+  EXPECT_EQ(error("a,label\n,1\n"),
+            "x.csv:2: values are missing: column 'a' in 1 of 1 row (100 %); set missing: drop or missing: mean");
+  std::string long_text = "a,label\n";
+  for (int i = 0; i < 2000; ++i) long_text += i == 1000 ? "?,1\n" : "2,1\n";
+  EXPECT_EQ(
+      error(long_text),
+      "x.csv:1002: values are missing: column 'a' in 1 of 2000 rows (less than 0.1 %); set missing: drop or missing: "
+      "mean");
   spec.missing = Missing::kDrop;
   EXPECT_EQ(error("a,label\n,1\n1,\n", spec), "x.csv has no complete row of data");
 }
@@ -359,7 +476,7 @@ TEST_F(CsvTest, ReadsFilesWithoutLabels) {
   spec.label = Column{"label"};
   EXPECT_EQ(read("x,y\n1,2\n", spec, unlabelled).label_kind, LabelKind::kNone);
   spec = {};
-  spec.header = false;
+  spec.header = schema::Header::kFalse;
   EXPECT_EQ(read("1,2\n3,4\n", spec, {.labels_required = false, .feature_count = 2}).values, (Floats{1, 2, 3, 4}));
   EXPECT_EQ(read("1,2,0\n", spec, {.labels_required = false, .feature_count = 2}).classes, (Ints{0}));
 }

@@ -108,7 +108,7 @@ TEST_F(LoadTest, EvalSectionMustMatchTheTrainingData) {
             "data.eval: expected numbers as labels like the training data, got names");
   EXPECT_EQ(error("x,y,l\n1,2,0\n", "x,l\n1,0\n"), "eval.csv:1: unknown column 'y'; did you mean x or l?");
   DataSpec spec = csv("1,2,0\n", "1,0\n");
-  spec.train.header = spec.eval->header = false;
+  spec.train.header = spec.eval->header = schema::Header::kFalse;
   EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.eval: expected features (2) like the training data, got (1)");
 }
 
@@ -239,6 +239,42 @@ TEST_F(LoadTest, StandardizesWithStatisticsOfTheTrainingPart) {
     for (size_t i = 0; i < x.size(); ++i) {
       const auto center = static_cast<float>(after.encoding.center[i % 3]);
       EXPECT_EQ(y[i], (x[i] - center) * (1 / static_cast<float>(after.encoding.spread[i % 3])));
+    }
+  }
+}
+
+// Time stamps give the same inputs, to rounding, as the time since any other moment: in both parts, with missing
+// values, a scale and another file, in memory and streamed.
+TEST_F(LoadTest, LargeNumbersAreNormalisedLikeSmallOnes) {
+  const auto table = [](double start, int rows) {
+    std::string text = "t,x,l\n";
+    for (int i = 0; i < rows; ++i)
+      text +=
+          i % 9 == 4 ? fmt::format(",{},{}\n", i, i % 2) : fmt::format("{:.2f},{},{}\n", start + i * i / 4.0, i, i % 2);
+    return text;
+  };
+  for (const Normalize normalize : {Normalize::kStandard, Normalize::kMinMax}) {
+    for (const std::optional<double> scale : {std::optional<double>(), std::optional(1e-3)}) {
+      const auto load_from = [&](double start, bool stream) {
+        DataSpec spec = csv(table(start, 40), table(start + 7, 9));
+        spec.stream = stream;
+        spec.normalize = normalize;
+        for (schema::DatasetSpec* part : {&spec.train, &*spec.eval}) {
+          part->missing = schema::Missing::kMean;
+          part->scale = scale;
+        }
+        return load(spec, 0);
+      };
+      const Data small = load_from(0, false), large = load_from(1550083467346, false);
+      for (const auto& [a, b] : {std::pair(&small.train, &large.train), std::pair(&*small.eval, &*large.eval)}) {
+        const Floats x = features_of(*a), y = features_of(*b);
+        ASSERT_EQ(x.size(), y.size());
+        for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 2e-6) << i;
+      }
+      const Data streamed = load_from(1550083467346, true);
+      EXPECT_EQ(streamed.encoding, large.encoding);
+      EXPECT_NE(streamed.train.fingerprint().contents, load_from(1550083467347, true).train.fingerprint().contents);
+      EXPECT_NE(large.train.fingerprint(), load_from(1550083467347, false).train.fingerprint());
     }
   }
 }

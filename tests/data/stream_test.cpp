@@ -163,7 +163,7 @@ TEST_F(LongStreamTest, ResumesFarFromTheStart) {
   same_as_in_one_go(stream_of(write("x.csv", rows()), 100));
   same_as_in_one_go(stream_of(write("x.csv.gz", gzip(rows())), 100));
   schema::DataSpec headless = stream_of(write("y.csv", rows().substr(6)), 100);
-  headless.train.header = false;
+  headless.train.header = schema::Header::kFalse;
   same_as_in_one_go(headless);
   std::string gaps = rows();
   for (size_t at = 0; (at = gaps.find("99,", at)) != std::string::npos; at += 10)

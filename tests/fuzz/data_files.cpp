@@ -130,7 +130,10 @@ DatasetSpec csv_spec(uint8_t choice) {
   constexpr schema::Missing kMissing[] = {schema::Missing::kError, schema::Missing::kDrop, schema::Missing::kMean,
                                           schema::Missing::kMean};
   DatasetSpec spec;
-  spec.header = (choice & 1) == 0;
+  spec.header = (choice & 1) != 0    ? schema::Header::kFalse
+                : (choice & 64) != 0 ? schema::Header::kTrue
+                                     : schema::Header::kAuto;
+  spec.decimal = (choice & 128) == 0 ? '.' : ',';
   spec.missing = kMissing[choice >> 1 & 3];
   spec.delimiter = (choice & 8) == 0 ? ',' : ';';
   return spec;
@@ -147,12 +150,13 @@ void use_own_classes(Storage& storage) {
 }
 
 // A stream of the file yields what was loaded, to the bit.
-void check_streamed(const DatasetSpec& spec, LabelsAs labels, const Storage& loaded) {
-  Storage counted = data::count_csv(spec, {.labels = labels}, 3);
+void check_streamed(const DatasetSpec& spec, const data::ReadOptions& options, const Storage& loaded) {
+  Storage counted = data::count_csv(spec, options, 3);
   use_own_classes(counted);
   require(counted.samples == loaded.samples && std::ranges::equal(counted.dropped_before, loaded.dropped_before),
           "other rows");
   require(counted.feature_names == loaded.feature_names && counted.class_names == loaded.class_names, "other names");
+  require(counted.offsets == loaded.offsets && counted.warnings == loaded.warnings, "other offsets or warnings");
   require(counted.label_kind == loaded.label_kind && counted.outputs == loaded.outputs, "labels of another kind");
   data::StreamedRows rows(counted);
   const auto width = static_cast<size_t>(loaded.width());
@@ -205,10 +209,11 @@ bool csv(Bytes input) {
     spec.path = path;
     const bool mean = spec.missing == schema::Missing::kMean;
     const LabelsAs labels = kLabels[(csv_choice >> 4) % std::size(kLabels)];
-    Storage loaded = data::read_csv(spec, {.labels = labels});
+    const data::ReadOptions options{.labels = labels, .normalized = (csv_choice & 64) != 0};
+    Storage loaded = data::read_csv(spec, options);
     check_storage(loaded, mean);
     use_own_classes(loaded);
-    check_streamed(spec, labels, loaded);
+    check_streamed(spec, options, loaded);
     load_and_gather(spec, labels);
   });
 }

@@ -79,6 +79,7 @@ TEST(FieldTable, EnumeratorsFollowTheirChoices) {
   EXPECT_EQ(choice("data.eval.format", DataFormat::kNpy), "npy");
   EXPECT_EQ(choice("checkpoint.keep_best.mode", Mode::kMax), "max");
   EXPECT_EQ(choice("gpu.model", GpuModel::kA100_80g), "a100-80g");
+  EXPECT_EQ(choice("data.train.header", Header::kTrue), "true");
   EXPECT_EQ(choice("tpu.dialect", TpuDialect::kXla2X), "xla-2.x");
 }
 

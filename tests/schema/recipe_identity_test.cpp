@@ -32,7 +32,7 @@ optimizer:
   betas: [0.9, 0.999]
   type: adamw
   lr: ${vars.rate}
-data: {batch_size: 4, train: {path: ./x/../d.csv, format: csv, header: true}, shuffle: true}
+data: {batch_size: 4, train: {path: ./x/../d.csv, format: csv, header: auto}, shuffle: true}
 model: {hidden: [8], type: mlp, activation: relu}
 scheduler: {}
 schema_version: 1
@@ -85,7 +85,7 @@ TEST(RecipeIdentity, ResolvedFormHasEveryDefault) {
   EXPECT_EQ(json["optimizer"]["betas"], Json::parse("[0.9, 0.999]"));
   EXPECT_EQ(json["optimizer"]["lr"], 0.001);
   EXPECT_EQ(json["data"]["train"]["path"], "/folder/d.csv");
-  EXPECT_EQ(json["data"]["train"]["header"], true);
+  EXPECT_EQ(json["data"]["train"]["header"], "auto");
   EXPECT_EQ(json["log"]["every"], "10 steps");
   EXPECT_EQ(json["gpu"]["memory"], "16 GiB");
   EXPECT_EQ(json["vars"]["b"], Json::parse(R"([1, {"c": "x"}])"));

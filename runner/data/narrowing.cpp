@@ -1,0 +1,40 @@
+#include "runner/data/narrowing.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace runner::data {
+
+bool loses_digits(double value) {
+  const double magnitude = std::fabs(value);
+  return magnitude > 0x1p24 && magnitude < 0x1p64 && double{static_cast<float>(value)} != value;
+}
+
+Narrowing::Narrowing(size_t width, bool relative, std::span<const double> offsets)
+    : relative_(relative), offsets_(offsets.begin(), offsets.end()), rounded_(width) {
+  offsets_.resize(width, relative && offsets.empty() ? std::numeric_limits<double>::quiet_NaN() : 0.0);
+}
+
+float Narrowing::narrow(size_t column, double value) {
+  double& offset = offsets_[column];
+  if (std::isnan(offset)) offset = std::fabs(value) > double{kExact} && std::isfinite(value) ? value : 0;
+  if (offset == 0 && loses_digits(value)) ++rounded_[column];
+  return static_cast<float>(value - offset);
+}
+
+std::vector<double> Narrowing::offsets() const {
+  std::vector<double> offsets = offsets_;
+  std::ranges::replace_if(
+      offsets, [](double offset) { return std::isnan(offset); }, 0.0);
+  return std::ranges::all_of(offsets, [](double offset) { return offset == 0; }) ? std::vector<double>() : offsets;
+}
+
+std::string Narrowing::warning(const std::string& column, int64_t count) const {
+  return fmt::format("column {}: {} {} above 2^24 lost digits, because f32 has 24 bits{}", column, count,
+                     count == 1 ? "value" : "values",
+                     relative_ ? "" : "; data.normalize keeps them: it subtracts before it rounds");
+}
+
+}  // namespace runner::data

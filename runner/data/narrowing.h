@@ -1,0 +1,52 @@
+// Rounds the features of a file from f64 to f32 without losing the digits of large numbers.
+//
+// f32 has 24 bits: above 2^24 neighbouring whole numbers, such as time stamps in ms, become equal. If the data are
+// normalised, a column that begins with such a number is therefore stored relative to it, and normalisation subtracts
+// the mean relative to it too. All other columns are stored as they are. Thread safety: none.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace runner::data {
+
+// Whether a number above 2^24 has digits that f32 does not hold. Numbers above 2^64 are no ids or time stamps, but
+// magnitudes, for which 24 bits are enough.
+bool loses_digits(double value);
+
+class Narrowing {
+ public:
+  // `relative`: whether large columns may have an offset. `offsets` (width): those of an earlier pass; empty: none yet.
+  Narrowing(size_t width, bool relative, std::span<const double> offsets);
+
+  // Whether a value, already rounded to f32, needs narrow() with its f64 value. Column: index among the features.
+  bool needs(size_t column, float rounded) const { return std::fabs(rounded) >= kExact || offsets_[column] != 0; }
+  // Returns the f32 to store. Call it in the order of the rows.
+  float narrow(size_t column, double value);
+
+  // The value of each column that is stored as 0; empty if that is 0 for all.
+  std::vector<double> offsets() const;
+  // Describes each column of which numbers lost digits. `name_of` gives the name of a feature for messages.
+  template <class NameOf>
+  std::vector<std::string> warnings(NameOf name_of) const {
+    std::vector<std::string> texts;
+    for (size_t column = 0; column < rounded_.size(); ++column)
+      if (rounded_[column] > 0) texts.push_back(warning(name_of(column), rounded_[column]));
+    return texts;
+  }
+
+ private:
+  static constexpr float kExact = 0x1p24f;  // whole numbers up to this are f32 numbers
+
+  std::string warning(const std::string& column, int64_t count) const;
+
+  bool relative_;
+  std::vector<double> offsets_;   // NaN until the first value
+  std::vector<int64_t> rounded_;  // number of values that lost digits
+};
+
+}  // namespace runner::data
