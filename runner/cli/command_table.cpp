@@ -60,11 +60,11 @@ constexpr Argument kEval[] = {
     kState};
 constexpr Argument kPredict[] = {
     kRun,
-    {"DATA", "",
-     "data file in the format of the recipe's data, with or without labels; for idx and npy FEATURES,LABELS: two files",
-     &PredictOptions::data},
+    {"DATA", "", "data file in the format of the recipe's data, with or without labels", &PredictOptions::data},
     {"--format", "csv|npy|json", "output format; default: from the extension of FILE, else csv",
      &PredictOptions::format},
+    {"--as", "logits|probabilities|classes",
+     "what to write for each row of a model with classes, besides the class; default: logits", &PredictOptions::as},
     output_argument(&PredictOptions::output),
     kState};
 constexpr Argument kVerifyResume[] = {
@@ -200,9 +200,10 @@ constexpr Command kCommands[] = {
      action<fork>, report::failed_run_document},
     {"eval", Group::kTrain, "compute the metrics of a run's model on data", "", kEval,
      "runner eval @last\nrunner eval digits more-digits.csv --json", action<eval>, report::failure_document},
-    {"predict", Group::kTrain, "write the outputs of a run's model for every sample of a file", "", kPredict,
-     "runner predict digits new.csv\nrunner predict @last new.csv --format npy --output new.npy", action<predict>,
-     report::failure_document},
+    {"predict", Group::kTrain, "write the outputs of a run's model for every row of a file",
+     "Labels are not read.  A row that cannot be used stays, without a prediction and with the reason.", kPredict,
+     "runner predict digits new.csv --as probabilities\nrunner predict @last new.csv --format npy --output new.npy",
+     action<predict>, report::failure_document},
     {"verify-resume", Group::kTrain, "prove that killed and resumed training equals uninterrupted training",
      "Trains once without interruption and once while being killed and resumed.  Exit code 0 if weights,\n"
      "optimizer, metrics and sample ids are the same, bit for bit, else 1.",
@@ -312,8 +313,7 @@ constexpr Command kCommands[] = {
      "ls does not list runs in the trash, and no name finds them.  `runner restore` takes a run out of it, and gc "
      "deletes\n"
      "runs that have been in it for 30 days.",
-     kRm, "runner rm 'digits*' wine\nrunner rm @last --purge",
-     action<rm>, report::failure_document},
+     kRm, "runner rm 'digits*' wine\nrunner rm @last --purge", action<rm>, report::failure_document},
     {"restore", Group::kStore, "restore runs from the trash", "`runner show` prints when a run was moved to the trash.",
      kRestore, "runner restore wine", action<restore>, report::failure_document},
     {"gc", Group::kStore, "delete old runs from the trash, and release free space",

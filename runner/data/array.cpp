@@ -305,7 +305,7 @@ Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& opt
   };
   read_file(spec.features_file,
             [&](const Array& array) { take_features(storage, array, spec.scale, options.normalized); });
-  if (options.labels != LabelsAs::kFeatures && (!spec.labels_file.empty() || options.labels_required)) {
+  if (options.labels != LabelsAs::kFeatures && !options.predicts) {
     read_file(spec.labels_file, [&](const Array& array) { take_labels(storage, array, options.labels); });
   }
   return storage;

@@ -12,6 +12,7 @@ Storage read_csv(const schema::DatasetSpec& spec, const ReadOptions& options) {
   for (; rows.next(); ++storage.samples) {
     storage.dropped_before.resize(static_cast<size_t>(rows.dropped()), storage.samples);
     storage.values.insert(storage.values.end(), rows.features().begin(), rows.features().end());
+    if (!rows.rejection().empty()) storage.rejected.push_back({storage.samples, rows.rejection()});
     if (rows.has_label()) labels.add(rows.label(), rows.line());
   }
   RUN_CHECK(storage.samples > 0, ErrorKind::kData, "{} has no complete row of data", spec.path);

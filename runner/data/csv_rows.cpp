@@ -151,7 +151,7 @@ void CsvRows::choose_columns() {
   label_ = choose_label();
   const bool all = features_.empty();
   const std::optional<size_t> left_out = label_;
-  if (options_.labels == LabelsAs::kFeatures) label_.reset();
+  if (options_.labels == LabelsAs::kFeatures || options_.predicts) label_.reset();
   for (size_t column = 0; all && column < width_; ++column) {
     if (column != left_out) features_.push_back(column);
   }
@@ -188,7 +188,7 @@ void CsvRows::check_names(bool all) {
 // features. Without labels, only the column that the recipe names is none of the features.
 std::optional<size_t> CsvRows::choose_label() {
   const bool is_read = options_.labels != LabelsAs::kFeatures;
-  const bool required = options_.labels_required && is_read;
+  const bool required = is_read && !options_.predicts;
   if (spec_.label.has_value()) return locate(*spec_.label, required);
   if (!is_read) return std::nullopt;
   if (has_header_ && !options_.label_name.empty()) return locate(options_.label_name, required);
@@ -212,6 +212,10 @@ bool CsvRows::next() {
   for (;;) {
     if (!has_first_row_ && !lexer_.next(record_)) return false;
     has_first_row_ = false;
+    if (options_.predicts) {
+      read_any_row();
+      break;
+    }
     if (read_row()) break;
     ++dropped_;
   }
@@ -229,6 +233,18 @@ void CsvRows::go_to(const CsvPlace& place, int64_t sample) {
 bool CsvRows::read_row() {
   if (record_.size() != width_) refuse_width();
   return read_features() && read_label();
+}
+
+void CsvRows::read_any_row() {
+  rejection_.clear();
+  try {
+    read_row();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    const std::string place = fmt::format("{}:{}: ", spec_.path, lexer_.line());
+    rejection_ = error.message().substr(error.message().starts_with(place) ? place.size() : 0);
+    std::ranges::fill(values_, 0.0f);
+  }
 }
 
 void CsvRows::refuse_width() {
@@ -258,6 +274,8 @@ bool CsvRows::read_features() {
         if (narrowing_->needs(i, value)) value = narrowing_->narrow(i, parse_f64(text));
         break;
       case Field::kMissing:
+        if (options_.predicts && spec_.missing != Missing::kMean)
+          refuse("column {} has no value", name_of(features_[i]));
         if (spec_.missing == Missing::kDrop) return false;
         if (spec_.missing == Missing::kError) refuse_missing();
         value = std::numeric_limits<float>::quiet_NaN();

@@ -40,6 +40,9 @@ class CsvRows {
   std::string_view label() const { return label_text_; }
   int64_t line() const { return lexer_.line(); }
 
+  // With options.predicts: why the row cannot be used; empty if it can.
+  const std::string& rejection() const { return rejection_; }
+
   bool has_label() const { return label_.has_value(); }
   // Returns a column for the labels of this file.
   LabelColumn label_column(LabelColumn::Keep keep) const;
@@ -68,6 +71,7 @@ class CsvRows {
   std::string delimiter_hint() const;
 
   bool read_row();
+  void read_any_row();
   bool read_features();
   bool read_label();
   // Returns the text of a field; a number with a decimal comma gets a decimal point, in `buffer`. Throws if a number
@@ -93,6 +97,7 @@ class CsvRows {
   std::string_view label_text_;
   std::string number_buffer_, label_buffer_;
   int64_t samples_ = 0, dropped_ = 0;
+  std::string rejection_;
 };
 
 }  // namespace runner::data

@@ -116,11 +116,11 @@ void check_encoding(const Storage& storage, const Encoding& encoding, const std:
 }
 
 // Options for reading another section with the columns and the label kind of the training data.
-ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool labels_required) {
+ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool predicts) {
   const LabelsAs classes = encoding.has_names() ? LabelsAs::kNames : LabelsAs::kClasses;
   const LabelsAs targets = encoding.reconstructs ? LabelsAs::kFeatures : LabelsAs::kTargets;
   return {.labels = encoding.label_kind == LabelKind::kTarget ? targets : classes,
-          .labels_required = labels_required,
+          .predicts = predicts,
           .seed = seed,
           .eval = true,
           .feature_names = encoding.feature_names,
@@ -181,7 +181,7 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::opt
   Parts parts;
   std::shared_ptr<Storage> eval;
   if (spec.eval.has_value()) {
-    eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, true), buffer, "data.eval"));
+    eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, false), buffer, "data.eval"));
     check_encoding(*eval, encoding, "data.eval");
     if (encoding.sequence > 0) join_tokens(encoding, *train, *eval);
   } else if (spec.split.has_value() && encoding.sequence > 0) {
@@ -248,9 +248,11 @@ uint64_t data_seed(const schema::Recipe& recipe) {
 }
 
 Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, uint64_t seed, std::string name,
-                     bool labels_required, int64_t shuffle_buffer) {
-  const ReadOptions options = same_as(encoding, seed, labels_required);
-  auto storage = std::make_shared<Storage>(read(spec, options, shuffle_buffer, name));
+                     bool predicts, int64_t shuffle_buffer) {
+  schema::DatasetSpec file = spec;
+  if (predicts) file.missing = encoding.fill.empty() ? schema::Missing::kError : schema::Missing::kMean;
+  const ReadOptions options = same_as(encoding, seed, predicts);
+  auto storage = std::make_shared<Storage>(read(file, options, shuffle_buffer, name));
   check_encoding(*storage, encoding, name);
   storage->sequence > 0 ? use_tokens(*storage, encoding.class_names, name) : use_classes(*storage, encoding, name);
   fill_missing(*storage, encoding, name);

@@ -54,11 +54,13 @@ uint64_t data_seed(const schema::Recipe& recipe);
 //
 // - `seed`: used by synthetic data only.
 // - `name`: for messages.
-// - `labels_required`: if false, a file without labels gives LabelKind::kNone.
+// - `predicts`: labels are neither needed nor read, missing values are filled if the training data's were, and rows of
+// a
+//   CSV file that cannot be used stay (Storage::rejected).
 // - `shuffle_buffer`: 0 to read into memory, or the size of the shuffle buffer of a streamed CSV file.
 //
 // Throws Error(kData) if the feature shape differs from the encoding's, or if a class is unknown.
 Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, uint64_t seed, std::string name,
-                     bool labels_required, int64_t shuffle_buffer = 0);
+                     bool predicts = false, int64_t shuffle_buffer = 0);
 
 }  // namespace runner::data

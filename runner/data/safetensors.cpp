@@ -28,8 +28,8 @@ Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& opt
   };
   Storage storage;
   take_features(storage, array_of("features"), spec.scale, options.normalized);
-  const bool has_labels = options.labels_required || file.find("labels") != nullptr;
-  if (has_labels && options.labels != LabelsAs::kFeatures) take_labels(storage, array_of("labels"), options.labels);
+  if (!options.predicts && options.labels != LabelsAs::kFeatures)
+    take_labels(storage, array_of("labels"), options.labels);
   return storage;
 }
 

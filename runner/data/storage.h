@@ -21,8 +21,8 @@ namespace runner::data {
 
 struct ReadOptions {
   LabelsAs labels = LabelsAs::kAuto;
-  bool labels_required = true;
-  uint64_t seed = 0;  // synthetic: seed, and which section it is
+  bool predicts = false;  // labels are not read, and rows of a CSV file that cannot be used stay (Storage::rejected)
+  uint64_t seed = 0;      // synthetic: seed, and which section it is
   bool eval = false;
   // CSV: columns of the training data, by name if there is a header; empty or 0 if unknown.
   std::vector<std::string> feature_names = {};
@@ -59,6 +59,11 @@ struct IdInput {
   LargeArray<int64_t> ids;  // (samples, …)
 };
 
+struct RejectedRow {
+  int64_t row = 0;  // from 0
+  std::string reason;
+};
+
 // Number of rows by label, of at most kMostLabels + 1 labels.
 using LabelCounts = std::unordered_map<int64_t, int64_t>;
 
@@ -91,6 +96,7 @@ struct Storage {
   int64_t filled_values = 0;         // with `missing: mean`; for a stream, the number of missing values
   std::vector<double> offsets = {};  // what each feature of `values` or `stream` was reduced by (narrowing.h); empty: 0
   std::vector<std::string> warnings = {};  // about the file
+  std::vector<RejectedRow> rejected = {};  // with `predicts`: rows whose features are set to 0, ascending
 
   std::vector<std::string> feature_names;  // names in the CSV header
   std::string label_name;                  // name in the CSV header

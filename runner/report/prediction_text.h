@@ -7,14 +7,15 @@
 
 namespace runner::report {
 
-// Returns the name or number of the most likely class of a sample; "" for targets.
-std::string predicted_class(const train::Prediction& prediction, int64_t sample);
+// Says what the outputs are: "logits".
+std::string description(const train::Prediction& prediction);
 
-// One line for each sample. For classes: "class", then the logit of each class under its name or number. For targets:
-// "target_0", ….
+// A header and one line for each row: with classes "class", the most likely one; the outputs, named "logit_CLASS",
+// "probability_CLASS", or as the targets; "row", from 0; if some rows have no prediction, "error" with the reason.
 std::string prediction_csv(const train::Prediction& prediction);
 
-// The outputs as an array (samples, outputs) of little-endian f32 in NumPy format version 1.0.
+// In NumPy format version 1.0, little-endian: the outputs (samples, outputs) f32, NaN in a row without prediction; with
+// kClasses the class numbers (samples) i64, −1 in such a row.
 std::string prediction_npy(const train::Prediction& prediction);
 
 // docs/cli.md lists the keys.

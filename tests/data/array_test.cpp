@@ -153,7 +153,7 @@ TEST_F(ArrayTest, ReadsTargets) {
   EXPECT_EQ(s.targets, (Floats{0.5, -1}));
   s = read(DataFormat::kIdx, features, idx(8, {2}, {3, 0}), {.labels = LabelsAs::kTargets});
   EXPECT_EQ(s.targets, (Floats{3, 0}));
-  s = read(DataFormat::kIdx, features, "", {.labels_required = false});
+  s = read(DataFormat::kIdx, features, "", {.predicts = true});
   EXPECT_EQ(s.label_kind, LabelKind::kNone);
 }
 
@@ -294,7 +294,7 @@ TEST_F(ArrayTest, ReadsEverySafetensorsType) {
   const auto features = [&](const std::string& type, const std::string& elements) {
     const std::string size = std::to_string(elements.size());
     const std::string header = "{" + tensor_entry("features", type, "[2,1]", "[0," + size + "]") + "}";
-    const Storage s = read(DataFormat::kSafetensors, safetensors(header, elements), "", {.labels_required = false});
+    const Storage s = read(DataFormat::kSafetensors, safetensors(header, elements), "", {.predicts = true});
     EXPECT_EQ(s.bytes.empty(), type != "U8");
     return s.bytes.empty() ? s.values : Floats(s.bytes.begin(), s.bytes.end());
   };

@@ -467,18 +467,35 @@ TEST_F(CsvTest, FindsKnownFeaturesByName) {
 }
 
 TEST_F(CsvTest, ReadsFilesWithoutLabels) {
-  const ReadOptions unlabelled{.labels_required = false, .feature_names = {"x", "y"}, .feature_count = 2};
+  const ReadOptions unlabelled{.predicts = true, .feature_names = {"x", "y"}, .feature_count = 2};
   const Storage s = read("y,x\n1,2\n", {}, unlabelled);
   EXPECT_EQ(s.values, (Floats{2, 1}));
   EXPECT_EQ(s.label_kind, LabelKind::kNone);
-  EXPECT_EQ(read("x,y,label\n1,2,3\n", {}, unlabelled).classes, (Ints{3}));
+  EXPECT_EQ(read("x,y,label\n1,2,3\n", {}, unlabelled).label_kind, LabelKind::kNone);
   DatasetSpec spec;
   spec.label = Column{"label"};
   EXPECT_EQ(read("x,y\n1,2\n", spec, unlabelled).label_kind, LabelKind::kNone);
   spec = {};
   spec.header = schema::Header::kFalse;
-  EXPECT_EQ(read("1,2\n3,4\n", spec, {.labels_required = false, .feature_count = 2}).values, (Floats{1, 2, 3, 4}));
-  EXPECT_EQ(read("1,2,0\n", spec, {.labels_required = false, .feature_count = 2}).classes, (Ints{0}));
+  EXPECT_EQ(read("1,2\n3,4\n", spec, {.predicts = true, .feature_count = 2}).values, (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(read("1,2,0\n", spec, {.predicts = true, .feature_count = 2}).values, (Floats{1, 2}));
+}
+
+TEST_F(CsvTest, KeepsRowsThatCannotBeUsedForPredictions) {
+  const ReadOptions predicts{.predicts = true, .feature_names = {"x", "y"}, .label_name = "l", .feature_count = 2};
+  const char* text = "y,x,l\n1,2,?\n3,,a\n5\n7,b,c\n9,inf,d\n11,12,\xff\n";
+  const auto reasons = [](const Storage& storage) {
+    Texts texts;
+    for (const RejectedRow& each : storage.rejected) texts.push_back(fmt::format("{} {}", each.row, each.reason));
+    return texts;
+  };
+  const Storage s = read(text, {}, predicts);
+  EXPECT_EQ(s.values, (Floats{2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 12, 11}));
+  EXPECT_EQ(reasons(s), (Texts{"1 column 'x' has no value", "2 expected 3 fields like the header, got 1",
+                               "3 column 'x': expected a number, got 'b'", "4 column 'x': 'inf' is not finite"}));
+  const Storage filled = read(text, {.missing = Missing::kMean}, predicts);
+  EXPECT_TRUE(std::isnan(filled.values[2]));
+  EXPECT_EQ(filled.rejected.size(), 3u);
 }
 
 TEST_F(CsvTest, AppliesTheScale) {

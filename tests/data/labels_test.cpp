@@ -146,13 +146,13 @@ TEST_F(LabelsTest, InTwoSpellingsAreAnError) {
 
 TEST_F(LabelsTest, OfOtherDataFollowTheEncoding) {
   const Encoding of_numbers = load(csv({"1", "5", "-7"}), 0, LabelsAs::kAuto, -7).encoding;
-  const Dataset set = load_encoded(csv({"5", "1.0", "-7"}).train, of_numbers, 0, "new", true);
+  const Dataset set = load_encoded(csv({"5", "1.0", "-7"}).train, of_numbers, 0, "new");
   Classes ids = {0, 1, 2}, found(3);
   set.gather_classes(ids, found);
   EXPECT_EQ(found, (Classes{1, 0, -7}));
-  EXPECT_EQ(message_of([&] { load_encoded(csv({"2"}).train, of_numbers, 0, "new", true); }),
+  EXPECT_EQ(message_of([&] { load_encoded(csv({"2"}).train, of_numbers, 0, "new"); }),
             "new: unknown class 2; the classes of the model are 1, 5");
-  EXPECT_EQ(message_of([&] { load_encoded(csv({"a"}).train, of_numbers, 0, "new", true); }),
+  EXPECT_EQ(message_of([&] { load_encoded(csv({"a"}).train, of_numbers, 0, "new"); }),
             "new: expected numbers as labels like the training data, got names");
 }
 

@@ -369,13 +369,13 @@ TEST_F(LoadTest, AppliesAnEncodingToOtherFiles) {
   const Encoding encoding = load(spec, 0).encoding;
   schema::DatasetSpec other = spec.train;
   other.path = write("other.csv", "l,b,a\ndog,,3\n");
-  const Dataset set = load_encoded(other, encoding, 0, "other.csv", true);
+  const Dataset set = load_encoded(other, encoding, 0, "other.csv");
   EXPECT_EQ(features_of(set), (Floats{0.5, 0.5}));
   EXPECT_EQ(classes_of(set), (Ints{1}));
   EXPECT_EQ(set.outputs(), 2);
 
   other.path = write("unlabelled.csv", "a,b\n5,8\n");
-  const Dataset unlabelled = load_encoded(other, encoding, 0, "unlabelled.csv", false);
+  const Dataset unlabelled = load_encoded(other, encoding, 0, "unlabelled.csv", true);
   EXPECT_EQ(unlabelled.label_kind(), LabelKind::kNone);
   EXPECT_EQ(unlabelled.outputs(), 0);
   EXPECT_EQ(features_of(unlabelled), (Floats{1, 1}));
@@ -387,7 +387,7 @@ TEST_F(LoadTest, RejectsFilesThatDoNotMatchTheEncoding) {
     const Encoding encoding = load(spec, 0).encoding;
     spec.train.path = write("other.csv", other);
     spec.train.missing = schema::Missing::kMean;
-    return message_of([&] { load_encoded(spec.train, encoding, 0, "other.csv", true); });
+    return message_of([&] { load_encoded(spec.train, encoding, 0, "other.csv"); });
   };
   EXPECT_EQ(error("x,l\n1,cat\n2,bee\n", "x,l\n1,dog\n"),
             "other.csv: unknown class 'dog'; the classes of the model are 'bee', 'cat'");

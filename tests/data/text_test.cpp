@@ -117,9 +117,9 @@ TEST_F(TextTest, EvalDataSharesTheVocabulary) {
   EXPECT_EQ(sample(data, *data.eval, 0), (std::pair<std::string, std::string>("cb", "bz")));
   EXPECT_EQ(sample(data, data.train, 1), (std::pair<std::string, std::string>("ca", "ab")));
   // Files read later must use the same vocabulary.
-  const Dataset later = load_encoded(spec_of(write("c.txt", "zzb"), 2), data.encoding, 0, "data", true);
+  const Dataset later = load_encoded(spec_of(write("c.txt", "zzb"), 2), data.encoding, 0, "data");
   EXPECT_EQ(sample(data, later, 0), (std::pair<std::string, std::string>("zz", "zb")));
-  EXPECT_EQ(message_of([&] { load_encoded(spec_of(write("d.txt", "zzq"), 2), data.encoding, 0, "data", true); }),
+  EXPECT_EQ(message_of([&] { load_encoded(spec_of(write("d.txt", "zzq"), 2), data.encoding, 0, "data"); }),
             "data: unknown character 'q': the model was not trained with it");
 }
 

@@ -94,7 +94,7 @@ DatasetSpec array_spec(DataFormat format, const std::string& path) {
 template <DataFormat format, data::Array (*open)(formats::Input&)>
 bool read_arrays(Bytes input) {
   const bool accepted = accepts(input, [](const std::string& path) {
-    check_storage(data::read_array_files(array_spec(format, path), {.labels_required = false}, open), false);
+    check_storage(data::read_array_files(array_spec(format, path), {.predicts = true}, open), false);
   });
   // Bytes that cannot be features need not be read again.
   return accepted && (accepts(input,
@@ -195,7 +195,7 @@ bool safetensors(Bytes input) {
     DatasetSpec spec;
     spec.format = DataFormat::kSafetensors;
     spec.path = path;
-    check_storage(data::read_safetensors(spec, {.labels_required = false}), false);
+    check_storage(data::read_safetensors(spec, {.predicts = true}), false);
     for (const LabelsAs labels : kLabels) load_and_gather(spec, labels);
   });
   return true;

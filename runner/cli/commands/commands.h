@@ -50,7 +50,7 @@ struct EvalOptions : StateOptions {
 };
 
 struct PredictOptions : EvalOptions {
-  std::string format, output;
+  std::string format, output, as;
 };
 
 struct VerifyResumeOptions : RecipeOptions {

@@ -56,6 +56,12 @@ std::string format_of(const PredictOptions& options) {
   return options.output.ends_with(".npy") ? "npy" : "csv";
 }
 
+std::optional<train::OutputsAs> outputs_as(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  if (name == "logits") return train::OutputsAs::kLogits;
+  return name == "classes" ? train::OutputsAs::kClasses : train::OutputsAs::kProbabilities;
+}
+
 std::string prediction_in(std::string_view format, const Model& model, const train::Prediction& prediction) {
   if (format == "json") {
     return report::prediction_document(model.chosen.run.run.uid, model.chosen.state.info.id, prediction);
@@ -88,7 +94,7 @@ int eval(const EvalOptions& options, report::Output& out) {
 int predict(const PredictOptions& options, report::Output& out) {
   const std::string format = format_of(options);
   Model model(options, out);
-  const train::Prediction prediction = model.model.predict(options.data);
+  const train::Prediction prediction = model.model.predict(options.data, outputs_as(options.as));
   talk_warnings(model, out);
   const std::string text = prediction_in(format, model, prediction);
   if (goes_to_stdout(options.output)) {
@@ -96,11 +102,14 @@ int predict(const PredictOptions& options, report::Output& out) {
     return 0;
   }
   formats::write_file(options.output, text);
-  out.talk(fmt::format("wrote {}: {}\n", options.output, count_text(prediction.samples, "sample")));
+  out.talk(fmt::format("wrote {}: {}, {}\n", options.output, count_text(prediction.samples, "sample"),
+                       report::description(prediction)));
   if (options.json) {
     out.data(json::text(json::Object{{"run", model.chosen.run.run.uid},
                                      {"state", model.chosen.state.info.id},
                                      {"samples", prediction.samples},
+                                     {"errors", static_cast<int64_t>(prediction.rejected.size())},
+                                     {"content", report::description(prediction)},
                                      {"output", options.output},
                                      {"format", format}}));
   }

@@ -1,6 +1,13 @@
 #include "runner/train/run/stored_model.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
 #include "backends/exec/cpu_device.h"
+#include "runner/data/storage.h"
 #include "runner/formats/model_files.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/run/checkpoint/run_document.h"
@@ -17,6 +24,24 @@ schema::DatasetSpec like(const schema::Recipe& recipe) {
 
 bool has_two_files(schema::DataFormat format) {
   return format == schema::DataFormat::kIdx || format == schema::DataFormat::kNpy;
+}
+
+// Subtracts the largest logit first, so that no power is infinite.
+void softmax(std::span<float> logits) {
+  const float largest = std::ranges::max(logits);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(double{logit} - largest);
+  for (float& value : logits) value = static_cast<float>(std::exp(double{value} - largest) / sum);
+}
+
+void sigmoid(std::span<float> logits) {
+  for (float& value : logits) value = static_cast<float>(1 / (1 + std::exp(-double{value})));
+}
+
+// Undoes the normalisation of features.
+void restore_units(std::span<float> features, const data::Encoding& encoding) {
+  for (size_t f = 0; f < encoding.center.size(); ++f)
+    features[f] = static_cast<float>(double{features[f]} * encoding.spread[f] + encoding.center[f]);
 }
 
 }  // namespace
@@ -41,7 +66,7 @@ StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> ho
 
 StoredModel::~StoredModel() = default;
 
-data::Dataset StoredModel::read(const std::string& file, bool labels_required) const {
+data::Dataset StoredModel::read(const std::string& file, bool predicts) const {
   schema::DatasetSpec spec = like(recipe_);
   const size_t comma = file.find(',');
   RUN_CHECK(spec.format != schema::DataFormat::kSynthetic, ErrorKind::kUsage,
@@ -51,16 +76,16 @@ data::Dataset StoredModel::read(const std::string& file, bool labels_required) c
   } else {
     spec.features_file = file.substr(0, comma);
     spec.labels_file = comma == std::string::npos ? "" : file.substr(comma + 1);
-    RUN_CHECK(!labels_required || !spec.labels_file.empty(), ErrorKind::kUsage,
+    RUN_CHECK(predicts || !spec.labels_file.empty(), ErrorKind::kUsage,
               "{} has no labels; give two files: FEATURES,LABELS", file);
   }
-  return data::load_encoded(spec, encoding_, data::data_seed(recipe_), file, labels_required);
+  return data::load_encoded(spec, encoding_, data::data_seed(recipe_), file, predicts);
 }
 
 data::Dataset StoredModel::evaluation_data() const {
   constexpr const char* kRemedy = "restore the data, or give a file: `runner eval RUN DATA`";
   if (recipe_.data.eval) {
-    data::Dataset eval = data::load_encoded(*recipe_.data.eval, encoding_, data::data_seed(recipe_), "data.eval", true,
+    data::Dataset eval = data::load_encoded(*recipe_.data.eval, encoding_, data::data_seed(recipe_), "data.eval", false,
                                             recipe_.data.stream ? recipe_.data.shuffle_buffer : 0);
     check_data("data.eval", eval_data_, eval.fingerprint().to_string(), kRemedy);
     return eval;
@@ -73,7 +98,7 @@ data::Dataset StoredModel::evaluation_data() const {
 }
 
 std::map<std::string, double> StoredModel::evaluate(const std::string& file) {
-  const data::Dataset dataset = file.empty() ? evaluation_data() : read(file, true);
+  const data::Dataset dataset = file.empty() ? evaluation_data() : read(file, false);
   warnings_ = dataset.warnings();
   Evaluator evaluator(*trainer_, dataset, recipe_, hooks_.get());
   std::map<std::string, double> metrics = evaluator.run();
@@ -82,17 +107,60 @@ std::map<std::string, double> StoredModel::evaluate(const std::string& file) {
   return metrics;
 }
 
-Prediction StoredModel::predict(const std::string& file) {
+std::string Prediction::reason(int64_t row) const {
+  const auto found = std::ranges::lower_bound(rejected, row, {}, &data::RejectedRow::row);
+  return found != rejected.end() && found->row == row ? found->reason : "";
+}
+
+OutputsAs StoredModel::checked(std::optional<OutputsAs> as) const {
+  const bool has_classes = encoding_.label_kind == data::LabelKind::kClass;
+  if (!as) return has_classes ? OutputsAs::kLogits : OutputsAs::kTargets;
+  const bool is_binary = !has_classes && recipe_.train.loss == schema::Loss::kBceWithLogits;
+  RUN_CHECK(has_classes || (is_binary && as != OutputsAs::kClasses), ErrorKind::kUsage,
+            "the model of this run predicts numbers, so it has no classes or probabilities; remove --as");
+  return *as;
+}
+
+std::vector<std::string> StoredModel::output_names() const {
+  if (encoding_.label_kind == data::LabelKind::kClass) return encoding_.classes();
+  if (encoding_.reconstructs && !encoding_.feature_names.empty()) return encoding_.feature_names;
+  if (encoding_.outputs == 1 && !encoding_.label_name.empty()) return {encoding_.label_name};
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < encoding_.outputs; ++i) names.push_back(fmt::format("target_{}", i));
+  return names;
+}
+
+Prediction StoredModel::predict(const std::string& file, std::optional<OutputsAs> as) {
   RUN_CHECK(encoding_.sequence == 0, ErrorKind::kUsage,
             "predict writes one row of outputs per sample, but the run was trained on text, which has outputs per "
             "token; use `runner eval` for its metrics");
-  const data::Dataset dataset = read(file, false);
+  const OutputsAs checked_as = checked(as);
+  const data::Dataset dataset = read(file, true);
   warnings_ = dataset.warnings();
   Prediction prediction{.samples = dataset.size(),
                         .outputs = encoding_.outputs,
-                        .values = Evaluator(*trainer_, dataset, recipe_, nullptr).predict(),
-                        .kind = encoding_.label_kind,
-                        .class_names = encoding_.class_names};
+                        .as = checked_as,
+                        .values = {},
+                        .names = output_names(),
+                        .has_classes = encoding_.label_kind == data::LabelKind::kClass,
+                        .rejected = dataset.storage().rejected};
+  const std::vector<data::RejectedRow>& rejected = prediction.rejected;
+  RUN_CHECK(std::ssize(rejected) < prediction.samples, ErrorKind::kData, "{}: no row can be used; row {}: {}", file,
+            rejected[0].row, rejected[0].reason);
+  prediction.values = Evaluator(*trainer_, dataset, recipe_, nullptr).predict();
+  const auto row = [&](int64_t at) {
+    const auto width = static_cast<size_t>(prediction.outputs);
+    return std::span(prediction.values).subspan(static_cast<size_t>(at) * width, width);
+  };
+  for (int64_t at = 0; at < prediction.samples; ++at) {
+    if (encoding_.reconstructs) restore_units(row(at), encoding_);
+    if (checked_as == OutputsAs::kProbabilities) prediction.has_classes ? softmax(row(at)) : sigmoid(row(at));
+  }
+  for (const data::RejectedRow& each : rejected)
+    std::ranges::fill(row(each.row), std::numeric_limits<float>::quiet_NaN());
+  if (!rejected.empty())
+    warnings_.push_back(fmt::format("{}: {} of {} rows cannot be used; row {}: {}", file, rejected.size(),
+                                    prediction.samples, rejected[0].row, rejected[0].reason));
   return prediction;
 }
 

@@ -3,21 +3,31 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "runner/data/load.h"
+#include "runner/data/storage.h"
 #include "runner/train/loop/checkpoint.h"
 #include "schema/recipe/recipe.h"
 #include "store/state_store.h"
 
 namespace runner::train {
 
+// What `predict` computes of the outputs of a model.
+enum class OutputsAs { kLogits, kProbabilities, kClasses, kTargets };
+
 struct Prediction {
   int64_t samples = 0, outputs = 0;
-  std::vector<float> values;                      // (samples, outputs): logits, or targets
-  data::LabelKind kind = data::LabelKind::kNone;  // labels that the model was trained on
-  std::vector<std::string> class_names;           // empty for integer classes and targets
+  OutputsAs as = OutputsAs::kLogits;
+  std::vector<float> values;       // (samples, outputs): logits, or what was asked for; logits with kClasses
+  std::vector<std::string> names;  // (outputs): names or numbers of the classes, or names of the targets
+  bool has_classes = false;        // each output belongs to a class
+  // Rows of the file, ascending, that the model cannot be given. Their values are NaN.
+  std::vector<data::RejectedRow> rejected;
+
+  // Why a row has no prediction; empty if it has one.
+  std::string reason(int64_t row) const;
 };
 
 class StoredModel {
@@ -30,19 +40,23 @@ class StoredModel {
   // if there is none, and Error(kData) if it has changed since training or if the file does not fit the model.
   std::map<std::string, double> evaluate(const std::string& file);
 
-  // Returns the outputs for every sample of a file, in its order. Labels are optional.
-  Prediction predict(const std::string& file);
+  // Returns the outputs for every row of a file, in its order. Labels are not read. `as`: none for logits or targets.
+  // Throws Error(kUsage) if the model has no such outputs, and Error(kData) if no row can be used.
+  Prediction predict(const std::string& file, std::optional<OutputsAs> as);
 
   // Warnings about the data read last, such as dropped rows.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
-  // Reads `file` (or two, "FEATURES,LABELS", for idx and npy) in the format of the recipe's data.
-  data::Dataset read(const std::string& file, bool labels_required) const;
+  // Reads `file` (or two, "FEATURES,LABELS", for idx and npy) in the format of the recipe's data. `predicts`: as for
+  // data::load_encoded().
+  data::Dataset read(const std::string& file, bool predicts) const;
 
   StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state,
               Checkpoint run);
   data::Dataset evaluation_data() const;
+  OutputsAs checked(std::optional<OutputsAs> as) const;
+  std::vector<std::string> output_names() const;
 
   schema::Recipe recipe_;
   data::Encoding encoding_;
