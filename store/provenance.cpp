@@ -1,5 +1,7 @@
 #include "store/provenance.h"
 
+#include <cstring>
+
 #include "schema/base/json.h"
 #include "store/content.h"
 #include "store/run_store.h"
@@ -26,6 +28,30 @@ void put_sources(Database& database, const RunHandle& run, const std::vector<Att
     const Bytes bytes = std::as_bytes(std::span(source.text));
     insert.bind(run.id, run.attempt, source.kind, source.path, content.put(sha256(bytes), bytes)).run();
   }
+}
+
+void put_data(Database& database, const RunHandle& run, const std::vector<RecordedFile>& files) {
+  Statement insert(database,
+                   "INSERT OR REPLACE INTO data_file(run_id, attempt, key, path, rows, bytes, digest) "
+                   "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)");
+  for (const RecordedFile& file : files) {
+    const std::optional<Bytes> digest = file.digest ? std::optional(bytes_of(*file.digest)) : std::nullopt;
+    insert.bind(run.id, run.attempt, file.key, file.path, file.rows, file.bytes, digest).run();
+  }
+}
+
+std::vector<RecordedFile> read_data(Database& database, int64_t run_id, int64_t attempt) {
+  Statement rows(database,
+                 "SELECT key, path, rows, bytes, digest FROM data_file WHERE run_id = ?1 AND attempt = ?2 "
+                 "ORDER BY key DESC");
+  std::vector<RecordedFile> files;
+  for (rows.bind(run_id, attempt); rows.step();) {
+    RecordedFile& file = files.emplace_back(rows.text(0), rows.text(1), rows.int64(2), rows.int64(3));
+    const Bytes digest = rows.bytes(4);
+    if (digest.size() == sizeof(Sha256Digest))
+      std::memcpy(file.digest.emplace().data(), digest.data(), sizeof(Sha256Digest));
+  }
+  return files;
 }
 
 std::vector<std::string> names_in(const std::string& json_list) {
@@ -72,6 +98,7 @@ void put_provenance(Store& store, const RunHandle& run, const Provenance& proven
             git.note)
       .run();
   put_sources(database, run, provenance.sources);
+  put_data(database, run, provenance.data);
 }
 
 std::vector<AttemptProvenance> read_provenance(Store& store, int64_t run_id) {
@@ -91,6 +118,7 @@ std::vector<AttemptProvenance> read_provenance(Store& store, int64_t run_id) {
       fail_damaged_attempt(database, row.attempt, "the environment");
     }
     row.provenance.sources = read_sources(database, run_id, row.attempt);
+    row.provenance.data = read_data(database, run_id, row.attempt);
   }
   return all;
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "schema/base/sha256.h"
 #include "store/store.h"
 
 namespace runner::store {
@@ -25,6 +26,16 @@ struct AttemptSource {
 
 inline constexpr std::string_view kHookSource = "hook";
 
+// A data file that the attempt read.
+struct RecordedFile {
+  std::string key, path;  // key of the recipe, such as data.train.path
+  int64_t rows = 0;       // without a header
+  int64_t bytes = 0;
+  std::optional<Sha256Digest> digest = {};  // none: the file changed while the run read it, or is not read yet
+
+  bool operator==(const RecordedFile&) const = default;
+};
+
 // Git state of the folder that contains the recipe.
 struct GitState {
   std::string commit;  // empty if unknown
@@ -38,6 +49,7 @@ struct Provenance {
   GitState git;
   std::string environment_json;        // a flat JSON object of strings, numbers and booleans
   std::vector<AttemptSource> sources;  // unique by (kind, path)
+  std::vector<RecordedFile> data;      // unique by key
 };
 
 // Provenance that was recorded for one attempt.

@@ -44,7 +44,10 @@ void use_features_as_targets(Storage& storage) {
 Storage read(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer,
              const std::string& name) {
   try {
+    std::vector<DataFile> files = files_of(spec, name);
     Storage storage = read_format(spec, options, shuffle_buffer);
+    for (DataFile& file : files) file.rows = storage.samples + std::ssize(storage.dropped_before);
+    storage.files = std::move(files);
     if (options.labels == LabelsAs::kFeatures) use_features_as_targets(storage);
     return storage;
   } catch (Error& error) {
@@ -175,6 +178,7 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::opt
   auto train = std::make_shared<Storage>(
       read(spec.train, {.labels = labels, .seed = seed, .normalized = spec.normalize != schema::Normalize::kNone},
            buffer, "data.train"));
+  std::vector<DataFile> files = train->files;
   Encoding encoding = encoding_of(*train);
   encoding.normalize = spec.normalize;
 
@@ -182,6 +186,7 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::opt
   std::shared_ptr<Storage> eval;
   if (spec.eval.has_value()) {
     eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, false), buffer, "data.eval"));
+    files.insert(files.end(), eval->files.begin(), eval->files.end());
     check_encoding(*eval, encoding, "data.eval");
     if (encoding.sequence > 0) join_tokens(encoding, *train, *eval);
   } else if (spec.split.has_value() && encoding.sequence > 0) {
@@ -219,7 +224,8 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::opt
   if (eval && eval != train) {
     for (std::string& text : eval_set->warnings()) warnings.push_back(std::move(text));
   }
-  return {std::move(encoding), std::move(train_set), std::move(eval_set), std::move(warnings), std::move(counts)};
+  return {std::move(encoding), std::move(train_set), std::move(eval_set),
+          std::move(warnings), std::move(files),     std::move(counts)};
 }
 
 std::optional<int64_t> known_samples(const schema::DataSpec& spec) {

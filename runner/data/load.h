@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/data/data_file.h"
 #include "runner/data/dataset.h"
 #include "runner/data/encoding.h"
 #include "schema/recipe/recipe.h"
@@ -21,6 +22,7 @@ struct Data {
   Dataset train;
   std::optional<Dataset> eval;
   std::vector<std::string> warnings = {};  // about the files read
+  std::vector<DataFile> files = {};
   std::vector<int64_t> class_counts = {};  // samples by class in the training part; empty for text and synthetic data
 };
 

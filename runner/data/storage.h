@@ -12,6 +12,7 @@
 
 #include "backends/tensor/shape.h"
 #include "runner/data/csv_lexer.h"
+#include "runner/data/data_file.h"
 #include "runner/data/encoding.h"
 #include "runner/data/load.h"
 #include "runner/data/synthetic.h"
@@ -39,7 +40,7 @@ struct StreamedFile {
   schema::DatasetSpec spec;
   ReadOptions options = {};
   int64_t shuffle_buffer = 1;         // size of the buffer in samples
-  int64_t bytes = 0, changed = 0;     // size and modification time of the file when its samples were counted
+  FileStamp stamp = {};               // before its samples were counted
   std::string contents = {};          // SHA-256 in hex: of the features and labels row by row, or of the tokens of a
                                       // text
   std::vector<CsvPlace> places = {};  // position of every kPlaceEvery-th sample except the first; empty if the file is
@@ -96,6 +97,7 @@ struct Storage {
   int64_t filled_values = 0;         // with `missing: mean`; for a stream, the number of missing values
   std::vector<double> offsets = {};  // what each feature of `values` or `stream` was reduced by (narrowing.h); empty: 0
   std::vector<std::string> warnings = {};  // about the file
+  std::vector<DataFile> files = {};
   std::vector<RejectedRow> rejected = {};  // with `predicts`: rows whose features are set to 0, ascending
 
   std::vector<std::string> feature_names;  // names in the CSV header

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 
 #include "runner/data/labels.h"
 #include "schema/base/error.h"
@@ -11,12 +10,6 @@
 
 namespace runner::data {
 namespace {
-
-void stamp(StreamedFile& file) {
-  std::error_code error;  // ignored: CsvRows reports a file that cannot be read
-  file.bytes = static_cast<int64_t>(std::filesystem::file_size(file.spec.path, error));
-  file.changed = std::filesystem::last_write_time(file.spec.path, error).time_since_epoch().count();
-}
 
 [[noreturn]] void refuse_other(const StreamedFile& file) {
   fail(ErrorKind::kRun,
@@ -27,18 +20,14 @@ void stamp(StreamedFile& file) {
 
 // Returns `file`. Throws if the file on disk has changed since its samples were counted.
 const StreamedFile& unchanged(const StreamedFile& file) {
-  StreamedFile now{.spec = file.spec};
-  stamp(now);
-  if (now.bytes != file.bytes || now.changed != file.changed) refuse_other(file);
+  if (stamp_of(file.spec.path) != file.stamp) refuse_other(file);
   return file;
 }
 
 }  // namespace
 
 StreamedFile stamped_file(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer) {
-  StreamedFile file{spec, options, shuffle_buffer};
-  stamp(file);
-  return file;
+  return {spec, options, shuffle_buffer, stamp_of(spec.path)};
 }
 
 Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer) {

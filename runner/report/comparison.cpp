@@ -57,6 +57,13 @@ FactMap environment_of(const store::RunDetails& details, bool with_provenance) {
   return facts;
 }
 
+FactMap data_of(const store::RunDetails& run) {
+  FactMap facts;
+  if (run.provenance.empty()) return facts;
+  for (const store::RecordedFile& file : run.provenance.back().provenance.data) facts[file.key] = data_file_text(file);
+  return facts;
+}
+
 std::string text_of(const std::optional<store::Param::Value>& value) {
   return value ? param_text(*value) : "";
 }
@@ -118,10 +125,18 @@ json::Object differences_json(const std::vector<Comparison::Difference>& differe
 }  // namespace
 
 Comparison compare(const store::RunDetails& a, const store::RunDetails& b) {
-  Comparison found{.a = a.run.uid, .b = b.run.uid, .params = {}, .environment = {}, .metrics = {}, .damage = a.damage};
+  Comparison found;
+  found.a = a.run.uid;
+  found.b = b.run.uid;
+  found.damage = a.damage;
   found.damage.insert(found.damage.end(), b.damage.begin(), b.damage.end());
   const bool provenance = has(found, kProvenance);
   found.environment = differences(environment_of(a, provenance), environment_of(b, provenance));
+  if (provenance) {
+    const FactMap of_a = data_of(a), of_b = data_of(b);
+    found.has_data = !of_a.empty() || !of_b.empty();
+    found.data = differences(of_a, of_b);
+  }
   if (has(found, kParams)) found.params = differences(params_of(a), params_of(b));
   if (has(found, kMetrics)) found.metrics = metrics_of(a, b);
   return found;
@@ -134,6 +149,7 @@ std::string comparison_text(const Comparison& comparison, int width, bool color)
   };
   if (has(comparison, kParams))
     add(differences_table("parameter", comparison, comparison.params), "all parameters are equal\n");
+  if (comparison.has_data) add(differences_table("data", comparison, comparison.data), "the data are equal\n");
   add(differences_table("environment", comparison, comparison.environment), "the environments are equal\n");
   if (has(comparison, kMetrics)) add(metrics_table(comparison), "no metrics\n");
   return text;
@@ -145,6 +161,7 @@ std::string comparison_document(const Comparison& comparison) {
   json::Object document{{"a", comparison.a},
                         {"b", comparison.b},
                         {"params", differences_json(comparison.params)},
+                        {"data", differences_json(comparison.data)},
                         {"environment", differences_json(comparison.environment)},
                         {"metrics", std::move(metrics)}};
   add_damage(document, comparison.damage);

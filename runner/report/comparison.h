@@ -21,6 +21,8 @@ struct Comparison {
 
   std::string a, b;  // run ids
   std::vector<Difference> params;
+  bool has_data = false;         // the files of either run are recorded
+  std::vector<Difference> data;  // files by the key of the recipe that names them; their paths are not compared
   std::vector<Difference> environment;
   std::vector<Metric> metrics;        // all metrics of both runs, by name
   std::vector<store::Damage> damage;  // of both runs

@@ -165,8 +165,16 @@ json::Object source_json(const store::AttemptSource& source) {
           {"sha256", hex(sha256(source.text))}};
 }
 
+json::Object data_json(const store::RecordedFile& file) {
+  return {{"key", file.key},
+          {"path", file.path},
+          {"rows", file.rows},
+          {"bytes", file.bytes},
+          {"sha256", file.digest ? json::Value(hex(*file.digest)) : json::Value()}};
+}
+
 json::Object provenance_json(const store::AttemptProvenance& row) {
-  const auto& [git, environment, sources] = row.provenance;
+  const auto& [git, environment, sources, data] = row.provenance;
   const json::Object git_state{{"commit", json::or_null(git.commit)},
                                {"branch", json::or_null(git.branch)},
                                {"dirty", git.dirty ? json::Value(*git.dirty) : json::Value()},
@@ -175,7 +183,8 @@ json::Object provenance_json(const store::AttemptProvenance& row) {
   return {{"attempt", row.attempt},
           {"git", git_state},
           {"environment", json::parse(environment)},
-          {"sources", json::list_of(sources, source_json)}};
+          {"sources", json::list_of(sources, source_json)},
+          {"data", json::list_of(data, data_json)}};
 }
 
 json::Object metric_json(const store::MetricSummary& metric) {

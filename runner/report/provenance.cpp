@@ -64,7 +64,8 @@ std::string environment_json() {
 }  // namespace
 
 store::Provenance provenance_at_start(std::vector<store::AttemptSource> sources) {
-  store::Provenance provenance{.git = {}, .environment_json = environment_json(), .sources = std::move(sources)};
+  store::Provenance provenance{
+      .git = {}, .environment_json = environment_json(), .sources = std::move(sources), .data = {}};
   provenance.git.note = "git has not answered yet";  // remains if the process is killed before git answers
   return provenance;
 }

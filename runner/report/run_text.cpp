@@ -141,7 +141,11 @@ std::string facts_text(const store::RunDetails& details, bool color) {
   facts.add("cpu features", run.cpu_features);
   facts.add("kernels", kernels_text(run.kernels_json));
   facts.add("version", run.binary_version);
-  if (!details.provenance.empty()) facts.add("git", git_text(details.provenance.back().provenance.git));
+  if (!details.provenance.empty()) {
+    const store::Provenance& provenance = details.provenance.back().provenance;
+    facts.add("git", git_text(provenance.git));
+    for (const store::RecordedFile& file : provenance.data) facts.add(file.key, data_file_text(file));
+  }
   if (run.dropped_points > 0) facts.add("dropped points", std::to_string(run.dropped_points), Color::kYellow);
   return facts.render(color);
 }
@@ -236,6 +240,11 @@ Table notes_table(std::span<const store::Note> notes) {
 }
 
 }  // namespace
+
+std::string data_file_text(const store::RecordedFile& file) {
+  return fmt::format("{}, {}, sha256 {}", count_text(file.rows, "row"), bytes_text(file.bytes),
+                     file.digest ? hex(*file.digest).substr(0, 12) : "not known");
+}
 
 Color color_of(store::RunStatus status) {
   switch (status) {

@@ -38,4 +38,7 @@ std::string show_text(const store::RunDetails& details, const store::DeviceMetri
 // Formats the document of train/run/gpu_use.h as tables, each after an empty line. Returns "" if there is none.
 std::string gpu_text(const json::Value& gpu, int width, bool color);
 
+// "178 rows, 11 kB, sha256 6be6b1203f3d".
+std::string data_file_text(const store::RecordedFile& file);
+
 }  // namespace runner::report

@@ -145,7 +145,7 @@ std::string explain_text(const ReadResult& result, const std::string& key) {
                      origin_text(found.leaf), found.leaf == nullptr ? condition_text(result, field) : "");
 }
 
-std::string explain_json(const ReadResult& result, const std::string& key) {
+std::string explain_json(const ReadResult& result, const std::string& key, const ValueMap& more) {
   if (key.empty()) return json::text(json::Object{{"key", Value()}, {"value", values_of(result, key)}});
   const Explanation found = find(result, key);
   const Field& field = *found.field;
@@ -162,13 +162,15 @@ std::string explain_json(const ReadResult& result, const std::string& key) {
       {"kind", std::string(name_of(found.leaf != nullptr ? found.leaf->origin : OriginKind::kDefault))},
       {"file", placed ? Value(found.leaf->mark.file) : Value()},
       {"line", placed ? Value(found.leaf->mark.line) : Value()}};
-  return json::text(json::Object{{"key", key},
-                                 {"value", value},
-                                 {"type", type_name(field)},
-                                 {"default", fallback},
-                                 {"unit", json::or_null(unit)},
-                                 {"origin", origin},
-                                 {"text", std::string(field.text) + availability_phrase(field)}});
+  json::Object document{{"key", key},
+                        {"value", value},
+                        {"type", type_name(field)},
+                        {"default", fallback},
+                        {"unit", json::or_null(unit)},
+                        {"origin", origin},
+                        {"text", std::string(field.text) + availability_phrase(field)}};
+  document.insert(document.end(), more.begin(), more.end());
+  return json::text(document);
 }
 
 std::string explain_field(const std::string& key) {

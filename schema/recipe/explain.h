@@ -16,6 +16,7 @@ std::string explain_field(const std::string& key);
 
 // {"key", "value", "type", "default", "unit", "origin": {"kind", "file", "line"}, "text"}. The value of a key
 // that the recipe does not use is null. The value of a section, and of the whole recipe with key null, is an object.
-std::string explain_json(const ReadResult& result, const std::string& key);
+// `more`: further members.
+std::string explain_json(const ReadResult& result, const std::string& key, const ValueMap& more = {});
 
 }  // namespace runner::schema

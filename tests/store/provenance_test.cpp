@@ -18,6 +18,8 @@ Provenance sample() {
   provenance.git = {"52c6d14a", "main", true, {"new.txt", "a \"b\"\n.txt"}, "diff truncated after 256 KiB"};
   provenance.environment_json = R"({"cpu":"EPYC","cores":2,"env.OMP_NUM_THREADS":"2"})";
   provenance.sources = {{"include", "base.yaml", "seed: 1\n"}, {"diff", "52c6d14a", std::string("\0\xff", 2)}};
+  provenance.data = {{"data.train.path", "wine.csv", 178, 11'000, sha256("wine")},
+                     {"data.eval.path", "late.csv", 7, 20, std::nullopt}};
   return provenance;
 }
 
@@ -39,7 +41,7 @@ TEST_F(ProvenanceStore, RoundTrip) {
   put(run, sample());
   const std::vector<AttemptProvenance> all = read_provenance(store, run.id);
   ASSERT_EQ(all.size(), 1u);
-  const auto& [git, environment, sources] = all[0].provenance;
+  const auto& [git, environment, sources, data] = all[0].provenance;
   EXPECT_EQ(all[0].attempt, 1);
   EXPECT_EQ(git.commit, "52c6d14a");
   EXPECT_EQ(git.branch, "main");
@@ -47,6 +49,12 @@ TEST_F(ProvenanceStore, RoundTrip) {
   EXPECT_EQ(git.untracked, sample().git.untracked);
   EXPECT_EQ(git.note, "diff truncated after 256 KiB");
   EXPECT_EQ(environment, sample().environment_json);
+  EXPECT_EQ(data, sample().data);
+  EXPECT_EQ(
+      row("SELECT key || ' ' || path || ' ' || rows || ' ' || bytes || ' ' || sha256 FROM data_files WHERE sha256 "
+          "IS NOT NULL")[0],
+      SqlValue("data.train.path wine.csv 178 11000 " + hex(sha256("wine"))));
+  EXPECT_EQ(row("SELECT count(*) FROM data_files WHERE sha256 IS NULL")[0], SqlValue(int64_t{1}));
   ASSERT_EQ(sources.size(), 2u);  // sorted by kind
   EXPECT_EQ(sources[0].kind + sources[0].path + sources[0].text, std::string("diff52c6d14a\0\xff", 14));
   EXPECT_EQ(sources[1].kind + sources[1].path + sources[1].text, "includebase.yamlseed: 1\n");

@@ -165,7 +165,9 @@ TEST_F(Questions, ViewsExcludeTrashedRuns) {
   const RunRow run = find_run(store, "1kq4b2r5hh");
   {
     Transaction transaction(store.database(), Transaction::Kind::kWrite);
-    put_provenance(store, {run.id, 1, run.uid}, {{}, R"({"cpu":"EPYC"})", {{"include", "base.yaml", "seed: 1"}}});
+    put_provenance(
+        store, {run.id, 1, run.uid},
+        {{}, R"({"cpu":"EPYC"})", {{"include", "base.yaml", "seed: 1"}}, {{"data.train.path", "a.csv", 1, 2}}});
     GraphRow graph;
     graph.texts = std::make_shared<const GraphTexts>();
     put_device_report(store, {run.id, 1, run.uid}, {1, {graph}, "{}"});
@@ -184,7 +186,7 @@ TEST_F(Questions, ViewsExcludeTrashedRuns) {
     return all;
   };
   const std::map<std::string, int64_t> before = counts();
-  EXPECT_EQ(before.size(), 12u);
+  EXPECT_EQ(before.size(), 13u);
   for (const auto& [view, rows] : before) EXPECT_EQ(rows > 0, view != "trash") << view;
   trash_run(store, run.id);
   for (const auto& [view, rows] : counts()) EXPECT_EQ(rows, view == "trash" ? 1 : 0) << view;

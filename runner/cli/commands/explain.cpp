@@ -6,6 +6,8 @@
 
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/exit_codes.h"
+#include "runner/data/data_file.h"
+#include "runner/report/format.h"
 #include "runner/report/table.h"
 #include "schema/base/json.h"
 #include "schema/base/suggest.h"
@@ -79,6 +81,29 @@ void explain_key(const ExplainOptions& options, report::Output& out) {
   out.data(options.json ? json::text(json::Object{{"key", key}, {"text", text}}) : text);
 }
 
+struct FileOnDisk {
+  int64_t bytes;
+  Sha256Digest digest;
+};
+
+// The data file that a key names; none for other keys, and if it cannot be read.
+std::optional<FileOnDisk> data_file_of(const schema::Recipe& recipe, const std::string& key) {
+  std::vector<data::DataFile> files = data::files_of(recipe.data.train, "data.train");
+  if (recipe.data.eval) std::ranges::move(data::files_of(*recipe.data.eval, "data.eval"), std::back_inserter(files));
+  const auto named = std::ranges::find(files, key, &data::DataFile::key);
+  if (named == files.end()) return std::nullopt;
+  const std::optional<Sha256Digest> digest = data::digest_of(*named, [] { return false; });
+  return digest ? std::optional(FileOnDisk{named->stamp.bytes, *digest}) : std::nullopt;
+}
+
+std::string file_text(const FileOnDisk& file) {
+  return fmt::format("file: {}, sha256 {}\n", report::bytes_text(file.bytes), hex(file.digest));
+}
+
+schema::ValueMap file_json(const FileOnDisk& file) {
+  return {{"file", json::Object{{"bytes", file.bytes}, {"sha256", hex(file.digest)}}}};
+}
+
 }  // namespace
 
 int explain(const ExplainOptions& options, report::Output& out) {
@@ -92,7 +117,12 @@ int explain(const ExplainOptions& options, report::Output& out) {
     is_error_id(options.recipe) ? explain_error(options.recipe, options, out) : explain_key(options, out);
   } else {
     const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-    out.data(options.json ? schema::explain_json(recipe, options.key) : schema::explain_text(recipe, options.key));
+    const std::optional<FileOnDisk> file = data_file_of(recipe.recipe, options.key);
+    if (options.json) {
+      out.data(schema::explain_json(recipe, options.key, file ? file_json(*file) : schema::ValueMap()));
+    } else {
+      out.data(schema::explain_text(recipe, options.key) + (file ? file_text(*file) : ""));
+    }
   }
   return 0;
 }

@@ -32,7 +32,7 @@ RunError run_error(const Error& error) {
 }  // namespace
 
 RunRecord::RunRecord(const RunRequest& request, const Session& session, const Hooks* hooks)
-    : request_(request), session_(session), hooks_(hooks), provenance_(request, hooks) {
+    : request_(request), session_(session), hooks_(hooks), provenance_(request, session.data.files, hooks) {
   result.name = request.recipe.name;
   result.backend = session.device->name();
   result.num_processes = request.recipe.num_processes;
@@ -217,7 +217,7 @@ void RunRecord::finish() {
   // Skipped steps are normal while a loss scaler finds its scale.
   if (result.skipped_steps > 0 && !first_scale(request_.recipe))
     warn(fmt::format("{} of {} steps were skipped: not finite", result.skipped_steps, result.optimizer_steps));
-  provenance_.finish(*writer_);
+  provenance_.finish(*writer_, result.status == store::RunStatus::kInterrupted);
   if (logs_) logs_->finish();
   try {
     writer_->flush();
@@ -269,9 +269,13 @@ bool RunRecord::is_recorded() {
   }
 }
 
-ProvenanceKeeper::ProvenanceKeeper(const RunRequest& request, const Hooks* hooks)
-    : request_(request), hooks_(hooks), known_(request.recording.provenance) {
+ProvenanceKeeper::ProvenanceKeeper(const RunRequest& request, const std::vector<data::DataFile>& files,
+                                   const Hooks* hooks)
+    : request_(request), files_(files), hooks_(hooks), known_(request.recording.provenance) {
   take_hook_sources();
+  if (!known_) return;
+  for (const data::DataFile& file : files)
+    known_->data.push_back({file.key, file.path, file.rows, file.stamp.bytes, std::nullopt});
 }
 
 void ProvenanceKeeper::take_hook_sources() {
@@ -284,19 +288,26 @@ void ProvenanceKeeper::take_hook_sources() {
 }
 
 void ProvenanceKeeper::complete(store::RunWriter& writer) {
-  if (!known_ || !request_.recording.complete_provenance || collector_.joinable()) return;
+  if (!known_ || collector_.joinable()) return;
   const SignalsBlocked blocked;
-  collector_ = std::jthread([this, &writer] {
+  collector_ = std::jthread([this, &writer](const std::stop_token& stop) {
     try {
-      request_.recording.complete_provenance(*known_);
+      collect(stop);
       writer.provenance(*known_);
     } catch (const std::bad_alloc&) {  // the run will report exhausted memory itself
     }
   });
 }
 
-void ProvenanceKeeper::finish(store::RunWriter& writer) {
+void ProvenanceKeeper::collect(const std::stop_token& stop) {
+  if (request_.recording.complete_provenance) request_.recording.complete_provenance(*known_);
+  for (size_t i = 0; i < files_.size(); ++i)
+    known_->data[i].digest = data::digest_of(files_[i], [&] { return stop.stop_requested(); });
+}
+
+void ProvenanceKeeper::finish(store::RunWriter& writer, bool hurried) {
   complete(writer);
+  if (hurried) collector_.request_stop();
   if (collector_.joinable()) collector_.join();
   const size_t before = hook_sources_;
   take_hook_sources();
