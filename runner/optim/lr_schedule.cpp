@@ -40,7 +40,7 @@ LrSchedule::LrSchedule(const SchedulerSpec& spec, double lr, const RunLength& ru
             "scheduler.end: expected a value below optimizer.lr, {1}, from which polynomial decays, got {0}", spec.end,
             lr);
   warmup_ = spec.warmup ? to_steps(*spec.warmup, run) : 0;
-  length_ = spec.length ? to_steps(*spec.length, run) : run.total_steps;
+  length_ = std::max<int64_t>(1, spec.length ? to_steps(*spec.length, run) : run.total_steps);
   every_ = std::max<int64_t>(1, to_steps(spec.every, run));
   steps_per_update_ = spec.compat == schema::Compat::kAccelerate ? run.num_processes : 1;
 }
@@ -96,8 +96,26 @@ double half_wave(double turns) {
 
 }  // namespace
 
+// Returns the step within `length` whose rate a later step has, as `beyond` says.
+int64_t LrSchedule::folded(int64_t step) const {
+  switch (spec_.beyond) {
+    case schema::Beyond::kFormula: return step;
+    case schema::Beyond::kHold: return std::min(step, length_ - 1);
+    case schema::Beyond::kRestart: return step % length_;
+  }
+  return step;
+}
+
+int64_t LrSchedule::updates_at_zero(int64_t updates) const {
+  const int64_t first = ceil_div(length_, steps_per_update_);
+  if (function_ || first >= updates) return 0;
+  const bool is_zero = factor(first * steps_per_update_) == 0 && factor((updates - 1) * steps_per_update_) == 0;
+  return is_zero ? updates - first : 0;
+}
+
 double LrSchedule::factor(int64_t step) const {
   if (function_) return function_(step);
+  step = folded(step);
   const double decayed = step < warmup_ ? static_cast<double>(step) / static_cast<double>(warmup_) : decay(step);
   return decayed * plateau_.factor;
 }
@@ -130,7 +148,7 @@ double LrSchedule::decay(int64_t step) const {
 
 std::optional<double> LrSchedule::momentum(int64_t step) const {
   if (!moves_momentum(spec_)) return std::nullopt;
-  return one_cycle(spec_, 1.0, length_, in_cycle(step)).momentum;
+  return one_cycle(spec_, 1.0, length_, in_cycle(folded(step))).momentum;
 }
 
 bool LrSchedule::observe(double metric, bool maximizes) {

@@ -67,7 +67,12 @@ class LrSchedule {
 
   // Returns the factor of schedule step `step`, counted from 0. Formulas: the functions of the same names in
   // transformers.optimization; OneCycleLR, StepLR and ExponentialLR in torch.optim.lr_scheduler.
+  // `beyond` decides from `length` on.
   double factor(int64_t step) const;
+
+  // Returns how many of the first `updates` optimizer steps have rate 0 because the schedule ended before; 0 for a
+  // function of a hook.
+  int64_t updates_at_zero(int64_t updates) const;
 
   // Returns the momentum (sgd, rmsprop) or β1 (adam, adamw, lion) of a step, or none if the schedule does not change
   // it.
@@ -81,6 +86,7 @@ class LrSchedule {
   void restore(const PlateauState& state) { plateau_ = state; }
 
  private:
+  int64_t folded(int64_t step) const;
   int64_t in_cycle(int64_t step) const;
   double decay(int64_t step) const;  // factor after the warm-up
   bool observe_once(double metric, bool maximizes);

@@ -47,6 +47,9 @@ void check_scheduler(const CheckContext& c) {
     c.fault(ErrorId::kOutOfRange, "optimizer.lr",
             "optimizer.lr must be greater than 0 with scheduler.type one_cycle, got 0");
   }
+  if (c.settings.text("scheduler.beyond").value_or("formula") != "formula" && !c.has("scheduler.length") && !c.broken("scheduler.length"))
+    c.fault(ErrorId::kIgnoredOption, "scheduler.beyond", "scheduler.beyond is ignored without scheduler.length",
+            "remove it, or set scheduler.length, such as 10 epochs");
   if (cycles_momentum(c) && c.settings.text("optimizer.type") == "adagrad") {
     c.fault(ErrorId::kNeedsOption, "scheduler.type",
             "scheduler.cycle_momentum needs an optimizer with momentum or betas",

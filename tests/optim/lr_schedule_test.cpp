@@ -231,6 +231,34 @@ TEST(LrSchedule, PolynomialIsAtItsEndAfterAWarmupOfTheWholeLength) {  // transfo
   EXPECT_EQ(schedule.factor(10), 0.25);
 }
 
+TEST(LrSchedule, HoldsOrRestartsBeyondItsLength) {
+  for (const SchedulerType type : {SchedulerType::kLinear, SchedulerType::kCosine, SchedulerType::kCosineRestarts,
+                                   SchedulerType::kPolynomial, SchedulerType::kOneCycle}) {
+    SchedulerSpec spec;
+    spec.type = type;
+    spec.max_lr = 0.1;
+    spec.end = 0;
+    spec.cycles = type == SchedulerType::kCosine ? 0.5 : 1;
+    if (type != SchedulerType::kOneCycle) spec.warmup = Length{2, Unit::kSteps};
+    spec.length = Length{8, Unit::kSteps};
+    const LrSchedule formula(spec, 0.1, kScale);
+    spec.beyond = schema::Beyond::kHold;
+    const LrSchedule hold(spec, 0.1, kScale);
+    spec.beyond = schema::Beyond::kRestart;
+    const LrSchedule restart(spec, 0.1, kScale);
+    for (int64_t step = 0; step < 30; ++step) {
+      EXPECT_EQ(hold.factor(step), formula.factor(std::min<int64_t>(step, 7))) << step;
+      EXPECT_EQ(restart.factor(step), formula.factor(step % 8)) << step;
+      EXPECT_EQ(restart.momentum(step), formula.momentum(step % 8)) << step;
+    }
+    const bool ends_at_zero = type != SchedulerType::kCosine && type != SchedulerType::kOneCycle;
+    EXPECT_EQ(formula.updates_at_zero(30), ends_at_zero ? 22 : 0);
+    EXPECT_EQ(formula.updates_at_zero(8), 0);
+    EXPECT_EQ(hold.updates_at_zero(30), 0);
+    EXPECT_EQ(restart.updates_at_zero(30), 0);
+  }
+}
+
 TEST(LrSchedule, OneCycleStaysAtItsEnd) {
   SchedulerSpec spec;
   spec.type = SchedulerType::kOneCycle;

@@ -405,9 +405,11 @@ TEST_F(RunTest, WarnsIfALongerRunStretchesItsSchedule) {
       train(kSmall, {.resume = "@last", .longer = true, .overrides = {"scheduler={type: linear}", "train.epochs=8"}});
   EXPECT_EQ(result.optimizer_steps, 40);
   ASSERT_EQ(result.warnings.size(), 1u);
-  EXPECT_EQ(result.warnings[0],
-            "the schedule is stretched to the longer run: train/lr was 0.0005 at step 20 and is 0.005 at step 21; set "
-            "scheduler.length to keep the schedule");
+  EXPECT_EQ(
+      result.warnings[0],
+      "the schedule is stretched to the longer run: train/lr was 0.0005 at step 20 and is 0.005 at step 21; to end "
+      "it where it was, use `runner fork RUN` with scheduler.length='20 steps' and scheduler.beyond=hold (the last "
+      "rate) or restart (the schedule again)");
 }
 
 // Errors before the run is recorded leave no store behind.

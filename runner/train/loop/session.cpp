@@ -103,6 +103,13 @@ std::vector<std::string> Session::plan_warnings() const {
     const std::vector<std::string> more = hook_optimizer_warnings(recipe, trainer.optimizers());
     warnings.insert(warnings.end(), more.begin(), more.end());
   }
+  if (const int64_t zero = schedule.updates_at_zero(length.total_steps); zero > 0)
+    warnings.push_back(fmt::format(
+        "the learning rate is 0 in the last {} of {} steps, after the end of the schedule; {}", zero,
+        length.total_steps,
+        recipe.scheduler.length ? "to train in them, remove scheduler.length (stretches the schedule), or set "
+                                  "scheduler.beyond: hold (the last rate) or restart (the schedule again)"
+                                : "remove scheduler.compat: accelerate"));
   const int64_t batch = plan.max_batch();
   const int64_t gradients =
       plan.optimizer_step(0).steps * backends::ceil_div(batch, trainer.accumulation.micro_batch(batch));

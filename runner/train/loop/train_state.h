@@ -34,6 +34,7 @@ struct TrainControl {
   bool save_requested = false;        // by the hook, after the current optimizer step
   int64_t saves_requested = 0;        // by this rank's hook so far
   bool evaluation_due = false;        // after the current optimizer step
+  bool evaluation_is_extra = false;   // only the end of the run makes it due; a longer run would not have it
   bool evaluated = false;             // after the last optimizer step
   const char* save_reason = nullptr;  // with a hook's loop: why to save before the next optimizer step; null: not
 };

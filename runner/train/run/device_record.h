@@ -46,7 +46,7 @@ class DeviceRecord {
   PersistentGraphs* const graphs_;
   backends::tpu::TpuDeviceModel* const tpu_;  // null for other devices
   backends::gpu::GpuDeviceModel* const gpu_;  // null for other devices
-  store::DeviceReport report_;              // recorded so far
+  store::DeviceReport report_;                // recorded so far
   GpuDeviceUse gpu_use_;                      // predicted GPU time so far
   std::optional<int64_t> first_step_;         // of the attempt; none: training has not begun
 };

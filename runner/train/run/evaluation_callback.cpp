@@ -29,6 +29,7 @@ bool EvaluationCallback::needs_results(const Progress& after) const {
 
 void EvaluationCallback::on_optimizer_step(const StepResult& /*result*/, const Progress& before) {
   due_ = due_ || every_.due(before, state_.reached);
+  state_.control.evaluation_is_extra = !due_;
   state_.control.evaluation_due = evaluator_ && state_.weights_agree && (due_ || state_.finished());
 }
 
@@ -55,7 +56,7 @@ std::map<std::string, double> EvaluationCallback::evaluate() {
   warn_of_not_finite();
   for (const auto& [name, value] : metrics) record_.points().add(name, state_.step(), value);
   const schema::SchedulerSpec& scheduler = session_.recipe.scheduler;
-  if (scheduler.type == schema::SchedulerType::kPlateau)
+  if (scheduler.type == schema::SchedulerType::kPlateau && !state_.control.evaluation_is_extra)
     session_.schedule.observe(session_.broadcast_from_rank_0(record_.points().newest(scheduler.metric)),
                               maximizes(scheduler.mode, scheduler.metric, state_.hooks));
   return metrics;

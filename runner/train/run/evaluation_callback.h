@@ -18,6 +18,8 @@
 namespace runner::train {
 
 // Evaluates the model every `eval.every` and at the end of a run, records the metrics, and updates a plateau schedule.
+// An evaluation that only the end makes due does not count for the schedule and for early stopping, so that a run that
+// is made longer continues like one that was longer from the start.
 class EvaluationCallback final : public Callback {
  public:
   // All arguments must outlive the object. Throws Error(kRecipe) if eval.metrics does not fit the data.
@@ -55,6 +57,7 @@ class EarlyStoppingCallback final : public Callback {
       : spec_(spec), state_(state), record_(record) {}
 
   void on_evaluation_due() override {
+    if (state_.control.evaluation_is_extra) return;
     Patience& patience = state_.patience;
     const double value = state_.session.broadcast_from_rank_0(record_.points().newest(spec_.metric));
     const double gain = maximizes(spec_.mode, spec_.metric, state_.hooks) ? value - patience.best.value_or(-INFINITY)
