@@ -98,6 +98,18 @@ void read_tags(Database& database, std::vector<RunRow>& runs) {
   }
 }
 
+// Reads how long the earlier attempts of resumed runs took, of which there are few.
+void read_earlier_attempts(Database& database, std::vector<RunRow>& runs) {
+  Statement earlier(database,
+                    "SELECT coalesce(sum(coalesce(ended_ms, heartbeat_ms) - started_ms), 0) FROM attempt "
+                    "WHERE run_id = ?1 AND no < ?2");
+  for (RunRow& run : runs) {
+    if (run.attempts <= 1) continue;
+    earlier.bind(run.id, run.attempts).step();
+    run.earlier_ms = earlier.int64(0);
+  }
+}
+
 // Returns the complete rows of the runs that `where` selects. `args`: values of ?1, ?2, …
 template <class... Args>
 std::vector<RunRow> read_runs(Database& database, std::string_view where, const Args&... args) {
@@ -112,6 +124,7 @@ std::vector<RunRow> read_runs(Database& database, std::string_view where, const 
     read_long(run, rows);
   }
   read_tags(database, runs);
+  read_earlier_attempts(database, runs);
   return runs;
 }
 
@@ -297,6 +310,7 @@ std::vector<RunRow> list_runs(Store& store, int64_t limit, Trash trash) {
   }
   if (runs.empty()) database.check_tables({"run"});
   read_tags(database, runs);
+  read_earlier_attempts(database, runs);
   return runs;
 }
 

@@ -37,6 +37,7 @@ struct RunRow {
   int64_t started_ms = 0;             // of the newest attempt
   std::optional<int64_t> ended_ms;
   int64_t heartbeat_ms = 0;
+  int64_t earlier_ms = 0;  // time that earlier attempts ran
   int64_t dropped_points = 0;
   std::string host;
   int64_t pid = 0;

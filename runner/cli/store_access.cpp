@@ -114,10 +114,19 @@ void note_better_state(const store::RunDetails& run, report::Output& out) {
                   std::isnan(value) ? "none" : text));
 }
 
+void note_namesakes(store::Store& store, const store::RunRow& run, const std::string& selector, report::Output& out) {
+  if (run.name != selector || run.uid == selector || run.trashed_ms) return;
+  const std::vector<store::RunRow> runs = store::list_runs(store);
+  const auto count = std::ranges::count(runs, selector, &store::RunRow::name);
+  if (count > 1)
+    out.talk(fmt::format("note: {} runs are named {}; the newest is used: {}\n", count, selector, run.uid));
+}
+
 ChosenState load_chosen_state(const Options& options, const std::string& selector, const std::string& state,
                               report::Output& out) {
   store::Store store = open_store(options);
   store::RunDetails run = store::show_run(store, store::find_run(store, selector));
+  note_namesakes(store, run.run, selector, out);
   const store::StateInfo info = state_named(run, state);
   if (state.empty()) note_better_state(run, out);
   return {std::move(run), store::load_state(store, info.id)};

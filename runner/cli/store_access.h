@@ -24,12 +24,16 @@ store::StateInfo state_named(const store::RunDetails& run, const std::string& te
 // Prints a note if another state than the newest is the best by the metric that the recipe watches.
 void note_better_state(const store::RunDetails& run, report::Output& out);
 
+// Prints a note if `selector` is a name that several runs have; `run` is the newest of them.
+void note_namesakes(store::Store& store, const store::RunRow& run, const std::string& selector, report::Output& out);
+
 struct ChosenState {
   store::RunDetails run;
   store::LoadedState state;
 };
 
-// Loads a run and the state that state_named() finds. Prints note_better_state() if `state` is empty. Throws like
+// Loads a run and the state that state_named() finds. Prints note_namesakes(), and note_better_state() if `state` is
+// empty. Throws like
 // state_named(), and Error(kStore) if the state or the run's record is damaged.
 ChosenState load_chosen_state(const Options& options, const std::string& run, const std::string& state,
                               report::Output& out);

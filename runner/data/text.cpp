@@ -79,7 +79,10 @@ Storage described(const schema::DatasetSpec& spec, int64_t tokens, const Seen& s
 // ---- a file's tokens -----------------------------------------------------------------------------------------------
 
 TextTokens::TextTokens(const schema::DatasetSpec& spec)
-    : bytes_(spec.tokens == schema::Tokens::kBytes), input_(spec.path) {}
+    : bytes_(spec.tokens == schema::Tokens::kBytes), input_(spec.path) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (!bytes_ && fill() && window_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
+}
 
 // Reads more data and drops what precedes the current position. Returns false at the end of the file.
 bool TextTokens::fill() {

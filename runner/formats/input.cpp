@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "schema/base/error.h"
+#include "schema/base/source_text.h"
 
 namespace runner::formats {
 
@@ -160,9 +161,14 @@ void Input::expect_end() {
 
 std::string in_quotes(std::string_view text) {
   constexpr size_t kShown = 40;
+  const bool is_utf8 = schema::is_utf8(text);
+  std::string_view shown = text.substr(0, kShown);
+  const auto continues = [&] { return is_utf8 && shown.size() < text.size() && (text[shown.size()] & 0xC0) == 0x80; };
+  while (continues()) shown.remove_suffix(1);
   std::string result = "'";
-  for (const char c : text.substr(0, kShown)) {
-    if (c >= ' ' && c <= '~') {
+  for (const char c : shown) {
+    const bool is_ascii = static_cast<unsigned char>(c) < 0x80;
+    if (is_ascii ? c >= ' ' && c <= '~' : is_utf8) {
       result += c;
     } else {
       result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));

@@ -49,7 +49,8 @@ class Input {
   std::unique_ptr<Gzip> gzip_;  // null if the file is not compressed
 };
 
-// Quotes `text` for a message: truncated after 40 bytes, with non-printable and non-ASCII bytes as \xNN.
+// Quotes `text` for a message: truncated after 40 bytes, with control characters as \xNN, and every byte beyond ASCII
+// if the text is not UTF-8.
 std::string in_quotes(std::string_view text);
 
 }  // namespace runner::formats

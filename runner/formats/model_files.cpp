@@ -121,14 +121,15 @@ std::vector<ModelFile> model_files(std::vector<NamedTensor> tensors, const std::
   return files;
 }
 
-std::vector<std::string> write_model(const fs::path& path, std::vector<NamedTensor> tensors, int64_t most) {
+std::vector<std::string> write_model(const fs::path& path, std::vector<NamedTensor> tensors, int64_t most,
+                                     const Metadata& metadata) {
   const fs::path folder = path.parent_path();
   const std::string name = path.filename();
   std::vector<ModelFile> files = model_files(std::move(tensors), name, most);
   std::vector<std::string> written;
   for (ModelFile& file : files) {
     written.push_back((folder / file.name).string());
-    file.index.empty() ? write_safetensors(written.back(), std::move(file.tensors))
+    file.index.empty() ? write_safetensors(written.back(), std::move(file.tensors), metadata)
                        : write_file(written.back(), file.index);
   }
   remove_left_over(folder, name, files);

@@ -212,9 +212,10 @@ const NamedTensor* SafetensorsFile::find(std::string_view name) const {
 namespace {
 
 // Returns length and header of a file with these tensors. Sorts `tensors` by name.
-std::string head_of(std::vector<NamedTensor>& tensors) {
+std::string head_of(std::vector<NamedTensor>& tensors, const Metadata& metadata) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   json::Object header;
+  if (!metadata.empty()) header.emplace_back("__metadata__", json::Object(metadata.begin(), metadata.end()));
   size_t offset = 0;
   for (const NamedTensor& tensor : tensors) {
     RUN_ASSERT(tensor.bytes.size() == static_cast<size_t>(tensor.shape.elements()) * type_of(*tensor.dtype).bytes);
@@ -233,16 +234,16 @@ std::string head_of(std::vector<NamedTensor>& tensors) {
 
 }  // namespace
 
-std::vector<std::byte> safetensors_bytes(std::vector<NamedTensor> tensors) {
-  const std::string head = head_of(tensors);
+std::vector<std::byte> safetensors_bytes(std::vector<NamedTensor> tensors, const Metadata& metadata) {
+  const std::string head = head_of(tensors, metadata);
   const auto begin = std::as_bytes(std::span(head));
   std::vector<std::byte> bytes(begin.begin(), begin.end());
   for (const NamedTensor& tensor : tensors) bytes.insert(bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
   return bytes;
 }
 
-void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors) {
-  const std::string head = head_of(tensors);
+void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors, const Metadata& metadata) {
+  const std::string head = head_of(tensors, metadata);
   std::vector<std::string_view> parts = {head};
   for (const NamedTensor& tensor : tensors)
     parts.emplace_back(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());

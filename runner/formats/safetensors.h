@@ -1,11 +1,12 @@
 // The safetensors format: named tensors in one file (8-byte header length, JSON header, raw little-endian data).
 //
 // Used for data sets, model.init_from and export. Written files are deterministic: they depend only on names, types,
-// shapes and values; tensors are sorted by name and stored without gaps. Reference: github.com/huggingface/safetensors,
-// README "Format".
+// shapes, values and metadata; tensors are sorted by name and stored without gaps. Reference:
+// github.com/huggingface/safetensors, README "Format".
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,11 +44,14 @@ class SafetensorsFile {
   std::vector<NamedTensor> tensors_;
 };
 
+// Texts by key, for the header's "__metadata__".
+using Metadata = std::map<std::string, std::string>;
+
 // Returns the contents of a file. Names must be unique.
-std::vector<std::byte> safetensors_bytes(std::vector<NamedTensor> tensors);
+std::vector<std::byte> safetensors_bytes(std::vector<NamedTensor> tensors, const Metadata& metadata = {});
 
 // Replaces `path` with write_file() (runner/formats/write.h). Names must be unique. Throws Error(kRun) if the file
 // cannot be written.
-void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors);
+void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors, const Metadata& metadata = {});
 
 }  // namespace runner::formats

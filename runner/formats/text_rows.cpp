@@ -1,5 +1,6 @@
 #include "runner/formats/text_rows.h"
 
+#include <cmath>
 #include <vector>
 
 #include <fmt/format.h>
@@ -38,13 +39,24 @@ std::string csv_point(const Scalar& point, const PointOrigin* origin) {
   return csv_row(fields);
 }
 
+namespace {
+
+// JSON has no number for these.
+json::Value number_or_word(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+}  // namespace
+
 std::string json_point(const Scalar& point, const PointOrigin* origin) {
   json::Object object;
   if (origin != nullptr) object = {{"run", std::string(origin->run)}, {"attempt", origin->attempt}};
   object.emplace_back("metric", std::string(point.tag));
   object.emplace_back("step", point.step);
   object.emplace_back("time", utc_time(point.time_ms));
-  object.emplace_back("value", point.value);
+  object.emplace_back("value", number_or_word(point.value));
   return json::line(object);
 }
 

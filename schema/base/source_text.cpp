@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include <fmt/format.h>
+
 namespace runner::schema {
 
 std::string_view name_of(OriginKind kind) {
@@ -97,9 +99,31 @@ Diagnostic Report::diagnostic(ErrorId id, const Place& place, std::string_view k
   return {id, mark(place), width, showable(key), showable(message), showable(hint), line};
 }
 
+namespace {
+
+// Characters that word processors write in place of those that YAML knows.
+struct Lookalike {
+  std::string_view bytes, what;
+};
+constexpr Lookalike kLookalikes[] = {
+    {"\u00A0", "a no-break space (U+00A0), which is part of a word in YAML; write an ordinary space"},
+    {"\u201C", "a typographic quote (U+201C); YAML's quotes are \" and '"},
+    {"\u201D", "a typographic quote (U+201D); YAML's quotes are \" and '"},
+    {"\u201E", "a typographic quote (U+201E); YAML's quotes are \" and '"},
+    {"\u2018", "a typographic quote (U+2018); YAML's quotes are \" and '"},
+    {"\u2019", "a typographic quote (U+2019); YAML's quotes are \" and '"},
+};
+
+}  // namespace
+
 void Report::add(ErrorId id, const Place& place, std::string_view key, std::string_view message,
                  std::string_view hint) {
-  found_.push_back({place, diagnostic(id, place, key, message, hint)});
+  const std::string_view line = source(place.source).line(place.line);
+  const auto* const found =
+      std::ranges::find_if(kLookalikes, [&](const Lookalike& each) { return line.find(each.bytes) != line.npos; });
+  const std::string more = found != std::end(kLookalikes) ? fmt::format("the line has {}", found->what) : "";
+  const std::string all = hint.empty() || more.empty() ? std::string(hint) + more : fmt::format("{}; {}", more, hint);
+  found_.push_back({place, diagnostic(id, place, key, message, all)});
 }
 
 std::vector<Diagnostic> Report::take() {

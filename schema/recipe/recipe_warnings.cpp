@@ -130,6 +130,19 @@ void warn_of_tpu(const ReadResult& recipe, std::vector<std::string>& warnings) {
   if (recipe.recipe.mixed_precision == Precision::kBf16) warn_of_optimizer(recipe, warnings);
 }
 
+// A text of which the quotes would become a part.
+void warn_of_quotes(const ReadResult& recipe, std::vector<std::string>& warnings) {
+  for (const Leaf& leaf : recipe.leaves) {
+    const std::string* const text = leaf.origin != OriginKind::kDefault ? leaf.value.text() : nullptr;
+    for (const std::string_view quote : {"\u201C", "\u201D", "\u201E", "\u2018", "\u2019"})
+      if (text != nullptr && text->starts_with(quote))
+        warnings.push_back(
+            fmt::format("{}: {} begins with the typographic quote {}, which is part of the text; YAML's "
+                        "quotes are \" and '",
+                        leaf.mark.to_string(), leaf.path, quote));
+  }
+}
+
 }  // namespace
 
 std::vector<NumberWarning> optimizer_warnings_in_bf16(OptimizerType type, const OptimizerHyper& hyper,
@@ -157,6 +170,7 @@ std::vector<NumberWarning> optimizer_warnings_in_bf16(OptimizerType type, const 
 
 std::vector<std::string> recipe_warnings(const ReadResult& recipe) {
   std::vector<std::string> warnings;
+  warn_of_quotes(recipe, warnings);
   for (const std::string_view section : {"checkpoint.keep_best", "train.early_stopping", "scheduler"})
     warn_of_mode(recipe, section, warnings);
   warn_of_cycle(recipe, warnings);

@@ -67,7 +67,7 @@ class Substitution {
   void replace(YamlNode& node, const std::string& body, bool whole) {
     YamlNode value;
     if (body.starts_with("env:")) {
-      value = environment(node, body.substr(4));
+      value = environment(node, body.substr(4), whole);
     } else if (body.starts_with("vars.") && variables_known_) {
       value = variable(node, body);
     } else if (body.starts_with("vars.")) {
@@ -106,7 +106,8 @@ class Substitution {
     }
   }
 
-  YamlNode environment(YamlNode& user, const std::string& body) {
+  // `whole`: the variable is the whole value.
+  YamlNode environment(YamlNode& user, const std::string& body, bool whole) {
     const size_t colon = body.find(':');
     const std::string name = body.substr(0, colon);
     YamlNode value;
@@ -116,6 +117,9 @@ class Substitution {
       value.from_env = value.loose = true;
       if (!is_utf8(value.text))
         fault(ErrorId::kNotUtf8, user, fmt::format("the environment variable {} is not UTF-8", name));
+      if (whole && value.text.empty())
+        fault(ErrorId::kUnsetEnvironment, user, fmt::format("the environment variable {} is empty", name),
+              "set it to a value");
     } else if (colon != std::string::npos && !name.empty()) {
       value.text = body.substr(colon + 1);
     } else if (name.empty()) {

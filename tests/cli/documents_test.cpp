@@ -2,6 +2,7 @@
 #include "runner/report/documents.h"
 
 #include <cmath>
+#include <cstring>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -295,8 +296,12 @@ TEST_F(Documents, Export) {
   const Json metrics = Json::parse(read_text(folder_.path() / "m.json"));
   EXPECT_EQ(metrics["metrics"]["train/loss"].size(), 8U);
   const std::string model = read_text(folder_.path() / "m.safetensors");
-  const std::string header = model.substr(8, model.find('}') + 1 - 8);
-  EXPECT_NE(header.find("\"0.bias\""), std::string::npos) << header;
+  uint64_t length = 0;
+  std::memcpy(&length, model.data(), sizeof(length));
+  const Json header = Json::parse(model.substr(sizeof(length), length));
+  EXPECT_TRUE(header.contains("0.bias")) << header;
+  EXPECT_EQ(header["__metadata__"]["format"], "pt");
+  EXPECT_EQ(header["__metadata__"]["classes"], R"(["0","1"])");
 }
 
 }  // namespace

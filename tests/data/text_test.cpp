@@ -227,6 +227,21 @@ TEST_F(TextTest, StreamRejectsAModifiedFile) {
             "change it during the run, or set data.stream to false");
 }
 
+TEST_F(TextTest, AByteOrderMarkIsNoToken) {
+  const std::string text = "hello world, hello words";
+  const Data plain = data_of(text, 4), marked = data_of("\xEF\xBB\xBF" + text, 4);
+  EXPECT_EQ(marked.encoding, plain.encoding);
+  EXPECT_EQ(marked.train.fingerprint(), plain.train.fingerprint());
+  schema::DataSpec spec;
+  spec.stream = true;
+  spec.train = spec_of(write("plain.txt", text), 4);
+  const Fingerprint streamed = load(spec, 0).train.fingerprint();
+  spec.train = spec_of(write("marked.txt", "\xEF\xBB\xBF" + text), 4);
+  EXPECT_EQ(load(spec, 0).train.fingerprint(), streamed);
+  spec.train.tokens = schema::Tokens::kBytes;
+  EXPECT_EQ(load(spec, 0).train.size(), plain.train.size() + 1);
+}
+
 TEST_F(TextTest, RejectsUnreadableText) {
   const auto message = [&](const std::string& text, int64_t length, bool bytes = false, bool stream = false) {
     schema::DataSpec spec;

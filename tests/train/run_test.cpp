@@ -10,6 +10,7 @@
 
 #include "runner/formats/model_files.h"
 #include "runner/train/run/checkpoint/sections.h"
+#include "runner/train/run/exported_model.h"
 #include "runner/train/run/stored_model.h"
 #include "schema/base/error.h"
 #include "schema/recipe/recipe_reader.h"
@@ -294,8 +295,8 @@ TEST_F(RunTest, StartsFromWeightsOfAFile) {
   ASSERT_EQ(train(kSmall).exit_code, 0);
   store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
   const auto states = store::list_states(store, store::find_run(store, "@last").id, true);
-  export_model(store::load_state(store, states[0].id), path("weights.safetensors").string(),
-               formats::kDefaultShardSize);
+  const store::LoadedState state = store::load_state(store, states[0].id);
+  export_model({.state = state}, path("weights.safetensors").string(), formats::kDefaultShardSize);
   const auto want = last_state();
   const RunResult result = train(
       kSmall,

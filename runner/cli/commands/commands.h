@@ -113,6 +113,7 @@ struct SqlOptions : Options {
 struct ExportOptions : StateOptions {
   std::string model_file, shard_size, metrics_file, tensorboard, folder;
   std::string artifact, file;
+  bool fold_normalization = false;
 };
 
 struct TraceOptions : RunOptions {

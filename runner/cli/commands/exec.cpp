@@ -232,9 +232,10 @@ auto about_run(const store::RunRow& run, Work work) {
   }
 }
 
-store::RunDetails details_of(const std::string& selector, const Options& options) {
+store::RunDetails details_of(const std::string& selector, const Options& options, report::Output* out = nullptr) {
   store::Store store = open_store(options);
   const store::RunRow run = store::find_run(store, selector);
+  if (out != nullptr) note_namesakes(store, run, selector, *out);
   return about_run(run, [&] { return store::show_run(store, run); });
 }
 
@@ -291,13 +292,39 @@ int resume_run(const store::RunDetails& details, const ResumeOptions& options, r
   return run_and_report(std::move(attempt), options, options.quiet, out);
 }
 
+// "digits-2" for a fork of "digits", or "digits-3" for one of "digits-2": the first name that no run has.
+std::string name_of_fork(const Options& options, const std::string& parent) {
+  store::Store store = open_store(options);
+  std::vector<store::RunRow> runs = store::list_runs(store);
+  std::ranges::move(store::list_runs(store, 0, store::Trash::kOnly), std::back_inserter(runs));
+  const auto is_taken = [&](const std::string& name) {
+    return std::ranges::count(runs, name, &store::RunRow::name) > 0;
+  };
+  const size_t dash = parent.rfind('-');
+  const bool has_number = dash != std::string::npos && dash > 0 && dash + 1 < parent.size() &&
+                          parent.find_first_not_of("0123456789", dash + 1) == std::string::npos &&
+                          is_taken(parent.substr(0, dash));
+  const std::string stem = has_number ? parent.substr(0, dash) : parent;
+  for (int64_t number = 2;; ++number)
+    if (std::string name = fmt::format("{}-{}", stem, number); !is_taken(name)) return name;
+}
+
+// The changes of the command line, with a name for the child if they give none.
+std::vector<std::string> with_name(const ForkOptions& options, const std::string& parent) {
+  std::vector<std::string> overrides = options.overrides;
+  const bool is_named =
+      std::ranges::any_of(overrides, [](const std::string& each) { return each.starts_with("name="); });
+  if (!is_named) overrides.push_back("name=" + json::compact(name_of_fork(options, parent)));
+  return overrides;
+}
+
 int fork_run(const store::RunDetails& details, const ForkOptions& options, report::Output& out) {
   train::ForkRequest request{.run = details.run.uid, .restart = options.restart};
   if (!options.state.empty()) request.state = state_named(details, options.state).id;
   if (options.state.empty() && !options.quiet) note_better_state(details, out);
   const schema::ReadResult before = recorded_recipe(details);
   request.before = before.recipe;
-  schema::ReadResult after = recorded_recipe(details, options.overrides);
+  schema::ReadResult after = recorded_recipe(details, with_name(options, details.run.name));
   after.recipe.model.init_from.clear();  // the weights come from the state
   Beginning beginning{
       .folder = folder_of_recipe(details.recipe), .includes = recorded_includes(details), .fork = &request};
@@ -319,12 +346,12 @@ int exec(const ExecOptions& options, report::Output& out) {
 }
 
 int resume(const ResumeOptions& options, report::Output& out) {
-  const store::RunDetails details = details_of(options.run, options);
+  const store::RunDetails details = details_of(options.run, options, &out);
   return about_run(details.run, [&] { return resume_run(details, options, out); });
 }
 
 int fork(const ForkOptions& options, report::Output& out) {
-  return fork_run(details_of(options.run, options), options, out);
+  return fork_run(details_of(options.run, options, &out), options, out);
 }
 
 }  // namespace runner::cli

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/recorded_run.h"
 #include "runner/cli/store_access.h"
 #include "runner/formats/model_files.h"
 #include "runner/formats/text_rows.h"
@@ -9,8 +10,9 @@
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
 #include "runner/report/output.h"
-#include "runner/train/run/stored_model.h"
+#include "runner/train/run/exported_model.h"
 #include "schema/base/json.h"
+#include "schema/base/text.h"
 
 namespace runner::cli {
 namespace {
@@ -134,7 +136,30 @@ std::string export_artifact(store::Store& store, const store::RunRow& run, const
   return file;
 }
 
+// Files that other programs would take for what their name says.
+void check_model_file(const std::string& file) {
+  const auto ends = [&](const char* ending) { return lower_case(file).ends_with(ending); };
+  for (const char* const ending : {".pt", ".pth", ".bin", ".ckpt"})
+    RUN_CHECK(!ends(ending), ErrorKind::kUsage,
+              "--model: {0} would be a pickle of PyTorch, which can run code when it is loaded; write a .safetensors "
+              "file, which `safetensors.torch.load_file` reads",
+              file);
+  for (const char* const ending : {".onnx", ".h5", ".keras", ".pb", ".tflite", ".gguf", ".npz"})
+    RUN_CHECK(!ends(ending), ErrorKind::kUsage, "--model: cannot write {}; models are written as .safetensors", file);
+}
+
+// The recipe of a run; none if that part of the record is damaged, which an export of weights does not need.
+std::optional<schema::ReadResult> intact_recipe(const store::RunDetails& run) {
+  if (std::ranges::find(run.damage, "recipe", &store::Damage::part) != run.damage.end()) return std::nullopt;
+  try {
+    return recorded_recipe(run);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 void check_targets(const ExportOptions& options) {
+  check_model_file(options.model_file);
   const std::string& metrics = options.metrics_file;
   const auto ends = [&](const char* ending) { return metrics.ends_with(ending); };
   RUN_CHECK(metrics.empty() || ends(".csv") || ends(".jsonl") || ends(".json"), ErrorKind::kUsage,
@@ -160,6 +185,8 @@ void check_export_options(const ExportOptions& options) {
             "--metrics FILE",
             options.file);
   RUN_CHECK(options.state.empty() || !options.model_file.empty(), ErrorKind::kUsage, "--state needs --model FILE");
+  RUN_CHECK(!options.fold_normalization || !options.model_file.empty(), ErrorKind::kUsage,
+            "--fold-normalization needs --model FILE");
   RUN_CHECK(options.shard_size.empty() || options.model_file.ends_with(".safetensors"), ErrorKind::kUsage,
             "--max-shard-size needs --model FILE.safetensors");
   check_targets(options);
@@ -176,6 +203,7 @@ class Export {
       : options_(options), out_(out), store_(open_store(options)), run_(store::find_run(store_, options.run)) {}
 
   int run() {
+    note_namesakes(store_, run_, options_.run, out_);
     if (!options_.model_file.empty()) write_model();
     if (!options_.metrics_file.empty()) {
       export_metrics(points_.get(), run_, options_.metrics_file);
@@ -206,7 +234,11 @@ class Export {
     if (options_.state.empty()) note_better_state(run, out_);
     const int64_t most = options_.shard_size.empty() ? formats::kDefaultShardSize
                                                      : formats::shard_size(options_.shard_size, "--max-shard-size");
-    const std::vector<std::string> files = train::export_model(state, options_.model_file, most);
+    const std::optional<schema::ReadResult> recipe = intact_recipe(run);
+    const std::vector<std::string> files = train::export_model({.state = state,
+                                                                .recipe = recipe ? &recipe->recipe : nullptr,
+                                                                .folds_normalization = options_.fold_normalization},
+                                                               options_.model_file, most);
     state_ = state.info.id;
     model_files_ = json::list_of(files);
     const std::string parts = files.size() > 1 ? fmt::format(" in {} files", files.size() - 1) : "";

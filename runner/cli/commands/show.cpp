@@ -48,6 +48,7 @@ int show(const ShowOptions& options, report::Output& out) {
   if (options.metrics_report) return show_metrics_report(store, options, out);
   const store::RunDetails details =
       store::show_intact_parts(store, store::find_run(store, options.run, store::Trash::kIncluded));
+  note_namesakes(store, details.run, options.run, out);
   const store::DeviceMetrics metrics = store::newest_device_metrics(store, details.run.id);
   out.data(options.json ? report::show_document(details, metrics)
                         : report::show_text(details, metrics, out.data_width(), out.data_color()));

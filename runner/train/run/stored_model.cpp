@@ -8,7 +8,6 @@
 
 #include "backends/exec/cpu_device.h"
 #include "runner/data/storage.h"
-#include "runner/formats/model_files.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/run/checkpoint/run_document.h"
 #include "runner/train/run/checkpoint/sections.h"
@@ -162,14 +161,6 @@ Prediction StoredModel::predict(const std::string& file, std::optional<OutputsAs
     warnings_.push_back(fmt::format("{}: {} of {} rows cannot be used; row {}: {}", file, rejected.size(),
                                     prediction.samples, rejected[0].row, rejected[0].reason));
   return prediction;
-}
-
-std::vector<std::string> export_model(const store::LoadedState& state, const std::string& file,
-                                      int64_t max_shard_size) {
-  std::vector<formats::NamedTensor> tensors;
-  for (const StoredParameter& parameter : parameters_of(state))
-    tensors.push_back({parameter.name, backends::DType::kF32, parameter.shape, parameter.values});
-  return formats::write_model(file, std::move(tensors), max_shard_size);
 }
 
 }  // namespace runner::train

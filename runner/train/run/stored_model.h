@@ -67,8 +67,4 @@ class StoredModel {
   std::vector<std::string> warnings_;
 };
 
-// Writes a checkpoint's parameters under the model's names and returns the names of the files that formats::write_model
-// makes of `file`. They depend on the weights only.
-std::vector<std::string> export_model(const store::LoadedState& state, const std::string& file, int64_t max_shard_size);
-
 }  // namespace runner::train

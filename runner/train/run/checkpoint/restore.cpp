@@ -269,8 +269,10 @@ std::optional<std::string> stretched_schedule(const Session& session,
     if (metric.name != "train/lr") continue;
     const double next = session.trainer.optimizers().lr * session.schedule.factor(counters.scheduled);
     return fmt::format(
-        "the schedule is stretched to the longer run: train/lr was {:.6g} at step {} and is {:.6g} at step {}; to end it "
-        "where it was, use `runner fork RUN` with scheduler.length='{} steps' and scheduler.beyond=hold (the last rate) "
+        "the schedule is stretched to the longer run: train/lr was {:.6g} at step {} and is {:.6g} at step {}; to end "
+        "it "
+        "where it was, use `runner fork RUN` with scheduler.length='{} steps' and scheduler.beyond=hold (the last "
+        "rate) "
         "or restart (the schedule again)",
         metric.last, metric.last_step, next, counters.steps + 1, counters.steps);
   }

@@ -13,6 +13,7 @@
 
 #include "runner/data/dataset.h"
 #include "runner/formats/model_files.h"
+#include "runner/train/run/checkpoint/model_metadata.h"
 #include "runner/train/run/checkpoint/optional_sections.h"
 #include "runner/train/run/checkpoint/run_document.h"
 #include "schema/base/error.h"
@@ -142,11 +143,13 @@ std::vector<FileBytes> model_files(Trainer& trainer, const std::string& name, in
                            .subspan(static_cast<size_t>(p.offset) * sizeof(float),
                                     static_cast<size_t>(p.elements()) * sizeof(float))});
   });
+  const formats::Metadata metadata = model_metadata(trainer.encoding(), trainer.recipe().data.train.scale.value_or(1));
   std::vector<FileBytes> files;
   for (formats::ModelFile& file : formats::model_files(std::move(tensors), name, max_shard_size)) {
     const auto index = std::as_bytes(std::span(file.index));
-    files.push_back({std::move(file.name), file.tensors.empty() ? std::vector<std::byte>(index.begin(), index.end())
-                                                                : formats::safetensors_bytes(std::move(file.tensors))});
+    files.push_back({std::move(file.name), file.tensors.empty()
+                                               ? std::vector<std::byte>(index.begin(), index.end())
+                                               : formats::safetensors_bytes(std::move(file.tensors), metadata)});
   }
   return files;
 }
