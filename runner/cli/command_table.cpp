@@ -118,7 +118,9 @@ constexpr Argument kMetrics[] = {kRun,
                                  {"[METRIC]", "", "print every point of this metric: step, tab, value with all digits",
                                   &MetricsOptions::metric, Kind::kMetric}};
 constexpr Argument kPlot[] = {
-    {"RUN ... METRIC", "", "runs, and the metric to plot", &PlotOptions::runs, Kind::kRunOrMetric},
+    {"RUN ... METRIC", "", "runs or patterns such as 'digits*', and the metric to plot, or several: METRIC,METRIC",
+     &PlotOptions::runs, Kind::kRunOrMetric},
+    {"--where", "CONDITION", "also plot all runs that match, such as 'optimizer.lr < 1e-3'", &PlotOptions::where},
     {"--x", "step|time", "horizontal axis; time is in seconds since the start of the run; default: step",
      &PlotOptions::x_axis},
     {"--log", "", "use a logarithmic scale for values", &PlotOptions::log},
@@ -268,7 +270,7 @@ constexpr Command kCommands[] = {
      kGraphs, "runner graphs on-tpu\nrunner graphs on-tpu --json", action<graphs>, report::failure_document},
     {"metrics", Group::kStore, "list the metrics of a run, or every point of one", "", kMetrics,
      "runner metrics @last\nrunner metrics digits train/loss", action<metrics>, report::failure_document},
-    {"plot", Group::kStore, "plot a metric of one or more runs, in the terminal or as an SVG image",
+    {"plot", Group::kStore, "plot metrics of one or more runs, in the terminal or as an SVG image",
      "The terminal plot uses braille dots.  --smooth averages all points before they are thinned to the\n"
      "resolution of the plot.  A NaN is a gap.  Without colours, several curves are drawn as letters.",
      kPlot,

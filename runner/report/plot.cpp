@@ -142,10 +142,15 @@ std::string braille(uint8_t dots) {  // U+2800 + dots
   return {static_cast<char>(0xE2), static_cast<char>(0xA0 + (dots >> 6)), static_cast<char>(0x80 + (dots & 0x3F))};
 }
 
+// Whether curves are told apart by letters: without colours, or if there are more curves than colours.
+bool has_letters(size_t curves, bool color) {
+  return curves > (color ? kPalette.size() : 1);
+}
+
 std::string cell_text(const Canvas::Cell& cell, size_t curves, bool color) {
   if (cell.dots == 0) return " ";
   const auto index = static_cast<size_t>(cell.curve);
-  if (!color && curves > 1) return {letter_of(index)};
+  if (has_letters(curves, color)) return painted(std::string(1, letter_of(index)), color_of_curve(index), color);
   return painted(braille(cell.dots), color_of_curve(index), color);
 }
 
@@ -190,7 +195,10 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-constexpr std::array kSvgPalette{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"};
+// The first seven are those of Okabe and Ito, which remain distinct for readers with colour-blindness.
+constexpr std::array kSvgPalette{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000",
+                                 "#8c564b", "#7f3c8d", "#11a579", "#bdb000", "#e73f74", "#80ba5a", "#3953ac",
+                                 "#888888", "#b5a0dc", "#7a4a00", "#00c5cf", "#ff8f81", "#2f4f2f"};
 
 struct SvgBox {
   double left = 70, top = 40, width = 700, height = 300;
@@ -210,17 +218,47 @@ std::string svg_path(const Curve& curve, const Frame& frame, const SvgBox& box) 
   return path;
 }
 
+double position_of(const Scale& scale, double value) {
+  return scale.position(scale.log ? std::log10(value) : value);
+}
+
+// Round values on a scale, about five: multiples of 1, 2 or 5 times a power of ten, or on a logarithmic scale powers of
+// ten, with 2 and 5 times them on a short one. The ends of the scale if there are no two round values on it.
+std::vector<double> round_ticks(const Scale& scale) {
+  constexpr double kSteps = 5, kShortDecades = 2;
+  std::vector<double> ticks;
+  const auto add = [&](double value) {
+    const double at = position_of(scale, value);
+    if (at > -1e-9 && at < 1 + 1e-9) ticks.push_back(value);
+  };
+  const double span = scale.high - scale.low;
+  if (scale.log) {
+    const double stride = std::max(1.0, std::ceil(span / (2 * kSteps)));
+    for (double power = std::floor(scale.low); power <= scale.high; power += stride)
+      for (const double digit : {1.0, 2.0, 5.0})
+        if (digit == 1 || span <= kShortDecades) add(digit * std::pow(10.0, power));
+  } else {
+    const double power = std::pow(10.0, std::floor(std::log10(span / kSteps)));
+    const double digits = span / kSteps / power;
+    const double step = power * (digits <= 1 ? 1 : digits <= 2 ? 2 : digits <= 5 ? 5 : 10);
+    const auto first = static_cast<int64_t>(std::ceil(scale.low / step)),
+               last = static_cast<int64_t>(scale.high / step);
+    for (int64_t i = first; i <= last + 1 && std::ssize(ticks) < 20; ++i) add(static_cast<double>(i) * step);
+  }
+  return ticks.size() >= 2 ? ticks : std::vector<double>{scale.shown(0), scale.shown(1)};
+}
+
 std::string svg_ticks(const Frame& frame, const SvgBox& box) {
   std::string out;
-  for (int i = 0; i <= 4; ++i) {
-    const double y = box.top + box.height * (1 - i / 4.0), x = box.left + box.width * (i / 4.0);
+  for (const double value : round_ticks(frame.y)) {
+    const double y = box.top + box.height * (1 - position_of(frame.y, value));
     out += fmt::format("<line x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>\n", box.left,
                        box.left + box.width, y, y);
-    out += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", box.left - 6, y + 4,
-                       tick(frame.y.shown(i / 4.0)));
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x, box.top + box.height + 18,
-                       tick(frame.x.shown(i / 4.0)));
+    out += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", box.left - 6, y + 4, tick(value));
   }
+  for (const double value : round_ticks(frame.x))
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+                       box.left + box.width * position_of(frame.x, value), box.top + box.height + 18, tick(value));
   return out;
 }
 
@@ -289,7 +327,7 @@ std::string plot_text(std::span<const Curve> curves, const PlotStyle& style) {
   out += x_axis(frame, style, margin, columns);
   for (size_t i = 0; i < shown.size(); ++i) {
     if (shown[i].label.empty()) continue;
-    const std::string mark = style.color || shown.size() == 1 ? "⣿" : std::string{letter_of(i)};
+    const std::string mark = has_letters(shown.size(), style.color) ? std::string{letter_of(i)} : "⣿";
     out += fmt::format("{:{}} {} {}\n", "", margin, painted(mark, color_of_curve(i), style.color),
                        on_one_line(shown[i].label));
   }

@@ -97,7 +97,7 @@ struct MetricsOptions : RunOptions {
 };
 
 struct PlotOptions : RunsOptions {  // the last of `runs` is the metric
-  std::string x_axis, smooth, svg_file;
+  std::string where, x_axis, smooth, svg_file;
   bool log = false;
   int64_t width = kNotGiven;  // default: width of the terminal
 };

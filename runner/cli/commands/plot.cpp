@@ -8,6 +8,7 @@
 #include "runner/report/format.h"
 #include "schema/base/json.h"
 #include "store/queries.h"
+#include "store/run_selection.h"
 
 namespace runner::cli {
 namespace {
@@ -29,11 +30,54 @@ int width_of(int64_t width, const report::Output& out) {
   return static_cast<int>(width);
 }
 
-report::Curve curve_of(store::Store& store, const store::RunRow& run, const std::string& metric, bool by_time,
-                       double amount) {
-  report::Curve curve{fmt::format("{} {}", run.uid, run.name), {}};
-  for (const store::Point& point : store::metric_points(store, run, metric)) {
-    const double seconds = static_cast<double>(point.time_ms - run.created_ms) / 1000;
+// A run and one of its metrics.
+struct Series {
+  store::RunRow run;
+  std::string metric;
+  std::vector<store::Point> points;
+};
+
+std::vector<std::string> metrics_of(const std::string& list) {
+  std::vector<std::string> names;
+  for (size_t at = 0; at <= list.size();) {
+    const size_t comma = std::min(list.find(',', at), list.size());
+    RUN_CHECK(comma > at, ErrorKind::kUsage, "plot: expected metrics such as train/loss,eval/loss, got '{}'", list);
+    names.push_back(list.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return names;
+}
+
+// Runs of a condition or a pattern need not have every metric.
+std::vector<Series> chosen_series(store::Store& store, const PlotOptions& options,
+                                  const std::vector<std::string>& metrics) {
+  std::vector<Series> series;
+  const auto add = [&](const store::RunRow& run, bool required) {
+    for (const std::string& metric : metrics) {
+      try {
+        series.push_back({run, metric, store::metric_points(store, run, metric)});
+      } catch (const Error& error) {
+        if (required || error.kind() != ErrorKind::kNotFound) throw;
+      }
+    }
+  };
+  if (!options.where.empty())
+    for (const store::RunRow& run : store::select_runs(store, {.where = options.where}).runs) add(run, false);
+  for (size_t i = 0; i + 1 < options.runs.size(); ++i) {
+    const std::string& selector = options.runs[i];
+    const bool is_pattern = selector.find_first_of("*?") != std::string::npos;
+    for (const store::RunRow& run : store::find_runs(store, selector)) add(run, !is_pattern);
+  }
+  RUN_CHECK(!series.empty(), ErrorKind::kNotFound, "nothing to plot: no such run has the metric {}",
+            options.runs.back());
+  return series;
+}
+
+report::Curve curve_of(const Series& series, bool with_metric, bool by_time, double amount) {
+  report::Curve curve{fmt::format("{} {}", series.run.uid, series.run.name), {}};
+  if (with_metric) curve.label += " " + series.metric;
+  for (const store::Point& point : series.points) {
+    const double seconds = static_cast<double>(point.time_ms - series.run.created_ms) / 1000;
     curve.points.push_back({by_time ? seconds : static_cast<double>(point.step), point.value});
   }
   report::smooth(curve.points, amount);
@@ -41,13 +85,14 @@ report::Curve curve_of(store::Store& store, const store::RunRow& run, const std:
 }
 
 std::string document(const std::string& metric, const std::vector<report::Curve>& curves,
-                     const std::vector<store::RunRow>& runs, bool by_time, int columns) {
+                     const std::vector<Series>& series, bool by_time, int columns) {
   json::List list;
   for (size_t i = 0; i < curves.size(); ++i) {
     const auto points = json::list_of(report::thinned(curves[i].points, columns), [&](const report::PlotPoint& p) {
       return json::List{by_time ? json::Value(p.x) : json::Value(static_cast<int64_t>(p.x)), p.y};
     });
-    list.emplace_back(json::Object{{"run", runs[i].uid}, {"name", runs[i].name}, {"points", points}});
+    list.emplace_back(json::Object{
+        {"run", series[i].run.uid}, {"name", series[i].run.name}, {"metric", series[i].metric}, {"points", points}});
   }
   return json::text(json::Object{{"metric", metric}, {"curves", std::move(list)}});
 }
@@ -55,18 +100,16 @@ std::string document(const std::string& metric, const std::vector<report::Curve>
 }  // namespace
 
 int plot(const PlotOptions& options, report::Output& out) {
-  RUN_CHECK(options.runs.size() >= 2, ErrorKind::kUsage,
+  RUN_CHECK(options.runs.size() >= (options.where.empty() ? 2 : 1), ErrorKind::kUsage,
             "plot: missing argument METRIC after RUN; see `runner plot --help`");
   const double amount = smoothing(options.smooth);
   const bool by_time = options.x_axis == "time";
   const std::string& metric = options.runs.back();
+  const std::vector<std::string> metrics = metrics_of(metric);
   store::Store store = open_store(options);
-  std::vector<store::RunRow> runs;
+  const std::vector<Series> series = chosen_series(store, options, metrics);
   std::vector<report::Curve> curves;
-  for (size_t i = 0; i + 1 < options.runs.size(); ++i) {
-    runs.push_back(store::find_run(store, options.runs[i]));
-    curves.push_back(curve_of(store, runs.back(), metric, by_time, amount));
-  }
+  for (const Series& each : series) curves.push_back(curve_of(each, metrics.size() > 1, by_time, amount));
   const report::PlotStyle style{.title = metric,
                                 .x_label = by_time ? "seconds" : "step",
                                 .width = width_of(options.width, out),
@@ -79,7 +122,7 @@ int plot(const PlotOptions& options, report::Output& out) {
     out.talk(fmt::format("wrote {}\n", report::file_text(options.svg_file)));
   }
   if (options.json) {
-    out.data(document(metric, curves, runs, by_time, 2 * style.width));
+    out.data(document(metric, curves, series, by_time, 2 * style.width));
   } else if (options.svg_file.empty()) {
     out.data(report::plot_text(curves, style));
   }
