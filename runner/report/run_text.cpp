@@ -298,11 +298,24 @@ std::string steps_text(const store::RunRow& run, int64_t step) {
          fmt::format("  {} left", duration_text(seconds * static_cast<double>(left) / static_cast<double>(done)));
 }
 
-Table runs_table(std::span<const store::RunRow> runs) {
-  Table table({{"run"}, {"name"}, {"status"}, {"created"}, {"time", Align::kRight}, {"backend"}, {"tags"}});
-  for (const store::RunRow& run : runs) {
+namespace {
+
+// "best(eval/accuracy) 0.972".
+std::string main_metric(const store::RunSelection& selection, size_t run) {
+  for (size_t i = 0; i < selection.columns.size(); ++i)
+    if (const auto* const value = std::get_if<double>(&selection.values[run][i]))
+      return fmt::format("{} {}", selection.columns[i], rounded_text(*value));
+  return "";
+}
+
+}  // namespace
+
+Table runs_table(const store::RunSelection& selection) {
+  Table table({{"run"}, {"name"}, {"status"}, {"created"}, {"time", Align::kRight}, {"backend"}, {"metric"}, {"tags"}});
+  for (size_t i = 0; i < selection.runs.size(); ++i) {
+    const store::RunRow& run = selection.runs[i];
     table.add({run.uid, run.name, Cell(std::string(store::to_string(run.status)), color_of(run.status)),
-               local_time(run.created_ms), time_taken(run), run.backend, joined(run.tags)});
+               local_time(run.created_ms), time_taken(run), run.backend, main_metric(selection, i), joined(run.tags)});
   }
   return table;
 }

@@ -25,7 +25,9 @@ std::string git_text(const store::GitState& git);
 // "step 120/5000 12 s left": progress of a run whose newest point is at `step`. Unknown parts are omitted.
 std::string steps_text(const store::RunRow& run, int64_t step);
 
-Table runs_table(std::span<const store::RunRow> runs);
+inline constexpr const char* kMainMetrics = "best(eval/accuracy),best(eval/loss),last(train/loss)";
+// The runs of a selection with these columns, of which the first that a run has is shown.
+Table runs_table(const store::RunSelection& selection);
 // The id of each run and the selected columns.
 Table selection_table(const store::RunSelection& selection);
 Table states_table(std::span<const store::StateInfo> states);
