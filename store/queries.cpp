@@ -98,7 +98,7 @@ void read_tags(Database& database, std::vector<RunRow>& runs) {
   }
 }
 
-// Reads how long the earlier attempts of resumed runs took, of which there are few.
+// Sets RunRow::earlier_ms of resumed runs. Reads each by itself: they are few.
 void read_earlier_attempts(Database& database, std::vector<RunRow>& runs) {
   Statement earlier(database,
                     "SELECT coalesce(sum(coalesce(ended_ms, heartbeat_ms) - started_ms), 0) FROM attempt "
@@ -312,6 +312,14 @@ std::vector<RunRow> list_runs(Store& store, int64_t limit, Trash trash) {
   read_tags(database, runs);
   read_earlier_attempts(database, runs);
   return runs;
+}
+
+int64_t count_named(Store& store, std::string_view name, Trash trash) {
+  const char* const where[] = {" AND trashed_ms IS NULL", " AND trashed_ms IS NOT NULL", ""};  // as in Trash
+  Statement count(store.database(),
+                  fmt::format("SELECT count(*) FROM run WHERE name = ?1{}", where[static_cast<size_t>(trash)]));
+  count.bind(name).step();
+  return count.int64(0);
 }
 
 RunRow find_run(Store& store, std::string_view selector, Trash trash) {

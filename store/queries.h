@@ -102,6 +102,9 @@ enum class Trash { kHidden, kOnly, kIncluded };
 // `attempt`.
 std::vector<RunRow> list_runs(Store& store, int64_t limit = 0, Trash trash = Trash::kHidden);
 
+// Returns how many runs have this name.
+int64_t count_named(Store& store, std::string_view name, Trash trash);
+
 // Returns the runs that `selector` names: those whose name or id matches, if it has a * or ?, else that of find_run().
 // Newest first. Throws Error(kNotFound) if there are none.
 std::vector<RunRow> find_runs(Store& store, std::string_view selector, Trash trash = Trash::kHidden);

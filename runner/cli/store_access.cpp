@@ -116,8 +116,7 @@ void note_better_state(const store::RunDetails& run, report::Output& out) {
 
 void note_namesakes(store::Store& store, const store::RunRow& run, const std::string& selector, report::Output& out) {
   if (run.name != selector || run.uid == selector || run.trashed_ms) return;
-  const std::vector<store::RunRow> runs = store::list_runs(store);
-  const auto count = std::ranges::count(runs, selector, &store::RunRow::name);
+  const int64_t count = store::count_named(store, selector, store::Trash::kHidden);
   if (count > 1)
     out.talk(fmt::format("note: {} runs are named {}; the newest is used: {}\n", count, selector, run.uid));
 }

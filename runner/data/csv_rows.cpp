@@ -157,19 +157,22 @@ void CsvRows::choose_columns() {
   }
   if (features_.empty()) refuse("the file has no column except the label{}", delimiter_hint());
   check_names(all);
-  std::vector<size_t> sorted = features_;
-  if (label_.has_value()) sorted.push_back(*label_);
+  std::vector<size_t> sorted = used_columns();
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice != sorted.end()) refuse("column {} is used twice", name_of(*twice));
 }
 
-// Columns that are not used may share a name or have none.
-void CsvRows::check_names(bool all) {
+std::vector<size_t> CsvRows::used_columns() const {
   std::vector<size_t> used = features_;
   if (label_) used.push_back(*label_);
-  for (const size_t column : used) {
-    if (names_.empty()) return;
+  return used;
+}
+
+// Columns that are not used may share a name or have none.
+void CsvRows::check_names(bool all) {
+  if (names_.empty()) return;
+  for (const size_t column : used_columns()) {
     const auto same = [&](size_t from) {
       return static_cast<size_t>(
           std::find(names_.begin() + static_cast<ptrdiff_t>(from), names_.end(), names_[column]) - names_.begin());
@@ -307,28 +310,22 @@ void CsvRows::refuse_text(size_t column) {
 
 // Reports all columns with missing values. Reads the rest of the file to count them.
 void CsvRows::refuse_missing() {
-  struct Gap {
-    int64_t rows = 0, first_line = 0;
-  };
-  std::vector<Gap> gaps(width_);
-  std::vector<size_t> used = features_;
-  if (label_) used.push_back(*label_);
+  std::vector<int64_t> gaps(width_);  // rows without a value, by column
+  const std::vector<size_t> used = used_columns();
   const int64_t here = lexer_.line();
   int64_t rows = samples_;
   do {
     ++rows;
-    for (const size_t column : used) {
-      if (column >= record_.size() || !is_missing(trim(record_[column]))) continue;
-      if (gaps[column].rows++ == 0) gaps[column].first_line = lexer_.line();
-    }
+    for (const size_t column : used)
+      if (column < record_.size() && is_missing(trim(record_[column]))) ++gaps[column];
   } while (lexer_.next(record_));
   std::vector<std::string> texts;
   for (const size_t column : used)
-    if (const Gap& gap = gaps[column]; gap.rows > 0)
+    if (gaps[column] > 0)
       texts.push_back(fmt::format("{}{} in {} of {} {} ({})", column == label_ ? "the label " : "column ",
-                                  name_of(column), gap.rows, rows, rows == 1 ? "row" : "rows",
-                                  percent_text(gap.rows, rows)));
-  const bool of_label = label_ && gaps[*label_].rows > 0;
+                                  name_of(column), gaps[column], rows, rows == 1 ? "row" : "rows",
+                                  percent_text(gaps[column], rows)));
+  const bool of_label = label_ && gaps[*label_] > 0;
   const size_t listed = std::min(texts.size(), kListedColumns);
   fail(ErrorKind::kData, "{}:{}: values are missing: {}{}; set missing: drop{}", spec_.path, here,
        fmt::join(texts.begin(), texts.begin() + static_cast<ptrdiff_t>(listed), ", "),

@@ -69,6 +69,7 @@ class CsvRows {
   std::optional<size_t> choose_label();
   std::string name_of(size_t column) const;
   std::string delimiter_hint() const;
+  std::vector<size_t> used_columns() const;  // features, then the label
 
   bool read_row();
   void read_any_row();

@@ -68,10 +68,11 @@ Field parse_long(std::string_view text, float& value) {
 }
 
 bool has_decimal_comma(std::string_view text) {
+  if (text.find(',') == text.npos) return false;
   std::string swapped(text);
   std::ranges::replace(swapped, ',', '.');
   float value = 0;
-  return text.find(',') != text.npos && parse_number(swapped, value) == Field::kNumber;
+  return parse_number(swapped, value) == Field::kNumber;
 }
 
 std::optional<int64_t> parse_integer(std::string_view text) {
@@ -124,10 +125,9 @@ void LabelColumn::add(std::string_view text, int64_t line) {
   if (field == Field::kText) {
     if (!schema::is_utf8(text)) refuse({std::string(text), line}, "is not UTF-8");
     if (text_.line == 0) text_ = {std::string(text), line};
-    ++texts_;
-    commas_ += has_decimal_comma(text) ? 1 : 0;
+    all_have_commas_ = all_have_commas_ && has_decimal_comma(text);
   } else if (text_.line == 0) {
-    add_number(text, line);
+    add_number(text, number, line);
   }
   if (!has_names_) return;
   auto found = names_.find(text);
@@ -144,9 +144,9 @@ void LabelColumn::add(std::string_view text, int64_t line) {
   }
 }
 
-void LabelColumn::add_number(std::string_view text, int64_t line) {
-  const bool is_magnitude = text.find_first_of("eE") != text.npos;
-  if (!is_magnitude && loses_digits(parse_f64(text))) ++rounded_;
+void LabelColumn::add_number(std::string_view text, float rounded, int64_t line) {
+  const auto is_magnitude = [&] { return text.find_first_of("eE") != text.npos; };
+  if (std::fabs(rounded) >= 0x1p24f && !is_magnitude() && loses_digits(parse_f64(text))) ++rounded_;
   const std::optional<int64_t> whole = fraction_.line == 0 ? parse_whole(text) : std::nullopt;
   if (!whole) {
     if (fraction_.line == 0) {
@@ -166,7 +166,7 @@ void LabelColumn::finish(Storage& storage) {
   if (text_.line > 0 || as_ == LabelsAs::kNames) {
     if (as_ == LabelsAs::kTargets) refuse(text_, "is not a number; regression needs numbers");
     if (!has_names_) refuse(text_, "is not a number, but all labels before it are");
-    if (commas_ > 0 && commas_ == texts_)
+    if (text_.line > 0 && all_have_commas_)
       refuse(text_, "is a text; if the comma is the decimal separator, set decimal: \",\"");
     return finish_names(storage);
   }

@@ -52,7 +52,8 @@ class LabelColumn {
     using is_transparent = void;
   };
 
-  void add_number(std::string_view text, int64_t line);
+  // `rounded`: the number in f32.
+  void add_number(std::string_view text, float rounded, int64_t line);
   void finish_names(Storage& storage);
   void finish_targets(Storage& storage);
   [[noreturn]] void refuse(const Example& label, const char* why) const;
@@ -71,9 +72,8 @@ class LabelColumn {
   std::vector<int64_t> name_counts_;
   std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> names_;
   bool has_names_ = true;
-  int64_t rounded_ = 0;  // number of numbers that f32 does not hold
-  int64_t commas_ = 0;   // number of texts that are numbers with a decimal comma
-  int64_t texts_ = 0;
+  int64_t rounded_ = 0;          // number of numbers that f32 does not hold
+  bool all_have_commas_ = true;  // all texts are numbers with a decimal comma
   Example text_, fraction_;
 };
 

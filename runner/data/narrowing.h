@@ -30,7 +30,7 @@ class Narrowing {
 
   // The value of each column that is stored as 0; empty if that is 0 for all.
   std::vector<double> offsets() const;
-  // Describes each column of which numbers lost digits. `name_of` gives the name of a feature for messages.
+  // Describes each column whose numbers lost digits. `name_of` returns the name of a feature for messages.
   template <class NameOf>
   std::vector<std::string> warnings(NameOf name_of) const {
     std::vector<std::string> texts;

@@ -26,7 +26,7 @@ std::string git_text(const store::GitState& git);
 std::string steps_text(const store::RunRow& run, int64_t step);
 
 inline constexpr const char* kMainMetrics = "best(eval/accuracy),best(eval/loss),last(train/loss)";
-// The runs of a selection with these columns, of which the first that a run has is shown.
+// `selection`: has the columns kMainMetrics. Shows the first of them that the run has.
 Table runs_table(const store::RunSelection& selection);
 // The id of each run and the selected columns.
 Table selection_table(const store::RunSelection& selection);

@@ -130,7 +130,7 @@ void warn_of_tpu(const ReadResult& recipe, std::vector<std::string>& warnings) {
   if (recipe.recipe.mixed_precision == Precision::kBf16) warn_of_optimizer(recipe, warnings);
 }
 
-// A text of which the quotes would become a part.
+// Warns about texts in typographic quotes, which would become part of the text.
 void warn_of_quotes(const ReadResult& recipe, std::vector<std::string>& warnings) {
   for (const Leaf& leaf : recipe.leaves) {
     const std::string* const text = leaf.origin != OriginKind::kDefault ? leaf.value.text() : nullptr;

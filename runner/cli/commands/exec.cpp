@@ -295,10 +295,8 @@ int resume_run(const store::RunDetails& details, const ResumeOptions& options, r
 // "digits-2" for a fork of "digits", or "digits-3" for one of "digits-2": the first name that no run has.
 std::string name_of_fork(const Options& options, const std::string& parent) {
   store::Store store = open_store(options);
-  std::vector<store::RunRow> runs = store::list_runs(store);
-  std::ranges::move(store::list_runs(store, 0, store::Trash::kOnly), std::back_inserter(runs));
   const auto is_taken = [&](const std::string& name) {
-    return std::ranges::count(runs, name, &store::RunRow::name) > 0;
+    return store::count_named(store, name, store::Trash::kIncluded) > 0;
   };
   const size_t dash = parent.rfind('-');
   const bool has_number = dash != std::string::npos && dash > 0 && dash + 1 < parent.size() &&

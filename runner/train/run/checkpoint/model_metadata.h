@@ -6,7 +6,7 @@
 
 namespace runner::train {
 
-// Keys, of which those without a value are left out; lists are JSON:
+// Keys without a value are left out; lists are JSON:
 // - "format": pt, as other libraries expect it;
 // - "scale", "normalize", "center", "spread": a model gets (x · scale − center) / spread of the features x of a row;
 // - "fill": what replaces missing values of scaled features;
