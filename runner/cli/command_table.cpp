@@ -135,14 +135,18 @@ constexpr Argument kSql[] = {
     {"--format", "table|csv|json", "output format of the rows; default: table", &SqlOptions::format}};
 constexpr Argument kExport[] = {
     kRun,
-    {"--model", "FILE", "write the weights as safetensors, with the model's parameter names; - is standard output",
+    {"--model", "FILE",
+     "write the weights as .safetensors, with the model's parameter names, or the whole model as .onnx; - is standard "
+     "output, for safetensors",
      &ExportOptions::model_file},
     {"--max-shard-size", "SIZE",
      "maximum size of a safetensors file; a larger model becomes several files and an index; default: 10GB",
      &ExportOptions::shard_size},
     {"--fold-normalization", "",
-     "put scale and normalisation of the features into the first layer, so that the model takes raw rows",
+     "put scale and normalisation of the features into the model, so that it takes raw rows",
      &ExportOptions::fold_normalization},
+    {"--trained-weights", "", "write the weights themselves, not the average that train.ema or train.swa keeps",
+     &ExportOptions::trained_weights},
     kState,
     {"--metrics", "FILE", "write every metric point as .csv, .json or .jsonl", &ExportOptions::metrics_file},
     {"--tensorboard", "DIR", "write every metric point to a TensorBoard event file in DIR",

@@ -86,6 +86,7 @@ Dataset::Dataset(std::string name, std::shared_ptr<const Storage> storage, std::
       storage_(std::move(storage)),
       rows_(std::move(rows)),
       size_(rows_.empty() ? storage_->samples : static_cast<int64_t>(rows_.size())),
+      all_(size_),
       outputs_(storage_->label_kind == LabelKind::kNone ? 0 : encoding.outputs),
       inputs_(encoding.inputs()) {
   for (size_t f = 0; f < encoding.center.size(); ++f)
@@ -115,6 +116,7 @@ void Dataset::normalize(std::span<float> sample) const {
 int64_t Dataset::row(int64_t id) const {
   RUN_ASSERT(!storage_->stream);
   RUN_CHECK(id >= 0 && id < size_, ErrorKind::kRun, "sample {} does not exist in {}, which has {}", id, name_, size_);
+  if (size_ != all_) id = static_cast<int64_t>(static_cast<__int128>(id) * all_ / size_);
   return rows_.empty() ? id : rows_[static_cast<size_t>(id)];
 }
 
@@ -172,6 +174,12 @@ void Dataset::gather_targets(std::span<const int64_t> ids, std::span<float> targ
   }
 }
 
+Dataset Dataset::thinned(int64_t count) const {
+  Dataset part = *this;
+  part.size_ = std::min(count, size_);
+  return part;
+}
+
 std::vector<int64_t> Dataset::count_classes(std::optional<int64_t> ignored) const {
   std::vector<int64_t> counts(static_cast<size_t>(outputs_)), classes(static_cast<size_t>(label_width()));
   const auto count = [&] {
@@ -206,7 +214,7 @@ std::vector<std::string> Dataset::warnings() const {
 
 Fingerprint Dataset::fingerprint() const {
   const Storage& s = *storage_;
-  if (s.stream) return {size_, s.feature_shape, s.label_kind, outputs_, s.stream->contents};
+  if (s.stream) return {all_, s.feature_shape, s.label_kind, outputs_, s.stream->contents};
   Sha256 hash;
   if (s.rule.has_value()) hash.update(s.rule->to_string()).update(bytes_of(rows_, 0, rows_.size()));
   for (const std::string& name : s.class_names) hash.update(name).update(std::string_view("\0", 1));
@@ -221,10 +229,10 @@ Fingerprint Dataset::fingerprint() const {
     hash_rows(s.classes, 1);
     hash_rows(s.targets, static_cast<size_t>(s.outputs));
   };
-  if (s.sequence > 0) return {size_, s.feature_shape, s.label_kind, outputs_, hex(hash.finish())};
+  if (s.sequence > 0) return {all_, s.feature_shape, s.label_kind, outputs_, hex(hash.finish())};
   for (const int32_t row : rows_) update(static_cast<size_t>(row), 1);
   if (rows_.empty()) update(0, static_cast<size_t>(s.samples));
-  return {size_, s.feature_shape, s.label_kind, outputs_, hex(hash.finish())};
+  return {all_, s.feature_shape, s.label_kind, outputs_, hex(hash.finish())};
 }
 
 }  // namespace runner::data

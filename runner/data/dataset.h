@@ -75,6 +75,10 @@ class Dataset {
   // number of the sample.
   int64_t file_row(int64_t id) const;
 
+  // Returns `count` of the samples, at equal distances and in order; all if there are fewer. The fingerprint stays that
+  // of all. Only for data sets in memory.
+  Dataset thinned(int64_t count) const;
+
   // Counts the samples, or tokens of a text, of each class except the label `ignored`. Cost: one pass, which reads the
   // file of a stream.
   std::vector<int64_t> count_classes(std::optional<int64_t> ignored) const;
@@ -98,6 +102,7 @@ class Dataset {
   std::shared_ptr<const Storage> storage_;
   std::vector<int32_t> rows_;  // empty: identity
   int64_t size_ = 0;
+  int64_t all_ = 0;  // samples of which thinned() has kept size_
   int64_t outputs_ = 0;
   std::vector<Input> inputs_;
   std::vector<float> center_;  // per feature; empty without normalisation

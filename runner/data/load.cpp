@@ -239,6 +239,11 @@ Data load(const schema::Recipe& recipe, const Encoding* known) {
   if (train.class_weights.balanced && data.encoding.label_kind == LabelKind::kClass)
     data.encoding.balanced_weights = balanced_weights(
         data.class_counts.empty() ? data.train.count_classes(data.encoding.ignored_label) : data.class_counts);
+  if (data.eval && recipe.eval.batches) {
+    int64_t samples = 0;
+    const int64_t size = recipe.eval.batch_size.value_or(recipe.data.batch_size);
+    if (!__builtin_mul_overflow(*recipe.eval.batches, size, &samples)) data.eval = data.eval->thinned(samples);
+  }
   return data;
 }
 

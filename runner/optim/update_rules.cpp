@@ -237,6 +237,33 @@ void custom_scalars(const OptimizerHyper&, const Rates<Number>& rates, Number st
   s[1] = step;
 }
 
+// ---- average of the weights: scalar average_rate -------------------------------------------------------------------
+
+constexpr std::string_view kAverageScalar = "average_rate";
+
+double average_rate(const WeightAverage& average, double step) {
+  const double later = step - static_cast<double>(average.start);
+  if (later <= 0) return 1;
+  if (average.decay) return 1 - *average.decay;
+  const double count = later / static_cast<double>(average.every);
+  return count == std::floor(count) ? 1 / (count + 1) : 0;
+}
+Value average_rate(const WeightAverage& average, Value step) {
+  const Value later = ops::sub(step, static_cast<double>(average.start));
+  const Value zero = ops::full_like(step, 0.0), one = ops::full_like(step, 1.0);
+  const auto from_start = [&](Value rate) { return ops::where(ops::le(later, zero), one, rate); };
+  if (average.decay) return from_start(ops::full_like(step, 1 - *average.decay));
+  const Value count = ops::div(later, ops::full_like(step, static_cast<double>(average.every)));
+  const Value whole = ops::cast(ops::cast(count, backends::DType::kI64), backends::DType::kF64);
+  return from_start(ops::where(ops::eq(count, whole), ops::div(1.0, ops::add(count, 1.0)), zero));
+}
+
+// With a rate of 1 or 0 this is exactly one of the two.
+Value averaged(Value average, Value parameters, Value rate) {
+  const Value kept = ops::mul(average, ops::sub(1.0, rate));
+  return ops::add(kept, ops::mul(parameters, rate));
+}
+
 // ---- the table ------------------------------------------------------------------------------------------------------
 
 template <class Number>
@@ -274,16 +301,28 @@ const RuleRow& row_of(OptimizerType type) {
 }  // namespace
 
 std::vector<Slot> slots(const Rule& rule) {
-  return rule.custom ? rule.custom->slots() : row_of(rule.type).slots(rule.hyper);
+  std::vector<Slot> all = rule.custom ? rule.custom->slots() : row_of(rule.type).slots(rule.hyper);
+  if (rule.average) all.push_back({.name = kAverageSlot, .from_start = true, .is_average = true});
+  return all;
 }
 
-std::span<const std::string_view> scalar_names(OptimizerType type) {
-  return row_of(type).scalars;
+std::vector<std::string_view> scalar_names(const Rule& rule) {
+  const auto own = row_of(rule.type).scalars;
+  std::vector<std::string_view> names(own.begin(), own.end());
+  if (rule.average) names.push_back(kAverageScalar);
+  return names;
+}
+
+size_t scalar_count(const Rule& rule) {
+  return row_of(rule.type).scalars.size() + (rule.average ? 1 : 0);
 }
 
 void step_scalars(const Rule& rule, const StepRates& rates, int64_t step, std::span<double> scalars) {
-  RUN_ASSERT(scalars.size() == scalar_names(rule.type).size() && step >= 1);
-  row_of(rule.type).host_scalars(rule.hyper, {rates.lr, rates.momentum}, static_cast<double>(step), scalars);
+  RUN_ASSERT(scalars.size() == scalar_count(rule) && step >= 1);
+  const RuleRow& row = row_of(rule.type);
+  row.host_scalars(rule.hyper, {rates.lr, rates.momentum}, static_cast<double>(step),
+                   scalars.first(row.scalars.size()));
+  if (rule.average) scalars.back() = average_rate(*rule.average, static_cast<double>(step));
 }
 
 std::vector<Value> record_scalars(const Rule& rule, const RecordedRates& rates, Value step) {
@@ -292,12 +331,16 @@ std::vector<Value> record_scalars(const Rule& rule, const RecordedRates& rates, 
   row.recorded_scalars(rule.hyper, {{rates.lr}, {rates.momentum}}, {step}, numbers);
   std::vector<Value> scalars;
   for (const Recorded& number : numbers) scalars.push_back(number.value);
+  if (rule.average) scalars.push_back(average_rate(*rule.average, step));
   return scalars;
 }
 
 Updated update(const Rule& rule, Value parameters, Value gradient, Values slots, Values scalars) {
-  if (rule.custom) return rule.custom->update(parameters, gradient, slots, scalars[0], scalars[1]);
-  return row_of(rule.type).update(rule.hyper, parameters, gradient, slots, scalars);
+  const Values own = slots.first(slots.size() - (rule.average ? 1 : 0));
+  Updated now = rule.custom ? rule.custom->update(parameters, gradient, own, scalars[0], scalars[1])
+                            : row_of(rule.type).update(rule.hyper, parameters, gradient, own, scalars);
+  if (rule.average) now.slots.push_back(averaged(slots.back(), now.parameters, scalars.back()));
+  return now;
 }
 
 double base_momentum(const Rule& rule) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,7 @@ struct Slot {
   std::string_view name;  // such as "exp_avg"
   double initial = 0;
   bool from_start = false;  // torch creates it with the optimizer, not in the first update
+  bool is_average = false;  // of the weights (Rule::average), which starts as a copy of them
 };
 
 struct Updated {
@@ -44,18 +46,31 @@ class CustomRule {
                          Value step) const = 0;
 };
 
+// An average of the weights, as AveragedModel of torch.optim.swa_utils keeps it: average ← (1 − rate) average + rate p.
+// Until update number `start` the rate is 1, so the average equals the weights. After it, with `decay` the rate is
+// 1 − decay (exponential moving average); without, it is 1 / n for the n-th averaged weights, those after the updates
+// start, start + every, …, and 0 in between (equal mean).
+struct WeightAverage {
+  std::optional<double> decay;
+  int64_t start = 1, every = 1;  // updates
+};
+
 // Update rule of a parameter group.
 struct Rule {
   schema::OptimizerType type = schema::OptimizerType::kSgd;
   schema::OptimizerHyper hyper;
   std::shared_ptr<const CustomRule> custom = nullptr;  // for kHook
+  std::optional<WeightAverage> average = {};           // kept in the last slot
 };
+
+inline constexpr std::string_view kAverageSlot = "average";
 
 // Returns the slots of a rule, in the order of update()'s argument and result.
 std::vector<Slot> slots(const Rule& rule);
 
 // Returns the names of the scalars, in order, for dumps.
-std::span<const std::string_view> scalar_names(schema::OptimizerType type);
+std::vector<std::string_view> scalar_names(const Rule& rule);
+size_t scalar_count(const Rule& rule);
 
 // Hyperparameters of a step.
 struct StepRates {

@@ -59,6 +59,31 @@ CASES = [
     ("adagrad_initial", ADAGRAD, {"lr": 0.1, "initial_accumulator_value": 0.5, "eps": 1e-6}, {}),
 ]
 
+# name, class, recipe keys, average of the weights: an exponential one, or the mean of those after steps start, start +
+# every, …
+AVERAGES = [
+    ("adamw_ema", ADAMW, {"lr": 0.01}, {"decay": 0.6}),
+    ("sgd_mean", SGD, {"lr": 0.05, "momentum": 0.9}, {"start": 3, "every": 2}),
+]
+
+
+class Averaged:
+    """AveragedModel of torch.optim.swa_utils over a list of parameters."""
+
+    def __init__(self, params, average):
+        self.params, self.average = torch.nn.ParameterList(params), average
+        ema = torch.optim.swa_utils.get_ema_multi_avg_fn(average["decay"]) if "decay" in average else None
+        self.model = torch.optim.swa_utils.AveragedModel(self.params, multi_avg_fn=ema)
+
+    def after(self, step):
+        """The average after a step, counted from 1: until the first averaged step it is the weights."""
+        later = step - self.average.get("start", 1)
+        if later < 0:
+            return [flat(p) for p in self.params]
+        if later % self.average.get("every", 1) == 0:
+            self.model.update_parameters(self.params)
+        return [flat(p) for p in self.model.module]
+
 
 def slots_of(optimizer, params):
     """Every slot except the step count: {name: [value for each tensor]}."""
@@ -74,18 +99,20 @@ def set_values(group, per_step, step):
             group[key] = values[step]
 
 
-def run(name, cls, hyper, per_step, dtype, start, grads):
+def run(name, cls, hyper, per_step, dtype, start, grads, average=None):
     params = [torch.nn.Parameter(p.to(dtype, copy=True)) for p in start]
     keys = {k: tuple(v) if k == "betas" else v for k, v in hyper.items()}
     optimizer = cls(params, foreach=False, **({"lr": 0.01} | keys))
+    averaged = Averaged(params, average) if average else None
     steps = []
     for step in range(STEPS):
         set_values(optimizer.param_groups[0], per_step, step)
         for p, g in zip(params, grads[step]):
             p.grad = g.to(dtype)
         optimizer.step()
-        steps.append({"params": [flat(p) for p in params], "slots": slots_of(optimizer, params)})
-    return case(name, cls.__name__.lower(), dtype, hyper, per_step, steps)
+        slots = slots_of(optimizer, params) | ({"average": averaged.after(step + 1)} if averaged else {})
+        steps.append({"params": [flat(p) for p in params], "slots": slots})
+    return case(name, cls.__name__.lower(), dtype, hyper, per_step, steps) | ({"average": average} if average else {})
 
 
 def case(name, optimizer, dtype, hyper, per_step, steps):
@@ -119,6 +146,11 @@ def main():
     torch.set_num_threads(1)
     start, grads = make_inputs()
     cases = [run(*spec, dtype, start, grads) for spec in CASES for dtype in (torch.float32, torch.float64)]
+    cases += [
+        run(name, cls, hyper, {}, dtype, start, grads, average)
+        for name, cls, hyper, average in AVERAGES
+        for dtype in (torch.float32, torch.float64)
+    ]
     cases.append(run_lion("lion", {"lr": 0.01}, start, grads))
     cases.append(run_lion("lion_weight_decay", {"lr": 0.01, "weight_decay": 0.1, "betas": [0.95, 0.98]}, start, grads))
     write(

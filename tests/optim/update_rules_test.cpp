@@ -24,8 +24,8 @@ using testing::Golden;
 // One flat group on a device that concatenates both tensors of the golden file.
 class Group {
  public:
-  Group(schema::OptimizerType type, const schema::OptimizerHyper& hyper, DType dtype, const std::vector<double>& start)
-      : type_(type), hyper_(hyper), dtype_(dtype), device_(backends::make_cpu_device(1)) {
+  Group(Rule rule, DType dtype, const std::vector<double>& start)
+      : rule_(std::move(rule)), dtype_(dtype), device_(backends::make_cpu_device(1)) {
     const backends::TensorType flat{dtype, Shape{std::ssize(start)}};
     Program program;
     const auto input = [&](InputKind kind, std::string name, const backends::TensorType& t) {
@@ -34,15 +34,15 @@ class Group {
     const Value parameters = input(InputKind::kState, "parameters", flat);
     arrays_.push_back(make_array(start));
     std::vector<Value> slot_values;
-    for (const Slot& slot : slots({type, hyper})) {
+    for (const Slot& slot : slots(rule_)) {
       slot_values.push_back(input(InputKind::kState, std::string(slot.name), flat));
       arrays_.push_back(make_array(std::vector<double>(start.size(), slot.initial)));
     }
     const Value gradient = input(InputKind::kBatch, "gradient", flat);
     std::vector<Value> scalars;
-    for (const std::string_view name : scalar_names(type))
+    for (const std::string_view name : scalar_names(rule_))
       scalars.push_back(input(InputKind::kScalar, std::string(name), {dtype, {}}));
-    const Updated now = update({type, hyper}, parameters, gradient, slot_values, scalars);
+    const Updated now = update(rule_, parameters, gradient, slot_values, scalars);
     program.output("parameters", now.parameters.id, 0);
     for (size_t s = 0; s < slot_values.size(); ++s)
       program.output("slot", now.slots[s].id, static_cast<int32_t>(s) + 1);
@@ -51,7 +51,7 @@ class Group {
   }
 
   void step(const std::vector<double>& gradient, const StepRates& rates, int64_t number) {
-    step_scalars({type_, hyper_}, rates, number, scalars_);
+    step_scalars(rule_, rates, number, scalars_);
     const std::vector<std::byte> bytes = encode(gradient);
     const std::byte* batch[] = {bytes.data()};
     std::vector<backends::Buffer*> states;
@@ -82,8 +82,7 @@ class Group {
     return array;
   }
 
-  const schema::OptimizerType type_;
-  const schema::OptimizerHyper hyper_;
+  const Rule rule_;
   const DType dtype_;
   std::unique_ptr<backends::Device> device_;
   std::vector<std::shared_ptr<backends::Buffer>> arrays_;
@@ -104,6 +103,13 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& want
     EXPECT_NEAR(got[i], want[i], tolerance * std::max(1.0, std::fabs(want[i]))) << "element " << i;
 }
 
+std::optional<WeightAverage> average_of(const Golden& item) {
+  if (!item.has("average")) return std::nullopt;
+  const Golden written = item["average"];
+  if (written.has("decay")) return WeightAverage{.decay = written["decay"].number()};
+  return WeightAverage{.decay = std::nullopt, .start = written["start"].integer(), .every = written["every"].integer()};
+}
+
 TEST(UpdateRules, TenStepsMatchTorch) {
   const Golden file = Golden::load("optimizers.json");
   std::vector<double> start;
@@ -112,10 +118,10 @@ TEST(UpdateRules, TenStepsMatchTorch) {
   for (const Golden& item : file.cases()) {
     SCOPED_TRACE(item.name());
     const schema::OptimizerType type = optimizer_type_of(item["optimizer"].text());
-    const schema::OptimizerHyper hyper = hyper_of(item, type);
+    const Rule rule{.type = type, .hyper = hyper_of(item, type), .average = average_of(item)};
     const bool f64 = item["dtype"].text() == "f64";
-    Group group(type, hyper, f64 ? DType::kF64 : DType::kF32, start);
-    const std::vector<Slot> slot_list = slots({type, hyper});
+    Group group(rule, f64 ? DType::kF64 : DType::kF32, start);
+    const std::vector<Slot> slot_list = slots(rule);
     const auto per_step = [&](const char* key, size_t step, double otherwise) {
       return item["per_step"].has(key) ? item["per_step"][key].numbers()[step] : otherwise;
     };
@@ -125,7 +131,7 @@ TEST(UpdateRules, TenStepsMatchTorch) {
     const std::vector<Golden> steps = item["steps"].items();
     for (size_t i = 0; i < steps.size(); ++i) {
       SCOPED_TRACE("step " + std::to_string(i + 1));
-      const StepRates rates{per_step("lr", i, hyper.lr), per_step(moved, i, base_momentum({type, hyper}))};
+      const StepRates rates{per_step("lr", i, rule.hyper.lr), per_step(moved, i, base_momentum(rule))};
       std::vector<double> gradient = joined(file["grads"].items()[i]);
       for (double& value : gradient) value = static_cast<double>(static_cast<float>(value));  // rounded as in the file
       group.step(gradient, rates, static_cast<int64_t>(i) + 1);

@@ -147,7 +147,7 @@ std::string error_of(const std::string& key) {
 TEST(Explain, ErrorForAnUnknownKeySuggestsTheNearest) {
   EXPECT_EQ(error_of("optimizer.lrr"), "unknown key optimizer.lrr; did you mean optimizer.lr?");
   EXPECT_EQ(error_of("lr"), "unknown key lr; did you mean optimizer.lr?");
-  EXPECT_EQ(error_of("log.x"), "unknown key log.x; keys of log: csv, every, jsonl, tensorboard");
+  EXPECT_EQ(error_of("log.x"), "unknown key log.x; keys of log: csv, every, grad_norm, jsonl, tensorboard");
   EXPECT_EQ(error_of("vars.with"), "unknown key vars.with; variables: vars.net.depth, vars.width");
   EXPECT_NE(error_of("optimizer.groups[7].lr]["), "");
   EXPECT_NE(error_of("."), "");

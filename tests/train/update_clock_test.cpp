@@ -39,15 +39,26 @@ optim::Rule rule_of(schema::OptimizerType type) {
   return rule;
 }
 
-// Recorded scalars are bit-identical to those that the host computes.
-TEST(RecordedScalars, MatchTheHost) {
+std::vector<optim::Rule> all_rules() {
   using schema::OptimizerType;
-  const auto device = backends::make_cpu_device(1);
+  std::vector<optim::Rule> rules;
   for (const OptimizerType type :
        {OptimizerType::kSgd, OptimizerType::kAdam, OptimizerType::kAdamw, OptimizerType::kRmsprop,
-        OptimizerType::kAdagrad, OptimizerType::kLion, OptimizerType::kHook}) {
-    const optim::Rule rule = rule_of(type);
-    const size_t count = optim::scalar_names(type).size();
+        OptimizerType::kAdagrad, OptimizerType::kLion, OptimizerType::kHook})
+    rules.push_back(rule_of(type));
+  for (const optim::WeightAverage& average :
+       {optim::WeightAverage{.decay = 0.9}, optim::WeightAverage{.decay = std::nullopt, .start = 3, .every = 7}}) {
+    rules.push_back(rule_of(OptimizerType::kSgd));
+    rules.back().average = average;
+  }
+  return rules;
+}
+
+// Recorded scalars are bit-identical to those that the host computes.
+TEST(RecordedScalars, MatchTheHost) {
+  const auto device = backends::make_cpu_device(1);
+  for (const optim::Rule& rule : all_rules()) {
+    const size_t count = optim::scalar_count(rule);
     backends::Program program;
     std::vector<Value> inputs;
     for (const char* name : {"lr", "momentum", "number"})
@@ -55,7 +66,7 @@ TEST(RecordedScalars, MatchTheHost) {
     for (const Value scalar : optim::record_scalars(rule, {inputs[0], inputs[1]}, inputs[2]))
       program.output("scalar", scalar.id);
     const auto step = device->compile(program);
-    for (const int64_t number : {1, 2, 3, 17, 1000, 2'000'000}) {
+    for (const int64_t number : {1, 2, 3, 4, 10, 17, 1000, 2'000'000}) {
       const optim::StepRates rates{.lr = 0.03 / static_cast<double>(number), .momentum = 0.9};
       std::vector<double> expected(count);
       optim::step_scalars(rule, rates, number, expected);
@@ -66,7 +77,7 @@ TEST(RecordedScalars, MatchTheHost) {
       for (size_t i = 0; i < count; ++i) {
         double got = 0;
         device->read_output(*step, static_cast<int>(i), std::as_writable_bytes(std::span(&got, 1)));
-        EXPECT_EQ(got, expected[i]) << optim::scalar_names(type)[i] << " of update " << number;
+        EXPECT_EQ(got, expected[i]) << optim::scalar_names(rule)[i] << " of update " << number;
       }
     }
   }

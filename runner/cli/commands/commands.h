@@ -113,7 +113,7 @@ struct SqlOptions : Options {
 struct ExportOptions : StateOptions {
   std::string model_file, shard_size, metrics_file, tensorboard, folder;
   std::string artifact, file;
-  bool fold_normalization = false;
+  bool fold_normalization = false, trained_weights = false;
 };
 
 struct TraceOptions : RunOptions {

@@ -7,6 +7,7 @@
 #include "runner/formats/model_files.h"
 #include "runner/formats/text_rows.h"
 #include "runner/formats/write.h"
+#include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
 #include "runner/report/output.h"
@@ -136,6 +137,10 @@ std::string export_artifact(store::Store& store, const store::RunRow& run, const
   return file;
 }
 
+bool is_onnx(const std::string& file) {
+  return lower_case(file).ends_with(".onnx");
+}
+
 // Files that other programs would take for what their name says.
 void check_model_file(const std::string& file) {
   const auto ends = [&](const char* ending) { return lower_case(file).ends_with(ending); };
@@ -144,8 +149,9 @@ void check_model_file(const std::string& file) {
               "--model: {0} would be a pickle of PyTorch, which can run code when it is loaded; write a .safetensors "
               "file, which `safetensors.torch.load_file` reads",
               file);
-  for (const char* const ending : {".onnx", ".h5", ".keras", ".pb", ".tflite", ".gguf", ".npz"})
-    RUN_CHECK(!ends(ending), ErrorKind::kUsage, "--model: cannot write {}; models are written as .safetensors", file);
+  for (const char* const ending : {".h5", ".keras", ".pb", ".tflite", ".gguf", ".npz"})
+    RUN_CHECK(!ends(ending), ErrorKind::kUsage, "--model: cannot write {}; models are written as .safetensors or .onnx",
+              file);
 }
 
 // The recipe of a run; none if that part of the record is damaged, which an export of weights does not need.
@@ -187,6 +193,8 @@ void check_export_options(const ExportOptions& options) {
   RUN_CHECK(options.state.empty() || !options.model_file.empty(), ErrorKind::kUsage, "--state needs --model FILE");
   RUN_CHECK(!options.fold_normalization || !options.model_file.empty(), ErrorKind::kUsage,
             "--fold-normalization needs --model FILE");
+  RUN_CHECK(!options.trained_weights || !options.model_file.empty(), ErrorKind::kUsage,
+            "--trained-weights needs --model FILE");
   RUN_CHECK(options.shard_size.empty() || options.model_file.ends_with(".safetensors"), ErrorKind::kUsage,
             "--max-shard-size needs --model FILE.safetensors");
   check_targets(options);
@@ -235,10 +243,18 @@ class Export {
     const int64_t most = options_.shard_size.empty() ? formats::kDefaultShardSize
                                                      : formats::shard_size(options_.shard_size, "--max-shard-size");
     const std::optional<schema::ReadResult> recipe = intact_recipe(run);
-    const std::vector<std::string> files = train::export_model({.state = state,
-                                                                .recipe = recipe ? &recipe->recipe : nullptr,
-                                                                .folds_normalization = options_.fold_normalization},
-                                                               options_.model_file, most);
+    const train::ExportedModel model{.state = state,
+                                     .recipe = recipe ? &recipe->recipe : nullptr,
+                                     .folds_normalization = options_.fold_normalization,
+                                     .averaged = !options_.trained_weights};
+    std::vector<std::string> files = {options_.model_file};
+    if (is_onnx(options_.model_file)) {
+      std::unique_ptr<train::Hooks> hooks;
+      if (recipe) hooks = lua::load_hooks(recipe->recipe, recorded_hook(run, recipe->recipe).sources);
+      train::export_onnx(model, std::move(hooks), options_.model_file);
+    } else {
+      files = train::export_model(model, options_.model_file, most);
+    }
     state_ = state.info.id;
     model_files_ = json::list_of(files);
     const std::string parts = files.size() > 1 ? fmt::format(" in {} files", files.size() - 1) : "";

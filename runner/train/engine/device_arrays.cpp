@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "backends/dist/fold.h"
@@ -114,8 +115,10 @@ void DeviceArrays::write_initial_weights(const std::function<void()>& halt) {
     values.resize(static_cast<size_t>(end - first));
     if (!weights_.read(parameter, values, first))
       nn::initialise(parameter, static_cast<uint64_t>(builder_.recipe().seed), values, first);
-    write_bytes(layout_.find(Role::kParameters, parameter.buffer),
-                static_cast<size_t>(parameter.offset + first) * sizeof(float), std::as_bytes(std::span(values)));
+    for (const int32_t array :
+         std::set{layout_.find(Role::kParameters, parameter.buffer), layout_.evaluated_weights(parameter.buffer)})
+      write_bytes(array, static_cast<size_t>(parameter.offset + first) * sizeof(float),
+                  std::as_bytes(std::span(values)));
   }
 }
 

@@ -47,7 +47,7 @@ void InFlightStep::begin() {
 }
 
 int InFlightStep::outcome_outputs() const {
-  return kGradNorm + recipe_.train.clip_grad_norm.has_value();
+  return kGradNorm + (reports_grad_norm(recipe_) ? 1 : 0);
 }
 
 void InFlightStep::wait() {
@@ -102,7 +102,7 @@ void InFlightStep::read_end(const CompiledStep& step) {
   uint8_t finite = 1;
   device_.read_output(*step.executable, kFinite, std::as_writable_bytes(std::span(&finite, 1)));
   ended_->finite = finite != 0;
-  if (recipe_.train.clip_grad_norm) {
+  if (reports_grad_norm(recipe_)) {
     float norm = 0;
     device_.read_output(*step.executable, kGradNorm, std::as_writable_bytes(std::span(&norm, 1)));
     ended_->grad_norm = norm;

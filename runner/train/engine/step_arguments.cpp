@@ -29,7 +29,7 @@ void StepArguments::set_rates(const ScheduleRates& rates, int64_t accumulation) 
   for (const nn::FlatBuffer& buffer : parts_.builder.model().parameters.buffers()) {
     if (buffer.group < 0) continue;
     const OptimizerGroup& group = optimizers.groups[static_cast<size_t>(buffer.group)];
-    const size_t count = optim::scalar_names(group.rule.type).size();
+    const size_t count = optim::scalar_count(group.rule);
     scalars_.resize(next + count);
     optim::step_scalars(group.rule, rates.of(group.rule), updates_of(group) + 1,
                         std::span(scalars_).subspan(next, count));

@@ -62,7 +62,7 @@ void StepMemory::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation
   if (!parts_.device.traces_graphs()) return;
   if (may_read_values()) {
     backends::Program arrays;
-    parts_.builder.begin(arrays, std::nullopt, /*with_scalars=*/false);
+    parts_.builder.begin(arrays, {});
     parts_.device.compile(arrays);
     return;
   }

@@ -52,6 +52,8 @@ class Trainer {
   // Allocates the arrays and writes the initial parameters. Call before anything runs, reads or writes. Collective. The
   // ranks share one copy of the weights (shard.h), unless a hook has its own training loop.
   void allocate();
+  // See Optimizers::set_length(). Call before a step is compiled.
+  void set_length(const optim::RunLength& run) { optimizers_.set_length(recipe_.train, run); }
   // Keeps gradients between micro-batches too. Call before a step is compiled.
   void keep_gradients();
   DeviceArrays& arrays() { return arrays_; }
@@ -105,7 +107,7 @@ class Trainer {
   const data::Encoding& encoding_;
   backends::ModelledDevice& device_;
   nn::Model model_;
-  const Optimizers optimizers_;
+  Optimizers optimizers_;
   DeviceLayout layout_;
   const StepBuilder builder_;
   DeviceArrays arrays_;

@@ -103,9 +103,10 @@ void UserWork::trace_scalars(const ScheduleRates& rates) {
     const size_t first = traced_.size();
     optim::trace_scalars(group.rule, rates.of(group.rule), updates_of(group) + 1, traced_);
     for (size_t i = first; i < traced_.size(); ++i) parts_.builder.optimizers().mark_owner(traced_[i], group);
-    const size_t count = optim::scalar_names(group.rule.type).size();
+    const size_t count = optim::scalar_count(group.rule);
     if (group.rule.custom)
-      for (size_t i = 0; i < count; ++i) traced_[first + i].origin = parts_.builder.origin_of_scalar(scalar + i);
+      for (size_t i = 0; first + i < traced_.size(); ++i)
+        traced_[first + i].origin = parts_.builder.origin_of_scalar(scalar + i);
     scalar += count;
   }
 }

@@ -58,6 +58,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::ProcessG
       ranks(ranks_),
       hooks_(hooks) {
   check_warmup(recipe.scheduler, length);
+  trainer.set_length(length);
   if (has(hooks, HookEntry::kSchedule)) use_hook_schedule();
 }
 

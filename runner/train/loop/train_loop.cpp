@@ -53,6 +53,7 @@ bool TrainLoop::run(const std::optional<PendingEvents>& pending) {
   sync();
   if (state_.result.batches == 0) state_.adopt_accumulation();
   if (pending) run_events(*pending);
+  if (!pending && step() == 0 && session_.recipe.eval.at_start) evaluate_at_start();
   session_.has_custom_loop ? CustomLoop(state_, *hooks_, *this).run() : DeclaredLoop(state_, *this).run();
   if (!state_.weights_agree) average(/*due=*/true);
   check_saves();
@@ -187,6 +188,13 @@ void TrainLoop::evaluate() {
   const backends::ScopedSpan span(backends::SpanKind::kEvaluation, "evaluate");
   control_.evaluated = true;
   callbacks_.call(&Callback::on_evaluation_due);
+}
+
+void TrainLoop::evaluate_at_start() {
+  control_.evaluation_is_extra = true;
+  evaluate();
+  callbacks_.call(&Callback::on_evaluate);
+  sync();
 }
 
 bool TrainLoop::stops_evaluation() {

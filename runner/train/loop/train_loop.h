@@ -103,6 +103,7 @@ class TrainLoop {
   // The events after an optimizer step.
   void run_events(PendingEvents pending);
   void evaluate();
+  void evaluate_at_start();
 
   // A hook whose state is larger than this is asked for it only at the beginning of an epoch, not before each optimizer
   // step.

@@ -4,8 +4,13 @@
 #include <cstring>
 #include <span>
 
+#include "backends/exec/cpu_device.h"
 #include "runner/data/encoding.h"
+#include "runner/data/load.h"
 #include "runner/formats/model_files.h"
+#include "runner/formats/onnx.h"
+#include "runner/formats/write.h"
+#include "runner/train/engine/trainer.h"
 #include "runner/train/run/checkpoint/model_metadata.h"
 #include "runner/train/run/checkpoint/run_document.h"
 #include "runner/train/run/checkpoint/sections.h"
@@ -63,7 +68,7 @@ void check_foldable(const schema::Recipe* recipe) {
 
 std::vector<std::string> export_model(const ExportedModel& model, const std::string& file, int64_t max_shard_size) {
   data::Encoding encoding = checkpoint_of(model.state).encoding;
-  std::vector<StoredParameter> parameters = parameters_of(model.state);
+  std::vector<StoredParameter> parameters = parameters_of(model.state, model.averaged);
   double scale = model.recipe != nullptr ? model.recipe->data.train.scale.value_or(1) : 1;
   FirstLayer layer;
   if (model.folds_normalization) {
@@ -80,6 +85,66 @@ std::vector<std::string> export_model(const ExportedModel& model, const std::str
   for (const StoredParameter& parameter : parameters)
     tensors.push_back({parameter.name, backends::DType::kF32, parameter.shape, parameter.values});
   return formats::write_model(file, std::move(tensors), max_shard_size, model_metadata(encoding, scale));
+}
+
+namespace {
+
+struct RecordedForward {
+  backends::Program program;
+  std::vector<backends::ValueId> parameters;  // by ParameterId
+};
+
+RecordedForward record_forward(const StepBuilder& builder, int64_t batch) {
+  StepBuilder::Recorded recorded;
+  recorded.host.fixed = true;
+  builder.record_into(recorded, batch, /*training=*/false, nullptr);
+  RecordedForward forward{{}, recorded.parameters};
+  forward.program = builder.forward(std::move(recorded), /*labelled=*/false);
+  return forward;
+}
+
+// A recipe of the same model that computes in f32.
+schema::Recipe in_f32(schema::Recipe recipe) {
+  recipe.backend = schema::Backend::kCpu;
+  recipe.mixed_precision = schema::Precision::kNo;
+  recipe.num_processes = 1;
+  recipe.model.init_from.clear();  // the checkpoint has the weights
+  return recipe;
+}
+
+}  // namespace
+
+void export_onnx(const ExportedModel& model, std::unique_ptr<Hooks> hooks, const std::string& file) {
+  RUN_CHECK(model.recipe != nullptr, ErrorKind::kStore,
+            "an ONNX file needs the recipe of the run, which is damaged; write a .safetensors file");
+  const schema::Recipe recipe = in_f32(*model.recipe);
+  const data::Encoding encoding = data::completed(checkpoint_of(model.state).encoding, recipe.train);
+  backends::ModelledDevice device(backends::make_cpu_device(1, {}));
+  const Trainer trainer(recipe, encoding, device, hooks.get());
+  constexpr int64_t kOneBatch = 2, kOtherBatch = 3;
+  const RecordedForward one = record_forward(trainer.builder(), kOneBatch),
+                        other = record_forward(trainer.builder(), kOtherBatch);
+  const double scale = recipe.data.train.scale.value_or(1);
+  formats::OnnxExport exported{.first = {one.program, kOneBatch},
+                               .second = {other.program, kOtherBatch},
+                               .weights = {},
+                               .output = encoding.label_kind == data::LabelKind::kClass ? "logits" : "outputs",
+                               .metadata = model_metadata(encoding, scale)};
+  exported.metadata.erase("format");
+  if (model.folds_normalization) {
+    exported.scaling = {scale, encoding.center, encoding.spread};
+    for (const char* const key : {"scale", "normalize", "center", "spread", "fill"}) exported.metadata.erase(key);
+  }
+  const std::vector<StoredParameter> stored = parameters_of(model.state, model.averaged);
+  const auto parameters = trainer.model().parameters.parameters();
+  for (size_t id = 0; id < parameters.size(); ++id) {
+    const auto found = std::ranges::find(stored, parameters[id].name, &StoredParameter::name);
+    RUN_CHECK(found != stored.end() && found->shape == parameters[id].shape, ErrorKind::kStore,
+              "state {} is of another model: expected parameter {} of shape {}", model.state.info.id,
+              parameters[id].name, parameters[id].shape.to_string());
+    exported.weights.push_back({one.parameters[id], found->name, found->shape, found->values});
+  }
+  formats::write_file(file, formats::onnx_model(exported));
 }
 
 }  // namespace runner::train

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "runner/train/step/hooks.h"
 #include "schema/recipe/recipe.h"
 #include "store/state_store.h"
 
@@ -14,11 +16,17 @@ struct ExportedModel {
   const store::LoadedState& state;
   const schema::Recipe* recipe = nullptr;  // of the run; null if it cannot be read
   bool folds_normalization = false;        // put scale and normalisation of the features into the first layer
+  bool averaged = true;                    // the average of the weights, if the state has one
 };
 
 // Writes the parameters under the model's names and returns the names of the files that formats::write_model makes of
 // `file`. They have the metadata of checkpoint/model_metadata.h, and depend on the weights and these only. Throws
 // Error(kUsage) if the normalisation cannot be folded.
 std::vector<std::string> export_model(const ExportedModel& model, const std::string& file, int64_t max_shard_size);
+
+// Writes the model with its computation as an ONNX file (runner/formats/onnx.h), in f32. Its inputs are those of the
+// model, its output is "logits" for classes, else "outputs". `hooks`: those of the run; null if there are none. Throws
+// Error(kUsage) if the recipe is damaged or ONNX cannot express the model.
+void export_onnx(const ExportedModel& model, std::unique_ptr<Hooks> hooks, const std::string& file);
 
 }  // namespace runner::train

@@ -50,7 +50,8 @@ void LoggingCallback::log() {
                         ? "acc:backward was not called since the previous point"
                         : fmt::format("no sample since the previous point has a weight above 0; {}", weight_advice())));
   points.add("train/lr", step, result_.lr);
-  if (session_.recipe.train.clip_grad_norm && result_.applied) points.add("train/grad_norm", step, result_.grad_norm);
+  if (reports_grad_norm(session_.recipe) && !session_.has_custom_loop && result_.applied)
+    points.add("train/grad_norm", step, result_.grad_norm);
   if (const auto scale = session_.trainer.loss_scale()) {
     points.add("train/scale", step, *scale);
     RUN_CHECK(result_.applied || *scale >= kSmallestScale, ErrorKind::kRun,

@@ -57,6 +57,7 @@ StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> ho
       hooks_(std::move(hooks)),
       device_(backends::make_cpu_device(static_cast<int>(recipe.threads), recipe.cpu.memory)) {
   recipe_.model.init_from.clear();  // the checkpoint has the weights
+  recipe_.eval.batches.reset();     // which limits evaluations of the run
   trainer_ = std::make_unique<Trainer>(recipe_, encoding_, device_, hooks_.get());
   trainer_->allocate();
   trainer_->accumulation.max_micro_batch = run.max_micro_batch;

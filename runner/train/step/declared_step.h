@@ -25,7 +25,7 @@ struct StepShape {
 // Outputs of a training Program with `last`, in order.
 enum StepOutput : int {
   kFinite = 0,    // () bool: the loss is finite, with on_nan: skip also every gradient; otherwise nothing was updated
-  kGradNorm = 1,  // () f32, norm of the step's gradient before clipping; only with clip_grad_norm
+  kGradNorm = 1,  // () f32, norm of the step's gradient before clipping; only if reports_grad_norm()
 };
 // If the device counts updates (update_clock.h), two outputs follow: () bool, whether the loss was finite and no
 // gradient overflowed, so that the update was applied; and the learning rate factor, () f64.

@@ -32,12 +32,12 @@ Value decide_and_clip(StepRecorder& step, Program& program, const StepBuilder& b
   if (update.are_means) factor = ops::full_like(factor, 1.0);
   step.finite = ops::is_finite(element(update.sums, 0));
   Value norm;
-  if (limit || checks_gradients(builder.recipe()))
+  if (reports_grad_norm(builder.recipe()) || checks_gradients(builder.recipe()))
     norm = ops::mul(norm_of_all(step, update, factor, rounds_to_bf16(builder.recipe())), factor);
   step.decide([&] { return ops::is_finite(norm); });
   program.output("finite", step.finite.id);
+  if (reports_grad_norm(builder.recipe())) program.output("grad_norm", norm.id);
   if (!limit) return factor;
-  program.output("grad_norm", norm.id);
   return ops::mul(factor, clip_factor(norm, ops::full_like(norm, *limit)));
 }
 
@@ -45,7 +45,7 @@ Value decide_and_clip(StepRecorder& step, Program& program, const StepBuilder& b
 std::vector<Value> scalar_inputs(Program& program, const StepBuilder& builder, size_t first_scalar, int32_t buffer) {
   const auto count = [&](int32_t b) {
     const int32_t group = builder.model().parameters.buffers()[static_cast<size_t>(b)].group;
-    return group < 0 ? 0 : optim::scalar_names(builder.optimizers().rule(group).type).size();
+    return group < 0 ? 0 : optim::scalar_count(builder.optimizers().rule(group));
   };
   for (int32_t b = 0; b < buffer; ++b) first_scalar += count(b);
   std::vector<Value> scalars;

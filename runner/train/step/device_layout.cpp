@@ -42,6 +42,7 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
     for (size_t s = 0; s < slots.size(); ++s) {
       add_like_parameters(Role::kSlot, b, static_cast<int32_t>(s), slots[s].name, slots[s].initial);
       arrays_.back().from_start = slots[s].from_start || slots[s].initial != 0;
+      arrays_.back().is_average = slots[s].is_average;
     }
     if (keeps_gradients) add_gradients(b);
     if (is_power_sgd(comm)) add_compression(comm, b);
@@ -150,6 +151,12 @@ int32_t DeviceLayout::find(Role role, int32_t buffer, int32_t index) const {
       return static_cast<int32_t>(i);
   RUN_ASSERT(false && "no such array on the device");
   return -1;
+}
+
+int32_t DeviceLayout::evaluated_weights(int32_t buffer) const {
+  const auto average = std::ranges::find_if(
+      arrays_, [&](const DeviceArray& array) { return array.is_average && array.buffer == buffer; });
+  return average != arrays_.end() ? static_cast<int32_t>(average - arrays_.begin()) : find(Role::kParameters, buffer);
 }
 
 }  // namespace runner::train

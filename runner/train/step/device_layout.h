@@ -67,7 +67,8 @@ struct DeviceArray {
   std::string name;    // "parameters 0", "exp_avg 0", "logged sum"
   backends::TensorType type;
   double initial = 0;
-  bool from_start = true;  // false: initially zeros, which the first update may create
+  bool from_start = true;   // false: initially zeros, which the first update may create
+  bool is_average = false;  // see optim::Slot
 };
 
 // Whether an array of the layout has one element per parameter element of its buffer.
@@ -95,6 +96,9 @@ class DeviceLayout {
   bool has(Role role) const;
   // Returns the position of an array in arrays(). The array must exist.
   int32_t find(Role role, int32_t buffer = 0, int32_t index = 0) const;
+  // Returns the position of the array with the weights that evaluations use: the average of the buffer's weights if the
+  // run keeps one, else the weights themselves.
+  int32_t evaluated_weights(int32_t buffer) const;
 
  private:
   // Adds an array with one element per parameter element of a flat buffer.

@@ -59,6 +59,11 @@ bool communicates_in_fp16(const schema::Recipe& recipe);
 // finite.
 bool checks_gradients(const schema::Recipe& recipe);
 
+// Whether a step reports the norm of its gradients.
+inline bool reports_grad_norm(const schema::Recipe& recipe) {
+  return recipe.train.clip_grad_norm.has_value() || recipe.log.grad_norm;
+}
+
 // Sum of the squares of all elements of all flat buffers; unset if there are no gradients.
 Value sum_of_squares(std::span<const Value> gradients);
 // Like sum_of_squares(), in the order in which ranks with shards compute it: the left fold over ranks of the sum over

@@ -64,6 +64,10 @@ std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hook
           {fmt::format("train.{}", name), fmt::format("train.{0} has no effect with the hook's entry train; call "
                                                       "acc:{0}(limit) in train, and remove train.{0}",
                                                       name)});
+  if (recipe.log.grad_norm)
+    found.push_back({"log.grad_norm",
+                     "log.grad_norm has no effect with the hook's entry train; log the result of acc:clip_grad_norm "
+                     "in train, and remove log.grad_norm"});
   if (recipe.train.auto_batch_size)
     found.push_back({"train.auto_batch_size",
                      "train.auto_batch_size needs the recipe's loop, whose steps are known before the run, but the "

@@ -30,7 +30,7 @@ struct StepResult {
   // false if a gradient overflowed and the loss scaler skipped the step, or until Stepper::read_counters() sets it
   bool applied = true;
   double lr = 0;              // rate of the optimizer step, also if it was skipped; other groups have the same factor
-  double grad_norm = 0;       // with clip_grad_norm
+  double grad_norm = 0;       // if reports_grad_norm()
   int64_t samples = 0;        // of all ranks
   int64_t repeats = 0;        // padding samples of all ranks
   data::Position next;        // position of the batch after the optimizer step

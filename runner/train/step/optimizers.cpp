@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "runner/optim/lr_schedule.h"
 #include "runner/train/step/hooks.h"
 #include "schema/base/error.h"
 #include "schema/recipe/recipe_warnings.h"
@@ -15,6 +14,14 @@ void Optimizers::mark_owner(backends::TracedScalar& number, const OptimizerGroup
   if (names.size() > 1) number.optimizer = group.optimizer + 1;
   const bool has_groups = std::ranges::count(groups, group.optimizer, &OptimizerGroup::optimizer) > 1;
   if (has_groups) number.group = static_cast<int32_t>(&group - groups.data()) + 1;
+}
+
+void Optimizers::set_length(const schema::TrainSpec& train, const optim::RunLength& run) {
+  if (!train.swa) return;
+  for (OptimizerGroup& group : groups) {
+    group.rule.average->start = optim::to_steps(train.swa->start, run);
+    group.rule.average->every = optim::to_steps(train.swa->every, run);
+  }
 }
 
 Optimizers optimizers_of(const schema::Recipe& recipe) {
@@ -50,11 +57,29 @@ nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encodin
   return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding);
 }
 
+namespace {
+
+std::optional<optim::WeightAverage> average_of(const schema::TrainSpec& train) {
+  if (train.ema) return optim::WeightAverage{.decay = train.ema->decay};
+  if (train.swa) return optim::WeightAverage{};
+  return std::nullopt;
+}
+
+void check_slots(const optim::Rule& rule) {
+  const std::vector<optim::Slot> slots = optim::slots(rule);
+  RUN_CHECK(std::ranges::count(slots, optim::kAverageSlot, &optim::Slot::name) <= 1, ErrorKind::kRecipe,
+            "the update rule has a slot named {}, as that of train.ema and train.swa; rename it", optim::kAverageSlot);
+}
+
+}  // namespace
+
 Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks,
                            nn::Model& model) {
   const bool of_hook = has(hooks, HookEntry::kOptimizers);
   Optimizers optimizers = of_hook ? hooks->optimizers(model, encoding) : optimizers_of(recipe);
+  for (OptimizerGroup& group : optimizers.groups) group.rule.average = average_of(recipe.train);
   try {
+    for (const OptimizerGroup& group : optimizers.groups) check_slots(group.rule);
     lay_out(model.parameters, recipe, optimizers);
   } catch (const Error& error) {
     if (!of_hook) throw;

@@ -6,6 +6,7 @@
 
 #include "runner/data/encoding.h"
 #include "runner/model/models.h"
+#include "runner/optim/lr_schedule.h"
 #include "runner/optim/update_rules.h"
 #include "schema/base/source_mark.h"
 #include "schema/recipe/recipe.h"
@@ -25,6 +26,9 @@ struct OptimizerGroup {
 struct Optimizers {
   std::vector<std::string> names;      // of the optimizers that a training loop steps; "" for a single unnamed one
   std::vector<OptimizerGroup> groups;  // indexed by the numbers that ParameterSet::lay_out assigns
+
+  // Sets from which update on, and how often, weights are averaged (train.swa), for a run of this length.
+  void set_length(const schema::TrainSpec& train, const optim::RunLength& run);
 
   double lr = 0;  // before the schedule: the recipe's learning rate, or that of the hook's first optimizer
 

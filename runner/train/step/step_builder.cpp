@@ -86,37 +86,40 @@ void StepBuilder::declare_scalars(Program& program) const {
   if (layout_.has(Role::kClock)) return;
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
     if (buffer.group < 0) continue;
-    for (const std::string_view name : optim::scalar_names(optimizers_.rule(buffer.group).type))
+    for (const std::string_view name : optim::scalar_names(optimizers_.rule(buffer.group)))
       program.input(InputKind::kScalar, fmt::format("{} {}", name, buffer.group), {DType::kF32, {}});
   }
 }
 
-const StepBuilder::Prologue& StepBuilder::prologue(std::optional<int64_t> batch, bool with_scalars) const {
-  const auto [entry, is_new] = prologues_.try_emplace({batch, with_scalars});
+const StepBuilder::Prologue& StepBuilder::prologue(const Beginning& beginning) const {
+  const auto [entry, is_new] = prologues_.try_emplace(beginning);
   Prologue& prologue = entry->second;
   if (!is_new) return prologue;
   Program& program = prologue.program;
   for (const DeviceArray& array : layout_.arrays()) program.input(InputKind::kState, array.name, array.type);
-  declare_batch_inputs(program, batch);
-  if (with_scalars) declare_scalars(program);
+  declare_batch_inputs(program, beginning.batch);
+  if (beginning.scalars) declare_scalars(program);
   for (nn::ParameterId id = 0; id < std::ssize(model_.parameters.parameters()); ++id) {
-    const int32_t array = layout_.find(Role::kParameters, model_.parameters[id].buffer);
+    const int32_t buffer = model_.parameters[id].buffer;
+    const int32_t array =
+        beginning.evaluates ? layout_.evaluated_weights(buffer) : layout_.find(Role::kParameters, buffer);
     prologue.parameters.push_back(parameter(input_value(program, static_cast<size_t>(array)), id).id);
   }
   return prologue;
 }
 
-StepFrame StepBuilder::begin(Program& program, std::optional<int64_t> batch, bool with_scalars) const {
-  const Prologue& begun = prologue(batch, with_scalars);
+StepFrame StepBuilder::begin(Program& program, const Beginning& beginning) const {
+  const Prologue& begun = prologue(beginning);
+  const bool has_batch = beginning.batch.has_value();
   program = begun.program;
   StepFrame frame;
   size_t input = 0;
   frame.arrays.reserve(layout_.arrays().size());
   while (input < layout_.arrays().size()) frame.arrays.push_back(input_value(program, input++));
-  if (batch)
+  if (has_batch)
     for (const data::Input& of_model : inputs_)
       frame.model_inputs.push_back({of_model.name, input_value(program, input++)});
-  for (size_t i = batch ? kLabels : kDrawKey; i < kBatchInputCount; ++i)
+  for (size_t i = has_batch ? kLabels : kDrawKey; i < kBatchInputCount; ++i)
     frame.batch_inputs[i] = input_value(program, input++);
   frame.parameters.reserve(begun.parameters.size());
   for (const ValueId id : begun.parameters) frame.parameters.push_back({&program, id});
@@ -187,7 +190,7 @@ StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training, const Re
 
 void StepBuilder::record_into(Recorded& recorded, int64_t batch, bool training, const Read& read) const {
   Program& program = recorded.program;
-  const StepFrame frame = begin(program, batch, /*with_scalars=*/true);
+  const StepFrame frame = begin(program, {.batch = batch, .scalars = true, .evaluates = !training});
   recorded.outputs = recorded.targets = recorded.plain_losses = recorded.plain_weights = backends::kNoValue;
   recorded.form = 0;
   recorded.own_loss = false;

@@ -66,9 +66,15 @@ class StepBuilder {
     return optimizers_.groups[static_cast<size_t>(model_.parameters.buffers()[static_cast<size_t>(buffer)].group)];
   }
 
-  // Creates a Program with only its inputs and parameters. `batch`: its size, or none. `with_scalars`: whether to
-  // declare the scalars of the optimizer groups.
-  StepFrame begin(backends::Program& program, std::optional<int64_t> batch, bool with_scalars) const;
+  // What the beginning of a Program declares.
+  struct Beginning {
+    std::optional<int64_t> batch;  // its size, or none
+    bool scalars = false;          // those of the optimizer groups
+    bool evaluates = false;        // parameters are the weights that evaluations use (DeviceLayout::evaluated_weights)
+    auto operator<=>(const Beginning&) const = default;
+  };
+  // Creates a Program with only its inputs and parameters.
+  StepFrame begin(backends::Program& program, const Beginning& beginning) const;
   // Creates a Program with the inputs of the end of an optimizer step (record_reduction()): its states are
   // SharedArrays::reduction. `has_rows`: with the arrays of the other ranks.
   backends::Program begin_reduction(const Shard& shard, bool has_rows) const;
@@ -148,7 +154,7 @@ class StepBuilder {
     backends::Program program;
     std::vector<backends::ValueId> parameters;
   };
-  const Prologue& prologue(std::optional<int64_t> batch, bool with_scalars) const;
+  const Prologue& prologue(const Beginning& beginning) const;
   void declare_batch_inputs(backends::Program& program, std::optional<int64_t> batch) const;
   void declare_scalars(backends::Program& program) const;
   void record_losses(Recorded& recorded, StepInputs& inputs, bool training) const;
@@ -165,8 +171,7 @@ class StepBuilder {
   Hooks* const hooks_;
   const LossSpec loss_;
   const std::vector<data::Input> inputs_;  // of the model
-  // Cached by batch size and `with_scalars`.
-  mutable std::map<std::pair<std::optional<int64_t>, bool>, Prologue> prologues_;
+  mutable std::map<Beginning, Prologue> prologues_;
 };
 
 }  // namespace runner::train

@@ -25,6 +25,9 @@ void append_words(backends::StepSpecification& words, const optim::Rule& rule) {
        {weight_decay, momentum, dampening, beta1, beta2, eps, alpha, lr_decay, initial_accumulator_value})
     words.push_back(backends::pack_f64(number));
   for (const bool flag : {nesterov, amsgrad, centered}) words.push_back(flag);
+  const optim::WeightAverage average = rule.average.value_or(optim::WeightAverage{.decay = std::nullopt, .start = 0});
+  append_words(words, average.decay);
+  words.insert(words.end(), {average.start, average.every});
 }
 
 void append_words(backends::StepSpecification& words, const std::vector<StepBuilder::Metric>& metrics) {
@@ -43,6 +46,7 @@ backends::StepSpecification training_specification(const StepBuilder& builder, c
       kTrainingStep,    shape.first,      shape.last,  recorded.losses,
       recorded.weights, recorded.counted, shape.parts, static_cast<int64_t>(recipe.train.on_nan)};
   append_words(words, recipe.train.clip_grad_norm);
+  words.push_back(reports_grad_norm(recipe));
   append_words(words, recipe.train.clip_grad_value);
   if (first_scale(recipe)) {
     for (const double number : {recipe.scaler.growth_factor, recipe.scaler.backoff_factor})

@@ -26,7 +26,7 @@ using backends::ValueId;
 TracedRegion::TracedRegion(const StepBuilder& builder, Beginning beginning)
     : builder_(builder),
       beginning_(std::move(beginning)),
-      frame_(builder.begin(program_, beginning_.batch, /*with_scalars=*/false)),
+      frame_(builder.begin(program_, {.batch = beginning_.batch})),
       step_(builder, program_, frame_.arrays),
       unreduced_(step_.gradients.size()),
       reached_(beginning_.reached),
@@ -237,7 +237,7 @@ void TracedRegion::step(int32_t optimizer, const std::function<ScheduleRates(int
 std::vector<Value> TracedRegion::scalar_inputs(const OptimizerGroup& group, const ScheduleRates& rates,
                                                int64_t number) {
   const optim::Rule& rule = group.rule;
-  const auto names = optim::scalar_names(rule.type);
+  const auto names = optim::scalar_names(rule);
   std::vector<double> numbers(names.size());
   optim::step_scalars(rule, rates.of(rule), number, numbers);
   const size_t traced = host_.traced.size();
@@ -247,7 +247,7 @@ std::vector<Value> TracedRegion::scalar_inputs(const OptimizerGroup& group, cons
   for (size_t i = 0; i < names.size(); ++i) scalars.push_back(scalar(std::string(names[i]), numbers[i]));
   trace_from(traced, scalars.front());
   if (rule.custom)  // its scalars are exactly the traced ones
-    for (size_t i = 0; i < names.size(); ++i) trace_from(traced + i, scalars[i]);
+    for (size_t i = 0; traced + i < host_.traced.size(); ++i) trace_from(traced + i, scalars[i]);
   return scalars;
 }
 

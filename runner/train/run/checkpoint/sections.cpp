@@ -134,8 +134,8 @@ std::vector<FileBytes> model_files(Trainer& trainer, const std::string& name, in
   trainer.on_host_event(backends::HostEvent::kStateUse);
   std::map<int32_t, std::vector<std::byte>> arrays;
   std::vector<formats::NamedTensor> tensors;
-  each_parameter_range(trainer, [&](const std::string& section, int32_t array, const nn::Parameter& p) {
-    if (!section.starts_with(kModel)) return;
+  each_parameter_range(trainer, [&](const std::string&, int32_t array, const nn::Parameter& p) {
+    if (array != trainer.layout().evaluated_weights(p.buffer)) return;
     const auto [found, is_new] = arrays.try_emplace(array);
     if (is_new) found->second = trainer.arrays().read(array);
     tensors.push_back({p.name, backends::DType::kF32, p.shape,
@@ -225,8 +225,9 @@ void restore_model(const store::LoadedState& loaded, Trainer& trainer) {
   Patches patches(trainer);
   std::set<std::string> known;
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
-    if (!name.starts_with(kModel)) return;
-    const store::Section* section = loaded.find(name);
+    const bool is_average = trainer.layout().arrays()[static_cast<size_t>(array)].is_average;
+    if (!name.starts_with(kModel) && !is_average) return;
+    const store::Section* section = loaded.find(fmt::format("{}{}", kModel, p.name));
     RUN_CHECK(section, ErrorKind::kRecipe, "state {} is of another model: missing parameter {} of shape {}", id, p.name,
               p.shape.to_string());
     const backends::Shape shape = shape_of(loaded, *section);
@@ -234,10 +235,10 @@ void restore_model(const store::LoadedState& loaded, Trainer& trainer) {
               "state {0} is of another model: expected shape {3} of parameter {1}, got {2}", id, p.name,
               shape.to_string(), p.shape.to_string());
     patches.put(array, p, section->bytes);
-    known.insert(name);
+    known.insert(section->name);
   });
-  for (const StoredParameter& stored : parameters_of(loaded))
-    RUN_CHECK(known.count(std::string(kModel) + stored.name) > 0, ErrorKind::kRecipe,
+  for (const StoredParameter& stored : parameters_of(loaded, /*averaged=*/false))
+    RUN_CHECK(known.contains(std::string(kModel) + stored.name), ErrorKind::kRecipe,
               "state {} is of another model: unexpected parameter {} of shape {}", id, stored.name,
               stored.shape.to_string());
   patches.write();
@@ -249,6 +250,8 @@ std::optional<std::string> restore_slots(const store::LoadedState& loaded, Train
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
     if (!name.starts_with(kOptimizer) || missing) return;
     const store::Section* section = loaded.find(name);
+    // Without an average in the checkpoint, that of restore_model() stays.
+    if (section == nullptr && trainer.layout().arrays()[static_cast<size_t>(array)].is_average) return;
     if (section == nullptr || !fits(shape_of(loaded, *section), *section, p)) {
       const std::string_view slot = std::string_view(name).substr(name.rfind('/') + 1);
       missing = fmt::format("state {} has no {} of {}", loaded.info.id, slot, p.name);
@@ -260,11 +263,16 @@ std::optional<std::string> restore_slots(const store::LoadedState& loaded, Train
   return missing;
 }
 
-std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded) {
+std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded, bool averaged) {
   std::vector<StoredParameter> parameters;
-  for (const store::Section& section : loaded.sections)
-    if (section.name.starts_with(kModel))
-      parameters.push_back({section.name.substr(kModel.size()), shape_of(loaded, section), section.bytes});
+  for (const store::Section& section : loaded.sections) {
+    if (!section.name.starts_with(kModel)) continue;
+    const std::string name = section.name.substr(kModel.size());
+    const store::Section* average =
+        averaged ? loaded.find(fmt::format("{}{}/{}", kOptimizer, name, optim::kAverageSlot)) : nullptr;
+    const store::Section& values = average != nullptr ? *average : section;
+    parameters.push_back({name, shape_of(loaded, values), values.bytes});
+  }
   return parameters;
 }
 

@@ -37,11 +37,11 @@ std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snap
 // first tensor that the checkpoint lacks, has in another shape, or has in excess.
 void restore(const store::LoadedState& loaded, Trainer& trainer);
 
-// Restores the parameters, for a fork. Throws Error(kRecipe) with the first parameter that only one of the models has
-// or whose shapes differ.
+// Restores the parameters, for a fork, and begins their averages with them. Throws Error(kRecipe) with the first
+// parameter that only one of the models has or whose shapes differ.
 void restore_model(const store::LoadedState& loaded, Trainer& trainer);
-// Restores all slots of all trainable parameters. If the checkpoint lacks one, restores none and returns which is
-// missing.
+// Restores all slots of all trainable parameters. If the checkpoint lacks one other than an average, restores none and
+// returns which is missing.
 std::optional<std::string> restore_slots(const store::LoadedState& loaded, Trainer& trainer);
 // Restores the gradients of an optimizer step in progress, or those that a hook's training loop keeps, if there are
 // any.
@@ -49,20 +49,20 @@ void restore_gradients(const store::LoadedState& loaded, Trainer& trainer);
 // Restores the sums for train/loss.
 void restore_sums(const store::LoadedState& loaded, Trainer& trainer);
 
-// Returns the trainer's current parameters as the files of formats::model_files.
+// Returns the weights that evaluations of the trainer use as the files of formats::model_files.
 struct FileBytes {
   std::string name;
   std::vector<std::byte> bytes;
 };
 std::vector<FileBytes> model_files(Trainer& trainer, const std::string& name, int64_t max_shard_size);
 
-// Returns the parameters of a loaded checkpoint by name, f32.
+// Returns the parameters of a loaded checkpoint by name, f32. `averaged`: their averages, if the checkpoint has them.
 struct StoredParameter {
   std::string name;
   backends::Shape shape;
   std::span<const std::byte> values;  // refers to the loaded checkpoint
 };
-std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded);
+std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded, bool averaged);
 
 // Throws Error(kData) with the difference and `remedy` if the data of `section` ("data.train") are not those that the
 // checkpoint was trained on. `before`, `now`: fingerprints as text; empty: no such data.

@@ -1,0 +1,144 @@
+#include "runner/formats/onnx.h"
+
+#include <algorithm>
+
+#include "backends/ir/needed.h"
+#include "backends/ir/op_def.h"
+#include "runner/formats/onnx_node.h"
+#include "schema/base/error.h"
+
+namespace runner::formats {
+namespace {
+
+using backends::Op;
+using backends::Program;
+using backends::Shape;
+using backends::ValueId;
+
+constexpr size_t kMostBytes = 2'000'000'000;  // of a message, with room for the graph
+
+class Translation {
+ public:
+  explicit Translation(const OnnxExport& model)
+      : model_(model), program_(model.first.program), other_(model.second.program) {
+    const auto differs = [](const Program& a, const Program& b) {
+      for (ValueId id = 0; id < a.size(); ++id)
+        if (a.node(id).op != b.node(id).op || !std::ranges::equal(a.operands(id), b.operands(id))) return true;
+      return false;
+    };
+    RUN_CHECK(program_.size() == other_.size() && !differs(program_, other_), ErrorKind::kUsage,
+              "the model computes something else for another batch size");
+  }
+
+  std::string run() {
+    std::vector<OnnxValue> values(static_cast<size_t>(program_.size()));
+    std::vector<bool> is_known(values.size());
+    for (const OnnxWeight& weight : model_.weights) is_known[static_cast<size_t>(weight.value)] = true;
+    const ValueId output = program_.outputs()[0].value;
+    const std::vector<bool> needed = needed_above(output, is_known);
+    for (const OnnxWeight& weight : model_.weights)
+      if (needed[static_cast<size_t>(weight.value)])
+        values[static_cast<size_t>(weight.value)] = {add_weight(weight), true};
+    for (ValueId id = 0; id <= output; ++id) {
+      const auto at = static_cast<size_t>(id);
+      if (!needed[at] || is_known[at]) continue;
+      values[at] = program_.node(id).op == Op::kInput ? OnnxValue{add_input(id), true} : translate(id, values);
+    }
+    const OnnxValue& result = values[static_cast<size_t>(output)];
+    graph_.output(
+        result.is_expanded ? result.name : graph_.node("Expand", {result.name, graph_.shape(shape_of(output))}),
+        model_.output, program_.type(output).dtype, shape_of(output));
+    return graph_.model(model_.metadata).bytes();
+  }
+
+ private:
+  // By ValueId: whether `output` needs the value, where known values need nothing.
+  std::vector<bool> needed_above(ValueId output, const std::vector<bool>& is_known) const {
+    std::vector<bool> needed(static_cast<size_t>(program_.size()));
+    needed[static_cast<size_t>(output)] = true;
+    for (ValueId id = output; id >= 0; --id) {
+      if (!needed[static_cast<size_t>(id)] || is_known[static_cast<size_t>(id)]) continue;
+      for (const ValueId operand : program_.operands(id)) needed[static_cast<size_t>(operand)] = true;
+    }
+    return needed;
+  }
+
+  OnnxShape shape_of(ValueId id) const {
+    const Shape &a = program_.type(id).shape, &b = other_.type(id).shape;
+    OnnxShape shape;
+    for (int axis = 0; axis < a.rank(); ++axis) {
+      if (a[axis] == b[axis]) {
+        shape.push_back({.fixed = a[axis]});
+        continue;
+      }
+      const int64_t per_sample = a[axis] / model_.first.samples;
+      RUN_CHECK(per_sample * model_.first.samples == a[axis] && per_sample * model_.second.samples == b[axis],
+                ErrorKind::kUsage, "the model computes {} of a batch of {}, which is no multiple of it",
+                program_.type(id).to_string(), model_.first.samples);
+      shape.push_back({.per_sample = per_sample});
+    }
+    return shape;
+  }
+
+  std::string add_weight(const OnnxWeight& weight) {
+    return graph_.tensor(weight.name, backends::DType::kF32, weight.shape.dims(),
+                         {reinterpret_cast<const char*>(weight.bytes.data()), weight.bytes.size()});
+  }
+
+  std::string add_input(ValueId id) {
+    const backends::Input& input = *program_.input_of(id);
+    RUN_CHECK(input.kind == backends::InputKind::kBatch && !is_of_training(input.name), ErrorKind::kUsage,
+              "the model reads {}, which only training and evaluation have", input.name);
+    std::string name = graph_.input(input.name, program_.type(id).dtype, shape_of(id));
+    return input.name == "features" && model_.scaling ? scaled(name, id) : name;
+  }
+
+  static bool is_of_training(const std::string& name) {
+    return name == "labels" || name == "mask" || name == "sample_ids" || name == "random_key" || name == "draw_key";
+  }
+
+  std::string scaled(std::string x, ValueId id) {
+    const OnnxScaling& scaling = *model_.scaling;
+    const std::span<const int64_t> dims = program_.type(id).shape.dims().subspan(1);
+    if (scaling.scale != 1) x = graph_.node("Mul", {x, graph_.scalar(scaling.scale, backends::DType::kF32)});
+    if (!scaling.center.empty()) x = graph_.node("Sub", {x, graph_.floats(scaling.center, dims)});
+    if (!scaling.spread.empty()) x = graph_.node("Div", {x, graph_.floats(scaling.spread, dims)});
+    return x;
+  }
+
+  OnnxValue translate(ValueId id, const std::vector<OnnxValue>& values) {
+    OnnxNode node{.graph = graph_,
+                  .program = program_,
+                  .id = id,
+                  .shape = shape_of(id),
+                  .operands = {},
+                  .operand_shapes = {},
+                  .attrs = program_.attrs(id),
+                  .attrs_of_other = other_.attrs(id)};
+    for (const ValueId operand : program_.operands(id)) {
+      node.operands.push_back(values[static_cast<size_t>(operand)]);
+      node.operand_shapes.push_back(shape_of(operand));
+    }
+    const Op op = program_.node(id).op;
+    RUN_CHECK(op == Op::kSlice || std::ranges::equal(node.attrs, node.attrs_of_other), ErrorKind::kUsage,
+              "{} in the model depends on the batch size", name_of(op));
+    return onnx_value(node);
+  }
+
+  const OnnxExport& model_;
+  const Program &program_, &other_;
+  OnnxGraph graph_;
+};
+
+}  // namespace
+
+std::string onnx_model(const OnnxExport& model) {
+  size_t bytes = 0;
+  for (const OnnxWeight& weight : model.weights) bytes += weight.bytes.size();
+  RUN_CHECK(bytes <= kMostBytes, ErrorKind::kUsage,
+            "the model has {} bytes of weights, but an ONNX file can hold at most 2 GB; write a .safetensors file",
+            bytes);
+  return Translation(model).run();
+}
+
+}  // namespace runner::formats
