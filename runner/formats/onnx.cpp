@@ -81,6 +81,10 @@ class Translation {
   }
 
   std::string add_weight(const OnnxWeight& weight) {
+    const bool is_taken =
+        weight.name == model_.output || std::ranges::count(program_.inputs(), weight.name, &backends::Input::name) > 0;
+    RUN_CHECK(!is_taken, ErrorKind::kUsage,
+              "a parameter and an input or output of the model have the name {}; rename the parameter", weight.name);
     return graph_.tensor(weight.name, backends::DType::kF32, weight.shape.dims(),
                          {reinterpret_cast<const char*>(weight.bytes.data()), weight.bytes.size()});
   }

@@ -60,7 +60,7 @@ int64_t onnx_type(DType dtype) {
 
 std::string OnnxGraph::node(std::string_view op, std::span<const std::string> inputs,
                             std::initializer_list<Attribute> attributes) {
-  std::string name = fmt::format("{}_{}", op, ++values_);
+  std::string name = fmt::format("/{}_{}", op, ++values_);
   ProtobufMessage message;
   for (const std::string& input : inputs) message.add(kNodeInput, input);
   message.add(kNodeOutput, name).add(kNodeName, name).add(kOpType, op);
@@ -81,7 +81,7 @@ std::string OnnxGraph::numbers(std::span<const int64_t> values) {
   const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
   const auto [known, is_new] = named_.try_emplace(fmt::format("{} {}", values.size(), bytes));
   const int64_t dims[] = {std::ssize(values)};
-  if (is_new) known->second = tensor(fmt::format("sizes_{}", named_.size()), DType::kI64, dims, bytes);
+  if (is_new) known->second = tensor(fmt::format("/sizes_{}", named_.size()), DType::kI64, dims, bytes);
   return known->second;
 }
 
@@ -89,18 +89,19 @@ std::string OnnxGraph::scalar(double value, DType dtype) {
   std::string bytes(size_of(dtype), '\0');
   backends::store_element(dtype, value, reinterpret_cast<std::byte*>(bytes.data()));
   const auto [known, is_new] = named_.try_emplace(fmt::format("{} {}", name_of(dtype), bytes));
-  if (is_new) known->second = tensor(fmt::format("number_{}", named_.size()), dtype, {}, bytes);
+  if (is_new) known->second = tensor(fmt::format("/number_{}", named_.size()), dtype, {}, bytes);
   return known->second;
 }
 
 std::string OnnxGraph::floats(std::span<const double> values, std::span<const int64_t> dims) {
   std::string bytes;
   for (const double value : values) append_bytes_of(bytes, static_cast<float>(value));
-  return tensor(fmt::format("values_{}", tensors_.size()), DType::kF32, dims, bytes);
+  return tensor(fmt::format("/values_{}", tensors_.size()), DType::kF32, dims, bytes);
 }
 
 // (1) i64.
 std::string OnnxGraph::batch_size() {
+  RUN_CHECK(!first_input_.empty(), ErrorKind::kUsage, "the outputs of the model do not depend on its inputs");
   if (batch_size_.empty()) batch_size_ = node("Shape", {first_input_}, {{"start", int64_t{0}}, {"end", int64_t{1}}});
   return batch_size_;
 }
@@ -135,7 +136,7 @@ void OnnxGraph::output(const std::string& value, std::string_view name, DType dt
   nodes_.push_back(ProtobufMessage()
                        .add(kNodeInput, value)
                        .add(kNodeOutput, name)
-                       .add(kNodeName, std::string_view("Identity_output"))
+                       .add(kNodeName, std::string_view("/Identity"))
                        .add(kOpType, std::string_view("Identity")));
   outputs_.push_back(value_info(name, dtype, shape));
 }

@@ -25,6 +25,7 @@ using OnnxShape = std::vector<OnnxSize>;
 // The number of a type in TensorProto.DataType.
 int64_t onnx_type(backends::DType dtype);
 
+// Names that it makes up begin with a slash, so that they differ from those of parameters.
 class OnnxGraph {
  public:
   using Attribute = std::pair<std::string_view, std::variant<int64_t, float, std::vector<int64_t>>>;

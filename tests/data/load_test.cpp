@@ -74,6 +74,24 @@ DataSpec synthetic(int64_t samples, std::vector<int64_t> shape, int64_t classes,
 
 // ---- Sections and classes
 
+TEST_F(LoadTest, EvaluationsOfFewerBatchesTakeSamplesAtEqualDistances) {
+  schema::Recipe recipe;
+  recipe.data = csv(counting(4), counting(10));
+  recipe.data.batch_size = 2;
+  const Data whole = load(recipe);
+  recipe.eval.batches = 2;
+  const Data part = load(recipe);
+  EXPECT_EQ(features_of(*part.eval), (Floats{0, 2, 5, 7}));
+  EXPECT_EQ(classes_of(*part.eval), (Ints{0, 2, 2, 1}));
+  EXPECT_EQ(part.eval->file_row(3), 7);
+  EXPECT_EQ(part.eval->fingerprint(), whole.eval->fingerprint());
+  EXPECT_EQ(part.train.size(), 4);
+  recipe.eval.batch_size = 3;
+  EXPECT_EQ(features_of(*load(recipe).eval), (Floats{0, 1, 3, 5, 6, 8}));
+  recipe.eval.batches = 4;
+  EXPECT_EQ(load(recipe).eval->size(), 10);
+}
+
 TEST_F(LoadTest, LoadsBothSections) {
   const Data data = load(csv("x,y,l\n1,2,0\n3,4,1\n", "x,y,l\n5,6,2\n"), 0);
   EXPECT_EQ(data.train.name(), "data.train");

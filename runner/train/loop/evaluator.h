@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runner/data/dataset.h"
+#include "runner/data/load.h"
 #include "runner/data/plan.h"
 #include "runner/train/engine/trainer.h"
 #include "runner/train/loop/metrics.h"
