@@ -17,7 +17,8 @@ using schema::SchedulerType;
 int64_t to_steps(const schema::Length& length, const RunLength& run) {
   const auto [steps, of_epochs] = run.steps_per_epoch;
   if (length.unit == schema::Unit::kSteps) return length.count;
-  if (length.unit == schema::Unit::kEpochs) return ceil_div(length.count * steps, of_epochs);
+  if (length.unit == schema::Unit::kRuns) return ceil_div(length.count * run.total_steps, length.divisor);
+  if (length.unit == schema::Unit::kEpochs) return ceil_div(length.count * steps, of_epochs * length.divisor);
   const int64_t epochs = length.count / run.samples_per_epoch;
   const int64_t rest = length.count % run.samples_per_epoch;
   return ceil_div(epochs * steps + ceil_div(rest * of_epochs, run.samples_per_step), of_epochs);

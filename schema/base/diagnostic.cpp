@@ -37,7 +37,7 @@ constexpr ErrorIdRow kErrorIds[] = {
     {ErrorId::kOutOfRange, "out-of-range", "a value is outside the range of its field"},
     {ErrorId::kUnknownChoice, "unknown-choice", "a value is not one of the choices of its field"},
     {ErrorId::kUnitMissing, "unit-missing", "a length or a size has no unit"},
-    {ErrorId::kBadLength, "bad-length", "a length is not a whole number of steps, epochs or samples"},
+    {ErrorId::kBadLength, "bad-length", "a length is not a number of steps, epochs, samples or %"},
     {ErrorId::kBadSize, "bad-size", "a size is not a number of B, KiB, MiB, GiB or TiB"},
     {ErrorId::kNotYet, "not-yet", "the value is not implemented yet"},
     {ErrorId::kIgnoredOption, "ignored-option", "the selected type, backend or mode ignores the key"},

@@ -66,6 +66,32 @@ std::string_view meant_size_unit(std::string_view unit) {
 }
 
 // "steps" for step and steps.
+// A length that need not be a whole number: "0.5 epochs", "12.5 %".
+struct Fraction {
+  std::string number;  // without unneeded zeros
+  bool is_percent = false;
+};
+
+// Returns none for any other text. Six decimals keep all products of lengths within 64 bits.
+std::optional<Fraction> split_fraction(std::string_view text) {
+  constexpr size_t kMostDigits = 9, kMostDecimals = 6;
+  constexpr std::string_view kDigits = "0123456789";
+  const size_t point = std::min(text.find_first_not_of(kDigits), text.size());
+  const bool has_point = text.substr(point).starts_with('.');
+  const size_t end = has_point ? std::min(text.find_first_not_of(kDigits, point + 1), text.size()) : point;
+  const std::string_view unit = text.substr(std::min(text.find_first_not_of(' ', end), text.size()));
+  const bool is_percent = unit == "%", is_epochs = has_point && (unit == "epochs" || unit == "epoch");
+  const size_t decimals = has_point ? end - point - 1 : 0;
+  if (point == 0 || point > kMostDigits || decimals > kMostDecimals || (has_point && decimals == 0))
+    return std::nullopt;
+  if (!is_percent && !is_epochs) return std::nullopt;
+  if (point > 1 && text[0] == '0') return std::nullopt;
+  std::string number(text.substr(0, end));
+  if (has_point) number.erase(number.find_last_not_of('0') + 1);
+  if (number.ends_with('.')) number.pop_back();
+  return Fraction{number, is_percent};
+}
+
 std::string_view plural_unit(std::string_view unit) {
   for (const std::string_view name : {"steps", "epochs", "samples"})
     if (unit == name || unit == name.substr(0, name.size() - 1)) return name;
@@ -268,7 +294,19 @@ class ValueReader {
     return unknown_choice(choice_names(field_));
   }
 
+  // "10 %", "0.5 epochs".
+  std::optional<Value> read_fraction(const Fraction& fraction) {
+    const double number = std::strtod(fraction.number.c_str(), nullptr);
+    const bool fits = (number > 0 || field_.range.least == 0) && (!fraction.is_percent || number <= 100);
+    if (!fits)
+      return fault(ErrorId::kOutOfRange,
+                   fmt::format("{} must be {}, got {}", path_,
+                               fraction.is_percent ? "above 0 %, at most 100 %" : "above 0 epochs", node_.text));
+    return fmt::format("{} {}", fraction.number, fraction.is_percent ? "%" : number == 1 ? "epoch" : "epochs");
+  }
+
   std::optional<Value> read_length() {
+    if (const std::optional<Fraction> fraction = split_fraction(node_.text)) return read_fraction(*fraction);
     const Quantity quantity = split_quantity(node_.text);
     if (quantity.leading_zero) return leading_zero(node_.text.substr(0, node_.text.find(' ')), false);
     if (quantity.count && quantity.unit.empty()) {
@@ -284,8 +322,10 @@ class ValueReader {
       const bool word = quantity.unit.find_first_not_of("abcdefghijklmnopqrstuvwxyz") == std::string_view::npos;
       const bool guess = quantity.count && word && !near.empty();
       return fault(ErrorId::kBadLength,
-                   fmt::format("{} must be N steps, N epochs or N samples, got {}", path_, describe(node_)),
-                   guess ? "did you mean " + length_text(*quantity.count, near[0]) + "?" : "");
+                   fmt::format("{} must be N steps, N epochs, N samples or N %, got {}", path_, describe(node_)),
+                   guess                       ? "did you mean " + length_text(*quantity.count, near[0]) + "?"
+                   : node_.text.find('.') < 20 ? "epochs and % may have up to 6 decimals"
+                                               : "");
     }
     if (*quantity.count < field_.range.least || *quantity.count > field_.range.most) return out_of_range(node_.text);
     return length_text(*quantity.count, unit);

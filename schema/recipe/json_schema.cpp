@@ -57,7 +57,8 @@ Object one_value_schema(const Field& field) {
     case FieldType::kText:
     case FieldType::kPath: return {{"type", "string"}, {"minLength", 1}};
     case FieldType::kChoice: return {{"enum", choices_of(field)}};
-    case FieldType::kLength: return {{"type", "string"}, {"pattern", "^[0-9]+ *(steps?|epochs?|samples?)$"}};
+    case FieldType::kLength:
+      return {{"type", "string"}, {"pattern", "^([0-9]+ *(steps?|epochs?|samples?)|[0-9]+(\\.[0-9]+)? *(epochs?|%))$"}};
     case FieldType::kSize: return {{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)? *(B|KiB|MiB|GiB|TiB)$"}};
     case FieldType::kCharacter: return {{"type", List{"string", "integer"}}, {"maxLength", 1}};
     case FieldType::kColumn: return {{"type", List{"string", "integer"}}};

@@ -17,12 +17,14 @@
 
 namespace runner::schema {
 
-enum class Unit { kSteps, kEpochs, kSamples };
+enum class Unit { kSteps, kEpochs, kSamples, kRuns };
 
-// "100 steps", "1 epoch", "5000 samples"; steps are optimizer steps.
+// count / divisor units: "100 steps", "1 epoch", "0.5 epochs", "5000 samples"; "10 %" of the run is 10 / 100 runs.
+// Steps are optimizer steps.
 struct Length {
   int64_t count = 0;
   Unit unit = Unit::kSteps;
+  int64_t divisor = 1;  // of epochs and runs
   bool operator==(const Length&) const = default;
 };
 

@@ -144,11 +144,22 @@ size_t choice_index(const Setting& setting) {
 }
 
 Length parse_length(std::string_view text) {
+  const size_t space = text.find(' ');
+  RUN_ASSERT(space != std::string_view::npos);
+  const std::string_view unit = text.substr(space + 1);
   Length length;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length.count);
-  RUN_ASSERT(error == std::errc() && end + 1 < text.data() + text.size());
-  const char unit = end[1];
-  length.unit = unit == 'e' ? Unit::kEpochs : unit == 's' && end[2] == 'a' ? Unit::kSamples : Unit::kSteps;
+  length.unit = unit == "%"              ? Unit::kRuns
+                : unit.starts_with("e")  ? Unit::kEpochs
+                : unit.starts_with("sa") ? Unit::kSamples
+                                         : Unit::kSteps;
+  length.divisor = length.unit == Unit::kRuns ? 100 : 1;
+  bool behind_point = false;
+  for (const char c : text.substr(0, space)) {
+    behind_point |= c == '.';
+    if (c == '.') continue;
+    length.count = length.count * 10 + (c - '0');
+    if (behind_point) length.divisor *= 10;
+  }
   return length;
 }
 

@@ -47,7 +47,8 @@ void check_scheduler(const CheckContext& c) {
     c.fault(ErrorId::kOutOfRange, "optimizer.lr",
             "optimizer.lr must be greater than 0 with scheduler.type one_cycle, got 0");
   }
-  if (c.settings.text("scheduler.beyond").value_or("formula") != "formula" && !c.has("scheduler.length") && !c.broken("scheduler.length"))
+  if (c.settings.text("scheduler.beyond").value_or("formula") != "formula" && !c.has("scheduler.length") &&
+      !c.broken("scheduler.length"))
     c.fault(ErrorId::kIgnoredOption, "scheduler.beyond", "scheduler.beyond is ignored without scheduler.length",
             "remove it, or set scheduler.length, such as 10 epochs");
   if (cycles_momentum(c) && c.settings.text("optimizer.type") == "adagrad") {
@@ -71,11 +72,12 @@ void check_warmup(const CheckContext& c) {
   const std::optional<Length> length = schedule_length(c);
   if (!warmup || !length) return;
   const Length rise = parse_length(*warmup);
-  if (rise.unit != length->unit || rise.count <= length->count) return;
-  constexpr std::string_view kUnits[] = {"steps", "epochs", "samples"};
+  if (rise.unit != length->unit || rise.count * length->divisor <= length->count * rise.divisor) return;
+  const auto written = c.settings.text("scheduler.length");
   c.fault(ErrorId::kWarmupTooLong, "scheduler.warmup",
           fmt::format("scheduler.warmup, {}, is longer than the schedule, {}", *warmup,
-                      length_text(length->count, kUnits[static_cast<size_t>(length->unit)])));
+                      written ? std::string(*written)
+                              : length_text(length->count, length->unit == Unit::kSteps ? "steps" : "epochs")));
 }
 
 }  // namespace

@@ -149,6 +149,9 @@ TEST(LrSchedule, ConvertsEveryUnitToSteps) {
   // An epoch has nine steps of 8 samples and one of 4.
   EXPECT_EQ(to_steps({7, Unit::kSteps}, kScale), 7);
   EXPECT_EQ(to_steps({3, Unit::kEpochs}, kScale), 30);
+  EXPECT_EQ(to_steps({5, Unit::kEpochs, 10}, kScale), 5);
+  EXPECT_EQ(to_steps({1, Unit::kEpochs, 1000}, kScale), 1);
+  EXPECT_EQ(to_steps({10, Unit::kRuns, 100}, kScale), kScale.total_steps / 10);
   EXPECT_EQ(to_steps({0, Unit::kSamples}, kScale), 0);
   EXPECT_EQ(to_steps({1, Unit::kSamples}, kScale), 1);
   EXPECT_EQ(to_steps({8, Unit::kSamples}, kScale), 1);

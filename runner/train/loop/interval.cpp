@@ -1,21 +1,28 @@
 #include "runner/train/loop/interval.h"
 
 namespace runner::train {
-namespace {
 
-int64_t in(schema::Unit unit, const Progress& reached) {
-  switch (unit) {
-    case schema::Unit::kSteps: return reached.steps;
-    case schema::Unit::kEpochs: return reached.epochs;
-    case schema::Unit::kSamples: return reached.samples;
+// Parts of an epoch are counted in samples, and parts of the run in steps.
+Interval::Interval(std::optional<schema::Length> length, const optim::RunLength& run) {
+  if (!length) return;
+  unit_ = length->unit;
+  size_ = length->count;
+  divisor_ = length->divisor;
+  if (length->unit == schema::Unit::kEpochs && length->divisor > 1) {
+    unit_ = schema::Unit::kSamples;
+    size_ *= run.samples_per_epoch;
+  } else if (length->unit == schema::Unit::kRuns) {
+    unit_ = schema::Unit::kSteps;
+    size_ *= run.total_steps;
   }
-  return 0;
 }
 
-}  // namespace
-
 int64_t Interval::count(const Progress& reached) const {
-  return length_ ? in(length_->unit, reached) / length_->count : 0;
+  if (!unit_) return 0;
+  const int64_t units = *unit_ == schema::Unit::kSamples  ? reached.samples
+                        : *unit_ == schema::Unit::kEpochs ? reached.epochs
+                                                          : reached.steps;
+  return static_cast<int64_t>(static_cast<__int128>(units) * divisor_ / size_);
 }
 
 bool Interval::due(const Progress& before, const Progress& after) const {

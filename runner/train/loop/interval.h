@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "runner/optim/lr_schedule.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
@@ -18,7 +19,7 @@ struct Progress {
 class Interval {
  public:
   // Without a length it is never due.
-  explicit Interval(std::optional<schema::Length> length) : length_(length) {}
+  Interval(std::optional<schema::Length> length, const optim::RunLength& run);
 
   // Whether the optimizer step from `before` to `after` has reached the next multiple of the length. Depends on nothing
   // else, so a resumed run keeps its intervals, with any number of ranks.
@@ -27,7 +28,9 @@ class Interval {
   int64_t count(const Progress& reached) const;
 
  private:
-  std::optional<schema::Length> length_;
+  // The n-th multiple is reached with n · size / divisor units.
+  std::optional<schema::Unit> unit_;
+  int64_t size_ = 1, divisor_ = 1;
 };
 
 }  // namespace runner::train

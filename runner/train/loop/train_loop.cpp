@@ -40,9 +40,10 @@ TrainLoop::TrainLoop(TrainState& state, const std::atomic<int>& stop)
       hooks_(state.hooks),
       control_(state.control),
       stop_(stop),
-      average_every_(session_.recipe.train.local_sgd ? std::optional(session_.recipe.train.local_sgd->every)
-                                                     : std::nullopt),
-      check_every_(session_.recipe.comm.check_every) {}
+      average_every_(
+          session_.recipe.train.local_sgd ? std::optional(session_.recipe.train.local_sgd->every) : std::nullopt,
+          session_.length),
+      check_every_(session_.recipe.comm.check_every, session_.length) {}
 
 // ---- the run -------------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ EvaluationCallback::EvaluationCallback(TrainState& state, TrainLoop& loop, RunRe
       record_(record),
       device_(device),
       progress_(progress),
-      every_(session_.recipe.eval.every.value_or(schema::Length{1, schema::Unit::kEpochs})) {
+      every_(session_.recipe.eval.every.value_or(schema::Length{1, schema::Unit::kEpochs}), session_.length) {
   if (!session_.data.eval) return;
   evaluator_.emplace(session_.trainer, *session_.data.eval, session_.recipe, state.hooks, session_.ranks);
 }

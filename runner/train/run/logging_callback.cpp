@@ -13,7 +13,7 @@
 namespace runner::train {
 
 LoggingCallback::LoggingCallback(TrainState& state, RunRecord& record)
-    : state_(state), session_(state.session), record_(record), every_(session_.recipe.log.every) {}
+    : state_(state), session_(state.session), record_(record), every_(session_.recipe.log.every, session_.length) {}
 
 bool LoggingCallback::needs_results(const Progress& after) const {
   return !record_.result.first_step_seconds || every_.due(state_.reached, after);

@@ -18,7 +18,7 @@ CheckpointCallback::CheckpointCallback(TrainState& state, RunRecord& record, Dev
       session_(state.session),
       record_(record),
       device_(device),
-      every_(session_.recipe.checkpoint.every) {}
+      every_(session_.recipe.checkpoint.every, session_.length) {}
 
 void CheckpointCallback::resume() {
   const StepResult& result = state_.result;
