@@ -44,7 +44,7 @@ std::span<const ErrorExample> error_examples() {
       {ErrorId::kOutOfRange, "", {"runner check recipes/wine.yaml model.dropout=1.5"}},
       {ErrorId::kUnknownChoice, "", {"runner check recipes/wine.yaml optimizer.type=sdg"}},
       {ErrorId::kUnitMissing, "", {"runner check recipes/wine.yaml log.every=100"}},
-      {ErrorId::kBadLength, "", {"runner check recipes/wine.yaml 'log.every=1.5 epochs'"}},
+      {ErrorId::kBadLength, "", {"runner check recipes/wine.yaml 'log.every=1.5 steps'"}},
       {ErrorId::kBadSize, "", {"runner check recipes/wine.yaml 'gpu.memory=2 floppies'"}},
       {ErrorId::kNotYet, "", {"runner check recipes/wine.yaml model.type=gpt"}},
       {ErrorId::kIgnoredOption, "", {"runner check recipes/wine.yaml 'optimizer.betas=[0.9, 0.99]'"}},
