@@ -231,6 +231,7 @@ Value mse(Value prediction, Value target);
 Value l1(Value prediction, Value target);
 Value huber(Value prediction, Value target, double delta = 1.0);
 Value bce_with_logits(Value logits, Value target);
+Value bce_with_logits(Value logits, Value target, Value pos_weight);  // pos_weight: expanded to the shape of logits
 
 // What accuracy, top-k and F1 need of each row. x: (…, N) floats; labels: (…) i64. Returns (…, 3) i64, rows of
 // LabelRank (label_rank.h), without a gradient. NaN is larger than any number; of equal values the first is larger.

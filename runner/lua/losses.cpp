@@ -92,6 +92,15 @@ int element_loss(lua_State* state, const Loss& loss) {
   return push_reduced(state, pair.recording, loss(pair.prediction, pair.target), reduction_of(state, given));
 }
 
+// Returns an option that is a list of numbers or a tensor; unset if it is not given.
+Value weights_of(lua_State* state, const Options& given, const char* name) {
+  if (!given.push(name)) return {};
+  const Value weights =
+      lua_istable(state, -1) ? list_of_numbers(state, lua_gettop(state)) : tensor_value(state, -1, name);
+  lua_pop(state, 1);
+  return weights;
+}
+
 // The smoothing is a traced number like any other number of a hook. With 0, torch.nn.functional.cross_entropy traces no
 // smoothing, so neither does this function.
 Value smoothed_losses(const Recording& recording, Value logits, Value labels, const ops::CrossEntropyOptions& options,
@@ -116,11 +125,7 @@ int cross_entropy(lua_State* state) {
   const double smoothing = given.number("label_smoothing", 0);
   RUN_CHECK(smoothing >= 0 && smoothing <= 1, ErrorKind::kRun,
             "cross_entropy: expected label_smoothing in [0, 1], got {}", shown(smoothing));
-  if (given.push("weight")) {
-    options.class_weights =
-        lua_istable(state, -1) ? list_of_numbers(state, lua_gettop(state)) : tensor_value(state, -1, "weight");
-    lua_pop(state, 1);
-  }
+  options.class_weights = weights_of(state, given, "weight");
   const Value in_f32 = recording.forward().autocast.operand(backends::Op::kCrossEntropy, logits);
   const Value losses = smoothed_losses(recording, in_f32, labels, options, smoothing);
   if (how != Reduced::kMean) return push_reduced(state, recording, losses, how);
@@ -146,7 +151,12 @@ int huber(lua_State* state) {
 }
 
 int bce_with_logits(lua_State* state) {
-  return element_loss(state, ops::bce_with_logits);
+  const Options given(state, kOptions, {"reduction", "pos_weight"});
+  const Pair pair = pair_of(state);
+  const Value weight = weights_of(state, given, "pos_weight");
+  const Value losses = weight ? ops::bce_with_logits(pair.prediction, pair.target, weight)
+                              : ops::bce_with_logits(pair.prediction, pair.target);
+  return push_reduced(state, pair.recording, losses, reduction_of(state, given));
 }
 
 }  // namespace runner::lua::losses

@@ -99,9 +99,8 @@ void check_stream(const CheckContext& c) {
 Labels labels(const CheckContext& c) {
   const std::string_view loss = c.settings.text("train.loss").value_or("");
   if (c.has("hooks") || c.broken("data.train") || c.broken("train.loss")) return Labels::kAny;
-  if (loss == "cross_entropy") return Labels::kClasses;
-  if (loss == "mse" || loss == "l1" || loss == "huber") return Labels::kNumbers;
-  if (loss != "auto") return Labels::kAny;
+  if (loss.empty()) return Labels::kAny;
+  if (loss != "auto") return loss == "cross_entropy" ? Labels::kClasses : Labels::kNumbers;
   if (c.settings.text("train.task") == "classification") return Labels::kClasses;
   if (c.settings.text("train.task") == "regression") return Labels::kNumbers;
   if (c.has("data.train.classes")) return Labels::kClasses;

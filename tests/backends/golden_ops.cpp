@@ -127,6 +127,8 @@ const std::map<std::string, Function>& functions() {
       {"mse", [](C c) { return c.reduced(ops::mse(c("prediction"), c("target"))); }},
       {"l1", [](C c) { return c.reduced(ops::l1(c("prediction"), c("target"))); }},
       {"huber", [](C c) { return c.reduced(ops::huber(c("prediction"), c("target"), c.number("delta"))); }},
+      {"bce_with_logits_pos_weight",
+       [](C c) { return c.reduced(ops::bce_with_logits(c("logits"), c("target"), c("pos_weight"))); }},
       {"bce_with_logits", [](C c) { return c.reduced(ops::bce_with_logits(c("logits"), c("target"))); }},
   };
   return kFunctions;

@@ -270,6 +270,12 @@ def losses():
     for reduction in ("none", "mean", "sum"):
         inputs, attrs = {"logits": logits, "target": truth}, {"reduction": reduction}
         add(f"bce_with_logits/{reduction}", bce, inputs, attrs, grad=["logits"])
+    weight = values([1, 2, 3, 4, 0.5, 0, 2, 2, 3, 5])
+    weighted = lambda logits, target, pos_weight, reduction: F.binary_cross_entropy_with_logits(
+        logits, target, reduction=reduction, pos_weight=pos_weight
+    )
+    inputs = {"logits": logits, "target": truth, "pos_weight": weight}
+    add("bce_with_logits_pos_weight", weighted, inputs, {"reduction": "none"}, grad=["logits"])
 
 
 def casts():

@@ -109,6 +109,7 @@ TEST(LuaLosses, ElementwiseLossesMatchTorch) {
   struct Row {
     const char* call;
     double (*loss)(double, double);
+    const char* options = "";
   };
   const Row rows[] = {
       {"nn.mse", [](double x, double y) { return (x - y) * (x - y); }},
@@ -117,12 +118,19 @@ TEST(LuaLosses, ElementwiseLossesMatchTorch) {
        [](double x, double y) {
          const double e = std::fabs(x - y);
          return e <= 0.6 ? 0.5 * e * e : 0.6 * (e - 0.3);
-       }},
+       },
+       ", delta = 0.6"},
       {"nn.bce_with_logits",
        [](double x, double y) {
          const double p = 1 / (1 + std::exp(-x));
          return -y * std::log(p) - (1 - y) * std::log(1 - p);
        }},
+      {"nn.bce_with_logits",
+       [](double x, double y) {
+         const double p = 1 / (1 + std::exp(-x));
+         return -3 * y * std::log(p) - (1 - y) * std::log(1 - p);
+       },
+       ", pos_weight = {3, 3, 3}"},
   };
   constexpr double kX[] = {-2, -0.5, 0, 0.75, 1.5, 3}, kY[] = {1, 0.25, 0.5, 0, 1, 0.9};
   for (const Row& row : rows) {
@@ -130,8 +138,7 @@ TEST(LuaLosses, ElementwiseLossesMatchTorch) {
     step.input("x", HostTensor({DType::kF32, Shape{2, 3}}, kX));
     step.input("y", HostTensor({DType::kF32, Shape{2, 3}}, kY));
     const auto loss = [&](const std::string& reduction) {
-      const std::string delta = std::string(row.call) == "nn.huber" ? ", delta = 0.6" : "";
-      return step.compute(std::string(row.call) + "(x, y, {reduction = '" + reduction + "'" + delta + "})");
+      return step.compute(std::string(row.call) + "(x, y, {reduction = '" + reduction + "'" + row.options + "})");
     };
     double sum = 0;
     const HostTensor none = loss("none");

@@ -169,4 +169,13 @@ Value bce_with_logits(Value logits, Value target) {
   return add(sub(maximum(logits, full_like(logits, 0.0)), mul(logits, target)), tail);
 }
 
+// (1 − y) x + (1 + (w − 1) y) (max(−x, 0) + log(1 + exp(−|x|))): the positive term, y log σ(x), times w.
+Value bce_with_logits(Value logits, Value target, Value pos_weight) {
+  const Value weights = expand(pos_weight, logits.shape());
+  const Value of_log = add(mul(sub(weights, 1.0), target), 1.0);
+  const Value log_one_plus = add(maximum(neg(logits), full_like(logits, 0.0)), softplus_tail(logits));
+  const Value linear = mul(sub(1.0, target), logits);
+  return add(linear, mul(of_log, log_one_plus));
+}
+
 }  // namespace runner::backends::ops

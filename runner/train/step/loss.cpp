@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "backends/ir/ops.h"
 #include "runner/data/labels.h"
 #include "runner/formats/input.h"
@@ -43,9 +45,16 @@ Value per_element(const LossSpec& spec, Value outputs, Value targets) {
   switch (spec.loss) {
     case schema::Loss::kL1: return ops::l1(outputs, targets);
     case schema::Loss::kHuber: return ops::huber(outputs, targets, spec.huber_delta);
-    case schema::Loss::kBceWithLogits: return ops::bce_with_logits(outputs, targets);
-    default: return ops::mse(outputs, targets);
+    case schema::Loss::kBceWithLogits:
+      return spec.pos_weight.empty()
+                 ? ops::bce_with_logits(outputs, targets)
+                 : ops::bce_with_logits(outputs, targets, ops::vector(*outputs.program, spec.pos_weight));
+    case schema::Loss::kMse: return ops::mse(outputs, targets);
+    case schema::Loss::kAuto:
+    case schema::Loss::kCrossEntropy: break;
   }
+  RUN_ASSERT(false && "no loss of targets");
+  return {};
 }
 
 // Rejects options of cross_entropy. With an explicit other loss, the recipe reader rejects them.
@@ -99,6 +108,10 @@ LossSpec loss_of(const schema::TrainSpec& spec, const data::Encoding& encoding) 
   RUN_CHECK(classes == (loss.loss == schema::Loss::kCrossEntropy), ErrorKind::kRecipe, "train.loss: {}",
             classes ? "the labels are classes, which need cross_entropy"
                     : "the labels are targets, which need mse, l1, huber or bce_with_logits");
+  RUN_CHECK(spec.pos_weight.size() <= 1 || std::ssize(spec.pos_weight) == encoding.outputs, ErrorKind::kRecipe,
+            "train.pos_weight: expected one number{1}, got {0}", spec.pos_weight.size(),
+            encoding.outputs == 1 ? "" : fmt::format(" or {}, one per target", encoding.outputs));
+  loss.pos_weight = spec.pos_weight;
   if (!classes) return loss;
   loss.class_weights = class_weights(spec.class_weights, encoding);
   loss.ignored_label = encoding.ignored_label;
@@ -109,6 +122,7 @@ LossSpec LossSpec::plain() const {
   LossSpec plain = *this;
   plain.class_weights.clear();
   plain.label_smoothing = 0;
+  plain.pos_weight.clear();
   return plain;
 }
 

@@ -18,14 +18,15 @@ struct LossSpec {
   double label_smoothing = 0;
   std::optional<int64_t> ignored_label = {};  // as in data::Encoding
   double huber_delta = 1;
+  std::vector<double> pos_weight = {};  // of bce_with_logits, by target; empty: 1
 
-  // The loss without smoothing and class weights: for classes its mean is the negative log-likelihood.
+  // The loss without smoothing and weights: for classes its mean is the negative log-likelihood.
   LossSpec plain() const;
-  bool is_plain() const { return class_weights.empty() && label_smoothing == 0; }
+  bool is_plain() const { return class_weights.empty() && label_smoothing == 0 && pos_weight.empty(); }
 };
 
 // `auto` is cross entropy for classes, and mean squared error for targets. Throws Error(kRecipe) if the loss does not
-// fit the labels or would ignore an option, or if train.class_weights do not fit the classes.
+// fit the labels or would ignore an option, or if weights do not fit the classes or targets.
 LossSpec loss_of(const schema::TrainSpec& spec, const data::Encoding& encoding);
 
 // Digest of the shape of a hook's loss, (), (B) or (B, …), without B, so that it is the same on all ranks.

@@ -310,7 +310,7 @@ bool depends_on(const Program& program, ValueId value, ValueId on) {
 }  // namespace
 
 bool StepBuilder::evaluations_read_plain_losses() const {
-  if (encoding_.label_kind != data::LabelKind::kClass) return false;
+  if (encoding_.label_kind != data::LabelKind::kClass) return !loss_.is_plain();
   const auto is_perplexity = [](const schema::Metric& metric) { return metric.name == "perplexity"; };
   return !loss_.is_plain() ||
          (has(hooks_, HookEntry::kEvaluationStep) && std::ranges::any_of(recipe_.eval.metrics, is_perplexity));
