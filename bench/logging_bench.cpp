@@ -109,7 +109,6 @@ int main(int argc, char** argv) {
   spec.jsonl = root / "pipe";
   if (mkfifo(spec.jsonl.c_str(), 0600) != 0) return 2;
   train::LogFiles logs(spec);
-  print("with three logs, one without a reader", log_steps(root / "pipe.db", step_ms, metrics, steps, &logs),
-        step_ms);
+  print("with three logs, one without a reader", log_steps(root / "pipe.db", step_ms, metrics, steps, &logs), step_ms);
   std::filesystem::remove_all(folder);
 }

@@ -108,7 +108,7 @@ Sha256Digest digest_of(const RecipeRecord& recipe) {
 
 RunHandle create_run(Store& store, const RunInfo& info) {
   Database& database = store.database();
-  store.settle();
+  store.sync_new_file();
   Transaction transaction(database, Transaction::Kind::kWrite);
   Statement(database, "INSERT INTO run(uid, name, parent_id, seed, created_ms, attempts) VALUES(?1, ?2, ?3, ?4, ?5, 1)")
       .bind(info.uid, info.name, parent_id(database, info.parent), info.seed, info.attempt.started_ms)

@@ -126,7 +126,7 @@ bool migrate(Database& database) {
   const int64_t before = checked_version(database);
   check_has_tables(database, before);
   if (before == latest) return false;
-  // A new store has no data to lose. Store::settle() syncs it before data is written.
+  // A new store has no data to lose. Store::sync_new_file() syncs it before data is written.
   if (before == 0) database.exec("PRAGMA synchronous = OFF");
   Transaction transaction(database, Transaction::Kind::kExclusive);
   const int64_t version = checked_version(database);
@@ -260,12 +260,12 @@ Store Store::open(const fs::path& path, Access access) {
     store.is_new_ = migrate(*store.database_);
     use_write_ahead_log(*store.database_);
   }
-  if (access == Access::kEdit) store.settle();  // it may have completed an unfinished store
+  if (access == Access::kEdit) store.sync_new_file();  // it may have completed an unfinished store
   register_sql_functions(*store.database_);
   return store;
 }
 
-void Store::settle() {
+void Store::sync_new_file() {
   if (!is_new_) return;
   database_->sync();
   is_new_ = false;

@@ -41,7 +41,7 @@ class Store {
   Database& database() const { return *database_; }
 
   // Syncs the file if this Store has created it. Creation itself does not wait for the disk.
-  void settle();
+  void sync_new_file();
 
   // Lets SQLite check the whole file. Throws Error(kStore) if it is damaged. Cost: reads the file.
   void check_file() const;

@@ -1,5 +1,7 @@
 #include "backends/ir/autograd.h"
 
+#include <fmt/format.h>
+
 #include "backends/ir/op_def.h"
 #include "backends/ir/ops.h"
 #include "schema/base/error.h"
@@ -30,9 +32,9 @@ std::vector<std::vector<size_t>> completed_after(const Program& program, ValueId
   return complete;
 }
 
-// Ops that compute a gradient and have none themselves, although they depend on their operands.
-bool lacks_gradient(Op op) {
-  return op == Op::kLayerNormGradX || op == Op::kLayerNormGradGamma;
+// "layer_norm" of "layer_norm_grad_x".
+std::string_view op_of_gradient(std::string_view name) {
+  return name.substr(0, name.find("_grad"));
 }
 
 // Scope in which nodes are recorded with the origin of other nodes. Its end restores the current source line.
@@ -66,8 +68,10 @@ std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> 
     const Gradient gradient = def_of(op).gradient;
     if (!grad || !depends[static_cast<size_t>(id)]) return;
     derivation.of(id);  // errors in the gradient are reported at the line of the node
-    if (lacks_gradient(op))
-      throw Error(ErrorKind::kRun, "the gradient of layer_norm cannot be differentiated again", program.mark_of(id));
+    if (gradient == kNotDifferentiable)
+      throw Error(ErrorKind::kRun,
+                  fmt::format("the gradient of {} cannot be differentiated again", op_of_gradient(name_of(op))),
+                  program.mark_of(id));
     if (gradient == kNoGradient) return;
     operand_grads.assign(program.operands(id).size(), Value{});
     gradient({&program, id}, grad, operand_grads);

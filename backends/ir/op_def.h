@@ -76,7 +76,10 @@ using TypeRule = TensorType (*)(const TypeQuery& query);
 // `grad`: gradient of the result.
 // `grads`: one slot per operand; stays unset (id < 0) for an operand without a gradient.
 using Gradient = void (*)(Value result, Value grad, std::span<Value> grads);
-inline constexpr Gradient kNoGradient = nullptr;  // no operand has a gradient
+inline constexpr Gradient kNoGradient = nullptr;  // the result is constant, or counts as constant, in each operand
+// The result depends on the operands, but its gradient does not exist: differentiating it is an error.
+inline void not_differentiable(Value /*result*/, Value /*grad*/, std::span<Value> /*grads*/) {}
+inline constexpr Gradient kNotDifferentiable = not_differentiable;
 
 // A node that the fold pass is about to copy. `operands` are values of the new Program.
 struct FoldQuery {

@@ -28,9 +28,9 @@ inline MissCause cause_of_eviction() {
   return {"it was evicted: the cache is full", {}, MissKind::kEvicted};
 }
 
-// The nearest graph has the same role and, for reads, the same hook line or the same input, and has most in common with `graph`: all but
-// scalars; else all but absent states; else the sequence of ops; else the longest common prefix. The first of equally
-// near graphs is used. No graph in `others` equals `graph`.
+// The nearest graph has the same role and, for reads, the same hook line or the same input, and has most in common with
+// `graph`: all but scalars; else all but absent states; else the sequence of ops; else the longest common prefix. The
+// first of equally near graphs is used. No graph in `others` equals `graph`.
 MissCause cause_of_miss(const GraphIdentity& graph, std::span<const GraphIdentity* const> others,
                         const ScalarRules& rules);
 

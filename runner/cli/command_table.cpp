@@ -64,7 +64,8 @@ constexpr Argument kPredict[] = {
     {"--format", "csv|npy|json", "output format; default: from the extension of FILE, else csv",
      &PredictOptions::format},
     {"--as", "logits|probabilities|classes",
-     "what to write for each row of a model with classes, besides the class; default: logits", &PredictOptions::as},
+     "what to write for each row of a model with classes, in addition to the class; default: logits",
+     &PredictOptions::as},
     output_argument(&PredictOptions::output),
     kState};
 constexpr Argument kVerifyResume[] = {

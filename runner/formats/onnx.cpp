@@ -91,14 +91,10 @@ class Translation {
 
   std::string add_input(ValueId id) {
     const backends::Input& input = *program_.input_of(id);
-    RUN_CHECK(input.kind == backends::InputKind::kBatch && !is_of_training(input.name), ErrorKind::kUsage,
+    RUN_CHECK(std::ranges::find(model_.inputs, input.name) != model_.inputs.end(), ErrorKind::kUsage,
               "the model reads {}, which only training and evaluation have", input.name);
     std::string name = graph_.input(input.name, program_.type(id).dtype, shape_of(id));
     return input.name == "features" && model_.scaling ? scaled(name, id) : name;
-  }
-
-  static bool is_of_training(const std::string& name) {
-    return name == "labels" || name == "mask" || name == "sample_ids" || name == "random_key" || name == "draw_key";
   }
 
   std::string scaled(std::string x, ValueId id) {

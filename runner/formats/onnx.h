@@ -37,6 +37,7 @@ struct OnnxRecording {
 struct OnnxExport {
   OnnxRecording first, second;  // of the same model, with different batch sizes
   std::vector<OnnxWeight> weights;
+  std::vector<std::string> inputs;          // names of inputs of the Programs that the file may have
   std::string output;                       // its name in the file
   std::optional<OnnxScaling> scaling = {};  // of the input "features"
   std::map<std::string, std::string> metadata;

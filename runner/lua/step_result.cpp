@@ -158,7 +158,7 @@ train::StepLosses take_losses(lua_State* state, const StepInputs& inputs) {
     if (weight) refuse_negative(step);
     step.metrics = metrics(state, inputs, {"loss", "weight"});
   }
-  step.form = train::form_of(loss.shape());
+  step.loss_shape = train::loss_shape_digest(loss.shape());
   lua_pop(state, 1);
   return step;
 }

@@ -1,5 +1,5 @@
-// The functions of tensors in Lua, apart from operators and methods that tensor.cpp defines. tensor.cpp has the table of
-// all of them.
+// The functions of tensors in Lua, apart from operators and methods that tensor.cpp defines. tensor.cpp has the table
+// of all of them.
 #pragma once
 
 struct lua_State;

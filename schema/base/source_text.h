@@ -71,6 +71,10 @@ class Report {
   bool empty() const { return found_.empty(); }
   // Returns all faults, sorted by source, line and column, then in the order in which they were added.
   std::vector<Diagnostic> take();
+  // Throws RecipeError with all faults if there are any.
+  void throw_if_any() {
+    if (!empty()) throw RecipeError(take());
+  }
 
  private:
   struct Found {

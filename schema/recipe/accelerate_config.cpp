@@ -110,7 +110,7 @@ constexpr std::string_view kParallelismKeys[] = {"parallelism_config_dp_replicat
                                                  "parallelism_config_sp_attn_implementation"};
 
 constexpr std::string_view kOneMachine = "all processes of a run are on one machine";
-constexpr std::string_view kNoMeeting = "the processes of a run communicate through shared memory";
+constexpr std::string_view kNoRendezvous = "the processes of a run communicate through shared memory";
 constexpr std::string_view kEmulated = "the TPU is emulated, there are no machines to start";
 constexpr std::string_view kWholeModels = "each process has the whole model";
 constexpr std::string_view kNoCloud = "runs are started on this machine, not in a cloud";
@@ -127,10 +127,10 @@ constexpr Key kKeys[] = {
     {"num_machines", Type::kInteger, "1", kOneMachine},
     {"machine_rank", Type::kInteger, "0", kOneMachine},
     {"gpu_ids", Type::kAny, "all", "devices are emulated, one per process"},
-    {"main_process_ip", Type::kText, "", kNoMeeting},
-    {"main_process_port", Type::kInteger, "", kNoMeeting},
-    {"rdzv_backend", Type::kText, "static", kNoMeeting},
-    {"same_network", Type::kBoolean, "false", kNoMeeting},
+    {"main_process_ip", Type::kText, "", kNoRendezvous},
+    {"main_process_port", Type::kInteger, "", kNoRendezvous},
+    {"rdzv_backend", Type::kText, "static", kNoRendezvous},
+    {"same_network", Type::kBoolean, "false", kNoRendezvous},
     {"main_training_function", Type::kText, "main", "the recipe and its hook define what runs"},
     {"downcast_bf16", Type::kBoolean, "false", ""},
     {"tpu_name", Type::kText, "", kEmulated},
@@ -407,20 +407,16 @@ class Import {
   ImportedConfig result_;
 };
 
-void throw_faults(Report& report) {
-  if (!report.empty()) throw RecipeError(report.take());
-}
-
 }  // namespace
 
 ImportedConfig import_accelerate_config(const std::string& path) {
   Report report;
   const int source = load_source(OriginKind::kRecipe, path, report);
-  throw_faults(report);
+  report.throw_if_any();
   const YamlTree tree = parse_yaml(source, report);
-  throw_faults(report);
+  report.throw_if_any();
   ImportedConfig config = Import(tree.root, report).read();
-  throw_faults(report);
+  report.throw_if_any();
   return config;
 }
 

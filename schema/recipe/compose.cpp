@@ -155,7 +155,7 @@ class Composer {
   };
 
   // Reads the value that begins at byte `begin` of an argument: YAML if it is quoted, a list or a section, else the
-  // text as it is. In YAML, characters such as # and % have a meaning that nobody expects in a shell.
+  // text as it is. In YAML, characters such as # and % have a meaning that shell users do not expect.
   YamlTree read_value(int source, int line, size_t offset, const std::string& argument, size_t begin) {
     const std::string value = argument.substr(begin);
     if (is_structured(value)) return parse_yaml(source, report_, offset + begin, value.size());

@@ -28,17 +28,13 @@ std::vector<Leaf> leaves_of(std::vector<Setting> settings, const Report& report)
   return leaves;
 }
 
-void throw_if_faulty(Report& report) {
-  if (!report.empty()) throw RecipeError(report.take());
-}
-
 // `source`: index of the recipe's text.
 ReadResult read_source(int source, std::span<const std::string> overrides, Report& report) {
   const YamlTree tree = compose(source, overrides, report);
   Settings settings = bind(tree, report);
   check_availability(settings, report);
   check_together(settings, tree.complete, report);
-  throw_if_faulty(report);
+  report.throw_if_any();
 
   ReadResult result;
   result.file = report.source(source).name();
@@ -110,7 +106,7 @@ Value ReadResult::default_of(const Field& field) const {
 ReadResult read_recipe(const std::string& path, std::span<const std::string> overrides) {
   Report report;
   const int source = load_source(OriginKind::kRecipe, path, report);
-  throw_if_faulty(report);
+  report.throw_if_any();
   return read_source(source, overrides, report);
 }
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/tpu/tpu_data_sheet.h"
+#include "schema/recipe/field_table.h"
 #include "schema/recipe/recipe_check.h"
 #include "tests/support/paths.h"
 
@@ -79,6 +80,14 @@ TEST(TpuGeneration, MatchesTheDocumentation) {
         schema::devices_on_board(static_cast<schema::TpuGeneration>(i)));
     EXPECT_NE(page.find(wanted), std::string::npos) << wanted;
   }
+}
+
+TEST(TpuDataSheet, TableMatchesTheRecipeField) {
+  const std::span<const schema::Field> fields = schema::find_fields("tpu.generation");
+  ASSERT_EQ(fields.size(), 1U);
+  ASSERT_EQ(fields[0].choices.size(), static_cast<size_t>(kGenerationCount));
+  for (size_t i = 0; i < fields[0].choices.size(); ++i)
+    EXPECT_EQ(row_of(static_cast<Generation>(i)).name, fields[0].choices[i].name);
 }
 
 }  // namespace

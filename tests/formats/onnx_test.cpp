@@ -147,6 +147,7 @@ std::string exported(const Model& model, std::optional<OnnxScaling> scaling = {}
                      .second = {three->program, 3},
                      .weights = {{two->w.id, "layer.w", {3, 4}, std::as_bytes(std::span(kW))},
                                  {two->b.id, "layer.b", {4}, std::as_bytes(std::span(kB))}},
+                     .inputs = {"features", "p", "ids"},
                      .output = "outputs",
                      .scaling = std::move(scaling),
                      .metadata = {{"classes", R"(["a"])"}}});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
+#include <stdexcept>
 
 #include <stdlib.h>
 
@@ -109,6 +110,9 @@ std::vector<Case> read_cases(const std::string& path) {
       const auto [directive, argument] = split(line + " ", ' ');
       std::string value = argument.substr(0, argument.empty() ? 0 : argument.size() - 1);
       if (value.starts_with("escaped ")) value = unescape(value.substr(8));
+      constexpr std::string_view kDirectives[] = {"@recipe", "@file", "@set", "@env", "@errors", "@values"};
+      if (std::ranges::find(kDirectives, directive) == std::end(kDirectives))
+        throw std::runtime_error(path + ": unknown directive " + directive);
       into = &ignored;
       if (directive == "@recipe") into = &c.recipe, escaped = value == "escaped";
       if (directive == "@file") into = &c.files.emplace_back(value, "").second;

@@ -16,7 +16,7 @@ const std::vector<std::vector<Folder>>& layers() {
       {{"backends/device_model", "what a device model observes, and a device that a model observes"}},
       {{"backends/gpu", "the emulated GPU: device threads, streams, its model"},
        {"backends/tpu", "the emulated TPU: lazy graphs, compile cache, its model"}},
-      {{"runner/formats", "file formats: npy, safetensors, CSV, TensorBoard events, gzip"}},
+      {{"runner/formats", "file formats: npy, safetensors, ONNX, CSV, TensorBoard events, Chrome traces, gzip"}},
       {{"runner/data", "data sets, batches, the data plan"}, {"runner/optim", "update rules and schedules"}},
       {{"runner/model", "modules, and one ModelDef per model type"}},
       {{"runner/train/step",

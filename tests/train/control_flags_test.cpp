@@ -1,10 +1,11 @@
 // Synchronisation of control flags between ranks.
+#include "runner/train/loop/control_flags.h"
+
 #include <array>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "runner/train/loop/train_loop.h"
 #include "tests/backends/support/on_threads.h"
 
 namespace runner::train {
@@ -42,8 +43,8 @@ TEST(ControlFlags, ContinueWithTheLargestNumberOfDraws) {
 }
 
 TEST(ControlFlags, RefuseDifferentDecisions) {
-  EXPECT_EQ(flags_error({ControlFlags{.decisions = 1}, ControlFlags{.decisions = 1}}), "no error");
-  EXPECT_NE(flags_error({ControlFlags{.decisions = 1}, ControlFlags{.decisions = ~uint64_t{1}}})
+  EXPECT_EQ(flags_error({ControlFlags{.call_digest = 1}, ControlFlags{.call_digest = 1}}), "no error");
+  EXPECT_NE(flags_error({ControlFlags{.call_digest = 1}, ControlFlags{.call_digest = ~uint64_t{1}}})
                 .find("processes differ in step 3"),
             std::string::npos);
 }

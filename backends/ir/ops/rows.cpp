@@ -125,7 +125,7 @@ constexpr OpDef kLayerNorm = row_op(RowDef{
 constexpr OpDef kLayerNormGradX = row_op(RowDef{
     .attributes = Attributes(kEps),
     .infer = layer_norm_grad_x_type,
-    .gradient = kNoGradient,
+    .gradient = kNotDifferentiable,
     .flops = kLayerNormFlops,
     .xla_count = xla_count<kNormalised.plus(8), 0>,  // two means of gamma · grad, and their differences
     .batch = BatchRule::kGrows,
@@ -136,7 +136,7 @@ constexpr OpDef kLayerNormGradX = row_op(RowDef{
 constexpr OpDef kLayerNormGradGamma = row_op(RowDef{
     .attributes = Attributes(kEps),
     .infer = layer_norm_grad_gamma_type,
-    .gradient = kNoGradient,
+    .gradient = kNotDifferentiable,
     .flops = kLayerNormFlops,
     // · grad, summed over the rows
     .xla_count =

@@ -50,17 +50,13 @@ std::vector<store::AttemptSource> includes_of(const schema::ReadResult& recipe) 
   return includes;
 }
 
-// How an attempt begins: a new run, a resumed run, or a fork of another run.
-struct Beginning {
+// How an attempt starts: a new run, a resumed run, or a fork of another run.
+struct AttemptStart {
   std::string folder;                          // folder of the recipe
   std::vector<store::AttemptSource> includes;  // included recipes
   std::vector<train::HookSource> hook = {};    // recorded hook files, used instead of the present ones
-  std::vector<std::string> warnings = {};      // warnings about the beginning
-  std::string resume = {};
-  std::optional<int64_t> state = {};  // to resume from; none: the newest
-  bool longer = false;
-  const train::ForkRequest* fork = nullptr;
-  bool may_begin_again = false;
+  std::vector<std::string> warnings = {};      // warnings about the start
+  train::RunOrigin origin = {};
 };
 
 // All inputs of an attempt.
@@ -68,7 +64,7 @@ struct Attempt {
   schema::ReadResult recipe;
   store::RecipeRecord record;
   std::vector<store::Param> params;
-  Beginning beginning;
+  AttemptStart start;
 };
 
 // Informs the Interrupt when the run begins.
@@ -106,33 +102,33 @@ bool names_hook(const schema::ReadResult& before, const schema::ReadResult& afte
 
 // A resumed run is the same experiment: it uses the recorded hook, like the recorded recipe, unless the command line
 // names a file.
-void resume_with_hook(Beginning& beginning, RecordedHook hook, bool named) {
+void resume_with_hook(AttemptStart& start, RecordedHook hook, bool named) {
   const bool changed = hook.files == RecordedHook::Files::kChanged;
   if (changed && named) {
-    beginning.warnings.push_back(fmt::format(
+    start.warnings.push_back(fmt::format(
         "the hook {} differs from the hook of this run's last attempt; continuing with the file as it is now",
         hook.file));
   } else if (changed) {
-    beginning.warnings.push_back(
+    start.warnings.push_back(
         fmt::format("the hook {} has changed since this run's last attempt; continuing with the recorded hook (to use "
                     "the file as it is now, set hooks=FILE, or start a new run with `runner fork {}`)",
-                    hook.file, beginning.resume));
+                    hook.file, start.origin.resume));
   }
-  if (!named) beginning.hook = std::move(hook.sources);
+  if (!named) start.hook = std::move(hook.sources);
 }
 
 // A forked run is a new experiment: it uses the present hook file if there is one.
-void fork_with_hook(Beginning& beginning, RecordedHook hook, std::string_view parent) {
+void fork_with_hook(AttemptStart& start, RecordedHook hook, std::string_view parent) {
   using Files = RecordedHook::Files;
   if (hook.files == Files::kSame) return;
   const bool is_missing = hook.files == Files::kMissing;
-  beginning.warnings.push_back(
+  start.warnings.push_back(
       is_missing
           ? fmt::format("the hook {} does not exist; the child run uses the hook recorded by run {}", hook.file, parent)
           : fmt::format(
                 "the hook {} has changed since the last attempt of run {}; the child run uses the file as it is now",
                 hook.file, parent));
-  if (is_missing) beginning.hook = std::move(hook.sources);
+  if (is_missing) start.hook = std::move(hook.sources);
 }
 
 bool is_longer(const schema::TrainSpec& before, const schema::TrainSpec& after) {
@@ -140,10 +136,10 @@ bool is_longer(const schema::TrainSpec& before, const schema::TrainSpec& after) 
 }
 
 // `recipe`: the recipe recorded in `details`, with the changes of the command line.
-Attempt attempt_of(const store::RunDetails& details, schema::ReadResult recipe, Beginning beginning) {
+Attempt attempt_of(const store::RunDetails& details, schema::ReadResult recipe, AttemptStart start) {
   store::RecipeRecord record = record_of_resumed(details.recipe, recipe);
   std::vector<store::Param> params = params_of(with_paths_as_written(details.recipe, recipe));
-  return {std::move(recipe), std::move(record), std::move(params), std::move(beginning)};
+  return {std::move(recipe), std::move(record), std::move(params), std::move(start)};
 }
 
 Attempt attempt_to_resume(const store::RunDetails& details, const std::vector<std::string>& overrides) {
@@ -154,12 +150,12 @@ Attempt attempt_to_resume(const store::RunDetails& details, const std::vector<st
   RUN_CHECK(before.recipe.hooks.empty() == after.recipe.hooks.empty(), ErrorKind::kUsage,
             "cannot {} when resuming a run; use `runner fork {} hooks=…`",
             after.recipe.hooks.empty() ? "remove the hook" : "add a hook", details.run.uid);
-  Beginning beginning{.folder = folder_of_recipe(details.recipe),
-                      .includes = recorded_includes(details),
-                      .resume = details.run.uid,
-                      .longer = is_longer(before.recipe.train, after.recipe.train)};
-  resume_with_hook(beginning, recorded_hook(details, after.recipe), names_hook(before, after));
-  return attempt_of(details, std::move(after), std::move(beginning));
+  AttemptStart start{
+      .folder = folder_of_recipe(details.recipe),
+      .includes = recorded_includes(details),
+      .origin = {.resume = details.run.uid, .longer = is_longer(before.recipe.train, after.recipe.train)}};
+  resume_with_hook(start, recorded_hook(details, after.recipe), names_hook(before, after));
+  return attempt_of(details, std::move(after), std::move(start));
 }
 
 // ---- training -------------------------------------------------------------------------------------------------------
@@ -188,18 +184,14 @@ std::chrono::steady_clock::time_point process_start() {
 train::RunResult train_attempt(Attempt attempt, const Options& options, train::Observer& observer,
                                const std::atomic<int>& stop) {
   const schema::Recipe& recipe = attempt.recipe.recipe;
-  const Beginning& beginning = attempt.beginning;
+  const AttemptStart& start = attempt.start;
   std::vector<std::string> warnings = schema::recipe_warnings(attempt.recipe);
-  warnings.insert(warnings.end(), beginning.warnings.begin(), beginning.warnings.end());
-  std::string job = rank_job(recipe, attempt.record.resolved_json, beginning.hook);
+  warnings.insert(warnings.end(), start.warnings.begin(), start.warnings.end());
+  std::string job = rank_job(recipe, attempt.record.resolved_json, start.hook);
   const train::RunRequest request{
       .recipe = recipe,
       .warnings = std::move(warnings),
-      .origin = {.resume = beginning.resume,
-                 .state = beginning.state,
-                 .fork = beginning.fork,
-                 .longer = beginning.longer,
-                 .may_begin_again = beginning.may_begin_again},
+      .origin = start.origin,
       .recording = {.store = store_path(options),
                     .recipe = std::move(attempt.record),
                     .params = std::move(attempt.params),
@@ -207,11 +199,11 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
                     .metrics_document = report::xla::metrics_document,
                     .binary_version = version(),
                     .build_id = build_id(),
-                    .provenance = report::provenance_at_start(beginning.includes),
+                    .provenance = report::provenance_at_start(start.includes),
                     .complete_provenance =
-                        [&](store::Provenance& provenance) { report::add_git_state(provenance, beginning.folder); }},
-      .rank_start = {.job = std::move(job), .follow = follower(beginning.hook)},
-      .make_hooks = usable_hooks(attempt.recipe, lua::hooks_maker(beginning.hook)),
+                        [&](store::Provenance& provenance) { report::add_git_state(provenance, start.folder); }},
+      .rank_start = {.job = std::move(job), .follow = follower(start.hook)},
+      .make_hooks = usable_hooks(attempt.recipe, lua::hooks_maker(start.hook)),
       .observer = observer,
       .started = process_start(),
       .stop = stop};
@@ -244,15 +236,15 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
                                      Interrupt& interrupt) {
   const std::atomic<int>& stop = interrupt.count();
   const int64_t restarts = attempt.recipe.recipe.max_restarts;
-  const train::ForkRequest* const fork = attempt.beginning.fork;
+  const train::ForkRequest* const fork = attempt.start.origin.fork;
   train::RunResult result = train_attempt(std::move(attempt), options, observer, stop);
   std::vector<std::string> lost;
   for (int64_t i = 1; result.lost_process && i <= restarts && stop == 0; ++i) {
     Attempt next = attempt_to_resume(details_of(result.run, options), {});
-    next.beginning.fork = fork;
-    next.beginning.may_begin_again = true;
+    next.start.origin.fork = fork;
+    next.start.origin.may_begin_again = true;
     lost.push_back(fmt::format("{}; restart {} of {}", result.error->message, i, restarts));
-    next.beginning.warnings.push_back(lost.back());
+    next.start.warnings.push_back(lost.back());
     interrupt.run_has_begun(false);
     result = train_attempt(std::move(next), options, observer, stop);
   }
@@ -277,8 +269,8 @@ int run_and_report(Attempt attempt, const Options& options, bool quiet, report::
 
 int resume_run(const store::RunDetails& details, const ResumeOptions& options, report::Output& out) {
   Attempt attempt = attempt_to_resume(details, options.overrides);
-  if (!options.state.empty()) attempt.beginning.state = state_named(details, options.state).id;
-  if (details.run.status == store::RunStatus::kDone && !attempt.beginning.longer && options.state.empty()) {
+  if (!options.state.empty()) attempt.start.origin.state = state_named(details, options.state).id;
+  if (details.run.status == store::RunStatus::kDone && !attempt.start.origin.longer && options.state.empty()) {
     out.talk(fmt::format(
         "run {} is already finished{}\n", details.run.uid,
         options.overrides.empty() ? std::string() : fmt::format("; ignored {}", fmt::join(options.overrides, " "))));
@@ -324,22 +316,22 @@ int fork_run(const store::RunDetails& details, const ForkOptions& options, repor
   request.before = before.recipe;
   schema::ReadResult after = recorded_recipe(details, with_name(options, details.run.name));
   after.recipe.model.init_from.clear();  // the weights come from the state
-  Beginning beginning{
-      .folder = folder_of_recipe(details.recipe), .includes = recorded_includes(details), .fork = &request};
+  AttemptStart start{
+      .folder = folder_of_recipe(details.recipe), .includes = recorded_includes(details), .origin = {.fork = &request}};
   if (!names_hook(before, after)) {
-    fork_with_hook(beginning, recorded_hook(details, request.before), details.run.uid);
+    fork_with_hook(start, recorded_hook(details, request.before), details.run.uid);
   }
-  return run_and_report(attempt_of(details, std::move(after), std::move(beginning)), options, options.quiet, out);
+  return run_and_report(attempt_of(details, std::move(after), std::move(start)), options, options.quiet, out);
 }
 
 }  // namespace
 
 int exec(const ExecOptions& options, report::Output& out) {
   schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-  Beginning beginning{.folder = recipe.folder, .includes = includes_of(recipe)};
+  AttemptStart start{.folder = recipe.folder, .includes = includes_of(recipe)};
   store::RecipeRecord record = record_of(recipe);
   std::vector<store::Param> params = params_of(recipe);
-  return run_and_report({std::move(recipe), std::move(record), std::move(params), std::move(beginning)}, options,
+  return run_and_report({std::move(recipe), std::move(record), std::move(params), std::move(start)}, options,
                         options.quiet, out);
 }
 

@@ -30,12 +30,12 @@ void Forward::evaluate(const data::Batch& batch, bool first, Evaluated& result) 
   };
   read(result.losses, size);
   read(result.weights, size);
-  if (parts_.steps.evaluations_read_plain_losses()) {
+  if (parts_.builder.evaluations_read_plain_losses()) {
     read(result.plain_losses, size);
     read(result.plain_weights, size);
   }
   if (has_classes) read(result.ranks, size * labels);
-  if (parts_.steps.evaluations_read_outputs()) read(result.outputs, size * labels * width);
+  if (parts_.builder.evaluations_read_outputs()) read(result.outputs, size * labels * width);
   if (!has_own_labels) {
     result.classes.assign(batch.classes.begin(), batch.classes.end());
     result.targets.assign(batch.targets.begin(), batch.targets.end());

@@ -15,7 +15,7 @@ StepArguments::StepArguments(const EngineParts& parts)
       draw_key_{static_cast<int64_t>(hook_seed(parts.builder.recipe(), parts.ranks)), 0} {}
 
 int64_t StepArguments::updates_of(const OptimizerGroup& group) const {
-  return parts_.counters.updates_of(parts_.builder.optimizers().names[static_cast<size_t>(group.optimizer)]);
+  return parts_.counters.updates_of(parts_.builder.optimizers().name_of(group));
 }
 
 // ---- numbers of updates ---------------------------------------------------------------------------------------------

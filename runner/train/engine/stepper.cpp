@@ -183,7 +183,7 @@ StepResult Stepper::run(data::Loader& loader, const ScheduleRates& rates) {
 
 void Stepper::end_step(const SharedStep& step, const ScheduleRates& rates, StepResult& result) {
   parts_.arrays.hold(GradientState::kNothing);
-  result.decisions = mixed(rates.digest(), parts_.steps.form());
+  result.call_digest = mixed(rates.digest(), parts_.steps.loss_shape_digest());
   result.lr = parts_.builder.optimizers().lr * rates.factor;
   result.finite = true;
   result.applied = !parts_.clock;

@@ -38,9 +38,7 @@ class Steps {
   const StepBuilder::Recorded* recording(bool training) const {
     return parts_.builder.varies(training) ? recorded_ : nullptr;
   }
-  uint64_t form() const { return recorded_->form; }
-  bool evaluations_read_plain_losses() const { return parts_.builder.evaluations_read_plain_losses(); }
-  bool evaluations_read_outputs() const { return parts_.builder.evaluations_read_outputs(); }
+  uint64_t loss_shape_digest() const { return recorded_->loss_shape; }
   // Reads values of a recording in progress, from the arrays and the batch (null if there is none yet).
   StepBuilder::Read reader(const data::Batch* batch, bool training);
 

@@ -80,7 +80,7 @@ UserGraph UserWork::of_nothing() {
 // ---- executions -----------------------------------------------------------------------------------------------------
 
 int64_t UserWork::updates_of(const OptimizerGroup& group) const {
-  return parts_.counters.updates_of(parts_.builder.optimizers().names[static_cast<size_t>(group.optimizer)]);
+  return parts_.counters.updates_of(parts_.builder.optimizers().name_of(group));
 }
 
 void UserWork::set_rates(const ScheduleRates& rates) {

@@ -73,16 +73,16 @@ void CustomLoop::begin_region() {
   const bool training = on != nullptr && batches_.evaluation() == nullptr;
   trainer_.regions().begin();
   region_.emplace(trainer_.builder(),
-                  TracedRegion::Beginning{.batch = on != nullptr ? std::optional(on->size) : std::nullopt,
-                                          .padded = on != nullptr && on->repeats > 0,
-                                          .training = training,
-                                          .gradients = trainer_.arrays().gradients(),
-                                          .reached = reached_,
-                                          .losses = open_step_.losses,
-                                          .voided = !open_step_.result.finite,
-                                          .accumulation = trainer_.accumulation.batches_per_step,
-                                          .rank = ranks_ != nullptr ? std::optional(ranks_->rank()) : std::nullopt,
-                                          .shards = shards_});
+                  TracedRegion::RegionOptions{.batch = on != nullptr ? std::optional(on->size) : std::nullopt,
+                                              .padded = on != nullptr && on->repeats > 0,
+                                              .training = training,
+                                              .gradients = trainer_.arrays().gradients(),
+                                              .reached = reached_,
+                                              .losses = open_step_.losses,
+                                              .voided = !open_step_.result.finite,
+                                              .accumulation = trainer_.accumulation.batches_per_step,
+                                              .rank = ranks_ != nullptr ? std::optional(ranks_->rank()) : std::nullopt,
+                                              .shards = shards_});
   reads_ = 0;
   collectives_run_ = 0;
   region_->inputs().read = [this, on](Value value) {
@@ -302,7 +302,7 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
 }
 
 std::optional<bool> CustomLoop::set_even_batches(std::optional<bool> even) {
-  decide({kEvenBatches, static_cast<uint64_t>(even ? *even : 2)});
+  add_to_call_digest({kEvenBatches, static_cast<uint64_t>(even ? *even : 2)});
   return batches_.set_even_batches(even);
 }
 
@@ -354,8 +354,8 @@ void CustomLoop::stop() {
   fail(ErrorKind::kInterrupted, "the run has ended");
 }
 
-void CustomLoop::decide(std::initializer_list<uint64_t> words) {
-  for (const uint64_t word : words) open_step_.result.decisions = mixed(open_step_.result.decisions, word);
+void CustomLoop::add_to_call_digest(std::initializer_list<uint64_t> words) {
+  for (const uint64_t word : words) open_step_.result.call_digest = mixed(open_step_.result.call_digest, word);
 }
 
 // ---- gradients and updates -----------------------------------------------------------------------------------------
@@ -367,7 +367,7 @@ bool CustomLoop::sync_gradients() const {
 // The mean over an optimizer step is the sum over the samples of all its batches, on all ranks that add up their
 // gradients, divided by the number of samples. Without a batch it is the mean over ranks.
 void CustomLoop::backward(Value loss) {
-  decide({kBackward, form_of(loss.shape())});
+  add_to_call_digest({kBackward, loss_shape_digest(loss.shape())});
   RUN_CHECK(batches_.evaluation() == nullptr, ErrorKind::kRun,
             "backward: expected a training batch, got a batch of the evaluation data");
   const bool by_sample = loss.shape().rank() > 0;
@@ -392,14 +392,14 @@ void CustomLoop::backward(Value loss) {
 
 Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
   if (!sync_gradients()) return {};
-  decide({kClipNorm, static_cast<uint64_t>(optimizer.value_or(-1)), std::bit_cast<uint64_t>(limit)});
+  add_to_call_digest({kClipNorm, static_cast<uint64_t>(optimizer.value_or(-1)), std::bit_cast<uint64_t>(limit)});
   region().reduce();
   return region().clip_grad_norm(optimizer, limit);
 }
 
 void CustomLoop::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
   if (!sync_gradients()) return;
-  decide({kClipValue, static_cast<uint64_t>(optimizer.value_or(-1)), std::bit_cast<uint64_t>(limit)});
+  add_to_call_digest({kClipValue, static_cast<uint64_t>(optimizer.value_or(-1)), std::bit_cast<uint64_t>(limit)});
   region().reduce();
   region().clip_grad_value(optimizer, limit);
 }
@@ -408,7 +408,7 @@ void CustomLoop::step(int32_t optimizer) {
   if (!sync_gradients()) return;
   Counters& counters = trainer_.counters;
   const ScheduleRates rates = session_.rates();
-  decide({kStep, static_cast<uint64_t>(optimizer), rates.digest()});
+  add_to_call_digest({kStep, static_cast<uint64_t>(optimizer), rates.digest()});
   region().reduce();
   trainer_.steps().note_unused(region().unused(optimizer));
   int64_t& updates = counters.updates[optimizers()[static_cast<size_t>(optimizer)]];
@@ -425,7 +425,7 @@ void CustomLoop::zero_grad(int32_t optimizer) {
   RUN_CHECK(open_step_.result.batches == 0 || batch_state_.stepped[static_cast<size_t>(optimizer)], ErrorKind::kRun,
             "zero_grad: would discard the gradients of {} accumulated batches; call it after step",
             open_step_.result.batches);
-  decide({kZeroGrad, static_cast<uint64_t>(optimizer)});
+  add_to_call_digest({kZeroGrad, static_cast<uint64_t>(optimizer)});
   region().zero_grad(optimizer);
 }
 

@@ -127,7 +127,7 @@ class CustomLoop {
   void end_region(bool run = true);
   void run_region();
   bool take_steps();
-  void decide(std::initializer_list<uint64_t> words);
+  void add_to_call_digest(std::initializer_list<uint64_t> words);
   void note_not_finite();
   void skip_step();
   void end_batch();

@@ -17,7 +17,6 @@ class RunControl {
  public:
   virtual ~RunControl() = default;
   virtual std::string_view run() const { return {}; }
-  virtual std::string_view name() const { return {}; }
   virtual int64_t epoch() const { return 0; }  // finished epochs
   virtual int64_t step() const { return 0; }   // finished optimizer steps
   virtual int64_t steps() const { return 0; }  // of the whole run

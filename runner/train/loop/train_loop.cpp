@@ -12,6 +12,7 @@
 #include "runner/train/engine/rank_list.h"
 #include "runner/train/engine/rank_weights.h"
 #include "runner/train/engine/reduction.h"
+#include "runner/train/loop/control_flags.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/declared_loop.h"
 #include "runner/train/step/device_rules.h"
@@ -162,7 +163,7 @@ void TrainLoop::end_step(StepResult result) {
   if (is_local()) average(average_every_.due(before, state_.reached) || state_.finished());
   if (state_.weights_agree) session_.trainer.steps().compare_graphs();
   if (state_.weights_agree && session_.ranks != nullptr && check_every_.due(before, state_.reached)) check_weights();
-  if (hooks_ != nullptr) sync(result.decisions);
+  if (hooks_ != nullptr) sync(result.call_digest);
   result.batch_digest = digest_of_ranks(result.batch_digest);
   control_.evaluated = control_.evaluation_due = false;
   callbacks_.call(&Callback::on_optimizer_step, result, before);
@@ -213,7 +214,7 @@ void TrainLoop::close_step() {
 
 // ---- ranks ---------------------------------------------------------------------------------------------------------
 
-void TrainLoop::sync(uint64_t decisions) {
+void TrainLoop::sync(uint64_t call_digest) {
   if (session_.ranks == nullptr || !state_.weights_agree || !(hooks_ != nullptr || is_local())) return;
   check_saves();
   const ControlFlags all = sync_flags({.interrupted = asked_to_stop(),
@@ -221,7 +222,7 @@ void TrainLoop::sync(uint64_t decisions) {
                                        .save = control_.save_requested,
                                        .drawn = hooks_ != nullptr ? hooks_->drawn() : 0,
                                        .accumulation = state_.next_accumulation,
-                                       .decisions = decisions},
+                                       .call_digest = call_digest},
                                       *session_.ranks, step());
   control_.interrupted = all.interrupted;
   control_.stopped_by_hook = all.stop;
@@ -312,24 +313,6 @@ void TrainLoop::keep_before(const StepStart& start) {
     callbacks_.call(&Callback::on_step_failed, "failed", start);
   } catch (const std::exception&) {  // the earlier failure explains why the run ends
   }
-}
-
-// Reduces the maximum of a number and of its complement: if the results are not complements, the ranks' numbers differ.
-ControlFlags sync_flags(const ControlFlags& mine, backends::ProcessGroup& ranks, int64_t step) {
-  const auto decisions = static_cast<int64_t>(mine.decisions);
-  std::array<int64_t, 8> all{mine.interrupted, mine.stop,  mine.save,         mine.drawn,
-                             decisions,        ~decisions, mine.accumulation, ~mine.accumulation};
-  ranks.all_reduce({backends::DType::kI64, backends::Shape{std::ssize(all)}}, std::as_writable_bytes(std::span(all)),
-                   backends::Reduction::kMax, {"requests to stop or save", step});
-  RUN_CHECK(all[4] == ~all[5], ErrorKind::kRun,
-            "processes differ in step {}: different learning rates, clipping, losses, shapes of losses, updates or "
-            "acc:join; every process must make the same calls with the same numbers",
-            step);
-  RUN_CHECK(all[6] == ~all[7], ErrorKind::kRun,
-            "processes differ: acc.gradient_accumulation_steps is {} in one process and {} in another; set it to the "
-            "same number in every process",
-            ~all[7], all[6]);
-  return {all[0] != 0, all[1] != 0, all[2] != 0, all[3], all[6], mine.decisions};
 }
 
 }  // namespace runner::train

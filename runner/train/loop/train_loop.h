@@ -90,7 +90,7 @@ class TrainLoop {
 
   // Synchronises control flags across ranks after an optimizer step: a request on one rank takes effect on all. Without
   // hooks there are only requests to stop, which ranks share when they add up gradients.
-  void sync(uint64_t decisions = 0);
+  void sync(uint64_t call_digest = 0);
   // Throws if only some ranks request a checkpoint that all must request.
   void check_saves() const;
   // With train.local_sgd: averages the weights of the ranks if `due`. Only then may flags be synchronised, and may the
@@ -122,18 +122,5 @@ class TrainLoop {
   std::map<std::string, double> points_;  // of a hook's loop, for the end of the optimizer step
   data::InputUse input_use_;
 };
-
-struct ControlFlags {
-  bool interrupted = false;  // by a signal
-  bool stop = false;         // by a hook: end the run after this optimizer step
-  bool save = false;         // by a hook: save a checkpoint
-  int64_t drawn = 0;         // number of draws by the hook
-  int64_t accumulation = 1;  // batches of the following optimizer steps
-  uint64_t decisions = 0;    // hash of rates, clipping, losses, updates
-};
-
-// Returns the combined flags of all ranks. Collective. A rank without a batch has drawn fewer numbers; all ranks
-// continue with the largest count. Throws Error(kRun) if decisions or accumulation differ.
-ControlFlags sync_flags(const ControlFlags& mine, backends::ProcessGroup& ranks, int64_t step);
 
 }  // namespace runner::train

@@ -99,8 +99,8 @@ void DeviceRecord::record_gpus(backends::ProcessGroup* ranks) {
   count_predicted(&GpuDeviceUse::training);
   const int64_t step = session_.trainer.counters.steps;
   gpu_use_.steps = first_step_ ? step - *first_step_ : 0;
-  record_.result.gpu = ranks != nullptr ? gpu_use_of_all(*gpu_, gpu_use_, *ranks, {"accounts of devices", step})
-                                        : gpu_use(*gpu_, gpu_use_);
+  record_.result.gpu =
+      ranks != nullptr ? gpu_use_of_all(*gpu_, gpu_use_, *ranks, {"GPU statistics", step}) : gpu_use(*gpu_, gpu_use_);
   store::RunWriter* const writer = record_.writer();
   if (writer == nullptr) return;
   report_.metrics_json = gpu_document(*record_.result.gpu);

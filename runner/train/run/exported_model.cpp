@@ -128,8 +128,10 @@ void export_onnx(const ExportedModel& model, std::unique_ptr<Hooks> hooks, const
   formats::OnnxExport exported{.first = {one.program, kOneBatch},
                                .second = {other.program, kOtherBatch},
                                .weights = {},
+                               .inputs = {},
                                .output = encoding.label_kind == data::LabelKind::kClass ? "logits" : "outputs",
                                .metadata = model_metadata(encoding, scale)};
+  for (const data::Input& input : encoding.inputs()) exported.inputs.emplace_back(input.name);
   exported.metadata.erase("format");
   if (model.folds_normalization) {
     exported.scaling = {scale, encoding.center, encoding.spread};

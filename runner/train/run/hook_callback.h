@@ -33,7 +33,6 @@ class HookCallback final : public Callback, public RunControl {
   void on_run_end() override { call(HookEvent::kRunEnd); }
 
   std::string_view run() const override { return record_.result.run; }
-  std::string_view name() const override { return record_.result.name; }
   int64_t epoch() const override { return state_.position.epoch; }
   int64_t step() const override { return state_.step(); }
   int64_t steps() const override { return state_.session.length.total_steps; }

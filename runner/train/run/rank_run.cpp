@@ -204,7 +204,7 @@ RunResult RankRun::execute() {
 }
 
 void RankRun::follow() {
-  const Beginning beginning = receive_beginning(*session_.ranks, session_.trainer);
+  const SharedStart beginning = receive_beginning(*session_.ranks, session_.trainer);
   state_.records_batches = beginning.records_batches;
   record_.begin_without_store(beginning.run, beginning.name, beginning.metrics);
   session_.set_max_micro_batch(beginning.max_micro_batch);

@@ -34,7 +34,7 @@ Value decide_and_clip(StepRecorder& step, Program& program, const StepBuilder& b
   Value norm;
   if (reports_grad_norm(builder.recipe()) || checks_gradients(builder.recipe()))
     norm = ops::mul(norm_of_all(step, update, factor, rounds_to_bf16(builder.recipe())), factor);
-  step.decide([&] { return ops::is_finite(norm); });
+  step.decide_applied([&] { return ops::is_finite(norm); });
   program.output("finite", step.finite.id);
   if (reports_grad_norm(builder.recipe())) program.output("grad_norm", norm.id);
   if (!limit) return factor;

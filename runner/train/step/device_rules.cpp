@@ -46,15 +46,20 @@ int rank_of(const backends::ProcessGroup* ranks) {
   return ranks != nullptr ? ranks->rank() : 0;
 }
 
-constexpr backends::tpu::MatmulPrecision kMatmulPrecisions[] = {backends::tpu::MatmulPrecision::kDefault,
-                                                                backends::tpu::MatmulPrecision::kHigh,
-                                                                backends::tpu::MatmulPrecision::kHighest};
+backends::tpu::MatmulPrecision precision_of(schema::MatmulPrecision precision) {
+  switch (precision) {
+    case schema::MatmulPrecision::kDefault: return backends::tpu::MatmulPrecision::kDefault;
+    case schema::MatmulPrecision::kHigh: return backends::tpu::MatmulPrecision::kHigh;
+    case schema::MatmulPrecision::kHighest: return backends::tpu::MatmulPrecision::kHighest;
+  }
+  return {};
+}
 
 backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
   const bool fused = recipe.tpu.rounding == schema::Rounding::kFused;
   return {.machine = {.generation = generation_of(recipe),
                       .devices = static_cast<int>(recipe.num_processes),
-                      .precision = kMatmulPrecisions[static_cast<size_t>(recipe.tpu.matmul_precision)]},
+                      .precision = precision_of(recipe.tpu.matmul_precision)},
           .types = device_types_of(recipe),
           .rounding = fused ? backends::tpu::Rounding::kFused : backends::tpu::Rounding::kPerOp,
           .prefetched_batches = recipe.tpu.device_prefetch_size};
@@ -144,8 +149,12 @@ backends::tpu::Generation generation_of(const schema::Recipe& recipe) {
 }
 
 Dialect dialect_of(const schema::Recipe& recipe) {
-  constexpr Dialect kDialects[] = {Dialect::kXla2, Dialect::kXla17, Dialect::kClean};
-  return kDialects[static_cast<size_t>(recipe.tpu.dialect)];
+  switch (recipe.tpu.dialect) {
+    case schema::TpuDialect::kXla2X: return Dialect::kXla2;
+    case schema::TpuDialect::kXla1_7: return Dialect::kXla17;
+    case schema::TpuDialect::kClean: return Dialect::kClean;
+  }
+  return {};
 }
 
 // PyTorch/XLA 1.7 has no f64 on a TPU.

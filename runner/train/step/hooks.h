@@ -45,8 +45,8 @@ struct StepMetric {
 // Result of recording a training step. Losses and weights have the same shape: (B), one per sample, or (), for the
 // whole batch. The gradient of an optimizer step is that of Σ losses / Σ weights.
 struct StepLosses {
-  Value losses, weights;  // f32
-  uint64_t form = 0;      // form_of() the hook's loss
+  Value losses, weights;    // f32
+  uint64_t loss_shape = 0;  // loss_shape_digest() the hook's loss
   std::vector<StepMetric> metrics;
 };
 

@@ -92,7 +92,7 @@ std::vector<double> class_weights(const schema::ClassWeights& spec, const data::
 
 }  // namespace
 
-uint64_t form_of(const backends::Shape& loss) {
+uint64_t loss_shape_digest(const backends::Shape& loss) {
   uint64_t form = static_cast<uint64_t>(loss.rank());
   for (int axis = 1; axis < loss.rank(); ++axis) form = mixed(form, static_cast<uint64_t>(loss[axis]));
   return form;

@@ -30,7 +30,7 @@ struct LossSpec {
 LossSpec loss_of(const schema::TrainSpec& spec, const data::Encoding& encoding);
 
 // Digest of the shape of a hook's loss, (), (B) or (B, …), without B, so that it is the same on all ranks.
-uint64_t form_of(const backends::Shape& loss);
+uint64_t loss_shape_digest(const backends::Shape& loss);
 
 struct SampleLosses {
   backends::Value losses;  // (B) f32

@@ -32,6 +32,7 @@ struct Optimizers {
 
   double lr = 0;  // before the schedule: the recipe's learning rate, or that of the hook's first optimizer
 
+  const std::string& name_of(const OptimizerGroup& group) const { return names[static_cast<size_t>(group.optimizer)]; }
   const optim::Rule& rule(int32_t group) const { return groups[static_cast<size_t>(group)].rule; }
   // Sets the optimizer and the group of a scalar, if there are several.
   void mark_owner(backends::TracedScalar& number, const OptimizerGroup& group) const;

@@ -91,26 +91,26 @@ void StepBuilder::declare_scalars(Program& program) const {
   }
 }
 
-const StepBuilder::Prologue& StepBuilder::prologue(const Beginning& beginning) const {
-  const auto [entry, is_new] = prologues_.try_emplace(beginning);
+const StepBuilder::Prologue& StepBuilder::prologue(const ProgramInputs& declared) const {
+  const auto [entry, is_new] = prologues_.try_emplace(declared);
   Prologue& prologue = entry->second;
   if (!is_new) return prologue;
   Program& program = prologue.program;
   for (const DeviceArray& array : layout_.arrays()) program.input(InputKind::kState, array.name, array.type);
-  declare_batch_inputs(program, beginning.batch);
-  if (beginning.scalars) declare_scalars(program);
+  declare_batch_inputs(program, declared.batch);
+  if (declared.scalars) declare_scalars(program);
   for (nn::ParameterId id = 0; id < std::ssize(model_.parameters.parameters()); ++id) {
     const int32_t buffer = model_.parameters[id].buffer;
     const int32_t array =
-        beginning.evaluates ? layout_.evaluated_weights(buffer) : layout_.find(Role::kParameters, buffer);
+        declared.evaluates ? layout_.evaluated_weights(buffer) : layout_.find(Role::kParameters, buffer);
     prologue.parameters.push_back(parameter(input_value(program, static_cast<size_t>(array)), id).id);
   }
   return prologue;
 }
 
-StepFrame StepBuilder::begin(Program& program, const Beginning& beginning) const {
-  const Prologue& begun = prologue(beginning);
-  const bool has_batch = beginning.batch.has_value();
+StepFrame StepBuilder::begin(Program& program, const ProgramInputs& declared) const {
+  const Prologue& begun = prologue(declared);
+  const bool has_batch = declared.batch.has_value();
   program = begun.program;
   StepFrame frame;
   size_t input = 0;
@@ -192,7 +192,7 @@ void StepBuilder::record_into(Recorded& recorded, int64_t batch, bool training, 
   Program& program = recorded.program;
   const StepFrame frame = begin(program, {.batch = batch, .scalars = true, .evaluates = !training});
   recorded.outputs = recorded.targets = recorded.plain_losses = recorded.plain_weights = backends::kNoValue;
-  recorded.form = 0;
+  recorded.loss_shape = 0;
   recorded.own_loss = false;
   recorded.metrics.clear();
   recorded.parameters.clear();
@@ -225,7 +225,7 @@ void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool tra
   if (training && has(hooks_, HookEntry::kTrainingStep)) {
     StepLosses step = hooks_->training_step(inputs);
     losses = {step.losses, step.weights};
-    recorded.form = step.form;
+    recorded.loss_shape = step.loss_shape;
     add_metrics(recorded, std::move(step.metrics));
   } else if (!training && has(hooks_, HookEntry::kEvaluationStep)) {
     StepPredictions step = hooks_->evaluation_step(inputs);

@@ -66,15 +66,15 @@ class StepBuilder {
     return optimizers_.groups[static_cast<size_t>(model_.parameters.buffers()[static_cast<size_t>(buffer)].group)];
   }
 
-  // What the beginning of a Program declares.
-  struct Beginning {
+  // Inputs that a Program declares first.
+  struct ProgramInputs {
     std::optional<int64_t> batch;  // its size, or none
     bool scalars = false;          // those of the optimizer groups
     bool evaluates = false;        // parameters are the weights that evaluations use (DeviceLayout::evaluated_weights)
-    auto operator<=>(const Beginning&) const = default;
+    auto operator<=>(const ProgramInputs&) const = default;
   };
   // Creates a Program with only its inputs and parameters.
-  StepFrame begin(backends::Program& program, const Beginning& beginning) const;
+  StepFrame begin(backends::Program& program, const ProgramInputs& declared) const;
   // Creates a Program with the inputs of the end of an optimizer step (record_reduction()): its states are
   // SharedArrays::reduction. `has_rows`: with the arrays of the other ranks.
   backends::Program begin_reduction(const Shard& shard, bool has_rows) const;
@@ -112,7 +112,7 @@ class StepBuilder {
     backends::ValueId counted =
         // Factor of losses and weights: the mask, or 1 if they are of the whole batch.
         backends::kNoValue;
-    uint64_t form = 0;  // StepLosses::form of a hook's training step
+    uint64_t loss_shape = 0;  // StepLosses::loss_shape of a hook's training step
     std::vector<Metric> metrics;
     int64_t random_tensors = 0;  // number drawn by a hook
     nn::HostValues host;         // numbers passed by a hook, for the inputs after those of every Program
@@ -154,7 +154,7 @@ class StepBuilder {
     backends::Program program;
     std::vector<backends::ValueId> parameters;
   };
-  const Prologue& prologue(const Beginning& beginning) const;
+  const Prologue& prologue(const ProgramInputs& declared) const;
   void declare_batch_inputs(backends::Program& program, std::optional<int64_t> batch) const;
   void declare_scalars(backends::Program& program) const;
   void record_losses(Recorded& recorded, StepInputs& inputs, bool training) const;
@@ -171,7 +171,7 @@ class StepBuilder {
   Hooks* const hooks_;
   const LossSpec loss_;
   const std::vector<data::Input> inputs_;  // of the model
-  mutable std::map<Beginning, Prologue> prologues_;
+  mutable std::map<ProgramInputs, Prologue> prologues_;
 };
 
 }  // namespace runner::train

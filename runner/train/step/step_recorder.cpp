@@ -54,7 +54,7 @@ Derivative StepRecorder::backward(Value losses, Value seed, Value scale, std::sp
   return derivative;
 }
 
-void StepRecorder::decide(const std::function<Value()>& gradients_are_finite) {
+void StepRecorder::decide_applied(const std::function<Value()>& gradients_are_finite) {
   applied = finite;
   if (!applied && has_clock(arrays)) applied = {&program_, program_.constant(1, {DType::kBool, {}})};
   if (!checks_gradients(builder_.recipe())) return;

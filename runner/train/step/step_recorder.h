@@ -44,7 +44,7 @@ class StepRecorder {
   // Decides whether the next updates are applied: if `finite` holds, and if the gradients are finite, provided that the
   // recipe checks them. `gradients_are_finite`: returns () bool; called only in that case. Overflowed gradients make
   // the step not finite, unless a loss scaler handles them.
-  void decide(const std::function<Value()>& gradients_are_finite);
+  void decide_applied(const std::function<Value()>& gradients_are_finite);
 
   // Arguments of the rule of a flat buffer: its gradient, (elements) f32, and its scalars, as in optim::scalar_names().
   struct RuleInputs {

@@ -21,7 +21,8 @@ bool same_results(const StepBuilder::Recorded& a, const StepBuilder::Recorded& b
   const auto same_metric = [](const StepBuilder::Metric& one, const StepBuilder::Metric& other) {
     return one.name == other.name && one.sum == other.sum && one.weight == other.weight;
   };
-  return a.results() == b.results() && a.form == b.form && std::ranges::equal(a.metrics, b.metrics, same_metric);
+  return a.results() == b.results() && a.loss_shape == b.loss_shape &&
+         std::ranges::equal(a.metrics, b.metrics, same_metric);
 }
 
 // Returns number `index` of the `count` inputs of a kind that a hook has passed. They are the last inputs of that kind.

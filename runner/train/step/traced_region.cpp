@@ -23,22 +23,22 @@ using backends::Op;
 using backends::Shape;
 using backends::ValueId;
 
-TracedRegion::TracedRegion(const StepBuilder& builder, Beginning beginning)
+TracedRegion::TracedRegion(const StepBuilder& builder, RegionOptions options)
     : builder_(builder),
-      beginning_(std::move(beginning)),
-      frame_(builder.begin(program_, {.batch = beginning_.batch})),
+      options_(std::move(options)),
+      frame_(builder.begin(program_, {.batch = options_.batch})),
       step_(builder, program_, frame_.arrays),
       unreduced_(step_.gradients.size()),
-      reached_(beginning_.reached),
-      forward_(builder.forward_of(program_, frame_, beginning_.training, host_)),
+      reached_(options_.reached),
+      forward_(builder.forward_of(program_, frame_, options_.training, host_)),
       inputs_(builder.inputs_of(forward_, frame_)) {
-  if (beginning_.padded) forward_.mask = inputs_.mask;
-  if (beginning_.voided) step_.finite = {&program_, program_.constant(0, {DType::kBool, {}})};
-  if (beginning_.losses) losses_ = step_.arrays.get(Role::kSum, 0, kStepSum);
+  if (options_.padded) forward_.mask = inputs_.mask;
+  if (options_.voided) step_.finite = {&program_, program_.constant(0, {DType::kBool, {}})};
+  if (options_.losses) losses_ = step_.arrays.get(Role::kSum, 0, kStepSum);
   for (const Value parameter : frame_.parameters) first_parameters_.push_back(parameter.id);
   reached_.resize(frame_.parameters.size());
   for (size_t b = 0; b < step_.gradients.size(); ++b) {
-    const GradientState held = beginning_.gradients[b];
+    const GradientState held = options_.gradients[b];
     if (held != GradientState::kNothing) {
       step_.gradients[b] = step_.arrays.get(Role::kGradients, static_cast<int32_t>(b));
       if (skips_unused(step_.arrays))
@@ -85,7 +85,7 @@ void TracedRegion::backward(Value loss, double share, double samples, double cou
     loss = ops::mean(loss, axes);
   }
   const size_t traced = host_.traced.size();
-  optim::trace_accumulation(beginning_.accumulation, host_.traced);
+  optim::trace_accumulation(options_.accumulation, host_.traced);
   const Value factor = scalar("share", share);
   trace_from(traced, factor);
   const Value scale = loss_scale(step_.arrays);
@@ -113,10 +113,10 @@ void TracedRegion::backward(Value loss, double share, double samples, double cou
 void TracedRegion::add_gradient(size_t buffer, Value added) {
   Value& gradient = step_.gradients[buffer];
   const bool has_global_sum = gradient && !unreduced_[buffer];
-  const bool counts = gradient && (!has_global_sum || beginning_.rank.value_or(0) == 0);
+  const bool counts = gradient && (!has_global_sum || options_.rank.value_or(0) == 0);
   const Value held = gradient;
   gradient = counts ? ops::add(gradient, added) : added;
-  const bool is_part_of_rank = has_global_sum && beginning_.rank;  // the reduction adds the parts of the other ranks
+  const bool is_part_of_rank = has_global_sum && options_.rank;  // the reduction adds the parts of the other ranks
   if (counts && !is_part_of_rank) step_.additions.push_back({held.id, added.id, gradient.id});
   if (has_global_sum && counts) of_rank_0_.push_back({gradient.id, added.id});
   unreduced_[buffer] = true;
@@ -134,13 +134,13 @@ std::string TracedRegion::unused(int32_t optimizer) const {
 }
 
 Value TracedRegion::over_all(Value share, backends::Subject subject, backends::Reduction reduction) {
-  if (!beginning_.rank) return share;
+  if (!options_.rank) return share;
   ++collectives_;
   return ops::all_reduce(share, reduction, subject);
 }
 
 Value TracedRegion::sum_of_gradients(int32_t buffer, Value share) {
-  if (!beginning_.rank) return share;
+  if (!options_.rank) return share;
   const schema::CommSpec& comm = builder_.recipe().comm;
   const Value sum =
       rounded_for_communication(over_all(rounded_for_communication(share, comm), backends::Subject::kGradients), comm);
@@ -183,7 +183,7 @@ Gradients TracedRegion::gradients_of_optimizer(std::optional<int32_t> optimizer)
 
 Value TracedRegion::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
   const Value squares =
-      sum_of_squares(gradients_of_optimizer(optimizer), beginning_.shards, rounds_to_bf16(builder_.recipe()));
+      sum_of_squares(gradients_of_optimizer(optimizer), options_.shards, rounds_to_bf16(builder_.recipe()));
   RUN_CHECK(squares, ErrorKind::kRun, "clip_grad_norm: there are no gradients; call acc:backward first");
   const size_t traced = host_.traced.size();
   optim::trace_clip_grad_norm(limit, host_.traced);
@@ -220,7 +220,7 @@ void TracedRegion::step(int32_t optimizer, const std::function<ScheduleRates(int
   const Gradients gradients = gradients_of_optimizer(optimizer);
   RUN_CHECK(std::ranges::any_of(gradients, [](Value gradient) { return static_cast<bool>(gradient); }), ErrorKind::kRun,
             "step: there are no gradients; call acc:backward first");
-  step_.decide([&] { return all_finite(gradients); });
+  step_.decide_applied([&] { return all_finite(gradients); });
   const bool counts = has_clock(step_.arrays);
   while (counts && std::ssize(rates_) <= moves_) rates_.push_back(rates(std::ssize(rates_) - moves_));
   const ScheduleRates now = counts ? rates_.back() : rates(0);

@@ -24,19 +24,19 @@ namespace runner::train {
 
 class TracedRegion {
  public:
-  struct Beginning {
+  struct RegionOptions {
     std::optional<int64_t> batch = {};  // size of its batch; none if it has no batch
     bool padded = false;  // whether samples of this batch, or of that of another rank in this step, are padding
     bool training = true;
     std::vector<GradientState> gradients = {};  // by flat buffer
     std::vector<bool> reached = {};  // by ParameterId: whether these gradients depend on the parameter, on this rank
-    bool losses = false;             // the sum of the current optimizer step contains losses that are in no point yet
+    bool losses = false;             // losses of the optimizer step have been summed since the last train/loss point
     bool voided = false;             // an earlier loss of the optimizer step was not finite: no updates are applied
     int64_t accumulation = 1;        // batches per optimizer step
     std::optional<int> rank = {};    // rank in the process group; none for a single process
     std::span<const Shard> shards = {};  // shards of all ranks; must outlive the region
   };
-  TracedRegion(const StepBuilder& builder, Beginning beginning);
+  TracedRegion(const StepBuilder& builder, RegionOptions options);
   TracedRegion(const TracedRegion&) = delete;
   TracedRegion& operator=(const TracedRegion&) = delete;
 
@@ -123,14 +123,14 @@ class TracedRegion {
   int add_output(std::string name, Value value);
 
   const StepBuilder& builder_;
-  const Beginning beginning_;
+  const RegionOptions options_;
   backends::Program program_;
   StepFrame frame_;  // its parameters have their current values
   StepRecorder step_;
   std::vector<backends::ValueId> outdated_;  // parameters as they were before an update
   std::vector<RankZeroAddition> of_rank_0_;
   std::vector<bool> unreduced_;  // by flat buffer: the gradient is still to be reduced
-  std::vector<bool> reached_;    // see Beginning::reached
+  std::vector<bool> reached_;    // see RegionOptions::reached
   nn::HostValues host_;
   nn::Forward forward_;
   StepInputs inputs_;
@@ -138,7 +138,7 @@ class TracedRegion {
   int64_t moves_ = 0;  // upper bound of the schedule steps
   std::vector<backends::ValueId> first_parameters_;
   backends::ValueId loss_end_ = 0;  // end of the last sum of losses
-  Value losses_;                    // (2) f64, {Σ loss, Σ weight} that are in no point yet; unset if none
+  Value losses_;                    // (2) f64, {Σ loss, Σ weight} since the last train/loss point; unset if none
   Value losses_finite_;             // of this rank in this region; unset if there are no losses
   bool reduced_ = false;
   int64_t collectives_ = 0;

@@ -1,5 +1,5 @@
-// Further sections of a checkpoint: loss scaler, PowerSGD, and per-parameter update counts. Absent if the run had no
-// such feature; what they would restore then starts afresh.
+// Further sections of a checkpoint: loss scaler, PowerSGD, and per-parameter update counts. A checkpoint of a
+// run without such a feature lacks its section, and a run with it then starts with initial values.
 #pragma once
 
 #include "runner/train/engine/trainer.h"

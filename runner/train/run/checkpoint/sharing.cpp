@@ -63,7 +63,7 @@ Checkpoint share_state(backends::ProcessGroup& ranks, Trainer& trainer, const Ch
   return state;
 }
 
-void send_beginning(backends::ProcessGroup& ranks, Trainer& trainer, const Beginning& beginning) {
+void send_beginning(backends::ProcessGroup& ranks, Trainer& trainer, const SharedStart& beginning) {
   std::string metrics;
   for (const auto& [name, range] : beginning.metrics) {
     append(metrics, name);
@@ -78,10 +78,10 @@ void send_beginning(backends::ProcessGroup& ranks, Trainer& trainer, const Begin
   if (beginning.state) share_state(ranks, trainer, *beginning.state);
 }
 
-Beginning receive_beginning(backends::ProcessGroup& ranks, Trainer& trainer) {
+SharedStart receive_beginning(backends::ProcessGroup& ranks, Trainer& trainer) {
   const std::string all = ranks.gather_objects("", kSite).front();
   std::string_view text = all;
-  Beginning beginning;
+  SharedStart beginning;
   beginning.records_batches = !take(text).empty();
   beginning.resumed = !take(text).empty();
   const bool has_state = !take(text).empty();

@@ -11,7 +11,7 @@
 
 namespace runner::train {
 
-struct Beginning {
+struct SharedStart {
   std::string run, name;
   bool records_batches = false;
   std::map<std::string, MetricRange> metrics;  // recorded before
@@ -25,9 +25,9 @@ struct Beginning {
 Checkpoint share_state(backends::ProcessGroup& ranks, Trainer& trainer, const Checkpoint& mine);
 
 // Called by rank 0, whose trainer has the state. Collective with receive_beginning().
-void send_beginning(backends::ProcessGroup& ranks, Trainer& trainer, const Beginning& beginning);
+void send_beginning(backends::ProcessGroup& ranks, Trainer& trainer, const SharedStart& beginning);
 
 // Called by the other ranks at the same time. Restores the state into the trainer.
-Beginning receive_beginning(backends::ProcessGroup& ranks, Trainer& trainer);
+SharedStart receive_beginning(backends::ProcessGroup& ranks, Trainer& trainer);
 
 }  // namespace runner::train
