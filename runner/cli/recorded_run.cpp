@@ -46,10 +46,11 @@ store::Param::Value param_value(const schema::Value& value) {
 
 }  // namespace
 
-schema::ReadResult recorded_recipe(const store::RunDetails& run, std::span<const std::string> overrides) {
+schema::ReadResult recorded_recipe(const store::RunDetails& run, const fs::path& store,
+                                   std::span<const std::string> overrides) {
   const std::string file = run.run.uid + "/resolved.json";
   try {
-    return schema::read_resolved(run.recipe.resolved_json, overrides, file);
+    return schema::read_resolved(find_files(run.recipe, store).resolved_json, overrides, file);
   } catch (const schema::RecipeError& error) {
     std::vector<schema::Diagnostic> faults = error.diagnostics();
     const auto last = std::find_if(faults.rbegin(), faults.rend(),

@@ -1,10 +1,12 @@
 // Recipes and source texts in the record of a run. Thread-safe.
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "runner/cli/moved_files.h"
 #include "runner/train/step/hooks.h"
 #include "schema/recipe/recipe_reader.h"
 #include "store/queries.h"
@@ -13,8 +15,22 @@
 namespace runner::cli {
 
 // Reads the recorded recipe of a run with overrides. Messages name it RUN/resolved.json, as `runner export RUN --folder
-// RUN` writes it, and give that command.
-schema::ReadResult recorded_recipe(const store::RunDetails& run, std::span<const std::string> overrides = {});
+// RUN` writes it, and give that command. `store`: file of the store, near which moved files are looked for
+// (moved_files.h).
+schema::ReadResult recorded_recipe(const store::RunDetails& run, const std::filesystem::path& store,
+                                   std::span<const std::string> overrides = {});
+
+// Calls work(). Adds to an error about data which files of the recorded recipe are missing.
+template <class Work>
+auto about_missing_files(const store::RunDetails& run, const std::filesystem::path& store, Work work) {
+  try {
+    return work();
+  } catch (Error& error) {
+    if (error.kind() == ErrorKind::kData)
+      for (const std::string& text : find_files(run.recipe, store).missing) error.note(text);
+    throw;
+  }
+}
 
 store::RecipeRecord record_of(const schema::ReadResult& recipe);
 

@@ -24,7 +24,7 @@ struct Model {
 
   Model(const EvalOptions& options, report::Output& out)
       : chosen(load_chosen_state(options, options.run, options.state, out)),
-        recipe(recorded_recipe(chosen.run)),
+        recipe(recorded_recipe(chosen.run, store_path(options))),
         hook(recorded_hook(chosen.run, recipe.recipe)),
         model(recipe.recipe, lua::load_hooks(recipe.recipe, hook.sources), chosen.state) {}
 };
@@ -73,7 +73,8 @@ std::string prediction_in(std::string_view format, const Model& model, const tra
 
 int eval(const EvalOptions& options, report::Output& out) {
   Model model(options, out);
-  const std::map<std::string, double> metrics = model.model.evaluate(options.data);
+  const std::map<std::string, double> metrics =
+      about_missing_files(model.chosen.run, store_path(options), [&] { return model.model.evaluate(options.data); });
   talk_warnings(model, out);
   const store::RunRow& run = model.chosen.run.run;
   const store::StateInfo& state = model.chosen.state.info;

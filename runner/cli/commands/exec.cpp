@@ -142,9 +142,10 @@ Attempt attempt_of(const store::RunDetails& details, schema::ReadResult recipe, 
   return {std::move(recipe), std::move(record), std::move(params), std::move(start)};
 }
 
-Attempt attempt_to_resume(const store::RunDetails& details, const std::vector<std::string>& overrides) {
-  const schema::ReadResult before = recorded_recipe(details);
-  schema::ReadResult after = recorded_recipe(details, overrides);
+Attempt attempt_to_resume(const store::RunDetails& details, const std::filesystem::path& store,
+                          const std::vector<std::string>& overrides) {
+  const schema::ReadResult before = recorded_recipe(details, store);
+  schema::ReadResult after = recorded_recipe(details, store, overrides);
   std::vector<schema::Diagnostic> refused = schema::check_resume_overrides(before, after);
   if (!refused.empty()) throw schema::RecipeError(std::move(refused));
   RUN_CHECK(before.recipe.hooks.empty() == after.recipe.hooks.empty(), ErrorKind::kUsage,
@@ -240,7 +241,7 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
   train::RunResult result = train_attempt(std::move(attempt), options, observer, stop);
   std::vector<std::string> lost;
   for (int64_t i = 1; result.lost_process && i <= restarts && stop == 0; ++i) {
-    Attempt next = attempt_to_resume(details_of(result.run, options), {});
+    Attempt next = attempt_to_resume(details_of(result.run, options), store_path(options), {});
     next.start.origin.fork = fork;
     next.start.origin.may_begin_again = true;
     lost.push_back(fmt::format("{}; restart {} of {}", result.error->message, i, restarts));
@@ -268,7 +269,7 @@ int run_and_report(Attempt attempt, const Options& options, bool quiet, report::
 }
 
 int resume_run(const store::RunDetails& details, const ResumeOptions& options, report::Output& out) {
-  Attempt attempt = attempt_to_resume(details, options.overrides);
+  Attempt attempt = attempt_to_resume(details, store_path(options), options.overrides);
   if (!options.state.empty()) attempt.start.origin.state = state_named(details, options.state).id;
   if (details.run.status == store::RunStatus::kDone && !attempt.start.origin.longer && options.state.empty()) {
     out.talk(fmt::format(
@@ -312,9 +313,9 @@ int fork_run(const store::RunDetails& details, const ForkOptions& options, repor
   train::ForkRequest request{.run = details.run.uid, .restart = options.restart};
   if (!options.state.empty()) request.state = state_named(details, options.state).id;
   if (options.state.empty() && !options.quiet) note_better_state(details, out);
-  const schema::ReadResult before = recorded_recipe(details);
+  const schema::ReadResult before = recorded_recipe(details, store_path(options));
   request.before = before.recipe;
-  schema::ReadResult after = recorded_recipe(details, with_name(options, details.run.name));
+  schema::ReadResult after = recorded_recipe(details, store_path(options), with_name(options, details.run.name));
   after.recipe.model.init_from.clear();  // the weights come from the state
   AttemptStart start{
       .folder = folder_of_recipe(details.recipe), .includes = recorded_includes(details), .origin = {.fork = &request}};
@@ -337,11 +338,14 @@ int exec(const ExecOptions& options, report::Output& out) {
 
 int resume(const ResumeOptions& options, report::Output& out) {
   const store::RunDetails details = details_of(options.run, options, &out);
-  return about_run(details.run, [&] { return resume_run(details, options, out); });
+  return about_run(details.run, [&] {
+    return about_missing_files(details, store_path(options), [&] { return resume_run(details, options, out); });
+  });
 }
 
 int fork(const ForkOptions& options, report::Output& out) {
-  return fork_run(details_of(options.run, options, &out), options, out);
+  const store::RunDetails details = details_of(options.run, options, &out);
+  return about_missing_files(details, store_path(options), [&] { return fork_run(details, options, out); });
 }
 
 }  // namespace runner::cli

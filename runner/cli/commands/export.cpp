@@ -155,10 +155,10 @@ void check_model_file(const std::string& file) {
 }
 
 // The recipe of a run; none if that part of the record is damaged, which an export of weights does not need.
-std::optional<schema::ReadResult> intact_recipe(const store::RunDetails& run) {
+std::optional<schema::ReadResult> intact_recipe(const store::RunDetails& run, const fs::path& store) {
   if (std::ranges::find(run.damage, "recipe", &store::Damage::part) != run.damage.end()) return std::nullopt;
   try {
-    return recorded_recipe(run);
+    return recorded_recipe(run, store);
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -242,7 +242,7 @@ class Export {
     if (options_.state.empty()) note_better_state(run, out_);
     const int64_t most = options_.shard_size.empty() ? formats::kDefaultShardSize
                                                      : formats::shard_size(options_.shard_size, "--max-shard-size");
-    const std::optional<schema::ReadResult> recipe = intact_recipe(run);
+    const std::optional<schema::ReadResult> recipe = intact_recipe(run, store_.path());
     const train::ExportedModel model{.state = state,
                                      .recipe = recipe ? &recipe->recipe : nullptr,
                                      .folds_normalization = options_.fold_normalization,

@@ -1,0 +1,87 @@
+#include "runner/cli/moved_files.h"
+
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "schema/base/json.h"
+
+namespace runner::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// Returns the file with the most parts in common with the end of the old path.
+std::optional<fs::path> find_below(const fs::path& folder, const fs::path& old) {
+  fs::path ending = old.relative_path();
+  while (!ending.empty()) {
+    if (is_there(folder / ending)) return folder / ending;
+    fs::path shorter;
+    for (auto part = std::next(ending.begin()); part != ending.end(); ++part) shorter /= *part;
+    ending = shorter;
+  }
+  return std::nullopt;
+}
+
+std::optional<fs::path> find_near(const fs::path& store, const fs::path& old) {
+  constexpr int kFolders = 3;
+  fs::path folder = fs::absolute(store).parent_path();
+  for (int i = 0; i < kFolders && folder.has_relative_path(); ++i, folder = folder.parent_path())
+    if (const auto found = find_below(folder, old)) return found;
+  return std::nullopt;
+}
+
+// Output files are created where the recipe would now put them.
+bool is_output(const std::string& key) {
+  return key.starts_with("log.") || key == "profile.out";
+}
+
+// "/data/train/path" of data.train.path.
+Json::json_pointer pointer_to(const std::string& key) {
+  std::string text;
+  for (const char c : "." + key) text += c == '.' ? '/' : c;
+  return Json::json_pointer(text);
+}
+
+std::string written_path(const json::Value& origin) {
+  for (const auto& [name, value] : json::members_of(origin))
+    if (name == "written" && value.text() != nullptr) return *value.text();
+  return {};
+}
+
+}  // namespace
+
+FoundFiles find_files(const store::RecipeRecord& recipe, const fs::path& store) {
+  FoundFiles found{recipe.resolved_json, {}};
+  const json::Value origins = json::parse(recipe.origins_json);
+  Json resolved = Json::parse(recipe.resolved_json, nullptr, /*allow_exceptions=*/false);
+  bool has_moved = false;
+  for (const auto& [key, origin] : json::members_of(origins)) {
+    const fs::path written = written_path(origin);
+    const Json::json_pointer at = pointer_to(key);
+    if (written.empty() || written.is_absolute() || !resolved.contains(at) || !resolved[at].is_string()) continue;
+    const fs::path old = resolved[at].get<std::string>();
+    const fs::path folder = fs::absolute(store).parent_path();
+    if (is_there(old) || (is_output(key) && is_there(old.parent_path()))) continue;
+    std::optional<fs::path> now = find_near(store, is_output(key) ? old.parent_path() : old);
+    if (is_output(key)) now = now ? *now / old.filename() : folder / written;
+    if (now) {
+      resolved[at] = now->lexically_normal().string();
+      has_moved = true;
+    } else {
+      found.missing.push_back(
+          fmt::format("{}: {} is neither there nor near the store, in {}", key, written.string(), folder.string()));
+    }
+  }
+  if (has_moved) found.resolved_json = resolved.dump(2) + "\n";
+  return found;
+}
+
+}  // namespace runner::cli

@@ -1,0 +1,23 @@
+// Files that the recorded recipe of a run names, after the project folder was moved or copied.
+//
+// A recorded recipe has absolute paths. If a file that the recipe named by a relative path is gone, it is looked for
+// beside the store: the last parts of its old path, in the folder of the store and in the two folders above it. Whether
+// data are the same is checked later, by their fingerprints. Thread-safe.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "store/run_store.h"
+
+namespace runner::cli {
+
+struct FoundFiles {
+  std::string resolved_json;         // of the recipe, with the present paths
+  std::vector<std::string> missing;  // says of each file that was not found where it was looked for
+};
+
+FoundFiles find_files(const store::RecipeRecord& recipe, const std::filesystem::path& store);
+
+}  // namespace runner::cli
