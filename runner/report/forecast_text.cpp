@@ -34,7 +34,11 @@ std::string forecast_text(const train::RunForecast& forecast, backends::tpu::Gen
                bytes_text(row.hbm_bytes),
                predicted_text(graph.least_seconds, graph.most_seconds)});
   }
-  const std::string text = forecast.graphs.empty() ? "" : table.render(width, color);
+  const std::string text =
+      forecast.graphs.empty()
+          ? ""
+          : table.render(width, color) + fmt::format("HBM includes {} that runtime and compiler of a {} reserve\n",
+                                                     bytes_text(row.reserved_bytes), row.name);
   return forecast.unknown.empty() ? text : text + forecast.unknown + "\n";
 }
 

@@ -70,6 +70,29 @@ Table time_table(const json::Value& gpu) {
   return table;
 }
 
+// What limits a step, with the setting that helps; empty if nothing does. A captured step takes as long as its
+// operations, because the host launches them together.
+std::string advice(const json::Value& gpu) {
+  const json::Value predicted = member(gpu, "predicted");
+  const double seconds = number(member(predicted, "seconds")), steps = number(member(predicted, "steps"));
+  if (seconds == 0 || steps == 0) return {};
+  constexpr double kMuch = 0.2;
+  const auto waits = [&](double share, std::string_view what) {
+    return fmt::format("{:.0f} % of a step waits for {}; ", 100 * share, what);
+  };
+  const double host = number(member(predicted, "host_bound_share"));
+  double operations = 0;
+  for (const auto& [cls, total] : json::members_of(member(predicted, "class_seconds"))) operations += number(total);
+  if (host > kMuch && operations < seconds && member(gpu, "capture") == json::Value())
+    return waits(host, "the host") + fmt::format("with gpu.capture: true it would take about {} instead of {}",
+                                                 duration_text(operations / steps), duration_text(seconds / steps));
+  if (const double share = number(member(predicted, "exposed_communication_seconds")) / seconds; share > kMuch)
+    return waits(share, "all-reduces") + "increase data.batch_size or gradient_accumulation_steps";
+  if (const double share = number(member(predicted, "exposed_copies_seconds")) / seconds; share > kMuch)
+    return waits(share, "batches") + "increase data.batch_size";
+  return {};
+}
+
 Table capture_table(const json::Value& gpu) {
   const json::Value capture = member(gpu, "capture");
   Table table({{"captured graphs", Align::kRight}, {"replays", Align::kRight}, {"fallbacks", Align::kRight}});
@@ -81,10 +104,21 @@ Table capture_table(const json::Value& gpu) {
 
 }  // namespace
 
+std::string gpu_forecast(const json::Value& gpu, double samples_per_step) {
+  const json::Value model = member(gpu, "model"), predicted = member(gpu, "predicted");
+  const double seconds = number(member(predicted, "seconds")), steps = number(member(predicted, "steps"));
+  if (seconds == 0 || steps == 0) return {};
+  const std::string more = advice(gpu);
+  return fmt::format("predicted for {}: {} per step, {:.0f} samples per second{}{}",
+                     model.text() != nullptr ? *model.text() : "", duration_text(seconds / steps),
+                     samples_per_step * steps / seconds, more.empty() ? "" : "\n", more);
+}
+
 std::string gpu_text(const json::Value& gpu, int width, bool color) {
   std::string text;
   for (const Table& table : {memory_table(gpu), time_table(gpu), capture_table(gpu)})
     if (!table.empty()) text += '\n' + table.render(width, color);
+  if (const std::string line = advice(gpu); !line.empty()) text += '\n' + line + '\n';
   return text;
 }
 

@@ -39,6 +39,9 @@ std::string show_text(const store::RunDetails& details, const store::DeviceMetri
 
 // Formats the document of train/run/gpu_use.h as tables, each after an empty line. Returns "" if there is none.
 std::string gpu_text(const json::Value& gpu, int width, bool color);
+// Predicted time and speed of a step, and on a second line what limits it, with the setting that helps. Returns "" if
+// there is no prediction.
+std::string gpu_forecast(const json::Value& gpu, double samples_per_step);
 
 // "178 rows, 11 kB, sha256 6be6b1203f3d".
 std::string data_file_text(const store::RecordedFile& file);

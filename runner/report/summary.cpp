@@ -5,6 +5,7 @@
 #include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/report/run_text.h"
+#include "runner/train/run/gpu_use.h"
 #include "schema/base/duration.h"
 #include "schema/base/text.h"
 
@@ -43,6 +44,12 @@ std::string input_text(const train::RunResult& result) {
       duration_text(input.wait_seconds()), 100 * share, input.mean_ready(), input.ahead);
 }
 
+std::string gpu_forecast_text(const train::RunResult& result) {
+  if (!result.gpu || result.optimizer_steps == 0) return "";
+  const double samples = static_cast<double>(result.samples) / static_cast<double>(result.optimizer_steps);
+  return gpu_forecast(train::gpu_json(*result.gpu), samples);
+}
+
 std::string graphs_text(const train::GraphUse& graphs, const std::string& run) {
   const std::string more = run.empty() ? "" : fmt::format(": `runner graphs {}`", run);
   return fmt::format("{} compiled in {}, executed {}{}", count_text(graphs.compiled, "graph"),
@@ -64,6 +71,7 @@ std::string summary_text(const train::RunResult& result, int width, bool color) 
   text += fmt::format("{}, {}, {}, {}, {}\n", result.backend, count_text(result.num_processes, "process"),
                       count_text(result.epochs, "epoch"), steps, samples);
   if (result.graphs) text += graphs_text(*result.graphs, result.run) + '\n';
+  if (const std::string forecast = gpu_forecast_text(result); !forecast.empty()) text += forecast + '\n';
   if (const std::string input = input_text(result); !input.empty()) text += input + '\n';
   if (!result.reason.empty() && !result.error) text += on_one_line(result.reason) + '\n';
   if (!result.metrics.empty()) text += '\n' + ranges_text(result, width, color);
