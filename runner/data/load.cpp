@@ -233,12 +233,30 @@ std::optional<int64_t> known_samples(const schema::DataSpec& spec) {
   return spec.train.samples - held_out_of(spec.train.samples, spec.split ? spec.split->eval : 0);
 }
 
+namespace {
+
+// Targets of binary cross entropy. Those of a stream are not in memory, and synthetic ones are any numbers.
+void check_probabilities(const Dataset& set) {
+  const LargeArray<float>& targets = set.storage().targets;
+  const auto wrong = std::ranges::find_if(targets, [](float target) { return !(target >= 0 && target <= 1); });
+  RUN_CHECK(wrong == targets.end(), ErrorKind::kData,
+            "{}: train.loss: bce_with_logits needs targets from 0 to 1, got {}; for classes, remove train.task and use "
+            "cross_entropy",
+            set.name(), *wrong);
+}
+
+}  // namespace
+
 Data load(const schema::Recipe& recipe, const Encoding* known) {
   const schema::TrainSpec& train = recipe.train;
   Data data = load(recipe.data, data_seed(recipe), labels_as(train), train.ignore_index, known);
   if (train.class_weights.balanced && data.encoding.label_kind == LabelKind::kClass)
     data.encoding.balanced_weights = balanced_weights(
         data.class_counts.empty() ? data.train.count_classes(data.encoding.ignored_label) : data.class_counts);
+  if (train.loss == schema::Loss::kBceWithLogits) {
+    check_probabilities(data.train);
+    if (data.eval) check_probabilities(*data.eval);
+  }
   if (data.eval && recipe.eval.batches) {
     int64_t samples = 0;
     const int64_t size = recipe.eval.batch_size.value_or(recipe.data.batch_size);

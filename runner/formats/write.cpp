@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <string>
 
 #include <fcntl.h>
@@ -70,6 +71,15 @@ std::string write_temporary(const fs::path& path, Parts parts) {
   return temporary;
 }
 
+// An output file that replaced a store would destroy all its runs.
+void check_no_store(const fs::path& path) {
+  constexpr std::string_view kSqlite = "SQLite format 3";
+  std::string start(kSqlite.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(start.data(), static_cast<std::streamsize>(start.size()));
+  RUN_CHECK(start != kSqlite, ErrorKind::kUsage, "{} is a store or another SQLite database; choose another file",
+            path.string());
+}
+
 }  // namespace
 
 int write_all(int fd, std::string_view text) {
@@ -93,6 +103,7 @@ void write_file(const fs::path& path, Parts parts) {
   if (fs::exists(fs::symlink_status(target, ignored)) && !fs::is_regular_file(target, ignored)) {
     return check(write_parts(target.c_str(), O_CREAT, parts), path);
   }
+  check_no_store(target);
   const std::string temporary = write_temporary(target, parts);
   if (std::rename(temporary.c_str(), target.c_str()) == 0) return;
   const int error = errno;

@@ -76,7 +76,6 @@ std::string summary_text(const train::RunResult& result, int width, bool color) 
   if (!result.reason.empty() && !result.error) text += on_one_line(result.reason) + '\n';
   if (!result.metrics.empty()) text += '\n' + ranges_text(result, width, color);
   if (!result.states.empty()) text += fmt::format("\nstates {}\n", fmt::join(result.states, ", "));
-  for (const std::string& warning : result.warnings) text += warning_text(warning, color);
   if (!result.run.empty()) text += fmt::format("\nnext: {}\n", next_command(result));
   return text;
 }

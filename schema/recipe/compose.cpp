@@ -162,8 +162,8 @@ class Composer {
     YamlTree tree;
     const std::string plain(trim(value));
     const bool is_null = plain == "null" || plain == "~";
-    tree.root.kind = plain.empty() ? YamlNode::Kind::kEmpty : is_null ? YamlNode::Kind::kNull : YamlNode::Kind::kScalar;
-    const bool is_text = read_plain_scalar(plain).value.text() != nullptr;
+    tree.root.kind = value.empty() ? YamlNode::Kind::kEmpty : is_null ? YamlNode::Kind::kNull : YamlNode::Kind::kScalar;
+    const bool is_text = plain.empty() || read_plain_scalar(plain).value.text() != nullptr;  // such as a tab
     tree.root.text = is_text ? value : plain;
     tree.root.place = {source, line, count_characters(argument.substr(0, begin)) + 1,
                        std::max(1, count_characters(value))};

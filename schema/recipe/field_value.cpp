@@ -312,8 +312,8 @@ class ValueReader {
     if (quantity.count && quantity.unit.empty()) {
       const int64_t n = *quantity.count;
       return fault(ErrorId::kUnitMissing, fmt::format("{} needs a unit, got {}", path_, node_.text),
-                   fmt::format("write {}, {} or {}", length_text(n, "steps"), length_text(n, "epochs"),
-                               length_text(n, "samples")));
+                   fmt::format("write {}, {}, {} or {} %", length_text(n, "steps"), length_text(n, "epochs"),
+                               length_text(n, "samples"), n));
     }
     const std::string_view unit = plural_unit(quantity.unit);
     if (unit.empty() || !quantity.count) {

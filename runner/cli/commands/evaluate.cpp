@@ -1,4 +1,6 @@
 // Commands eval and predict.
+#include <filesystem>
+
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/recorded_run.h"
 #include "runner/cli/store_access.h"
@@ -92,7 +94,20 @@ int eval(const EvalOptions& options, report::Output& out) {
   return 0;
 }
 
+namespace {
+
+// DATA of idx and npy may be two files.
+void check_output(const PredictOptions& options) {
+  std::error_code ignored;
+  for (const std::string& file : {options.data, options.data.substr(0, options.data.find(','))})
+    RUN_CHECK(goes_to_stdout(options.output) || !std::filesystem::equivalent(file, options.output, ignored),
+              ErrorKind::kUsage, "--output: {} is the file to predict; choose another file", options.output);
+}
+
+}  // namespace
+
 int predict(const PredictOptions& options, report::Output& out) {
+  check_output(options);
   const std::string format = format_of(options);
   Model model(options, out);
   const train::Prediction prediction = model.model.predict(options.data, outputs_as(options.as));

@@ -137,6 +137,12 @@ std::string export_artifact(store::Store& store, const store::RunRow& run, const
   return file;
 }
 
+bool has_average(const store::LoadedState& state) {
+  return std::ranges::any_of(state.sections, [](const store::Section& section) {
+    return section.name.starts_with("optimizer/") && section.name.ends_with("/average");
+  });
+}
+
 bool is_onnx(const std::string& file) {
   return lower_case(file).ends_with(".onnx");
 }
@@ -152,6 +158,16 @@ void check_model_file(const std::string& file) {
   for (const char* const ending : {".h5", ".keras", ".pb", ".tflite", ".gguf", ".npz"})
     RUN_CHECK(!ends(ending), ErrorKind::kUsage, "--model: cannot write {}; models are written as .safetensors or .onnx",
               file);
+}
+
+// Fails like other unusable options if the hook's model cannot be traced for predictions.
+void export_as_onnx(const train::ExportedModel& model, std::unique_ptr<train::Hooks> hooks, const std::string& file) {
+  try {
+    train::export_onnx(model, std::move(hooks), file);
+  } catch (Error& error) {
+    if (error.kind() == ErrorKind::kRun) error.set_kind(ErrorKind::kUsage);
+    throw error.note("the model cannot be exported as ONNX; write a .safetensors file");
+  }
 }
 
 // The recipe of a run; none if that part of the record is damaged, which an export of weights does not need.
@@ -242,6 +258,10 @@ class Export {
     if (options_.state.empty()) note_better_state(run, out_);
     const int64_t most = options_.shard_size.empty() ? formats::kDefaultShardSize
                                                      : formats::shard_size(options_.shard_size, "--max-shard-size");
+    RUN_CHECK(
+        !options_.trained_weights || has_average(state), ErrorKind::kUsage,
+        "--trained-weights: state {} has no average of the weights, so they are exported anyway; remove the option",
+        state.info.id);
     const std::optional<schema::ReadResult> recipe = intact_recipe(run, store_.path());
     const train::ExportedModel model{.state = state,
                                      .recipe = recipe ? &recipe->recipe : nullptr,
@@ -251,7 +271,7 @@ class Export {
     if (is_onnx(options_.model_file)) {
       std::unique_ptr<train::Hooks> hooks;
       if (recipe) hooks = lua::load_hooks(recipe->recipe, recorded_hook(run, recipe->recipe).sources);
-      train::export_onnx(model, std::move(hooks), options_.model_file);
+      export_as_onnx(model, std::move(hooks), options_.model_file);
     } else {
       files = train::export_model(model, options_.model_file, most);
     }

@@ -183,7 +183,8 @@ StepResult Stepper::run(data::Loader& loader, const ScheduleRates& rates) {
 
 void Stepper::end_step(const SharedStep& step, const ScheduleRates& rates, StepResult& result) {
   parts_.arrays.hold(GradientState::kNothing);
-  result.call_digest = mixed(rates.digest(), parts_.steps.loss_shape_digest());
+  // With device-side counters, a rank that has read them knows the rate, and others only a table of rates.
+  result.call_digest = mixed(parts_.clock != nullptr ? 0 : rates.digest(), parts_.steps.loss_shape_digest());
   result.lr = parts_.builder.optimizers().lr * rates.factor;
   result.finite = true;
   result.applied = !parts_.clock;

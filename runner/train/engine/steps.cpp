@@ -55,8 +55,8 @@ void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
   }
   if (!traced_graphs_) return;
   const std::shared_ptr<const backends::Program> unowned(std::shared_ptr<void>(), &held.trace->recorded.program);
-  traced_graphs_->add(kind.shape.batch, known_place(batch, kind.training), unowned, recorded_->results(),
-                      recorded_->host.traced);
+  traced_graphs_->add({kind.training, kind.shape.batch}, known_place(batch, kind.training), unowned,
+                      recorded_->results(), recorded_->host.traced);
 }
 
 // Records into the recording that the submission in flight does not read.
@@ -115,8 +115,8 @@ SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
     return in_batch<backends::OutOfMemory>(place_of(*batch, kind.training, kind.labelled), compile);
   });
   if (traced_graphs_)
-    traced_graphs_->add(kind.shape.batch, known_place(batch, kind.training), parts_.executor.cache().newest_recorded(),
-                        recorded_->results(), recorded_->host.traced);
+    traced_graphs_->add({kind.training, kind.shape.batch}, known_place(batch, kind.training),
+                        parts_.executor.cache().newest_recorded(), recorded_->results(), recorded_->host.traced);
   return made;
 }
 

@@ -29,10 +29,10 @@ using backends::tpu::ScalarRules;
 
 // Identity of a graph as sent to other ranks.
 struct Traced {
-  int64_t batch;
+  GraphSubject subject;
   uint64_t digest;
 
-  bool differs(const Traced& other) const { return batch == other.batch && digest != other.digest; }
+  bool differs(const Traced& other) const { return subject == other.subject && digest != other.digest; }
 };
 
 // The nodes that roots depend on, renumbered, with the scalars that are part of the graph. Other nodes may differ,
@@ -239,7 +239,7 @@ void TracedGraphs::compare(backends::ProcessGroup& ranks, const Site& site) {
   };
   std::string mine;
   for (const Graph& graph : graphs_) {
-    const Traced traced{graph.batch, live_nodes(graph).digest()};
+    const Traced traced{graph.subject, live_nodes(graph).digest()};
     mine.append(reinterpret_cast<const char*>(&traced), sizeof(traced));
   }
   std::vector<std::vector<Traced>> all;
@@ -252,7 +252,7 @@ void TracedGraphs::compare(backends::ProcessGroup& ranks, const Site& site) {
     const std::vector<std::string> texts = ranks.gather_objects(mine_in_full, site);
     std::vector<RankNodes> nodes;
     for (size_t rank = 0; rank < texts.size(); ++rank)
-      if (all[rank][i].batch == all[*differs][i].batch) nodes.push_back({rank, nodes_of(texts[rank])});
+      if (all[rank][i].subject == all[*differs][i].subject) nodes.push_back({rank, nodes_of(texts[rank])});
     throw_difference(nodes, site.step, graphs[i].place);
   }
 }

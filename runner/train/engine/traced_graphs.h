@@ -20,28 +20,36 @@
 
 namespace runner::train {
 
+// What a graph computes: a step, or a part of one, of `batch` samples.
+struct GraphSubject {
+  int64_t training = true;  // else evaluation or prediction
+  int64_t batch = 0;
+  bool operator==(const GraphSubject&) const = default;
+};
+
 class TracedGraphs {
  public:
   // `rules`: which scalars are part of a graph.
   explicit TracedGraphs(const backends::tpu::ScalarRules& rules) : rules_(rules) {}
 
-  // Adds a graph for a batch of `batch` samples. Only nodes that `roots` depend on count. `numbers`: scalars passed by
+  // Adds a graph. Only nodes that `roots` depend on count. `numbers`: scalars passed by
   // the hook. `place`: place of the batch, if known. `of_rank_0`: nodes that only rank 0 has although the hooks trace
   // the same.
-  void add(int64_t batch, const std::optional<BatchPlace>& place, std::shared_ptr<const backends::Program> program,
-           std::vector<backends::ValueId> roots, std::span<const backends::TracedScalar> numbers,
-           std::vector<RankZeroAddition> of_rank_0 = {}) {
+  void add(const GraphSubject& subject, const std::optional<BatchPlace>& place,
+           std::shared_ptr<const backends::Program> program, std::vector<backends::ValueId> roots,
+           std::span<const backends::TracedScalar> numbers, std::vector<RankZeroAddition> of_rank_0 = {}) {
     graphs_.push_back(
-        {batch, place, std::move(program), std::move(roots), {numbers.begin(), numbers.end()}, std::move(of_rank_0)});
+        {subject, place, std::move(program), std::move(roots), {numbers.begin(), numbers.end()}, std::move(of_rank_0)});
   }
 
-  // Compares the graphs in order and clears them. Collective. Only ranks with equal batch sizes are compared, because a
-  // device would pad the others. Graphs that not all ranks have are not compared. Throws Error(kRun) if two differ.
+  // Compares the graphs in order and clears them. Collective. Only graphs with equal subjects are compared: a device
+  // would pad smaller batches, and some ranks may have compiled a training step before an evaluation at the start.
+  // Graphs that not all ranks have are not compared. Throws Error(kRun) if two differ.
   void compare(backends::ProcessGroup& ranks, const backends::Site& site);
 
  private:
   struct Graph {
-    int64_t batch;
+    GraphSubject subject;
     std::optional<BatchPlace> place;
     std::shared_ptr<const backends::Program> program;
     std::vector<backends::ValueId> roots;

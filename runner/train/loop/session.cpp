@@ -111,6 +111,10 @@ std::vector<std::string> Session::plan_warnings() const {
         recipe.scheduler.length ? "to train in them, remove scheduler.length (stretches the schedule), or set "
                                   "scheduler.beyond: hold (the last rate) or restart (the schedule again)"
                                 : "remove scheduler.compat: accelerate"));
+  if (recipe.train.swa && optim::to_steps(recipe.train.swa->start, length) >= length.total_steps)
+    warnings.push_back(
+        fmt::format("train.swa.start is step {}, but the run has {}: the average is equal to the weights",
+                    optim::to_steps(recipe.train.swa->start, length), count_text(length.total_steps, "step")));
   const int64_t batch = plan.max_batch();
   const int64_t gradients =
       plan.optimizer_step(0).steps * backends::ceil_div(batch, trainer.accumulation.micro_batch(batch));

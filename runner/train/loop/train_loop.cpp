@@ -195,7 +195,7 @@ void TrainLoop::evaluate() {
 void TrainLoop::evaluate_at_start() {
   control_.evaluation_is_extra = true;
   evaluate();
-  callbacks_.call(&Callback::on_evaluate);
+  if (control_.evaluated) callbacks_.call(&Callback::on_evaluate);
   sync();
 }
 

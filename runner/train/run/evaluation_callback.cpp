@@ -33,7 +33,16 @@ void EvaluationCallback::on_optimizer_step(const StepResult& /*result*/, const P
   state_.control.evaluation_due = evaluator_ && state_.weights_agree && (due_ || state_.finished());
 }
 
+// A run that was interrupted before its first step has recorded the evaluation at the start.
+bool EvaluationCallback::is_repeated() const {
+  return state_.step() == 0 && std::ranges::any_of(record_.points().ranges(), [](const auto& metric) {
+           return metric.first.starts_with("eval/");
+         });
+}
+
 void EvaluationCallback::on_evaluation_due() {
+  state_.control.evaluated = !is_repeated();
+  if (!state_.control.evaluated) return;
   backends::Device& device = *session_.device;
   device_.measure(&PeakMemory::training);
   device_.count_predicted(&GpuDeviceUse::training);

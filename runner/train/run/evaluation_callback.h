@@ -31,6 +31,7 @@ class EvaluationCallback final : public Callback {
   void on_evaluation_due() override;
 
  private:
+  bool is_repeated() const;
   std::map<std::string, double> evaluate();
   void warn_of_unrecorded();
   void warn_of_not_finite();

@@ -55,13 +55,20 @@ StoredParameter& named(std::vector<StoredParameter>& parameters, const char* nam
   return *found;
 }
 
-void check_foldable(const schema::Recipe* recipe) {
+void check_has_features(const data::Encoding& encoding) {
+  RUN_CHECK(encoding.sequence == 0, ErrorKind::kUsage,
+            "--fold-normalization: the model gets tokens of a text, which have no normalisation; remove the option");
+}
+
+void check_foldable(const schema::Recipe* recipe, const data::Encoding& encoding) {
+  check_has_features(encoding);
   RUN_CHECK(recipe != nullptr, ErrorKind::kStore, "--fold-normalization needs the recipe of the run, which is damaged");
   const schema::ModelType type = recipe->model.type;
   RUN_CHECK(
       type == schema::ModelType::kLinear || type == schema::ModelType::kMlp, ErrorKind::kUsage,
       "--fold-normalization needs a model of type linear or mlp, whose first layer gets the features; the model of "
-      "this run comes from a hook: apply center and spread of the file's metadata instead");
+      "this run comes from a hook: apply scale, center and spread of the file's metadata instead, or write an .onnx "
+      "file");
 }
 
 }  // namespace
@@ -72,13 +79,13 @@ std::vector<std::string> export_model(const ExportedModel& model, const std::str
   double scale = model.recipe != nullptr ? model.recipe->data.train.scale.value_or(1) : 1;
   FirstLayer layer;
   if (model.folds_normalization) {
-    check_foldable(model.recipe);
+    check_foldable(model.recipe, encoding);
     StoredParameter &weight = named(parameters, "0.weight"), &bias = named(parameters, "0.bias");
     layer = folded({floats_of(weight.values), floats_of(bias.values)}, encoding, scale);
     weight.values = std::as_bytes(std::span(layer.weight));
     bias.values = std::as_bytes(std::span(layer.bias));
     encoding.normalize = schema::Normalize::kNone;
-    encoding.center = encoding.spread = encoding.fill = {};
+    encoding.center = encoding.spread = {};
     scale = 1;
   }
   std::vector<formats::NamedTensor> tensors;
@@ -134,8 +141,9 @@ void export_onnx(const ExportedModel& model, std::unique_ptr<Hooks> hooks, const
   for (const data::Input& input : encoding.inputs()) exported.inputs.emplace_back(input.name);
   exported.metadata.erase("format");
   if (model.folds_normalization) {
+    check_has_features(encoding);
     exported.scaling = {scale, encoding.center, encoding.spread};
-    for (const char* const key : {"scale", "normalize", "center", "spread", "fill"}) exported.metadata.erase(key);
+    for (const char* const key : {"scale", "normalize", "center", "spread"}) exported.metadata.erase(key);
   }
   const std::vector<StoredParameter> stored = parameters_of(model.state, model.averaged);
   const auto parameters = trainer.model().parameters.parameters();

@@ -148,6 +148,11 @@ void RankRun::resume(store::Store store) {
   record_.warn_of_all(found.warnings);
   if (other_batch_) record_.warn(*other_batch_);
   if (!request_.origin.longer) return;
+  if (const auto& swa = recipe_.train.swa;
+      swa && (swa->start.unit == schema::Unit::kRuns || swa->every.unit == schema::Unit::kRuns))
+    record_.warn(
+        "train.swa: its start and interval in % move with the longer run, so the average is not that of an "
+        "uninterrupted run; lengths in steps or epochs stay");
   if (const auto text = stretched_schedule(session_, earlier.metrics)) record_.warn(*text);
 }
 
@@ -322,6 +327,10 @@ void RankRun::finish() {
                                 recipe_.train.early_stopping->metric, state_.patience.evaluations);
   if (state_.control.stopped_by_hook) result.reason = fmt::format("stopped by the hook at step {}", step());
   if (session_.has_custom_loop) warn_of_little_training();
+  if (counters.steps > 0 && counters.applied == 0 && session_.trainer.loss_scale())
+    record_.warn(
+        "no step has updated the weights: the gradients overflowed in fp16 in each of them; set a smaller "
+        "scaler.init_scale, or train longer: the scale falls after each overflow");
   record_.finish();
 }
 

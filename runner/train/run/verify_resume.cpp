@@ -57,9 +57,10 @@ int64_t state_interval(int64_t steps) {
 // Turns off log files and other output besides the two stores, since the runs are only compared. Traces are still made,
 // because they involve collectives.
 schema::Recipe unwatched(schema::Recipe recipe) {
-  const schema::Length every = recipe.log.every;
+  const schema::LogSpec log = recipe.log;
   recipe.log = {};
-  recipe.log.every = every;
+  recipe.log.every = log.every;
+  recipe.log.grad_norm = log.grad_norm;
   if (recipe.profile) recipe.profile->out.clear();
   return recipe;
 }
@@ -99,7 +100,7 @@ class Verifier {
     const std::filesystem::path whole = request_.folder / "whole.db", parts = request_.folder / "parts.db";
     report_.kills = request_.kills;
     request_.progress("uninterrupted training");
-    train_or_fail(whole);
+    train_or_fail(whole, "the uninterrupted training");
     const Extent extent = extent_of(whole);
     report_.steps = extent.steps;
     recipe_ = watched(request_.recipe, extent);
@@ -160,18 +161,25 @@ class Verifier {
     std::ofstream(failure_) << where.file << '\n' << where.line << '\n' << message;
   }
 
-  void train_or_fail(const std::filesystem::path& store) {
-    const int status = train(store, Killer::kNever);
+  // Throws the error of a child that has not ended by itself with 0, or by `expected_signal`.
+  void check_child(int status, std::string_view what, int expected_signal) const {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-    if (WIFSIGNALED(status))
-      fail(ErrorKind::kRun, "the uninterrupted training was killed by signal {}", WTERMSIG(status));
+    if (WIFSIGNALED(status)) {
+      RUN_CHECK(WTERMSIG(status) == expected_signal, ErrorKind::kRun, "{} was killed by signal {}", what,
+                WTERMSIG(status));
+      return;
+    }
     std::ifstream failure(failure_);
     std::string file, line;
     std::getline(failure, file);
     std::getline(failure, line);
     const std::string message((std::istreambuf_iterator<char>(failure)), std::istreambuf_iterator<char>());
     throw Error(WEXITSTATUS(status) == exit_code(ErrorKind::kData) ? ErrorKind::kData : ErrorKind::kRun,
-                "the uninterrupted training failed: " + message, {file, std::atoi(line.c_str()), 0});
+                fmt::format("{} failed: {}", what, message), {file, std::atoi(line.c_str()), 0});
+  }
+
+  void train_or_fail(const std::filesystem::path& store, std::string_view what) {
+    check_child(train(store, Killer::kNever), what, /*expected_signal=*/0);
   }
 
   void train_in_parts(const std::filesystem::path& store) {
@@ -181,12 +189,11 @@ class Verifier {
       if (!report_.killed_at.empty() && at <= report_.killed_at.back()) continue;  // more kills than steps
       const int status = train(store, at);
       if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;  // finished before it was killed
-      RUN_CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, ErrorKind::kRun,
-                "a resumed training failed with exit code {}", WEXITSTATUS(status));
+      check_child(status, "the resumed training", SIGKILL);
       std::ifstream(killed_) >> report_.killed_at.emplace_back();
       request_.progress(fmt::format("killed after step {}", report_.killed_at.back()));
     }
-    train_or_fail(store);
+    train_or_fail(store, "the resumed training");
     store::Store opened = store::Store::open(store, store::Access::kRead);
     for (const store::AttemptRow& attempt : store::show_run(opened, store::find_run(opened, "@last")).attempts)
       if (attempt.from_state) report_.resumed_from.push_back(attempt.start_step);

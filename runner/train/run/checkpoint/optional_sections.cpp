@@ -29,6 +29,8 @@ void capture_scaler(Trainer& trainer, store::StateSnapshot& snapshot) {
   snapshot.add(kScaler, meta_of({backends::DType::kF32, backends::Shape{kScalerStateCount}}), bytes);
 }
 
+}  // namespace
+
 void restore_scaler(const store::LoadedState& loaded, Trainer& trainer) {
   const store::Section* const scaler = loaded.find(kScaler);
   if (!first_scale(trainer.recipe()) || scaler == nullptr) return;
@@ -39,6 +41,8 @@ void restore_scaler(const store::LoadedState& loaded, Trainer& trainer) {
         trainer.layout().find(Role::kScaler, 0, state),
         std::span<const std::byte>(scaler->bytes).subspan(static_cast<size_t>(state) * sizeof(float), sizeof(float)));
 }
+
+namespace {
 
 // ---- PowerSGD ------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ void capture_side_sections(Trainer& trainer, store::StateSnapshot& snapshot);
 // Call after gradients and counters have been restored. Throws Error(kStore) if a section is damaged.
 void restore_side_sections(const store::LoadedState& loaded, Trainer& trainer);
 
+// Restores only the loss scale. Does nothing if the checkpoint or the trainer has none.
+void restore_scaler(const store::LoadedState& loaded, Trainer& trainer);
 // Restores only per-parameter update counts, together with moments. If the checkpoint has no count, it is that of the
 // parameter's optimizer.
 void restore_use(const store::LoadedState& loaded, Trainer& trainer);

@@ -13,6 +13,7 @@
 #include "runner/train/run/checkpoint/rank_parts.h"
 #include "runner/train/run/checkpoint/run_document.h"
 #include "runner/train/run/checkpoint/sections.h"
+#include "runner/train/step/power_sgd.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 
@@ -46,9 +47,15 @@ Resumed load_newest(store::Store& store, const store::RunRow& run, Trainer& trai
   fail(ErrorKind::kNotFound, "run {} has no complete state to resume from; start again with `runner exec`", run.uid);
 }
 
-// Whether a schedule without a given length ends with the run.
+// Whether a schedule depends on the length of the run.
 bool ends_with_run(const schema::SchedulerSpec& spec) {
   using schema::SchedulerType;
+  const auto is_part = [](const std::optional<schema::Length>& length) {
+    return length && length->unit == schema::Unit::kRuns;
+  };
+  if (is_part(spec.warmup) || is_part(spec.length)) return true;
+  if ((spec.type == SchedulerType::kStep || spec.type == SchedulerType::kExponential) && is_part(spec.every))
+    return true;
   const bool whole = spec.type == SchedulerType::kLinear || spec.type == SchedulerType::kCosine ||
                      spec.type == SchedulerType::kCosineRestarts || spec.type == SchedulerType::kPolynomial ||
                      spec.type == SchedulerType::kOneCycle;
@@ -296,6 +303,9 @@ Forked restore_fork(store::Store& store, const store::RunRow& parent, const Fork
     trainer.counters.updates = counters.updates;
     restore_use(loaded, trainer);
   }
+  if (request.before.scaler.init_scale == session.recipe.scaler.init_scale) restore_scaler(loaded, trainer);
+  if (is_power_sgd(session.recipe.comm))
+    fork.warnings.emplace_back("comm.hook: the compression of gradients starts from scratch");
   if (const auto why = reason_to_begin(request, fork.state, session)) {
     fork.warnings.push_back(fmt::format("training starts with the first epoch: {}", *why));
     reset_progress(fork.state);
