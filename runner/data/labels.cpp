@@ -315,17 +315,19 @@ std::vector<double> balanced_weights(const std::vector<int64_t>& counts) {
 std::vector<std::string> class_warnings(const Encoding& encoding, const std::vector<int64_t>& train,
                                         const std::vector<int64_t>& eval) {
   std::vector<std::string> warnings;
-  const auto warn = [&](const std::vector<int64_t>& here, const std::vector<int64_t>& there, const char* lack,
-                        const char* effect) {
+  const auto warn = [&](const std::vector<int64_t>& here, const std::vector<int64_t>& there, const char* part,
+                        const char* other, const char* effect) {
     std::vector<std::string> missing;
     for (size_t i = 0; i < here.size(); ++i)
-      if (here[i] > 0 && there[i] == 0) missing.push_back(fmt::format("{} ({})", class_name(encoding, i), here[i]));
+      if (here[i] > 0 && there[i] == 0)
+        missing.push_back(fmt::format("{} ({} for {})", class_name(encoding, i), here[i], other));
     if (missing.empty()) return;
-    warnings.push_back(fmt::format("{} without a sample for {} (in parentheses: those in the other part): {}; {}",
-                                   count_text(std::ssize(missing), "class"), lack, list_of(missing), effect));
+    warnings.push_back(fmt::format("{} without a sample for {}: {}; {}", count_text(std::ssize(missing), "class"), part,
+                                   list_of(missing), effect));
   };
-  warn(train, eval, "evaluation", "no metric measures it: evaluate on more data, or split with another data.seed");
-  warn(eval, train, "training", "the model cannot learn it");
+  warn(train, eval, "evaluation", "training",
+       "no metric measures it: evaluate on more data, or split with another data.seed");
+  warn(eval, train, "training", "evaluation", "the model cannot learn it");
   return warnings;
 }
 

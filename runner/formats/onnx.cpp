@@ -92,7 +92,8 @@ class Translation {
   std::string add_input(ValueId id) {
     const backends::Input& input = *program_.input_of(id);
     RUN_CHECK(std::ranges::find(model_.inputs, input.name) != model_.inputs.end(), ErrorKind::kUsage,
-              "the model reads {}, which only training and evaluation have", input.name);
+              "the model needs {} to predict, which an exported model does not get",
+              input.name.ends_with("_key") ? "random numbers" : input.name);
     std::string name = graph_.input(input.name, program_.type(id).dtype, shape_of(id));
     return input.name == "features" && model_.scaling ? scaled(name, id) : name;
   }
@@ -121,7 +122,8 @@ class Translation {
     }
     const Op op = program_.node(id).op;
     RUN_CHECK(op == Op::kSlice || std::ranges::equal(node.attrs, node.attrs_of_other), ErrorKind::kUsage,
-              "{} in the model depends on the batch size", name_of(op));
+              "the model uses the batch size as a number (in the operation {}), but it must accept any batch size",
+              name_of(op));
     return onnx_value(node);
   }
 

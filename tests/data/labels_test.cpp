@@ -128,12 +128,10 @@ TEST_F(LabelsTest, OfBothPartsAreClasses) {
   Classes ids = {0, 1}, found(2);
   data.eval->gather_classes(ids, found);
   EXPECT_EQ(found, (Classes{1, 2}));
-  EXPECT_EQ(
-      data.warnings,
-      (Texts{"1 class without a sample for evaluation (in parentheses: those in the other part): 1 (1); no metric "
-             "measures it: evaluate on more data, or split with another data.seed",
-             "1 class without a sample for training (in parentheses: those in the other part): 3 (1); the model "
-             "cannot learn it"}));
+  EXPECT_EQ(data.warnings, (Texts{"1 class without a sample for evaluation: 1 (1 for training); no metric "
+                                  "measures it: evaluate on more data, or split with another data.seed",
+                                  "1 class without a sample for training: 3 (1 for evaluation); the model "
+                                  "cannot learn it"}));
 }
 
 TEST_F(LabelsTest, InTwoSpellingsAreAnError) {

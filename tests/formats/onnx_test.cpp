@@ -285,7 +285,7 @@ TEST(Onnx, RefusesWhatAModelFileCannotHave) {
   EXPECT_EQ(error_of([](const Inputs& in) { return ops::full_like(in.x, 2.5); }),
             "the outputs of the model do not depend on its inputs");
   EXPECT_EQ(error_of([](const Inputs& in) { return ops::mul(in.x, static_cast<double>(in.x.shape()[0])); }),
-            "constant in the model depends on the batch size");
+            "the model uses the batch size as a number (in the operation constant), but it must accept any batch size");
   EXPECT_EQ(error_of([](const Inputs& in) { return in.x.shape()[0] == 2 ? ops::neg(in.x) : ops::exp(in.x); }),
             "the model computes something else for another batch size");
   EXPECT_EQ(error_of([](const Inputs& in) { return ops::scatter_add(in.x, 1, in.ids, ops::slice(in.x, 1, 0, 2)); }),
@@ -294,7 +294,7 @@ TEST(Onnx, RefusesWhatAModelFileCannotHave) {
               Program& program = *in.x.program;
               return Value{&program, program.input(InputKind::kBatch, "mask", in.x.type())};
             }),
-            "the model reads mask, which only training and evaluation have");
+            "the model needs mask to predict, which an exported model does not get");
 }
 
 // Not a comparison: the files and what this program computes, for onnx_check.py.
