@@ -1,10 +1,15 @@
 // Compile cache of an emulated TPU: graphs by a 128-bit key, as in PyTorch/XLA.
 //
-// The key covers the traced Program with its outputs, the scalars that are baked into it or equal to each other
-// (scalar_signature.h), the absent states that it creates itself, and which nodes are bookkeeping. A hit is verified by
-// comparison, never by the key alone. Beyond the capacity in graphs or nodes, the least recently used graph is evicted
-// and compiled again when it returns. The figures shown for a graph are kept; the tensor graphs, which its texts are
-// printed from, are kept only for the first and the newest graphs. Not thread-safe.
+// The key covers:
+//
+// - the traced Program with its outputs;
+// - the scalars that are baked into it or equal to each other (scalar_signature.h);
+// - the absent states that it creates itself;
+// - which nodes are bookkeeping.
+//
+// A hit is verified by comparison, never by the key alone. Beyond the capacity in graphs or nodes, the least recently
+// used graph is evicted, and compiled again when it returns. The figures of every graph are kept. The tensor graphs, of
+// which its texts are printed, are kept only for the first and the newest graphs. Not thread-safe.
 #pragma once
 
 #include <deque>

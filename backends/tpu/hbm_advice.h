@@ -42,8 +42,8 @@ struct PaddingFault {
   std::string text;
 };
 
-// Returns the computed tensors of at least 1 MiB whose last axis has at most 4 elements and whose padding makes them at
-// least eight times as large, each with the order of axes that avoids it; most padding first.
+// Returns the computed tensors of at least 1 MiB that padding makes at least eight times as large, because their last
+// axis has at most 4 elements. Each text has the order of axes that avoids it. Most padding first.
 std::vector<PaddingFault> padding_faults(const DeviceProgram& device, const HbmPlan& plan);
 
 // The same as text lines. Of more than three, returns the first three; the last has the number of the others.

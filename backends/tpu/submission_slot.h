@@ -1,10 +1,14 @@
 // Runs submissions concurrently with the host, one at a time, each with a copy of its arguments.
 //
 // PyTorch/XLA holds a lock per device while a graph runs on it, and the next launch waits for the lock. Here the slot
-// is the lock. A submission runs on the slot's thread, or on the submitting thread where a hand-over would gain
-// nothing: if the process has no core for the thread, if the host waits for the result at once, if the host has had
-// little work between recent submissions, or if cores were too busy to start recent ones. Results do not depend on the
-// thread. Thread safety: one thread at a time calls it.
+// is the lock. A submission runs on the slot's thread, or on the submitting thread if a hand-over would gain nothing:
+//
+// - The process has no core for the thread.
+// - The host waits for the result at once.
+// - The host has had little work between recent submissions.
+// - Cores were too busy to start recent submissions.
+//
+// Results do not depend on the thread. Thread safety: one thread at a time calls it.
 #pragma once
 
 #include <cstdint>

@@ -136,24 +136,43 @@ double Metrics::Sums::mean() const {
   return ratio(loss, weight);
 }
 
-double Metrics::value(const schema::Metric& metric) const {
-  const std::string& name = metric.name;
-  if (name == "loss") return (own_losses_ > 0 ? losses_ : plain_).mean();
-  if (name == "objective") return losses_.mean();
-  if (name == "perplexity") return std::exp(plain_.mean());
-  if (name == "f1_macro") return f1(0, outputs_, false);
-  if (name == "f1_micro") return f1(0, outputs_, true);
-  if (name == "f1_binary") return f1(1, 2, false);
-  const double values = static_cast<double>(samples_) * static_cast<double>(outputs_);
-  if (name == "mse") return ratio(squared_error_, values);
-  if (name == "mae") return ratio(absolute_error_, values);
-  // accuracy is top_1.
+double Metrics::mean_over_targets(double sum) const {
+  return ratio(sum, static_cast<double>(samples_) * static_cast<double>(outputs_));
+}
+
+// Share of samples whose label is among the k largest outputs.
+double Metrics::top(int64_t k) const {
   int64_t counted = 0, hits = 0;
   for (size_t rank = 0; rank < outputs_; ++rank) {
     counted += rank_counts_[rank];
-    if (static_cast<int64_t>(rank) < std::max<int64_t>(metric.k, 1)) hits += rank_counts_[rank];
+    if (static_cast<int64_t>(rank) < k) hits += rank_counts_[rank];
   }
   return ratio(static_cast<double>(hits), static_cast<double>(counted));
+}
+
+// One row for each name of schema::kMetricNames.
+double Metrics::value(const schema::Metric& metric) const {
+  struct Row {
+    std::string_view name;
+    double (*value)(const Metrics& all, int64_t k);
+  };
+  static constexpr Row kRows[] = {
+      {"loss", [](const Metrics& all, int64_t) { return (all.own_losses_ > 0 ? all.losses_ : all.plain_).mean(); }},
+      {"objective", [](const Metrics& all, int64_t) { return all.losses_.mean(); }},
+      {"accuracy", [](const Metrics& all, int64_t) { return all.top(1); }},
+      {"top_K", [](const Metrics& all, int64_t k) { return all.top(std::max<int64_t>(k, 1)); }},
+      {"f1_macro", [](const Metrics& all, int64_t) { return all.f1(0, all.outputs_, false); }},
+      {"f1_micro", [](const Metrics& all, int64_t) { return all.f1(0, all.outputs_, true); }},
+      {"f1_binary", [](const Metrics& all, int64_t) { return all.f1(1, 2, false); }},
+      {"mse", [](const Metrics& all, int64_t) { return all.mean_over_targets(all.squared_error_); }},
+      {"mae", [](const Metrics& all, int64_t) { return all.mean_over_targets(all.absolute_error_); }},
+      {"perplexity", [](const Metrics& all, int64_t) { return std::exp(all.plain_.mean()); }},
+  };
+  static_assert(std::size(kRows) == schema::kMetricNames.size());
+  const std::string_view name = metric.name.starts_with("top_") ? "top_K" : std::string_view(metric.name);
+  const auto row = std::ranges::find(kRows, name, &Row::name);
+  RUN_ASSERT(row != std::end(kRows));
+  return row->value(*this, metric.k);
 }
 
 std::map<std::string, double> Metrics::result() const {

@@ -48,7 +48,7 @@ class Metrics {
 
   // By name, without "eval/". NaN if nothing was counted.
   //   loss        Σ loss / Σ weight of plain losses, or of those of a hook
-  //   objective   the same of losses with smoothing and class weights; also there beside `loss` if they differ
+  //   objective   the same of losses with smoothing and class weights; also there in addition to `loss` if they differ
   //   perplexity  exp(Σ loss / Σ weight) of plain losses, which are negative log-likelihoods
   //   accuracy    share of samples whose largest output (the first of equal ones; NaN is largest) is the class
   //   top_k       share of samples whose class is among the k largest outputs (of equal ones, the first are larger)
@@ -79,6 +79,8 @@ class Metrics {
   void add_targets(const Scored& batch);
   bool counts(const Scored& batch, size_t i) const;
   double value(const schema::Metric& metric) const;
+  double mean_over_targets(double sum) const;
+  double top(int64_t k) const;
   double f1(size_t first_class, size_t last_class, bool pooled) const;
 
   MetricsSpec spec_;

@@ -18,8 +18,8 @@
 namespace runner::train {
 
 // Evaluates the model every `eval.every` and at the end of a run, records the metrics, and updates a plateau schedule.
-// An evaluation that only the end makes due does not count for the schedule and for early stopping, so that a run that
-// is made longer continues like one that was longer from the start.
+// The schedule and early stopping count only the evaluations that `eval.every` makes due, not those at the start and at
+// the end. A run that is made longer therefore continues like one that was longer from the start.
 class EvaluationCallback final : public Callback {
  public:
   // All arguments must outlive the object. Throws Error(kRecipe) if eval.metrics does not fit the data.

@@ -41,8 +41,9 @@ struct RunCallbacks {
     if (parts.profiler != nullptr) profiling.emplace(*parts.profiler, parts.state, parts.record);
   }
 
-  // The order in which they are called: what is recorded of a step before what decides about it, hooks after both, then
-  // the checkpoint, which includes what hooks have done, and at last what reports or traces the whole step.
+  // The order in which they are called. What records a step comes before what decides about it. Hooks come after both.
+  // The checkpoint comes after hooks, because it includes what they have done. What reports or traces the whole step
+  // comes last.
   std::vector<Callback*> in_order() {
     std::vector<Callback*> list;
     for (Callback* callback : std::initializer_list<Callback*>{

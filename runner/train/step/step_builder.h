@@ -141,8 +141,8 @@ class StepBuilder {
   backends::Program forward(Recorded recorded, bool labelled) const;
   // Whether evaluations need the outputs of the model on the host: for errors of targets, and for a hook's `metrics`.
   bool evaluations_read_outputs() const;
-  // Whether evaluations need a plain loss beside the one that they have: that of the recipe is smoothed or weighted, or
-  // a hook may compute its own and eval.metrics has perplexity.
+  // Whether evaluations need a plain loss in addition to the one that they have: that of the recipe is smoothed or
+  // weighted, or a hook may compute its own and eval.metrics has perplexity.
   bool evaluations_read_plain_losses() const;
   // Returns the graph that an evaluation in the user's code would make a device compile. Σ mask · loss and Σ mask ·
   // weight stay on the device; the first batch writes them, later batches add to them.
