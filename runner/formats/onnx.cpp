@@ -42,12 +42,19 @@ class Translation {
     for (ValueId id = 0; id <= output; ++id) {
       const auto at = static_cast<size_t>(id);
       if (!needed[at] || is_known[at]) continue;
-      values[at] = program_.node(id).op == Op::kInput ? OnnxValue{add_input(id), true} : translate(id, values);
+      if (program_.node(id).op == Op::kInput) {
+        values[at] = {add_input(id), true};
+      } else {
+        values[at] = translate(id, values);
+      }
     }
-    const OnnxValue& result = values[static_cast<size_t>(output)];
-    graph_.output(
-        result.is_expanded ? result.name : graph_.node("Expand", {result.name, graph_.shape(shape_of(output))}),
-        model_.output, program_.type(output).dtype, shape_of(output));
+    const OnnxShape shape = shape_of(output);
+    std::string result = values[static_cast<size_t>(output)].name;
+    if (!values[static_cast<size_t>(output)].is_expanded) {
+      const std::string sizes = graph_.shape(shape);
+      result = graph_.node("Expand", {result, sizes});
+    }
+    graph_.output(result, model_.output, program_.type(output).dtype, shape);
     return graph_.model(model_.metadata).bytes();
   }
 

@@ -245,7 +245,9 @@ constexpr OnnxRule kRules[] = {
 
 std::string OnnxNode::expanded(size_t operand) const {
   const OnnxValue& value = operands[operand];
-  return value.is_expanded ? value.name : graph.node("Expand", {value.name, graph.shape(operand_shapes[operand])});
+  if (value.is_expanded) return value.name;
+  const std::string sizes = graph.shape(operand_shapes[operand]);
+  return graph.node("Expand", {value.name, sizes});
 }
 
 std::string OnnxNode::number(double value) const {
