@@ -122,8 +122,8 @@ constexpr OnnxRule kReshape{.record = [](const OnnxNode& node) -> OnnxValue {
   std::vector<int64_t> sizes;  // −1: the size that the others leave
   for (const OnnxSize& size : node.shape) sizes.push_back(grows(size) ? -1 : size.fixed);
   const bool is_known = std::ranges::count_if(node.shape, grows) < 2;
-  return {node.graph.node("Reshape",
-                          {node.expanded(0), is_known ? node.graph.numbers(sizes) : node.graph.shape(node.shape)})};
+  const std::string x = node.expanded(0), to = is_known ? node.graph.numbers(sizes) : node.graph.shape(node.shape);
+  return {node.graph.node("Reshape", {x, to})};
 }};
 
 constexpr OnnxRule kPermute{.record = [](const OnnxNode& node) -> OnnxValue {
@@ -207,8 +207,8 @@ constexpr OnnxRule kMatmul{.record = [](const OnnxNode& node) -> OnnxValue {
     if (adds) operands.push_back(node.raw(2));
     return {graph.node("Gemm", operands, {{"transA", int64_t{ta}}, {"transB", int64_t{tb}}})};
   }
-  const std::string product =
-      graph.node("MatMul", {ta ? transposed(node, 0) : node.expanded(0), tb ? transposed(node, 1) : node.expanded(1)});
+  const std::string a = ta ? transposed(node, 0) : node.expanded(0), b = tb ? transposed(node, 1) : node.expanded(1);
+  const std::string product = graph.node("MatMul", {a, b});
   return {adds ? graph.node("Add", {product, node.raw(2)}) : product};
 }};
 
