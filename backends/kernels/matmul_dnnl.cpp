@@ -2,9 +2,9 @@
 //
 // Tiles depend on the shape only. For matrices with gaps between rows, oneDNN falls back to an older implementation
 // that takes 30 ms of code generation at first use. Therefore tiles are cut so that they have no gaps, and copied if
-// that is cheap. All tiles of one size share a primitive. The memory objects that hold the pointers of a call come from a free
-// list, so that several threads may run a kernel at the same time. oneDNN's own OpenMP pool is not used: each thread
-// that creates or runs primitives is first limited to one OpenMP thread.
+// that is cheap. All tiles of one size share a primitive. The memory objects that hold the pointers of a call come from
+// a free list, so that several threads may run a kernel at the same time. oneDNN's own OpenMP pool is not used: each
+// thread that creates or runs primitives is first limited to one OpenMP thread.
 
 #include <algorithm>
 #include <cmath>

@@ -62,13 +62,13 @@ FoundFiles find_files(const store::RecipeRecord& recipe, const fs::path& store) 
   FoundFiles found{recipe.resolved_json, {}};
   const json::Value origins = json::parse(recipe.origins_json);
   Json resolved = Json::parse(recipe.resolved_json, nullptr, /*allow_exceptions=*/false);
+  const fs::path folder = fs::absolute(store).parent_path();
   bool has_moved = false;
   for (const auto& [key, origin] : json::members_of(origins)) {
     const fs::path written = written_path(origin);
     const Json::json_pointer at = pointer_to(key);
     if (written.empty() || written.is_absolute() || !resolved.contains(at) || !resolved[at].is_string()) continue;
     const fs::path old = resolved[at].get<std::string>();
-    const fs::path folder = fs::absolute(store).parent_path();
     if (is_there(old) || (is_output(key) && is_there(old.parent_path()))) continue;
     std::optional<fs::path> now = find_near(store, is_output(key) ? old.parent_path() : old);
     if (is_output(key)) now = now ? *now / old.filename() : folder / written;

@@ -1,8 +1,8 @@
 // Files that the recorded recipe of a run names, after the project folder was moved or copied.
 //
-// A recorded recipe has absolute paths. If a file that the recipe named by a relative path is gone, it is looked for
-// beside the store: the last parts of its old path, in the folder of the store and in the two folders above it. Whether
-// data are the same is checked later, by their fingerprints. Thread-safe.
+// A recorded recipe has absolute paths. If a file that the recipe named by a relative path is gone, the last parts of
+// its old path are looked for in the folder of the store and in the two folders above it. Later, fingerprints show
+// whether the data are the same. Thread-safe.
 #pragma once
 
 #include <filesystem>

@@ -102,7 +102,7 @@ class Dataset {
   std::shared_ptr<const Storage> storage_;
   std::vector<int32_t> rows_;  // empty: identity
   int64_t size_ = 0;
-  int64_t all_ = 0;  // samples of which thinned() has kept size_
+  int64_t all_ = 0;  // number of samples before thinned()
   int64_t outputs_ = 0;
   std::vector<Input> inputs_;
   std::vector<float> center_;  // per feature; empty without normalisation

@@ -184,8 +184,8 @@ A recipe is one YAML document of at most 1 MiB.  Required are `schema_version`, 
 - **Types.** A boolean is `true` or `false`; `yes`, `no`, `on`, `off` are texts.  Numbers are decimal and finite, without
   leading zeros.  Integers are between 1 and 2147483647 unless their row gives another range.  A text that looks like a
   number or a boolean needs quotes, except on the command line.
-- **Lengths** have a unit: `100 steps`, `1 epoch`, `0.5 epochs`, `5000 samples`, `10 %` of the run.  A step is an optimizer step, after gradient
-  accumulation.  Sizes have one, too: `16 GiB`, `1.5 GiB`, `512 KiB`.
+- **Lengths** have a unit: `100 steps`, `1 epoch`, `0.5 epochs`, `5000 samples`, `10 %` of the run.  A step is an
+  optimizer step, after gradient accumulation.  Sizes have one, too: `16 GiB`, `1.5 GiB`, `512 KiB`.
 - **null** resets a key to its default, as if it were not written: `scheduler.warmup: null`.
 - **Paths** are relative to the file that contains them.  On the command line they are relative to the recipe;
   [`resume` and `fork`](cli.md#relative-paths) have no recipe file and use the current folder.

@@ -58,7 +58,7 @@ Weights combined(double a, const Weights& x, double b, const Weights& y) {
   return sum;
 }
 
-// {} stands for the number of steps.
+// {} is replaced by the number of steps.
 std::string recipe(const std::string& device, const std::string& average) {
   return device + R"(
 schema_version: 1

@@ -137,12 +137,6 @@ std::string export_artifact(store::Store& store, const store::RunRow& run, const
   return file;
 }
 
-bool has_average(const store::LoadedState& state) {
-  return std::ranges::any_of(state.sections, [](const store::Section& section) {
-    return section.name.starts_with("optimizer/") && section.name.ends_with("/average");
-  });
-}
-
 bool is_onnx(const std::string& file) {
   return lower_case(file).ends_with(".onnx");
 }
@@ -259,7 +253,7 @@ class Export {
     const int64_t most = options_.shard_size.empty() ? formats::kDefaultShardSize
                                                      : formats::shard_size(options_.shard_size, "--max-shard-size");
     RUN_CHECK(
-        !options_.trained_weights || has_average(state), ErrorKind::kUsage,
+        !options_.trained_weights || train::has_average(state), ErrorKind::kUsage,
         "--trained-weights: state {} has no average of the weights, so they are exported anyway; remove the option",
         state.info.id);
     const std::optional<schema::ReadResult> recipe = intact_recipe(run, store_.path());

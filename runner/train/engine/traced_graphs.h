@@ -20,7 +20,8 @@
 
 namespace runner::train {
 
-// What a graph computes: a step, or a part of one, of `batch` samples.
+// What a graph computes: a step, or a part of one, of `batch` samples. Ranks exchange its bytes, so it has no
+// padding.
 struct GraphSubject {
   int64_t training = true;  // else evaluation or prediction
   int64_t batch = 0;
@@ -32,9 +33,8 @@ class TracedGraphs {
   // `rules`: which scalars are part of a graph.
   explicit TracedGraphs(const backends::tpu::ScalarRules& rules) : rules_(rules) {}
 
-  // Adds a graph. Only nodes that `roots` depend on count. `numbers`: scalars passed by
-  // the hook. `place`: place of the batch, if known. `of_rank_0`: nodes that only rank 0 has although the hooks trace
-  // the same.
+  // Adds a graph. Only nodes that `roots` depend on count. `numbers`: scalars passed by the hook. `place`: place of the
+  // batch, if known. `of_rank_0`: nodes that only rank 0 has although the hooks trace the same.
   void add(const GraphSubject& subject, const std::optional<BatchPlace>& place,
            std::shared_ptr<const backends::Program> program, std::vector<backends::ValueId> roots,
            std::span<const backends::TracedScalar> numbers, std::vector<RankZeroAddition> of_rank_0 = {}) {

@@ -73,6 +73,12 @@ void check_foldable(const schema::Recipe* recipe, const data::Encoding& encoding
 
 }  // namespace
 
+bool has_average(const store::LoadedState& state) {
+  return std::ranges::any_of(parameters_of(state, /*averaged=*/false), [&](const StoredParameter& parameter) {
+    return average_of(state, parameter.name) != nullptr;
+  });
+}
+
 std::vector<std::string> export_model(const ExportedModel& model, const std::string& file, int64_t max_shard_size) {
   data::Encoding encoding = checkpoint_of(model.state).encoding;
   std::vector<StoredParameter> parameters = parameters_of(model.state, model.averaged);

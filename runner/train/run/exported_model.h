@@ -19,6 +19,9 @@ struct ExportedModel {
   bool averaged = true;                    // the average of the weights, if the state has one
 };
 
+// Whether a checkpoint has averages of the weights (train.ema, train.swa).
+bool has_average(const store::LoadedState& state);
+
 // Writes the parameters under the model's names and returns the names of the files that formats::write_model makes of
 // `file`. They have the metadata of checkpoint/model_metadata.h, and depend on the weights and these only. Throws
 // Error(kUsage) if the normalisation cannot be folded.

@@ -37,7 +37,7 @@ struct StepResult {
   bool ends_epoch = false;    // one of its batches was the last of an epoch
   bool interrupted = false;   // a rank had been asked to stop at the last all-reduce
   uint64_t batch_digest = 0;  // hash of the sample ids and their mask, of this rank
-  uint64_t call_digest = 0;   // hash of what must be the same on all ranks: rates, clipping, updates
+  uint64_t call_digest = 0;   // hash of rates, clipping and updates, which all ranks must share
 
   // Counts a batch that has been taken.
   void add_batch(const data::Batch& batch);

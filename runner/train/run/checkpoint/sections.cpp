@@ -263,13 +263,16 @@ std::optional<std::string> restore_slots(const store::LoadedState& loaded, Train
   return missing;
 }
 
+const store::Section* average_of(const store::LoadedState& loaded, std::string_view parameter) {
+  return loaded.find(fmt::format("{}{}/{}", kOptimizer, parameter, optim::kAverageSlot));
+}
+
 std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded, bool averaged) {
   std::vector<StoredParameter> parameters;
   for (const store::Section& section : loaded.sections) {
     if (!section.name.starts_with(kModel)) continue;
     const std::string name = section.name.substr(kModel.size());
-    const store::Section* average =
-        averaged ? loaded.find(fmt::format("{}{}/{}", kOptimizer, name, optim::kAverageSlot)) : nullptr;
+    const store::Section* const average = averaged ? average_of(loaded, name) : nullptr;
     const store::Section& values = average != nullptr ? *average : section;
     parameters.push_back({name, shape_of(loaded, values), values.bytes});
   }

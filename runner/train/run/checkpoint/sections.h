@@ -64,6 +64,9 @@ struct StoredParameter {
 };
 std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded, bool averaged);
 
+// Returns the average of a parameter's values; null if the checkpoint has none.
+const store::Section* average_of(const store::LoadedState& loaded, std::string_view parameter);
+
 // Throws Error(kData) with the difference and `remedy` if the data of `section` ("data.train") are not those that the
 // checkpoint was trained on. `before`, `now`: fingerprints as text; empty: no such data.
 void check_data(const char* section, const std::string& before, const std::string& now, const char* remedy);
