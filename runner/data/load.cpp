@@ -15,6 +15,7 @@
 #include "runner/data/text.h"
 #include "runner/formats/input.h"
 #include "schema/base/error.h"
+#include "schema/recipe/losses.h"
 
 namespace runner::data {
 namespace {
@@ -162,11 +163,12 @@ void join_tokens(Encoding& encoding, Storage& train, Storage& eval) {
 LabelsAs labels_as(const schema::TrainSpec& train) {
   if (train.task == schema::Task::kClassification) return LabelsAs::kClasses;
   if (train.task == schema::Task::kRegression) return LabelsAs::kTargets;
-  switch (train.loss) {
-    case schema::Loss::kAuto: return LabelsAs::kAuto;
-    case schema::Loss::kCrossEntropy: return LabelsAs::kClasses;
-    default: return LabelsAs::kTargets;
+  switch (schema::facts_of(train.loss).labels) {
+    case schema::Labels::kAny: return LabelsAs::kAuto;
+    case schema::Labels::kClasses: return LabelsAs::kClasses;
+    case schema::Labels::kNumbers: return LabelsAs::kTargets;
   }
+  return LabelsAs::kAuto;
 }
 
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::optional<int64_t> ignore_index,
@@ -235,14 +237,13 @@ std::optional<int64_t> known_samples(const schema::DataSpec& spec) {
 
 namespace {
 
-// Targets of binary cross entropy. Those of a stream are not in memory, and synthetic ones are any numbers.
-void check_probabilities(const Dataset& set) {
+// Targets of a loss of probabilities. Those of a stream are not in memory, and synthetic ones are any numbers.
+void check_probabilities(const Dataset& set, schema::Loss loss) {
   const LargeArray<float>& targets = set.storage().targets;
   const auto wrong = std::ranges::find_if(targets, [](float target) { return !(target >= 0 && target <= 1); });
   RUN_CHECK(wrong == targets.end(), ErrorKind::kData,
-            "{}: train.loss: bce_with_logits needs targets from 0 to 1, got {}; for classes, remove train.task and use "
-            "cross_entropy",
-            set.name(), *wrong);
+            "{}: train.loss: {} needs targets from 0 to 1, got {}; for classes, remove train.task and use {}",
+            set.name(), name_of(loss), *wrong, schema::losses_for(schema::Labels::kClasses));
 }
 
 }  // namespace
@@ -253,9 +254,9 @@ Data load(const schema::Recipe& recipe, const Encoding* known) {
   if (train.class_weights.balanced && data.encoding.label_kind == LabelKind::kClass)
     data.encoding.balanced_weights = balanced_weights(
         data.class_counts.empty() ? data.train.count_classes(data.encoding.ignored_label) : data.class_counts);
-  if (train.loss == schema::Loss::kBceWithLogits) {
-    check_probabilities(data.train);
-    if (data.eval) check_probabilities(*data.eval);
+  if (schema::facts_of(train.loss).needs_probabilities) {
+    check_probabilities(data.train, train.loss);
+    if (data.eval) check_probabilities(*data.eval, train.loss);
   }
   if (data.eval && recipe.eval.batches) {
     int64_t samples = 0;

@@ -17,11 +17,10 @@ struct ModuleFunction {
 // Functions of `nn` that create modules.
 std::span<const ModuleFunction> module_functions();
 
+// Functions of `optim`: the optimizers of the recipe, and `Optimizer` for a custom rule.
 struct OptimizerFunction {
   const char* name;
   int (*function)(lua_State*);
-  const char* usage;
-  const char* text;
 };
 std::span<const OptimizerFunction> optimizer_functions();
 

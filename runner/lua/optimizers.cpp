@@ -20,6 +20,7 @@
 #include "runner/lua/modules.h"
 #include "runner/lua/seal.h"
 #include "runner/optim/lr_schedule.h"
+#include "runner/optim/optimizer_def.h"
 #include "schema/recipe/field_table.h"
 #include "schema/recipe/recipe_reader.h"
 
@@ -269,21 +270,11 @@ int custom(lua_State* state) {
   return push_optimizer(state, std::move(optimizer));
 }
 
+#define RUNNER_LUA_OPTIMIZER(Name, torch_name) {torch_name, bound<declared<OptimizerType::k##Name>>},
 constexpr OptimizerFunction kOptimizerFunctions[] = {
-    {"SGD", bound<declared<OptimizerType::kSgd>>, "optim.SGD(module [, options])",
-     "lr, momentum, dampening, nesterov, weight_decay."},
-    {"Adam", bound<declared<OptimizerType::kAdam>>, "optim.Adam(module [, options])",
-     "lr, betas, eps, weight_decay, amsgrad."},
-    {"AdamW", bound<declared<OptimizerType::kAdamw>>, "optim.AdamW(module [, options])",
-     "lr, betas, eps, weight_decay, amsgrad."},
-    {"RMSprop", bound<declared<OptimizerType::kRmsprop>>, "optim.RMSprop(module [, options])",
-     "lr, alpha, eps, momentum, centered, weight_decay."},
-    {"Adagrad", bound<declared<OptimizerType::kAdagrad>>, "optim.Adagrad(module [, options])",
-     "lr, lr_decay, eps, initial_accumulator_value, weight_decay."},
-    {"Lion", bound<declared<OptimizerType::kLion>>, "optim.Lion(module [, options])", "lr, betas, weight_decay."},
-    {"Optimizer", bound<custom>, "optim.Optimizer(module, {update = ..., slots = ..., lr = ...})",
-     "A custom rule: update(p, g, slots, lr, step) returns the new p and sets slots.NAME."},
+    RUNNER_OPTIMIZERS(RUNNER_LUA_OPTIMIZER){"Optimizer", bound<custom>},
 };
+#undef RUNNER_LUA_OPTIMIZER
 
 int collect_optimizer(lua_State* state) {
   static_cast<LuaOptimizer*>(luaL_checkudata(state, 1, kLuaOptimizerName))->~LuaOptimizer();

@@ -1,4 +1,5 @@
-// Learning rate schedules: the factor by which the optimizer's learning rate is multiplied in each step.
+// Learning rate schedules: the factor by which the optimizer's learning rate is multiplied in each step. Formulas of
+// each type: schedule_def.h.
 //
 // - A factor is a function of the step only, computed in f64. Steps may be queried in any order; no allocation.
 // - Lengths in epochs and samples denote the same part of a run for any number of ranks and accumulation steps.
@@ -49,9 +50,17 @@ struct PlateauState {
 // Returns whether a schedule also changes the momentum (LrSchedule::momentum).
 bool moves_momentum(const schema::SchedulerSpec& spec);
 
+// Returns whether a schedule follows a metric (LrSchedule::observe).
+bool observes_metrics(const schema::SchedulerSpec& spec);
+
+// Returns whether a schedule ends with the run, unless the recipe gives its length.
+bool ends_with_run(const schema::SchedulerSpec& spec);
+
 // Returns the hyperparameters with which an optimizer is created under a schedule. one_cycle replaces the momentum of
 // the recipe, so that an optimizer with momentum 0 gets one, as with torch's OneCycleLR.
 schema::OptimizerHyper under_schedule(schema::OptimizerHyper hyper, const schema::SchedulerSpec& spec);
+
+struct Schedule;
 
 class LrSchedule {
  public:
@@ -65,9 +74,7 @@ class LrSchedule {
   // Schedule steps per optimizer step: 1, or num_processes with `compat: accelerate` (as AcceleratedScheduler).
   int64_t steps_per_update() const { return steps_per_update_; }
 
-  // Returns the factor of schedule step `step`, counted from 0. Formulas: the functions of the same names in
-  // transformers.optimization; OneCycleLR, StepLR and ExponentialLR in torch.optim.lr_scheduler.
-  // `beyond` decides from `length` on.
+  // Returns the factor of schedule step `step`, counted from 0. `beyond` decides from `length` on.
   double factor(int64_t step) const;
 
   // Returns how many of the first `updates` optimizer steps have rate 0 because the schedule ended before; 0 for a
@@ -87,10 +94,7 @@ class LrSchedule {
 
  private:
   int64_t folded(int64_t step) const;
-  int64_t in_cycle(int64_t step) const;
-  double decay(int64_t step) const;  // factor after the warm-up
-  bool observe_once(double metric, bool maximizes);
-  bool improves(double metric, bool maximizes) const;
+  Schedule schedule() const;
 
   schema::SchedulerSpec spec_;
   double lr_;

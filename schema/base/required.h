@@ -10,7 +10,7 @@ template <class T>
 class Required {
  public:
   template <std::convertible_to<T> From>
-  constexpr explicit(false) Required(From value) : value_(value) {}
+  constexpr explicit(false) Required(const From& value) : value_(value) {}
   constexpr explicit(false) operator const T&() const { return value_; }
   constexpr const T* operator->() const { return &value_; }
 

@@ -3,7 +3,8 @@
 // The build generates the structs and enums from schema/fields.yaml: one struct for each section (ModelSpec for
 // `model`), one member for each field. A field without a default is a std::optional; a text, path or list is empty
 // instead. An optional section is a std::optional too. Enumerators have the names and the order of the field's
-// choices; name_of() returns the name in a recipe. Sizes are bytes. Paths are resolved against the recipe's folder.
+// choices; name_of() returns the name in a recipe, kChoices is their number. Sizes are bytes. Paths are resolved
+// against the recipe's folder.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +49,9 @@ struct ClassWeights {
 
   bool empty() const { return !balanced && by_class.empty() && by_name.empty(); }
 };
+
+template <class Enum>
+inline constexpr size_t kChoices = 0;
 
 #include "schema/recipe/recipe_structs.inc"
 

@@ -3,6 +3,7 @@
 
 #include "schema/base/suggest.h"
 #include "schema/recipe/check_context.h"
+#include "schema/recipe/losses.h"
 #include "schema/recipe/metric_names.h"
 
 namespace runner::schema {
@@ -100,7 +101,7 @@ Labels labels(const CheckContext& c) {
   const std::string_view loss = c.settings.text("train.loss").value_or("");
   if (c.has("hooks") || c.broken("data.train") || c.broken("train.loss")) return Labels::kAny;
   if (loss.empty()) return Labels::kAny;
-  if (loss != "auto") return loss == "cross_entropy" ? Labels::kClasses : Labels::kNumbers;
+  if (const Labels needed = labels_of_loss(loss); needed != Labels::kAny) return needed;
   if (c.settings.text("train.task") == "classification") return Labels::kClasses;
   if (c.settings.text("train.task") == "regression") return Labels::kNumbers;
   if (c.has("data.train.classes")) return Labels::kClasses;
@@ -132,7 +133,8 @@ void check_task(const CheckContext& c) {
   if (task == "auto") return;
   const std::string loss(c.settings.text("train.loss").value_or("auto"));
   const bool classes = task == "classification";
-  if (loss != "auto" && classes != (loss == "cross_entropy"))
+  const Labels needed = labels_of_loss(loss);
+  if (needed != Labels::kAny && classes != (needed == Labels::kClasses))
     c.fault(ErrorId::kTaskMismatch, "train.task", fmt::format("train.task {} does not fit train.loss {}", task, loss),
             "remove one of them");
   if (c.has(classes ? "data.train.targets" : "data.train.classes"))
@@ -143,9 +145,11 @@ void check_task(const CheckContext& c) {
 
 void check_labels(const CheckContext& c) {
   check_task(c);
-  if (c.settings.text("train.loss") == "cross_entropy" && c.has("data.train.targets")) {
-    c.fault(ErrorId::kTaskMismatch, "train.loss", "train.loss cross_entropy needs classes, but data.train has targets",
-            "use mse, l1 or huber, or data.train.classes");
+  const std::string loss(c.settings.text("train.loss").value_or("auto"));
+  if (labels_of_loss(loss) == Labels::kClasses && c.has("data.train.targets")) {
+    c.fault(ErrorId::kTaskMismatch, "train.loss",
+            fmt::format("train.loss {} needs classes, but data.train has targets", loss),
+            fmt::format("use {}, or data.train.classes", losses_for(Labels::kNumbers)));
   }
   const Labels known = labels(c);
   if (known == Labels::kNumbers) {

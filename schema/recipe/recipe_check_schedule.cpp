@@ -1,4 +1,6 @@
 // Rules about the optimizer and the schedule of its rate.
+#include <algorithm>
+#include <array>
 #include <optional>
 
 #include "schema/recipe/check_context.h"
@@ -11,6 +13,12 @@ namespace {
 // Whether the schedule sets momentum, or the first of betas, and overrides the optimizer's.
 bool cycles_momentum(const CheckContext& c) {
   return c.settings.is_true("scheduler.cycle_momentum");
+}
+
+// Whether the optimizer has momentum or betas.
+bool has_momentum(const CheckContext& c) {
+  return std::ranges::any_of(std::array{"optimizer.momentum", "optimizer.betas"},
+                             [&](std::string_view path) { return c.settings.find(path) != nullptr || c.broken(path); });
 }
 
 // torch.optim.SGD refuses nesterov without momentum or with dampening; dampening damps momentum.
@@ -51,7 +59,8 @@ void check_scheduler(const CheckContext& c) {
       !c.broken("scheduler.length"))
     c.fault(ErrorId::kIgnoredOption, "scheduler.beyond", "scheduler.beyond is ignored without scheduler.length",
             "remove it, or set scheduler.length, such as 10 epochs");
-  if (cycles_momentum(c) && c.settings.text("optimizer.type") == "adagrad") {
+  const std::string_view optimizer = c.settings.text("optimizer.type").value_or("hook");
+  if (cycles_momentum(c) && optimizer != "hook" && !has_momentum(c)) {
     c.fault(ErrorId::kNeedsOption, "scheduler.type",
             "scheduler.cycle_momentum needs an optimizer with momentum or betas",
             "set scheduler.cycle_momentum: false");

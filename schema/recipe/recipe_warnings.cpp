@@ -62,49 +62,7 @@ void warn_of_cycle(const ReadResult& recipe, std::vector<std::string>& warnings)
   }
 }
 
-// ---- numbers on a TPU ----------------------------------------------------------------------------------------------
-
-// bf16 has no number between 1 − 2⁻⁸ and 1; the midpoint rounds to 1.
-bool becomes_one_in_bf16(double number) {
-  return number < 1 && number >= 1 - 0x1p-9;
-}
-
-// Whether a number would be subnormal and does not round up to the smallest normal number.
-bool becomes_zero_in_bf16(double number) {
-  return number > 0 && number < 0x1p-126 - 0x1p-134;
-}
-
-bool divides_by_eps(OptimizerType type) {
-  return type == OptimizerType::kAdam || type == OptimizerType::kAdamw || type == OptimizerType::kRmsprop ||
-         type == OptimizerType::kAdagrad;
-}
-
-// Decay rates of an optimizer: key, value, and what never decays if the value is 1.
-struct DecayRate {
-  std::string_view key;
-  double value;
-  std::string_view what;
-};
-
-std::vector<DecayRate> decay_rates(OptimizerType type, const OptimizerHyper& hyper) {
-  switch (type) {
-    case OptimizerType::kSgd: return {{"momentum", hyper.momentum, "the momentum buffer"}};
-    case OptimizerType::kAdam:
-    case OptimizerType::kAdamw:
-    case OptimizerType::kLion:
-      return {{"betas", hyper.beta1, "the first moment"}, {"betas", hyper.beta2, "the second moment"}};
-    case OptimizerType::kRmsprop: return {{"alpha", hyper.alpha, "the mean of squares"}};
-    default: return {};
-  }
-}
-
-void warn_of_optimizer(const ReadResult& recipe, std::vector<std::string>& warnings) {
-  for (const NumberWarning& warning : optimizer_warnings_in_bf16(
-           recipe.recipe.optimizer.type, recipe.recipe.optimizer.hyper, recipe.recipe.scheduler.type)) {
-    const std::string path = fmt::format("optimizer.{}", warning.key);
-    warnings.push_back(fmt::format("{}: {}{}", recipe.mark_of(path).to_string(), path, warning.text));
-  }
-}
+// ---- TPUs ----------------------------------------------------------------------------------------------
 
 // A board of TPUs trains with all its devices, which multiplies the global batch of a recipe that names no number of
 // processes.
@@ -127,7 +85,6 @@ void warn_of_tpu(const ReadResult& recipe, std::vector<std::string>& warnings) {
         fmt::format("{}: mixed_precision: fp16 is not faster on a TPU, which multiplies in bf16, and overflows above "
                     "65504; use bf16",
                     recipe.mark_of("mixed_precision").to_string()));
-  if (recipe.recipe.mixed_precision == Precision::kBf16) warn_of_optimizer(recipe, warnings);
 }
 
 // Warns about texts in typographic quotes, which would become part of the text.
@@ -144,29 +101,6 @@ void warn_of_quotes(const ReadResult& recipe, std::vector<std::string>& warnings
 }
 
 }  // namespace
-
-std::vector<NumberWarning> optimizer_warnings_in_bf16(OptimizerType type, const OptimizerHyper& hyper,
-                                                      SchedulerType scheduler) {
-  std::vector<NumberWarning> warnings;
-  for (const DecayRate& rate : decay_rates(type, hyper))
-    if (becomes_one_in_bf16(rate.value))
-      warnings.push_back({rate.key, fmt::format(": {} rounds to 1 in the TPU's bf16, so {} never decays; use at most "
-                                                "0.99609375, the largest bf16 number "
-                                                "below 1",
-                                                rate.value, rate.what)});
-  const double decay = 1 - hyper.lr * hyper.weight_decay;
-  const bool multiplies = type == OptimizerType::kAdamw || type == OptimizerType::kLion;
-  const bool own_rate = scheduler != SchedulerType::kOneCycle;
-  if (multiplies && own_rate && becomes_one_in_bf16(decay))
-    warnings.push_back(
-        {"weight_decay",
-         fmt::format(" has no effect: 1 - lr * weight_decay is {}, which rounds to 1 in the TPU's bf16", decay)});
-  if (divides_by_eps(type) && becomes_zero_in_bf16(hyper.eps))
-    warnings.push_back({"eps", fmt::format(": {} rounds to 0 in the TPU's bf16, so a gradient that was always 0 is "
-                                           "divided by 0; use at least 1.1754944e-38, the smallest bf16 number above 0",
-                                           hyper.eps)});
-  return warnings;
-}
 
 std::vector<std::string> recipe_warnings(const ReadResult& recipe) {
   std::vector<std::string> warnings;

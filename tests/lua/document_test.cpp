@@ -1,17 +1,23 @@
 // Compares docs/lua.md with the tables of the binding.
 #include "runner/lua/document.h"
 
+#include <algorithm>
 #include <fstream>
+#include <map>
+#include <ranges>
 #include <set>
 #include <sstream>
 #include <string>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "runner/lua/accelerator.h"
 #include "runner/lua/hook_table.h"
 #include "runner/lua/tensor.h"
+#include "schema/base/text.h"
+#include "schema/recipe/field_table.h"
 #include "tests/support/paths.h"
 
 namespace runner::lua {
@@ -27,6 +33,24 @@ std::string document() {
 std::string row(std::string_view usage, std::string_view text) {
   std::string line = fmt::format("| `{}` | {} |\n", usage, text);
   return line;
+}
+
+// An optimizer of the recipe has the options of the recipe.
+std::string row_of(const OptimizerFunction& function) {
+  if (function.name == std::string_view("Optimizer"))
+    return row("optim.Optimizer(module, {update = ..., slots = ..., lr = ...})",
+               "A custom rule: update(p, g, slots, lr, step) returns the new p and sets slots.NAME.");
+  const std::string type = lower_case(function.name);
+  std::map<int, std::string_view> options;  // in the order of the recipe
+  for (const schema::Field& field : schema::fields()) {
+    if (field.parent != "optimizer" || field.name == "type" || field.name == "groups") continue;
+    const bool applies = std::ranges::all_of(field.when, [&](const schema::Condition& condition) {
+      return std::ranges::find(condition.values, type) != condition.values.end();
+    });
+    if (applies) options.emplace(field.order, field.name);
+  }
+  return row(fmt::format("optim.{}(module [, options])", function.name),
+             fmt::format("{}.", fmt::join(std::views::values(options), ", ")));
 }
 
 // Returns the table rows from a heading to the end of the page.
@@ -46,7 +70,7 @@ TEST(LuaDocument, ListsExactlyTheExistingNames) {
   for (const AcceleratorName& name : accelerator_names())
     rows.insert(row(*name.usage != 0 ? name.usage : fmt::format("acc.{}", name.name), name.text));
   for (const ModuleFunction& module : module_functions()) rows.insert(row(module.usage, module.text));
-  for (const OptimizerFunction& function : optimizer_functions()) rows.insert(row(function.usage, function.text));
+  for (const OptimizerFunction& function : optimizer_functions()) rows.insert(row_of(function));
   for (const TensorFunction& function : tensor_functions()) rows.insert(row(function.usage, function.text));
   const std::set<std::string> written = rows_from("## acc");
   for (const std::string& line : rows) EXPECT_TRUE(written.contains(line)) << "add " << line;

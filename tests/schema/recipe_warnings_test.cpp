@@ -92,39 +92,6 @@ mixed_precision: )" + precision +
                                           "r.yaml"));
 }
 
-TEST(RecipeWarnings, AboutNumbersThatRoundToOneInBf16) {
-  const auto never_decays = [](const std::string& where, const std::string& number, const std::string& what) {
-    return "r.yaml:" + where + ": " + number + " rounds to 1 in the TPU's bf16, so " + what +
-           " never decays; use at most 0.99609375, the largest bf16 number below 1";
-  };
-  EXPECT_EQ(tpu_warnings("bf16", "{type: adam}"),
-            Texts{never_decays("7:1: optimizer.betas", "0.999", "the second moment")});
-  EXPECT_EQ(
-      tpu_warnings("bf16", "{type: adamw, lr: 0.001, betas: [0.9, 0.99], weight_decay: 0.01}"),
-      Texts{"r.yaml:7:71: optimizer.weight_decay has no effect: 1 - lr * weight_decay is 0.99999, which rounds to 1 in "
-            "the TPU's bf16"});
-  EXPECT_EQ(tpu_warnings("bf16", "{type: rmsprop, alpha: 0.999}"),
-            Texts{never_decays("7:35: optimizer.alpha", "0.999", "the mean of squares")});
-  EXPECT_EQ(tpu_warnings("bf16", "{type: sgd, lr: 0.1, momentum: 0.9985}"),
-            Texts{never_decays("7:43: optimizer.momentum", "0.9985", "the momentum buffer")});
-}
-
-TEST(RecipeWarnings, AboutAnEpsThatRoundsToZeroInBf16) {
-  for (const std::string type : {"adam", "rmsprop", "adagrad"})
-    EXPECT_EQ(
-        tpu_warnings("bf16", "{type: " + type + ", eps: 1e-45" + (type == "adam" ? ", betas: [0.9, 0.99]}" : "}")),
-        Texts{"r.yaml:7:" + std::to_string(26 + type.size()) +
-              ": optimizer.eps: 1e-45 rounds to 0 in the TPU's bf16, so a gradient that was always 0 is divided by 0; "
-              "use at least 1.1754944e-38, the smallest bf16 number above 0"});
-  EXPECT_EQ(tpu_warnings("bf16", "{type: adam, eps: 1.18e-38, betas: [0.9, 0.99]}"), Texts{});
-}
-
-TEST(RecipeWarnings, NoneForNumbersThatBf16Distinguishes) {
-  EXPECT_EQ(tpu_warnings("bf16", "{type: sgd, lr: 0.1, momentum: 0.998}"), Texts{});
-  EXPECT_EQ(tpu_warnings("bf16", "{type: adamw, lr: 0.1, betas: [0.9, 0.99], weight_decay: 0.1}"), Texts{});
-  EXPECT_EQ(tpu_warnings("\"no\"", "{type: adam}"), Texts{});
-}
-
 TEST(RecipeWarnings, AboutFp16OnATpu) {
   EXPECT_EQ(tpu_warnings("fp16", "{type: sgd, lr: 0.1}"),
             Texts{"r.yaml:6:18: mixed_precision: fp16 is not faster on a TPU, which multiplies in bf16, and overflows "

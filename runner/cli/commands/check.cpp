@@ -6,12 +6,12 @@
 #include "runner/cli/hook_faults.h"
 #include "runner/data/labels.h"
 #include "runner/lua/hook_file.h"
+#include "runner/optim/recipe_warnings.h"
 #include "runner/report/output.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/memory_estimate.h"
 #include "runner/train/loop/session.h"
 #include "schema/base/unrecorded.h"
-#include "schema/recipe/recipe_warnings.h"
 
 namespace runner::cli {
 namespace {
@@ -46,7 +46,7 @@ int check(const CheckOptions& options, report::Output& out) {
   } else {
     trial = unrecorded([&] { return in_hook_file([&] { return try_out(recipe); }); });
   }
-  for (const auto& warnings : {schema::recipe_warnings(recipe), trial.warnings})
+  for (const auto& warnings : {optim::recipe_warnings(recipe), trial.warnings})
     for (const std::string& text : warnings) out.talk(report::warning_text(text, out.talk_color()));
   if (options.json) {
     out.data(schema::render_json({}));

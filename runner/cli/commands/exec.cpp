@@ -10,6 +10,7 @@
 #include "runner/cli/store_access.h"
 #include "runner/cli/version.h"
 #include "runner/lua/hook_file.h"
+#include "runner/optim/recipe_warnings.h"
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
 #include "runner/report/progress.h"
@@ -20,7 +21,6 @@
 #include "runner/train/run/checkpoint/restore.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
-#include "schema/recipe/recipe_warnings.h"
 #include "schema/recipe/resume_check.h"
 #include "store/device_report.h"
 #include "store/process.h"
@@ -186,7 +186,7 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
                                const std::atomic<int>& stop) {
   const schema::Recipe& recipe = attempt.recipe.recipe;
   const AttemptStart& start = attempt.start;
-  std::vector<std::string> warnings = schema::recipe_warnings(attempt.recipe);
+  std::vector<std::string> warnings = optim::recipe_warnings(attempt.recipe);
   warnings.insert(warnings.end(), start.warnings.begin(), start.warnings.end());
   std::string job = rank_job(recipe, attempt.record.resolved_json, start.hook);
   const train::RunRequest request{

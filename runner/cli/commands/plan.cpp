@@ -5,6 +5,7 @@
 #include "runner/cli/hook_faults.h"
 #include "runner/data/order.h"
 #include "runner/lua/hook_file.h"
+#include "runner/optim/recipe_warnings.h"
 #include "runner/report/forecast_text.h"
 #include "runner/report/output.h"
 #include "runner/report/plan_text.h"
@@ -12,7 +13,6 @@
 #include "runner/train/loop/session.h"
 #include "runner/train/step/device_rules.h"
 #include "schema/base/unrecorded.h"
-#include "schema/recipe/recipe_warnings.h"
 
 namespace runner::cli {
 
@@ -42,7 +42,7 @@ int64_t epochs_to_print(const PlanOptions& options, const data::DataPlan& plan) 
 // Warnings that `runner exec` would print before the first step.
 std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const train::Session& session,
                                      const std::optional<train::RunForecast>& forecast) {
-  std::vector<std::string> warnings = schema::recipe_warnings(recipe);
+  std::vector<std::string> warnings = optim::recipe_warnings(recipe);
   const std::vector<std::string> of_device =
       forecast ? report::forecast_warnings(*forecast) : std::vector<std::string>();
   for (const auto& more : {session.data.warnings, session.plan_warnings(), of_device}) {

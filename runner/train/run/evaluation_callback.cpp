@@ -65,7 +65,7 @@ std::map<std::string, double> EvaluationCallback::evaluate() {
   warn_of_not_finite();
   for (const auto& [name, value] : metrics) record_.points().add(name, state_.step(), value);
   const schema::SchedulerSpec& scheduler = session_.recipe.scheduler;
-  if (scheduler.type == schema::SchedulerType::kPlateau && !state_.control.evaluation_is_extra)
+  if (optim::observes_metrics(scheduler) && !state_.control.evaluation_is_extra)
     session_.schedule.observe(session_.broadcast_from_rank_0(record_.points().newest(scheduler.metric)),
                               maximizes(scheduler.mode, scheduler.metric, state_.hooks));
   return metrics;
@@ -91,7 +91,7 @@ void EvaluationCallback::warn_of_unrecorded() {
       record_.warn(fmt::format("{} {} is not recorded; {}", key, metric,
                                schema::did_you_mean(metric, names, "`runner metrics RUN` lists the recorded metrics")));
   };
-  if (recipe.scheduler.type == schema::SchedulerType::kPlateau) check("scheduler.metric", recipe.scheduler.metric);
+  if (optim::observes_metrics(recipe.scheduler)) check("scheduler.metric", recipe.scheduler.metric);
   if (const auto& spec = recipe.train.early_stopping) check("train.early_stopping.metric", spec->metric);
   if (const auto& spec = recipe.checkpoint.keep_best) check("checkpoint.keep_best.metric", spec->metric);
 }

@@ -12,6 +12,7 @@
 #include "runner/train/run/checkpoint/run_document.h"
 #include "runner/train/run/checkpoint/sections.h"
 #include "schema/base/error.h"
+#include "schema/recipe/losses.h"
 
 namespace runner::train {
 namespace {
@@ -115,7 +116,7 @@ std::string Prediction::reason(int64_t row) const {
 OutputsAs StoredModel::checked(std::optional<OutputsAs> as) const {
   const bool has_classes = encoding_.label_kind == data::LabelKind::kClass;
   if (!as) return has_classes ? OutputsAs::kLogits : OutputsAs::kTargets;
-  const bool is_binary = !has_classes && recipe_.train.loss == schema::Loss::kBceWithLogits;
+  const bool is_binary = !has_classes && schema::facts_of(recipe_.train.loss).needs_probabilities;
   RUN_CHECK(has_classes || (is_binary && as != OutputsAs::kClasses), ErrorKind::kUsage,
             "the model of this run predicts numbers, so it has no classes or probabilities; remove --as");
   return *as;

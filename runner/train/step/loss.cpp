@@ -11,6 +11,7 @@
 #include "runner/train/step/digest.h"
 #include "schema/base/error.h"
 #include "schema/base/suggest.h"
+#include "schema/recipe/losses.h"
 
 namespace runner::train {
 namespace {
@@ -32,6 +33,8 @@ Value smoothed_losses(Value logits, Value labels, const ops::CrossEntropyOptions
                                      constant(smoothing / static_cast<double>(logits.shape()[1])));
 }
 
+// ---- losses of classes ----------------------------------------------------------------------------------------------
+
 SampleLosses cross_entropy(const LossSpec& spec, Value logits, Value labels) {
   ops::CrossEntropyOptions options;
   if (spec.ignored_label) options.ignore_index = *spec.ignored_label;
@@ -41,23 +44,54 @@ SampleLosses cross_entropy(const LossSpec& spec, Value logits, Value labels) {
   return {losses, alike ? ones(losses) : ops::label_weights(labels, options)};
 }
 
-Value per_element(const LossSpec& spec, Value outputs, Value targets) {
-  switch (spec.loss) {
-    case schema::Loss::kL1: return ops::l1(outputs, targets);
-    case schema::Loss::kHuber: return ops::huber(outputs, targets, spec.huber_delta);
-    case schema::Loss::kBceWithLogits:
-      return spec.pos_weight.empty()
-                 ? ops::bce_with_logits(outputs, targets)
-                 : ops::bce_with_logits(outputs, targets, ops::vector(*outputs.program, spec.pos_weight));
-    case schema::Loss::kMse: return ops::mse(outputs, targets);
-    case schema::Loss::kAuto:
-    case schema::Loss::kCrossEntropy: break;
-  }
-  RUN_ASSERT(false && "no loss of targets");
-  return {};
+// ---- losses of targets, element by element --------------------------------------------------------------------------
+
+Value mse(const LossSpec&, Value outputs, Value targets) {
+  return ops::mse(outputs, targets);
 }
 
-// Rejects options of cross_entropy. With an explicit other loss, the recipe reader rejects them.
+Value l1(const LossSpec&, Value outputs, Value targets) {
+  return ops::l1(outputs, targets);
+}
+
+Value huber(const LossSpec& spec, Value outputs, Value targets) {
+  return ops::huber(outputs, targets, spec.huber_delta);
+}
+
+Value bce_with_logits(const LossSpec& spec, Value outputs, Value targets) {
+  if (spec.pos_weight.empty()) return ops::bce_with_logits(outputs, targets);
+  return ops::bce_with_logits(outputs, targets, ops::vector(*outputs.program, spec.pos_weight));
+}
+
+template <Value per_element(const LossSpec&, Value outputs, Value targets)>
+SampleLosses mean_over_targets(const LossSpec& spec, Value outputs, Value labels) {
+  const Value targets = ops::reshape(labels, outputs.shape());
+  const int64_t over_targets[] = {1};
+  const Value losses = ops::mean(per_element(spec, outputs, targets), over_targets);
+  return {losses, ones(losses)};
+}
+
+// ---- the table ------------------------------------------------------------------------------------------------------
+
+// What a loss records. Facts about its labels: schema/recipe/losses.h.
+struct LossDef {
+  Required<schema::Loss> loss;
+  Required<SampleLosses (*)(const LossSpec& spec, Value outputs, Value labels)> compute;  // as sample_losses()
+};
+
+constexpr LossDef kLosses[] = {
+    {schema::Loss::kCrossEntropy, cross_entropy},
+    {schema::Loss::kMse, mean_over_targets<mse>},
+    {schema::Loss::kL1, mean_over_targets<l1>},
+    {schema::Loss::kHuber, mean_over_targets<huber>},
+    {schema::Loss::kBceWithLogits, mean_over_targets<bce_with_logits>},
+};
+constexpr size_t kAfterAuto = 1;
+static_assert(schema::has_all_choices<schema::Loss>(kLosses, &LossDef::loss, kAfterAuto));
+
+// ---- from a recipe --------------------------------------------------------------------------------------------------
+
+// Rejects options of losses of classes. With an explicit other loss, the recipe reader rejects them.
 void refuse_options_of_classes(const schema::TrainSpec& spec) {
   const char* ignored = !spec.class_weights.empty()     ? "class_weights"
                         : spec.label_smoothing != 0     ? "label_smoothing"
@@ -105,9 +139,10 @@ LossSpec loss_of(const schema::TrainSpec& spec, const data::Encoding& encoding) 
     if (!classes) refuse_options_of_classes(spec);
     loss.loss = classes ? schema::Loss::kCrossEntropy : schema::Loss::kMse;
   }
-  RUN_CHECK(classes == (loss.loss == schema::Loss::kCrossEntropy), ErrorKind::kRecipe, "train.loss: {}",
-            classes ? "the labels are classes, which need cross_entropy"
-                    : "the labels are targets, which need mse, l1, huber or bce_with_logits");
+  const schema::Labels labels = classes ? schema::Labels::kClasses : schema::Labels::kNumbers;
+  RUN_CHECK(schema::facts_of(loss.loss).labels == labels, ErrorKind::kRecipe,
+            "train.loss: the labels are {}, which need {}", classes ? "classes" : "targets",
+            schema::losses_for(labels));
   RUN_CHECK(spec.pos_weight.size() <= 1 || std::ssize(spec.pos_weight) == encoding.outputs, ErrorKind::kRecipe,
             "train.pos_weight: expected one number{1}, got {0}", spec.pos_weight.size(),
             encoding.outputs == 1 ? "" : fmt::format(" or {}, one per target", encoding.outputs));
@@ -127,11 +162,7 @@ LossSpec LossSpec::plain() const {
 }
 
 SampleLosses sample_losses(const LossSpec& spec, Value outputs, Value labels) {
-  if (spec.loss == schema::Loss::kCrossEntropy) return cross_entropy(spec, outputs, labels);
-  const Value targets = ops::reshape(labels, outputs.shape());
-  const int64_t over_targets[] = {1};
-  const Value losses = ops::mean(per_element(spec, outputs, targets), over_targets);
-  return {losses, ones(losses)};
+  return kLosses[static_cast<size_t>(spec.loss) - kAfterAuto].compute(spec, outputs, labels);
 }
 
 }  // namespace runner::train

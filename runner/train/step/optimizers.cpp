@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "runner/optim/recipe_warnings.h"
 #include "runner/train/step/hooks.h"
 #include "schema/base/error.h"
-#include "schema/recipe/recipe_warnings.h"
 
 namespace runner::train {
 
@@ -92,8 +92,8 @@ std::vector<std::string> hook_optimizer_warnings(const schema::Recipe& recipe, c
   std::vector<std::string> warnings;
   if (recipe.backend != schema::Backend::kTpu || recipe.mixed_precision != schema::Precision::kBf16) return warnings;
   for (const OptimizerGroup& group : optimizers.groups)
-    for (const schema::NumberWarning& warning :
-         schema::optimizer_warnings_in_bf16(group.rule.type, group.rule.hyper, recipe.scheduler.type))
+    for (const optim::NumberWarning& warning :
+         optim::number_warnings_in_bf16(group.rule.type, group.rule.hyper, recipe.scheduler.type))
       warnings.push_back(fmt::format("{}: {}{}", group.line.to_string(), warning.key, warning.text));
   return warnings;
 }

@@ -55,7 +55,7 @@ Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& e
                            nn::Model& model);
 
 // Returns warnings about the optimizers of a hook: on a TPU, numbers that bf16 rounds to 1 or 0.
-// schema::recipe_warnings returns those about the optimizer of a recipe.
+// optim::recipe_warnings returns those about the optimizer of a recipe.
 std::vector<std::string> hook_optimizer_warnings(const schema::Recipe& recipe, const Optimizers& optimizers);
 
 }  // namespace runner::train

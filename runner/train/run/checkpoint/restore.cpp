@@ -47,21 +47,6 @@ Resumed load_newest(store::Store& store, const store::RunRow& run, Trainer& trai
   fail(ErrorKind::kNotFound, "run {} has no complete state to resume from; start again with `runner exec`", run.uid);
 }
 
-// Whether a schedule depends on the length of the run.
-bool ends_with_run(const schema::SchedulerSpec& spec) {
-  using schema::SchedulerType;
-  const auto is_part = [](const std::optional<schema::Length>& length) {
-    return length && length->unit == schema::Unit::kRuns;
-  };
-  if (is_part(spec.warmup) || is_part(spec.length)) return true;
-  if ((spec.type == SchedulerType::kStep || spec.type == SchedulerType::kExponential) && is_part(spec.every))
-    return true;
-  const bool whole = spec.type == SchedulerType::kLinear || spec.type == SchedulerType::kCosine ||
-                     spec.type == SchedulerType::kCosineRestarts || spec.type == SchedulerType::kPolynomial ||
-                     spec.type == SchedulerType::kOneCycle;
-  return whole && !spec.length;
-}
-
 store::LoadedState load(store::Store& store, const store::RunRow& parent, int64_t id) {
   for (const store::StateInfo& info : store::list_states(store, parent.id)) {
     if (id >= 0 ? info.id == id : !info.superseded) return store::load_state(store, info.id);
@@ -137,7 +122,7 @@ void keep_watching(const ForkRequest& request, Session& session, Forked& fork) {
           "early stopping starts from scratch, because it monitors another metric or other data");
     fork.state.patience = {};
   }
-  const bool plateau = after.scheduler.type == schema::SchedulerType::kPlateau;
+  const bool plateau = optim::observes_metrics(after.scheduler);
   const bool same_plateau = plateau && before.scheduler.type == after.scheduler.type &&
                             before.scheduler.metric == after.scheduler.metric &&
                             before.scheduler.mode == after.scheduler.mode;
@@ -270,7 +255,7 @@ int64_t last_recorded_step(store::Store& store, const store::RunRow& run) {
 
 std::optional<std::string> stretched_schedule(const Session& session,
                                               const std::vector<store::MetricSummary>& metrics) {
-  if (!ends_with_run(session.recipe.scheduler)) return std::nullopt;
+  if (!optim::ends_with_run(session.recipe.scheduler)) return std::nullopt;
   const Counters& counters = session.trainer.counters;
   for (const store::MetricSummary& metric : metrics) {
     if (metric.name != "train/lr") continue;
