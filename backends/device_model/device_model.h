@@ -76,6 +76,7 @@ struct StateTensor {
 // By state. A flat parameter buffer has one entry per parameter.
 using StateTensors = std::vector<std::vector<StateTensor>>;
 
+// The events and queries of a model do nothing unless it overrides them.
 class DeviceModel {
  public:
   virtual ~DeviceModel() = default;
@@ -85,13 +86,13 @@ class DeviceModel {
   // Memory of the modelled device; none if it models none.
   virtual std::optional<int64_t> memory_limit() const = 0;
   // Sets the tensors that each state of every graph contains from now on. Returns the previous ones.
-  virtual StateTensors set_state_tensors(StateTensors tensors) = 0;
+  virtual StateTensors set_state_tensors(StateTensors) { return {}; }
 
   // An array is allocated. Returns an object that lives as long as the array, or null. Throws OutOfMemory.
-  virtual std::shared_ptr<void> on_allocate(int64_t bytes, std::string_view name) = 0;
+  virtual std::shared_ptr<void> on_allocate(int64_t /*bytes*/, std::string_view /*name*/) { return nullptr; }
   // Announces arrays to be allocated, so that the advice in errors counts them. `for_parts`: further arrays needed with
   // gradient accumulation (kept gradients).
-  virtual void expect_arrays(std::span<const ArrayBytes> arrays, std::span<const ArrayBytes> for_parts) = 0;
+  virtual void expect_arrays(std::span<const ArrayBytes> /*arrays*/, std::span<const ArrayBytes> /*for_parts*/) {}
 
   // `step`: null if the model ignores the executable.
   struct Compiled {
@@ -100,36 +101,40 @@ class DeviceModel {
   };
   // A Program is compiled. Calls `compile`, which compiles it on the device, or returns an executable that the device
   // has stored. Throws OutOfMemory if the graph does not fit even by itself.
-  virtual Compiled on_compile(const Program& program, const UserGraph& graph,
-                              const std::function<std::shared_ptr<Executable>()>& compile) = 0;
+  virtual Compiled on_compile(const Program&, const UserGraph&,
+                              const std::function<std::shared_ptr<Executable>()>& compile) {
+    return {compile(), nullptr};
+  }
 
   // Called before a submission runs; may change how the device launches it. Throws if the real device would refuse it.
-  virtual void on_submit(ModelStep& step, Submission& submission, const SubmissionInfo& info) = 0;
+  virtual void on_submit(ModelStep&, Submission&, const SubmissionInfo&) {}
   // Called after Device::submit() has returned, or has thrown if `failed`.
-  virtual void on_submitted(ModelStep& step, const SubmissionInfo& info, bool failed) = 0;
+  virtual void on_submitted(ModelStep&, const SubmissionInfo&, bool /*failed*/) {}
 
   // Inputs of a later batch are copied to the device; see DeviceStreams::stage(). Throws OutOfMemory.
-  virtual void on_stage(uint64_t ticket, const ModelStep& like, std::vector<int64_t> bytes_of_inputs) = 0;
-  virtual void on_drop_staged() noexcept = 0;
+  virtual void on_stage(uint64_t /*ticket*/, const ModelStep& /*like*/, std::vector<int64_t> /*bytes_of_inputs*/) {}
+  virtual void on_drop_staged() noexcept {}
   // Bytes are copied to or from the device, after all computed work.
-  virtual void on_copy_in(int64_t bytes) = 0;
-  virtual void on_copy_out(int64_t bytes) = 0;
-  virtual void on_release_temporary() = 0;
-  virtual void on_host_event(HostEvent event, int64_t times) = 0;
+  virtual void on_copy_in(int64_t /*bytes*/) {}
+  virtual void on_copy_out(int64_t /*bytes*/) {}
+  virtual void on_release_temporary() {}
+  virtual void on_host_event(HostEvent, int64_t /*times*/) {}
 
   // Between these calls, which nest, the engine does work of its own that the real device would not do.
-  virtual void pause() = 0;
-  virtual void resume() = 0;
+  virtual void pause() {}
+  virtual void resume() {}
 
   // Returns the peak memory with these arrays while these steps run: those of an epoch in order, then those of an
   // evaluation, epoch after epoch. None if no memory is modelled. Throws OutOfMemory if it does not suffice.
-  virtual std::optional<int64_t> peak_memory(std::span<const ArrayBytes> arrays,
-                                             std::span<const ModelStep* const> training,
-                                             std::span<const ModelStep* const> evaluation) const = 0;
+  virtual std::optional<int64_t> peak_memory(std::span<const ArrayBytes> /*arrays*/,
+                                             std::span<const ModelStep* const> /*training*/,
+                                             std::span<const ModelStep* const> /*evaluation*/) const {
+    return std::nullopt;
+  }
   // Returns new warnings for the user.
-  virtual std::vector<std::string> take_warnings() = 0;
+  virtual std::vector<std::string> take_warnings() { return {}; }
   // Returns warnings about the whole run, for its end.
-  virtual std::vector<std::string> analysis() const = 0;
+  virtual std::vector<std::string> analysis() const { return {}; }
 };
 
 // Models nothing: the device is what it seems, as the CPU is.
@@ -137,29 +142,6 @@ class NullDeviceModel final : public DeviceModel {
  public:
   bool traces_graphs() const override { return false; }
   std::optional<int64_t> memory_limit() const override { return std::nullopt; }
-  StateTensors set_state_tensors(StateTensors) override { return {}; }
-  std::shared_ptr<void> on_allocate(int64_t, std::string_view) override { return nullptr; }
-  void expect_arrays(std::span<const ArrayBytes>, std::span<const ArrayBytes>) override {}
-  Compiled on_compile(const Program&, const UserGraph&,
-                      const std::function<std::shared_ptr<Executable>()>& compile) override {
-    return {compile(), nullptr};
-  }
-  void on_submit(ModelStep&, Submission&, const SubmissionInfo&) override {}
-  void on_submitted(ModelStep&, const SubmissionInfo&, bool) override {}
-  void on_stage(uint64_t, const ModelStep&, std::vector<int64_t>) override {}
-  void on_drop_staged() noexcept override {}
-  void on_copy_in(int64_t) override {}
-  void on_copy_out(int64_t) override {}
-  void on_release_temporary() override {}
-  void on_host_event(HostEvent, int64_t) override {}
-  void pause() override {}
-  void resume() override {}
-  std::optional<int64_t> peak_memory(std::span<const ArrayBytes>, std::span<const ModelStep* const>,
-                                     std::span<const ModelStep* const>) const override {
-    return std::nullopt;
-  }
-  std::vector<std::string> take_warnings() override { return {}; }
-  std::vector<std::string> analysis() const override { return {}; }
 };
 
 }  // namespace runner::backends

@@ -65,10 +65,7 @@ class CpuDevice : public Device {
     std::optional<ScopedSpan> span;
     if (!submission.name.empty())
       span.emplace(submission.span, submission.name, SpanWork{.bytes = ready.bytes(), .flops = ready.flops()});
-    if (ready.arena_bytes() > arena_.bytes()) {
-      arena_ = {};  // freed first: the system may not have room for both
-      arena_ = Arena(ready.arena_bytes());
-    }
+    arena_.grow_to(ready.arena_bytes());
     run_plan(ready.plan(), ready.slots().bind(arena_.data(), submission), pool_, submission.lines, submission.exchange,
              &has_written_states_);
     return ++ticket_;

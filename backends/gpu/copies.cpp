@@ -13,10 +13,7 @@ void BatchCopy::set(std::span<const std::span<const std::byte>> inputs) {
     copied_.push_back(input);
     total += aligned(inputs_[input].size());
   }
-  if (total > memory_.bytes()) {
-    memory_ = {};  // freed before the larger one is allocated
-    memory_ = Arena(total);
-  }
+  memory_.grow_to(total);
   copies_.assign(inputs_.size(), nullptr);
   size_t offset = 0;
   for (const size_t input : copied_) {

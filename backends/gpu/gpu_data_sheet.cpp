@@ -3,6 +3,7 @@
 #include <array>
 
 #include "backends/tensor/byte_units.h"
+#include "schema/base/error.h"
 
 namespace runner::backends::gpu {
 namespace {
@@ -125,8 +126,13 @@ double product_flops(const GpuDataSheet& row, DType operands, bool allow_tf32) {
     case DType::kF64: return rates.f64;
     case DType::kF16: return rate_or_f32(rates.f16);
     case DType::kBf16: return rate_or_f32(rates.bf16);
-    default: return allow_tf32 ? rate_or_f32(rates.tf32) : rates.f32;
+    case DType::kF32: return allow_tf32 ? rate_or_f32(rates.tf32) : rates.f32;
+    case DType::kI64:
+    case DType::kI32:
+    case DType::kBool: break;
   }
+  RUN_ASSERT(false && "a matrix product of integers");
+  return rates.f32;
 }
 
 }  // namespace runner::backends::gpu

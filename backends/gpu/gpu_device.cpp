@@ -146,8 +146,7 @@ class EmulatedGpu final : public Device, private DeviceStreams {
   void reserve(Lane& lane, size_t bytes) {
     if (bytes <= lane.arena.bytes()) return;
     streams_.finish(*lane.done, lane.done->recorded());
-    lane.arena = {};  // freed first: the system may not have room for both
-    lane.arena = Arena(bytes);
+    lane.arena.grow_to(bytes);
   }
 
   static void take(InFlight& slot, GpuExecutable& ready, const Submission& submission) {

@@ -43,10 +43,8 @@ class EmulatedGpuModel final : public GpuDeviceModel {
   PredictedTime take_predicted_time() override { return clock_.take(); }
   std::optional<CaptureCounters> captures() const override { return captured_.counters(); }
   std::vector<std::string> take_warnings() override { return captured_.take_warnings(); }
-  std::vector<std::string> analysis() const override { return {}; }
 
   bool traces_graphs() const override { return false; }
-  StateTensors set_state_tensors(StateTensors) override { return {}; }
   std::optional<int64_t> memory_limit() const override { return memory_->allocator().limit(); }
 
   std::shared_ptr<void> on_allocate(int64_t bytes, std::string_view name) override {
@@ -89,8 +87,6 @@ class EmulatedGpuModel final : public GpuDeviceModel {
     captured_.count(launched, {submission.name, info.step, info.evaluates});
   }
 
-  void on_submitted(ModelStep&, const SubmissionInfo&, bool) override {}
-
   void on_stage(uint64_t ticket, const ModelStep& like, std::vector<int64_t> bytes_of_inputs) override {
     const ModelledStep& modelled = static_cast<const GpuStep&>(like).modelled();
     Staged& staged = staged_[ticket % staged_.size()];
@@ -110,7 +106,6 @@ class EmulatedGpuModel final : public GpuDeviceModel {
     if (!is_paused()) clock_.download(bytes);
   }
   void on_release_temporary() override { memory_->release_step(); }
-  void on_host_event(HostEvent, int64_t) override {}
   void pause() override { ++pauses_; }
   void resume() override { --pauses_; }
 

@@ -20,6 +20,14 @@ class Arena {
     return *this;
   }
 
+  // Replaces the region by a larger one if it has fewer bytes. Contents are lost, because the old region is freed
+  // first: the system may not have room for both.
+  void grow_to(size_t bytes) {
+    if (bytes <= bytes_) return;
+    *this = Arena();
+    *this = Arena(bytes);
+  }
+
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
 

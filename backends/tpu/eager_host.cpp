@@ -279,10 +279,7 @@ class EagerHost : public Device {
  private:
   // All executables share one arena, since one runs at a time.
   void bind(EagerExecutable& ready) {
-    if (ready.block_bytes > blocks_.bytes()) {
-      blocks_ = {};
-      blocks_ = Arena(ready.block_bytes);
-    }
+    blocks_.grow_to(ready.block_bytes);
     if (ready.bound_to == blocks_.data() && ready.bound.size() == ready.blocks.size()) return;
     ready.bound_to = blocks_.data();
     ready.bound.clear();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/ir/traced_scalar.h"
+#include "backends/tpu/dialect.h"
 #include "backends/tpu/tiling.h"
 
 namespace runner::backends::tpu {
@@ -50,16 +51,10 @@ struct Difference {
 Difference difference(std::span<const TracedScalar> before, std::span<const TracedScalar> now,
                       const ScalarRules& rules = {});
 
-// Rules by which the key of a graph is computed.
-enum class Dialect : uint8_t {
-  kXla2,   // PyTorch/XLA 2, measured with 2.9
-  kXla17,  // PyTorch/XLA 1.7
-  kClean,  // scalars are never baked, and optimizer slots are inputs from the first step on
-};
-
-inline ScalarRules scalar_rules(Dialect dialect, const DeviceTypes& types) {
-  if (dialect == Dialect::kClean) return {.bakes = false, .shares = false};
-  return dialect == Dialect::kXla17 ? ScalarRules{.one_type = types.f32} : ScalarRules{};
+inline ScalarRules scalar_rules(const Dialect& dialect, const DeviceTypes& types) {
+  return {.bakes = dialect.bakes_scalars,
+          .shares = dialect.shares_scalars,
+          .one_type = dialect.scalars_have_one_type ? std::optional(types.f32) : std::nullopt};
 }
 
 }  // namespace runner::backends::tpu

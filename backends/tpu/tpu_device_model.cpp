@@ -71,6 +71,7 @@ struct PendingBatches {
   CompileRecord record;
 };
 
+// The device counts transfers itself, and a TPU has no streams.
 class EmulatedTpuModel final : public TpuDeviceModel {
  public:
   // `device` must outlive the object.
@@ -79,9 +80,6 @@ class EmulatedTpuModel final : public TpuDeviceModel {
 
   bool traces_graphs() const override { return options_.tracks_graphs; }
   std::optional<int64_t> memory_limit() const override { return std::nullopt; }  // graphs are checked one by one
-
-  std::shared_ptr<void> on_allocate(int64_t, std::string_view) override { return nullptr; }
-  void expect_arrays(std::span<const ArrayBytes>, std::span<const ArrayBytes>) override {}
 
   Compiled on_compile(const Program& program, const UserGraph& user_graph,
                       const std::function<std::shared_ptr<Executable>()>& compile) override {
@@ -128,20 +126,8 @@ class EmulatedTpuModel final : public TpuDeviceModel {
     if (is_pending(info) && !failed) check_length(info);
   }
 
-  // The device counts transfers. A TPU has no streams.
-  void on_stage(uint64_t, const ModelStep&, std::vector<int64_t>) override {}
-  void on_drop_staged() noexcept override {}
-  void on_copy_in(int64_t) override {}
-  void on_copy_out(int64_t) override {}
-  void on_release_temporary() override {}
-
   void pause() override { ++pauses_; }
   void resume() override { --pauses_; }
-
-  std::optional<int64_t> peak_memory(std::span<const ArrayBytes>, std::span<const ModelStep* const>,
-                                     std::span<const ModelStep* const>) const override {
-    return std::nullopt;
-  }
 
   void on_host_event(HostEvent event, int64_t times) override {
     switch (event) {
@@ -229,7 +215,7 @@ class EmulatedTpuModel final : public TpuDeviceModel {
 
   GraphIdentity identity_of(const TpuStep& step, const SubmissionInfo& info) const {
     GraphIdentity identity = step.identity(info, rules_);
-    if (options_.dialect == Dialect::kClean) identity.absent.clear();
+    if (options_.dialect.absent_slots_are_inputs) identity.absent.clear();
     return identity;
   }
 

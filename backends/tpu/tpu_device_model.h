@@ -55,7 +55,7 @@ struct TpuOptions {
   bool own_thread = false;          // executes concurrently with the submitting thread: the process has a core for it
   bool waits_at_mark_step = false;  // until the graph has run
   bool eager = false;               // operations are compiled and run one by one, and submit() is synchronous
-  Dialect dialect = Dialect::kXla2;
+  Dialect dialect = kXla2;
   std::optional<int64_t> max_graphs = {};  // graphs that may be compiled; none: no limit
 };
 

@@ -105,10 +105,7 @@ std::string failed(json::Object document, const Error& error) {
   std::string message(error.text());
   if (const auto* recipe = dynamic_cast<const schema::RecipeError*>(&error)) {
     message = recipe->diagnostics().front().message;  // the first one represents all
-    const json::Value faults = json::parse(schema::render_json(recipe->diagnostics()));
-    for (const auto& [name, member] : json::members_of(faults)) {
-      if (name == "errors") set(document, name, member);
-    }
+    set(document, "errors", json::member(json::parse(schema::render_json(recipe->diagnostics())), "errors"));
   }
   set(document, "error", error_json(message, error.where().file, error.where().line));
   return json::text(document);

@@ -10,14 +10,14 @@
 namespace runner::report {
 namespace {
 
-json::Value member(const json::Value& object, std::string_view name) {
-  for (const auto& [key, value] : json::members_of(object))
-    if (key == name) return value;
-  return {};
-}
+using json::member;
 
 int64_t whole(const json::Value& value) {
-  return value.integer() != nullptr ? *value.integer() : 0;
+  return json::integer_of(value).value_or(0);
+}
+
+double number(const json::Value& value) {
+  return json::number_of(value).value_or(0);
 }
 
 // Peak values.
@@ -30,9 +30,7 @@ Table memory_table(const json::Value& gpu) {
                {"fragmented", Align::kRight},
                {"retries", Align::kRight},
                {"refused", Align::kRight}});
-  const json::Value devices = member(gpu, "memory");
-  if (devices.list() == nullptr) return table;
-  for (const json::Value& device : *devices.list()) {
+  for (const json::Value& device : json::elements_of(member(gpu, "memory"))) {
     const auto peak = [&](std::string_view figure) {
       return bytes_text(whole(member(member(device, figure), "peak")));
     };
@@ -43,17 +41,12 @@ Table memory_table(const json::Value& gpu) {
   return table;
 }
 
-double number(const json::Value& value) {
-  if (value.integer() != nullptr) return static_cast<double>(*value.integer());
-  return value.number() != nullptr ? *value.number() : 0;
-}
-
 // Times per optimizer step.
 Table time_table(const json::Value& gpu) {
   const json::Value model = member(gpu, "model"), predicted = member(gpu, "predicted");
   const json::Value classes = member(predicted, "class_seconds");
   const double seconds = number(member(predicted, "seconds")), steps = number(member(predicted, "steps"));
-  Table table({{fmt::format("predicted for {} (docs/gpu-model.md)", model.text() != nullptr ? *model.text() : "")},
+  Table table({{fmt::format("predicted for {} (docs/gpu-model.md)", json::text_of(model))},
                {"per step", Align::kRight},
                {"share", Align::kRight}});
   if (seconds == 0 || steps == 0) return table;
@@ -109,9 +102,9 @@ std::string gpu_forecast(const json::Value& gpu, double samples_per_step) {
   const double seconds = number(member(predicted, "seconds")), steps = number(member(predicted, "steps"));
   if (seconds == 0 || steps == 0) return {};
   const std::string more = advice(gpu);
-  return fmt::format("predicted for {}: {} per step, {:.0f} samples per second{}{}",
-                     model.text() != nullptr ? *model.text() : "", duration_text(seconds / steps),
-                     samples_per_step * steps / seconds, more.empty() ? "" : "\n", more);
+  return fmt::format("predicted for {}: {} per step, {:.0f} samples per second{}{}", json::text_of(model),
+                     duration_text(seconds / steps), samples_per_step * steps / seconds, more.empty() ? "" : "\n",
+                     more);
 }
 
 std::string gpu_text(const json::Value& gpu, int width, bool color) {

@@ -50,78 +50,61 @@ std::string status_text(const store::RunRow& run) {
   return run.reason.empty() ? text : text + ": " + with_notes_inline(run.reason);
 }
 
-// Counters in the summary document of the run.
-std::string work_text(const std::string& summary_json) {
-  const json::Value summary = json::parse(summary_json);
+// The counters of a run's summary.
+std::string work_text(const json::Value& summary) {
   std::vector<std::string> parts;
-  for (const auto& [name, value] : json::members_of(summary)) {
-    if (value.integer() == nullptr) continue;
-    if (name == "epochs") parts.push_back(count_text(*value.integer(), "epoch"));
-    if (name == "optimizer_steps") parts.push_back(count_text(*value.integer(), "step"));
-    if (name == "skipped_steps" && *value.integer() > 0) parts.push_back(fmt::format("{} skipped", *value.integer()));
-    if (name == "samples") parts.push_back(count_text(*value.integer(), "sample"));
-    if (name == "repeated_samples" && *value.integer() > 0)
-      parts.push_back(fmt::format("{} repeated", *value.integer()));
-  }
+  const auto count = [&](const char* name) { return json::integer_of(json::member(summary, name)); };
+  if (const auto epochs = count("epochs")) parts.push_back(count_text(*epochs, "epoch"));
+  if (const auto steps = count("optimizer_steps")) parts.push_back(count_text(*steps, "step"));
+  if (const int64_t skipped = count("skipped_steps").value_or(0); skipped > 0)
+    parts.push_back(fmt::format("{} skipped", skipped));
+  if (const auto samples = count("samples")) parts.push_back(count_text(*samples, "sample"));
+  if (const int64_t repeated = count("repeated_samples").value_or(0); repeated > 0)
+    parts.push_back(fmt::format("{} repeated", repeated));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 // Peak tensor memory of each phase.
-std::string memory_text(const std::string& summary_json) {
-  const json::Value summary = json::parse(summary_json);
+std::string memory_text(const json::Value& summary) {
   std::vector<std::string> parts;
-  for (const auto& [name, value] : json::members_of(summary)) {
-    if (name != "peak_memory") continue;
-    for (const auto& [phase, bytes] : json::members_of(value)) {
-      if (bytes.integer() != nullptr && *bytes.integer() > 0)
-        parts.push_back(fmt::format("{} in {}", bytes_text(*bytes.integer()), phase));
-    }
-  }
+  for (const auto& [phase, bytes] : json::members_of(json::member(summary, "peak_memory")))
+    if (const int64_t peak = json::integer_of(bytes).value_or(0); peak > 0)
+      parts.push_back(fmt::format("{} in {}", bytes_text(peak), phase));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 // Result of train.auto_batch_size; "" if it was not used.
-std::string fitted_text(const std::string& summary_json) {
-  const json::Value summary = json::parse(summary_json);
-  std::map<std::string, int64_t> found;
+std::string fitted_text(const json::Value& summary) {
+  const json::Value& fitted = json::member(summary, "auto_batch_size");
+  const auto number = [](const json::Value& object, const char* name) {
+    return json::integer_of(json::member(object, name)).value_or(0);
+  };
+  if (json::members_of(fitted).empty()) return "";
   std::vector<std::string> tried;
-  for (const auto& [name, value] : json::members_of(summary)) {
-    if (name != "auto_batch_size") continue;
-    for (const auto& [key, number] : json::members_of(value)) {
-      if (number.integer() != nullptr) found[key] = *number.integer();
-      if (key != "attempts") continue;
-      for (const json::Value& attempt : *number.list()) {
-        const json::Object& members = json::members_of(attempt);
-        tried.push_back(
-            fmt::format("{} in {}", *members[0].second.integer(), bytes_text(*members[1].second.integer())));
-      }
-    }
-  }
-  if (found.empty()) return "";
-  std::string text = fmt::format("micro-batch of {}, {} per step", count_text(found["batch_size"], "sample"),
-                                 found["gradient_accumulation_steps"]);
+  for (const json::Value& attempt : json::elements_of(json::member(fitted, "attempts")))
+    tried.push_back(fmt::format("{} in {}", number(attempt, "samples"), bytes_text(number(attempt, "bytes"))));
+  std::string text = fmt::format("micro-batch of {}, {} per step", count_text(number(fitted, "batch_size"), "sample"),
+                                 number(fitted, "gradient_accumulation_steps"));
   if (!tried.empty())
-    text += fmt::format(" (tried {}; {} available)", fmt::join(tried, ", "), bytes_text(found["memory_bytes"]));
+    text +=
+        fmt::format(" (tried {}; {} available)", fmt::join(tried, ", "), bytes_text(number(fitted, "memory_bytes")));
   return text;
 }
 
 // Cores of each process, by rank: "0-1 | 2-3"; "" if processes are not bound to cores.
-std::string cores_text(const std::string& summary_json) {
-  const json::Value summary = json::parse(summary_json);
+std::string cores_text(const json::Value& summary) {
   std::vector<std::string> shares;
-  for (const auto& [name, value] : json::members_of(summary)) {
-    if (name != "cores" || value.list() == nullptr) continue;
-    for (const json::Value& share : *value.list()) {
-      std::vector<int> cores;
-      for (const json::Value& core : *share.list()) cores.push_back(static_cast<int>(*core.integer()));
-      shares.push_back(ranges_text(cores));
-    }
+  for (const json::Value& share : json::elements_of(json::member(summary, "cores"))) {
+    std::vector<int> cores;
+    for (const json::Value& core : json::elements_of(share)) cores.push_back(static_cast<int>(*core.integer()));
+    shares.push_back(ranges_text(cores));
   }
   return fmt::format("{}", fmt::join(shares, " | "));
 }
 
 std::string facts_text(const store::RunDetails& details, bool color) {
   const store::RunRow& run = details.run;
+  const json::Value summary = json::parse(run.summary_json);
   KeyValueTable facts;
   facts.add("run", run.uid, Color::kBold);
   facts.add("name", run.name);
@@ -134,11 +117,11 @@ std::string facts_text(const store::RunDetails& details, bool color) {
   facts.add("created", local_time(run.created_ms));
   if (run.attempts > 1) facts.add("resumed", local_time(run.started_ms));
   facts.add("time", time_of_attempts(run));
-  facts.add("trained", work_text(run.summary_json));
-  facts.add("peak memory", memory_text(run.summary_json));
+  facts.add("trained", work_text(summary));
+  facts.add("peak memory", memory_text(summary));
   facts.add("backend", fmt::format("{}, {}", run.backend, count_text(run.num_processes, "process")));
-  facts.add("batch", fitted_text(run.summary_json));
-  facts.add("cores by rank", cores_text(run.summary_json));
+  facts.add("batch", fitted_text(summary));
+  facts.add("cores by rank", cores_text(summary));
   facts.add("seed", std::to_string(run.seed));
   facts.add("parent", run.parent);
   facts.add("forks", joined(details.children));
@@ -159,13 +142,9 @@ std::string facts_text(const store::RunDetails& details, bool color) {
 
 // "default", "recipe.yaml:12", "command line".
 std::string origin_text(const json::Value& origin) {
-  std::string kind, file, line;
-  for (const auto& [name, value] : json::members_of(origin)) {
-    if (name == "kind" && value.text() != nullptr) kind = *value.text();
-    if (name == "file" && value.text() != nullptr) file = *value.text();
-    if (name == "line" && value.integer() != nullptr) line = std::to_string(*value.integer());
-  }
-  return file.empty() || line.empty() ? kind : file + ':' + line;
+  const std::string file = json::text_of(json::member(origin, "file"));
+  const auto line = json::integer_of(json::member(origin, "line"));
+  return file.empty() || !line ? json::text_of(json::member(origin, "kind")) : fmt::format("{}:{}", file, *line);
 }
 
 // Elements of a list have the origin of the list.

@@ -192,6 +192,31 @@ const Object& members_of(const Value& value) {
   return value.map() != nullptr ? *value.map() : kNone;
 }
 
+const List& elements_of(const Value& value) {
+  static const List kNone;
+  return value.list() != nullptr ? *value.list() : kNone;
+}
+
+const Value& member(const Value& object, std::string_view name) {
+  static const Value kNull;
+  const Object& members = members_of(object);
+  const auto found = std::ranges::find(members, name, [](const auto& row) { return std::string_view(row.first); });
+  return found != members.end() ? found->second : kNull;
+}
+
+std::optional<int64_t> integer_of(const Value& value) {
+  return value.integer() != nullptr ? std::optional(*value.integer()) : std::nullopt;
+}
+
+std::optional<double> number_of(const Value& value) {
+  if (value.integer() != nullptr) return static_cast<double>(*value.integer());
+  return value.number() != nullptr ? std::optional(*value.number()) : std::nullopt;
+}
+
+std::string text_of(const Value& value) {
+  return value.text() != nullptr ? *value.text() : "";
+}
+
 namespace {
 
 // Returns the member as a T.
@@ -215,11 +240,6 @@ std::vector<T> checked_list(std::string_view key, const Value& value, std::strin
 template <class T>
 std::optional<T> copied(const T* found) {
   return found != nullptr ? std::optional(*found) : std::nullopt;
-}
-
-std::optional<double> number_of(const Value& value) {
-  if (const int64_t* integer = value.integer()) return static_cast<double>(*integer);
-  return copied(value.number());
 }
 
 }  // namespace
@@ -256,8 +276,7 @@ const std::string& ObjectReader::text(std::string_view key) const {
 }
 
 std::vector<int64_t> ObjectReader::integers(std::string_view key) const {
-  return checked_list<int64_t>(key, at(key), "a list of integers",
-                               [](const Value& item) { return copied(item.integer()); });
+  return checked_list<int64_t>(key, at(key), "a list of integers", integer_of);
 }
 
 std::vector<double> ObjectReader::numbers(std::string_view key) const {

@@ -30,6 +30,16 @@ Value parse(std::string_view text);
 
 // Returns the members of an object; none for any other value.
 const Object& members_of(const Value& value);
+// Returns the elements of a list; none for any other value.
+const List& elements_of(const Value& value);
+
+// Returns the first member of this name; null if there is none, or the value is no object.
+const Value& member(const Value& object, std::string_view name);
+
+// Return the value as a type; nullopt or "" if it is of another one. number_of: also of an integer.
+std::optional<int64_t> integer_of(const Value& value);
+std::optional<double> number_of(const Value& value);
+std::string text_of(const Value& value);
 
 // Reads the members of an object that a program wrote. Throws Error(kStore) if a member is missing or is of another
 // type, with the member's name and what was found. The value must outlive the reader.

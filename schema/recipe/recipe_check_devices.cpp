@@ -1,5 +1,6 @@
 // Rules about the options of emulated devices.
 #include "schema/recipe/check_context.h"
+#include "schema/recipe/choice_table.h"
 #include "schema/recipe/field_words.h"
 #include "schema/recipe/recipe_build.h"
 #include "schema/recipe/recipe_check.h"
@@ -27,10 +28,9 @@ void check_board(const CheckContext& c) {
   if (c.settings.text("backend") != "tpu" || generation == nullptr || !processes) return;
   const int devices = devices_on_board(static_cast<TpuGeneration>(choice_index(*generation)));
   if (*processes <= devices) return;
-  const bool written = c.settings.is_written("num_processes");
-  c.fault(ErrorId::kConflictingKeys, written ? "num_processes" : "tpu.generation",
-          fmt::format("num_processes is {}{}, but a board of TPU {} has {} devices", *processes,
-                      written ? "" : " by default", *generation->value.text(), devices),
+  c.fault(ErrorId::kConflictingKeys, "num_processes",
+          fmt::format("num_processes is {}, but a board of TPU {} has {} devices", *processes,
+                      *generation->value.text(), devices),
           fmt::format("use at most {}, or another tpu.generation", devices));
 }
 
@@ -87,16 +87,20 @@ void check_bucket_cap(const CheckContext& c) {
 
 }  // namespace
 
+namespace {
+
+struct Board {
+  TpuGeneration generation;
+  int devices;
+};
+constexpr Board kBoards[] = {{TpuGeneration::kV2, 8},  {TpuGeneration::kV3, 8},  {TpuGeneration::kV4, 4},
+                             {TpuGeneration::kV5e, 8}, {TpuGeneration::kV5p, 4}, {TpuGeneration::kV6e, 8}};
+static_assert(has_all_choices<TpuGeneration>(kBoards, &Board::generation));
+
+}  // namespace
+
 int devices_on_board(TpuGeneration generation) {
-  switch (generation) {
-    case TpuGeneration::kV4:
-    case TpuGeneration::kV5p: return 4;
-    case TpuGeneration::kV2:
-    case TpuGeneration::kV3:
-    case TpuGeneration::kV5e:
-    case TpuGeneration::kV6e: return 8;
-  }
-  return 0;
+  return kBoards[static_cast<size_t>(generation)].devices;
 }
 
 void check_devices(const CheckContext& c) {

@@ -1,4 +1,5 @@
 // Table of GPU models and predicted launch durations, against published figures and values worked out by hand.
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -33,6 +34,18 @@ TEST(GpuDataSheet, TableMatchesTheRecipeField) {
   for (size_t i = 0; i < fields[0].choices.size(); ++i) {
     const std::string_view name = fields[0].choices[i].name;
     EXPECT_EQ(row_of(static_cast<GpuProduct>(i)).name, name);
+  }
+}
+
+// gpu.allow_tf32 is an error for a model without TF32.
+TEST(GpuDataSheet, RecipesAllowTf32WhereTheModelHasIt) {
+  const std::span<const schema::Field> fields = schema::find_fields("gpu.allow_tf32");
+  ASSERT_EQ(fields.size(), 1U);
+  ASSERT_EQ(fields[0].when.size(), 1U);
+  const std::span<const std::string_view> allowed = fields[0].when[0].values;
+  for (int i = 0; i < kGpuProductCount; ++i) {
+    const GpuDataSheet& row = row_of(static_cast<GpuProduct>(i));
+    EXPECT_EQ(std::ranges::find(allowed, row.name) != allowed.end(), row.product_flops.tf32 > 0) << row.name;
   }
 }
 

@@ -131,7 +131,7 @@ TEST(ScalarSignature, DifferenceDescribesTheChange) {
             1u);
 }
 
-bool same_in(Dialect dialect, const DeviceTypes& types, const std::vector<TracedScalar>& a,
+bool same_in(const Dialect& dialect, const DeviceTypes& types, const std::vector<TracedScalar>& a,
              const std::vector<TracedScalar>& b) {
   const ScalarRules rules = scalar_rules(dialect, types);
   const bool same = signature_of(a, rules) == signature_of(b, rules);
@@ -143,7 +143,7 @@ bool same_in(Dialect dialect, const DeviceTypes& types, const std::vector<Traced
 // In 1.7, whether a scalar is 0 or 1 is decided by the value as written, and all are uploaded in one type.
 TEST(ScalarSignature, FollowsPyTorchXla17) {
   const auto same = [](const std::vector<TracedScalar>& a, const std::vector<TracedScalar>& b) {
-    return same_in(Dialect::kXla17, kFullTypes, a, b);
+    return same_in(kXla17, kFullTypes, a, b);
   };
   const double near = 1 - 1e-12;
   EXPECT_FALSE(same({operand(near)}, {operand(1)}));
@@ -155,18 +155,17 @@ TEST(ScalarSignature, FollowsPyTorchXla17) {
 
 TEST(ScalarSignature, FollowsPyTorchXla17InBf16) {
   const auto same = [](const DeviceTypes& types) {
-    return same_in(Dialect::kXla17, types, {operand(0.999), operand(0.99999)}, {operand(0.999), operand(0.5)});
+    return same_in(kXla17, types, {operand(0.999), operand(0.99999)}, {operand(0.999), operand(0.5)});
   };
   EXPECT_TRUE(same(kFullTypes)) << "three separate inputs";
   EXPECT_FALSE(same(kBf16Types)) << "0.999 and 0.99999 are both 1 in bf16: one input";
-  EXPECT_FALSE(same_in(Dialect::kXla17, kBf16Types, {operand(0.999)}, {operand(1)})) << "but not a constant";
+  EXPECT_FALSE(same_in(kXla17, kBf16Types, {operand(0.999)}, {operand(1)})) << "but not a constant";
 }
 
 TEST(ScalarSignature, NeverDiffersInTheCleanDialect) {
   const std::vector<TracedScalar> numbers{operand(0.5), factor(0.5), in_double(0.25)};
   for (const double value : {0.0, 1.0, -1.0, 0.25, 0.5})
-    EXPECT_TRUE(same_in(Dialect::kClean, kBf16Types, numbers, {operand(value), factor(0.5), in_double(value)}))
-        << value;
+    EXPECT_TRUE(same_in(kClean, kBf16Types, numbers, {operand(value), factor(0.5), in_double(value)})) << value;
 }
 
 }  // namespace

@@ -293,7 +293,7 @@ TEST_F(EagerTpu, AScalarThatBecomesZeroIsBaked) {
   for (const double lr : {0.1, 0.2, 0.0, 0.3, 0.0}) run(*step, lr);
   EXPECT_EQ(counts(), (Counted{6, 19, 6, 25}));
   EXPECT_EQ(causes().back(), "aten::mul: lr is 0; the numbers 0, 1 and -1 are constants of the graph");
-  make({.dialect = tpu::Dialect::kClean});
+  make({.dialect = tpu::kClean});
   const auto clean = compiled(momentum_step(4));
   for (const double lr : {0.1, 0.0}) run(*clean, lr);
   EXPECT_EQ(counts(), (Counted{5, 5, 5, 10}));

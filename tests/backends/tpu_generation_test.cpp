@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 #include "backends/tpu/tpu_data_sheet.h"
 #include "schema/recipe/field_table.h"
 #include "schema/recipe/recipe_check.h"
+#include "schema/recipe/recipe_reader.h"
 #include "tests/support/paths.h"
 
 namespace runner::backends::tpu {
@@ -59,6 +61,22 @@ TEST(TpuGeneration, BoardOfEightDevices) {
   EXPECT_DOUBLE_EQ(8 * v3.matrix_flops, 492e12);
   EXPECT_EQ(8 * v3.hbm_bytes, int64_t{128} << 30);
   EXPECT_DOUBLE_EQ(8 * v3.hbm_rate, 3.6e12);
+}
+
+// A host without a number of processes trains with all devices of its board.
+TEST(TpuGeneration, DefaultNumberOfProcessesIsThatOfABoard) {
+  for (const schema::Choice& choice : schema::find_fields("tpu.generation")[0].choices) {
+    const std::vector<std::string> settings = {fmt::format("tpu.generation={}", choice.name)};
+    const schema::ReadResult recipe = schema::read_recipe_text(R"(schema_version: 1
+backend: tpu
+model: {type: linear}
+data: {train: {format: synthetic, samples: 20, features: [8], classes: 3}, batch_size: 10}
+optimizer: {type: sgd}
+train: {epochs: 1}
+)",
+                                                               "r.yaml", settings);
+    EXPECT_EQ(recipe.recipe.num_processes, schema::devices_on_board(recipe.recipe.tpu.generation)) << choice.name;
+  }
 }
 
 // 8 × 128 lanes × 4 units × 1.75 GHz × 2 cores of a v5p.

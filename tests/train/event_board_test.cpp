@@ -1,4 +1,6 @@
 // EventBoard: all ranks get the events of all, and the last owner frees them, whichever rank fails.
+#include "runner/train/engine/event_board.h"
+
 #include <atomic>
 #include <memory>
 #include <string>
@@ -6,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/train/engine/bucket_reducer.h"
 #include "schema/base/error.h"
 #include "tests/backends/support/on_threads.h"
 

@@ -45,27 +45,15 @@ json::Value metric_json(const ReportMetric& metric) {
 
 // ---- reading -------------------------------------------------------------------------------------------------------
 
-// Returns null if there is no such member.
-const json::Value* find_member(const json::Value& object, std::string_view name) {
-  const json::Object& members = json::members_of(object);
-  const auto member = std::ranges::find(members, name, [](const auto& row) { return std::string_view(row.first); });
-  return member != members.end() ? &member->second : nullptr;
-}
+using json::member, json::number_of;
 
-std::optional<double> number_of(const json::Value* value) {
-  if (value == nullptr) return {};
-  if (const int64_t* const integer = value->integer()) return static_cast<double>(*integer);
-  if (const double* const number = value->number()) return *number;
-  return {};
-}
-
-std::optional<std::vector<Percentile>> percentiles_of_json(const json::Value* object) {
-  if (object == nullptr || object->map() == nullptr) return {};
+std::optional<std::vector<Percentile>> percentiles_of_json(const json::Value& object) {
+  if (object.map() == nullptr) return {};
   std::vector<Percentile> percentiles;
-  for (const auto& [key, value] : *object->map()) {
+  for (const auto& [key, value] : *object.map()) {
     Percentile percentile;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), percentile.percent);
-    const auto number = number_of(&value);
+    const auto number = number_of(value);
     if (error != std::errc() || end != key.data() + key.size() || !number) return {};
     percentile.value = *number;
     percentiles.push_back(percentile);
@@ -74,23 +62,22 @@ std::optional<std::vector<Percentile>> percentiles_of_json(const json::Value* ob
 }
 
 std::optional<ReportMetric> metric_of_json(const std::string& name, const json::Value& object) {
-  const json::Value *const kind = find_member(object, "kind"), *const count = find_member(object, "count");
-  auto percentiles = percentiles_of_json(find_member(object, "percentiles"));
-  if (kind == nullptr || kind->text() == nullptr || count == nullptr || count->integer() == nullptr) return {};
-  const json::Value* const sum = find_member(object, "sum");
-  if (sum == nullptr || !percentiles) return {};
-  const auto row = std::ranges::find(kKinds, *kind->text(), [](const auto& known) { return known.second; });
-  if (row == kKinds.end()) return {};
+  if (object.map() == nullptr || json::ObjectReader(object).find("sum") == nullptr) return {};
+  const std::string kind = json::text_of(member(object, "kind"));
+  const std::optional<int64_t> count = json::integer_of(member(object, "count"));
+  auto percentiles = percentiles_of_json(member(object, "percentiles"));
+  const auto row = std::ranges::find(kKinds, kind, [](const auto& known) { return known.second; });
+  if (!count || !percentiles || row == kKinds.end()) return {};
   ReportMetric metric;
   metric.name = name;
   metric.block = static_cast<int>(backends::tpu::group_of(name));
   metric.kind = row->first;
-  metric.total_samples = *count->integer();
-  metric.accumulator = number_of(sum);
-  metric.mean = number_of(find_member(object, "mean"));
-  metric.stddev = number_of(find_member(object, "stddev"));
-  metric.value_rate = number_of(find_member(object, "value_rate"));
-  metric.rate = number_of(find_member(object, "rate"));
+  metric.total_samples = *count;
+  metric.accumulator = number_of(member(object, "sum"));
+  metric.mean = number_of(member(object, "mean"));
+  metric.stddev = number_of(member(object, "stddev"));
+  metric.value_rate = number_of(member(object, "value_rate"));
+  metric.rate = number_of(member(object, "rate"));
   metric.percentiles = std::move(*percentiles);
   return metric;
 }
@@ -118,16 +105,15 @@ std::string metrics_document(const backends::tpu::MetricsSnapshot& snapshot) {
 }
 
 std::optional<MetricsReport> report_of_json(const json::Value& document) {
-  const json::Value *const metrics = find_member(document, "metrics"), *const counters =
-                                                                           find_member(document, "counters");
-  if (metrics == nullptr || metrics->map() == nullptr || counters == nullptr || counters->map() == nullptr) return {};
+  const json::Value &metrics = member(document, "metrics"), &counters = member(document, "counters");
+  if (metrics.map() == nullptr || counters.map() == nullptr) return {};
   MetricsReport report;
-  for (const auto& [name, object] : *metrics->map()) {
+  for (const auto& [name, object] : *metrics.map()) {
     auto metric = metric_of_json(name, object);
     if (!metric) return {};
     report.metrics.push_back(std::move(*metric));
   }
-  for (const auto& [name, value] : *counters->map()) {
+  for (const auto& [name, value] : *counters.map()) {
     if (value.integer() == nullptr) return {};
     report.counters.push_back({name, static_cast<int>(backends::tpu::group_of(name)), *value.integer()});
   }

@@ -135,14 +135,10 @@ void DeviceArrays::write_initial_qs() {
 
 // ---- contents ------------------------------------------------------------------------------------------------------
 
-bool DeviceArrays::is_local() const {
-  return ranks_ != nullptr && builder_.recipe().train.local_sgd.has_value();
-}
-
 // Rank 0 writes what ranks share and what must count only once.
 bool DeviceArrays::writes(const DeviceArray& array) const {
   const bool logged = array.role == Role::kSum && array.index == kLoggedSum;
-  const bool with_rank_0 = are_shared() ? is_common(array) : is_local() && logged;
+  const bool with_rank_0 = are_shared() ? is_common(array) : trains_locally(builder_.recipe(), ranks_) && logged;
   return !with_rank_0 || ranks_->rank() == 0;
 }
 

@@ -141,7 +141,6 @@ class DeviceArrays {
 
   void allocate_sums();
   void announce() const;
-  bool is_local() const;
   void write_initial_values();
   void write_initial_weights(const std::function<void()>& halt);
   void write_initial_qs();

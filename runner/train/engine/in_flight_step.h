@@ -65,6 +65,11 @@ class InFlightStep {
   void wait();
   // Throws the stored error and clears it.
   void throw_failure();
+  // Waits, and throws the error of what it waited for.
+  void finish() {
+    wait();
+    throw_failure();
+  }
   // Throws the stored error but keeps it, because a hook may catch it and continue. Throws Error(kRun) if the previous
   // optimizer step was not finite and therefore ends the run. Call before preparing the next step.
   void check() const;

@@ -1,5 +1,7 @@
 #include "runner/train/engine/loader_marks.h"
 
+#include "runner/train/step/device_rules.h"
+
 namespace runner::train {
 
 void LoaderMarks::begin_batch(bool training) {
@@ -10,7 +12,7 @@ void LoaderMarks::begin_batch(bool training) {
 void LoaderMarks::end_batches(bool training) {
   if (!recipe_.tpu.auto_mark_step) return;
   mark_where_due(training);
-  if (recipe_.tpu.dialect != schema::TpuDialect::kXla1_7) device_.on_host_event(backends::HostEvent::kStepMark);
+  if (dialect_of(recipe_).marks_after_data) device_.on_host_event(backends::HostEvent::kStepMark);
   since_mark_[training] = 0;
 }
 

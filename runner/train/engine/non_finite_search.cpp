@@ -7,7 +7,6 @@
 
 #include "backends/ir/ops.h"
 #include "runner/train/engine/reduction.h"
-#include "runner/train/engine/stepper.h"
 #include "runner/train/step/gradients.h"
 
 namespace runner::train {
@@ -18,8 +17,7 @@ namespace {
 std::string not_found_text(const schema::Recipe& recipe) {
   if (!checks_gradients(recipe))
     return "the loss was not finite, but a second trace of the step gave a finite one: the step depends on state of "
-           "the hook "
-           "that is not registered or is larger than 1024 bytes";
+           "the hook that is not registered or is larger than 1024 bytes";
   return fmt::format("the forward pass is finite, but a gradient is not{}",
                      communicates_in_fp16(recipe)
                          ? ", possibly only as fp16 in the all-reduce (comm.hook: bf16 has the range of float32)"
@@ -46,11 +44,11 @@ std::optional<NotFinite> NonFiniteSearch::find(data::Loader& loader, int64_t bef
   for (;; ++before) {
     const data::Batch& batch = loader.next();
     const bool last = parts_.accumulation.ends(batch, before);
-    for (int64_t first = 0; first < batch.size && (!found || may_use_collectives);
-         first += parts_.accumulation.micro_batch(batch.size)) {
-      std::optional<NotFinite> here = find(batch.part(first, parts_.accumulation.micro_batch(batch.size - first)));
+    parts_.accumulation.each_micro_batch(batch, [&](const data::Batch& part) {
+      std::optional<NotFinite> here = find(part);
       if (!found) found = std::move(here);
-    }
+      return !found || may_use_collectives;
+    });
     if (last || (found && !may_use_collectives)) return found;
   }
 }

@@ -25,7 +25,7 @@ class RegionRunner {
   // Call before a region begins. The updates of a region count when they are recorded.
   void begin() {
     parts_.device.on_host_event(backends::HostEvent::kRecording);
-    parts_.arguments.find_absent_states();
+    parts_.user.find_absent_states();
   }
   // Runs a finished region. `batch`: null if it has none. `name`: for traces and errors.
   void run(std::string_view name, const TracedRegion& region, const data::Batch* batch);

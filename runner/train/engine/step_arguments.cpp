@@ -10,19 +10,14 @@ namespace runner::train {
 
 StepArguments::StepArguments(const EngineParts& parts)
     : parts_(parts),
-      user_(parts.user),
       random_key_{parts.builder.recipe().seed, 0},
       draw_key_{static_cast<int64_t>(hook_seed(parts.builder.recipe(), parts.ranks)), 0} {}
-
-int64_t StepArguments::updates_of(const OptimizerGroup& group) const {
-  return parts_.counters.updates_of(parts_.builder.optimizers().name_of(group));
-}
 
 // ---- numbers of updates ---------------------------------------------------------------------------------------------
 
 void StepArguments::set_rates(const ScheduleRates& rates, int64_t accumulation) {
   accumulation_ = accumulation;
-  user_.set_rates(rates);
+  parts_.user.set_rates(rates);
   if (parts_.clock != nullptr) return;
   const Optimizers& optimizers = parts_.builder.optimizers();
   size_t next = 0;
@@ -31,7 +26,7 @@ void StepArguments::set_rates(const ScheduleRates& rates, int64_t accumulation) 
     const OptimizerGroup& group = optimizers.groups[static_cast<size_t>(buffer.group)];
     const size_t count = optim::scalar_count(group.rule);
     scalars_.resize(next + count);
-    optim::step_scalars(group.rule, rates.of(group.rule), updates_of(group) + 1,
+    optim::step_scalars(group.rule, rates.of(group.rule), optimizers.updates_of(parts_.counters, group) + 1,
                         std::span(scalars_).subspan(next, count));
     next += count;
   }
@@ -78,7 +73,7 @@ backends::Submission StepArguments::inputs(const data::Batch* batch, const backe
 
 StepSubmission StepArguments::of_region(const TracedRegion& region, const data::Batch* batch) {
   const nn::HostValues& host = region.host();
-  StepSubmission submission{inputs(batch, &region.program().lines(), host.given), user_.of_region(host)};
+  StepSubmission submission{inputs(batch, &region.program().lines(), host.given), parts_.user.of_region(host)};
   submission.scalars = host.scalars;
   return submission;
 }
@@ -90,7 +85,7 @@ StepSubmission StepArguments::of_step(const data::Batch& batch, const StepBuilde
   step_scalars_ = scalars_;
   step_scalars_.insert(step_scalars_.end(), host.scalars.begin(), host.scalars.end());
   StepSubmission submission{inputs(&batch, recorded != nullptr ? &recorded->program.lines() : nullptr, host.given),
-                            user_.of_step(host, traced, accumulation_, rule_numbers)};
+                            parts_.user.of_step(host, traced, accumulation_, rule_numbers)};
   submission.scalars = step_scalars_;
   return submission;
 }

@@ -47,7 +47,6 @@ class StepArguments {
   // Sets arbitrary rates for a step that updates nothing, if none are set yet: every Program has the scalars.
   void set_any_rates();
   // Finds the states that no step has created yet. Call before updates are counted.
-  void find_absent_states() { user_.find_absent_states(); }
 
   // `recorded`: the recording that the step was found by, for its scalars and lines, or null. `rule_numbers`: scalars
   // of the hook's update rules in the step, if it updates.
@@ -57,15 +56,13 @@ class StepArguments {
   // `batch`: null if the region has none.
   StepSubmission of_region(const TracedRegion& region, const data::Batch* batch);
   // Returns the submission of the step that combines the gradients of all ranks.
-  StepSubmission of_update() { return {inputs(nullptr, nullptr, {}), user_.of_update()}; }
+  StepSubmission of_update() { return {inputs(nullptr, nullptr, {}), parts_.user.of_update()}; }
 
  private:
   backends::Submission inputs(const data::Batch* batch, const backends::SourceLines* lines,
                               std::span<const std::vector<std::byte>> given);
-  int64_t updates_of(const OptimizerGroup& group) const;
 
   const EngineParts& parts_;
-  UserWork& user_;
   int64_t accumulation_ = 1;
   std::vector<double> scalars_, step_scalars_;  // of an update; the second with those of a hook's recording
   std::vector<const std::byte*> batch_inputs_;  // of the model, by BatchInput, then those of a traced region

@@ -32,13 +32,15 @@ SharedStep Stepper::run_batches(BatchFeed& batches, const ScheduleRates& rates, 
       parts_.clock->begin_step(rates);
     }
     if (is_local() || batch.weighs()) {
-      for (int64_t first = 0; first < batch.size; first += parts_.accumulation.micro_batch(batch.size)) {
-        const data::Batch part = batch.part(first, parts_.accumulation.micro_batch(batch.size - first));
-        const bool ends_batch = first + part.size == batch.size;
-        step = run_part(part, {.staged = first == 0 ? batches.staged() : 0,
-                               .ends_step = result.done && ends_batch,
-                               .reduces = (result.done || recipe_.sync_each_batch) && ends_batch});
-      }
+      int64_t left = batch.size;
+      parts_.accumulation.each_micro_batch(batch, [&](const data::Batch& part) {
+        const bool begins_batch = left == batch.size;
+        left -= part.size;
+        step = run_part(part, {.staged = begins_batch ? batches.staged() : 0,
+                               .ends_step = result.done && left == 0,
+                               .reduces = (result.done || recipe_.sync_each_batch) && left == 0});
+        return true;
+      });
     } else {
       parts_.steps.record(batch, /*training=*/true);
     }
@@ -79,8 +81,7 @@ SharedStep Stepper::run_batches_together(BatchFeed& batches, const ScheduleRates
   const bool reduces = result.done && parts_.arrays.reducer() != nullptr;
   if (reduces) reduce_in_buckets();
   if (last) batches.stage_next(*last->executable, parts_.accumulation);
-  parts_.in_flight.wait();
-  parts_.in_flight.throw_failure();
+  parts_.in_flight.finish();
   if (parts_.builder.varies(true))
     add_to(parts_.metrics.step,
            merged(std::exchange(parts_.metrics.batches, {}), *parts_.ranks, parts_.executor.site("metrics")));
@@ -192,8 +193,7 @@ void Stepper::end_step(const SharedStep& step, const ScheduleRates& rates, StepR
 }
 
 void Stepper::resolve(StepResult& newest) {
-  parts_.in_flight.wait();
-  parts_.in_flight.throw_failure();
+  parts_.in_flight.finish();
   if (!parts_.in_flight.has_ended()) return;
   parts_.in_flight.resolve(newest);
   // Finding the cause runs other Programs, which overwrite the outputs, so they are read first.
@@ -201,8 +201,7 @@ void Stepper::resolve(StepResult& newest) {
 }
 
 void Stepper::read_counters() {
-  parts_.in_flight.wait();
-  parts_.in_flight.throw_failure();
+  parts_.in_flight.finish();
   if (pending() == 0) return;
   parts_.in_flight.read_outcome();
   parts_.clock->read_counters();

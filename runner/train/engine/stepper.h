@@ -30,12 +30,6 @@ namespace runner::train {
 // optimizer step, and the overhead is negligible.
 inline constexpr int64_t kBatchesOfPart = 8;
 
-// Whether ranks update separate weights between averages (train.local_sgd). A step then uses only the rank's own
-// batches, and checkpoints and evaluations need an average first. `ranks`: null for a single process.
-inline bool trains_locally(const schema::Recipe& recipe, const backends::ProcessGroup* ranks) {
-  return ranks != nullptr && recipe.train.local_sgd.has_value();
-}
-
 class Stepper {
  public:
   explicit Stepper(const EngineParts& parts);

@@ -79,10 +79,6 @@ UserGraph UserWork::of_nothing() {
 
 // ---- executions -----------------------------------------------------------------------------------------------------
 
-int64_t UserWork::updates_of(const OptimizerGroup& group) const {
-  return parts_.counters.updates_of(parts_.builder.optimizers().name_of(group));
-}
-
 void UserWork::set_rates(const ScheduleRates& rates) {
   if (parts_.device.traces_graphs()) trace_scalars(rates);
   find_absent_states();
@@ -96,13 +92,14 @@ void UserWork::trace_scalars(const ScheduleRates& rates) {
   if (const auto limit = recipe.train.clip_grad_norm) optim::trace_clip_grad_norm(*limit, traced_);
   if (const auto limit = recipe.train.clip_grad_value) optim::trace_clip_grad_value(*limit, traced_);
   if (parts_.clock != nullptr) return;
+  const Optimizers& optimizers = parts_.builder.optimizers();
   size_t scalar = 0;
   for (const nn::FlatBuffer& buffer : parts_.builder.model().parameters.buffers()) {
     if (buffer.group < 0) continue;
-    const OptimizerGroup& group = parts_.builder.optimizers().groups[static_cast<size_t>(buffer.group)];
+    const OptimizerGroup& group = optimizers.groups[static_cast<size_t>(buffer.group)];
     const size_t first = traced_.size();
-    optim::trace_scalars(group.rule, rates.of(group.rule), updates_of(group) + 1, traced_);
-    for (size_t i = first; i < traced_.size(); ++i) parts_.builder.optimizers().mark_owner(traced_[i], group);
+    optim::trace_scalars(group.rule, rates.of(group.rule), optimizers.updates_of(parts_.counters, group) + 1, traced_);
+    for (size_t i = first; i < traced_.size(); ++i) optimizers.mark_owner(traced_[i], group);
     const size_t count = optim::scalar_count(group.rule);
     if (group.rule.custom)
       for (size_t i = 0; first + i < traced_.size(); ++i)
@@ -117,8 +114,10 @@ void UserWork::find_absent_states() {
   if (!parts_.device.traces_graphs()) return;
   const int64_t pending = parts_.clock != nullptr ? parts_.clock->pending() : 0;
   const std::vector<DeviceArray>& arrays = parts_.arrays.layout().arrays();
+  const Optimizers& optimizers = parts_.builder.optimizers();
   for (size_t i = 0; i < arrays.size(); ++i)
-    if (!arrays[i].from_start && updates_of(parts_.builder.group_of(arrays[i].buffer)) + pending == 0)
+    if (!arrays[i].from_start &&
+        optimizers.updates_of(parts_.counters, parts_.builder.group_of(arrays[i].buffer)) + pending == 0)
       absent_.push_back(static_cast<int32_t>(i));
 }
 

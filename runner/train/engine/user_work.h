@@ -77,7 +77,6 @@ class UserWork {
 
  private:
   void trace_scalars(const ScheduleRates& rates);
-  int64_t updates_of(const OptimizerGroup& group) const;
   StepBuilder::Recorded recorded_as_counted(const StepKind& kind, const StepBuilder::Recorded& recorded) const;
 
   const EngineParts& parts_;

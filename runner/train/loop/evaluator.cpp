@@ -87,9 +87,10 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
       trainer_.steps().record(batch, /*training=*/false);
       continue;
     }
-    for (int64_t first = 0; first < batch.size; first += trainer_.accumulation.micro_batch(batch.size)) {
-      each(batch.part(first, trainer_.accumulation.micro_batch(batch.size - first)));
-    }
+    trainer_.accumulation.each_micro_batch(batch, [&](const data::Batch& part) {
+      each(part);
+      return true;
+    });
   }
   trainer_.steps().compare_graphs();
   trainer_.marks().end_batches(/*training=*/false);

@@ -77,7 +77,8 @@ RunForecast forecast_graphs(const schema::Recipe& recipe, const data::Data& data
   TrialRank trial(recipe, data.encoding, device, hooks);
   Forecaster forecaster(trial.trainer(), backends::tpu::model_of_tpu(device));
   forecaster.training(plan);
-  if (data.eval) forecaster.evaluation(evaluation_plan(recipe, data.eval->size(), trial.ranks()).max_batch());
+  if (const auto evaluated = evaluation_plan(recipe, data, trial.ranks()))
+    forecaster.evaluation(evaluated->max_batch());
   return forecaster.take();
 }
 

@@ -20,21 +20,6 @@
 
 namespace runner::train {
 
-namespace {
-
-// A device loader has a queue on the host and one on the device.
-int64_t batches_ahead(const schema::Recipe& recipe) {
-  const bool queues = device_rules(recipe).has_loader && recipe.data.prefetch > 0;
-  const int64_t queued = recipe.tpu.loader_prefetch_size + recipe.tpu.device_prefetch_size;
-  return queues ? std::max(recipe.data.prefetch, queued) : recipe.data.prefetch;
-}
-
-int64_t loader_threads(const schema::Recipe& recipe) {
-  return device_rules(recipe).has_loader ? recipe.tpu.host_to_device_transfer_threads : 1;
-}
-
-}  // namespace
-
 TrainLoop::TrainLoop(TrainState& state, const std::atomic<int>& stop)
     : state_(state),
       session_(state.session),
@@ -230,11 +215,8 @@ void TrainLoop::sync(uint64_t call_digest) {
   if (hooks_ != nullptr) hooks_->set_drawn(all.drawn);
 }
 
-// xm.save of PyTorch/XLA 1.7 ends with a barrier, so a call on one rank alone would deadlock.
 void TrainLoop::check_saves() const {
-  if (session_.ranks == nullptr || session_.recipe.backend != schema::Backend::kTpu ||
-      session_.recipe.tpu.dialect != schema::TpuDialect::kXla1_7)
-    return;
+  if (session_.ranks == nullptr || !saves_together(session_.recipe)) return;
   std::vector<int64_t> asked(static_cast<size_t>(session_.ranks->size()));
   session_.ranks->all_gather({backends::DType::kI64, {}}, std::as_bytes(std::span(&control_.saves_requested, 1)),
                              std::as_writable_bytes(std::span(asked)), {"save_state", step()});

@@ -116,16 +116,11 @@ std::string gpu_document(const GpuUse& use) {
 }
 
 int64_t gpus_in(const json::Value& gpu) {
-  for (const auto& [name, value] : json::members_of(gpu))
-    if (name == "memory" && value.list() != nullptr) return std::ssize(*value.list());
-  return 0;
+  return std::ssize(json::elements_of(json::member(gpu, "memory")));
 }
 
 json::Value gpu_of_document(const std::string& document) {
-  const json::Value parsed = json::parse(document);
-  for (const auto& [name, value] : json::members_of(parsed))
-    if (name == "gpu") return value;
-  return {};
+  return json::member(json::parse(document), "gpu");
 }
 
 }  // namespace runner::train

@@ -92,7 +92,7 @@ struct RunResult {
   bool lost_process = false;  // another rank was killed by a signal: the failure is not the run's own
 };
 
-struct ForkRequest;  // forking.h
+struct ForkRequest;  // checkpoint/restore.h
 
 struct RunRequest;
 using Follow = std::function<void(const RunRequest& of_rank_0, backends::ProcessGroup& ranks)>;

@@ -202,12 +202,8 @@ class Verifier {
   static Extent extent_of(const std::filesystem::path& path) {
     store::Store store = store::Store::open(path, store::Access::kRead);
     const json::Value summary = json::parse(store::find_run(store, "@last").summary_json);
-    Extent extent;
-    for (const auto& [key, value] : json::members_of(summary)) {
-      if (key == "optimizer_steps") extent.steps = *value.integer();
-      if (key == "samples") extent.samples = *value.integer();
-    }
-    return extent;
+    const auto number = [&](const char* name) { return json::integer_of(json::member(summary, name)).value_or(0); };
+    return {.steps = number("optimizer_steps"), .samples = number("samples")};
   }
 
   static store::LoadedState last_state(const std::filesystem::path& path) {

@@ -11,8 +11,12 @@
 #include "backends/runtime/affinity.h"
 #include "backends/tpu/tpu_device_model.h"
 #include "schema/base/signals_blocked.h"
+#include "schema/recipe/choice_table.h"
 
 namespace runner::train {
+
+namespace tpu = backends::tpu;
+
 namespace {
 
 // Number of threads of one rank; ranks share the cores.
@@ -46,22 +50,46 @@ int rank_of(const backends::ProcessGroup* ranks) {
   return ranks != nullptr ? ranks->rank() : 0;
 }
 
-backends::tpu::MatmulPrecision precision_of(schema::MatmulPrecision precision) {
-  switch (precision) {
-    case schema::MatmulPrecision::kDefault: return backends::tpu::MatmulPrecision::kDefault;
-    case schema::MatmulPrecision::kHigh: return backends::tpu::MatmulPrecision::kHigh;
-    case schema::MatmulPrecision::kHighest: return backends::tpu::MatmulPrecision::kHighest;
-  }
-  return {};
+// A choice of the recipe and its value for a device.
+template <class Choice, class Value>
+struct Mapped {
+  Choice choice;
+  Value value;
+};
+
+using tpu::MatmulPrecision, tpu::Rounding;
+constexpr Mapped<schema::MatmulPrecision, MatmulPrecision> kPrecisions[] = {
+    {schema::MatmulPrecision::kDefault, MatmulPrecision::kDefault},
+    {schema::MatmulPrecision::kHigh, MatmulPrecision::kHigh},
+    {schema::MatmulPrecision::kHighest, MatmulPrecision::kHighest},
+};
+constexpr Mapped<schema::Rounding, Rounding> kRoundings[] = {
+    {schema::Rounding::kPerOp, Rounding::kPerOp},
+    {schema::Rounding::kFused, Rounding::kFused},
+};
+constexpr Mapped<schema::TpuDialect, const tpu::Dialect*> kDialects[] = {
+    {schema::TpuDialect::kXla2X, &tpu::kXla2},
+    {schema::TpuDialect::kXla1_7, &tpu::kXla17},
+    {schema::TpuDialect::kClean, &tpu::kClean},
+};
+
+template <class Choice, class Value, size_t N>
+consteval bool is_complete(const Mapped<Choice, Value> (&table)[N]) {
+  return schema::has_all_choices<Choice>(table, &Mapped<Choice, Value>::choice);
+}
+static_assert(is_complete(kPrecisions) && is_complete(kRoundings) && is_complete(kDialects));
+
+template <class Choice, class Value, size_t N>
+const Value& value_of(const Mapped<Choice, Value> (&table)[N], Choice choice) {
+  return table[static_cast<size_t>(choice)].value;
 }
 
-backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
-  const bool fused = recipe.tpu.rounding == schema::Rounding::kFused;
+tpu::Hardware hardware_of(const schema::Recipe& recipe) {
   return {.machine = {.generation = generation_of(recipe),
                       .devices = static_cast<int>(recipe.num_processes),
-                      .precision = precision_of(recipe.tpu.matmul_precision)},
+                      .precision = value_of(kPrecisions, recipe.tpu.matmul_precision)},
           .types = device_types_of(recipe),
-          .rounding = fused ? backends::tpu::Rounding::kFused : backends::tpu::Rounding::kPerOp,
+          .rounding = value_of(kRoundings, recipe.tpu.rounding),
           .prefetched_batches = recipe.tpu.device_prefetch_size};
 }
 
@@ -96,16 +124,15 @@ std::unique_ptr<backends::ModelledDevice> make_gpu(const schema::Recipe& recipe,
 std::unique_ptr<backends::ModelledDevice> make_tpu(const schema::Recipe& recipe, backends::ProcessGroup* ranks,
                                                    std::optional<bool> own_thread) {
   const SignalsBlocked blocked;
-  return backends::tpu::make_tpu_device(
-      {.threads = threads_of(recipe),
-       .hardware = hardware_of(recipe),
-       .batches_per_mark = recipe.tpu.auto_mark_step ? recipe.tpu.batches_per_execution : 0,
-       .tracks_graphs = rank_of(ranks) == 0,
-       .own_thread = own_thread.value_or(has_core_for_device(recipe)),
-       .waits_at_mark_step = recipe.tpu.sync_wait,
-       .eager = recipe.tpu.eager,
-       .dialect = dialect_of(recipe),
-       .max_graphs = recipe.tpu.max_graphs});
+  return tpu::make_tpu_device({.threads = threads_of(recipe),
+                               .hardware = hardware_of(recipe),
+                               .batches_per_mark = recipe.tpu.auto_mark_step ? recipe.tpu.batches_per_execution : 0,
+                               .tracks_graphs = rank_of(ranks) == 0,
+                               .own_thread = own_thread.value_or(has_core_for_device(recipe)),
+                               .waits_at_mark_step = recipe.tpu.sync_wait,
+                               .eager = recipe.tpu.eager,
+                               .dialect = dialect_of(recipe),
+                               .max_graphs = recipe.tpu.max_graphs});
 }
 
 // By schema::Backend.
@@ -141,35 +168,42 @@ const DeviceRules& device_rules(const schema::Recipe& recipe) {
   return kRules[static_cast<size_t>(recipe.backend)];
 }
 
-using backends::tpu::DeviceTypes;
-using backends::tpu::Dialect;
-
-backends::tpu::Generation generation_of(const schema::Recipe& recipe) {
-  return static_cast<backends::tpu::Generation>(recipe.tpu.generation);
+// A device loader has a queue on the host and one on the device.
+int64_t batches_ahead(const schema::Recipe& recipe) {
+  const bool queues = device_rules(recipe).has_loader && recipe.data.prefetch > 0;
+  const int64_t queued = recipe.tpu.loader_prefetch_size + recipe.tpu.device_prefetch_size;
+  return queues ? std::max(recipe.data.prefetch, queued) : recipe.data.prefetch;
 }
 
-Dialect dialect_of(const schema::Recipe& recipe) {
-  switch (recipe.tpu.dialect) {
-    case schema::TpuDialect::kXla2X: return Dialect::kXla2;
-    case schema::TpuDialect::kXla1_7: return Dialect::kXla17;
-    case schema::TpuDialect::kClean: return Dialect::kClean;
-  }
-  return {};
+int64_t loader_threads(const schema::Recipe& recipe) {
+  return device_rules(recipe).has_loader ? recipe.tpu.host_to_device_transfer_threads : 1;
 }
 
-// PyTorch/XLA 1.7 has no f64 on a TPU.
-DeviceTypes device_types_of(const schema::Recipe& recipe) {
+// xm.save of PyTorch/XLA 1.7 ends with a barrier, so a call on one rank alone would deadlock.
+bool saves_together(const schema::Recipe& recipe) {
+  return device_rules(recipe).traces_graphs && dialect_of(recipe).saves_together;
+}
+
+tpu::Generation generation_of(const schema::Recipe& recipe) {
+  return static_cast<tpu::Generation>(recipe.tpu.generation);
+}
+
+const tpu::Dialect& dialect_of(const schema::Recipe& recipe) {
+  return *value_of(kDialects, recipe.tpu.dialect);
+}
+
+tpu::DeviceTypes device_types_of(const schema::Recipe& recipe) {
   if (recipe.mixed_precision == schema::Precision::kBf16)
-    return recipe.downcast_bf16 ? backends::tpu::kDowncastBf16Types : backends::tpu::kBf16Types;
-  return dialect_of(recipe) == Dialect::kXla17 ? DeviceTypes{.f64 = backends::DType::kF32} : backends::tpu::kFullTypes;
+    return recipe.downcast_bf16 ? tpu::kDowncastBf16Types : tpu::kBf16Types;
+  return dialect_of(recipe).has_f64 ? tpu::kFullTypes : tpu::DeviceTypes{.f64 = backends::DType::kF32};
 }
 
 bool rounds_to_bf16(const schema::Recipe& recipe) {
   return device_rules(recipe).has_bf16_floats && device_types_of(recipe).f32 == backends::DType::kBf16;
 }
 
-backends::tpu::ScalarRules scalar_rules_of(const schema::Recipe& recipe) {
-  return backends::tpu::scalar_rules(dialect_of(recipe), device_types_of(recipe));
+tpu::ScalarRules scalar_rules_of(const schema::Recipe& recipe) {
+  return tpu::scalar_rules(dialect_of(recipe), device_types_of(recipe));
 }
 
 }  // namespace runner::train

@@ -33,8 +33,15 @@ const DeviceRules& device_rules(const schema::Recipe& recipe);
 // Returns the recipe's limit for one wait in a collective, rounded up to milliseconds.
 std::chrono::milliseconds collective_timeout(const schema::Recipe& recipe);
 
+// Returns the number of batches that a loader prepares ahead of time, and of its threads.
+int64_t batches_ahead(const schema::Recipe& recipe);
+int64_t loader_threads(const schema::Recipe& recipe);
+
+// Whether a state must be saved by all ranks, or by none.
+bool saves_together(const schema::Recipe& recipe);
+
 backends::tpu::Generation generation_of(const schema::Recipe& recipe);
-backends::tpu::Dialect dialect_of(const schema::Recipe& recipe);
+const backends::tpu::Dialect& dialect_of(const schema::Recipe& recipe);
 backends::tpu::DeviceTypes device_types_of(const schema::Recipe& recipe);
 // Whether the device keeps the user's f32 as bf16, so that the result of each op is rounded.
 bool rounds_to_bf16(const schema::Recipe& recipe);

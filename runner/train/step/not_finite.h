@@ -25,7 +25,7 @@ struct ForwardPass {
   const backends::Program& program;               // its outputs are ignored
   std::span<const backends::ValueId> parameters;  // by ParameterId
   backends::ValueId features, labels;             // kNoValue if there is no batch
-  size_t sample_ids;                              // position in Arguments::batch
+  size_t sample_ids;                              // position in Submission::batch
   backends::ValueId end;
   backends::ValueId weights = backends::kNoValue;  // (B) or () f32, weights of the losses
 };
@@ -33,8 +33,8 @@ struct ForwardPass {
 // Reruns the pass and keeps every value, to find the first that is not finite, or is a negative weight: a feature or
 // target of a sample, a parameter, the weight of a sample, the result of an op, or the sum of the losses. Returns none
 // if all are valid. `memory`: bytes that may be used in addition to the arrays (none: no limit). If all values do not
-// fit, runs several times with as many as do; a single value needs no more memory than the step did. `arguments`: those
-// of the failed step. Compiles Programs, so use it only after an error.
+// fit, runs several times with as many as do; a single value needs no more memory than the step did. `submission`:
+// those of the failed step. Compiles Programs, so use it only after an error.
 std::optional<NotFinite> first_not_finite(backends::ModelledDevice& device, const ForwardPass& pass,
                                           const nn::ParameterSet& parameters, const backends::Submission& submission,
                                           std::optional<int64_t> memory);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "backends/dist/process_group.h"
 #include "runner/data/loader.h"
 #include "runner/optim/update_rules.h"
 #include "runner/train/step/counters.h"
@@ -21,6 +22,12 @@ struct ScheduleRates {
   optim::StepRates of(const optim::Rule& rule) const;
   uint64_t digest() const;
 };
+
+// Whether ranks update separate weights between averages (train.local_sgd). A step then uses only the rank's own
+// batches, and checkpoints and evaluations need an average first. `ranks`: null for a single process.
+inline bool trains_locally(const schema::Recipe& recipe, const backends::ProcessGroup* ranks) {
+  return ranks != nullptr && recipe.train.local_sgd.has_value();
+}
 
 // Progress and result of an optimizer step; see Stepper::advance().
 struct StepResult {
@@ -51,6 +58,12 @@ struct GradAccumulation {
 
   // Returns the size of the first micro-batch of a batch.
   int64_t micro_batch(int64_t batch) const { return max_micro_batch > 0 ? std::min(batch, max_micro_batch) : batch; }
+  // Calls `each` with the micro-batches of a batch, in order, until it returns false.
+  template <class Each>
+  void each_micro_batch(const data::Batch& batch, const Each& each) const {
+    for (int64_t first = 0; first < batch.size; first += micro_batch(batch.size))
+      if (!each(batch.part(first, micro_batch(batch.size - first)))) return;
+  }
   // Whether a batch is the last of its optimizer step. `before`: number of batches before it.
   bool ends(const data::Batch& batch, int64_t before) const {
     return (batch.last_of_epoch && end_with_epochs) || before + 1 == batches_per_step;

@@ -90,7 +90,7 @@ Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& e
 
 std::vector<std::string> hook_optimizer_warnings(const schema::Recipe& recipe, const Optimizers& optimizers) {
   std::vector<std::string> warnings;
-  if (recipe.backend != schema::Backend::kTpu || recipe.mixed_precision != schema::Precision::kBf16) return warnings;
+  if (!rounds_to_bf16(recipe)) return warnings;
   for (const OptimizerGroup& group : optimizers.groups)
     for (const optim::NumberWarning& warning :
          optim::number_warnings_in_bf16(group.rule.type, group.rule.hyper, recipe.scheduler.type))

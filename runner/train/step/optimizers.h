@@ -8,6 +8,7 @@
 #include "runner/model/models.h"
 #include "runner/optim/lr_schedule.h"
 #include "runner/optim/update_rules.h"
+#include "runner/train/step/counters.h"
 #include "schema/base/source_mark.h"
 #include "schema/recipe/recipe.h"
 
@@ -33,6 +34,10 @@ struct Optimizers {
   double lr = 0;  // before the schedule: the recipe's learning rate, or that of the hook's first optimizer
 
   const std::string& name_of(const OptimizerGroup& group) const { return names[static_cast<size_t>(group.optimizer)]; }
+  // Number of updates of a group's optimizer so far.
+  int64_t updates_of(const Counters& counters, const OptimizerGroup& group) const {
+    return counters.updates_of(name_of(group));
+  }
   const optim::Rule& rule(int32_t group) const { return groups[static_cast<size_t>(group)].rule; }
   // Sets the optimizer and the group of a scalar, if there are several.
   void mark_owner(backends::TracedScalar& number, const OptimizerGroup& group) const;

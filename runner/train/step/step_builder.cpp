@@ -149,15 +149,14 @@ namespace {
 
 // A device whose float type is bf16 needs no casts.
 nn::Autocast autocast_of(const schema::Recipe& recipe) {
-  const bool own = device_rules(recipe).has_bf16_floats && recipe.mixed_precision == schema::Precision::kBf16;
-  return {own ? DType::kF32 : dtype_of(recipe.mixed_precision)};
+  return {rounds_to_bf16(recipe) ? DType::kF32 : dtype_of(recipe.mixed_precision)};
 }
 
 }  // namespace
 
 nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bool training,
                                     nn::HostValues& host) const {
-  host.bakes = !device_rules(recipe_).traces_graphs || recipe_.tpu.dialect != schema::TpuDialect::kClean;
+  host.bakes = !device_rules(recipe_).traces_graphs || scalar_rules_of(recipe_).bakes;
   return {.program = program,
           .parameters = frame.parameters,
           .inputs = frame.model_inputs,

@@ -109,9 +109,8 @@ class StepBuilder {
     bool own_loss = false;  // whether the losses are those of a hook's evaluation step
     // Those of the recipe without smoothing and class weights; only if evaluations_read_plain_losses().
     backends::ValueId plain_losses = backends::kNoValue, plain_weights = backends::kNoValue;
-    backends::ValueId counted =
-        // Factor of losses and weights: the mask, or 1 if they are of the whole batch.
-        backends::kNoValue;
+    // Factor of losses and weights: the mask, or 1 if they are of the whole batch.
+    backends::ValueId counted = backends::kNoValue;
     uint64_t loss_shape = 0;  // StepLosses::loss_shape of a hook's training step
     std::vector<Metric> metrics;
     int64_t random_tensors = 0;  // number drawn by a hook

@@ -2,10 +2,9 @@
 //
 // There is one section per parameter ("model/0.weight") and optimizer slot ("optimizer/0.weight/exp_avg"). Gradients
 // are saved within an optimizer step, with those of ranks above 0 (rank_parts.h), and if a hook's training loop keeps
-// them
-// ("gradient/0.weight"). One section has the sums for train/loss, and one JSON document has the host part
-// (run_document.h). docs/store.md describes the layout. Sections follow parameters, not flat buffers,
-// so a checkpoint does not depend on the memory layout of groups, the backend, or the number of ranks.
+// them ("gradient/0.weight"). One section has the sums for train/loss, and one JSON document has the host part
+// (run_document.h). docs/store.md describes the layout. Sections follow parameters, not flat buffers, so a checkpoint
+// does not depend on the memory layout of groups, the backend, or the number of ranks.
 #pragma once
 
 #include <optional>
