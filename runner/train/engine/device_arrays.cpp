@@ -138,7 +138,7 @@ void DeviceArrays::write_initial_qs() {
 // Rank 0 writes what ranks share and what must count only once.
 bool DeviceArrays::writes(const DeviceArray& array) const {
   const bool logged = array.role == Role::kSum && array.index == kLoggedSum;
-  const bool with_rank_0 = are_shared() ? is_common(array) : trains_locally(builder_.recipe(), ranks_) && logged;
+  const bool with_rank_0 = are_shared() ? array.is_common() : trains_locally(builder_.recipe(), ranks_) && logged;
   return !with_rank_0 || ranks_->rank() == 0;
 }
 
@@ -190,7 +190,7 @@ bool DeviceArrays::holds_any_gradients() const {
 }
 
 bool DeviceArrays::is_of_parameters(const DeviceArray& array) const {
-  return holds_parameters(array) && (array.role != Role::kGradients || holds_gradients(array.buffer));
+  return array.is_like_parameters && (array.role != Role::kGradients || holds_gradients(array.buffer));
 }
 
 // ---- for Programs --------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ void DeviceArrays::clear_step(const FactoredLayout* factored) {
   if (factored != nullptr) factored_->write_zeros(*factored);
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
-    if (!is_read_by_all(array) || (factored != nullptr && array.role == Role::kGradients)) continue;
+    if (!array.is_read_by_all() || (factored != nullptr && array.role == Role::kGradients)) continue;
     const std::vector<std::byte> zeros(array.type.bytes());
     device_.write(*arrays_[i], 0, zeros);
   }
@@ -282,7 +282,7 @@ MemoryUse DeviceArrays::memory() const {
     kind += bytes;
     const bool in_common = are_shared() && !device_.has_own_memory();
     if (buckets_ && array.role == Role::kGradients) use.gradients += bytes;
-    if (in_common && is_common(array)) use.common += bytes;
+    if (in_common && array.is_common()) use.common += bytes;
     if (rounds_weights() && array.role == Role::kParameters) {
       use.other += bytes / 2;
       use.common += bytes / 2;

@@ -18,7 +18,7 @@ constexpr std::string_view kScalerNames[kScalerStateCount] = {"scale", "good ste
 }  // namespace
 
 std::vector<backends::StateTensor> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters) {
-  if (!holds_parameters(array)) return {{array.name, array.type}};
+  if (!array.is_like_parameters) return {{array.name, array.type}};
   const std::string_view what = std::string_view(array.name).substr(0, array.name.rfind(' '));
   std::vector<backends::StateTensor> tensors;
   for (const nn::ParameterId id : parameters.in_buffer(array.buffer)) {
@@ -34,22 +34,24 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
     : parameters_(parameters), skips_unused_(skips_unused(comm)) {
   const auto buffers = parameters.buffers();
   const auto count = static_cast<int32_t>(buffers.size());
-  for (int32_t b = 0; b < count; ++b) add_like_parameters(Role::kParameters, b, 0, "parameters");
+  for (int32_t b = 0; b < count; ++b) add_like_parameters(Role::kParameters, Sharing::kCommon, b, 0, "parameters");
   for (int32_t b = 0; b < count; ++b) {
     const int32_t group = buffers[static_cast<size_t>(b)].group;
     if (group < 0) continue;
     const std::vector<optim::Slot> slots = optim::slots(optimizers.rule(group));
     for (size_t s = 0; s < slots.size(); ++s) {
-      add_like_parameters(Role::kSlot, b, static_cast<int32_t>(s), slots[s].name, slots[s].initial);
+      add_like_parameters(Role::kSlot, Sharing::kCommon, b, static_cast<int32_t>(s), slots[s].name, slots[s].initial);
       arrays_.back().from_start = slots[s].from_start || slots[s].initial != 0;
       arrays_.back().is_average = slots[s].is_average;
     }
     if (keeps_gradients) add_gradients(b);
     if (is_power_sgd(comm)) add_compression(comm, b);
-    if (skips_unused_) add_use(kUpdates, b, "updates of parameters");
+    if (skips_unused_) add_use(kUpdates, Sharing::kOfRank, b, "updates of parameters");
   }
   for (int32_t sum = 0; sum < kSumCount; ++sum)
     arrays_.push_back({.role = Role::kSum,
+                       .sharing = sum == kStepSum ? Sharing::kReadByAll : Sharing::kOfRank,
+                       .on_restore = OnRestore::kZero,
                        .buffer = 0,
                        .index = sum,
                        .name = std::string(kSumNames[sum]),
@@ -66,19 +68,24 @@ void DeviceLayout::keep_gradients() {
 }
 
 // The user's tensors are never f64: by that dtype an emulated TPU recognises bookkeeping (backends/tpu/owners.h).
-void DeviceLayout::add_like_parameters(Role role, int32_t buffer, int32_t index, std::string_view name,
+void DeviceLayout::add_like_parameters(Role role, Sharing sharing, int32_t buffer, int32_t index, std::string_view name,
                                        double initial) {
   arrays_.push_back(
       {.role = role,
+       .sharing = sharing,
+       .on_restore = OnRestore::kZero,
        .buffer = buffer,
        .index = index,
        .name = fmt::format("{} {}", name, buffer),
        .type = {backends::DType::kF32, backends::Shape{parameters_.buffers()[static_cast<size_t>(buffer)].elements}},
-       .initial = initial});
+       .initial = initial,
+       .is_like_parameters = true});
 }
 
-void DeviceLayout::add_use(UseState index, int32_t buffer, std::string_view name) {
+void DeviceLayout::add_use(UseState index, Sharing sharing, int32_t buffer, std::string_view name) {
   arrays_.push_back({.role = Role::kUse,
+                     .sharing = sharing,
+                     .on_restore = OnRestore::kZero,
                      .buffer = buffer,
                      .index = index,
                      .name = fmt::format("{} {}", name, buffer),
@@ -86,8 +93,8 @@ void DeviceLayout::add_use(UseState index, int32_t buffer, std::string_view name
 }
 
 void DeviceLayout::add_gradients(int32_t buffer) {
-  add_like_parameters(Role::kGradients, buffer, 0, "gradients");
-  if (skips_unused_) add_use(kReached, buffer, "reached");
+  add_like_parameters(Role::kGradients, Sharing::kReadByAll, buffer, 0, "gradients");
+  if (skips_unused_) add_use(kReached, Sharing::kReadByAll, buffer, "reached");
 }
 
 // A buffer without compressed matrices has these arrays too, with one element each.
@@ -100,6 +107,8 @@ void DeviceLayout::add_compression(const schema::CommSpec& comm, int32_t buffer)
   const auto add = [&](CompressionState index, std::string_view name, backends::DType dtype,
                        const backends::Shape& shape) {
     arrays_.push_back({.role = Role::kCompression,
+                       .sharing = Sharing::kCommon,
+                       .on_restore = OnRestore::kKeep,
                        .buffer = buffer,
                        .index = index,
                        .name = fmt::format("{} {}", name, buffer),
@@ -113,6 +122,8 @@ void DeviceLayout::add_compression(const schema::CommSpec& comm, int32_t buffer)
 void DeviceLayout::add_scaler(double first_scale) {
   for (int32_t state = 0; state < kScalerStateCount; ++state)
     arrays_.push_back({.role = Role::kScaler,
+                       .sharing = Sharing::kOfRank,
+                       .on_restore = OnRestore::kKeep,
                        .buffer = 0,
                        .index = state,
                        .name = std::string(kScalerNames[state]),
@@ -123,6 +134,8 @@ void DeviceLayout::add_scaler(double first_scale) {
 void DeviceLayout::add_clock(size_t optimizers) {
   const auto add = [&](int32_t index, std::string name, const backends::Shape& shape) {
     arrays_.push_back({.role = Role::kClock,
+                       .sharing = Sharing::kOfRank,
+                       .on_restore = OnRestore::kZero,
                        .buffer = 0,
                        .index = index,
                        .name = std::move(name),

@@ -14,6 +14,7 @@
 #include "backends/tensor/shape.h"
 #include "runner/model/parameter_set.h"
 #include "runner/train/step/optimizers.h"
+#include "schema/base/required.h"
 
 namespace runner::train {
 
@@ -60,21 +61,33 @@ enum UseState : int32_t {
   kReached,  // 1 if a loss of the optimizer step so far depends on the parameter, else 0; only if gradients are kept
 };
 
+// Where ranks keep an array, if they share memory.
+enum class Sharing {
+  kCommon,     // once, for all ranks
+  kReadByAll,  // on each rank; all ranks read it
+  kOfRank,     // on each rank, for itself
+};
+
+// What an array contains after a checkpoint is restored, where the checkpoint has no section for it.
+enum class OnRestore { kZero, kKeep };
+
 struct DeviceArray {
   Role role;
+  Required<Sharing> sharing;
+  Required<OnRestore> on_restore;
   int32_t buffer = 0;  // index in the ParameterSet
   int32_t index = 0;   // slot, or a value of the role's enum
   std::string name;    // "parameters 0", "exp_avg 0", "logged sum"
   backends::TensorType type;
   double initial = 0;
-  bool from_start = true;   // false: initially zeros, which the first update may create
-  bool is_average = false;  // see optim::Slot
+  bool from_start = true;           // false: initially zeros, which the first update may create
+  bool is_average = false;          // see optim::Slot
+  bool is_like_parameters = false;  // one element per parameter element of its buffer
+
+  bool is_common() const { return sharing == Sharing::kCommon; }
+  bool is_read_by_all() const { return sharing == Sharing::kReadByAll; }
 };
 
-// Whether an array of the layout has one element per parameter element of its buffer.
-inline bool holds_parameters(const DeviceArray& array) {
-  return array.role == Role::kParameters || array.role == Role::kSlot || array.role == Role::kGradients;
-}
 // Returns the tensors that an array concatenates, as a device without flat buffers would have them: "0.weight",
 // "exp_avg of 0.weight".
 std::vector<backends::StateTensor> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters);
@@ -102,8 +115,9 @@ class DeviceLayout {
 
  private:
   // Adds an array with one element per parameter element of a flat buffer.
-  void add_like_parameters(Role role, int32_t buffer, int32_t index, std::string_view name, double initial = 0);
-  void add_use(UseState index, int32_t buffer, std::string_view name);
+  void add_like_parameters(Role role, Sharing sharing, int32_t buffer, int32_t index, std::string_view name,
+                           double initial = 0);
+  void add_use(UseState index, Sharing sharing, int32_t buffer, std::string_view name);
   void add_gradients(int32_t buffer);
   void add_compression(const schema::CommSpec& comm, int32_t buffer);
   void add_scaler(double first_scale);

@@ -75,7 +75,7 @@ class RankReduction {
     std::vector<std::pair<int32_t, std::vector<Value>>> gradients;  // buffer, and its gradients by rank
     size_t next = builder_.layout().arrays().size();
     for (const DeviceArray& array : builder_.layout().arrays()) {
-      if (!is_read_by_all(array)) continue;
+      if (!array.is_read_by_all()) continue;
       std::vector<Value> by_rank;
       for (int rank = 0; rank < shard.size(); ++rank) {
         const bool own = rank == shard.rank();

@@ -21,7 +21,7 @@ Shard::Range share(int64_t elements, int rank, int size) {
 
 // Gradient rows are reserved only: if all gradients are factored, no rank writes them.
 SharedRows allocate(const DeviceArray& array, backends::ProcessGroup& ranks) {
-  if (is_common(array)) return {ranks.symmetric_alloc(array.type, Pages::kNow, {array.name}), 0};
+  if (array.is_common()) return {ranks.symmetric_alloc(array.type, Pages::kNow, {array.name}), 0};
   const auto rows_of = array.role == Role::kGradients ? reserve_rows : share_rows;
   return rows_of(array.type, array.name, ranks);
 }
@@ -77,7 +77,7 @@ std::vector<Shard> all_shards(const nn::ParameterSet& parameters, const Optimize
 }
 
 backends::TensorType shard_type(const DeviceArray& array, const Shard& shard) {
-  if (!holds_parameters(array) || shard.of(array.buffer).count == 0) return array.type;
+  if (!array.is_like_parameters || shard.of(array.buffer).count == 0) return array.type;
   return {array.type.dtype, backends::Shape{shard.of(array.buffer).count}};
 }
 
@@ -91,7 +91,7 @@ SharedArrays share_arrays(const DeviceLayout& layout, const Shard& shard, backen
   };
   for (const DeviceArray& array : layout.arrays()) {
     shared.rows.emplace_back();
-    if (!is_common(array) && !is_read_by_all(array)) {
+    if (!array.is_common() && !array.is_read_by_all()) {
       shared.arrays.push_back(device.allocate(array.type.bytes(), array.name));
       shared.reduction.push_back(shared.arrays.back());
       continue;
@@ -99,7 +99,7 @@ SharedArrays share_arrays(const DeviceLayout& layout, const Shard& shard, backen
     const SharedRows common = allocate(array, ranks);
     shared.arrays.push_back(device.wrap(common.of(ranks.rank()), array.type.bytes(), array.name));
     shared.reduction.push_back(share_of(array, common, ranks.rank()));
-    if (!is_read_by_all(array)) continue;
+    if (!array.is_read_by_all()) continue;
     shared.rows.back() = common;
     read_by_all.emplace_back(&array, common);
   }

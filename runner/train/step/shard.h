@@ -83,15 +83,6 @@ struct SharedArrays {
   std::vector<SharedRows> rows;
 };
 
-// Whether ranks share one array, or each has its own, which all ranks read.
-inline bool is_common(const DeviceArray& array) {
-  return array.role == Role::kParameters || array.role == Role::kSlot || array.role == Role::kCompression;
-}
-inline bool is_read_by_all(const DeviceArray& array) {
-  return array.role == Role::kGradients || (array.role == Role::kSum && array.index == kStepSum) ||
-         (array.role == Role::kUse && array.index == kReached);
-}
-
 // Type of the part of an array that this rank updates or reads from all ranks. Without a shard it is the whole array.
 backends::TensorType shard_type(const DeviceArray& array, const Shard& shard);
 

@@ -131,7 +131,7 @@ Program StepBuilder::begin_reduction(const Shard& shard, bool has_rows) const {
   for (const DeviceArray& array : layout_.arrays())
     program.input(InputKind::kState, array.name, shard_type(array, shard));
   for (const DeviceArray& array : layout_.arrays())
-    for (int rank = 0; has_rows && rank < shard.size() && is_read_by_all(array); ++rank)
+    for (int rank = 0; has_rows && rank < shard.size() && array.is_read_by_all(); ++rank)
       if (rank != shard.rank())
         program.input(InputKind::kState, fmt::format("{} of rank {}", array.name, rank), shard_type(array, shard));
   declare_batch_inputs(program, std::nullopt);

@@ -133,7 +133,7 @@ std::vector<RankPart> gather_rank_parts(Trainer& trainer, backends::ProcessGroup
     if (held[static_cast<size_t>(rank)] == 0) continue;
     for (size_t i = 0; i < trainer.layout().arrays().size(); ++i) {
       const DeviceArray& array = trainer.layout().arrays()[i];
-      if (!is_read_by_all(array)) continue;
+      if (!array.is_read_by_all()) continue;
       std::vector<std::byte> bytes(array.type.bytes());
       if (ranks.rank() == rank) bytes = trainer.arrays().read(static_cast<int32_t>(i));
       ranks.broadcast(array.type, bytes, rank, site);

@@ -190,10 +190,9 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
     RUN_CHECK(!is_tensor(section) || known.count(section.name) > 0, ErrorKind::kStore,
               "state {} is of another model: unexpected {}", id, section.name);
 
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    const Role role = trainer.layout().arrays()[i].role;
-    if (role != Role::kScaler && role != Role::kCompression) trainer.arrays().write(static_cast<int32_t>(i), arrays[i]);
-  }
+  for (size_t i = 0; i < arrays.size(); ++i)
+    if (trainer.layout().arrays()[i].on_restore == OnRestore::kZero)
+      trainer.arrays().write(static_cast<int32_t>(i), arrays[i]);
   restore_sums(loaded, trainer);
   trainer.counters = checkpoint_of(loaded, trainer.optimizers().names).counters;
   restore_side_sections(loaded, trainer);
