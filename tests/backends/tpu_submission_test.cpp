@@ -16,6 +16,7 @@
 #include "backends/tpu/submission_slot.h"
 #include "backends/tpu/tpu_device_model.h"
 #include "schema/base/error.h"
+#include "tests/backends/support/inert_device.h"
 #include "tests/backends/support/run_program.h"
 
 namespace runner::backends::tpu::testing {
@@ -55,33 +56,15 @@ TEST(ExecutionThreadTest, RunsAJobThatIsNotWaitedFor) {
   EXPECT_EQ(done, 1);
 }
 
-class NoExecutable : public Executable {
- public:
-  size_t arena_bytes() const override { return 0; }
-  int64_t flops() const override { return 0; }
-  int64_t bytes() const override { return 0; }
-};
-
 // Runs the job that a test sets.
-class FunctionDevice : public Device {
+class FunctionDevice : public backends::testing::InertDevice {
  public:
   std::function<void(const Submission&)> job;
 
-  std::string_view name() const override { return "told"; }
-  std::shared_ptr<Buffer> allocate(size_t) override { return nullptr; }
-  std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte>, size_t) override { return nullptr; }
-  void write(Buffer&, size_t, std::span<const std::byte>) override {}
-  void read(const Buffer&, size_t, std::span<std::byte>) override {}
-  std::shared_ptr<Executable> compile(const Program&) override { return std::make_shared<NoExecutable>(); }
   Ticket submit(Executable&, const Submission& submission) override {
     job(submission);
     return 0;
   }
-  void read_output(Executable&, int, std::span<std::byte>) override {}
-  void wait(Ticket) override {}
-  void synchronize() override {}
-  size_t temporary_bytes() const override { return 0; }
-  void release_temporary() override {}
 };
 
 class SubmissionSlotTest : public ::testing::Test {
@@ -90,7 +73,7 @@ class SubmissionSlotTest : public ::testing::Test {
 
   void begin(SubmissionSlot& slot, const Submission& submission = {}, Counts counts = Counts::kWhole,
              bool waits = false) {
-    slot.begin(std::make_shared<NoExecutable>(), submission, counts, waits);
+    slot.begin(std::make_shared<backends::testing::InertExecutable>(), submission, counts, waits);
   }
   MetricSnapshot executions() const {
     for (const MetricSnapshot& metric : metrics_.snapshot().metrics)

@@ -14,20 +14,14 @@
 #include "backends/exec/backend.h"
 #include "runner/train/engine/step_arguments.h"
 #include "schema/base/error.h"
+#include "tests/backends/support/inert_device.h"
 #include "tests/data/batches.h"
 
 namespace runner::train {
 namespace {
 
-class UncompiledStep final : public backends::Executable {
- public:
-  size_t arena_bytes() const override { return 0; }
-  int64_t flops() const override { return 0; }
-  int64_t bytes() const override { return 0; }
-};
-
 // Computes nothing and records the ids of staged samples.
-class StagingDevice final : public backends::Device, private backends::DeviceStreams {
+class StagingDevice final : public backends::testing::InertDevice, private backends::DeviceStreams {
  public:
   explicit StagingDevice(bool can_stage = true) : can_stage_(can_stage) {}
 
@@ -35,19 +29,7 @@ class StagingDevice final : public backends::Device, private backends::DeviceStr
   int dropped = 0;
   bool is_full = false;
 
-  std::string_view name() const override { return "staging"; }
   backends::DeviceStreams* streams() override { return can_stage_ ? this : nullptr; }
-  std::shared_ptr<backends::Buffer> allocate(size_t) override { return nullptr; }
-  std::shared_ptr<backends::Buffer> wrap(std::shared_ptr<std::byte>, size_t) override { return nullptr; }
-  void write(backends::Buffer&, size_t, std::span<const std::byte>) override {}
-  void read(const backends::Buffer&, size_t, std::span<std::byte>) override {}
-  std::shared_ptr<backends::Executable> compile(const backends::Program&) override { return nullptr; }
-  backends::Ticket submit(backends::Executable&, const backends::Submission&) override { return 0; }
-  void read_output(backends::Executable&, int, std::span<std::byte>) override {}
-  void wait(backends::Ticket) override {}
-  void synchronize() override {}
-  size_t temporary_bytes() const override { return 0; }
-  void release_temporary() override {}
 
  private:
   uint64_t stage(const backends::Executable&, std::span<const std::span<const std::byte>> inputs) override {
@@ -87,7 +69,7 @@ class BatchFeedTest : public data::CountingTest {
 
   const data::Dataset data_ = counting(10);
   const data::Encoding encoding_ = encoding_of_classes();
-  const UncompiledStep step_ = {};
+  const backends::testing::InertExecutable step_ = {};
   const GradAccumulation whole_ = {};
 };
 

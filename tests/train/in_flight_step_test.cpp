@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "schema/base/error.h"
+#include "tests/backends/support/inert_device.h"
 
 namespace runner::train {
 namespace {
@@ -14,12 +15,11 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Behaves like a device that has run the step of an optimizer step or has failed in it.
-class OutcomeDevice final : public backends::Device {
+class OutcomeDevice final : public backends::testing::InertDevice {
  public:
   bool fails = false, finite = true, has_written = true;
   float norm = 0;
 
-  std::string_view name() const override { return "outcome"; }
   void wait(backends::Ticket) override { RUN_CHECK(!fails, ErrorKind::kRun, "an op has failed"); }
   void read_output(backends::Executable&, int index, std::span<std::byte> target) override {
     if (index == kFinite) {
@@ -31,23 +31,7 @@ class OutcomeDevice final : public backends::Device {
       std::memcpy(target.data(), &number, sizeof number);
     }
   }
-  std::shared_ptr<backends::Buffer> allocate(size_t) override { return nullptr; }
-  std::shared_ptr<backends::Buffer> wrap(std::shared_ptr<std::byte>, size_t) override { return nullptr; }
-  void write(backends::Buffer&, size_t, std::span<const std::byte>) override {}
-  void read(const backends::Buffer&, size_t, std::span<std::byte>) override {}
-  std::shared_ptr<backends::Executable> compile(const backends::Program&) override { return nullptr; }
-  backends::Ticket submit(backends::Executable&, const backends::Submission&) override { return 1; }
   bool has_written_states() const override { return has_written; }
-  void synchronize() override {}
-  size_t temporary_bytes() const override { return 0; }
-  void release_temporary() override {}
-};
-
-class NoExecutable final : public backends::Executable {
- public:
-  size_t arena_bytes() const override { return 0; }
-  int64_t flops() const override { return 0; }
-  int64_t bytes() const override { return 0; }
 };
 
 class InFlightStepTest : public ::testing::TestWithParam<schema::OnNan> {
@@ -75,7 +59,7 @@ class InFlightStepTest : public ::testing::TestWithParam<schema::OnNan> {
     with_metric.metrics.push_back({"metric", 0, 0});
     return with_metric;
   }();
-  const SharedStep step = compiled_step(std::make_shared<NoExecutable>());
+  const SharedStep step = compiled_step(std::make_shared<backends::testing::InertExecutable>());
   StepResult result;
   StepMetrics metrics;
   InFlightStep in_flight{recipe, device, optimizers, counters, metrics, /*device_counts=*/false};
