@@ -7,6 +7,32 @@
 namespace runner::cli {
 namespace {
 
+#define RUNNER_COMMAND_ROW(Name) &k##Name##Command,
+constexpr const Command* kCommands[] = {RUNNER_COMMANDS(RUNNER_COMMAND_ROW)};
+#undef RUNNER_COMMAND_ROW
+
+constexpr GroupTitle kGroups[] = {{Group::kTrain, "train"},
+                                  {Group::kRecipe, "recipes"},
+                                  {Group::kStore, "runs and results"},
+                                  {Group::kSystem, "this program"}};
+
+constexpr Argument kCommonArguments[] = {
+    {"--db", "PATH", "store file; default: $RUNNER_DB, or runner.db in the current folder", &Options::db},
+    {"--json", "", "print one JSON document on standard output", &Options::json},
+    {"--color", "auto|always|never", "when to use colours; auto: on a terminal, unless NO_COLOR is set or TERM is dumb",
+     &Options::color},
+};
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(separator), text.size());
+    words.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
 const Argument* option_among(std::span<const Argument> arguments, std::string_view name) {
   const auto named = [&](const Argument& argument) {
     return !argument.is_positional() && !name.empty() && (argument.name == name || argument.letter == name);
@@ -17,35 +43,34 @@ const Argument* option_among(std::span<const Argument> arguments, std::string_vi
 
 }  // namespace
 
+std::span<const Command* const> commands() {
+  return kCommands;
+}
+
+std::span<const GroupTitle> groups() {
+  return kGroups;
+}
+
+std::span<const Argument> common_arguments() {
+  return kCommonArguments;
+}
+
 const Command* find_command(std::string_view name) {
-  for (const Command& command : commands()) {
-    if (command.name == name) return &command;
+  for (const Command* command : commands()) {
+    if (command->name == name) return command;
   }
   return nullptr;
 }
 
-namespace {
-
-// What other programs call a command.
-constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
-    {"train", "exec"},     {"run", "exec"},        {"fit", "exec"},          {"launch", "exec"},
-    {"start", "exec"},     {"continue", "resume"}, {"restart", "resume"},    {"branch", "fork"},
-    {"test", "eval"},      {"evaluate", "eval"},   {"infer", "predict"},     {"generate", "predict"},
-    {"validate", "check"}, {"lint", "check"},      {"params", "parameters"}, {"describe", "explain"},
-    {"config", "explain"}, {"list", "ls"},         {"runs", "ls"},           {"info", "show"},
-    {"inspect", "show"},   {"status", "show"},     {"logs", "metrics"},      {"graph", "plot"},
-    {"compare", "diff"},   {"query", "sql"},       {"save", "export"},       {"checkpoints", "states"},
-    {"delete", "rm"},      {"remove", "rm"},       {"clean", "gc"},          {"profile", "trace"},
-    {"env", "doctor"},     {"tail", "watch"}};
-
-}  // namespace
-
 const Command& known_command(std::string_view name) {
   if (const Command* command = find_command(name)) return *command;
-  for (const auto& [other, ours] : kOtherNames)
-    if (name == other) fail(ErrorKind::kUsage, "unknown command '{}'; the command is `runner {}`", name, ours);
   std::vector<std::string> names;
-  for (const Command& command : commands()) names.emplace_back(command.name);
+  for (const Command* command : commands()) {
+    const std::vector<std::string> others = split(command->other_names, ' ');
+    RUN_CHECK(std::ranges::find(others, name) == others.end(), ErrorKind::kUsage,
+              "unknown command '{}'; the command is `runner {}`", name, *command->name);
+    names.emplace_back(*command->name);
+  }
   fail(ErrorKind::kUsage, "unknown command '{}'; {}", name,
        schema::did_you_mean(name, names, "`runner --help` lists all"));
 }
@@ -54,15 +79,15 @@ const Argument* find_option(const Command* command, std::string_view word) {
   const std::string_view name = word.substr(0, word.find('='));
   if (const Argument* common = option_among(common_arguments(), name)) return common;
   if (command != nullptr) return option_among(command->arguments, name);
-  for (const Command& any : commands()) {
-    if (const Argument* option = option_among(any.arguments, name)) return option;
+  for (const Command* any : commands()) {
+    if (const Argument* option = option_among(any->arguments, name)) return option;
   }
   return nullptr;
 }
 
 std::vector<std::string> option_names(const Command* command) {
   std::vector<std::string> names;
-  const auto own = command != nullptr ? command->arguments : std::span<const Argument>();
+  const auto own = command != nullptr ? *command->arguments : kNoArguments;
   for (const auto& arguments : {own, common_arguments()}) {
     for (const Argument& argument : arguments) {
       if (!argument.is_positional()) names.emplace_back(argument.name);
@@ -72,14 +97,8 @@ std::vector<std::string> option_names(const Command* command) {
 }
 
 std::vector<std::string> choices(const Argument& argument) {
-  std::vector<std::string> words;
-  if (argument.value.find('|') == std::string_view::npos) return words;
-  for (size_t at = 0; at <= argument.value.size();) {
-    const size_t end = std::min(argument.value.find('|', at), argument.value.size());
-    words.emplace_back(argument.value.substr(at, end - at));
-    at = end + 1;
-  }
-  return words;
+  if (argument.value.find('|') == std::string_view::npos) return {};
+  return split(argument.value, '|');
 }
 
 }  // namespace runner::cli

@@ -1,7 +1,8 @@
 // The command line as data: all commands with their arguments, help texts and functions.
 //
-// The table in command_table.cpp defines parsing, help and execution. To add a command, add a row there and its options
-// and function in commands/. Constant data without start-up cost; thread-safe.
+// Each command has one definition, in a file of its own in commands/, and a row in RUNNER_COMMANDS; parsing, help,
+// manual pages and completion are made from it. A definition that leaves out a field does not compile, a row without a
+// definition does not link. Constant data without start-up cost; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "schema/base/error.h"
+#include "schema/base/required.h"
 
 namespace runner::report {
 class Output;
@@ -21,7 +23,7 @@ class Output;
 
 namespace runner::cli {
 
-// Options of all commands. A command with further ones has a struct derived from it, in commands/commands.h.
+// Options of all commands. A command with further ones has a struct derived from it.
 struct Options {
   virtual ~Options() = default;
 
@@ -55,9 +57,20 @@ struct Target : Member {
 // A command's function and the options that it takes.
 struct Action {
   std::unique_ptr<Options> (*make_options)();
-  // `options`: from make_options(). Returns the exit code or throws an Error.
+  // `options`: from make_options(). Writes data to `out`. Returns the exit code or throws an Error.
   int (*run)(const Options& options, report::Output& out);
 };
+
+template <class Own>
+Own first_parameter(int (*)(const Own&, report::Output&));
+
+// The options of `function` are the type of its first parameter.
+template <auto function>
+inline constexpr Action action{
+    []() -> std::unique_ptr<Options> { return std::make_unique<decltype(first_parameter(function))>(); },
+    [](const Options& options, report::Output& out) {
+      return function(static_cast<const decltype(first_parameter(function))&>(options), out);
+    }};
 
 // Kind of value of an argument, for completion.
 enum class Kind {
@@ -85,12 +98,14 @@ struct Argument {
   Target target;
   Kind kind = Kind::kText;
   std::string_view letter = {};  // short name of the option, such as "-o", if it has one
+  int64_t at_least = 0;          // lower limit of a number
 
   // Names for help texts: "-o, --output".
   std::string names() const { return std::string(letter) + (letter.empty() ? "" : ", ") + std::string(name); }
   bool is_positional() const { return !name.starts_with("-"); }
   bool is_required() const { return is_positional() && !name.starts_with("["); }
 };
+inline constexpr std::span<const Argument> kNoArguments{};
 
 enum class Group { kTrain, kRecipe, kStore, kSystem };
 
@@ -100,19 +115,21 @@ struct GroupTitle {
 };
 
 struct Command {
-  std::string_view name;
-  Group group;
-  std::string_view summary;
-  std::string_view details;  // sentences, in lines of up to 100 columns; may be empty
-  std::span<const Argument> arguments;
-  std::string_view examples;  // one per line
-  Action action;
+  Required<std::string_view> name;
+  Required<Group> group;
+  Required<std::string_view> summary;
+  Required<std::string_view> details;  // sentences, in lines of about 100 columns; may be empty
+  Required<std::span<const Argument>> arguments;
+  Required<std::string_view> examples;  // one per line
+  std::string_view other_names = {};    // what other programs call it, for error messages; separated by blanks
+  Required<bool> has_json;              // false: prints a text, so --json is an error
+  Required<Action> action;
   // JSON document printed if the command fails with --json.
-  std::string (*failure_document)(const Error&);
+  Required<std::string (*)(const Error&)> failure_document;
 };
 
 // All commands, in the order of the help.
-std::span<const Command> commands();
+std::span<const Command* const> commands();
 // In the order of the help.
 std::span<const GroupTitle> groups();
 // The arguments common to all commands.
@@ -129,5 +146,48 @@ const Argument* find_option(const Command* command, std::string_view word);
 std::vector<std::string> option_names(const Command* command);
 // Returns the allowed words of an argument; empty if any value is allowed.
 std::vector<std::string> choices(const Argument& argument);
+
+// The commands in the order of the help, one row each.
+#define RUNNER_COMMANDS(COMMAND) \
+  COMMAND(Exec)                  \
+  COMMAND(Resume)                \
+  COMMAND(Fork)                  \
+  COMMAND(Eval)                  \
+  COMMAND(Predict)               \
+  COMMAND(VerifyResume)          \
+  COMMAND(Init)                  \
+  COMMAND(Check)                 \
+  COMMAND(Plan)                  \
+  COMMAND(Parameters)            \
+  COMMAND(Estimate)              \
+  COMMAND(Explain)               \
+  COMMAND(Schema)                \
+  COMMAND(Ls)                    \
+  COMMAND(Show)                  \
+  COMMAND(Graphs)                \
+  COMMAND(Metrics)               \
+  COMMAND(Plot)                  \
+  COMMAND(Watch)                 \
+  COMMAND(States)                \
+  COMMAND(Diff)                  \
+  COMMAND(Sql)                   \
+  COMMAND(Export)                \
+  COMMAND(Trace)                 \
+  COMMAND(Report)                \
+  COMMAND(Tag)                   \
+  COMMAND(Note)                  \
+  COMMAND(Rm)                    \
+  COMMAND(Restore)               \
+  COMMAND(Gc)                    \
+  COMMAND(Selftest)              \
+  COMMAND(Doctor)                \
+  COMMAND(Help)                  \
+  COMMAND(Man)                   \
+  COMMAND(Completion)            \
+  COMMAND(Version)
+
+#define RUNNER_DECLARE_COMMAND(Name) extern const Command k##Name##Command;
+RUNNER_COMMANDS(RUNNER_DECLARE_COMMAND)
+#undef RUNNER_DECLARE_COMMAND
 
 }  // namespace runner::cli

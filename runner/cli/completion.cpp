@@ -65,7 +65,7 @@ using Words = std::vector<std::string>;
 
 Words command_names() {
   Words names;
-  for (const Command& command : commands()) names.emplace_back(command.name);
+  for (const Command* command : commands()) names.emplace_back(*command->name);
   return names;
 }
 
@@ -126,7 +126,7 @@ Line read_line(std::span<const std::string> words) {
 // is none.
 const Argument* positional_after(const Command& command, int count) {
   const Argument* last = nullptr;
-  for (const Argument& argument : command.arguments) {
+  for (const Argument& argument : *command.arguments) {
     if (!argument.is_positional()) continue;
     last = &argument;
     if (count-- == 0) return last;

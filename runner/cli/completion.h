@@ -1,5 +1,5 @@
-// Shell completion: scripts for the shells, and the candidate words that the scripts request. Generated from the table
-// of commands.
+// Shell completion: scripts for the shells, and the candidate words that the scripts request. Made from the
+// definitions of the commands.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Help texts and manual pages, generated from the table of commands. Thread-safe.
+// Help texts and manual pages, made from the definitions of the commands. Thread-safe.
 #pragma once
 
 #include <string>

@@ -41,8 +41,8 @@ void add_arguments(report::KeyValueTable& facts, std::span<const Argument> argum
 }  // namespace
 
 std::string usage_of(const Command& command) {
-  std::string out(command.name);
-  for (const Argument& argument : command.arguments) {
+  std::string out(*command.name);
+  for (const Argument& argument : *command.arguments) {
     if (argument.is_positional()) out += fmt::format(" {}", argument.name);
   }
   return out;
@@ -52,8 +52,8 @@ std::string program_help(bool color) {
   std::string out = "runner trains the model that a recipe declares, and records every run in one file.\n";
   for (const auto& [group, group_title] : groups()) {
     report::KeyValueTable facts;
-    for (const Command& command : commands()) {
-      if (command.group == group) facts.add(usage_of(command), std::string(command.summary));
+    for (const Command* command : commands()) {
+      if (command->group == group) facts.add(usage_of(*command), std::string(*command->summary));
     }
     out += fmt::format("\n{}\n{}", title(group_title, color), indented(facts.render()));
   }
@@ -72,10 +72,10 @@ std::string command_help(const Command& command, bool color) {
   report::KeyValueTable facts;
   add_arguments(facts, command.arguments);
   add_arguments(facts, common_arguments());
-  const std::string details = command.details.empty() ? "" : fmt::format("{}\n\n", command.details);
+  const std::string details = command.details->empty() ? "" : fmt::format("{}\n\n", *command.details);
   return fmt::format("{}: {}\n\nusage: runner {}\n\n{}{}\n{}\n{}\n{}\n{}",
-                     title(fmt::format("runner {}", command.name), color), command.summary, usage_of(command), details,
-                     indented(facts.render()), title("examples", color), indented(command.examples),
+                     title(fmt::format("runner {}", *command.name), color), *command.summary, usage_of(command),
+                     details, indented(facts.render()), title("examples", color), indented(command.examples),
                      title("exit codes", color), indented(exit_code_lines()));
 }
 

@@ -65,19 +65,19 @@ constexpr std::string_view kEnvironment =
 std::string program_man_page() {
   std::string out = head("runner", "train the model that a recipe declares, and record every run in one file");
   out += ".SH SYNOPSIS\n.B runner\n.I COMMAND\n[arguments] [options]\n.SH COMMANDS\n";
-  for (const Command& command : commands()) {
-    out += fmt::format(".SS {}\n{}\n", plain(usage_of(command)), plain(command.summary));
-    if (!command.details.empty()) out += fmt::format(".PP\n{}\n", plain(command.details));
-    out += argument_list(command.arguments) + examples(command.examples);
+  for (const Command* command : commands()) {
+    out += fmt::format(".SS {}\n{}\n", plain(usage_of(*command)), plain(command->summary));
+    if (!command->details->empty()) out += fmt::format(".PP\n{}\n", plain(command->details));
+    out += argument_list(command->arguments) + examples(command->examples);
   }
   out += ".SH OPTIONS OF ALL COMMANDS\n" + argument_list(common_arguments());
   return out + exit_status() + std::string(kEnvironment);
 }
 
 std::string command_man_page(const Command& command) {
-  std::string out = head(fmt::format("runner-{}", command.name), command.summary);
+  std::string out = head(fmt::format("runner-{}", *command.name), command.summary);
   out += fmt::format(".SH SYNOPSIS\n.B runner {}\n", plain(usage_of(command)));
-  if (!command.details.empty()) out += fmt::format(".SH DESCRIPTION\n{}\n", plain(command.details));
+  if (!command.details->empty()) out += fmt::format(".SH DESCRIPTION\n{}\n", plain(command.details));
   out += ".SH OPTIONS\n" + argument_list(command.arguments) + argument_list(common_arguments());
   return out + ".SH EXAMPLES\n" + examples(command.examples) + exit_status() + ".SH SEE ALSO\n.BR runner (1)\n";
 }

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "runner/cli/commands/commands.h"
 #include "schema/base/suggest.h"
 #include "schema/recipe/field_table.h"
 
@@ -34,7 +33,7 @@ bool has_word(std::span<const std::string> words, std::string_view word) {
 }
 
 bool takes_settings(const Command& command) {
-  return std::ranges::any_of(command.arguments,
+  return std::ranges::any_of(*command.arguments,
                              [](const Argument& argument) { return argument.kind == Kind::kSetting; });
 }
 
@@ -49,18 +48,18 @@ std::string setting_named(std::string option) {
 
 [[noreturn]] void fail_unexpected(const Command& command, const std::string& word) {
   if (!word.starts_with("-")) {
-    fail(ErrorKind::kUsage, "{}: unexpected argument '{}'; see `runner {} --help`", command.name, word, command.name);
+    fail(ErrorKind::kUsage, "{}: unexpected argument '{}'; see `runner {} --help`", *command.name, word, *command.name);
   }
   const std::string name = word.substr(0, word.find('='));
   if (const std::string setting = setting_named(name); takes_settings(command) && !setting.empty())
-    fail(ErrorKind::kUsage, "{}: unknown option {}; settings of the recipe have no dashes: {}={}", command.name, name,
+    fail(ErrorKind::kUsage, "{}: unknown option {}; settings of the recipe have no dashes: {}={}", *command.name, name,
          setting, name == word ? "VALUE" : word.substr(name.size() + 1));
-  fail(ErrorKind::kUsage, "{}: unknown option {}; {}", command.name, name,
-       schema::did_you_mean(name, option_names(&command), fmt::format("see `runner {} --help`", command.name)));
+  fail(ErrorKind::kUsage, "{}: unknown option {}; {}", *command.name, name,
+       schema::did_you_mean(name, option_names(&command), fmt::format("see `runner {} --help`", *command.name)));
 }
 
 [[noreturn]] void fail_without_value(std::string_view option, const Command& command) {
-  fail(ErrorKind::kUsage, "{}: expected a value; see `runner {} --help`", option, command.name);
+  fail(ErrorKind::kUsage, "{}: expected a value; see `runner {} --help`", option, *command.name);
 }
 
 int64_t read_integer(const Argument& argument, const std::string& text) {
@@ -71,7 +70,8 @@ int64_t read_integer(const Argument& argument, const std::string& text) {
             "{}: expected a whole number, got '{}'", argument.name, text);
   RUN_CHECK(error != std::errc::result_out_of_range, ErrorKind::kUsage, "{}: the number {} is too large", argument.name,
             text);
-  RUN_CHECK(value >= 0, ErrorKind::kUsage, "{}: must not be negative, got {}", argument.name, text);
+  RUN_CHECK(value >= argument.at_least, ErrorKind::kUsage, "{}: expected at least {}, got {}", argument.name,
+            argument.at_least, text);
   return value;
 }
 
@@ -117,22 +117,24 @@ bool is_absent(const Options& options, const Member& member) {
   return false;
 }
 
-void check_complete(const Command& command, const Options& options) {
-  for (const Argument& argument : command.arguments) {
+void check_usage(const Command& command, const Options& options) {
+  RUN_CHECK(!options.json || command.has_json, ErrorKind::kUsage, "{} prints a text, not a JSON document; omit --json",
+            *command.name);
+  for (const Argument& argument : *command.arguments) {
     if (argument.is_required() && is_absent(options, argument.target)) {
-      fail(ErrorKind::kUsage, "{}: missing argument {}; see `runner {} --help`", command.name, argument.name,
-           command.name);
+      fail(ErrorKind::kUsage, "{}: missing argument {}; see `runner {} --help`", *command.name, argument.name,
+           *command.name);
     }
   }
 }
 
 std::unique_ptr<Options> parse_options(const Command& command, std::vector<std::string> words) {
-  std::unique_ptr<Options> options = command.action.make_options();
+  std::unique_ptr<Options> options = command.action->make_options();
   CLI::App app;
   app.set_help_flag();
   app.allow_extras();
   std::vector<Bind> binds;
-  for (const auto& arguments : {command.arguments, common_arguments()}) {
+  for (const auto& arguments : {*command.arguments, common_arguments()}) {
     for (const Argument& argument : arguments) {
       const std::string letter = argument.letter.empty() ? "" : fmt::format("{},", argument.letter);
       const std::string name =
@@ -154,7 +156,7 @@ std::unique_ptr<Options> parse_options(const Command& command, std::vector<std::
     const auto option = std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word[0] == '-'; });
     fail_unexpected(command, option != extras.end() ? *option : extras.front());
   }
-  check_complete(command, *options);
+  check_usage(command, *options);
   return options;
 }
 
@@ -169,9 +171,7 @@ void parse(std::span<const std::string> words, Call& call) {
     call.options->json = has_word(words, "--json");
   } else if (has_word(words, "--help") || has_word(words, "-h")) {
     call.command = find_command("help");
-    auto options = std::make_unique<HelpOptions>();
-    if (named) options->command = words[at];
-    call.options = std::move(options);
+    call.options = parse_options(*call.command, named ? std::vector{words[at]} : std::vector<std::string>());
   } else if (!named) {
     fail(ErrorKind::kUsage, "missing command; `runner --help` lists all");
   } else {

@@ -39,7 +39,7 @@ report::ColorMode color_mode(std::string_view word) {
 int report_failure(const Error& error, const Call& call, bool json, report::Output& out) {
   out.talk(report::error_text(error, out.talk_color()));
   if (!json) return exit_code(error.kind());
-  const auto document = call.command != nullptr ? call.command->failure_document : report::failure_document;
+  const auto document = call.command != nullptr ? *call.command->failure_document : report::failure_document;
   try {
     out.data(document(error));
   } catch (const Error&) {
@@ -60,7 +60,7 @@ int run_command(const std::vector<std::string>& words, report::Output& out) {
     parse(words, call);
     json = call.options->json;
     out = report::Output(color_mode(call.options->color));
-    return call.command->action.run(*call.options, out);
+    return call.command->action->run(*call.options, out);
   } catch (const Error& error) {
     return report_failure(error, call, json, out);
   } catch (const std::exception& error) {

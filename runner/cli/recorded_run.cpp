@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -10,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "schema/base/file.h"
 #include "schema/base/json.h"
 #include "schema/recipe/recipe_identity.h"
 
@@ -27,13 +27,6 @@ std::vector<store::AttemptSource> newest_of_kind(const store::RunDetails& run, s
                          [&](const store::AttemptSource& source) { return source.kind == kind; });
   }
   return found;
-}
-
-std::optional<std::string> text_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::error_code ignored;
-  if (!in || fs::is_directory(file, ignored)) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
 store::Param::Value param_value(const schema::Value& value) {
@@ -102,6 +95,12 @@ std::vector<store::Param> params_of(const schema::ReadResult& recipe) {
   return params;
 }
 
+std::vector<store::AttemptSource> includes_of(const schema::ReadResult& recipe) {
+  std::vector<store::AttemptSource> includes;
+  for (const auto& [file, text] : recipe.includes) includes.push_back({std::string(kInclude), file, text});
+  return includes;
+}
+
 std::vector<store::AttemptSource> recorded_includes(const store::RunDetails& run) {
   return newest_of_kind(run, kInclude);
 }
@@ -111,7 +110,7 @@ RecordedHook recorded_hook(const store::RunDetails& run, const schema::Recipe& r
   const fs::path main = recipe.hooks, folder = main.parent_path();
   for (store::AttemptSource& source : newest_of_kind(run, store::kHookSource)) {
     const fs::path file = folder / source.path;
-    const std::optional<std::string> now = text_of(file);
+    const std::optional<std::string> now = read_file(file);
     const bool is_missing = !now && file == main;
     if (is_missing || (now != source.text && hook.files == RecordedHook::Files::kSame)) {
       hook.files = is_missing ? RecordedHook::Files::kMissing : RecordedHook::Files::kChanged;

@@ -46,6 +46,8 @@ std::vector<store::Param> params_of(const schema::ReadResult& recipe);
 
 // ---- source texts other than the recipe, and their comparison with the present files --------------------------------
 
+// Returns the included recipes, as an attempt records them.
+std::vector<store::AttemptSource> includes_of(const schema::ReadResult& recipe);
 // Returns the included recipes of the newest attempt that recorded any.
 std::vector<store::AttemptSource> recorded_includes(const store::RunDetails& run);
 

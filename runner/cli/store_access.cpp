@@ -85,6 +85,16 @@ store::Store open_store(const Options& options, store::Access access) {
   return store::Store::open(store_path(options), access);
 }
 
+std::vector<store::RunRow> find_all(store::Store& store, const std::vector<std::string>& selectors,
+                                    store::Trash trash) {
+  std::vector<store::RunRow> runs;
+  for (const std::string& selector : selectors) {
+    for (store::RunRow& run : store::find_runs(store, selector, trash))
+      if (std::ranges::find(runs, run.id, &store::RunRow::id) == runs.end()) runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
 store::StateInfo state_named(const store::RunDetails& run, const std::string& text) {
   if (text.starts_with(kBest)) return best_state(run, text);
   int64_t id = -1;

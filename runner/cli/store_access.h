@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "runner/cli/command.h"
 #include "runner/report/output.h"
@@ -16,6 +17,10 @@ std::filesystem::path store_path(const Options& options);
 
 // Throws Error(kStore). Access for reading never creates a store.
 store::Store open_store(const Options& options, store::Access access = store::Access::kRead);
+
+// Returns the runs that each selector names (store::find_runs), each run once. Throws Error(kNotFound) if a selector
+// names none.
+std::vector<store::RunRow> find_all(store::Store& store, const std::vector<std::string>& selectors, store::Trash trash);
 
 // Returns the state that --state names: an id; "best" by the metric that the recipe watches; "best(METRIC)"; or the
 // newest if `text` is empty. Throws Error(kNotFound), and Error(kUsage) for another text.
@@ -33,8 +38,7 @@ struct ChosenState {
 };
 
 // Loads a run and the state that state_named() finds. Prints note_namesakes(), and note_better_state() if `state` is
-// empty. Throws like
-// state_named(), and Error(kStore) if the state or the run's record is damaged.
+// empty. Throws like state_named(), and Error(kStore) if the state or the run's record is damaged.
 ChosenState load_chosen_state(const Options& options, const std::string& run, const std::string& state,
                               report::Output& out);
 

@@ -12,6 +12,7 @@ class Required {
   template <std::convertible_to<T> From>
   constexpr explicit(false) Required(const From& value) : value_(value) {}
   constexpr explicit(false) operator const T&() const { return value_; }
+  constexpr const T& operator*() const { return value_; }
   constexpr const T* operator->() const { return &value_; }
 
  private:

@@ -1,12 +1,16 @@
 #include "runner/cli/parse.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/command.h"
 #include "runner/cli/help.h"
+#include "tests/support/paths.h"
 
 namespace runner::cli {
 namespace {
@@ -17,12 +21,21 @@ Call parsed(const std::vector<std::string>& words) {
   return call;
 }
 
-// Returns the options of a command line, which must be of this type.
-template <class Own>
-Own options_of(const std::vector<std::string>& words) {
+// Returns the value of type T that a command line gives an argument of its command.
+template <class T>
+T value_of(std::string_view name, const std::vector<std::string>& words) {
   const Call call = parsed(words);
-  return dynamic_cast<const Own&>(*call.options);
+  for (const auto& arguments : {*call.command->arguments, common_arguments()}) {
+    for (const Argument& argument : arguments) {
+      if (argument.name == name)
+        return (*call.options).*std::get<T Options::*>(static_cast<const Member&>(argument.target));
+    }
+  }
+  ADD_FAILURE() << *call.command->name << " has no argument " << name;
+  return {};
 }
+
+using Words = std::vector<std::string>;
 
 std::string error_of(const std::vector<std::string>& words) {
   try {
@@ -40,34 +53,46 @@ TEST(Parse, OptionsMayBeAnywhere) {
            std::vector<std::string>{"--json", "--db", "x.db", "exec", "r.yaml", "seed=1", "a.b=[1,2]"},
            std::vector<std::string>{"exec", "--db=x.db", "r.yaml", "--json", "seed=1", "a.b=[1,2]"},
        }) {
-    EXPECT_EQ(parsed(words).command->name, "exec");
-    const ExecOptions options = options_of<ExecOptions>(words);
-    EXPECT_EQ(options.recipe, "r.yaml");
-    EXPECT_EQ(options.overrides, (std::vector<std::string>{"seed=1", "a.b=[1,2]"}));
-    EXPECT_EQ(options.db, "x.db");
-    EXPECT_TRUE(options.json);
+    EXPECT_EQ(*parsed(words).command->name, "exec");
+    EXPECT_EQ(value_of<std::string>("RECIPE", words), "r.yaml");
+    EXPECT_EQ(value_of<Words>("[KEY=VALUE ...]", words), (Words{"seed=1", "a.b=[1,2]"}));
+    EXPECT_EQ(parsed(words).options->db, "x.db");
+    EXPECT_TRUE(parsed(words).options->json);
   }
 }
 
 TEST(Parse, FindsTheCommandAfterOptionsWithValues) {
-  const PlanOptions options = options_of<PlanOptions>({"--epochs", "3", "plan", "r.yaml", "--batches"});
-  EXPECT_EQ(options.epochs, 3);
-  EXPECT_TRUE(options.batches);
+  const Words words{"--epochs", "3", "plan", "r.yaml", "--batches"};
+  EXPECT_EQ(value_of<int64_t>("--epochs", words), 3);
+  EXPECT_TRUE(value_of<bool>("--batches", words));
 }
 
 // Options are parsed before the command is known, so whether an option has a value must not depend on the command.
 TEST(Parse, OptionHasAValueInAllCommandsOrInNone) {
-  for (const Command& command : commands()) {
-    for (const Argument& argument : command.arguments) {
+  for (const Command* command : commands()) {
+    for (const Argument& argument : *command->arguments) {
       if (argument.is_positional()) continue;
-      EXPECT_EQ(find_option(&command, argument.name), &argument);
-      EXPECT_EQ(find_option(&command, std::string(argument.name) + "=x"), &argument);
+      EXPECT_EQ(find_option(command, argument.name), &argument);
+      EXPECT_EQ(find_option(command, std::string(argument.name) + "=x"), &argument);
       EXPECT_EQ(find_option(nullptr, argument.name)->value.empty(), argument.value.empty()) << argument.name;
     }
-    EXPECT_EQ(find_option(&command, "--db=x"), find_option(nullptr, "--db"));
+    EXPECT_EQ(find_option(command, "--db=x"), find_option(nullptr, "--db"));
   }
   EXPECT_EQ(find_option(find_command("ls"), "--epochs"), nullptr);
   EXPECT_EQ(find_option(nullptr, "--nothing"), nullptr);
+}
+
+// The source of verify-resume is verify_resume.cpp.
+TEST(CommandTable, EachCommandIsTheFileOfItsName) {
+  std::set<std::string> rows, files;
+  for (const Command* command : commands()) {
+    std::string name(*command->name);
+    std::ranges::replace(name, '-', '_');
+    rows.insert(name + ".cpp");
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(support::source_path("runner/cli/commands")))
+    if (entry.path().extension() == ".cpp") files.insert(entry.path().filename());
+  EXPECT_EQ(rows, files);
 }
 
 // Checks the kinds by the names of arguments, so that those of a new command are not forgotten.
@@ -80,46 +105,49 @@ TEST(CommandTable, ArgumentsHaveTheKindOfTheirName) {
                                                          {"[METRIC]", {Kind::kMetric}},
                                                          {"[KEY=VALUE ...]", {Kind::kSetting}},
                                                          {"--state", {Kind::kState}}};
-  for (const Command& command : commands()) {
-    for (const Argument& argument : command.arguments) {
+  for (const Command* command : commands()) {
+    for (const Argument& argument : *command->arguments) {
       const auto known = kinds.find(argument.name);
       if (known == kinds.end()) continue;
-      EXPECT_TRUE(known->second.contains(argument.kind)) << command.name << ' ' << argument.name;
+      EXPECT_TRUE(known->second.contains(argument.kind)) << *command->name << ' ' << argument.name;
     }
   }
 }
 
 TEST(CommandTable, ArgumentsAreMembersOfTheOptionsOfTheirCommand) {
-  for (const Command& command : commands()) {
-    const std::unique_ptr<Options> options = command.action.make_options();
-    for (const Argument& argument : command.arguments)
-      EXPECT_TRUE(argument.target.belongs_to(*options)) << command.name << ' ' << argument.name;
+  for (const Command* command : commands()) {
+    const std::unique_ptr<Options> options = command->action->make_options();
+    for (const Argument& argument : *command->arguments)
+      EXPECT_TRUE(argument.target.belongs_to(*options)) << *command->name << ' ' << argument.name;
   }
 }
 
 TEST(Parse, KeepsUnusualValues) {
-  const auto options = options_of<ExecOptions>({"exec", "r.yaml", "a=-1", "b=x=y", "c=", "d=[1, 2]", "e={f: 1}"});
-  EXPECT_EQ(options.overrides, (std::vector<std::string>{"a=-1", "b=x=y", "c=", "d=[1, 2]", "e={f: 1}"}));
-  EXPECT_EQ(options_of<SqlOptions>({"sql", "SELECT 1, -2 -- all"}).query, "SELECT 1, -2 -- all");
+  const Words settings{"a=-1", "b=x=y", "c=", "d=[1, 2]", "e={f: 1}"};
+  Words words{"exec", "r.yaml"};
+  words.insert(words.end(), settings.begin(), settings.end());
+  EXPECT_EQ(value_of<Words>("[KEY=VALUE ...]", words), settings);
+  EXPECT_EQ(value_of<std::string>("QUERY", {"sql", "SELECT 1, -2 -- all"}), "SELECT 1, -2 -- all");
 }
 
 TEST(Parse, LastOfRepeatedOptionsWins) {
-  const LsOptions options = options_of<LsOptions>({"ls", "--db", "a", "--db=b", "--json", "--json"});
-  EXPECT_EQ(options.db, "b");
-  EXPECT_TRUE(options.json);
+  const Words words{"ls", "--limit", "1", "--db", "a", "--db=b", "--limit=2", "--json", "--json"};
+  EXPECT_EQ(value_of<int64_t>("--limit", words), 2);
+  EXPECT_EQ(parsed(words).options->db, "b");
+  EXPECT_TRUE(parsed(words).options->json);
 }
 
 TEST(Parse, HelpOverridesOtherOptions) {
-  EXPECT_EQ(parsed({"--help"}).command->name, "help");
-  EXPECT_EQ(options_of<HelpOptions>({"exec", "--bogus", "-h"}).command, "exec");
-  EXPECT_EQ(parsed({"--version"}).command->name, "version");
+  EXPECT_EQ(*parsed({"--help"}).command->name, "help");
+  EXPECT_EQ(value_of<std::string>("[COMMAND]", {"exec", "--bogus", "-h"}), "exec");
+  EXPECT_EQ(*parsed({"--version"}).command->name, "version");
 }
 
 TEST(Parse, CommandIsKnownIfTheRestIsInvalid) {
   Call call;
   EXPECT_THROW(parse(std::vector<std::string>{"exec", "--json"}, call), Error);
   ASSERT_NE(call.command, nullptr);
-  EXPECT_EQ(call.command->name, "exec");
+  EXPECT_EQ(*call.command->name, "exec");
 }
 
 TEST(Parse, ErrorsExplainInvalidArguments) {
@@ -138,7 +166,8 @@ TEST(Parse, ErrorsExplainInvalidArguments) {
   EXPECT_EQ(error_of({"ls", "--limit", "--json"}), "--limit: expected a value; see `runner ls --help`");
   EXPECT_EQ(error_of({"ls", "--limit", "x"}), "--limit: expected a whole number, got 'x'");
   EXPECT_EQ(error_of({"ls", "--limit", "3x"}), "--limit: expected a whole number, got '3x'");
-  EXPECT_EQ(error_of({"ls", "--limit=-3"}), "--limit: must not be negative, got -3");
+  EXPECT_EQ(error_of({"ls", "--limit=-3"}), "--limit: expected at least 1, got -3");
+  EXPECT_EQ(error_of({"gc", "--grace=-1"}), "--grace: expected at least 0, got -1");
   EXPECT_EQ(error_of({"ls", "--limit", "99999999999999999999"}),
             "--limit: the number 99999999999999999999 is too large");
   EXPECT_EQ(error_of({"ls", "--color=blue"}), "--color: expected auto, always or never, got 'blue'");
@@ -146,19 +175,19 @@ TEST(Parse, ErrorsExplainInvalidArguments) {
 
 TEST(Help, ListsEveryCommandAndOption) {
   const std::string all = program_help(false);
-  for (const Command& command : commands()) {
-    EXPECT_NE(all.find("\n  " + std::string(command.name)), std::string::npos) << command.name;
-    const std::string text = command_help(command, false);
-    EXPECT_NE(text.find("\nexamples\n  runner " + std::string(command.name)), std::string::npos) << text;
-    for (const Argument& argument : command.arguments) {
-      EXPECT_NE(text.find(std::string(argument.name)), std::string::npos) << command.name << ' ' << argument.name;
+  for (const Command* command : commands()) {
+    EXPECT_NE(all.find("\n  " + std::string(*command->name)), std::string::npos) << *command->name;
+    const std::string text = command_help(*command, false);
+    EXPECT_NE(text.find("\nexamples\n  runner " + std::string(*command->name)), std::string::npos) << text;
+    for (const Argument& argument : *command->arguments) {
+      EXPECT_NE(text.find(std::string(argument.name)), std::string::npos) << *command->name << ' ' << argument.name;
     }
   }
 }
 
 TEST(Help, ExamplesParse) {
-  for (const Command& command : commands()) {
-    std::string_view lines = command.examples;
+  for (const Command* command : commands()) {
+    std::string_view lines = command->examples;
     while (!lines.empty()) {
       const std::string_view line = lines.substr(0, lines.find('\n'));
       lines.remove_prefix(std::min(line.size() + 1, lines.size()));
@@ -182,9 +211,25 @@ TEST(Help, ExamplesParse) {
   }
 }
 
-TEST(Help, CommandNamesAreUnique) {
-  std::set<std::string_view> names;
-  for (const Command& command : commands()) EXPECT_TRUE(names.insert(command.name).second) << command.name;
+TEST(CommandTable, NamesAreUniqueAndSoAreThoseOfOtherPrograms) {
+  std::set<std::string> names;
+  for (const Command* command : commands()) EXPECT_TRUE(names.insert(std::string(*command->name)).second);
+  for (const Command* command : commands()) {
+    std::istringstream words{std::string(command->other_names)};
+    for (std::string word; words >> word;) {
+      EXPECT_TRUE(names.insert(word).second) << word;
+      EXPECT_EQ(error_of({word}),
+                fmt::format("unknown command '{}'; the command is `runner {}`", word, *command->name));
+    }
+  }
+}
+
+TEST(Parse, TextsHaveNoJson) {
+  for (const Command* command : commands()) {
+    if (command->has_json) continue;
+    EXPECT_EQ(error_of({std::string(*command->name), "--json"}),
+              fmt::format("{} prints a text, not a JSON document; omit --json", *command->name));
+  }
 }
 
 }  // namespace

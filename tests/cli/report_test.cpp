@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/commands/shared_options.h"
 #include "runner/formats/text_rows.h"
 #include "runner/report/comparison.h"
 #include "runner/report/format.h"
@@ -291,7 +291,7 @@ TEST_F(TerminalTest, WatchFitsTheTerminalAndNamesCannotMoveTheCursor) {
   cli::RunOptions options;
   options.db = path;
   options.run = "0000000aaa";
-  EXPECT_EQ(cli::watch(options, out), 0);
+  EXPECT_EQ(cli::kWatchCommand.action->run(options, out), 0);
   out.talk("END");
   std::string shown;
   while (!shown.ends_with("END")) {

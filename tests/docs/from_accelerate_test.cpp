@@ -79,12 +79,10 @@ enum class Found { kMissing, kNotYet, kWorks };
 Found find_command(const std::string& code) {
   std::vector<std::string> words(1);
   for (const char c : code) c == ' ' ? words.emplace_back() = "" : words.back() += c;
-  const auto commands = cli::commands();
-  const auto command =
-      std::find_if(commands.begin(), commands.end(), [&](const auto& c) { return c.name == words[1]; });
-  if (command == commands.end()) return Found::kMissing;
+  const cli::Command* command = cli::find_command(words[1]);
+  if (command == nullptr) return Found::kMissing;
   for (size_t i = 2; i < words.size(); ++i) {
-    const bool known = std::any_of(command->arguments.begin(), command->arguments.end(),
+    const bool known = std::any_of(command->arguments->begin(), command->arguments->end(),
                                    [&](const cli::Argument& argument) { return argument.name == words[i]; });
     if (!known) return Found::kMissing;
   }

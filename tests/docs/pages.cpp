@@ -42,9 +42,9 @@ std::string command_index() {
   std::string out = "| | |\n|---|---|\n";
   for (const auto& [group, title] : cli::groups()) {
     std::string links;
-    for (const cli::Command& command : cli::commands()) {
-      if (command.group == group)
-        links += fmt::format("{}[{}](#{})", links.empty() ? "" : ", ", command.name, command.name);
+    for (const cli::Command* command : cli::commands()) {
+      if (command->group == group)
+        links += fmt::format("{}[{}](#{})", links.empty() ? "" : ", ", *command->name, *command->name);
     }
     out += fmt::format("| {} | {} |\n", title, links);
   }
@@ -107,11 +107,11 @@ std::string command_page() {
   std::string out(kCommandsBegin);
   out += command_index() + "\nOptions of all commands:\n\n" + argument_table(cli::common_arguments());
   out += kCommandsSetUp;
-  for (const cli::Command& command : cli::commands()) {
-    out += fmt::format("\n## {}\n\n`runner {}`: {}.\n\n", command.name, cli::usage_of(command), command.summary);
-    if (!command.details.empty()) out += replaced(std::string(command.details), "*", "\\*") + "\n\n";
-    if (!command.arguments.empty()) out += argument_table(command.arguments) + '\n';
-    out += fmt::format("```sh\n{}\n```\n", command.examples);
+  for (const cli::Command* command : cli::commands()) {
+    out += fmt::format("\n## {}\n\n`runner {}`: {}.\n\n", *command->name, cli::usage_of(*command), *command->summary);
+    if (!command->details->empty()) out += replaced(std::string(*command->details), "*", "\\*") + "\n\n";
+    if (!command->arguments->empty()) out += argument_table(command->arguments) + '\n';
+    out += fmt::format("```sh\n{}\n```\n", *command->examples);
   }
   return out;
 }

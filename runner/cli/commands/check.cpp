@@ -2,11 +2,12 @@
 #include <string>
 #include <vector>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/commands/shared_options.h"
 #include "runner/cli/hook_faults.h"
 #include "runner/data/labels.h"
 #include "runner/lua/hook_file.h"
 #include "runner/optim/recipe_warnings.h"
+#include "runner/report/documents.h"
 #include "runner/report/output.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/memory_estimate.h"
@@ -15,6 +16,16 @@
 
 namespace runner::cli {
 namespace {
+
+struct CheckOptions : RecipeOptions {
+  bool static_only = false;
+};
+
+constexpr Argument kCheckArguments[] = {
+    kRecipeArgument,
+    kOverridesArgument,
+    {"--static", "", "check only what the recipe and the hook file say, without reading data",
+     &CheckOptions::static_only}};
 
 struct Trial {
   std::string labels;  // data::labels_text()
@@ -36,8 +47,6 @@ Trial try_out(const schema::ReadResult& read) {
   return trial;
 }
 
-}  // namespace
-
 int check(const CheckOptions& options, report::Output& out) {
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
   Trial trial;
@@ -56,5 +65,24 @@ int check(const CheckOptions& options, report::Output& out) {
   }
   return 0;
 }
+
+}  // namespace
+
+const Command kCheckCommand{
+    .name = "check",
+    .group = Group::kRecipe,
+    .summary = "list all errors of a recipe, and try its first steps",
+    .details =
+        "Reads the data, makes model and optimizers, and traces a training and an evaluation step.  Trains and\n"
+        "records nothing.",
+    .arguments = kCheckArguments,
+    .examples =
+        "runner check recipes/digits.yaml\n"
+        "runner check recipes/digits.yaml optimizer.lr=1e-3 --json",
+    .other_names = "validate lint",
+    .has_json = true,
+    .action = action<check>,
+    .failure_document = report::failed_check_document,
+};
 
 }  // namespace runner::cli

@@ -4,9 +4,11 @@
 #include <optional>
 
 #include "backends/exec/backend.h"
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/commands/shared_options.h"
 #include "runner/cli/hook_faults.h"
 #include "runner/lua/hook_file.h"
+#include "runner/report/documents.h"
+#include "runner/report/output.h"
 #include "runner/train/loop/session.h"
 #include "schema/base/unrecorded.h"
 #include "schema/recipe/recipe_reader.h"
@@ -48,8 +50,6 @@ std::vector<report::PrecisionEstimate> estimates_of(const schema::ReadResult& re
   return estimates;
 }
 
-}  // namespace
-
 int estimate(const RecipeOptions& options, report::Output& out) {
   const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
   const schema::Recipe& recipe = read.recipe;
@@ -58,5 +58,24 @@ int estimate(const RecipeOptions& options, report::Output& out) {
                         : report::estimate_text(estimates, recipe.num_processes, out.data_width(), out.data_color()));
   return 0;
 }
+
+}  // namespace
+
+const Command kEstimateCommand{
+    .name = "estimate",
+    .group = Group::kRecipe,
+    .summary = "estimate the memory that training needs, in each precision",
+    .details =
+        "Bytes of one process, computed from the steps that a run would compile: weights, gradients kept\n"
+        "between batches, optimizer, activations, and the peak in training, evaluation and saving.  Data and\n"
+        "the program itself are not counted.",
+    .arguments = kRecipeArguments,
+    .examples =
+        "runner estimate recipes/digits.yaml\n"
+        "runner estimate recipes/digits.yaml num_processes=4 --json",
+    .has_json = true,
+    .action = action<estimate>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/commands/shared_options.h"
 #include "runner/cli/exit_codes.h"
 #include "runner/data/data_file.h"
+#include "runner/report/documents.h"
 #include "runner/report/format.h"
+#include "runner/report/output.h"
 #include "runner/report/table.h"
 #include "schema/base/json.h"
 #include "schema/base/suggest.h"
@@ -15,6 +17,16 @@
 
 namespace runner::cli {
 namespace {
+
+struct ExplainOptions : RecipeOptions {
+  std::string key;
+};
+
+constexpr Argument kExplainArguments[] = {
+    {"RECIPE", "", "recipe file, id of an error, or the word error or exit", &ExplainOptions::recipe, Kind::kExplained},
+    {"[KEY]", "", "setting, such as optimizer.lr, or section; after error an id, after exit a code; default: all",
+     &ExplainOptions::key, Kind::kDetail},
+    kOverridesArgument};
 
 json::Object exit_code_json(const ExitCode& row) {
   return {{"exit_code", row.code},
@@ -104,8 +116,6 @@ schema::ValueMap file_json(const FileOnDisk& file) {
   return {{"file", json::Object{{"bytes", file.bytes}, {"sha256", hex(file.digest)}}}};
 }
 
-}  // namespace
-
 int explain(const ExplainOptions& options, report::Output& out) {
   std::error_code ignored;
   const bool all = options.key.empty();
@@ -126,5 +136,24 @@ int explain(const ExplainOptions& options, report::Output& out) {
   }
   return 0;
 }
+
+}  // namespace
+
+const Command kExplainCommand{
+    .name = "explain",
+    .group = Group::kRecipe,
+    .summary = "show a setting's value, origin and meaning, or the meaning of an error or exit code",
+    .details = "The id of an error may also be given without the word error.",
+    .arguments = kExplainArguments,
+    .examples =
+        "runner explain recipes/digits.yaml optimizer.lr\n"
+        "runner explain recipes/digits.yaml data\n"
+        "runner explain exit 4\n"
+        "runner explain out-of-range",
+    .other_names = "describe config",
+    .has_json = true,
+    .action = action<explain>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

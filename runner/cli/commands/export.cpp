@@ -1,16 +1,16 @@
 #include <algorithm>
 #include <optional>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/commands/shared_options.h"
 #include "runner/cli/recorded_run.h"
 #include "runner/cli/store_access.h"
 #include "runner/formats/model_files.h"
-#include "runner/formats/text_rows.h"
 #include "runner/formats/write.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
 #include "runner/report/output.h"
+#include "runner/report/run_files.h"
 #include "runner/train/run/exported_model.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
@@ -20,113 +20,35 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<formats::Scalar> scalars_of(const report::MetricPoints& metrics) {
-  std::vector<formats::Scalar> scalars;
-  for (const auto& [name, points] : metrics) {
-    for (const store::Point& point : points) scalars.push_back({name, point.step, point.time_ms, point.value});
-  }
-  return scalars;
-}
-
-// One line for each point of every metric.
-std::string points_csv(const report::MetricPoints& metrics) {
-  std::string text = formats::csv_header(/*origins=*/false);
-  for (const formats::Scalar& point : scalars_of(metrics)) text += formats::csv_point(point);
-  return text;
-}
-
-// All points of a run, decoded once, on first use.
-class AllPoints {
- public:
-  AllPoints(store::Store& store, const store::RunRow& run) : store_(store), run_(run) {}
-
-  const report::MetricPoints& get() {
-    if (!points_) points_ = read();
-    return *points_;
-  }
-
- private:
-  report::MetricPoints read() const {
-    report::MetricPoints metrics;
-    for (const store::MetricSummary& metric : store::list_metrics(store_, run_.id)) {
-      metrics.emplace_back(metric.name, store::metric_points(store_, run_, metric.name));
-    }
-    return metrics;
-  }
-
-  store::Store& store_;
-  const store::RunRow& run_;
-  std::optional<report::MetricPoints> points_;
+struct ExportOptions : StateOptions {
+  std::string model_file, shard_size, metrics_file, tensorboard, folder;
+  std::string artifact, file;
+  bool fold_normalization = false, trained_weights = false;
 };
 
-// One JSON document per line for each point.
-std::string points_jsonl(const report::MetricPoints& metrics) {
-  std::string text;
-  for (const formats::Scalar& point : scalars_of(metrics)) text += formats::json_point(point);
-  return text;
-}
-
-void export_metrics(const report::MetricPoints& metrics, const store::RunRow& run, const std::string& file) {
-  const bool csv = file.ends_with(".csv"), lines = file.ends_with(".jsonl");
-  formats::write_file(file, csv     ? points_csv(metrics)
-                            : lines ? points_jsonl(metrics)
-                                    : report::all_points_document(run, metrics));
-}
-
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  RUN_CHECK(!error, ErrorKind::kRun, "cannot create the folder {}: {}", folder.string(), error.message());
-}
-
-// Returns the file name. TensorBoard expects the points of an event file in the order of steps. The name follows
-// TensorBoard's pattern and is the same for each export of the run.
-std::string export_events(const report::MetricPoints& metrics, const store::RunRow& run, const fs::path& folder) {
-  std::vector<formats::Scalar> scalars = scalars_of(metrics);
-  std::stable_sort(scalars.begin(), scalars.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
-  make_folder(folder);
-  const fs::path file = folder / fmt::format("events.out.tfevents.{}.{}", run.created_ms / 1000, run.uid);
-  formats::write_file(file, formats::event_file(run.created_ms, scalars));
-  return file.string();
-}
-
-// A file written by --folder, and the part of the run's record that it contains.
-struct RunFile {
-  const char* name;
-  const char* part;
-  std::string (*text)(const store::RunDetails& details, AllPoints& points);
-};
-
-constexpr RunFile kRunFiles[] = {
-    {"recipe.yaml", "recipe", [](const auto& details, auto&) { return details.recipe.text; }},
-    {"resolved.json", "recipe",
-     [](const auto& details, auto&) { return json::text(json::parse(details.recipe.resolved_json)); }},
-    {"params.json", "parameters", [](const auto& details, auto&) { return report::params_document(details); }},
-    {"metrics.csv", "points", [](const auto&, auto& points) { return points_csv(points.get()); }},
-    {"events.jsonl", "events", [](const auto& details, auto&) { return report::events_lines(details); }},
-    {"run.json", "", [](const auto& details, auto&) { return report::show_document(details); }},
-    {"summary.json", "", [](const auto& details, auto&) { return json::text(json::parse(details.run.summary_json)); }},
-};
-
-// Writes everything except states and artifacts as files in common formats. Returns the damaged parts, which are
-// omitted.
-std::vector<store::Damage> export_folder(const store::RunDetails& details, AllPoints& points, const fs::path& folder) {
-  std::vector<store::Damage> damage = details.damage;
-  make_folder(folder);
-  for (const RunFile& file : kRunFiles) {
-    if (std::ranges::find(details.damage, file.part, &store::Damage::part) != details.damage.end()) continue;
-    std::string text;
-    try {
-      text = file.text(details, points);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kStore) throw;
-      damage.push_back({file.part, error.message()});
-      continue;
-    }
-    formats::write_file(folder / file.name, text);
-  }
-  return damage;
-}
+constexpr Argument kExportArguments[] = {
+    kRunArgument,
+    {"--model", "FILE",
+     "write the weights as .safetensors, with the model's parameter names, or the whole model as .onnx; - is standard "
+     "output, for safetensors",
+     &ExportOptions::model_file},
+    {"--max-shard-size", "SIZE",
+     "maximum size of a safetensors file; a larger model becomes several files and an index; default: 10GB",
+     &ExportOptions::shard_size},
+    {"--fold-normalization", "",
+     "put scale and normalisation of the features into the model, so that it takes raw rows",
+     &ExportOptions::fold_normalization},
+    {"--trained-weights", "", "write the weights themselves, not the average that train.ema or train.swa keeps",
+     &ExportOptions::trained_weights},
+    kStateArgument,
+    {"--metrics", "FILE", "write every metric point as .csv, .json or .jsonl", &ExportOptions::metrics_file},
+    {"--tensorboard", "DIR", "write every metric point to a TensorBoard event file in DIR",
+     &ExportOptions::tensorboard},
+    {"--folder", "DIR", "write the run as files in DIR: recipe, parameters, metrics, events, summary",
+     &ExportOptions::folder},
+    {"--artifact", "NAME", "write the newest artifact of this name to FILE", &ExportOptions::artifact, Kind::kArtifact},
+    {"[FILE]", "", "output file of --artifact; default: the last part of NAME; - is standard output",
+     &ExportOptions::file}};
 
 // Returns the file name: FILE, or the last part of the artifact's name.
 std::string export_artifact(store::Store& store, const store::RunRow& run, const ExportOptions& options) {
@@ -224,12 +146,12 @@ class Export {
     note_namesakes(store_, run_, options_.run, out_);
     if (!options_.model_file.empty()) write_model();
     if (!options_.metrics_file.empty()) {
-      export_metrics(points_.get(), run_, options_.metrics_file);
+      report::write_metrics(points_, options_.metrics_file);
       metrics_ = wrote(options_.metrics_file, "every metric point");
     }
     if (!options_.tensorboard.empty()) {
       tensorboard_ =
-          wrote(export_events(points_.get(), run_, options_.tensorboard),
+          wrote(report::write_events(points_, options_.tensorboard),
                 fmt::format("every metric point; `tensorboard --logdir {}` shows them", options_.tensorboard));
     }
     if (!options_.folder.empty()) write_folder();
@@ -277,7 +199,7 @@ class Export {
 
   void write_folder() {
     const std::vector<store::Damage> damage =
-        export_folder(store::show_intact_parts(store_, run_), points_, options_.folder);
+        report::write_run_folder(store::show_intact_parts(store_, run_), points_, options_.folder);
     folder_ = wrote(options_.folder, "the run as files");
     for (const store::Damage& part : damage) {
       const std::string text = fmt::format("exported without its {}: {}", part.part, part.message);
@@ -299,15 +221,33 @@ class Export {
   report::Output& out_;
   store::Store store_;
   const store::RunRow run_;  // found once, because @last can change meanwhile
-  AllPoints points_{store_, run_};
+  report::AllPoints points_{store_, run_};
   json::Value state_, model_, model_files_, metrics_, tensorboard_, folder_, artifact_, error_;
 };
-
-}  // namespace
 
 int export_run(const ExportOptions& options, report::Output& out) {
   check_export_options(options);
   return Export(options, out).run();
 }
+
+}  // namespace
+
+const Command kExportCommand{
+    .name = "export",
+    .group = Group::kStore,
+    .summary = "write a run's model, metrics or artifacts to files",
+    .details =
+        "--folder writes recipe.yaml, resolved.json, params.json, metrics.csv, events.jsonl, run.json (like\n"
+        "show --json) and summary.json.  Values for TensorBoard are rounded to seven digits.  The digest of an\n"
+        "artifact is verified.",
+    .arguments = kExportArguments,
+    .examples =
+        "runner export @last --model digits.safetensors\n"
+        "runner export digits --metrics digits.csv",
+    .other_names = "save",
+    .has_json = true,
+    .action = action<export_run>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

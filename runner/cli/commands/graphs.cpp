@@ -2,13 +2,27 @@
 
 #include <algorithm>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/commands/shared_options.h"
 #include "runner/cli/store_access.h"
+#include "runner/report/documents.h"
+#include "runner/report/output.h"
 #include "store/device_report.h"
 #include "store/queries.h"
 
 namespace runner::cli {
 namespace {
+
+struct GraphsOptions : RunOptions {
+  std::string key;
+  bool ir = false;
+  bool hlo = false;
+};
+
+constexpr Argument kGraphsArguments[] = {
+    kRunArgument,
+    {"[KEY]", "", "key of a graph, or a unique prefix of it: print the details of that graph", &GraphsOptions::key},
+    {"--ir", "", "print the traced nodes of the graph", &GraphsOptions::ir},
+    {"--hlo", "", "print the HLO module that the graph is lowered to", &GraphsOptions::hlo}};
 
 std::vector<store::DeviceReport> reports_of(store::Store& store, const store::RunRow& run, bool texts) {
   std::vector<store::DeviceReport> reports = store::read_device_reports(store, run.id, texts);
@@ -45,8 +59,6 @@ const std::string& text_of(const store::GraphRow& graph, bool hlo) {
   return hlo ? graph.texts->hlo : graph.texts->ir;
 }
 
-}  // namespace
-
 int graphs(const GraphsOptions& options, report::Output& out) {
   const bool texts = options.ir || options.hlo;
   RUN_CHECK(!options.ir || !options.hlo, ErrorKind::kUsage, "--ir conflicts with --hlo; use one of them");
@@ -70,5 +82,23 @@ int graphs(const GraphsOptions& options, report::Output& out) {
                         : report::graphs_text(reports, out.data_width(), out.data_color()));
   return 0;
 }
+
+}  // namespace
+
+const Command kGraphsCommand{
+    .name = "graphs",
+    .group = Group::kStore,
+    .summary = "list the graphs that an emulated TPU compiled, with the reasons",
+    .details =
+        "One row for each compilation, over all attempts: the training batch at which the graph first ran, how\n"
+        "often it ran, its size, its memory and the predicted time of a step on the device.",
+    .arguments = kGraphsArguments,
+    .examples =
+        "runner graphs on-tpu\n"
+        "runner graphs on-tpu --json",
+    .has_json = true,
+    .action = action<graphs>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

@@ -1,15 +1,26 @@
-// Commands init and schema.
 #include <filesystem>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/command.h"
 #include "runner/formats/write.h"
+#include "runner/report/documents.h"
 #include "runner/report/format.h"
+#include "runner/report/output.h"
 #include "schema/base/json.h"
 #include "schema/recipe/init_recipe.h"
 #include "schema/recipe/json_schema.h"
 
 namespace runner::cli {
 namespace {
+
+struct InitOptions : Options {
+  std::string file;
+  std::string from;  // a file to import
+};
+
+constexpr Argument kInitArguments[] = {
+    {"[FILE]", "", "recipe file to write; default: recipe.yaml", &InitOptions::file},
+    {"--from", "CONFIG", "import the settings of an Accelerate configuration file, such as default_config.yaml",
+     &InitOptions::from}};
 
 constexpr std::string_view kLeftOut = "left out: ";
 constexpr const char* kSchemaFile = "runner.schema.json";  // also the name in the recipe's first line
@@ -20,13 +31,6 @@ std::vector<std::string> comments_of(const schema::ImportedConfig& config, const
   for (const std::string& text : config.left_out)
     comments.push_back(report::on_one_line(fmt::format("{}{}", kLeftOut, text)));
   return comments;
-}
-
-}  // namespace
-
-int schema(const Options& /*options*/, report::Output& out) {
-  out.data(schema::json_schema());
-  return 0;
 }
 
 int init(const InitOptions& options, report::Output& out) {
@@ -48,5 +52,25 @@ int init(const InitOptions& options, report::Output& out) {
   out.data(json::text(document));
   return 0;
 }
+
+}  // namespace
+
+const Command kInitCommand{
+    .name = "init",
+    .group = Group::kRecipe,
+    .summary = "write a starter recipe, and a JSON Schema for editors",
+    .details =
+        "runner.schema.json is written to the recipe's folder.  A recipe is never overwritten.  With --from,\n"
+        "settings that have no counterpart are listed with the reason, in the recipe too; see\n"
+        "docs/from-accelerate.md.",
+    .arguments = kInitArguments,
+    .examples =
+        "runner init\n"
+        "runner init first.yaml\n"
+        "runner init imported.yaml --from default_config.yaml",
+    .has_json = true,
+    .action = action<init>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

@@ -1,10 +1,12 @@
 #include <memory>
 #include <string>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/commands/shared_options.h"
 #include "runner/cli/hook_faults.h"
 #include "runner/lua/hook_file.h"
+#include "runner/report/documents.h"
 #include "runner/report/format.h"
+#include "runner/report/output.h"
 #include "runner/report/table.h"
 #include "runner/train/step/hooks.h"
 #include "schema/base/json.h"
@@ -31,8 +33,6 @@ json::Value row_json(const Row& row) {
                       {"lr", frozen ? json::Value() : json::Value(row.rule->hyper.lr)},
                       {"weight_decay", frozen ? json::Value() : json::Value(row.rule->hyper.weight_decay)}};
 }
-
-}  // namespace
 
 int parameters(const RecipeOptions& options, report::Output& out) {
   const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
@@ -70,5 +70,24 @@ int parameters(const RecipeOptions& options, report::Output& out) {
                        model.parameters.trainable_elements()));
   return 0;
 }
+
+}  // namespace
+
+const Command kParametersCommand{
+    .name = "parameters",
+    .group = Group::kRecipe,
+    .summary = "list the parameters of a recipe's model",
+    .details =
+        "Names, shapes, groups of optimizer.groups in their order (the last has the rest), and their settings.\n"
+        "model.freeze and optimizer.groups select by these names; * and ? match any characters.",
+    .arguments = kRecipeArguments,
+    .examples =
+        "runner parameters recipes/digits.yaml\n"
+        "runner parameters recipes/digits.yaml --json",
+    .other_names = "params",
+    .has_json = true,
+    .action = action<parameters>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <optional>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/commands/shared_options.h"
 #include "runner/cli/hook_faults.h"
 #include "runner/data/order.h"
 #include "runner/lua/hook_file.h"
 #include "runner/optim/recipe_warnings.h"
+#include "runner/report/documents.h"
 #include "runner/report/forecast_text.h"
 #include "runner/report/output.h"
 #include "runner/report/plan_text.h"
@@ -15,8 +16,22 @@
 #include "schema/base/unrecorded.h"
 
 namespace runner::cli {
-
 namespace {
+
+struct PlanOptions : RecipeOptions {
+  bool batches = false;
+  int64_t epochs = kNotGiven;  // default: 1
+};
+
+constexpr Argument kPlanArguments[] = {
+    kRecipeArgument,
+    kOverridesArgument,
+    {"--batches", "", "with --json: print the sample indices of every batch", &PlanOptions::batches},
+    {.name = "--epochs",
+     .value = "N",
+     .text = "with --batches: print the first N epochs; default: 1",
+     .target = &PlanOptions::epochs,
+     .at_least = 1}};
 
 constexpr int64_t kMostIndices = 100'000'000;  // about a gigabyte of text
 
@@ -24,7 +39,6 @@ void check_options(const PlanOptions& options) {
   RUN_CHECK(!options.batches || options.json, ErrorKind::kUsage, "--batches needs --json");
   RUN_CHECK(options.epochs == Options::kNotGiven || options.batches, ErrorKind::kUsage,
             "--epochs needs --batches; set the epochs of training with train.epochs=N");
-  RUN_CHECK(options.epochs != 0, ErrorKind::kUsage, "--epochs: expected at least 1, got 0");
 }
 
 int64_t epochs_to_print(const PlanOptions& options, const data::DataPlan& plan) {
@@ -88,8 +102,6 @@ Plan plan_of(const schema::ReadResult& read, const PlanOptions& options, const r
   return plan;
 }
 
-}  // namespace
-
 int plan(const PlanOptions& options, report::Output& out) {
   check_options(options);
   const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
@@ -98,5 +110,21 @@ int plan(const PlanOptions& options, report::Output& out) {
   out.data(plan.text);
   return 0;
 }
+
+}  // namespace
+
+const Command kPlanCommand{
+    .name = "plan",
+    .group = Group::kRecipe,
+    .summary = "show batches, steps, learning rate and memory before a run",
+    .details = "--batches prints up to 100 million indices, including repeated samples.",
+    .arguments = kPlanArguments,
+    .examples =
+        "runner plan recipes/digits.yaml\n"
+        "runner plan recipes/digits.yaml --json --batches --epochs 2",
+    .has_json = true,
+    .action = action<plan>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

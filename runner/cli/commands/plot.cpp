@@ -2,16 +2,36 @@
 
 #include <charconv>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/command.h"
 #include "runner/cli/store_access.h"
 #include "runner/formats/write.h"
+#include "runner/report/documents.h"
 #include "runner/report/format.h"
+#include "runner/report/output.h"
 #include "schema/base/json.h"
 #include "store/queries.h"
 #include "store/run_selection.h"
 
 namespace runner::cli {
 namespace {
+
+struct PlotOptions : Options {
+  std::vector<std::string> runs;  // the last is the metric
+  std::string where, x_axis, smooth, svg_file;
+  bool log = false;
+  int64_t width = kNotGiven;  // default: width of the terminal
+};
+
+constexpr Argument kPlotArguments[] = {
+    {"RUN ... METRIC", "", "runs or patterns such as 'digits*', and the metric to plot, or several: METRIC,METRIC",
+     &PlotOptions::runs, Kind::kRunOrMetric},
+    {"--where", "CONDITION", "also plot all runs that match, such as 'optimizer.lr < 1e-3'", &PlotOptions::where},
+    {"--x", "step|time", "horizontal axis; time is in seconds since the start of the run; default: step",
+     &PlotOptions::x_axis},
+    {"--log", "", "use a logarithmic scale for values", &PlotOptions::log},
+    {"--smooth", "S", "moving average with weight S on past values, such as 0.9; default: 0", &PlotOptions::smooth},
+    {"--width", "N", "width in columns, 30 to 500; default: the width of the terminal, else 80", &PlotOptions::width},
+    {"--svg", "FILE", "write an SVG image to FILE instead", &PlotOptions::svg_file}};
 
 // Weight of the past in the moving average; 0 for no smoothing.
 double smoothing(const std::string& text) {
@@ -97,8 +117,6 @@ std::string document(const std::string& metric, const std::vector<report::Curve>
   return json::text(json::Object{{"metric", metric}, {"curves", std::move(list)}});
 }
 
-}  // namespace
-
 int plot(const PlotOptions& options, report::Output& out) {
   RUN_CHECK(options.runs.size() >= (options.where.empty() ? 2 : 1), ErrorKind::kUsage,
             "plot: missing argument METRIC after RUN; see `runner plot --help`");
@@ -128,5 +146,25 @@ int plot(const PlotOptions& options, report::Output& out) {
   }
   return 0;
 }
+
+}  // namespace
+
+const Command kPlotCommand{
+    .name = "plot",
+    .group = Group::kStore,
+    .summary = "plot metrics of one or more runs, in the terminal or as an SVG image",
+    .details =
+        "The terminal plot uses braille dots.  --smooth averages all points before they are thinned to the\n"
+        "resolution of the plot.  A NaN is a gap.  Without colours, several curves are drawn as letters.",
+    .arguments = kPlotArguments,
+    .examples =
+        "runner plot @last train/loss\n"
+        "runner plot @last @last~1 eval/loss --log --smooth 0.9\n"
+        "runner plot digits eval/accuracy --svg accuracy.svg",
+    .other_names = "graph",
+    .has_json = true,
+    .action = action<plot>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

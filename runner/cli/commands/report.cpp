@@ -6,14 +6,25 @@
 
 #include <unistd.h>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/command.h"
 #include "runner/formats/input.h"
+#include "runner/report/documents.h"
 #include "runner/report/output.h"
 #include "runner/report/xla/analysis_text.h"
 #include "runner/report/xla/report_reader.h"
 
 namespace runner::cli {
 namespace {
+
+struct ReportOptions : Options {
+  std::string file, durations;
+};
+
+constexpr Argument kReportArguments[] = {
+    {"FILE", "", "metrics report, or a log that contains one; may be compressed with gzip; - is standard input",
+     &ReportOptions::file},
+    {"--durations", "exact|upstream",
+     "how the durations were printed; default: detected from the report, else upstream", &ReportOptions::durations}};
 
 using report::xla::DurationStyle;
 
@@ -45,8 +56,6 @@ std::optional<DurationStyle> style_of(const std::string& word) {
   return word == "exact" ? DurationStyle::kExact : DurationStyle::kUpstream;
 }
 
-}  // namespace
-
 int metrics_report(const ReportOptions& options, report::Output& out) {
   const std::string name = options.file == "-" ? "standard input" : options.file;
   const std::string text = read_text(options.file);
@@ -66,5 +75,24 @@ int metrics_report(const ReportOptions& options, report::Output& out) {
                         : report::xla::analysis_text(*reading, out.data_width(), out.data_color()));
   return 0;
 }
+
+}  // namespace
+
+const Command kReportCommand{
+    .name = "report",
+    .group = Group::kStore,
+    .summary = "explain a metrics report of PyTorch/XLA, or the last one in a log",
+    .details =
+        "Reads reports of releases up to 2.9, also truncated ones.  Shows compiles per step, the bottleneck of\n"
+        "training, inconsistent counts and what to change.  Durations are corrected: torch_xla prints some\n"
+        "parts one too high.  See docs/xla-report.md.",
+    .arguments = kReportArguments,
+    .examples =
+        "runner report recipes/data/bert_metrics_report.txt\n"
+        "runner report recipes/data/bert_metrics_report.txt --json",
+    .has_json = true,
+    .action = action<metrics_report>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

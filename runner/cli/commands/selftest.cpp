@@ -2,11 +2,23 @@
 
 #include <algorithm>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/command.h"
 #include "runner/cli/scenarios/scenario.h"
+#include "runner/report/documents.h"
+#include "runner/report/output.h"
 
 namespace runner::cli {
 namespace {
+
+struct SelftestOptions : Options {
+  std::vector<std::string> ids;  // prefixes; empty: all scenarios
+  std::string backend;           // empty: all
+};
+
+constexpr Argument kSelftestArguments[] = {
+    {"[ID ...]", "", "run only scenarios whose ids begin with ID, such as data or state/resume; default: all",
+     &SelftestOptions::ids, Kind::kScenario},
+    {"--backend", "cpu|gpu|tpu", "run on this backend only; default: on every backend", &SelftestOptions::backend}};
 
 using scenarios::Scenario;
 
@@ -34,8 +46,6 @@ std::vector<scenarios::Backend> chosen_backends(const std::string& name) {
   return chosen;
 }
 
-}  // namespace
-
 int selftest(const SelftestOptions& options, report::Output& out) {
   const std::vector<scenarios::Backend> backends = chosen_backends(options.backend);
   const train::ChildWatch watch;
@@ -52,5 +62,24 @@ int selftest(const SelftestOptions& options, report::Output& out) {
                         : report::selftest_text(results, out.data_width(), out.data_color()));
   return std::ranges::all_of(results, &report::ScenarioResult::passed) ? 0 : exit_code(ErrorKind::kRun);
 }
+
+}  // namespace
+
+const Command kSelftestCommand{
+    .name = "selftest",
+    .group = Group::kSystem,
+    .summary = "train scenarios on all backends, and compare the results with expected values",
+    .details =
+        "Exit code 1 if a check fails.  Runs small trainings as real processes in a temporary folder, in less\n"
+        "than half a minute.  docs/selftest.md describes each scenario.",
+    .arguments = kSelftestArguments,
+    .examples =
+        "runner selftest\n"
+        "runner selftest --backend tpu\n"
+        "runner selftest data process/trigger --json",
+    .has_json = true,
+    .action = action<selftest>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

@@ -2,7 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/commands/shared_options.h"
 #include "runner/cli/store_access.h"
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
@@ -14,6 +14,18 @@
 
 namespace runner::cli {
 namespace {
+
+struct ShowOptions : RunOptions {
+  bool metrics_report = false;
+  bool upstream_durations = false;
+};
+
+constexpr Argument kShowArguments[] = {
+    kRunArgument,
+    {"--metrics-report", "", "print the metrics report of an emulated TPU, in the format of PyTorch/XLA",
+     &ShowOptions::metrics_report},
+    {"--upstream-durations", "", "with --metrics-report: print durations as PyTorch/XLA does, with its rounding error",
+     &ShowOptions::upstream_durations}};
 
 // Returns whether the run used the dialect of PyTorch/XLA 1.7.
 bool is_in_1_7(store::Store& store, const store::RunRow& run) {
@@ -39,8 +51,6 @@ int show_metrics_report(store::Store& store, const ShowOptions& options, report:
   return 0;
 }
 
-}  // namespace
-
 int show(const ShowOptions& options, report::Output& out) {
   RUN_CHECK(options.metrics_report || !options.upstream_durations, ErrorKind::kUsage,
             "--upstream-durations needs --metrics-report");
@@ -58,5 +68,24 @@ int show(const ShowOptions& options, report::Output& out) {
   }
   return details.damage.empty() ? 0 : exit_code(ErrorKind::kStore);
 }
+
+}  // namespace
+
+const Command kShowCommand{
+    .name = "show",
+    .group = Group::kStore,
+    .summary = "show everything recorded about a run",
+    .details =
+        "Status, attempts, metrics, states, artifacts, parameters, events, notes, machine, kernels, git\n"
+        "state and environment.",
+    .arguments = kShowArguments,
+    .examples =
+        "runner show @last\n"
+        "runner show on-tpu --metrics-report",
+    .other_names = "info inspect status",
+    .has_json = true,
+    .action = action<show>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

@@ -1,9 +1,11 @@
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/commands/shared_options.h"
 #include "runner/cli/store_access.h"
 #include "runner/report/documents.h"
+#include "runner/report/output.h"
 #include "runner/report/run_text.h"
 
 namespace runner::cli {
+namespace {
 
 int states(const RunOptions& options, report::Output& out) {
   store::Store store = open_store(options);
@@ -18,5 +20,20 @@ int states(const RunOptions& options, report::Output& out) {
   }
   return 0;
 }
+
+}  // namespace
+
+const Command kStatesCommand{
+    .name = "states",
+    .group = Group::kStore,
+    .summary = "list the states (checkpoints) of a run, newest first",
+    .details = "",
+    .arguments = kRunArguments,
+    .examples = "runner states @last",
+    .other_names = "checkpoints",
+    .has_json = true,
+    .action = action<states>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

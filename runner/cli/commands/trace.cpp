@@ -1,10 +1,12 @@
 #include <algorithm>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/commands/shared_options.h"
 #include "runner/cli/store_access.h"
 #include "runner/formats/chrome_trace.h"
 #include "runner/formats/write.h"
+#include "runner/report/documents.h"
 #include "runner/report/format.h"
+#include "runner/report/output.h"
 #include "runner/train/run/run.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
@@ -13,6 +15,12 @@
 
 namespace runner::cli {
 namespace {
+
+struct TraceOptions : RunOptions {
+  std::string output;
+};
+
+constexpr Argument kTraceArguments[] = {kRunArgument, output_argument(&TraceOptions::output)};
 
 // Returns the cycles of the newest attempt with a trace, in order.
 std::vector<store::ArtifactInfo> newest_cycles(store::Store& store, const store::RunRow& run) {
@@ -35,8 +43,6 @@ std::string joined(store::Store& store, const std::vector<store::ArtifactInfo>& 
   }
   return formats::trace_document(parts);
 }
-
-}  // namespace
 
 int trace(const TraceOptions& options, report::Output& out) {
   const bool to_stdout = options.output.empty() || options.output == "-";
@@ -61,5 +67,22 @@ int trace(const TraceOptions& options, report::Output& out) {
                                      {"output", options.output}}));
   return 0;
 }
+
+}  // namespace
+
+const Command kTraceCommand{
+    .name = "trace",
+    .group = Group::kStore,
+    .summary = "write the profile of a run as a trace for chrome://tracing and Perfetto",
+    .details =
+        "The section `profile` of a recipe selects the steps: docs/profiling.md.  The trace has all cycles of\n"
+        "the newest attempt that recorded any, with all processes on one time axis.",
+    .arguments = kTraceArguments,
+    .examples = "runner trace traced -o trace.json",
+    .other_names = "profile",
+    .has_json = true,
+    .action = action<trace>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

@@ -3,10 +3,11 @@
 #include <chrono>
 #include <thread>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/commands/shared_options.h"
 #include "runner/cli/store_access.h"
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
+#include "runner/report/output.h"
 #include "runner/report/plot.h"
 #include "runner/report/run_text.h"
 #include "schema/base/duration.h"
@@ -81,8 +82,6 @@ int exit_code_of(store::Store& store, const Look& look, report::Output& out) {
   return look.run.exit_code.value_or(0);
 }
 
-}  // namespace
-
 int watch(const RunOptions& options, report::Output& out) {
   store::Store store = open_store(options);
   const std::string uid = store::find_run(store, options.run).uid;
@@ -110,5 +109,23 @@ int watch(const RunOptions& options, report::Output& out) {
     return exit_code_of(store, look, out);
   }
 }
+
+}  // namespace
+
+const Command kWatchCommand{
+    .name = "watch",
+    .group = Group::kStore,
+    .summary = "follow a run until it ends, and exit with its exit code",
+    .details =
+        "Shows the step and the number of steps, the time left at the rate so far, the newest metrics and a\n"
+        "small plot: redrawn twice a second on a terminal, else a line every five seconds.  A crashed run gives\n"
+        "exit code 1.  Ctrl-C stops watching, not the run.",
+    .arguments = kRunArguments,
+    .examples = "runner watch @last",
+    .other_names = "tail",
+    .has_json = true,
+    .action = action<watch>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

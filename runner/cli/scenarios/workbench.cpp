@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include <fcntl.h>
@@ -16,6 +15,7 @@
 #include "runner/cli/scenarios/document.h"
 #include "runner/report/format.h"
 #include "schema/base/error.h"
+#include "schema/base/file.h"
 #include "schema/base/text.h"
 
 namespace runner::cli::scenarios {
@@ -53,8 +53,7 @@ end
 }
 
 std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return read_file(path).value_or("");
 }
 
 std::vector<std::string> fields_of(const std::string& line) {

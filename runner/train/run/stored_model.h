@@ -7,12 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "backends/device_model/modelled_device.h"
 #include "runner/data/storage.h"
 #include "runner/train/loop/checkpoint.h"
 #include "schema/recipe/recipe.h"
 #include "store/state_store.h"
 
 namespace runner::train {
+
+class Hooks;
+class Trainer;
 
 // What `predict` computes of the outputs of a model.
 enum class OutputsAs { kLogits, kProbabilities, kClasses, kTargets };

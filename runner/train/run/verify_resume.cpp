@@ -5,7 +5,6 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 
 #include <fmt/format.h>
@@ -14,6 +13,7 @@
 
 #include "runner/train/run/child_watch.h"
 #include "schema/base/error.h"
+#include "schema/base/file.h"
 #include "schema/base/json.h"
 #include "store/queries.h"
 #include "store/state_store.h"
@@ -161,6 +161,13 @@ class Verifier {
     std::ofstream(failure_) << where.file << '\n' << where.line << '\n' << message;
   }
 
+  // The inverse of write_failure().
+  std::pair<SourceMark, std::string> read_failure() const {
+    const std::string text = read_file(failure_).value_or("");
+    const size_t line = text.find('\n') + 1, message = text.find('\n', line) + 1;
+    return {{text.substr(0, line - 1), std::atoi(text.c_str() + line), 0}, text.substr(message)};
+  }
+
   // Throws the error of a child that has not ended by itself with 0, or by `expected_signal`.
   void check_child(int status, std::string_view what, int expected_signal) const {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
@@ -169,13 +176,9 @@ class Verifier {
                 WTERMSIG(status));
       return;
     }
-    std::ifstream failure(failure_);
-    std::string file, line;
-    std::getline(failure, file);
-    std::getline(failure, line);
-    const std::string message((std::istreambuf_iterator<char>(failure)), std::istreambuf_iterator<char>());
+    const auto [where, message] = read_failure();
     throw Error(WEXITSTATUS(status) == exit_code(ErrorKind::kData) ? ErrorKind::kData : ErrorKind::kRun,
-                fmt::format("{} failed: {}", what, message), {file, std::atoi(line.c_str()), 0});
+                fmt::format("{} failed: {}", what, message), where);
   }
 
   void train_or_fail(const std::filesystem::path& store, std::string_view what) {

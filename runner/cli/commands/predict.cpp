@@ -1,44 +1,32 @@
-// Commands eval and predict.
 #include <filesystem>
 
-#include "runner/cli/commands/commands.h"
-#include "runner/cli/recorded_run.h"
-#include "runner/cli/store_access.h"
+#include "runner/cli/commands/shared_options.h"
+#include "runner/cli/loaded_model.h"
 #include "runner/formats/write.h"
-#include "runner/lua/hook_file.h"
-#include "runner/report/format.h"
+#include "runner/report/documents.h"
 #include "runner/report/output.h"
 #include "runner/report/prediction_text.h"
-#include "runner/report/table.h"
-#include "runner/train/run/stored_model.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
-#include "schema/recipe/recipe_reader.h"
 
 namespace runner::cli {
 namespace {
 
-struct Model {
-  ChosenState chosen;
-  schema::ReadResult recipe;
-  RecordedHook hook;  // the hook with which the weights were trained
-  train::StoredModel model;
-
-  Model(const EvalOptions& options, report::Output& out)
-      : chosen(load_chosen_state(options, options.run, options.state, out)),
-        recipe(recorded_recipe(chosen.run, store_path(options))),
-        hook(recorded_hook(chosen.run, recipe.recipe)),
-        model(recipe.recipe, lua::load_hooks(recipe.recipe, hook.sources), chosen.state) {}
+struct PredictOptions : StateOptions {
+  std::string data;
+  std::string format, output, as;
 };
 
-void talk_warnings(const Model& model, report::Output& out) {
-  if (model.hook.files == RecordedHook::Files::kChanged) {
-    out.talk(report::warning_text(
-        fmt::format("the hook {} has changed since the run's last attempt; using the recorded hook", model.hook.file),
-        out.talk_color()));
-  }
-  for (const std::string& text : model.model.warnings()) out.talk(report::warning_text(text, out.talk_color()));
-}
+constexpr Argument kPredictArguments[] = {
+    kRunArgument,
+    {"DATA", "", "data file in the format of the recipe's data, with or without labels", &PredictOptions::data},
+    {"--format", "csv|npy|json", "output format; default: from the extension of FILE, else csv",
+     &PredictOptions::format},
+    {"--as", "logits|probabilities|classes",
+     "what to write for each row of a model with classes, in addition to the class; default: logits",
+     &PredictOptions::as},
+    output_argument(&PredictOptions::output),
+    kStateArgument};
 
 bool goes_to_stdout(const std::string& output) {
   return output.empty() || output == "-";
@@ -64,37 +52,12 @@ std::optional<train::OutputsAs> outputs_as(const std::string& name) {
   return name == "classes" ? train::OutputsAs::kClasses : train::OutputsAs::kProbabilities;
 }
 
-std::string prediction_in(std::string_view format, const Model& model, const train::Prediction& prediction) {
+std::string prediction_in(std::string_view format, const LoadedModel& model, const train::Prediction& prediction) {
   if (format == "json") {
     return report::prediction_document(model.chosen.run.run.uid, model.chosen.state.info.id, prediction);
   }
   return format == "npy" ? report::prediction_npy(prediction) : report::prediction_csv(prediction);
 }
-
-}  // namespace
-
-int eval(const EvalOptions& options, report::Output& out) {
-  Model model(options, out);
-  const std::map<std::string, double> metrics =
-      about_missing_files(model.chosen.run, store_path(options), [&] { return model.model.evaluate(options.data); });
-  talk_warnings(model, out);
-  const store::RunRow& run = model.chosen.run.run;
-  const store::StateInfo& state = model.chosen.state.info;
-  if (options.json) {
-    json::Object values(metrics.begin(), metrics.end());
-    out.data(json::text(json::Object{
-        {"run", run.uid}, {"state", state.id}, {"data", json::or_null(options.data)}, {"metrics", std::move(values)}}));
-    return 0;
-  }
-  out.talk(fmt::format("run {} ({}), state {} of step {}, on {}\n", run.uid, report::on_one_line(run.name), state.id,
-                       state.step, options.data.empty() ? "the recipe's evaluation data" : options.data));
-  report::KeyValueTable facts;
-  for (const auto& [name, value] : metrics) facts.add(name, report::rounded_text(value));
-  out.data(facts.render());
-  return 0;
-}
-
-namespace {
 
 // DATA of idx and npy may be two files.
 void check_output(const PredictOptions& options) {
@@ -104,14 +67,12 @@ void check_output(const PredictOptions& options) {
               ErrorKind::kUsage, "--output: {} is the file to predict; choose another file", options.output);
 }
 
-}  // namespace
-
 int predict(const PredictOptions& options, report::Output& out) {
   check_output(options);
   const std::string format = format_of(options);
-  Model model(options, out);
+  LoadedModel model(options, out);
   const train::Prediction prediction = model.model.predict(options.data, outputs_as(options.as));
-  talk_warnings(model, out);
+  model.talk_warnings(out);
   const std::string text = prediction_in(format, model, prediction);
   if (goes_to_stdout(options.output)) {
     out.data(text);
@@ -131,5 +92,22 @@ int predict(const PredictOptions& options, report::Output& out) {
   }
   return 0;
 }
+
+}  // namespace
+
+const Command kPredictCommand{
+    .name = "predict",
+    .group = Group::kTrain,
+    .summary = "write the outputs of a run's model for every row of a file",
+    .details = "Labels are not read.  A row that cannot be used stays, without a prediction and with the reason.",
+    .arguments = kPredictArguments,
+    .examples =
+        "runner predict digits new.csv --as probabilities\n"
+        "runner predict @last new.csv --format npy --output new.npy",
+    .other_names = "infer generate",
+    .has_json = true,
+    .action = action<predict>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

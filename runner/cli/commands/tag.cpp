@@ -1,14 +1,23 @@
-// Commands tag and note.
 #include <algorithm>
 
-#include "runner/cli/commands/commands.h"
+#include "runner/cli/commands/shared_options.h"
 #include "runner/cli/store_access.h"
+#include "runner/report/documents.h"
+#include "runner/report/output.h"
 #include "schema/base/json.h"
 #include "schema/base/source_text.h"
 #include "store/queries.h"
 
 namespace runner::cli {
 namespace {
+
+struct TagOptions : RunOptions {
+  std::string tag;
+  bool remove = false;
+};
+
+constexpr Argument kTagArguments[] = {
+    kRunArgument, {"TAG", "", "one word", &TagOptions::tag}, {"--remove", "", "remove the tag", &TagOptions::remove}};
 
 // A tag must not contain blanks, because `ls` and the view `runs` separate tags by blanks.
 bool is_word(std::string_view text) {
@@ -22,8 +31,6 @@ void untag(store::Store& store, const store::RunRow& run, const std::string& tag
             run.tags.empty() ? "none" : fmt::format("{}", fmt::join(run.tags, ", ")));
   store::remove_tag(store, run.id, tag);
 }
-
-}  // namespace
 
 int tag(const TagOptions& options, report::Output& out) {
   RUN_CHECK(
@@ -42,14 +49,20 @@ int tag(const TagOptions& options, report::Output& out) {
   return 0;
 }
 
-int note(const NoteOptions& options, report::Output& out) {
-  RUN_CHECK(schema::is_utf8(options.text), ErrorKind::kUsage, "invalid note: expected UTF-8 text");
-  store::Store store = open_store(options, store::Access::kEdit);
-  const store::RunRow run = store::find_run(store, options.run);
-  store::add_note(store, run.id, options.text);
-  out.talk(fmt::format("added the note to run {}\n", run.uid));
-  if (options.json) out.data(json::text(json::Object{{"run", run.uid}, {"note", options.text}}));
-  return 0;
-}
+}  // namespace
+
+const Command kTagCommand{
+    .name = "tag",
+    .group = Group::kStore,
+    .summary = "add a tag to a run",
+    .details = "Removing a tag that the run does not have gives exit code 3.",
+    .arguments = kTagArguments,
+    .examples =
+        "runner tag @last baseline\n"
+        "runner tag @last baseline --remove",
+    .has_json = true,
+    .action = action<tag>,
+    .failure_document = report::failure_document,
+};
 
 }  // namespace runner::cli

@@ -1,0 +1,70 @@
+#include "runner/cli/commands/shared_options.h"
+#include "runner/cli/recorded_run.h"
+#include "runner/cli/store_access.h"
+#include "runner/cli/training.h"
+#include "runner/report/documents.h"
+#include "runner/report/output.h"
+#include "runner/report/run_text.h"
+#include "store/device_report.h"
+
+namespace runner::cli {
+namespace {
+
+struct ResumeOptions : StateOptions {
+  std::vector<std::string> overrides;
+  bool quiet = false;
+};
+
+constexpr Argument kResumeArguments[] = {
+    kRunArgument,
+    {"[KEY=VALUE ...]", "",
+     "settings to change: num_processes, backend, log.*, checkpoint.*, a larger train.epochs or train.steps",
+     &ResumeOptions::overrides, Kind::kSetting},
+    kStateArgument,
+    quiet_argument(&ResumeOptions::quiet)};
+
+int resume_run(const store::RunDetails& details, const ResumeOptions& options, report::Output& out) {
+  Attempt attempt = attempt_to_resume(details, store_path(options), options.overrides);
+  if (!options.state.empty()) attempt.start.origin.state = state_named(details, options.state).id;
+  if (details.run.status == store::RunStatus::kDone && !attempt.start.origin.longer && options.state.empty()) {
+    out.talk(fmt::format(
+        "run {} is already finished{}\n", details.run.uid,
+        options.overrides.empty() ? std::string() : fmt::format("; ignored {}", fmt::join(options.overrides, " "))));
+    store::Store store = open_store(options);
+    out.data(options.json ? details.run.summary_json
+                          : report::show_text(details, store::newest_device_metrics(store, details.run.id),
+                                              out.data_width(), out.data_color()));
+    return 0;
+  }
+  if (options.state.empty() && !options.quiet) note_better_state(details, out);
+  return run_and_report(std::move(attempt), options, options.quiet, out);
+}
+
+int resume(const ResumeOptions& options, report::Output& out) {
+  const store::RunDetails details = details_of(options.run, options, &out);
+  return about_run(details.run, [&] {
+    return about_missing_files(details, store_path(options), [&] { return resume_run(details, options, out); });
+  });
+}
+
+}  // namespace
+
+const Command kResumeCommand{
+    .name = "resume",
+    .group = Group::kTrain,
+    .summary = "continue a run from its newest state (checkpoint)",
+    .details =
+        "Continues the same run, with its recorded recipe and hook.  If files were moved, settings can name the\n"
+        "new path, relative to the current folder: data.train.path and similar, model.init_from, hooks.  For a\n"
+        "run that is already finished, the result is printed again.",
+    .arguments = kResumeArguments,
+    .examples =
+        "runner resume @last\n"
+        "runner resume digits train.epochs=40",
+    .other_names = "continue restart",
+    .has_json = true,
+    .action = action<resume>,
+    .failure_document = report::failed_run_document,
+};
+
+}  // namespace runner::cli

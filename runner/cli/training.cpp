@@ -1,0 +1,136 @@
+#include "runner/cli/training.h"
+
+#include <chrono>
+
+#include "runner/cli/hook_faults.h"
+#include "runner/cli/interrupt.h"
+#include "runner/cli/rank.h"
+#include "runner/cli/store_access.h"
+#include "runner/cli/version.h"
+#include "runner/lua/hook_file.h"
+#include "runner/optim/recipe_warnings.h"
+#include "runner/report/documents.h"
+#include "runner/report/progress.h"
+#include "runner/report/provenance.h"
+#include "runner/report/summary.h"
+#include "runner/report/xla/report_json.h"
+#include "store/process.h"
+
+namespace runner::cli {
+namespace {
+
+// Informs the Interrupt when the run begins.
+class RunReporter : public report::ProgressReporter {
+ public:
+  RunReporter(report::Output& out, bool quiet, Interrupt& interrupt)
+      : ProgressReporter(out, quiet), interrupt_(interrupt) {}
+
+  void on_start(std::string_view run, std::string_view name) override {
+    interrupt_.run_has_begun(true);
+    ProgressReporter::on_start(run, name);
+  }
+
+ private:
+  Interrupt& interrupt_;
+};
+
+// Calls train::run(), which throws only for errors before the run begins. If a new run is interrupted then, there is no
+// state to resume from, so the exit code is 1 instead of 4.
+train::RunResult run_to_its_end(const train::RunRequest& request) {
+  try {
+    return train::run(request);
+  } catch (Error& error) {
+    if (error.kind() == ErrorKind::kInterrupted && request.origin.resume.empty()) error.set_kind(ErrorKind::kRun);
+    throw;
+  }
+}
+
+// Adds information about the recipe to errors of `work`, for the JSON document of a run that did not begin.
+template <class Work>
+auto about_recipe(const schema::ReadResult& recipe, Work work) {
+  try {
+    return work();
+  } catch (Error& error) {
+    error.set_run({.id = {},
+                   .name = {},
+                   .backend = schema::display_text(recipe.find("backend")->value),
+                   .num_processes = recipe.recipe.num_processes});
+    throw;
+  }
+}
+
+// This process trains one run, whose durations include the start of the program.
+std::chrono::steady_clock::time_point process_start() {
+  using Clock = std::chrono::steady_clock;
+  const std::chrono::duration<double> age(store::seconds_since_process_start());
+  return Clock::now() - std::chrono::duration_cast<Clock::duration>(age);
+}
+
+train::RunResult train_attempt(Attempt attempt, const Options& options, train::Observer& observer,
+                               const std::atomic<int>& stop) {
+  const schema::Recipe& recipe = attempt.recipe.recipe;
+  const AttemptStart& start = attempt.start;
+  std::vector<std::string> warnings = optim::recipe_warnings(attempt.recipe);
+  warnings.insert(warnings.end(), start.warnings.begin(), start.warnings.end());
+  std::string job = rank_job(recipe, attempt.record.resolved_json, start.hook);
+  const train::RunRequest request{
+      .recipe = recipe,
+      .warnings = std::move(warnings),
+      .origin = start.origin,
+      .recording = {.store = store_path(options),
+                    .recipe = std::move(attempt.record),
+                    .params = std::move(attempt.params),
+                    .summary = report::run_document,
+                    .metrics_document = report::xla::metrics_document,
+                    .binary_version = version(),
+                    .build_id = build_id(),
+                    .provenance = report::provenance_at_start(start.includes),
+                    .complete_provenance =
+                        [&](store::Provenance& provenance) { report::add_git_state(provenance, start.folder); }},
+      .rank_start = {.job = std::move(job), .follow = follower(start.hook)},
+      .make_hooks = usable_hooks(attempt.recipe, lua::hooks_maker(start.hook)),
+      .observer = observer,
+      .started = process_start(),
+      .stop = stop};
+  return about_recipe(attempt.recipe, [&] { return run_to_its_end(request); });
+}
+
+// Trains, and after the loss of a process resumes the run like `runner resume`, up to max_restarts times.
+train::RunResult train_with_restarts(Attempt attempt, const Options& options, train::Observer& observer,
+                                     Interrupt& interrupt) {
+  const std::atomic<int>& stop = interrupt.count();
+  const int64_t restarts = attempt.recipe.recipe.max_restarts;
+  const train::ForkRequest* const fork = attempt.start.origin.fork;
+  train::RunResult result = train_attempt(std::move(attempt), options, observer, stop);
+  std::vector<std::string> lost;
+  for (int64_t i = 1; result.lost_process && i <= restarts && stop == 0; ++i) {
+    Attempt next = attempt_to_resume(details_of(result.run, options), store_path(options), {});
+    next.start.origin.fork = fork;
+    next.start.origin.may_begin_again = true;
+    lost.push_back(fmt::format("{}; restart {} of {}", result.error->message, i, restarts));
+    next.start.warnings.push_back(lost.back());
+    interrupt.run_has_begun(false);
+    result = train_attempt(std::move(next), options, observer, stop);
+  }
+  if (lost.size() > 1) result.warnings.insert(result.warnings.begin(), lost.begin(), lost.end() - 1);
+  return result;
+}
+
+}  // namespace
+
+int run_and_report(Attempt attempt, const Options& options, bool quiet, report::Output& out) {
+  train::RunResult result;
+  {
+    Interrupt interrupt(out.live());
+    RunReporter observer(out, quiet, interrupt);
+    result = train_with_restarts(std::move(attempt), options, observer, interrupt);
+  }
+  if (result.error) {
+    out.talk(report::error_text(result.error->text, out.talk_color()));
+  }
+  out.data(options.json ? report::run_document(result)
+                        : report::summary_text(result, out.data_width(), out.data_color()));
+  return result.exit_code;
+}
+
+}  // namespace runner::cli
