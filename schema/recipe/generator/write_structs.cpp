@@ -133,9 +133,8 @@ class StructWriter {
     return "enum class " + each.name + " { " + join(enumerators, ", ") + " };\n" +
            "constexpr std::string_view name_of(" + each.name + " value) {\n" +
            "  constexpr std::string_view kNames[] = {" + join(names, ", ") + "};\n" +
-           "  return kNames[static_cast<size_t>(value)];\n}\n" +
-           "template <>\ninline constexpr size_t kChoices<" + each.name + "> = " + std::to_string(each.choices.size()) +
-           ";\n";
+           "  return kNames[static_cast<size_t>(value)];\n}\n" + "template <>\ninline constexpr size_t kChoices<" +
+           each.name + "> = " + std::to_string(each.choices.size()) + ";\n";
   }
 
   static std::string text_of(const Struct& each) {
