@@ -21,17 +21,16 @@ BatchMaker::BatchMaker(const Dataset& dataset, const DataPlan& plan, const Loade
         dataset, spec.seed, spec.shuffle,
         std::max({repeated_from_start(whole_, r), repeated_from_start(rest_, r), int64_t{spec.never_empty}}));
   }
-  if (at_.epoch < spec.epochs) order_.set_epoch(at_.epoch);
 }
 
 int64_t BatchMaker::largest() const {
   return std::max(whole_.max_batch(), rest_.max_batch());
 }
 
-void BatchMaker::begin(BatchSlot& slot, int64_t number, BatchSlots& slots) {
+bool BatchMaker::begin(BatchSlot& slot, int64_t number, BatchSlots& slots, const std::function<bool()>& leaves) {
   slot.number = number;
   RUN_CHECK(at_.epoch < spec_.epochs, ErrorKind::kRun, "the data ends after {} epochs", spec_.epochs);
-  order_.set_epoch(at_.epoch);
+  if (!order_.set_epoch(at_.epoch, leaves)) return false;
   const DataPlan& plan = at_.start == 0 ? whole_ : rest_;
   slot.slice = share(plan, spec_.rank);
   slots.lay_out(slot, slot.slice.size());
@@ -49,6 +48,7 @@ void BatchMaker::begin(BatchSlot& slot, int64_t number, BatchSlots& slots) {
                 .ids = slot.rows.ids};
   std::ranges::copy(slot.rows.inputs, slot.batch.inputs.begin());
   at_ = slot.batch.next();
+  return true;
 }
 
 // Returns the slice of a rank in the current step.
@@ -69,7 +69,7 @@ int64_t BatchMaker::repeats(const DataPlan& plan) const {
   return count;
 }
 
-void BatchMaker::fill(BatchSlot& slot, const std::function<bool()>& leaves) {
+bool BatchMaker::fill(BatchSlot& slot, const std::function<bool()>& leaves) {
   const BatchRows& rows = slot.rows;
   if (stream_) {
     stream_->read(slot.batch.position.epoch, slot.slice, rows);
@@ -81,15 +81,16 @@ void BatchMaker::fill(BatchSlot& slot, const std::function<bool()>& leaves) {
   for (int64_t& id : rows.ids) id = dataset_.file_row(id);
   const auto repeats = std::fill_n(slot.weights.begin(), slot.slice.real, 1.0f);
   std::fill(repeats, slot.weights.end(), 0.0f);
-  if (spec_.transform) transform(slot, leaves);
+  return !spec_.transform || transform(slot, leaves);
 }
 
-void BatchMaker::transform(BatchSlot& slot, const std::function<bool()>& leaves) {
+bool BatchMaker::transform(BatchSlot& slot, const std::function<bool()>& leaves) {
   const Batch& batch = slot.batch;
   const auto width = static_cast<size_t>(dataset_.feature_shape().elements());
   const std::span<float> features = values_of<float>(slot.rows.inputs[0]);
   const size_t targets = batch.targets.empty() ? 0 : static_cast<size_t>(dataset_.outputs());
-  for (size_t i = 0; i < batch.ids.size() && !leaves(); ++i)
+  for (size_t i = 0; i < batch.ids.size(); ++i) {
+    if (leaves()) return false;
     spec_.transform->apply({.shape = dataset_.feature_shape(),
                             .features = features.subspan(i * width, width),
                             .label = batch.classes.empty() ? 0 : batch.classes[i],
@@ -97,6 +98,8 @@ void BatchMaker::transform(BatchSlot& slot, const std::function<bool()>& leaves)
                             .id = batch.ids[i],
                             .epoch = batch.position.epoch,
                             .batch = slot.number});
+  }
+  return true;
 }
 
 }  // namespace runner::data

@@ -26,17 +26,18 @@ class BatchMaker {
   bool fills_in_turn() const { return stream_.has_value() || spec_.transform != nullptr; }
 
   // Starts batch `number`, the next one of the plan: sets its position and its sample ids, and assigns its memory.
-  // Throws Error(kRun) after the last epoch.
-  void begin(BatchSlot& slot, int64_t number, BatchSlots& slots);
+  // Throws Error(kRun) after the last epoch. `leaves` is polled while the samples of an epoch are shuffled. If it
+  // returns true, returns false: no batch has begun.
+  bool begin(BatchSlot& slot, int64_t number, BatchSlots& slots, const std::function<bool()>& leaves);
 
-  // Writes the samples of a batch. `leaves` is polled before each transform; if it returns true, the batch stays
-  // incomplete.
-  void fill(BatchSlot& slot, const std::function<bool()>& leaves);
+  // Writes the samples of a batch. `leaves` is polled before each transform. If it returns true, returns false: the
+  // batch is incomplete.
+  bool fill(BatchSlot& slot, const std::function<bool()>& leaves);
 
  private:
   Slice share(const DataPlan& plan, int64_t rank) const;
   int64_t repeats(const DataPlan& plan) const;
-  void transform(BatchSlot& slot, const std::function<bool()>& leaves);
+  bool transform(BatchSlot& slot, const std::function<bool()>& leaves);
 
   const Dataset& dataset_;
   const DataPlan whole_, rest_;  // plan of a full epoch, and of the rest of the first epoch

@@ -102,10 +102,10 @@ struct Loader::Ring {
       std::unique_lock turn(turns);
       if (!has_room()) return;
       const backends::ScopedSpan span(backends::SpanKind::kData, "make batch");
-      BatchSlot& slot = begin_next();
+      BatchSlot* const slot = begin_next();
       turn.unlock();
-      fill(slot);
-      publish(slot);
+      if (slot == nullptr || !fill(*slot)) return;
+      publish(*slot);
     }
   }
 
@@ -125,23 +125,25 @@ struct Loader::Ring {
     awaited.store(kNothing);
   }
 
-  BatchSlot& begin_next() {
+  // Returns null if the batch is left.
+  BatchSlot* begin_next() {
     const int64_t number = begun++;
     BatchSlot& slot = slots[number];
     try {
-      maker.begin(slot, number, slots);
+      if (!maker.begin(slot, number, slots, leaves)) return nullptr;
     } catch (...) {
       keep_failure(slot);
     }
-    return slot;
+    return &slot;
   }
 
-  void fill(BatchSlot& slot) {
-    if (slot.failure) return;
+  // Returns false if the batch is left.
+  bool fill(BatchSlot& slot) {
     try {
-      maker.fill(slot, leaves);
+      return slot.failure || maker.fill(slot, leaves);
     } catch (...) {
       keep_failure(slot);
+      return true;
     }
   }
 
@@ -168,22 +170,23 @@ struct Loader::Ring {
 
   bool is_ready() const { return produced.load() > taken; }
 
-  // Makes a batch on the consumer's thread (without prefetching).
-  void make() {
+  // Makes a batch on the consumer's thread (without prefetching). Returns false if it is left.
+  bool make() {
     const Wait counted(spec.use);
     const backends::ScopedSpan span(backends::SpanKind::kData, "make batch");
-    BatchSlot& slot = begin_next();
-    fill(slot);
-    publish(slot);
+    BatchSlot* const slot = begin_next();
+    if (slot == nullptr || !fill(*slot)) return false;
+    publish(*slot);
+    return true;
   }
 
   bool wait(const std::function<bool()>& give_up) {
     if (is_ready()) return true;
     if (spec.prefetch > 0) return wait_for_batch(give_up);
     given_up = &give_up;
-    make();
+    const bool is_made = make();
     given_up = nullptr;
-    return slots[taken].failure != nullptr || !spec.transform || !give_up();
+    return is_made;
   }
 
   // `give_up`: polled while waiting; may be empty.
@@ -239,8 +242,8 @@ struct Loader::Ring {
     sleeper.notify_one();
   }
 
-  // Returns whether to leave a batch incomplete, because no consumer will take it: the loader is being destroyed, or
-  // the consumer has given up.
+  // Returns whether to leave a batch before it is complete, because no consumer will take it: the loader is being
+  // destroyed, or the consumer has given up.
   bool is_left() const { return stopping.load(std::memory_order_relaxed) || (given_up != nullptr && (*given_up)()); }
 
   static constexpr int64_t kNothing = INT64_MAX;

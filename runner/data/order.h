@@ -8,11 +8,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "runner/data/random.h"
+#include "schema/base/large_array.h"
 
 namespace runner::data {
 
@@ -23,23 +25,26 @@ class Order {
   Order(int64_t samples, uint64_t seed, bool shuffle, int64_t buffer = 0);
 
   // Computes the order of an epoch. Cost: O(samples), nothing if it is the current epoch. Allocates on the first call
-  // only.
-  void set_epoch(int64_t epoch);
+  // only. `leaves` is polled meanwhile, about every ten milliseconds. Once it returns true, returns false, and there is
+  // no current epoch.
+  bool set_epoch(int64_t epoch, const std::function<bool()>& leaves = nullptr);
   // Returns the sample at a position of the current epoch.
   int64_t operator[](int64_t position) const {
     return permutation_.empty() ? position : permutation_[static_cast<size_t>(position)];
   }
 
  private:
-  void permute();
-  void pass_through_buffer();
+  using Leaves = std::function<bool()>;
+
+  bool permute(const Leaves& leaves);
+  bool pass_through_buffer(const Leaves& leaves);
 
   int64_t samples_;
   uint64_t seed_;
   bool shuffle_;
   int64_t buffer_;
   int64_t epoch_ = -1;
-  std::vector<int32_t> permutation_;
+  LargeArray<int32_t> permutation_;
 };
 
 // Shuffle buffer of a stream, like that of tf.data: holds up to `size` items. Each take() draws one of them uniformly

@@ -358,6 +358,14 @@ TEST_F(LoaderTest, CanBeDestroyedAtAnyTime) {
   EXPECT_LE(threads_of_process(), before + 4) << "threads of 200 loaders";
 }
 
+// Without prefetching, wait() itself shuffles the samples of the epoch.
+TEST_F(LoaderTest, LeavesTheShuffleOfAnEpoch) {
+  const Dataset data = counting(50);
+  const DataPlan plan({.samples = 50, .batch_size = 4});
+  Loader loader(data, plan, {.prefetch = 0});
+  EXPECT_FALSE(loader.wait([] { return true; }));
+}
+
 TEST_F(LoaderTest, NoAllocationOrPageFaultInSteadyState) {
   const Dataset data = counting(1000);
   const DataPlan plan({.samples = 1000, .batch_size = 32});

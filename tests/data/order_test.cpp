@@ -55,6 +55,36 @@ TEST(Order, NeverChanges) {
   EXPECT_EQ(order_of(10, 42, 1), (std::vector<int64_t>{2, 8, 5, 6, 7, 9, 0, 4, 3, 1}));
 }
 
+// Sizes around those of the blocks in which samples are drawn and of the parts between polls.
+TEST(Order, IsTheShuffleOfFisherAndYates) {
+  for (const int64_t samples : {2, 63, 64, 65, 66, 129, (1 << 18) - 1, (1 << 18) + 65, 600000}) {
+    std::vector<int64_t> expected(static_cast<size_t>(samples));
+    std::iota(expected.begin(), expected.end(), 0);
+    RandomSequence random(9, Stream::kOrder, 2);
+    for (size_t left = expected.size(); left > 1; --left)
+      std::swap(expected[left - 1], expected[random.below(static_cast<uint32_t>(left))]);
+    EXPECT_EQ(order_of(samples, 9, 2), expected) << samples;
+  }
+}
+
+// Left at each poll in turn, and complete afterwards.
+TEST(Order, CanBeLeft) {
+  constexpr int64_t kSamples = 1'000'000;
+  for (const int64_t buffer : {0, 100}) {
+    int polls = 0;
+    Order whole(kSamples, 9, true, buffer), left(kSamples, 9, true, buffer);
+    EXPECT_TRUE(whole.set_epoch(3, [&] { return ++polls < 0; }));
+    EXPECT_GE(polls, buffer == 0 ? 8 : 4);
+    for (int most = 0; most < polls; ++most) {
+      int count = 0;
+      EXPECT_FALSE(left.set_epoch(3, [&] { return count++ == most; }));
+      EXPECT_EQ(count, most + 1) << "the order goes on after it was left";
+    }
+    EXPECT_TRUE(left.set_epoch(3));
+    for (int64_t i = 0; i < kSamples; ++i) ASSERT_EQ(left[i], whole[i]);
+  }
+}
+
 TEST(Order, DiffersBetweenEpochsAndSeeds) {
   std::set<std::vector<int64_t>> orders;
   for (uint64_t seed = 0; seed < 8; ++seed) {
