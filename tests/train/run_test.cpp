@@ -15,6 +15,7 @@
 #include "schema/base/error.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/train/run_fixture.h"
+#include "tests/train/test_hooks.h"
 
 namespace runner::train {
 namespace {
@@ -115,6 +116,27 @@ TEST_F(RunTest, RunsNoStepIfInterruptedBeforeTheFirst) {
       const RunResult resumed = train(kSmall, {.resume = result.run, .overrides = overrides});
       EXPECT_EQ(resumed.exit_code, 0);
     }
+}
+
+// Requests a stop while the first batch is made.
+struct StoppingTransform final : data::Transform {
+  explicit StoppingTransform(std::atomic<int>& stop_) : stop(stop_) {}
+  void apply(const data::Sample&) override { stop = 1; }
+
+  std::atomic<int>& stop;
+};
+
+TEST_F(RunTest, RanksStopWhileTheFirstBatchIsMade) {
+  for (const char* prefetch : {"data.prefetch=0", "data.prefetch=4"}) {
+    SCOPED_TRACE(prefetch);
+    std::atomic<int> stop{0};
+    const auto hooks = hooks_with({.transform = [&] { return std::make_shared<StoppingTransform>(stop); }});
+    const RunResult result =
+        train(kSmall, {.overrides = {"backend=gpu", "num_processes=2", prefetch}, .stop = &stop, .make_hooks = hooks});
+    EXPECT_EQ(result.exit_code, 4);
+    EXPECT_EQ(result.optimizer_steps, 0);
+    EXPECT_EQ(result.states.size(), 1);
+  }
 }
 
 TEST_F(RunTest, LossesBetweenPointsAreMeans) {

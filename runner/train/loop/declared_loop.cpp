@@ -10,6 +10,7 @@ void DeclaredLoop::run() {
   data::Loader loader(session_.data.train, session_.plan, loop_.loader_spec());
   const auto gives_up = [this] { return loop_.interrupted(); };
   BatchFeed batches = session_.trainer.stepper().feed(loader, gives_up);
+  if (should_continue()) loop_.wait_for_first_batch(loader);
   try {
     while (should_continue() && loader.wait(gives_up)) {
       if (result_.batches == 0 && !begin_step()) break;

@@ -58,6 +58,7 @@ void LoopBatches::load_training(const data::Position& next) {
   spec.from = next;
   train_.loader.emplace(session_.data.train, with_even_batches(session_.plan), spec);
   train_.even_batches = even_batches_;
+  loop_.wait_for_first_batch(*train_.loader);
 }
 
 void LoopBatches::take(Batches& batches) {

@@ -75,6 +75,12 @@ data::LoaderSpec TrainLoop::loader_spec() {
           .use = &input_use_};
 }
 
+void TrainLoop::wait_for_first_batch(data::Loader& loader) {
+  if (session_.ranks == nullptr || !state_.weights_agree) return;
+  loader.wait([this] { return must_end(); });
+  control_.interrupted |= session_.ranks->any(asked_to_stop(), {"the first batch", step()});
+}
+
 // If an epoch begins, its event is repeated when the run continues from there.
 StepStart TrainLoop::begin_step() {
   close_step();
