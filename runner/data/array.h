@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/data/data_format.h"
 #include "runner/data/storage.h"
 #include "runner/formats/input.h"
 
@@ -41,10 +42,6 @@ struct Array {
                                                              // throws
 };
 
-// Parse the header of a file and check the shape. `read` is left empty.
-Array open_idx(formats::Input& input);
-Array open_npy(formats::Input& input);
-
 // Throws Error(kData) unless the shape has 1 to 8 nonnegative axes and 1 to 2^31 − 1 samples. Also throws it if the
 // elements need more than `most_bytes`, an upper bound for the data in the file. Call it before using the shape.
 void check_shape(const Array& array, int64_t most_bytes);
@@ -56,7 +53,12 @@ void take_features(Storage& storage, const Array& array, std::optional<double> s
 // shape (N) or (N, K), are targets. Call it after take_features(): the number of samples must match.
 void take_labels(Storage& storage, const Array& array, LabelsAs as);
 
-// Reads features and labels from spec.features_file and spec.labels_file.
+// The sources of a format with a file for each array.
+inline constexpr Source kFeaturesAndLabels[] = {
+    {.key = "features", .path = &schema::DatasetSpec::features_file, .contents = Contents::kSamples},
+    {.key = "labels", .path = &schema::DatasetSpec::labels_file, .contents = Contents::kLabels}};
+inline constexpr std::span<const Source> kArrayFiles = kFeaturesAndLabels;
+// Reads kArrayFiles. `open`: parses the header of a file and checks the shape; leaves Array::read empty.
 Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& options, Array (*open)(formats::Input&));
 
 }  // namespace runner::data

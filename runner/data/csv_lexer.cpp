@@ -36,7 +36,7 @@ bool CsvLexer::next(std::vector<std::string_view>& fields) {
   return true;
 }
 
-void CsvLexer::go_to(const CsvPlace& place) {
+void CsvLexer::go_to(const SamplePlace& place) {
   input_.seek(place.byte);
   window_byte_ = place.byte;
   next_line_ = place.line;

@@ -8,15 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/data/data_file.h"
 #include "runner/formats/input.h"
 
 namespace runner::data {
-
-// Position at which a record starts.
-struct CsvPlace {
-  int64_t byte = 0;  // offset in the data
-  int64_t line = 1;
-};
 
 class CsvLexer {
  public:
@@ -31,8 +26,8 @@ class CsvLexer {
 
   // place(): position of the record that next() will read. go_to(): continues at such a position. Uncompressed data
   // only.
-  CsvPlace place() const { return {window_byte_ + static_cast<int64_t>(begin_), next_line_}; }
-  void go_to(const CsvPlace& place);
+  SamplePlace place() const { return {window_byte_ + static_cast<int64_t>(begin_), next_line_}; }
+  void go_to(const SamplePlace& place);
 
  private:
   // Parses the record at begin_. Returns false if it does not end within the window.

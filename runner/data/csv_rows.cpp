@@ -226,7 +226,7 @@ bool CsvRows::next() {
   return true;
 }
 
-void CsvRows::go_to(const CsvPlace& place, int64_t sample) {
+void CsvRows::go_to(const SamplePlace& place, int64_t sample) {
   lexer_.go_to(place);
   has_first_row_ = false;
   samples_ = sample;

@@ -31,8 +31,8 @@ class CsvRows {
   // place(): position of the sample after this row. go_to(): continues at such a position with sample number `sample`.
   // Requires an uncompressed file (has_places()) and at least one call of next() before place().
   bool has_places() const { return !input_.compressed(); }
-  CsvPlace place() const { return lexer_.place(); }
-  void go_to(const CsvPlace& place, int64_t sample);
+  SamplePlace place() const { return lexer_.place(); }
+  void go_to(const SamplePlace& place, int64_t sample);
 
   // Values of the current row: features before `scale`, less offsets(), NaN if missing; the trimmed label text with a
   // decimal point, empty if there is no label.

@@ -3,6 +3,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
+
+#include "runner/data/data_format.h"
+
 namespace runner::data {
 
 FileStamp stamp_of(const std::string& path) {
@@ -14,12 +18,12 @@ FileStamp stamp_of(const std::string& path) {
 
 std::vector<DataFile> files_of(const schema::DatasetSpec& spec, const std::string& name) {
   std::vector<DataFile> files;
-  const auto add = [&](const char* key, const std::string& path) {
-    if (!path.empty()) files.push_back({name + key, path, stamp_of(path), 0});
-  };
-  add(".path", spec.path);
-  add(".features", spec.features_file);
-  if (!spec.reconstructs) add(".labels", spec.labels_file);
+  const std::span<const Source> sources = definition_of(spec.format).sources;
+  for (const Source& source : sources) {
+    const std::string& path = source.path_in(spec);
+    if (path.empty() || (source.contents == Contents::kLabels && spec.reconstructs)) continue;
+    files.push_back({fmt::format("{}.{}", name, std::string_view(source.key)), path, stamp_of(path), 0});
+  }
   return files;
 }
 

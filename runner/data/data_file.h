@@ -21,6 +21,12 @@ struct FileStamp {
 };
 FileStamp stamp_of(const std::string& path);
 
+// Where a sample starts in an uncompressed file.
+struct SamplePlace {
+  int64_t byte = 0;
+  int64_t line = 1;  // CSV
+};
+
 struct DataFile {
   std::string key, path;  // the key of the recipe: "data.train.path"
   FileStamp stamp;        // before it was read

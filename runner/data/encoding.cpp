@@ -86,7 +86,7 @@ std::vector<std::string> Encoding::classes() const {
 }
 
 std::vector<Input> Encoding::inputs() const {
-  const bool tokens = sequence > 0;
+  const bool tokens = is_text();
   std::vector<Input> all{{kFeaturesName, tokens ? DType::kI64 : DType::kF32, feature_shape, tokens ? outputs : 0}};
   all.insert(all.end(), more_inputs.begin(), more_inputs.end());
   return all;
@@ -111,7 +111,7 @@ std::string Encoding::to_json() const {
   document.emplace_back("normalize", std::string(word_of(normalize, kNormalizations)));
   document.emplace_back("outputs", outputs);
   if (reconstructs) document.emplace_back("reconstructs", true);
-  if (sequence > 0) document.emplace_back("sequence", sequence);
+  if (is_text()) document.emplace_back("sequence", sequence);
   document.emplace_back("spread", json::list_of(spread));
   return json::compact(document);
 }

@@ -45,8 +45,10 @@ struct Encoding {
   std::vector<std::string> classes() const;
   // Whether the labels are names.
   bool has_names() const { return !class_names.empty() && class_values.empty(); }
+  // Whether the samples are token sequences with a label for each token.
+  bool is_text() const { return sequence > 0; }
   // Number of class labels per sample. The model computes `outputs` values for each.
-  int64_t label_width() const { return sequence > 0 ? sequence : 1; }
+  int64_t label_width() const { return is_text() ? sequence : 1; }
 
   bool operator==(const Encoding&) const = default;
   // Returns a JSON object from which the numbers are read back exactly.

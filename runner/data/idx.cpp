@@ -23,8 +23,6 @@ Element element_of(const formats::Input& input, unsigned type) {
   }
 }
 
-}  // namespace
-
 Array open_idx(formats::Input& input) {
   std::array<std::byte, 4> magic;
   input.read_exactly(magic, "the idx header");
@@ -43,5 +41,17 @@ Array open_idx(formats::Input& input) {
   check_shape(array, input.most_left());
   return array;
 }
+
+Storage read_idx(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  return read_array_files(spec, options, open_idx);
+}
+
+}  // namespace
+
+const DataFormatDef kIdxFormat{.format = schema::DataFormat::kIdx,
+                               .sources = kArrayFiles,
+                               .read = read_idx,
+                               .stream = kNotStreamed,
+                               .sample_count = kNoSampleCount};
 
 }  // namespace runner::data

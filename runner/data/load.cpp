@@ -6,35 +6,17 @@
 #include <memory>
 #include <utility>
 
-#include "runner/data/array.h"
+#include "runner/data/data_format.h"
 #include "runner/data/fit.h"
 #include "runner/data/labels.h"
 #include "runner/data/random.h"
 #include "runner/data/storage.h"
-#include "runner/data/stream.h"
 #include "runner/data/text.h"
-#include "runner/formats/input.h"
 #include "schema/base/error.h"
 #include "schema/recipe/losses.h"
 
 namespace runner::data {
 namespace {
-
-using schema::DataFormat;
-
-// `shuffle_buffer`: size of the shuffle buffer of a stream, or 0 to read into memory.
-Storage read_format(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer) {
-  switch (spec.format) {
-    case DataFormat::kCsv:
-      return shuffle_buffer > 0 ? count_csv(spec, options, shuffle_buffer) : read_csv(spec, options);
-    case DataFormat::kIdx: return read_array_files(spec, options, open_idx);
-    case DataFormat::kNpy: return read_array_files(spec, options, open_npy);
-    case DataFormat::kSafetensors: return read_safetensors(spec, options);
-    case DataFormat::kSynthetic: return read_synthetic(spec, options);
-    case DataFormat::kText: return shuffle_buffer > 0 ? count_text_samples(spec, shuffle_buffer) : read_text(spec);
-  }
-  RUN_ASSERT(false);
-}
 
 void use_features_as_targets(Storage& storage) {
   storage.label_kind = LabelKind::kTarget;
@@ -42,11 +24,16 @@ void use_features_as_targets(Storage& storage) {
   storage.outputs = storage.width();
 }
 
+// `shuffle_buffer`: size of the shuffle buffer of a stream, or 0 to read into memory. Formats that cannot be streamed
+// are read into memory.
 Storage read(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer,
              const std::string& name) {
   try {
     std::vector<DataFile> files = files_of(spec, name);
-    Storage storage = read_format(spec, options, shuffle_buffer);
+    const DataFormatDef& format = definition_of(spec.format);
+    const StreamDef* const stream = shuffle_buffer > 0 ? format.stream : nullptr;
+    Storage storage = stream != nullptr ? stream->count(spec, options) : format.read(spec, options);
+    if (stream != nullptr) storage.stream->shuffle_buffer = shuffle_buffer;
     for (DataFile& file : files) file.rows = storage.samples + std::ssize(storage.dropped_before);
     storage.files = std::move(files);
     if (options.labels == LabelsAs::kFeatures) use_features_as_targets(storage);
@@ -83,25 +70,10 @@ Parts split(int64_t samples, double fraction, uint64_t seed) {
   return parts;
 }
 
-// Replaces tokens by the positions of their names in `names`, which is sorted.
-void use_tokens(Storage& storage, const std::vector<std::string>& names, const std::string& name) {
-  if (storage.class_names == names) return;
-  std::vector<uint32_t> token_of;
-  for (const std::string& token : storage.class_names) {
-    const auto found = std::lower_bound(names.begin(), names.end(), token);
-    RUN_CHECK(found != names.end() && *found == token, ErrorKind::kData,
-              "{}: unknown character {}: the model was not trained with it", name, formats::in_quotes(token));
-    token_of.push_back(static_cast<uint32_t>(found - names.begin()));
-  }
-  for (uint32_t& token : storage.text.ids) token = token_of[token];
-  storage.class_names = names;
-}
-
 // Checks that features and labels of a section match those of the training data.
 void check_encoding(const Storage& storage, const Encoding& encoding, const std::string& name) {
-  RUN_CHECK((storage.sequence > 0) == (encoding.sequence > 0), ErrorKind::kData,
-            "{} is {}text, but the training data {}", name, storage.sequence > 0 ? "" : "not ",
-            encoding.sequence > 0 ? "is" : "is not");
+  RUN_CHECK(storage.is_text() == encoding.is_text(), ErrorKind::kData, "{} is {}text, but the training data {}", name,
+            storage.is_text() ? "" : "not ", encoding.is_text() ? "is" : "is not");
   RUN_CHECK(storage.feature_shape == encoding.feature_shape, ErrorKind::kData,
             "{0}: expected features {2} like the training data, got {1}", name, storage.feature_shape.to_string(),
             encoding.feature_shape.to_string());
@@ -147,15 +119,80 @@ Encoding encoding_of(const Storage& train) {
   return encoding;
 }
 
-// Merges the tokens of both sections, so that those found only in the eval data count.
-void join_tokens(Encoding& encoding, Storage& train, Storage& eval) {
-  std::vector<std::string> names;
-  std::set_union(train.class_names.begin(), train.class_names.end(), eval.class_names.begin(), eval.class_names.end(),
-                 std::back_inserter(names));
-  encoding.class_names = names;
-  encoding.outputs = names.empty() ? std::max(train.outputs, eval.outputs) : static_cast<int64_t>(names.size());
-  use_tokens(train, names, "data.train");
-  use_tokens(eval, names, "data.eval");
+// The sections of a recipe as read.
+struct Sections {
+  std::shared_ptr<Storage> train, eval;  // the same if a split divides the rows; eval: null without evaluation data
+  Parts rows = {};                       // of a split; empty: all
+  Encoding encoding;
+  std::vector<DataFile> files;
+
+  // The storage of the evaluation data, if it is another one; else null.
+  Storage* other() const { return eval != train ? eval.get() : nullptr; }
+};
+
+// Divides the training data. The parts of a text have storages of their own, those of other data have different rows.
+void split_train(Sections& sections, const schema::DataSpec& spec, uint64_t seed) {
+  if (!sections.encoding.is_text()) {
+    sections.rows = split(sections.train->samples, spec.split->eval, seed);
+    sections.eval = sections.train;
+    return;
+  }
+  TextParts parts = split_text(std::move(*sections.train), spec.split->eval, main_path(spec.train));
+  *sections.train = std::move(parts.train);
+  sections.eval = std::make_shared<Storage>(std::move(parts.eval));
+}
+
+Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
+  const int64_t buffer = spec.stream ? spec.shuffle_buffer : 0;
+  Sections sections;
+  sections.train = std::make_shared<Storage>(
+      read(spec.train, {.labels = labels, .seed = seed, .normalized = spec.normalize != schema::Normalize::kNone},
+           buffer, "data.train"));
+  sections.files = sections.train->files;
+  Encoding& encoding = sections.encoding = encoding_of(*sections.train);
+  encoding.normalize = spec.normalize;
+  if (spec.eval.has_value()) {
+    sections.eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, false), buffer, "data.eval"));
+    sections.files.insert(sections.files.end(), sections.eval->files.begin(), sections.eval->files.end());
+    check_encoding(*sections.eval, encoding, "data.eval");
+    if (encoding.is_text()) merge_vocabularies(encoding, *sections.train, *sections.eval);
+  } else if (spec.split.has_value()) {
+    split_train(sections, spec, seed);
+  }
+  return sections;
+}
+
+void append(std::vector<std::string>& texts, std::vector<std::string> more) {
+  texts.insert(texts.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+// Counts the samples by class. Appends warnings about the classes.
+std::vector<int64_t> count_classes(const Sections& sections, std::vector<std::string>& warnings) {
+  const auto& [train, eval, rows, encoding, files] = sections;
+  if (train->label_counts.empty()) return {};
+  std::vector<int64_t> counts = class_counts(*train, encoding, rows.train);
+  append(warnings, label_warnings(encoding, *train));
+  if (eval) append(warnings, class_warnings(encoding, counts, class_counts(*eval, encoding, rows.eval)));
+  return counts;
+}
+
+// Computes the statistics of the training part and replaces missing values.
+void fit(Sections& sections, const schema::DataSpec& spec) {
+  const std::vector<int32_t>& rows = sections.rows.train;
+  const auto fills = [](const schema::DatasetSpec& section) { return section.missing == schema::Missing::kMean; };
+  if (fills(spec.train) || (spec.eval && fills(*spec.eval))) {
+    fit_fill(sections.encoding, *sections.train, rows, main_path(spec.train));
+    fill_missing(*sections.train, sections.encoding, "data.train");
+    if (Storage* const eval = sections.other()) fill_missing(*eval, sections.encoding, "data.eval");
+  }
+  fit_normalization(sections.encoding, *sections.train, rows);
+}
+
+// Returns which labels a recipe needs. `known`: as in load().
+LabelsAs needed_labels(const schema::DataSpec& spec, LabelsAs labels, const Encoding* known) {
+  if (spec.train.reconstructs) return LabelsAs::kFeatures;
+  if (labels != LabelsAs::kAuto || known == nullptr) return labels;
+  return known->label_kind == LabelKind::kTarget ? LabelsAs::kTargets : LabelsAs::kClasses;
 }
 
 }  // namespace
@@ -173,66 +210,28 @@ LabelsAs labels_as(const schema::TrainSpec& train) {
 
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::optional<int64_t> ignore_index,
           const Encoding* known) {
-  if (labels == LabelsAs::kAuto && known != nullptr)
-    labels = known->label_kind == LabelKind::kTarget ? LabelsAs::kTargets : LabelsAs::kClasses;
-  if (spec.train.reconstructs) labels = LabelsAs::kFeatures;
-  const int64_t buffer = spec.stream ? spec.shuffle_buffer : 0;
-  auto train = std::make_shared<Storage>(
-      read(spec.train, {.labels = labels, .seed = seed, .normalized = spec.normalize != schema::Normalize::kNone},
-           buffer, "data.train"));
-  std::vector<DataFile> files = train->files;
-  Encoding encoding = encoding_of(*train);
-  encoding.normalize = spec.normalize;
-
-  Parts parts;
-  std::shared_ptr<Storage> eval;
-  if (spec.eval.has_value()) {
-    eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, false), buffer, "data.eval"));
-    files.insert(files.end(), eval->files.begin(), eval->files.end());
-    check_encoding(*eval, encoding, "data.eval");
-    if (encoding.sequence > 0) join_tokens(encoding, *train, *eval);
-  } else if (spec.split.has_value() && encoding.sequence > 0) {
-    TextParts cut = split_text(std::move(*train), spec.split->eval, spec.train.path);
-    *train = std::move(cut.train);
-    eval = std::make_shared<Storage>(std::move(cut.eval));
-  } else if (spec.split.has_value()) {
-    parts = split(train->samples, spec.split->eval, seed);
-    eval = train;
-  }
-
-  encode_labels(encoding, *train, eval && eval != train ? eval.get() : nullptr, ignore_index, known);
+  Sections sections = read_sections(spec, seed, needed_labels(spec, labels, known));
+  encode_labels(sections.encoding, *sections.train, sections.other(), ignore_index, known);
   std::vector<std::string> warnings;
-  std::vector<int64_t> counts;
-  if (!train->label_counts.empty()) {
-    counts = class_counts(*train, encoding, parts.train);
-    warnings = label_warnings(encoding, *train);
-  }
-  if (eval && !train->label_counts.empty()) {
-    for (std::string& text : class_warnings(encoding, counts, class_counts(*eval, encoding, parts.eval)))
-      warnings.push_back(std::move(text));
-  }
+  std::vector<int64_t> counts = count_classes(sections, warnings);
+  fit(sections, spec);
 
-  if (spec.train.missing == schema::Missing::kMean || (spec.eval && spec.eval->missing == schema::Missing::kMean)) {
-    fit_fill(encoding, *train, parts.train, spec.train.path);
-    fill_missing(*train, encoding, "data.train");
-    if (eval && eval != train) fill_missing(*eval, encoding, "data.eval");
-  }
-  fit_normalization(encoding, *train, parts.train);
-
-  Dataset train_set("data.train", train, std::move(parts.train), encoding);
+  const bool has_other = sections.other() != nullptr;
+  auto& [train, eval, rows, encoding, files] = sections;
+  Dataset train_set("data.train", train, std::move(rows.train), encoding);
   std::optional<Dataset> eval_set;
-  if (eval) eval_set.emplace("data.eval", eval, std::move(parts.eval), encoding);
-  for (std::string& text : train_set.warnings()) warnings.push_back(std::move(text));
-  if (eval && eval != train) {
-    for (std::string& text : eval_set->warnings()) warnings.push_back(std::move(text));
-  }
+  if (eval) eval_set.emplace("data.eval", eval, std::move(rows.eval), encoding);
+  append(warnings, train_set.warnings());
+  if (has_other) append(warnings, eval_set->warnings());
   return {std::move(encoding), std::move(train_set), std::move(eval_set),
           std::move(warnings), std::move(files),     std::move(counts)};
 }
 
 std::optional<int64_t> known_samples(const schema::DataSpec& spec) {
-  if (spec.train.format != DataFormat::kSynthetic) return std::nullopt;
-  return spec.train.samples - held_out_of(spec.train.samples, spec.split ? spec.split->eval : 0);
+  const DataFormatDef& format = definition_of(spec.train.format);
+  if (format.sample_count == nullptr) return std::nullopt;
+  const int64_t samples = format.sample_count(spec.train);
+  return samples - held_out_of(samples, spec.split ? spec.split->eval : 0);
 }
 
 namespace {
@@ -284,7 +283,7 @@ Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, 
   const ReadOptions options = same_as(encoding, seed, predicts);
   auto storage = std::make_shared<Storage>(read(file, options, shuffle_buffer, name));
   check_encoding(*storage, encoding, name);
-  storage->sequence > 0 ? use_tokens(*storage, encoding.class_names, name) : use_classes(*storage, encoding, name);
+  storage->is_text() ? use_vocabulary(*storage, encoding.class_names, name) : use_classes(*storage, encoding, name);
   fill_missing(*storage, encoding, name);
   return Dataset(std::move(name), storage, {}, encoding);
 }

@@ -41,7 +41,7 @@ LabelsAs labels_as(const schema::TrainSpec& train);
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels = LabelsAs::kAuto,
           std::optional<int64_t> ignore_index = std::nullopt, const Encoding* known = nullptr);
 
-// Returns the number of training samples if the recipe determines it, which only holds for synthetic data.
+// Returns the number of training samples if the recipe determines it (DataFormatDef::sample_count).
 std::optional<int64_t> known_samples(const schema::DataSpec& spec);
 
 // As above, with the data seed of the recipe and the kind of labels that its loss requires.
@@ -59,7 +59,7 @@ uint64_t data_seed(const schema::Recipe& recipe);
 // - `predicts`: labels are neither needed nor read, missing values are filled if the training data's were, and rows of
 // a
 //   CSV file that cannot be used stay (Storage::rejected).
-// - `shuffle_buffer`: 0 to read into memory, or the size of the shuffle buffer of a streamed CSV file.
+// - `shuffle_buffer`: 0 to read into memory, or the size of the shuffle buffer of a stream.
 //
 // Throws Error(kData) if the feature shape differs from the encoding's, or if a class is unknown.
 Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, uint64_t seed, std::string name,

@@ -19,8 +19,6 @@ void set_type(Array& array, std::string_view descr) {
   array.big_endian = descr[0] == '>';
 }
 
-}  // namespace
-
 Array open_npy(formats::Input& input) {
   formats::NpyHeader header = formats::read_npy_header(input);
   Array array{.name = input.path(), .column_major = header.fortran_order, .shape = std::move(header.shape)};
@@ -28,5 +26,17 @@ Array open_npy(formats::Input& input) {
   check_shape(array, input.most_left());
   return array;
 }
+
+Storage read_npy(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  return read_array_files(spec, options, open_npy);
+}
+
+}  // namespace
+
+const DataFormatDef kNpyFormat{.format = schema::DataFormat::kNpy,
+                               .sources = kArrayFiles,
+                               .read = read_npy,
+                               .stream = kNotStreamed,
+                               .sample_count = kNoSampleCount};
 
 }  // namespace runner::data

@@ -8,6 +8,7 @@
 #include "schema/base/error.h"
 
 namespace runner::data {
+namespace {
 
 Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& options) {
   const formats::SafetensorsFile file(spec.path);
@@ -32,5 +33,13 @@ Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& opt
     take_labels(storage, array_of("labels"), options.labels);
   return storage;
 }
+
+}  // namespace
+
+const DataFormatDef kSafetensorsFormat{.format = schema::DataFormat::kSafetensors,
+                                       .sources = kOnePath,
+                                       .read = read_safetensors,
+                                       .stream = kNotStreamed,
+                                       .sample_count = kNoSampleCount};
 
 }  // namespace runner::data

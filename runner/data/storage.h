@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "backends/tensor/shape.h"
-#include "runner/data/csv_lexer.h"
 #include "runner/data/data_file.h"
 #include "runner/data/encoding.h"
 #include "runner/data/load.h"
@@ -33,19 +32,18 @@ struct ReadOptions {
   std::vector<double> offsets = {};  // CSV: Storage::offsets of an earlier pass
 };
 
-// A CSV or text file whose samples are read from the file in every epoch (stream.h).
-struct StreamedFile {
+// Files whose samples are read in every epoch (stream.h).
+struct StreamedSource {
   static constexpr int64_t kPlaceEvery = 1024;
 
   schema::DatasetSpec spec;
   ReadOptions options = {};
-  int64_t shuffle_buffer = 1;         // size of the buffer in samples
-  FileStamp stamp = {};               // before its samples were counted
-  std::string contents = {};          // SHA-256 in hex: of the features and labels row by row, or of the tokens of a
-                                      // text
-  std::vector<CsvPlace> places = {};  // position of every kPlaceEvery-th sample except the first; empty if the file is
-                                      // compressed
-  std::vector<float> fill = {};       // `missing: mean`: replacement of missing values, per feature
+  int64_t shuffle_buffer = 1;  // size of the buffer in samples
+  std::string contents = {};   // SHA-256 in hex: of the features and labels row by row, or of the tokens of a
+                               // text
+  // Position of every kPlaceEvery-th sample except the first; empty if the file is compressed.
+  std::vector<SamplePlace> places = {};
+  std::vector<float> fill = {};  // `missing: mean`: replacement of missing values, per feature
 };
 
 // A tokenized text in memory. Sample i consists of the tokens from i * stride on (text.h).
@@ -77,10 +75,10 @@ struct Storage {
   LargeArray<float> values;   // (samples, …), scaled; NaN marks a missing value until it is filled
   LargeArray<uint8_t> bytes;  // (samples, …); scaled when read
   std::optional<Synthetic> rule;
-  std::optional<StreamedFile> stream;  // includes the labels
-  TokenText text;                      // includes the labels
-  float scale = 1;                     // factor for `bytes`
-  std::vector<IdInput> more_inputs;    // not of a stream
+  std::optional<StreamedSource> stream;  // includes the labels
+  TokenText text;                        // includes the labels
+  float scale = 1;                       // factor for `bytes`
+  std::vector<IdInput> more_inputs;      // not of a stream
 
   int64_t sequence = 0;  // as in Encoding
   LabelKind label_kind = LabelKind::kNone;
@@ -97,7 +95,7 @@ struct Storage {
   int64_t filled_values = 0;         // with `missing: mean`; for a stream, the number of missing values
   std::vector<double> offsets = {};  // what each feature of `values` or `stream` was reduced by (narrowing.h); empty: 0
   std::vector<std::string> warnings = {};  // about the file
-  std::vector<DataFile> files = {};
+  std::vector<DataFile> files = {};        // with their stamps before they were read
   std::vector<RejectedRow> rejected = {};  // with `predicts`: rows whose features are set to 0, ascending
 
   std::vector<std::string> feature_names;  // names in the CSV header
@@ -105,8 +103,9 @@ struct Storage {
   std::vector<std::string> class_names;    // names among the labels, or characters of a text, sorted
 
   int64_t width() const { return feature_shape.elements(); }
+  bool is_text() const { return sequence > 0; }  // as in Encoding
   // Number of class labels per sample.
-  int64_t label_width() const { return sequence > 0 ? sequence : 1; }
+  int64_t label_width() const { return is_text() ? sequence : 1; }
   // Writes the features of a row before normalisation. `out`: (width) f32. Not for a text.
   void read_row(int64_t row, std::span<float> out) const;
   // Writes the tokens of a row of a text. `out`: (width) i64.
@@ -119,10 +118,5 @@ struct Storage {
 void scale_values(Storage& storage, std::optional<double> scale, const std::string& file);
 // As scale_values(), for one sample.
 void scale_sample(std::span<float> features, int64_t sample, double scale, const std::string& file);
-
-// Readers of the formats. They throw Error(kData).
-Storage read_csv(const schema::DatasetSpec& spec, const ReadOptions& options);
-Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& options);
-Storage read_synthetic(const schema::DatasetSpec& spec, const ReadOptions& options);
 
 }  // namespace runner::data

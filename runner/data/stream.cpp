@@ -4,125 +4,60 @@
 #include <cmath>
 #include <cstring>
 
-#include "runner/data/labels.h"
+#include "runner/data/data_format.h"
 #include "schema/base/error.h"
-#include "schema/base/sha256.h"
 
 namespace runner::data {
 namespace {
 
-[[noreturn]] void refuse_other(const StreamedFile& file) {
-  fail(ErrorKind::kRun,
-       "{} has changed since its samples were counted; a stream reads the file again in every epoch: do not change it "
-       "during the run, or set data.stream to false",
-       file.spec.path);
+const Storage& unchanged(const Storage& storage) {
+  for (const DataFile& file : storage.files)
+    if (stamp_of(file.path) != file.stamp) refuse_changed(storage.stream->spec);
+  return storage;
 }
 
-// Returns `file`. Throws if the file on disk has changed since its samples were counted.
-const StreamedFile& unchanged(const StreamedFile& file) {
-  if (stamp_of(file.spec.path) != file.stamp) refuse_other(file);
-  return file;
+std::unique_ptr<SampleReader> open_stream(const Storage& storage) {
+  const StreamDef* const stream = definition_of(storage.stream->spec.format).stream;
+  return stream->open(storage);
 }
 
 }  // namespace
 
-StreamedFile stamped_file(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer) {
-  return {spec, options, shuffle_buffer, stamp_of(spec.path)};
+void refuse_changed(const schema::DatasetSpec& spec) {
+  fail(ErrorKind::kRun,
+       "{} has changed since its samples were counted; a stream reads the file again in every epoch: do not change it "
+       "during the run, or set data.stream to false",
+       main_path(spec));
 }
 
-Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer) {
-  Storage storage;
-  StreamedFile& file = storage.stream.emplace(stamped_file(spec, options, shuffle_buffer));
-  CsvRows rows(file.spec, file.options);
-  LabelColumn labels = rows.label_column(LabelColumn::Keep::kKind);
-  Sha256 contents;
-  for (CsvPlace place = rows.place(); rows.next(); place = rows.place()) {
-    if (storage.samples > 0 && storage.samples % StreamedFile::kPlaceEvery == 0 && rows.has_places())
-      file.places.push_back(place);
-    storage.dropped_before.resize(static_cast<size_t>(rows.dropped()), storage.samples);
-    ++storage.samples;
-    contents.update(std::as_bytes(rows.features())).update(rows.label()).update(std::string_view("\0", 1));
-    if (rows.has_label()) labels.add(rows.label(), rows.line());
-    storage.filled_values +=
-        std::count_if(rows.features().begin(), rows.features().end(), [](float value) { return std::isnan(value); });
-  }
-  RUN_CHECK(storage.samples > 0, ErrorKind::kData, "{} has no complete row of data", spec.path);
-  if (rows.has_label()) labels.finish(storage);
-  storage.dropped_before.resize(static_cast<size_t>(rows.dropped()), storage.samples);
-  rows.describe(storage);
-  file.options.offsets = rows.offsets();
-  contents.update(std::as_bytes(std::span(file.options.offsets)));
-  file.contents = hex(contents.finish());
-  return storage;
-}
-
-StreamedRows::StreamedRows(const Storage& storage) : storage_(storage) {
-  const StreamedFile& file = unchanged(*storage.stream);
-  if (storage.sequence > 0) {
-    text_.emplace(file.spec, numbers_.emplace(storage.class_names));
-  } else {
-    rows_.emplace(file.spec, file.options);
-    features_.resize(static_cast<size_t>(storage.width()));
-  }
-}
-
-// Reads the next sample, without scaling and filling it.
-bool StreamedRows::read() {
-  if (rows_ && !rows_->next()) return false;
-  if (rows_) return std::copy(rows_->features().begin(), rows_->features().end(), features_.begin()), true;
-  if (!text_->next()) return false;
-  const std::vector<int64_t>& tokens = text_->tokens();
-  if (std::find(tokens.begin(), tokens.end(), -1) != tokens.end()) refuse_other(*storage_.stream);
-  return true;
-}
-
-std::span<const int64_t> StreamedRows::tokens() const {
-  return std::span(text_->tokens()).first(text_->tokens().size() - 1);
-}
-
-void StreamedRows::read_classes(std::vector<int64_t>& classes) const {
-  if (rows_) {
-    const std::optional<int64_t> found = storage_.label_map->find(rows_->label());
-    if (!found) refuse_other(*storage_.stream);
-    classes = {*found};
-  } else {
-    classes.assign(text_->tokens().begin() + 1, text_->tokens().end());
-  }
-}
-
-float StreamedRows::target() const {
-  return parse_target(rows_->label());
-}
+StreamedRows::StreamedRows(const Storage& storage) : storage_(unchanged(storage)), reader_(open_stream(storage)) {}
 
 bool StreamedRows::next() {
-  const StreamedFile& file = *storage_.stream;
-  if (!read()) {
-    if (sample_ + 1 != storage_.samples) refuse_other(file);
+  const StreamedSource& source = *storage_.stream;
+  if (!reader_->next()) {
+    if (sample_ + 1 != storage_.samples) refuse_changed(source.spec);
     return false;
   }
-  if (++sample_ == storage_.samples) refuse_other(file);
-  if (file.spec.scale) scale_sample(features_, sample_, *file.spec.scale, file.spec.path);
-  for (size_t i = 0; i < file.fill.size(); ++i) {
-    if (std::isnan(features_[i])) features_[i] = file.fill[i];
+  if (++sample_ == storage_.samples) refuse_changed(source.spec);
+  features_.assign(reader_->features().begin(), reader_->features().end());
+  if (source.spec.scale) scale_sample(features_, sample_, *source.spec.scale, main_path(source.spec));
+  for (size_t i = 0; i < source.fill.size(); ++i) {
+    if (std::isnan(features_[i])) features_[i] = source.fill[i];
   }
   return true;
 }
 
 bool StreamedRows::go_to(int64_t sample) {
-  const int64_t place = sample / StreamedFile::kPlaceEvery, there = place * StreamedFile::kPlaceEvery;
-  const std::vector<CsvPlace>& places = storage_.stream->places;
+  const int64_t place = sample / StreamedSource::kPlaceEvery, there = place * StreamedSource::kPlaceEvery;
+  const std::vector<SamplePlace>& places = storage_.stream->places;
   if (place > 0 && place <= std::ssize(places) && there > sample_ + 1) {
-    go_to(places[static_cast<size_t>(place - 1)], there);
+    reader_->go_to(places[static_cast<size_t>(place - 1)], there);
+    sample_ = there - 1;
   }
   while (sample_ < sample) {
     if (!next()) return false;
   }
   return true;
-}
-
-void StreamedRows::go_to(const CsvPlace& place, int64_t sample) {
-  rows_ ? rows_->go_to(place, sample) : text_->go_to(place.byte);
-  sample_ = sample - 1;
 }
 
 StreamReader::StreamReader(const Dataset& dataset, uint64_t seed, bool shuffle, int64_t kept)
@@ -159,12 +94,9 @@ void StreamReader::begin(int64_t epoch, int64_t position) {
 
 // Loads the sample from the current row of rows_.
 void StreamReader::load(Sample& sample) {
-  if (dataset_.storage().sequence > 0) {
-    sample.tokens.assign(rows_->tokens().begin(), rows_->tokens().end());
-  } else {
-    sample.features = rows_->features();
-    dataset_.normalize(sample.features);
-  }
+  sample.tokens.assign(rows_->tokens().begin(), rows_->tokens().end());
+  sample.features = rows_->features();
+  dataset_.normalize(sample.features);
   const LabelKind kind = dataset_.label_kind();
   if (kind == LabelKind::kClass) rows_->read_classes(sample.classes);
   if (kind == LabelKind::kTarget && !dataset_.storage().targets_are_features) sample.target = rows_->target();

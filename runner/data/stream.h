@@ -1,4 +1,4 @@
-// Streams the samples of a CSV or text file: counts them once, then reads them in every epoch through a shuffle buffer.
+// Streams samples: counts them once, then reads them in every epoch through a shuffle buffer.
 //
 // Samples have the same positions in an epoch as in an Order with the same seed and buffer size, so a data plan applies
 // unchanged. Memory: the buffer, the samples that may be repeated as padding, and a window of the file.
@@ -12,24 +12,38 @@
 #include <span>
 #include <vector>
 
-#include "runner/data/csv_rows.h"
 #include "runner/data/dataset.h"
 #include "runner/data/inputs.h"
 #include "runner/data/order.h"
 #include "runner/data/plan.h"
 #include "runner/data/storage.h"
-#include "runner/data/text.h"
 
 namespace runner::data {
 
-// Reads the file once and returns its description: number of samples, kind of labels, missing values, digest. Throws
-// Error(kData) like read_csv().
-Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer);
+// Reads the samples of a streamed source once, in its order, as they are in the files. Implemented by each format that
+// can be streamed.
+class SampleReader {
+ public:
+  virtual ~SampleReader() = default;
 
-// Returns a file with its current size and modification time, before its samples are counted.
-StreamedFile stamped_file(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer);
+  // Advances to the next sample. Returns false at the end.
+  virtual bool next() = 0;
+  // Continues with a sample that starts at one of StreamedSource::places.
+  virtual void go_to(const SamplePlace& place, int64_t sample) = 0;
 
-// Reads the samples of a file once, in file order. Throws Error(kRun) if the file has changed since it was counted.
+  // The current sample: its features, neither scaled nor filled, or its tokens.
+  virtual std::span<const float> features() const { return {}; }
+  virtual std::span<const int64_t> tokens() const { return {}; }
+  // Its labels: (label_width) classes, numbered by class_names if they are names, or a target.
+  virtual void read_classes(std::vector<int64_t>& classes) const = 0;
+  virtual float target() const { return 0; }
+};
+
+// Throws Error(kRun): the source has changed since its samples were counted.
+[[noreturn]] void refuse_changed(const schema::DatasetSpec& spec);
+
+// Reads the samples of a stream once, in their order. Throws Error(kRun) if the source has changed since they were
+// counted.
 class StreamedRows {
  public:
   explicit StreamedRows(const Storage& storage);
@@ -38,20 +52,15 @@ class StreamedRows {
   bool next();
   bool go_to(int64_t sample);
   int64_t sample() const { return sample_; }                        // number of the current sample, from 0
-  const std::vector<float>& features() const { return features_; }  // scaled and filled, not normalised; CSV only
-  std::span<const int64_t> tokens() const;                          // of a text
-  // Labels of the current sample: (label_width) classes, numbered by class_names if they are names, or a target.
-  void read_classes(std::vector<int64_t>& classes) const;
-  float target() const;
+  const std::vector<float>& features() const { return features_; }  // scaled and filled, not normalised; empty for text
+  std::span<const int64_t> tokens() const { return reader_->tokens(); }  // of a text
+  // Labels of the current sample, as in SampleReader.
+  void read_classes(std::vector<int64_t>& classes) const { reader_->read_classes(classes); }
+  float target() const { return reader_->target(); }
 
  private:
-  bool read();
-  void go_to(const CsvPlace& place, int64_t sample);
-
   const Storage& storage_;
-  std::optional<CsvRows> rows_;
-  std::optional<TokenNumbers> numbers_;
-  std::optional<TextSamples> text_;  // used instead of rows_ for a text
+  std::unique_ptr<SampleReader> reader_;
   int64_t sample_ = -1;
   std::vector<float> features_;
 };
@@ -80,8 +89,8 @@ class StreamReader {
  private:
   struct Sample {
     int64_t id = 0;
-    std::vector<float> features;  // CSV
-    std::vector<int64_t> tokens;  // text
+    std::vector<float> features;
+    std::vector<int64_t> tokens;  // instead of features, of a text
     std::vector<int64_t> classes;
     float target = 0;
   };

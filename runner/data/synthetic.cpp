@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/data/data_format.h"
 #include "runner/data/storage.h"
 #include "schema/base/error.h"
 
@@ -67,6 +68,8 @@ std::string Synthetic::to_string() const {
                      static_cast<uint32_t>(section_), features_, classes_, targets_);
 }
 
+namespace {
+
 Storage read_synthetic(const schema::DatasetSpec& spec, const ReadOptions& options) {
   Storage storage;
   storage.samples = spec.samples;
@@ -87,5 +90,17 @@ Storage read_synthetic(const schema::DatasetSpec& spec, const ReadOptions& optio
                        storage.feature_shape.elements(), classes, targets);
   return storage;
 }
+
+int64_t count_synthetic(const schema::DatasetSpec& spec) {
+  return spec.samples;
+}
+
+}  // namespace
+
+const DataFormatDef kSyntheticFormat{.format = schema::DataFormat::kSynthetic,
+                                     .sources = kNoSources,
+                                     .read = read_synthetic,
+                                     .stream = kNotStreamed,
+                                     .sample_count = count_synthetic};
 
 }  // namespace runner::data

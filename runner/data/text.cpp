@@ -1,10 +1,14 @@
 #include "runner/data/text.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
+#include "runner/data/data_format.h"
 #include "runner/data/stream.h"
+#include "runner/formats/input.h"
 #include "schema/base/error.h"
 #include "schema/base/sha256.h"
 #include "schema/base/source_text.h"
@@ -12,6 +16,7 @@
 namespace runner::data {
 namespace {
 
+constexpr int64_t kByteTokens = 256;
 constexpr size_t kWindowBytes = size_t{1} << 16;
 constexpr size_t kLongestCharacter = 4;
 
@@ -50,33 +55,30 @@ class Seen {
   std::vector<bool> seen_;
 };
 
-std::string_view unit(const schema::DatasetSpec& spec) {
-  return spec.tokens == schema::Tokens::kBytes ? "bytes" : "characters";
-}
+// ---- a file's tokens ------------------------------------------------------------------------------------------------
 
-void check_samples(int64_t samples, int64_t tokens, const schema::DatasetSpec& spec) {
-  RUN_CHECK(samples > 0, ErrorKind::kData, "{} has {} {}, but a sample of sequence_length {} and its labels need {}",
-            spec.path, tokens, unit(spec), spec.sequence_length, spec.sequence_length + 1);
-  RUN_CHECK(samples <= INT32_MAX, ErrorKind::kData, "{} has {} samples, limit {}; use a larger stride", spec.path,
-            samples, INT32_MAX);
-}
+// Reads the tokens of a file in order: code points, or bytes. Thread safety: none.
+class TextTokens {
+ public:
+  explicit TextTokens(const schema::DatasetSpec& spec);
 
-// Returns the storage of a text without its tokens.
-Storage described(const schema::DatasetSpec& spec, int64_t tokens, const Seen& seen) {
-  Storage storage;
-  storage.samples = samples_in(tokens, spec.sequence_length, stride_of(spec));
-  check_samples(storage.samples, tokens, spec);
-  storage.feature_shape = backends::Shape{spec.sequence_length};
-  storage.sequence = spec.sequence_length;
-  storage.label_kind = LabelKind::kClass;
-  if (spec.tokens == schema::Tokens::kCharacters) storage.class_names = seen.names();
-  storage.outputs = storage.class_names.empty() ? kByteTokens : std::ssize(storage.class_names);
-  return storage;
-}
+  // Returns false at the end of the file.
+  bool next(uint32_t& token);
+  // byte(): offset of the next token. go_to(): continues at such an offset. Both require an uncompressed file
+  // (has_places()).
+  bool has_places() const { return !input_.compressed(); }
+  int64_t byte() const { return window_byte_ + static_cast<int64_t>(at_); }
+  void go_to(int64_t byte);
 
-}  // namespace
+ private:
+  bool fill();
 
-// ---- a file's tokens -----------------------------------------------------------------------------------------------
+  const bool bytes_;
+  formats::Input input_;
+  std::string window_;
+  size_t at_ = 0;  // position in the window
+  int64_t window_byte_ = 0;
+};
 
 TextTokens::TextTokens(const schema::DatasetSpec& spec)
     : bytes_(spec.tokens == schema::Tokens::kBytes), input_(spec.path) {
@@ -117,6 +119,27 @@ void TextTokens::go_to(int64_t byte) {
   window_byte_ = byte;
 }
 
+// Maps code points or bytes to token ids of a vocabulary.
+class TokenNumbers {
+ public:
+  // `names`: characters, sorted; empty for bytes.
+  explicit TokenNumbers(const std::vector<std::string>& names);
+  // Returns the token id, or -1 if the character is not in the vocabulary.
+  int64_t of(uint32_t token) const {
+    if (is_bytes_) return token;
+    return token < kDirect ? direct_[token] : searched(token);
+  }
+
+ private:
+  static constexpr uint32_t kDirect = 0x800;  // characters of up to two UTF-8 bytes
+
+  int64_t searched(uint32_t token) const;
+
+  bool is_bytes_;
+  std::vector<uint32_t> codes_;  // code point of each token id, ascending
+  std::array<int32_t, kDirect> direct_{};
+};
+
 TokenNumbers::TokenNumbers(const std::vector<std::string>& names) : is_bytes_(names.empty()) {
   direct_.fill(-1);
   for (const std::string& name : names) {
@@ -131,7 +154,7 @@ int64_t TokenNumbers::searched(uint32_t token) const {
   return at != codes_.end() && *at == token ? at - codes_.begin() : -1;
 }
 
-// ---- samples -------------------------------------------------------------------------------------------------------
+// ---- samples --------------------------------------------------------------------------------------------------------
 
 int64_t samples_in(int64_t tokens, int64_t length, int64_t stride) {
   return tokens <= length ? 0 : (tokens - 1 - length) / stride + 1;
@@ -140,6 +163,28 @@ int64_t samples_in(int64_t tokens, int64_t length, int64_t stride) {
 int64_t stride_of(const schema::DatasetSpec& spec) {
   return spec.stride.value_or(spec.sequence_length);
 }
+
+// Reads the samples of a text file in order, as token ids.
+class TextSamples {
+ public:
+  // `numbers` must outlive this object.
+  TextSamples(const schema::DatasetSpec& spec, const TokenNumbers& numbers);
+
+  // Advances to the next sample. Returns false at the end.
+  bool next();
+  // Continues with the sample that starts at offset `byte` of an uncompressed file.
+  void go_to(int64_t byte);
+  // sequence_length + 1 tokens; the labels are all but the first. An unknown character is -1.
+  const std::vector<int64_t>& tokens() const { return window_; }
+
+ private:
+  TextTokens tokens_;
+  const TokenNumbers& numbers_;
+  const size_t size_;  // sequence_length + 1
+  const int64_t stride_;
+  bool begun_ = false;
+  std::vector<int64_t> window_;
+};
 
 TextSamples::TextSamples(const schema::DatasetSpec& spec, const TokenNumbers& numbers)
     : tokens_(spec),
@@ -168,7 +213,31 @@ void TextSamples::go_to(int64_t byte) {
   begun_ = false;
 }
 
-Storage read_text(const schema::DatasetSpec& spec) {
+std::string_view unit(const schema::DatasetSpec& spec) {
+  return spec.tokens == schema::Tokens::kBytes ? "bytes" : "characters";
+}
+
+void check_samples(int64_t samples, int64_t tokens, const schema::DatasetSpec& spec) {
+  RUN_CHECK(samples > 0, ErrorKind::kData, "{} has {} {}, but a sample of sequence_length {} and its labels need {}",
+            spec.path, tokens, unit(spec), spec.sequence_length, spec.sequence_length + 1);
+  RUN_CHECK(samples <= INT32_MAX, ErrorKind::kData, "{} has {} samples, limit {}; use a larger stride", spec.path,
+            samples, INT32_MAX);
+}
+
+// Returns the storage of a text without its tokens.
+Storage described(const schema::DatasetSpec& spec, int64_t tokens, const Seen& seen) {
+  Storage storage;
+  storage.samples = samples_in(tokens, spec.sequence_length, stride_of(spec));
+  check_samples(storage.samples, tokens, spec);
+  storage.feature_shape = backends::Shape{spec.sequence_length};
+  storage.sequence = spec.sequence_length;
+  storage.label_kind = LabelKind::kClass;
+  if (spec.tokens == schema::Tokens::kCharacters) storage.class_names = seen.names();
+  storage.outputs = storage.class_names.empty() ? kByteTokens : std::ssize(storage.class_names);
+  return storage;
+}
+
+Storage read_text(const schema::DatasetSpec& spec, const ReadOptions&) {
   TextTokens tokens(spec);
   std::vector<uint32_t> all;
   Seen seen;
@@ -183,24 +252,53 @@ Storage read_text(const schema::DatasetSpec& spec) {
   return storage;
 }
 
-Storage count_text_samples(const schema::DatasetSpec& spec, int64_t shuffle_buffer) {
-  StreamedFile file = stamped_file(spec, {}, shuffle_buffer);
+Storage count_text_samples(const schema::DatasetSpec& spec, const ReadOptions&) {
+  StreamedSource source{.spec = spec};
   TextTokens tokens(spec);
-  const int64_t place_every = StreamedFile::kPlaceEvery * stride_of(spec);
+  const int64_t place_every = StreamedSource::kPlaceEvery * stride_of(spec);
   int64_t count = 0;
   Seen seen;
   Sha256 contents;
   int64_t byte = tokens.byte();
   for (uint32_t token = 0; tokens.next(token); byte = tokens.byte(), ++count) {
-    if (count > 0 && count % place_every == 0 && tokens.has_places()) file.places.push_back({byte});
+    if (count > 0 && count % place_every == 0 && tokens.has_places()) source.places.push_back({.byte = byte});
     seen.add(token);
     contents.update(std::as_bytes(std::span(&token, 1)));
   }
   Storage storage = described(spec, count, seen);
-  file.contents = hex(contents.finish());
-  storage.stream = std::move(file);
+  source.contents = hex(contents.finish());
+  storage.stream = std::move(source);
   return storage;
 }
+
+class TextReader final : public SampleReader {
+ public:
+  explicit TextReader(const Storage& storage)
+      : spec_(storage.stream->spec), numbers_(storage.class_names), samples_(spec_, numbers_) {}
+
+  bool next() override {
+    if (!samples_.next()) return false;
+    if (std::ranges::find(samples_.tokens(), -1) != samples_.tokens().end()) refuse_changed(spec_);
+    return true;
+  }
+  void go_to(const SamplePlace& place, int64_t) override { samples_.go_to(place.byte); }
+  std::span<const int64_t> tokens() const override { return std::span(samples_.tokens()).first(labels().size()); }
+  void read_classes(std::vector<int64_t>& classes) const override { classes.assign(labels().begin(), labels().end()); }
+
+ private:
+  std::span<const int64_t> labels() const { return std::span(samples_.tokens()).subspan(1); }
+
+  const schema::DatasetSpec& spec_;
+  const TokenNumbers numbers_;
+  TextSamples samples_;
+};
+
+constexpr StreamDef kTextStream{.count = count_text_samples,
+                                .open = [](const Storage& storage) -> std::unique_ptr<SampleReader> {
+                                  return std::make_unique<TextReader>(storage);
+                                }};
+
+}  // namespace
 
 TextParts split_text(Storage whole, double fraction, const std::string& file) {
   const auto text = std::exchange(whole.text, {});
@@ -218,5 +316,34 @@ TextParts split_text(Storage whole, double fraction, const std::string& file) {
             ids.size(), file, whole.sequence);
   return parts;
 }
+
+void use_vocabulary(Storage& storage, const std::vector<std::string>& tokens, const std::string& name) {
+  if (storage.class_names == tokens) return;
+  std::vector<uint32_t> token_of;
+  for (const std::string& token : storage.class_names) {
+    const auto found = std::lower_bound(tokens.begin(), tokens.end(), token);
+    RUN_CHECK(found != tokens.end() && *found == token, ErrorKind::kData,
+              "{}: unknown character {}: the model was not trained with it", name, formats::in_quotes(token));
+    token_of.push_back(static_cast<uint32_t>(found - tokens.begin()));
+  }
+  for (uint32_t& token : storage.text.ids) token = token_of[token];
+  storage.class_names = tokens;
+}
+
+void merge_vocabularies(Encoding& encoding, Storage& train, Storage& eval) {
+  std::vector<std::string> names;
+  std::set_union(train.class_names.begin(), train.class_names.end(), eval.class_names.begin(), eval.class_names.end(),
+                 std::back_inserter(names));
+  encoding.class_names = names;
+  encoding.outputs = names.empty() ? std::max(train.outputs, eval.outputs) : static_cast<int64_t>(names.size());
+  use_vocabulary(train, names, "data.train");
+  use_vocabulary(eval, names, "data.eval");
+}
+
+const DataFormatDef kTextFormat{.format = schema::DataFormat::kText,
+                                .sources = kOnePath,
+                                .read = read_text,
+                                .stream = &kTextStream,
+                                .sample_count = kNoSampleCount};
 
 }  // namespace runner::data

@@ -28,7 +28,7 @@ const ModelDef* find_model(schema::ModelType type) {
 void check_inputs(const ModelDef& def, const data::Encoding& data) {
   const InputSpec& accepts = def.inputs;
   const std::string_view name = name_of(def.type);
-  const bool is_text = data.sequence > 0;
+  const bool is_text = data.is_text();
   RUN_CHECK(accepts.kind == InputKind::kTokens || !is_text, ErrorKind::kRecipe,
             "the recipe's models take numbers, but samples of data.train are tokens of text; add a function model with "
             "nn.Embedding to the hook");

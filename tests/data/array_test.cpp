@@ -36,8 +36,7 @@ class ArrayTest : public FileTest {
     DatasetSpec spec = file_spec(format, write("f", features), labels.empty() ? "" : write("l", labels));
     spec.path = spec.features_file;
     spec.scale = scale;
-    if (format == DataFormat::kSafetensors) return read_safetensors(spec, options);
-    return read_array_files(spec, options, format == DataFormat::kIdx ? open_idx : open_npy);
+    return definition_of(format).read(spec, options);
   }
 
   std::string error(DataFormat format, const std::string& features, const std::string& labels = "",

@@ -2,7 +2,7 @@
 
 #include "runner/data/csv_lexer.h"
 #include "runner/data/csv_value.h"
-#include "runner/data/storage.h"
+#include "runner/data/data_format.h"
 #include "tests/data/files.h"
 
 namespace runner::data {
@@ -28,7 +28,7 @@ class CsvTest : public FileTest {
   Storage read(std::string_view text, DatasetSpec spec = {}, const ReadOptions& options = {}) {
     spec.format = schema::DataFormat::kCsv;
     spec.path = write("x.csv", text);
-    return read_csv(spec, options);
+    return kCsvFormat.read(spec, options);
   }
 
   std::string error(std::string_view text, const DatasetSpec& spec = {}, const ReadOptions& options = {}) {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <random>
 
+#include "runner/data/data_format.h"
 #include "runner/data/load.h"
 #include "tests/data/files.h"
 #include "tests/support/allocations.h"
@@ -54,8 +55,8 @@ class MutationTest : public FileTest {
 
   void mutate_section(const std::string& name, const std::string& file, int rounds, DatasetSpec spec) {
     mutate(name, file, rounds, [&](const std::string& path) {
-      (spec.format == DataFormat::kCsv || spec.format == DataFormat::kSafetensors ? spec.path : spec.features_file) =
-          path;
+      const std::span<const Source> sources = definition_of(spec.format).sources;
+      sources.front().path_in(spec) = path;
       schema::DataSpec data;
       data.train = spec;
       data.normalize = schema::Normalize::kStandard;

@@ -6,13 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "runner/data/array.h"
 #include "runner/data/csv_value.h"
+#include "runner/data/data_format.h"
 #include "runner/data/labels.h"
 #include "runner/data/load.h"
-#include "runner/data/storage.h"
 #include "runner/data/stream.h"
-#include "runner/data/text.h"
 #include "runner/formats/safetensors.h"
 #include "tests/fuzz/target.h"
 
@@ -91,10 +89,10 @@ DatasetSpec array_spec(DataFormat format, const std::string& path) {
 }
 
 // As features, and as features and labels at once.
-template <DataFormat format, data::Array (*open)(formats::Input&)>
+template <DataFormat format>
 bool read_arrays(Bytes input) {
   const bool accepted = accepts(input, [](const std::string& path) {
-    check_storage(data::read_array_files(array_spec(format, path), {.predicts = true}, open), false);
+    check_storage(data::definition_of(format).read(array_spec(format, path), {.predicts = true}), false);
   });
   // Bytes that cannot be features need not be read again.
   return accepted && (accepts(input,
@@ -102,7 +100,7 @@ bool read_arrays(Bytes input) {
                                 DatasetSpec spec = array_spec(format, path);
                                 spec.labels_file = path;
                                 for (const LabelsAs labels : kLabels)
-                                  check_storage(data::read_array_files(spec, {.labels = labels}, open), false);
+                                  check_storage(data::definition_of(format).read(spec, {.labels = labels}), false);
                                 load_and_gather(spec, LabelsAs::kAuto);
                               }),
                       true);
@@ -149,9 +147,14 @@ void use_own_classes(Storage& storage) {
   data::encode_labels(encoding, storage, nullptr, std::nullopt);
 }
 
+Storage count_stream(const DatasetSpec& spec, const data::ReadOptions& options) {
+  const data::StreamDef* const stream = data::definition_of(spec.format).stream;
+  return stream->count(spec, options);
+}
+
 // A stream of the file yields what was loaded, to the bit.
 void check_streamed(const DatasetSpec& spec, const data::ReadOptions& options, const Storage& loaded) {
-  Storage counted = data::count_csv(spec, options, 3);
+  Storage counted = count_stream(spec, options);
   use_own_classes(counted);
   require(counted.samples == loaded.samples && std::ranges::equal(counted.dropped_before, loaded.dropped_before),
           "other rows");
@@ -174,10 +177,10 @@ void check_streamed(const DatasetSpec& spec, const data::ReadOptions& options, c
 }  // namespace
 
 bool idx(Bytes input) {
-  return read_arrays<DataFormat::kIdx, data::open_idx>(input);
+  return read_arrays<DataFormat::kIdx>(input);
 }
 bool npy(Bytes input) {
-  return read_arrays<DataFormat::kNpy, data::open_npy>(input);
+  return read_arrays<DataFormat::kNpy>(input);
 }
 
 bool safetensors(Bytes input) {
@@ -195,7 +198,7 @@ bool safetensors(Bytes input) {
     DatasetSpec spec;
     spec.format = DataFormat::kSafetensors;
     spec.path = path;
-    check_storage(data::read_safetensors(spec, {.predicts = true}), false);
+    check_storage(data::kSafetensorsFormat.read(spec, {.predicts = true}), false);
     for (const LabelsAs labels : kLabels) load_and_gather(spec, labels);
   });
   return true;
@@ -210,7 +213,7 @@ bool csv(Bytes input) {
     const bool mean = spec.missing == schema::Missing::kMean;
     const LabelsAs labels = kLabels[(csv_choice >> 4) % std::size(kLabels)];
     const data::ReadOptions options{.labels = labels, .normalized = (csv_choice & 64) != 0};
-    Storage loaded = data::read_csv(spec, options);
+    Storage loaded = data::kCsvFormat.read(spec, options);
     check_storage(loaded, mean);
     use_own_classes(loaded);
     check_streamed(spec, options, loaded);
@@ -230,7 +233,7 @@ bool text(Bytes input) {
     spec.tokens = (choice & 1) == 0 ? schema::Tokens::kCharacters : schema::Tokens::kBytes;
     spec.sequence_length = 1 + (choice >> 1 & 7);
     spec.stride = 1 + (choice >> 4);
-    const Storage loaded = data::read_text(spec), counted = data::count_text_samples(spec, 3);
+    const Storage loaded = data::kTextFormat.read(spec, {}), counted = count_stream(spec, {});
     require(counted.samples == loaded.samples && counted.class_names == loaded.class_names, "another vocabulary");
     const auto width = static_cast<size_t>(spec.sequence_length);
     std::vector<int64_t> tokens(width), labels(width), streamed;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "backends/exec/cpu_device.h"
+#include "runner/data/data_format.h"
 #include "runner/data/storage.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/run/checkpoint/run_document.h"
@@ -20,10 +21,6 @@ namespace {
 // The data section of the recipe whose format an evaluation file must have.
 schema::DatasetSpec like(const schema::Recipe& recipe) {
   return recipe.data.eval ? *recipe.data.eval : recipe.data.train;
-}
-
-bool has_two_files(schema::DataFormat format) {
-  return format == schema::DataFormat::kIdx || format == schema::DataFormat::kNpy;
 }
 
 // Subtracts the largest logit first, so that no power is infinite.
@@ -69,17 +66,7 @@ StoredModel::~StoredModel() = default;
 
 data::Dataset StoredModel::read(const std::string& file, bool predicts) const {
   schema::DatasetSpec spec = like(recipe_);
-  const size_t comma = file.find(',');
-  RUN_CHECK(spec.format != schema::DataFormat::kSynthetic, ErrorKind::kUsage,
-            "the run's data is synthetic, so it has no file format to read {} with", file);
-  if (!has_two_files(spec.format)) {
-    spec.path = file;
-  } else {
-    spec.features_file = file.substr(0, comma);
-    spec.labels_file = comma == std::string::npos ? "" : file.substr(comma + 1);
-    RUN_CHECK(predicts || !spec.labels_file.empty(), ErrorKind::kUsage,
-              "{} has no labels; give two files: FEATURES,LABELS", file);
-  }
+  data::set_paths(spec, file, predicts);
   return data::load_encoded(spec, encoding_, data::data_seed(recipe_), file, predicts);
 }
 

@@ -16,8 +16,7 @@ formats::Metadata model_metadata(const data::Encoding& encoding, double scale) {
   add("fill", encoding.fill);
   add("features", encoding.feature_names);
   if (!encoding.label_name.empty()) metadata["label"] = encoding.label_name;
-  add(encoding.sequence > 0 ? "characters" : "classes",
-      encoding.sequence > 0 ? encoding.class_names : encoding.classes());
+  add(encoding.is_text() ? "characters" : "classes", encoding.is_text() ? encoding.class_names : encoding.classes());
   return metadata;
 }
 
