@@ -1,11 +1,24 @@
 #include "schema/recipe/check_context.h"
 
+#include <algorithm>
+
 #include "schema/recipe/field_value.h"
 
 namespace runner::schema {
 
 bool CheckContext::has(std::string_view path) const {
   return settings.find(path) != nullptr || settings.section(path) != nullptr;
+}
+
+bool CheckContext::applies(std::string_view path) const {
+  const auto holds = [this](const Condition& condition) {
+    const Field& field = find_fields(condition.path)[0];
+    const std::string_view value = field.type == FieldType::kBoolean
+                                       ? (settings.is_true(condition.path) ? "true" : "false")
+                                       : settings.text(condition.path).value_or("");
+    return std::ranges::find(condition.values, value) != condition.values.end();
+  };
+  return std::ranges::any_of(find_fields(path), [&](const Field& row) { return std::ranges::all_of(row.when, holds); });
 }
 
 bool CheckContext::has_eval_data() const {

@@ -16,6 +16,8 @@ struct CheckContext {
   // Whether the key has a value or is a section.
   bool has(std::string_view path) const;
   bool broken(std::string_view path) const { return settings.is_broken(path); }
+  // Whether the field exists with the chosen format, type or backend (`when` in fields.yaml).
+  bool applies(std::string_view path) const;
   // Whether there is evaluation data, even if it has a fault.
   bool has_eval_data() const;
   // Whether a written value differs from the default.

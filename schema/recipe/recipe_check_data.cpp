@@ -39,7 +39,6 @@ void check_headless(const CheckContext& c, const std::string& path) {
 
 // Labels of files that need them, unless the model predicts its inputs.
 void check_targets(const CheckContext& c, const std::string& path) {
-  const std::string format(c.settings.text(path + ".format").value_or(""));
   const std::string labels = path + ".labels", targets = path + ".targets";
   const bool reconstructs = c.settings.text("data.train.targets") == "features";
   if (path != "data.train" && reconstructs && c.settings.is_written(labels))
@@ -48,7 +47,7 @@ void check_targets(const CheckContext& c, const std::string& path) {
   if (path != "data.train" && !reconstructs && c.settings.text(targets) == "features")
     c.fault(ErrorId::kNeedsOption, targets, fmt::format("{} is features, but data.train has labels", targets),
             "set data.train.targets: features, or remove this");
-  if ((format == "idx" || format == "npy") && !reconstructs && !c.has(labels) && !c.has(targets))
+  if (c.applies(labels) && !reconstructs && !c.has(labels) && !c.has(targets))
     c.fault(ErrorId::kMissingKey, path, fmt::format("{} is missing", labels),
             fmt::format("a path: file with the labels; an autoencoder, which needs none, has {}: features", targets));
 }
@@ -61,9 +60,7 @@ void check_decimal(const CheckContext& c, const std::string& path) {
 
 void check_dataset(const CheckContext& c, const std::string& path) {
   if (!c.has(path)) return;
-  if (c.settings.text(path + ".format") == "synthetic") {
-    c.missing_one_of(path, path + ".classes", path + ".targets");
-  }
+  if (c.applies(path + ".classes")) c.missing_one_of(path, path + ".classes", path + ".targets");
   check_targets(c, path);
   if (c.settings.text(path + ".header") == "false") check_headless(c, path);
   check_decimal(c, path);
@@ -84,16 +81,9 @@ void check_shares(const CheckContext& c) {
 }
 
 void check_stream(const CheckContext& c) {
-  if (!c.settings.is_true("data.stream")) return;
-  const auto format = c.settings.text("data.train.format");
-  if (format && *format != "csv" && *format != "text") {
-    c.fault(ErrorId::kNeedsOption, "data.train.format",
-            fmt::format("data.stream needs data.train.format csv or text, got {}", *format), "remove data.stream");
-  }
-  if (c.has("data.split")) {
+  if (c.settings.is_true("data.stream") && c.has("data.split"))
     c.fault(ErrorId::kConflictingKeys, "data.split", "data.split needs all samples in memory, which data.stream avoids",
             "put the evaluation data in a separate file, data.eval, or remove data.stream");
-  }
 }
 
 // Kind of labels, if the recipe alone determines it.
