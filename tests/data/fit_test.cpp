@@ -1,0 +1,172 @@
+// Statistics of the training part: normalisation, and replacements of missing values.
+#include "runner/data/fit.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/data/load_fixture.h"
+
+namespace runner::data {
+namespace {
+
+using schema::DataSpec;
+using schema::Normalize;
+using FitTest = LoadTest;
+using Floats = LargeArray<float>;
+
+// Mean and population standard deviation in long double.
+std::pair<long double, long double> moments(const Floats& values) {
+  long double mean = 0, variance = 0;
+  for (const float v : values) mean += v;
+  mean /= static_cast<long double>(values.size());
+  for (const float v : values) variance += (v - mean) * (v - mean);
+  return {mean, std::sqrt(variance / static_cast<long double>(values.size()))};
+}
+
+TEST_F(FitTest, StandardizesWithStatisticsOfTheTrainingPart) {
+  std::string text = "a,b,c,l\n";
+  for (int i = 0; i < 40; ++i) text += fmt::format("{},{},0.1,{}\n", i * i, 1000.5 + 0.25 * (i % 7), i % 2);
+  DataSpec raw = csv(text);
+  raw.split = schema::SplitSpec{0.25};
+  DataSpec spec = raw;
+  spec.normalize = Normalize::kStandard;
+  const Data before = load(raw, 3), after = load(spec, 3);
+  const Floats train = features_of(before.train);
+  for (size_t f = 0; f < 3; ++f) {
+    Floats column;
+    for (size_t i = f; i < train.size(); i += 3) column.push_back(train[i]);
+    const auto [mean, deviation] = moments(column);
+    EXPECT_NEAR(after.encoding.center[f], static_cast<double>(mean), 1e-9);
+    EXPECT_NEAR(after.encoding.spread[f], f == 2 ? 1 : static_cast<double>(deviation), 1e-9);
+  }
+  EXPECT_EQ(after.encoding.center[2], double{0.1f});  // exact: a constant feature becomes 0
+  EXPECT_EQ(after.encoding.spread[2], 1);
+  for (const auto& [plain, normal] : {std::pair(&before.train, &after.train), std::pair(&*before.eval, &*after.eval)}) {
+    const Floats x = features_of(*plain), y = features_of(*normal);
+    ASSERT_EQ(x.size(), y.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+      const auto center = static_cast<float>(after.encoding.center[i % 3]);
+      EXPECT_EQ(y[i], (x[i] - center) * (1 / static_cast<float>(after.encoding.spread[i % 3])));
+    }
+  }
+}
+
+// Time stamps give the same inputs, to rounding, as the time since any other moment: in both parts, with missing
+// values, a scale and another file, in memory and streamed.
+TEST_F(FitTest, LargeNumbersAreNormalisedLikeSmallOnes) {
+  const auto table = [](double start, int rows) {
+    std::string text = "t,x,l\n";
+    for (int i = 0; i < rows; ++i)
+      text +=
+          i % 9 == 4 ? fmt::format(",{},{}\n", i, i % 2) : fmt::format("{:.2f},{},{}\n", start + i * i / 4.0, i, i % 2);
+    return text;
+  };
+  for (const Normalize normalize : {Normalize::kStandard, Normalize::kMinMax}) {
+    for (const std::optional<double> scale : {std::optional<double>(), std::optional(1e-3)}) {
+      const auto load_from = [&](double start, bool stream) {
+        DataSpec spec = csv(table(start, 40), table(start + 7, 9));
+        spec.stream = stream;
+        spec.normalize = normalize;
+        for (schema::DatasetSpec* part : {&spec.train, &*spec.eval}) {
+          part->missing = schema::Missing::kMean;
+          part->scale = scale;
+        }
+        return load(spec, 0);
+      };
+      const Data small = load_from(0, false), large = load_from(1550083467346, false);
+      for (const auto& [a, b] : {std::pair(&small.train, &large.train), std::pair(&*small.eval, &*large.eval)}) {
+        const Floats x = features_of(*a), y = features_of(*b);
+        ASSERT_EQ(x.size(), y.size());
+        for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 2e-6) << i;
+      }
+      const Data streamed = load_from(1550083467346, true);
+      EXPECT_EQ(streamed.encoding, large.encoding);
+      EXPECT_NE(streamed.train.fingerprint().contents, load_from(1550083467347, true).train.fingerprint().contents);
+      EXPECT_NE(large.train.fingerprint(), load_from(1550083467347, false).train.fingerprint());
+    }
+  }
+}
+
+// The inverse of such a spread is infinite in f32.
+TEST_F(FitTest, TreatsATinySpreadAsConstant) {
+  DataSpec spec = csv("a,b,l\n0,1e-45,0\n1e-45,0,1\n");
+  for (const Normalize normalize : {Normalize::kStandard, Normalize::kMinMax}) {
+    spec.normalize = normalize;
+    const Data data = load(spec, 0);
+    EXPECT_EQ(data.encoding.spread, (std::vector<double>{1, 1}));
+    for (const float value : features_of(data.train)) EXPECT_NEAR(value, 0, 1e-44);
+  }
+}
+
+TEST_F(FitTest, MinMaxUsesTheRangeOfTheTrainingPart) {
+  DataSpec spec = csv("a,b,l\n2,7,0\n4,7,1\n10,7,0\n", "a,b,l\n0,8,0\n6,7,1\n");
+  spec.normalize = Normalize::kMinMax;
+  const Data data = load(spec, 0);
+  EXPECT_EQ(data.encoding.center, (std::vector<double>{2, 7}));
+  EXPECT_EQ(data.encoding.spread, (std::vector<double>{8, 1}));
+  EXPECT_EQ(features_of(data.train), (Floats{0, 0, 0.25, 0, 1, 0}));
+  EXPECT_EQ(features_of(*data.eval), (Floats{-0.25, 1, 0.5, 0}));
+}
+
+TEST_F(FitTest, NormalizesScaledBytes) {
+  DataSpec spec;
+  const std::string images = std::string("\0\0\x08\x02\0\0\0\x02\0\0\0\x01", 12) + std::string{10, 30};
+  const std::string labels = std::string("\0\0\x08\x01\0\0\0\x02", 8) + std::string{0, 1};
+  spec.train = file_spec(schema::DataFormat::kIdx, write("f", images), write("l", labels));
+  spec.train.scale = 0.5;
+  EXPECT_EQ(features_of(load(spec, 0).train), (Floats{5, 15}));
+  spec.normalize = Normalize::kStandard;
+  const Data data = load(spec, 0);
+  EXPECT_EQ(data.encoding.center, (std::vector<double>{10}));
+  EXPECT_EQ(data.encoding.spread, (std::vector<double>{5}));
+  EXPECT_EQ(features_of(data.train), (Floats{-1, 1}));
+}
+
+TEST_F(FitTest, FillsMissingValuesWithTheMean) {
+  DataSpec spec = csv("a,b,l\n1,,0\n3,4,0\n,8,0\n", "a,b,l\n,,0\n");
+  spec.train.missing = spec.eval->missing = schema::Missing::kMean;
+  const Data data = load(spec, 0);
+  EXPECT_EQ(data.encoding.fill, (std::vector<double>{2, 6}));
+  EXPECT_EQ(features_of(data.train), (Floats{1, 6, 3, 4, 2, 8}));
+  EXPECT_EQ(features_of(*data.eval), (Floats{2, 6}));
+  EXPECT_EQ(data.warnings,
+            (std::vector<std::string>{"data.train: 2 missing values were filled with the mean of their column",
+                                      "data.eval: 2 missing values were filled with the mean of their column"}));
+  DataSpec empty = csv("a,b,l\n1,,0\n3,,1\n");
+  empty.train.missing = schema::Missing::kMean;
+  EXPECT_EQ(message_of([&] { load(empty, 0); }),
+            "train.csv: feature 'b' has no values in the training part, so it has no mean to fill in; remove it from "
+            "features");
+}
+
+TEST_F(FitTest, CountsDroppedRows) {
+  DataSpec spec = csv("a,b,l\n1,,0\n3,4,0\n,8,0\n5,6,0\n7,8,\n", "a,b,l\n,,0\n1,2,0\n");
+  spec.train.missing = spec.eval->missing = schema::Missing::kDrop;
+  EXPECT_EQ(load(spec, 0).warnings,
+            (std::vector<std::string>{"data.train: 3 of 5 rows were dropped: a value is missing",
+                                      "data.eval: 1 of 2 rows was dropped: a value is missing"}));
+  DataSpec parts = csv("a,l\n,0\n1,0\n2,0\n");
+  parts.train.missing = schema::Missing::kDrop;
+  parts.split = schema::SplitSpec{0.5};
+  EXPECT_EQ(load(parts, 0).warnings,
+            (std::vector<std::string>{"data.train: 1 of 3 rows was dropped: a value is missing"}));
+  EXPECT_TRUE(load(csv("a,l\n1,1\n"), 0).warnings.empty());
+}
+
+TEST_F(FitTest, FillUsesOnlyTheTrainingPartOfASplit) {
+  std::string text = "a,l\n";
+  for (int i = 0; i < 20; ++i) text += i % 4 == 3 ? ",1\n" : fmt::format("{},1\n", i);
+  DataSpec spec = csv(text);
+  spec.train.missing = schema::Missing::kMean;
+  spec.split = schema::SplitSpec{0.5};
+  const Data data = load(spec, 5);
+  double sum = 0, count = 0;
+  const Floats train = features_of(data.train);
+  for (const float v : train) {
+    if (v == std::floor(v) && static_cast<int>(v) % 4 != 3) sum += double{v}, ++count;
+  }
+  EXPECT_DOUBLE_EQ(data.encoding.fill[0], sum / count);
+}
+
+}  // namespace
+}  // namespace runner::data
