@@ -14,15 +14,6 @@ using schema::Normalize;
 using FitTest = LoadTest;
 using Floats = LargeArray<float>;
 
-// Mean and population standard deviation in long double.
-std::pair<long double, long double> moments(const Floats& values) {
-  long double mean = 0, variance = 0;
-  for (const float v : values) mean += v;
-  mean /= static_cast<long double>(values.size());
-  for (const float v : values) variance += (v - mean) * (v - mean);
-  return {mean, std::sqrt(variance / static_cast<long double>(values.size()))};
-}
-
 TEST_F(FitTest, StandardizesWithStatisticsOfTheTrainingPart) {
   std::string text = "a,b,c,l\n";
   for (int i = 0; i < 40; ++i) text += fmt::format("{},{},0.1,{}\n", i * i, 1000.5 + 0.25 * (i % 7), i % 2);

@@ -1,6 +1,7 @@
 // Fixture that writes CSV sections, and the contents of data sets.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -65,6 +66,15 @@ inline schema::DataSpec synthetic(int64_t samples, std::vector<int64_t> shape, i
   if (classes > 0) spec.train.classes = classes;
   if (targets > 0) spec.train.targets = targets;
   return spec;
+}
+
+// Mean and population standard deviation in long double.
+inline std::pair<long double, long double> moments(const LargeArray<float>& values) {
+  long double mean = 0, variance = 0;
+  for (const float v : values) mean += v;
+  mean /= static_cast<long double>(values.size());
+  for (const float v : values) variance += (v - mean) * (v - mean);
+  return {mean, std::sqrt(variance / static_cast<long double>(values.size()))};
 }
 
 }  // namespace runner::data
