@@ -9,9 +9,8 @@
 #include "runner/optim/recipe_warnings.h"
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
-#include "runner/train/loop/evaluator.h"
-#include "runner/train/loop/memory_estimate.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/loop/step_check.h"
 #include "schema/base/unrecorded.h"
 
 namespace runner::cli {
@@ -32,16 +31,13 @@ struct Trial {
   std::vector<std::string> warnings;
 };
 
-// Does what a run does before its first step, and traces the steps. Nothing is computed.
+// Does what a run does before its first step, and compiles the steps.
 Trial try_out(const schema::ReadResult& read) {
   const schema::Recipe& recipe = read.recipe;
   const train::MakeHooks make = usable_hooks(read, lua::hooks_maker());
   const std::unique_ptr<train::Hooks> hooks = make(recipe);
   train::Session session(recipe, hooks.get());
-  if (session.data.eval) train::Evaluator(session.trainer, *session.data.eval, recipe, hooks.get());
-  // A hook makes a model only once.
-  if (!has(hooks.get(), train::HookEntry::kTrain))
-    train::estimate_memory(recipe, session.data, session.plan, *session.device, make(recipe).get());
+  train::check_steps(session, hooks.get(), make);
   Trial trial{data::labels_text(session.data.encoding), session.data.warnings};
   for (std::string& text : session.plan_warnings()) trial.warnings.push_back(std::move(text));
   return trial;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "backends/exec/backend.h"
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/hook_faults.h"
 #include "runner/data/order.h"
@@ -12,6 +13,7 @@
 #include "runner/report/plan_text.h"
 #include "runner/report/plot.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/loop/step_check.h"
 #include "runner/train/step/device_rules.h"
 #include "schema/base/unrecorded.h"
 
@@ -65,6 +67,17 @@ std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const tra
   return warnings;
 }
 
+// Throws if the model does not fit the data. How much memory the steps need does not matter for the plan. The forecast
+// of a TPU reports such errors itself.
+void check_model(train::Session& session, train::Hooks* hooks, const train::MakeHooks& make_hooks) {
+  if (session.recipe.backend == schema::Backend::kTpu) return;
+  try {
+    in_hook_file([&] { train::check_steps(session, hooks, make_hooks); });
+  } catch (const backends::OutOfMemory&) {
+    return;
+  }
+}
+
 // Loads its own hooks, because a hook creates a model only once.
 std::optional<train::RunForecast> forecast_of(const train::Session& session) {
   if (session.recipe.backend != schema::Backend::kTpu) return std::nullopt;
@@ -78,11 +91,13 @@ struct Plan {
 };
 
 Plan plan_of(const schema::ReadResult& read, const PlanOptions& options, const report::Output& out) {
-  const std::unique_ptr<train::Hooks> hooks = usable_hooks(read, lua::hooks_maker())(read.recipe);
+  const train::MakeHooks make_hooks = usable_hooks(read, lua::hooks_maker());
+  const std::unique_ptr<train::Hooks> hooks = make_hooks(read.recipe);
   // Checks the limit before allocating memory per sample (data, order).
   const int64_t known = data::known_samples(read.recipe.data).value_or(0);
   if (known > 0 && options.batches) epochs_to_print(options, data::DataPlan(data::train_plan(read.recipe, known)));
-  const train::Session session(read.recipe, hooks.get());
+  train::Session session(read.recipe, hooks.get());
+  check_model(session, hooks.get(), make_hooks);
   const int64_t epochs = options.batches ? epochs_to_print(options, session.plan) : 0;
   const std::optional<train::RunForecast> forecast = forecast_of(session);
   const auto generation = train::generation_of(read.recipe);
