@@ -1,18 +1,16 @@
 #include "store/store.h"
 
 #include <chrono>
-#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
 #include <vector>
 
-#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "store/layout.h"
 #include "store/migrations.h"
-#include "store/older_layout.h"
 #include "store/sql_functions.h"
 #include "store/sqlite.h"
 
@@ -86,32 +84,6 @@ void check_header(const Database& database) {
   check_formats(database.path(), header);
 }
 
-// Returns the tables that the first `version` migrations create.
-std::vector<std::string_view> tables_of(int64_t version) {
-  constexpr std::string_view kCreate = "CREATE TABLE ";
-  std::vector<std::string_view> tables;
-  for (const std::string_view sql : migrations().first(static_cast<size_t>(version)))
-    for (size_t at = sql.find(kCreate); at != std::string_view::npos; at = sql.find(kCreate, at)) {
-      at += kCreate.size();
-      tables.push_back(sql.substr(at, sql.find('(', at) - at));
-    }
-  return tables;
-}
-
-// Throws if tables of this version are missing. They cannot be created again, because their rows are lost.
-void check_has_tables(Database& database, int64_t version) {
-  std::set<std::string> found;
-  Statement rows(database, "SELECT name FROM main.sqlite_schema WHERE type = 'table'");
-  while (rows.step()) found.insert(rows.text(0));
-  std::vector<std::string_view> missing = tables_of(version);
-  const size_t expected = missing.size();
-  std::erase_if(missing, [&](std::string_view table) { return found.contains(std::string(table)); });
-  if (missing.empty()) return;
-  if (missing.size() == expected) database.fail_damaged("it has no tables");
-  database.fail_damaged(missing.size() == 1 ? fmt::format("its table {} is missing", missing[0])
-                                            : fmt::format("its tables {} are missing", fmt::join(missing, ", ")));
-}
-
 // Returns the schema version as SQLite reads it. The header in the file may be older than the write-ahead log.
 int64_t checked_version(Database& database) {
   const int64_t version = database.query_int64("PRAGMA user_version");
@@ -119,17 +91,18 @@ int64_t checked_version(Database& database) {
   return version;
 }
 
-// Applies the missing migrations. If several processes do this at once, one applies them and the others find them
-// applied. Returns whether this process created the store.
+// Applies the missing migrations, and creates views and indexes that are missing. If several processes do this at once,
+// one does it and the others find it done. Returns whether this process created the store.
 bool migrate(Database& database) {
   const auto latest = static_cast<int64_t>(migrations().size());
   const int64_t before = checked_version(database);
   check_has_tables(database, before);
-  if (before == latest) return false;
+  if (before == latest && !lacks_views_or_indexes(database, before)) return false;
   // A new store has no data to lose. Store::sync_new_file() syncs it before data is written.
   if (before == 0) database.exec("PRAGMA synchronous = OFF");
   Transaction transaction(database, Transaction::Kind::kExclusive);
   const int64_t version = checked_version(database);
+  create_missing_views_and_indexes(database, version);
   for (int64_t next = version; next < latest; ++next) database.exec(migrations()[static_cast<size_t>(next)]);
   if (version == 0) database.exec(fmt::format("PRAGMA application_id = {}", kApplicationId));
   if (version < latest) database.exec(fmt::format("PRAGMA user_version = {}", latest));
@@ -196,12 +169,11 @@ OpenMode mode_for_reading(const fs::path& path) {
 }
 
 // A store with version 0 contains nothing.
-void read_older(Database& database, int64_t version) {
+void check_created(const Database& database, int64_t version) {
   RUN_CHECK(version > 0, ErrorKind::kStore,
             "the store {} is empty: its creation was not finished; `runner gc` finishes it, or choose another store "
             "with --db",
             database.path().string());
-  read_as_newest(database);
 }
 
 std::unique_ptr<Database> open_for_reading(const fs::path& path) {
@@ -211,7 +183,9 @@ std::unique_ptr<Database> open_for_reading(const fs::path& path) {
   database->configure();
   const int64_t version = checked_version(*database);
   check_has_tables(*database, version);
-  if (version != static_cast<int64_t>(migrations().size())) read_older(*database, version);
+  check_created(*database, version);
+  if (version != static_cast<int64_t>(migrations().size()) || lacks_views_or_indexes(*database, version))
+    read_as_newest(*database);
   database->exec("PRAGMA query_only = ON");
   return database;
 }

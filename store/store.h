@@ -1,7 +1,7 @@
 // The store: one SQLite file with all runs, metrics, checkpoints and events (manual: docs/store.md).
 //
 // A Store is one checked connection to that file. The file has been identified as a store, and opening found no damage.
-// It has the schema of this binary, or reads as if it had (store/older_layout.h). Invariants:
+// It has the schema of this binary, or reads as if it had (store/layout.h). Invariants:
 //
 // - A rejected file is not modified.
 // - Every write is one BEGIN IMMEDIATE transaction.

@@ -1,4 +1,5 @@
 #include <functional>
+#include <map>
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -195,6 +196,63 @@ TEST_F(StoreRefuses, AStoreWithoutItsTables) {
   expect_refused(message("its tables chunk, event, tag are missing"));
   while (!next.empty()) next = drop(next);
   expect_refused(message("it has no tables"));
+}
+
+// Views and indexes by name with their SQL.
+std::map<std::string, std::string> views_and_indexes(Database& database) {
+  std::map<std::string, std::string> found;
+  Statement rows(database, "SELECT name, sql FROM sqlite_schema WHERE type <> 'table' AND sql IS NOT NULL");
+  while (rows.step()) found[rows.text(0)] = rows.text(1);
+  return found;
+}
+
+void drop_views_and_indexes(Database& database) {
+  for (const auto& [name, sql] : views_and_indexes(database))
+    database.exec(fmt::format("DROP {} {}", sql.starts_with("CREATE VIEW") ? "VIEW" : "INDEX", name));
+}
+
+TEST_F(StoreOpen, MissingViewsAndIndexesAreCreatedAgain) {
+  std::map<std::string, std::string> complete;
+  {
+    Store store = open_to_write();
+    create_run(store, sample_run());
+    complete = views_and_indexes(store.database());
+  }
+  ASSERT_GT(complete.size(), 20u);
+  {
+    Database database(path, OpenMode::kReadWrite);
+    drop_views_and_indexes(database);
+  }
+  const std::string file = read_file(path);
+  {
+    Store store = open_to_read();
+    EXPECT_EQ(store.database().query_int64("SELECT count(*) FROM runs"), 1);
+    EXPECT_EQ(list_runs(store).size(), 1u);
+  }
+  EXPECT_EQ(read_file(path), file) << "reading does not write";
+  Store store = open_to_write();
+  EXPECT_EQ(views_and_indexes(store.database()), complete);
+}
+
+// Migrations replace views, which must exist for that.
+TEST_F(StoreOpen, MissingViewsOfAnOlderStoreAreCreatedBeforeItIsMigrated) {
+  { open_to_write(); }
+  const auto complete = [this] {
+    Store store = open_to_write();
+    return views_and_indexes(store.database());
+  };
+  const std::map<std::string, std::string> newest = complete();
+  for (size_t version = 1; version < migrations().size(); ++version) {
+    SCOPED_TRACE(version);
+    fs::remove(path);
+    {
+      Database database(path, OpenMode::kCreate);
+      for (size_t i = 0; i < version; ++i) database.exec(migrations()[i]);
+      database.exec(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplicationId, version));
+      drop_views_and_indexes(database);
+    }
+    EXPECT_EQ(complete(), newest);
+  }
 }
 
 TEST_F(StoreOpen, AnOlderStoreWithoutItsTablesIsNotMigrated) {

@@ -1,0 +1,24 @@
+// The tables, views and indexes of a store: completes them, or lets an older layout be read like the newest.
+//
+// `version`: number of migrations that were applied to the store. Thread safety: as for the given Database.
+#pragma once
+
+#include <cstdint>
+
+namespace runner::store {
+
+class Database;
+
+// Throws Error(kStore) if tables are missing. They cannot be created again, because their rows are lost.
+void check_has_tables(Database& database, int64_t version);
+
+// Views and indexes can be created again: they have no rows of their own.
+bool lacks_views_or_indexes(Database& database, int64_t version);
+void create_missing_views_and_indexes(Database& database, int64_t version);
+
+// Creates temporary objects on the connection, without writing to the file. Migrations only add to the schema, so empty
+// tables, views that add missing columns with their defaults, and the newest public views make an older layout look
+// like the newest. Throws SqliteError.
+void read_as_newest(Database& database);
+
+}  // namespace runner::store
