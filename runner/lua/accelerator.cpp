@@ -78,9 +78,11 @@ int push_vars(lua_State* state, Accelerator& accelerator) {
   return 1;
 }
 
-int push_model(lua_State* state, Accelerator&) {
+// An event makes the model known when its region begins.
+int push_model(lua_State* state, Accelerator& accelerator) {
+  if (accelerator.model == nullptr) Runtime::of(state).recording->begin_lazily();
   const bool is_set = lua_getfield(state, LUA_REGISTRYINDEX, kModel) != LUA_TNIL;
-  RUN_CHECK(is_set, ErrorKind::kRun, "acc.model is available from the first step on, inside a step only");
+  RUN_CHECK(is_set, ErrorKind::kRun, "acc.model is not available here; use it in a step, an event or `train`");
   return 1;
 }
 
@@ -152,6 +154,7 @@ int log(lua_State* state) {
               integer_argument(state, 3), run.step());
   train::CustomLoop* const loop =
       accelerator.loop != nullptr && accelerator.loop->in_step() ? accelerator.loop : nullptr;
+  train::HookTensors* const tensors = loop != nullptr || accelerator.loop == nullptr ? accelerator.tensors : nullptr;
   constexpr int64_t kEntry = 100;  // instructions; approximate cost of a point
   Runtime::of(state).spend(state, kEntry * count_entries(state, 2));
   // Sorted, so that series have the same numbers in every run.
@@ -159,13 +162,14 @@ int log(lua_State* state) {
     RUN_CHECK(!name.starts_with("train/") && !name.starts_with("eval/"), ErrorKind::kRun,
               "log: {} is reserved (train/ and eval/); log another name, or return metrics from a step", name);
     lua_getfield(state, 2, name.c_str());
-    if (loop != nullptr && is_tensor(state, -1)) {
-      loop->log(name, tensor_value(state, -1, name));
+    if (tensors != nullptr && is_tensor(state, -1)) {
+      tensors->log(name, tensor_value(state, -1, name));
     } else {
-      RUN_CHECK(!is_tensor(state, -1), ErrorKind::kRun,
-                "log: {0} is a tensor, expected a number; return it from the step as a metric, or log {0}:item() (a "
-                "custom loop can log tensors while it processes a training batch)",
-                name);
+      RUN_CHECK(
+          !is_tensor(state, -1), ErrorKind::kRun,
+          "log: {0} is a tensor, expected a number; return it from the step as a metric, or log {0}:item() (events "
+          "can log tensors, and a custom loop while it processes a training batch)",
+          name);
       RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun, "log: {} is {}, expected a number", name,
                 type_name(state, -1));
       loop != nullptr ? loop->log(name, lua_tonumber(state, -1)) : run.log(name, lua_tonumber(state, -1));
@@ -249,7 +253,8 @@ int register_for_checkpointing(lua_State* state) {
 constexpr AcceleratorMethod kAcceleratorMethods[] = {
     {"print", bound<accelerator_print>, "acc:print(value...)", "Prints a line, in process 0 only."},
     {"log", bound<log>, "acc:log{name = number, ...}",
-     "Records metric points, from process 0 only; in `train` also scalar tensors, at the step in progress."},
+     "Records metric points, from process 0 only; in events and `train` also scalar tensors, in `train` at the step in "
+     "progress."},
     {"set_trigger", bound<set_trigger>, "acc:set_trigger()",
      "Ends the run after this step and saves a state.  In `train`: see acc:check_trigger()."},
     {"register_for_checkpointing", bound<register_for_checkpointing>, "acc:register_for_checkpointing(table...)",
@@ -343,6 +348,14 @@ train::CustomLoop& loop_of(const Accelerator& accelerator, std::string_view what
   RUN_CHECK(accelerator.loop != nullptr, ErrorKind::kRun,
             "acc.{} is only available in a custom loop, the hook entry `train`; here the recipe's loop runs", what);
   return *accelerator.loop;
+}
+
+train::HookTensors& tensors_of(const Accelerator& accelerator, std::string_view what) {
+  RUN_CHECK(accelerator.tensors != nullptr, ErrorKind::kRun,
+            "acc.{} is only available in events and in a custom loop, the hook entry `train`; here the recipe's loop "
+            "runs",
+            what);
+  return *accelerator.tensors;
 }
 
 Raise raise_in_loop(lua_State* state) {

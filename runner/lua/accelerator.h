@@ -20,11 +20,12 @@ namespace runner::lua {
 // The state behind `acc`. It must be destroyed before the Lua state, which keeps modules of its model.
 struct Accelerator {
   const schema::Recipe& recipe;
-  train::RunControl* run = nullptr;   // null: no run is active
-  train::CustomLoop* loop = nullptr;  // null: no custom training loop is active
-  nn::ModulePtr model = nullptr;      // set by set_model()
-  bool triggered = false;             // acc:set_trigger() was called in a custom loop
-  bool is_replayed = false;           // true during a call that is traced once and then replayed (tpu.trace_once)
+  train::RunControl* run = nullptr;       // null: no run is active
+  train::CustomLoop* loop = nullptr;      // null: no custom training loop is active
+  train::HookTensors* tensors = nullptr;  // of the loop or of an event; null: neither is active
+  nn::ModulePtr model = nullptr;          // set by set_model()
+  bool triggered = false;                 // acc:set_trigger() was called in a custom loop
+  bool is_replayed = false;               // true during a call that is traced once and then replayed (tpu.trace_once)
   // The newest loops over batches, indexed by train::Split.
   struct Batches {
     int64_t number = 0;
@@ -79,9 +80,10 @@ void set_model(lua_State* state, nn::ModulePtr model);
 
 // Returns the object of a method call, which is its first argument.
 Accelerator& accelerator_argument(lua_State* state);
-// Return what acc.`what` needs. Both throw Error(kRun) if there is none.
+// Return what acc.`what` needs. All throw Error(kRun) if there is none.
 train::RunControl& run_of(const Accelerator& accelerator, std::string_view what);
 train::CustomLoop& loop_of(const Accelerator& accelerator, std::string_view what);
+train::HookTensors& tensors_of(const Accelerator& accelerator, std::string_view what);
 
 // Returns the process group for acc:`what`, or null for a single process. In a custom loop, finishes the collectives of
 // its traced region first. Counts the exchange as instructions of the hook, because it takes as long.

@@ -133,10 +133,13 @@ class LuaHooks : public train::Hooks {
     return with_line("evaluation_step", [&] { return record_evaluation_step(inputs); });
   }
 
-  void on(HookEvent event) override {
+  void on(HookEvent event, train::HookTensors& tensors) override {
     const LoopHidden hidden(accelerator_);
+    const EventScope scope(*this, tensors);
     call_with_accelerator(hook_entries()[place_of(event)]);
   }
+
+  std::optional<std::string> end_step(int64_t batches) override { return recording_.work().end_step(batches); }
 
   std::optional<bool> larger_is_better(std::string_view metric) const override {
     const auto found = modes_.find(metric.substr(metric.rfind('/') + 1));
@@ -190,10 +193,12 @@ class LuaHooks : public train::Hooks {
 
   void train(train::CustomLoop& loop) override {
     accelerator_.loop = &loop;
+    accelerator_.tensors = &loop;
     struct Ending {
       LuaHooks& hooks;
       ~Ending() {
         hooks.accelerator_.loop = nullptr;
+        hooks.accelerator_.tensors = nullptr;
         hooks.recording_.end();
       }
     } const ending{*this};
@@ -279,14 +284,38 @@ class LuaHooks : public train::Hooks {
   // Hides the custom loop during events and steps of the run, which happen between two parts of the loop.
   struct LoopHidden {
     explicit LoopHidden(Accelerator& accelerator)
-        : accelerator_(accelerator), loop_(std::exchange(accelerator.loop, nullptr)) {}
-    ~LoopHidden() { accelerator_.loop = loop_; }
+        : accelerator_(accelerator),
+          loop_(std::exchange(accelerator.loop, nullptr)),
+          tensors_(std::exchange(accelerator.tensors, nullptr)) {}
+    ~LoopHidden() {
+      accelerator_.loop = loop_;
+      accelerator_.tensors = tensors_;
+    }
     LoopHidden(const LoopHidden&) = delete;
     LoopHidden& operator=(const LoopHidden&) = delete;
 
    private:
     Accelerator& accelerator_;
     train::CustomLoop* const loop_;
+    train::HookTensors* const tensors_;
+  };
+
+  // While an event is called, its first tensor begins a recording.
+  class EventScope {
+   public:
+    EventScope(LuaHooks& hooks, train::HookTensors& tensors) : hooks_(hooks) {
+      hooks_.accelerator_.tensors = &tensors;
+      hooks_.recording_.set_starter([&tensors] { tensors.inputs(); });
+    }
+    ~EventScope() {
+      hooks_.recording_.set_starter(nullptr);
+      hooks_.recording_.end();
+    }
+    EventScope(const EventScope&) = delete;
+    EventScope& operator=(const EventScope&) = delete;
+
+   private:
+    LuaHooks& hooks_;
   };
 
   // Runs `body`, which calls an entry of the hook. An error without a line gets the line where the entry is defined.

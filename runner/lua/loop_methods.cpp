@@ -100,12 +100,12 @@ Accelerator::Batches& newest_of(Accelerator& accelerator, Split split) {
 int next_batch(lua_State* state) {
   Accelerator& accelerator = upvalue_accelerator(state);
   const auto split = static_cast<Split>(lua_tointeger(state, lua_upvalueindex(2)));
-  train::CustomLoop& loop = loop_of(accelerator, "batches");
+  train::HookTensors& tensors = tensors_of(accelerator, "batches");
   RUN_CHECK(newest_of(accelerator, split).number == lua_tointeger(state, lua_upvalueindex(3)), ErrorKind::kRun,
             "acc:batches: this loop has ended, because another one was started at {}",
             newest_of(accelerator, split).begun.to_string());
   Runtime::of(state).refill();
-  const auto number = loop.next_batch(split);
+  const auto number = tensors.next_batch(split);
   if (number) return push_part(state, accelerator, *number, kBatchName);
   lua_pushnil(state);
   return 1;
@@ -146,7 +146,7 @@ int batches(lua_State* state) {
   RUN_CHECK(!is_in_newest(state, accelerator, which), ErrorKind::kRun,
             "acc:batches: the loop over {} batches started at {} has not ended; finish it or leave it with break",
             split == "eval" ? "evaluation" : "training", newest.begun.to_string());
-  loop_of(accelerator, "batches").begin_batches(which);
+  tensors_of(accelerator, "batches").begin_batches(which);
   lua_pushlightuserdata(state, &accelerator);
   lua_pushinteger(state, static_cast<lua_Integer>(which));
   newest = {newest.number + 1, line_of_caller(state)};
@@ -158,7 +158,7 @@ int batches(lua_State* state) {
 int batch_field(lua_State* state) {
   const Part<int64_t>& batch = part_argument<int64_t>(state, kBatchName);
   const std::string_view name = key_argument(state, "a batch");
-  const train::StepInputs& inputs = loop_of(*batch.accelerator, "batches").inputs(batch.value);
+  const train::StepInputs& inputs = tensors_of(*batch.accelerator, "batches").inputs(batch.value);
   for (const BatchField& field : batch_fields())
     if (name == field.name) return field.push(state, inputs), 1;
   for (const nn::ModelInput& input : more_inputs(inputs))
@@ -167,7 +167,7 @@ int batch_field(lua_State* state) {
 }
 
 int mark_step(lua_State* state) {
-  loop_argument(state, "mark_step").mark_step();
+  tensors_of(accelerator_argument(state), "mark_step").mark_step();
   return 0;
 }
 

@@ -206,7 +206,7 @@ ProcessGroup* group_for_exchange(lua_State* state, const Accelerator& accelerato
   constexpr int64_t kInstructions = 20'000;
   ProcessGroup* const ranks = process_group(accelerator, what);
   if (ranks != nullptr) Runtime::of(state).spend(state, kInstructions);
-  if (ranks != nullptr && accelerator.loop != nullptr) accelerator.loop->run_pending_collectives();
+  if (ranks != nullptr && accelerator.tensors != nullptr) accelerator.tensors->run_pending_collectives();
   return ranks;
 }
 

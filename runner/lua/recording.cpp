@@ -42,6 +42,7 @@ void Recording::begin(lua_State* state, nn::Forward& forward, Read read) {
   forward_ = &forward;
   read_ = std::move(read);
   ++number_;
+  work_.begin_recording(program());
 }
 
 void Recording::set_precision() {
@@ -59,12 +60,14 @@ void Recording::draw_again(Runtime& runtime) {
 }
 
 void Recording::end() {
+  if (active()) work_.end_recording(program());
   forward_ = nullptr;
   read_ = nullptr;
 }
 
-std::vector<double> Recording::read(Value value) const {
+std::vector<double> Recording::read(lua_State* state, Value value) {
   RUN_CHECK(read_ != nullptr, ErrorKind::kRun, "item: values cannot be read here: the recorded operations run later");
+  work_.count_read(state, program(), value.id);
   return read_(value);
 }
 
@@ -94,7 +97,8 @@ void Recording::mark_line(lua_State* state) {
 
 Recording& recording_of(lua_State* state, const char* what) {
   Recording& recording = *Runtime::of(state).recording;
-  RUN_CHECK(recording.active(), ErrorKind::kRun, "{} is only available inside a step", what);
+  recording.begin_lazily();
+  RUN_CHECK(recording.active(), ErrorKind::kRun, "{} is only available in steps and events", what);
   return recording;
 }
 

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 
+#include "runner/lua/hook_work.h"
 #include "runner/model/module.h"
 
 struct lua_State;
@@ -30,12 +32,22 @@ class Recording {
   void begin(lua_State* state, nn::Forward& forward, Read read);
   void end();
 
+  // Sets what begins the recording when the first tensor is created; null: only begin() does.
+  void set_starter(std::function<void()> starter) { starter_ = std::move(starter); }
+  // Begins the recording if there is a starter and it is not active.
+  void begin_lazily() {
+    if (!active() && starter_) starter_();
+  }
+
   bool active() const { return forward_ != nullptr; }
   bool is_of(const backends::Program& program) const { return active() && &forward_->program == &program; }
   uint32_t number() const { return number_; }
   nn::Forward& forward() const { return *forward_; }
   backends::Program& program() const { return forward_->program; }
-  std::vector<double> read(Value value) const;
+  std::vector<double> read(lua_State* state, Value value);
+
+  // Work of all recordings.
+  HookWork& work() { return work_; }
 
   // Returns the stream number of the next random tensor of the step: 0, 1, …. The first call takes a draw of the run's
   // generator. The draw and the seed are the key of all random tensors of the step. Modules of a declared step have
@@ -71,6 +83,8 @@ class Recording {
   nn::Forward* forward_ = nullptr;
   lua_State* caller_ = nullptr;
   Read read_;
+  HookWork work_;
+  std::function<void()> starter_;
   uint32_t number_ = 0;
   int64_t draw_ = 0;
   std::optional<bool> mixed_;      // setting of the innermost acc:autocast

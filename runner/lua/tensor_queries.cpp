@@ -78,7 +78,7 @@ int tolist(lua_State* state) {
             x.type(), kMost);
   RUN_CHECK(lua_checkstack(state, 2 * backends::Shape::kMaxRank) != 0, ErrorKind::kRun,
             "tolist: the Lua stack is full");
-  const std::vector<double> elements = recording_of(state, "a tensor").read(x);
+  const std::vector<double> elements = recording_of(state, "a tensor").read(state, x);
   const double* next = elements.data();
   push_list(state, x.type(), 0, next);
   return 1;
@@ -89,7 +89,7 @@ int item(lua_State* state) {
   RUN_CHECK(x.shape().elements() == 1, ErrorKind::kRun,
             "item: expected a tensor with one element, got {} with {}; reduce it first", x.type(),
             x.shape().elements());
-  push_element(state, x.dtype(), recording_of(state, "a tensor").read(x).front());
+  push_element(state, x.dtype(), recording_of(state, "a tensor").read(state, x).front());
   return 1;
 }
 

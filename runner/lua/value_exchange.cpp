@@ -14,14 +14,14 @@
 #include "runner/lua/plain_data.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/tensor_arguments.h"
-#include "runner/train/loop/custom_loop.h"
+#include "runner/train/loop/hook_tensors.h"
 #include "runner/train/step/packing.h"
 
 namespace runner::lua {
 namespace {
 
 namespace ops = backends::ops;
-using train::CustomLoop;
+using train::HookTensors;
 using train::HostTensor;
 using train::SentTensor;
 
@@ -48,7 +48,7 @@ void append(lua_State* state, lua_Integer most = LUA_MAXINTEGER) {
 
 // Removes the rows of padding samples. A tensor that is not per sample is kept if the batch has a sample on this rank,
 // else becomes empty.
-void leave_out_repeats(HostTensor& tensor, const CustomLoop::Rows& rows) {
+void leave_out_repeats(HostTensor& tensor, const HookTensors::Rows& rows) {
   backends::Shape& shape = tensor.type.shape;
   const bool by_sample = shape.rank() > 0 && shape[0] == rows.all;
   if (!by_sample && rows.samples > 0) return;
@@ -162,13 +162,14 @@ void ValueExchange::each(int index, const IsLeaf& is_leaf, const Leaf& leaf) {
 // ---- tensors -------------------------------------------------------------------------------------------------------
 
 HostTensor ValueExchange::read(int index) const {
-  RUN_CHECK(accelerator_.loop != nullptr, ErrorKind::kRun,
-            "{}: tensors can be exchanged between processes only in a custom loop, the hook entry train; elsewhere "
-            "exchange numbers or tables of them, or return metrics from a step, which are merged",
+  RUN_CHECK(accelerator_.tensors != nullptr, ErrorKind::kRun,
+            "{}: tensors can be exchanged between processes only in events and in a custom loop, the hook entry train; "
+            "elsewhere exchange numbers or tables of them, or return metrics from a step, which are merged",
             name());
   const Value x = tensor_argument(state_, index);
-  record_here(state_);
-  return accelerator_.loop->read(x);
+  Recording& recording = record_here(state_);
+  recording.work().count_read(state_, recording.program(), x.id);
+  return accelerator_.tensors->read(x);
 }
 
 template <class Make>
@@ -180,7 +181,7 @@ HostTensor ValueExchange::of_all(const HostTensor& mine, std::string_view kind, 
 }
 
 void ValueExchange::push(HostTensor tensor) {
-  push_tensor(state_, accelerator_.loop->give(std::move(tensor)));
+  push_tensor(state_, accelerator_.tensors->give(std::move(tensor)));
 }
 
 // ---- gather --------------------------------------------------------------------------------------------------------
@@ -199,14 +200,14 @@ void ValueExchange::gather_tensor(int index, bool for_metrics) {
     return;
   }
   HostTensor mine = read(index);
-  if (const auto rows = accelerator_.loop->rows(); for_metrics && rows) leave_out_repeats(mine, *rows);
+  if (const auto rows = accelerator_.tensors->rows(); for_metrics && rows) leave_out_repeats(mine, *rows);
   push(of_all(mine, "a tensor", [&](const auto& all) { return train::joined(all, name()); }));
 }
 
 void ValueExchange::gather_list(int index, bool for_metrics) {
   lua_newtable(state_);
   lua_pushvalue(state_, index);
-  const auto rows = for_metrics && accelerator_.loop != nullptr ? accelerator_.loop->rows() : std::nullopt;
+  const auto rows = for_metrics && accelerator_.tensors != nullptr ? accelerator_.tensors->rows() : std::nullopt;
   const bool by_sample = rows && lua_istable(state_, -1) && static_cast<int64_t>(lua_rawlen(state_, -1)) == rows->all;
   if (rows && rows->samples == 0) {
     lua_pop(state_, 1);

@@ -176,7 +176,7 @@ TEST_F(TransformTest, ExplainsUnavailableNames) {
             "9: acc is not available in transform: " + own + "; sample.vars has the recipe's vars");
   EXPECT_EQ(error("return nn.relu(f)"), "9: nn.relu" + tensors);
   EXPECT_EQ(error("return nn.tensor(f):relu()"), "9: nn.tensor" + tensors);
-  EXPECT_EQ(error("return nn.ReLU()(f)"), "9: the output of a module is only available inside a step");
+  EXPECT_EQ(error("return nn.ReLU()(f)"), "9: the output of a module is only available in steps and events");
   EXPECT_EQ(error("return io.read()"),
             "9: io is not available in hooks: hooks cannot read or write files; use acc:print and acc:log");
   EXPECT_EQ(error("return nothing.x"), "9: attempt to index a nil value (global 'nothing')");

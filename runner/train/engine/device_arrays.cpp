@@ -189,6 +189,10 @@ bool DeviceArrays::holds_any_gradients() const {
   return std::ranges::any_of(gradients_, [](GradientState held) { return held != GradientState::kNothing; });
 }
 
+bool DeviceArrays::holds_sums_of_rank() const {
+  return std::ranges::count(gradients_, GradientState::kLocalSum) > 0;
+}
+
 bool DeviceArrays::is_of_parameters(const DeviceArray& array) const {
   return array.is_like_parameters && (array.role != Role::kGradients || holds_gradients(array.buffer));
 }

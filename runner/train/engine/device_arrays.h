@@ -88,7 +88,7 @@ class DeviceArrays {
   // ---- gradients ---- Which gradients exist, by flat buffer.
 
   // Contents of the gradient array of each flat buffer between two traced regions, or between two calls of
-  // Stepper::advance(). Never kLocalSum after an optimizer step.
+  // Stepper::advance(). After an optimizer step, kLocalSum only with Trainer::accumulating_ranks() and a hook's loop.
   const std::vector<GradientState>& gradients() const { return gradients_; }
   void set_gradients(std::vector<GradientState> held);
   // Sets the same value for all trained buffers.
@@ -97,6 +97,8 @@ class DeviceArrays {
     return gradients_[static_cast<size_t>(buffer)] != GradientState::kNothing;
   }
   bool holds_any_gradients() const;
+  // Whether gradients are still to be reduced over ranks.
+  bool holds_sums_of_rank() const;
   // Whether an array has one element per parameter element of its buffer and its contents are valid.
   bool is_of_parameters(const DeviceArray& array) const;
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/debug.h"
+#include "runner/train/step/device_rules.h"
 #include "runner/train/step/loss_scaler.h"
 #include "schema/base/error.h"
 
@@ -15,6 +16,12 @@ namespace {
 // keep_gradients().
 bool keeps_gradients(const schema::Recipe& recipe, const backends::ProcessGroup* ranks, const Hooks* hooks) {
   return recipe.gradient_accumulation_steps > 1 || ranks != nullptr || hooks != nullptr;
+}
+
+// See Trainer::accumulating_ranks().
+bool accumulate(const schema::Recipe& recipe, const backends::ProcessGroup* ranks, const Hooks* hooks) {
+  if (ranks == nullptr || trains_locally(recipe, ranks)) return false;
+  return !has(hooks, HookEntry::kTrain) || device_rules(recipe).reduces_in_step;
 }
 
 }  // namespace
@@ -30,8 +37,8 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       optimizers_(make_optimizers(recipe, encoding, hooks, model_)),
       layout_(model_.parameters, optimizers_, keeps_gradients(recipe, ranks, hooks), first_scale(recipe), recipe.comm),
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks),
-      arrays_(builder_, device, ranks,
-              ranks != nullptr && !trains_locally(recipe, ranks) && !has(hooks, HookEntry::kTrain)),
+      accumulating_ranks_(accumulate(recipe, ranks, hooks) ? ranks : nullptr),
+      arrays_(builder_, device, ranks, accumulating_ranks_ != nullptr && !has(hooks, HookEntry::kTrain)),
       clock_(layout_.has(Role::kClock) ? std::make_optional<UpdateClock>(arrays_, counters, optimizers_)
                                        : std::nullopt),
       marks_(recipe, device),

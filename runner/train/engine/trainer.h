@@ -59,6 +59,10 @@ class Trainer {
   DeviceArrays& arrays() { return arrays_; }
   const DeviceArrays& arrays() const { return arrays_; }
 
+  // Ranks that keep their own sums of gradients until an optimizer steps; null if there is one rank, if ranks train
+  // alone, or if the gradients of a hook's loop are reduced at the end of each batch.
+  backends::ProcessGroup* accumulating_ranks() const { return accumulating_ranks_; }
+
   // Loss scale of the next step; none without loss scaling.
   std::optional<double> loss_scale();
 
@@ -110,6 +114,7 @@ class Trainer {
   Optimizers optimizers_;
   DeviceLayout layout_;
   const StepBuilder builder_;
+  backends::ProcessGroup* const accumulating_ranks_;
   DeviceArrays arrays_;
   std::optional<UpdateClock> clock_;  // only if the device counts updates
   LoaderMarks marks_;

@@ -61,7 +61,7 @@ struct Checkpoint {
   data::Encoding encoding;
   std::string train_data;  // Fingerprint::to_string()
   std::string eval_data;   // empty: none
-  // Number of ranks that have a part of the sums of an optimizer step in progress. 1: rank 0 has the sums over all.
+  // Number of ranks that have a part of the sums for an optimizer step to come. 1: rank 0 has the sums over all.
   int64_t ranks = 1;
   std::vector<RankPart> rank_parts = {};  // of the ranks above 0; on rank 0 only
 };

@@ -22,16 +22,11 @@ enum Decision : uint64_t { kBackward, kClipNorm, kClipValue, kStep, kZeroGrad, k
 }  // namespace
 
 CustomLoop::CustomLoop(TrainState& state, Hooks& hooks, TrainLoop& loop)
-    : state_(state),
-      session_(state.session),
-      trainer_(session_.trainer),
+    : HookTensors(state, hooks, loop),
       ranks_(trainer_.stepper().is_local() ? nullptr : session_.ranks),
-      hooks_(hooks),
-      loop_(loop),
       shards_(ranks_ == nullptr ? std::vector<Shard>()
                                 : all_shards(trainer_.model().parameters, trainer_.optimizers(), session_.recipe.comm,
                                              ranks_->size())),
-      batches_(state, loop),
       reached_(held_parameters()),
       batch_state_{.stepped = std::vector<bool>(optimizers().size())} {}
 
@@ -40,7 +35,7 @@ void CustomLoop::run() {
   try {
     hooks_.train(*this);
   } catch (const Error&) {
-    end_region(/*run=*/false);
+    drop_region();
     if (!stopped_) throw;
     return;
   }
@@ -53,85 +48,44 @@ void CustomLoop::run() {
 
 // ---- traced regions ------------------------------------------------------------------------------------------------
 
-// The current region. There is none if a hook continues after an error of the loop.
-TracedRegion& CustomLoop::region() {
-  RUN_CHECK(region_.has_value(), ErrorKind::kRun, "the loop has ended with an error and cannot continue");
-  return *region_;
-}
-
-// Runs `work` on the device and adds the current batch to its errors.
-template <class Work>
-auto CustomLoop::compute(const Work& work) {
-  if (batch() == nullptr) return work();
-  const data::Position& at = batch()->position;
-  if (batches_.evaluation() != nullptr) return in_batch({BatchPlace::Of::kEvaluation, at.step + 1}, work);
-  return in_batch({BatchPlace::Of::kTraining, trainer_.counters.batches, at.epoch}, work);
+void CustomLoop::require_region() {
+  fail(ErrorKind::kRun, "the loop has ended with an error and cannot continue");
 }
 
 void CustomLoop::begin_region() {
-  const data::Batch* const on = batch();
-  const bool training = on != nullptr && batches_.evaluation() == nullptr;
-  trainer_.regions().begin();
-  region_.emplace(trainer_.builder(),
-                  TracedRegion::RegionOptions{.batch = on != nullptr ? std::optional(on->size) : std::nullopt,
-                                              .padded = on != nullptr && on->repeats > 0,
-                                              .training = training,
-                                              .gradients = trainer_.arrays().gradients(),
-                                              .reached = reached_,
-                                              .losses = open_step_.losses,
-                                              .voided = !open_step_.result.finite,
-                                              .accumulation = trainer_.accumulation.batches_per_step,
-                                              .rank = ranks_ != nullptr ? std::optional(ranks_->rank()) : std::nullopt,
-                                              .shards = shards_});
-  reads_ = 0;
-  collectives_run_ = 0;
-  region_->inputs().read = [this, on](Value value) {
-    count_reading();
-    return compute([&] { return trainer_.regions().read_value(*region_, value.id, on); });
-  };
-  hooks_.record(&region_->inputs());
+  start_region({.training = batch() != nullptr && batches_.evaluation() == nullptr,
+                .gradients = trainer_.arrays().gradients(),
+                .reached = reached_,
+                .losses = open_step_.losses,
+                .voided = !open_step_.result.finite,
+                .accumulation = trainer_.accumulation.batches_per_step,
+                .rank = ranks_ != nullptr ? std::optional(ranks_->rank()) : std::nullopt,
+                .shards = shards_});
 }
 
-void CustomLoop::count_reading() {
-  constexpr int kMostReads = 1000;
-  RUN_CHECK(++reads_ <= kMostReads, ErrorKind::kRun,
-            "more than {} values are read in one step: tensor:item(), tensor:tolist() and collectives on tensors such "
-            "as acc:gather execute the recorded operations each time; stack the values to read, or call "
-            "acc:mark_step() in between",
-            kMostReads);
-  collectives_run_ = region_->collectives();
-}
-
-HostTensor CustomLoop::read(Value value) {
-  RUN_ASSERT(region_.has_value());
-  count_reading();
-  return {value.type(), compute([&] { return trainer_.regions().read_bytes(*region_, value.id, batch()); })};
-}
-
-// `run`: false drops what was recorded.
-void CustomLoop::end_region(bool run) {
+void CustomLoop::end_region() {
   hooks_.record(nullptr);
-  if (region_ && run) run_region();
-  region_.reset();
+  if (has_region()) run_region();
+  drop_region();
 }
 
 void CustomLoop::run_region() {
-  if (batches_.training() == nullptr) region_->reduce();  // otherwise done at the end of the optimizer step
-  region_->finish();
-  trainer_.arrays().set_gradients(region_->gradients());
-  reached_ = region_->reached();
-  open_step_.losses = region_->losses();
-  if (!region_->does_something()) return;
+  if (batches_.training() == nullptr) reduce_at_end();  // otherwise done at the end of the optimizer step
+  region().finish();
+  trainer_.arrays().set_gradients(region().gradients());
+  reached_ = region().reached();
+  open_step_.losses = region().losses();
+  if (!region().does_something()) return;
   const std::string_view name = batches_.evaluation() != nullptr ? "evaluation region" : "traced region";
-  compute([&] { trainer_.regions().run(name, *region_, batch()); });
-  const auto holds = [&](int output) { return output < 0 || trainer_.regions().read_output(*region_, output) != 0; };
-  const bool own = holds(region_->own_finite_output()), reduced = holds(region_->finite_output());
+  run_program(name);
+  const auto holds = [&](int output) { return output < 0 || trainer_.regions().read_output(region(), output) != 0; };
+  const bool own = holds(region().own_finite_output()), reduced = holds(region().finite_output());
   // The loss scaler also skips steps whose losses are finite.
   const bool applied = take_steps();
   const bool finite = reduced && (applied || first_scale(session_.recipe).has_value());
   open_step_.overflowed |= finite && !applied;
-  for (const TracedRegion::Logged& logged : region_->logged())
-    loop_.point(logged.name, trainer_.regions().read_output(*region_, logged.output));
+  for (const TracedRegion::Logged& logged : region().logged())
+    loop_.point(logged.name, trainer_.regions().read_output(region(), logged.output));
   // Finding the cause runs other Programs, which overwrite the outputs, so they have been read first.
   if (!own || !finite) note_not_finite();
   if (!finite || (!own && ranks_ == nullptr)) skip_step();
@@ -139,7 +93,7 @@ void CustomLoop::run_region() {
 
 // Each rank for itself.
 void CustomLoop::note_not_finite() {
-  if (!not_finite_ && !open_step_.found) open_step_.found = trainer_.regions().explain_not_finite(*region_, batch());
+  if (!not_finite_ && !open_step_.found) open_step_.found = trainer_.regions().explain_not_finite(region(), batch());
 }
 
 // All ranks at once, because the reduced value is not finite.
@@ -155,8 +109,8 @@ void CustomLoop::skip_step() {
 bool CustomLoop::take_steps() {
   Counters& counters = trainer_.counters;
   bool all = true;
-  for (const TracedRegion::Step& step : region_->steps()) {
-    const bool applied = trainer_.regions().read_output(*region_, step.output) != 0;
+  for (const TracedRegion::Step& step : region().steps()) {
+    const bool applied = trainer_.regions().read_output(region(), step.output) != 0;
     open_step_.untouched = open_step_.untouched && !applied;
     counters.update_was_skipped = !applied;
     all = all && applied;
@@ -173,30 +127,10 @@ CustomLoop::Cost CustomLoop::cost() const {
   return {now.count(), cache.hits + cache.misses, cache.misses};
 }
 
-std::optional<CustomLoop::Rows> CustomLoop::rows() const {
-  if (batch() == nullptr) return std::nullopt;
-  return Rows{batch()->size, batch()->real()};
-}
-
-void CustomLoop::run_pending_collectives() {
-  if (!region_ || region_->collectives() == std::exchange(collectives_run_, region_->collectives())) return;
-  backends::Program& program = region_->inputs().forward.program;
-  const Value nothing{&program, program.constant(0, {backends::DType::kF32, {}})};
-  compute([&] { return trainer_.regions().read_bytes(*region_, nothing.id, batch()); });
-}
-
-void CustomLoop::mark_step() {
-  end_region();
-  trainer_.on_host_event(backends::HostEvent::kStepMark);
-  begin_region();
-}
-
 const StepInputs& CustomLoop::inputs(int64_t number) {
   if (batches_.evaluation() != nullptr && batches_.training() != nullptr && number == batches_.training_number())
     leave_evaluation();
-  RUN_CHECK(batch() != nullptr && number == batches_.current_number(), ErrorKind::kRun,
-            "this batch has ended; keep its values as numbers, with tensor:item() or tensor:tolist()");
-  return region().inputs();
+  return HookTensors::inputs(number);
 }
 
 // ---- epochs --------------------------------------------------------------------------------------------------------
@@ -260,23 +194,17 @@ void CustomLoop::drop_step() {
 // ---- batches -------------------------------------------------------------------------------------------------------
 
 void CustomLoop::begin_batches(Split split) {
-  if (split == Split::kTrain) {
-    end_left_batch();
-    batches_.check_epoch(position());
-    end_region();
-    if (state_.finished()) stop();
-    batches_.begin_training(position());
-  } else {
-    RUN_CHECK(session_.data.eval.has_value(), ErrorKind::kRun,
-              "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
-    end_region();
-    batches_.begin_evaluation();
-  }
+  if (split == Split::kEval) return HookTensors::begin_batches(split);
+  end_left_batch();
+  batches_.check_epoch(position());
+  end_region();
+  if (state_.finished()) stop();
+  batches_.begin_training(position());
   begin_region();
 }
 
 std::optional<int64_t> CustomLoop::next_batch(Split split) {
-  return split == Split::kTrain ? next_train_batch() : next_eval_batch();
+  return split == Split::kTrain ? next_train_batch() : HookTensors::next_batch(split);
 }
 
 std::optional<int64_t> CustomLoop::next_train_batch() {
@@ -306,19 +234,6 @@ std::optional<bool> CustomLoop::set_even_batches(std::optional<bool> even) {
   return batches_.set_even_batches(even);
 }
 
-std::optional<int64_t> CustomLoop::next_eval_batch() {
-  end_region();
-  const bool had_loader = batches_.has_evaluation(), over = !batches_.take_evaluation();
-  if (!over) {
-    trainer_.marks().begin_batch(/*training=*/false);
-  } else {
-    if (had_loader) trainer_.marks().end_batches(/*training=*/false);
-    batches_.end_evaluation();
-  }
-  begin_region();
-  return over ? std::nullopt : std::optional(batches_.evaluation_number());
-}
-
 // The hook left a loop over the evaluation data with break: continues with the training batch around it.
 void CustomLoop::leave_evaluation() {
   end_region();
@@ -331,7 +246,7 @@ void CustomLoop::end_batch() {
   batches_.end_evaluation();
   if (batches_.training() == nullptr) return;
   const bool last = sync_gradients();
-  if (last) region().reduce();
+  if (last) reduce_at_end();
   end_region();
   const data::Batch batch = *batches_.training();
   batches_.end_training_batch();
@@ -390,17 +305,27 @@ void CustomLoop::backward(Value loss) {
   batch_state_.counted = batches_.training() != nullptr;  // only if backward did not fail
 }
 
+// Before the gradients of an optimizer (none: of all) are used.
+void CustomLoop::reduce(std::optional<int32_t> optimizer) {
+  region().reduce(trainer_.accumulating_ranks() != nullptr ? optimizer : std::nullopt);
+}
+
+// Gradients that the loop keeps for a later step stay the sums of each rank if they are reduced in that step.
+void CustomLoop::reduce_at_end() {
+  trainer_.accumulating_ranks() != nullptr ? region().reduce_losses() : region().reduce();
+}
+
 Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
   if (!sync_gradients()) return {};
   add_to_call_digest({kClipNorm, static_cast<uint64_t>(optimizer.value_or(-1)), std::bit_cast<uint64_t>(limit)});
-  region().reduce();
+  reduce(optimizer);
   return region().clip_grad_norm(optimizer, limit);
 }
 
 void CustomLoop::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
   if (!sync_gradients()) return;
   add_to_call_digest({kClipValue, static_cast<uint64_t>(optimizer.value_or(-1)), std::bit_cast<uint64_t>(limit)});
-  region().reduce();
+  reduce(optimizer);
   region().clip_grad_value(optimizer, limit);
 }
 
@@ -409,7 +334,7 @@ void CustomLoop::step(int32_t optimizer) {
   Counters& counters = trainer_.counters;
   const ScheduleRates rates = session_.rates();
   add_to_call_digest({kStep, static_cast<uint64_t>(optimizer), rates.digest()});
-  region().reduce();
+  reduce(optimizer);
   trainer_.steps().note_unused(region().unused(optimizer));
   int64_t& updates = counters.updates[optimizers()[static_cast<size_t>(optimizer)]];
   region().step(
@@ -442,9 +367,9 @@ double CustomLoop::rate(int32_t optimizer) {
 // If a step of the current region turns out to be skipped, its schedule steps are not counted.
 int64_t CustomLoop::scheduled() {
   int64_t count = trainer_.counters.scheduled;
-  if (!may_skip() || !region_) return count;
-  for (const TracedRegion::Step& step : region_->steps())
-    if (step.scheduled > 0 && region_->inputs().read(step.applied).front() == 0) count -= step.scheduled;
+  if (!may_skip() || !has_region()) return count;
+  for (const TracedRegion::Step& step : region().steps())
+    if (step.scheduled > 0 && region().inputs().read(step.applied).front() == 0) count -= step.scheduled;
   return count;
 }
 
@@ -480,10 +405,6 @@ std::vector<bool> CustomLoop::held_parameters() const {
 
 // ---- checkpoints and points ----------------------------------------------------------------------------------------
 
-void CustomLoop::log(const std::string& name, Value value) {
-  region().log(name, value);
-}
-
 void CustomLoop::log(const std::string& name, double value) {
   loop_.point(name, value);
 }
@@ -496,7 +417,7 @@ void CustomLoop::load(std::optional<int64_t> state) {
   loop_.close_step();
   run_pending_collectives();  // other ranks may wait in a collective of the region that is dropped
   loop_.check_state(state);
-  end_region(/*run=*/false);
+  drop_region();
   trainer_.regions().forget_exchanged();
   open_step_.losses = false;
   loop_.load(state);

@@ -14,15 +14,13 @@
 #include <vector>
 
 #include "runner/data/loader.h"
+#include "runner/train/loop/hook_tensors.h"
 #include "runner/train/loop/loop_batches.h"
 #include "runner/train/loop/train_loop.h"
-#include "runner/train/step/traced_region.h"
 
 namespace runner::train {
 
-enum class Split { kTrain, kEval };
-
-class CustomLoop {
+class CustomLoop final : public HookTensors {
  public:
   // All arguments must outlive the loop.
   CustomLoop(TrainState& state, Hooks& hooks, TrainLoop& loop);
@@ -31,7 +29,6 @@ class CustomLoop {
   void run();
 
   // ---- for the hook ------------------------------------------------------------------------------------------------
-  // Tensors belong to the current traced region. Functions that end it say so and pass the next one to Hooks::record().
 
   // Loops over epochs; see LoopBatches.
   using Epochs = LoopBatches::Epochs;
@@ -40,8 +37,8 @@ class CustomLoop {
   std::optional<int64_t> next_epoch(const Epochs& epochs);
   void end_epochs() { batches_.end_epochs(); }
 
-  // Starts a loop over the remaining batches of the current epoch, or over the evaluation data. Ends the region.
-  void begin_batches(Split split);
+  // The training batches are those that remain of the current epoch.
+  void begin_batches(Split split) override;
   // Overrides data.even_batches while the object exists: whether the last step of an epoch is padded so that all ranks
   // have equally many samples. All ranks must use the same value.
   class EvenBatchesOverride {
@@ -55,11 +52,9 @@ class CustomLoop {
     CustomLoop& loop_;
     const std::optional<bool> before_;
   };
-  std::optional<int64_t> next_batch(Split split);
-  // The current traced region. Throws Error(kRun) if `batch` is no longer the current batch.
-  const StepInputs& inputs(int64_t batch);
-  // The current traced region.
-  const StepInputs& inputs() { return region().inputs(); }
+  std::optional<int64_t> next_batch(Split split) override;
+  using HookTensors::inputs;
+  const StepInputs& inputs(int64_t batch) override;
 
   // Whether the optimizers step at this batch, because it is the last of its optimizer step.
   bool sync_gradients() const;
@@ -77,7 +72,7 @@ class CustomLoop {
 
   // Whether there is a current training batch. Points then belong to the end of its optimizer step.
   bool in_step() const { return batches_.training() != nullptr; }
-  void log(const std::string& name, Value value);
+  using HookTensors::log;
   void log(const std::string& name, double value);
   // For differences: seconds of a monotonic clock, Programs run, and how many of them had to be compiled.
   struct Cost {
@@ -85,17 +80,6 @@ class CustomLoop {
     int64_t runs = 0, compiled = 0;
   };
   Cost cost() const;
-  // Rows of the current batch. Samples come first, padding after them. None if there is no batch.
-  struct Rows {
-    int64_t all = 0, samples = 0;
-  };
-  std::optional<Rows> rows() const;
-  // give() adds a tensor with these contents to the current region. read() computes the contents of a tensor now.
-  Value give(HostTensor tensor) { return region().give(std::move(tensor)); }
-  HostTensor read(Value value);
-  // Runs the collectives recorded so far in the region. Call before a collective outside of the region.
-  void run_pending_collectives();
-  void mark_step();                         // ends the region
   void save();                              // after the optimizer step
   void load(std::optional<int64_t> state);  // drops the region
   // Call if the hook's loop may return before the last step of the run. Without it, that is an error.
@@ -118,14 +102,12 @@ class CustomLoop {
     bool counted = false;       // in train/loss
     std::vector<bool> stepped;  // by optimizer
   };
-  const data::Batch* batch() const { return batches_.current(); }
-  TracedRegion& region();
-  template <class Work>
-  auto compute(const Work& work);
-  void begin_region();
-  void count_reading();
-  void end_region(bool run = true);
+  void require_region() override;
+  void begin_region() override;
+  void end_region() override;
   void run_region();
+  void reduce(std::optional<int32_t> optimizer);
+  void reduce_at_end();
   bool take_steps();
   void add_to_call_digest(std::initializer_list<uint64_t> words);
   void note_not_finite();
@@ -133,7 +115,6 @@ class CustomLoop {
   void end_batch();
   std::optional<bool> set_even_batches(std::optional<bool> even);
   std::optional<int64_t> next_train_batch();
-  std::optional<int64_t> next_eval_batch();
   void leave_evaluation();
   void drop_step();
   std::vector<bool> held_parameters() const;
@@ -147,17 +128,8 @@ class CustomLoop {
   void stop_where_interrupted();
   [[noreturn]] void stop();
 
-  TrainState& state_;
-  Session& session_;
-  Trainer& trainer_;
   backends::ProcessGroup* const ranks_;  // ranks that add up their gradients; null for a single process
-  Hooks& hooks_;
-  TrainLoop& loop_;
-  const std::vector<Shard> shards_;  // of those ranks
-  std::optional<TracedRegion> region_;
-  int reads_ = 0;                // in this region
-  int64_t collectives_run_ = 0;  // collectives of this region that have run
-  LoopBatches batches_;
+  const std::vector<Shard> shards_;      // of those ranks
   OpenStep open_step_;
   std::vector<bool> reached_;  // by ParameterId: whether the gradients held depend on it, on this rank
   BatchState batch_state_;

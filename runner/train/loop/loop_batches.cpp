@@ -1,5 +1,6 @@
 #include "runner/train/loop/loop_batches.h"
 
+#include <atomic>
 #include <utility>
 
 #include "backends/tensor/rounding.h"
@@ -62,8 +63,9 @@ void LoopBatches::load_training(const data::Position& next) {
 }
 
 void LoopBatches::take(Batches& batches) {
+  static std::atomic<int64_t> taken = 0;
   batches.batch = &batches.loader->next();
-  batches.number = ++taken_;
+  batches.number = ++taken;
 }
 
 // ---- evaluation batches --------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
-// The loops over epochs and batches of a hook's training loop: which epoch comes next, the loaders, and the current
-// batches.
+// The loops over epochs and batches of a hook: which epoch comes next, the loaders, and the current batches.
 //
-// CustomLoop calls this class between traced regions. Belongs to the training thread.
+// HookTensors and CustomLoop call this class between traced regions. Belongs to the training thread.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +66,7 @@ class LoopBatches {
   const data::Batch* evaluation() const { return eval_.batch; }
   // The evaluation batch, or else the training batch.
   const data::Batch* current() const { return evaluation() != nullptr ? eval_.batch : train_.batch; }
-  // Numbers of the current batches, never used again.
+  // Numbers of the current batches, never used again in this process.
   int64_t training_number() const { return train_.number; }
   int64_t evaluation_number() const { return eval_.number; }
   int64_t current_number() const { return evaluation() != nullptr ? eval_.number : train_.number; }
@@ -106,7 +105,6 @@ class LoopBatches {
   Batches train_, eval_;
   std::optional<bool> even_batches_;  // none: as in the recipe
   bool warned_of_even_batches_ = false;
-  int64_t taken_ = 0;  // number of batches so far, for their numbers
 };
 
 }  // namespace runner::train

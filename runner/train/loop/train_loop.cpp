@@ -34,7 +34,7 @@ TrainLoop::TrainLoop(TrainState& state, const std::atomic<int>& stop)
 // ---- the run -------------------------------------------------------------------------------------------------------
 
 bool TrainLoop::run(const std::optional<PendingEvents>& pending) {
-  callbacks_.call(&Callback::on_run_begin);
+  begin_run();
   if (session_.ranks != nullptr)
     control_.interrupted = session_.ranks->any(asked_to_stop(), {"the first step", step()});
   sync();
@@ -47,6 +47,13 @@ bool TrainLoop::run(const std::optional<PendingEvents>& pending) {
   const bool ended = state_.finished() || (session_.has_custom_loop && !interrupted());
   callbacks_.call(&Callback::on_train_end, ended);
   return ended;
+}
+
+// A continued run repeats on_run_begin, which must not advance the random numbers of the steps after it.
+void TrainLoop::begin_run() {
+  const int64_t drawn = state_.continues_hook ? hooks_->drawn() : 0;
+  callbacks_.call(&Callback::on_run_begin);
+  if (state_.continues_hook) hooks_->set_drawn(drawn);
 }
 
 bool TrainLoop::interrupted() const {

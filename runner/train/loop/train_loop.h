@@ -91,6 +91,7 @@ class TrainLoop {
   int64_t step() const { return state_.step(); }
   bool is_local() const { return session_.trainer.stepper().is_local(); }
 
+  void begin_run();
   // Synchronises control flags across ranks after an optimizer step: a request on one rank takes effect on all. Without
   // hooks there are only requests to stop, which ranks share when they add up gradients.
   void sync(uint64_t call_digest = 0);

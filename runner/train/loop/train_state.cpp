@@ -77,7 +77,8 @@ std::optional<std::string> TrainState::restore(const Checkpoint& from, bool resu
   reached = {step(), from.reached_epoch, session.trainer.counters.samples};
   patience = from.patience;
   if (!session.trainer.stepper().is_local() || session.rank() == 0) session.trainer.metrics = from.metrics;
-  if (hooks != nullptr && !from.hook.empty()) hooks->restore(from.hook);
+  continues_hook = hooks != nullptr && !from.hook.empty();
+  if (continues_hook) hooks->restore(from.hook);
   if (const auto& spec = session.recipe.train.early_stopping; resumed && spec)
     control.stopped_early = patience.evaluations >= spec->patience;
   return warning;

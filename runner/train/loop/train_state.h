@@ -54,6 +54,7 @@ struct TrainState {
   bool weights_agree = true;     // whether the ranks have the same weights
   bool records_batches = false;  // whether batch_digest of steps is that of all ranks, and recorded
   int64_t skipped = 0;           // optimizer steps that were not finite, in this attempt
+  bool continues_hook = false;   // the hook continues from a checkpoint
 
   // Number of finished optimizer steps.
   int64_t step() const { return session.trainer.counters.steps; }

@@ -27,6 +27,7 @@ class HookCallback final : public Callback, public RunControl {
   void on_run_begin() override { call(HookEvent::kRunBegin); }
   void on_epoch_begin() override { call(HookEvent::kEpochBegin); }
   bool needs_results(const Progress& /*after*/) const override { return hooks_.has(HookEvent::kStepEnd); }
+  void on_optimizer_step(const StepResult& result, const Progress& before) override;
   void on_evaluate() override { call(HookEvent::kEvaluation); }
   void on_step_end() override { call(HookEvent::kStepEnd); }
   void on_epoch_end() override { call(HookEvent::kEpochEnd); }
@@ -49,9 +50,7 @@ class HookCallback final : public Callback, public RunControl {
   void save_model(const std::string& name, int64_t max_shard_size) override;
 
  private:
-  void call(HookEvent event) {
-    if (hooks_.has(event)) hooks_.on(event);
-  }
+  void call(HookEvent event);
 
   Hooks& hooks_;
   TrainState& state_;

@@ -67,8 +67,9 @@ struct EvaluatedSet {
   std::vector<float> targets;      // (S, N)
 };
 
-class CustomLoop;  // custom_loop.h
-class RunControl;  // run_control.h
+class CustomLoop;   // custom_loop.h
+class HookTensors;  // hook_tensors.h
+class RunControl;   // run_control.h
 
 // A file of a hook.
 struct HookSource {
@@ -114,7 +115,11 @@ class Hooks {
   virtual Optimizers optimizers(const nn::Model& /*model*/, const data::Encoding& /*encoding*/) { return {}; }
   virtual StepLosses training_step(const StepInputs& /*inputs*/) { return {}; }
   virtual StepPredictions evaluation_step(const StepInputs& /*inputs*/) { return {}; }
-  virtual void on(HookEvent /*event*/) {}
+  // `tensors`: those of the event.
+  virtual void on(HookEvent /*event*/, HookTensors& /*tensors*/) {}
+  // Call after each optimizer step, of `batches` batches. Returns a warning the first time that the hook's work per
+  // batch keeps growing.
+  virtual std::optional<std::string> end_step(int64_t /*batches*/) { return std::nullopt; }
   // Returns the learning rate factor after `step` of `steps` steps.
   virtual double schedule(int64_t /*step*/, int64_t /*steps*/) { return 1; }
   // Notify trackers that the run begins, of the points of a step, and of the run's status at its end.

@@ -147,15 +147,20 @@ Value TracedRegion::sum_of_gradients(int32_t buffer, Value share) {
   return is_power_sgd(comm) ? compressed(step_.arrays, builder_, buffer, sum) : sum;
 }
 
-// A loss that is not finite makes the sum not finite.
-void TracedRegion::reduce() {
-  for (size_t b = 0; b < step_.gradients.size(); ++b) {
-    if (!step_.gradients[b] || !unreduced_[b]) continue;
-    step_.gradients[b] = sum_of_gradients(static_cast<int32_t>(b), step_.gradients[b]);
+void TracedRegion::reduce(std::optional<int32_t> optimizer) {
+  for (int32_t buffer = 0; buffer < buffers(); ++buffer) {
+    const auto b = static_cast<size_t>(buffer);
+    if (!step_.gradients[b] || !unreduced_[b] || !is_of(buffer, optimizer)) continue;
+    step_.gradients[b] = sum_of_gradients(buffer, step_.gradients[b]);
     Value& reached = step_.reached[b];
     if (reached) reached = over_all(reached, backends::Subject::kGradients, backends::Reduction::kMax);
+    unreduced_[b] = false;
   }
-  unreduced_.assign(unreduced_.size(), false);
+  reduce_losses();
+}
+
+// A loss that is not finite makes the sum not finite.
+void TracedRegion::reduce_losses() {
   if (!losses_) return;
   const Value sums = over_all(losses_, backends::Subject::kLoss);
   const Value finite = ops::is_finite(element(sums, 0));

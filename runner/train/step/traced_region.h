@@ -48,9 +48,11 @@ class TracedRegion {
   // Adds the gradients of share · loss. loss: (), or (B, …), which is summed over the samples without padding. Adds
   // that sum, or samples · loss, to train/loss; `counted` is added to the sum that it is divided by.
   void backward(Value loss, double share, double samples, double counted);
-  // All-reduces gradients, losses and whether they are finite. Required before gradients are used and at the end of the
-  // last batch of an optimizer step.
-  void reduce();
+  // All-reduces the gradients of an optimizer (none: of all), losses and whether they are finite. Required before the
+  // gradients are used.
+  void reduce(std::optional<int32_t> optimizer = {});
+  // All-reduces losses and whether they are finite. Required at the end of the last batch of an optimizer step.
+  void reduce_losses();
   // Names of parameters of an optimizer that have gradients although no loss on this rank depends on them: "2.weight".
   std::string unused(int32_t optimizer) const;
   // Scales the gradients of an optimizer (none: of all) so that their norm is at most `limit`. Returns the norm before

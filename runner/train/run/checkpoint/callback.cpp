@@ -64,7 +64,19 @@ const char* CheckpointCallback::reason_to_save() {
 }
 
 void CheckpointCallback::on_step_closed() {
-  if (const char* const reason = std::exchange(state_.control.save_reason, nullptr)) save(reason);
+  if (!session_.has_custom_loop) return;
+  const char* const reason = std::exchange(state_.control.save_reason, nullptr);
+  bool is_due = reason != nullptr;
+  if (session_.trainer.accumulating_ranks() != nullptr)  // rank 0 decides; each rank may have a part of the state
+    is_due = session_.ranks->any(is_due && record_.is_recorded_here(), {"a state", state_.step()});
+  if (is_due) save(reason);
+}
+
+// Whether ranks have sums for an optimizer step to come. Collective.
+bool CheckpointCallback::ranks_hold_sums() const {
+  if (session_.ranks == nullptr || state_.result.batches > 0) return session_.ranks != nullptr;
+  if (!session_.has_custom_loop || session_.trainer.accumulating_ranks() == nullptr) return false;
+  return session_.ranks->any(session_.trainer.arrays().holds_sums_of_rank(), {"a state", state_.step()});
 }
 
 void CheckpointCallback::on_step_failed(const char* reason, const StepStart& start) {
@@ -79,11 +91,11 @@ void CheckpointCallback::on_train_end(bool done) {
 void CheckpointCallback::save(const char* reason) {
   device_.measure(&PeakMemory::training);
   std::vector<RankPart> parts;
-  const bool in_step = state_.result.batches > 0 && session_.ranks != nullptr;
-  if (in_step) parts = gather_rank_parts(session_.trainer, *session_.ranks);
+  const bool has_parts = ranks_hold_sums();
+  if (has_parts) parts = gather_rank_parts(session_.trainer, *session_.ranks);
   if (!record_.is_recorded_here()) return;
   Checkpoint checkpoint = state_.checkpoint();
-  if (in_step) checkpoint.ranks = session_.ranks->size();
+  if (has_parts) checkpoint.ranks = session_.ranks->size();
   checkpoint.rank_parts = std::move(parts);
   save(reason, checkpoint);
 }

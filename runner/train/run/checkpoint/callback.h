@@ -32,6 +32,7 @@ class CheckpointCallback final : public Callback {
  private:
   // Returns the reason to save a checkpoint now, or null.
   const char* reason_to_save();
+  bool ranks_hold_sums() const;
   void save(const char* reason);
   void save(const char* reason, const Checkpoint& checkpoint);
   // Whether checkpoint.keep_every pins the checkpoint of the last optimizer step.

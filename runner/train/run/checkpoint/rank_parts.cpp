@@ -47,6 +47,16 @@ void add_sections(const Trainer& trainer, const DeviceArray& array, int rank, st
   }
 }
 
+// Returns, by rank and flat buffer, whether there are gradients.
+std::vector<int64_t> held_by_all(const Trainer& trainer, backends::ProcessGroup& ranks, const backends::Site& site) {
+  std::vector<int64_t> mine;
+  for (const GradientState state : trainer.arrays().gradients()) mine.push_back(state != GradientState::kNothing);
+  std::vector<int64_t> all(mine.size() * static_cast<size_t>(ranks.size()));
+  ranks.all_gather({backends::DType::kI64, {std::ssize(mine)}}, std::as_bytes(std::span(mine)),
+                   std::as_writable_bytes(std::span(all)), site);
+  return all;
+}
+
 // ---- loading -------------------------------------------------------------------------------------------------------
 
 std::vector<RankPart> take_parts(store::LoadedState& loaded) {
@@ -124,16 +134,16 @@ bool is_part_of(const RankPart& part, int rank) {
 std::vector<RankPart> gather_rank_parts(Trainer& trainer, backends::ProcessGroup& ranks) {
   const backends::ModelPause pause = trainer.arrays().pause_model();
   const backends::Site site{"a state", trainer.counters.steps + 1};
-  std::vector<int64_t> held(static_cast<size_t>(ranks.size()));
-  const int64_t mine = trainer.arrays().holds_any_gradients();
-  ranks.all_gather({backends::DType::kI64, {}}, std::as_bytes(std::span(&mine, 1)),
-                   std::as_writable_bytes(std::span(held)), site);
+  const std::vector<int64_t> held = held_by_all(trainer, ranks, site);
+  const size_t buffers = trainer.arrays().gradients().size();
   std::vector<RankPart> parts;
   for (int rank = 1; rank < ranks.size(); ++rank) {
-    if (held[static_cast<size_t>(rank)] == 0) continue;
+    const std::span<const int64_t> of_rank = std::span(held).subspan(static_cast<size_t>(rank) * buffers, buffers);
+    if (std::ranges::count(of_rank, 0) == std::ssize(of_rank)) continue;
     for (size_t i = 0; i < trainer.layout().arrays().size(); ++i) {
       const DeviceArray& array = trainer.layout().arrays()[i];
       if (!array.is_read_by_all()) continue;
+      if (array.role != Role::kSum && of_rank[static_cast<size_t>(array.buffer)] == 0) continue;
       std::vector<std::byte> bytes(array.type.bytes());
       if (ranks.rank() == rank) bytes = trainer.arrays().read(static_cast<int32_t>(i));
       ranks.broadcast(array.type, bytes, rank, site);
@@ -144,16 +154,26 @@ std::vector<RankPart> gather_rank_parts(Trainer& trainer, backends::ProcessGroup
 }
 
 void select_rank_part(store::LoadedState& loaded, Checkpoint& state, const Trainer& trainer) {
-  const std::optional<Shard>& shard = trainer.arrays().shard();
-  const int rank = shard ? shard->rank() : 0, ranks = shard ? shard->size() : 1;
+  const backends::ProcessGroup* const group = trainer.accumulating_ranks();
+  const int rank = group != nullptr ? group->rank() : 0, ranks = group != nullptr ? group->size() : 1;
   std::vector<RankPart> parts = take_parts(loaded);
-  if (rank > 0) std::erase_if(loaded.sections, is_gradient);
-  if (ranks != state.ranks) {
-    if (rank == 0) fold(loaded, state.ranks, parts);
-  } else {
-    if (rank > 0) merge(loaded, rank, parts, /*replace=*/true);
+  if (ranks == state.ranks) {
+    if (rank > 0) {
+      std::erase_if(loaded.sections, is_gradient);
+      merge(loaded, rank, parts, /*replace=*/true);
+    }
     state.rank_parts = std::move(parts);
+    return;
   }
+  if (rank == 0) fold(loaded, state.ranks, parts);
+  // In a declared loop, the sum counts once. All ranks of a hook's loop have the same sum.
+  if (rank > 0 && trainer.arrays().shard()) std::erase_if(loaded.sections, is_gradient);
+}
+
+GradientState restored_gradients(const Checkpoint& state, const Trainer& trainer) {
+  const backends::ProcessGroup* const group = trainer.accumulating_ranks();
+  return state.ranks > 1 && group != nullptr && group->size() == state.ranks ? GradientState::kLocalSum
+                                                                             : GradientState::kGlobalSum;
 }
 
 }  // namespace runner::train

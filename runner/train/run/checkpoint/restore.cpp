@@ -297,7 +297,7 @@ Forked restore_fork(store::Store& store, const store::RunRow& parent, const Fork
     return fork;
   }
   restore_sums(loaded, trainer);
-  restore_gradients(loaded, trainer);
+  restore_gradients(loaded, fork.state, trainer);
   trainer.counters = counters;
   if (!slots) trainer.counters.updates.clear();
   keep_watching(request, session, fork);

@@ -85,13 +85,13 @@ class Patches {
   std::map<int32_t, std::vector<std::byte>> contents_;
 };
 
-// Records for which buffers a checkpoint has gradients.
-void keep_gradients_of(const store::LoadedState& loaded, Trainer& trainer) {
+// Records for which buffers a checkpoint has gradients, and what they are.
+void keep_gradients_of(const store::LoadedState& loaded, GradientState restored, Trainer& trainer) {
   std::vector<GradientState> held(trainer.model().parameters.buffers().size());
   for (const nn::Parameter& p : trainer.model().parameters.parameters()) {
     const store::Section* section = loaded.find(fmt::format("{}{}", kGradientSections, p.name));
     const bool kept = p.trainable && section != nullptr && fits(shape_of(loaded, *section), *section, p);
-    held[static_cast<size_t>(p.buffer)] = kept ? GradientState::kGlobalSum : GradientState::kNothing;
+    held[static_cast<size_t>(p.buffer)] = kept ? restored : GradientState::kNothing;
   }
   trainer.arrays().set_gradients(std::move(held));
 }
@@ -169,7 +169,8 @@ std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snap
 void restore(const store::LoadedState& loaded, Trainer& trainer) {
   trainer.on_host_event(backends::HostEvent::kStateUse);
   const int64_t id = loaded.info.id;
-  keep_gradients_of(loaded, trainer);
+  const Checkpoint state = checkpoint_of(loaded, trainer.optimizers().names);
+  keep_gradients_of(loaded, restored_gradients(state, trainer), trainer);
   std::vector<std::vector<std::byte>> arrays;  // empty: another rank writes it
   for (const DeviceArray& array : trainer.layout().arrays())
     arrays.emplace_back(trainer.arrays().writes(array) ? array.type.bytes() : 0);
@@ -194,12 +195,12 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
     if (trainer.layout().arrays()[i].on_restore == OnRestore::kZero)
       trainer.arrays().write(static_cast<int32_t>(i), arrays[i]);
   restore_sums(loaded, trainer);
-  trainer.counters = checkpoint_of(loaded, trainer.optimizers().names).counters;
+  trainer.counters = state.counters;
   restore_side_sections(loaded, trainer);
 }
 
-void restore_gradients(const store::LoadedState& loaded, Trainer& trainer) {
-  keep_gradients_of(loaded, trainer);
+void restore_gradients(const store::LoadedState& loaded, const Checkpoint& state, Trainer& trainer) {
+  keep_gradients_of(loaded, restored_gradients(state, trainer), trainer);
   Patches patches(trainer);
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
     if (name.starts_with(kGradientSections)) patches.put(array, p, loaded.at(name).bytes);

@@ -44,7 +44,7 @@ void restore_model(const store::LoadedState& loaded, Trainer& trainer);
 std::optional<std::string> restore_slots(const store::LoadedState& loaded, Trainer& trainer);
 // Restores the gradients of an optimizer step in progress, or those that a hook's training loop keeps, if there are
 // any.
-void restore_gradients(const store::LoadedState& loaded, Trainer& trainer);
+void restore_gradients(const store::LoadedState& loaded, const Checkpoint& state, Trainer& trainer);
 // Restores the sums for train/loss.
 void restore_sums(const store::LoadedState& loaded, Trainer& trainer);
 

@@ -51,8 +51,10 @@ void share_parts(backends::ProcessGroup& ranks, const Checkpoint& state, store::
 
 Checkpoint share_state(backends::ProcessGroup& ranks, Trainer& trainer, const Checkpoint& mine) {
   store::StateSnapshot snapshot;
+  Checkpoint common = mine;
+  common.rank_parts.clear();
   if (ranks.rank() == 0)
-    trainer.arrays().are_shared() ? capture_for_rank(trainer, mine, snapshot) : capture(trainer, mine, snapshot);
+    trainer.arrays().are_shared() ? capture_for_rank(trainer, common, snapshot) : capture(trainer, common, snapshot);
   const std::vector<std::string> all = ranks.gather_objects(packed(snapshot), kSite);
   store::LoadedState loaded = unpacked(all.front());
   Checkpoint state = ranks.rank() == 0 ? mine : checkpoint_of(loaded, trainer.optimizers().names);

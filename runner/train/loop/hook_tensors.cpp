@@ -1,0 +1,116 @@
+#include "runner/train/loop/hook_tensors.h"
+
+#include <utility>
+
+#include "schema/base/error.h"
+
+namespace runner::train {
+
+HookTensors::HookTensors(TrainState& state, Hooks& hooks, TrainLoop& loop)
+    : state_(state),
+      session_(state.session),
+      trainer_(session_.trainer),
+      hooks_(hooks),
+      loop_(loop),
+      batches_(state, loop) {}
+
+// ---- the region ----------------------------------------------------------------------------------------------------
+
+TracedRegion& HookTensors::region() {
+  if (!region_) require_region();
+  return *region_;
+}
+
+void HookTensors::start_region(TracedRegion::RegionOptions options) {
+  const data::Batch* const on = batch();
+  options.batch = on != nullptr ? std::optional(on->size) : std::nullopt;
+  options.padded = on != nullptr && on->repeats > 0;
+  trainer_.regions().begin();
+  region_.emplace(trainer_.builder(), std::move(options));
+  reads_ = 0;
+  collectives_run_ = 0;
+  region_->inputs().read = [this, on](Value value) {
+    count_reading();
+    return compute([&] { return trainer_.regions().read_value(*region_, value.id, on); });
+  };
+  hooks_.record(&region_->inputs());
+}
+
+void HookTensors::run_program(std::string_view name) {
+  compute([&] { trainer_.regions().run(name, *region_, batch()); });
+}
+
+void HookTensors::drop_region() {
+  hooks_.record(nullptr);
+  region_.reset();
+}
+
+void HookTensors::mark_step() {
+  end_region();
+  trainer_.on_host_event(backends::HostEvent::kStepMark);
+  begin_region();
+}
+
+// ---- reads ---------------------------------------------------------------------------------------------------------
+
+void HookTensors::count_reading() {
+  constexpr int kMostReads = 1000;
+  RUN_CHECK(++reads_ <= kMostReads, ErrorKind::kRun,
+            "more than {} values are read in one step: tensor:item(), tensor:tolist() and collectives on tensors such "
+            "as acc:gather execute the recorded operations each time; stack the values to read, or call "
+            "acc:mark_step() in between",
+            kMostReads);
+  collectives_run_ = region_->collectives();
+}
+
+HostTensor HookTensors::read(Value value) {
+  RUN_ASSERT(region_.has_value());
+  count_reading();
+  return {value.type(), compute([&] { return trainer_.regions().read_bytes(*region_, value.id, batch()); })};
+}
+
+void HookTensors::run_pending_collectives() {
+  if (!region_ || region_->collectives() == std::exchange(collectives_run_, region_->collectives())) return;
+  backends::Program& program = region_->inputs().forward.program;
+  const Value nothing{&program, program.constant(0, {backends::DType::kF32, {}})};
+  compute([&] { return trainer_.regions().read_bytes(*region_, nothing.id, batch()); });
+}
+
+// ---- batches -------------------------------------------------------------------------------------------------------
+
+std::optional<HookTensors::Rows> HookTensors::rows() const {
+  if (batch() == nullptr) return std::nullopt;
+  return Rows{batch()->size, batch()->real()};
+}
+
+const StepInputs& HookTensors::inputs(int64_t number) {
+  RUN_CHECK(batch() != nullptr && number == batches_.current_number(), ErrorKind::kRun,
+            "this batch has ended; keep its values as numbers, with tensor:item() or tensor:tolist()");
+  return region().inputs();
+}
+
+void HookTensors::begin_batches(Split split) {
+  RUN_CHECK(split == Split::kEval, ErrorKind::kRun,
+            "acc:batches(\"train\"): only the hook entry train takes training batches; an event can take those of the "
+            "evaluation data, acc:batches(\"eval\")");
+  RUN_CHECK(session_.data.eval.has_value(), ErrorKind::kRun,
+            "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
+  end_region();
+  batches_.begin_evaluation();
+  begin_region();
+}
+
+std::optional<int64_t> HookTensors::next_batch(Split /*split*/) {
+  end_region();
+  const bool had_loader = batches_.has_evaluation(), over = !batches_.take_evaluation();
+  if (!over) {
+    trainer_.marks().begin_batch(/*training=*/false);
+  } else {
+    if (had_loader) trainer_.marks().end_batches(/*training=*/false);
+    batches_.end_evaluation();
+  }
+  begin_region();
+  return over ? std::nullopt : std::optional(batches_.evaluation_number());
+}
+
+}  // namespace runner::train
