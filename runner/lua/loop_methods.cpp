@@ -13,6 +13,7 @@
 #include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/seal.h"
+#include "runner/lua/tensor_arguments.h"
 #include "runner/train/loop/custom_loop.h"
 #include "schema/base/duration.h"
 #include "schema/base/suggest.h"
@@ -164,6 +165,18 @@ int batch_field(lua_State* state) {
   for (const nn::ModelInput& input : more_inputs(inputs))
     if (name == input.name) return push_tensor(state, input.value), 1;
   fail_unknown("a batch has no", name, names_of(batch_fields()));
+}
+
+// acc:parameters(): a table of tensors by name.
+int parameters(lua_State* state) {
+  const nn::ParameterSet& parameters = tensors_of(accelerator_argument(state), "parameters").parameters();
+  const nn::Forward& forward = record_here(state).forward();
+  lua_createtable(state, 0, static_cast<int>(parameters.parameters().size()));
+  for (size_t id = 0; id < parameters.parameters().size(); ++id) {
+    push_tensor(state, forward.parameter(static_cast<nn::ParameterId>(id)));
+    lua_setfield(state, -2, parameters.parameters()[id].name.c_str());
+  }
+  return 1;
 }
 
 int mark_step(lua_State* state) {
@@ -355,6 +368,8 @@ constexpr AcceleratorMethod kLoopMethods[] = {
      "for epoch in acc:epochs(n): iterates over the next n epochs; without n, over all that are left. Counts from 1."},
     {"batches", bound_in_loop<batches>, "acc:batches([\"train\" or \"eval\"])",
      "for batch in acc:batches(\"train\"): iterates over the rest of the epoch, or all evaluation data."},
+    {"parameters", bound<parameters>, "acc:parameters()",
+     "The parameters of the model as a table: acc:parameters()[\"0.weight\"]."},
     {"backward", bound<backward>, "acc:backward(loss)",
      "Accumulates the gradients of a loss: a mean (), or one value for each sample."},
     {"clip_grad_norm", bound<clip_grad_norm>, "acc:clip_grad_norm(limit [, optimizer])",

@@ -18,10 +18,11 @@ bool keeps_gradients(const schema::Recipe& recipe, const backends::ProcessGroup*
   return recipe.gradient_accumulation_steps > 1 || ranks != nullptr || hooks != nullptr;
 }
 
-// See Trainer::accumulating_ranks().
+// See Trainer::accumulating_ranks(). If a hook's loop keeps gradients over several batches, rounding their sum over all
+// ranks after each batch would lose more than rounding it once.
 bool accumulate(const schema::Recipe& recipe, const backends::ProcessGroup* ranks, const Hooks* hooks) {
   if (ranks == nullptr || trains_locally(recipe, ranks)) return false;
-  return !has(hooks, HookEntry::kTrain) || device_rules(recipe).reduces_in_step;
+  return !has(hooks, HookEntry::kTrain) || rounds_to_bf16(recipe);
 }
 
 }  // namespace

@@ -40,6 +40,8 @@ class HookTensors {
   };
   std::optional<Rows> rows() const;
 
+  const nn::ParameterSet& parameters() const { return trainer_.model().parameters; }
+
   // Records a point when the region has run.
   void log(const std::string& name, Value value) { region().log(name, value); }
   // give() adds a tensor with these contents to the current region. read() computes the contents of a tensor now.
@@ -65,7 +67,7 @@ class HookTensors {
 
   // Begins a region and passes it to the hook. Sets the options that follow from the current batch.
   void start_region(TracedRegion::RegionOptions options);
-  // Runs a finished region.
+  // Runs the region, which is finished.
   void run_program(std::string_view name);
   // Ends the region without running it.
   void drop_region();

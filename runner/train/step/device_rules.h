@@ -19,9 +19,6 @@ struct DeviceRules {
   // the run. Scalars may be part of them.
   bool traces_graphs;
   bool ranks_run_one_graph;  // all ranks must have traced the same graph
-  // A hook's loop reduces gradients when an optimizer steps, as xm.optimizer_step does; otherwise at the end of each
-  // batch, as DDP does.
-  bool reduces_in_step;
   bool has_loader;       // an asynchronous loader copies batches to the device ahead of time, with queues and threads
   bool has_bf16_floats;  // a bf16 recipe makes all floats bf16, so no casts are needed
   // Makes the device of one rank. `ranks`: process group, or null for a single process; must outlive the device.
