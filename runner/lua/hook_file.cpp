@@ -154,14 +154,15 @@ class LuaHooks : public train::Hooks {
     });
   }
 
-  double schedule(int64_t step, int64_t steps) override {
+  double schedule(int64_t step, int64_t steps, const std::string& optimizer) override {
     const LoopHidden hidden(accelerator_);
     return with_line("schedule", [&] {
       lua_State* const state = runtime_.state();
       push_entry("schedule");
       lua_pushinteger(state, step);
       lua_pushinteger(state, steps);
-      runtime_.call(state, 2, 1);
+      optimizer.empty() ? lua_pushnil(state) : (void)lua_pushlstring(state, optimizer.data(), optimizer.size());
+      runtime_.call(state, 3, 1);
       constexpr const char* kExpected = "expected a factor of the learning rates, finite and at least 0";
       RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun, "schedule returned {} for step {}, {}",
                 described(state), step, kExpected);

@@ -392,7 +392,7 @@ int no_assignment(lua_State* state) {
   const bool rate = kind == kOptimizerName && name == "lr";
   fail(ErrorKind::kRun, "{}.{} cannot be set; {}", kind, name,
        rate ? "the learning rate follows the schedule: set scheduler.type: hook in the recipe, and define a function "
-              "schedule(step, steps) in the hook that returns the factor of the learning rate"
+              "schedule(step, steps, optimizer) in the hook that returns the factor of the learning rate"
             : "keep your own values in a local table");
 }
 

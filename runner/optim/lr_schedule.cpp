@@ -92,8 +92,8 @@ int64_t LrSchedule::updates_at_zero(int64_t updates) const {
   return is_zero ? updates - first : 0;
 }
 
-double LrSchedule::factor(int64_t step) const {
-  if (function_) return function_(step);
+double LrSchedule::factor(int64_t step, int32_t optimizer) const {
+  if (function_) return function_(step, optimizer);
   step = folded(step);
   const double factor = step < warmup_ ? static_cast<double>(step) / static_cast<double>(warmup_)
                                        : def_of(spec_.type).factor(schedule(), step);

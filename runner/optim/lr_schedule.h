@@ -68,14 +68,17 @@ class LrSchedule {
   // groups with another rate get the same factor. Throws Error(kRecipe) if no factor reaches them.
   LrSchedule(const schema::SchedulerSpec& spec, double lr, const RunLength& run);
 
-  // Sets the factor of a schedule of type hook. It must be a function of the step only.
-  void set_function(std::function<double(int64_t step)> function) { function_ = std::move(function); }
+  // Sets the factor of a schedule of type hook. It must be a function of the step and the optimizer only.
+  using Function = std::function<double(int64_t step, int32_t optimizer)>;
+  void set_function(Function function) { function_ = std::move(function); }
+  bool is_function() const { return function_ != nullptr; }
 
   // Schedule steps per optimizer step: 1, or num_processes with `compat: accelerate` (as AcceleratedScheduler).
   int64_t steps_per_update() const { return steps_per_update_; }
 
-  // Returns the factor of schedule step `step`, counted from 0. `beyond` decides from `length` on.
-  double factor(int64_t step) const;
+  // Returns the factor of schedule step `step`, counted from 0. `beyond` decides from `length` on. `optimizer`: index;
+  // a schedule of the recipe is that of all optimizers.
+  double factor(int64_t step, int32_t optimizer = 0) const;
 
   // Returns how many of the first `updates` optimizer steps have rate 0 because the schedule ended before; 0 for a
   // function of a hook.
@@ -101,7 +104,7 @@ class LrSchedule {
   int64_t warmup_ = 0, length_ = 0, every_ = 1;
   int64_t steps_per_update_ = 1;
   PlateauState plateau_;
-  std::function<double(int64_t step)> function_;
+  Function function_;
 };
 
 }  // namespace runner::optim

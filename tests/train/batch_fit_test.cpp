@@ -316,7 +316,7 @@ Explained explain_divergence(const schema::Recipe& recipe) {
   Session session(recipe);
   session.trainer.allocate();
   data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = 0});
-  while (session.trainer.stepper().run(loader, {1.0, std::nullopt}).finite) continue;
+  while (session.trainer.stepper().run(loader, {}).finite) continue;
   Explained result;
   result.step_bytes = static_cast<int64_t>(session.device->temporary_bytes());
   result.limit = session.trainer.arrays().memory().total() + result.step_bytes;

@@ -48,7 +48,7 @@ class HookNumbers : public ::testing::Test {
     recipe_ = schema::read_recipe((folder_.path() / "recipe.yaml").string()).recipe;
     hooks_ = hook.empty() ? nullptr : lua::hooks_maker()(recipe_);
     session_.emplace(recipe_, hooks_.get());
-    if (factor) session_->schedule.set_function(factor);
+    if (factor) session_->schedule.set_function([factor](int64_t step, int32_t) { return factor(step); });
     Trainer& trainer = session_->trainer;
     trainer.allocate();
     data::Loader loader(session_->data.train, session_->plan, {.epochs = 1, .prefetch = 0});

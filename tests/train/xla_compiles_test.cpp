@@ -128,7 +128,7 @@ class CompilesTest : public ::testing::Test {
     hooks_ = hook.empty() ? nullptr : lua::hooks_maker()(recipe_);
     session_.emplace(recipe_, hooks_.get());
     if (item.has("factors"))
-      session_->schedule.set_function([factors = item["factors"].numbers()](int64_t step) {
+      session_->schedule.set_function([factors = item["factors"].numbers()](int64_t step, int32_t) {
         return factors[std::min(static_cast<size_t>(step), factors.size() - 1)];
       });
     session_->trainer.allocate();

@@ -26,7 +26,7 @@ void StepArguments::set_rates(const ScheduleRates& rates, int64_t accumulation) 
     const OptimizerGroup& group = optimizers.groups[static_cast<size_t>(buffer.group)];
     const size_t count = optim::scalar_count(group.rule);
     scalars_.resize(next + count);
-    optim::step_scalars(group.rule, rates.of(group.rule), optimizers.updates_of(parts_.counters, group) + 1,
+    optim::step_scalars(group.rule, rates.of(group), optimizers.updates_of(parts_.counters, group) + 1,
                         std::span(scalars_).subspan(next, count));
     next += count;
   }

@@ -8,7 +8,11 @@
 namespace runner::train {
 
 UpdateClock::UpdateClock(DeviceArrays& arrays, Counters& counters, const Optimizers& optimizers)
-    : arrays_(arrays), counters_(counters), optimizers_(optimizers), factors_(kClockRows), momenta_(kClockRows) {}
+    : arrays_(arrays),
+      counters_(counters),
+      optimizers_(optimizers),
+      factors_(kClockRows * optimizers.names.size()),
+      momenta_(kClockRows) {}
 
 void UpdateClock::begin_step(const ScheduleRates& rates) {
   RUN_ASSERT(!is_full());
@@ -53,7 +57,9 @@ void UpdateClock::begin(const std::vector<double>& updates) {
 }
 
 void UpdateClock::write_row(const ScheduleRates& rates, int64_t row) {
-  factors_[static_cast<size_t>(row)] = rates.factor;
+  const size_t columns = optimizers_.names.size();
+  for (size_t i = 0; i < columns; ++i)
+    factors_[static_cast<size_t>(row) * columns + i] = rates.factor(static_cast<int32_t>(i));
   momenta_[static_cast<size_t>(row)] = rates.momentum.value_or(0);
 }
 

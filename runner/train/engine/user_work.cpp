@@ -98,7 +98,7 @@ void UserWork::trace_scalars(const ScheduleRates& rates) {
     if (buffer.group < 0) continue;
     const OptimizerGroup& group = optimizers.groups[static_cast<size_t>(buffer.group)];
     const size_t first = traced_.size();
-    optim::trace_scalars(group.rule, rates.of(group.rule), optimizers.updates_of(parts_.counters, group) + 1, traced_);
+    optim::trace_scalars(group.rule, rates.of(group), optimizers.updates_of(parts_.counters, group) + 1, traced_);
     for (size_t i = first; i < traced_.size(); ++i) optimizers.mark_owner(traced_[i], group);
     const size_t count = optim::scalar_count(group.rule);
     if (group.rule.custom)

@@ -341,7 +341,7 @@ void CustomLoop::step(int32_t optimizer) {
       optimizer, [this](int64_t ahead) { return session_.rates(ahead); }, updates + 1);
   ++updates;  // undone after the region has run, if the step was skipped
   if (!region().applied()) counters.update_was_skipped = false;
-  open_step_.rate = base_rate(0) * rates.factor;
+  open_step_.rate = base_rate(0) * rates.factor();
   batch_state_.stepped[static_cast<size_t>(optimizer)] = true;
 }
 
@@ -361,7 +361,7 @@ double CustomLoop::base_rate(int32_t optimizer) const {
 }
 
 double CustomLoop::rate(int32_t optimizer) {
-  return base_rate(optimizer) * session_.schedule.factor(scheduled());
+  return base_rate(optimizer) * session_.schedule.factor(scheduled(), optimizer);
 }
 
 // If a step of the current region turns out to be skipped, its schedule steps are not counted.

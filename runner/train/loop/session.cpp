@@ -68,7 +68,10 @@ void Session::set_max_micro_batch(int64_t samples) {
 }
 
 void Session::use_hook_schedule() {
-  schedule.set_function([this](int64_t step) { return hooks_->schedule(step, length.total_steps); });
+  const std::vector<std::string>& names = trainer.optimizers().names;
+  schedule.set_function([this, &names](int64_t step, int32_t optimizer) {
+    return hooks_->schedule(step, length.total_steps, names[static_cast<size_t>(optimizer)]);
+  });
 }
 
 int64_t Session::used_before(const data::Position& position) const {
@@ -143,7 +146,11 @@ void Session::set_extra_steps(int64_t extra) {
 
 ScheduleRates Session::rates(int64_t ahead) const {
   const int64_t step = trainer.counters.scheduled + (trainer.stepper().pending() + ahead) * schedule.steps_per_update();
-  return {schedule.factor(step), schedule.momentum(step), schedule.steps_per_update()};
+  ScheduleRates rates{.momentum = schedule.momentum(step), .schedule_steps = schedule.steps_per_update()};
+  rates.factors[0] = schedule.factor(step);
+  for (int32_t i = 1; schedule.is_function() && i < std::ssize(trainer.optimizers().names); ++i)
+    rates.factors.push_back(schedule.factor(step, i));
+  return rates;
 }
 
 double Session::broadcast_from_rank_0(double value) const {

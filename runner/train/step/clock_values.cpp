@@ -10,10 +10,13 @@ namespace ops = backends::ops;
 using backends::DType;
 using backends::Shape;
 
-Value looked_up(const ArrayValues& arrays, ClockState table) {
-  const Value moves = arrays.get(Role::kClock, 0, kMoves);
-  const Value row = ops::cast(ops::reshape(moves, Shape{1}), DType::kI64);
-  return ops::reshape(ops::gather(arrays.get(Role::kClock, 0, table), 0, row), Shape{});
+// Returns the number of `column` in the current row of a table.
+Value looked_up(const ArrayValues& arrays, ClockState table, int32_t column) {
+  const Value numbers = arrays.get(Role::kClock, 0, table);
+  const int64_t columns = numbers.shape()[0] / kClockRows;
+  Value at = arrays.get(Role::kClock, 0, kMoves);
+  if (columns > 1) at = ops::add(ops::mul(at, static_cast<double>(columns)), static_cast<double>(column));
+  return ops::reshape(ops::gather(numbers, 0, ops::cast(ops::reshape(at, Shape{1}), DType::kI64)), Shape{});
 }
 
 // Adds 1 if `applied`.
@@ -24,8 +27,8 @@ void count(ArrayValues& arrays, int32_t index, Value applied) {
 
 }  // namespace
 
-Value clock_factor(const ArrayValues& arrays) {
-  return looked_up(arrays, kFactors);
+Value clock_factor(const ArrayValues& arrays, int32_t optimizer) {
+  return looked_up(arrays, kFactors, optimizer);
 }
 
 Value next_update(const ArrayValues& arrays, int32_t optimizer) {
@@ -33,12 +36,12 @@ Value next_update(const ArrayValues& arrays, int32_t optimizer) {
 }
 
 std::vector<Value> clock_scalars(const ArrayValues& arrays, const schema::SchedulerSpec& schedule,
-                                 const optim::Rule& rule, Value number) {
-  const Value factor = clock_factor(arrays);
-  const Value momentum = optim::moves_momentum(schedule) ? looked_up(arrays, kMomenta)
-                                                         : ops::full_like(factor, optim::base_momentum(rule));
-  const optim::RecordedRates rates{ops::mul(factor, rule.hyper.lr), momentum};
-  std::vector<Value> scalars = optim::record_scalars(rule, rates, number);
+                                 const OptimizerGroup& group, Value number) {
+  const Value factor = clock_factor(arrays, group.optimizer);
+  const Value momentum = optim::moves_momentum(schedule) ? looked_up(arrays, kMomenta, 0)
+                                                         : ops::full_like(factor, optim::base_momentum(group.rule));
+  const optim::RecordedRates rates{ops::mul(factor, group.rule.hyper.lr), momentum};
+  std::vector<Value> scalars = optim::record_scalars(group.rule, rates, number);
   for (Value& scalar : scalars) scalar = ops::cast(scalar, DType::kF32);
   return scalars;
 }

@@ -142,7 +142,7 @@ void DeviceLayout::add_clock(size_t optimizers) {
                        .type = {backends::DType::kF64, shape}});
   };
   add(kMoves, "moves", {});
-  add(kFactors, "factors", backends::Shape{kClockRows});
+  add(kFactors, "factors", backends::Shape{kClockRows * static_cast<int64_t>(optimizers)});
   add(kMomenta, "momenta", backends::Shape{kClockRows});
   for (size_t i = 0; i < optimizers; ++i)
     add(kFirstUpdates + static_cast<int32_t>(i), fmt::format("updates {}", i), {});

@@ -50,7 +50,7 @@ enum CompressionState : int32_t {
 
 enum ClockState : int32_t {
   kMoves,         // (), schedule steps since row 0 of the rate table
-  kFactors,       // (kClockRows), table of learning rate factors
+  kFactors,       // (kClockRows · optimizers), table of learning rate factors: those of all optimizers for each row
   kMomenta,       // (kClockRows), table of momenta, if the schedule changes them
   kFirstUpdates,  // (), updates of the first optimizer; those of the other optimizers follow
 };

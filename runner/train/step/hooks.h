@@ -120,8 +120,8 @@ class Hooks {
   // Call after each optimizer step, of `batches` batches. Returns a warning the first time that the hook's work per
   // batch keeps growing.
   virtual std::optional<std::string> end_step(int64_t /*batches*/) { return std::nullopt; }
-  // Returns the learning rate factor after `step` of `steps` steps.
-  virtual double schedule(int64_t /*step*/, int64_t /*steps*/) { return 1; }
+  // Returns the learning rate factor of an optimizer after `step` of `steps` steps. `optimizer`: its name, or "".
+  virtual double schedule(int64_t /*step*/, int64_t /*steps*/, const std::string& /*optimizer*/) { return 1; }
   // Notify trackers that the run begins, of the points of a step, and of the run's status at its end.
   virtual void track_begin() {}
   virtual void track(const std::map<std::string, double>& /*values*/, int64_t /*step*/) {}

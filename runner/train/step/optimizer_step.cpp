@@ -6,12 +6,15 @@
 
 namespace runner::train {
 
-optim::StepRates ScheduleRates::of(const optim::Rule& rule) const {
-  return {.lr = rule.hyper.lr * factor, .momentum = momentum.value_or(optim::base_momentum(rule))};
+optim::StepRates ScheduleRates::of(const OptimizerGroup& group) const {
+  return {.lr = group.rule.hyper.lr * factor(group.optimizer),
+          .momentum = momentum.value_or(optim::base_momentum(group.rule))};
 }
 
 uint64_t ScheduleRates::digest() const {
-  return mixed(std::bit_cast<uint64_t>(factor), std::bit_cast<uint64_t>(momentum.value_or(0)));
+  uint64_t digest = std::bit_cast<uint64_t>(momentum.value_or(0));
+  for (const double factor : factors) digest = mixed(std::bit_cast<uint64_t>(factor), digest);
+  return digest;
 }
 
 void StepResult::add_batch(const data::Batch& batch) {

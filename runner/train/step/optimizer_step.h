@@ -4,22 +4,27 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "backends/dist/process_group.h"
 #include "runner/data/loader.h"
 #include "runner/optim/update_rules.h"
 #include "runner/train/step/counters.h"
+#include "runner/train/step/optimizers.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
 
 // Rates of a schedule step.
 struct ScheduleRates {
-  double factor = 1;               // of the learning rate of every group
-  std::optional<double> momentum;  // if the schedule changes it
-  int64_t schedule_steps = 1;      // schedule steps per optimizer step
+  std::vector<double> factors = {1};    // of the learning rate, by optimizer; a single one is that of all
+  std::optional<double> momentum = {};  // if the schedule changes it
+  int64_t schedule_steps = 1;           // schedule steps per optimizer step
 
-  optim::StepRates of(const optim::Rule& rule) const;
+  double factor(int32_t optimizer = 0) const {
+    return factors.size() == 1 ? factors[0] : factors[static_cast<size_t>(optimizer)];
+  }
+  optim::StepRates of(const OptimizerGroup& group) const;
   uint64_t digest() const;
 };
 
@@ -36,7 +41,7 @@ struct StepResult {
   bool finite = true;   // false if a value is not finite, so that nothing was updated
   // false if a gradient overflowed and the loss scaler skipped the step, or until Stepper::read_counters() sets it
   bool applied = true;
-  double lr = 0;              // rate of the optimizer step, also if it was skipped; other groups have the same factor
+  double lr = 0;              // rate of the first optimizer, also if the step was skipped
   double grad_norm = 0;       // if reports_grad_norm()
   int64_t samples = 0;        // of all ranks
   int64_t repeats = 0;        // padding samples of all ranks

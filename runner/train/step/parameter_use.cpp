@@ -54,7 +54,7 @@ UpdateTerms clock_terms(const ArrayValues& arrays, const StepBuilder& builder, i
   const OptimizerGroup& group = builder.group_of(buffer);
   const Value number = reached && !group.rule.custom ? ops::add(arrays.get(Role::kUse, buffer, kUpdates), 1.0)
                                                      : next_update(arrays, group.optimizer);
-  UpdateTerms terms{clock_scalars(arrays, builder.recipe().scheduler, group.rule, number), applied};
+  UpdateTerms terms{clock_scalars(arrays, builder.recipe().scheduler, group, number), applied};
   if (!reached) return terms;
   terms.applied = spread(applied_to_each(reached, applied), parameters, buffer);
   for (Value& scalar : terms.scalars)

@@ -244,9 +244,9 @@ std::vector<Value> TracedRegion::scalar_inputs(const OptimizerGroup& group, cons
   const optim::Rule& rule = group.rule;
   const auto names = optim::scalar_names(rule);
   std::vector<double> numbers(names.size());
-  optim::step_scalars(rule, rates.of(rule), number, numbers);
+  optim::step_scalars(rule, rates.of(group), number, numbers);
   const size_t traced = host_.traced.size();
-  optim::trace_scalars(rule, rates.of(rule), number, host_.traced);
+  optim::trace_scalars(rule, rates.of(group), number, host_.traced);
   for (size_t i = traced; i < host_.traced.size(); ++i) builder_.optimizers().mark_owner(host_.traced[i], group);
   std::vector<Value> scalars;
   for (size_t i = 0; i < names.size(); ++i) scalars.push_back(scalar(std::string(names[i]), numbers[i]));
