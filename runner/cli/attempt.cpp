@@ -46,6 +46,11 @@ bool is_longer(const schema::TrainSpec& before, const schema::TrainSpec& after) 
   return after.epochs > before.epochs || after.steps > before.steps;
 }
 
+bool has_other_batches(const schema::Recipe& before, const schema::Recipe& after) {
+  return after.data.batch_size != before.data.batch_size ||
+         after.gradient_accumulation_steps != before.gradient_accumulation_steps;
+}
+
 }  // namespace
 
 store::RunDetails details_of(const std::string& selector, const Options& options, report::Output* out) {
@@ -81,7 +86,9 @@ Attempt attempt_to_resume(const store::RunDetails& details, const fs::path& stor
             "cannot {} when resuming a run; use `runner fork {} hooks=…`",
             after.recipe.hooks.empty() ? "remove the hook" : "add a hook", details.run.uid);
   AttemptStart start = recorded_start(details);
-  start.origin = {.resume = details.run.uid, .longer = is_longer(before.recipe.train, after.recipe.train)};
+  start.origin = {.resume = details.run.uid,
+                  .longer = is_longer(before.recipe.train, after.recipe.train),
+                  .other_batches = has_other_batches(before.recipe, after.recipe)};
   resume_with_hook(start, recorded_hook(details, after.recipe), names_hook(before, after));
   return recorded_attempt(details, std::move(after), std::move(start));
 }

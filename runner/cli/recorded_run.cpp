@@ -20,6 +20,11 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kInclude = "include";
 
+// Name of the recorded recipe of a run in messages.
+std::string recorded_file(std::string_view run) {
+  return fmt::format("{}/resolved.json", run);
+}
+
 std::vector<store::AttemptSource> newest_of_kind(const store::RunDetails& run, std::string_view kind) {
   std::vector<store::AttemptSource> found;
   for (auto attempt = run.provenance.rbegin(); attempt != run.provenance.rend() && found.empty(); ++attempt) {
@@ -41,18 +46,20 @@ store::Param::Value param_value(const schema::Value& value) {
 
 schema::ReadResult recorded_recipe(const store::RunDetails& run, const fs::path& store,
                                    std::span<const std::string> overrides) {
-  const std::string file = run.run.uid + "/resolved.json";
-  try {
-    return schema::read_resolved(find_files(run.recipe, store).resolved_json, overrides, file);
-  } catch (const schema::RecipeError& error) {
-    std::vector<schema::Diagnostic> faults = error.diagnostics();
-    const auto last = std::find_if(faults.rbegin(), faults.rend(),
-                                   [&](const schema::Diagnostic& fault) { return fault.where.file == file; });
-    if (last == faults.rend()) throw;
-    last->hint += fmt::format("{0}`runner export {1} --folder {1}` writes the recipe of the run as {2}",
-                              last->hint.empty() ? "" : "; ", run.run.uid, file);
-    throw schema::RecipeError(std::move(faults));
-  }
+  return about_recorded_recipe(run.run.uid, [&] {
+    return schema::read_resolved(find_files(run.recipe, store).resolved_json, overrides, recorded_file(run.run.uid));
+  });
+}
+
+schema::RecipeError with_way_to_open(const schema::RecipeError& error, std::string_view run) {
+  const std::string file = recorded_file(run);
+  std::vector<schema::Diagnostic> faults = error.diagnostics();
+  const auto last = std::find_if(faults.rbegin(), faults.rend(),
+                                 [&](const schema::Diagnostic& fault) { return fault.where.file == file; });
+  if (last == faults.rend()) return error;
+  last->hint += fmt::format("{0}`runner export {1} --folder {1}` writes the recipe of the run as {2}",
+                            last->hint.empty() ? "" : "; ", run, file);
+  return schema::RecipeError(std::move(faults));
 }
 
 store::RecipeRecord record_of(const schema::ReadResult& recipe) {

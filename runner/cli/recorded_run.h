@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/cli/moved_files.h"
@@ -19,6 +20,19 @@ namespace runner::cli {
 // (moved_files.h).
 schema::ReadResult recorded_recipe(const store::RunDetails& run, const std::filesystem::path& store,
                                    std::span<const std::string> overrides = {});
+
+// Adds to the faults of the recorded recipe of `run`, an id, how to write that file.
+schema::RecipeError with_way_to_open(const schema::RecipeError& error, std::string_view run);
+
+// Calls work(), whose faults of the recorded recipe get that addition.
+template <class Work>
+auto about_recorded_recipe(std::string_view run, Work work) {
+  try {
+    return work();
+  } catch (const schema::RecipeError& error) {
+    throw with_way_to_open(error, run);
+  }
+}
 
 // Calls work(). Adds to an error about data which files of the recorded recipe are missing.
 template <class Work>

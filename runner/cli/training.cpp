@@ -5,6 +5,7 @@
 #include "runner/cli/hook_faults.h"
 #include "runner/cli/interrupt.h"
 #include "runner/cli/rank.h"
+#include "runner/cli/recorded_run.h"
 #include "runner/cli/store_access.h"
 #include "runner/cli/version.h"
 #include "runner/lua/hook_file.h"
@@ -14,6 +15,7 @@
 #include "runner/report/provenance.h"
 #include "runner/report/summary.h"
 #include "runner/report/xla/report_json.h"
+#include "runner/train/run/checkpoint/restore.h"
 #include "store/process.h"
 
 namespace runner::cli {
@@ -92,7 +94,9 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
       .observer = observer,
       .started = process_start(),
       .stop = stop};
-  return about_recipe(attempt.recipe, [&] { return run_to_its_end(request); });
+  const std::string recorded = start.origin.fork != nullptr ? start.origin.fork->run : start.origin.resume;
+  return about_recipe(attempt.recipe,
+                      [&] { return about_recorded_recipe(recorded, [&] { return run_to_its_end(request); }); });
 }
 
 // Trains, and after the loss of a process resumes the run like `runner resume`, up to max_restarts times.

@@ -1,6 +1,7 @@
 #include "runner/data/csv_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include <fmt/ranges.h>
@@ -251,12 +252,8 @@ void CsvRows::read_any_row() {
 }
 
 void CsvRows::refuse_width() {
-  const bool is_guess = spec_.header == Header::kAuto && samples_ + dropped_ <= (has_header_ ? 0 : 1);
-  const char* const hint = !is_guess     ? ""
-                           : has_header_ ? "; if the first row is data, set header: false"
-                                         : "; if the first row is a header, set header: true";
-  refuse("expected {1} fields like the {2}, got {0}{3}{4}", record_.size(), width_,
-         has_header_ ? "header" : "first row", delimiter_hint(), hint);
+  refuse("expected {1} fields like the {2}, got {0}{3}", record_.size(), width_, has_header_ ? "header" : "first row",
+         delimiter_hint());
 }
 
 std::string_view CsvRows::field(size_t column, std::string& buffer) {
@@ -288,7 +285,16 @@ bool CsvRows::read_features() {
       case Field::kText: refuse_text(features_[i]);
     }
   }
+  if (options_.predicts && spec_.scale) check_scaled(static_cast<float>(*spec_.scale));
   return true;
+}
+
+// Other data sets report the sample (scale_sample) and are not used; here the row is left out.
+void CsvRows::check_scaled(float scale) {
+  for (size_t i = 0; i < features_.size(); ++i)
+    if (std::isinf(values_[i] * scale))
+      refuse("column {}: {} times scale {} is not finite", name_of(features_[i]),
+             formats::in_quotes(record_[features_[i]]), *spec_.scale);
 }
 
 void CsvRows::refuse_text(size_t column) {

@@ -80,6 +80,7 @@ class CsvRows {
   std::string_view field(size_t column, std::string& buffer);
   [[noreturn]] void refuse_width();
   [[noreturn]] void refuse_missing();
+  void check_scaled(float scale);
   [[noreturn]] void refuse_text(size_t column);
 
   const schema::DatasetSpec& spec_;

@@ -312,6 +312,23 @@ std::vector<double> balanced_weights(const std::vector<int64_t>& counts) {
   return weights;
 }
 
+void check_common_classes(const Encoding& encoding, const std::vector<int64_t>& train,
+                          const std::vector<int64_t>& eval) {
+  const auto classes_of = [&](const std::vector<int64_t>& counts) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < counts.size(); ++i)
+      if (counts[i] > 0) names.push_back(class_name(encoding, i));
+    return names;
+  };
+  for (size_t i = 0; i < train.size(); ++i)
+    if (train[i] > 0 && eval[i] > 0) return;
+  const std::vector<std::string> of_train = classes_of(train), of_eval = classes_of(eval);
+  RUN_CHECK(of_train.empty() || of_eval.empty(), ErrorKind::kData,
+            "data.eval has no class of data.train: data.train has {}; data.eval has {}; check data.train.label and "
+            "data.eval.label, or use other evaluation data",
+            list_of(of_train), list_of(of_eval));
+}
+
 std::vector<std::string> class_warnings(const Encoding& encoding, const std::vector<int64_t>& train,
                                         const std::vector<int64_t>& eval) {
   std::vector<std::string> warnings;

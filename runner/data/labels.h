@@ -63,6 +63,10 @@ void use_classes(Storage& storage, const Encoding& encoding, const std::string& 
 std::vector<int64_t> class_counts(const Storage& storage, const Encoding& encoding, const std::vector<int32_t>& rows);
 // Returns warnings about labels that may be damaged, misspelt or of the wrong column.
 std::vector<std::string> label_warnings(const Encoding& encoding, const Storage& train);
+// Throws Error(kData) if two files have no class in common, so that no metric measures what the model learns. The
+// counts are those of class_counts().
+void check_common_classes(const Encoding& encoding, const std::vector<int64_t>& train,
+                          const std::vector<int64_t>& eval);
 // Returns warnings about classes that only one of the two parts has.
 std::vector<std::string> class_warnings(const Encoding& encoding, const std::vector<int64_t>& train,
                                         const std::vector<int64_t>& eval);

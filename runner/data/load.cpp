@@ -166,13 +166,17 @@ void append(std::vector<std::string>& texts, std::vector<std::string> more) {
   texts.insert(texts.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// Counts the samples by class. Appends warnings about the classes.
-std::vector<int64_t> count_classes(const Sections& sections, std::vector<std::string>& warnings) {
+// Counts the samples by class. Appends warnings about the classes. Throws Error(kData) if a new run's data.eval has no
+// class of data.train.
+std::vector<int64_t> count_classes(const Sections& sections, bool is_new, std::vector<std::string>& warnings) {
   const auto& [train, eval, rows, encoding, files] = sections;
   if (train->label_counts.empty()) return {};
   std::vector<int64_t> counts = class_counts(*train, encoding, rows.train);
   append(warnings, label_warnings(encoding, *train));
-  if (eval) append(warnings, class_warnings(encoding, counts, class_counts(*eval, encoding, rows.eval)));
+  if (!eval) return counts;
+  const std::vector<int64_t> of_eval = class_counts(*eval, encoding, rows.eval);
+  if (eval != train && is_new) check_common_classes(encoding, counts, of_eval);
+  append(warnings, class_warnings(encoding, counts, of_eval));
   return counts;
 }
 
@@ -213,7 +217,7 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::opt
   Sections sections = read_sections(spec, seed, needed_labels(spec, labels, known));
   encode_labels(sections.encoding, *sections.train, sections.other(), ignore_index, known);
   std::vector<std::string> warnings;
-  std::vector<int64_t> counts = count_classes(sections, warnings);
+  std::vector<int64_t> counts = count_classes(sections, known == nullptr, warnings);
   fit(sections, spec);
 
   const bool has_other = sections.other() != nullptr;

@@ -1,6 +1,7 @@
 #include "runner/data/plan.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "backends/tensor/rounding.h"
 #include "runner/data/order.h"
@@ -16,8 +17,8 @@ using backends::ceil_div;
   if (spec.samples == 0) fail(ErrorKind::kRecipe, "an epoch has no batches: the data set is empty");
   fail(ErrorKind::kRecipe,
        "an epoch has no batches: the data set has {} samples, fewer than a global batch of {}, and drop_last is true; "
-       "lower data.batch_size or set data.drop_last to false",
-       spec.samples, group);
+       "lower {}data.batch_size, or set data.drop_last to false",
+       spec.samples, group, spec.processes > 1 && !spec.split_batches ? "num_processes or " : "");
 }
 
 }  // namespace
@@ -56,6 +57,19 @@ DataPlan DataPlan::from(int64_t start) const {
   PlanSpec spec = spec_;
   spec.start = start;
   return DataPlan(spec);
+}
+
+int64_t DataPlan::full_step_size() const {
+  int64_t size = 0;
+  const bool overflows = __builtin_mul_overflow(group_, spec_.accumulation, &size);
+  return overflows ? std::numeric_limits<int64_t>::max() : size;  // more than any epoch has
+}
+
+// An optimizer step that continues in the next epoch has a fixed number of batches, so none of them may be short.
+bool DataPlan::has_steps_of(const DataPlan& other) const {
+  const bool all_full = used_ % group_ == 0 && used_ % other.group_ == 0;
+  return full_step_size() == other.full_step_size() && used_ == other.used_ &&
+         (group_ == other.group_ || spec_.steps_end_with_epoch || all_full);
 }
 
 int64_t DataPlan::optimizer_steps(int64_t epochs) const {

@@ -79,6 +79,10 @@ class DataPlan {
 
   const PlanSpec& spec() const { return spec_; }
   int64_t global_batch_size() const { return group_; }
+  // Number of samples of an optimizer step whose batches are full. At most INT64_MAX.
+  int64_t full_step_size() const;
+  // Whether every optimizer step has the same samples as with `other`, a plan of as many samples from the same start.
+  bool has_steps_of(const DataPlan& other) const;
   int64_t steps_per_epoch() const { return steps_; }
   // Returns the number of optimizer steps in `epochs` consecutive epochs. If accumulation continues across epochs,
   // batches that do not complete an optimizer step are not counted.

@@ -27,7 +27,7 @@ void warn_in_bf16(const schema::ReadResult& recipe, std::vector<std::string>& wa
     return number_warnings_in_bf16(spec.type, hyper, recipe.recipe.scheduler.type);
   };
   const auto warn = [&](const std::string& path, std::string_view text) {
-    warnings.push_back(fmt::format("{}: {}{}", recipe.mark_of(path).to_string(), path, text));
+    warnings.push_back(fmt::format("{}{}{}", recipe.place_text(path), path, text));
   };
   const std::vector<NumberWarning> of_all = warnings_of(spec.hyper);
   for (const NumberWarning& warning : of_all) warn(fmt::format("optimizer.{}", warning.key), warning.text);

@@ -7,6 +7,7 @@
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
 #include "runner/report/run_text.h"
+#include "schema/base/duration.h"
 #include "schema/base/json.h"
 #include "schema/base/sha256.h"
 #include "store/value_text.h"
@@ -92,6 +93,17 @@ std::vector<Comparison::Metric> metrics_of(const store::RunDetails& a, const sto
   return metrics;
 }
 
+Comparison::Cost cost_of(const store::RunRow& run) {
+  Comparison::Cost cost{.seconds = seconds_of_attempts(run), .peak_memory = {}};
+  const json::Value summary = json::parse(run.summary_json);
+  for (const auto& [name, phases] : json::members_of(summary)) {
+    if (name != "peak_memory") continue;
+    for (const auto& [phase, bytes] : json::members_of(phases))
+      if (const int64_t* count = bytes.integer()) cost.peak_memory = std::max(cost.peak_memory.value_or(0), *count);
+  }
+  return cost;
+}
+
 std::string value_text(double value) {
   return std::isnan(value) ? "" : rounded_text(value);
 }
@@ -112,6 +124,17 @@ Table metrics_table(const Comparison& comparison) {
   return table;
 }
 
+Table cost_table(const Comparison& comparison) {
+  const Comparison::Cost &a = comparison.cost_a, &b = comparison.cost_b;
+  const auto memory = [](const Comparison::Cost& cost) {
+    return cost.peak_memory ? bytes_text(*cost.peak_memory) : "";
+  };
+  Table table({{"cost"}, {comparison.a, Align::kRight}, {comparison.b, Align::kRight}});
+  table.add({"time", duration_text(a.seconds), duration_text(b.seconds)});
+  if (a.peak_memory || b.peak_memory) table.add({"peak memory", memory(a), memory(b)});
+  return table;
+}
+
 json::Value value_or_null(const std::optional<store::Param::Value>& value) {
   return value ? store::json_of(*value) : json::Value();
 }
@@ -128,6 +151,8 @@ Comparison compare(const store::RunDetails& a, const store::RunDetails& b) {
   Comparison found;
   found.a = a.run.uid;
   found.b = b.run.uid;
+  found.cost_a = cost_of(a.run);
+  found.cost_b = cost_of(b.run);
   found.damage = a.damage;
   found.damage.insert(found.damage.end(), b.damage.begin(), b.damage.end());
   const bool provenance = has(found, kProvenance);
@@ -151,6 +176,7 @@ std::string comparison_text(const Comparison& comparison, int width, bool color)
     add(differences_table("parameter", comparison, comparison.params), "all parameters are equal\n");
   if (comparison.has_data) add(differences_table("data", comparison, comparison.data), "the data are equal\n");
   add(differences_table("environment", comparison, comparison.environment), "the environments are equal\n");
+  add(cost_table(comparison), "");
   if (has(comparison, kMetrics)) add(metrics_table(comparison), "no metrics\n");
   return text;
 }
@@ -163,7 +189,10 @@ std::string comparison_document(const Comparison& comparison) {
                         {"params", differences_json(comparison.params)},
                         {"data", differences_json(comparison.data)},
                         {"environment", differences_json(comparison.environment)},
-                        {"metrics", std::move(metrics)}};
+                        {"metrics", std::move(metrics)},
+                        {"total_seconds", json::List{comparison.cost_a.seconds, comparison.cost_b.seconds}},
+                        {"peak_memory", json::List{json::or_null(comparison.cost_a.peak_memory),
+                                                   json::or_null(comparison.cost_b.peak_memory)}}};
   add_damage(document, comparison.damage);
   return json::text(document);
 }

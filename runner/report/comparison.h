@@ -1,6 +1,7 @@
 // Compares two runs. Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,11 @@ struct Comparison {
   bool has_data = false;         // the files of either run are recorded
   std::vector<Difference> data;  // files by the key of the recipe that names them; their paths are not compared
   std::vector<Difference> environment;
+  struct Cost {
+    double seconds = 0;                  // of all attempts
+    std::optional<int64_t> peak_memory;  // bytes of tensors in the newest attempt; none if it has not ended
+  };
+  Cost cost_a, cost_b;
   std::vector<Metric> metrics;        // all metrics of both runs, by name
   std::vector<store::Damage> damage;  // of both runs
 };

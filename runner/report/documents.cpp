@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/report/run_text.h"
 #include "schema/base/clock.h"
 #include "schema/base/diagnostic.h"
 #include "schema/base/json.h"
@@ -111,6 +112,16 @@ std::string failed(json::Object document, const Error& error) {
   return json::text(document);
 }
 
+// Labels of the classes, by their index; null if the labels are not classes.
+json::Value classes_json(const data::Encoding& encoding) {
+  if (encoding.label_kind != data::LabelKind::kClass || encoding.sequence > 0) return {};
+  if (encoding.has_names()) return json::list_of(encoding.class_names);
+  json::List labels;
+  for (int64_t i = 0; i < encoding.outputs; ++i)
+    labels.emplace_back(encoding.class_values.empty() ? i : encoding.class_values[static_cast<size_t>(i)]);
+  return labels;
+}
+
 json::Object run_row_json(const store::RunRow& run) {
   return {{"run", run.uid},
           {"name", run.name},
@@ -127,7 +138,8 @@ json::Object run_row_json(const store::RunRow& run) {
           {"attempts", run.attempts},
           {"dropped_points", run.dropped_points},
           {"tags", json::list_of(run.tags)},
-          {"trashed", time_or_null(run.trashed_ms)}};
+          {"trashed", time_or_null(run.trashed_ms)},
+          {"total_seconds", seconds_of_attempts(run)}};
 }
 
 json::Object state_json(const store::StateInfo& state) {
@@ -342,16 +354,18 @@ std::string events_lines(const store::RunDetails& details) {
   return text;
 }
 
-std::string show_document(const store::RunDetails& details, const store::DeviceMetrics& counted) {
+std::string show_document(const store::RunDetails& details, const MoreOfRun& more) {
+  const store::DeviceMetrics& counted = more.device;
   const json::Value gpu = train::gpu_of_document(counted.json);
   const bool of_tpu = !counted.json.empty() && gpu == json::Value();
   json::Object document = run_row_json(details.run);
-  const json::Object more{{"host", details.run.host},
+  const json::Object rest{{"host", details.run.host},
                           {"pid", details.run.pid},
                           {"binary_version", details.run.binary_version},
                           {"cpu_features", details.run.cpu_features},
                           {"kernels", json::parse(details.run.kernels_json)},
                           {"forks", json::list_of(details.children)},
+                          {"classes", more.encoding ? classes_json(*more.encoding) : json::Value()},
                           {"recipe_hash", json::or_null(details.recipe.hash)},
                           {"recipe", json::or_null(details.recipe.text)},
                           {"params", params_json(details)},
@@ -366,7 +380,7 @@ std::string show_document(const store::RunDetails& details, const store::DeviceM
                           {"tpu", of_tpu ? of_attempt(json::parse(counted.json), counted.attempt) : json::Value()},
                           {"gpu", of_attempt(gpu, counted.attempt)},
                           {"summary", json::parse(details.run.summary_json)}};
-  document.insert(document.end(), more.begin(), more.end());
+  document.insert(document.end(), rest.begin(), rest.end());
   add_damage(document, details.damage);
   return json::text(document);
 }

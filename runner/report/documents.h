@@ -4,11 +4,13 @@
 // ISO 8601. Each document ends with a newline. Thread-safe.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "runner/data/encoding.h"
 #include "runner/train/run/run.h"
 #include "schema/base/json.h"
 #include "store/device_report.h"
@@ -38,10 +40,15 @@ std::string runs_document(const store::RunSelection& selection);
 std::string states_document(std::span<const store::StateInfo> states);
 std::string metrics_document(std::span<const store::MetricSummary> metrics);
 std::string points_document(const store::RunRow& run, std::string_view metric, std::span<const store::Point> points);
-// A damaged part is empty or null; "error" and "left_out", the list of their names, are present only then. `counted`:
-// metrics of the device, "tpu" (xla/report_json.h) or "gpu" (train/run/gpu_use.h), with the attempt that they belong
-// to; null if there are none.
-std::string show_document(const store::RunDetails& details, const store::DeviceMetrics& counted = {});
+// What the store has about a run in addition to its RunDetails.
+struct MoreOfRun {
+  // "tpu" (xla/report_json.h) or "gpu" (train/run/gpu_use.h), with the attempt that they belong to; null if there are
+  // none.
+  store::DeviceMetrics device = {};
+  std::optional<data::Encoding> encoding = {};  // of the newest state; none if there is no state
+};
+// A damaged part is empty or null; "error" and "left_out", the list of their names, are present only then.
+std::string show_document(const store::RunDetails& details, const MoreOfRun& more = {});
 // {KEY: value}.
 std::string params_document(const store::RunDetails& details);
 // One document per line for each event: {"time", "attempt", "level", "kind", "data"}.

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/data/labels.h"
 #include "runner/report/format.h"
 #include "runner/report/value_rows.h"
 #include "runner/train/run/gpu_use.h"
@@ -20,9 +21,8 @@ std::string seconds_between(int64_t from_ms, int64_t to_ms) {
   return duration_text(static_cast<double>(to_ms - from_ms) / 1000);
 }
 
-// Time that all attempts have run.
 std::string time_taken(const store::RunRow& run) {
-  return seconds_between(run.started_ms, run.ended_ms.value_or(run.heartbeat_ms) + run.earlier_ms);
+  return duration_text(seconds_of_attempts(run));
 }
 
 // "3.2 s in 2 attempts, 1.1 s in the newest".
@@ -102,7 +102,7 @@ std::string cores_text(const json::Value& summary) {
   return fmt::format("{}", fmt::join(shares, " | "));
 }
 
-std::string facts_text(const store::RunDetails& details, bool color) {
+std::string facts_text(const store::RunDetails& details, const std::optional<data::Encoding>& encoding, bool color) {
   const store::RunRow& run = details.run;
   const json::Value summary = json::parse(run.summary_json);
   KeyValueTable facts;
@@ -118,6 +118,7 @@ std::string facts_text(const store::RunDetails& details, bool color) {
   if (run.attempts > 1) facts.add("resumed", local_time(run.started_ms));
   facts.add("time", time_of_attempts(run));
   facts.add("trained", work_text(summary));
+  facts.add("labels", encoding ? data::labels_text(*encoding) : "");
   facts.add("peak memory", memory_text(summary));
   facts.add("backend", fmt::format("{}, {}", run.backend, count_text(run.num_processes, "process")));
   facts.add("batch", fitted_text(summary));
@@ -374,8 +375,12 @@ std::string device_text(const store::RunRow& run, const store::DeviceMetrics& co
 
 }  // namespace
 
-std::string show_text(const store::RunDetails& details, const store::DeviceMetrics& counted, int width, bool color) {
-  std::string text = facts_text(details, color) + device_text(details.run, counted, width, color);
+double seconds_of_attempts(const store::RunRow& run) {
+  return static_cast<double>(run.ended_ms.value_or(run.heartbeat_ms) + run.earlier_ms - run.started_ms) / 1000;
+}
+
+std::string show_text(const store::RunDetails& details, const MoreOfRun& more, int width, bool color) {
+  std::string text = facts_text(details, more.encoding, color) + device_text(details.run, more.device, width, color);
   for (const Table& table :
        {attempts_table(details.attempts), metrics_table(details.metrics), states_table(details.states),
         artifacts_table(details.artifacts), params_table(details), sources_table(details.provenance),

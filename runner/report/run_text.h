@@ -4,9 +4,9 @@
 #include <span>
 #include <string>
 
+#include "runner/report/documents.h"
 #include "runner/report/table.h"
 #include "schema/base/json.h"
-#include "store/device_report.h"
 #include "store/run_selection.h"
 
 namespace runner::report {
@@ -15,6 +15,9 @@ Color color_of(store::RunStatus status);
 
 // Value of a parameter: text unchanged, numbers with all digits.
 std::string param_text(const store::Param::Value& value);
+
+// Time that all attempts have run.
+double seconds_of_attempts(const store::RunRow& run);
 
 // Kernels in use, from the JSON in the store: "products_f32 oneDNN, …".
 std::string kernels_text(const std::string& kernels_json);
@@ -34,8 +37,8 @@ Table states_table(std::span<const store::StateInfo> states);
 Table metrics_table(std::span<const store::MetricSummary> metrics);
 
 // All facts about a run: status, attempts, metrics, states, artifacts, parameters with their origins, sources,
-// environment, events and notes. `counted`: as for show_document().
-std::string show_text(const store::RunDetails& details, const store::DeviceMetrics& counted, int width, bool color);
+// environment, events and notes. `more`: as for show_document().
+std::string show_text(const store::RunDetails& details, const MoreOfRun& more, int width, bool color);
 
 // Formats the document of train/run/gpu_use.h as tables, each after an empty line. Returns "" if there is none.
 std::string gpu_text(const json::Value& gpu, int width, bool color);

@@ -211,7 +211,7 @@ class Binder {
   void missing(const std::string& path, const Place& place, const Field& field) {
     broken(path);
     if (!tree_.complete) return;
-    const std::vector<std::string> choices = choice_names(field);
+    const std::vector<std::string> choices = working_choices(field);
     report_.add(ErrorId::kMissingKey, place, path, fmt::format("{} is missing", path),
                 choices.empty() ? hint_of(field) : "one of " + join_or(choices));
   }

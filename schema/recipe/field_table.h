@@ -29,8 +29,8 @@ enum class FieldType : uint8_t {
   kClassWeights,
 };
 
-// How a resumed run may change a field.
-enum class OnResume : uint8_t { kFixed, kAny, kLarger };
+// How a resumed run may change a field. kSameStep: if the number of samples per optimizer step stays the same.
+enum class OnResume : uint8_t { kFixed, kAny, kLarger, kSameStep };
 
 struct Choice {
   std::string_view name;

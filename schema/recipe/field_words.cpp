@@ -77,6 +77,13 @@ std::vector<std::string> choice_names(const Field& field) {
   return names;
 }
 
+std::vector<std::string> working_choices(const Field& field) {
+  std::vector<std::string> names;
+  for (const Choice& choice : field.choices)
+    if (choice.works) names.emplace_back(choice.name);
+  return names;
+}
+
 std::string availability_phrase(const Field& field) {
   std::string text;
   std::vector<std::string_view> later;

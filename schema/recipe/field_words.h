@@ -23,6 +23,8 @@ std::string range_phrase(const Field& field);
 // Names of the choices, those that work first; empty if the field is not a choice.
 std::vector<std::string> choice_names(const Field& field);
 
+std::vector<std::string> working_choices(const Field& field);
+
 // What does not work yet, to append to the field's text: " Not implemented yet: gpu, tpu."; "" if
 // everything works.
 std::string availability_phrase(const Field& field);

@@ -7,13 +7,6 @@
 namespace runner::schema {
 namespace {
 
-std::string working_choices(const Field& field) {
-  std::vector<std::string> working;
-  for (const Choice& choice : field.choices)
-    if (choice.works) working.emplace_back(choice.name);
-  return join_or(working);
-}
-
 bool has_later_choices(const Field& field) {
   return !std::ranges::all_of(field.choices, &Choice::works);
 }
@@ -30,7 +23,7 @@ void check(const Setting& setting, Report& report) {
   if (has_later_choices(field)) {
     if (!is_working_choice(field, setting.value.text()))
       report.add(ErrorId::kNotYet, setting.place, setting.path, shown + " is not implemented yet",
-                 "implemented: " + working_choices(field));
+                 "implemented: " + join_or(working_choices(field)));
   } else if (field.defaults.empty()) {
     report.add(ErrorId::kNotYet, setting.place, setting.path, setting.path + " is not implemented yet", "remove it");
   } else if (read_default(field, field.defaults.back()) != setting.value) {

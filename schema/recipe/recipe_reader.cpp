@@ -71,6 +71,14 @@ SourceMark ReadResult::mark_of(std::string_view path) const {
   return texts.mark(place_of(path));
 }
 
+bool ReadResult::is_recorded(std::string_view path) const {
+  return texts.source(place_of(path).source).is_recorded();
+}
+
+std::string ReadResult::place_text(std::string_view path) const {
+  return is_recorded(path) ? "" : mark_of(path).to_string() + ": ";
+}
+
 Diagnostic ReadResult::fault(ErrorId id, std::string_view path, std::string_view message) const {
   return texts.diagnostic(id, place_of(path), path, message);
 }

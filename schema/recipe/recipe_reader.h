@@ -46,6 +46,10 @@ struct ReadResult {
   const Leaf* find(std::string_view path) const;
   // Returns the mark of a value for messages: its own, else that of the nearest section, else line 1.
   SourceMark mark_of(std::string_view path) const;
+  // Whether that is in the recorded recipe of a run, which is not a file.
+  bool is_recorded(std::string_view path) const;
+  // Returns that place to begin a message with: "r.yaml:5:28: ", or "" in a recorded recipe.
+  std::string place_text(std::string_view path) const;
   // Returns a fault at the place of a value, for checks that need more than the recipe.
   Diagnostic fault(ErrorId id, std::string_view path, std::string_view message) const;
   // Returns the row of the field table for a path such as "optimizer.groups[0].lr": the one whose conditions hold, else

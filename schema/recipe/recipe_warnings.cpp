@@ -14,8 +14,8 @@ bool differs_from_default(const ReadResult& recipe, const Leaf& leaf) {
   return leaf.origin != OriginKind::kDefault && !(leaf.value == recipe.default_of(*leaf.field));
 }
 
-std::string without_effect(const Leaf& leaf, std::string_view why) {
-  return fmt::format("{}: {} has no effect: {}", leaf.mark.to_string(), leaf.path, why);
+std::string without_effect(const ReadResult& recipe, const Leaf& leaf, std::string_view why) {
+  return fmt::format("{}{} has no effect: {}", recipe.place_text(leaf.path), leaf.path, why);
 }
 
 // Precedence of an origin.
@@ -38,8 +38,9 @@ void warn_of_mode(const ReadResult& recipe, std::string_view section, std::vecto
   const std::string_view fits = larger_is_better(name) ? "max" : "min", is = *mode->value.text();
   if (is == fits || is == "auto") return;
   warnings.push_back(
-      fmt::format("{}: {} is {} with mode {}, from {}; add mode: {} to the same section if that is correct",
-                  metric->mark.to_string(), metric->path, name, is, mode->mark.to_string(), fits));
+      fmt::format("{}{} is {} with mode {}, from {}; add mode: {} to the same section if that is correct",
+                  recipe.place_text(metric->path), metric->path, name, is,
+                  recipe.is_recorded(mode->path) ? "the recorded recipe" : mode->mark.to_string(), fits));
 }
 
 // Warns about settings that one_cycle replaces.
@@ -54,11 +55,12 @@ void warn_of_cycle(const ReadResult& recipe, std::vector<std::string>& warnings)
     if (!leaf.path.starts_with("optimizer.") || !differs_from_default(recipe, leaf)) continue;
     const std::string_view key = std::string_view(leaf.path).substr(leaf.path.rfind('.') + 1);
     if (leaf.path == "optimizer.lr" && !shares)
-      warnings.push_back(without_effect(leaf, "with one_cycle, scheduler.max_lr is the peak learning rate"));
+      warnings.push_back(without_effect(recipe, leaf, "with one_cycle, scheduler.max_lr is the peak learning rate"));
     if (recipe.recipe.scheduler.cycle_momentum && (key == "momentum" || key == "betas"))
-      warnings.push_back(without_effect(leaf, key == "momentum"
-                                                  ? "scheduler.cycle_momentum changes it during the run"
-                                                  : "scheduler.cycle_momentum changes the first one during the run"));
+      warnings.push_back(without_effect(recipe, leaf,
+                                        key == "momentum"
+                                            ? "scheduler.cycle_momentum changes it during the run"
+                                            : "scheduler.cycle_momentum changes the first one during the run"));
   }
 }
 
@@ -70,11 +72,10 @@ void warn_of_ranks(const ReadResult& recipe, std::vector<std::string>& warnings)
   const Recipe& is = recipe.recipe;
   const Leaf* const ranks = recipe.find("num_processes");
   if (is.num_processes == 1 || is.split_batches || (ranks != nullptr && ranks->origin != OriginKind::kDefault)) return;
-  warnings.push_back(
-      fmt::format("{}: backend: tpu trains with {} processes, so the global batch is {} samples instead of {}; set "
-                  "split_batches: true to divide data.batch_size among them, or num_processes: 1",
-                  recipe.mark_of("backend").to_string(), is.num_processes, is.num_processes * is.data.batch_size,
-                  is.data.batch_size));
+  warnings.push_back(fmt::format(
+      "{}backend: tpu trains with {} processes, so the global batch is {} samples instead of {}; set "
+      "split_batches: true to divide data.batch_size among them, or num_processes: 1",
+      recipe.place_text("backend"), is.num_processes, is.num_processes * is.data.batch_size, is.data.batch_size));
 }
 
 void warn_of_tpu(const ReadResult& recipe, std::vector<std::string>& warnings) {
@@ -82,9 +83,9 @@ void warn_of_tpu(const ReadResult& recipe, std::vector<std::string>& warnings) {
   warn_of_ranks(recipe, warnings);
   if (recipe.recipe.mixed_precision == Precision::kFp16)
     warnings.push_back(
-        fmt::format("{}: mixed_precision: fp16 is not faster on a TPU, which multiplies in bf16, and overflows above "
+        fmt::format("{}mixed_precision: fp16 is not faster on a TPU, which multiplies in bf16, and overflows above "
                     "65504; use bf16",
-                    recipe.mark_of("mixed_precision").to_string()));
+                    recipe.place_text("mixed_precision")));
 }
 
 // Warns about texts in typographic quotes, which would become part of the text.
@@ -94,9 +95,9 @@ void warn_of_quotes(const ReadResult& recipe, std::vector<std::string>& warnings
     for (const std::string_view quote : {"\u201C", "\u201D", "\u201E", "\u2018", "\u2019"})
       if (text != nullptr && text->starts_with(quote))
         warnings.push_back(
-            fmt::format("{}: {} begins with the typographic quote {}, which is part of the text; YAML's "
+            fmt::format("{}{} begins with the typographic quote {}, which is part of the text; YAML's "
                         "quotes are \" and '",
-                        leaf.mark.to_string(), leaf.path, quote));
+                        recipe.place_text(leaf.path), leaf.path, quote));
   }
 }
 

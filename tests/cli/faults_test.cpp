@@ -383,7 +383,7 @@ TEST_F(Faults, DiffOmitsPartsDamagedInOneRun) {
   EXPECT_EQ(compared.exit_code, 5);
   EXPECT_EQ(compared.err, "error: compared without the provenance of run " + uid + ": " + reason + "\n");
   EXPECT_NE(compared.out.find("\nseed "), std::string::npos) << compared.out;
-  EXPECT_NE(compared.out.find("\n\nthe environments are equal\n\nmetric "), std::string::npos) << compared.out;
+  EXPECT_NE(compared.out.find("\n\nthe environments are equal\n\ncost "), std::string::npos) << compared.out;
   EXPECT_NE(compared.out.find("\ntrain/loss "), std::string::npos) << compared.out;
 
   const Result document = run("runner diff other small --json");

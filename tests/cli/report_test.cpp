@@ -181,21 +181,26 @@ store::RunDetails details_with(const char* run, double lr, double loss) {
 }
 
 TEST(Comparison, OmitsPartsDamagedInOneRun) {
-  const store::RunDetails a = details_with("a", 0.5, 1);
+  store::RunDetails a = details_with("a", 0.5, 1);
+  a.run.ended_ms = 1500;
+  a.run.earlier_ms = 500;  // of another attempt
+  a.run.summary_json = R"({"peak_memory": {"training": 40, "evaluation": 30, "saving": 0}})";
   store::RunDetails b = details_with("b", 0.25, 3);
+  b.run.heartbeat_ms = 1500;
   const std::string params = "parameter     a    b\noptimizer.lr  0.5  0.25\n";
   const std::string environment = "environment  a  b\nbackend      a  b\n";
+  const std::string cost = "cost              a       b\ntime         2.00 s  1.50 s\npeak memory    40 B\n";
   const std::string metrics = "metric      a  b  difference\ntrain/loss  1  3           2\n";
-  EXPECT_EQ(comparison_text(compare(a, b), 0, false), params + '\n' + environment + '\n' + metrics);
+  EXPECT_EQ(comparison_text(compare(a, b), 0, false), params + '\n' + environment + '\n' + cost + '\n' + metrics);
   const auto without = [&](const char* part) {
     store::RunDetails damaged = b;
     damaged.damage = {{part, "lost"}};
     EXPECT_EQ(compare(damaged, a).damage.size(), 1U);
     return comparison_text(compare(a, damaged), 0, false);
   };
-  EXPECT_EQ(without("parameters"), environment + '\n' + metrics);
-  EXPECT_EQ(without("metrics"), params + '\n' + environment);
-  EXPECT_EQ(without("recipe"), params + '\n' + environment + '\n' + metrics);
+  EXPECT_EQ(without("parameters"), environment + '\n' + cost + '\n' + metrics);
+  EXPECT_EQ(without("metrics"), params + '\n' + environment + '\n' + cost);
+  EXPECT_EQ(without("recipe"), params + '\n' + environment + '\n' + cost + '\n' + metrics);
 }
 
 TEST(Csv, QuotesFieldsIfNecessary) {

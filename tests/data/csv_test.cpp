@@ -352,8 +352,7 @@ TEST_F(CsvTest, HintsAtDecimalCommas) {
 }
 
 TEST_F(CsvTest, ReportsInvalidHeaders) {
-  EXPECT_EQ(error("178,13,class_0\n1,2,3,0\n"),
-            "x.csv:2: expected 3 fields like the first row, got 4; if the first row is a header, set header: true");
+  EXPECT_EQ(error("178,13,class_0\n1,2,3,0\n"), "x.csv:2: expected 3 fields like the first row, got 4");
   EXPECT_EQ(error("a,b,a\n1,2,3\n"), "x.csv:1: columns 0 and 2 are both named 'a'; rename one");
   EXPECT_EQ(error(",b,label\n1,2,3\n"),
             "x.csv:1: column 0 has no name; give it one, or list the columns to use: features: ['b', …]");

@@ -134,6 +134,16 @@ TEST_F(LabelsTest, OfBothPartsAreClasses) {
                                   "cannot learn it"}));
 }
 
+TEST_F(LabelsTest, WithoutACommonClassAreAnError) {
+  EXPECT_EQ(error(csv({"1", "2"}, {"3", "4"})),
+            "data.eval has no class of data.train: data.train has 1, 2; data.eval has 3, 4; check data.train.label and "
+            "data.eval.label, or use other evaluation data");
+  EXPECT_EQ(error(csv({"cat", "dog"}, {"tree"})),
+            "data.eval has no class of data.train: data.train has 'cat', 'dog'; data.eval has 'tree'; check "
+            "data.train.label and data.eval.label, or use other evaluation data");
+  EXPECT_EQ(error(csv({"cat", "dog"}, {"tree", "dog"})), "");
+}
+
 TEST_F(LabelsTest, InTwoSpellingsAreAnError) {
   EXPECT_EQ(error(csv({">50K", "<=50K"}, {">50K.", "<=50K."})),
             "data.eval has the label '<=50K.', and data.train has '<=50K': the same class in two spellings? data.train "

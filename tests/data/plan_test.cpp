@@ -311,6 +311,57 @@ TEST(DataPlan, StartWithinAnEpochContinuesAtTheNextSample) {
   });
 }
 
+// Returns the samples of the first optimizer steps, as positions counted over `epochs` epochs.
+std::vector<Indices> steps_of(const DataPlan& plan, int64_t epochs) {
+  std::vector<Indices> steps(1);
+  int64_t batches = 0;
+  for (int64_t epoch = 0; epoch < epochs; ++epoch) {
+    for (int64_t k = 0; k < plan.steps_per_epoch(); ++k) {
+      for (int64_t i = plan.consumed(k); i < plan.consumed(k + 1); ++i)
+        steps.back().push_back(epoch * plan.spec().samples + i);
+      const bool ends = plan.spec().steps_end_with_epoch && k + 1 == plan.steps_per_epoch();
+      if (++batches < plan.spec().accumulation && !ends) continue;
+      batches = 0;
+      steps.emplace_back();
+    }
+  }
+  steps.pop_back();  // not complete
+  return steps;
+}
+
+TEST(DataPlan, KnowsWhichBatchesGiveTheSameOptimizerSteps) {
+  int64_t same = 0, other = 0;
+  for (const bool drop_last : {false, true}) {
+    for (const bool steps_end_with_epoch : {false, true}) {
+      for (int64_t samples = 12; samples <= 26; ++samples) {
+        const auto plan_of = [&](int64_t batch_size, int64_t accumulation) {
+          return DataPlan({.samples = samples,
+                           .batch_size = batch_size,
+                           .drop_last = drop_last,
+                           .accumulation = accumulation,
+                           .steps_end_with_epoch = steps_end_with_epoch});
+        };
+        for (const int64_t a : {1, 2, 3, 4, 6, 12}) {
+          for (const int64_t b : {1, 2, 3, 4, 6, 12}) {
+            const DataPlan plan = plan_of(a, 12 / a), divided_anew = plan_of(b, 12 / b);
+            const bool equal = plan.has_steps_of(divided_anew);
+            const bool are_equal = steps_of(plan, 30) == steps_of(divided_anew, 30);
+            // Across epochs, short batches may happen to divide the steps alike.
+            ASSERT_TRUE(equal == are_equal || (are_equal && !steps_end_with_epoch))
+                << samples << " samples, " << a << " and " << b << ", drop_last " << drop_last << ", "
+                << steps_end_with_epoch;
+            ASSERT_EQ(equal, divided_anew.has_steps_of(plan));
+            (equal ? same : other) += a != b;
+            ASSERT_FALSE(plan.has_steps_of(plan_of(b, 24 / b)));
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(same, 500);
+  EXPECT_GT(other, 500);
+}
+
 // Cases from Accelerate's tests/test_data_loader.py.
 TEST(DataPlan, MatchesAcceleratesTests) {
   const auto indices = [](const PlanSpec& spec) {
@@ -367,7 +418,7 @@ TEST(DataPlan, AnEpochWithoutABatchIsAnError) {
   EXPECT_EQ(message({.samples = 0, .batch_size = 4}), "an epoch has no batches: the data set is empty");
   EXPECT_EQ(message({.samples = 7, .batch_size = 4, .processes = 2, .drop_last = true}),
             "an epoch has no batches: the data set has 7 samples, fewer than a global batch of 8, and drop_last is "
-            "true; lower data.batch_size or set data.drop_last to false");
+            "true; lower num_processes or data.batch_size, or set data.drop_last to false");
   EXPECT_EQ(message({.samples = 8, .batch_size = 4, .processes = 2, .drop_last = true}), "");
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "schema/recipe/recipe_identity.h"
+
 namespace runner::schema {
 namespace {
 
@@ -96,6 +98,23 @@ TEST(RecipeWarnings, AboutFp16OnATpu) {
   EXPECT_EQ(tpu_warnings("fp16", "{type: sgd, lr: 0.1}"),
             Texts{"r.yaml:6:18: mixed_precision: fp16 is not faster on a TPU, which multiplies in bf16, and overflows "
                   "above 65504; use bf16"});
+}
+
+// A recorded recipe has no file.
+TEST(RecipeWarnings, OfARecordedRecipeNameTheKeyAlone) {
+  const auto recorded = [](const std::string& keys, const std::vector<std::string>& overrides) {
+    const std::string text =
+        "schema_version: 1\nmodel: {type: linear}\ndata: {train: {format: csv, path: d.csv}, "
+        "batch_size: 4, split: {eval: 0.1}}\ntrain: {epochs: 3}\n";
+    return recipe_warnings(read_resolved(resolved_json(read_recipe_text(text + keys, "r.yaml")), overrides));
+  };
+  EXPECT_EQ(recorded("optimizer: {type: sgd, momentum: 0.9}\nscheduler: {type: one_cycle, max_lr: 0.1}\n", {}),
+            Texts{"optimizer.momentum has no effect: scheduler.cycle_momentum changes it during the run"});
+  EXPECT_EQ(
+      recorded("optimizer: {type: sgd}\ncheckpoint: {keep_best: {metric: eval/accuracy, mode: max}}\n",
+               {"checkpoint.keep_best.metric=eval/loss"}),
+      Texts{"command line:1:29: checkpoint.keep_best.metric is eval/loss with mode max, from the recorded recipe; "
+            "add mode: min to the same section if that is correct"});
 }
 
 }  // namespace

@@ -112,5 +112,69 @@ TEST(ResumeCheck, RejectsChangesThatNeedAFork) {
   EXPECT_NE(refused({"data.train.label=x"}), "");
 }
 
+std::string refused_with(const char* keys, const std::vector<std::string>& overrides) {
+  const std::string stored = resolved_json(read_recipe_text(std::string(kStored) + keys, "r.yaml"));
+  return render_text(check_resume_overrides(read_resolved(stored), read_resolved(stored, overrides)));
+}
+
+TEST(ResumeCheck, AllowsOtherBatchesWithAsManySamplesPerStep) {
+  EXPECT_EQ(refused({"data.batch_size=1", "gradient_accumulation_steps=4"}), "");
+  EXPECT_EQ(refused({"data.batch_size=2", "num_processes=2"}), "");
+  EXPECT_EQ(refused({"data.batch_size=1", "num_processes=2", "gradient_accumulation_steps=2"}), "");
+  EXPECT_EQ(
+      refused_with("split_batches: true\n", {"data.batch_size=2", "gradient_accumulation_steps=2", "num_processes=2"}),
+      "");
+  EXPECT_EQ(refused_with("gradient_accumulation_steps: 2\n", {"gradient_accumulation_steps=1", "num_processes=2"}), "");
+  EXPECT_EQ(refused({"num_processes=2"}), "");  // changes the steps, with a warning
+}
+
+TEST(ResumeCheck, RejectsOtherSamplesPerStep) {
+  EXPECT_EQ(
+      refused({"data.batch_size=2"}),
+      "command line:1:17: error: data.batch_size may only change when a run is resumed if an optimizer step keeps "
+      "its number of samples (data.batch_size × num_processes × gradient_accumulation_steps): 4 -> 2 "
+      "[resume-change]\nhint: set gradient_accumulation_steps=2 as well, or use `runner fork RUN "
+      "data.batch_size=2` to continue from its state in a new run, or `runner exec` to start from the beginning\n");
+  EXPECT_EQ(
+      refused_with("split_batches: true\n", {"gradient_accumulation_steps=2", "num_processes=2"}),
+      "command line:1:29: error: gradient_accumulation_steps may only change when a run is resumed if an optimizer "
+      "step keeps its number of samples (data.batch_size × gradient_accumulation_steps): 4 -> 8 "
+      "[resume-change]\nhint: set data.batch_size=2 as well, or use `runner fork RUN num_processes=2 "
+      "gradient_accumulation_steps=2` to continue from its state in a new run, or `runner exec` to start from the "
+      "beginning\n");
+  EXPECT_NE(refused({"data.batch_size=3"}).find("\nhint: use `runner fork RUN data.batch_size=3`"), std::string::npos);
+}
+
+// The samples of a step are the same, but its result depends on the batches.
+TEST(ResumeCheck, RejectsOtherBatchesOnWhichTheResultDepends) {
+  const auto reason = [](const char* keys, const std::vector<std::string>& overrides) {
+    const std::string text = refused_with(keys, overrides);
+    const std::string from = "cannot change when this run is resumed: ", to = " [resume-change]";
+    const size_t begin = text.find(from), end = text.find(to);
+    return begin == std::string::npos ? text : text.substr(begin + from.size(), end - begin - from.size());
+  };
+  const std::vector<std::string> halves{"data.batch_size=2", "gradient_accumulation_steps=2"};
+  const std::vector<std::string> two{"data.batch_size=2", "num_processes=2"};
+  const char* const kCompressed = "num_processes: 2\ncomm: {hook: power_sgd}\n";
+  EXPECT_EQ(reason(kCompressed, halves),
+            "comm.hook compresses the gradients of each process, which would have other samples");
+  const char* const kAccelerate = "scheduler: {type: linear, compat: accelerate}\n";
+  EXPECT_EQ(reason(kAccelerate, two), "with scheduler.compat: accelerate, the schedule depends on num_processes");
+  EXPECT_EQ(reason(kAccelerate, halves), "");
+  const char* const kSomeBatches = "eval: {batches: 2}\n";
+  EXPECT_EQ(reason(kSomeBatches, halves), "with eval.batches, evaluations would use another number of samples");
+  EXPECT_EQ(reason(kSomeBatches, two), "");
+  EXPECT_EQ(reason("eval: {batches: 2, batch_size: 4}\n", halves), "");
+}
+
+// The section train is in kStored, so the interval is set on the command line of the run.
+TEST(ResumeCheck, RejectsOtherBatchesOfRanksThatTrainAlone) {
+  const std::vector<std::string> local{"num_processes=2", "train.local_sgd={every: 2 steps}"};
+  const std::string stored = resolved_json(read_recipe_text(kStored, "r.yaml", local));
+  const std::vector<std::string> halves{"data.batch_size=2", "gradient_accumulation_steps=2"};
+  const std::string text = render_text(check_resume_overrides(read_resolved(stored), read_resolved(stored, halves)));
+  EXPECT_NE(text.find("with train.local_sgd, each process would train on other samples"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace runner::schema

@@ -49,7 +49,7 @@ train: {epochs: 2, clip_grad_norm: 1.0}
       data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
       const int64_t steps = session.plan.optimizer_steps(1) * 3 / 2;
       for (int64_t result = 0; result < steps; ++result)
-        session.trainer.stepper().run(loader, {.factors = {session.schedule.factor(result)}});
+        session.trainer.stepper().run(loader, {.factor = session.schedule.factor(result)});
       ranks.barrier({"trained"});
       if (ranks.rank() == 0)
         for (size_t i = 0; i < session.trainer.layout().arrays().size(); ++i)

@@ -46,7 +46,7 @@ class InFlightStepTest : public ::testing::TestWithParam<schema::OnNan> {
   double sum_in(const MetricSums& sums) const { return sums.contains("metric") ? sums.at("metric").sum : 0; }
   bool skips() const { return GetParam() == schema::OnNan::kSkip; }
   void submit() { in_flight.set_submitted({1, step, &recorded, /*completes=*/true, {BatchPlace::Of::kTraining, 1}}); }
-  void end() { in_flight.end(step, {.factors = {0.5}, .schedule_steps = 2}, result); }
+  void end() { in_flight.end(step, {.factor = 0.5, .schedule_steps = 2}, result); }
 
   schema::Recipe recipe;
   const Optimizers optimizers{.names = {"a", "b"}, .groups = {}, .lr = 0.1};

@@ -38,7 +38,7 @@ class MemoryUseTest : public RunFixture {
       session.trainer.allocate();
       data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
       for (int64_t step = 0; step < session.plan.optimizer_steps(1); ++step)
-        session.trainer.stepper().run(loader, {.factors = {session.schedule.factor(step)}});
+        session.trainer.stepper().run(loader, {.factor = session.schedule.factor(step)});
       if (ranks.rank() == 0) used = session.trainer.memory();
     });
     return used;

@@ -65,8 +65,8 @@ class RecordedTraining {
 
   StepResult result() {
     const int64_t scheduled = trainer_.counters.scheduled;
-    return trainer_.stepper().run(
-        loader_, {.factors = {schedule_.factor(scheduled)}, .momentum = schedule_.momentum(scheduled)});
+    return trainer_.stepper().run(loader_,
+                                  {.factor = schedule_.factor(scheduled), .momentum = schedule_.momentum(scheduled)});
   }
 
   // The tensor sections of a checkpoint.

@@ -72,8 +72,7 @@ threads: 1
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
     const int64_t steps = optimizer_steps > 0 ? optimizer_steps : session.length.total_steps;
     for (int64_t step = 0; step < steps; ++step) {
-      const StepResult step_result =
-          session.trainer.stepper().run(loader, {.factors = {session.schedule.factor(step)}});
+      const StepResult step_result = session.trainer.stepper().run(loader, {.factor = session.schedule.factor(step)});
       EXPECT_TRUE(step_result.finite);
       result.samples.push_back(step_result.samples);
       result.losses.push_back(session.trainer.means().take_loss());
@@ -262,7 +261,7 @@ double shared_bytes_per_parameter(const schema::Recipe& recipe, int64_t optimize
     session.trainer.allocate();
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
     for (int64_t step_result = 0; step_result < optimizer_steps; ++step_result)
-      session.trainer.stepper().run(loader, {.factors = {session.schedule.factor(step_result)}});
+      session.trainer.stepper().run(loader, {.factor = session.schedule.factor(step_result)});
     ranks.barrier({"trained"});
     if (ranks.rank() == 0)
       result = (taken() - before) / static_cast<double>(session.trainer.model().parameters.elements());

@@ -77,7 +77,10 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
                          .before = schema::read_recipe(path("recipe.yaml").string()).recipe};
   const RunRequest request{
       .recipe = read.recipe,
-      .origin = {.resume = options.resume, .fork = options.fork.empty() ? nullptr : &fork, .longer = options.longer},
+      .origin = {.resume = options.resume,
+                 .fork = options.fork.empty() ? nullptr : &fork,
+                 .longer = options.longer,
+                 .other_batches = options.other_batches},
       .recording = {.store = path(options.store),
                     .summary = [](const RunResult&) { return std::string("{}"); },
                     .metrics_document = [](const backends::tpu::MetricsSnapshot&) { return std::string("{}"); },

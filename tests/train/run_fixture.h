@@ -40,8 +40,9 @@ class RunFixture : public ::testing::Test {
     std::string store = "runner.db";
     std::string resume = {};
     bool longer = false;
-    std::string fork = {};  // id of the run to fork; `overrides` are the child's changes
-    int64_t state = -1;     // checkpoint of that run; −1: the newest
+    bool other_batches = false;  // see RunOrigin
+    std::string fork = {};       // id of the run to fork; `overrides` are the child's changes
+    int64_t state = -1;          // checkpoint of that run; −1: the newest
     bool restart = false;
     bool stop_at_start = false;  // requests a stop once the run has begun
     std::vector<std::string> overrides = {};

@@ -188,7 +188,7 @@ TEST_F(UpdateClockTest, AnOptimizerStepDoesNotWaitForCounters) {
   trainer.step_memory().prepare({.batch = 6});
   for (int64_t step = 0; step < 20; ++step) {
     const size_t first = device->events().size();
-    trainer.stepper().run(loader, {.factors = {schedule.factor(step)}, .momentum = schedule.momentum(step)});
+    trainer.stepper().run(loader, {.factor = schedule.factor(step), .momentum = schedule.momentum(step)});
     std::vector<Call> calls;
     for (size_t i = first; i < device->events().size(); ++i) calls.push_back(device->events()[i].call);
     std::vector<Call> expected(step == 0 ? 4 : 2, Call::kWrite);  // counters, factors, momenta

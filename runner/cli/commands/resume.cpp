@@ -5,6 +5,7 @@
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
 #include "runner/report/run_text.h"
+#include "runner/train/run/run_data.h"
 #include "store/device_report.h"
 
 namespace runner::cli {
@@ -18,7 +19,8 @@ struct ResumeOptions : StateOptions {
 constexpr Argument kResumeArguments[] = {
     kRunArgument,
     {"[KEY=VALUE ...]", "",
-     "settings to change: num_processes, backend, log.*, checkpoint.*, a larger train.epochs or train.steps",
+     "settings to change: num_processes, backend, log.*, checkpoint.*, a larger train.epochs or train.steps, "
+     "data.batch_size with gradient_accumulation_steps",
      &ResumeOptions::overrides, Kind::kSetting},
     kStateArgument,
     quiet_argument(&ResumeOptions::quiet)};
@@ -32,7 +34,9 @@ int resume_run(const store::RunDetails& details, const ResumeOptions& options, r
         options.overrides.empty() ? std::string() : fmt::format("; ignored {}", fmt::join(options.overrides, " "))));
     store::Store store = open_store(options);
     out.data(options.json ? details.run.summary_json
-                          : report::show_text(details, store::newest_device_metrics(store, details.run.id),
+                          : report::show_text(details,
+                                              {.device = store::newest_device_metrics(store, details.run.id),
+                                               .encoding = train::encoding_of(store, details.run)},
                                               out.data_width(), out.data_color()));
     return 0;
   }
@@ -40,10 +44,26 @@ int resume_run(const store::RunDetails& details, const ResumeOptions& options, r
   return run_and_report(std::move(attempt), options, options.quiet, out);
 }
 
+// Adds to an error of `work` about the settings that most of them need a fork. Faults of keys have such hints.
+template <class Work>
+auto about_resuming(const store::RunRow& run, Work work) {
+  try {
+    return work();
+  } catch (const schema::RecipeError&) {
+    throw;
+  } catch (Error& error) {
+    if (error.kind() == ErrorKind::kRecipe)
+      error.note(fmt::format("a resumed run keeps most settings; `runner fork {} KEY=VALUE` can change any", run.uid));
+    throw;
+  }
+}
+
 int resume(const ResumeOptions& options, report::Output& out) {
   const store::RunDetails details = details_of(options.run, options, &out);
   return about_run(details.run, [&] {
-    return about_missing_files(details, store_path(options), [&] { return resume_run(details, options, out); });
+    return about_missing_files(details, store_path(options), [&] {
+      return about_resuming(details.run, [&] { return resume_run(details, options, out); });
+    });
   });
 }
 

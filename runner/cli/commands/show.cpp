@@ -10,6 +10,7 @@
 #include "runner/report/xla/metrics_report.h"
 #include "runner/report/xla/report_json.h"
 #include "runner/train/run/gpu_use.h"
+#include "runner/train/run/run_data.h"
 #include "store/device_report.h"
 
 namespace runner::cli {
@@ -59,9 +60,10 @@ int show(const ShowOptions& options, report::Output& out) {
   const store::RunDetails details =
       store::show_intact_parts(store, store::find_run(store, options.run, store::Trash::kIncluded));
   note_namesakes(store, details.run, options.run, out);
-  const store::DeviceMetrics metrics = store::newest_device_metrics(store, details.run.id);
-  out.data(options.json ? report::show_document(details, metrics)
-                        : report::show_text(details, metrics, out.data_width(), out.data_color()));
+  const report::MoreOfRun more{.device = store::newest_device_metrics(store, details.run.id),
+                               .encoding = train::encoding_of(store, details.run)};
+  out.data(options.json ? report::show_document(details, more)
+                        : report::show_text(details, more, out.data_width(), out.data_color()));
   for (const store::Damage& damage : details.damage) {
     out.talk(
         report::error_text(fmt::format("shown without its {}: {}", damage.part, damage.message), out.talk_color()));

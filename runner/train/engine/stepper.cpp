@@ -186,7 +186,7 @@ void Stepper::end_step(const SharedStep& step, const ScheduleRates& rates, StepR
   parts_.arrays.hold(GradientState::kNothing);
   // With device-side counters, a rank that has read them knows the rate, and others only a table of rates.
   result.call_digest = mixed(parts_.clock != nullptr ? 0 : rates.digest(), parts_.steps.loss_shape_digest());
-  result.lr = parts_.builder.optimizers().lr * rates.factor();
+  result.lr = parts_.builder.optimizers().lr * rates.factor;
   result.finite = true;
   result.applied = !parts_.clock;
   parts_.in_flight.end(step, rates, result);

@@ -59,7 +59,7 @@ void UpdateClock::begin(const std::vector<double>& updates) {
 void UpdateClock::write_row(const ScheduleRates& rates, int64_t row) {
   const size_t columns = optimizers_.names.size();
   for (size_t i = 0; i < columns; ++i)
-    factors_[static_cast<size_t>(row) * columns + i] = rates.factor(static_cast<int32_t>(i));
+    factors_[static_cast<size_t>(row) * columns + i] = rates.factor_of(static_cast<int32_t>(i));
   momenta_[static_cast<size_t>(row)] = rates.momentum.value_or(0);
 }
 

@@ -341,7 +341,7 @@ void CustomLoop::step(int32_t optimizer) {
       optimizer, [this](int64_t ahead) { return session_.rates(ahead); }, updates + 1);
   ++updates;  // undone after the region has run, if the step was skipped
   if (!region().applied()) counters.update_was_skipped = false;
-  open_step_.rate = base_rate(0) * rates.factor();
+  open_step_.rate = base_rate(0) * rates.factor;
   batch_state_.stepped[static_cast<size_t>(optimizer)] = true;
 }
 

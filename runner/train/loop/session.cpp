@@ -1,7 +1,6 @@
 #include "runner/train/loop/session.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "backends/tensor/rounding.h"
@@ -37,8 +36,7 @@ optim::RunLength run_length(const schema::Recipe& recipe, const data::DataPlan& 
             recipe.gradient_accumulation_steps, count_text(*recipe.train.epochs, "epoch"),
             count_text(*recipe.train.epochs * plan.steps_per_epoch(), "batch"));
   length.samples_per_epoch = plan.samples_per_epoch();
-  if (__builtin_mul_overflow(plan.global_batch_size(), recipe.gradient_accumulation_steps, &length.samples_per_step))
-    length.samples_per_step = std::numeric_limits<int64_t>::max();  // more than any epoch has
+  length.samples_per_step = plan.full_step_size();
   length.num_processes = recipe.split_batches ? 1 : recipe.num_processes;
   return length;
 }
@@ -146,10 +144,11 @@ void Session::set_extra_steps(int64_t extra) {
 
 ScheduleRates Session::rates(int64_t ahead) const {
   const int64_t step = trainer.counters.scheduled + (trainer.stepper().pending() + ahead) * schedule.steps_per_update();
-  ScheduleRates rates{.momentum = schedule.momentum(step), .schedule_steps = schedule.steps_per_update()};
-  rates.factors[0] = schedule.factor(step);
+  ScheduleRates rates{.factor = schedule.factor(step),
+                      .momentum = schedule.momentum(step),
+                      .schedule_steps = schedule.steps_per_update()};
   for (int32_t i = 1; schedule.is_function() && i < std::ssize(trainer.optimizers().names); ++i)
-    rates.factors.push_back(schedule.factor(step, i));
+    rates.other_factors.push_back(schedule.factor(step, i));
   return rates;
 }
 

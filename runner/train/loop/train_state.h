@@ -73,8 +73,11 @@ struct TrainState {
   // too large to be kept, its current one with the former random numbers.
   Checkpoint checkpoint_of(const StepStart& start);
   // Applies a checkpoint whose arrays and counters have been restored. `resumed`: it is of this run, not of a parent.
-  // Returns a warning if the global batch size has changed.
+  // Returns a warning if the global batch size has changed and optimizer steps have other samples now. Throws
+  // Error(kUsage) if they should have the same samples, but cannot.
   std::optional<std::string> restore(const Checkpoint& from, bool resumed);
+  // Throws Error(kUsage) if optimizer steps have not as many samples as in a checkpoint.
+  void check_step_size(const Checkpoint& from) const;
   // Applies the parts of a checkpoint that a running hook's loop takes over; position and counters stay.
   void restore_values(const Checkpoint& from);
   // Applies a change of next_accumulation, from the next optimizer step on.

@@ -138,6 +138,7 @@ void RankRun::resume(store::Store store) {
   if (request_.origin.may_begin_again && store::list_states(store, row.id, /*for_resume=*/true).empty())
     return begin_again(std::move(store), row);
   const Resumed found = restore_run(store, row, request_.origin.state, session_);
+  if (request_.origin.other_batches) state_.check_step_size(found.state);
   continue_from(found.state, /*resumed=*/true);
   const store::SeriesPosition recorded = recorded_before(found);
   const RunRecord::Earlier earlier{.from = &found.info,

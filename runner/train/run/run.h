@@ -103,6 +103,7 @@ struct RunOrigin {
   std::optional<int64_t> state = {};  // checkpoint from which it continues; none: the newest that is intact
   const ForkRequest* fork = nullptr;  // a new run that starts from a checkpoint of another; null: none
   bool longer = false;                // resumed with larger train.epochs or train.steps
+  bool other_batches = false;         // resumed with another batch size or accumulation, but the same optimizer steps
   // The run is resumed after the loss of a process. If it has no checkpoint yet, it starts again, as `fork` says.
   bool may_begin_again = false;
 };

@@ -13,37 +13,36 @@
 namespace runner::train {
 namespace {
 
-// Returns the encoding of a checkpoint of a run; none if no checkpoint has one that can be read. The restoration of the
-// run reports why.
-std::optional<data::Encoding> encoding_of(store::Store& store, const std::string& uid, std::optional<int64_t> id) {
-  for (const store::StateInfo& info : store::list_states(store, store::find_run(store, uid).id)) {
-    if (id && info.id != *id) continue;
-    try {
-      return checkpoint_of(store::load_section(store, info.id, kRunSection)).encoding;
-    } catch (const Error&) {
-      continue;
-    }
-  }
-  return std::nullopt;
-}
-
 std::optional<data::Encoding> known_encoding(const RunRequest& request) {
   const RunOrigin& origin = request.origin;
   if (origin.resume.empty() && origin.fork == nullptr) return std::nullopt;
   try {
     store::Store store = store::Store::open(request.recording.store, store::Access::kRead);
     if (!origin.resume.empty())
-      if (auto encoding = encoding_of(store, origin.resume, origin.state))
+      if (auto encoding = encoding_of(store, store::find_run(store, origin.resume), origin.state))
         return data::completed(std::move(*encoding), request.recipe.train);
     if (origin.fork == nullptr) return std::nullopt;
     const int64_t state = origin.fork->state;
-    return encoding_of(store, origin.fork->run, state < 0 ? std::nullopt : std::optional(state));
+    return encoding_of(store, store::find_run(store, origin.fork->run),
+                       state < 0 ? std::nullopt : std::optional(state));
   } catch (const Error&) {
     return std::nullopt;
   }
 }
 
 }  // namespace
+
+std::optional<data::Encoding> encoding_of(store::Store& store, const store::RunRow& run, std::optional<int64_t> state) {
+  for (const store::StateInfo& info : store::list_states(store, run.id)) {
+    if (state && info.id != *state) continue;
+    try {
+      return checkpoint_of(store::load_section(store, info.id, kRunSection)).encoding;
+    } catch (const Error&) {  // the restoration of the run reports why
+      continue;
+    }
+  }
+  return std::nullopt;
+}
 
 data::SharedData data_of(const RunRequest& request, backends::ProcessGroup* ranks) {
   if (request.data != nullptr) return request.data;

@@ -7,13 +7,13 @@
 namespace runner::train {
 
 optim::StepRates ScheduleRates::of(const OptimizerGroup& group) const {
-  return {.lr = group.rule.hyper.lr * factor(group.optimizer),
+  return {.lr = group.rule.hyper.lr * factor_of(group.optimizer),
           .momentum = momentum.value_or(optim::base_momentum(group.rule))};
 }
 
 uint64_t ScheduleRates::digest() const {
-  uint64_t digest = std::bit_cast<uint64_t>(momentum.value_or(0));
-  for (const double factor : factors) digest = mixed(std::bit_cast<uint64_t>(factor), digest);
+  uint64_t digest = mixed(std::bit_cast<uint64_t>(factor), std::bit_cast<uint64_t>(momentum.value_or(0)));
+  for (const double other : other_factors) digest = mixed(digest, std::bit_cast<uint64_t>(other));
   return digest;
 }
 

@@ -17,12 +17,13 @@ namespace runner::train {
 
 // Rates of a schedule step.
 struct ScheduleRates {
-  std::vector<double> factors = {1};    // of the learning rate, by optimizer; a single one is that of all
-  std::optional<double> momentum = {};  // if the schedule changes it
-  int64_t schedule_steps = 1;           // schedule steps per optimizer step
+  double factor = 1;                       // of the learning rate of the first optimizer
+  std::vector<double> other_factors = {};  // of the other optimizers; empty: as the first
+  std::optional<double> momentum = {};     // if the schedule changes it
+  int64_t schedule_steps = 1;              // schedule steps per optimizer step
 
-  double factor(int32_t optimizer = 0) const {
-    return factors.size() == 1 ? factors[0] : factors[static_cast<size_t>(optimizer)];
+  double factor_of(int32_t optimizer) const {
+    return optimizer == 0 || other_factors.empty() ? factor : other_factors[static_cast<size_t>(optimizer) - 1];
   }
   optim::StepRates of(const OptimizerGroup& group) const;
   uint64_t digest() const;

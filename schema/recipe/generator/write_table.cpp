@@ -93,6 +93,7 @@ class TableWriter {
     if (entry.resume == "fixed") return "OnResume::kFixed";
     if (entry.resume == "any") return "OnResume::kAny";
     if (entry.resume == "larger") return "OnResume::kLarger";
+    if (entry.resume == "same_step") return "OnResume::kSameStep";
     refuse(entry, "unknown resume " + entry.resume);
   }
 
