@@ -19,7 +19,7 @@ class Linear : public Module {
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
     const Initialiser init{Initialiser::Kind::kUniform, 1.0 / std::sqrt(static_cast<double>(in_))};
     weight_ = parameters.add(prefix + "weight", Shape{out_, in_}, init);
-    if (has_bias_) bias_ = parameters.add(prefix + "bias", Shape{out_}, init, Role::kBias);
+    if (has_bias_) bias_ = parameters.add(prefix + "bias", Shape{out_}, init, ParameterRole::kBias);
   }
 
   Value record(Forward& context, Value x) const override {
@@ -70,8 +70,9 @@ class LayerNorm : public Module {
   LayerNorm(int64_t width, double eps) : width_(width), eps_(eps) {}
 
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
-    weight_ = parameters.add(prefix + "weight", Shape{width_}, {Initialiser::Kind::kOnes, 0}, Role::kNormWeight);
-    bias_ = parameters.add(prefix + "bias", Shape{width_}, {Initialiser::Kind::kZeros, 0}, Role::kNormBias);
+    weight_ =
+        parameters.add(prefix + "weight", Shape{width_}, {Initialiser::Kind::kOnes, 0}, ParameterRole::kNormWeight);
+    bias_ = parameters.add(prefix + "bias", Shape{width_}, {Initialiser::Kind::kZeros, 0}, ParameterRole::kNormBias);
   }
 
   Value record(Forward& context, Value x) const override {

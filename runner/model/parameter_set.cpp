@@ -42,13 +42,13 @@ float normal(uint32_t a, uint32_t b) {
 }  // namespace
 
 bool selects(std::string_view pattern, const Parameter& parameter) {
-  const Role role = parameter.role;
-  if (pattern == "norms") return role == Role::kNormWeight || role == Role::kNormBias;
-  if (pattern == "biases") return role == Role::kBias || role == Role::kNormBias;
+  const ParameterRole role = parameter.role;
+  if (pattern == "norms") return role == ParameterRole::kNormWeight || role == ParameterRole::kNormBias;
+  if (pattern == "biases") return role == ParameterRole::kBias || role == ParameterRole::kNormBias;
   return matches(pattern, parameter.name);
 }
 
-ParameterId ParameterSet::add(std::string name, const backends::Shape& shape, Initialiser init, Role role) {
+ParameterId ParameterSet::add(std::string name, const backends::Shape& shape, Initialiser init, ParameterRole role) {
   RUN_CHECK(std::none_of(parameters_.begin(), parameters_.end(), [&](const Parameter& p) { return p.name == name; }),
             ErrorKind::kRun, "model: two parameters are named {}", name);
   parameters_.push_back({.name = std::move(name), .shape = shape, .init = init, .role = role});

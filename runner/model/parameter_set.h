@@ -21,13 +21,13 @@ struct Initialiser {
 };
 
 // What a parameter is for: the words `norms` and `biases` of patterns. The bias of a norm is both.
-enum class Role { kWeight, kBias, kNormWeight, kNormBias };
+enum class ParameterRole { kWeight, kBias, kNormWeight, kNormBias };
 
 struct Parameter {
   std::string name;  // as in a PyTorch state dict, such as "0.weight"
   backends::Shape shape;
   Initialiser init;
-  Role role = Role::kWeight;
+  ParameterRole role = ParameterRole::kWeight;
   int32_t buffer = 0;  // index into ParameterSet::buffers()
   int64_t offset = 0;  // in elements
   bool trainable = true;
@@ -48,7 +48,8 @@ bool selects(std::string_view pattern, const Parameter& parameter);
 class ParameterSet {
  public:
   // Declares a parameter. Throws Error(kRun) if the name is already in use.
-  ParameterId add(std::string name, const backends::Shape& shape, Initialiser init, Role role = Role::kWeight);
+  ParameterId add(std::string name, const backends::Shape& shape, Initialiser init,
+                  ParameterRole role = ParameterRole::kWeight);
 
   // Freezes the parameters that a pattern of `freeze` selects and arranges the others by group. A parameter belongs to
   // the first entry of `groups` with a pattern that selects it, or to the default group, whose index is groups.size().

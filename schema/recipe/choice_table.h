@@ -8,7 +8,7 @@
 namespace runner::schema {
 
 // Whether a table has one row for each enumerator, in order, from number `first` on. `key`: the member of a row that is
-// its enumerator. For a static_assert beside the table, so that a choice without a row does not compile.
+// its enumerator. For a static_assert next to the table, so that a choice without a row does not compile.
 template <class Enum, class Row, class Key, size_t N>
 consteval bool has_all_choices(const Row (&rows)[N], Key Row::*key, size_t first = 0) {
   static_assert(kChoices<Enum> > 0);

@@ -52,7 +52,7 @@ TEST(Spans, AreRecordedOnlyWhileRecording) {
   EXPECT_EQ(RecordingThread::recorder(), &recorder);
   std::jthread([] { const ScopedSpan nowhere(SpanKind::kData, "another thread"); }).join();
   EXPECT_EQ(names_of(recorder.end()), std::vector<std::string>{"kept"});
-  { const ScopedSpan paused(SpanKind::kData, "behind end"); }
+  { const ScopedSpan paused(SpanKind::kData, "after end"); }
   EXPECT_TRUE(recorder.end().empty());
 }
 

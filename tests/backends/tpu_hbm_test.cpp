@@ -279,7 +279,7 @@ class LiveSum {
     }
   }
 
-  int64_t behind(int step) const {
+  int64_t after(int step) const {
     int64_t bytes = 0;
     for (const auto& [id, written] : written_)
       if (written <= step && read_.contains(id) && read_.at(id) > step && !leaves(id)) bytes += size(id);
@@ -329,7 +329,7 @@ std::string overlap(const HbmPlan& plan) {
       const bool together = a.first <= b.last && b.first <= a.last;
       const bool share = a.offset < b.offset + b.padded() && b.offset < a.offset + a.padded();
       if (together && share) return fmt::format("%{} and %{} overlap", a.tensor.value, b.tensor.value);
-      if (a.offset + a.padded() > plan.temporaries) return fmt::format("%{} stands outside", a.tensor.value);
+      if (a.offset + a.padded() > plan.temporaries) return fmt::format("%{} is outside", a.tensor.value);
     }
   return "";
 }
@@ -343,7 +343,7 @@ TEST(TpuHbm, RandomProgramsKeepTheirProperties) {
     const std::string text = fmt::format("seed {}\n{}", seed, to_string(graph.program()));
     ASSERT_EQ(overlap(plan), "") << text;
     for (int step = 0; step < static_cast<int>(graph.groups().size()); ++step)
-      ASSERT_GE(plan.temporaries, live.behind(step)) << text << "\nstep " << step;
+      ASSERT_GE(plan.temporaries, live.after(step)) << text << "\nstep " << step;
     ASSERT_GE(plan.used(), plan.arguments);
     ASSERT_GE(plan.outputs, plan.aliased);
     ASSERT_GE(plan.temporaries, plan.peak_bytes);

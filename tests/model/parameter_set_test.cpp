@@ -107,10 +107,10 @@ TEST(ParameterSet, ReportsAllPatternsThatMatchNothing) {
 
 TEST(ParameterSet, WordsSelectNormsAndBiases) {
   ParameterSet set;
-  set.add("0.weight", {2, 2}, {}, Role::kWeight);
-  set.add("0.bias", {2}, {}, Role::kBias);
-  set.add("1.weight", {2}, {}, Role::kNormWeight);
-  set.add("1.bias", {2}, {}, Role::kNormBias);
+  set.add("0.weight", {2, 2}, {}, ParameterRole::kWeight);
+  set.add("0.bias", {2}, {}, ParameterRole::kBias);
+  set.add("1.weight", {2}, {}, ParameterRole::kNormWeight);
+  set.add("1.bias", {2}, {}, ParameterRole::kNormBias);
   const auto selected = [&](std::string_view word) {
     std::vector<std::string> names;
     for (const Parameter& parameter : set.parameters())

@@ -53,7 +53,7 @@ train: {epochs: 2, clip_grad_norm: 1.0}
       ranks.barrier({"trained"});
       if (ranks.rank() == 0)
         for (size_t i = 0; i < session.trainer.layout().arrays().size(); ++i)
-          if (session.trainer.layout().arrays()[i].role == Role::kParameters) {
+          if (session.trainer.layout().arrays()[i].role == ArrayRole::kParameters) {
             const std::vector<std::byte> array = session.trainer.arrays().read(static_cast<int32_t>(i));
             parameters.insert(parameters.end(), array.begin(), array.end());
           }

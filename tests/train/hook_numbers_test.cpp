@@ -53,7 +53,7 @@ class HookNumbers : public ::testing::Test {
     trainer.allocate();
     data::Loader loader(session_->data.train, session_->plan, {.epochs = 1, .prefetch = 0});
     for (int64_t i = 0; i < kBatches; ++i) trainer.stepper().run(loader, session_->rates());
-    return trainer.arrays().read(trainer.layout().find(Role::kParameters, 0));
+    return trainer.arrays().read(trainer.layout().find(ArrayRole::kParameters, 0));
   }
   backends::PlanCacheCounters plans() const { return session_->trainer.plan_use().cache; }
   Session& session() { return *session_; }

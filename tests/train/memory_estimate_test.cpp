@@ -45,7 +45,7 @@ class MemoryUseTest : public RunFixture {
   }
 
   // Bytes of one rank's arrays that have one of the roles.
-  static int64_t bytes_of(const schema::Recipe& recipe, const std::vector<Role>& roles) {
+  static int64_t bytes_of(const schema::Recipe& recipe, const std::vector<ArrayRole>& roles) {
     const Session session(recipe);
     const nn::Model& model = session.trainer.model();
     const DeviceLayout layout(model.parameters, session.trainer.optimizers(), /*keeps_gradients=*/true, {},
@@ -63,7 +63,7 @@ class MemoryUseTest : public RunFixture {
 };
 
 TEST_F(MemoryUseTest, IsEstimatedForAllProcesses) {
-  const std::vector<Role> together{Role::kParameters, Role::kSlot, Role::kCompression};
+  const std::vector<ArrayRole> together{ArrayRole::kParameters, ArrayRole::kSlot, ArrayRole::kCompression};
   const struct {
     std::vector<std::string> overrides;
     bool alone;  // each rank has its own weights

@@ -151,7 +151,7 @@ class ParameterUseTest : public RunFixture {
   }
 
   template <class Number>
-  static std::vector<Number> array(Session& session, Role role, int32_t index = 0) {
+  static std::vector<Number> array(Session& session, ArrayRole role, int32_t index = 0) {
     const std::vector<std::byte> bytes = session.trainer.arrays().read(session.trainer.layout().find(role, 0, index));
     std::vector<Number> numbers(bytes.size() / sizeof(Number));
     std::memcpy(numbers.data(), bytes.data(), bytes.size());
@@ -173,8 +173,8 @@ class ParameterUseTest : public RunFixture {
 
   static Trained trained(Session& session) {
     const nn::ParameterSet& parameters = session.trainer.model().parameters;
-    const auto values = array<float>(session, Role::kParameters);
-    const auto updates = skips_unused(session.recipe.comm) ? array<double>(session, Role::kUse, kUpdates)
+    const auto values = array<float>(session, ArrayRole::kParameters);
+    const auto updates = skips_unused(session.recipe.comm) ? array<double>(session, ArrayRole::kUse, kUpdates)
                                                            : std::vector<double>(parameters.parameters().size());
     Trained result;
     size_t at = 0;

@@ -69,7 +69,7 @@ class PowerSgdTest : public RunFixture {
       const auto initial = file_["initial"][p.name].tensor().as<float>();
       std::ranges::copy(initial, values.begin() + p.offset);
     }
-    trainer.arrays().write(trainer.layout().find(Role::kParameters), std::as_bytes(std::span(values)));
+    trainer.arrays().write(trainer.layout().find(ArrayRole::kParameters), std::as_bytes(std::span(values)));
     std::vector<float> qs;
     for (const LowRankMatrix& matrix : low_rank_matrices(session.recipe.comm, parameters, 0)) {
       const auto q = item["q"][matrix.name].tensor().as<float>();
@@ -78,7 +78,7 @@ class PowerSgdTest : public RunFixture {
       qs.insert(qs.end(), q.begin(), q.end());
     }
     ASSERT_EQ(item["q"].keys().size(), low_rank_matrices(session.recipe.comm, parameters, 0).size());
-    trainer.arrays().write(trainer.layout().find(Role::kCompression, 0, kQs), std::as_bytes(std::span(qs)));
+    trainer.arrays().write(trainer.layout().find(ArrayRole::kCompression, 0, kQs), std::as_bytes(std::span(qs)));
   }
 
   struct Trained {
@@ -100,7 +100,7 @@ class PowerSgdTest : public RunFixture {
       result.losses.push_back(session.trainer.means().take_loss());
     }
     const std::vector<std::byte> bytes =
-        session.trainer.arrays().read(session.trainer.layout().find(Role::kParameters));
+        session.trainer.arrays().read(session.trainer.layout().find(ArrayRole::kParameters));
     result.parameters.resize(bytes.size() / sizeof(float));
     std::memcpy(result.parameters.data(), bytes.data(), bytes.size());
     return result;

@@ -78,14 +78,14 @@ threads: 1
       result.losses.push_back(session.trainer.means().take_loss());
       result.norms.push_back(step_result.grad_norm);
     }
-    result.parameters = floats(session, Role::kParameters);
+    result.parameters = floats(session, ArrayRole::kParameters);
     result.evaluated = Evaluator(session.trainer, *session.data.eval, session.recipe, nullptr, session.ranks).run();
     result.counters = session.trainer.counters;
     return result;
   }
 
   // Of the first flat buffer.
-  static std::vector<float> floats(Session& session, Role role) {
+  static std::vector<float> floats(Session& session, ArrayRole role) {
     const std::vector<std::byte> bytes = session.trainer.arrays().read(session.trainer.layout().find(role));
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), bytes.size());
@@ -238,7 +238,7 @@ TEST_F(RanksTest, ExchangeLargeGradientsAsFactors) {
       for (size_t i = 0; i < alone.losses.size(); ++i) EXPECT_NEAR(ranks[0].losses[i], alone.losses[i], 1e-5);
       on_each_rank(overrides, [&](Session& session) {  // no rank has written a gradient
         train(session, 5);
-        for (const float gradient : floats(session, Role::kGradients)) ASSERT_EQ(gradient, 0);
+        for (const float gradient : floats(session, ArrayRole::kGradients)) ASSERT_EQ(gradient, 0);
       });
     }
   }
@@ -323,7 +323,7 @@ TEST_F(RanksTest, AccumulateTheirOwnBatches) {
       StepResult step_result;
       while (!step_result.done) {
         session.trainer.stepper().advance(batches, {}, step_result);
-        found[static_cast<size_t>(session.rank())].push_back(floats(session, Role::kGradients));
+        found[static_cast<size_t>(session.rank())].push_back(floats(session, ArrayRole::kGradients));
       }
       EXPECT_EQ(step_result.batches, 3);
     });
@@ -532,7 +532,7 @@ TEST_F(RanksTest, LocalSgdAveragesSeparateWeights) {
       again.push_back(std::make_unique<data::Loader>(session.data.train, session.plan,
                                                      data::LoaderSpec{.seed = session.data_seed(), .rank = each}));
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
-    LocalDescent reference(kRanks, floats(session, Role::kParameters));
+    LocalDescent reference(kRanks, floats(session, ArrayRole::kParameters));
     for (int64_t step = 1; step <= session.length.total_steps; ++step) {
       EXPECT_EQ(session.trainer.stepper().run(loader, {}).batches, 2);
       for (int each = 0; each < kRanks; ++each) {
@@ -547,7 +547,7 @@ TEST_F(RanksTest, LocalSgdAveragesSeparateWeights) {
         reference.step(each, features, targets);
       }
       if (step == 3) {
-        apart[rank] = floats(session, Role::kParameters);
+        apart[rank] = floats(session, ArrayRole::kParameters);
         expected_separate[rank] = reference.weights(static_cast<int>(session.rank()));
       }
       if (step % 2 != 0) continue;
@@ -556,7 +556,7 @@ TEST_F(RanksTest, LocalSgdAveragesSeparateWeights) {
       session.trainer.means().gather();
       reference.average();
     }
-    averaged[rank] = floats(session, Role::kParameters);
+    averaged[rank] = floats(session, ArrayRole::kParameters);
     expected[rank] = reference.weights(static_cast<int>(session.rank()));
   });
   for (size_t rank = 0; rank < kRanks; ++rank) {

@@ -66,12 +66,12 @@ class RoundingRank {
   // Gradients are never rounded.
   void write_to_other_array() {
     const std::vector<uint32_t> ones(static_cast<size_t>(steps_.parameters()), 0x3f800000);
-    rounded_.write(layout().find(Role::kGradients), 0, std::as_bytes(std::span(ones)));
+    rounded_.write(layout().find(ArrayRole::kGradients), 0, std::as_bytes(std::span(ones)));
   }
 
  private:
   const DeviceLayout& layout() const { return steps_.builder.layout(); }
-  int32_t parameters() const { return layout().find(Role::kParameters); }
+  int32_t parameters() const { return layout().find(ArrayRole::kParameters); }
   std::vector<backends::Buffer*> pointers() const {
     std::vector<backends::Buffer*> found;
     for (const auto& buffer : arrays_.reduction) found.push_back(buffer.get());

@@ -32,7 +32,8 @@ constexpr int64_t kFlat = 10 * kVector, kSum = 2 * kVector, kTpuBatch = (4 + 2 +
 
 int64_t arguments_of(const StepFixture& steps, const backends::Program& step) {
   int64_t bytes = kTpuBatch;
-  for (const DeviceArray& array : steps.builder.layout().arrays()) bytes += array.role == Role::kSum ? kSum : kFlat;
+  for (const DeviceArray& array : steps.builder.layout().arrays())
+    bytes += array.role == ArrayRole::kSum ? kSum : kFlat;
   for (const backends::Input& input : step.inputs()) bytes += input.kind == backends::InputKind::kScalar ? kVector : 0;
   return bytes;
 }
@@ -46,8 +47,8 @@ void expect_in_place(const schema::Recipe& recipe, const StepShape& shape) {
   int64_t replaced = 0, waiting = 0;
   for (const backends::Output& output : step.outputs())
     if (output.state >= 0) {
-      const Role role = steps.builder.layout().arrays()[static_cast<size_t>(output.state)].role;
-      replaced += role == Role::kSum ? kSum : kFlat;
+      const ArrayRole role = steps.builder.layout().arrays()[static_cast<size_t>(output.state)].role;
+      replaced += role == ArrayRole::kSum ? kSum : kFlat;
     }
   EXPECT_EQ(plan.aliased, replaced);
   for (const HbmBuffer& buffer : plan.buffers)

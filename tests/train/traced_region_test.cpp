@@ -67,7 +67,7 @@ class TracedRegionTest : public RunFixture {
   }
 
   std::vector<float> weights() {
-    const auto contents = trainer().arrays().read(trainer().layout().find(Role::kParameters));
+    const auto contents = trainer().arrays().read(trainer().layout().find(ArrayRole::kParameters));
     std::vector<float> values(kInputs * kOutputs);
     std::memcpy(values.data(), contents.data(), values.size() * sizeof(float));
     return values;

@@ -49,7 +49,7 @@ class SteppedTraining {
     for (const nn::Parameter& parameter : session_.trainer.model().parameters.parameters()) {
       if (parameter.name != name) continue;
       const auto contents =
-          session_.trainer.arrays().read(session_.trainer.layout().find(Role::kParameters, parameter.buffer));
+          session_.trainer.arrays().read(session_.trainer.layout().find(ArrayRole::kParameters, parameter.buffer));
       std::vector<float> values(static_cast<size_t>(parameter.elements()));
       std::memcpy(values.data(), contents.data() + static_cast<size_t>(parameter.offset) * sizeof(float),
                   values.size() * sizeof(float));

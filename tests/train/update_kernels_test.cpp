@@ -113,7 +113,7 @@ TEST(UpdateKernels, GradientsAreAddedInPlace) {
     const backends::Plan plan =
         backends::build_plan(complete_step(steps.builder, steps.builder.record(shape.batch, true), shape).program);
     const backends::Program& program = plan.program;
-    const int32_t gradients = steps.builder.layout().find(Role::kGradients) + 1;  // slot
+    const int32_t gradients = steps.builder.layout().find(ArrayRole::kGradients) + 1;  // slot
     int64_t added = 0;
     for (const backends::PlanStep& step : plan.steps) {
       if (step.results[0].slot != gradients) continue;

@@ -38,18 +38,18 @@ std::string without_colors(std::string_view line) {
 // The first keyword in a line: a separate word followed by a colon, and then by a space or the end of the line.
 struct FoundKey {
   LineKey key = LineKey::kOther;
-  size_t at = 0;            // its position
-  std::string_view behind;  // text after the colon
+  size_t at = 0;          // its position
+  std::string_view rest;  // text after the colon
 };
 
 FoundKey find_key(std::string_view line) {
   for (size_t colon = line.find(':'); colon != std::string_view::npos; colon = line.find(':', colon + 1)) {
-    const std::string_view behind = line.substr(colon + 1);
-    if (!behind.empty() && behind.front() != ' ') continue;
+    const std::string_view rest = line.substr(colon + 1);
+    if (!rest.empty() && rest.front() != ' ') continue;
     size_t begin = colon;
     while (begin > 0 && is_word(line[begin - 1])) --begin;
     const auto key = std::ranges::find(kKeys, line.substr(begin, colon - begin));
-    if (key != std::end(kKeys)) return {static_cast<LineKey>(key - std::begin(kKeys)), begin, behind};
+    if (key != std::end(kKeys)) return {static_cast<LineKey>(key - std::begin(kKeys)), begin, rest};
   }
   return {};
 }
@@ -68,16 +68,16 @@ LogLine read_line(std::string_view line, int number) {
   LogLine read;
   read.number = number;
   if (const size_t step = line.find(kStepPrefix); step != std::string_view::npos) {
-    const std::string_view behind = line.substr(step + kStepPrefix.size());
+    const std::string_view rest = line.substr(step + kStepPrefix.size());
     read.key = LineKey::kStep;
-    read.value = behind.substr(0, behind.find(']'));
+    read.value = rest.substr(0, rest.find(']'));
     read.rank = rank_of(line.substr(0, step));
     return read;
   }
   const FoundKey found = find_key(line);
   if (found.key == LineKey::kOther) return read;
   read.key = found.key;
-  read.value = trimmed(found.behind);
+  read.value = trimmed(found.rest);
   read.rank = rank_of(line.substr(0, found.at));
   return read;
 }

@@ -51,7 +51,7 @@ BucketReducer::BucketReducer(const StepBuilder& builder, const GradientBuckets& 
 void BucketReducer::allocate(const SharedArrays& arrays) {
   for (size_t i = 0; i < arrays.rows.size(); ++i) {
     const DeviceArray& array = builder_.layout().arrays()[i];
-    if (array.role != Role::kGradients) continue;
+    if (array.role != ArrayRole::kGradients) continue;
     const auto b = static_cast<size_t>(array.buffer);
     gradients_[b] = arrays.rows[i];
     sums_[b] = {ranks_.symmetric_alloc(array.type, backends::ProcessGroup::Pages::kNow, {"sums"}), 0};
@@ -105,7 +105,7 @@ void BucketReducer::add_signals(size_t bucket, const FactoredLayout* factored) {
   };
   if (factored == nullptr) {
     for (const Piece& piece : buckets_.pieces(bucket))
-      add(builder_.layout().find(Role::kGradients, piece.buffer), piece.first, piece.count);
+      add(builder_.layout().find(ArrayRole::kGradients, piece.buffer), piece.first, piece.count);
     return;
   }
   const auto state = static_cast<int32_t>(builder_.layout().arrays().size());

@@ -52,7 +52,7 @@ void DeviceArrays::allocate(const std::function<void()>& halt) {
     allocate_added();
   }
   for (const DeviceArray& array : layout_.arrays())  // for the device model only
-    if (buckets_ && array.role == Role::kGradients)
+    if (buckets_ && array.role == ArrayRole::kGradients)
       buckets_of_device_.push_back(device_.wrap(nullptr, array.type.bytes(), GradientBuckets::kName));
   reduction_states_ = pointers_to(reduction_arrays_);
   if (rounds_weights()) rounded_.emplace(layout_, *shard_, device_, *ranks_, reduction_states_);
@@ -65,7 +65,7 @@ void DeviceArrays::allocate(const std::function<void()>& halt) {
 void DeviceArrays::allocate_sums() {
   for (size_t i = 0; i < layout_.arrays().size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
-    if (array.role != Role::kGradients || shard_->of(array.buffer).count == 0) continue;
+    if (array.role != ArrayRole::kGradients || shard_->of(array.buffer).count == 0) continue;
     const auto [first, count] = shard_->of(array.buffer);
     const auto sum = std::make_shared<backends::Arena>(static_cast<size_t>(count) * sizeof(float));
     folded_.push_back(
@@ -116,7 +116,7 @@ void DeviceArrays::write_initial_weights(const std::function<void()>& halt) {
     if (!weights_.read(parameter, values, first))
       nn::initialise(parameter, static_cast<uint64_t>(builder_.recipe().seed), values, first);
     for (const int32_t array :
-         std::set{layout_.find(Role::kParameters, parameter.buffer), layout_.evaluated_weights(parameter.buffer)})
+         std::set{layout_.find(ArrayRole::kParameters, parameter.buffer), layout_.evaluated_weights(parameter.buffer)})
       write_bytes(array, static_cast<size_t>(parameter.offset + first) * sizeof(float),
                   std::as_bytes(std::span(values)));
   }
@@ -124,7 +124,7 @@ void DeviceArrays::write_initial_weights(const std::function<void()>& halt) {
 
 void DeviceArrays::write_initial_qs() {
   for (const DeviceArray& array : layout_.arrays()) {
-    if (array.role != Role::kCompression || array.index != kQs) continue;
+    if (array.role != ArrayRole::kCompression || array.index != kQs) continue;
     std::vector<float> qs(static_cast<size_t>(array.type.shape.elements()));
     const nn::Parameter drawn{
         .name = "comm/" + array.name, .shape = array.type.shape, .init = {nn::Initialiser::Kind::kNormal, 1.0}};
@@ -137,7 +137,7 @@ void DeviceArrays::write_initial_qs() {
 
 // Rank 0 writes what ranks share and what must count only once.
 bool DeviceArrays::writes(const DeviceArray& array) const {
-  const bool logged = array.role == Role::kSum && array.index == kLoggedSum;
+  const bool logged = array.role == ArrayRole::kSum && array.index == kLoggedSum;
   const bool with_rank_0 = are_shared() ? array.is_common() : trains_locally(builder_.recipe(), ranks_) && logged;
   return !with_rank_0 || ranks_->rank() == 0;
 }
@@ -163,7 +163,7 @@ void DeviceArrays::write_bytes(int32_t array, size_t offset, std::span<const std
 
 std::array<double, 2> DeviceArrays::take_logged_sums() {
   std::array<double, 2> sums{};
-  read(layout_.find(Role::kSum, 0, kLoggedSum), 0, std::as_writable_bytes(std::span(sums)));
+  read(layout_.find(ArrayRole::kSum, 0, kLoggedSum), 0, std::as_writable_bytes(std::span(sums)));
   forget_logged_sums();
   return sums;
 }
@@ -171,7 +171,7 @@ std::array<double, 2> DeviceArrays::take_logged_sums() {
 void DeviceArrays::forget_logged_sums() {
   const backends::ModelPause pause = pause_model();
   constexpr std::array<double, 2> kNone{};
-  write_bytes(layout_.find(Role::kSum, 0, kLoggedSum), 0, std::as_bytes(std::span(kNone)));
+  write_bytes(layout_.find(ArrayRole::kSum, 0, kLoggedSum), 0, std::as_bytes(std::span(kNone)));
 }
 
 // ---- gradients -----------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ bool DeviceArrays::holds_sums_of_rank() const {
 }
 
 bool DeviceArrays::is_of_parameters(const DeviceArray& array) const {
-  return array.is_like_parameters && (array.role != Role::kGradients || holds_gradients(array.buffer));
+  return array.is_like_parameters && (array.role != ArrayRole::kGradients || holds_gradients(array.buffer));
 }
 
 // ---- for Programs --------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ const FactoredLayout* DeviceArrays::begin_batch(int64_t largest, bool may_factor
 void DeviceArrays::take_gradients() {
   if (std::exchange(has_taken_gradients_, true)) return;
   for (size_t i = 0; i < rows_.size(); ++i)
-    if (layout_.arrays()[i].role == Role::kGradients) take_rows(rows_[i], layout_.arrays()[i].name, *ranks_);
+    if (layout_.arrays()[i].role == ArrayRole::kGradients) take_rows(rows_[i], layout_.arrays()[i].name, *ranks_);
 }
 
 void DeviceArrays::declare_rounded_weights(backends::Program& step) const {
@@ -263,7 +263,7 @@ void DeviceArrays::clear_step(const FactoredLayout* factored) {
   if (factored != nullptr) factored_->write_zeros(*factored);
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
-    if (!array.is_read_by_all() || (factored != nullptr && array.role == Role::kGradients)) continue;
+    if (!array.is_read_by_all() || (factored != nullptr && array.role == ArrayRole::kGradients)) continue;
     const std::vector<std::byte> zeros(array.type.bytes());
     device_.write(*arrays_[i], 0, zeros);
   }
@@ -279,15 +279,15 @@ MemoryUse DeviceArrays::memory() const {
   MemoryUse use;
   for (const DeviceArray& array : layout_.arrays()) {
     const auto bytes = static_cast<int64_t>(array.type.bytes());
-    int64_t& kind = array.role == Role::kParameters  ? use.parameters
-                    : array.role == Role::kSlot      ? use.optimizer
-                    : array.role == Role::kGradients ? use.gradients
-                                                     : use.other;
+    int64_t& kind = array.role == ArrayRole::kParameters  ? use.parameters
+                    : array.role == ArrayRole::kSlot      ? use.optimizer
+                    : array.role == ArrayRole::kGradients ? use.gradients
+                                                          : use.other;
     kind += bytes;
     const bool in_common = are_shared() && !device_.has_own_memory();
-    if (buckets_ && array.role == Role::kGradients) use.gradients += bytes;
+    if (buckets_ && array.role == ArrayRole::kGradients) use.gradients += bytes;
     if (in_common && array.is_common()) use.common += bytes;
-    if (rounds_weights() && array.role == Role::kParameters) {
+    if (rounds_weights() && array.role == ArrayRole::kParameters) {
       use.other += bytes / 2;
       use.common += bytes / 2;
     }
@@ -301,7 +301,7 @@ std::vector<backends::ArrayBytes> DeviceArrays::sizes() const {
   for (const DeviceArray& array : layout_.arrays())
     sizes.push_back({array.name, static_cast<int64_t>(array.type.bytes())});
   for (const DeviceArray& array : layout_.arrays())
-    if (buckets_ && array.role == Role::kGradients)
+    if (buckets_ && array.role == ArrayRole::kGradients)
       sizes.push_back({GradientBuckets::kName, static_cast<int64_t>(array.type.bytes())});
   return sizes;
 }

@@ -34,7 +34,7 @@ MetricSums LossMeans::take_metrics() {
 void LossMeans::gather() {
   const backends::ModelPause pause = parts_.arrays.pause_model();
   const std::array<double, 2> logged = take_sums();
-  parts_.arrays.write(parts_.builder.layout().find(Role::kSum, 0, kLoggedSum), std::as_bytes(std::span(logged)));
+  parts_.arrays.write(parts_.builder.layout().find(ArrayRole::kSum, 0, kLoggedSum), std::as_bytes(std::span(logged)));
   MetricSums all = take_metrics();
   if (local_->rank() == 0) parts_.metrics.ended = std::move(all);
 }

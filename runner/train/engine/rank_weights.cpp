@@ -53,7 +53,7 @@ std::vector<TensorDigest> digests_of(const DeviceArrays& arrays, const nn::Param
   std::vector<TensorDigest> digests;
   const std::vector<DeviceArray>& layout = arrays.layout().arrays();
   for (size_t i = 0; i < layout.size(); ++i) {
-    if (layout[i].role != Role::kParameters && layout[i].role != Role::kSlot) continue;
+    if (layout[i].role != ArrayRole::kParameters && layout[i].role != ArrayRole::kSlot) continue;
     const std::vector<std::byte> bytes = arrays.read(static_cast<int32_t>(i));
     size_t at = 0;
     for (const backends::StateTensor& tensor : tensors_in(layout[i], parameters)) {

@@ -21,7 +21,7 @@ RoundedWeights::RoundedWeights(const DeviceLayout& layout, const Shard& shard, b
   backends::Program program;
   for (size_t i = 0; i < layout.arrays().size(); ++i) {
     const DeviceArray& array = layout.arrays()[i];
-    if (array.role != Role::kParameters) continue;
+    if (array.role != ArrayRole::kParameters) continue;
     const TensorType whole{DType::kBf16, array.type.shape};
     const std::shared_ptr<std::byte> memory =
         ranks.symmetric_alloc(whole, backends::ProcessGroup::Pages::kNow, {"rounded weights"});
@@ -45,7 +45,7 @@ RoundedWeights::RoundedWeights(const DeviceLayout& layout, const Shard& shard, b
 void RoundedWeights::declare(const DeviceLayout& layout, backends::Program& step) {
   for (size_t i = 0; i < layout.arrays().size(); ++i) {
     const DeviceArray& array = layout.arrays()[i];
-    if (array.role == Role::kParameters)
+    if (array.role == ArrayRole::kParameters)
       step.input(InputKind::kState, array.name + " rounded", {DType::kBf16, array.type.shape}, static_cast<int32_t>(i));
   }
 }

@@ -40,8 +40,8 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks),
       accumulating_ranks_(accumulate(recipe, ranks, hooks) ? ranks : nullptr),
       arrays_(builder_, device, ranks, accumulating_ranks_ != nullptr && !has(hooks, HookEntry::kTrain)),
-      clock_(layout_.has(Role::kClock) ? std::make_optional<UpdateClock>(arrays_, counters, optimizers_)
-                                       : std::nullopt),
+      clock_(layout_.has(ArrayRole::kClock) ? std::make_optional<UpdateClock>(arrays_, counters, optimizers_)
+                                            : std::nullopt),
       marks_(recipe, device),
       executor_(device, ranks, counters),
       parts_{.builder = builder_,
@@ -81,7 +81,7 @@ void Trainer::allocate() {
 }
 
 void Trainer::keep_gradients() {
-  if (layout_.has(Role::kGradients)) return;
+  if (layout_.has(ArrayRole::kGradients)) return;
   layout_.keep_gradients();
   device_.set_state_tensors(layout_.tensors());
   if (arrays_.states().empty()) return;
@@ -111,7 +111,7 @@ MemoryUse Trainer::memory() const {
 std::optional<double> Trainer::loss_scale() {
   if (!first_scale(recipe_)) return std::nullopt;
   float scale = 0;
-  arrays_.read(layout_.find(Role::kScaler, 0, kScale), 0, std::as_writable_bytes(std::span(&scale, 1)));
+  arrays_.read(layout_.find(ArrayRole::kScaler, 0, kScale), 0, std::as_writable_bytes(std::span(&scale, 1)));
   return scale;
 }
 

@@ -69,12 +69,12 @@ void UpdateClock::write_table() {
 }
 
 void UpdateClock::write(int32_t index, std::span<const double> numbers) {
-  arrays_.write(arrays_.layout().find(Role::kClock, 0, index), std::as_bytes(numbers));
+  arrays_.write(arrays_.layout().find(ArrayRole::kClock, 0, index), std::as_bytes(numbers));
 }
 
 double UpdateClock::read(int32_t index) const {
   double number = 0;
-  arrays_.read(arrays_.layout().find(Role::kClock, 0, index), 0, std::as_writable_bytes(std::span(&number, 1)));
+  arrays_.read(arrays_.layout().find(ArrayRole::kClock, 0, index), 0, std::as_writable_bytes(std::span(&number, 1)));
   return number;
 }
 

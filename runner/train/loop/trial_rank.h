@@ -82,7 +82,7 @@ class TrialRank {
 
   // Limits micro-batches from now on, for batches of up to `largest_batch` samples. May replace the trainer.
   void set_max_micro_batch(int64_t samples, int64_t largest_batch) {
-    if (samples < largest_batch && !trainer_->layout().has(Role::kGradients)) {
+    if (samples < largest_batch && !trainer_->layout().has(ArrayRole::kGradients)) {
       trainer_.emplace(recipe_, encoding_, device_, hooks_, ranks());
       trainer_->keep_gradients();
       trainer_->set_halt(halt_);

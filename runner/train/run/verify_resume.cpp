@@ -54,7 +54,7 @@ int64_t state_interval(int64_t steps) {
   return std::max<int64_t>(1, steps / 16);
 }
 
-// Turns off log files and other output besides the two stores, since the runs are only compared. Traces are still made,
+// Turns off log files and output other than the two stores, since the runs are only compared. Traces are still made,
 // because they involve collectives.
 schema::Recipe unwatched(schema::Recipe recipe) {
   const schema::LogSpec log = recipe.log;

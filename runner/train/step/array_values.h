@@ -17,11 +17,11 @@ class ArrayValues {
   // `values`: values of the inputs in the order of the layout. `layout` must outlive the object.
   ArrayValues(const DeviceLayout& layout, std::vector<Value> values);
 
-  bool has(Role role) const { return layout_.has(role); }
-  Value get(Role role, int32_t buffer = 0, int32_t index = 0) const;
-  void set(Value now, Role role, int32_t buffer = 0, int32_t index = 0);
+  bool has(ArrayRole role) const { return layout_.has(role); }
+  Value get(ArrayRole role, int32_t buffer = 0, int32_t index = 0) const;
+  void set(Value now, ArrayRole role, int32_t buffer = 0, int32_t index = 0);
   // Like set(), but keeps the current contents unless `applied`, () or (elements) bool, is true or unset.
-  void set_if(Value applied, Value now, Role role, int32_t buffer = 0, int32_t index = 0);
+  void set_if(Value applied, Value now, ArrayRole role, int32_t buffer = 0, int32_t index = 0);
   // Declares outputs that replace the arrays that were set, in the order in which they were first set.
   void output(backends::Program& program) const;
 

@@ -12,17 +12,17 @@ using backends::Shape;
 
 // Returns the number of `column` in the current row of a table.
 Value looked_up(const ArrayValues& arrays, ClockState table, int32_t column) {
-  const Value numbers = arrays.get(Role::kClock, 0, table);
+  const Value numbers = arrays.get(ArrayRole::kClock, 0, table);
   const int64_t columns = numbers.shape()[0] / kClockRows;
-  Value at = arrays.get(Role::kClock, 0, kMoves);
+  Value at = arrays.get(ArrayRole::kClock, 0, kMoves);
   if (columns > 1) at = ops::add(ops::mul(at, static_cast<double>(columns)), static_cast<double>(column));
   return ops::reshape(ops::gather(numbers, 0, ops::cast(ops::reshape(at, Shape{1}), DType::kI64)), Shape{});
 }
 
 // Adds 1 if `applied`.
 void count(ArrayValues& arrays, int32_t index, Value applied) {
-  const Value before = arrays.get(Role::kClock, 0, index);
-  arrays.set(ops::add(before, ops::cast(applied, DType::kF64)), Role::kClock, 0, index);
+  const Value before = arrays.get(ArrayRole::kClock, 0, index);
+  arrays.set(ops::add(before, ops::cast(applied, DType::kF64)), ArrayRole::kClock, 0, index);
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ Value clock_factor(const ArrayValues& arrays, int32_t optimizer) {
 }
 
 Value next_update(const ArrayValues& arrays, int32_t optimizer) {
-  return ops::add(arrays.get(Role::kClock, 0, kFirstUpdates + optimizer), 1.0);
+  return ops::add(arrays.get(ArrayRole::kClock, 0, kFirstUpdates + optimizer), 1.0);
 }
 
 std::vector<Value> clock_scalars(const ArrayValues& arrays, const schema::SchedulerSpec& schedule,

@@ -12,7 +12,7 @@
 namespace runner::train {
 
 inline bool has_clock(const ArrayValues& arrays) {
-  return arrays.has(Role::kClock);
+  return arrays.has(ArrayRole::kClock);
 }
 
 // Returns the learning rate factor of the next update of an optimizer, () f64.

@@ -42,7 +42,7 @@ class MicroBatchStep {
       record_update(step_, program_, builder_, {.sums = sums_, .first_scalar = builder_.first_scalar()});
     } else {
       step_.keep_gradients();
-      step_.arrays.set(sums_, Role::kSum, 0, kStepSum);
+      step_.arrays.set(sums_, ArrayRole::kSum, 0, kStepSum);
       step_.keep_reached();
     }
     recorded_.output_metrics(program_);
@@ -69,7 +69,7 @@ class MicroBatchStep {
   }
 
   Value held_gradient(nn::ParameterId id) {
-    return builder_.parameter(step_.arrays.get(Role::kGradients, builder_.model().parameters[id].buffer), id);
+    return builder_.parameter(step_.arrays.get(ArrayRole::kGradients, builder_.model().parameters[id].buffer), id);
   }
 
   // A scaler multiplies the mean over a micro-batch divided by the number of micro-batches, as in PyTorch. Losses are
@@ -91,10 +91,10 @@ class MicroBatchStep {
   // code does not have them after the end of an optimizer step.
   void add_held() {
     if (!device_rules(builder_.recipe()).traces_graphs) step_.keep_gradients();
-    sums_ = ops::add(step_.arrays.get(Role::kSum, 0, kStepSum), sums_);
+    sums_ = ops::add(step_.arrays.get(ArrayRole::kSum, 0, kStepSum), sums_);
     for (int32_t b = 0; b < std::ssize(step_.reached); ++b)
       if (Value& reached = step_.reached[static_cast<size_t>(b)])
-        reached = reached_by_any(std::array{step_.arrays.get(Role::kUse, b, kReached), reached});
+        reached = reached_by_any(std::array{step_.arrays.get(ArrayRole::kUse, b, kReached), reached});
   }
 
   void reduce() {

@@ -23,8 +23,9 @@ std::vector<backends::StateTensor> tensors_in(const DeviceArray& array, const nn
   std::vector<backends::StateTensor> tensors;
   for (const nn::ParameterId id : parameters.in_buffer(array.buffer)) {
     const nn::Parameter& parameter = parameters[id];
-    tensors.push_back({array.role == Role::kParameters ? parameter.name : fmt::format("{} of {}", what, parameter.name),
-                       {array.type.dtype, parameter.shape}});
+    tensors.push_back(
+        {array.role == ArrayRole::kParameters ? parameter.name : fmt::format("{} of {}", what, parameter.name),
+         {array.type.dtype, parameter.shape}});
   }
   return tensors;
 }
@@ -34,13 +35,14 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
     : parameters_(parameters), skips_unused_(skips_unused(comm)) {
   const auto buffers = parameters.buffers();
   const auto count = static_cast<int32_t>(buffers.size());
-  for (int32_t b = 0; b < count; ++b) add_like_parameters(Role::kParameters, Sharing::kCommon, b, 0, "parameters");
+  for (int32_t b = 0; b < count; ++b) add_like_parameters(ArrayRole::kParameters, Sharing::kCommon, b, 0, "parameters");
   for (int32_t b = 0; b < count; ++b) {
     const int32_t group = buffers[static_cast<size_t>(b)].group;
     if (group < 0) continue;
     const std::vector<optim::Slot> slots = optim::slots(optimizers.rule(group));
     for (size_t s = 0; s < slots.size(); ++s) {
-      add_like_parameters(Role::kSlot, Sharing::kCommon, b, static_cast<int32_t>(s), slots[s].name, slots[s].initial);
+      add_like_parameters(ArrayRole::kSlot, Sharing::kCommon, b, static_cast<int32_t>(s), slots[s].name,
+                          slots[s].initial);
       arrays_.back().from_start = slots[s].from_start || slots[s].initial != 0;
       arrays_.back().is_average = slots[s].is_average;
     }
@@ -49,7 +51,7 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
     if (skips_unused_) add_use(kUpdates, Sharing::kOfRank, b, "updates of parameters");
   }
   for (int32_t sum = 0; sum < kSumCount; ++sum)
-    arrays_.push_back({.role = Role::kSum,
+    arrays_.push_back({.role = ArrayRole::kSum,
                        .sharing = sum == kStepSum ? Sharing::kReadByAll : Sharing::kOfRank,
                        .on_restore = OnRestore::kZero,
                        .buffer = 0,
@@ -61,15 +63,15 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
 }
 
 void DeviceLayout::keep_gradients() {
-  if (has(Role::kGradients)) return;
+  if (has(ArrayRole::kGradients)) return;
   const auto buffers = parameters_.buffers();
   for (size_t b = 0; b < buffers.size(); ++b)
     if (buffers[b].group >= 0) add_gradients(static_cast<int32_t>(b));
 }
 
 // The user's tensors are never f64: by that dtype an emulated TPU recognises bookkeeping (backends/tpu/owners.h).
-void DeviceLayout::add_like_parameters(Role role, Sharing sharing, int32_t buffer, int32_t index, std::string_view name,
-                                       double initial) {
+void DeviceLayout::add_like_parameters(ArrayRole role, Sharing sharing, int32_t buffer, int32_t index,
+                                       std::string_view name, double initial) {
   arrays_.push_back(
       {.role = role,
        .sharing = sharing,
@@ -83,7 +85,7 @@ void DeviceLayout::add_like_parameters(Role role, Sharing sharing, int32_t buffe
 }
 
 void DeviceLayout::add_use(UseState index, Sharing sharing, int32_t buffer, std::string_view name) {
-  arrays_.push_back({.role = Role::kUse,
+  arrays_.push_back({.role = ArrayRole::kUse,
                      .sharing = sharing,
                      .on_restore = OnRestore::kZero,
                      .buffer = buffer,
@@ -93,7 +95,7 @@ void DeviceLayout::add_use(UseState index, Sharing sharing, int32_t buffer, std:
 }
 
 void DeviceLayout::add_gradients(int32_t buffer) {
-  add_like_parameters(Role::kGradients, Sharing::kReadByAll, buffer, 0, "gradients");
+  add_like_parameters(ArrayRole::kGradients, Sharing::kReadByAll, buffer, 0, "gradients");
   if (skips_unused_) add_use(kReached, Sharing::kReadByAll, buffer, "reached");
 }
 
@@ -106,7 +108,7 @@ void DeviceLayout::add_compression(const schema::CommSpec& comm, int32_t buffer)
   }
   const auto add = [&](CompressionState index, std::string_view name, backends::DType dtype,
                        const backends::Shape& shape) {
-    arrays_.push_back({.role = Role::kCompression,
+    arrays_.push_back({.role = ArrayRole::kCompression,
                        .sharing = Sharing::kCommon,
                        .on_restore = OnRestore::kKeep,
                        .buffer = buffer,
@@ -121,7 +123,7 @@ void DeviceLayout::add_compression(const schema::CommSpec& comm, int32_t buffer)
 
 void DeviceLayout::add_scaler(double first_scale) {
   for (int32_t state = 0; state < kScalerStateCount; ++state)
-    arrays_.push_back({.role = Role::kScaler,
+    arrays_.push_back({.role = ArrayRole::kScaler,
                        .sharing = Sharing::kOfRank,
                        .on_restore = OnRestore::kKeep,
                        .buffer = 0,
@@ -133,7 +135,7 @@ void DeviceLayout::add_scaler(double first_scale) {
 
 void DeviceLayout::add_clock(size_t optimizers) {
   const auto add = [&](int32_t index, std::string name, const backends::Shape& shape) {
-    arrays_.push_back({.role = Role::kClock,
+    arrays_.push_back({.role = ArrayRole::kClock,
                        .sharing = Sharing::kOfRank,
                        .on_restore = OnRestore::kZero,
                        .buffer = 0,
@@ -154,11 +156,11 @@ backends::StateTensors DeviceLayout::tensors() const {
   return tensors;
 }
 
-bool DeviceLayout::has(Role role) const {
+bool DeviceLayout::has(ArrayRole role) const {
   return std::ranges::any_of(arrays_, [&](const DeviceArray& array) { return array.role == role; });
 }
 
-int32_t DeviceLayout::find(Role role, int32_t buffer, int32_t index) const {
+int32_t DeviceLayout::find(ArrayRole role, int32_t buffer, int32_t index) const {
   for (size_t i = 0; i < arrays_.size(); ++i)
     if (arrays_[i].role == role && arrays_[i].buffer == buffer && arrays_[i].index == index)
       return static_cast<int32_t>(i);
@@ -169,7 +171,8 @@ int32_t DeviceLayout::find(Role role, int32_t buffer, int32_t index) const {
 int32_t DeviceLayout::evaluated_weights(int32_t buffer) const {
   const auto average = std::ranges::find_if(
       arrays_, [&](const DeviceArray& array) { return array.is_average && array.buffer == buffer; });
-  return average != arrays_.end() ? static_cast<int32_t>(average - arrays_.begin()) : find(Role::kParameters, buffer);
+  return average != arrays_.end() ? static_cast<int32_t>(average - arrays_.begin())
+                                  : find(ArrayRole::kParameters, buffer);
 }
 
 }  // namespace runner::train

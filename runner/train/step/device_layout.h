@@ -18,7 +18,7 @@
 
 namespace runner::train {
 
-enum class Role {
+enum class ArrayRole {
   kParameters,   // of flat buffer `buffer`
   kSlot,         // optimizer slot `index` of `buffer`
   kGradients,    // sum over the optimizer step so far; only if gradients are kept
@@ -72,7 +72,7 @@ enum class Sharing {
 enum class OnRestore { kZero, kKeep };
 
 struct DeviceArray {
-  Role role;
+  ArrayRole role;
   Required<Sharing> sharing;
   Required<OnRestore> on_restore;
   int32_t buffer = 0;  // index in the ParameterSet
@@ -106,16 +106,16 @@ class DeviceLayout {
   const std::vector<DeviceArray>& arrays() const { return arrays_; }
   // Returns tensors_in() of each array.
   backends::StateTensors tensors() const;
-  bool has(Role role) const;
+  bool has(ArrayRole role) const;
   // Returns the position of an array in arrays(). The array must exist.
-  int32_t find(Role role, int32_t buffer = 0, int32_t index = 0) const;
+  int32_t find(ArrayRole role, int32_t buffer = 0, int32_t index = 0) const;
   // Returns the position of the array with the weights that evaluations use: the average of the buffer's weights if the
   // run keeps one, else the weights themselves.
   int32_t evaluated_weights(int32_t buffer) const;
 
  private:
   // Adds an array with one element per parameter element of a flat buffer.
-  void add_like_parameters(Role role, Sharing sharing, int32_t buffer, int32_t index, std::string_view name,
+  void add_like_parameters(ArrayRole role, Sharing sharing, int32_t buffer, int32_t index, std::string_view name,
                            double initial = 0);
   void add_use(UseState index, Sharing sharing, int32_t buffer, std::string_view name);
   void add_gradients(int32_t buffer);

@@ -22,7 +22,7 @@ GradientBuckets::GradientBuckets(const StepBuilder& builder) {
   for (size_t b = 0; b < buckets_.size(); ++b) {
     pieces_.push_back(joined(buckets_[b], parameters));
     for (const Piece& piece : pieces_[b]) {
-      const int32_t state = builder.layout().find(Role::kGradients, piece.buffer);
+      const int32_t state = builder.layout().find(ArrayRole::kGradients, piece.buffer);
       reduced_.push_back({static_cast<int32_t>(b), floats_of(state, piece.first, piece.count)});
     }
   }

@@ -12,7 +12,7 @@ std::optional<double> first_scale(const schema::Recipe& recipe) {
 }
 
 Value loss_scale(const ArrayValues& arrays) {
-  return arrays.has(Role::kScaler) ? arrays.get(Role::kScaler, 0, kScale) : Value();
+  return arrays.has(ArrayRole::kScaler) ? arrays.get(ArrayRole::kScaler, 0, kScale) : Value();
 }
 
 Value unscaled(Value gradient, Value scale) {
@@ -30,14 +30,14 @@ Value all_finite(std::span<const Value> gradients) {
 }
 
 void update_scale(ArrayValues& arrays, const schema::ScalerSpec& spec, Value applied) {
-  const Value scale = arrays.get(Role::kScaler, 0, kScale), good = arrays.get(Role::kScaler, 0, kGoodSteps);
+  const Value scale = arrays.get(ArrayRole::kScaler, 0, kScale), good = arrays.get(ArrayRole::kScaler, 0, kGoodSteps);
   const Value zero = ops::full_like(good, 0.0);
   const Value now_good = ops::where(applied, ops::add(good, 1.0), zero);
   const Value is_due = ops::ge(now_good, ops::full_like(good, static_cast<double>(spec.growth_interval)));
   const Value grown = ops::mul(scale, spec.growth_factor);
   const Value larger = ops::where(ops::logical_and(is_due, ops::is_finite(grown)), grown, scale);
-  arrays.set(ops::where(applied, larger, ops::mul(scale, spec.backoff_factor)), Role::kScaler, 0, kScale);
-  arrays.set(ops::where(is_due, zero, now_good), Role::kScaler, 0, kGoodSteps);
+  arrays.set(ops::where(applied, larger, ops::mul(scale, spec.backoff_factor)), ArrayRole::kScaler, 0, kScale);
+  arrays.set(ops::where(is_due, zero, now_good), ArrayRole::kScaler, 0, kGoodSteps);
 }
 
 }  // namespace runner::train

@@ -52,7 +52,7 @@ UpdateTerms clock_terms(const ArrayValues& arrays, const StepBuilder& builder, i
                         Value applied) {
   const nn::ParameterSet& parameters = builder.model().parameters;
   const OptimizerGroup& group = builder.group_of(buffer);
-  const Value number = reached && !group.rule.custom ? ops::add(arrays.get(Role::kUse, buffer, kUpdates), 1.0)
+  const Value number = reached && !group.rule.custom ? ops::add(arrays.get(ArrayRole::kUse, buffer, kUpdates), 1.0)
                                                      : next_update(arrays, group.optimizer);
   UpdateTerms terms{clock_scalars(arrays, builder.recipe().scheduler, group, number), applied};
   if (!reached) return terms;
@@ -63,9 +63,9 @@ UpdateTerms clock_terms(const ArrayValues& arrays, const StepBuilder& builder, i
 }
 
 void count_update_of_each(ArrayValues& arrays, int32_t buffer, Value reached, Value applied) {
-  const Value before = arrays.get(Role::kUse, buffer, kUpdates);
+  const Value before = arrays.get(ArrayRole::kUse, buffer, kUpdates);
   const Value counted = ops::cast(applied_to_each(reached, applied), DType::kF64);
-  arrays.set(ops::add(before, counted), Role::kUse, buffer, kUpdates);
+  arrays.set(ops::add(before, counted), ArrayRole::kUse, buffer, kUpdates);
 }
 
 std::string unused_parameters(const std::vector<bool>& reached, const nn::ParameterSet& parameters) {

@@ -2,7 +2,7 @@
 // torch.optim skips parameters whose grad is None: no weight decay, no decay of moments, no update counted.
 //
 // Each parameter therefore has its own count of updates for its bias corrections, and the device keeps it. The arrays
-// of Role::kUse have one number per parameter of a flat buffer, in the order of the buffer. Rationale:
+// of ArrayRole::kUse have one number per parameter of a flat buffer, in the order of the buffer. Rationale:
 // docs/decisions/039-unused-parameters.md.
 #pragma once
 
@@ -20,7 +20,7 @@ inline bool skips_unused(const schema::CommSpec& comm) {
   return comm.unused == schema::Unused::kSkip;
 }
 inline bool skips_unused(const ArrayValues& arrays) {
-  return arrays.has(Role::kUse);
+  return arrays.has(ArrayRole::kUse);
 }
 
 // ---- in a Program --------------------------------------------------------------------------------------------------

@@ -73,9 +73,9 @@ class Compression {
         recipe_(builder.recipe()),
         buffer_(buffer),
         matrices_(low_rank_matrices(recipe_.comm, builder.model().parameters, buffer)),
-        error_(arrays.get(Role::kCompression, buffer, kError)),
-        qs_(arrays.get(Role::kCompression, buffer, kQs)),
-        count_(arrays.get(Role::kCompression, buffer, kReductions)) {}
+        error_(arrays.get(ArrayRole::kCompression, buffer, kError)),
+        qs_(arrays.get(ArrayRole::kCompression, buffer, kQs)),
+        count_(arrays.get(ArrayRole::kCompression, buffer, kReductions)) {}
 
   Value of(Value sum) {
     const Value first = ops::full_like(count_, static_cast<double>(recipe_.comm.start));
@@ -89,7 +89,7 @@ class Compression {
     }
     const int64_t elements = sum.shape()[0];
     if (elements > end) approximated.push_back(ops::slice(sum, 0, end, elements));
-    arrays_.set(ops::add(count_, 1.0), Role::kCompression, buffer_, kReductions);
+    arrays_.set(ops::add(count_, 1.0), ArrayRole::kCompression, buffer_, kReductions);
     if (matrices_.empty()) return sum;
     set(kError, going_on, ops::concat(errors, 0), error_);
     set(kQs, going_on, ops::concat(qs, 0), qs_);
@@ -98,7 +98,7 @@ class Compression {
 
  private:
   void set(CompressionState what, Value condition, Value now, Value before) {
-    arrays_.set(ops::where(condition, now, before), Role::kCompression, buffer_, what);
+    arrays_.set(ops::where(condition, now, before), ArrayRole::kCompression, buffer_, what);
   }
 
   // Rounds to the wrapper's dtype, if there is one.

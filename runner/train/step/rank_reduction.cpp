@@ -49,7 +49,7 @@ class RankReduction {
 
   Program of_gradients() {
     for (const DeviceArray& array : builder_.layout().arrays())
-      if (array.role == Role::kGradients)
+      if (array.role == ArrayRole::kGradients)
         step_.gradients[static_cast<size_t>(array.buffer)] = step_.arrays.get(array.role, array.buffer, array.index);
     step_.all_reduce_gradients();
     step_.keep_gradients();
@@ -82,10 +82,10 @@ class RankReduction {
         if (own) by_rank.push_back(step_.arrays.get(array.role, array.buffer, array.index));
         if (!own && folds_rows) by_rank.push_back(input_value(program_, next++));
       }
-      if (array.role == Role::kSum) {
+      if (array.role == ArrayRole::kSum) {
         sums_ =
             folds_rows ? left_fold(by_rank) : ops::all_reduce(by_rank[0], backends::Reduction::kSum, Subject::kLoss);
-      } else if (array.role == Role::kUse) {
+      } else if (array.role == ArrayRole::kUse) {
         step_.reached[static_cast<size_t>(array.buffer)] =
             folds_rows ? reached_by_any(by_rank)
                        : ops::all_reduce(by_rank[0], backends::Reduction::kMax, Subject::kGradients);

@@ -22,7 +22,7 @@ Shard::Range share(int64_t elements, int rank, int size) {
 // Gradient rows are reserved only: if all gradients are factored, no rank writes them.
 SharedRows allocate(const DeviceArray& array, backends::ProcessGroup& ranks) {
   if (array.is_common()) return {ranks.symmetric_alloc(array.type, Pages::kNow, {array.name}), 0};
-  const auto rows_of = array.role == Role::kGradients ? reserve_rows : share_rows;
+  const auto rows_of = array.role == ArrayRole::kGradients ? reserve_rows : share_rows;
   return rows_of(array.type, array.name, ranks);
 }
 
@@ -86,7 +86,7 @@ SharedArrays share_arrays(const DeviceLayout& layout, const Shard& shard, backen
   SharedArrays shared;
   std::vector<std::pair<const DeviceArray*, SharedRows>> read_by_all;
   const auto share_of = [&](const DeviceArray& array, const SharedRows& common, int rank) {
-    const int64_t first = array.role == Role::kSum ? 0 : shard.of(array.buffer).first;
+    const int64_t first = array.role == ArrayRole::kSum ? 0 : shard.of(array.buffer).first;
     return device.wrap(common.of(rank, static_cast<size_t>(first) * sizeof(float)), shard_type(array, shard).bytes());
   };
   for (const DeviceArray& array : layout.arrays()) {

@@ -83,7 +83,7 @@ void StepBuilder::declare_batch_inputs(Program& program, std::optional<int64_t> 
 }
 
 void StepBuilder::declare_scalars(Program& program) const {
-  if (layout_.has(Role::kClock)) return;
+  if (layout_.has(ArrayRole::kClock)) return;
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
     if (buffer.group < 0) continue;
     for (const std::string_view name : optim::scalar_names(optimizers_.rule(buffer.group)))
@@ -102,7 +102,7 @@ const StepBuilder::Prologue& StepBuilder::prologue(const ProgramInputs& declared
   for (nn::ParameterId id = 0; id < std::ssize(model_.parameters.parameters()); ++id) {
     const int32_t buffer = model_.parameters[id].buffer;
     const int32_t array =
-        declared.evaluates ? layout_.evaluated_weights(buffer) : layout_.find(Role::kParameters, buffer);
+        declared.evaluates ? layout_.evaluated_weights(buffer) : layout_.find(ArrayRole::kParameters, buffer);
     prologue.parameters.push_back(parameter(input_value(program, static_cast<size_t>(array)), id).id);
   }
   return prologue;

@@ -70,12 +70,12 @@ void StepRecorder::update(int32_t buffer, const RuleInputs& inputs) {
   const optim::Rule& rule = builder_.group_of(buffer).rule;
   std::vector<Value> slots;
   const auto count = static_cast<int32_t>(optim::slots(rule).size());
-  for (int32_t s = 0; s < count; ++s) slots.push_back(arrays.get(Role::kSlot, buffer, s));
+  for (int32_t s = 0; s < count; ++s) slots.push_back(arrays.get(ArrayRole::kSlot, buffer, s));
   optim::Updated now =
-      optim::update(rule, arrays.get(Role::kParameters, buffer), inputs.gradient, slots, terms.scalars);
-  arrays.set_if(terms.applied, now.parameters, Role::kParameters, buffer);
+      optim::update(rule, arrays.get(ArrayRole::kParameters, buffer), inputs.gradient, slots, terms.scalars);
+  arrays.set_if(terms.applied, now.parameters, ArrayRole::kParameters, buffer);
   for (int32_t s = 0; s < count; ++s)
-    arrays.set_if(terms.applied, now.slots[static_cast<size_t>(s)], Role::kSlot, buffer, s);
+    arrays.set_if(terms.applied, now.slots[static_cast<size_t>(s)], ArrayRole::kSlot, buffer, s);
   rule_numbers.insert(rule_numbers.end(), now.numbers.begin(), now.numbers.end());
 }
 
@@ -94,20 +94,21 @@ void StepRecorder::all_reduce_gradients() {
     if (gradient) gradient = ops::all_reduce(gradient, backends::Reduction::kSum, backends::Subject::kGradients);
 }
 
-void StepRecorder::keep(Value value, Role role, int32_t buffer, int32_t index) {
+void StepRecorder::keep(Value value, ArrayRole role, int32_t buffer, int32_t index) {
   if (value && value.id != arrays.get(role, buffer, index).id) arrays.set(value, role, buffer, index);
 }
 
 void StepRecorder::keep_gradients() {
-  for (int32_t b = 0; b < std::ssize(gradients); ++b) keep(gradients[static_cast<size_t>(b)], Role::kGradients, b, 0);
+  for (int32_t b = 0; b < std::ssize(gradients); ++b)
+    keep(gradients[static_cast<size_t>(b)], ArrayRole::kGradients, b, 0);
 }
 
 void StepRecorder::keep_reached() {
-  for (int32_t b = 0; b < std::ssize(reached); ++b) keep(reached[static_cast<size_t>(b)], Role::kUse, b, kReached);
+  for (int32_t b = 0; b < std::ssize(reached); ++b) keep(reached[static_cast<size_t>(b)], ArrayRole::kUse, b, kReached);
 }
 
 void StepRecorder::add_to_logged(Value sums) {
-  arrays.set_if(finite, ops::add(arrays.get(Role::kSum, 0, kLoggedSum), sums), Role::kSum, 0, kLoggedSum);
+  arrays.set_if(finite, ops::add(arrays.get(ArrayRole::kSum, 0, kLoggedSum), sums), ArrayRole::kSum, 0, kLoggedSum);
 }
 
 }  // namespace runner::train

@@ -75,7 +75,7 @@ class StepRecorder {
   const StepBuilder& builder_;
   backends::Program& program_;
 
-  void keep(Value value, Role role, int32_t buffer, int32_t index);
+  void keep(Value value, ArrayRole role, int32_t buffer, int32_t index);
 };
 
 }  // namespace runner::train

@@ -59,7 +59,7 @@ backends::StepSpecification training_specification(const StepBuilder& builder, c
     words.push_back(buffer.group >= 0);
     if (buffer.group >= 0) append_words(words, builder.optimizers().rule(buffer.group));
     // With device-side counters the rate is part of the step, because the device looks up only its factor.
-    if (buffer.group >= 0 && builder.layout().has(Role::kClock))
+    if (buffer.group >= 0 && builder.layout().has(ArrayRole::kClock))
       words.push_back(backends::pack_f64(builder.optimizers().rule(buffer.group).hyper.lr));
   }
   return words;

@@ -1,4 +1,4 @@
-// Keys of the plan cache: everything besides the recorded Program that determines a step.
+// Keys of the plan cache: everything except the recorded Program that determines a step.
 #pragma once
 
 #include "backends/exec/plan_cache.h"

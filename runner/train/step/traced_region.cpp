@@ -34,15 +34,15 @@ TracedRegion::TracedRegion(const StepBuilder& builder, RegionOptions options)
       inputs_(builder.inputs_of(forward_, frame_)) {
   if (options_.padded) forward_.mask = inputs_.mask;
   if (options_.voided) step_.finite = {&program_, program_.constant(0, {DType::kBool, {}})};
-  if (options_.losses) losses_ = step_.arrays.get(Role::kSum, 0, kStepSum);
+  if (options_.losses) losses_ = step_.arrays.get(ArrayRole::kSum, 0, kStepSum);
   for (const Value parameter : frame_.parameters) first_parameters_.push_back(parameter.id);
   reached_.resize(frame_.parameters.size());
   for (size_t b = 0; b < step_.gradients.size(); ++b) {
     const GradientState held = options_.gradients[b];
     if (held != GradientState::kNothing) {
-      step_.gradients[b] = step_.arrays.get(Role::kGradients, static_cast<int32_t>(b));
+      step_.gradients[b] = step_.arrays.get(ArrayRole::kGradients, static_cast<int32_t>(b));
       if (skips_unused(step_.arrays))
-        step_.reached[b] = step_.arrays.get(Role::kUse, static_cast<int32_t>(b), kReached);
+        step_.reached[b] = step_.arrays.get(ArrayRole::kUse, static_cast<int32_t>(b), kReached);
     }
     unreduced_[b] = held == GradientState::kLocalSum;
   }
@@ -258,7 +258,7 @@ std::vector<Value> TracedRegion::scalar_inputs(const OptimizerGroup& group, cons
 
 void TracedRegion::update(int32_t buffer, const StepRecorder::RuleInputs& inputs) {
   step_.update(buffer, inputs);
-  const Value updated = ops::detach(step_.arrays.get(Role::kParameters, buffer));
+  const Value updated = ops::detach(step_.arrays.get(ArrayRole::kParameters, buffer));
   for (const nn::ParameterId id : builder_.model().parameters.in_buffer(buffer)) {
     Value& parameter = frame_.parameters[static_cast<size_t>(id)];
     outdated_.push_back(parameter.id);
@@ -297,7 +297,7 @@ void TracedRegion::finish() {
   }
   step_.keep_gradients();
   step_.keep_reached();
-  if (losses_ && losses_finite_) step_.arrays.set(losses_, Role::kSum, 0, kStepSum);
+  if (losses_ && losses_finite_) step_.arrays.set(losses_, ArrayRole::kSum, 0, kStepSum);
   step_.arrays.output(program_);
 }
 

@@ -163,7 +163,7 @@ class StorageCheck {
   void write(const Range& range, const std::vector<Tag>& tags) {
     std::vector<Tag>& memory = memory_[static_cast<size_t>(range.place.slot)];
     if (range.place.offset + range.bytes > memory.size()) {
-      if (range.bytes > 0) fail(fmt::format("a write to slot {} lies outside", range.place.slot));
+      if (range.bytes > 0) fail(fmt::format("a write to slot {} is outside", range.place.slot));
       return;
     }
     std::copy(tags.begin(), tags.end(), memory.begin() + static_cast<std::ptrdiff_t>(range.place.offset));
@@ -181,7 +181,7 @@ class StorageCheck {
     const Range range = output.state < 0 ? range_of(output.value) : Range{{output.state + 1, 0}, bytes};
     if (!holds(range, contents(output.value))) fail(fmt::format("output %{} is not where it should be", output.value));
     if (output.state < 0 && bytes > 0 && range.place.slot != 0)
-      fail(fmt::format("returned output %{} lies in a state", output.value));
+      fail(fmt::format("returned output %{} is in a state", output.value));
   }
 
   const Program& program_;

@@ -23,7 +23,7 @@ void capture_scaler(Trainer& trainer, store::StateSnapshot& snapshot) {
   if (!first_scale(trainer.recipe())) return;
   std::vector<std::byte> bytes;
   for (int32_t index = 0; index < kScalerStateCount; ++index) {
-    const std::vector<std::byte> value = trainer.arrays().read(trainer.layout().find(Role::kScaler, 0, index));
+    const std::vector<std::byte> value = trainer.arrays().read(trainer.layout().find(ArrayRole::kScaler, 0, index));
     bytes.insert(bytes.end(), value.begin(), value.end());
   }
   snapshot.add(kScaler, meta_of({backends::DType::kF32, backends::Shape{kScalerStateCount}}), bytes);
@@ -38,7 +38,7 @@ void restore_scaler(const store::LoadedState& loaded, Trainer& trainer) {
             "state {}: the section scaler is damaged", loaded.info.id);
   for (int32_t state = 0; state < kScalerStateCount; ++state)
     trainer.arrays().write(
-        trainer.layout().find(Role::kScaler, 0, state),
+        trainer.layout().find(ArrayRole::kScaler, 0, state),
         std::span<const std::byte>(scaler->bytes).subspan(static_cast<size_t>(state) * sizeof(float), sizeof(float)));
 }
 
@@ -50,7 +50,7 @@ namespace {
 template <class Visit>
 void each_compression_array(const Trainer& trainer, const Visit& visit) {
   for (const DeviceArray& array : trainer.layout().arrays())
-    if (array.role == Role::kCompression)
+    if (array.role == ArrayRole::kCompression)
       visit(fmt::format("{}{}", kComm, array.name), trainer.layout().find(array.role, array.buffer, array.index),
             array);
 }
@@ -76,7 +76,7 @@ void restore_compression(const store::LoadedState& loaded, Trainer& trainer) {
 using UseOfParameter = std::array<double, 2>;  // by UseState
 
 std::vector<double> numbers_of(Trainer& trainer, int32_t buffer, UseState state) {
-  const std::vector<std::byte> bytes = trainer.arrays().read(trainer.layout().find(Role::kUse, buffer, state));
+  const std::vector<std::byte> bytes = trainer.arrays().read(trainer.layout().find(ArrayRole::kUse, buffer, state));
   std::vector<double> numbers(bytes.size() / sizeof(double));
   std::memcpy(numbers.data(), bytes.data(), bytes.size());
   return numbers;
@@ -86,7 +86,7 @@ std::vector<double> numbers_of(Trainer& trainer, int32_t buffer, UseState state)
 void capture_use(Trainer& trainer, store::StateSnapshot& snapshot) {
   const nn::ParameterSet& parameters = trainer.model().parameters;
   for (const DeviceArray& array : trainer.layout().arrays()) {
-    if (array.role != Role::kUse || array.index != kUpdates) continue;
+    if (array.role != ArrayRole::kUse || array.index != kUpdates) continue;
     const std::vector<double> updates = numbers_of(trainer, array.buffer, kUpdates);
     std::vector<double> reached(updates.size());
     if (trainer.arrays().holds_gradients(array.buffer)) reached = numbers_of(trainer, array.buffer, kReached);
@@ -130,7 +130,7 @@ void restore_use(const store::LoadedState& loaded, Trainer& trainer) {
   const DeviceLayout& layout = trainer.layout();
   for (size_t at = 0; at < layout.arrays().size(); ++at) {
     const DeviceArray& array = layout.arrays()[at];
-    if (array.role != Role::kUse) continue;
+    if (array.role != ArrayRole::kUse) continue;
     const int32_t optimizer = trainer.builder().group_of(array.buffer).optimizer;
     const int64_t updates = trainer.counters.updates_of(trainer.optimizers().names[static_cast<size_t>(optimizer)]);
     std::vector<double> numbers;

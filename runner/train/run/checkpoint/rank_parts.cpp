@@ -25,16 +25,16 @@ std::string prefix_of(int rank) {
 
 // ---- saving --------------------------------------------------------------------------------------------------------
 
-// Adds the sections of an array of a rank. Arrays of Role::kUse have one number per parameter, gradients one per
+// Adds the sections of an array of a rank. Arrays of ArrayRole::kUse have one number per parameter, gradients one per
 // element.
 void add_sections(const Trainer& trainer, const DeviceArray& array, int rank, std::vector<std::byte> bytes,
                   std::vector<RankPart>& parts) {
   const std::string prefix = prefix_of(rank);
-  if (array.role == Role::kSum) {
+  if (array.role == ArrayRole::kSum) {
     parts.push_back({prefix + std::string(kSumsSection), meta_of(array.type), std::move(bytes)});
     return;
   }
-  const bool of_elements = array.role == Role::kGradients;
+  const bool of_elements = array.role == ArrayRole::kGradients;
   const std::string_view kind = of_elements ? kGradientSections : kUseSections;
   const std::span<const std::byte> all(bytes);
   size_t number = 0;
@@ -143,7 +143,7 @@ std::vector<RankPart> gather_rank_parts(Trainer& trainer, backends::ProcessGroup
     for (size_t i = 0; i < trainer.layout().arrays().size(); ++i) {
       const DeviceArray& array = trainer.layout().arrays()[i];
       if (!array.is_read_by_all()) continue;
-      if (array.role != Role::kSum && of_rank[static_cast<size_t>(array.buffer)] == 0) continue;
+      if (array.role != ArrayRole::kSum && of_rank[static_cast<size_t>(array.buffer)] == 0) continue;
       std::vector<std::byte> bytes(array.type.bytes());
       if (ranks.rank() == rank) bytes = trainer.arrays().read(static_cast<int32_t>(i));
       ranks.broadcast(array.type, bytes, rank, site);

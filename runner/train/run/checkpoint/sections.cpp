@@ -36,9 +36,9 @@ void each_parameter_range(const Trainer& trainer, const Visit& visit) {
     const int32_t position = trainer.layout().find(array.role, array.buffer, array.index);
     for (const nn::ParameterId id : parameters.in_buffer(array.buffer)) {
       const nn::Parameter& parameter = parameters[id];
-      if (array.role == Role::kParameters) {
+      if (array.role == ArrayRole::kParameters) {
         visit(fmt::format("{}{}", kModel, parameter.name), position, parameter);
-      } else if (array.role == Role::kGradients) {
+      } else if (array.role == ArrayRole::kGradients) {
         visit(fmt::format("{}{}", kGradientSections, parameter.name), position, parameter);
       } else {
         const auto slots = optim::slots(trainer.optimizers().rule(group));
@@ -109,7 +109,7 @@ void capture_for_rank(Trainer& trainer, const Checkpoint& state, store::StateSna
   snapshot.add(kRunSection, R"({"format":"json"})", std::as_bytes(std::span(document)));
   std::vector<std::byte> sums;
   for (int32_t sum = 0; sum < kSumCount; ++sum) {
-    const std::vector<std::byte> value = trainer.arrays().read(trainer.layout().find(Role::kSum, 0, sum));
+    const std::vector<std::byte> value = trainer.arrays().read(trainer.layout().find(ArrayRole::kSum, 0, sum));
     sums.insert(sums.end(), value.begin(), value.end());
   }
   snapshot.add(kSumsSection, meta_of({backends::DType::kF64, backends::Shape{int64_t{2} * kSumCount}}), sums);
@@ -215,7 +215,7 @@ void restore_sums(const store::LoadedState& loaded, Trainer& trainer) {
             loaded.info.id);
   const std::span<const std::byte> bytes(sums.bytes);
   for (int32_t sum = 0; sum < kSumCount; ++sum)
-    trainer.arrays().write(trainer.layout().find(Role::kSum, 0, sum),
+    trainer.arrays().write(trainer.layout().find(ArrayRole::kSum, 0, sum),
                            bytes.subspan(static_cast<size_t>(sum) * kBytes, kBytes));
 }
 
