@@ -14,15 +14,9 @@ namespace fs = std::filesystem;
 // Returns the folder of the recipe at the start of the run, or the current folder if the recipe is no longer there.
 std::string folder_of_recipe(const store::RecipeRecord& record) {
   const json::Value origins = json::parse(record.origins_json);
+  const std::string file = json::text_of(json::member(json::member(origins, "schema_version"), "file"));
   std::error_code ignored;
-  for (const auto& [key, origin] : json::members_of(origins)) {
-    if (key != "schema_version") continue;
-    for (const auto& [name, value] : json::members_of(origin)) {
-      if (name == "file" && value.text() != nullptr && fs::exists(*value.text(), ignored))
-        return folder_of(*value.text());
-    }
-  }
-  return "";
+  return fs::exists(file, ignored) ? folder_of(file) : "";
 }
 
 // A resumed run is the same experiment: it uses the recorded hook, like the recorded recipe, unless the command line

@@ -50,12 +50,6 @@ Json::json_pointer pointer_to(const std::string& key) {
   return Json::json_pointer(text);
 }
 
-std::string written_path(const json::Value& origin) {
-  for (const auto& [name, value] : json::members_of(origin))
-    if (name == "written" && value.text() != nullptr) return *value.text();
-  return {};
-}
-
 }  // namespace
 
 FoundFiles find_files(const store::RecipeRecord& recipe, const fs::path& store) {
@@ -65,7 +59,7 @@ FoundFiles find_files(const store::RecipeRecord& recipe, const fs::path& store) 
   const fs::path folder = fs::absolute(store).parent_path();
   bool has_moved = false;
   for (const auto& [key, origin] : json::members_of(origins)) {
-    const fs::path written = written_path(origin);
+    const fs::path written = json::text_of(json::member(origin, "written"));
     const Json::json_pointer at = pointer_to(key);
     if (written.empty() || written.is_absolute() || !resolved.contains(at) || !resolved[at].is_string()) continue;
     const fs::path old = resolved[at].get<std::string>();

@@ -9,9 +9,11 @@
 
 #include <fmt/format.h>
 
+#include "runner/train/run/run_data.h"
 #include "schema/base/file.h"
 #include "schema/base/json.h"
 #include "schema/recipe/recipe_identity.h"
+#include "store/device_report.h"
 
 namespace runner::cli {
 namespace {
@@ -62,6 +64,10 @@ schema::RecipeError with_way_to_open(const schema::RecipeError& error, std::stri
   return schema::RecipeError(std::move(faults));
 }
 
+report::MoreOfRun more_of(store::Store& store, const store::RunRow& run) {
+  return {.device = store::newest_device_metrics(store, run.id), .encoding = train::encoding_of(store, run)};
+}
+
 store::RecipeRecord record_of(const schema::ReadResult& recipe) {
   return {schema::recipe_hash(recipe), recipe.text, schema::resolved_json(recipe), schema::origins_json(recipe)};
 }
@@ -87,9 +93,7 @@ schema::ReadResult with_paths_as_written(const store::RecipeRecord& before, sche
   for (const auto& [key, origin] : json::members_of(origins)) {
     const auto leaf = std::ranges::find(after.leaves, key, &schema::Leaf::path);
     if (leaf == after.leaves.end() || leaf->origin == schema::OriginKind::kCommandLine) continue;
-    for (const auto& [name, value] : json::members_of(origin)) {
-      if (name == "written") leaf->value = value;
-    }
+    if (const json::Value& written = json::member(origin, "written"); written.text() != nullptr) leaf->value = written;
   }
   return after;
 }

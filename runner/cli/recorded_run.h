@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runner/cli/moved_files.h"
+#include "runner/report/documents.h"
 #include "runner/train/step/hooks.h"
 #include "schema/recipe/recipe_reader.h"
 #include "store/queries.h"
@@ -20,6 +21,9 @@ namespace runner::cli {
 // (moved_files.h).
 schema::ReadResult recorded_recipe(const store::RunDetails& run, const std::filesystem::path& store,
                                    std::span<const std::string> overrides = {});
+
+// Returns what `show` prints about a run in addition to its RunDetails.
+report::MoreOfRun more_of(store::Store& store, const store::RunRow& run);
 
 // Adds to the faults of the recorded recipe of `run`, an id, how to write that file.
 schema::RecipeError with_way_to_open(const schema::RecipeError& error, std::string_view run);

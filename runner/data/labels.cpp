@@ -73,7 +73,7 @@ void check_spelling(const std::vector<std::string>& train, const std::vector<std
 }
 
 bool has_labels(const Storage& storage) {
-  return storage.label_kind == LabelKind::kClass && !storage.rule && storage.sequence == 0;
+  return storage.label_kind == LabelKind::kClass && !storage.rule && !storage.is_text();
 }
 
 // Whole numbers that occur, ascending, without `ignore_index`.

@@ -13,19 +13,15 @@ using schema::SchedulerType;
 
 namespace {
 
-struct ScheduleRow {
-  SchedulerType type;
-  const ScheduleDef* def;
-};
 #define RUNNER_SCHEDULE_ROW(Name) {SchedulerType::k##Name, &k##Name##Schedule},
-constexpr ScheduleRow kSchedules[] = {RUNNER_SCHEDULES(RUNNER_SCHEDULE_ROW)};
+constexpr schema::ChoiceRow<SchedulerType, const ScheduleDef*> kSchedules[] = {RUNNER_SCHEDULES(RUNNER_SCHEDULE_ROW)};
 #undef RUNNER_SCHEDULE_ROW
-static_assert(schema::has_all_choices<SchedulerType>(kSchedules, &ScheduleRow::type));
+static_assert(schema::has_all_choices(kSchedules));
 
 }  // namespace
 
 const ScheduleDef& def_of(SchedulerType type) {
-  return *kSchedules[static_cast<size_t>(type)].def;
+  return *schema::value_of(kSchedules, type);
 }
 
 int64_t to_steps(const schema::Length& length, const RunLength& run) {

@@ -40,19 +40,16 @@ Value averaged(Value average, Value parameters, Value rate) {
 
 // ---- the table ------------------------------------------------------------------------------------------------------
 
-struct OptimizerRow {
-  OptimizerType type;
-  const OptimizerDef* def;
-};
 #define RUNNER_OPTIMIZER_ROW(Name, torch_name) {OptimizerType::k##Name, &k##Name##Optimizer},
-constexpr OptimizerRow kOptimizers[] = {RUNNER_OPTIMIZERS(RUNNER_OPTIMIZER_ROW){OptimizerType::kHook, &kHookOptimizer}};
+constexpr schema::ChoiceRow<OptimizerType, const OptimizerDef*> kOptimizers[] = {
+    RUNNER_OPTIMIZERS(RUNNER_OPTIMIZER_ROW){OptimizerType::kHook, &kHookOptimizer}};
 #undef RUNNER_OPTIMIZER_ROW
-static_assert(schema::has_all_choices<OptimizerType>(kOptimizers, &OptimizerRow::type));
+static_assert(schema::has_all_choices(kOptimizers));
 
 }  // namespace
 
 const OptimizerDef& def_of(OptimizerType type) {
-  return *kOptimizers[static_cast<size_t>(type)].def;
+  return *schema::value_of(kOptimizers, type);
 }
 
 std::vector<Slot> slots(const Rule& rule) {

@@ -96,11 +96,8 @@ std::vector<Comparison::Metric> metrics_of(const store::RunDetails& a, const sto
 Comparison::Cost cost_of(const store::RunRow& run) {
   Comparison::Cost cost{.seconds = seconds_of_attempts(run), .peak_memory = {}};
   const json::Value summary = json::parse(run.summary_json);
-  for (const auto& [name, phases] : json::members_of(summary)) {
-    if (name != "peak_memory") continue;
-    for (const auto& [phase, bytes] : json::members_of(phases))
-      if (const int64_t* count = bytes.integer()) cost.peak_memory = std::max(cost.peak_memory.value_or(0), *count);
-  }
+  for (const auto& [phase, bytes] : json::members_of(json::member(summary, "peak_memory")))
+    if (const auto count = json::integer_of(bytes)) cost.peak_memory = std::max(cost.peak_memory.value_or(0), *count);
   return cost;
 }
 

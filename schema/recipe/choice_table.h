@@ -7,15 +7,27 @@
 
 namespace runner::schema {
 
-// Whether a table has one row for each enumerator, in order, from number `first` on. `key`: the member of a row that is
-// its enumerator. For a static_assert next to the table, so that a choice without a row does not compile.
-template <class Enum, class Row, class Key, size_t N>
-consteval bool has_all_choices(const Row (&rows)[N], Key Row::*key, size_t first = 0) {
+template <class Enum, class Value>
+struct ChoiceRow {
+  Enum choice;
+  Value value;
+};
+
+// Whether a table has one row for each choice, in order, from number `first` on. For a static_assert next to the table,
+// so that a choice without a row does not compile.
+template <class Enum, class Value, size_t N>
+consteval bool has_all_choices(const ChoiceRow<Enum, Value> (&table)[N], size_t first = 0) {
   static_assert(kChoices<Enum> > 0);
   if (N + first != kChoices<Enum>) return false;
   for (size_t i = 0; i < N; ++i)
-    if (static_cast<Enum>(rows[i].*key) != static_cast<Enum>(i + first)) return false;
+    if (table[i].choice != static_cast<Enum>(i + first)) return false;
   return true;
+}
+
+// Returns the value of a choice in a table that has_all_choices().
+template <class Enum, class Value, size_t N>
+constexpr const Value& value_of(const ChoiceRow<Enum, Value> (&table)[N], Enum choice) {
+  return table[static_cast<size_t>(choice) - static_cast<size_t>(table[0].choice)].value;
 }
 
 }  // namespace runner::schema

@@ -14,34 +14,33 @@
 namespace runner::schema {
 
 struct LossFacts {
-  Required<Loss> loss;
   Required<Labels> labels;             // kAny: the loss follows from the labels
   Required<bool> needs_probabilities;  // numbers from 0 to 1
 };
 
-inline constexpr LossFacts kLossFacts[] = {
-    {Loss::kAuto, Labels::kAny, false},      {Loss::kCrossEntropy, Labels::kClasses, false},
-    {Loss::kMse, Labels::kNumbers, false},   {Loss::kL1, Labels::kNumbers, false},
-    {Loss::kHuber, Labels::kNumbers, false}, {Loss::kBceWithLogits, Labels::kNumbers, true},
+inline constexpr ChoiceRow<Loss, LossFacts> kLossFacts[] = {
+    {Loss::kAuto, {Labels::kAny, false}},      {Loss::kCrossEntropy, {Labels::kClasses, false}},
+    {Loss::kMse, {Labels::kNumbers, false}},   {Loss::kL1, {Labels::kNumbers, false}},
+    {Loss::kHuber, {Labels::kNumbers, false}}, {Loss::kBceWithLogits, {Labels::kNumbers, true}},
 };
-static_assert(has_all_choices<Loss>(kLossFacts, &LossFacts::loss));
+static_assert(has_all_choices(kLossFacts));
 
 constexpr const LossFacts& facts_of(Loss loss) {
-  return kLossFacts[static_cast<size_t>(loss)];
+  return value_of(kLossFacts, loss);
 }
 
 // Returns the labels that train.loss needs; kAny if it does not exist.
 constexpr Labels labels_of_loss(std::string_view name) {
-  for (const LossFacts& facts : kLossFacts)
-    if (name_of(facts.loss) == name) return facts.labels;
+  for (const auto& [loss, facts] : kLossFacts)
+    if (name_of(loss) == name) return facts.labels;
   return Labels::kAny;
 }
 
 // Returns the losses that need such labels, for messages: "mse, l1, huber or bce_with_logits".
 inline std::string losses_for(Labels labels) {
   std::vector<std::string> names;
-  for (const LossFacts& facts : kLossFacts)
-    if (facts.labels == labels) names.emplace_back(name_of(facts.loss));
+  for (const auto& [loss, facts] : kLossFacts)
+    if (facts.labels == labels) names.emplace_back(name_of(loss));
   return join_or(names);
 }
 

@@ -89,18 +89,15 @@ void check_bucket_cap(const CheckContext& c) {
 
 namespace {
 
-struct Board {
-  TpuGeneration generation;
-  int devices;
-};
-constexpr Board kBoards[] = {{TpuGeneration::kV2, 8},  {TpuGeneration::kV3, 8},  {TpuGeneration::kV4, 4},
-                             {TpuGeneration::kV5e, 8}, {TpuGeneration::kV5p, 4}, {TpuGeneration::kV6e, 8}};
-static_assert(has_all_choices<TpuGeneration>(kBoards, &Board::generation));
+constexpr ChoiceRow<TpuGeneration, int> kBoards[] = {{TpuGeneration::kV2, 8},  {TpuGeneration::kV3, 8},
+                                                     {TpuGeneration::kV4, 4},  {TpuGeneration::kV5e, 8},
+                                                     {TpuGeneration::kV5p, 4}, {TpuGeneration::kV6e, 8}};
+static_assert(has_all_choices(kBoards));
 
 }  // namespace
 
 int devices_on_board(TpuGeneration generation) {
-  return kBoards[static_cast<size_t>(generation)].devices;
+  return value_of(kBoards, generation);
 }
 
 void check_devices(const CheckContext& c) {

@@ -78,7 +78,7 @@ TEST(Order, CanBeLeft) {
     for (int most = 0; most < polls; ++most) {
       int count = 0;
       EXPECT_FALSE(left.set_epoch(3, [&] { return count++ == most; }));
-      EXPECT_EQ(count, most + 1) << "the order goes on after it was left";
+      EXPECT_EQ(count, most + 1) << "the order continues after it was left";
     }
     EXPECT_TRUE(left.set_epoch(3));
     for (int64_t i = 0; i < kSamples; ++i) ASSERT_EQ(left[i], whole[i]);

@@ -9,7 +9,6 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/ir/ops.h"
 #include "runner/train/loop/train_loop.h"
 #include "runner/train/run/evaluation_callback.h"
 #include "schema/recipe/recipe_reader.h"
@@ -105,21 +104,6 @@ class LoopHooks : public TestHooks {
   LoopHooks() : TestHooks({.train = [](CustomLoop& loop, RunControl&) { train_epochs(loop); }}) { attach(&run_); }
 
  private:
-  static void train_epochs(CustomLoop& loop) {
-    const CustomLoop::Epochs epochs = loop.begin_epochs(std::nullopt);
-    while (loop.next_epoch(epochs)) {
-      loop.begin_batches(Split::kTrain);
-      while (loop.next_batch(Split::kTrain)) {
-        const StepInputs& inputs = loop.inputs();
-        const Value outputs = inputs.model->forward(inputs.forward, inputs.features);
-        loop.backward(backends::ops::mean(backends::ops::mul(outputs, outputs), std::vector<int64_t>{0, 1}));
-        loop.step(0);
-        loop.step_schedule();
-        loop.zero_grad(0);
-      }
-    }
-  }
-
   RunControl run_;
 };
 

@@ -409,19 +409,7 @@ TEST_F(DividedSteps, AreRefusedWhereTheyCouldNotBeTheSame) {
             "the run cannot continue with other batches: with sync_with_dataloader: false, the last batch of an epoch "
             "must be full, but 67 samples are not a multiple of 12 and 8; keep data.batch_size and "
             "gradient_accumulation_steps, or use `runner fork`");
-  const auto train_all = [](CustomLoop& loop, RunControl&) {
-    const CustomLoop::Epochs epochs = loop.begin_epochs(std::nullopt);
-    while (loop.next_epoch(epochs)) {
-      loop.begin_batches(Split::kTrain);
-      while (loop.next_batch(Split::kTrain)) {
-        const StepInputs& inputs = loop.inputs();
-        const Value outputs = inputs.model->forward(inputs.forward, inputs.features);
-        loop.backward(backends::ops::mean(backends::ops::mul(outputs, outputs), std::vector<int64_t>{0, 1}));
-        loop.step(0);
-        loop.zero_grad(0);
-      }
-    }
-  };
+  const auto train_all = [](CustomLoop& loop, RunControl&) { train_epochs(loop); };
   EXPECT_EQ(error_of({"train.clip_grad_norm=null"}, small, hooks_with({.train = train_all})),
             "the run cannot continue with other batches: the hook's train may compute anything with a batch; keep "
             "data.batch_size and gradient_accumulation_steps, or use `runner fork`");

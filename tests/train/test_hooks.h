@@ -3,8 +3,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "backends/ir/ops.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/run_control.h"
 #include "runner/train/step/hooks.h"
@@ -40,6 +43,22 @@ class TestHooks : public Hooks {
   const TestEntries entries_;
   RunControl* run_ = nullptr;
 };
+
+// A training loop that does what the declared loop does, with the mean of the squared outputs as the loss.
+inline void train_epochs(CustomLoop& loop) {
+  const CustomLoop::Epochs epochs = loop.begin_epochs(std::nullopt);
+  while (loop.next_epoch(epochs)) {
+    loop.begin_batches(Split::kTrain);
+    while (loop.next_batch(Split::kTrain)) {
+      const StepInputs& inputs = loop.inputs();
+      const Value outputs = inputs.model->forward(inputs.forward, inputs.features);
+      loop.backward(backends::ops::mean(backends::ops::mul(outputs, outputs), std::vector<int64_t>{0, 1}));
+      loop.step(0);
+      loop.step_schedule();
+      loop.zero_grad(0);
+    }
+  }
+}
 
 inline MakeHooks hooks_with(TestEntries entries) {
   return [entries = std::move(entries)](const schema::Recipe&) { return std::make_unique<TestHooks>(entries); };

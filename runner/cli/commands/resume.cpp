@@ -5,8 +5,6 @@
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
 #include "runner/report/run_text.h"
-#include "runner/train/run/run_data.h"
-#include "store/device_report.h"
 
 namespace runner::cli {
 namespace {
@@ -33,11 +31,9 @@ int resume_run(const store::RunDetails& details, const ResumeOptions& options, r
         "run {} is already finished{}\n", details.run.uid,
         options.overrides.empty() ? std::string() : fmt::format("; ignored {}", fmt::join(options.overrides, " "))));
     store::Store store = open_store(options);
-    out.data(options.json ? details.run.summary_json
-                          : report::show_text(details,
-                                              {.device = store::newest_device_metrics(store, details.run.id),
-                                               .encoding = train::encoding_of(store, details.run)},
-                                              out.data_width(), out.data_color()));
+    out.data(options.json
+                 ? details.run.summary_json
+                 : report::show_text(details, more_of(store, details.run), out.data_width(), out.data_color()));
     return 0;
   }
   if (options.state.empty() && !options.quiet) note_better_state(details, out);

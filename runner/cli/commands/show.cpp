@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "runner/cli/commands/shared_options.h"
+#include "runner/cli/recorded_run.h"
 #include "runner/cli/store_access.h"
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
@@ -10,7 +11,6 @@
 #include "runner/report/xla/metrics_report.h"
 #include "runner/report/xla/report_json.h"
 #include "runner/train/run/gpu_use.h"
-#include "runner/train/run/run_data.h"
 #include "store/device_report.h"
 
 namespace runner::cli {
@@ -60,8 +60,7 @@ int show(const ShowOptions& options, report::Output& out) {
   const store::RunDetails details =
       store::show_intact_parts(store, store::find_run(store, options.run, store::Trash::kIncluded));
   note_namesakes(store, details.run, options.run, out);
-  const report::MoreOfRun more{.device = store::newest_device_metrics(store, details.run.id),
-                               .encoding = train::encoding_of(store, details.run)};
+  const report::MoreOfRun more = more_of(store, details.run);
   out.data(options.json ? report::show_document(details, more)
                         : report::show_text(details, more, out.data_width(), out.data_color()));
   for (const store::Damage& damage : details.damage) {

@@ -1,14 +1,11 @@
 #include "runner/cli/scenarios/document.h"
 
-#include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
 
 namespace runner::cli::scenarios {
 namespace {
-
-const json::Value kNull;
 
 std::string batch_text(const json::List& batch) {
   std::string text;
@@ -27,28 +24,20 @@ std::string batch_text(const json::List& batch) {
 
 const json::Value& at(const json::Value& document, std::initializer_list<std::string_view> path) {
   const json::Value* value = &document;
-  for (const std::string_view name : path) {
-    const json::Object& members = json::members_of(*value);
-    const auto named = [&](const auto& member) { return member.first == name; };
-    const auto found = std::find_if(members.begin(), members.end(), named);
-    if (found == members.end()) return kNull;
-    value = &found->second;
-  }
+  for (const std::string_view name : path) value = &json::member(*value, name);
   return *value;
 }
 
 double number(const json::Value& value) {
-  if (value.integer() != nullptr) return static_cast<double>(*value.integer());
-  return value.number() != nullptr ? *value.number() : std::numeric_limits<double>::quiet_NaN();
+  return json::number_of(value).value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
 int64_t whole(const json::Value& value) {
-  return value.integer() != nullptr ? *value.integer() : -1;
+  return json::integer_of(value).value_or(-1);
 }
 
 const json::List& list(const json::Value& value) {
-  static const json::List none;
-  return value.list() != nullptr ? *value.list() : none;
+  return json::elements_of(value);
 }
 
 std::string batches_text(const json::Value& ranks) {

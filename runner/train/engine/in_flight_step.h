@@ -65,7 +65,7 @@ class InFlightStep {
   void wait();
   // Throws the stored error and clears it.
   void throw_failure();
-  // Waits, and throws the error of what it waited for.
+  // Calls wait() and throw_failure().
   void finish() {
     wait();
     throw_failure();

@@ -119,7 +119,7 @@ std::vector<std::string> StoredModel::output_names() const {
 }
 
 Prediction StoredModel::predict(const std::string& file, std::optional<OutputsAs> as) {
-  RUN_CHECK(encoding_.sequence == 0, ErrorKind::kUsage,
+  RUN_CHECK(!encoding_.is_text(), ErrorKind::kUsage,
             "predict writes one row of outputs per sample, but the run was trained on text, which has outputs per "
             "token; use `runner eval` for its metrics");
   const OutputsAs checked_as = checked(as);

@@ -50,46 +50,31 @@ int rank_of(const backends::ProcessGroup* ranks) {
   return ranks != nullptr ? ranks->rank() : 0;
 }
 
-// A choice of the recipe and its value for a device.
-template <class Choice, class Value>
-struct Mapped {
-  Choice choice;
-  Value value;
-};
-
 using tpu::MatmulPrecision, tpu::Rounding;
-constexpr Mapped<schema::MatmulPrecision, MatmulPrecision> kPrecisions[] = {
+constexpr schema::ChoiceRow<schema::MatmulPrecision, MatmulPrecision> kPrecisions[] = {
     {schema::MatmulPrecision::kDefault, MatmulPrecision::kDefault},
     {schema::MatmulPrecision::kHigh, MatmulPrecision::kHigh},
     {schema::MatmulPrecision::kHighest, MatmulPrecision::kHighest},
 };
-constexpr Mapped<schema::Rounding, Rounding> kRoundings[] = {
+constexpr schema::ChoiceRow<schema::Rounding, Rounding> kRoundings[] = {
     {schema::Rounding::kPerOp, Rounding::kPerOp},
     {schema::Rounding::kFused, Rounding::kFused},
 };
-constexpr Mapped<schema::TpuDialect, const tpu::Dialect*> kDialects[] = {
+constexpr schema::ChoiceRow<schema::TpuDialect, const tpu::Dialect*> kDialects[] = {
     {schema::TpuDialect::kXla2X, &tpu::kXla2},
     {schema::TpuDialect::kXla1_7, &tpu::kXla17},
     {schema::TpuDialect::kClean, &tpu::kClean},
 };
 
-template <class Choice, class Value, size_t N>
-consteval bool is_complete(const Mapped<Choice, Value> (&table)[N]) {
-  return schema::has_all_choices<Choice>(table, &Mapped<Choice, Value>::choice);
-}
-static_assert(is_complete(kPrecisions) && is_complete(kRoundings) && is_complete(kDialects));
-
-template <class Choice, class Value, size_t N>
-const Value& value_of(const Mapped<Choice, Value> (&table)[N], Choice choice) {
-  return table[static_cast<size_t>(choice)].value;
-}
+static_assert(schema::has_all_choices(kPrecisions) && schema::has_all_choices(kRoundings) &&
+              schema::has_all_choices(kDialects));
 
 tpu::Hardware hardware_of(const schema::Recipe& recipe) {
   return {.machine = {.generation = generation_of(recipe),
                       .devices = static_cast<int>(recipe.num_processes),
-                      .precision = value_of(kPrecisions, recipe.tpu.matmul_precision)},
+                      .precision = schema::value_of(kPrecisions, recipe.tpu.matmul_precision)},
           .types = device_types_of(recipe),
-          .rounding = value_of(kRoundings, recipe.tpu.rounding),
+          .rounding = schema::value_of(kRoundings, recipe.tpu.rounding),
           .prefetched_batches = recipe.tpu.device_prefetch_size};
 }
 
@@ -189,7 +174,7 @@ tpu::Generation generation_of(const schema::Recipe& recipe) {
 }
 
 const tpu::Dialect& dialect_of(const schema::Recipe& recipe) {
-  return *value_of(kDialects, recipe.tpu.dialect);
+  return *schema::value_of(kDialects, recipe.tpu.dialect);
 }
 
 tpu::DeviceTypes device_types_of(const schema::Recipe& recipe) {

@@ -73,13 +73,10 @@ SampleLosses mean_over_targets(const LossSpec& spec, Value outputs, Value labels
 
 // ---- the table ------------------------------------------------------------------------------------------------------
 
-// What a loss records. Facts about its labels: schema/recipe/losses.h.
-struct LossDef {
-  Required<schema::Loss> loss;
-  Required<SampleLosses (*)(const LossSpec& spec, Value outputs, Value labels)> compute;  // as sample_losses()
-};
+// Computes sample_losses(). Facts about the labels of each loss: schema/recipe/losses.h.
+using Compute = SampleLosses (*)(const LossSpec& spec, Value outputs, Value labels);
 
-constexpr LossDef kLosses[] = {
+constexpr schema::ChoiceRow<schema::Loss, Compute> kLosses[] = {
     {schema::Loss::kCrossEntropy, cross_entropy},
     {schema::Loss::kMse, mean_over_targets<mse>},
     {schema::Loss::kL1, mean_over_targets<l1>},
@@ -87,7 +84,7 @@ constexpr LossDef kLosses[] = {
     {schema::Loss::kBceWithLogits, mean_over_targets<bce_with_logits>},
 };
 constexpr size_t kAfterAuto = 1;
-static_assert(schema::has_all_choices<schema::Loss>(kLosses, &LossDef::loss, kAfterAuto));
+static_assert(schema::has_all_choices(kLosses, kAfterAuto));
 
 // ---- from a recipe --------------------------------------------------------------------------------------------------
 
@@ -162,7 +159,7 @@ LossSpec LossSpec::plain() const {
 }
 
 SampleLosses sample_losses(const LossSpec& spec, Value outputs, Value labels) {
-  return kLosses[static_cast<size_t>(spec.loss) - kAfterAuto].compute(spec, outputs, labels);
+  return schema::value_of(kLosses, spec.loss)(spec, outputs, labels);
 }
 
 }  // namespace runner::train
