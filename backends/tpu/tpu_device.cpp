@@ -2,18 +2,13 @@
 
 #include <utility>
 
-#include "backends/exec/cpu_device.h"
-#include "backends/tpu/eager_host.h"
 #include "backends/tpu/graph.h"
 #include "backends/tpu/numerics.h"
 
 namespace runner::backends::tpu {
 
-TpuDevice::TpuDevice(const TpuOptions& options)
-    : options_(options),
-      host_(options.eager ? make_eager_host(make_cpu_device(options.threads)) : make_cpu_device(options.threads)),
-      metrics_(op_counter_names()),
-      slot_(*host_, metrics_, options.own_thread && !options.waits_at_mark_step && !options.eager) {}
+TpuDevice::TpuDevice(std::unique_ptr<Device> host, bool own_thread, const Hardware& hardware)
+    : hardware_(hardware), host_(std::move(host)), metrics_(op_counter_names()), slot_(*host_, metrics_, own_thread) {}
 
 void TpuDevice::write(Buffer& buffer, size_t offset, std::span<const std::byte> source) {
   slot_.wait();
@@ -30,8 +25,8 @@ void TpuDevice::read(const Buffer& buffer, size_t offset, std::span<std::byte> t
 }
 
 std::shared_ptr<Executable> TpuDevice::compile(const Program& program) {
-  const Program typed = with_device_types(program, options_.hardware.types, options_.hardware.rounding);
-  return host_->compile(with_matmul_precision(typed, options_.hardware.machine.precision));
+  const Program typed = with_device_types(program, hardware_.types, hardware_.rounding);
+  return host_->compile(with_matmul_precision(typed, hardware_.machine.precision));
 }
 
 Ticket TpuDevice::submit(Executable& executable, const Submission& submission) {

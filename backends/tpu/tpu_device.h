@@ -1,6 +1,6 @@
 // The device of an emulated TPU: the kernels of the host, with the numeric types of a TPU and a lock like that of
 // PyTorch/XLA, which an execution holds. It counts transfers and execution times in the metrics of PyTorch/XLA; graphs
-// belong to its model (tpu_device_model.h).
+// belong to its model (tpu_model_base.h).
 //
 // Thread safety: one thread at a time calls a device.
 #pragma once
@@ -8,15 +8,16 @@
 #include <memory>
 
 #include "backends/exec/backend.h"
+#include "backends/tpu/lowered_graph.h"
 #include "backends/tpu/metrics.h"
 #include "backends/tpu/submission_slot.h"
-#include "backends/tpu/tpu_device_model.h"
 
 namespace runner::backends::tpu {
 
 class TpuDevice final : public Device {
  public:
-  explicit TpuDevice(const TpuOptions& options);
+  // `host`: computes. `own_thread`: executes concurrently with the submitting thread.
+  TpuDevice(std::unique_ptr<Device> host, bool own_thread, const Hardware& hardware);
 
   std::string_view name() const override { return "tpu"; }
 
@@ -30,8 +31,7 @@ class TpuDevice final : public Device {
   // Rewrites the Program so that the host computes with the device's numeric types.
   std::shared_ptr<Executable> compile(const Program& program) override;
   bool rounds_operands() const override {
-    return options_.hardware.types.f32 == DType::kF32 &&
-           options_.hardware.machine.precision != MatmulPrecision::kHighest;
+    return hardware_.types.f32 == DType::kF32 && hardware_.machine.precision != MatmulPrecision::kHighest;
   }
   bool runs_asynchronously() const override { return slot_.has_thread(); }
   Ticket submit(Executable& executable, const Submission& submission) override;
@@ -53,7 +53,7 @@ class TpuDevice final : public Device {
  private:
   void count_download(size_t bytes) { metrics_.add(Metric::kInboundData, static_cast<int64_t>(bytes)); }
 
-  const TpuOptions options_;
+  const Hardware hardware_;
   const std::unique_ptr<Device> host_;
   DeviceMetrics metrics_;
   mutable SubmissionSlot slot_;

@@ -38,16 +38,8 @@ std::vector<Origin> scalars_of(const Program& program) {
 
 }  // namespace
 
-void CompileRecord::add(const CompileRecord& other) {
-  ns += other.ns;
-  compiled |= other.compiled;
-  damages.insert(damages.end(), other.damages.begin(), other.damages.end());
-}
-
-TpuStep::TpuStep(std::shared_ptr<Executable> host, CompileRecord record, const Program& program, const Program& graph)
-    : host_(std::move(host)),
-      compile_record_(std::move(record)),
-      graph_(std::make_shared<const Program>(prune(graph, Keep::kLeadingInputs))),
+TpuStep::TpuStep(const Program& program, const Program& graph)
+    : graph_(std::make_shared<const Program>(prune(graph, Keep::kLeadingInputs))),
       states_(states_read(*graph_)),
       origins_(live_origins(*graph_)),
       idle_(idle_inputs(graph)),

@@ -4,34 +4,18 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "backends/device_model/device_model.h"
-#include "backends/tpu/eager_statistics.h"
+#include "backends/tpu/graph.h"
 #include "backends/tpu/range_check.h"
 
 namespace runner::backends::tpu {
 
-// How an executable was obtained.
-struct CompileRecord {
-  int64_t ns = 0;
-  bool compiled = false;             // false: everything was loaded from the store
-  std::vector<std::string> damages;  // descriptions of damaged store entries
-
-  void add(const CompileRecord& other);
-};
-
-class TpuStep final : public ModelStep {
+class TpuStep : public ModelStep {
  public:
-  // `host`: the executable of `program`; `graph`: what the user's code has traced.
-  TpuStep(std::shared_ptr<Executable> host, CompileRecord record, const Program& program, const Program& graph);
-
-  const std::shared_ptr<Executable>& host() const { return host_; }
-  // Returns the record once, when the executable first runs.
-  CompileRecord take_compile_record() { return std::exchange(compile_record_, {}); }
+  // `graph`: what the user's code has traced.
+  TpuStep(const Program& program, const Program& graph);
 
   const std::shared_ptr<const Program>& graph() const { return graph_; }
   const std::vector<GivenTensor>& given() const { return given_; }
@@ -41,10 +25,6 @@ class TpuStep final : public ModelStep {
   bool passes_scalar(const TracedScalar& scalar) const;
   // Returns the scalars passed, by kScalar input of the graph; NaN if the value is unknown.
   std::vector<TracedScalar> scalars(const Submission& submission, const SubmissionInfo& info) const;
-
-  // For devices that run operations one by one.
-  EagerStatistics::StepCache eager_steps;
-  double traced_seconds = 0;  // predicted minimum time of the traced graph
 
  private:
   bool takes(const TracedScalar& scalar) const;
@@ -56,8 +36,6 @@ class TpuStep final : public ModelStep {
   };
   static std::vector<ScalarInput> scalar_inputs(const Program& graph, const Program& program);
 
-  const std::shared_ptr<Executable> host_;
-  CompileRecord compile_record_;
   const std::shared_ptr<const Program> graph_;
   const std::vector<int32_t> states_;  // states that the graph reads
   const std::vector<Origin> origins_;  // origins of the nodes that outputs depend on, sorted
