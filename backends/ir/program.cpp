@@ -142,6 +142,13 @@ bool same_node(const Program& a, ValueId x, const Program& b, ValueId y) {
          std::ranges::equal(a.attrs(x), b.attrs(y));
 }
 
+bool same_ops(const Program& a, const Program& b) {
+  if (a.size() != b.size()) return false;
+  for (ValueId id = 0; id < a.size(); ++id)
+    if (a.node(id).op != b.node(id).op || !std::ranges::equal(a.operands(id), b.operands(id))) return false;
+  return true;
+}
+
 bool Program::same_structure(const Program& other) const {
   const auto same_shape = [](const Node& a, const Node& b) {
     return a.op == b.op && a.type == b.type && a.operand_count == b.operand_count && a.attr_count == b.attr_count;

@@ -157,6 +157,8 @@ class Program {
 
 // Whether two nodes have the same op, type, operands and attributes.
 bool same_node(const Program& a, ValueId x, const Program& b, ValueId y);
+// Whether both have the same ops on the same values, whatever their types, attributes and outputs.
+bool same_ops(const Program& a, const Program& b);
 
 // Floating-point attributes are stored as their bits.
 int64_t pack_f64(double value);

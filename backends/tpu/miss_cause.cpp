@@ -15,14 +15,6 @@
 namespace runner::backends::tpu {
 namespace {
 
-// Whether both have the same ops on the same values, whatever their shapes and attributes.
-bool same_ops(const Program& a, const Program& b) {
-  if (a.size() != b.size()) return false;
-  for (ValueId id = 0; id < a.size(); ++id)
-    if (a.node(id).op != b.node(id).op || !std::ranges::equal(a.operands(id), b.operands(id))) return false;
-  return true;
-}
-
 // How much two graphs have in common, most important member first.
 struct Nearness {
   bool structure, ops;

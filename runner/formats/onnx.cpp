@@ -21,12 +21,7 @@ class Translation {
  public:
   explicit Translation(const OnnxExport& model)
       : model_(model), program_(model.first.program), other_(model.second.program) {
-    const auto differs = [](const Program& a, const Program& b) {
-      for (ValueId id = 0; id < a.size(); ++id)
-        if (a.node(id).op != b.node(id).op || !std::ranges::equal(a.operands(id), b.operands(id))) return true;
-      return false;
-    };
-    RUN_CHECK(program_.size() == other_.size() && !differs(program_, other_), ErrorKind::kUsage,
+    RUN_CHECK(same_ops(program_, other_), ErrorKind::kUsage,
               "the model computes something else for another batch size");
   }
 

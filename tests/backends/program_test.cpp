@@ -70,6 +70,19 @@ TEST(Program, HashAndStructureIgnoreNamesAndLines) {
   EXPECT_EQ(other.hash(), build({}).hash());
 }
 
+TEST(Program, SameOpsIgnoreTypesAttributesAndOutputs) {
+  const Program base = build({});
+  const Variant same[] = {
+      {.kind = InputKind::kBatch}, {.type = {DType::kF64, Shape{5}}}, {.constant = 3}, {.target = 0}, {.outputs = 2}};
+  for (const Variant& variant : same) EXPECT_TRUE(same_ops(build(variant), base));
+  EXPECT_FALSE(same_ops(build({.op = Op::kAdd}), base));
+  EXPECT_FALSE(same_ops(build({.swapped = true}), base));
+  Program longer = build({});
+  longer.constant(0, kVector);
+  EXPECT_FALSE(same_ops(longer, base));
+  EXPECT_FALSE(same_ops(base, longer));
+}
+
 TEST(Program, HashCoversAttributesThatDoNotAffectTypes) {
   const auto sliced = [](int64_t start) {
     Program program;
