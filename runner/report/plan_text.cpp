@@ -7,6 +7,7 @@
 #include "runner/report/rate_curve.h"
 #include "runner/report/table.h"
 #include "runner/train/loop/memory_estimate.h"
+#include "runner/train/step/device_rules.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
 
@@ -84,7 +85,7 @@ bool forks(const train::Session& session) {
 }
 
 json::Value host_memory_json(const train::Session& session) {
-  if (session.recipe.backend != schema::Backend::kTpu) return {};
+  if (!train::device_rules(session.recipe).has_start_method) return {};
   const train::HostMemory memory = train::host_memory(session);
   return json::Object{
       {"start_method", forks(session) ? "fork" : "spawn"}, {"fork", memory.forked()}, {"spawn", memory.spawned()}};
@@ -148,7 +149,7 @@ std::string plan_text(const train::Session& session, int width, bool color) {
   facts.add("model", weights);
   facts.add("memory", fmt::format("{} for weights, optimizer state and accumulated gradients",
                                   bytes_text(state_bytes(session.trainer.layout()))));
-  if (session.recipe.backend == schema::Backend::kTpu) facts.add("host memory", host_memory_text(session));
+  if (train::device_rules(session.recipe).has_start_method) facts.add("host memory", host_memory_text(session));
   facts.add("run", run_text(session));
   facts.add("learning rate", rate_text(rates_of(session)));
   return facts.render() + rate_plot(session, width, color);

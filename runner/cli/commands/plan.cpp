@@ -6,7 +6,6 @@
 #include "runner/cli/hook_faults.h"
 #include "runner/data/order.h"
 #include "runner/lua/hook_file.h"
-#include "runner/optim/recipe_warnings.h"
 #include "runner/report/documents.h"
 #include "runner/report/forecast_text.h"
 #include "runner/report/output.h"
@@ -15,6 +14,7 @@
 #include "runner/train/loop/session.h"
 #include "runner/train/loop/step_check.h"
 #include "runner/train/step/device_rules.h"
+#include "runner/train/step/recipe_warnings.h"
 #include "schema/base/unrecorded.h"
 
 namespace runner::cli {
@@ -58,7 +58,7 @@ int64_t epochs_to_print(const PlanOptions& options, const data::DataPlan& plan) 
 // Warnings that `runner exec` would print before the first step.
 std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const train::Session& session,
                                      const std::optional<train::RunForecast>& forecast) {
-  std::vector<std::string> warnings = optim::recipe_warnings(recipe);
+  std::vector<std::string> warnings = train::recipe_warnings(recipe);
   const std::vector<std::string> of_device =
       forecast ? report::forecast_warnings(*forecast) : std::vector<std::string>();
   for (const auto& more : {session.data.warnings, session.plan_warnings(), of_device}) {
@@ -67,10 +67,10 @@ std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const tra
   return warnings;
 }
 
-// Throws if the model does not fit the data. How much memory the steps need does not matter for the plan. The forecast
-// of a TPU reports such errors itself.
+// Throws if the model does not fit the data. How much memory the steps need does not matter for the plan. A forecast
+// of graphs reports such errors itself.
 void check_model(train::Session& session, train::Hooks* hooks, const train::MakeHooks& make_hooks) {
-  if (session.recipe.backend == schema::Backend::kTpu) return;
+  if (train::device_rules(session.recipe).traces_graphs) return;
   try {
     in_hook_file([&] { train::check_steps(session, hooks, make_hooks); });
   } catch (const backends::OutOfMemory&) {
@@ -80,7 +80,7 @@ void check_model(train::Session& session, train::Hooks* hooks, const train::Make
 
 // Loads its own hooks, because a hook creates a model only once.
 std::optional<train::RunForecast> forecast_of(const train::Session& session) {
-  if (session.recipe.backend != schema::Backend::kTpu) return std::nullopt;
+  if (!train::device_rules(session.recipe).traces_graphs) return std::nullopt;
   const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(session.recipe);
   return train::forecast_graphs(session.recipe, session.data, session.plan, *session.device, hooks.get());
 }

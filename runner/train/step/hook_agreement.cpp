@@ -72,8 +72,7 @@ std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hook
     found.push_back({"train.auto_batch_size",
                      "train.auto_batch_size needs the recipe's loop, whose steps are known before the run, but the "
                      "hook has an entry train; remove one of them"});
-  if (recipe.backend == schema::Backend::kGpu && recipe.num_processes > 1 &&
-      recipe.gpu.bucket_cap != schema::GpuSpec().bucket_cap)
+  if (rules.has_bucket_cap && recipe.num_processes > 1 && recipe.gpu.bucket_cap != schema::GpuSpec().bucket_cap)
     found.push_back({"gpu.bucket_cap",
                      "gpu.bucket_cap has no effect with the hook's entry train, whose gradients are all-reduced as a "
                      "whole; remove it"});

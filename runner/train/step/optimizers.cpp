@@ -4,7 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "runner/optim/recipe_warnings.h"
+#include "runner/optim/bf16_warnings.h"
+#include "runner/train/step/device_rules.h"
 #include "runner/train/step/hooks.h"
 #include "schema/base/error.h"
 

@@ -1,4 +1,4 @@
-// Warnings about settings of a valid recipe that have no effect, or probably another effect than intended.
+// Warnings about numbers of optimizers that bf16 rounds to 1 or 0, for devices that keep f32 as bf16.
 #pragma once
 
 #include <string>
@@ -9,9 +9,8 @@
 
 namespace runner::optim {
 
-// Returns the warnings of schema::recipe_warnings, and on a TPU those about numbers of the optimizer and its groups
-// that bf16 rounds to 1 or 0. Thread-safe.
-std::vector<std::string> recipe_warnings(const schema::ReadResult& recipe);
+// Returns texts with file and line about the recipe's optimizer and its groups. Thread-safe.
+std::vector<std::string> bf16_warnings(const schema::ReadResult& recipe);
 
 // A warning about a number of an optimizer: its key, and the text after the key (": 0.999 rounds to 1 …", " has no
 // effect: …").

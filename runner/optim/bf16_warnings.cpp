@@ -1,4 +1,4 @@
-#include "runner/optim/recipe_warnings.h"
+#include "runner/optim/bf16_warnings.h"
 
 #include <algorithm>
 
@@ -6,7 +6,6 @@
 
 #include "runner/optim/optimizer_def.h"
 #include "runner/optim/schedule_def.h"
-#include "schema/recipe/recipe_warnings.h"
 
 namespace runner::optim {
 namespace {
@@ -19,22 +18,6 @@ bool becomes_one_in_bf16(double number) {
 // Whether a number would be subnormal and does not round up to the smallest normal number.
 bool becomes_zero_in_bf16(double number) {
   return number > 0 && number < 0x1p-126 - 0x1p-134;
-}
-
-void warn_in_bf16(const schema::ReadResult& recipe, std::vector<std::string>& warnings) {
-  const schema::OptimizerSpec& spec = recipe.recipe.optimizer;
-  const auto warnings_of = [&](const OptimizerHyper& hyper) {
-    return number_warnings_in_bf16(spec.type, hyper, recipe.recipe.scheduler.type);
-  };
-  const auto warn = [&](const std::string& path, std::string_view text) {
-    warnings.push_back(fmt::format("{}{}{}", recipe.place_text(path), path, text));
-  };
-  const std::vector<NumberWarning> of_all = warnings_of(spec.hyper);
-  for (const NumberWarning& warning : of_all) warn(fmt::format("optimizer.{}", warning.key), warning.text);
-  for (size_t i = 0; i < spec.groups.size(); ++i)
-    for (const NumberWarning& warning : warnings_of(spec.groups[i].hyper))
-      if (std::ranges::find(of_all, warning) == of_all.end())
-        warn(fmt::format("optimizer.groups[{}].{}", i, warning.key), warning.text);
 }
 
 }  // namespace
@@ -62,11 +45,21 @@ std::vector<NumberWarning> number_warnings_in_bf16(schema::OptimizerType type, c
   return warnings;
 }
 
-std::vector<std::string> recipe_warnings(const schema::ReadResult& recipe) {
-  std::vector<std::string> warnings = schema::recipe_warnings(recipe);
-  const schema::Recipe& is = recipe.recipe;
-  if (is.backend == schema::Backend::kTpu && is.mixed_precision == schema::Precision::kBf16)
-    warn_in_bf16(recipe, warnings);
+std::vector<std::string> bf16_warnings(const schema::ReadResult& recipe) {
+  std::vector<std::string> warnings;
+  const schema::OptimizerSpec& spec = recipe.recipe.optimizer;
+  const auto warnings_of = [&](const OptimizerHyper& hyper) {
+    return number_warnings_in_bf16(spec.type, hyper, recipe.recipe.scheduler.type);
+  };
+  const auto warn = [&](const std::string& path, std::string_view text) {
+    warnings.push_back(fmt::format("{}{}{}", recipe.place_text(path), path, text));
+  };
+  const std::vector<NumberWarning> of_all = warnings_of(spec.hyper);
+  for (const NumberWarning& warning : of_all) warn(fmt::format("optimizer.{}", warning.key), warning.text);
+  for (size_t i = 0; i < spec.groups.size(); ++i)
+    for (const NumberWarning& warning : warnings_of(spec.groups[i].hyper))
+      if (std::ranges::find(of_all, warning) == of_all.end())
+        warn(fmt::format("optimizer.groups[{}].{}", i, warning.key), warning.text);
   return warnings;
 }
 

@@ -1,0 +1,38 @@
+// Warnings about a recipe that depend on its device.
+#include "runner/train/step/recipe_warnings.h"
+
+#include <gtest/gtest.h>
+
+namespace runner::train {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+Texts warnings_on(const std::string& device) {
+  return recipe_warnings(schema::read_recipe_text(R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: d.csv}, batch_size: 4}
+train: {epochs: 3}
+optimizer: {type: adam}
+)" + device + "\n",
+                                                  "r.yaml"));
+}
+
+TEST(RecipeWarnings, AboutNumbersInBf16OnlyIfTheDeviceKeepsF32AsBf16) {
+  const Texts in_bf16 = warnings_on("backend: tpu\nmixed_precision: bf16\nnum_processes: 1");
+  ASSERT_EQ(in_bf16.size(), 1U);
+  EXPECT_TRUE(in_bf16[0].find("0.999 rounds to 1 in the TPU's bf16") != std::string::npos) << in_bf16[0];
+  for (const std::string device : {"backend: tpu\nmixed_precision: \"no\"", "backend: gpu\nmixed_precision: bf16",
+                                   "backend: cpu\nmixed_precision: bf16"})
+    EXPECT_EQ(warnings_on(device + "\nnum_processes: 1"), Texts{}) << device;
+}
+
+TEST(RecipeWarnings, IncludeThoseThatNoDeviceDetermines) {
+  const Texts warnings = warnings_on("backend: tpu\nmixed_precision: bf16\nnum_processes: 1\nname: \u201Cname\u201D");
+  ASSERT_EQ(warnings.size(), 2U);
+  EXPECT_TRUE(warnings[0].find("typographic quote") != std::string::npos) << warnings[0];
+  EXPECT_TRUE(warnings[1].find("rounds to 1") != std::string::npos) << warnings[1];
+}
+
+}  // namespace
+}  // namespace runner::train
