@@ -48,13 +48,20 @@ TracedRegion::TracedRegion(const StepBuilder& builder, RegionOptions options)
   }
 }
 
-int32_t TracedRegion::group_of(int32_t buffer) const {
-  return builder_.model().parameters.buffers()[static_cast<size_t>(buffer)].group;
+std::vector<int32_t> TracedRegion::buffers_of(std::optional<int32_t> optimizer) const {
+  std::vector<int32_t> found;
+  for (int32_t b = 0; b < std::ssize(step_.gradients); ++b) {
+    const int32_t group = builder_.model().parameters.buffers()[static_cast<size_t>(b)].group;
+    if (group >= 0 && (!optimizer || builder_.optimizers().groups[static_cast<size_t>(group)].optimizer == *optimizer))
+      found.push_back(b);
+  }
+  return found;
 }
 
-bool TracedRegion::is_of(int32_t buffer, std::optional<int32_t> optimizer) const {
-  const int32_t group = group_of(buffer);
-  return group >= 0 && (!optimizer || builder_.optimizers().groups[static_cast<size_t>(group)].optimizer == *optimizer);
+template <class Change>
+void TracedRegion::change_gradients(std::optional<int32_t> optimizer, const Change& change) {
+  for (const int32_t b : buffers_of(optimizer))
+    if (Value& gradient = step_.gradients[static_cast<size_t>(b)]) gradient = change(gradient);
 }
 
 Value TracedRegion::scalar(std::string name, double value) {
@@ -125,8 +132,8 @@ void TracedRegion::add_gradient(size_t buffer, Value added) {
 std::string TracedRegion::unused(int32_t optimizer) const {
   const nn::ParameterSet& parameters = builder_.model().parameters;
   std::vector<bool> not_unused(parameters.parameters().size(), true);
-  for (int32_t b = 0; b < buffers(); ++b) {
-    if (!is_of(b, optimizer) || !step_.gradients[static_cast<size_t>(b)]) continue;
+  for (const int32_t b : buffers_of(optimizer)) {
+    if (!step_.gradients[static_cast<size_t>(b)]) continue;
     for (const nn::ParameterId id : parameters.in_buffer(b))
       not_unused[static_cast<size_t>(id)] = reached_[static_cast<size_t>(id)];
   }
@@ -148,9 +155,9 @@ Value TracedRegion::sum_of_gradients(int32_t buffer, Value share) {
 }
 
 void TracedRegion::reduce(std::optional<int32_t> optimizer) {
-  for (int32_t buffer = 0; buffer < buffers(); ++buffer) {
+  for (const int32_t buffer : buffers_of(optimizer)) {
     const auto b = static_cast<size_t>(buffer);
-    if (!step_.gradients[b] || !unreduced_[b] || !is_of(buffer, optimizer)) continue;
+    if (!step_.gradients[b] || !unreduced_[b]) continue;
     step_.gradients[b] = sum_of_gradients(buffer, step_.gradients[b]);
     Value& reached = step_.reached[b];
     if (reached) reached = over_all(reached, backends::Subject::kGradients, backends::Reduction::kMax);
@@ -180,9 +187,8 @@ void TracedRegion::refuse_stale(Value loss) const {
 }
 
 Gradients TracedRegion::gradients_of_optimizer(std::optional<int32_t> optimizer) const {
-  Gradients found = step_.gradients;
-  for (int32_t b = 0; b < buffers(); ++b)
-    if (!is_of(b, optimizer)) found[static_cast<size_t>(b)] = {};
+  Gradients found(step_.gradients.size());
+  for (const int32_t b : buffers_of(optimizer)) found[static_cast<size_t>(b)] = step_.gradients[static_cast<size_t>(b)];
   return found;
 }
 
@@ -195,9 +201,7 @@ Value TracedRegion::clip_grad_norm(std::optional<int32_t> optimizer, double limi
   const Value norm = ops::sqrt(squares), most = scalar("clip_grad_norm", limit);
   trace_from(traced, most);
   const Value factor = clip_factor(norm, most);
-  for (int32_t b = 0; b < buffers(); ++b)
-    if (Value& gradient = step_.gradients[static_cast<size_t>(b)]; is_of(b, optimizer) && gradient)
-      gradient = ops::mul(gradient, factor);
+  change_gradients(optimizer, [&](Value gradient) { return ops::mul(gradient, factor); });
   return norm;
 }
 
@@ -206,14 +210,11 @@ void TracedRegion::clip_grad_value(std::optional<int32_t> optimizer, double limi
   optim::trace_clip_grad_value(limit, host_.traced);
   const Value least = scalar("-clip_grad_value", -limit), greatest = scalar("clip_grad_value", limit);
   trace_from(traced, greatest);
-  for (int32_t b = 0; b < buffers(); ++b)
-    if (Value& gradient = step_.gradients[static_cast<size_t>(b)]; is_of(b, optimizer) && gradient)
-      gradient = ops::clamp(gradient, least, greatest);
+  change_gradients(optimizer, [&](Value gradient) { return ops::clamp(gradient, least, greatest); });
 }
 
 void TracedRegion::zero_grad(int32_t optimizer) {
-  for (int32_t b = 0; b < buffers(); ++b) {
-    if (!is_of(b, optimizer)) continue;
+  for (const int32_t b : buffers_of(optimizer)) {
     step_.gradients[static_cast<size_t>(b)] = step_.reached[static_cast<size_t>(b)] = {};
     for (const nn::ParameterId id : builder_.model().parameters.in_buffer(b)) reached_[static_cast<size_t>(id)] = false;
   }
@@ -229,7 +230,7 @@ void TracedRegion::step(int32_t optimizer, const std::function<ScheduleRates(int
   const bool counts = has_clock(step_.arrays);
   while (counts && std::ssize(rates_) <= moves_) rates_.push_back(rates(std::ssize(rates_) - moves_));
   const ScheduleRates now = counts ? rates_.back() : rates(0);
-  for (int32_t b = 0; b < buffers(); ++b) {
+  for (const int32_t b : buffers_of(optimizer)) {
     // Derivatives do not pass through an update, neither to its gradient nor to the previous parameters.
     if (const Value gradient = gradients[static_cast<size_t>(b)])
       update(b, {.gradient = ops::detach(gradient),

@@ -110,12 +110,14 @@ class TracedRegion {
   ForwardPass forward_pass() const;
 
  private:
-  int32_t buffers() const { return static_cast<int32_t>(step_.gradients.size()); }
-  int32_t group_of(int32_t buffer) const;
   void add_gradient(size_t buffer, Value added);
   Value over_all(Value share, backends::Subject subject, backends::Reduction reduction = backends::Reduction::kSum);
   Value sum_of_gradients(int32_t buffer, Value share);
-  bool is_of(int32_t buffer, std::optional<int32_t> optimizer) const;
+  // Flat buffers of parameters that an optimizer updates (none: any optimizer).
+  std::vector<int32_t> buffers_of(std::optional<int32_t> optimizer) const;
+  // Replaces each gradient of an optimizer (none: of all) by change(gradient).
+  template <class Change>
+  void change_gradients(std::optional<int32_t> optimizer, const Change& change);
   Value scalar(std::string name, double value);
   void trace_from(size_t first, Value node);
   void refuse_stale(Value loss) const;
