@@ -12,10 +12,9 @@ namespace runner::store {
 namespace {
 
 // Bytes of paths, metric names, dates and patterns, and all non-ASCII UTF-8.
-bool is_word_byte(char c) {
-  constexpr std::string_view kOthers = "_./:@+-[]*?%#$";
-  const auto byte = static_cast<unsigned char>(c);
-  return byte >= 0x80 || std::isalnum(byte) != 0 || kOthers.find(c) != std::string_view::npos;
+bool is_token_byte(char c) {
+  constexpr std::string_view kOthers = "./:@+-[]*?%#$";
+  return is_word_byte(c) || static_cast<unsigned char>(c) >= 0x80 || kOthers.find(c) != std::string_view::npos;
 }
 
 class Lexer {
@@ -58,7 +57,7 @@ class Lexer {
     if (at_ == text_.size()) return token;
     const char first = text_[at_];
     if (first == '"' || first == '\'') return quoted(std::move(token), first);
-    return is_word_byte(first) ? word(std::move(token)) : sign(std::move(token));
+    return is_token_byte(first) ? word(std::move(token)) : sign(std::move(token));
   }
 
   Token quoted(Token token, char quote) {
@@ -75,7 +74,7 @@ class Lexer {
 
   Token word(Token token) {
     size_t end = at_;
-    while (end < text_.size() && is_word_byte(text_[end])) ++end;
+    while (end < text_.size() && is_token_byte(text_[end])) ++end;
     token.text = std::string(text_.substr(at_, end - at_));
     step(end - at_);
     token.at.width = column_ - token.at.begin;

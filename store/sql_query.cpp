@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <memory>
 #include <set>
 
@@ -77,7 +76,7 @@ schema::Diagnostic place_in(std::string_view sql, size_t offset) {
   const size_t begin = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
   const std::string_view line = sql.substr(begin, sql.find('\n', offset) - begin);
   const std::string_view rest = line.substr(offset - begin);
-  const auto is_word = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c >= 0x80; };
+  const auto is_word = [](char c) { return is_word_byte(c) || static_cast<unsigned char>(c) >= 0x80; };
   const auto end = std::find_if_not(rest.begin(), rest.end(), is_word);
   schema::Diagnostic place;
   place.where = {"SQL", static_cast<int>(std::ranges::count(before, '\n')) + 1,

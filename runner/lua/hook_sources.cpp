@@ -9,6 +9,7 @@
 
 #include "schema/base/error.h"
 #include "schema/base/source_text.h"
+#include "schema/base/text.h"
 
 namespace runner::lua {
 namespace {
@@ -62,9 +63,7 @@ std::filesystem::path path_of_module(std::string_view name) {
   std::string path;
   bool starts = true;
   for (const char c : name) {
-    const bool word =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-    if (!word && (c != '.' || starts)) return {};
+    if (!is_word_byte(c) && c != '-' && (c != '.' || starts)) return {};
     path += c == '.' ? '/' : c;
     starts = c == '.';
   }

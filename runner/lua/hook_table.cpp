@@ -39,16 +39,12 @@ std::string_view line_at(std::string_view text, int number) {
   return text.substr(0, text.find('\n'));
 }
 
-bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 // Returns the position of "name =" in a line, as a table entry is written, or npos.
 size_t entry_in(std::string_view line, std::string_view name) {
   for (size_t at = line.find(name); at != std::string_view::npos; at = line.find(name, at + 1)) {
     const size_t next = line.find_first_not_of(" \t", at + name.size());
     const bool is_set = next != std::string_view::npos && line[next] == '=' && line.substr(next, 2) != "==";
-    if (is_set && (at == 0 || !is_word(line[at - 1]))) return at;
+    if (is_set && (at == 0 || !is_word_byte(line[at - 1]))) return at;
   }
   return std::string_view::npos;
 }

@@ -32,6 +32,10 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
+bool is_word_byte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
 std::string count_text(int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun,
                      count == 1                                     ? ""

@@ -13,6 +13,9 @@ std::string lower_case(std::string_view text);
 // Removes spaces and tabs at both ends.
 std::string_view trim(std::string_view text);
 
+// Whether a byte is an ASCII letter, a digit or an underscore, independently of the locale.
+bool is_word_byte(char c);
+
 // "1 step", "2 steps", "3 classes", "4 batches".
 std::string count_text(int64_t count, std::string_view noun);
 

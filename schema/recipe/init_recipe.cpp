@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 #include "schema/base/value.h"
 
 namespace runner::schema {
@@ -49,7 +50,7 @@ std::string recipe_of(std::string_view name, std::string_view comments, std::str
   });
   RUN_CHECK(usable, ErrorKind::kUsage, "a run's name must not be empty or contain control characters");
   // A name that YAML reads as something else needs quotes.
-  const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; };
+  const auto is_plain = [](char c) { return is_word_byte(c) || c == '-'; };
   const bool plain = std::all_of(name.begin(), name.end(), is_plain) && name.front() != '-' &&
                      read_plain_scalar(name).value.text() != nullptr && !read_plain_scalar(name).leading_zero;
   const std::string written = plain ? std::string(name) : canonical_text(Value(std::string(name)));

@@ -34,6 +34,13 @@ TEST(VisibleText, EscapesBytesThatAreNotUtf8) {
             "\\x9b2J");  // the same in an 8-bit terminal
 }
 
+TEST(WordBytes, AreAsciiLettersDigitsAndUnderscores) {
+  std::string words;
+  for (int byte = 0; byte < 256; ++byte)
+    if (is_word_byte(static_cast<char>(byte))) words += static_cast<char>(byte);
+  EXPECT_EQ(words, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz");
+}
+
 TEST(Matches, MatchesWholeNames) {
   struct Case {
     const char* pattern;

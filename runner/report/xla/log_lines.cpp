@@ -4,6 +4,8 @@
 #include <charconv>
 #include <iterator>
 
+#include "schema/base/text.h"
+
 namespace runner::report::xla {
 namespace {
 
@@ -11,17 +13,6 @@ namespace {
 constexpr std::string_view kKeys[] = {"Metric", "Counter",   "TotalSamples", "Accumulator", "Mean",
                                       "StdDev", "ValueRate", "Rate",         "Percentiles", "Value"};
 constexpr std::string_view kStepPrefix = "[MetricsData; step=";
-
-bool is_word(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t";
-  const size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
 
 std::string without_colors(std::string_view line) {
   std::string plain;
@@ -47,7 +38,7 @@ FoundKey find_key(std::string_view line) {
     const std::string_view rest = line.substr(colon + 1);
     if (!rest.empty() && rest.front() != ' ') continue;
     size_t begin = colon;
-    while (begin > 0 && is_word(line[begin - 1])) --begin;
+    while (begin > 0 && is_word_byte(line[begin - 1])) --begin;
     const auto key = std::ranges::find(kKeys, line.substr(begin, colon - begin));
     if (key != std::end(kKeys)) return {static_cast<LineKey>(key - std::begin(kKeys)), begin, rest};
   }
@@ -77,7 +68,7 @@ LogLine read_line(std::string_view line, int number) {
   const FoundKey found = find_key(line);
   if (found.key == LineKey::kOther) return read;
   read.key = found.key;
-  read.value = trimmed(found.rest);
+  read.value = trim(found.rest);
   read.rank = rank_of(line.substr(0, found.at));
   return read;
 }
@@ -95,7 +86,7 @@ void for_each_line(std::string_view text, const std::function<void(const LogLine
       const std::string plain = without_colors(line.substr(0, part));
       LogLine read = read_line(plain, number);
       read.is_unended = !is_ended && part == line.size();
-      if (!trimmed(plain).empty()) visit(read);
+      if (!trim(plain).empty()) visit(read);
       line.remove_prefix(std::min(line.size(), part + (line.substr(part).starts_with('\\') ? 2 : 1)));
     }
   }
