@@ -20,7 +20,7 @@ using QueryClock = std::chrono::steady_clock;
 
 constexpr int kLargestValueBytes = 64 << 20;
 constexpr int64_t kLargestResultBytes = int64_t{512} << 20;  // size in memory
-constexpr int64_t kMostMemory = int64_t{1} << 30;            // SQLite's memory for sorting and temporary tables
+constexpr int64_t kMaxMemory = int64_t{1} << 30;             // SQLite's memory for sorting and temporary tables
 constexpr int kStepsBetweenLooks = 10'000;                   // virtual machine instructions between two time checks,
                                                              // about 0.1 ms
 constexpr std::string_view kViews =
@@ -111,7 +111,7 @@ schema::Diagnostic place_in(std::string_view sql, size_t offset) {
            limit_text(limit));
     case SQLITE_NOMEM:
       fail(ErrorKind::kUsage, "the query exceeded the memory limit of {} MiB; narrow it with WHERE or LIMIT",
-           kMostMemory >> 20);
+           kMaxMemory >> 20);
     case SQLITE_ERROR:
     case SQLITE_TOOBIG:
     case SQLITE_RANGE:
@@ -199,7 +199,7 @@ SqlResult sql_query(const std::filesystem::path& path, std::string_view sql, std
   sqlite3_limit(database.handle(), SQLITE_LIMIT_LENGTH, kLargestValueBytes);
   ReadNames read;
   sqlite3_set_authorizer(database.handle(), authorize, &read);
-  const MemoryLimit memory(kMostMemory);
+  const MemoryLimit memory(kMaxMemory);
   auto deadline = QueryClock::now() + limit;
   sqlite3_progress_handler(database.handle(), kStepsBetweenLooks, past, &deadline);
 

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kMagic{"SQLite format 3\0", 16};
 constexpr size_t kHeaderBytes = 100, kWriteVersionAt = 18, kReadVersionAt = 19, kSchemaFormatAt = 44,
                  kUserVersionAt = 60, kApplicationIdAt = 68;
-constexpr uint32_t kMostFileVersion = 2, kMostSchemaFormat = 4;
+constexpr uint32_t kMaxFileVersion = 2, kMaxSchemaFormat = 4;
 
 uint32_t big_endian(const char* bytes) {
   uint32_t value = 0;
@@ -59,14 +59,14 @@ uint32_t big_endian(const char* bytes) {
 void check_formats(const fs::path& path, const std::string& header) {
   for (const size_t at : {kWriteVersionAt, kReadVersionAt}) {
     const auto version = static_cast<unsigned char>(header[at]);
-    if (version > kMostFileVersion)
+    if (version > kMaxFileVersion)
       fail_bad_header(path,
-                      fmt::format("its header has file format {}, expected at most {}", version, kMostFileVersion));
+                      fmt::format("its header has file format {}, expected at most {}", version, kMaxFileVersion));
   }
   const uint32_t format = big_endian(&header[kSchemaFormatAt]);
-  if (format > kMostSchemaFormat)
+  if (format > kMaxSchemaFormat)
     fail_bad_header(path,
-                    fmt::format("its header has schema format {}, expected at most {}", format, kMostSchemaFormat));
+                    fmt::format("its header has schema format {}, expected at most {}", format, kMaxSchemaFormat));
 }
 
 // Checks the header before any statement, so that a foreign file is not even locked.

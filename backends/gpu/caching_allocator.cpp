@@ -24,7 +24,7 @@ size_t list_number(PoolId pool, bool small) {
 }
 
 bool leaves_block(const Block& block, int64_t rest) {
-  return block.is_small ? rest >= kLeastBlock : rest > kLargestSmall;
+  return block.is_small ? rest >= kMinBlock : rest > kLargestSmall;
 }
 
 Extent extent_of(const Block& block) {
@@ -34,12 +34,12 @@ Extent extent_of(const Block& block) {
 }  // namespace
 
 int64_t block_bytes(int64_t bytes) {
-  return round_up(bytes, kLeastBlock);
+  return round_up(bytes, kMinBlock);
 }
 
 int64_t segment_bytes(int64_t bytes) {
   if (is_small_request(bytes)) return kSmallSegment;
-  return bytes < kLeastWhole ? kMediumSegment : round_up(bytes, kSegmentStep);
+  return bytes < kMinWholeSegment ? kMediumSegment : round_up(bytes, kSegmentStep);
 }
 
 CachingAllocator::CachingAllocator(int64_t limit) : limit_(limit) {

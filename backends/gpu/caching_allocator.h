@@ -33,11 +33,11 @@
 
 namespace runner::backends::gpu {
 
-inline constexpr int64_t kLeastBlock = 512;
+inline constexpr int64_t kMinBlock = 512;
 inline constexpr int64_t kLargestSmall = kMiB;      // of a request
 inline constexpr int64_t kSmallSegment = 2 * kMiB;  // smallest allocation from the device
 inline constexpr int64_t kMediumSegment = 20 * kMiB;
-inline constexpr int64_t kLeastWhole = 10 * kMiB;  // smallest request with a segment of its own size
+inline constexpr int64_t kMinWholeSegment = 10 * kMiB;  // smallest request with a segment of its own size
 inline constexpr int64_t kSegmentStep = 2 * kMiB;
 
 using PoolId = int32_t;    // pool of a stream, or of captured graphs; pools share no memory

@@ -36,9 +36,9 @@ void DeviceMemory::stage(uint64_t number, const StepMemory& like, std::span<cons
 
 // A hook may make other steps again and again.
 void DeviceMemory::remember(const MemoryTrace& trace) {
-  constexpr size_t kMostSeen = 16;
+  constexpr size_t kMaxSeen = 16;
   if (training_ != nullptr) return;
-  if (seen_.size() == kMostSeen) seen_.pop_front();
+  if (seen_.size() == kMaxSeen) seen_.pop_front();
   seen_.push_back(trace);
 }
 

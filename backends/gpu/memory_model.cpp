@@ -8,7 +8,7 @@ namespace runner::backends::gpu {
 namespace {
 
 // Allocator states remembered per step: batches alternate between two places, and evaluations come in between.
-constexpr size_t kMostKnown = 4;
+constexpr size_t kMaxKnown = 4;
 
 // Difference of two statistics if peaks were reset at `before`.
 MemoryStatistics change_since(const MemoryStatistics& before, const MemoryStatistics& now) {
@@ -148,11 +148,11 @@ void MemoryModel::remember(StepMemory& step, StepMemory::Outcome outcome, const 
     const Block& block = allocator_.block(step.blocks_[static_cast<size_t>(b)]);
     outcome.outputs.push_back({b, block.address, block.bytes});
   }
-  if (step.known_.size() < kMostKnown) {
+  if (step.known_.size() < kMaxKnown) {
     step.known_.push_back(std::move(outcome));
   } else {
     step.known_[step.oldest_] = std::move(outcome);
-    step.oldest_ = (step.oldest_ + 1) % kMostKnown;
+    step.oldest_ = (step.oldest_ + 1) % kMaxKnown;
   }
 }
 

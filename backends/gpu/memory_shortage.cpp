@@ -168,7 +168,7 @@ Advice first_thing_to_change(const MemoryShortage& shortage, const CachingAlloca
 }
 
 std::optional<int64_t> memory_that_suffices(const MemoryShortage& shortage) {
-  constexpr int64_t kMost = int64_t{1} << 50;
+  constexpr int64_t kMaxBytes = int64_t{1} << 50;
   const int64_t limit = shortage.spec->limit, segment = segment_bytes(1);
   const bool captures = shortage.spec->captures;
   const auto holds_it = [&](int64_t bytes) {
@@ -178,7 +178,7 @@ std::optional<int64_t> memory_that_suffices(const MemoryShortage& shortage) {
   if (shortage.arrays.empty() || holds_it(limit)) return std::nullopt;
   int64_t too_few = limit / segment, enough = too_few + 1;
   while (!holds_it(enough * segment)) {
-    if (enough * segment > kMost) return std::nullopt;
+    if (enough * segment > kMaxBytes) return std::nullopt;
     too_few = std::exchange(enough, 2 * enough);
   }
   while (enough - too_few > 1) {

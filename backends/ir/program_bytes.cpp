@@ -7,7 +7,7 @@
 namespace runner::backends {
 namespace {
 
-constexpr uint64_t kMostDim = uint64_t{1} << 40;  // so that sizes can be added up
+constexpr uint64_t kMaxDim = uint64_t{1} << 40;  // so that sizes can be added up
 
 void write_node(ByteWriter& to, const Program& program, ValueId id) {
   const Node& node = program.node(id);
@@ -123,7 +123,7 @@ TensorType read_type(ByteReader& from) {
   const auto dtype = static_cast<DType>(from.choice(kDTypeCount - 1));
   std::array<int64_t, Shape::kMaxRank> dims{};
   const auto rank = static_cast<size_t>(from.choice(Shape::kMaxRank));
-  for (size_t i = 0; i < rank; ++i) dims[i] = static_cast<int64_t>(from.choice(kMostDim));
+  for (size_t i = 0; i < rank; ++i) dims[i] = static_cast<int64_t>(from.choice(kMaxDim));
   try {
     return {dtype, Shape(std::span<const int64_t>(dims.data(), rank))};
   } catch (const Error& error) {

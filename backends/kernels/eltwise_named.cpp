@@ -271,12 +271,12 @@ class ChainCutter {
  private:
   static constexpr int16_t kNothing = -1;
   // Sums over 16 ranks, scaling, clamping, decay, update.
-  static constexpr size_t kMostLinks = 20;
+  static constexpr size_t kMaxLinks = 20;
 
   // Adds links for all instructions from `first`, preferring long ones. The first may read register `handed`.
   bool cut(int first, int16_t handed) {
     if (first == size_) return true;
-    const int most = static_cast<int>(kMostLinks - links_.size()) * longest_loop();
+    const int most = static_cast<int>(kMaxLinks - links_.size()) * longest_loop();
     if (size_ - first > most) return false;
     for (int end = std::min(size_, first + longest_loop()); end > first; --end) {
       const int16_t result = end == size_ ? kNothing : handed_over(first, end);

@@ -6,9 +6,9 @@ namespace runner::backends {
 
 int64_t chunk_count(double work_ns, int64_t pieces) {
   constexpr double kInlineNs = 20'000, kChunkNs = 10'000;
-  constexpr double kMostChunks = 64;
+  constexpr double kMaxChunks = 64;
   if (work_ns < kInlineNs) return std::min<int64_t>(pieces, 1);
-  return std::min(static_cast<int64_t>(std::min(work_ns / kChunkNs, kMostChunks)), pieces);
+  return std::min(static_cast<int64_t>(std::min(work_ns / kChunkNs, kMaxChunks)), pieces);
 }
 
 void store_rounded(Compute from, const std::byte* values, int64_t n, DType to, std::byte* target) {

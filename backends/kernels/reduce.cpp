@@ -96,9 +96,9 @@ size_t width(const TensorReduction& r) {
 
 void set_identity(const TensorReduction& r, std::byte* acc, int64_t n) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  constexpr auto kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
+  constexpr auto kMinInteger = std::numeric_limits<int64_t>::min(), kMaxInteger = std::numeric_limits<int64_t>::max();
   const double number = r.kind == ReduceLoops::kSum ? 0 : r.kind == ReduceLoops::kMax ? -kInf : kInf;
-  const int64_t integer = r.kind == ReduceLoops::kSum ? 0 : r.kind == ReduceLoops::kMax ? kLeast : kMost;
+  const int64_t integer = r.kind == ReduceLoops::kSum ? 0 : r.kind == ReduceLoops::kMax ? kMinInteger : kMaxInteger;
   switch (r.accumulator) {
     case Compute::kF32: std::fill_n(reinterpret_cast<float*>(acc), n, static_cast<float>(number)); break;
     case Compute::kF64: std::fill_n(reinterpret_cast<double*>(acc), n, number); break;

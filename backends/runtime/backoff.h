@@ -17,11 +17,11 @@ namespace runner::backends {
 class Backoff {
  public:
   // A few times more than threads that wait for each other need to get their turns.
-  static constexpr int kMostTimes = 16;
+  static constexpr int kMaxTimes = 16;
   // Longer than a small step of another thread, and shorter than a time slice of a thread that does not wait.
   static constexpr auto kLate = std::chrono::microseconds(300);
   // Number of waits that sleep at once.
-  static constexpr int32_t kFewest = 512, kMost = 8192;
+  static constexpr int32_t kMinPause = 512, kMaxPause = 8192;
 
   // Returns whether `done` becomes true within a short time.
   template <class Done>
@@ -32,24 +32,24 @@ class Backoff {
       return false;
     }
     bool is_done = false;
-    for (int times = 0; times < kMostTimes && !is_done; ++times) {
+    for (int times = 0; times < kMaxTimes && !is_done; ++times) {
       const auto left = Clock::now();
       ::sched_yield();
       is_done = done();
       if (Clock::now() - left > kLate) {
         pause_ = next_pause_;
-        next_pause_ = std::min(2 * next_pause_, kMost);
+        next_pause_ = std::min(2 * next_pause_, kMaxPause);
         return is_done;
       }
     }
-    next_pause_ = std::max(next_pause_ - 1, kFewest);
+    next_pause_ = std::max(next_pause_ - 1, kMinPause);
     return is_done;
   }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  int32_t pause_ = 0, next_pause_ = kFewest;
+  int32_t pause_ = 0, next_pause_ = kMinPause;
 };
 
 }  // namespace runner::backends

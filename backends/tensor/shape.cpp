@@ -11,7 +11,7 @@ namespace runner::backends {
 namespace {
 
 // The size of this many 8-byte elements fits into int64_t.
-constexpr int64_t kMostElements = (int64_t{1} << 60) - 1;
+constexpr int64_t kMaxElements = (int64_t{1} << 60) - 1;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ Shape::Shape(std::span<const int64_t> dims) : rank_(static_cast<int>(dims.size()
   std::copy(dims.begin(), dims.end(), dims_.begin());
   for (const int64_t dim : dims) {
     RUN_CHECK(dim >= 0, ErrorKind::kRun, "a dimension cannot be negative: ({})", fmt::join(dims, ", "));
-    RUN_CHECK(dim == 0 || elements_ <= kMostElements / dim, ErrorKind::kRun, "a tensor of shape ({}) is too large",
+    RUN_CHECK(dim == 0 || elements_ <= kMaxElements / dim, ErrorKind::kRun, "a tensor of shape ({}) is too large",
               fmt::join(dims, ", "));
     elements_ *= dim;
   }

@@ -5,7 +5,7 @@
 namespace runner::backends::tpu {
 namespace {
 
-constexpr size_t kMostNumbers = 128;  // XLA_DEVDATA_CACHE_SIZE
+constexpr size_t kMaxNumbers = 128;  // XLA_DEVDATA_CACHE_SIZE
 
 }  // namespace
 
@@ -14,7 +14,7 @@ bool DeviceDataCache::add(const Number& number) {
   const bool is_new = found == numbers_.end();
   if (!is_new) numbers_.erase(found);
   numbers_.push_front(number);
-  if (numbers_.size() > kMostNumbers) numbers_.pop_back();
+  if (numbers_.size() > kMaxNumbers) numbers_.pop_back();
   return is_new;
 }
 

@@ -90,7 +90,7 @@ class EagerStatistics::StepCache {
   }
 
  private:
-  static constexpr size_t kMostKept = 16;  // a power whose exponent never repeats adds an entry each time
+  static constexpr size_t kMaxKept = 16;  // a power whose exponent never repeats adds an entry each time
 
   static uint64_t hash_of(const Key& key) {
     ProgramHash hash;
@@ -99,7 +99,7 @@ class EagerStatistics::StepCache {
     return hash.lo;
   }
 
-  LruCache<std::pair<Key, EagerStep>> steps_{{.values = kMostKept, .weight = 0}};
+  LruCache<std::pair<Key, EagerStep>> steps_{{.values = kMaxKept, .weight = 0}};
 };
 
 }  // namespace runner::backends::tpu

@@ -10,9 +10,9 @@
 namespace runner::backends::tpu {
 namespace {
 
-constexpr int64_t kNarrowAxis = 4, kLeastBytes = int64_t{1} << 20;
-constexpr double kLeastExpansion = 8;
-constexpr size_t kMostTexts = 3;
+constexpr int64_t kNarrowAxis = 4, kMinBytes = int64_t{1} << 20;
+constexpr double kMinExpansion = 8;
+constexpr size_t kMaxTexts = 3;
 
 // Type with the axes in the order of `layout`, most minor last: "f32[4,100]" for (100, 4).
 std::string reordered_text(const TensorType& type, const Layout& layout) {
@@ -144,9 +144,9 @@ std::vector<PaddingFault> padding_faults(const DeviceProgram& device, const HbmP
   std::vector<HbmBuffer> found;
   for (const HbmBuffer& buffer : plan.buffers) {
     const TensorType& type = buffer.tensor.type;
-    const bool narrow = type.shape.rank() >= 2 && type.shape.back() <= kNarrowAxis && buffer.padded() >= kLeastBytes;
+    const bool narrow = type.shape.rank() >= 2 && type.shape.back() <= kNarrowAxis && buffer.padded() >= kMinBytes;
     const bool computed = buffer.allocation != Allocation::kArgument;
-    if (computed && narrow && expansion(type, buffer.tensor.layout) >= kLeastExpansion) found.push_back(buffer);
+    if (computed && narrow && expansion(type, buffer.tensor.layout) >= kMinExpansion) found.push_back(buffer);
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const HbmBuffer& a, const HbmBuffer& b) { return a.padding() > b.padding(); });
@@ -173,9 +173,9 @@ std::vector<std::string> padding_texts(const DeviceProgram& device, const HbmPla
         fault.where.known() ? fmt::format("{}: {}", fault.where.to_string(), fault.text) : fault.text;
     if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
   }
-  if (texts.size() <= kMostTexts) return texts;
-  texts[kMostTexts - 1] += fmt::format("; and {} more of this kind", texts.size() - kMostTexts);
-  texts.resize(kMostTexts);
+  if (texts.size() <= kMaxTexts) return texts;
+  texts[kMaxTexts - 1] += fmt::format("; and {} more of this kind", texts.size() - kMaxTexts);
+  texts.resize(kMaxTexts);
   return texts;
 }
 

@@ -38,7 +38,7 @@ bool SubmissionSlot::hands_over() {
 
 void SubmissionSlot::note_host_work() {
   if (begun_ns_ == 0) return;
-  const int64_t work = std::min(monotonic_ns() - std::exchange(begun_ns_, 0), kMostWork);
+  const int64_t work = std::min(monotonic_ns() - std::exchange(begun_ns_, 0), kMaxWork);
   host_work_ns_ += (work - host_work_ns_) / 8;
 }
 
@@ -50,7 +50,7 @@ void SubmissionSlot::end_parts() {
 void SubmissionSlot::finish() {
   if (thread_) {
     note_host_work();
-    if (std::exchange(handed_over_, false)) kept_ = late_ = thread_->finish() ? 0 : std::min(2 * late_ + 1, kMostKept);
+    if (std::exchange(handed_over_, false)) kept_ = late_ = thread_->finish() ? 0 : std::min(2 * late_ + 1, kMaxKept);
   }
   if (std::exchange(parts_end_, false)) metrics_.add(Metric::kExecuteTime, std::exchange(parts_ns_, 0));
 }

@@ -48,8 +48,8 @@ class SubmissionSlot {
   void count_lock_wait();
 
  private:
-  static constexpr int64_t kMostWork = 1'000'000;  // ns; longer host work is capped
-  static constexpr int64_t kMostKept = 255;
+  static constexpr int64_t kMaxWork = 1'000'000;  // ns; longer host work is capped
+  static constexpr int64_t kMaxKept = 255;
   // Cost of handing over in ns, including memory traffic between cores.
   static constexpr int64_t kWorthAHandOver = 15'000;
 
@@ -71,11 +71,11 @@ class SubmissionSlot {
   std::vector<double> scalars_;
   std::exception_ptr error_;
 
-  bool handed_over_ = false;          // whether the submission in flight runs on the thread
-  int64_t begun_ns_ = 0;              // when the newest submission returned to the host; 0: the host has waited since
-  int64_t host_work_ns_ = kMostWork;  // host work between two submissions, moving average
-  int64_t late_ = 0, kept_ = 0;       // late_: backoff after the thread started late, doubled each time in a row;
-                                      // kept_: submissions that are still not handed over
+  bool handed_over_ = false;         // whether the submission in flight runs on the thread
+  int64_t begun_ns_ = 0;             // when the newest submission returned to the host; 0: the host has waited since
+  int64_t host_work_ns_ = kMaxWork;  // host work between two submissions, moving average
+  int64_t late_ = 0, kept_ = 0;      // late_: backoff after the thread started late, doubled each time in a row;
+                                     // kept_: submissions that are still not handed over
   int64_t parts_ns_ = 0;
   bool parts_end_ = false;
   int64_t lock_wait_ns_ = 0;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kTileColumns = 128, kTileRows = 8;
 // Vector tiles have at most this many elements; shorter vectors get the smallest tile that holds them.
-constexpr int64_t kMostVectorTile = 1024;
+constexpr int64_t kMaxVectorTile = 1024;
 // XLA_MAX_PADDING_FACTOR.
 constexpr double kMaxPadding = 1.25;
 
@@ -31,7 +31,7 @@ int64_t packing(DType dtype) {
 
 int64_t vector_tile(DType dtype, int64_t elements) {
   int64_t tile = kTileColumns * packing(dtype);
-  while (tile < elements && tile < kMostVectorTile) tile *= 2;
+  while (tile < elements && tile < kMaxVectorTile) tile *= 2;
   return tile;
 }
 

@@ -175,7 +175,7 @@ LabelCounts counts_of(std::span<const int64_t> labels) {
   LabelCounts counts;
   for (const int64_t label : labels) {
     ++counts[label];
-    if (counts.size() > kMostLabels) break;
+    if (counts.size() > kMaxLabels) break;
   }
   return counts;
 }

@@ -48,7 +48,7 @@ void BatchSlots::lay_out(BatchSlot& slot, int64_t size) {
                .inputs = {},
                .classes = values_at<int64_t>(memory + layout_.labels, count * layout_.class_labels),
                .targets = values_at<float>(memory + layout_.labels, count * layout_.targets)};
-  for (size_t i = 0; i < kMostInputs; ++i)
+  for (size_t i = 0; i < kMaxInputs; ++i)
     slot.rows.inputs[i] = {memory + layout_.inputs[i], count * layout_.input_bytes[i]};
   slot.weights = values_at<float>(memory + layout_.weights, count);
 }

@@ -27,8 +27,8 @@ namespace runner::data {
 struct BatchLayout {
   BatchLayout(const Dataset& dataset, int64_t most);
 
-  std::array<size_t, kMostInputs> inputs{}, input_bytes{};  // input_bytes: per sample
-  size_t class_labels, targets;                             // elements per sample
+  std::array<size_t, kMaxInputs> inputs{}, input_bytes{};  // input_bytes: per sample
+  size_t class_labels, targets;                            // elements per sample
   size_t labels, weights, ids, bytes;
 };
 

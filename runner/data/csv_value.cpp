@@ -137,7 +137,7 @@ void LabelColumn::add(std::string_view text, int64_t line) {
   }
   ++name_counts_[static_cast<size_t>(found->second)];
   if (keep_ == Keep::kLabels) name_ids_.push_back(found->second);
-  if (names_.size() > kMostLabels && text_.line == 0 && as_ != LabelsAs::kNames) {
+  if (names_.size() > kMaxLabels && text_.line == 0 && as_ != LabelsAs::kNames) {
     has_names_ = false;
     names_.clear();
     name_ids_ = {};
@@ -158,7 +158,7 @@ void LabelColumn::add_number(std::string_view text, float rounded, int64_t line)
     return;
   }
   if (keep_ == Keep::kLabels) wholes_.push_back(*whole);
-  if (counts_.size() <= kMostLabels) ++counts_[*whole];
+  if (counts_.size() <= kMaxLabels) ++counts_[*whole];
   as_floats_ = as_floats_ || text.find('.') != text.npos;
 }
 

@@ -50,8 +50,8 @@ void check_sizes(const Encoding& encoding) {
   RUN_CHECK(encoding.outputs >= 0, ErrorKind::kStore, "outputs is {}, expected 0 or more", encoding.outputs);
   RUN_CHECK(encoding.sequence == 0 || encoding.feature_shape == backends::Shape{encoding.sequence}, ErrorKind::kStore,
             "sequence is {}, expected 0 or the width of a sample", encoding.sequence);
-  RUN_CHECK(encoding.more_inputs.size() < kMostInputs, ErrorKind::kStore,
-            "more_inputs has {} inputs, expected at most {}", encoding.more_inputs.size(), kMostInputs - 1);
+  RUN_CHECK(encoding.more_inputs.size() < kMaxInputs, ErrorKind::kStore,
+            "more_inputs has {} inputs, expected at most {}", encoding.more_inputs.size(), kMaxInputs - 1);
   check("center", encoding.center.size(), encoding.normalize != Normalize::kNone, width);
   check("spread", encoding.spread.size(), encoding.normalize != Normalize::kNone, width);
   check("fill", encoding.fill.size(), !encoding.fill.empty(), width);

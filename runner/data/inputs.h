@@ -26,7 +26,7 @@ struct Input {
 inline constexpr const char* kFeaturesName = "features";
 
 // Largest number of inputs.
-inline constexpr size_t kMostInputs = 4;
+inline constexpr size_t kMaxInputs = 4;
 
 // The bytes of an input as values of its dtype.
 template <class T>

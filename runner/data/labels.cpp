@@ -147,17 +147,17 @@ std::string class_list(const Encoding& encoding) {
 bool are_classes(LabelsAs as, const WholeNumbers& labels, const std::string& where) {
   if (as == LabelsAs::kTargets) return false;
   RUN_CHECK(
-      labels.counts.size() <= kMostLabels || as == LabelsAs::kAuto, ErrorKind::kData,
+      labels.counts.size() <= kMaxLabels || as == LabelsAs::kAuto, ErrorKind::kData,
       "{}: the labels have more than {} different values, too many for classes; set train.task: regression if they "
       "are numbers to predict",
-      where, kMostLabels);
+      where, kMaxLabels);
   if (as != LabelsAs::kAuto || !is_doubtful(labels)) return true;
   if (labels.as_floats) return false;
-  const bool more = labels.counts.size() > kMostLabels;
+  const bool more = labels.counts.size() > kMaxLabels;
   fail(ErrorKind::kData,
        "{}: the labels are whole numbers with {}{} different values in {} rows: are they classes, or numbers to "
        "predict? Set train.task: regression, or train.task: classification",
-       where, more ? "more than " : "", std::min(labels.counts.size(), kMostLabels), labels.rows);
+       where, more ? "more than " : "", std::min(labels.counts.size(), kMaxLabels), labels.rows);
 }
 
 LabelMap::LabelMap(const Encoding& encoding)

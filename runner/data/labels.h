@@ -17,7 +17,7 @@
 namespace runner::data {
 
 // Reading stops counting with this number of different labels.
-inline constexpr size_t kMostLabels = 65536;
+inline constexpr size_t kMaxLabels = 65536;
 
 // Whole numbers in a label column or array, for are_classes().
 struct WholeNumbers {

@@ -28,14 +28,14 @@ using backends::kAlignment;
 
 constexpr size_t kRingBytes = size_t{256} << 10;  // small batches are prefetched up to this size, which fits into the
                                                   // L2 cache of a core
-constexpr int64_t kMostAhead = 63;
+constexpr int64_t kMaxAhead = 63;
 constexpr int64_t kValid = 2;  // number of batches that stay valid for the consumer
 
 // Returns the number of batches to prefetch. Each thread assembles one of them at a time.
 int64_t batches_ahead(const LoaderSpec& spec, size_t batch_bytes) {
   if (spec.prefetch == 0) return 0;
   return std::max(
-      {spec.prefetch, spec.threads, std::min(kMostAhead, static_cast<int64_t>(kRingBytes / batch_bytes) - 1)});
+      {spec.prefetch, spec.threads, std::min(kMaxAhead, static_cast<int64_t>(kRingBytes / batch_bytes) - 1)});
 }
 
 // Adds its lifetime to the time for which the consumer has waited.

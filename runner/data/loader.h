@@ -43,11 +43,11 @@ struct Batch {
   int64_t repeats = 0;  // number of padding samples of all ranks in this step, including those of otherwise empty
                         // batches
   bool last_of_epoch = false;
-  std::array<std::span<const std::byte>, kMostInputs> inputs;  // (B, …) of each of Dataset::inputs(); else empty
-  std::span<const int64_t> classes = {};                       // (B) with LabelKind::kClass; (B, T) for a text
-  std::span<const float> targets = {};                         // (B, outputs) with LabelKind::kTarget
-  std::span<const float> weights;                              // (B): 1, or 0 for a padding sample
-  std::span<const int64_t> ids;                                // (B): rows of the file (Dataset::file_row)
+  std::array<std::span<const std::byte>, kMaxInputs> inputs;  // (B, …) of each of Dataset::inputs(); else empty
+  std::span<const int64_t> classes = {};                      // (B) with LabelKind::kClass; (B, T) for a text
+  std::span<const float> targets = {};                        // (B, outputs) with LabelKind::kTarget
+  std::span<const float> weights;                             // (B): 1, or 0 for a padding sample
+  std::span<const int64_t> ids;                               // (B): rows of the file (Dataset::file_row)
 
   // The first input: (B, …) features, or (B, T) tokens of a text.
   std::span<const float> features() const { return values_of<float>(inputs[0]); }

@@ -63,7 +63,7 @@ struct RejectedRow {
   std::string reason;
 };
 
-// Number of rows by label, of at most kMostLabels + 1 labels.
+// Number of rows by label, of at most kMaxLabels + 1 labels.
 using LabelCounts = std::unordered_map<int64_t, int64_t>;
 
 class LabelMap;  // labels.h

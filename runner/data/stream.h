@@ -69,7 +69,7 @@ class StreamedRows {
 // (B, label_width) or targets (B).
 struct BatchRows {
   std::span<int64_t> ids;
-  std::array<std::span<std::byte>, kMostInputs> inputs;
+  std::array<std::span<std::byte>, kMaxInputs> inputs;
   std::span<int64_t> classes = {};
   std::span<float> targets = {};
 };

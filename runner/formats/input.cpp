@@ -80,9 +80,9 @@ Input::~Input() {
 }
 
 int64_t Input::most_left() const {
-  constexpr int64_t kMostExpansion = 1032;
+  constexpr int64_t kMaxExpansion = 1032;
   const int64_t left = std::max<int64_t>(file_size_ - file_offset_, 0);
-  return gzip_ ? (left + gzip_->stream.avail_in) * kMostExpansion : left;
+  return gzip_ ? (left + gzip_->stream.avail_in) * kMaxExpansion : left;
 }
 
 void Input::seek(int64_t offset) {

@@ -15,7 +15,7 @@ using backends::Program;
 using backends::Shape;
 using backends::ValueId;
 
-constexpr size_t kMostBytes = 2'000'000'000;  // of a message, with room for the graph
+constexpr size_t kMaxBytes = 2'000'000'000;  // of a message, with room for the graph
 
 class Translation {
  public:
@@ -139,7 +139,7 @@ class Translation {
 std::string onnx_model(const OnnxExport& model) {
   size_t bytes = 0;
   for (const OnnxWeight& weight : model.weights) bytes += weight.bytes.size();
-  RUN_CHECK(bytes <= kMostBytes, ErrorKind::kUsage,
+  RUN_CHECK(bytes <= kMaxBytes, ErrorKind::kUsage,
             "the model has {} bytes of weights, but an ONNX file can hold at most 2 GB; write a .safetensors file",
             bytes);
   return Translation(model).run();

@@ -43,7 +43,7 @@ const Type& type_of(DType dtype) {
 }
 
 constexpr size_t kLengthBytes = 8;
-constexpr uint64_t kMostHeader = 100'000'000;  // limit of the format
+constexpr uint64_t kMaxHeader = 100'000'000;  // limit of the format
 
 // Validates the header length before memory is allocated.
 size_t read_length(Input& input) {
@@ -54,8 +54,8 @@ size_t read_length(Input& input) {
   RUN_CHECK(length <= static_cast<uint64_t>(input.most_left()), ErrorKind::kData,
             "{}: the safetensors header should have {} bytes, but at most {} follow", input.path(), length,
             input.most_left());
-  RUN_CHECK(length <= kMostHeader, ErrorKind::kData, "{}: the safetensors header should have {} bytes, limit {}",
-            input.path(), length, kMostHeader);
+  RUN_CHECK(length <= kMaxHeader, ErrorKind::kData, "{}: the safetensors header should have {} bytes, limit {}",
+            input.path(), length, kMaxHeader);
   return length;
 }
 

@@ -58,12 +58,12 @@ void check(int error, const fs::path& path) {
 
 // Writes a temporary file next to `path` under an unused name. Returns its name.
 std::string write_temporary(const fs::path& path, Parts parts) {
-  constexpr int kMostNames = 1000;
+  constexpr int kMaxNames = 1000;
   std::string temporary;
   struct stat old {};
   const bool replaces = ::stat(path.c_str(), &old) == 0;
   int error = EEXIST;
-  for (int i = 0; i < kMostNames && error == EEXIST; ++i) {
+  for (int i = 0; i < kMaxNames && error == EEXIST; ++i) {
     temporary = fmt::format("{}.{}.{}.tmp", path.string(), ::getpid(), i);
     error = create(temporary.c_str(), parts, replaces ? &old : nullptr);
   }

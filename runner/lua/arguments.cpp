@@ -117,9 +117,9 @@ bool push_field(lua_State* state, int index, const char* name) {
 }
 
 bool push_method(lua_State* state, int index, const char* name) {
-  constexpr int kMostTables = 100;  // length of the chain, which may be a cycle
+  constexpr int kMaxTables = 100;  // length of the chain, which may be a cycle
   lua_pushvalue(state, index);
-  for (int i = 0; i < kMostTables && lua_istable(state, -1); ++i) {
+  for (int i = 0; i < kMaxTables && lua_istable(state, -1); ++i) {
     const bool found = push_field(state, -1, name);
     if (!found && luaL_getmetafield(state, -1, "__index") == LUA_TNIL) break;
     lua_remove(state, -2);

@@ -39,7 +39,7 @@ std::optional<GrowthWatch::Growth> GrowthWatch::add(double count) {
 
 void HookWork::begin_recording(const backends::Program& program) {
   first_node_ = program.size();
-  reads_of_recording_.emplace(kLeastNodes);
+  reads_of_recording_.emplace(kMinNodes);
 }
 
 void HookWork::end_recording(const backends::Program& program) {

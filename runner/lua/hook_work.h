@@ -65,9 +65,9 @@ class HookWork {
     std::string at_busiest_line() const;
   };
 
-  static constexpr double kLeastReads = 16, kLeastNodes = 100;
+  static constexpr double kMinReads = 16, kMinNodes = 100;
 
-  Kind reads_{kLeastReads}, nodes_{kLeastNodes};
+  Kind reads_{kMinReads}, nodes_{kMinNodes};
   std::optional<GrowthWatch> reads_of_recording_;  // operations by read
   std::optional<std::string> found_;               // a warning about reads of one recording
   int first_node_ = 0;                             // of this recording

@@ -313,10 +313,10 @@ class Structure {
 
   // The number of lines is limited because a shared module is shown at each place where it is used.
   void add_member(const std::string& name, const nn::Module& member, const std::string& indent) {
-    constexpr int kMostLines = 1000;
-    if (lines_ > kMostLines) return;
+    constexpr int kMaxLines = 1000;
+    if (lines_ > kMaxLines) return;
     text += fmt::format("\n{}  ", indent);
-    if (++lines_ > kMostLines) {
+    if (++lines_ > kMaxLines) {
       text += "...";
       return;
     }

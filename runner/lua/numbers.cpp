@@ -31,9 +31,10 @@ Value scalar_input(const Recording& recording, nn::HostValues& host, double valu
 }
 
 std::vector<float> numbers_of(lua_State* state, int index) {
-  constexpr int64_t kMost = 1024;
+  constexpr int64_t kMaxSize = 1024;
   const int64_t size = list_argument_size(state, index);
-  RUN_CHECK(size > 0 && size <= kMost, ErrorKind::kRun, "expected a list of 1 to {1} numbers, got {0}", size, kMost);
+  RUN_CHECK(size > 0 && size <= kMaxSize, ErrorKind::kRun, "expected a list of 1 to {1} numbers, got {0}", size,
+            kMaxSize);
   std::vector<float> numbers;
   numbers.reserve(static_cast<size_t>(size));
   for (lua_Integer i = 1; i <= size; ++i) {

@@ -72,10 +72,10 @@ namespace {
 
 // Pushes the first bytes of a text, escaped as in Lua source.
 const char* push_excerpt(lua_State* state, std::string_view text) {
-  constexpr size_t kMost = 40;
+  constexpr size_t kMaxShown = 40;
   luaL_Buffer buffer;
   luaL_buffinit(state, &buffer);
-  for (const char c : text.substr(0, kMost)) {
+  for (const char c : text.substr(0, kMaxShown)) {
     if (is_graph(static_cast<Byte>(c)) || c == ' ') {
       luaL_addchar(&buffer, c);
     } else {
@@ -84,7 +84,7 @@ const char* push_excerpt(lua_State* state, std::string_view text) {
       for (const int unit : {100, 10, 1}) luaL_addchar(&buffer, static_cast<char>('0' + value / unit % 10));
     }
   }
-  if (text.size() > kMost) luaL_addstring(&buffer, "...");
+  if (text.size() > kMaxShown) luaL_addstring(&buffer, "...");
   luaL_pushresult(&buffer);
   return lua_tostring(state, -1);
 }

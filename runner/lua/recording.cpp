@@ -108,9 +108,9 @@ void set_tensor_metatable(lua_State* state) {
 
 int push_tensor(lua_State* state, Value value) {
   const Recording& recording = recording_of(state, "a tensor");
-  constexpr int kMostNodes = 1'000'000;
-  RUN_CHECK(value.id < kMostNodes, ErrorKind::kRun, "the step has more than {} operations: is there an endless loop?",
-            kMostNodes);
+  constexpr int kMaxNodes = 1'000'000;
+  RUN_CHECK(value.id < kMaxNodes, ErrorKind::kRun, "the step has more than {} operations: is there an endless loop?",
+            kMaxNodes);
   auto* handle = static_cast<Handle*>(lua_newuserdatauv(state, sizeof(Handle), 0));
   *handle = {recording.number(), value.id};
   lua_rawgetp(state, LUA_REGISTRYINDEX, &kMetatable);

@@ -73,9 +73,9 @@ int dtype(lua_State* state) {
 
 int tolist(lua_State* state) {
   const Value x = tensor_argument(state, 1);
-  constexpr int64_t kMost = 1 << 20;
-  RUN_CHECK(x.shape().elements() <= kMost, ErrorKind::kRun, "tolist: {} has more than {} elements; reduce it first",
-            x.type(), kMost);
+  constexpr int64_t kMaxElements = 1 << 20;
+  RUN_CHECK(x.shape().elements() <= kMaxElements, ErrorKind::kRun,
+            "tolist: {} has more than {} elements; reduce it first", x.type(), kMaxElements);
   RUN_CHECK(lua_checkstack(state, 2 * backends::Shape::kMaxRank) != 0, ErrorKind::kRun,
             "tolist: the Lua stack is full");
   const std::vector<double> elements = recording_of(state, "a tensor").read(state, x);

@@ -25,9 +25,9 @@ using train::HookTensors;
 using train::HostTensor;
 using train::SentTensor;
 
-constexpr size_t kMostTables = 32;  // maximum nesting depth
-constexpr int kStackSlots = 8;      // maximum stack slots per nesting level
-constexpr int kMostSlots = 1000;
+constexpr size_t kMaxTables = 32;  // maximum nesting depth
+constexpr int kStackSlots = 8;     // maximum stack slots per nesting level
+constexpr int kMaxSlots = 1000;
 constexpr int64_t kEntry = 20;  // instructions charged per entry visited
 
 std::string_view name_of(train::Fold fold) {
@@ -103,7 +103,7 @@ bool ValueExchange::is_list(int index) const {
 bool ValueExchange::holds_tensor(int index) const {
   if (is_tensor(state_, index)) return true;
   if (!lua_istable(state_, index)) return false;
-  RUN_CHECK(lua_checkstack(state_, kStackSlots) != 0 && lua_gettop(state_) < kMostSlots, ErrorKind::kRun,
+  RUN_CHECK(lua_checkstack(state_, kStackSlots) != 0 && lua_gettop(state_) < kMaxSlots, ErrorKind::kRun,
             "{}: tables are nested too deeply, or a table contains itself", name());
   bool found = false;
   lua_pushnil(state_);
@@ -117,7 +117,7 @@ bool ValueExchange::holds_tensor(int index) const {
 
 // Returns the string keys of a table. Throws if `each` would skip an entry or recurse without end.
 std::vector<std::string> ValueExchange::names_in(int index) const {
-  RUN_CHECK(path_.size() < kMostTables && lua_checkstack(state_, kStackSlots) != 0, ErrorKind::kRun,
+  RUN_CHECK(path_.size() < kMaxTables && lua_checkstack(state_, kStackSlots) != 0, ErrorKind::kRun,
             "{}: tables are nested too deeply, or a table contains itself", name());
   const auto size = static_cast<int64_t>(lua_rawlen(state_, index));
   const int64_t entries = count_entries(state_, index);

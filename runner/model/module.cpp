@@ -206,8 +206,8 @@ void Module::contain(const Module& member) {
 }
 
 void Module::check_depth(int64_t depth) {
-  constexpr int64_t kMost = 200;
-  RUN_CHECK(depth <= kMost, ErrorKind::kRun, "modules are nested more than {} deep", kMost);
+  constexpr int64_t kMaxDepth = 200;
+  RUN_CHECK(depth <= kMaxDepth, ErrorKind::kRun, "modules are nested more than {} deep", kMaxDepth);
 }
 
 Value Forward::input(std::string_view name) const {

@@ -147,7 +147,7 @@ void read_status(std::string_view text, store::GitState& state) {
     at = end + 1;
     if (entry.starts_with("# branch.oid ")) state.commit = entry.substr(13);
     if (entry.starts_with("# branch.head ")) state.branch = entry.substr(14);
-    if (entry.starts_with("? ") && ++untracked <= kMostUntracked) state.untracked.emplace_back(entry.substr(2));
+    if (entry.starts_with("? ") && ++untracked <= kMaxUntracked) state.untracked.emplace_back(entry.substr(2));
     if (entry.starts_with("2 ")) at = std::min(text.find('\0', at), text.size()) + 1;
     if (!entry.starts_with("#") && !entry.starts_with("?") && !entry.empty()) state.dirty = true;
   }
@@ -156,8 +156,8 @@ void read_status(std::string_view text, store::GitState& state) {
     state.commit.clear();
     add_note(state, "no commit yet");
   }
-  if (untracked > kMostUntracked) {
-    add_note(state, fmt::format("{} untracked files, {} of them listed", untracked, kMostUntracked));
+  if (untracked > kMaxUntracked) {
+    add_note(state, fmt::format("{} untracked files, {} of them listed", untracked, kMaxUntracked));
   }
 }
 

@@ -305,13 +305,13 @@ std::vector<PlotPoint> thinned(std::span<const PlotPoint> points, int columns) {
 }
 
 std::string plot_text(std::span<const Curve> curves, const PlotStyle& style) {
-  const std::vector<Curve> shown = prepared(curves, style.log, 2 * std::max(style.width, kLeastWidth));
+  const std::vector<Curve> shown = prepared(curves, style.log, 2 * std::max(style.width, kMinWidth));
   const Frame frame = frame_of(shown, style.log);
   int margin = 0;
   for (int row = 0; row < style.height; ++row) {
     margin = std::max(margin, static_cast<int>(row_label(frame.y, row, style.height).size()) + 1);
   }
-  const int columns = std::max(style.width, kLeastWidth) - margin - 1;
+  const int columns = std::max(style.width, kMinWidth) - margin - 1;
   Canvas canvas(columns, style.height);
   for (size_t i = 0; i < shown.size(); ++i) draw(canvas, shown[i], static_cast<int>(i), frame, columns, style.height);
 

@@ -19,7 +19,7 @@ struct Curve {
   std::vector<PlotPoint> points;  // x does not decrease
 };
 
-constexpr int kLeastWidth = 30, kLargestWidth = 500;  // columns
+constexpr int kMinWidth = 30, kMaxWidth = 500;  // columns
 // Returns the plot width for a terminal with `columns` columns; 0 means that there is no terminal.
 constexpr int plot_width(int columns) {
   return columns > 0 ? columns : 80;
@@ -28,7 +28,7 @@ constexpr int plot_width(int columns) {
 struct PlotStyle {
   std::string title;    // title of the values
   std::string x_label;  // "step", "seconds"
-  int width = 80;       // in columns; text plots have at least kLeastWidth
+  int width = 80;       // in columns; text plots have at least kMinWidth
   int height = 16;      // lines of the plot area
   bool log = false;     // logarithmic scale of the values; values that are not positive are gaps
   bool color = false;   // without colour, several curves are drawn with letters

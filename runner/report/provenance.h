@@ -25,7 +25,7 @@ void add_git_state(store::Provenance& provenance, const std::string& folder);
 // large repository. Does not change the repository and runs no program from its configuration. Leaves no child process.
 
 inline constexpr size_t kLargestDiff = size_t{256} << 10;  // maximum size of the recorded diff in bytes
-inline constexpr size_t kMostUntracked = 100;              // maximum number of recorded names
+inline constexpr size_t kMaxUntracked = 100;               // maximum number of recorded names
 
 struct GitFindings {
   store::GitState state;

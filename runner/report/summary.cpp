@@ -19,26 +19,26 @@ std::string next_command(const train::RunResult& result) {
 
 // Table of metrics with a limited number of rows.
 std::string ranges_text(const train::RunResult& result, int width, bool color) {
-  constexpr size_t kMostRows = 100;
+  constexpr size_t kMaxRows = 100;
   const auto& metrics = result.metrics;
   Table table({{"metric"}, {"last", Align::kRight}, {"min", Align::kRight}, {"max", Align::kRight}});
   size_t rows = 0;
   for (const auto& [name, range] : metrics) {
-    if (++rows > kMostRows) break;
+    if (++rows > kMaxRows) break;
     table.add({name, rounded_text(range.last), rounded_text(range.min), rounded_text(range.max)});
   }
   std::string text = table.render(width, color);
-  if (metrics.size() > kMostRows)
-    text += fmt::format("and {} more: `runner metrics {}`\n", metrics.size() - kMostRows, result.run);
+  if (metrics.size() > kMaxRows)
+    text += fmt::format("and {} more: `runner metrics {}`\n", metrics.size() - kMaxRows, result.run);
   return text;
 }
 
 // Time that training waited for data, if that is a significant part of the total.
 std::string input_text(const train::RunResult& result) {
-  constexpr double kWorthAWord = 0.1, kLeastSeconds = 0.5;
+  constexpr double kWorthAWord = 0.1, kMinSeconds = 0.5;
   const data::InputUse& input = result.input;
   const double share = result.seconds > 0 ? input.wait_seconds() / result.seconds : 0;
-  if (share < kWorthAWord || input.wait_seconds() < kLeastSeconds) return "";
+  if (share < kWorthAWord || input.wait_seconds() < kMinSeconds) return "";
   return fmt::format(
       "the device waited {} for input, {:.0f} % of the time: on average {:.1f} of {} prefetched batches were ready",
       duration_text(input.wait_seconds()), 100 * share, input.mean_ready(), input.ahead);

@@ -74,7 +74,7 @@ struct Fraction {
 
 // Returns none for any other text. Six decimals keep all products of lengths within 64 bits.
 std::optional<Fraction> split_fraction(std::string_view text) {
-  constexpr size_t kMostDigits = 9, kMostDecimals = 6;
+  constexpr size_t kMaxDigits = 9, kMaxDecimals = 6;
   constexpr std::string_view kDigits = "0123456789";
   const size_t point = std::min(text.find_first_not_of(kDigits), text.size());
   const bool has_point = text.substr(point).starts_with('.');
@@ -82,8 +82,7 @@ std::optional<Fraction> split_fraction(std::string_view text) {
   const std::string_view unit = text.substr(std::min(text.find_first_not_of(' ', end), text.size()));
   const bool is_percent = unit == "%", is_epochs = has_point && (unit == "epochs" || unit == "epoch");
   const size_t decimals = has_point ? end - point - 1 : 0;
-  if (point == 0 || point > kMostDigits || decimals > kMostDecimals || (has_point && decimals == 0))
-    return std::nullopt;
+  if (point == 0 || point > kMaxDigits || decimals > kMaxDecimals || (has_point && decimals == 0)) return std::nullopt;
   if (!is_percent && !is_epochs) return std::nullopt;
   if (point > 1 && text[0] == '0') return std::nullopt;
   std::string number(text.substr(0, end));
@@ -252,10 +251,10 @@ class ValueReader {
     const bool low = range.low_open ? number > range.low : number >= range.low;
     const bool high = range.high_open ? number < range.high : number <= range.high;
     if (!low || !high) return out_of_range(node_.text);
-    constexpr float kMost = std::numeric_limits<float>::max();
-    if (std::abs(number) > kMost)
+    constexpr float kMaxFloat = std::numeric_limits<float>::max();
+    if (std::abs(number) > kMaxFloat)
       return fault(ErrorId::kOutOfRange,
-                   fmt::format("{} exceeds the largest f32, {:.6g}: got {}", path_, kMost, node_.text));
+                   fmt::format("{} exceeds the largest f32, {:.6g}: got {}", path_, kMaxFloat, node_.text));
     return number == 0 ? 0.0 : number;  // -0 is 0
   }
 
@@ -340,16 +339,16 @@ class ValueReader {
     };
     if (size.count == 0.0) return too_small_or_large();
     if (size.count && size.unit.empty()) {
-      constexpr int kMostMiB = 1 << 20;  // 1 TiB; a larger number without a unit is probably in bytes
-      const bool are_bytes = *size.count >= kMostMiB;
+      constexpr int kMaxMiB = 1 << 20;  // 1 TiB; a larger number without a unit is probably in bytes
+      const bool are_bytes = *size.count >= kMaxMiB;
       return fault(ErrorId::kUnitMissing, fmt::format("{} needs a unit, got {}", path_, node_.text),
                    are_bytes ? fmt::format("write {} B", number) : fmt::format("write {0} MiB or {0} GiB", number));
     }
     for (const SizeUnit& unit : kSizeUnits) {
       if (unit.name != size.unit || !size.count) continue;
-      constexpr double kMost = int64_t{1} << 50;
+      constexpr double kMaxBytes = int64_t{1} << 50;
       const double bytes = std::round(*size.count * static_cast<double>(unit.bytes));
-      if (bytes >= 1 && bytes <= kMost) return static_cast<int64_t>(bytes);
+      if (bytes >= 1 && bytes <= kMaxBytes) return static_cast<int64_t>(bytes);
       return too_small_or_large();
     }
     const std::string_view meant = size.count ? meant_size_unit(size.unit) : std::string_view();

@@ -107,9 +107,9 @@ std::string size_text(int64_t bytes) {
 }
 
 std::string readable_size(int64_t bytes) {
-  constexpr size_t kMostDigits = 4;
+  constexpr size_t kMaxDigits = 4;
   std::string exact = size_text(bytes);
-  if (exact.find(' ') <= kMostDigits) return exact;
+  if (exact.find(' ') <= kMaxDigits) return exact;
   for (const SizeUnit& unit : kSizeUnits)
     if (bytes >= unit.bytes)
       return fmt::format("{:.2f} {}", static_cast<double>(bytes) / static_cast<double>(unit.bytes), unit.name);

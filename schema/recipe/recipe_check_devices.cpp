@@ -35,12 +35,12 @@ void check_board(const CheckContext& c) {
 }
 
 void check_gpu_memory(const CheckContext& c) {
-  constexpr int64_t kLeast = int64_t{2} * (2 << 20);  // segments of PyTorch's allocator, which streams do not share
+  constexpr int64_t kMinMemory = int64_t{2} * (2 << 20);  // segments of PyTorch's allocator, which streams do not share
   const std::optional<int64_t> memory = c.settings.integer("gpu.memory");
-  if (!memory || *memory >= kLeast) return;
+  if (!memory || *memory >= kMinMemory) return;
   c.fault(ErrorId::kOutOfRange, "gpu.memory",
           fmt::format("gpu.memory must be at least {}, the minimum for a model and a batch on a GPU, got {}",
-                      size_text(kLeast), readable_size(*memory)));
+                      size_text(kMinMemory), readable_size(*memory)));
 }
 
 void check_loader_queue(const CheckContext& c) {

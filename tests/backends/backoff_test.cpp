@@ -30,16 +30,16 @@ TEST(Backoff, ReturnsWhenDone) {
 TEST(Backoff, GivesUpAfterAShortTime) {
   for (int round = 0; round < 100; ++round) {
     Backoff backoff;
-    EXPECT_LE(looks_in_wait(backoff), Backoff::kMostTimes + 1);
+    EXPECT_LE(looks_in_wait(backoff), Backoff::kMaxTimes + 1);
   }
 }
 
 // Each late return makes more waits sleep at once, up to a limit.
 TEST(Backoff, SleepsAtOnceAfterALateReturn) {
   Backoff backoff;
-  for (int32_t pause = Backoff::kFewest; pause < 4 * Backoff::kMost; pause *= 2) {
+  for (int32_t pause = Backoff::kMinPause; pause < 4 * Backoff::kMaxPause; pause *= 2) {
     EXPECT_EQ(looks_in_wait(backoff, /*late=*/true), 2);
-    for (int32_t wait = 0; wait < std::min(pause, Backoff::kMost); ++wait) EXPECT_EQ(looks_in_wait(backoff), 1);
+    for (int32_t wait = 0; wait < std::min(pause, Backoff::kMaxPause); ++wait) EXPECT_EQ(looks_in_wait(backoff), 1);
   }
   EXPECT_GT(looks_in_wait(backoff), 1);
 }

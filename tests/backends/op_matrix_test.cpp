@@ -66,7 +66,7 @@ class NodeCollector {
   }
 
  private:
-  static constexpr int kMostOfAKind = 8;  // of one op, one dtype, recorded or of a gradient
+  static constexpr int kMaxOfAKind = 8;  // of one op, one dtype, recorded or of a gradient
 
   void collect(const OpCase& c) {
     const DerivedCase derived(c);
@@ -74,7 +74,7 @@ class NodeCollector {
     for (ValueId id = 0; id < program.size(); ++id) {
       const bool is_recorded = id <= derived.last_recorded;
       int& count = counts_[{program.node(id).op, program.type(id).dtype, is_recorded}];
-      if (count >= kMostOfAKind || !is_new(program, id, is_recorded)) continue;
+      if (count >= kMaxOfAKind || !is_new(program, id, is_recorded)) continue;
       ++count;
       OpNode node = cut(derived.recorded, id);
       node.name = fmt::format("{}: {}", c.name(), to_string(program, id));

@@ -142,7 +142,7 @@ TEST_F(Git, LimitsTheRecordedSize) {
   while (large.size() < 2 * report::kLargestDiff) large += "# a line of which there are many\n";
   write_text(path() / "r.yaml", large);
   const auto [state, diff] = inspect();
-  EXPECT_EQ(state.untracked.size(), report::kMostUntracked);
+  EXPECT_EQ(state.untracked.size(), report::kMaxUntracked);
   EXPECT_EQ(diff.size(), report::kLargestDiff);
   EXPECT_EQ(state.note, "103 untracked files, 100 of them listed; diff truncated after 256 KiB");
 }

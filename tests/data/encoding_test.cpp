@@ -53,7 +53,7 @@ TEST_F(EncodingTest, KeepsFurtherInputs) {
                           {"segments", backends::DType::kI64, {8}, 3}};
   EXPECT_EQ(Encoding::from_json(encoding.to_json()), encoding);
   EXPECT_EQ(encoding.inputs()[2].name, "segments");
-  encoding.more_inputs.resize(kMostInputs);
+  encoding.more_inputs.resize(kMaxInputs);
   EXPECT_EQ(message_of([&] { Encoding::from_json(encoding.to_json()); }),
             "the data encoding is damaged: more_inputs has 4 inputs, expected at most 3");
 }

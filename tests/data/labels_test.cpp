@@ -96,7 +96,7 @@ TEST_F(LabelsTest, ManyWholeNumbersAreDoubtful) {
   classes(prices);
   EXPECT_EQ(encoding.label_kind, LabelKind::kTarget) << "numbers with a decimal point are no codes";
   Texts ids;
-  for (size_t i = 0; i < kMostLabels + 10; ++i) ids.push_back(std::to_string(i));
+  for (size_t i = 0; i < kMaxLabels + 10; ++i) ids.push_back(std::to_string(i));
   EXPECT_EQ(
       error(csv(ids)),
       "train.csv: column 'y': the labels are whole numbers with more than 65536 different values in 65546 rows: are "

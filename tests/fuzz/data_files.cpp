@@ -33,7 +33,7 @@ void check_labels(const Storage& storage) {
     case LabelKind::kNone: require(storage.classes.empty() && storage.targets.empty(), "labels of no kind"); break;
     case LabelKind::kClass:
       require(storage.classes.size() == samples && storage.targets.empty(), "not a class for each sample");
-      if (storage.label_counts.size() <= data::kMostLabels)
+      if (storage.label_counts.size() <= data::kMaxLabels)
         for (const int64_t label : storage.classes) require(storage.label_counts.contains(label), "no such label");
       break;
     case LabelKind::kTarget:

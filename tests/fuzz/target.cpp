@@ -19,10 +19,10 @@ namespace {
 // Memory that readers allocate for any input: the window of csv, the chunk of safetensors.
 constexpr size_t kBaseBytes = size_t{4} << 20;
 // deflate's limit: bytes of gzip input count this often.
-constexpr size_t kMostExpansion = 1032;
+constexpr size_t kMaxExpansion = 1032;
 
 size_t most_bytes(const Target& target, Bytes input) {
-  const size_t expansion = input.size() > 1 && input[0] == 0x1f && input[1] == 0x8b ? kMostExpansion : 1;
+  const size_t expansion = input.size() > 1 && input[0] == 0x1f && input[1] == 0x8b ? kMaxExpansion : 1;
   return kBaseBytes + input.size() * target.bytes_per_byte * expansion;
 }
 

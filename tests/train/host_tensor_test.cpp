@@ -50,10 +50,10 @@ std::vector<T> fold_of(DType dtype, const std::vector<std::vector<T>>& by_rank, 
 }
 
 TEST(HostTensor, FoldsIntegersExactly) {
-  constexpr int64_t kBig = int64_t{1} << 53, kMost = std::numeric_limits<int64_t>::max();
-  const std::vector<std::vector<int64_t>> ranks{{kBig, kMost, -1}, {1, -kMost, -2}, {2, kMost - 1, kMost}};
-  EXPECT_EQ(fold_of(DType::kI64, ranks, Fold::kSum), (std::vector<int64_t>{kBig + 3, kMost - 1, kMost - 3}));
-  EXPECT_EQ(fold_of(DType::kI64, ranks, Fold::kMax), (std::vector<int64_t>{kBig, kMost, kMost}));
+  constexpr int64_t kBig = int64_t{1} << 53, kMax = std::numeric_limits<int64_t>::max();
+  const std::vector<std::vector<int64_t>> ranks{{kBig, kMax, -1}, {1, -kMax, -2}, {2, kMax - 1, kMax}};
+  EXPECT_EQ(fold_of(DType::kI64, ranks, Fold::kSum), (std::vector<int64_t>{kBig + 3, kMax - 1, kMax - 3}));
+  EXPECT_EQ(fold_of(DType::kI64, ranks, Fold::kMax), (std::vector<int64_t>{kBig, kMax, kMax}));
   const std::vector<std::vector<int32_t>> small{{2'000'000'000}, {2'000'000'000}};
   EXPECT_EQ(fold_of(DType::kI32, small, Fold::kSum), std::vector<int32_t>{-294'967'296});  // wraps around
 }

@@ -22,8 +22,8 @@ constexpr Argument kGcArguments[] = {
     {"--grace", "DAYS", "delete runs that have been in the trash for DAYS days; default: 30", &GcOptions::grace}};
 
 int64_t grace_ms(const GcOptions& options) {
-  constexpr int64_t kDayMs = int64_t{24} * 3'600'000, kMostDays = 1'000'000;
-  return std::min(options.grace, kMostDays) * kDayMs;
+  constexpr int64_t kDayMs = int64_t{24} * 3'600'000, kMaxDays = 1'000'000;
+  return std::min(options.grace, kMaxDays) * kDayMs;
 }
 
 // Prints how much space gc cannot release, and why.

@@ -35,7 +35,7 @@ constexpr Argument kPlanArguments[] = {
      .target = &PlanOptions::epochs,
      .at_least = 1}};
 
-constexpr int64_t kMostIndices = 100'000'000;  // about a gigabyte of text
+constexpr int64_t kMaxIndices = 100'000'000;  // about a gigabyte of text
 
 void check_options(const PlanOptions& options) {
   RUN_CHECK(!options.batches || options.json, ErrorKind::kUsage, "--batches needs --json");
@@ -46,10 +46,10 @@ void check_options(const PlanOptions& options) {
 int64_t epochs_to_print(const PlanOptions& options, const data::DataPlan& plan) {
   const int64_t epochs = options.epochs == Options::kNotGiven ? 1 : options.epochs;
   const int64_t indices = std::max<int64_t>(1, plan.samples_per_epoch() + plan.repeats_per_epoch());
-  const int64_t most = kMostIndices / indices;
+  const int64_t most = kMaxIndices / indices;
   RUN_CHECK(most > 0, ErrorKind::kUsage,
             "--batches: an epoch has {} indices, but at most {} can be printed; omit --batches or use fewer samples",
-            indices, kMostIndices);
+            indices, kMaxIndices);
   RUN_CHECK(epochs <= most, ErrorKind::kUsage, "--epochs: expected at most {1} epochs of {2} indices, got {0}", epochs,
             most, indices);
   return epochs;

@@ -45,8 +45,8 @@ double smoothing(const std::string& text) {
 
 int width_of(int64_t width, const report::Output& out) {
   if (width == Options::kNotGiven) return report::plot_width(out.data_width());
-  RUN_CHECK(width >= report::kLeastWidth && width <= report::kLargestWidth, ErrorKind::kUsage,
-            "--width: expected {} to {} columns, got {}", report::kLeastWidth, report::kLargestWidth, width);
+  RUN_CHECK(width >= report::kMinWidth && width <= report::kMaxWidth, ErrorKind::kUsage,
+            "--width: expected {} to {} columns, got {}", report::kMinWidth, report::kMaxWidth, width);
   return static_cast<int>(width);
 }
 

@@ -53,7 +53,7 @@ constexpr std::string_view kDownloads[] = {"TransferFromDeviceTime", "TransferFr
 
 // Rates of fewer executions are not meaningful, because the first execution ran before the period that rates are
 // computed over.
-constexpr int64_t kLeastForRates = 10;
+constexpr int64_t kMinSamplesForRates = 10;
 
 std::string seconds_text(double ns) {
   return duration_text(ns / 1e9);
@@ -91,7 +91,7 @@ Cadence cadence_of(const MetricsReport& report) {
   cadence.steps_are_marked = report.counter("MarkStep") > 0;
   cadence.steps = cadence.steps_are_marked ? report.counter("MarkStep") : cadence.executions;
   const ReportMetric* const execute = report.metric("ExecuteTime");
-  if (execute == nullptr || execute->total_samples < kLeastForRates) return cadence;
+  if (execute == nullptr || execute->total_samples < kMinSamplesForRates) return cadence;
   if (!execute->value_rate || !execute->rate || *execute->rate <= 0) return cadence;
   cadence.period_ns = 1e9 / *execute->rate;
   cadence.running_ns = *execute->value_rate / *execute->rate;

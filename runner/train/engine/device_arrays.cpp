@@ -221,10 +221,10 @@ std::span<backends::Buffer* const> DeviceArrays::states_of_reduction(SumSource s
 // A Program that adds up the rows of all ranks grows with their number, and each rank would compile its own. A device
 // that rounds would round each partial sum. A hook of `comm` rounds each row, so it needs the Program.
 SumSource DeviceArrays::sum_source() const {
-  constexpr int kMostRows = 64;
+  constexpr int kMaxRows = 64;
   if (!ranks_->has_symmetric_memory()) return SumSource::kAllReduce;
   const schema::Recipe& recipe = builder_.recipe();
-  const bool folds = ranks_->size() > kMostRows || rounds_to_bf16(recipe);
+  const bool folds = ranks_->size() > kMaxRows || rounds_to_bf16(recipe);
   return folds && recipe.comm.hook == schema::CommHook::kNone ? SumSource::kFoldedRows : SumSource::kRows;
 }
 

@@ -34,7 +34,7 @@ class LoadedInputs {
   std::span<const std::span<const std::byte>> all() const { return std::span(bytes_).first(count_); }
 
  private:
-  std::array<std::span<const std::byte>, data::kMostInputs + kSampleIds + 1> bytes_;
+  std::array<std::span<const std::byte>, data::kMaxInputs + kSampleIds + 1> bytes_;
   size_t count_;
 };
 

@@ -54,12 +54,12 @@ void HookTensors::mark_step() {
 // ---- reads ---------------------------------------------------------------------------------------------------------
 
 void HookTensors::count_reading() {
-  constexpr int kMostReads = 1000;
-  RUN_CHECK(++reads_ <= kMostReads, ErrorKind::kRun,
+  constexpr int kMaxReads = 1000;
+  RUN_CHECK(++reads_ <= kMaxReads, ErrorKind::kRun,
             "more than {} values are read in one step: tensor:item(), tensor:tolist() and collectives on tensors such "
             "as acc:gather execute the recorded operations each time; stack the values to read, or call "
             "acc:mark_step() in between",
-            kMostReads);
+            kMaxReads);
   collectives_run_ = region_->collectives();
 }
 

@@ -119,11 +119,11 @@ std::vector<std::string> Session::plan_warnings() const {
   const int64_t batch = plan.max_batch();
   const int64_t gradients =
       plan.optimizer_step(0).steps * backends::ceil_div(batch, trainer.accumulation.micro_batch(batch));
-  if (rounds_to_bf16(recipe) && gradients > kMostEqualInBf16)
+  if (rounds_to_bf16(recipe) && gradients > kMaxEqualInBf16)
     warnings.push_back(
         fmt::format("gradient_accumulation_steps: each process adds up {} gradients in the TPU's bf16, but a sum of "
                     "equal ones stops growing at {}; use a larger data.batch_size, or more processes",
-                    gradients, kMostEqualInBf16));
+                    gradients, kMaxEqualInBf16));
   if (recipe.sync_with_dataloader || !recipe.train.epochs) return warnings;
   const int64_t batches = *recipe.train.epochs * plan.steps_per_epoch();
   if (const int64_t left = batches % recipe.gradient_accumulation_steps; left > 0)

@@ -125,7 +125,7 @@ HookMark TrainLoop::mark() {
   const bool is_used = !skips || (!session_.has_custom_loop && state_.skipped == 0);
   if (!is_used || (hook_keeps_much_ && !state_.position.begins_epoch())) return mark;
   mark.kept = hooks_->state();
-  hook_keeps_much_ = mark.kept->size() > kMostHookState;
+  hook_keeps_much_ = mark.kept->size() > kMaxHookState;
   return mark;
 }
 

@@ -111,7 +111,7 @@ class TrainLoop {
 
   // A hook whose state is larger than this is asked for it only at the beginning of an epoch, not before each optimizer
   // step.
-  static constexpr size_t kMostHookState = 1024;
+  static constexpr size_t kMaxHookState = 1024;
 
   TrainState& state_;
   Session& session_;

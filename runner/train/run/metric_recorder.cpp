@@ -28,9 +28,9 @@ store::SeriesIndex MetricRecorder::series_of(std::string_view name) {
 void MetricRecorder::add(std::string_view name, int64_t step, double value) {
   if (std::isnan(value)) value = kMissingPoint;  // with a fixed sign, which some formats would show
   auto found = series_.find(name);
-  constexpr size_t kMostNames = 10'000;
-  RUN_CHECK(found != series_.end() || series_.size() < kMostNames, ErrorKind::kRun,
-            "{} exceeds the limit of {} metrics per run; use the same metric names in every step", name, kMostNames);
+  constexpr size_t kMaxNames = 10'000;
+  RUN_CHECK(found != series_.end() || series_.size() < kMaxNames, ErrorKind::kRun,
+            "{} exceeds the limit of {} metrics per run; use the same metric names in every step", name, kMaxNames);
   if (found == series_.end())
     found = series_.emplace(name, Series{series_of(name), {kMissingPoint, kMissingPoint, kMissingPoint}, step}).first;
   Series& series = found->second;

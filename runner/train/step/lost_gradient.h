@@ -22,7 +22,7 @@ struct GradientAddition {
 int output_lost_gradient(backends::Program& program, std::span<const GradientAddition> additions);
 
 // Largest number of equal gradients that bf16 adds up without loss: their sum has no more significant bits than they.
-inline constexpr int64_t kMostEqualInBf16 = 256;
+inline constexpr int64_t kMaxEqualInBf16 = 256;
 
 // Sum of these outputs over a run, of one rank.
 class LostGradient {

@@ -91,7 +91,7 @@ class Generator {
     if (chance(15)) return ops::full_like(a, one_of({0.0, -0.0, 1.0, -1.0, 0.5, 2.0}));
     return find([&](Value b) { return b.dtype() == a.dtype() && broadcasts(a.shape(), b.shape()) && small(a, b); });
   }
-  static bool small(Value a, Value b) { return broadcast(a.shape(), b.shape()).elements() <= kMostElements; }
+  static bool small(Value a, Value b) { return broadcast(a.shape(), b.shape()).elements() <= kMaxElements; }
 
   std::vector<int64_t> some_axes(const Shape& shape) {
     std::vector<int64_t> axes;
@@ -174,7 +174,7 @@ class Generator {
     const Shape shape = broadcast(x.shape(), y.shape());
     const Value condition = find([&](Value v) {
       return v.dtype() == DType::kBool && broadcasts(v.shape(), shape) &&
-             broadcast(v.shape(), shape).elements() <= kMostElements;
+             broadcast(v.shape(), shape).elements() <= kMaxElements;
     });
     if (chance(10)) return keep(ops::where(scalar(program_, chance(50), DType::kBool), x, y));
     if (condition) keep(ops::where(condition, x, y));
@@ -237,7 +237,7 @@ class Generator {
     for (int64_t& dim : dims)
       if (dim == 1 && chance(60)) dim = any_dim();
     if (dims.size() < 4 && chance(40)) dims.insert(dims.begin(), any_dim());
-    if (Shape(dims).elements() <= kMostElements) keep(ops::expand(x, Shape(dims)));
+    if (Shape(dims).elements() <= kMaxElements) keep(ops::expand(x, Shape(dims)));
   }
   void slice() {
     const Value x = find([](Value v) { return v.shape().rank() > 0; });
@@ -248,11 +248,11 @@ class Generator {
     keep(ops::slice(x, axis, start, stop, chance(70) ? 1 : 2));
   }
   void pad() {
-    const Value x = find([](Value v) { return v.shape().rank() > 0 && v.shape().elements() < kMostElements / 4; });
+    const Value x = find([](Value v) { return v.shape().rank() > 0 && v.shape().elements() < kMaxElements / 4; });
     if (x) keep(ops::pad(x, some_axis(x.shape()), up_to(2), up_to(2)));
   }
   void concat() {
-    const Value x = find([](Value v) { return v.shape().rank() > 0 && v.shape().elements() < kMostElements / 4; });
+    const Value x = find([](Value v) { return v.shape().rank() > 0 && v.shape().elements() < kMaxElements / 4; });
     if (!x) return;
     const auto axis = static_cast<int>(some_axis(x.shape()));
     std::vector<Value> parts = {x};
@@ -269,7 +269,7 @@ class Generator {
     std::vector<Value> parts;
     for (int i = 0; i < 3; ++i)
       if (const Value part =
-              find([](Value v) { return v.dtype() == DType::kF32 && v.shape().elements() < kMostElements / 4; }))
+              find([](Value v) { return v.dtype() == DType::kF32 && v.shape().elements() < kMaxElements / 4; }))
         parts.push_back(ops::flatten(part));
     if (!parts.empty()) keep(ops::concat(parts, 0));
   }
@@ -404,7 +404,7 @@ class Generator {
     for (int i = 0; i < 2; ++i) program_.output("last", pool_[pool_.size() - 1 - static_cast<size_t>(i)].id);
   }
 
-  static constexpr int64_t kMostElements = 8192;
+  static constexpr int64_t kMaxElements = 8192;
 
   std::mt19937 random_;
   Program& program_;
