@@ -37,12 +37,12 @@ void print_memory(const runner::backends::Program& program) {
   using namespace runner::backends;
   const gpu::MemoryTrace trace = gpu::trace_memory(testing::launched_plan(program));
   gpu::DeviceMemory memory({"gpu 0", int64_t{16} << 30});
-  gpu::StepMemory known(trace, memory.owners());
+  gpu::StepAllocations known(trace, memory.owners());
   constexpr int kReplays = 100, kRepeats = 10000;
   memory.run(known, {});
   double start = cpu_ms();
   for (int i = 0; i < kReplays; ++i) {
-    gpu::StepMemory unknown(trace, memory.owners());
+    gpu::StepAllocations unknown(trace, memory.owners());
     memory.run(unknown, {});
   }
   const double replay = (cpu_ms() - start) / kReplays;
@@ -70,8 +70,9 @@ int main(int argc, char** argv) {
     laps.print("fold, cse, dce, legalise", size_of(program), "nodes");
     const std::vector<Group> groups = make_groups(program);
     laps.print("fuse", groups.size(), "groups");
-    const Storage storage = plan_storage(program, groups, std::vector<size_t>(groups.size(), 64), true, assign_offsets);
-    laps.print("memory plan", storage.blocks.size(), "blocks");
+    const MemoryPlan memory =
+        plan_memory(program, groups, std::vector<size_t>(groups.size(), 64), true, assign_offsets);
+    laps.print("memory plan", memory.blocks.size(), "blocks");
     const Plan plan = build_plan(step.program());
     laps.print("all of it, with kernels", plan.steps.size(), "steps");
     print_memory(step.program());

@@ -357,7 +357,7 @@ std::vector<RunField> parse_fields(std::string_view text, const char* option) {
   return Parser(text, option).fields();
 }
 
-void fail_at(std::string_view text, const char* option, Span at, std::string message, std::string hint) {
+void fail_at(std::string_view text, const char* option, TextSpan at, std::string message, std::string hint) {
   schema::Diagnostic d;
   d.id = schema::ErrorId::kBadExpression;
   d.where = {option, 1, at.begin + 1};

@@ -16,7 +16,7 @@
 namespace runner::store {
 
 // Position in the text, in characters from 0.
-struct Span {
+struct TextSpan {
   int begin = 0, width = 1;
 };
 
@@ -48,7 +48,7 @@ struct RunField {
   Function function = Function::kLast;  // of a metric
   std::string name;                     // of the parameter or metric
   std::string text;                     // column title, such as "best(eval/accuracy)" or "optimizer.lr"
-  Span at;
+  TextSpan at;
 };
 
 // Returns whether a column contains numbers; all others contain text.
@@ -63,7 +63,7 @@ struct RunCondition {
     RunField field;
     Param::Value value;  // a number or a text
     std::string text;    // as written
-    Span at;
+    TextSpan at;
   };
 
   Kind kind = Kind::kAnd;
@@ -84,7 +84,7 @@ std::vector<SortKey> parse_sort_keys(std::string_view text, const char* option);
 std::vector<RunField> parse_fields(std::string_view text, const char* option);
 
 // Throws a RecipeError that points at `at` in `text`.
-[[noreturn]] void fail_at(std::string_view text, const char* option, Span at, std::string message,
+[[noreturn]] void fail_at(std::string_view text, const char* option, TextSpan at, std::string message,
                           std::string hint = {});
 
 // Throws that `value`, compared with `field`, must be a number.

@@ -18,7 +18,7 @@ struct Token {
   std::string text;  // without the quotes if quoted
   double number = 0;
   std::optional<int64_t> integer;
-  Span at;
+  TextSpan at;
 
   bool is(std::string_view sign) const { return kind == TokenKind::kSign && text == sign; }
   // Keywords are case-insensitive. `word`: in lower case.

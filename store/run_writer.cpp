@@ -30,7 +30,7 @@ RunWriter::RunWriter(Store store, std::variant<RunInfo, RunHandle> run, WriterOp
       path_(store.path().string()),
       options_(options),
       ring_(options.ring_points),
-      recording_(std::move(store), std::move(run), options) {
+      committer_(std::move(store), std::move(run), options) {
   ::sem_init(&wake_, /*pshared=*/0, 0);
   const SignalsBlocked blocked;
   thread_ = std::thread([this] { work(); });
@@ -57,8 +57,8 @@ Outcome<Result> RunWriter::submit(Work work) {
   Outcome<Result> outcome;
   {
     const std::lock_guard lock(mutex_);
-    tasks_.emplace_back([outcome, work = std::move(work)](RunRecording& recording) mutable {
-      outcome.run([&] { return work(recording); });
+    tasks_.emplace_back([outcome, work = std::move(work)](RunCommitter& committer) mutable {
+      outcome.run([&] { return work(committer); });
     });
   }
   wake();
@@ -66,7 +66,7 @@ Outcome<Result> RunWriter::submit(Work work) {
 }
 
 RunHandle RunWriter::wait_until_recorded() {
-  return submit<RunHandle>([](RunRecording& recording) { return recording.begin(); }).get();
+  return submit<RunHandle>([](RunCommitter& committer) { return committer.begin(); }).get();
 }
 
 SeriesIndex RunWriter::series(std::string_view name, std::optional<bool> larger_is_better) {
@@ -89,26 +89,26 @@ bool RunWriter::push(SeriesIndex series, int64_t step, double value) noexcept {
 }
 
 void RunWriter::event(Level level, std::string kind, std::string json) {
-  RunRecording::Event event{now_ms(), level, std::move(kind), std::move(json)};
-  submit([event = std::move(event)](RunRecording& recording) mutable { recording.add_event(std::move(event)); });
+  RunCommitter::Event event{now_ms(), level, std::move(kind), std::move(json)};
+  submit([event = std::move(event)](RunCommitter& committer) mutable { committer.add_event(std::move(event)); });
 }
 
 void RunWriter::provenance(Provenance provenance) {
-  submit([provenance = std::move(provenance)](RunRecording& recording) mutable {
-    recording.add_provenance(std::move(provenance));
+  submit([provenance = std::move(provenance)](RunCommitter& committer) mutable {
+    committer.add_provenance(std::move(provenance));
   });
 }
 
 void RunWriter::device_report(DeviceReport report) {
-  submit([report = std::move(report)](RunRecording& recording) mutable {
-    recording.add_device_report(std::move(report));
+  submit([report = std::move(report)](RunCommitter& committer) mutable {
+    committer.add_device_report(std::move(report));
     return std::monostate();
   });
 }
 
 void RunWriter::compiled_graphs(CompiledGraphs graphs) {
-  submit([graphs = std::move(graphs)](RunRecording& recording) mutable {
-    recording.add_compiled_graphs(std::move(graphs));
+  submit([graphs = std::move(graphs)](RunCommitter& committer) mutable {
+    committer.add_compiled_graphs(std::move(graphs));
     return std::monostate();
   });
 }
@@ -127,13 +127,13 @@ Outcome<StateInfo> RunWriter::save_state(StateSnapshot snapshot, Retention reten
     saving_ = true;
   }
   return submit<StateInfo>([this, snapshot = std::move(snapshot), retention = std::move(retention)](
-                               RunRecording&) mutable { return save(std::move(snapshot), retention); });
+                               RunCommitter&) mutable { return save(std::move(snapshot), retention); });
 }
 
 Outcome<ArtifactInfo> RunWriter::save_artifact(ArtifactHeader header, ArtifactSource source) {
   if (artifact_) artifact_->wait();
   artifact_ = submit<ArtifactInfo>([this, header = std::move(header), source = std::move(source)](
-                                       RunRecording&) mutable { return save(header, std::exchange(source, {})); });
+                                       RunCommitter&) mutable { return save(header, std::exchange(source, {})); });
   return *artifact_;
 }
 
@@ -156,7 +156,7 @@ void RunWriter::work() {
       tasks.swap(tasks_);
     }
     take_points(limit);
-    for (Task& task : tasks) task(recording_);
+    for (Task& task : tasks) task(committer_);
     if (stopping || Clock::now() - last_try_ >= options_.flush_every) try_to_commit(stopping ? kAll : limit);
   }
 }
@@ -184,10 +184,10 @@ milliseconds RunWriter::next_nap() {
   return std::clamp(std::chrono::duration_cast<milliseconds>(nap), kShortestNap, options_.flush_every);
 }
 
-// Moves points from the ring into the recording, until the recording holds `limit` uncommitted points.
+// Moves points from the ring into the committer, until the committer holds `limit` uncommitted points.
 void RunWriter::take_points(size_t limit) {
-  if (!recording_.begun()) return;
-  SeriesWriter& series = recording_.series();
+  if (!committer_.begun()) return;
+  SeriesWriter& series = committer_.series();
   const auto held = static_cast<size_t>(series.pending());
   ring_.drain(limit - std::min(limit, held), [&](const PointRing::Entry& e) {
     if (static_cast<size_t>(e.series) >= series.count()) take_names(series);
@@ -216,13 +216,13 @@ auto RunWriter::counting_failures(Write write) {
 
 void RunWriter::commit(size_t limit, bool durable) {
   const int64_t dropped = dropped_.load();
-  counting_failures([&] { recording_.begin(); });
+  counting_failures([&] { committer_.begin(); });
   take_points(limit);
-  const int64_t points = recording_.series().pending();
-  if (!counting_failures([&] { return recording_.commit(dropped, durable); })) return;
+  const int64_t points = committer_.series().pending();
+  if (!counting_failures([&] { return committer_.commit(dropped, durable); })) return;
   committed_.fetch_add(points);
   if (std::exchange(failing_, false)) warnings_.add(fmt::format("the store {} is writable again", path_));
-  recording_.checkpoint();
+  committer_.checkpoint();
 }
 
 void RunWriter::try_to_commit(size_t limit) {
@@ -239,17 +239,17 @@ void RunWriter::try_to_commit(size_t limit) {
 StateInfo RunWriter::save(StateSnapshot snapshot, const Retention& retention) {
   try {
     commit(kAll, /*durable=*/false);
-    StateInfo state = counting_failures([&] { return recording_.save(snapshot); });
+    StateInfo state = counting_failures([&] { return committer_.save(snapshot); });
     give_back(std::move(snapshot));
     if (unsaved_ > 1)
       warnings_.add(fmt::format("failed to save {} states in a row before the state of step {}", unsaved_, state.step));
     unsaved_ = 0;
     try {
-      counting_failures([&] { recording_.prune(retention); });
+      counting_failures([&] { committer_.prune(retention); });
     } catch (const std::exception& error) {
       warnings_.add(fmt::format("failed to remove old states: {}", error.what()));
     }
-    recording_.checkpoint();
+    committer_.checkpoint();
     return state;
   } catch (const std::exception& error) {
     if (++unsaved_ == 1)
@@ -271,8 +271,8 @@ void RunWriter::give_back(StateSnapshot snapshot) {
 ArtifactInfo RunWriter::save(const ArtifactHeader& header, const ArtifactSource& source) {
   try {
     commit(kAll, /*durable=*/false);
-    ArtifactInfo artifact = counting_failures([&] { return recording_.save(header, source); });
-    recording_.checkpoint();
+    ArtifactInfo artifact = counting_failures([&] { return committer_.save(header, source); });
+    committer_.checkpoint();
     return artifact;
   } catch (const std::exception& error) {
     warnings_.add(fmt::format("failed to save the artifact {}: {}", header.name, error.what()));
@@ -285,11 +285,11 @@ namespace {
 // Calls `write`. If it fails, checkpoints the log, which is then overwritten from its start, and calls `write` again.
 // On a full disk this may free enough space.
 template <class Write>
-void write_with_retry(RunRecording& recording, const Write& write) {
+void write_with_retry(RunCommitter& committer, const Write& write) {
   try {
     write();
   } catch (const Error&) {
-    recording.fold_log();
+    committer.fold_log();
     write();
   }
 }
@@ -297,23 +297,23 @@ void write_with_retry(RunRecording& recording, const Write& write) {
 }  // namespace
 
 void RunWriter::flush() {
-  submit([this](RunRecording& recording) {
-    write_with_retry(recording, [&] { commit(kAll, /*durable=*/true); });
+  submit([this](RunCommitter& committer) {
+    write_with_retry(committer, [&] { commit(kAll, /*durable=*/true); });
   }).get();
 }
 
 void RunWriter::finish(const RunEnd& end) {
-  submit([this, &end](RunRecording& recording) {
-    write_with_retry(recording, [&] {
+  submit([this, &end](RunCommitter& committer) {
+    write_with_retry(committer, [&] {
       commit(kAll, /*durable=*/false);
-      recording.finish(end);
+      committer.finish(end);
     });
   }).get();
 }
 
 void RunWriter::give_up(const RunEnd& end) {
   const int64_t dropped = counters().dropped;
-  submit([&end, dropped](RunRecording& recording) { recording.give_up(end, dropped); }).get();
+  submit([&end, dropped](RunCommitter& committer) { committer.give_up(end, dropped); }).get();
 }
 
 }  // namespace runner::store

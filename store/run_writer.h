@@ -29,7 +29,7 @@
 
 #include "store/outcome.h"
 #include "store/point_ring.h"
-#include "store/run_recording.h"
+#include "store/run_committer.h"
 #include "store/warning_list.h"
 
 namespace runner::store {
@@ -115,7 +115,7 @@ class RunWriter {
   template <class Result = std::monostate, class Work>
   Outcome<Result> submit(Work work);
 
-  using Task = std::function<void(RunRecording&)>;
+  using Task = std::function<void(RunCommitter&)>;
 
   // The writer thread's loop, and the functions that the loop and its tasks call.
   void work();
@@ -159,7 +159,7 @@ class RunWriter {
   bool stopping_ = false, saving_ = false;
 
   // Used by the writer thread only.
-  RunRecording recording_;
+  RunCommitter committer_;
   bool failing_ = false;
   int64_t unsaved_ = 0;  // consecutive checkpoints that could not be saved
   int64_t pushed_at_last_nap_ = 0;

@@ -41,7 +41,7 @@ std::byte* ArgumentSlots::store_scalar(size_t index, DType dtype, double value) 
 size_t offset_of_output(const Plan& plan, int index, size_t bytes) {
   const Output& output = plan.program.outputs()[static_cast<size_t>(index)];
   RUN_ASSERT(output.state < 0 && bytes == plan.program.type(output.value).bytes());
-  const Place& place = plan.outputs[static_cast<size_t>(index)];
+  const SlotOffset& place = plan.outputs[static_cast<size_t>(index)];
   RUN_ASSERT(place.slot == 0);
   return place.offset;
 }

@@ -25,7 +25,7 @@ std::string summary(const Plan& plan) {
 class PlanBuilder {
  public:
   // `program`: after the passes.
-  PlanBuilder(Program program, const PlanOptions& options, PlaceBlocks place_blocks)
+  PlanBuilder(Program program, const PlanBuildOptions& options, PlaceBlocks place_blocks)
       : options_(options), place_blocks_(std::move(place_blocks)) {
     plan_.program = std::move(program);
   }
@@ -36,7 +36,7 @@ class PlanBuilder {
     for (const Group& group : groups) prepare(group);
     std::vector<size_t> scratch_bytes;
     for (const PlanStep& step : plan_.steps) scratch_bytes.push_back(step.kernel.scratch_bytes);
-    place(groups, plan_storage(program(), groups, scratch_bytes, options_.reuse, place_blocks_));
+    place(groups, plan_memory(program(), groups, scratch_bytes, options_.reuse, place_blocks_));
     if (debug_level() >= kDebugPlans) debug_print(debug_level() >= kDebugKernels ? to_string(plan_) : summary(plan_));
     return std::move(plan_);
   }
@@ -78,49 +78,49 @@ class PlanBuilder {
   }
 
   // Sets the places of each step and drops the steps of concats that are written part by part.
-  void place(const std::vector<Group>& groups, Storage storage) {
+  void place(const std::vector<Group>& groups, MemoryPlan memory) {
     const auto place_of = [&](ValueId id) {
-      const Place place = storage.places[static_cast<size_t>(id)];
+      const SlotOffset place = memory.places[static_cast<size_t>(id)];
       RUN_ASSERT(place.slot >= 0);
       return place;
     };
     std::vector<PlanStep> kept;
     size_t most_arguments = 0;
     for (size_t g = 0; g < groups.size(); ++g) {
-      if (storage.elided[g]) continue;
+      if (memory.elided[g]) continue;
       PlanStep& step = plan_.steps[g];
       for (const ValueId id : operands_[g]) step.operands.push_back(place_of(id));
       for (const ValueId id : groups[g].results) step.results.push_back(place_of(id));
-      step.writes_state = std::ranges::any_of(step.results, [](const Place& place) { return place.slot > 0; });
+      step.writes_state = std::ranges::any_of(step.results, [](const SlotOffset& place) { return place.slot > 0; });
       step.operand_values = std::move(operands_[g]);
       step.result_values = groups[g].results;
-      step.scratch = storage.scratch[g];
+      step.scratch = memory.scratch[g];
       plan_.flops += step.flops;
       plan_.bytes += step.bytes;
       most_arguments = std::max(most_arguments, step.operands.size() + step.results.size());
       kept.push_back(std::move(step));
     }
     plan_.steps = std::move(kept);
-    plan_.copies = std::move(storage.copies);
-    for (const ArenaBlock& block : storage.blocks) plan_.offsets.push_back(block.offset);
+    plan_.copies = std::move(memory.copies);
+    for (const ArenaBlock& block : memory.blocks) plan_.offsets.push_back(block.offset);
     for (const Output& output : program().outputs()) plan_.outputs.push_back(place_of(output.value));
-    plan_.pointers_offset = storage.arena_bytes;
-    plan_.arena_bytes = storage.arena_bytes + most_arguments * sizeof(std::byte*);
+    plan_.pointers_offset = memory.arena_bytes;
+    plan_.arena_bytes = memory.arena_bytes + most_arguments * sizeof(std::byte*);
   }
 
-  const PlanOptions options_;
+  const PlanBuildOptions options_;
   const PlaceBlocks place_blocks_;
   Plan plan_;
   std::vector<std::vector<ValueId>> operands_;  // by group
 };
 
-std::string to_string(const Place& place) {
+std::string to_string(const SlotOffset& place) {
   return place.slot == 0 ? fmt::format("@{}", place.offset) : fmt::format("in{}+{}", place.slot - 1, place.offset);
 }
 
 }  // namespace
 
-Plan build_plan(const Program& program, const PlanOptions& options) {
+Plan build_plan(const Program& program, const PlanBuildOptions& options) {
   Program made = legalise(options.optimise ? optimise(program) : dce(program));
   return PlanBuilder(std::move(made), options, assign_offsets).run();
 }
@@ -134,9 +134,9 @@ void PlanRun::run(const PlanStep& step) const {
   const ScopedSpan span(SpanKind::kKernel, step.kernel.name, {.bytes = step.bytes, .flops = step.flops});
   auto* const pointers = reinterpret_cast<std::byte**>(slots_[0] + plan_.pointers_offset);
   std::byte** end = pointers;
-  for (const Place& place : step.operands) *end++ = resolve(place);
+  for (const SlotOffset& place : step.operands) *end++ = resolve(place);
   std::byte** const results = end;
-  for (const Place& place : step.results) *end++ = resolve(place);
+  for (const SlotOffset& place : step.results) *end++ = resolve(place);
   try {
     step.kernel.run(step.kernel.params.get(), {.operands = {pointers, results},
                                                .results = {results, end},
@@ -177,9 +177,9 @@ std::string to_string(const Plan& plan) {
   std::string text = summary(plan);
   for (const PlanStep& step : plan.steps) {
     text += fmt::format("{:<32}", step.kernel.name);
-    for (const Place& place : step.operands) text += " " + to_string(place);
+    for (const SlotOffset& place : step.operands) text += " " + to_string(place);
     text += " ->";
-    for (const Place& place : step.results) text += " " + to_string(place);
+    for (const SlotOffset& place : step.results) text += " " + to_string(place);
     text += fmt::format("  {} flops, {} bytes: {}\n", step.flops, step.bytes, to_string(plan.program, step.node));
   }
   for (const StateCopy& copy : plan.copies)

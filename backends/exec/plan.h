@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/exec/fusion.h"
-#include "backends/exec/storage.h"
+#include "backends/exec/memory_plan.h"
 #include "backends/ir/program.h"
 #include "backends/kernels/eltwise.h"
 #include "backends/kernels/kernel.h"
@@ -18,10 +18,10 @@ namespace runner::backends {
 
 struct PlanStep {
   Kernel kernel;
-  std::vector<Place> operands;
-  std::vector<Place> results;
+  std::vector<SlotOffset> operands;
+  std::vector<SlotOffset> results;
   std::vector<ValueId> operand_values, result_values;  // values at these places
-  Place scratch;
+  SlotOffset scratch;
   ValueId node = kNoValue;  // the last node of the group
   bool writes_state = false;
   int64_t flops = 0;
@@ -32,7 +32,7 @@ struct Plan {
   Program program;  // after optimisation; the steps were compiled from it
   std::vector<PlanStep> steps;
   std::vector<StateCopy> copies;
-  std::vector<Place> outputs;  // by output of the Program
+  std::vector<SlotOffset> outputs;  // by output of the Program
   size_t arena_bytes = 0;
   size_t pointers_offset = 0;   // arena offset for the pointers of a step's arguments
   std::vector<size_t> offsets;  // of the arena's blocks
@@ -49,7 +49,7 @@ inline constexpr KernelSource kFastKernels{prepare_kernel, prepare_eltwise};
 inline constexpr KernelSource kReferenceKernels{prepare_reference_kernel, prepare_reference_eltwise};
 
 // Only tests set options other than `fusion`.
-struct PlanOptions {
+struct PlanBuildOptions {
   bool optimise = true;  // constant folding and common subexpression elimination; dead nodes are always removed
   Fusion fusion = Fusion::kAll;
   bool reuse = true;  // values share arena memory, and results overwrite operands and states
@@ -57,7 +57,7 @@ struct PlanOptions {
 };
 
 // Throws Error(kRun) with the source line of a node if no kernel supports its types.
-Plan build_plan(const Program& program, const PlanOptions& options = {});
+Plan build_plan(const Program& program, const PlanBuildOptions& options = {});
 
 // The parts of a Plan that are expensive to compute: the Program after the passes, and the arena offsets of its blocks.
 struct PlanImage {
@@ -83,7 +83,7 @@ class PlanRun {
   void update_states() const;
 
  private:
-  std::byte* resolve(const Place& place) const { return slots_[static_cast<size_t>(place.slot)] + place.offset; }
+  std::byte* resolve(const SlotOffset& place) const { return slots_[static_cast<size_t>(place.slot)] + place.offset; }
 
   const Plan& plan_;
   const std::span<std::byte* const> slots_;

@@ -17,7 +17,7 @@ namespace runner::backends::gpu {
 
 class Launchable;
 
-struct Command {
+struct StreamCommand {
   enum class Kind : uint8_t { kLaunch, kRecord, kWait };
   Kind kind;
   int32_t index = 0, end = 0;  // launch indices: next one, and end of the range
@@ -35,14 +35,14 @@ class CommandRing {
     return tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire) == kCapacity;
   }
   // The ring must not be full.
-  void push(Command command) {
+  void push(StreamCommand command) {
     const uint64_t tail = tail_.load(std::memory_order_relaxed);
     commands_[tail % kCapacity] = std::move(command);
     tail_.store(tail + 1, std::memory_order_release);
   }
 
   // Returns the next command, or null if there is none. Executing a part of it updates it in place.
-  Command* front() {
+  StreamCommand* front() {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     return head == tail_.load(std::memory_order_acquire) ? nullptr : &commands_[head % kCapacity];
   }
@@ -57,7 +57,7 @@ class CommandRing {
   bool is_empty() const { return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_acquire); }
 
  private:
-  std::vector<Command> commands_;
+  std::vector<StreamCommand> commands_;
   alignas(64) std::atomic<uint64_t> head_{0};  // number popped
   alignas(64) std::atomic<uint64_t> tail_{0};  // number pushed
 };

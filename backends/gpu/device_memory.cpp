@@ -17,7 +17,7 @@ BlockId DeviceMemory::allocate(int64_t bytes, PoolId pool, OwnerId owner) {
   return id;
 }
 
-void DeviceMemory::run(StepMemory& step, const MemoryModel::Submission& submission, const SourceLines* lines) {
+void DeviceMemory::run(StepAllocations& step, const MemoryModel::Submission& submission, const SourceLines* lines) {
   const bool is_new = step.runs() == 0;
   const auto refusal = model_.run(step, submission);
   if (!refusal) return is_new ? remember(step.trace()) : void();
@@ -26,7 +26,7 @@ void DeviceMemory::run(StepMemory& step, const MemoryModel::Submission& submissi
   throw error;
 }
 
-void DeviceMemory::stage(uint64_t number, const StepMemory& like, std::span<const int64_t> bytes) {
+void DeviceMemory::stage(uint64_t number, const StepAllocations& like, std::span<const int64_t> bytes) {
   const auto refusal = model_.stage(number, like, bytes, kStreamPools.copy_in);
   if (!refusal) return;
   const OutOfMemory error = error_of(like, *refusal, nullptr);
@@ -43,7 +43,7 @@ void DeviceMemory::remember(const MemoryTrace& trace) {
 }
 
 // Blocks in use now get the source lines of this submission.
-OutOfMemory DeviceMemory::error_of(const StepMemory& step, const Refusal& refusal, const SourceLines* lines) {
+OutOfMemory DeviceMemory::error_of(const StepAllocations& step, const Refusal& refusal, const SourceLines* lines) {
   const MemoryTrace& trace = step.trace();
   const auto owner_of = [&](size_t b) {
     const TraceBuffer& its = trace.buffers[b];
@@ -75,7 +75,7 @@ MemoryForecast forecast_memory(const MemoryTrace& trace, const MemorySpec& spec)
     memory.allocate(state.bytes, kStreamPools.compute, memory.owners().intern(state.name));
   const PoolStatistics& counted = memory.allocator().statistics().all;
   const int64_t resident = counted.reserved_bytes.current;
-  StepMemory step(trace, memory.owners());
+  StepAllocations step(trace, memory.owners());
   while (step.runs() < runs_until_steady(spec.captures))
     memory.run(step, {.pools = pools_of_run(step.runs(), spec.captures)});
   return {resident, counted.reserved_bytes.peak};

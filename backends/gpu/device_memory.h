@@ -49,14 +49,14 @@ class DeviceMemory {
   // Like the functions of MemoryModel, but throw OutOfMemory. Then the submission has no memory, earlier submissions
   // have lost their outputs, and a batch being staged is not staged. `lines`: source lines of the submission for
   // errors, or null for those of the Plan.
-  void run(StepMemory& step, const MemoryModel::Submission& submission, const SourceLines* lines = nullptr);
-  void stage(uint64_t number, const StepMemory& like, std::span<const int64_t> bytes);
+  void run(StepAllocations& step, const MemoryModel::Submission& submission, const SourceLines* lines = nullptr);
+  void stage(uint64_t number, const StepAllocations& like, std::span<const int64_t> bytes);
   void drop_staged() { model_.drop_staged(); }
   void release_step() { model_.release_step(); }
 
  private:
   void remember(const MemoryTrace& trace);
-  OutOfMemory error_of(const StepMemory& step, const Refusal& refusal, const SourceLines* lines);
+  OutOfMemory error_of(const StepAllocations& step, const Refusal& refusal, const SourceLines* lines);
 
   MemorySpec spec_;
   MemoryModel model_;

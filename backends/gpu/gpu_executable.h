@@ -32,7 +32,7 @@ struct BatchRead {
 std::vector<BatchRead> batch_reads_of(const Program& program);
 
 // One launch per recorded operation.
-inline constexpr PlanOptions kGpuLaunches{.fusion = Fusion::kFlat};
+inline constexpr PlanBuildOptions kGpuLaunches{.fusion = Fusion::kFlat};
 
 class GpuExecutable : public Executable, public Launchable {
  public:

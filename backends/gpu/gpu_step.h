@@ -36,8 +36,8 @@ class ModelledStep {
   ModelledStep& operator=(const ModelledStep&) = delete;
 
   const Plan& plan() const { return plan_; }
-  StepMemory& memory() { return memory_; }
-  const StepMemory& memory() const { return memory_; }
+  StepAllocations& memory() { return memory_; }
+  const StepAllocations& memory() const { return memory_; }
   // One per step of the Plan, followed by its state copies.
   std::span<const Launch> launches() const { return launches_; }
   // Batch inputs that are copied to the device.
@@ -54,7 +54,7 @@ class ModelledStep {
 
   const Plan& plan_;
   const MemoryTrace trace_;
-  StepMemory memory_;
+  StepAllocations memory_;
   const std::vector<Launch> launches_;
   LaunchSchedule schedule_;
 };

@@ -14,11 +14,11 @@ int32_t slot_of(const Plan& plan, int32_t state) {
 }
 
 // A byte range of a slot.
-struct Range {
+struct SlotRange {
   int32_t slot;
   size_t begin, end;
 
-  bool touches(const Place& place, size_t bytes) const {
+  bool touches(const SlotOffset& place, size_t bytes) const {
     return place.slot == slot && place.offset < end && begin < place.offset + bytes;
   }
 };
@@ -42,7 +42,7 @@ std::span<const LaunchSchedule::Due> LaunchSchedule::find(std::span<const Reduce
 // Returns the last launch that writes any of these bytes. State copies come after all steps.
 int32_t LaunchSchedule::last_write(const StateBytes& bytes) const {
   if (bytes.state < 0) return launches_ - 1;
-  const Range range{slot_of(plan_, bytes.state), bytes.begin, bytes.end};
+  const SlotRange range{slot_of(plan_, bytes.state), bytes.begin, bytes.end};
   for (const StateCopy& copy : plan_.copies)
     if (range.touches(copy.to, copy.bytes)) return launches_ - 1;
   for (auto step = static_cast<int32_t>(plan_.steps.size()) - 1; step >= 0; --step) {

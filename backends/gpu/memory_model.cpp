@@ -23,7 +23,7 @@ MemoryStatistics change_since(const MemoryStatistics& before, const MemoryStatis
 
 }  // namespace
 
-StepMemory::StepMemory(const MemoryTrace& trace, OwnerTable& owners)
+StepAllocations::StepAllocations(const MemoryTrace& trace, OwnerTable& owners)
     : trace_(trace), blocks_(trace.buffers.size(), kNoBlock) {
   for (const TraceBuffer& buffer : trace.buffers) owners_.push_back(owners.intern(buffer.name, buffer.line));
   for (const TraceInput& input : trace.batch) batch_owners_.push_back(owners.intern(input.name));
@@ -49,7 +49,7 @@ void MemoryModel::release_step() {
   free_all(batch_);
 }
 
-std::optional<Refusal> MemoryModel::run(StepMemory& step, const Submission& submission) {
+std::optional<Refusal> MemoryModel::run(StepAllocations& step, const Submission& submission) {
   free_outputs();
   if (const auto refusal = take_batch(step, submission)) return refusal;
   if (repeat(step, submission.pools.compute)) {
@@ -63,7 +63,7 @@ std::optional<Refusal> MemoryModel::run(StepMemory& step, const Submission& subm
 }
 
 // A step that copies no inputs leaves the previous batch allocated.
-std::optional<Refusal> MemoryModel::take_batch(StepMemory& step, const Submission& submission) {
+std::optional<Refusal> MemoryModel::take_batch(StepAllocations& step, const Submission& submission) {
   const std::vector<TraceInput>& inputs = step.trace_.batch;
   if (inputs.empty()) return std::nullopt;
   if (submission.staged != 0)
@@ -87,7 +87,7 @@ std::optional<Refusal> MemoryModel::add_input(Batch& batch, size_t input, int64_
   return std::nullopt;
 }
 
-std::optional<Refusal> MemoryModel::stage(uint64_t number, const StepMemory& like, std::span<const int64_t> bytes,
+std::optional<Refusal> MemoryModel::stage(uint64_t number, const StepAllocations& like, std::span<const int64_t> bytes,
                                           PoolId copy_in) {
   free_all(staged_);
   const std::vector<TraceInput>& inputs = like.trace_.batch;
@@ -101,12 +101,12 @@ std::optional<Refusal> MemoryModel::stage(uint64_t number, const StepMemory& lik
 }
 
 // Returns true if the outcome of the launches was known and has been applied.
-bool MemoryModel::repeat(StepMemory& step, PoolId pool) {
-  const auto found = std::ranges::find_if(step.known_, [&](const StepMemory::Outcome& outcome) {
+bool MemoryModel::repeat(StepAllocations& step, PoolId pool) {
+  const auto found = std::ranges::find_if(step.known_, [&](const StepAllocations::Outcome& outcome) {
     return outcome.pool == pool && allocator_.has_layout(outcome.before);
   });
   if (found == step.known_.end()) return false;
-  for (const StepMemory::PlacedOutput& output : found->outputs) {
+  for (const StepAllocations::PlacedOutput& output : found->outputs) {
     const auto b = static_cast<size_t>(output.buffer);
     step.blocks_[b] = allocator_.place(output.address, output.bytes, step.trace_.buffers[b].bytes, step.owners_[b]);
   }
@@ -114,8 +114,8 @@ bool MemoryModel::repeat(StepMemory& step, PoolId pool) {
   return true;
 }
 
-std::optional<Refusal> MemoryModel::replay(StepMemory& step, PoolId pool) {
-  StepMemory::Outcome outcome{.pool = pool};
+std::optional<Refusal> MemoryModel::replay(StepAllocations& step, PoolId pool) {
+  StepAllocations::Outcome outcome{.pool = pool};
   allocator_.copy_layout(outcome.before);
   const MemoryStatistics before = allocator_.statistics();
   allocator_.reset_peaks();
@@ -125,7 +125,7 @@ std::optional<Refusal> MemoryModel::replay(StepMemory& step, PoolId pool) {
   return refusal;
 }
 
-std::optional<Refusal> MemoryModel::launch(StepMemory& step, PoolId pool) {
+std::optional<Refusal> MemoryModel::launch(StepAllocations& step, PoolId pool) {
   for (const TraceEvent& event : step.trace_.events) {
     const auto b = static_cast<size_t>(event.buffer);
     BlockId& block = step.blocks_[b];
@@ -141,7 +141,7 @@ std::optional<Refusal> MemoryModel::launch(StepMemory& step, PoolId pool) {
 }
 
 // If segments were allocated or released, the same state will not recur, so it is not remembered.
-void MemoryModel::remember(StepMemory& step, StepMemory::Outcome outcome, const MemoryStatistics& before) {
+void MemoryModel::remember(StepAllocations& step, StepAllocations::Outcome outcome, const MemoryStatistics& before) {
   outcome.change = change_since(before, allocator_.statistics());
   if (outcome.change.all.segments.total > 0 || allocator_.statistics().retries > before.retries) return;
   for (const int32_t b : step.trace_.outputs) {
@@ -156,12 +156,12 @@ void MemoryModel::remember(StepMemory& step, StepMemory::Outcome outcome, const 
   }
 }
 
-void MemoryModel::keep_outputs(StepMemory& step) {
+void MemoryModel::keep_outputs(StepAllocations& step) {
   for (const int32_t b : step.trace_.outputs)
     outputs_.push_back(std::exchange(step.blocks_[static_cast<size_t>(b)], kNoBlock));
 }
 
-void MemoryModel::give_up(StepMemory& step) {
+void MemoryModel::give_up(StepAllocations& step) {
   for (BlockId& block : step.blocks_)
     if (block != kNoBlock) allocator_.free(std::exchange(block, kNoBlock));
   free_all(batch_);
@@ -174,7 +174,7 @@ std::vector<int64_t> MemoryModel::staged_bytes() const {
   return bytes;
 }
 
-std::vector<int64_t> MemoryModel::other_arrays(const StepMemory& step) const {
+std::vector<int64_t> MemoryModel::other_arrays(const StepAllocations& step) const {
   const auto is_of_batch = [this](BlockId id) {
     return std::ranges::any_of(std::array{&batch_, &staged_, &coming_}, [id](const Batch* batch) {
       return std::ranges::find(batch->inputs, id, &CopiedInput::block) != batch->inputs.end();

@@ -5,8 +5,8 @@
 // (copies run ahead), its batch. Then the launches allocate and free as their trace says. A staged batch is kept in
 // addition until a submission names it.
 //
-// Replays are cheap. A StepMemory remembers for some allocator states what a replay does. If exactly the same state
-// recurs, block by block, only the outputs are placed again and the recorded statistics are added. Figures, peaks
+// Replays are cheap. A StepAllocations remembers for some allocator states what a replay does. If exactly the same
+// state recurs, block by block, only the outputs are placed again and the recorded statistics are added. Figures, peaks
 // included, equal those of a full replay. A shortage is returned as a Refusal, not thrown. Thread safety: only for
 // the host's thread.
 #pragma once
@@ -47,9 +47,9 @@ inline int64_t runs_until_steady(bool captures) {
 }
 
 // What one device has recorded about the submissions of one Executable. The trace must outlive it.
-class StepMemory {
+class StepAllocations {
  public:
-  StepMemory(const MemoryTrace& trace, OwnerTable& owners);
+  StepAllocations(const MemoryTrace& trace, OwnerTable& owners);
 
   const MemoryTrace& trace() const { return trace_; }
   // Number of submissions that got their memory.
@@ -101,11 +101,12 @@ class MemoryModel {
     uint64_t staged = 0;  // number of the staged batch that it reads; 0: it copies its own
   };
   // After a refusal, the blocks allocated for the step and its batch remain; give_up() frees them.
-  std::optional<Refusal> run(StepMemory& step, const Submission& submission);
+  std::optional<Refusal> run(StepAllocations& step, const Submission& submission);
   // Allocates a staged batch, the only one that no submission has named yet. `bytes`: size of each input, of which
   // `like` reads some.
-  std::optional<Refusal> stage(uint64_t number, const StepMemory& like, std::span<const int64_t> bytes, PoolId copy_in);
-  void give_up(StepMemory& step);
+  std::optional<Refusal> stage(uint64_t number, const StepAllocations& like, std::span<const int64_t> bytes,
+                               PoolId copy_in);
+  void give_up(StepAllocations& step);
   void drop_staged() { free_all(staged_); }
   // Frees outputs and batch of the newest submission.
   void release_step();
@@ -113,10 +114,10 @@ class MemoryModel {
   // Sizes of the inputs of the staged batch that no submission has named.
   std::vector<int64_t> staged_bytes() const;
   // Sizes of the blocks that belong to neither a step nor a batch.
-  std::vector<int64_t> other_arrays(const StepMemory& step) const;
+  std::vector<int64_t> other_arrays(const StepAllocations& step) const;
   // Changes the owners of a step's blocks. `owner_of`: called with the buffer index.
   template <class OwnerOf>
-  void set_owners(const StepMemory& step, const OwnerOf& owner_of) {
+  void set_owners(const StepAllocations& step, const OwnerOf& owner_of) {
     for (size_t b = 0; b < step.blocks_.size(); ++b)
       if (step.blocks_[b] != kNoBlock) allocator_.set_owner(step.blocks_[b], owner_of(b));
   }
@@ -136,13 +137,13 @@ class MemoryModel {
 
   void free_all(Batch& batch);
   void free_outputs();
-  std::optional<Refusal> take_batch(StepMemory& step, const Submission& submission);
+  std::optional<Refusal> take_batch(StepAllocations& step, const Submission& submission);
   std::optional<Refusal> add_input(Batch& batch, size_t input, int64_t bytes, PoolId pool, OwnerId owner);
-  bool repeat(StepMemory& step, PoolId pool);
-  std::optional<Refusal> replay(StepMemory& step, PoolId pool);
-  std::optional<Refusal> launch(StepMemory& step, PoolId pool);
-  void remember(StepMemory& step, StepMemory::Outcome outcome, const MemoryStatistics& before);
-  void keep_outputs(StepMemory& step);
+  bool repeat(StepAllocations& step, PoolId pool);
+  std::optional<Refusal> replay(StepAllocations& step, PoolId pool);
+  std::optional<Refusal> launch(StepAllocations& step, PoolId pool);
+  void remember(StepAllocations& step, StepAllocations::Outcome outcome, const MemoryStatistics& before);
+  void keep_outputs(StepAllocations& step);
 
   CachingAllocator allocator_;
   OwnerTable owners_;

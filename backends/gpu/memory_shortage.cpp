@@ -52,7 +52,7 @@ bool fits(const MemoryShortage& shortage, int64_t limit, bool captures, const Tr
   if (shortage.trace == nullptr) return true;
   if (keeps_gradients(shortage, scale) && !holds(shortage.spec->for_parts, kStreamPools.compute)) return false;
   const MemoryTrace trace = scaled(*shortage.trace, scale);
-  StepMemory step(trace, memory.owners());
+  StepAllocations step(trace, memory.owners());
   const std::vector<int64_t> bytes = batch_bytes(trace);
   for (int64_t run = 0; run < runs_until_steady(captures); ++run) {
     const StepPools pools = pools_of_run(run, captures);

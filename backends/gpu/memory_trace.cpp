@@ -66,7 +66,7 @@ class Tracer {
   }
 
   void make(const PlanStep& step, size_t result, int number) {
-    const Place& place = step.results[result];
+    const SlotOffset& place = step.results[result];
     const ValueId root = root_of(step.result_values[result]);
     if (buffer(root) == kNowhere && place.slot == 0) buffer(root) = written_over(step, root, place);
     if (buffer(root) == kNowhere && place.slot == 0 && program_.type(root).bytes() > 0) {
@@ -90,7 +90,7 @@ class Tracer {
 
   // Returns the buffer of an operand that dies here and whose place the Plan gives to the result, if a GPU would reuse
   // it too.
-  int32_t written_over(const PlanStep& step, ValueId root, const Place& place) {
+  int32_t written_over(const PlanStep& step, ValueId root, const SlotOffset& place) {
     if (!is_collective(program_.node(step.node).op) && !is_flat(root)) return kNowhere;
     for (size_t i = 0; i < step.operands.size(); ++i) {
       const ValueId operand = root_of(step.operand_values[i]);

@@ -54,21 +54,21 @@ std::string Streams::running() const {
 // ---- the host's side ----
 
 void Streams::launch_all(StreamKind stream, Launchable& what, int32_t first, int32_t end) {
-  push(stream, {.kind = Command::Kind::kLaunch, .index = first, .end = end, .launched = &what});
+  push(stream, {.kind = StreamCommand::Kind::kLaunch, .index = first, .end = end, .launched = &what});
 }
 
 uint64_t Streams::record(StreamKind stream, StreamEvent& event) {
   RUN_CHECK(event.device() == name(), ErrorKind::kRun, "an event of {} cannot be recorded in a stream of {}",
             event.device(), name());
   const uint64_t count = event.count_recording();
-  push(stream, {.kind = Command::Kind::kRecord, .event = event.shared_from_this(), .count = count});
+  push(stream, {.kind = StreamCommand::Kind::kRecord, .event = event.shared_from_this(), .count = count});
   changed_->notify_all();
   return count;
 }
 
 void Streams::wait(StreamKind stream, StreamEvent& event, uint64_t count) {
   if (event.has_reached(count)) return;
-  push(stream, {.kind = Command::Kind::kWait, .event = event.shared_from_this(), .count = count});
+  push(stream, {.kind = StreamCommand::Kind::kWait, .event = event.shared_from_this(), .count = count});
 }
 
 // Whether `changed_` is notified within kLinger.
@@ -77,7 +77,7 @@ bool Streams::changes_soon(uint32_t before) const {
   return options_.spins ? spin_until(has_changed, kLinger) : has_changed();
 }
 
-void Streams::push(StreamKind stream, Command command) {
+void Streams::push(StreamKind stream, StreamCommand command) {
   CommandRing& ring = rings_[static_cast<size_t>(stream)];
   if (ring.is_full()) wait_until([&] { return !ring.is_full(); });
   ring.push(std::move(command));
@@ -159,8 +159,8 @@ std::string Streams::execution_text() {
 std::string Streams::wait_text() {
   std::string own;
   for (size_t stream = 0; stream < kStreamCount; ++stream) {
-    const Command* const next = rings_[stream].front();
-    if (next == nullptr || next->kind != Command::Kind::kWait) continue;
+    const StreamCommand* const next = rings_[stream].front();
+    if (next == nullptr || next->kind != StreamCommand::Kind::kWait) continue;
     const std::string& awaited = next->event->device();
     std::string wait = fmt::format("its {} stream waits for {}", name_of(static_cast<StreamKind>(stream)), awaited);
     if (awaited != name()) return wait;
@@ -231,28 +231,28 @@ bool Streams::do_next() {
 
 bool Streams::do_next(StreamKind stream) {
   CommandRing& ring = rings_[static_cast<size_t>(stream)];
-  Command* const next = ring.front();
+  StreamCommand* const next = ring.front();
   if (next == nullptr) return false;
   const bool poisoned = is_poisoned_.load(std::memory_order_relaxed);
-  if (next->kind == Command::Kind::kWait && !poisoned && !is_over(*next)) return false;
+  if (next->kind == StreamCommand::Kind::kWait && !poisoned && !is_over(*next)) return false;
   perform(stream, *next);
-  if (next->kind != Command::Kind::kLaunch || ++next->index == next->end)
+  if (next->kind != StreamCommand::Kind::kLaunch || ++next->index == next->end)
     if (ring.pop()) changed_->notify_all();
   progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return true;
 }
 
 // If the event belongs to another device, that device notifies `changed_` when it advances.
-bool Streams::is_over(const Command& wait) const {
+bool Streams::is_over(const StreamCommand& wait) const {
   if (wait.event->has_reached(wait.count)) return true;
   return wait.event->device() != name() && wait.event->has_reached_or_notifies(wait.count, changed_);
 }
 
-void Streams::perform(StreamKind stream, const Command& command) {
+void Streams::perform(StreamKind stream, const StreamCommand& command) {
   switch (command.kind) {
-    case Command::Kind::kWait: return;
-    case Command::Kind::kRecord: return command.event->reach(command.count);
-    case Command::Kind::kLaunch:
+    case StreamCommand::Kind::kWait: return;
+    case StreamCommand::Kind::kRecord: return command.event->reach(command.count);
+    case StreamCommand::Kind::kLaunch:
       if (is_poisoned_.load(std::memory_order_relaxed)) return;
       if (recorder_ == nullptr || !recorder_->is_recording()) return launch_now(command);
       const RecordingThread track(*recorder_, tracks_[static_cast<size_t>(stream)]);
@@ -260,7 +260,7 @@ void Streams::perform(StreamKind stream, const Command& command) {
   }
 }
 
-void Streams::launch_now(const Command& command) {
+void Streams::launch_now(const StreamCommand& command) {
   at_index_.store(command.index, std::memory_order_relaxed);
   at_.store(command.launched, std::memory_order_release);
   try {

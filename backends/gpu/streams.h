@@ -86,7 +86,7 @@ class Streams {
   uint64_t failures() const { return failures_; }  // number of errors thrown
 
  private:
-  void push(StreamKind stream, Command command);
+  void push(StreamKind stream, StreamCommand command);
   bool are_empty() const;
 
   // Executes commands until `done` or until none can begin. Returns false if another thread is executing.
@@ -94,9 +94,9 @@ class Streams {
   bool drive(const Done& done);
   bool do_next();
   bool do_next(StreamKind stream);
-  bool is_over(const Command& wait) const;
-  void perform(StreamKind stream, const Command& command);
-  void launch_now(const Command& command);
+  bool is_over(const StreamCommand& wait) const;
+  void perform(StreamKind stream, const StreamCommand& command);
+  void launch_now(const StreamCommand& command);
   void poison();
   template <class Done, class Rings>
   void wait_until(const Done& done, const Rings& done_or_notifies);

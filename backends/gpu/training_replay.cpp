@@ -14,10 +14,10 @@ class LimitedMemory {
 
   OwnerTable& owners() { return model_.owners(); }
   bool holds(int64_t bytes) { return model_.allocator().allocate(bytes, kStreamPools.compute, 0) != kNoBlock; }
-  void run(StepMemory& step, const MemoryModel::Submission& submission) {
+  void run(StepAllocations& step, const MemoryModel::Submission& submission) {
     if (model_.run(step, submission)) throw Refused();
   }
-  void stage(uint64_t number, const StepMemory& like, std::span<const int64_t> bytes) {
+  void stage(uint64_t number, const StepAllocations& like, std::span<const int64_t> bytes) {
     if (model_.stage(number, like, bytes, kStreamPools.copy_in)) throw Refused();
   }
 

@@ -40,7 +40,9 @@ class TrainingReplay {
   // epoch and none later.
   static constexpr int kEpochs = 8;
 
-  StepMemory& memory_of(const MemoryTrace& step) { return memories_.try_emplace(&step, step, owners_).first->second; }
+  StepAllocations& memory_of(const MemoryTrace& step) {
+    return memories_.try_emplace(&step, step, owners_).first->second;
+  }
 
   void run_epoch() {
     for (size_t step = 0; step < steps_.training.size(); ++step) {
@@ -51,7 +53,7 @@ class TrainingReplay {
   }
 
   void run_step(const MemoryTrace& step, uint64_t staged) {
-    StepMemory& used = memory_of(step);
+    StepAllocations& used = memory_of(step);
     memory_.run(used, {.pools = pools_of_run(used.runs(), captures_), .staged = staged});
   }
 
@@ -61,7 +63,7 @@ class TrainingReplay {
     if (steps_.training[step]->batch.empty()) return;
     size_t next = (step + 1) % count;
     while (steps_.training[next]->batch.empty()) next = (next + 1) % count;
-    const StepMemory& like = memory_of(*steps_.training[next]);
+    const StepAllocations& like = memory_of(*steps_.training[next]);
     memory_.stage(++staged_, like, batch_bytes(like.trace()));
   }
 
@@ -69,7 +71,7 @@ class TrainingReplay {
   bool captures_;
   Memory& memory_;
   OwnerTable& owners_;
-  std::map<const MemoryTrace*, StepMemory> memories_;
+  std::map<const MemoryTrace*, StepAllocations> memories_;
   uint64_t staged_ = 0;  // newest
 };
 

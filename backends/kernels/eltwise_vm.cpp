@@ -21,7 +21,7 @@ constexpr int64_t kMinBlock = 16;        // with the most registers a group may 
 static_assert(kSlotBytes / (kMinBlock * 8) >= EltwiseGroup::kMaxRegisters);
 
 // Location of a register while a block runs.
-struct Place {
+struct RegisterPlace {
   enum class Kind : uint8_t { kSlot, kOperand, kResult } kind = Kind::kSlot;
   int index = 0;
 };
@@ -61,7 +61,7 @@ struct Vm {
   size_t slot_bytes = 0;
   std::vector<Constant> constants;
   std::vector<LoadedInput> resident, loaded;
-  std::vector<Place> places;           // of each register
+  std::vector<RegisterPlace> places;   // of each register
   std::vector<int64_t> operand_bytes;  // of one element
   std::vector<int64_t> result_bytes;
   std::vector<Step> steps;
@@ -109,7 +109,7 @@ class Compiler {
     for (size_t k = 0; k < group_.outputs.size(); ++k) emit_store(k);
     // A stored result may share its buffer with an operand, so results that are stored from operands come first.
     std::stable_partition(vm_.stored.begin(), vm_.stored.end(), [&](const StoredOutput& output) {
-      return vm_.places[static_cast<size_t>(output.source)].kind == Place::Kind::kOperand;
+      return vm_.places[static_cast<size_t>(output.source)].kind == RegisterPlace::Kind::kOperand;
     });
     size_space();
     return std::move(vm_);
@@ -177,7 +177,7 @@ class Compiler {
       const DType dtype = group_.inputs[k].dtype;
       vm_.operand_bytes.push_back(static_cast<int64_t>(size_of(dtype)));
       if (is_native(dtype) && is_walked_in_order(k)) {
-        vm_.places[k] = {Place::Kind::kOperand, static_cast<int>(k)};
+        vm_.places[k] = {RegisterPlace::Kind::kOperand, static_cast<int>(k)};
         last_operand_read_ = std::max(last_operand_read_, last_use_[k]);
         continue;
       }
@@ -187,18 +187,18 @@ class Compiler {
                               vm_.operand_bytes[k],
                               static_cast<int64_t>(size_of(computes_[k])),
                               space_.strides[k]};
-      vm_.places[k] = {Place::Kind::kSlot, input.slot};
+      vm_.places[k] = {RegisterPlace::Kind::kSlot, input.slot};
       (is_periodic(k) && (space_.rank > 1 || space_.inner_stride(k) == 0) ? vm_.resident : vm_.loaded).push_back(input);
     }
     for (size_t k = first_constant_; k < first_result_; ++k) {
-      vm_.places[k] = {Place::Kind::kSlot, slots_.take()};
+      vm_.places[k] = {RegisterPlace::Kind::kSlot, slots_.take()};
       vm_.constants.push_back({group_.constants[k - first_constant_], computes_[k], vm_.places[k].index});
     }
   }
 
   // Frees the slot of a register at its last use. Only results are freed: inputs are loaded once per block or chunk.
   void release(size_t reg, int step) {
-    if (reg >= first_result_ && last_use_[reg] == step && vm_.places[reg].kind == Place::Kind::kSlot)
+    if (reg >= first_result_ && last_use_[reg] == step && vm_.places[reg].kind == RegisterPlace::Kind::kSlot)
       slots_.give_back(vm_.places[reg].index);
   }
   void release_sources(const EltwiseInstruction& code, int step) {
@@ -246,7 +246,8 @@ class Compiler {
     const bool in_place = from == to && (code.op != Op::kWhere || from == Compute::kF32);
     if (in_place) release_sources(code, index);
     const int output = direct_output(reg, index);
-    vm_.places[reg] = output >= 0 ? Place{Place::Kind::kResult, output} : Place{Place::Kind::kSlot, slots_.take()};
+    vm_.places[reg] = output >= 0 ? RegisterPlace{RegisterPlace::Kind::kResult, output}
+                                  : RegisterPlace{RegisterPlace::Kind::kSlot, slots_.take()};
     if (!in_place) release_sources(code, index);
     if (last_use_[reg] < 0 && output < 0) slots_.give_back(vm_.places[reg].index);
     vm_.steps.push_back(step);
@@ -256,8 +257,8 @@ class Compiler {
     const auto reg = static_cast<size_t>(group_.outputs[k]);
     const DType dtype = code_of(reg).dtype;
     vm_.result_bytes.push_back(static_cast<int64_t>(size_of(dtype)));
-    const Place& place = vm_.places[reg];
-    if (place.kind == Place::Kind::kResult && place.index == static_cast<int>(k)) return;
+    const RegisterPlace& place = vm_.places[reg];
+    if (place.kind == RegisterPlace::Kind::kResult && place.index == static_cast<int>(k)) return;
     vm_.stored.push_back({loops_.store[static_cast<size_t>(dtype)], static_cast<int>(reg), k});
   }
 
@@ -344,7 +345,7 @@ void run_blocks(const Vm& vm, const KernelArguments& arguments, int64_t begin, i
     load_input(vm, input, arguments.operands[input.operand], first, n, slot_at(input.slot));
   };
   for (size_t r = 0; r < vm.places.size(); ++r)
-    if (vm.places[r].kind == Place::Kind::kSlot) registers[r] = slot_at(vm.places[r].index);
+    if (vm.places[r].kind == RegisterPlace::Kind::kSlot) registers[r] = slot_at(vm.places[r].index);
   const int64_t largest = std::min(vm.block, end - begin);
   for (const Constant& constant : vm.constants) fill(constant, slot_at(constant.slot), largest);
   for (const LoadedInput& input : vm.resident) load(input, begin, largest);
@@ -353,9 +354,10 @@ void run_blocks(const Vm& vm, const KernelArguments& arguments, int64_t begin, i
     for (const LoadedInput& input : vm.loaded) load(input, first, n);
     for (size_t r = 0; r < vm.places.size(); ++r) {
       const auto at = static_cast<size_t>(vm.places[r].index);
-      if (vm.places[r].kind == Place::Kind::kOperand)
+      if (vm.places[r].kind == RegisterPlace::Kind::kOperand)
         registers[r] = arguments.operands[at] + first * vm.operand_bytes[at];
-      if (vm.places[r].kind == Place::Kind::kResult) registers[r] = arguments.results[at] + first * vm.result_bytes[at];
+      if (vm.places[r].kind == RegisterPlace::Kind::kResult)
+        registers[r] = arguments.results[at] + first * vm.result_bytes[at];
     }
     for (const Step& step : vm.steps) {
       std::byte* target = registers[static_cast<size_t>(step.target)];

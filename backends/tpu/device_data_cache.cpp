@@ -18,12 +18,12 @@ bool DeviceDataCache::add(const Number& number) {
   return is_new;
 }
 
-void DeviceDataCache::upload(const TracedScalar& scalar, DeviceMetrics& metrics) {
+void DeviceDataCache::upload(const TracedScalar& scalar, MetricsRegistry& metrics) {
   if (!is_parameter(scalar, rules_)) return;
   const UploadedNumber number = as_uploaded(scalar, rules_);
   if (!add({number.dtype, pack_f64(number.value + 0.0)})) return;
-  metrics.count(Counter::kDeviceDataCacheMiss);
-  metrics.add(Metric::kOutboundData, static_cast<int64_t>(size_of(types_.of(number.dtype))));
+  metrics.count(XlaCounter::kDeviceDataCacheMiss);
+  metrics.add(XlaMetric::kOutboundData, static_cast<int64_t>(size_of(types_.of(number.dtype))));
 }
 
 }  // namespace runner::backends::tpu

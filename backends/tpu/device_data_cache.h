@@ -19,7 +19,7 @@ class DeviceDataCache {
 
   // Records the upload of a traced scalar in `metrics`, whether or not a graph uses it. Only parameters
   // (is_parameter()) that are not in the cache are uploaded.
-  void upload(const TracedScalar& scalar, DeviceMetrics& metrics);
+  void upload(const TracedScalar& scalar, MetricsRegistry& metrics);
 
  private:
   struct Number {

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/exec/memory_plan.h"
 #include "backends/exec/plan_cache.h"
-#include "backends/exec/storage.h"
 #include "backends/ir/passes/passes.h"
 #include "backends/ir/views.h"
 #include "backends/runtime/arena.h"

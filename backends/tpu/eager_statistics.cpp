@@ -23,17 +23,17 @@ void EagerStatistics::begin(const GraphIdentity& graph, std::span<const TracedSc
   // Evaluations carry the number of the training batch before them.
   is_of_training_ = role == GraphRole::kUpdate || (role == GraphRole::kRead && run.step > newest_update_);
   running_.clear();
-  std::map<Place, int64_t> have_run = run.reads ? have_run_ : std::exchange(have_run_, {});
+  std::map<RecordedOp, int64_t> have_run = run.reads ? have_run_ : std::exchange(have_run_, {});
   for (EagerOp& op : step.ops) {
     if (!have_run.empty())
-      if (const auto before = have_run.find(place_of(op)); before != have_run.end() && before->second > 0) {
+      if (const auto before = have_run.find(recorded_op(op)); before != have_run.end() && before->second > 0) {
         --before->second;
         continue;
       }
     running_.push_back({&op, &graph_of(op, host)});
   }
   if (run.reads) return;
-  for (const int64_t bytes : step.uploads) metrics_.add(Metric::kOutboundData, bytes);
+  for (const int64_t bytes : step.uploads) metrics_.add(XlaMetric::kOutboundData, bytes);
   if (is_of_training_) figures_.traced_seconds += run.traced_seconds;
 }
 
@@ -42,9 +42,9 @@ void EagerStatistics::end(std::span<const OpTimes> host) {
   for (const auto& [op, graph] : running_) {
     if (!has_run(*op, host)) break;  // operations run in order: none after it has run
     graphs_.launch(*graph);
-    metrics_.add(Metric::kDeviceLockWait, 0);
-    metrics_.add(Metric::kEagerOpExecuteTime, ns_of(*op, host, &OpTimes::run_ns), now);
-    if (run_.reads) ++have_run_[place_of(*op)];
+    metrics_.add(XlaMetric::kDeviceLockWait, 0);
+    metrics_.add(XlaMetric::kEagerOpExecuteTime, ns_of(*op, host, &OpTimes::run_ns), now);
+    if (run_.reads) ++have_run_[recorded_op(*op)];
     if (!is_of_training_) continue;
     ++figures_.operations;
     figures_.seconds += graph->prediction.least_seconds;
@@ -83,7 +83,7 @@ Graph& EagerStatistics::compile(const EagerOp& op, int64_t host_ns) {
     graph.prediction.unpadded_bytes = op.unpadded_bytes;
     graph.prediction.padded_bytes = op.padded_bytes;
   }
-  Graph& kept = graphs_.add_compiled(std::move(graph), Metric::kEagerOpCompileTime, begin);
+  Graph& kept = graphs_.add_compiled(std::move(graph), XlaMetric::kEagerOpCompileTime, begin);
   if (is_of_training_) figures_.newest = &kept;
   return kept;
 }

@@ -21,7 +21,7 @@ namespace runner::backends::tpu {
 class EagerStatistics {
  public:
   // All references must outlive the object.
-  EagerStatistics(const Hardware& hardware, const ScalarRules& rules, GraphStatistics& graphs, DeviceMetrics& metrics)
+  EagerStatistics(const Hardware& hardware, const ScalarRules& rules, GraphStatistics& graphs, MetricsRegistry& metrics)
       : hardware_(hardware), rules_(rules), graphs_(graphs), metrics_(metrics) {}
 
   // The eager steps of one graph, keyed by everything else that determines them.
@@ -47,8 +47,8 @@ class EagerStatistics {
 
  private:
   // Identifies equal operations of a recording, some of which may have run while others are still to run.
-  using Place = std::tuple<Origin, uint64_t, uint64_t>;
-  static Place place_of(const EagerOp& op) { return {op.origin, op.key.hi, op.key.lo}; }
+  using RecordedOp = std::tuple<Origin, uint64_t, uint64_t>;
+  static RecordedOp recorded_op(const EagerOp& op) { return {op.origin, op.key.hi, op.key.lo}; }
 
   struct Running {
     const EagerOp* op;
@@ -62,13 +62,13 @@ class EagerStatistics {
   const Hardware& hardware_;
   const ScalarRules rules_;
   GraphStatistics& graphs_;
-  DeviceMetrics& metrics_;
+  MetricsRegistry& metrics_;
   // Set by begin().
   Run run_{};
   bool is_of_training_ = false;
   std::vector<Running> running_;
-  std::map<Place, int64_t> have_run_;  // how many equal operations of the current recording ran for reads
-  int64_t newest_update_ = 0;          // training batch
+  std::map<RecordedOp, int64_t> have_run_;  // how many equal operations of the current recording ran for reads
+  int64_t newest_update_ = 0;               // training batch
   EagerFigures figures_;
 };
 

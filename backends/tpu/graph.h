@@ -28,7 +28,7 @@ struct TracedWork {
 TracedWork traced_work(const Program& tensor_graph, const DeviceTypes& types);
 
 // Adds the counts of one execution to `metrics`.
-void count(const TracedWork& work, DeviceMetrics& metrics);
+void count(const TracedWork& work, MetricsRegistry& metrics);
 
 using GraphKey = ProgramHash;
 

@@ -16,7 +16,7 @@ namespace runner::backends::tpu {
 
 Graph* GraphStatistics::find(const GraphKey& key, const GraphIdentity& identity) {
   Graph* const known = cache_.find(key, identity);
-  if (known != nullptr) metrics_.count(Counter::kCachedCompile);
+  if (known != nullptr) metrics_.count(XlaCounter::kCachedCompile);
   return known;
 }
 
@@ -33,19 +33,19 @@ Graph GraphStatistics::described(const GraphKey& key, GraphIdentity identity, st
   return graph;
 }
 
-Graph& GraphStatistics::add_compiled(Graph graph, Metric time, int64_t begin_ns) {
+Graph& GraphStatistics::add_compiled(Graph graph, XlaMetric time, int64_t begin_ns) {
   check_budget(graph, begin_ns);
-  metrics_.count(Counter::kUncachedCompile);
+  metrics_.count(XlaCounter::kUncachedCompile);
   Graph& kept = cache_.add(std::move(graph));
-  metrics_.count(Counter::kCreateCompileHandles);
-  metrics_.add(Metric::kInputOutputAliasCount, kept.size.donated);
+  metrics_.count(XlaCounter::kCreateCompileHandles);
+  metrics_.add(XlaMetric::kInputOutputAliasCount, kept.size.donated);
   kept.compile_ns = monotonic_ns() - begin_ns;
   metrics_.add(time, kept.compile_ns);
   return kept;
 }
 
 void GraphStatistics::check_budget(Graph& graph, int64_t begin_ns) const {
-  const int64_t needed = metrics_.value(Counter::kUncachedCompile) + 1;
+  const int64_t needed = metrics_.value(XlaCounter::kUncachedCompile) + 1;
   if (!max_graphs_ || needed <= *max_graphs_) return;
   const int64_t ns = monotonic_ns() - begin_ns;
   cache_.explain(graph);
@@ -61,16 +61,16 @@ void GraphStatistics::check_budget(Graph& graph, int64_t begin_ns) const {
 
 Graph& GraphStatistics::add_stored(Graph graph, int64_t ns) {
   graph.cause = {"loaded from the persistent cache", {}, MissKind::kStored};
-  metrics_.count(Counter::kCachedCompile);
-  metrics_.count(Counter::kPersistentCacheHit);
-  metrics_.add(Metric::kPersistentCacheLoad, ns);
+  metrics_.count(XlaCounter::kCachedCompile);
+  metrics_.count(XlaCounter::kPersistentCacheHit);
+  metrics_.add(XlaMetric::kPersistentCacheLoad, ns);
   return cache_.add(std::move(graph));
 }
 
 void GraphStatistics::launch(Graph& graph) {
   count(graph.work, metrics_);
-  metrics_.add(Metric::kTensorsGraphSize, graph.size.nodes);
-  metrics_.count(Counter::kExecuteComputation);
+  metrics_.add(XlaMetric::kTensorsGraphSize, graph.size.nodes);
+  metrics_.count(XlaCounter::kExecuteComputation);
   ++graph.executions;
 }
 

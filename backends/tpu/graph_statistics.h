@@ -18,7 +18,7 @@ class GraphStatistics {
  public:
   // `hardware` and `metrics` must outlive the object. `max_graphs`: number of graphs that may be compiled; none for no
   // limit.
-  GraphStatistics(const Hardware& hardware, const ScalarRules& rules, DeviceMetrics& metrics,
+  GraphStatistics(const Hardware& hardware, const ScalarRules& rules, MetricsRegistry& metrics,
                   std::optional<int64_t> max_graphs)
       : hardware_(hardware), metrics_(metrics), max_graphs_(max_graphs), cache_(rules) {}
 
@@ -34,14 +34,14 @@ class GraphStatistics {
   // advice. Counts nothing.
   void check_budget(Graph& graph, int64_t begin_ns) const;
   // Adds a graph compiled since `begin_ns`; its compile time is added to metric `time`. Checks the budget.
-  Graph& add_compiled(Graph graph, Metric time, int64_t begin_ns);
+  Graph& add_compiled(Graph graph, XlaMetric time, int64_t begin_ns);
   // Adds a graph that was loaded from a store in `ns`.
   Graph& add_stored(Graph graph, int64_t ns);
   void launch(Graph& graph);
 
  private:
   const Hardware& hardware_;
-  DeviceMetrics& metrics_;
+  MetricsRegistry& metrics_;
   const std::optional<int64_t> max_graphs_;
   GraphCache cache_;
 };

@@ -146,7 +146,7 @@ void LazyTpuModel::warn_of_growth() {
 
 void LazyTpuModel::mark_step() {
   if (pending_.empty()) return;
-  if (pending_batches_.batches > 1 && metrics_.value(Counter::kMarkStep) == 0) warn_of_growth();
+  if (pending_batches_.batches > 1 && metrics_.value(XlaCounter::kMarkStep) == 0) warn_of_growth();
   const PendingBatches parts = std::exchange(pending_batches_, {});
   GraphIdentity whole = pending_.take();
   whole.batches = parts.batches;
@@ -167,7 +167,7 @@ Graph& LazyTpuModel::graph_of(GraphIdentity identity, int64_t step, const Compil
   if (stored_.is_on() && is_in_store(graph, record, begin))
     return graphs_.add_stored(std::move(graph), monotonic_ns() - begin);
   graph.prediction = LoweredGraph(graph.identity, state_tensors_).predict(options_.hardware, graph.size.donated > 0);
-  Graph& compiled = graphs_.add_compiled(std::move(graph), Metric::kCompileTime, begin);
+  Graph& compiled = graphs_.add_compiled(std::move(graph), XlaMetric::kCompileTime, begin);
   if (stored_.is_on()) stored_.keep(compiled.identity, state_tensors_, compiled.prediction);
   return compiled;
 }
@@ -182,7 +182,7 @@ bool LazyTpuModel::is_in_store(Graph& graph, const CompileRecord& record, int64_
   }
   graphs_.check_budget(graph, begin_ns);
   const bool damaged = !record.damages.empty() || !found.damage.empty();
-  metrics_.count(damaged ? Counter::kPersistentCacheDeserializeFailure : Counter::kPersistentCacheMiss);
+  metrics_.count(damaged ? XlaCounter::kPersistentCacheDeserializeFailure : XlaCounter::kPersistentCacheMiss);
   return false;
 }
 

@@ -41,11 +41,11 @@ constexpr std::array<CounterRow, kCounterCount> kCounters{{
 
 }  // namespace
 
-const MetricRow& row_of(Metric metric) {
+const MetricRow& row_of(XlaMetric metric) {
   return kMetrics[static_cast<size_t>(metric)];
 }
 
-const CounterRow& row_of(Counter counter) {
+const CounterRow& row_of(XlaCounter counter) {
   return kCounters[static_cast<size_t>(counter)];
 }
 
@@ -56,7 +56,7 @@ MetricGroup group_of(std::string_view name) {
   return kTracing;
 }
 
-void DeviceMetrics::Series::add(MetricSample sample) {
+void MetricsRegistry::Series::add(MetricSample sample) {
   const std::lock_guard lock(mutex);
   if (ring.size() < kMetricRing) {
     ring.push_back(sample);
@@ -67,7 +67,7 @@ void DeviceMetrics::Series::add(MetricSample sample) {
   sum += sample.value;
 }
 
-void DeviceMetrics::Series::copy_to(MetricSnapshot& snapshot) const {
+void MetricsRegistry::Series::copy_to(MetricSnapshot& snapshot) const {
   const std::lock_guard lock(mutex);
   snapshot.count = count;
   snapshot.sum = sum;
@@ -77,14 +77,14 @@ void DeviceMetrics::Series::copy_to(MetricSnapshot& snapshot) const {
   std::rotate(snapshot.ring.begin(), snapshot.ring.begin() + oldest, snapshot.ring.end());
 }
 
-DeviceMetrics::DeviceMetrics(std::vector<std::string> op_counters)
+MetricsRegistry::MetricsRegistry(std::vector<std::string> op_counters)
     : op_names_(std::move(op_counters)), op_counters_(op_names_.size()) {}
 
-void DeviceMetrics::add(Metric metric, int64_t value, int64_t at_ns) {
+void MetricsRegistry::add(XlaMetric metric, int64_t value, int64_t at_ns) {
   series_[static_cast<size_t>(metric)].add({at_ns, value});
 }
 
-MetricsSnapshot DeviceMetrics::snapshot() const {
+MetricsSnapshot MetricsRegistry::snapshot() const {
   MetricsSnapshot all;
   for (size_t i = 0; i < kMetricCount; ++i) {
     const MetricRow& row = kMetrics[i];
@@ -94,7 +94,7 @@ MetricsSnapshot DeviceMetrics::snapshot() const {
     series_[i].copy_to(metric);
   }
   for (size_t i = 0; i < kCounterCount; ++i) {
-    all.counters.push_back({std::string(kCounters[i].name), value(static_cast<Counter>(i))});
+    all.counters.push_back({std::string(kCounters[i].name), value(static_cast<XlaCounter>(i))});
   }
   for (size_t i = 0; i < op_names_.size(); ++i) {
     all.counters.push_back({op_names_[i], op_counters_[i].load(std::memory_order_relaxed)});

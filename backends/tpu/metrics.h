@@ -21,7 +21,7 @@
 
 namespace runner::backends::tpu {
 
-enum class Metric : uint8_t {
+enum class XlaMetric : uint8_t {
   kCompileTime,            // passes, plan and executable of a graph that is in no cache
   kExecuteTime,            // from launch to completion on the device
   kDeviceLockWait,         // at a sync: until the previous execution has released the device
@@ -37,9 +37,9 @@ enum class Metric : uint8_t {
   kEagerOpCompileTime,  // kCompileTime of an operation that runs alone
   kEagerOpExecuteTime,
 };
-inline constexpr size_t kMetricCount = static_cast<size_t>(Metric::kEagerOpExecuteTime) + 1;
+inline constexpr size_t kMetricCount = static_cast<size_t>(XlaMetric::kEagerOpExecuteTime) + 1;
 
-enum class Counter : uint8_t {
+enum class XlaCounter : uint8_t {
   kUncachedCompile,       // cache misses, per sync of a graph
   kCachedCompile,         // cache hits
   kCreateCompileHandles,  // compiled programs
@@ -51,7 +51,7 @@ enum class Counter : uint8_t {
   kPersistentCacheDeserializeFailure,  // entries that were damaged
   kLocalScalarDense,                   // scalars read by the host, as by tensor.item()
 };
-inline constexpr size_t kCounterCount = static_cast<size_t>(Counter::kLocalScalarDense) + 1;
+inline constexpr size_t kCounterCount = static_cast<size_t>(XlaCounter::kLocalScalarDense) + 1;
 
 // PyTorch/XLA keeps two registries and prints one after the other in its report.
 enum class MetricGroup : uint8_t {
@@ -64,30 +64,30 @@ struct MetricRow {
   MetricKind kind;
   MetricGroup group;
 };
-const MetricRow& row_of(Metric metric);
+const MetricRow& row_of(XlaMetric metric);
 
 struct CounterRow {
   std::string_view name;
   MetricGroup group;
 };
-const CounterRow& row_of(Counter counter);
+const CounterRow& row_of(XlaCounter counter);
 
 // Group of a metric or counter. Names in neither table, such as op counters, are kTracing.
 MetricGroup group_of(std::string_view name);
 
-class DeviceMetrics {
+class MetricsRegistry {
  public:
   // `op_counters`: names of the counters of count_op(), by index, such as "xla::add".
-  explicit DeviceMetrics(std::vector<std::string> op_counters = {});
+  explicit MetricsRegistry(std::vector<std::string> op_counters = {});
 
-  void count(Counter counter, int64_t times = 1) {
+  void count(XlaCounter counter, int64_t times = 1) {
     counters_[static_cast<size_t>(counter)].fetch_add(times, std::memory_order_relaxed);
   }
   void count_op(size_t op, int64_t times = 1) { op_counters_[op].fetch_add(times, std::memory_order_relaxed); }
   // `value`: in the unit of the metric's kind.
-  void add(Metric metric, int64_t value, int64_t at_ns = monotonic_ns());
+  void add(XlaMetric metric, int64_t value, int64_t at_ns = monotonic_ns());
 
-  int64_t value(Counter counter) const {
+  int64_t value(XlaCounter counter) const {
     return counters_[static_cast<size_t>(counter)].load(std::memory_order_relaxed);
   }
   MetricsSnapshot snapshot() const;
@@ -111,7 +111,7 @@ class DeviceMetrics {
 // Adds the lifetime of the object to a time metric.
 class TimedSection {
  public:
-  TimedSection(DeviceMetrics& metrics, Metric metric) : metrics_(metrics), metric_(metric) {}
+  TimedSection(MetricsRegistry& metrics, XlaMetric metric) : metrics_(metrics), metric_(metric) {}
   ~TimedSection() {
     const int64_t end_ns = monotonic_ns();
     metrics_.add(metric_, end_ns - begin_ns_, end_ns);
@@ -120,8 +120,8 @@ class TimedSection {
   TimedSection& operator=(const TimedSection&) = delete;
 
  private:
-  DeviceMetrics& metrics_;
-  const Metric metric_;
+  MetricsRegistry& metrics_;
+  const XlaMetric metric_;
   const int64_t begin_ns_ = monotonic_ns();
 };
 

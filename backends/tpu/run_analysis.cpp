@@ -18,9 +18,9 @@ std::string place_of(const SourceMark& line) {
   return line.known() ? fmt::format(" ({})", line.to_string()) : "";
 }
 
-class Analysis {
+class RunAnalysis {
  public:
-  Analysis(const std::deque<Graph>& graphs, const RunFigures& figures) : graphs_(graphs), figures_(figures) {
+  RunAnalysis(const std::deque<Graph>& graphs, const RunFigures& figures) : graphs_(graphs), figures_(figures) {
     for (const Graph& graph : graphs)
       if (was_compiled(graph)) compiled_.push_back(&graph);
   }
@@ -102,7 +102,7 @@ class Analysis {
 }  // namespace
 
 std::vector<std::string> analysis_of(const std::deque<Graph>& graphs, const RunFigures& figures) {
-  return Analysis(graphs, figures).run();
+  return RunAnalysis(graphs, figures).run();
 }
 
 std::vector<std::string> eager_analysis_of(const std::deque<Graph>& graphs, int64_t batches,

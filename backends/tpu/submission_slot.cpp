@@ -7,7 +7,8 @@
 
 namespace runner::backends::tpu {
 
-SubmissionSlot::SubmissionSlot(Device& host, DeviceMetrics& metrics, bool own_thread) : host_(host), metrics_(metrics) {
+SubmissionSlot::SubmissionSlot(Device& host, MetricsRegistry& metrics, bool own_thread)
+    : host_(host), metrics_(metrics) {
   if (own_thread) thread_.emplace([this] { run_on_thread(); }, "device");
 }
 
@@ -52,7 +53,7 @@ void SubmissionSlot::finish() {
     note_host_work();
     if (std::exchange(handed_over_, false)) kept_ = late_ = thread_->finish() ? 0 : std::min(2 * late_ + 1, kMaxKept);
   }
-  if (std::exchange(parts_end_, false)) metrics_.add(Metric::kExecuteTime, std::exchange(parts_ns_, 0));
+  if (std::exchange(parts_end_, false)) metrics_.add(XlaMetric::kExecuteTime, std::exchange(parts_ns_, 0));
 }
 
 void SubmissionSlot::wait() {
@@ -69,7 +70,7 @@ void SubmissionSlot::lock() {
 }
 
 void SubmissionSlot::count_lock_wait() {
-  metrics_.add(Metric::kDeviceLockWait, std::exchange(lock_wait_ns_, 0));
+  metrics_.add(XlaMetric::kDeviceLockWait, std::exchange(lock_wait_ns_, 0));
 }
 
 void SubmissionSlot::copy(const Submission& submission) {
@@ -86,7 +87,7 @@ void SubmissionSlot::run(const Submission& submission) {
   const int64_t begin = monotonic_ns();
   const auto count = [&] {
     const int64_t end = monotonic_ns();
-    if (counts_ == Counts::kWhole) metrics_.add(Metric::kExecuteTime, end - begin, end);
+    if (counts_ == Counts::kWhole) metrics_.add(XlaMetric::kExecuteTime, end - begin, end);
     if (counts_ == Counts::kPart) parts_ns_ += end - begin;
   };
   try {

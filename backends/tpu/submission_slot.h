@@ -26,7 +26,7 @@ namespace runner::backends::tpu {
 class SubmissionSlot {
  public:
   // `host` and `metrics` must outlive the slot. `own_thread`: whether the slot has a thread.
-  SubmissionSlot(Device& host, DeviceMetrics& metrics, bool own_thread);
+  SubmissionSlot(Device& host, MetricsRegistry& metrics, bool own_thread);
   ~SubmissionSlot();
 
   bool has_thread() const { return thread_.has_value(); }
@@ -61,7 +61,7 @@ class SubmissionSlot {
   void run_on_thread();
 
   Device& host_;
-  DeviceMetrics& metrics_;
+  MetricsRegistry& metrics_;
   // The submission in flight.
   std::shared_ptr<Executable> executable_;
   Counts counts_ = Counts::kNothing;

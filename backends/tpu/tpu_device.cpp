@@ -12,15 +12,15 @@ TpuDevice::TpuDevice(std::unique_ptr<Device> host, bool own_thread, const Hardwa
 
 void TpuDevice::write(Buffer& buffer, size_t offset, std::span<const std::byte> source) {
   slot_.wait();
-  const TimedSection section(metrics_, Metric::kTransferToDeviceTime);
-  metrics_.add(Metric::kOutboundData, static_cast<int64_t>(source.size()));
+  const TimedSection section(metrics_, XlaMetric::kTransferToDeviceTime);
+  metrics_.add(XlaMetric::kOutboundData, static_cast<int64_t>(source.size()));
   host_->write(buffer, offset, source);
 }
 
 void TpuDevice::read(const Buffer& buffer, size_t offset, std::span<std::byte> target) {
   slot_.wait();
   count_download(target.size());
-  const TimedSection section(metrics_, Metric::kTransferFromDeviceTime);
+  const TimedSection section(metrics_, XlaMetric::kTransferFromDeviceTime);
   host_->read(buffer, offset, target);
 }
 

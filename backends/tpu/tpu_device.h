@@ -45,17 +45,17 @@ class TpuDevice final : public Device {
 
   // ---- for the model ----
 
-  DeviceMetrics& metrics() { return metrics_; }
+  MetricsRegistry& metrics() { return metrics_; }
   SubmissionSlot& slot() { return slot_; }
   // How the next submission counts; later ones count as nothing.
   void count_next_as(SubmissionSlot::Counts counts) { next_ = counts; }
 
  private:
-  void count_download(size_t bytes) { metrics_.add(Metric::kInboundData, static_cast<int64_t>(bytes)); }
+  void count_download(size_t bytes) { metrics_.add(XlaMetric::kInboundData, static_cast<int64_t>(bytes)); }
 
   const Hardware hardware_;
   const std::unique_ptr<Device> host_;
-  DeviceMetrics metrics_;
+  MetricsRegistry metrics_;
   mutable SubmissionSlot slot_;
   SubmissionSlot::Counts next_ = SubmissionSlot::Counts::kNothing;
   Ticket ticket_ = 0;

@@ -29,9 +29,9 @@ void TpuModelBase::count_submission(const TpuStep& step, const Submission& submi
 
 void TpuModelBase::count_event(HostEvent event, int64_t times) {
   switch (event) {
-    case HostEvent::kStepMark: return metrics_.count(Counter::kMarkStep, times);
+    case HostEvent::kStepMark: return metrics_.count(XlaCounter::kMarkStep, times);
     case HostEvent::kScalarRead:
-    case HostEvent::kMetricRead: return metrics_.count(Counter::kLocalScalarDense, times);
+    case HostEvent::kMetricRead: return metrics_.count(XlaCounter::kLocalScalarDense, times);
     case HostEvent::kStateUse:
     case HostEvent::kRecording: return;
   }

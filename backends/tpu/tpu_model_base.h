@@ -93,7 +93,7 @@ class TpuModelBase : public TpuDeviceModel {
 
   const TpuOptions options_;
   TpuDevice& device_;
-  DeviceMetrics& metrics_;
+  MetricsRegistry& metrics_;
   const ScalarRules rules_ = scalar_rules(options_.dialect, options_.hardware.types);
   GraphStatistics graphs_{options_.hardware, rules_, metrics_, options_.max_graphs};
   CompileListener* listener_ = nullptr;

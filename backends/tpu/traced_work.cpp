@@ -47,9 +47,9 @@ TracedWork traced_work(const Program& tensor_graph, const DeviceTypes& types) {
   return work;
 }
 
-void count(const TracedWork& work, DeviceMetrics& metrics) {
+void count(const TracedWork& work, MetricsRegistry& metrics) {
   for (const auto& [op, calls] : work.ops) metrics.count_op(op, calls);
-  for (const int64_t bytes : work.uploads) metrics.add(Metric::kOutboundData, bytes);
+  for (const int64_t bytes : work.uploads) metrics.add(XlaMetric::kOutboundData, bytes);
 }
 
 }  // namespace runner::backends::tpu

@@ -162,7 +162,7 @@ std::unique_ptr<Options> parse_options(const Command& command, std::vector<std::
 
 }  // namespace
 
-void parse(std::span<const std::string> words, Call& call) {
+void parse(std::span<const std::string> words, CommandCall& call) {
   const size_t at = find_command_word(words);
   const bool named = at < words.size();
   call.command = named ? &known_command(words[at]) : nullptr;

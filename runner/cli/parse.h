@@ -11,7 +11,7 @@
 
 namespace runner::cli {
 
-struct Call {
+struct CommandCall {
   const Command* command = nullptr;
   std::unique_ptr<Options> options = std::make_unique<Options>();  // of the type that the command takes
 };
@@ -19,6 +19,6 @@ struct Call {
 // `words`: the arguments without the program name. --help anywhere shows the help of the command. Sets call.command
 // first, so that it is known even if the rest is invalid. Throws Error(kUsage), with the most similar name for an
 // unknown one.
-void parse(std::span<const std::string> words, Call& call);
+void parse(std::span<const std::string> words, CommandCall& call);
 
 }  // namespace runner::cli

@@ -36,7 +36,7 @@ report::ColorMode color_mode(std::string_view word) {
   return word == "never" ? report::ColorMode::kNever : report::ColorMode::kAuto;
 }
 
-int report_failure(const Error& error, const Call& call, bool json, report::Output& out) {
+int report_failure(const Error& error, const CommandCall& call, bool json, report::Output& out) {
   out.talk(report::error_text(error, out.talk_color()));
   if (!json) return exit_code(error.kind());
   const auto document = call.command != nullptr ? *call.command->failure_document : report::failure_document;
@@ -55,7 +55,7 @@ void report_abandoned(report::Output& out) {
 
 int run_command(const std::vector<std::string>& words, report::Output& out) {
   bool json = std::find(words.begin(), words.end(), "--json") != words.end();
-  Call call;
+  CommandCall call;
   try {
     parse(words, call);
     json = call.options->json;

@@ -294,10 +294,11 @@ void take_labels(Storage& storage, const Array& array, LabelsAs as) {
     take_targets(storage, array, std::move(values));
 }
 
-Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& options, Array (*open)(formats::Input&)) {
+Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& options,
+                         Array (*open)(formats::InputFile&)) {
   Storage storage;
   const auto read_file = [&](const std::string& path, auto take) {
-    formats::Input input(path);
+    formats::InputFile input(path);
     Array array = open(input);
     array.read = [&](std::span<std::byte> out) { input.read_exactly(out, "the elements"); };
     take(array);

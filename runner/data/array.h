@@ -15,7 +15,7 @@
 
 #include "runner/data/data_format.h"
 #include "runner/data/storage.h"
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 
 namespace runner::data {
 
@@ -59,6 +59,7 @@ inline constexpr Source kFeaturesAndLabels[] = {
     {.key = "labels", .path = &schema::DatasetSpec::labels_file, .contents = Contents::kLabels}};
 inline constexpr std::span<const Source> kArrayFiles = kFeaturesAndLabels;
 // Reads kArrayFiles. `open`: parses the header of a file and checks the shape; leaves Array::read empty.
-Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& options, Array (*open)(formats::Input&));
+Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& options,
+                         Array (*open)(formats::InputFile&));
 
 }  // namespace runner::data

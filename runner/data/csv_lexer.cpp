@@ -13,7 +13,7 @@ constexpr size_t kLongestRecord = size_t{1} << 26;
 
 }  // namespace
 
-CsvLexer::CsvLexer(formats::Input& input, char delimiter) : input_(input), delimiter_(delimiter), window_(kWindow) {
+CsvLexer::CsvLexer(formats::InputFile& input, char delimiter) : input_(input), delimiter_(delimiter), window_(kWindow) {
   read_more();
   const std::string_view start(window_.data(), std::min<size_t>(end_, 3));
   if (start == "\xEF\xBB\xBF") begin_ = 3;

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "runner/data/data_file.h"
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 
 namespace runner::data {
 
 class CsvLexer {
  public:
-  CsvLexer(formats::Input& input, char delimiter);
+  CsvLexer(formats::InputFile& input, char delimiter);
 
   // Reads the next record; its fields are valid until the next call. Returns false at the end of the file. Throws
   // Error(kData) "FILE:LINE: …" for an unclosed quote, text after a closing quote, a NUL byte, or a record of more than
@@ -40,7 +40,7 @@ class CsvLexer {
   // Throws Error(kData) if the window contains a NUL byte at or after `from`.
   void reject_nul(size_t from) const;
 
-  formats::Input& input_;
+  formats::InputFile& input_;
   char delimiter_;
   std::vector<char> window_;
   int64_t window_byte_ = 0;  // offset in the data of the start of the window

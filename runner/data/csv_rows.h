@@ -16,7 +16,7 @@
 #include "runner/data/csv_value.h"
 #include "runner/data/narrowing.h"
 #include "runner/data/storage.h"
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::data {
@@ -85,7 +85,7 @@ class CsvRows {
 
   const schema::DatasetSpec& spec_;
   const ReadOptions& options_;
-  formats::Input input_;
+  formats::InputFile input_;
   CsvLexer lexer_;
   Record record_;
   bool has_header_ = false;

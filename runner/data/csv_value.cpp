@@ -7,7 +7,7 @@
 
 #include "runner/data/labels.h"
 #include "runner/data/narrowing.h"
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 #include "schema/base/error.h"
 #include "schema/base/source_text.h"
 #include "schema/base/text.h"

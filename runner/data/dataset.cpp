@@ -8,7 +8,7 @@
 
 #include "runner/data/storage.h"
 #include "runner/data/stream.h"
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 #include "schema/base/error.h"
 #include "schema/base/sha256.h"
 

@@ -52,7 +52,7 @@ class Dataset {
   // Shape of one sample, such as (64) or (28, 28).
   const backends::Shape& feature_shape() const;
   // Contents of a batch for the model, as in Encoding.
-  std::span<const Input> inputs() const { return inputs_; }
+  std::span<const SampleInput> inputs() const { return inputs_; }
   LabelKind label_kind() const;
   // Number of classes (as in the encoding) or of targets per sample; 0 without labels.
   int64_t outputs() const { return outputs_; }
@@ -104,7 +104,7 @@ class Dataset {
   int64_t size_ = 0;
   int64_t all_ = 0;  // number of samples before thinned()
   int64_t outputs_ = 0;
-  std::vector<Input> inputs_;
+  std::vector<SampleInput> inputs_;
   std::vector<float> center_;  // per feature; empty without normalisation
   std::vector<float> factor_;  // 1 / spread
 };

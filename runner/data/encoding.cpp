@@ -61,12 +61,12 @@ void check_sizes(const Encoding& encoding) {
   check("feature_names", encoding.feature_names.size(), !encoding.feature_names.empty(), width);
 }
 
-json::Value object_of(const Input& input) {
+json::Value object_of(const SampleInput& input) {
   return json::Object{
       {"name", input.name}, {"shape", json::list_of(input.shape.dims())}, {"vocabulary", input.vocabulary}};
 }
 
-Input input_of(const json::Value& value) {
+SampleInput input_of(const json::Value& value) {
   const json::ObjectReader object(value);
   return {object.text("name"), DType::kI64, backends::Shape(object.integers("shape")), object.integer("vocabulary")};
 }
@@ -85,9 +85,10 @@ std::vector<std::string> Encoding::classes() const {
   return numbers;
 }
 
-std::vector<Input> Encoding::inputs() const {
+std::vector<SampleInput> Encoding::inputs() const {
   const bool tokens = is_text();
-  std::vector<Input> all{{kFeaturesName, tokens ? DType::kI64 : DType::kF32, feature_shape, tokens ? outputs : 0}};
+  std::vector<SampleInput> all{
+      {kFeaturesName, tokens ? DType::kI64 : DType::kF32, feature_shape, tokens ? outputs : 0}};
   all.insert(all.end(), more_inputs.begin(), more_inputs.end());
   return all;
 }

@@ -21,7 +21,7 @@ struct Encoding {
   // Number of tokens per sample of a text; 0 if the data is no text. Features and labels are then token ids, one label
   // per token.
   int64_t sequence = 0;
-  std::vector<Input> more_inputs;  // in addition to the features, such as an attention mask; all i64
+  std::vector<SampleInput> more_inputs;  // in addition to the features, such as an attention mask; all i64
   LabelKind label_kind = LabelKind::kNone;
   int64_t outputs = 0;        // number of classes, or of targets per sample
   bool reconstructs = false;  // the targets are the normalised features
@@ -40,7 +40,7 @@ struct Encoding {
   std::vector<double> fill;    // `missing: mean`: replacement of a missing value, before scaling
 
   // All inputs of a model: the features or tokens, then more_inputs.
-  std::vector<Input> inputs() const;
+  std::vector<SampleInput> inputs() const;
   // Names or numbers of the classes, in their order; empty for targets.
   std::vector<std::string> classes() const;
   // Whether the labels are names.

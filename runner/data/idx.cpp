@@ -3,13 +3,13 @@
 #include <array>
 
 #include "runner/data/array.h"
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 #include "schema/base/error.h"
 
 namespace runner::data {
 namespace {
 
-Element element_of(const formats::Input& input, unsigned type) {
+Element element_of(const formats::InputFile& input, unsigned type) {
   switch (type) {
     case 0x08: return Element::kU8;
     case 0x09: return Element::kI8;
@@ -23,7 +23,7 @@ Element element_of(const formats::Input& input, unsigned type) {
   }
 }
 
-Array open_idx(formats::Input& input) {
+Array open_idx(formats::InputFile& input) {
   std::array<std::byte, 4> magic;
   input.read_exactly(magic, "the idx header");
   const auto [zero0, zero1, type, axes] = magic;

@@ -12,14 +12,14 @@
 namespace runner::data {
 
 // A batch contains (B, …) values of each input.
-struct Input {
+struct SampleInput {
   std::string name;                               // as in hooks and Programs: "features"
   backends::DType dtype = backends::DType::kF32;  // f32, or i64 for ids
   backends::Shape shape;                          // of one sample
   int64_t vocabulary = 0;                         // ids are in [0, vocabulary); 0 for f32
 
   size_t bytes() const { return static_cast<size_t>(shape.elements()) * backends::size_of(dtype); }  // of one sample
-  bool operator==(const Input&) const = default;
+  bool operator==(const SampleInput&) const = default;
 };
 
 // The first input has this name: the features of a sample, or the tokens of a text.

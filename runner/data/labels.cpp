@@ -12,7 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "runner/data/csv_value.h"
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 

@@ -19,7 +19,7 @@ void set_type(Array& array, std::string_view descr) {
   array.big_endian = descr[0] == '>';
 }
 
-Array open_npy(formats::Input& input) {
+Array open_npy(formats::InputFile& input) {
   formats::NpyHeader header = formats::read_npy_header(input);
   Array array{.name = input.path(), .column_major = header.fortran_order, .shape = std::move(header.shape)};
   set_type(array, header.descr);

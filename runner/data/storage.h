@@ -54,7 +54,7 @@ struct TokenText {
 
 // An i64 input in addition to the features, such as an attention mask.
 struct IdInput {
-  Input input;
+  SampleInput input;
   LargeArray<int64_t> ids;  // (samples, …)
 };
 

@@ -8,7 +8,7 @@
 
 #include "runner/data/data_format.h"
 #include "runner/data/stream.h"
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 #include "schema/base/error.h"
 #include "schema/base/sha256.h"
 #include "schema/base/source_text.h"
@@ -74,7 +74,7 @@ class TextTokens {
   bool fill();
 
   const bool bytes_;
-  formats::Input input_;
+  formats::InputFile input_;
   std::string window_;
   size_t at_ = 0;  // position in the window
   int64_t window_byte_ = 0;

@@ -111,7 +111,7 @@ class HeaderParser {
 
 }  // namespace
 
-NpyHeader read_npy_header(Input& input) {
+NpyHeader read_npy_header(InputFile& input) {
   std::array<std::byte, 8> start;
   input.read_exactly(start, "the npy header");
   const std::string_view magic(reinterpret_cast<const char*>(start.data()), 6);

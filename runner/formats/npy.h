@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 
 namespace runner::formats {
 
@@ -20,7 +20,7 @@ struct NpyHeader {
 
 // Reads the header; the elements follow. Throws Error(kData) naming the file and the fault. The caller validates the
 // shape.
-NpyHeader read_npy_header(Input& input);
+NpyHeader read_npy_header(InputFile& input);
 
 // Returns the header of a row-major array in version 1.0. Its size is a multiple of 64 bytes.
 std::string npy_header(std::string_view descr, std::span<const int64_t> shape);

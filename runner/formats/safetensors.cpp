@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "backends/tensor/rounding.h"
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 #include "runner/formats/write.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
@@ -46,7 +46,7 @@ constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeader = 100'000'000;  // limit of the format
 
 // Validates the header length before memory is allocated.
-size_t read_length(Input& input) {
+size_t read_length(InputFile& input) {
   uint64_t length = 0;
   const size_t got = input.read(std::as_writable_bytes(std::span(&length, 1)));
   RUN_CHECK(got == kLengthBytes, ErrorKind::kData,
@@ -59,7 +59,7 @@ size_t read_length(Input& input) {
   return length;
 }
 
-std::vector<std::byte> read_rest(Input& input) {
+std::vector<std::byte> read_rest(InputFile& input) {
   std::vector<std::byte> contents;
   constexpr size_t kChunk = 1 << 20;
   for (size_t got = kChunk; got == kChunk;) {  // allocates only as much as the file contains
@@ -180,7 +180,7 @@ json::Value parse_header(const std::string& path, std::string_view text) {
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::string& path) {
-  Input input(path);
+  InputFile input(path);
   std::string text(read_length(input), '\0');
   input.read_exactly(std::as_writable_bytes(std::span(text)), "the safetensors header");
   data_ = read_rest(input);

@@ -222,7 +222,7 @@ void check_keys(lua_State* state, int index, std::string_view what, std::span<co
 
 // ---- options -------------------------------------------------------------------------------------------------------
 
-Options::Options(lua_State* state, int index, std::initializer_list<std::string_view> known)
+OptionTable::OptionTable(lua_State* state, int index, std::initializer_list<std::string_view> known)
     : state_(state), index_(index), is_given_(!lua_isnoneornil(state, index)) {
   if (!is_given_) return;
   if (!lua_istable(state, index)) bad_argument(state, index, "a table of options");
@@ -230,21 +230,21 @@ Options::Options(lua_State* state, int index, std::initializer_list<std::string_
 }
 
 template <class Type, class Take>
-Type Options::get(const char* name, Type otherwise, const Take& take) const {
+Type OptionTable::get(const char* name, Type otherwise, const Take& take) const {
   if (!push(name)) return otherwise;
   Type value = take();
   lua_pop(state_, 1);
   return value;
 }
 
-double Options::number(const char* name, double otherwise) const {
+double OptionTable::number(const char* name, double otherwise) const {
   return get(name, otherwise, [&] {
     if (lua_type(state_, -1) != LUA_TNUMBER) bad_option(state_, name, "a number");
     return static_cast<double>(lua_tonumber(state_, -1));
   });
 }
 
-int64_t Options::integer(const char* name, int64_t otherwise) const {
+int64_t OptionTable::integer(const char* name, int64_t otherwise) const {
   return get(name, otherwise, [&] {
     const std::optional<int64_t> value = integer_at(state_, -1);
     if (!value) bad_option(state_, name, "an integer");
@@ -252,14 +252,14 @@ int64_t Options::integer(const char* name, int64_t otherwise) const {
   });
 }
 
-bool Options::flag(const char* name, bool otherwise) const {
+bool OptionTable::flag(const char* name, bool otherwise) const {
   return get(name, otherwise, [&] {
     if (!lua_isboolean(state_, -1)) bad_option(state_, name, "true or false");
     return lua_toboolean(state_, -1) != 0;
   });
 }
 
-std::string Options::text(const char* name, std::string_view otherwise) const {
+std::string OptionTable::text(const char* name, std::string_view otherwise) const {
   return get(name, std::string(otherwise), [&] {
     if (lua_type(state_, -1) != LUA_TSTRING) bad_option(state_, name, "a string");
     return std::string(text_argument(state_, -1));

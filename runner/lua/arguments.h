@@ -99,10 +99,10 @@ std::vector<std::string> names_of(const Rows& rows) {
 }
 
 // The table of options that is the last argument of a function.
-class Options {
+class OptionTable {
  public:
   // Throws if the value at `index` is neither missing nor a table, or if the table has a key that is not in `known`.
-  Options(lua_State* state, int index, std::initializer_list<std::string_view> known);
+  OptionTable(lua_State* state, int index, std::initializer_list<std::string_view> known);
 
   // Each getter throws "function: name is …, expected …" if the option has another type.
   double number(const char* name, double otherwise) const;

@@ -47,8 +47,8 @@ std::string described(lua_State* state) {
   return lua_isnil(state, -1) ? "nil" : fmt::format("a {}", type_name(state, -1));
 }
 
-std::vector<Source> in_folder(const std::filesystem::path& folder, const std::vector<train::HookSource>& sources) {
-  std::vector<Source> found;
+std::vector<SourceFile> in_folder(const std::filesystem::path& folder, const std::vector<train::HookSource>& sources) {
+  std::vector<SourceFile> found;
   for (const train::HookSource& source : sources) found.push_back({(folder / source.path).string(), source.text});
   return found;
 }
@@ -88,7 +88,7 @@ class LuaHooks : public train::Hooks {
 
   std::vector<train::HookSource> sources() const override {
     std::vector<train::HookSource> found;
-    for (const Source& source : runtime_.sources()) {
+    for (const SourceFile& source : runtime_.sources()) {
       const auto path = std::filesystem::path(source.path).lexically_normal();
       found.push_back({path.lexically_relative(folder_.lexically_normal()).string(), source.text});
     }

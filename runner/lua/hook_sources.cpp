@@ -78,8 +78,8 @@ std::string shown_by_lua(const std::string& path) {
 
 }  // namespace
 
-const Source* HookSources::recorded(const std::filesystem::path& file) const {
-  const auto found = std::ranges::find_if(recorded_, [&](const Source& source) {
+const SourceFile* HookSources::recorded(const std::filesystem::path& file) const {
+  const auto found = std::ranges::find_if(recorded_, [&](const SourceFile& source) {
     return std::filesystem::path(source.path).lexically_normal() == file.lexically_normal();
   });
   return found == recorded_.end() ? nullptr : &*found;
@@ -87,13 +87,13 @@ const Source* HookSources::recorded(const std::filesystem::path& file) const {
 
 std::string_view HookSources::read(const std::filesystem::path& file) {
   const std::string name = file.string();
-  const Source* const known = recorded(file);
+  const SourceFile* const known = recorded(file);
   all_.push_back({name, known != nullptr ? known->text : read_text(file, name)});
   return code_of(all_.back().text);
 }
 
 SourceMark HookSources::take_line(std::string& message) const {
-  for (const Source& source : all_) {
+  for (const SourceFile& source : all_) {
     for (const std::string& prefix : {source.path, shown_by_lua(source.path)}) {
       if (!message.starts_with(prefix + ":")) continue;
       char* end = nullptr;

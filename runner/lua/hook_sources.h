@@ -12,7 +12,7 @@
 
 namespace runner::lua {
 
-struct Source {
+struct SourceFile {
   std::string path;  // as shown in messages
   std::string text;
 };
@@ -20,7 +20,7 @@ struct Source {
 class HookSources {
  public:
   // `recorded`: texts used instead of the files with these paths, which need not exist.
-  explicit HookSources(std::vector<Source> recorded) : recorded_(std::move(recorded)) {}
+  explicit HookSources(std::vector<SourceFile> recorded) : recorded_(std::move(recorded)) {}
 
   // Reads a file and returns the part that Lua compiles: without a byte order mark, and without a first line that
   // begins with #. The text is valid until the next call. Throws Error(kRecipe) if the file cannot be read, is too
@@ -28,16 +28,16 @@ class HookSources {
   std::string_view read(const std::filesystem::path& file);
   bool is_recorded(const std::filesystem::path& file) const { return recorded(file) != nullptr; }
   // Files read so far, in order.
-  const std::vector<Source>& all() const { return all_; }
+  const std::vector<SourceFile>& all() const { return all_; }
 
   // Removes the prefix "file:12: " from `message` if the file is one of these, and returns it as a mark.
   SourceMark take_line(std::string& message) const;
 
  private:
-  const Source* recorded(const std::filesystem::path& file) const;
+  const SourceFile* recorded(const std::filesystem::path& file) const;
 
-  const std::vector<Source> recorded_;
-  std::vector<Source> all_;
+  const std::vector<SourceFile> recorded_;
+  std::vector<SourceFile> all_;
 };
 
 // Returns the path of the module `name`: require "a.b" means a/b.lua in `folder`. Throws Error(kRun) if the name is

@@ -51,7 +51,7 @@ size_t entry_in(std::string_view line, std::string_view name) {
 
 class TableCheck {
  public:
-  TableCheck(lua_State* state, const Source& file) : state_(state), file_(file) {}
+  TableCheck(lua_State* state, const SourceFile& file) : state_(state), file_(file) {}
 
   // The table is at the top of the stack.
   void run() {
@@ -143,7 +143,7 @@ class TableCheck {
   }
 
   lua_State* const state_;
-  const Source& file_;
+  const SourceFile& file_;
   const int table_ = lua_gettop(state_);
   const int lines_ = static_cast<int>(std::ranges::count(file_.text, '\n')) + 1;
   std::vector<Diagnostic> problems_;
@@ -151,7 +151,7 @@ class TableCheck {
 
 }  // namespace
 
-void check_hook_table(lua_State* state, const Source& file) {
+void check_hook_table(lua_State* state, const SourceFile& file) {
   RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe,
             "the hook {} returned {}, expected a table of functions: return {{ training_step = function(acc, batch) … "
             "end }}",

@@ -28,7 +28,7 @@ constexpr size_t place_of(train::HookEvent event) {
 
 // Checks the value at the top of the stack, which `file` returned. Throws schema::RecipeError with all faults and their
 // lines as far as known, or Error(kRecipe) if the value is not a table.
-void check_hook_table(lua_State* state, const Source& file);
+void check_hook_table(lua_State* state, const SourceFile& file);
 
 // ---- trackers -------------------------------------------------------------------------------------------------------
 //

@@ -170,7 +170,7 @@ int batch_field(lua_State* state) {
 // acc:parameters(): a table of tensors by name.
 int parameters(lua_State* state) {
   const nn::ParameterSet& parameters = tensors_of(accelerator_argument(state), "parameters").parameters();
-  const nn::Forward& forward = record_here(state).forward();
+  const nn::ForwardContext& forward = record_here(state).forward();
   lua_createtable(state, 0, static_cast<int>(parameters.parameters().size()));
   for (size_t id = 0; id < parameters.parameters().size(); ++id) {
     push_tensor(state, forward.parameter(static_cast<nn::ParameterId>(id)));

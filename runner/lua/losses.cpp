@@ -20,7 +20,7 @@ constexpr int kOptions = 3;  // index of the argument with the options
 
 enum class Reduced { kNone, kMean, kSum };
 
-Reduced reduction_of(lua_State* state, const Options& options) {
+Reduced reduction_of(lua_State* state, const OptionTable& options) {
   const std::string name = options.text("reduction", "mean");
   if (name == "none") return Reduced::kNone;
   if (name == "sum") return Reduced::kSum;
@@ -87,13 +87,13 @@ Pair pair_of(lua_State* state) {
 
 template <class Loss>
 int element_loss(lua_State* state, const Loss& loss) {
-  const Options given(state, kOptions, {"reduction"});
+  const OptionTable given(state, kOptions, {"reduction"});
   const Pair pair = pair_of(state);
   return push_reduced(state, pair.recording, loss(pair.prediction, pair.target), reduction_of(state, given));
 }
 
 // Returns an option that is a list of numbers or a tensor; unset if it is not given.
-Value weights_of(lua_State* state, const Options& given, const char* name) {
+Value weights_of(lua_State* state, const OptionTable& given, const char* name) {
   if (!given.push(name)) return {};
   const Value weights =
       lua_istable(state, -1) ? list_of_numbers(state, lua_gettop(state)) : tensor_value(state, -1, name);
@@ -118,7 +118,7 @@ Value smoothed_losses(const Recording& recording, Value logits, Value labels, co
 int cross_entropy(lua_State* state) {
   const Value logits = tensor_argument(state, 1), labels = tensor_argument(state, 2);
   const Recording& recording = record_here(state);
-  const Options given(state, kOptions, {"reduction", "ignore_index", "label_smoothing", "weight"});
+  const OptionTable given(state, kOptions, {"reduction", "ignore_index", "label_smoothing", "weight"});
   const Reduced how = reduction_of(state, given);
   ops::CrossEntropyOptions options;
   options.ignore_index = given.integer("ignore_index", -100);
@@ -143,7 +143,7 @@ int l1(lua_State* state) {
 }
 
 int huber(lua_State* state) {
-  const Options given(state, kOptions, {"reduction", "delta"});
+  const OptionTable given(state, kOptions, {"reduction", "delta"});
   const Pair pair = pair_of(state);
   const double delta = given.number("delta", 1.0);
   return push_reduced(state, pair.recording, ops::huber(pair.prediction, pair.target, delta),
@@ -151,7 +151,7 @@ int huber(lua_State* state) {
 }
 
 int bce_with_logits(lua_State* state) {
-  const Options given(state, kOptions, {"reduction", "pos_weight"});
+  const OptionTable given(state, kOptions, {"reduction", "pos_weight"});
   const Pair pair = pair_of(state);
   const Value weight = weights_of(state, given, "pos_weight");
   const Value losses = weight ? ops::bce_with_logits(pair.prediction, pair.target, weight)

@@ -39,7 +39,7 @@ void LuaModule::push_table(lua_State* state) const {
   lua_rawgetp(state, LUA_REGISTRYINDEX, this);
 }
 
-Value LuaModule::record(nn::Forward& context, Value x) const {
+Value LuaModule::record(nn::ForwardContext& context, Value x) const {
   const ModuleCall module_call(*runtime_.recording);
   const RecordingScope scope(runtime_, context);  // nests within the recording of a step
   Recording& recording = recording_of(runtime_.state(), "the output of a module");

@@ -33,7 +33,7 @@ class LuaModule : public nn::Module {
   std::string text() const override { return is_function_ ? "a function" : "nn.Module"; }
 
  private:
-  nn::Value record(nn::Forward& context, nn::Value x) const override;
+  nn::Value record(nn::ForwardContext& context, nn::Value x) const override;
   void add_parameters(nn::ParameterSet& parameters, const std::string& prefix) override;
   nn::Value returned(lua_State* state) const;
   void find_members(lua_State* state, const std::string& prefix, std::set<const void*>& seen);

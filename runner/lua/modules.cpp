@@ -60,7 +60,7 @@ int takes(lua_State* state) {
 
 int linear(lua_State* state) {
   const int64_t in = size_argument(state, 1), out = size_argument(state, 2);
-  return push_made(state, nn::linear(in, out, Options(state, 3, {"bias"}).flag("bias", true)));
+  return push_made(state, nn::linear(in, out, OptionTable(state, 3, {"bias"}).flag("bias", true)));
 }
 
 int embedding_module(lua_State* state) {
@@ -91,7 +91,7 @@ class Pointwise : public nn::Module {
       : type_(type), function_(std::move(function)), number_(number) {}
 
  private:
-  Value record(nn::Forward&, Value x) const override { return function_(x); }
+  Value record(nn::ForwardContext&, Value x) const override { return function_(x); }
   std::string_view type() const override { return type_; }
   std::string text() const override { return fmt::format("{}({})", type_, number_ ? fmt::to_string(*number_) : ""); }
 

@@ -2,9 +2,9 @@
 //
 // A number next to a tensor is an input of the Program, with its value at the time of tracing. Steps that differ only
 // in numbers therefore share one plan. The numbers 0, 1 and −1 are constants, as in the graphs of PyTorch/XLA, except
-// with the dialect `clean`. All numbers are constants if Forward::host is null or `fixed`, because then no values are
-// passed at each execution. A fixed host still records the numbers in HostValues::traced. The bits of a value are the
-// same in all cases.
+// with the dialect `clean`. All numbers are constants if ForwardContext::host is null or `fixed`, because then no
+// values are passed at each execution. A fixed host still records the numbers in HostValues::traced. The bits of a
+// value are the same in all cases.
 #pragma once
 
 #include "backends/ir/traced_scalar.h"

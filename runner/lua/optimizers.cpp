@@ -64,7 +64,7 @@ class LuaRule : public optim::CustomRule {
                         Value step) const override {
     lua_State* const state = runtime_.state();
     nn::HostValues host{.fixed = true};
-    nn::Forward forward{.program = *parameters.program, .host = &host};
+    nn::ForwardContext forward{.program = *parameters.program, .host = &host};
     const RecordingScope scope(runtime_, forward);  // nests within the recording of a custom loop
     lua_rawgetp(state, LUA_REGISTRYINDEX, this);
     push_tensor(state, parameters);

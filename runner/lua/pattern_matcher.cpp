@@ -289,14 +289,14 @@ bool Matcher::at_frontier(size_t s, size_t p, size_t end) {
   return !set_fits(before, p, end) && set_fits(subject_at(s), p, end);
 }
 
-int Matcher::push_captures(Span match) {
+int Matcher::push_captures(ByteRange match) {
   const int count = std::max(captures_, 1);
   luaL_checkstack(state_, count, "too many captures");
   for (int i = 0; i < count; ++i) push_capture(i, match);
   return count;
 }
 
-void Matcher::push_capture(int i, Span match) {
+void Matcher::push_capture(int i, ByteRange match) {
   if (i >= captures_) {
     if (i != 0) luaL_error(state_, "invalid capture index %%%d", i + 1);
     lua_pushlstring(state_, subject_.data() + match.from, match.to - match.from);

@@ -16,7 +16,7 @@ namespace runner::lua {
 inline constexpr size_t kNoMatch = std::string_view::npos;
 
 // A range of bytes of the subject.
-struct Span {
+struct ByteRange {
   size_t from, to;
 };
 
@@ -35,12 +35,12 @@ class Matcher {
   }
 
   // Pushes all captures, or the whole match if there are none. Returns the number of values pushed.
-  int push_captures(Span match);
+  int push_captures(ByteRange match);
   // Like push_captures(), but pushes nothing if there are no captures.
-  int push_only_captures(Span match) { return captures_ == 0 ? 0 : push_captures(match); }
+  int push_only_captures(ByteRange match) { return captures_ == 0 ? 0 : push_captures(match); }
 
   // Pushes capture `i`, counted from 0. If there are no captures, capture 0 is the whole match.
-  void push_capture(int i, Span match);
+  void push_capture(int i, ByteRange match);
 
  private:
   // Begin and length of a capture. The length is kOpen until the capture is closed, and kPosition for a position

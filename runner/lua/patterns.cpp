@@ -36,7 +36,7 @@ bool take_anchor(std::string_view& pattern) {
   return true;
 }
 
-void push_place(lua_State* state, Span match) {
+void push_place(lua_State* state, ByteRange match) {
   lua_pushinteger(state, static_cast<lua_Integer>(match.from) + 1);
   lua_pushinteger(state, static_cast<lua_Integer>(match.to));
 }
@@ -126,7 +126,7 @@ int gmatch(lua_State* state) {
 }
 
 // Adds the replacement string, with %1 to %9 replaced by captures and %0 by the match.
-void add_string(lua_State* state, Matcher& matcher, luaL_Buffer& out, std::string_view subject, Span match) {
+void add_string(lua_State* state, Matcher& matcher, luaL_Buffer& out, std::string_view subject, ByteRange match) {
   size_t size = 0;
   const char* data = lua_tolstring(state, 3, &size);
   std::string_view text(data, size);
@@ -150,7 +150,7 @@ void add_string(lua_State* state, Matcher& matcher, luaL_Buffer& out, std::strin
 
 // Adds the value that a table or function has for the match. If it is false or nil, adds the match itself. Returns
 // whether the match was replaced.
-bool add_value(lua_State* state, Matcher& matcher, luaL_Buffer& out, std::string_view subject, Span match) {
+bool add_value(lua_State* state, Matcher& matcher, luaL_Buffer& out, std::string_view subject, ByteRange match) {
   if (lua_istable(state, 3)) {
     matcher.push_capture(0, match);
     lua_gettable(state, 3);
@@ -181,7 +181,7 @@ struct Substitution {
   bool changed = false;
 };
 
-void add_replacement(Substitution& to, Span match) {
+void add_replacement(Substitution& to, ByteRange match) {
   ++to.count;
   if (lua_isstring(to.state, 3) != 0) {
     add_string(to.state, to.matcher, to.out, to.subject, match);

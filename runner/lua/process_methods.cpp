@@ -131,7 +131,7 @@ int run(lua_State* state) {
 int autocast(lua_State* state) {
   accelerator_argument(state);
   if (!lua_isfunction(state, 2)) bad_argument(state, 2, "a function");
-  const bool enabled = Options(state, 3, {"enabled"}).flag("enabled", true);
+  const bool enabled = OptionTable(state, 3, {"enabled"}).flag("enabled", true);
   lua_settop(state, 2);
   const AutocastRegion region(*Runtime::of(state).recording, enabled);
   lua_call(state, 0, LUA_MULTRET);
@@ -141,7 +141,7 @@ int autocast(lua_State* state) {
 // acc:join({even_batches = …}, f): returns the results of f.
 int join(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
-  const Options options(state, 2, {"even_batches"});
+  const OptionTable options(state, 2, {"even_batches"});
   if (!lua_isfunction(state, 3)) bad_argument(state, 3, "a function");
   RUN_CHECK(options.push("even_batches"), ErrorKind::kRun,
             "{0}: missing even_batches: acc:{0}({{even_batches = true or false}}, f)", called_as(state));

@@ -37,7 +37,7 @@ Value value_of(lua_State* state, const Handle& handle) {
 
 }  // namespace
 
-void Recording::begin(lua_State* state, nn::Forward& forward, Read read) {
+void Recording::begin(lua_State* state, nn::ForwardContext& forward, Read read) {
   caller_ = state;
   forward_ = &forward;
   read_ = std::move(read);
@@ -71,7 +71,7 @@ std::vector<double> Recording::read(lua_State* state, Value value) {
   return read_(value);
 }
 
-RecordingScope::RecordingScope(Runtime& runtime, nn::Forward& forward, Recording::Read read) {
+RecordingScope::RecordingScope(Runtime& runtime, nn::ForwardContext& forward, Recording::Read read) {
   Recording& recording = *runtime.recording;
   if (recording.is_of(forward.program)) return;
   recording_ = &recording;

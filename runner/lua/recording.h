@@ -29,7 +29,7 @@ class Recording {
 
   // Tensors can be created between begin() and end(). `forward`: must outlive that time. `read`: null if values cannot
   // be read.
-  void begin(lua_State* state, nn::Forward& forward, Read read);
+  void begin(lua_State* state, nn::ForwardContext& forward, Read read);
   void end();
 
   // Sets what begins the recording when the first tensor is created; null: only begin() does.
@@ -42,7 +42,7 @@ class Recording {
   bool active() const { return forward_ != nullptr; }
   bool is_of(const backends::Program& program) const { return active() && &forward_->program == &program; }
   uint32_t number() const { return number_; }
-  nn::Forward& forward() const { return *forward_; }
+  nn::ForwardContext& forward() const { return *forward_; }
   backends::Program& program() const { return forward_->program; }
   std::vector<double> read(lua_State* state, Value value);
 
@@ -80,7 +80,7 @@ class Recording {
     MarkId mark = kNoMark;
   };
 
-  nn::Forward* forward_ = nullptr;
+  nn::ForwardContext* forward_ = nullptr;
   lua_State* caller_ = nullptr;
   Read read_;
   HookWork work_;
@@ -95,7 +95,7 @@ class Recording {
 // Makes tensors belong to `forward` during its lifetime. Has no effect if they already do.
 class RecordingScope {
  public:
-  RecordingScope(Runtime& runtime, nn::Forward& forward, Recording::Read read = nullptr);
+  RecordingScope(Runtime& runtime, nn::ForwardContext& forward, Recording::Read read = nullptr);
   ~RecordingScope();
   RecordingScope(const RecordingScope&) = delete;
   RecordingScope& operator=(const RecordingScope&) = delete;

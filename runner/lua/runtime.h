@@ -34,7 +34,7 @@ struct RuntimeOptions {
   uint64_t seed = 0;             // of math.random
   Budget budget = {};
   std::function<void(std::string_view)> print;  // receives the lines printed by print()
-  std::vector<Source> recorded = {};            // texts used instead of files with these paths, which need not exist
+  std::vector<SourceFile> recorded = {};        // texts used instead of files with these paths, which need not exist
 };
 
 // Returns whether the error is not the hook's fault: an error of the store or an interruption. A hook can neither catch
@@ -100,7 +100,7 @@ class Runtime {
   void set_random_source(std::function<uint64_t()> source) { random_source_ = std::move(source); }
 
   // The hook file and the files that it required, in the order read.
-  const std::vector<Source>& sources() const { return files_.all(); }
+  const std::vector<SourceFile>& sources() const { return files_.all(); }
   // Options used by the library functions.
   const RuntimeOptions& options() const { return options_; }
   // The recording to which tensors of this state belong. Set by the owner of the runtime, which must keep it alive.

@@ -243,8 +243,8 @@ void take_result(lua_State* state, const Sample& sample) {
 
 class LuaTransform : public data::Transform {
  public:
-  LuaTransform(const schema::Recipe& recipe, std::vector<Source> sources, std::function<void(std::string_view)> print,
-               std::function<bool()> interrupted)
+  LuaTransform(const schema::Recipe& recipe, std::vector<SourceFile> sources,
+               std::function<void(std::string_view)> print, std::function<bool()> interrupted)
       : recipe_(recipe),
         print_(std::move(print)),
         runtime_({.folder = std::filesystem::path(recipe.hooks).parent_path(),
@@ -441,7 +441,7 @@ std::span<const std::string_view> sample_fields() {
   return kTransformFields;
 }
 
-std::unique_ptr<data::Transform> make_transform(const schema::Recipe& recipe, std::vector<Source> sources,
+std::unique_ptr<data::Transform> make_transform(const schema::Recipe& recipe, std::vector<SourceFile> sources,
                                                 std::function<void(std::string_view)> print,
                                                 std::function<bool()> interrupted) {
   return std::make_unique<LuaTransform>(recipe, std::move(sources), std::move(print), std::move(interrupted));

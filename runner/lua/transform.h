@@ -19,7 +19,7 @@ namespace runner::lua {
 // `sources`: the files as the hook read them. `print`: receives the lines that the transform prints, when they are
 // passed on. `interrupted`: returns true if calls should end soon; called on the thread that runs the transform. The
 // recipe must outlive the transform. Throws Error(kRecipe) with the line if a file cannot be run.
-std::unique_ptr<data::Transform> make_transform(const schema::Recipe& recipe, std::vector<Source> sources,
+std::unique_ptr<data::Transform> make_transform(const schema::Recipe& recipe, std::vector<SourceFile> sources,
                                                 std::function<void(std::string_view)> print,
                                                 std::function<bool()> interrupted = nullptr);
 

@@ -16,7 +16,7 @@
 namespace runner::nn {
 
 // Contents of the first input of a model.
-enum class InputKind {
+enum class ModelInputKind {
   kNumbers,  // f32 features of a shape
   kTokens,   // i64 ids in [0, vocabulary), (T) for each sample
 };
@@ -26,7 +26,7 @@ enum class OutputsPer { kSample, kToken };
 
 // The data that a model type accepts.
 struct InputSpec {
-  Required<InputKind> kind;
+  Required<ModelInputKind> kind;
   Required<int> least_axes, most_axes;                 // of one sample of the first input
   Required<std::span<const std::string_view>> others;  // names of inputs that it needs in addition to the first
   Required<OutputsPer> outputs;
@@ -35,7 +35,7 @@ inline constexpr int kAnyAxes = backends::Shape::kMaxRank - 1;  // a batch has o
 inline constexpr std::span<const std::string_view> kNoOthers{};
 
 // Samples of numbers of any shape, with outputs per sample.
-inline constexpr InputSpec kNumbersOfAnyShape{.kind = InputKind::kNumbers,
+inline constexpr InputSpec kNumbersOfAnyShape{.kind = ModelInputKind::kNumbers,
                                               .least_axes = 0,
                                               .most_axes = kAnyAxes,
                                               .others = kNoOthers,

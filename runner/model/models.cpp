@@ -29,10 +29,10 @@ void check_inputs(const ModelDef& def, const data::Encoding& data) {
   const InputSpec& accepts = def.inputs;
   const std::string_view name = name_of(def.type);
   const bool is_text = data.is_text();
-  RUN_CHECK(accepts.kind == InputKind::kTokens || !is_text, ErrorKind::kRecipe,
+  RUN_CHECK(accepts.kind == ModelInputKind::kTokens || !is_text, ErrorKind::kRecipe,
             "the recipe's models take numbers, but samples of data.train are tokens of text; add a function model with "
             "nn.Embedding to the hook");
-  RUN_CHECK(accepts.kind == InputKind::kNumbers || is_text, ErrorKind::kRecipe,
+  RUN_CHECK(accepts.kind == ModelInputKind::kNumbers || is_text, ErrorKind::kRecipe,
             "model.type {} needs tokens, but data.train has numbers; use data.train.format: text", name);
   const int axes = data.feature_shape.rank();
   RUN_CHECK(axes >= accepts.least_axes && axes <= accepts.most_axes, ErrorKind::kRecipe,
@@ -40,10 +40,10 @@ void check_inputs(const ModelDef& def, const data::Encoding& data) {
             accepts.least_axes == accepts.most_axes ? fmt::format("{}", accepts.least_axes)
                                                     : fmt::format("{} to {}", accepts.least_axes, accepts.most_axes),
             data.feature_shape.to_string());
-  const std::vector<data::Input> inputs = data.inputs();
+  const std::vector<data::SampleInput> inputs = data.inputs();
   const std::span<const std::string_view> others = accepts.others;
   for (const std::string_view other : others)
-    RUN_CHECK(std::ranges::find(inputs, other, &data::Input::name) != inputs.end(), ErrorKind::kRecipe,
+    RUN_CHECK(std::ranges::find(inputs, other, &data::SampleInput::name) != inputs.end(), ErrorKind::kRecipe,
               "model.type {} needs an input {}, which data.train does not have", name, other);
   RUN_CHECK((accepts.outputs == OutputsPer::kToken) == is_text, ErrorKind::kRecipe,
             "model.type {} needs one label per {}, but data.train has one per {}", name, is_text ? "sample" : "token",

@@ -22,7 +22,7 @@ class Linear : public Module {
     if (has_bias_) bias_ = parameters.add(prefix + "bias", Shape{out_}, init, ParameterRole::kBias);
   }
 
-  Value record(Forward& context, Value x) const override {
+  Value record(ForwardContext& context, Value x) const override {
     const Autocast& autocast = context.autocast;
     const auto operand = [&](Value value) { return autocast.operand(backends::Op::kMatmul, value); };
     const Value y = ops::matmul(operand(x), operand(context.parameter(weight_)), false, true);
@@ -53,7 +53,9 @@ class Embedding : public Module {
     weight_ = parameters.add(prefix + "weight", shape_, {Initialiser::Kind::kNormal, 1.0});
   }
 
-  Value record(Forward& context, Value ids) const override { return ops::embedding(context.parameter(weight_), ids); }
+  Value record(ForwardContext& context, Value ids) const override {
+    return ops::embedding(context.parameter(weight_), ids);
+  }
 
   std::vector<std::pair<std::string, ParameterId>> own_parameters() const override { return {{"weight", weight_}}; }
 
@@ -75,7 +77,7 @@ class LayerNorm : public Module {
     bias_ = parameters.add(prefix + "bias", Shape{width_}, {Initialiser::Kind::kZeros, 0}, ParameterRole::kNormBias);
   }
 
-  Value record(Forward& context, Value x) const override {
+  Value record(ForwardContext& context, Value x) const override {
     return ops::layer_norm(context.autocast.operand(backends::Op::kLayerNorm, x), context.parameter(weight_),
                            context.parameter(bias_), eps_);
   }
@@ -97,7 +99,7 @@ class Dropout : public Module {
  public:
   explicit Dropout(double p) : p_(p) {}
 
-  Value record(Forward& context, Value x) const override {
+  Value record(ForwardContext& context, Value x) const override {
     if (!context.training || p_ == 0) return x;
     const Value mask =
         ops::dropout_mask(context.dropout_key, context.sample_ids, x.shape(), context.dropout_layers++, p_);
@@ -115,7 +117,7 @@ class ActivationModule : public Module {
  public:
   explicit ActivationModule(schema::Activation kind) : kind_(kind) {}
 
-  Value record(Forward&, Value x) const override {
+  Value record(ForwardContext&, Value x) const override {
     switch (kind_) {
       case schema::Activation::kRelu: return ops::relu(x);
       case schema::Activation::kGelu: return ops::gelu(x);
@@ -148,7 +150,7 @@ class ActivationModule : public Module {
 
 class Flatten : public Module {
  public:
-  Value record(Forward&, Value x) const override {
+  Value record(ForwardContext&, Value x) const override {
     RUN_CHECK(x.shape().rank() > 0, ErrorKind::kRun, "flatten: expected at least one axis, got {}", x.type());
     const int64_t rows = x.shape()[0];
     return ops::reshape(x, Shape{rows, rows == 0 ? 0 : x.shape().elements() / rows});
@@ -168,7 +170,7 @@ class Sequential : public Module {
     for (size_t i = 0; i < members_.size(); ++i) members_[i]->declare(parameters, fmt::format("{}{}.", prefix, i));
   }
 
-  Value record(Forward& context, Value x) const override {
+  Value record(ForwardContext& context, Value x) const override {
     for (const ModulePtr& member : members_) x = member->forward(context, x);
     return x;
   }
@@ -188,7 +190,7 @@ class OverFlatSamples : public Module {
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
     inner_->declare(parameters, prefix);
   }
-  Value record(Forward& context, Value x) const override {
+  Value record(ForwardContext& context, Value x) const override {
     return inner_->forward(context, flatten_->forward(context, x));
   }
   std::span<const ModulePtr> members() const override { return inner_->members(); }
@@ -210,7 +212,7 @@ void Module::check_depth(int64_t depth) {
   RUN_CHECK(depth <= kMaxDepth, ErrorKind::kRun, "modules are nested more than {} deep", kMaxDepth);
 }
 
-Value Forward::input(std::string_view name) const {
+Value ForwardContext::input(std::string_view name) const {
   std::vector<std::string_view> names;
   for (const ModelInput& input : inputs) {
     if (input.name == name) return input.value;
@@ -228,7 +230,7 @@ void Module::declare(ParameterSet& parameters, const std::string& prefix) {
   end_ = static_cast<ParameterId>(parameters.parameters().size());
 }
 
-Value Module::forward(Forward& context, Value x) const {
+Value Module::forward(ForwardContext& context, Value x) const {
   if (type().empty()) return record(context, x);
   try {
     return record(context, x);

@@ -1,8 +1,8 @@
 // Modules: parts of a model that declare parameters and record their forward computation.
 //
 // A module tree is built once and declares its parameters under PyTorch's names. Each forward() then records the same
-// ops into the Program of the Forward, with its mode and precision. Modules are immutable after declare(). A module
-// used at several places of a model shares its parameters there, under the name of the first place.
+// ops into the Program of the ForwardContext, with its mode and precision. Modules are immutable after declare(). A
+// module used at several places of a model shares its parameters there, under the name of the first place.
 #pragma once
 
 #include <cstddef>
@@ -73,7 +73,7 @@ struct ModelInput {
 };
 
 // Context of recording a model once.
-struct Forward {
+struct ForwardContext {
   backends::Program& program;
   std::span<const Value> parameters = {};   // f32, indexed by ParameterId
   std::span<const ModelInput> inputs = {};  // of the batch; empty if there is none
@@ -112,7 +112,7 @@ class Module {
   void declare(ParameterSet& parameters, const std::string& prefix);
   // Records the module's computation and returns its output. An error names the module by its parameter path: "in
   // encoder.2 (nn.Linear) of the model: …". If no hook line is active, the error is located at made_at().
-  Value forward(Forward& context, Value x) const;
+  Value forward(ForwardContext& context, Value x) const;
   // Hook line that created the module; unknown if none did.
   const SourceMark& made_at() const { return made_at_; }
   void set_made_at(SourceMark line) { made_at_ = std::move(line); }
@@ -131,7 +131,7 @@ class Module {
   static void check_depth(int64_t depth);
 
  private:
-  virtual Value record(Forward& context, Value x) const = 0;
+  virtual Value record(ForwardContext& context, Value x) const = 0;
   virtual void add_parameters(ParameterSet& /*parameters*/, const std::string& /*prefix*/) {}
   // Type name for errors, such as "nn.Linear"; empty if errors should name the inner modules only.
   virtual std::string_view type() const { return {}; }

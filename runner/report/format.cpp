@@ -29,22 +29,22 @@ Character character_at(std::string_view text, size_t at) {
 
 constexpr std::string_view kReplacement = "\uFFFD";  // replaces a byte that is not UTF-8
 
-struct Interval {
+struct CodeRange {
   char32_t first, last;
 };
 
 // Zero-width and wide blocks of Unicode 15 (general categories Mn and Cf; UAX #11, East_Asian_Width W and F). Whole
 // blocks are precise enough for names and notes.
-constexpr std::array kZeroWidth{Interval{0x300, 0x36F},   Interval{0x200B, 0x200F}, Interval{0x202A, 0x202E},
-                                Interval{0x20D0, 0x20FF}, Interval{0xFE00, 0xFE0F}, Interval{0xE0100, 0xE01EF}};
-constexpr std::array kWide{Interval{0x1100, 0x115F},   Interval{0x2E80, 0xA4CF},   Interval{0xAC00, 0xD7A3},
-                           Interval{0xF900, 0xFAFF},   Interval{0xFE30, 0xFE4F},   Interval{0xFF00, 0xFF60},
-                           Interval{0xFFE0, 0xFFE6},   Interval{0x1F300, 0x1F64F}, Interval{0x1F680, 0x1F6FF},
-                           Interval{0x1F900, 0x1F9FF}, Interval{0x20000, 0x3FFFD}};
+constexpr std::array kZeroWidth{CodeRange{0x300, 0x36F},   CodeRange{0x200B, 0x200F}, CodeRange{0x202A, 0x202E},
+                                CodeRange{0x20D0, 0x20FF}, CodeRange{0xFE00, 0xFE0F}, CodeRange{0xE0100, 0xE01EF}};
+constexpr std::array kWide{CodeRange{0x1100, 0x115F},   CodeRange{0x2E80, 0xA4CF},   CodeRange{0xAC00, 0xD7A3},
+                           CodeRange{0xF900, 0xFAFF},   CodeRange{0xFE30, 0xFE4F},   CodeRange{0xFF00, 0xFF60},
+                           CodeRange{0xFFE0, 0xFFE6},   CodeRange{0x1F300, 0x1F64F}, CodeRange{0x1F680, 0x1F6FF},
+                           CodeRange{0x1F900, 0x1F9FF}, CodeRange{0x20000, 0x3FFFD}};
 
 template <size_t N>
-bool contains(const std::array<Interval, N>& blocks, char32_t code) {
-  return std::any_of(blocks.begin(), blocks.end(), [&](Interval b) { return b.first <= code && code <= b.last; });
+bool contains(const std::array<CodeRange, N>& blocks, char32_t code) {
+  return std::any_of(blocks.begin(), blocks.end(), [&](CodeRange b) { return b.first <= code && code <= b.last; });
 }
 
 int width_of(char32_t code) {

@@ -50,7 +50,7 @@ std::string cause_text(const store::GraphRow& graph) {
 }
 
 struct GraphColumn {
-  Column column;
+  TableColumn column;
   bool is_left_out;  // omitted if there is little room
   std::string (*text)(const store::GraphRow& graph);
 };
@@ -76,7 +76,7 @@ const GraphColumn kColumns[] = {
 // Graphs of several attempts have a column for the attempt.
 Table graphs_table(std::span<const store::DeviceReport> reports, bool in_full) {
   const auto is_shown = [&](const GraphColumn& column) { return in_full || !column.is_left_out; };
-  std::vector<Column> columns;
+  std::vector<TableColumn> columns;
   if (reports.size() > 1) columns.push_back({"attempt", Align::kRight});
   for (const GraphColumn& each : kColumns)
     if (is_shown(each)) columns.push_back(each.column);

@@ -157,7 +157,7 @@ std::string plan_text(const train::Session& session, int width, bool color) {
 
 std::string plan_document(const train::Session& session, std::string plan, const json::Object& more) {
   const nn::ParameterSet& parameters = session.trainer.model().parameters;
-  const Rates rates = rates_of(session);
+  const RateSummary rates = rates_of(session);
   const auto point = [](const PlotPoint& p) { return json::List{static_cast<int64_t>(p.x), p.y}; };
   json::Object members{{"labels", labels_json(session.data)},
                        {"parameters", parameters.elements()},

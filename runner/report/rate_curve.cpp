@@ -31,7 +31,7 @@ int64_t highest_step(const train::Session& session, int64_t low, int64_t high) {
 
 }  // namespace
 
-Rates rates_of(const train::Session& session) {
+RateSummary rates_of(const train::Session& session) {
   const int64_t last = session.length.total_steps - 1;
   const int64_t top = highest_step(session, 0, last);
   constexpr int kLooks = 1000;
@@ -44,7 +44,7 @@ Rates rates_of(const train::Session& session) {
           .is_constant = least.y == most.y && most.y == rate_at(session, top)};
 }
 
-std::string rate_text(const Rates& rates) {
+std::string rate_text(const RateSummary& rates) {
   const std::string first = rounded_text(rates.first), highest = rounded_text(rates.highest),
                     last = rounded_text(rates.last);
   if (rates.is_constant) return first + " at every step";

@@ -50,7 +50,7 @@ void finish_line(std::string& out, std::string& line) {
 
 }  // namespace
 
-Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+Table::Table(std::vector<TableColumn> columns) : columns_(std::move(columns)) {}
 
 void Table::add(const std::vector<Cell>& cells) {
   RUN_ASSERT(cells.size() == columns_.size());
@@ -98,7 +98,7 @@ int Table::width() const {
 std::string Table::render(int width, bool color) const {
   const std::vector<int> column_widths = widths(width);
   std::string out, line;
-  const auto titled = [](const Column& column) { return !column.title.empty(); };
+  const auto titled = [](const TableColumn& column) { return !column.title.empty(); };
   if (std::any_of(columns_.begin(), columns_.end(), titled)) {
     for (size_t c = 0; c < columns_.size(); ++c) {
       if (c > 0) line += kGap;

@@ -15,7 +15,7 @@ namespace runner::report {
 
 enum class Align { kLeft, kRight };
 
-struct Column {
+struct TableColumn {
   std::string title;
   Align align = Align::kLeft;
 };
@@ -31,7 +31,7 @@ struct Cell {
 class Table {
  public:
   // If no column has a title, there is no title line.
-  explicit Table(std::vector<Column> columns);
+  explicit Table(std::vector<TableColumn> columns);
 
   // `cells`: one for each column.
   void add(const std::vector<Cell>& cells);
@@ -55,7 +55,7 @@ class Table {
   std::vector<int> cell_widths() const;
   std::vector<int> widths(int limit) const;
 
-  std::vector<Column> columns_;
+  std::vector<TableColumn> columns_;
   std::vector<CellEntry> cells_;  // row by row
   std::string texts_;
 };

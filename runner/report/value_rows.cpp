@@ -25,7 +25,7 @@ std::string cell_text(const Value& value) {
 
 template <class Value>
 Table table_of(const std::vector<std::string>& titles, const std::vector<std::vector<Value>>& rows) {
-  std::vector<Column> columns;
+  std::vector<TableColumn> columns;
   for (size_t c = 0; c < titles.size(); ++c) {
     const auto fits = [c](const auto& row) {
       return store::is_number(row[c]) || std::holds_alternative<std::monostate>(row[c]);

@@ -35,7 +35,7 @@ std::vector<int64_t> figures_of(const DeviceMemory& memory) {
 TEST(GpuDeviceMemory, FreesOutputsAndBatchesAtTheNextSubmission) {
   DeviceMemory memory({"gpu 0", 100 * kMiB});
   const MemoryTrace trace = trace_of({{1024, 0, 1}, {512, 1, 2}, {2048, 1, 3}}, 3, {{"features", 512}});
-  StepMemory step(trace, memory.owners());
+  StepAllocations step(trace, memory.owners());
   memory.run(step, {});
   // The batch is in the segment of the copy stream; outputs are placed after the other results.
   EXPECT_EQ(allocated_text(memory), fmt::format("0+512 {}+2048 ", 2 * kMiB + 1536));
@@ -57,7 +57,7 @@ TEST(GpuDeviceMemory, KeepsStagedBatchesInAddition) {
       trace_of({{1024, 0, 1}}, 1,
                {{.name = "features", .bytes = 2048, .input = 0}, {.name = "labels", .bytes = 512, .input = 2}});
   const MemoryTrace update = trace_of({{4096, 0, 1}}, 1);
-  StepMemory step(trace, memory.owners()), updating(update, memory.owners());
+  StepAllocations step(trace, memory.owners()), updating(update, memory.owners());
   const std::vector<int64_t> bytes{2048, 64, 512};
   memory.stage(1, step, bytes);
   EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 2) << "inputs that no step reads are not copied";
@@ -91,7 +91,7 @@ TEST(GpuDeviceMemory, KeepsStagedBatchesInAddition) {
 TEST(GpuDeviceMemory, RemembersOutcomesOfSubmissions) {
   DeviceMemory memory({"gpu 0", 100 * kMiB});
   const MemoryTrace trace = trace_of({{1024, 0, 1}, {3 * kMiB, 1, 2}, {2048, 1, 3}}, 3, {{"features", 512}});
-  StepMemory step(trace, memory.owners());
+  StepAllocations step(trace, memory.owners());
   for (int i = 0; i < 10; ++i) memory.run(step, {});
   // The first run allocates segments; the batches of the next two are in alternating places.
   EXPECT_EQ(step.known_runs(), 7);
@@ -116,13 +116,13 @@ TEST(GpuDeviceMemory, RememberedOutcomesEqualReplays) {
   for (const Program* program : {&mlp.program(), &evaluation.program(), &gpt.program()})
     traces.push_back(trace_memory(launched_plan(*program)));
   DeviceMemory knowing({"gpu 0", 64 * kMiB}), replaying({"gpu 0", 64 * kMiB});
-  std::vector<StepMemory> steps;
+  std::vector<StepAllocations> steps;
   for (const MemoryTrace& trace : traces) steps.emplace_back(trace, knowing.owners());
   std::mt19937 random(3);
   std::vector<BlockId> arrays, other_arrays;
   for (int i = 0; i < 600; ++i) {
     const size_t which = i % 40 < 30 ? 0 : random() % traces.size();
-    StepMemory fresh(traces[which], replaying.owners());
+    StepAllocations fresh(traces[which], replaying.owners());
     const StepPools pools{.compute = i % 300 < 250 ? 0 : 2, .copy_in = i % 200 < 100 ? 1 : 0};
     knowing.run(steps[which], {.pools = pools});
     replaying.run(fresh, {.pools = pools});
@@ -157,7 +157,7 @@ TEST(GpuDeviceMemory, RememberedOutcomesAllocateNoHostMemory) {
   const MlpStep mlp({.batch = 64, .widths = {32, 64, 9}});
   const MemoryTrace trace = trace_memory(launched_plan(mlp.program()));
   DeviceMemory memory({"gpu 0", 64 * kMiB});
-  StepMemory step(trace, memory.owners());
+  StepAllocations step(trace, memory.owners());
   const auto run = [&](int times) {
     for (int i = 0; i < times; ++i) memory.run(step, {});
   };

@@ -29,7 +29,7 @@ TEST(GpuMemoryForecast, EqualsReservedMemory) {
 
   DeviceMemory memory({"gpu 0", forecast.peak_reserved});
   for (int i = 0; i < 3; ++i) memory.allocate(307240, 0, memory.owners().intern("array"));
-  StepMemory step(trace, memory.owners());
+  StepAllocations step(trace, memory.owners());
   for (int i = 0; i < 5; ++i) memory.run(step, {});
   EXPECT_EQ(memory.allocator().statistics().all.reserved_bytes.peak, forecast.peak_reserved);
   EXPECT_EQ(memory.allocator().statistics().retries, 0);
@@ -53,7 +53,7 @@ TEST(GpuMemoryForecast, CapturedGraphsHaveTheirOwnMemory) {
   // Segments cached by eager launches are released for a graph, but not vice versa.
   DeviceMemory memory({"gpu 0", launched.peak_reserved + 2 * kMiB, /*captures=*/true});
   for (int i = 0; i < 3; ++i) memory.allocate(307240, 0, memory.owners().intern("array"));
-  StepMemory step(trace, memory.owners());
+  StepAllocations step(trace, memory.owners());
   while (step.runs() < 4) memory.run(step, {.pools = pools_of_run(step.runs(), /*captures=*/true)});
   EXPECT_GT(memory.allocator().statistics().retries, 0);
   EXPECT_NE(message_of([&] { memory.run(step, {}); }).find("disable gpu.capture"), std::string::npos);
@@ -103,13 +103,13 @@ TEST(GpuMemoryForecast, OfTrainingFindsGrowthInTheFifthEpoch) {
   const MemoryTrace third =
       trace_of({{12 * kHalf, 0, 0}, {60 * kHalf, 0, 2}, {4 * kHalf, 1, 1}}, 2, {{"features", 28 * kHalf}});
   DeviceMemory memory({"gpu 0", 1024 * kMiB});
-  StepMemory training(step, memory.owners());
-  StepMemory evaluation[] = {{first, memory.owners()}, {second, memory.owners()}, {third, memory.owners()}};
+  StepAllocations training(step, memory.owners());
+  StepAllocations evaluation[] = {{first, memory.owners()}, {second, memory.owners()}, {third, memory.owners()}};
   std::vector<int64_t> peaks;
   for (uint64_t epoch = 0; epoch < 8; ++epoch) {
     memory.run(training, {.staged = epoch});
     memory.stage(epoch + 1, training, batch_bytes(step));
-    for (StepMemory& batch : evaluation) memory.run(batch, {});
+    for (StepAllocations& batch : evaluation) memory.run(batch, {});
     peaks.push_back(memory.allocator().statistics().all.reserved_bytes.peak / kMiB);
   }
   EXPECT_EQ(peaks, (std::vector<int64_t>{84, 84, 84, 84, 98, 98, 98, 98}));

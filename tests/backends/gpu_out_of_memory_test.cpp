@@ -72,7 +72,7 @@ TEST(GpuOutOfMemory, ForAStepReportsSourceLines) {
   trace.batch_size = 64;
   trace.writes_states = true;
   for (TraceBuffer& buffer : trace.buffers) buffer.grows = true;
-  StepMemory step(trace, memory.owners());
+  StepAllocations step(trace, memory.owners());
   SourceLines lines;
   for (const int line : {1, 10, 11, 11, 12, 13}) lines.add(lines.intern({"mlp.lua", line, 0}));
   const std::string text =
@@ -103,7 +103,7 @@ TEST(GpuOutOfMemory, ForABatch) {
   MemoryTrace trace = trace_of({{512, 0, 1}}, 2, {{"labels", 512, true, 0}, {"features", 16 * kMiB, true, 1}});
   trace.batch_size = 64;
   trace.writes_states = true;
-  StepMemory step(trace, memory.owners());
+  StepAllocations step(trace, memory.owners());
   memory.run(step, {});
   EXPECT_EQ(message_of([&] { memory.run(step, {}); }),
             R"(out of memory: gpu 0 cannot allocate 16.00 MiB for features
@@ -127,7 +127,7 @@ TEST(GpuOutOfMemory, ForAStagedBatch) {
   MemoryTrace trace = trace_of({{512, 0, 1}}, 1, {{"labels", 512, true, 0}, {"features", 16 * kMiB, true, 1}});
   trace.batch_size = 64;
   trace.writes_states = true;
-  StepMemory step(trace, memory.owners());
+  StepAllocations step(trace, memory.owners());
   memory.run(step, {});
   const std::vector<int64_t> bytes{512, 16 * kMiB};
   const std::string text = message_of([&] { memory.stage(1, step, bytes); });
@@ -145,7 +145,7 @@ TEST(GpuOutOfMemory, ForAnEvaluationWithAStagedBatch) {
   training.batch_size = 64;
   MemoryTrace evaluation = training;
   training.writes_states = true;
-  StepMemory trained(training, memory.owners()), evaluated(evaluation, memory.owners());
+  StepAllocations trained(training, memory.owners()), evaluated(evaluation, memory.owners());
   const std::vector<int64_t> bytes{8 * kMiB};
   memory.run(trained, {});
   memory.stage(1, trained, bytes);
@@ -165,7 +165,7 @@ TEST(GpuOutOfMemory, AdviceOnMemoryCountsEarlierSteps) {
   const auto refusal = [&](int64_t limit) {
     DeviceMemory memory({"gpu 0", limit});
     memory.allocate(4 * kMiB, kStreamPools.compute, memory.owners().intern("parameters"));
-    StepMemory trained(training, memory.owners()), evaluated(evaluation, memory.owners());
+    StepAllocations trained(training, memory.owners()), evaluated(evaluation, memory.owners());
     return message_of([&] {
       for (uint64_t epoch = 0; epoch < 8; ++epoch) {
         memory.run(trained, {.staged = epoch});
@@ -189,7 +189,7 @@ TEST(GpuOutOfMemory, AdviceConsidersCapturedGraphs) {
     MemoryTrace trace = trace_of({{28 * kMiB, 0, 0}}, 1);
     trace.batch_size = 64;
     trace.buffers[0].grows = true;
-    StepMemory step(trace, memory.owners());
+    StepAllocations step(trace, memory.owners());
     const std::string text = message_of([&] { memory.run(step, {}); });
     const size_t begin = text.find("change: ") + 8;
     return text.substr(begin, text.find("instead") - begin);
@@ -275,7 +275,7 @@ TEST(GpuOutOfMemory, ForFragmentedMemory) {
   memory.free(arrays[0]);
   memory.free(arrays[2]);
   const MemoryTrace trace = trace_of({{20 * kMiB, 0, 9, "matmul"}}, 1);
-  StepMemory step(trace, memory.owners());
+  StepAllocations step(trace, memory.owners());
   EXPECT_EQ(message_of([&] { memory.run(step, {.pools = {}}); }),
             R"(hook.lua:1: out of memory: gpu 0 cannot allocate 20.00 MiB for matmul
 Of 40.00 MiB, 20.00 MiB is allocated, 20.00 MiB is reserved but unallocated, and 0 bytes is free; the request needs a segment of 20.00 MiB, because no free block of its pool is larger than 10.00 MiB.
@@ -298,7 +298,7 @@ TEST(GpuOutOfMemory, AtEveryRequestOfAStep) {
     memory.allocate(600, 0, memory.owners().intern("scale"));
     const std::vector<Extent> before = layout_of(memory);
     const std::vector<OwnerUse> uses = memory.allocator().uses();
-    StepMemory step(trace, memory.owners());
+    StepAllocations step(trace, memory.owners());
     for (int again = 1; again <= 2; ++again) {
       const std::string text = message_of([&] { memory.run(step, {.pools = {}}); });
       const int64_t allocated = reserved - 2 * kMiB + 1024;
@@ -335,7 +335,7 @@ TEST(GpuOutOfMemory, WithEveryMemoryLimit) {
   bool has_fitted = false;
   for (int64_t limit = 4 * kMiB; limit <= 120 * kMiB; limit += 2 * kMiB) {
     DeviceMemory memory({"gpu 0", limit});
-    StepMemory large_step(large, memory.owners()), small_step(small, memory.owners());
+    StepAllocations large_step(large, memory.owners()), small_step(small, memory.owners());
     memory.run(small_step, {.pools = {}});
     memory.release_step();
     try {

@@ -167,7 +167,7 @@ TEST_P(OpMatrix, KernelsAgreeOnEveryInstructionSet) {
   constexpr double kUlps = 16;
   EveryIsa isas;
   for_nodes([&](const OpNode& node) {
-    const auto run = [&](const PlanOptions& options) {
+    const auto run = [&](const PlanBuildOptions& options) {
       return run_plan_once(node.program, node.tensors, options, pool_of(2)).outputs[0];
     };
     const HostTensor want = run({.kernels = kReferenceKernels});

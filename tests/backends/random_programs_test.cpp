@@ -10,9 +10,9 @@
 #include "backends/ir/print.h"
 #include "backends/ir/views.h"
 #include "backends/tpu/numerics.h"
+#include "tests/backends/support/memory_plan_check.h"
 #include "tests/backends/support/op_by_op_device.h"
 #include "tests/backends/support/random_program.h"
-#include "tests/backends/support/storage_check.h"
 
 namespace runner::backends::testing {
 namespace {
@@ -46,7 +46,7 @@ class Properties {
     const RandomProgram random(seed, steps);
     using Property = std::string (Properties::*)(const RandomProgram&);
     constexpr Property kProperties[] = {&Properties::passes, &Properties::plans, &Properties::groups,
-                                        &Properties::storage};
+                                        &Properties::memory_plan};
     if (const std::string fault = on_a_tpu(seed, random); !fault.empty()) return fault;
     for (const Property property : kProperties)
       if (const std::string fault = (this->*property)(random); !fault.empty()) return fault;
@@ -77,7 +77,7 @@ class Properties {
   std::string plans(const RandomProgram& random) {
     struct Way {
       const char* name;
-      PlanOptions options;
+      PlanBuildOptions options;
       WorkerPool* pool;
     };
     const Way ways[] = {{"plan", {}, &one_},
@@ -151,14 +151,14 @@ class Properties {
     return true;
   }
 
-  std::string storage(const RandomProgram& random) {
+  std::string memory_plan(const RandomProgram& random) {
     const Program program = legalise(optimise(random.program));
     const std::vector<Group> groups = make_groups(program);
     std::vector<size_t> scratch;
     for (size_t g = 0; g < groups.size(); ++g) scratch.push_back(g % 3 == 0 ? 100 * g : 0);
     for (const bool reuse : {true, false}) {
-      const Storage storage = plan_storage(program, groups, scratch, reuse, assign_offsets);
-      if (const std::string fault = storage_fault(program, groups, storage, scratch); !fault.empty()) return fault;
+      const MemoryPlan plan = plan_memory(program, groups, scratch, reuse, assign_offsets);
+      if (const std::string fault = memory_plan_fault(program, groups, plan, scratch); !fault.empty()) return fault;
     }
     return "";
   }

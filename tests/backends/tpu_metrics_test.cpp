@@ -13,31 +13,31 @@
 namespace runner::backends::tpu {
 namespace {
 
-MetricSnapshot snapshot_of(const DeviceMetrics& metrics, Metric metric) {
+MetricSnapshot snapshot_of(const MetricsRegistry& metrics, XlaMetric metric) {
   return metrics.snapshot().metrics[static_cast<size_t>(metric)];
 }
 
 TEST(TpuMetrics, HaveTheNamesOfPyTorchXla) {
   const struct {
-    Metric metric;
+    XlaMetric metric;
     const char* name;
     MetricKind kind;
     MetricGroup group;
   } metrics[] = {
-      {Metric::kCompileTime, "CompileTime", MetricKind::kTime, MetricGroup::kRuntime},
-      {Metric::kExecuteTime, "ExecuteTime", MetricKind::kTime, MetricGroup::kRuntime},
-      {Metric::kDeviceLockWait, "DeviceLockWait", MetricKind::kTime, MetricGroup::kTracing},
-      {Metric::kTensorsGraphSize, "TensorsGraphSize", MetricKind::kValue, MetricGroup::kTracing},
-      {Metric::kInputOutputAliasCount, "InputOutputAliasCount", MetricKind::kValue, MetricGroup::kTracing},
-      {Metric::kTransferToDeviceTime, "TransferToDeviceTime", MetricKind::kTime, MetricGroup::kRuntime},
-      {Metric::kTransferFromDeviceTime, "TransferFromDeviceTime", MetricKind::kTime, MetricGroup::kRuntime},
-      {Metric::kOutboundData, "OutboundData", MetricKind::kBytes, MetricGroup::kRuntime},
-      {Metric::kInboundData, "InboundData", MetricKind::kBytes, MetricGroup::kRuntime},
-      {Metric::kTensorToData, "TensorToData", MetricKind::kTime, MetricGroup::kTracing},
-      {Metric::kLazyTracing, "LazyTracing", MetricKind::kTime, MetricGroup::kTracing},
-      {Metric::kPersistentCacheLoad, "PersistentCacheLoad", MetricKind::kTime, MetricGroup::kTracing},
-      {Metric::kEagerOpCompileTime, "EagerOpCompileTime", MetricKind::kTime, MetricGroup::kRuntime},
-      {Metric::kEagerOpExecuteTime, "EagerOpExecuteTime", MetricKind::kTime, MetricGroup::kRuntime},
+      {XlaMetric::kCompileTime, "CompileTime", MetricKind::kTime, MetricGroup::kRuntime},
+      {XlaMetric::kExecuteTime, "ExecuteTime", MetricKind::kTime, MetricGroup::kRuntime},
+      {XlaMetric::kDeviceLockWait, "DeviceLockWait", MetricKind::kTime, MetricGroup::kTracing},
+      {XlaMetric::kTensorsGraphSize, "TensorsGraphSize", MetricKind::kValue, MetricGroup::kTracing},
+      {XlaMetric::kInputOutputAliasCount, "InputOutputAliasCount", MetricKind::kValue, MetricGroup::kTracing},
+      {XlaMetric::kTransferToDeviceTime, "TransferToDeviceTime", MetricKind::kTime, MetricGroup::kRuntime},
+      {XlaMetric::kTransferFromDeviceTime, "TransferFromDeviceTime", MetricKind::kTime, MetricGroup::kRuntime},
+      {XlaMetric::kOutboundData, "OutboundData", MetricKind::kBytes, MetricGroup::kRuntime},
+      {XlaMetric::kInboundData, "InboundData", MetricKind::kBytes, MetricGroup::kRuntime},
+      {XlaMetric::kTensorToData, "TensorToData", MetricKind::kTime, MetricGroup::kTracing},
+      {XlaMetric::kLazyTracing, "LazyTracing", MetricKind::kTime, MetricGroup::kTracing},
+      {XlaMetric::kPersistentCacheLoad, "PersistentCacheLoad", MetricKind::kTime, MetricGroup::kTracing},
+      {XlaMetric::kEagerOpCompileTime, "EagerOpCompileTime", MetricKind::kTime, MetricGroup::kRuntime},
+      {XlaMetric::kEagerOpExecuteTime, "EagerOpExecuteTime", MetricKind::kTime, MetricGroup::kRuntime},
   };
   ASSERT_EQ(std::size(metrics), kMetricCount);
   for (const auto& expected : metrics) {
@@ -47,17 +47,17 @@ TEST(TpuMetrics, HaveTheNamesOfPyTorchXla) {
     EXPECT_EQ(row.group, expected.group) << row.name;
     EXPECT_EQ(group_of(row.name), expected.group) << row.name;
   }
-  const std::pair<Counter, const char*> counters[] = {
-      {Counter::kUncachedCompile, "UncachedCompile"},
-      {Counter::kCachedCompile, "CachedCompile"},
-      {Counter::kCreateCompileHandles, "CreateCompileHandles"},
-      {Counter::kMarkStep, "MarkStep"},
-      {Counter::kExecuteComputation, "ExecuteComputation"},
-      {Counter::kDeviceDataCacheMiss, "DeviceDataCacheMiss"},
-      {Counter::kPersistentCacheHit, "PersistentCacheHit"},
-      {Counter::kPersistentCacheMiss, "PersistentCacheMiss"},
-      {Counter::kPersistentCacheDeserializeFailure, "PersistentCacheDeserializeFailure"},
-      {Counter::kLocalScalarDense, "aten::_local_scalar_dense"},
+  const std::pair<XlaCounter, const char*> counters[] = {
+      {XlaCounter::kUncachedCompile, "UncachedCompile"},
+      {XlaCounter::kCachedCompile, "CachedCompile"},
+      {XlaCounter::kCreateCompileHandles, "CreateCompileHandles"},
+      {XlaCounter::kMarkStep, "MarkStep"},
+      {XlaCounter::kExecuteComputation, "ExecuteComputation"},
+      {XlaCounter::kDeviceDataCacheMiss, "DeviceDataCacheMiss"},
+      {XlaCounter::kPersistentCacheHit, "PersistentCacheHit"},
+      {XlaCounter::kPersistentCacheMiss, "PersistentCacheMiss"},
+      {XlaCounter::kPersistentCacheDeserializeFailure, "PersistentCacheDeserializeFailure"},
+      {XlaCounter::kLocalScalarDense, "aten::_local_scalar_dense"},
   };
   ASSERT_EQ(std::size(counters), kCounterCount);
   for (const auto& [counter, name] : counters) EXPECT_EQ(row_of(counter).name, name);
@@ -66,7 +66,7 @@ TEST(TpuMetrics, HaveTheNamesOfPyTorchXla) {
 }
 
 TEST(TpuMetrics, SnapshotsIncludeUnusedEntries) {
-  const MetricsSnapshot snapshot = DeviceMetrics({"xla::add"}).snapshot();
+  const MetricsSnapshot snapshot = MetricsRegistry({"xla::add"}).snapshot();
   ASSERT_EQ(snapshot.metrics.size(), kMetricCount);
   ASSERT_EQ(snapshot.counters.size(), kCounterCount + 1);
   std::set<std::string> names;
@@ -85,30 +85,30 @@ TEST(TpuMetrics, SnapshotsIncludeUnusedEntries) {
 }
 
 TEST(TpuMetrics, CountByIndex) {
-  DeviceMetrics metrics({"xla::add", "xla::mm"});
-  metrics.count(Counter::kMarkStep);
-  metrics.count(Counter::kMarkStep, 4);
+  MetricsRegistry metrics({"xla::add", "xla::mm"});
+  metrics.count(XlaCounter::kMarkStep);
+  metrics.count(XlaCounter::kMarkStep, 4);
   metrics.count_op(1);
   metrics.count_op(1, 2);
-  EXPECT_EQ(metrics.value(Counter::kMarkStep), 5);
-  EXPECT_EQ(metrics.value(Counter::kCachedCompile), 0);
+  EXPECT_EQ(metrics.value(XlaCounter::kMarkStep), 5);
+  EXPECT_EQ(metrics.value(XlaCounter::kCachedCompile), 0);
   const auto counters = metrics.snapshot().counters;
-  EXPECT_EQ(counters[static_cast<size_t>(Counter::kMarkStep)], (CounterSnapshot{"MarkStep", 5}));
+  EXPECT_EQ(counters[static_cast<size_t>(XlaCounter::kMarkStep)], (CounterSnapshot{"MarkStep", 5}));
   EXPECT_EQ(counters[kCounterCount], (CounterSnapshot{"xla::add", 0}));
   EXPECT_EQ(counters[kCounterCount + 1], (CounterSnapshot{"xla::mm", 3}));
 }
 
 // Count and sum cover all samples; the ring and its time window cover the latest 1024.
 TEST(TpuMetrics, KeepARingOfTheLatestSamples) {
-  DeviceMetrics metrics;
+  MetricsRegistry metrics;
   std::vector<MetricSample> all;
   int64_t sum = 0;
   for (int64_t i = 0; i < 2500; ++i) {
     all.push_back({1'000 + 10 * i, i * i % 977});
     sum += all.back().value;
-    metrics.add(Metric::kOutboundData, all.back().value, all.back().at_ns);
+    metrics.add(XlaMetric::kOutboundData, all.back().value, all.back().at_ns);
     if (i != 0 && i != 1022 && i != 1023 && i != 1024 && i != 2047 && i != 2499) continue;
-    const MetricSnapshot snapshot = snapshot_of(metrics, Metric::kOutboundData);
+    const MetricSnapshot snapshot = snapshot_of(metrics, XlaMetric::kOutboundData);
     EXPECT_EQ(snapshot.count, i + 1);
     EXPECT_EQ(snapshot.sum, sum);
     const int64_t kept = std::min<int64_t>(i + 1, 1024);
@@ -118,11 +118,11 @@ TEST(TpuMetrics, KeepARingOfTheLatestSamples) {
 }
 
 TEST(TpuMetrics, TimeASection) {
-  DeviceMetrics metrics;
+  MetricsRegistry metrics;
   const int64_t before = monotonic_ns();
-  { const TimedSection section(metrics, Metric::kCompileTime); }
+  { const TimedSection section(metrics, XlaMetric::kCompileTime); }
   const int64_t after = monotonic_ns();
-  const MetricSnapshot time = snapshot_of(metrics, Metric::kCompileTime);
+  const MetricSnapshot time = snapshot_of(metrics, XlaMetric::kCompileTime);
   ASSERT_EQ(time.count, 1);
   EXPECT_GE(time.sum, 0);
   EXPECT_LE(time.sum, after - before);
@@ -134,18 +134,18 @@ TEST(TpuMetrics, TimeASection) {
 // a snapshot is consistent in itself.
 TEST(TpuMetrics, CanBeUpdatedConcurrently) {
   constexpr int64_t kTimes = 20'000;
-  DeviceMetrics metrics({"xla::add"});
+  MetricsRegistry metrics({"xla::add"});
   const auto work = [&] {
     for (int64_t i = 0; i < kTimes; ++i) {
-      metrics.count(Counter::kExecuteComputation);
+      metrics.count(XlaCounter::kExecuteComputation);
       metrics.count_op(0);
-      metrics.add(Metric::kExecuteTime, 7, i);
+      metrics.add(XlaMetric::kExecuteTime, 7, i);
     }
   };
   {
     const std::jthread host(work), device(work);
     for (int64_t seen = 0; seen < 2 * kTimes;) {
-      const MetricSnapshot now = snapshot_of(metrics, Metric::kExecuteTime);
+      const MetricSnapshot now = snapshot_of(metrics, XlaMetric::kExecuteTime);
       ASSERT_GE(now.count, seen);
       ASSERT_EQ(now.sum, 7 * now.count);
       ASSERT_EQ(now.ring.size(), static_cast<size_t>(std::min<int64_t>(now.count, 1024)));
@@ -153,7 +153,7 @@ TEST(TpuMetrics, CanBeUpdatedConcurrently) {
       std::this_thread::yield();
     }
   }
-  EXPECT_EQ(metrics.value(Counter::kExecuteComputation), 2 * kTimes);
+  EXPECT_EQ(metrics.value(XlaCounter::kExecuteComputation), 2 * kTimes);
   EXPECT_EQ(metrics.snapshot().counters[kCounterCount].value, 2 * kTimes);
 }
 

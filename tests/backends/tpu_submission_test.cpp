@@ -82,7 +82,7 @@ class SubmissionSlotTest : public ::testing::Test {
   }
 
   FunctionDevice host_;
-  DeviceMetrics metrics_;
+  MetricsRegistry metrics_;
 };
 
 TEST_F(SubmissionSlotTest, RunsConcurrentlyOnACopyOfTheArguments) {

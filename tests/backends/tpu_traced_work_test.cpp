@@ -11,14 +11,14 @@
 namespace runner::backends::tpu {
 namespace {
 
-std::map<std::string, int64_t> moved_counters(const DeviceMetrics& metrics) {
+std::map<std::string, int64_t> moved_counters(const MetricsRegistry& metrics) {
   std::map<std::string, int64_t> moved;
   for (const CounterSnapshot& counter : metrics.snapshot().counters)
     if (counter.value != 0) moved[counter.name] = counter.value;
   return moved;
 }
 
-MetricSnapshot outbound(const DeviceMetrics& metrics) {
+MetricSnapshot outbound(const MetricsRegistry& metrics) {
   MetricSnapshot found;
   for (const MetricSnapshot& metric : metrics.snapshot().metrics)
     if (metric.name == "OutboundData") found = metric;
@@ -38,7 +38,7 @@ TEST(TracedWork, CountsOperationsAndBatchesOfEachExecution) {
 
   const TracedWork work = traced_work(program, kBf16Types);
   EXPECT_EQ(work.uploads, (std::vector<int64_t>{4 * 3 * 2, 4 * 8, 5 * 2 * 4 * 2}));
-  DeviceMetrics metrics(op_counter_names());
+  MetricsRegistry metrics(op_counter_names());
   count(work, metrics);
   count(work, metrics);
   EXPECT_EQ(moved_counters(metrics), (std::map<std::string, int64_t>{{"xla::add", 2},
@@ -69,11 +69,11 @@ class Numbers {
     for (const TracedScalar& scalar : scalars) cache_.upload(scalar, metrics_);
     return outbound(metrics_).sum - before;
   }
-  int64_t misses() const { return metrics_.value(Counter::kDeviceDataCacheMiss); }
+  int64_t misses() const { return metrics_.value(XlaCounter::kDeviceDataCacheMiss); }
 
  private:
   DeviceDataCache cache_;
-  DeviceMetrics metrics_;
+  MetricsRegistry metrics_;
 };
 
 TEST(DeviceDataCache, UploadsScalarsOnce) {

@@ -120,7 +120,7 @@ class HintsTest : public ::testing::Test {
     report::Output out(report::ColorMode::kNever, fileno(file), fileno(file));
     Outcome outcome;
     try {
-      Call call;
+      CommandCall call;
       parse(words, call);
       outcome.failed = call.command->action->run(*call.options, out) != 0;
     } catch (const Error& error) {

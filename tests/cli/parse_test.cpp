@@ -15,8 +15,8 @@
 namespace runner::cli {
 namespace {
 
-Call parsed(const std::vector<std::string>& words) {
-  Call call;
+CommandCall parsed(const std::vector<std::string>& words) {
+  CommandCall call;
   parse(words, call);
   return call;
 }
@@ -24,7 +24,7 @@ Call parsed(const std::vector<std::string>& words) {
 // Returns the value of type T that a command line gives an argument of its command.
 template <class T>
 T value_of(std::string_view name, const std::vector<std::string>& words) {
-  const Call call = parsed(words);
+  const CommandCall call = parsed(words);
   for (const auto& arguments : {*call.command->arguments, common_arguments()}) {
     for (const Argument& argument : arguments) {
       if (argument.name == name)
@@ -144,7 +144,7 @@ TEST(Parse, HelpOverridesOtherOptions) {
 }
 
 TEST(Parse, CommandIsKnownIfTheRestIsInvalid) {
-  Call call;
+  CommandCall call;
   EXPECT_THROW(parse(std::vector<std::string>{"exec", "--json"}, call), Error);
   ASSERT_NE(call.command, nullptr);
   EXPECT_EQ(*call.command->name, "exec");

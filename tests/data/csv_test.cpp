@@ -16,7 +16,7 @@ class CsvTest : public FileTest {
  protected:
   // Returns the lexer's records with the line of each.
   std::vector<std::pair<int64_t, std::vector<std::string>>> records(std::string_view text, char delimiter = ',') {
-    formats::Input input(write("x.csv", text));
+    formats::InputFile input(write("x.csv", text));
     CsvLexer lexer(input, delimiter);
     std::vector<std::pair<int64_t, std::vector<std::string>>> result;
     for (std::vector<std::string_view> fields; lexer.next(fields);) {

@@ -22,7 +22,7 @@ TEST_F(NpyTest, RoundTrip) {
   for (const Dims& shape : {Dims{}, Dims{7}, Dims{2, 3}, Dims(8, 1'234'567'890)}) {
     const std::string header = npy_header("<f8", shape);
     EXPECT_EQ(header.size() % 64, 0u);
-    Input input(write("a.npy", header + "rest"));
+    InputFile input(write("a.npy", header + "rest"));
     const NpyHeader read = read_npy_header(input);
     EXPECT_EQ(read.descr, "<f8");
     EXPECT_FALSE(read.fortran_order);
@@ -32,7 +32,7 @@ TEST_F(NpyTest, RoundTrip) {
 }
 
 TEST_F(NpyTest, ReadsKeysInAnyOrderAndEitherQuotes) {
-  Input input(write("a.npy", npy("{\"shape\": (3, 2), 'fortran_order': True,'descr':\"<f4\"}", "")));
+  InputFile input(write("a.npy", npy("{\"shape\": (3, 2), 'fortran_order': True,'descr':\"<f4\"}", "")));
   const NpyHeader read = read_npy_header(input);
   EXPECT_EQ(read.descr, "<f4");
   EXPECT_TRUE(read.fortran_order);

@@ -1,7 +1,7 @@
 // Files written byte by byte and damaged in every possible way, and the output of the writer.
 #include "runner/formats/safetensors.h"
 
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 #include "tests/formats/files.h"
 
 namespace runner::formats {
@@ -109,7 +109,7 @@ TEST_F(SafetensorsTest, OutputIsDeterministic) {
   const std::string a = bytes_of(Floats{1}), b = bytes_of(Floats{2});
   const auto contents = [&](const char* name) {
     std::string bytes;
-    Input input(path(name));
+    InputFile input(path(name));
     bytes.resize(static_cast<size_t>(input.most_left()));
     input.read_exactly(std::as_writable_bytes(std::span(bytes)), "all");
     return bytes;

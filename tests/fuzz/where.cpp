@@ -22,7 +22,7 @@ using Kind = RunCondition::Kind;
 
 constexpr int kDeepest = 70;  // slightly above the parser's own limit, for negations that it adds
 
-void check_span(store::Span span, std::string_view text) {
+void check_span(store::TextSpan span, std::string_view text) {
   const int length = schema::count_characters(text);
   require(span.begin >= 0 && span.width >= 1 && span.begin + span.width <= std::max(length, 1),
           fmt::format("{} characters from {} of {}", span.width, span.begin, text));

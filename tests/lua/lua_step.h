@@ -48,7 +48,7 @@ class LuaStep {
   backends::Program program_;
   std::vector<Value> parameters_;
   nn::ParameterSet declared_;
-  nn::Forward forward_;
+  nn::ForwardContext forward_;
   Recording recording_;
   Runtime runtime_;
   std::vector<HostTensor> all_inputs() const;

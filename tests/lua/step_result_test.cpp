@@ -77,7 +77,7 @@ class StepResult : public ::testing::Test {
   }
 
   LuaStep step_;
-  nn::Forward forward_{.program = step_.program()};
+  nn::ForwardContext forward_{.program = step_.program()};
   nn::ModulePtr model_;
   std::map<std::string, Value> values_;
 };

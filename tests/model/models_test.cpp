@@ -137,7 +137,7 @@ std::string refusal(const InputSpec& inputs, const data::Encoding& data) {
 }
 
 TEST(CheckInputs, RefusesDataThatTheModelDoesNotAccept) {
-  const InputSpec images{.kind = InputKind::kNumbers,
+  const InputSpec images{.kind = ModelInputKind::kNumbers,
                          .least_axes = 2,
                          .most_axes = 3,
                          .others = kNoOthers,
@@ -151,8 +151,11 @@ TEST(CheckInputs, RefusesDataThatTheModelDoesNotAccept) {
             "nn.Embedding to the hook");
 
   constexpr std::string_view kMask[] = {"attention_mask"};
-  InputSpec sequences{
-      .kind = InputKind::kTokens, .least_axes = 1, .most_axes = 1, .others = kNoOthers, .outputs = OutputsPer::kToken};
+  InputSpec sequences{.kind = ModelInputKind::kTokens,
+                      .least_axes = 1,
+                      .most_axes = 1,
+                      .others = kNoOthers,
+                      .outputs = OutputsPer::kToken};
   EXPECT_EQ(refusal(sequences, tokens(4)), "");
   EXPECT_EQ(refusal(sequences, features({4}, 3)),
             "model.type cnn needs tokens, but data.train has numbers; use data.train.format: text");

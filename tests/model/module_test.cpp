@@ -229,7 +229,7 @@ TEST(Module, ErrorNamesTheModule) {
 TEST(Module, OutsideTheModelHasNoParameters) {
   backends::Program program;
   const Value x{&program, program.input(backends::InputKind::kBatch, "x", {DType::kI64, Shape{3}})};
-  Forward context{
+  ForwardContext context{
       .program = program, .parameters = {}, .autocast = {}, .training = true, .dropout_key = {}, .sample_ids = {}};
   try {
     embedding(3, 2)->forward(context, x);
@@ -262,7 +262,7 @@ TEST(Autocast, FollowsPyTorchsOpLists) {
 // Adds the input "mask" of the batch to its argument.
 class AddsMask : public Module {
  private:
-  Value record(Forward& context, Value x) const override { return ops::add(x, context.input("mask")); }
+  Value record(ForwardContext& context, Value x) const override { return ops::add(x, context.input("mask")); }
 };
 
 TEST(Module, ReadsFurtherInputsByName) {
@@ -271,7 +271,7 @@ TEST(Module, ReadsFurtherInputsByName) {
     return Value{&program, program.input(backends::InputKind::kBatch, name, {DType::kF32, Shape{2}})};
   };
   const ModelInput inputs[] = {{"features", input("features")}, {"mask", input("mask")}};
-  Forward context{.program = program, .inputs = inputs};
+  ForwardContext context{.program = program, .inputs = inputs};
   const Value sum = AddsMask().forward(context, inputs[0].value);
   EXPECT_EQ(program.operands(sum.id)[1], inputs[1].value.id);
 

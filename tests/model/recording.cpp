@@ -30,13 +30,13 @@ Value Recording::input(const backends::TensorType& type, const std::vector<doubl
 
 Value Recording::forward(Value x, bool training, const std::vector<double>& sample_ids) {
   RUN_ASSERT(parameter_values_.size() == parameters_.parameters().size());
-  Forward context{.program = program_,
-                  .parameters = parameter_values_,
-                  .mixed = autocast_,
-                  .autocast = autocast_,
-                  .training = training,
-                  .dropout_key = {},
-                  .sample_ids = {}};
+  ForwardContext context{.program = program_,
+                         .parameters = parameter_values_,
+                         .mixed = autocast_,
+                         .autocast = autocast_,
+                         .training = training,
+                         .dropout_key = {},
+                         .sample_ids = {}};
   if (training) {
     context.dropout_key = input({DType::kI64, Shape{2}}, {7, 0});
     context.sample_ids = input({DType::kI64, Shape{std::ssize(sample_ids)}}, sample_ids);

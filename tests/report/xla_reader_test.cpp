@@ -338,15 +338,15 @@ class RandomDevice {
   explicit RandomDevice(uint64_t seed) : random_(seed) {}
 
   backends::tpu::MetricsSnapshot snapshot() {
-    backends::tpu::DeviceMetrics metrics({"xla::add", "xla::mm", "xla::_log_softmax"});
+    backends::tpu::MetricsRegistry metrics({"xla::add", "xla::mm", "xla::_log_softmax"});
     for (size_t i = 0; i < backends::tpu::kMetricCount; ++i) {
-      if (below(3) == 0) fill(metrics, static_cast<backends::tpu::Metric>(i));
+      if (below(3) == 0) fill(metrics, static_cast<backends::tpu::XlaMetric>(i));
     }
     for (size_t i = 0; i < backends::tpu::kCounterCount; ++i) {
-      metrics.count(static_cast<backends::tpu::Counter>(i), below(3) * below(1'000'000));
+      metrics.count(static_cast<backends::tpu::XlaCounter>(i), below(3) * below(1'000'000));
     }
     for (size_t op = 0; op < 3; ++op) metrics.count_op(op, below(2) * below(1000));
-    metrics.count(backends::tpu::Counter::kMarkStep);
+    metrics.count(backends::tpu::XlaCounter::kMarkStep);
     return metrics.snapshot();
   }
 
@@ -354,7 +354,7 @@ class RandomDevice {
   int64_t below(int64_t limit) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(limit)); }
 
   // Adds up to 40 samples, sometimes more than the ring holds, of one or many magnitudes; some are at half a unit.
-  void fill(backends::tpu::DeviceMetrics& metrics, backends::tpu::Metric metric) {
+  void fill(backends::tpu::MetricsRegistry& metrics, backends::tpu::XlaMetric metric) {
     const int64_t count = below(100) == 0 ? 1000 + below(100) : below(40);
     const int64_t magnitude = 1 + below(46), step = below(4) == 0 ? 0 : 1 + below(1'000'000'000);
     int64_t at_ns = below(1'000'000'000);

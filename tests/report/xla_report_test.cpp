@@ -13,9 +13,9 @@
 namespace runner::report::xla {
 namespace {
 
-using backends::tpu::Counter;
-using backends::tpu::DeviceMetrics;
-using backends::tpu::Metric;
+using backends::tpu::MetricsRegistry;
+using backends::tpu::XlaCounter;
+using backends::tpu::XlaMetric;
 
 TEST(XlaFigure, TextOfThreeKinds) {
   const auto text = [](double value, MetricKind kind) { return metric_value_text(value, kind, DurationStyle::kExact); };
@@ -55,20 +55,20 @@ TEST(XlaFigure, ReadsTextOfThreeKinds) {
 }
 
 // Two samples of one metric, 100 µs apart, and a few counters. Expected values are computed by hand.
-DeviceMetrics& small_device(DeviceMetrics& metrics) {
-  metrics.add(Metric::kExecuteTime, 1'500'000, 10'000);
-  metrics.add(Metric::kExecuteTime, 500'000, 110'000);
-  metrics.add(Metric::kOutboundData, 4096, 5);
-  metrics.add(Metric::kTensorsGraphSize, 38, 7);
-  metrics.add(Metric::kTensorsGraphSize, 40, 8);
-  metrics.count(Counter::kMarkStep, 3);
-  metrics.count(Counter::kUncachedCompile);
+MetricsRegistry& small_device(MetricsRegistry& metrics) {
+  metrics.add(XlaMetric::kExecuteTime, 1'500'000, 10'000);
+  metrics.add(XlaMetric::kExecuteTime, 500'000, 110'000);
+  metrics.add(XlaMetric::kOutboundData, 4096, 5);
+  metrics.add(XlaMetric::kTensorsGraphSize, 38, 7);
+  metrics.add(XlaMetric::kTensorsGraphSize, 40, 8);
+  metrics.count(XlaCounter::kMarkStep, 3);
+  metrics.count(XlaCounter::kUncachedCompile);
   metrics.count_op(1, 2);
   return metrics;
 }
 
 TEST(XlaReport, SnapshotIsInTheOrderOfTorchXla) {
-  DeviceMetrics metrics({"xla::mm", "xla::add"});
+  MetricsRegistry metrics({"xla::mm", "xla::add"});
   const MetricsReport report = report_of(small_device(metrics).snapshot());
   EXPECT_EQ(report_text(report, DurationStyle::kExact),
             "Metric: TensorsGraphSize\n"
@@ -107,8 +107,8 @@ TEST(XlaReport, SnapshotIsInTheOrderOfTorchXla) {
 
 // With 3000 samples, rates and percentiles are of the last 1024, and Rate · TotalSamples is not Accumulator.
 TEST(XlaReport, RatesAndPercentilesAreOfTheLastSamples) {
-  DeviceMetrics metrics;
-  for (int64_t i = 1; i <= 3000; ++i) metrics.add(Metric::kExecuteTime, i * 1000, i * 1'000'000);
+  MetricsRegistry metrics;
+  for (int64_t i = 1; i <= 3000; ++i) metrics.add(XlaMetric::kExecuteTime, i * 1000, i * 1'000'000);
   const double fractions[] = {0.001, 0.5, 0.999};
   const MetricsReport report = report_of(metrics.snapshot(), fractions);
   const ReportMetric& time = *report.metric("ExecuteTime");
@@ -121,7 +121,7 @@ TEST(XlaReport, RatesAndPercentilesAreOfTheLastSamples) {
 }
 
 TEST(XlaReport, JsonHasZerosAndRoundTrips) {
-  DeviceMetrics metrics({"xla::mm", "xla::add"});
+  MetricsRegistry metrics({"xla::mm", "xla::add"});
   const std::string empty = json::compact(report_json(report_of(metrics.snapshot())));
   EXPECT_NE(
       empty.find(R"("CompileTime":{"kind":"time","count":0,"sum":0,"value_rate":null,"rate":null,"percentiles":{}})"),

@@ -85,12 +85,12 @@ std::optional<train::RunForecast> forecast_of(const train::Session& session) {
   return train::forecast_graphs(session.recipe, session.data, session.plan, *session.device, hooks.get());
 }
 
-struct Plan {
+struct PlanReport {
   std::vector<std::string> warnings;
   std::string text;  // or JSON document
 };
 
-Plan plan_of(const schema::ReadResult& read, const PlanOptions& options, const report::Output& out) {
+PlanReport plan_of(const schema::ReadResult& read, const PlanOptions& options, const report::Output& out) {
   const train::MakeHooks make_hooks = usable_hooks(read, lua::hooks_maker());
   const std::unique_ptr<train::Hooks> hooks = make_hooks(read.recipe);
   // Checks the limit before allocating memory per sample (data, order).
@@ -101,7 +101,7 @@ Plan plan_of(const schema::ReadResult& read, const PlanOptions& options, const r
   const int64_t epochs = options.batches ? epochs_to_print(options, session.plan) : 0;
   const std::optional<train::RunForecast> forecast = forecast_of(session);
   const auto generation = train::generation_of(read.recipe);
-  Plan plan{.warnings = warnings_of(read, session, forecast), .text = {}};
+  PlanReport plan{.warnings = warnings_of(read, session, forecast), .text = {}};
   if (!options.json) {
     plan.text = report::plan_text(session, report::plot_width(out.data_width()), out.data_color());
     if (forecast) plan.text += report::forecast_text(*forecast, generation, out.data_width(), out.data_color());
@@ -120,7 +120,7 @@ Plan plan_of(const schema::ReadResult& read, const PlanOptions& options, const r
 int plan(const PlanOptions& options, report::Output& out) {
   check_options(options);
   const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
-  const Plan plan = unrecorded([&] { return plan_of(read, options, out); });
+  const PlanReport plan = unrecorded([&] { return plan_of(read, options, out); });
   for (const std::string& text : plan.warnings) out.talk(report::warning_text(text, out.talk_color()));
   out.data(plan.text);
   return 0;

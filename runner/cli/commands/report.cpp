@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "runner/cli/command.h"
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
 #include "runner/report/xla/analysis_text.h"
@@ -44,7 +44,7 @@ std::string read_standard_input() {
 
 std::string read_text(const std::string& file) {
   if (file == "-") return read_standard_input();
-  formats::Input input(file);
+  formats::InputFile input(file);
   std::string text;
   std::array<char, kChunk> chunk;
   while (const size_t got = input.read(std::as_writable_bytes(std::span(chunk)))) text.append(chunk.data(), got);

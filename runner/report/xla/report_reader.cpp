@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 #include "runner/report/xla/log_lines.h"
 
 namespace runner::report::xla {

@@ -144,7 +144,7 @@ void export_onnx(const ExportedModel& model, std::unique_ptr<Hooks> hooks, const
                                .inputs = {},
                                .output = encoding.label_kind == data::LabelKind::kClass ? "logits" : "outputs",
                                .metadata = model_metadata(encoding, scale)};
-  for (const data::Input& input : encoding.inputs()) exported.inputs.emplace_back(input.name);
+  for (const data::SampleInput& input : encoding.inputs()) exported.inputs.emplace_back(input.name);
   exported.metadata.erase("format");
   if (model.folds_normalization) {
     check_has_features(encoding);

@@ -26,7 +26,7 @@ using backends::Value;
 
 // The batch of a step under construction.
 struct StepInputs {
-  nn::Forward& forward;
+  nn::ForwardContext& forward;
   const nn::ModulePtr& model;
   Value features;                                  // first of forward.inputs: (B, …) f32; for text (B, T) i64
   Value labels;                                    // (B) i64; for text (B, T) i64; or targets (B, K) f32

@@ -7,7 +7,7 @@
 
 #include "backends/ir/ops.h"
 #include "runner/data/labels.h"
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 #include "runner/train/step/digest.h"
 #include "schema/base/error.h"
 #include "schema/base/suggest.h"

@@ -76,7 +76,7 @@ void StepBuilder::declare_batch_inputs(Program& program, std::optional<int64_t> 
                                               {DType::kI64, Shape{2}}};
   constexpr const char* kNames[kBatchInputCount] = {"labels", "mask", "sample_ids", "random_key", "draw_key"};
   if (batch)
-    for (const data::Input& input : inputs_)
+    for (const data::SampleInput& input : inputs_)
       program.input(InputKind::kBatch, input.name, {input.dtype, batched(size, input.shape)});
   for (size_t i = batch ? kLabels : kDrawKey; i < kBatchInputCount; ++i)
     program.input(InputKind::kBatch, kNames[i], types[i]);
@@ -117,7 +117,7 @@ StepFrame StepBuilder::begin(Program& program, const ProgramInputs& declared) co
   frame.arrays.reserve(layout_.arrays().size());
   while (input < layout_.arrays().size()) frame.arrays.push_back(input_value(program, input++));
   if (has_batch)
-    for (const data::Input& of_model : inputs_)
+    for (const data::SampleInput& of_model : inputs_)
       frame.model_inputs.push_back({of_model.name, input_value(program, input++)});
   for (size_t i = has_batch ? kLabels : kDrawKey; i < kBatchInputCount; ++i)
     frame.batch_inputs[i] = input_value(program, input++);
@@ -154,8 +154,8 @@ nn::Autocast autocast_of(const schema::Recipe& recipe) {
 
 }  // namespace
 
-nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bool training,
-                                    nn::HostValues& host) const {
+nn::ForwardContext StepBuilder::forward_of(Program& program, const StepFrame& frame, bool training,
+                                           nn::HostValues& host) const {
   host.bakes = !device_rules(recipe_).traces_graphs || scalar_rules_of(recipe_).bakes;
   return {.program = program,
           .parameters = frame.parameters,
@@ -169,7 +169,7 @@ nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bo
           .host = &host};
 }
 
-StepInputs StepBuilder::inputs_of(nn::Forward& forward, const StepFrame& frame) const {
+StepInputs StepBuilder::inputs_of(nn::ForwardContext& forward, const StepFrame& frame) const {
   const auto& batch = frame.batch_inputs;
   return {.forward = forward,
           .model = model_.module,
@@ -197,7 +197,7 @@ void StepBuilder::record_into(Recorded& recorded, int64_t batch, bool training, 
   recorded.parameters.clear();
   recorded.host.clear();
   for (const Value parameter : frame.parameters) recorded.parameters.push_back(parameter.id);
-  nn::Forward forward = forward_of(program, frame, training, recorded.host);
+  nn::ForwardContext forward = forward_of(program, frame, training, recorded.host);
   StepInputs step = inputs_of(forward, frame);
   step.read = [&](Value value) { return read(recorded, value.id); };
   record_losses(recorded, step, training);

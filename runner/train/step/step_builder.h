@@ -79,8 +79,9 @@ class StepBuilder {
   // SharedArrays::reduction. `has_rows`: with the arrays of the other ranks.
   backends::Program begin_reduction(const Shard& shard, bool has_rows) const;
   // The results refer to the arguments.
-  nn::Forward forward_of(backends::Program& program, const StepFrame& frame, bool training, nn::HostValues& host) const;
-  StepInputs inputs_of(nn::Forward& forward, const StepFrame& frame) const;
+  nn::ForwardContext forward_of(backends::Program& program, const StepFrame& frame, bool training,
+                                nn::HostValues& host) const;
+  StepInputs inputs_of(nn::ForwardContext& forward, const StepFrame& frame) const;
   // Number of inputs of the model.
   size_t model_inputs() const { return inputs_.size(); }
   // Positions among the batch inputs, and among all inputs, of a Program with a batch. begin() records only inputs
@@ -169,7 +170,7 @@ class StepBuilder {
   const data::Encoding& encoding_;
   Hooks* const hooks_;
   const LossSpec loss_;
-  const std::vector<data::Input> inputs_;  // of the model
+  const std::vector<data::SampleInput> inputs_;  // of the model
   mutable std::map<ProgramInputs, Prologue> prologues_;
 };
 

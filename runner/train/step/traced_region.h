@@ -136,7 +136,7 @@ class TracedRegion {
   std::vector<bool> unreduced_;  // by flat buffer: the gradient is still to be reduced
   std::vector<bool> reached_;    // see RegionOptions::reached
   nn::HostValues host_;
-  nn::Forward forward_;
+  nn::ForwardContext forward_;
   StepInputs inputs_;
   std::vector<ScheduleRates> rates_;
   int64_t moves_ = 0;  // upper bound of the schedule steps

@@ -93,7 +93,7 @@ class Session {
 };
 
 // Results of a plan built with these options and run once, without a device.
-inline Results run_plan_once(const Program& program, const Inputs& inputs, const PlanOptions& options,
+inline Results run_plan_once(const Program& program, const Inputs& inputs, const PlanBuildOptions& options,
                              WorkerPool& pool) {
   const Plan plan = build_plan(program, options);
   const Arena arena(plan.arena_bytes);

@@ -1,4 +1,4 @@
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace runner::formats {
 
-struct Input::Gzip {
+struct InputFile::Gzip {
   Gzip() {
     constexpr int kGzipOnly = 15 + 16;  // argument windowBits of inflateInit2(), see zlib.h
     if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw std::bad_alloc();
@@ -46,7 +46,7 @@ const char* kind_of(mode_t mode) {
 
 }  // namespace
 
-Input::Input(std::string path) : path_(std::move(path)) {
+InputFile::InputFile(std::string path) : path_(std::move(path)) {
   // O_NONBLOCK: opening a pipe without a writer would block.
   file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file_ < 0)
@@ -75,24 +75,24 @@ Input::Input(std::string path) : path_(std::move(path)) {
   }
 }
 
-Input::~Input() {
+InputFile::~InputFile() {
   close(file_);
 }
 
-int64_t Input::most_left() const {
+int64_t InputFile::most_left() const {
   constexpr int64_t kMaxExpansion = 1032;
   const int64_t left = std::max<int64_t>(file_size_ - file_offset_, 0);
   return gzip_ ? (left + gzip_->stream.avail_in) * kMaxExpansion : left;
 }
 
-void Input::seek(int64_t offset) {
+void InputFile::seek(int64_t offset) {
   RUN_ASSERT(!compressed());
   RUN_CHECK(lseek(file_, offset, SEEK_SET) == offset, ErrorKind::kData, "cannot read {} at byte {}: {}", path_, offset,
             std::strerror(errno));
   file_offset_ = offset_ = offset;
 }
 
-size_t Input::read(std::span<std::byte> out) {
+size_t InputFile::read(std::span<std::byte> out) {
   size_t filled = 0;
   while (filled < out.size()) {
     const size_t got = gzip_ ? inflate(out.subspan(filled)) : read_file(out.subspan(filled));
@@ -103,7 +103,7 @@ size_t Input::read(std::span<std::byte> out) {
   return filled;
 }
 
-size_t Input::read_file(std::span<std::byte> out) {
+size_t InputFile::read_file(std::span<std::byte> out) {
   for (;;) {
     const ssize_t got = ::read(file_, out.data(), std::min(out.size(), size_t{1} << 30));
     if (got >= 0) {
@@ -117,7 +117,7 @@ size_t Input::read_file(std::span<std::byte> out) {
 }
 
 // Inflates until there is output or the data ends. Returns the number of bytes.
-size_t Input::inflate(std::span<std::byte> out) {
+size_t InputFile::inflate(std::span<std::byte> out) {
   z_stream& stream = gzip_->stream;
   stream.next_out = reinterpret_cast<Bytef*>(out.data());
   stream.avail_out = static_cast<uInt>(std::min(out.size(), size_t{1} << 30));
@@ -147,12 +147,12 @@ size_t Input::inflate(std::span<std::byte> out) {
   return room - stream.avail_out;
 }
 
-void Input::read_exactly(std::span<std::byte> out, const std::string& part) {
+void InputFile::read_exactly(std::span<std::byte> out, const std::string& part) {
   const size_t got = read(out);
   if (got < out.size()) fail(ErrorKind::kData, "{}: unexpected end of file at byte {}, in {}", path_, offset_, part);
 }
 
-void Input::expect_end() {
+void InputFile::expect_end() {
   const int64_t end = offset_;
   std::array<std::byte, 4096> rest;
   if (read(rest) > 0)

@@ -11,13 +11,13 @@
 
 namespace runner::formats {
 
-class Input {
+class InputFile {
  public:
   // A file named *.gz must be gzip. Other files are decompressed if they start with the gzip magic bytes.
-  explicit Input(std::string path);
-  ~Input();
-  Input(const Input&) = delete;
-  Input& operator=(const Input&) = delete;
+  explicit InputFile(std::string path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
 
   const std::string& path() const { return path_; }
   // Upper bound for the number of bytes left. Exact for uncompressed files; for gzip it follows from deflate's maximum

@@ -1,4 +1,4 @@
-#include "backends/exec/storage.h"
+#include "backends/exec/memory_plan.h"
 
 #include <algorithm>
 #include <iterator>
@@ -15,9 +15,9 @@ namespace {
 
 constexpr int32_t kNowhere = -1;
 
-class StoragePlanner {
+class MemoryPlanner {
  public:
-  StoragePlanner(const Program& program, const std::vector<Group>& groups, bool reuse)
+  MemoryPlanner(const Program& program, const std::vector<Group>& groups, bool reuse)
       : program_(program),
         groups_(groups),
         reuse_(reuse),
@@ -25,13 +25,13 @@ class StoragePlanner {
         returned_(copied_ + 1),
         step_of_(static_cast<size_t>(program.size()), -1),
         homes_(static_cast<size_t>(program.size())) {
-    storage_.places.assign(static_cast<size_t>(program.size()), {kNowhere, 0});
-    storage_.elided.assign(groups.size(), 0);
+    plan_.places.assign(static_cast<size_t>(program.size()), {kNowhere, 0});
+    plan_.elided.assign(groups.size(), 0);
     for (size_t g = 0; g < groups.size(); ++g)
       for (const ValueId id : groups[g].nodes) step_of(id) = static_cast<int>(g);
   }
 
-  Storage run(const std::vector<size_t>& scratch_bytes, const PlaceBlocks& place_blocks) {
+  MemoryPlan run(const std::vector<size_t>& scratch_bytes, const PlaceBlocks& place_blocks) {
     make_homes();
     place_concats();
     find_uses();
@@ -39,9 +39,9 @@ class StoragePlanner {
     place_in_place();
     collect_blocks();
     for (size_t g = 0; g < groups_.size(); ++g) add_scratch(scratch_bytes[g], static_cast<int>(g));
-    storage_.arena_bytes = place_blocks(storage_.blocks);
+    plan_.arena_bytes = place_blocks(plan_.blocks);
     write_places();
-    return std::move(storage_);
+    return std::move(plan_);
   }
 
  private:
@@ -117,13 +117,13 @@ class StoragePlanner {
       home(parts[i]).offset = offset;
       offset += program_.type(program_.operands(concat)[i]).bytes();
     }
-    storage_.elided[g] = 1;
+    plan_.elided[g] = 1;
   }
 
   // Finds the first write and the last read of every buffer.
   void find_uses() {
     for (size_t g = 0; g < groups_.size(); ++g) {
-      if (storage_.elided[g]) continue;
+      if (plan_.elided[g]) continue;
       const int step = static_cast<int>(g);
       for (const ValueId id : groups_[g].results) written(id, step);
       for (const ValueId operand : groups_[g].operands) read(operand, step);
@@ -164,7 +164,7 @@ class StoragePlanner {
     const int write = home(value).first;
     const int read = home(input).last;
     if (read < write) return true;
-    if (storage_.elided[static_cast<size_t>(step_of(value))]) return parts_may_overwrite(value, input);
+    if (plan_.elided[static_cast<size_t>(step_of(value))]) return parts_may_overwrite(value, input);
     return read == write && element_by_element(value, input, 0);
   }
 
@@ -188,7 +188,7 @@ class StoragePlanner {
     const std::vector<Read> reads = reads_of(input);
     return std::ranges::all_of(program_.operands(concat), [&](ValueId operand) {
       const ValueId part = without_reshapes(operand);
-      return !storage_.elided[static_cast<size_t>(step_of(part))] && part_may_overwrite(part, input, reads);
+      return !plan_.elided[static_cast<size_t>(step_of(part))] && part_may_overwrite(part, input, reads);
     });
   }
 
@@ -250,15 +250,15 @@ class StoragePlanner {
     for (ValueId id = 0; id < program_.size(); ++id) {
       Home& own = home(id);
       if (own.in != kNoValue || own.slot != 0 || own.first < 0) continue;
-      own.block = static_cast<int>(storage_.blocks.size());
-      storage_.blocks.push_back({program_.type(id).bytes(), own.first, own.last, 0});
+      own.block = static_cast<int>(plan_.blocks.size());
+      plan_.blocks.push_back({program_.type(id).bytes(), own.first, own.last, 0});
     }
   }
 
   void add_scratch(size_t bytes, int step) {
-    if (storage_.elided[static_cast<size_t>(step)]) bytes = 0;
-    scratch_blocks_.push_back(bytes == 0 ? -1 : static_cast<int>(storage_.blocks.size()));
-    if (bytes > 0) storage_.blocks.push_back({bytes, step, step, 0});
+    if (plan_.elided[static_cast<size_t>(step)]) bytes = 0;
+    scratch_blocks_.push_back(bytes == 0 ? -1 : static_cast<int>(plan_.blocks.size()));
+    if (bytes > 0) plan_.blocks.push_back({bytes, step, step, 0});
   }
 
   void write_places() {
@@ -266,18 +266,17 @@ class StoragePlanner {
       const Root root = root_of(id);
       const Home& own = home(root.value);
       if (own.slot > 0) {
-        storage_.places[static_cast<size_t>(id)] = {own.slot, root.offset};
+        plan_.places[static_cast<size_t>(id)] = {own.slot, root.offset};
       } else if (own.block >= 0) {
-        storage_.places[static_cast<size_t>(id)] = {
-            0, storage_.blocks[static_cast<size_t>(own.block)].offset + root.offset};
+        plan_.places[static_cast<size_t>(id)] = {0, plan_.blocks[static_cast<size_t>(own.block)].offset + root.offset};
       }
     }
     for (const int block : scratch_blocks_)
-      storage_.scratch.push_back({0, block < 0 ? 0 : storage_.blocks[static_cast<size_t>(block)].offset});
+      plan_.scratch.push_back({0, block < 0 ? 0 : plan_.blocks[static_cast<size_t>(block)].offset});
     for (const Output* output : late_) {
       const int32_t slot = output->state + 1;
       const size_t bytes = program_.type(output->value).bytes();
-      if (bytes > 0) storage_.copies.push_back({storage_.places[static_cast<size_t>(output->value)], {slot, 0}, bytes});
+      if (bytes > 0) plan_.copies.push_back({plan_.places[static_cast<size_t>(output->value)], {slot, 0}, bytes});
     }
   }
 
@@ -289,7 +288,7 @@ class StoragePlanner {
   std::vector<Home> homes_;
   std::vector<const Output*> late_;
   std::vector<int> scratch_blocks_;
-  Storage storage_;
+  MemoryPlan plan_;
 };
 
 // Checks that blocks live at the same time do not overlap: sweeps over the steps with the live blocks sorted by offset.
@@ -354,9 +353,9 @@ size_t set_offsets(std::vector<ArenaBlock>& blocks, std::span<const size_t> offs
   return total;
 }
 
-Storage plan_storage(const Program& program, const std::vector<Group>& groups, const std::vector<size_t>& scratch_bytes,
-                     bool reuse, const PlaceBlocks& place_blocks) {
-  return StoragePlanner(program, groups, reuse).run(scratch_bytes, place_blocks);
+MemoryPlan plan_memory(const Program& program, const std::vector<Group>& groups,
+                       const std::vector<size_t>& scratch_bytes, bool reuse, const PlaceBlocks& place_blocks) {
+  return MemoryPlanner(program, groups, reuse).run(scratch_bytes, place_blocks);
 }
 
 }  // namespace runner::backends

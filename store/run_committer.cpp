@@ -1,4 +1,4 @@
-#include "store/run_recording.h"
+#include "store/run_committer.h"
 
 #include <algorithm>
 #include <array>
@@ -19,21 +19,21 @@ std::string_view to_string(Level level) {
   return kLevelNames[static_cast<size_t>(level)];
 }
 
-RunRecording::RunRecording(Store store, std::variant<RunInfo, RunHandle> run, const WriterOptions& options)
+RunCommitter::RunCommitter(Store store, std::variant<RunInfo, RunHandle> run, const WriterOptions& options)
     : store_(std::move(store)), run_(std::move(run)), options_(options) {}
 
-const RunHandle& RunRecording::begin() {
+const RunHandle& RunCommitter::begin() {
   if (const auto* info = std::get_if<RunInfo>(&run_)) run_ = create_run(store_, *info);
   const RunHandle& run = std::get<RunHandle>(run_);
   if (!series_) series_.emplace(store_.database(), run.id);
   return run;
 }
 
-bool RunRecording::heartbeat_due() const {
+bool RunCommitter::heartbeat_due() const {
   return !finished_ && std::chrono::steady_clock::now() - last_heartbeat_ >= options_.heartbeat_every;
 }
 
-void RunRecording::write_events() {
+void RunCommitter::write_events() {
   if (events_.empty()) return;
   const RunHandle& run = std::get<RunHandle>(run_);
   Statement insert(store_.database(),
@@ -43,12 +43,12 @@ void RunRecording::write_events() {
   }
 }
 
-void RunRecording::add_compiled_graphs(CompiledGraphs graphs) {
+void RunCommitter::add_compiled_graphs(CompiledGraphs graphs) {
   std::ranges::move(graphs.made, std::back_inserter(compiled_graphs_.made));
   std::ranges::move(graphs.used, std::back_inserter(compiled_graphs_.used));
 }
 
-bool RunRecording::commit(int64_t dropped_points, bool durable) {
+bool RunCommitter::commit(int64_t dropped_points, bool durable) {
   const RunHandle& run = begin();
   const bool given =
       series_->pending() > 0 || !events_.empty() || provenance_ || device_report_ || !compiled_graphs_.empty();
@@ -70,24 +70,24 @@ bool RunRecording::commit(int64_t dropped_points, bool durable) {
   return true;
 }
 
-StateInfo RunRecording::save(const StateSnapshot& snapshot) {
+StateInfo RunCommitter::save(const StateSnapshot& snapshot) {
   return save_state(store_, begin(), snapshot.header, snapshot.sections(), options_.state_chunk_bytes);
 }
 
-void RunRecording::prune(const Retention& retention) {
+void RunCommitter::prune(const Retention& retention) {
   prune_states(store_, begin().id, retention);
 }
 
-ArtifactInfo RunRecording::save(const ArtifactHeader& header, const ArtifactSource& source) {
+ArtifactInfo RunCommitter::save(const ArtifactHeader& header, const ArtifactSource& source) {
   return save_artifact(store_, begin(), header, source);
 }
 
-void RunRecording::finish(const RunEnd& end) {
+void RunCommitter::finish(const RunEnd& end) {
   finish_run(store_, begin(), end);
   finished_ = true;
 }
 
-void RunRecording::give_up(const RunEnd& end, int64_t dropped_points) {
+void RunCommitter::give_up(const RunEnd& end, int64_t dropped_points) {
   const RunHandle& run = begin();
   const int64_t dropped = dropped_points + series_->pending();
   try {
@@ -100,11 +100,11 @@ void RunRecording::give_up(const RunEnd& end, int64_t dropped_points) {
   finished_ = true;
 }
 
-void RunRecording::checkpoint() {
+void RunCommitter::checkpoint() {
   store_.checkpoint(options_.checkpoint_pages);
 }
 
-void RunRecording::fold_log() {
+void RunCommitter::fold_log() {
   store_.checkpoint(1);
 }
 

@@ -32,7 +32,7 @@ struct WriterOptions {
 enum class Level { kInfo, kWarning, kError };
 std::string_view to_string(Level level);
 
-class RunRecording {
+class RunCommitter {
  public:
   struct Event {
     int64_t time_ms = 0;
@@ -41,7 +41,7 @@ class RunRecording {
   };
 
   // `run`: a run to create, or an existing run.
-  RunRecording(Store store, std::variant<RunInfo, RunHandle> run, const WriterOptions& options);
+  RunCommitter(Store store, std::variant<RunInfo, RunHandle> run, const WriterOptions& options);
 
   // Creates the run in the store if it is not there yet. Later calls return at once. Call it before series().
   const RunHandle& begin();

@@ -17,10 +17,10 @@
 namespace runner::backends {
 
 // Slot 0 is the arena; slot 1 + i is the buffer of the Program's input i.
-struct Place {
+struct SlotOffset {
   int32_t slot = 0;
   size_t offset = 0;  // bytes
-  bool operator==(const Place&) const = default;
+  bool operator==(const SlotOffset&) const = default;
 };
 
 // A range of the arena, used during the steps `first` to `last`.
@@ -32,15 +32,15 @@ struct ArenaBlock {
 
 // A copy at the end of the plan from `from` to a state's buffer.
 struct StateCopy {
-  Place from;
-  Place to;
+  SlotOffset from;
+  SlotOffset to;
   size_t bytes;
 };
 
-struct Storage {
-  std::vector<Place> places;   // by value; slot −1 for values that are not in memory
-  std::vector<Place> scratch;  // by group
-  std::vector<char> elided;    // by group: a concat whose parts are written in place
+struct MemoryPlan {
+  std::vector<SlotOffset> places;   // by value; slot −1 for values that are not in memory
+  std::vector<SlotOffset> scratch;  // by group
+  std::vector<char> elided;         // by group: a concat whose parts are written in place
   std::vector<StateCopy> copies;
   std::vector<ArenaBlock> blocks;
   size_t arena_bytes = 0;
@@ -58,7 +58,7 @@ size_t set_offsets(std::vector<ArenaBlock>& blocks, std::span<const size_t> offs
 
 // Every output must be a computed value (see legalise()), and each state the target of at most one output.
 // `scratch_bytes`: scratch memory of each group's kernel. `reuse`: if false, every value gets its own memory.
-Storage plan_storage(const Program& program, const std::vector<Group>& groups, const std::vector<size_t>& scratch_bytes,
-                     bool reuse, const PlaceBlocks& place_blocks);
+MemoryPlan plan_memory(const Program& program, const std::vector<Group>& groups,
+                       const std::vector<size_t>& scratch_bytes, bool reuse, const PlaceBlocks& place_blocks);
 
 }  // namespace runner::backends

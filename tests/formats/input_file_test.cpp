@@ -1,4 +1,4 @@
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 
 #include <span>
 
@@ -12,7 +12,7 @@ namespace {
 using InputTest = FileTest;
 
 std::string read_all(const std::string& path, size_t chunk = 1000) {
-  Input input(path);
+  InputFile input(path);
   std::string text;
   for (;;) {
     std::string piece(chunk, '\0');
@@ -44,33 +44,34 @@ TEST_F(InputTest, ReadsAllMembersOfAGzipFile) {
 }
 
 TEST_F(InputTest, BoundsTheBytesLeft) {
-  Input plain(write("a", "0123456789"));
+  InputFile plain(write("a", "0123456789"));
   EXPECT_EQ(plain.most_left(), 10);
   std::array<std::byte, 4> four;
   plain.read_exactly(four, "the head");
   EXPECT_EQ(plain.most_left(), 6);
   const std::string zeros(1000000, '\0');
-  EXPECT_GE(Input(write("a.gz", gzip(zeros))).most_left(), 1000000);
+  EXPECT_GE(InputFile(write("a.gz", gzip(zeros))).most_left(), 1000000);
 }
 
 TEST_F(InputTest, ReportsFilesThatCannotBeOpened) {
-  EXPECT_EQ(message_of([&] { Input input(path("absent.csv")); }), "cannot open absent.csv: No such file or directory");
+  EXPECT_EQ(message_of([&] { InputFile input(path("absent.csv")); }),
+            "cannot open absent.csv: No such file or directory");
   std::filesystem::create_directory(path("folder"));
-  EXPECT_EQ(message_of([&] { Input input(path("folder")); }), "folder is a folder, not a regular file");
+  EXPECT_EQ(message_of([&] { InputFile input(path("folder")); }), "folder is a folder, not a regular file");
   ASSERT_EQ(mkfifo(path("pipe.csv").c_str(), 0600), 0);
-  EXPECT_EQ(message_of([&] { Input input(path("pipe.csv")); }), "pipe.csv is a pipe, not a regular file");
-  EXPECT_EQ(message_of([&] { Input input("/dev/zero"); }), "/dev/zero is a device, not a regular file");
-  EXPECT_EQ(message_of([&] { Input input(write("a.csv.gz", "label,x\n")); }),
+  EXPECT_EQ(message_of([&] { InputFile input(path("pipe.csv")); }), "pipe.csv is a pipe, not a regular file");
+  EXPECT_EQ(message_of([&] { InputFile input("/dev/zero"); }), "/dev/zero is a device, not a regular file");
+  EXPECT_EQ(message_of([&] { InputFile input(write("a.csv.gz", "label,x\n")); }),
             "a.csv.gz is not a gzip file: its first bytes are 6c 61, expected 1f 8b");
-  EXPECT_EQ(message_of([&] { Input input(write("a.gz", "")); }), "a.gz is not a gzip file: it has 0 bytes");
+  EXPECT_EQ(message_of([&] { InputFile input(write("a.gz", "")); }), "a.gz is not a gzip file: it has 0 bytes");
 }
 
 TEST_F(InputTest, ReportsTheByteWhereDataEnds) {
-  Input input(write("a", "0123456789"));
+  InputFile input(write("a", "0123456789"));
   std::array<std::byte, 12> twelve;
   EXPECT_EQ(message_of([&] { input.read_exactly(twelve, "the head"); }),
             "a: unexpected end of file at byte 10, in the head");
-  Input longer(write("b", "0123456789"));
+  InputFile longer(write("b", "0123456789"));
   std::array<std::byte, 4> four;
   longer.read_exactly(four, "the head");
   EXPECT_EQ(message_of([&] { longer.expect_end(); }),

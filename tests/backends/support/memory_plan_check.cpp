@@ -1,4 +1,4 @@
-#include "tests/backends/support/storage_check.h"
+#include "tests/backends/support/memory_plan_check.h"
 
 #include <algorithm>
 #include <map>
@@ -12,24 +12,24 @@
 namespace runner::backends::testing {
 namespace {
 
-class StorageCheck {
+class MemoryPlanCheck {
  public:
-  StorageCheck(const Program& program, const std::vector<Group>& groups, const Storage& storage,
-               const std::vector<size_t>& scratch_bytes)
-      : program_(program), groups_(groups), storage_(storage), scratch_bytes_(scratch_bytes) {}
+  MemoryPlanCheck(const Program& program, const std::vector<Group>& groups, const MemoryPlan& plan,
+                  const std::vector<size_t>& scratch_bytes)
+      : program_(program), groups_(groups), plan_(plan), scratch_bytes_(scratch_bytes) {}
 
   // Returns an empty string or the first fault.
   std::string run() {
     check_blocks();
     memory_.resize(program_.inputs().size() + 1);
-    memory_[0].assign(storage_.arena_bytes, {});
+    memory_[0].assign(plan_.arena_bytes, {});
     for (size_t i = 0; i < program_.inputs().size(); ++i) {
       const ValueId id = program_.inputs()[i].value;
       for (size_t byte = 0; byte < program_.type(id).bytes(); ++byte) memory_[i + 1].push_back({id, byte});
     }
     for (size_t g = 0; g < groups_.size(); ++g)
-      if (!storage_.elided[g]) run_group(g);
-    for (const StateCopy& copy : storage_.copies) run_copy(copy);
+      if (!plan_.elided[g]) run_group(g);
+    for (const StateCopy& copy : plan_.copies) run_copy(copy);
     for (const Output& output : program_.outputs()) check_output(output);
     return fault_;
   }
@@ -41,7 +41,7 @@ class StorageCheck {
     bool operator==(const Tag&) const = default;
   };
   struct Range {
-    Place place;
+    SlotOffset place;
     size_t bytes;
     bool overlaps(const Range& other) const {
       return place.slot == other.place.slot && bytes > 0 && other.bytes > 0 &&
@@ -54,10 +54,10 @@ class StorageCheck {
   }
 
   void check_blocks() {
-    const auto& blocks = storage_.blocks;
+    const auto& blocks = plan_.blocks;
     for (size_t i = 0; i < blocks.size(); ++i) {
       if (blocks[i].offset % kAlignment != 0) fail(fmt::format("block {} is not aligned", i));
-      if (blocks[i].offset + blocks[i].bytes > storage_.arena_bytes) fail(fmt::format("block {} is outside", i));
+      if (blocks[i].offset + blocks[i].bytes > plan_.arena_bytes) fail(fmt::format("block {} is outside", i));
       for (size_t j = 0; j < i; ++j) {
         const bool together = blocks[i].first <= blocks[j].last && blocks[j].first <= blocks[i].last;
         const Range a{{0, blocks[i].offset}, blocks[i].bytes}, b{{0, blocks[j].offset}, blocks[j].bytes};
@@ -99,14 +99,14 @@ class StorageCheck {
 
   bool is_elided(ValueId id) const {
     for (size_t g = 0; g < groups_.size(); ++g)
-      if (groups_[g].nodes[0] == id) return storage_.elided[g] != 0;
+      if (groups_[g].nodes[0] == id) return plan_.elided[g] != 0;
     return false;
   }
 
   Range range_of(ValueId id) {
-    const Place& place = storage_.places[static_cast<size_t>(id)];
+    const SlotOffset& place = plan_.places[static_cast<size_t>(id)];
     if (place.slot < 0) fail(fmt::format("{} has no place", to_string(program_, id)));
-    return {place.slot < 0 ? Place{} : place, program_.type(id).bytes()};
+    return {place.slot < 0 ? SlotOffset{} : place, program_.type(id).bytes()};
   }
 
   std::string where(size_t g) const {
@@ -141,7 +141,7 @@ class StorageCheck {
     const Group& group = groups_[g];
     std::vector<Range> results;
     for (const ValueId id : group.results) results.push_back(range_of(id));
-    const Range scratch{storage_.scratch[g], scratch_bytes_[g]};
+    const Range scratch{plan_.scratch[g], scratch_bytes_[g]};
     for (const auto& [operand, element_by_element] : reads_of(group)) {
       const Range range = range_of(operand);
       if (!holds(range, contents(operand))) fail(fmt::format("{} does not find %{} in memory", where(g), operand));
@@ -186,7 +186,7 @@ class StorageCheck {
 
   const Program& program_;
   const std::vector<Group>& groups_;
-  const Storage& storage_;
+  const MemoryPlan& plan_;
   const std::vector<size_t>& scratch_bytes_;
   std::vector<std::vector<Tag>> memory_;  // by slot
   std::map<ValueId, std::vector<Tag>> contents_;
@@ -195,9 +195,9 @@ class StorageCheck {
 
 }  // namespace
 
-std::string storage_fault(const Program& program, const std::vector<Group>& groups, const Storage& storage,
-                          const std::vector<size_t>& scratch_bytes) {
-  return StorageCheck(program, groups, storage, scratch_bytes).run();
+std::string memory_plan_fault(const Program& program, const std::vector<Group>& groups, const MemoryPlan& plan,
+                              const std::vector<size_t>& scratch_bytes) {
+  return MemoryPlanCheck(program, groups, plan, scratch_bytes).run();
 }
 
 }  // namespace runner::backends::testing

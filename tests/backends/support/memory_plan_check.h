@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "backends/exec/storage.h"
+#include "backends/exec/memory_plan.h"
 
 namespace runner::backends::testing {
 
 // Returns an empty string or the first fault.
-std::string storage_fault(const Program& program, const std::vector<Group>& groups, const Storage& storage,
-                          const std::vector<size_t>& scratch_bytes);
+std::string memory_plan_fault(const Program& program, const std::vector<Group>& groups, const MemoryPlan& plan,
+                              const std::vector<size_t>& scratch_bytes);
 
 }  // namespace runner::backends::testing
