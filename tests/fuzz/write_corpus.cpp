@@ -46,7 +46,7 @@ void write_recipes(Corpus corpus) {
     }
   }
   for (const char* name : {"digits", "regression", "wine"}) {
-    corpus.add(read_text(fmt::format("{}/recipes/{}.yaml", support::source_path(), name)));
+    corpus.add(read_text(fmt::format("{}/recipes/{}.yaml", runner::support::source_path(), name)));
   }
 }
 
@@ -181,7 +181,7 @@ void write_where(Corpus corpus) {
 void write_metrics_report(Corpus corpus) {
   for (const char* name :
        {"recipes/data/bert_metrics_report", "tests/report/samples/mlp_2.9", "tests/report/samples/mlp_2.9_short"}) {
-    corpus.add(read_text(fmt::format("{}/{}.txt", support::source_path(), name)));
+    corpus.add(read_text(fmt::format("{}/{}.txt", runner::support::source_path(), name)));
   }
   const std::string old = "Metric: CompileTime\n  TotalSamples: 24\n  Counter: 07s501ms263.438us\n";
   corpus.add(old + "  Rate: 1.53144 / second\n  Percentiles: 1%=092ms776.335us; 90%=191ms81.607us\n");
