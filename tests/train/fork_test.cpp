@@ -150,6 +150,23 @@ TEST_F(ForkTest, WarnsAboutWhatIsReset) {
           "early stopping starts from scratch, because it monitors another metric or other data"}));
 }
 
+// In an epoch of 9 batches, the fifth optimizer step of 2 batches has one batch, or also the first of the next epoch.
+TEST_F(ForkTest, OtherSamplesOfOptimizerStepsStartWithTheFirstEpoch) {
+  std::string recipe = kParent;
+  recipe.replace(recipe.find("steps: 3"), 8, "steps: 2");
+  parent = train(recipe);
+  const auto warnings = [&](const std::string& override) {
+    return train(recipe, {.fork = parent.run, .state = parent.states[2], .overrides = {override, "train.steps=12"}})
+        .warnings;
+  };
+  const std::string text = "training starts with the first epoch: ";
+  EXPECT_EQ(warnings("seed=11"), (std::vector<std::string>{}));
+  EXPECT_EQ(warnings("sync_with_dataloader=false"),
+            (std::vector<std::string>{text + "sync_with_dataloader changed from true to false"}));
+  EXPECT_EQ(warnings("data.drop_last=true"),
+            (std::vector<std::string>{text + "data.drop_last changed from false to true"}));
+}
+
 TEST_F(ForkTest, FrozenWeightsKeepTheirBits) {
   parent = train(kParent);
   const auto before = last_state();

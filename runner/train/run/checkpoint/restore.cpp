@@ -56,32 +56,31 @@ store::LoadedState load(store::Store& store, const store::RunRow& parent, int64_
   fail(ErrorKind::kNotFound, "run {} has no complete state to fork from", parent.uid);
 }
 
-std::string changed(const char* key, int64_t before, int64_t after) {
+template <class Value>
+std::string changed(const char* key, const Value& before, const Value& after) {
   return fmt::format("{} changed from {} to {}", key, before, after);
 }
 
 // Returns why optimizer steps would have other samples than those of the parent; none if they have the same.
 std::optional<std::string> other_steps(const schema::Recipe& before, const schema::Recipe& after) {
-  const std::tuple numbers{
-      std::tuple{"data.batch_size", before.data.batch_size, after.data.batch_size},
-      std::tuple{"num_processes", before.num_processes, after.num_processes},
-      std::tuple{"gradient_accumulation_steps", before.gradient_accumulation_steps, after.gradient_accumulation_steps},
-      std::tuple{"the seed of the data", before.data.seed.value_or(before.seed), after.data.seed.value_or(after.seed)},
-      std::tuple{"seed", before.seed, after.seed}};
   std::optional<std::string> why;
-  const auto look = [&](const auto& number) {
-    const auto& [key, was, is] = number;
+  const auto compare = [&](const char* key, auto was, decltype(was) is) {
     if (!why && was != is) why = changed(key, was, is);
   };
-  std::apply([&](const auto&... number) { (look(number), ...); }, numbers);
-  if (why) return why;
-  const auto order = [](const schema::Recipe& r) {
-    const int64_t buffer = r.data.stream ? r.data.shuffle_buffer : 0;
-    return std::tuple{r.split_batches,     r.data.shuffle,          r.data.drop_last,
-                      r.data.even_batches, r.data.dispatch_batches, buffer};
-  };
-  if (order(before) == order(after)) return std::nullopt;
-  return "the order of the samples changed";
+  const auto buffer = [](const auto& data) { return data.stream ? data.shuffle_buffer : 0; };
+  compare("data.batch_size", before.data.batch_size, after.data.batch_size);
+  compare("num_processes", before.num_processes, after.num_processes);
+  compare("gradient_accumulation_steps", before.gradient_accumulation_steps, after.gradient_accumulation_steps);
+  compare("the seed of the data", before.data.seed.value_or(before.seed), after.data.seed.value_or(after.seed));
+  compare("seed", before.seed, after.seed);
+  compare("sync_with_dataloader", before.sync_with_dataloader, after.sync_with_dataloader);
+  compare("split_batches", before.split_batches, after.split_batches);
+  compare("data.shuffle", before.data.shuffle, after.data.shuffle);
+  compare("data.drop_last", before.data.drop_last, after.data.drop_last);
+  compare("data.even_batches", before.data.even_batches, after.data.even_batches);
+  compare("data.dispatch_batches", before.data.dispatch_batches, after.data.dispatch_batches);
+  compare("data.shuffle_buffer", buffer(before.data), buffer(after.data));
+  return why;
 }
 
 std::string difference(const char* section, const std::string& before, const std::string& now) {
