@@ -59,6 +59,12 @@ DataPlan DataPlan::from(int64_t start) const {
   return DataPlan(spec);
 }
 
+DataPlan DataPlan::with_even_batches(std::optional<bool> even) const {
+  PlanSpec spec = spec_;
+  spec.even_batches = even.value_or(spec.even_batches);
+  return DataPlan(spec);
+}
+
 int64_t DataPlan::full_step_size() const {
   int64_t size = 0;
   const bool overflows = __builtin_mul_overflow(group_, spec_.accumulation, &size);

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -76,6 +77,8 @@ class DataPlan {
 
   // Returns the plan for the rest of an epoch after its first `start` positions. It may have no batch.
   DataPlan from(int64_t start) const;
+  // Returns the plan with another even_batches; none: the same.
+  DataPlan with_even_batches(std::optional<bool> even) const;
 
   const PlanSpec& spec() const { return spec_; }
   int64_t global_batch_size() const { return group_; }

@@ -46,7 +46,7 @@ class RecordingCallback final : public Callback {
   void on_epoch_begin() override { add("epoch begins"); }
   void on_optimizer_step(const StepResult&, const Progress&) override {
     add("step " + std::to_string(state_.step()));
-    state_.control.evaluation_due = state_.step() == evaluates_at;
+    state_.evaluation.due = state_.step() == evaluates_at;
   }
   void on_pending(const PendingEvents& pending) override {
     add(pending.evaluation ? "evaluation pending" : pending.evaluated ? "evaluated" : "pending");
@@ -74,10 +74,9 @@ class RecordedRun {
  public:
   explicit RecordedRun(Hooks* hooks = nullptr, const std::vector<std::string>& overrides = {})
       : recipe_(two_epochs(overrides)), session(recipe_, hooks, nullptr, nullptr, /*own_thread=*/true) {
-    state.emplace(session, hooks);
-    loop.emplace(*state, stop_);
+    state.emplace(session, hooks, stop_);
     callback.emplace(*state, stop_);
-    loop->set_callbacks(Callbacks({&*callback}));
+    loop.emplace(*state, Callbacks({&*callback}));
     session.trainer.allocate();
   }
 
@@ -167,12 +166,12 @@ int64_t stops_after(const std::string& settings, const std::vector<double>& valu
   Session session(recipe, nullptr);
   RunRecord record(request, session, nullptr);
   record.begin_without_store("run", "name", {});
-  TrainState state(session, nullptr);
+  TrainState state(session, nullptr, stop);
   EarlyStoppingCallback callback(*recipe.train.early_stopping, state, record);
   for (size_t i = 0; i < values.size(); ++i) {
     record.points().add(recipe.train.early_stopping->metric, static_cast<int64_t>(i), values[i]);
     callback.on_evaluation_due();
-    if (state.control.stopped_early) return static_cast<int64_t>(i) + 1;
+    if (state.stopped_early) return static_cast<int64_t>(i) + 1;
   }
   return 0;
 }

@@ -109,8 +109,8 @@ class CompilesTest : public ::testing::Test {
     LoopControl control([this] { steps_.push_back(counts(*session_)); });
     hooks_->attach(&control);
     const std::atomic<int> stop{0};
-    TrainState state(*session_, hooks_.get());
-    TrainLoop loop(state, stop);
+    TrainState state(*session_, hooks_.get(), stop);
+    TrainLoop loop(state, {});
     EXPECT_TRUE(loop.run(std::nullopt));
     steps_.erase(steps_.begin());
     steps_.push_back(counts(*session_));

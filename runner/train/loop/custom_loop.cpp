@@ -22,11 +22,13 @@ enum Decision : uint64_t { kBackward, kClipNorm, kClipValue, kStep, kZeroGrad, k
 }  // namespace
 
 CustomLoop::CustomLoop(TrainState& state, Hooks& hooks, TrainLoop& loop)
-    : HookTensors(state, hooks, loop),
+    : HookTensors(state, hooks),
       ranks_(trainer_.stepper().is_local() ? nullptr : session_.ranks),
       shards_(ranks_ == nullptr ? std::vector<Shard>()
                                 : all_shards(trainer_.model().parameters, trainer_.optimizers(), session_.recipe.comm,
                                              ranks_->size())),
+      loop_(loop),
+      training_(state, loop),
       reached_(held_parameters()),
       batch_state_{.stepped = std::vector<bool>(optimizers().size())} {}
 
@@ -43,7 +45,7 @@ void CustomLoop::run() {
   end_region();
   drop_step();
   loop_.close_step();
-  if (may_return_early_ && !state_.reached_end()) state_.control.stopped_by_hook = true;
+  if (may_return_early_ && !state_.reached_end()) state_.control.end_by_hook();
 }
 
 // ---- traced regions ------------------------------------------------------------------------------------------------
@@ -53,7 +55,7 @@ void CustomLoop::require_region() {
 }
 
 void CustomLoop::begin_region() {
-  start_region({.training = batch() != nullptr && batches_.evaluation() == nullptr,
+  start_region({.training = batch() != nullptr && !in_evaluation(),
                 .gradients = trainer_.arrays().gradients(),
                 .reached = reached_,
                 .losses = open_step_.losses,
@@ -70,13 +72,13 @@ void CustomLoop::end_region() {
 }
 
 void CustomLoop::run_region() {
-  if (batches_.training() == nullptr) reduce_at_end();  // otherwise done at the end of the optimizer step
+  if (!training()) reduce_at_end();  // otherwise done at the end of the optimizer step
   region().finish();
   trainer_.arrays().set_gradients(region().gradients());
   reached_ = region().reached();
   open_step_.losses = region().losses();
   if (!region().does_something()) return;
-  const std::string_view name = batches_.evaluation() != nullptr ? "evaluation region" : "traced region";
+  const std::string_view name = in_evaluation() ? "evaluation region" : "traced region";
   run_program(name);
   const auto holds = [&](int output) { return output < 0 || trainer_.regions().read_output(region(), output) != 0; };
   const bool own = holds(region().own_finite_output()), reduced = holds(region().finite_output());
@@ -128,8 +130,7 @@ CustomLoop::Cost CustomLoop::cost() const {
 }
 
 const StepInputs& CustomLoop::inputs(int64_t number) {
-  if (batches_.evaluation() != nullptr && batches_.training() != nullptr && number == batches_.training_number())
-    leave_evaluation();
+  if (in_evaluation() && training() && number == training().number) leave_evaluation();
   return HookTensors::inputs(number);
 }
 
@@ -137,7 +138,7 @@ const StepInputs& CustomLoop::inputs(int64_t number) {
 
 CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
   end_left_batch();
-  const Epochs epochs = batches_.begin_epochs(count);
+  const Epochs epochs = training_.begin_epochs(count);
   // Epochs that earlier loops left early are skipped for good. The checkpoint of their last optimizer step agrees.
   if (position().epoch < epochs.first && epochs.first < epochs.end && !state_.finished()) {
     end_region();
@@ -153,7 +154,7 @@ std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
   leave_epoch();
   stop_where_interrupted();
   if (open_step_.result.batches == 0) loop_.close_step();
-  const std::optional<int64_t> epoch = batches_.next_epoch(epochs, position());
+  const std::optional<int64_t> epoch = training_.next_epoch(epochs, position());
   begin_region();
   return epoch;
 }
@@ -166,18 +167,18 @@ data::Position CustomLoop::position() const {
 // An epoch that the hook has left early is skipped for good. Checkpoints agree.
 void CustomLoop::leave_epoch() {
   const int64_t epoch = position().epoch;
-  if (batches_.is_in_epoch(epoch) && !state_.finished()) skip_to(epoch + 1);
+  if (training_.is_in_epoch(epoch) && !state_.finished()) skip_to(epoch + 1);
 }
 
 void CustomLoop::skip_to(int64_t epoch) {
   state_.set_position({epoch, 0});
-  batches_.drop_training();
+  training_.drop();
   drop_step();
 }
 
 // If a loop over batches was left with break, its batch ends when the next call does not belong to it.
 void CustomLoop::end_left_batch() {
-  if (batches_.training() == nullptr) return;
+  if (!training()) return;
   end_batch();
   begin_region();
 }
@@ -196,10 +197,10 @@ void CustomLoop::drop_step() {
 void CustomLoop::begin_batches(Split split) {
   if (split == Split::kEval) return HookTensors::begin_batches(split);
   end_left_batch();
-  batches_.check_epoch(position());
+  training_.check_epoch(position());
   end_region();
   if (state_.finished()) stop();
-  batches_.begin_training(position());
+  training_.begin(position());
   begin_region();
 }
 
@@ -210,46 +211,51 @@ std::optional<int64_t> CustomLoop::next_batch(Split split) {
 std::optional<int64_t> CustomLoop::next_train_batch() {
   end_batch();
   end_region();
-  const bool leaves_epoch = batches_.ends_before(position()), over = state_.finished() || leaves_epoch;
+  const bool leaves_epoch = training_.ends_before(position()), over = state_.finished() || leaves_epoch;
   if (!over) {
     stop_where_interrupted();
     const bool begins_step = open_step_.result.batches == 0;
     if (begins_step) open_step_.start = loop_.begin_step();
-    batches_.load_training(position());
-    if (begins_step && !batches_.wait_for_training([this] { return loop_.interrupted(); })) stop();
-    batches_.take_training();
+    training_.load(position(), even_batches_);
+    if (begins_step && !training_.wait([this] { return state_.interrupted(); })) stop();
+    training_.take();
     ++trainer_.counters.batches;
     trainer_.marks().begin_batch(/*training=*/true);
-    if (begins_step) open_step_.samples = session_.samples_of_step(batches_.training()->position);
+    if (begins_step) open_step_.samples = session_.samples_of_step(training()->position);
     batch_state_ = {.stepped = std::vector<bool>(optimizers().size())};
   } else if (leaves_epoch) {
     trainer_.marks().end_batches(/*training=*/true);
   }
   begin_region();
-  return over ? std::nullopt : std::optional(batches_.training_number());
+  return over ? std::nullopt : std::optional(training().number);
 }
 
 std::optional<bool> CustomLoop::set_even_batches(std::optional<bool> even) {
   add_to_call_digest({kEvenBatches, static_cast<uint64_t>(even ? *even : 2)});
-  return batches_.set_even_batches(even);
+  if (even && session_.ranks != nullptr && session_.recipe.data.dispatch_batches &&
+      !std::exchange(warned_of_even_batches_, true))
+    loop_.warn(
+        "acc:join: even_batches has no effect on dispatched training batches (data.dispatch_batches, implied by "
+        "data.stream), whose last step is divided evenly");
+  return std::exchange(even_batches_, even);
 }
 
 // The hook left a loop over the evaluation data with break: continues with the training batch around it.
 void CustomLoop::leave_evaluation() {
   end_region();
-  batches_.end_evaluation();
+  eval_.end();
   begin_region();
 }
 
 // Ends the training batch, and the optimizer step if it was its last batch.
 void CustomLoop::end_batch() {
-  batches_.end_evaluation();
-  if (batches_.training() == nullptr) return;
+  eval_.end();
+  if (!training()) return;
   const bool last = sync_gradients();
   if (last) reduce_at_end();
   end_region();
-  const data::Batch batch = *batches_.training();
-  batches_.end_training_batch();
+  const data::Batch batch = *training().batch;
+  training_.end_batch();
   open_step_.result.add_batch(batch);
   if (!last) return;
   OpenStep ended = std::exchange(open_step_, {});
@@ -261,7 +267,7 @@ void CustomLoop::end_batch() {
 
 // An interrupted run saves a checkpoint to be resumed later. The hook must not continue without it.
 void CustomLoop::stop_where_interrupted() {
-  if (loop_.interrupted() && open_step_.result.batches == 0) stop();
+  if (state_.interrupted() && open_step_.result.batches == 0) stop();
 }
 
 void CustomLoop::stop() {
@@ -276,33 +282,33 @@ void CustomLoop::add_to_call_digest(std::initializer_list<uint64_t> words) {
 // ---- gradients and updates -----------------------------------------------------------------------------------------
 
 bool CustomLoop::sync_gradients() const {
-  return batches_.training() == nullptr || trainer_.accumulation.ends(*batches_.training(), open_step_.result.batches);
+  return !training() || trainer_.accumulation.ends(*training().batch, open_step_.result.batches);
 }
 
 // The mean over an optimizer step is the sum over the samples of all its batches, on all ranks that add up their
 // gradients, divided by the number of samples. Without a batch it is the mean over ranks.
 void CustomLoop::backward(Value loss) {
   add_to_call_digest({kBackward, loss_shape_digest(loss.shape())});
-  RUN_CHECK(batches_.evaluation() == nullptr, ErrorKind::kRun,
+  RUN_CHECK(!in_evaluation(), ErrorKind::kRun,
             "backward: expected a training batch, got a batch of the evaluation data");
   const bool by_sample = loss.shape().rank() > 0;
   double samples = 1, step_samples = 1;
-  if (batches_.training() != nullptr) {
-    RUN_CHECK(!by_sample || loss.shape()[0] == batches_.training()->size, ErrorKind::kRun,
+  if (training()) {
+    RUN_CHECK(!by_sample || loss.shape()[0] == training()->size, ErrorKind::kRun,
               "backward: the loss is {}, but the batch has {} samples: expected one loss per sample, or a scalar",
-              loss.type(), batches_.training()->size);
-    samples = static_cast<double>(batches_.training()->real());
+              loss.type(), training()->size);
+    samples = static_cast<double>(training()->real());
     step_samples = static_cast<double>(open_step_.samples);
   } else {
     if (by_sample) samples = static_cast<double>(loss.shape()[0]);
     step_samples = samples * (ranks_ != nullptr ? ranks_->size() : 1);
   }
-  const bool again = batches_.training() != nullptr && batch_state_.counted;
+  const bool again = in_step() && batch_state_.counted;
   const double counted = again ? 0 : samples;
   // A rank that steps by itself may have no sample.
   const double share = step_samples == 0 ? 0 : (by_sample ? 1 : samples) / step_samples;
   region().backward(loss, share, samples, counted);
-  batch_state_.counted = batches_.training() != nullptr;  // only if backward did not fail
+  batch_state_.counted = in_step();  // only if backward did not fail
 }
 
 // Before the gradients of an optimizer (none: of all) are used.
@@ -410,7 +416,7 @@ void CustomLoop::log(const std::string& name, double value) {
 }
 
 void CustomLoop::save() {
-  loop_.save_soon(in_step());
+  state_.control.request_save(in_step());
 }
 
 void CustomLoop::load(std::optional<int64_t> state) {

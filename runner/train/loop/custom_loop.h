@@ -15,7 +15,7 @@
 
 #include "runner/data/loader.h"
 #include "runner/train/loop/hook_tensors.h"
-#include "runner/train/loop/loop_batches.h"
+#include "runner/train/loop/train_batches.h"
 #include "runner/train/loop/train_loop.h"
 
 namespace runner::train {
@@ -30,12 +30,12 @@ class CustomLoop final : public HookTensors {
 
   // ---- for the hook ------------------------------------------------------------------------------------------------
 
-  // Loops over epochs; see LoopBatches.
-  using Epochs = LoopBatches::Epochs;
+  // Loops over epochs; see TrainBatches.
+  using Epochs = TrainBatches::Epochs;
   Epochs begin_epochs(std::optional<int64_t> count);
   // Ends the region.
   std::optional<int64_t> next_epoch(const Epochs& epochs);
-  void end_epochs() { batches_.end_epochs(); }
+  void end_epochs() { training_.end_epochs(); }
 
   // The training batches are those that remain of the current epoch.
   void begin_batches(Split split) override;
@@ -71,7 +71,7 @@ class CustomLoop final : public HookTensors {
   void step_schedule();     // advances the schedule unless the last step was skipped
 
   // Whether there is a current training batch. Points then belong to the end of its optimizer step.
-  bool in_step() const { return batches_.training() != nullptr; }
+  bool in_step() const { return training_.current().batch != nullptr; }
   using HookTensors::log;
   void log(const std::string& name, double value);
   // For differences: seconds of a monotonic clock, Programs run, and how many of them had to be compiled.
@@ -102,6 +102,7 @@ class CustomLoop final : public HookTensors {
     bool counted = false;       // in train/loss
     std::vector<bool> stepped;  // by optimizer
   };
+  HookBatch training() const override { return training_.current(); }
   void require_region() override;
   void begin_region() override;
   void end_region() override;
@@ -130,11 +131,14 @@ class CustomLoop final : public HookTensors {
 
   backends::ProcessGroup* const ranks_;  // ranks that add up their gradients; null for a single process
   const std::vector<Shard> shards_;      // of those ranks
+  TrainLoop& loop_;
+  TrainBatches training_;
   OpenStep open_step_;
   std::vector<bool> reached_;  // by ParameterId: whether the gradients held depend on it, on this rank
   BatchState batch_state_;
   // First one on any rank. Searched for only once, because it is slow.
   std::optional<NotFinite> not_finite_;
+  bool warned_of_even_batches_ = false;
   bool stopped_ = false;  // the run ended before the hook's loop did
   bool may_return_early_ = false;
 };

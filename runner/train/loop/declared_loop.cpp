@@ -5,17 +5,16 @@
 namespace runner::train {
 
 void DeclaredLoop::run() {
-  result_ = state_.result;
-  origin_ = {loop_.here(), result_.batches};
+  origin_ = {loop_.here(), state_.result.batches};
   data::Loader loader(session_.data.train, session_.plan, loop_.loader_spec());
-  const auto gives_up = [this] { return loop_.interrupted(); };
+  const auto gives_up = [this] { return state_.interrupted(); };
   BatchFeed batches = session_.trainer.stepper().feed(loader, gives_up);
   if (should_continue()) loop_.wait_for_first_batch(loader);
   try {
     while (should_continue() && loader.wait(gives_up)) {
-      if (result_.batches == 0 && !begin_step()) break;
+      if (state_.result.batches == 0 && !begin_step()) break;
       advance(batches);
-      result_.done ? end_step() : keep_step();
+      state_.result.done ? end_step() : loop_.end_substep();
     }
   } catch (...) {
     resolve_in_flight();  // an earlier failure takes precedence
@@ -26,7 +25,7 @@ void DeclaredLoop::run() {
 
 // Within an optimizer step, only an interruption ends the loop; requests of a hook take effect at its end.
 bool DeclaredLoop::should_continue() const {
-  return !loop_.interrupted() && (result_.batches > 0 || !state_.finished());
+  return !state_.interrupted() && (state_.result.batches > 0 || !state_.finished());
 }
 
 // Returns false if the hook has changed the accumulation so that the remaining batches fill no optimizer step.
@@ -38,7 +37,8 @@ bool DeclaredLoop::begin_step() {
 // A failure of the previous optimizer step takes precedence.
 void DeclaredLoop::advance(BatchFeed& batches) {
   try {
-    session_.trainer.stepper().advance(batches, session_.rates(), result_, [this] { return loop_.asked_to_stop(); });
+    session_.trainer.stepper().advance(batches, session_.rates(), state_.result,
+                                       [this] { return state_.control.asked_to_stop(); });
   } catch (...) {
     resolve_in_flight();
     keep_before(origin_);
@@ -47,19 +47,14 @@ void DeclaredLoop::advance(BatchFeed& batches) {
   in_flight_.reset();
 }
 
-void DeclaredLoop::keep_step() {
-  loop_.end_substep(result_);
-  result_ = state_.result;
-}
-
 void DeclaredLoop::end_step() {
-  if (loop_.may_run_ahead(result_, origin_.start)) {
+  if (loop_.may_run_ahead(state_.result, origin_.start)) {
     in_flight_ = origin_;
   } else {
-    resolve(result_, origin_);
-    if (!result_.finite) skip_step(origin_);
+    resolve(state_.result, origin_);
+    if (!state_.result.finite) skip_step(origin_);
   }
-  loop_.end_step(std::exchange(result_, {}));
+  loop_.end_step(state_.result);
 }
 
 void DeclaredLoop::resolve_in_flight() {

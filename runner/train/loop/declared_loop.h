@@ -28,7 +28,6 @@ class DeclaredLoop {
   bool should_continue() const;
   bool begin_step();
   void advance(BatchFeed& batches);
-  void keep_step();
   void end_step();
   void resolve_in_flight();
   void resolve(StepResult& result, const StepOrigin& origin);
@@ -38,7 +37,6 @@ class DeclaredLoop {
   TrainState& state_;
   Session& session_;
   TrainLoop& loop_;
-  StepResult result_;  // in progress; none if it has no batches
   StepOrigin origin_;
   std::optional<StepOrigin> in_flight_;  // last optimizer step, if the host does not know yet whether it was finite
   std::optional<NotFinite> not_finite_;  // of the first such step; searched for only once, because it is slow

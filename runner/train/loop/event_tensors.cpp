@@ -29,7 +29,7 @@ void EventTensors::end_region() {
 
 std::map<std::string, double> EventTensors::end() {
   end_region();
-  batches_.end_evaluation();
+  eval_.end();
   if (std::exchange(has_begun_, false)) trainer_.on_host_event(backends::HostEvent::kStepMark);
   return std::move(logged_);
 }

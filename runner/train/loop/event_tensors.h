@@ -13,8 +13,8 @@ namespace runner::train {
 
 class EventTensors final : public HookTensors {
  public:
-  // All arguments must outlive the object.
-  EventTensors(TrainState& state, Hooks& hooks, TrainLoop& loop) : HookTensors(state, hooks, loop) {}
+  // Both must outlive the object.
+  EventTensors(TrainState& state, Hooks& hooks) : HookTensors(state, hooks) {}
   // Drops what was recorded, if the event has failed.
   ~EventTensors() override;
 

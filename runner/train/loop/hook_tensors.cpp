@@ -6,13 +6,8 @@
 
 namespace runner::train {
 
-HookTensors::HookTensors(TrainState& state, Hooks& hooks, TrainLoop& loop)
-    : state_(state),
-      session_(state.session),
-      trainer_(session_.trainer),
-      hooks_(hooks),
-      loop_(loop),
-      batches_(state, loop) {}
+HookTensors::HookTensors(TrainState& state, Hooks& hooks)
+    : state_(state), session_(state.session), trainer_(session_.trainer), hooks_(hooks), eval_(session_) {}
 
 // ---- the region ----------------------------------------------------------------------------------------------------
 
@@ -84,7 +79,7 @@ std::optional<HookTensors::Rows> HookTensors::rows() const {
 }
 
 const StepInputs& HookTensors::inputs(int64_t number) {
-  RUN_CHECK(batch() != nullptr && number == batches_.current_number(), ErrorKind::kRun,
+  RUN_CHECK(batch() != nullptr && number == current().number, ErrorKind::kRun,
             "this batch has ended; keep its values as numbers, with tensor:item() or tensor:tolist()");
   return region().inputs();
 }
@@ -96,21 +91,21 @@ void HookTensors::begin_batches(Split split) {
   RUN_CHECK(session_.data.eval.has_value(), ErrorKind::kRun,
             "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
   end_region();
-  batches_.begin_evaluation();
+  eval_.begin(even_batches_);
   begin_region();
 }
 
 std::optional<int64_t> HookTensors::next_batch(Split /*split*/) {
   end_region();
-  const bool had_loader = batches_.has_evaluation(), over = !batches_.take_evaluation();
+  const bool had_loader = eval_.in_progress(), over = !eval_.take();
   if (!over) {
     trainer_.marks().begin_batch(/*training=*/false);
   } else {
     if (had_loader) trainer_.marks().end_batches(/*training=*/false);
-    batches_.end_evaluation();
+    eval_.end();
   }
   begin_region();
-  return over ? std::nullopt : std::optional(batches_.evaluation_number());
+  return over ? std::nullopt : std::optional(eval_.current().number);
 }
 
 }  // namespace runner::train

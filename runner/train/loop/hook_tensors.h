@@ -11,8 +11,8 @@
 
 #include "runner/data/loader.h"
 #include "runner/train/engine/batch_place.h"
-#include "runner/train/loop/loop_batches.h"
-#include "runner/train/loop/train_loop.h"
+#include "runner/train/loop/eval_batches.h"
+#include "runner/train/loop/train_state.h"
 #include "runner/train/step/traced_region.h"
 
 namespace runner::train {
@@ -53,9 +53,14 @@ class HookTensors {
 
  protected:
   // All arguments must outlive the object.
-  HookTensors(TrainState& state, Hooks& hooks, TrainLoop& loop);
+  HookTensors(TrainState& state, Hooks& hooks);
 
-  const data::Batch* batch() const { return batches_.current(); }
+  // The training batch that the hook is at.
+  virtual HookBatch training() const { return {}; }
+  // The evaluation batch, or else the training batch.
+  HookBatch current() const { return in_evaluation() ? eval_.current() : training(); }
+  const data::Batch* batch() const { return current().batch; }
+  bool in_evaluation() const { return static_cast<bool>(eval_.current()); }
   bool has_region() const { return region_.has_value(); }
   // The current region. Calls require_region() if there is none.
   TracedRegion& region();
@@ -79,8 +84,8 @@ class HookTensors {
   Session& session_;
   Trainer& trainer_;
   Hooks& hooks_;
-  TrainLoop& loop_;
-  LoopBatches batches_;
+  EvalBatches eval_;
+  std::optional<bool> even_batches_;  // overrides data.even_batches; none: as in the recipe
 
  private:
   void count_reading();
@@ -94,7 +99,7 @@ template <class Work>
 auto HookTensors::compute(const Work& work) {
   if (batch() == nullptr) return work();
   const data::Position& at = batch()->position;
-  if (batches_.evaluation() != nullptr) return in_batch({BatchPlace::Of::kEvaluation, at.step + 1}, work);
+  if (in_evaluation()) return in_batch({BatchPlace::Of::kEvaluation, at.step + 1}, work);
   return in_batch({BatchPlace::Of::kTraining, trainer_.counters.batches, at.epoch}, work);
 }
 

@@ -1,18 +1,12 @@
 #include "runner/train/loop/train_loop.h"
 
-#include <algorithm>
-#include <array>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "backends/runtime/spans.h"
-#include "runner/train/engine/rank_list.h"
 #include "runner/train/engine/rank_weights.h"
 #include "runner/train/engine/reduction.h"
-#include "runner/train/loop/control_flags.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/declared_loop.h"
 #include "runner/train/step/device_rules.h"
@@ -20,12 +14,12 @@
 
 namespace runner::train {
 
-TrainLoop::TrainLoop(TrainState& state, const std::atomic<int>& stop)
+TrainLoop::TrainLoop(TrainState& state, Callbacks callbacks)
     : state_(state),
       session_(state.session),
       hooks_(state.hooks),
       control_(state.control),
-      stop_(stop),
+      callbacks_(std::move(callbacks)),
       average_every_(
           session_.recipe.train.local_sgd ? std::optional(session_.recipe.train.local_sgd->every) : std::nullopt,
           session_.length),
@@ -35,16 +29,15 @@ TrainLoop::TrainLoop(TrainState& state, const std::atomic<int>& stop)
 
 bool TrainLoop::run(const std::optional<PendingEvents>& pending) {
   begin_run();
-  if (session_.ranks != nullptr)
-    control_.interrupted = session_.ranks->any(asked_to_stop(), {"the first step", step()});
+  control_.agree_to_stop("the first step");
   sync();
   if (state_.result.batches == 0) state_.adopt_accumulation();
   if (pending) run_events(*pending);
   if (!pending && step() == 0 && session_.recipe.eval.at_start) evaluate_at_start();
   session_.has_custom_loop ? CustomLoop(state_, *hooks_, *this).run() : DeclaredLoop(state_, *this).run();
   if (!state_.weights_agree) average(/*due=*/true);
-  check_saves();
-  const bool ended = state_.finished() || (session_.has_custom_loop && !interrupted());
+  control_.check_saves();
+  const bool ended = state_.finished() || (session_.has_custom_loop && !state_.interrupted());
   callbacks_.call(&Callback::on_train_end, ended);
   return ended;
 }
@@ -54,14 +47,6 @@ void TrainLoop::begin_run() {
   const int64_t drawn = state_.continues_hook ? hooks_->drawn() : 0;
   callbacks_.call(&Callback::on_run_begin);
   if (state_.continues_hook) hooks_->set_drawn(drawn);
-}
-
-bool TrainLoop::interrupted() const {
-  return session_.ranks != nullptr ? control_.interrupted && state_.weights_agree : asked_to_stop();
-}
-
-bool TrainLoop::must_end() const {
-  return asked_to_stop() || (session_.rank() != 0 && session_.ranks->has_failed());
 }
 
 // ---- before and after an optimizer step ----------------------------------------------------------------------------
@@ -79,13 +64,13 @@ data::LoaderSpec TrainLoop::loader_spec() {
           .transform = hooks_ != nullptr ? hooks_->transform() : nullptr,
           .without_repeats = of_hook,
           .never_empty = of_hook || session_.has_custom_loop || is_local(),
-          .use = &input_use_};
+          .use = &state_.input};
 }
 
 void TrainLoop::wait_for_first_batch(data::Loader& loader) {
   if (session_.ranks == nullptr || !state_.weights_agree) return;
-  loader.wait([this] { return must_end(); });
-  control_.interrupted |= session_.ranks->any(asked_to_stop(), {"the first batch", step()});
+  loader.wait([this] { return control_.must_end(); });
+  control_.agree_to_stop("the first batch");
 }
 
 // If an epoch begins, its event is repeated when the run continues from there.
@@ -134,11 +119,11 @@ uint64_t TrainLoop::digest_of_ranks(uint64_t digest) const {
   return digest_of_all(digest, *session_.ranks, {"batches", step()});
 }
 
-void TrainLoop::end_substep(const StepResult& result) {
-  state_.result = result;
-  control_.interrupted |= result.interrupted;
+void TrainLoop::end_substep() {
+  StepResult& result = state_.result;
+  control_.note_agreed(result.interrupted);
   state_.position = result.next;
-  state_.result.batch_digest = digest_of_ranks(result.batch_digest);
+  result.batch_digest = digest_of_ranks(result.batch_digest);
   sync();
   callbacks_.call(&Callback::on_substep_end);
 }
@@ -147,13 +132,13 @@ bool TrainLoop::may_run_ahead(const StepResult& result, const StepStart& start) 
   const Progress after{step(), result.next.epoch, session_.trainer.counters.samples};
   const bool is_known = hooks_ == nullptr || start.hook.kept.has_value();
   return is_known && session_.trainer.stepper().may_resolve_late() && !result.ends_epoch && !state_.records_batches &&
-         !state_.finished() && !asked_to_stop() && state_.next_accumulation == session_.accumulation() &&
+         !state_.finished() && !control_.asked_to_stop() && state_.next_accumulation == session_.accumulation() &&
          !callbacks_.any_needs_results(after);
 }
 
 void TrainLoop::end_step(StepResult result) {
   state_.result = {};
-  control_.interrupted |= result.interrupted;
+  control_.note_agreed(result.interrupted);
   callbacks_.call(&Callback::on_log, std::exchange(points_, {}));
   const Progress before = state_.reached;
   state_.reached = {step(), result.next.epoch, session_.trainer.counters.samples};
@@ -163,9 +148,9 @@ void TrainLoop::end_step(StepResult result) {
   if (state_.weights_agree && session_.ranks != nullptr && check_every_.due(before, state_.reached)) check_weights();
   if (hooks_ != nullptr) sync(result.call_digest);
   result.batch_digest = digest_of_ranks(result.batch_digest);
-  control_.evaluated = control_.evaluation_due = false;
+  state_.evaluation = {};
   callbacks_.call(&Callback::on_optimizer_step, result, before);
-  run_events({.evaluation = control_.evaluation_due, .ends_epoch = result.ends_epoch});
+  run_events({.evaluation = state_.evaluation.due, .ends_epoch = result.ends_epoch});
 }
 
 void TrainLoop::run_events(PendingEvents pending) {
@@ -186,24 +171,15 @@ void TrainLoop::run_events(PendingEvents pending) {
 
 void TrainLoop::evaluate() {
   const backends::ScopedSpan span(backends::SpanKind::kEvaluation, "evaluate");
-  control_.evaluated = true;
+  state_.evaluation.done = true;
   callbacks_.call(&Callback::on_evaluation_due);
 }
 
 void TrainLoop::evaluate_at_start() {
-  control_.evaluation_is_extra = true;
+  state_.evaluation.is_extra = true;
   evaluate();
-  if (control_.evaluated) callbacks_.call(&Callback::on_evaluate);
+  if (state_.evaluation.done) callbacks_.call(&Callback::on_evaluate);
   sync();
-}
-
-bool TrainLoop::stops_evaluation() {
-  if (session_.has_custom_loop) return false;
-  if (session_.ranks == nullptr) return asked_to_stop();
-  constexpr int64_t kSyncEvery = 8;  // batches: makes the cost of synchronising negligible
-  if (evaluated_batches_++ % kSyncEvery != 0) return false;
-  control_.interrupted = session_.ranks->any(asked_to_stop(), {"interrupts of an evaluation", step()});
-  return control_.interrupted;
 }
 
 void TrainLoop::close_step() {
@@ -214,33 +190,7 @@ void TrainLoop::close_step() {
 
 void TrainLoop::sync(uint64_t call_digest) {
   if (session_.ranks == nullptr || !state_.weights_agree || !(hooks_ != nullptr || is_local())) return;
-  check_saves();
-  const ControlFlags all = sync_flags({.interrupted = asked_to_stop(),
-                                       .stop = control_.stop_requested,
-                                       .save = control_.save_requested,
-                                       .drawn = hooks_ != nullptr ? hooks_->drawn() : 0,
-                                       .accumulation = state_.next_accumulation,
-                                       .call_digest = call_digest},
-                                      *session_.ranks, step());
-  control_.interrupted = all.interrupted;
-  control_.stopped_by_hook = all.stop;
-  control_.save_requested = all.save;
-  if (hooks_ != nullptr) hooks_->set_drawn(all.drawn);
-}
-
-void TrainLoop::check_saves() const {
-  if (session_.ranks == nullptr || !saves_together(session_.recipe)) return;
-  std::vector<int64_t> asked(static_cast<size_t>(session_.ranks->size()));
-  session_.ranks->all_gather({backends::DType::kI64, {}}, std::as_bytes(std::span(&control_.saves_requested, 1)),
-                             std::as_writable_bytes(std::span(asked)), {"save_state", step()});
-  const int64_t most = std::ranges::max(asked);
-  std::vector<size_t> absent;
-  for (size_t rank = 0; rank < asked.size(); ++rank)
-    if (asked[rank] < most) absent.push_back(rank);
-  RUN_CHECK(absent.empty(), ErrorKind::kRun,
-            "acc:save_state: {1} did not call it in step {0}, so the other ranks would deadlock: in "
-            "PyTorch/XLA 1.7 all ranks save together (tpu.dialect: xla-1.7); call it on every rank",
-            step(), rank_list(absent));
+  control_.sync(state_.next_accumulation, call_digest);
 }
 
 void TrainLoop::average(bool due) {
@@ -255,21 +205,6 @@ void TrainLoop::check_weights() {
   session_.trainer.on_host_event(backends::HostEvent::kStateUse);
   check_identical(digests_of(session_.trainer.arrays(), session_.trainer.model().parameters), *session_.ranks,
                   {"digests of weights", step()});
-}
-
-// ---- requests of a hook --------------------------------------------------------------------------------------------
-
-void TrainLoop::save_soon(bool in_step) {
-  ++control_.saves_requested;
-  if (in_step) {
-    control_.save_requested = true;
-  } else {
-    control_.save_reason = "hook";
-  }
-}
-
-void TrainLoop::stop_soon() {
-  (session_.ranks != nullptr ? control_.stop_requested : control_.stopped_by_hook) = true;
 }
 
 // ---- failures ------------------------------------------------------------------------------------------------------

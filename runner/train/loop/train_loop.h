@@ -1,10 +1,9 @@
 // The common part of both training loops, declared_loop.h and custom_loop.h: begins and ends optimizer steps,
 // synchronises flags across ranks, and calls the callbacks.
 //
-// All ranks reach the same collectives. Belongs to the training thread; interrupt a run with `stop`.
+// All ranks reach the same collectives. Belongs to the training thread; interrupt a run with TrainControl.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -23,12 +22,8 @@ namespace runner::train {
 
 class TrainLoop {
  public:
-  // `stop`: above 0 if this rank is asked to stop from outside. `state`, `stop` and the callbacks must outlive the
-  // object.
-  TrainLoop(TrainState& state, const std::atomic<int>& stop);
-
-  // Sets the callbacks, which may refer to this object.
-  void set_callbacks(Callbacks callbacks) { callbacks_ = std::move(callbacks); }
+  // `state` and the callbacks must outlive the object.
+  TrainLoop(TrainState& state, Callbacks callbacks);
 
   // Trains until the last step or an interruption. `pending`: events of the last optimizer step that another attempt
   // has not come to. Returns whether training ended by itself: at the last step, or because a hook's loop returned.
@@ -36,15 +31,6 @@ class TrainLoop {
 
   // Call when a run that is done has saved everything.
   void end_run() { callbacks_.call(&Callback::on_run_end); }
-
-  // Whether all ranks have agreed to stop here.
-  bool interrupted() const;
-  // Whether this rank was asked to stop from outside.
-  bool asked_to_stop() const { return stop_.load(std::memory_order_relaxed) > 0; }
-  // Whether this rank was asked to stop, or another rank has ended the run.
-  bool must_end() const;
-  // Samples that the training loaders have read.
-  const data::InputUse& input_use() const { return input_use_; }
 
   // ---- for the two loops -------------------------------------------------------------------------------------------
 
@@ -57,8 +43,8 @@ class TrainLoop {
   StepStart begin_step();
   // The situation now: of an optimizer step that another process has begun, or of a hook outside of any.
   StepStart here();
-  // Reports an optimizer step in progress, at a point where it can be saved in a checkpoint.
-  void end_substep(const StepResult& result);
+  // Reports the optimizer step in progress, TrainState::result, at a point where it can be saved in a checkpoint.
+  void end_substep();
   void end_step(StepResult result);
   // Whether end_step() and everything up to the recording of the next optimizer step need no results from the device,
   // and `start` describes the beginning completely.
@@ -78,14 +64,8 @@ class TrainLoop {
   void warn(const std::string& text) { callbacks_.call(&Callback::on_warning, text); }
   // A value at the end of the optimizer step.
   void point(const std::string& name, double value) { points_[name] = value; }
-  // Saves a checkpoint when the current optimizer step, or else the last one, is settled.
-  void save_soon(bool in_step);
-  void stop_soon();
   void check_state(std::optional<int64_t> id) { callbacks_.call(&Callback::on_check_state, id); }
   void load(std::optional<int64_t> id) { callbacks_.call(&Callback::on_load_state, id); }
-
-  // Call in an evaluation before each batch. Returns whether to stop, if a resumed run can repeat the evaluation.
-  bool stops_evaluation();
 
  private:
   int64_t step() const { return state_.step(); }
@@ -95,8 +75,6 @@ class TrainLoop {
   // Synchronises control flags across ranks after an optimizer step: a request on one rank takes effect on all. Without
   // hooks there are only requests to stop, which ranks share when they add up gradients.
   void sync(uint64_t call_digest = 0);
-  // Throws if only some ranks request a checkpoint that all must request.
-  void check_saves() const;
   // With train.local_sgd: averages the weights of the ranks if `due`. Only then may flags be synchronised, and may the
   // run save or evaluate.
   void average(bool due);
@@ -117,14 +95,11 @@ class TrainLoop {
   Session& session_;
   Hooks* const hooks_;
   TrainControl& control_;
-  const std::atomic<int>& stop_;
-  Callbacks callbacks_;
+  const Callbacks callbacks_;
   const Interval average_every_, check_every_;
   bool has_begun_ = false;  // the first optimizer step
   bool hook_keeps_much_ = false;
-  int64_t evaluated_batches_ = 0;         // number of calls of stops_evaluation()
   std::map<std::string, double> points_;  // of a hook's loop, for the end of the optimizer step
-  data::InputUse input_use_;
 };
 
 }  // namespace runner::train

@@ -81,8 +81,11 @@ data::Position place_of(const Checkpoint& from, Session& session, std::optional<
 
 }  // namespace
 
-TrainState::TrainState(Session& session_, Hooks* hooks_)
-    : session(session_), hooks(hooks_), next_accumulation(session_.recipe.gradient_accumulation_steps) {}
+TrainState::TrainState(Session& session_, Hooks* hooks_, const std::atomic<int>& stop)
+    : session(session_),
+      hooks(hooks_),
+      next_accumulation(session_.recipe.gradient_accumulation_steps),
+      control(session_, hooks_, stop) {}
 
 void TrainState::set_position(const data::Position& next) {
   position = next;
@@ -145,7 +148,7 @@ std::optional<std::string> TrainState::restore(const Checkpoint& from, bool resu
   if (other_batches && session.has_training_step && hooks->drawn() != drawn)
     refuse_batches("the hook draws random numbers in training, and how many depends on the batches");
   if (const auto& spec = session.recipe.train.early_stopping; resumed && spec)
-    control.stopped_early = patience.evaluations >= spec->patience;
+    stopped_early = patience.evaluations >= spec->patience;
   return warning;
 }
 

@@ -4,6 +4,7 @@
 // The loops change it; callbacks read it. Belongs to the training thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "runner/train/loop/checkpoint.h"
 #include "runner/train/loop/interval.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/loop/train_control.h"
 #include "runner/train/step/hooks.h"
 
 namespace runner::train {
@@ -25,23 +27,16 @@ struct StepStart {
   HookMark recorded;               // after it, before the first batch is recorded
 };
 
-// Requests of hooks and callbacks, and what all ranks have agreed on.
-struct TrainControl {
-  bool interrupted = false;           // all ranks know of a signal
-  bool stop_requested = false;        // by this rank's hook
-  bool stopped_by_hook = false;       // on all ranks
-  bool stopped_early = false;         // by early stopping
-  bool save_requested = false;        // by the hook, after the current optimizer step
-  int64_t saves_requested = 0;        // by this rank's hook so far
-  bool evaluation_due = false;        // after the current optimizer step
-  bool evaluation_is_extra = false;   // only the end of the run makes it due; a longer run would not have it
-  bool evaluated = false;             // after the last optimizer step
-  const char* save_reason = nullptr;  // with a hook's loop: why to save before the next optimizer step; null: not
+// The evaluation after the last optimizer step.
+struct StepEvaluation {
+  bool due = false;
+  bool is_extra = false;  // only the end of the run makes it due; a longer run would not have it
+  bool done = false;
 };
 
 struct TrainState {
-  // `hooks`: null if there is no hook. Both must outlive the object.
-  TrainState(Session& session, Hooks* hooks);
+  // `hooks`: null if there is no hook. `stop`: see TrainControl. All must outlive the object.
+  TrainState(Session& session, Hooks* hooks, const std::atomic<int>& stop);
 
   Session& session;  // with the Trainer: arrays, counters, metrics
   Hooks* const hooks;
@@ -51,15 +46,22 @@ struct TrainState {
   int64_t next_accumulation;  // batches per optimizer step after the current one
   Patience patience;
   TrainControl control;
+  StepEvaluation evaluation;
+  bool stopped_early = false;    // by early stopping
   bool weights_agree = true;     // whether the ranks have the same weights
   bool records_batches = false;  // whether batch_digest of steps is that of all ranks, and recorded
   int64_t skipped = 0;           // optimizer steps that were not finite, in this attempt
   bool continues_hook = false;   // the hook continues from a checkpoint
+  data::InputUse input;          // samples that the training loaders have read
 
   // Number of finished optimizer steps.
   int64_t step() const { return session.trainer.counters.steps; }
-  bool stops() const { return control.stopped_early || control.stopped_by_hook; }
+  bool stops() const { return stopped_early || control.stopped_by_hook(); }
   bool finished() const { return step() >= session.length.total_steps || stops(); }
+  // Whether all ranks have agreed to stop here.
+  bool interrupted() const {
+    return session.ranks != nullptr ? control.agreed_to_stop() && weights_agree : control.asked_to_stop();
+  }
   // Whether training came to the end of the run, although a hook's loop may have left epochs early.
   bool reached_end() const {
     const auto& epochs = session.recipe.train.epochs;

@@ -10,11 +10,10 @@
 
 namespace runner::train {
 
-EvaluationCallback::EvaluationCallback(TrainState& state, TrainLoop& loop, RunRecord& record, DeviceRecord& device,
+EvaluationCallback::EvaluationCallback(TrainState& state, RunRecord& record, DeviceRecord& device,
                                        ProgressCallback& progress)
     : state_(state),
       session_(state.session),
-      loop_(loop),
       record_(record),
       device_(device),
       progress_(progress),
@@ -29,8 +28,8 @@ bool EvaluationCallback::needs_results(const Progress& after) const {
 
 void EvaluationCallback::on_optimizer_step(const StepResult& /*result*/, const Progress& before) {
   due_ = due_ || every_.due(before, state_.reached);
-  state_.control.evaluation_is_extra = !due_;
-  state_.control.evaluation_due = evaluator_ && state_.weights_agree && (due_ || state_.finished());
+  state_.evaluation.is_extra = !due_;
+  state_.evaluation.due = evaluator_ && state_.weights_agree && (due_ || state_.finished());
 }
 
 // A run that was interrupted before its first step has recorded the evaluation at the start.
@@ -41,8 +40,8 @@ bool EvaluationCallback::is_repeated() const {
 }
 
 void EvaluationCallback::on_evaluation_due() {
-  state_.control.evaluated = !is_repeated();
-  if (!state_.control.evaluated) return;
+  state_.evaluation.done = !is_repeated();
+  if (!state_.evaluation.done) return;
   backends::Device& device = *session_.device;
   device_.measure(&PeakMemory::training);
   device_.count_predicted(&GpuDeviceUse::training);
@@ -60,12 +59,12 @@ std::map<std::string, double> EvaluationCallback::evaluate() {
   if (++evaluations_ == 2) warn_of_unrecorded();
   session_.trainer.stepper().read_counters();  // the evaluation may change the schedule
   std::map<std::string, double> metrics;
-  for (const auto& [name, value] : evaluator_->run([this] { return loop_.stops_evaluation(); }))
+  for (const auto& [name, value] : evaluator_->run([this] { return state_.control.stops_evaluation(); }))
     metrics["eval/" + name] = value;
   warn_of_not_finite();
   for (const auto& [name, value] : metrics) record_.points().add(name, state_.step(), value);
   const schema::SchedulerSpec& scheduler = session_.recipe.scheduler;
-  if (optim::observes_metrics(scheduler) && !state_.control.evaluation_is_extra)
+  if (optim::observes_metrics(scheduler) && !state_.evaluation.is_extra)
     session_.schedule.observe(session_.broadcast_from_rank_0(record_.points().newest(scheduler.metric)),
                               maximizes(scheduler.mode, scheduler.metric, state_.hooks));
   return metrics;

@@ -9,7 +9,6 @@
 
 #include "runner/train/loop/callbacks.h"
 #include "runner/train/loop/evaluator.h"
-#include "runner/train/loop/train_loop.h"
 #include "runner/train/run/device_record.h"
 #include "runner/train/run/logging_callback.h"
 #include "runner/train/run/run_record.h"
@@ -23,8 +22,7 @@ namespace runner::train {
 class EvaluationCallback final : public Callback {
  public:
   // All arguments must outlive the object. Throws Error(kRecipe) if eval.metrics does not fit the data.
-  EvaluationCallback(TrainState& state, TrainLoop& loop, RunRecord& record, DeviceRecord& device,
-                     ProgressCallback& progress);
+  EvaluationCallback(TrainState& state, RunRecord& record, DeviceRecord& device, ProgressCallback& progress);
 
   bool needs_results(const Progress& after) const override;
   void on_optimizer_step(const StepResult& result, const Progress& before) override;
@@ -38,7 +36,6 @@ class EvaluationCallback final : public Callback {
 
   TrainState& state_;
   Session& session_;
-  TrainLoop& loop_;
   RunRecord& record_;
   DeviceRecord& device_;
   ProgressCallback& progress_;
@@ -58,7 +55,7 @@ class EarlyStoppingCallback final : public Callback {
       : spec_(spec), state_(state), record_(record) {}
 
   void on_evaluation_due() override {
-    if (state_.control.evaluation_is_extra) return;
+    if (state_.evaluation.is_extra) return;
     Patience& patience = state_.patience;
     const double value = state_.session.broadcast_from_rank_0(record_.points().newest(spec_.metric));
     const double gain = maximizes(spec_.mode, spec_.metric, state_.hooks) ? value - patience.best.value_or(-INFINITY)
@@ -68,7 +65,7 @@ class EarlyStoppingCallback final : public Callback {
       return;
     }
     if (++patience.evaluations < spec_.patience) return;
-    state_.control.stopped_early = true;
+    state_.stopped_early = true;
     record_.event(store::Level::kInfo, "early_stopping",
                   json::line(json::Object{
                       {"step", state_.step()}, {"metric", spec_.metric}, {"evaluations", patience.evaluations}}));

@@ -8,20 +8,20 @@
 
 namespace runner::train {
 
-HookCallback::HookCallback(Hooks& hooks, TrainState& state, TrainLoop& loop, RunRecord& record, Observer& observer)
-    : hooks_(hooks), state_(state), loop_(loop), record_(record), observer_(observer) {
+HookCallback::HookCallback(Hooks& hooks, TrainState& state, RunRecord& record, Observer& observer)
+    : hooks_(hooks), state_(state), record_(record), observer_(observer) {
   hooks_.attach(this);
 }
 
 void HookCallback::call(HookEvent event) {
   if (!hooks_.has(event)) return;
-  EventTensors tensors(state_, hooks_, loop_);
+  EventTensors tensors(state_, hooks_);
   hooks_.on(event, tensors);
   for (const auto& [name, value] : tensors.end()) log(name, value);
 }
 
 void HookCallback::on_optimizer_step(const StepResult& result, const Progress& /*before*/) {
-  if (const auto text = hooks_.end_step(result.batches)) loop_.warn(*text);
+  if (const auto text = hooks_.end_step(result.batches)) record_.warn(*text);
 }
 
 std::optional<double> HookCallback::metric(const std::string& name) const {

@@ -11,7 +11,6 @@
 
 #include "runner/train/loop/callbacks.h"
 #include "runner/train/loop/run_control.h"
-#include "runner/train/loop/train_loop.h"
 #include "runner/train/run/run.h"
 #include "runner/train/run/run_record.h"
 #include "runner/train/step/hooks.h"
@@ -22,7 +21,7 @@ namespace runner::train {
 class HookCallback final : public Callback, public RunControl {
  public:
   // Attaches itself to `hooks`. All arguments must outlive the object.
-  HookCallback(Hooks& hooks, TrainState& state, TrainLoop& loop, RunRecord& record, Observer& observer);
+  HookCallback(Hooks& hooks, TrainState& state, RunRecord& record, Observer& observer);
 
   void on_run_begin() override { call(HookEvent::kRunBegin); }
   void on_epoch_begin() override { call(HookEvent::kEpochBegin); }
@@ -41,9 +40,9 @@ class HookCallback final : public Callback, public RunControl {
   void log(const std::string& name, double value) override { record_.points().add(name, step(), value); }
   int64_t accumulation() const override { return state_.next_accumulation; }
   void set_accumulation(int64_t batches) override { state_.next_accumulation = batches; }
-  void save() override { loop_.save_soon(/*in_step=*/true); }
-  void stop() override { loop_.stop_soon(); }
-  bool must_end() const override { return loop_.must_end(); }
+  void save() override { state_.control.request_save(/*in_step=*/true); }
+  void stop() override { state_.control.request_stop(); }
+  bool must_end() const override { return state_.control.must_end(); }
   void print(std::string_view text) override { observer_.on_print(text); }
   backends::ProcessGroup* ranks() const override { return state_.session.ranks; }
   void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) override;
@@ -54,7 +53,6 @@ class HookCallback final : public Callback, public RunControl {
 
   Hooks& hooks_;
   TrainState& state_;
-  TrainLoop& loop_;
   RunRecord& record_;
   Observer& observer_;
 };

@@ -9,6 +9,7 @@
 #include "backends/runtime/cpu_features.h"
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
+#include "runner/train/loop/train_loop.h"
 #include "runner/train/loop/trial_rank.h"
 #include "runner/train/run/checkpoint/restore.h"
 #include "runner/train/run/checkpoint/sharing.h"
@@ -67,31 +68,28 @@ RankRun::RankRun(const RunRequest& request, backends::ProcessGroup* ranks)
       graphs_(persistent_graphs(request, ranks)),
       session_(recipe_, hooks_.get(), ranks, data_of(request, ranks), request.own_thread),
       record_(request, session_, hooks_.get()),
-      state_(session_, hooks_.get()),
-      device_(request, session_, record_, graphs_ ? &*graphs_ : nullptr),
-      loop_(state_, request.stop) {
+      state_(session_, hooks_.get(), request.stop),
+      device_(request, session_, record_, graphs_ ? &*graphs_ : nullptr) {
   state_.records_batches = request.recording.has_batch_digests;
   if (auto* const tpu = backends::tpu::find_tpu_model(*session_.device)) {
     if (graphs_) tpu->keep_graphs_in(*graphs_);
     if (session_.rank() == 0) tpu->set_listener(compile_watch_.emplace(request.observer, request.long_compile));
   }
-  if (hooks_) hook_callback_.emplace(*hooks_, state_, loop_, record_, request.observer);
+  if (hooks_) hook_callback_.emplace(*hooks_, state_, record_, request.observer);
   prepare();
   callbacks_.emplace(RunParts{.state = state_,
-                              .loop = loop_,
                               .record = record_,
                               .device = device_,
                               .observer = request.observer,
                               .hook_callback = hook_callback_ ? &*hook_callback_ : nullptr,
                               .profiler = profiler_ ? &*profiler_ : nullptr});
-  loop_.set_callbacks(Callbacks(callbacks_->in_order()));
   record_.result.cores = cores_;
 }
 
 // ---- preparation ---------------------------------------------------------------------------------------------------
 
 void RankRun::check_not_stopped() const {
-  RUN_CHECK(!loop_.asked_to_stop(), ErrorKind::kInterrupted, kInterruptedAtStart);
+  RUN_CHECK(!state_.control.asked_to_stop(), ErrorKind::kInterrupted, kInterruptedAtStart);
 }
 
 void RankRun::prepare() {
@@ -110,7 +108,7 @@ void RankRun::prepare() {
 void RankRun::end_preparation() {
   session_.trainer.set_halt({});
   if (session_.ranks == nullptr) return;
-  RUN_CHECK(!session_.ranks->any(loop_.asked_to_stop(), {"the beginning"}), ErrorKind::kInterrupted,
+  RUN_CHECK(!session_.ranks->any(state_.control.asked_to_stop(), {"the beginning"}), ErrorKind::kInterrupted,
             kInterruptedAtStart);
 }
 
@@ -267,10 +265,11 @@ void RankRun::train() {
   device_.begin();
   const std::optional<PendingEvents> pending = callbacks_->unfinished.pending();
   if (pending && record_.is_recorded_here()) record_.checkpoints().forget();
-  const bool ended = loop_.run(pending);
+  TrainLoop loop(state_, Callbacks(callbacks_->in_order()));
+  const bool ended = loop.run(pending);
   device_.record_gpus(session_.ranks);
   // Not included in any checkpoint: a longer run continues as if the event had not happened.
-  if (ended && state_.reached_end()) loop_.end_run();
+  if (ended && state_.reached_end()) loop.end_run();
   wait_for_other_ranks();
   record_.result.status = ended ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
   record_.result.exit_code = ended ? 0 : exit_code(ErrorKind::kInterrupted);
@@ -289,8 +288,8 @@ Error RankRun::returned_early() const {
 // ---- the end -------------------------------------------------------------------------------------------------------
 
 void RankRun::end_with(const Error& error) {
-  const bool asked_to_stop = loop_.asked_to_stop();
-  if (!callbacks_->unfinished.save(asked_to_stop ? "interrupt" : "failed") || !loop_.asked_to_stop())
+  const bool asked_to_stop = state_.control.asked_to_stop();
+  if (!callbacks_->unfinished.save(asked_to_stop ? "interrupt" : "failed") || !state_.control.asked_to_stop())
     return record_.fail_with(error);
   record_.result.status = store::RunStatus::kInterrupted;
   record_.result.exit_code = exit_code(ErrorKind::kInterrupted);
@@ -302,7 +301,7 @@ void RankRun::end_with(const Error& error) {
 
 // Whether it happened between two batches of an evaluation.
 bool RankRun::all_ranks_stopped(const Error& error) const {
-  return error.kind() == ErrorKind::kInterrupted && (session_.ranks == nullptr || state_.control.interrupted);
+  return error.kind() == ErrorKind::kInterrupted && (session_.ranks == nullptr || state_.control.agreed_to_stop());
 }
 
 void RankRun::wait_for_other_ranks() const {
@@ -321,12 +320,12 @@ void RankRun::finish() {
   result.skipped_steps = counters.steps - counters.applied;
   result.samples = counters.samples;
   result.repeated_samples = counters.repeats;
-  result.input = loop_.input_use();
+  result.input = state_.input;
   result.graphs = device_.graph_use();
-  if (state_.control.stopped_early)
+  if (state_.stopped_early)
     result.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
                                 recipe_.train.early_stopping->metric, state_.patience.evaluations);
-  if (state_.control.stopped_by_hook) result.reason = fmt::format("stopped by the hook at step {}", step());
+  if (state_.control.stopped_by_hook()) result.reason = fmt::format("stopped by the hook at step {}", step());
   if (session_.has_custom_loop) warn_of_little_training();
   if (counters.steps > 0 && counters.applied == 0 && session_.trainer.loss_scale())
     record_.warn(

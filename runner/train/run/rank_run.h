@@ -12,7 +12,6 @@
 
 #include "backends/runtime/affinity.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/loop/train_loop.h"
 #include "runner/train/loop/train_state.h"
 #include "runner/train/run/checkpoint/restore.h"
 #include "runner/train/run/compile_watch.h"
@@ -96,7 +95,6 @@ class RankRun {
   RunRecord record_;
   TrainState state_;
   DeviceRecord device_;
-  TrainLoop loop_;
   std::optional<HookCallback> hook_callback_;  // none: there is no hook
   std::optional<RunCallbacks> callbacks_;      // set once the steps have been checked
   std::optional<std::string> other_batch_;     // to warn about when the run is resumed

@@ -15,7 +15,6 @@ namespace runner::train {
 // Objects that the callbacks share. All of them must outlive the callbacks.
 struct RunParts {
   TrainState& state;
-  TrainLoop& loop;
   RunRecord& record;
   DeviceRecord& device;
   Observer& observer;
@@ -30,7 +29,7 @@ struct RunCallbacks {
         warnings(parts.state, parts.record),
         logger(parts.state, parts.record),
         progress(parts.state, parts.record, parts.observer),
-        evaluation(parts.state, parts.loop, parts.record, parts.device, progress),
+        evaluation(parts.state, parts.record, parts.device, progress),
         hook_callback(parts.hook_callback),
         checkpointer(parts.state, parts.record, parts.device) {
     const Session& session = parts.state.session;

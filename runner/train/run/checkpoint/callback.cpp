@@ -37,7 +37,7 @@ void CheckpointCallback::on_substep_end() {
 }
 
 bool CheckpointCallback::needs_results(const Progress& after) const {
-  return every_.due(saved_until_, after) || state_.control.save_requested;
+  return every_.due(saved_until_, after) || state_.control.save_requested();
 }
 
 void CheckpointCallback::on_optimizer_step(const StepResult& /*result*/, const Progress& /*before*/) {
@@ -47,7 +47,7 @@ void CheckpointCallback::on_optimizer_step(const StepResult& /*result*/, const P
 void CheckpointCallback::on_step_done() {
   const char* const reason = state_.weights_agree ? reason_to_save() : nullptr;
   if (session_.has_custom_loop) {
-    if (state_.control.save_reason == nullptr) state_.control.save_reason = reason;
+    state_.control.save_when_closed(reason);
   } else if (reason != nullptr) {
     save(reason);
   }
@@ -55,9 +55,9 @@ void CheckpointCallback::on_step_done() {
 
 const char* CheckpointCallback::reason_to_save() {
   if (state_.finished()) return nullptr;
-  if (std::exchange(state_.control.save_requested, false)) return "hook";
+  if (state_.control.take_save_request()) return "hook";
   if (due_) return "schedule";
-  return state_.control.evaluated && record_.is_recorded_here() &&
+  return state_.evaluation.done && record_.is_recorded_here() &&
                  record_.checkpoints().is_among_best(record_.points().at(state_.step()))
              ? "best"
              : nullptr;
@@ -65,7 +65,7 @@ const char* CheckpointCallback::reason_to_save() {
 
 void CheckpointCallback::on_step_closed() {
   if (!session_.has_custom_loop) return;
-  const char* const reason = std::exchange(state_.control.save_reason, nullptr);
+  const char* const reason = state_.control.take_save_reason();
   bool is_due = reason != nullptr;
   if (session_.trainer.accumulating_ranks() != nullptr)  // rank 0 decides; each rank may have a part of the state
     is_due = session_.ranks->any(is_due && record_.is_recorded_here(), {"a state", state_.step()});

@@ -1,5 +1,5 @@
 // Synchronisation of control flags between ranks.
-#include "runner/train/loop/control_flags.h"
+#include "runner/train/loop/train_control.h"
 
 #include <array>
 #include <string>

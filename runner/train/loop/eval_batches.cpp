@@ -1,0 +1,27 @@
+#include "runner/train/loop/eval_batches.h"
+
+#include "runner/train/loop/evaluator.h"
+
+namespace runner::train {
+
+void EvalBatches::begin(std::optional<bool> even) {
+  end();
+  const data::DataPlan plan =
+      evaluation_plan(session_.recipe, session_.data.eval->size(), session_.ranks).with_even_batches(even);
+  loader_.emplace(*session_.data.eval, plan, evaluation_loader(session_.rank(), /*never_empty=*/true));
+  left_ = plan.steps_per_epoch();
+}
+
+bool EvalBatches::take() {
+  if (!loader_ || left_ == 0) return false;
+  --left_;
+  current_.take(*loader_);
+  return true;
+}
+
+void EvalBatches::end() {
+  current_.batch = nullptr;
+  loader_.reset();
+}
+
+}  // namespace runner::train

@@ -1,0 +1,91 @@
+// What signals, hooks and callbacks ask of a run, and what all ranks have agreed on.
+//
+// A request on one rank takes effect on all, when ranks synchronise after an optimizer step. Belongs to the training
+// thread; only the signal may come from another one.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "backends/dist/process_group.h"
+#include "runner/train/loop/session.h"
+#include "runner/train/step/hooks.h"
+
+namespace runner::train {
+
+// What ranks tell each other between optimizer steps: requests to stop or to save, and digests of their calls.
+struct ControlFlags {
+  bool interrupted = false;  // by a signal
+  bool stop = false;         // by a hook: end the run after this optimizer step
+  bool save = false;         // by a hook: save a checkpoint
+  int64_t drawn = 0;         // number of draws by the hook
+  int64_t accumulation = 1;  // batches of the following optimizer steps
+  uint64_t call_digest = 0;  // hash of rates, clipping, losses, updates
+};
+
+// Returns the combined flags of all ranks. Collective. A rank without a batch has drawn fewer numbers; all ranks
+// continue with the largest count. Throws Error(kRun) if call_digest or accumulation differ.
+ControlFlags sync_flags(const ControlFlags& mine, backends::ProcessGroup& ranks, int64_t step);
+
+class TrainControl {
+ public:
+  // `hooks`: null if there is no hook. `stop`: above 0 if this rank is asked to stop from outside. All must outlive the
+  // object.
+  TrainControl(const Session& session, Hooks* hooks, const std::atomic<int>& stop);
+
+  // ---- the end of a run --------------------------------------------------------------------------------------------
+
+  // Whether this rank was asked to stop from outside.
+  bool asked_to_stop() const { return stop_.load(std::memory_order_relaxed) > 0; }
+  // Whether this rank was asked to stop, or another rank has ended the run.
+  bool must_end() const;
+  // Whether all ranks know that one was asked to stop. Not used in a single process.
+  bool agreed_to_stop() const { return agreed_to_stop_; }
+  // Agrees to stop if any rank was asked to. Collective. Does nothing in a single process.
+  void agree_to_stop(const char* where);
+  // Notes that ranks have found out together, in another collective, that one was asked to stop.
+  void note_agreed(bool stop) { agreed_to_stop_ |= stop; }
+  // Call in an evaluation before each batch. Returns whether to stop, if a resumed run can repeat the evaluation.
+  bool stops_evaluation();
+  // A hook's request: takes effect on all ranks after the current optimizer step.
+  void request_stop() { (session_.ranks != nullptr ? stop_requested_ : stopped_by_hook_) = true; }
+  // A hook's loop ended the run by returning.
+  void end_by_hook() { stopped_by_hook_ = true; }
+  bool stopped_by_hook() const { return stopped_by_hook_; }
+
+  // ---- checkpoints -------------------------------------------------------------------------------------------------
+
+  // A hook's request: after the current optimizer step or, if there is none, when the last one is closed.
+  void request_save(bool in_step);
+  bool save_requested() const { return save_requested_; }
+  bool take_save_request() { return std::exchange(save_requested_, false); }
+  // With a hook's loop, a checkpoint waits until nothing more belongs to the optimizer step. `reason`: null for none.
+  void save_when_closed(const char* reason) {
+    if (save_reason_ == nullptr) save_reason_ = reason;
+  }
+  const char* take_save_reason() { return std::exchange(save_reason_, nullptr); }
+  // Throws if only some ranks have requested a checkpoint that all must request. Collective.
+  void check_saves() const;
+
+  // ---- ranks -------------------------------------------------------------------------------------------------------
+
+  // Synchronises requests, the hook's draws and the accumulation of the next steps. Collective; see sync_flags().
+  void sync(int64_t accumulation, uint64_t call_digest);
+
+ private:
+  int64_t step() const { return session_.trainer.counters.steps; }
+
+  const Session& session_;
+  Hooks* const hooks_;
+  const std::atomic<int>& stop_;
+  bool agreed_to_stop_ = false;
+  bool stop_requested_ = false;        // by this rank's hook
+  bool stopped_by_hook_ = false;       // on all ranks
+  bool save_requested_ = false;        // after the current optimizer step
+  int64_t saves_requested_ = 0;        // by this rank's hook so far
+  const char* save_reason_ = nullptr;  // why to save when the last optimizer step is closed; null: not
+  int64_t evaluated_batches_ = 0;      // number of calls of stops_evaluation()
+};
+
+}  // namespace runner::train
