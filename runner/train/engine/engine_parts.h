@@ -9,13 +9,10 @@ namespace runner::train {
 
 class DeviceArrays;
 class Executor;
-class Forward;
 class Hooks;
 class InFlightStep;
-class LoaderMarks;
 class StepArguments;
 class StepBuilder;
-class Stepper;
 class Steps;
 class UpdateClock;
 class UserWork;
@@ -35,9 +32,6 @@ struct EngineParts {
   StepArguments& arguments;
   InFlightStep& in_flight;
   Steps& steps;
-  Stepper& stepper;
-  Forward& forward;
-  LoaderMarks& marks;
   Counters& counters;
   StepMetrics& metrics;
   const GradAccumulation& accumulation;

@@ -40,19 +40,19 @@ int64_t most_temporary(const std::vector<std::shared_ptr<backends::Executable>>&
 }  // namespace
 
 StepMemory::TrainingStep StepMemory::step_of(int64_t batch, bool first, bool last) const {
-  const bool updates = last && parts_.stepper.steps_alone();
-  return {parts_.stepper.shape_of(batch, first, updates), last && !updates};
+  const bool updates = last && stepper_.steps_alone();
+  return {stepper_.shape_of(batch, first, updates), last && !updates};
 }
 
 std::shared_ptr<backends::Executable> StepMemory::compiled(const TrainingStep& step) {
-  return parts_.stepper.training_step(step.shape, nullptr, step.closes_step)->executable;
+  return stepper_.training_step(step.shape, nullptr, step.closes_step)->executable;
 }
 
 void StepMemory::prepare(const StepShape& shape) {
   if (!may_read_values() && shape.batch > 0)
     parts_.executor.check_memory("forward, backward", *compiled(step_of(shape.batch, shape.first, shape.last)));
   if (!parts_.arrays.shard()) return;
-  const SharedStep update = parts_.stepper.update_step(parts_.stepper.factored_layout(shape.batch));
+  const SharedStep update = stepper_.update_step(stepper_.factored_layout(shape.batch));
   parts_.executor.check_memory("update", *update->executable, backends::SpanKind::kOptimizer);
 }
 
@@ -76,7 +76,7 @@ void StepMemory::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation
   };
   for (const TrainingStep& kind : training_steps(plan)) look_at([&] { compiled(kind); });
   if (evaluation_batch > 0 && !parts_.builder.varies(false))
-    look_at([&] { parts_.forward.step_of_evaluation(parts_.accumulation.micro_batch(evaluation_batch)); });
+    look_at([&] { forward_.step_of_evaluation(parts_.accumulation.micro_batch(evaluation_batch)); });
   if (worst) throw backends::OutOfMemory(*worst);
 }
 
@@ -109,10 +109,10 @@ void StepMemory::add_step(const data::DataPlan& plan, const data::OptimizerStep&
       steps.push_back(compiled(step_of(sizes[part], batch == 0 && part == 0, last)));
     }
     if (!parts_.arrays.shard()) continue;
-    const FactoredLayout* const factored = parts_.stepper.factored_layout(size);
+    const FactoredLayout* const factored = stepper_.factored_layout(size);
     if (batch + 1 == batches.steps) {
-      steps.push_back(parts_.stepper.update_step(factored)->executable);
-    } else if (const SharedStep& communication = parts_.stepper.communication_step()) {
+      steps.push_back(stepper_.update_step(factored)->executable);
+    } else if (const SharedStep& communication = stepper_.communication_step()) {
       steps.push_back(communication->executable);
     }
   }
@@ -130,7 +130,7 @@ StepMemory::Executables StepMemory::steps_of_evaluation(const data::DataPlan& pl
   Executables steps;
   for (const int64_t batch : ends_of(plan.steps_per_epoch()))
     for (const int64_t samples : micro_batches_of(parts_.accumulation, plan.largest_share(batch)))
-      steps.push_back(parts_.forward.step_of_evaluation(samples)->executable);
+      steps.push_back(forward_.step_of_evaluation(samples)->executable);
   return steps;
 }
 

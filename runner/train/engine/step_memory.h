@@ -21,7 +21,9 @@ namespace runner::train {
 
 class StepMemory {
  public:
-  explicit StepMemory(const EngineParts& parts) : parts_(parts) {}
+  // All arguments must outlive the object.
+  StepMemory(const EngineParts& parts, Stepper& stepper, Forward& forward)
+      : parts_(parts), stepper_(stepper), forward_(forward) {}
 
   // Compiles a training step before its first use, to find mismatches before a run begins.
   void prepare(const StepShape& shape);
@@ -55,6 +57,8 @@ class StepMemory {
   Executables steps_of_evaluation(const data::DataPlan& plan);
 
   const EngineParts& parts_;
+  Stepper& stepper_;
+  Forward& forward_;
 };
 
 }  // namespace runner::train

@@ -9,7 +9,8 @@
 
 namespace runner::train {
 
-Stepper::Stepper(const EngineParts& parts) : parts_(parts), recipe_(parts.builder.recipe()) {}
+Stepper::Stepper(const EngineParts& parts, LoaderMarks& marks)
+    : parts_(parts), marks_(marks), recipe_(parts.builder.recipe()) {}
 
 bool Stepper::must_agree(const StepResult& result) const {
   if (is_local()) return result.done;
@@ -23,7 +24,7 @@ SharedStep Stepper::run_batches(BatchFeed& batches, const ScheduleRates& rates, 
     const data::Batch& batch = batches.next();
     ++parts_.counters.batches;
     in_batch(parts_.steps.place_of(batch, /*training=*/true), [&] { batches.throw_failure(); });
-    parts_.marks.begin_batch(/*training=*/true);
+    marks_.begin_batch(/*training=*/true);
     result.done = parts_.accumulation.ends(batch, result.batches);
     result.add_batch(batch);
     factored_ = parts_.arrays.begin_batch(batch.largest, factors_gradients());
@@ -44,7 +45,7 @@ SharedStep Stepper::run_batches(BatchFeed& batches, const ScheduleRates& rates, 
     } else {
       parts_.steps.record(batch, /*training=*/true);
     }
-    if (batch.last_of_epoch) parts_.marks.end_batches(/*training=*/true);
+    if (batch.last_of_epoch) marks_.end_batches(/*training=*/true);
     if (must_agree(result)) return step;
     if (step) batches.stage_next(*step->executable, parts_.accumulation);
   }

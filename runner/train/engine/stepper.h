@@ -32,7 +32,8 @@ inline constexpr int64_t kBatchesOfPart = 8;
 
 class Stepper {
  public:
-  explicit Stepper(const EngineParts& parts);
+  // Both must outlive the object.
+  Stepper(const EngineParts& parts, LoaderMarks& marks);
 
   // Makes the argument of advance().
   BatchFeed feed(data::Loader& loader, std::function<bool()> give_up = {}) {
@@ -112,6 +113,7 @@ class Stepper {
   bool must_agree(const StepResult& result) const;
 
   const EngineParts& parts_;
+  LoaderMarks& marks_;
   const schema::Recipe& recipe_;
   const FactoredLayout* factored_ = nullptr;  // of the current batch; null if gradients are in their arrays
   std::map<const FactoredLayout*, SharedStep> update_steps_;

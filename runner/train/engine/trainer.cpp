@@ -53,9 +53,6 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
              .arguments = arguments_,
              .in_flight = in_flight_,
              .steps = steps_,
-             .stepper = stepper_,
-             .forward = forward_,
-             .marks = marks_,
              .counters = counters,
              .metrics = metrics,
              .accumulation = accumulation,
@@ -66,10 +63,10 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       arguments_(parts_),
       in_flight_(recipe, device, optimizers_, counters, metrics, clock_.has_value()),
       steps_(parts_),
-      stepper_(parts_),
+      stepper_(parts_, marks_),
       regions_(parts_),
       forward_(parts_),
-      step_memory_(parts_),
+      step_memory_(parts_, stepper_, forward_),
       means_(parts_),
       search_(parts_) {
   device_.set_state_tensors(layout_.tensors());

@@ -70,19 +70,29 @@ void DeviceRecord::begin() {
   first_step_ = session_.trainer.counters.steps;
 }
 
-void DeviceRecord::measure(int64_t PeakMemory::*phase, int64_t copies) {
+void DeviceRecord::end(Activity activity, int64_t copies) {
+  switch (activity) {
+    case Activity::kTraining: measure(&PeakMemory::training, copies); return count_predicted(&GpuDeviceUse::training);
+    case Activity::kEvaluation:
+      measure(&PeakMemory::evaluation, copies);
+      return count_predicted(&GpuDeviceUse::evaluation);
+    case Activity::kSaving: measure(&PeakMemory::saving, copies); return count_predicted(&GpuDeviceUse::saving);
+  }
+}
+
+void DeviceRecord::measure(int64_t PeakMemory::*peak, int64_t copies) {
   PeakMemory& peaks = record_.result.peak_memory;
   if (gpu_ == nullptr) {
-    peaks.*phase = std::max(peaks.*phase, session_.trainer.memory().total() + copies);
+    peaks.*peak = std::max(peaks.*peak, session_.trainer.memory().total() + copies);
     return;
   }
   // Copies for checkpoints are on the host. Memory reserved by an evaluation stays reserved, so training includes it.
-  if (phase == &PeakMemory::training && peaks.evaluation > 0) return;
-  peaks.*phase = gpu_->memory_statistics().all.reserved_bytes.peak;
+  if (peak == &PeakMemory::training && peaks.evaluation > 0) return;
+  peaks.*peak = gpu_->memory_statistics().all.reserved_bytes.peak;
 }
 
-void DeviceRecord::count_predicted(backends::gpu::PredictedTime GpuDeviceUse::*phase) {
-  if (gpu_ != nullptr) gpu_use_.*phase += gpu_->take_predicted_time();
+void DeviceRecord::count_predicted(backends::gpu::PredictedTime GpuDeviceUse::*time) {
+  if (gpu_ != nullptr) gpu_use_.*time += gpu_->take_predicted_time();
 }
 
 void DeviceRecord::record_graphs() {

@@ -20,6 +20,9 @@
 
 namespace runner::train {
 
+// What a run spends its time and memory on.
+enum class Activity { kTraining, kEvaluation, kSaving };
+
 class DeviceRecord {
  public:
   // `graphs`: cache whose new entries are stored with the graphs of an emulated TPU, or null. All arguments must
@@ -28,10 +31,9 @@ class DeviceRecord {
 
   // Call when training begins: what came before is not part of a step.
   void begin();
-  // Updates the peak memory of a phase. `copies`: additional bytes.
-  void measure(int64_t PeakMemory::*phase, int64_t copies = 0);
-  // Adds the predicted GPU time since the last call to a phase.
-  void count_predicted(backends::gpu::PredictedTime GpuDeviceUse::*phase);
+  // Counts the peak memory of an activity that has lasted since the last call, and its predicted GPU time. `copies`:
+  // bytes on the host in addition.
+  void end(Activity activity, int64_t copies = 0);
   // Records the graphs that an emulated TPU has compiled and its metrics.
   void record_graphs();
   // Records the counts of emulated GPUs. `ranks`: gathers those of all ranks (collective), or null.
@@ -40,6 +42,9 @@ class DeviceRecord {
   std::optional<GraphUse> graph_use() const;
 
  private:
+  void measure(int64_t PeakMemory::*peak, int64_t copies);
+  void count_predicted(backends::gpu::PredictedTime GpuDeviceUse::*time);
+
   const RunRequest& request_;
   Session& session_;
   RunRecord& record_;

@@ -43,12 +43,10 @@ void EvaluationCallback::on_evaluation_due() {
   state_.evaluation.done = !is_repeated();
   if (!state_.evaluation.done) return;
   backends::Device& device = *session_.device;
-  device_.measure(&PeakMemory::training);
-  device_.count_predicted(&GpuDeviceUse::training);
+  device_.end(Activity::kTraining);
   const size_t before = device.temporary_bytes();
   const std::map<std::string, double> metrics = evaluate();
-  device_.measure(&PeakMemory::evaluation);
-  device_.count_predicted(&GpuDeviceUse::evaluation);
+  device_.end(Activity::kEvaluation);
   const size_t little = before / 8;  // not worth the page faults of allocating it again
   if (device.temporary_bytes() > before + little) device.release_temporary();
   progress_.evaluated(metrics);

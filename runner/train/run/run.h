@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/tpu/metrics_snapshot.h"
 #include "runner/data/load.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/memory_use.h"
@@ -22,6 +21,10 @@
 #include "schema/recipe/recipe.h"
 #include "store/provenance.h"
 #include "store/run_store.h"
+
+namespace runner::backends::tpu {
+struct MetricsSnapshot;
+}
 
 namespace runner::train {
 

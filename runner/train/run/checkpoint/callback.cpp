@@ -89,7 +89,7 @@ void CheckpointCallback::on_train_end(bool done) {
 }
 
 void CheckpointCallback::save(const char* reason) {
-  device_.measure(&PeakMemory::training);
+  device_.end(Activity::kTraining);
   std::vector<RankPart> parts;
   const bool has_parts = ranks_hold_sums();
   if (has_parts) parts = gather_rank_parts(session_.trainer, *session_.ranks);
@@ -106,8 +106,7 @@ void CheckpointCallback::save(const char* reason, const Checkpoint& checkpoint) 
   CheckpointSaver& saver = record_.checkpoints();
   saver.save(session_.trainer, checkpoint, reason, is_pinned(),
              state_.result.batches == 0 ? record_.points().at(state_.step()) : std::map<std::string, double>());
-  device_.count_predicted(&GpuDeviceUse::saving);
-  device_.measure(&PeakMemory::saving, copies_for_state(session_.trainer.arrays().memory(), saver.largest_state()));
+  device_.end(Activity::kSaving, copies_for_state(session_.trainer.arrays().memory(), saver.largest_state()));
 }
 
 bool CheckpointCallback::is_pinned() const {
