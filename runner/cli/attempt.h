@@ -8,8 +8,8 @@
 
 #include "runner/cli/command.h"
 #include "runner/report/output.h"
+#include "runner/train/loop/hooks.h"
 #include "runner/train/run/run.h"
-#include "runner/train/step/hooks.h"
 #include "schema/recipe/recipe_reader.h"
 #include "store/queries.h"
 #include "store/run_store.h"

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "runner/train/step/hooks.h"
+#include "runner/train/loop/hooks.h"
 #include "schema/base/diagnostic.h"
 
 namespace runner::cli {

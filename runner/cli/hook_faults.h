@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/train/step/hooks.h"
+#include "runner/train/loop/hooks.h"
 #include "schema/recipe/recipe_reader.h"
 
 namespace runner::cli {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "runner/train/loop/hooks.h"
 #include "runner/train/run/run.h"
-#include "runner/train/step/hooks.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::cli {

@@ -9,7 +9,7 @@
 
 #include "runner/cli/moved_files.h"
 #include "runner/report/documents.h"
-#include "runner/train/step/hooks.h"
+#include "runner/train/loop/hooks.h"
 #include "schema/recipe/recipe_reader.h"
 #include "store/queries.h"
 #include "store/run_store.h"

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "runner/lua/bind.h"
+#include "runner/train/loop/hooks.h"
 #include "runner/train/loop/run_control.h"
-#include "runner/train/step/hooks.h"
 
 struct lua_State;
 

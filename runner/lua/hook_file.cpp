@@ -496,7 +496,7 @@ class LuaHooks : public train::Hooks {
 
   const schema::Recipe& recipe_;
   const bool silent_;
-  std::array<bool, train::kEntryCount + train::kEventCount> has_{};
+  std::array<bool, place_of(HookEvent::kCount)> has_{};
   std::map<std::string, bool, std::less<>> modes_;  // take_modes()
   const std::filesystem::path folder_;              // folder of the hook file
   Recording recording_;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "runner/train/step/hooks.h"
+#include "runner/train/loop/hooks.h"
 
 namespace runner::lua {
 

@@ -22,12 +22,13 @@ namespace {
 using schema::Diagnostic;
 using schema::ErrorId;
 using train::HookEntry;
+using train::HookEvent;
 
 constexpr std::string_view kHookEntries[] = {"model",         "optimizers",      "schedule",     "trackers",
                                              "training_step", "evaluation_step", "transform",    "train",
                                              "metrics",       "modes",           "on_run_begin", "on_epoch_begin",
                                              "on_step_end",   "on_evaluation",   "on_epoch_end", "on_run_end"};
-static_assert(std::size(kHookEntries) == train::kEntryCount + train::kEventCount);
+static_assert(std::size(kHookEntries) == place_of(HookEvent::kCount));
 
 // Returns line `number`, from 1, without its end, or an empty text if there is no such line.
 std::string_view line_at(std::string_view text, int number) {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "runner/lua/runtime.h"
-#include "runner/train/step/hooks.h"
+#include "runner/train/loop/hooks.h"
 
 namespace runner::lua {
 
@@ -23,7 +23,7 @@ constexpr size_t place_of(train::HookEntry entry) {
   return static_cast<size_t>(entry);
 }
 constexpr size_t place_of(train::HookEvent event) {
-  return train::kEntryCount + static_cast<size_t>(event);
+  return place_of(train::HookEntry::kCount) + static_cast<size_t>(event);
 }
 
 // Checks the value at the top of the stack, which `file` returned. Throws schema::RecipeError with all faults and their

@@ -1,7 +1,7 @@
 // Checks the results of a hook's steps and converts them for the trainer.
 #pragma once
 
-#include "runner/train/step/hooks.h"
+#include "runner/train/loop/hooks.h"
 
 struct lua_State;
 

@@ -9,8 +9,8 @@
 
 #include "backends/ir/ops.h"
 #include "runner/train/loop/custom_loop.h"
+#include "runner/train/loop/hooks.h"
 #include "runner/train/loop/run_control.h"
-#include "runner/train/step/hooks.h"
 
 namespace runner::train {
 

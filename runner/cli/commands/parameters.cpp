@@ -8,7 +8,7 @@
 #include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/report/table.h"
-#include "runner/train/step/hooks.h"
+#include "runner/train/loop/hooks.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
 #include "schema/base/unrecorded.h"

@@ -9,7 +9,7 @@ namespace runner::train {
 
 class DeviceArrays;
 class Executor;
-class Hooks;
+class StepHooks;
 class InFlightStep;
 class StepArguments;
 class StepBuilder;
@@ -36,7 +36,7 @@ struct EngineParts {
   StepMetrics& metrics;
   const GradAccumulation& accumulation;
   UpdateClock* clock;             // null if the host counts updates
-  Hooks* hooks;                   // null if there is no hook
+  StepHooks* hooks;               // null if there is no hook
   backends::ProcessGroup* ranks;  // null for a single process
 };
 

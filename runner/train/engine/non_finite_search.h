@@ -9,9 +9,9 @@
 #include "runner/train/engine/engine_parts.h"
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/steps.h"
-#include "runner/train/step/hooks.h"
 #include "runner/train/step/not_finite.h"
 #include "runner/train/step/optimizer_step.h"
+#include "runner/train/step/step_hooks.h"
 
 namespace runner::train {
 

@@ -19,9 +19,9 @@
 #include "runner/train/engine/executor.h"
 #include "runner/train/engine/update_clock.h"
 #include "runner/train/engine/user_work.h"
-#include "runner/train/step/hooks.h"
 #include "runner/train/step/optimizer_step.h"
 #include "runner/train/step/step_builder.h"
+#include "runner/train/step/step_hooks.h"
 
 namespace runner::train {
 

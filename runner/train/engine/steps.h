@@ -20,8 +20,8 @@
 #include "runner/train/engine/step_arguments.h"
 #include "runner/train/engine/traced_graphs.h"
 #include "runner/train/engine/user_work.h"
-#include "runner/train/step/hooks.h"
 #include "runner/train/step/step_builder.h"
+#include "runner/train/step/step_hooks.h"
 #include "runner/train/step/trace_once.h"
 
 namespace runner::train {

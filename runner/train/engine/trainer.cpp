@@ -14,13 +14,13 @@ namespace {
 
 // Whether gradients must be kept between the batches of an optimizer step. Between micro-batches of one batch, see
 // keep_gradients().
-bool keeps_gradients(const schema::Recipe& recipe, const backends::ProcessGroup* ranks, const Hooks* hooks) {
+bool keeps_gradients(const schema::Recipe& recipe, const backends::ProcessGroup* ranks, const StepHooks* hooks) {
   return recipe.gradient_accumulation_steps > 1 || ranks != nullptr || hooks != nullptr;
 }
 
 // See Trainer::accumulating_ranks(). If a hook's loop keeps gradients over several batches, rounding their sum over all
 // ranks after each batch would lose more than rounding it once.
-bool accumulate(const schema::Recipe& recipe, const backends::ProcessGroup* ranks, const Hooks* hooks) {
+bool accumulate(const schema::Recipe& recipe, const backends::ProcessGroup* ranks, const StepHooks* hooks) {
   if (ranks == nullptr || trains_locally(recipe, ranks)) return false;
   return !has(hooks, HookEntry::kTrain) || rounds_to_bf16(recipe);
 }
@@ -28,7 +28,7 @@ bool accumulate(const schema::Recipe& recipe, const backends::ProcessGroup* rank
 }  // namespace
 
 Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
-                 Hooks* hooks, backends::ProcessGroup* ranks)
+                 StepHooks* hooks, backends::ProcessGroup* ranks)
     : accumulation{.end_with_epochs = recipe.sync_with_dataloader,
                    .batches_per_step = recipe.gradient_accumulation_steps},
       recipe_(recipe),

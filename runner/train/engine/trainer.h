@@ -42,7 +42,7 @@ class Trainer {
   // for a single process. Throws Error(kRecipe) or Error(kData) if recipe, data and weights do not fit together. All
   // arguments must outlive the object.
   Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
-          Hooks* hooks = nullptr, backends::ProcessGroup* ranks = nullptr);
+          StepHooks* hooks = nullptr, backends::ProcessGroup* ranks = nullptr);
   ~Trainer();
 
   // `halt` is called repeatedly while steps are compiled and parameters are initialised before the first step, and

@@ -11,6 +11,7 @@
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
 #include "runner/train/engine/trainer.h"
+#include "runner/train/loop/hooks.h"
 #include "runner/train/loop/metrics.h"
 
 namespace runner::train {

@@ -7,7 +7,7 @@
 #include "backends/tpu/tpu_device_model.h"
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
-#include "runner/train/step/hooks.h"
+#include "runner/train/loop/hooks.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {

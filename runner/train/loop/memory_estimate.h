@@ -8,8 +8,8 @@
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
 #include "runner/train/engine/memory_use.h"
+#include "runner/train/loop/hooks.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/step/hooks.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {

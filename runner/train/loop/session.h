@@ -11,6 +11,7 @@
 #include "runner/data/plan.h"
 #include "runner/optim/lr_schedule.h"
 #include "runner/train/engine/trainer.h"
+#include "runner/train/loop/hooks.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {

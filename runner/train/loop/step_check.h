@@ -1,8 +1,8 @@
 // Finds the errors of a recipe's model and hooks that a run would meet in its first steps.
 #pragma once
 
+#include "runner/train/loop/hooks.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/step/hooks.h"
 
 namespace runner::train {
 

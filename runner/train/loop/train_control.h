@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "backends/dist/process_group.h"
+#include "runner/train/loop/hooks.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/step/hooks.h"
 
 namespace runner::train {
 

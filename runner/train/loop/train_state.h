@@ -11,10 +11,10 @@
 
 #include "runner/data/loader.h"
 #include "runner/train/loop/checkpoint.h"
+#include "runner/train/loop/hooks.h"
 #include "runner/train/loop/interval.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/loop/train_control.h"
-#include "runner/train/step/hooks.h"
 
 namespace runner::train {
 

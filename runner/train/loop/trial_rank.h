@@ -12,6 +12,7 @@
 #include "backends/device_model/modelled_device.h"
 #include "backends/dist/process_group.h"
 #include "runner/train/engine/trainer.h"
+#include "runner/train/step/step_hooks.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
@@ -57,7 +58,7 @@ class TrialRank {
  public:
   // All arguments must outlive the object. Throws like Trainer.
   TrialRank(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
-            Hooks* hooks)
+            StepHooks* hooks)
       : recipe_(recipe),
         encoding_(encoding),
         device_(device),
@@ -102,7 +103,7 @@ class TrialRank {
   const schema::Recipe& recipe_;
   const data::Encoding& encoding_;
   backends::ModelledDevice& device_;
-  Hooks* const hooks_;
+  StepHooks* const hooks_;
   std::optional<LoneRank> others_;
   const FormerTensors former_;
   std::optional<Trainer> trainer_;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/train/step/hooks.h"
+#include "runner/train/loop/hooks.h"
 #include "schema/recipe/recipe.h"
 #include "store/state_store.h"
 

@@ -10,10 +10,10 @@
 #include <fmt/format.h>
 
 #include "runner/train/loop/callbacks.h"
+#include "runner/train/loop/hooks.h"
 #include "runner/train/loop/run_control.h"
 #include "runner/train/run/run.h"
 #include "runner/train/run/run_record.h"
-#include "runner/train/step/hooks.h"
 
 namespace runner::train {
 

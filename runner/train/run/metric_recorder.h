@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "runner/train/loop/hooks.h"
 #include "runner/train/run/log_files.h"
 #include "runner/train/run/run.h"
-#include "runner/train/step/hooks.h"
 #include "store/run_writer.h"
 
 namespace runner::train {

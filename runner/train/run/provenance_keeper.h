@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "runner/data/data_file.h"
+#include "runner/train/loop/hooks.h"
 #include "runner/train/run/run.h"
-#include "runner/train/step/hooks.h"
 #include "store/provenance.h"
 #include "store/run_writer.h"
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/runtime/affinity.h"
+#include "runner/train/loop/hooks.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/loop/train_state.h"
 #include "runner/train/run/checkpoint/restore.h"
@@ -20,7 +21,6 @@
 #include "runner/train/run/run.h"
 #include "runner/train/run/run_callbacks.h"
 #include "runner/train/run/run_record.h"
-#include "runner/train/step/hooks.h"
 
 namespace runner::train {
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/train/loop/hooks.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/run/checkpoint/saver.h"
 #include "runner/train/run/log_files.h"
@@ -15,7 +16,6 @@
 #include "runner/train/run/provenance_keeper.h"
 #include "runner/train/run/run.h"
 #include "runner/train/run/trace_file.h"
-#include "runner/train/step/hooks.h"
 #include "store/provenance.h"
 #include "store/queries.h"
 #include "store/run_writer.h"

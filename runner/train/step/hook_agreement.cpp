@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "runner/train/step/device_rules.h"
-#include "runner/train/step/hooks.h"
+#include "runner/train/step/step_hooks.h"
 #include "runner/train/step/trace_once.h"
 #include "schema/base/error.h"
 
@@ -34,7 +34,7 @@ constexpr Pair kPairs[] = {
 
 }  // namespace
 
-std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hooks* hooks) {
+std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const StepHooks* hooks) {
   std::vector<Disagreement> found;
   for (const Pair& pair : kPairs) {
     const bool has_entry = has(hooks, pair.entry);
@@ -86,7 +86,7 @@ std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hook
   return found;
 }
 
-void check_agreement(const schema::Recipe& recipe, const Hooks* hooks) {
+void check_agreement(const schema::Recipe& recipe, const StepHooks* hooks) {
   const std::vector<Disagreement> found = disagreements(recipe, hooks);
   if (!found.empty()) fail(ErrorKind::kRecipe, "{}", found.front().message);
 }

@@ -6,7 +6,7 @@
 
 #include "runner/optim/bf16_warnings.h"
 #include "runner/train/step/device_rules.h"
-#include "runner/train/step/hooks.h"
+#include "runner/train/step/step_hooks.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
@@ -49,7 +49,7 @@ void lay_out(nn::ParameterSet& parameters, const schema::Recipe& recipe, const O
               parameter.name);
 }
 
-nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks) {
+nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, StepHooks* hooks) {
   check_agreement(recipe, hooks);
   const bool of_hook = has(hooks, HookEntry::kModel);
   if (!of_hook) nn::check_model(recipe.model, encoding);
@@ -74,7 +74,7 @@ void check_slots(const optim::Rule& rule) {
 
 }  // namespace
 
-Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks,
+Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, StepHooks* hooks,
                            nn::Model& model) {
   const bool of_hook = has(hooks, HookEntry::kOptimizers);
   Optimizers optimizers = of_hook ? hooks->optimizers(model, encoding) : optimizers_of(recipe);

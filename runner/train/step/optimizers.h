@@ -14,7 +14,7 @@
 
 namespace runner::train {
 
-class Hooks;  // hooks.h
+class StepHooks;  // hooks.h
 
 // The parameters that one rule updates.
 struct OptimizerGroup {
@@ -52,11 +52,11 @@ void lay_out(nn::ParameterSet& parameters, const schema::Recipe& recipe, const O
 
 // Returns the recipe's model or that of the hook. `hooks`: null if there is no hook; a hook makes its model only once.
 // Throws Error(kRecipe) or Error(kRun) if the hook contradicts the recipe, or the model does not fit the data.
-nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks);
+nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, StepHooks* hooks);
 
 // Returns the recipe's optimizers or those of the hook, and lays out the model for them. `hooks`: null if there is no
 // hook.
-Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks,
+Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, StepHooks* hooks,
                            nn::Model& model);
 
 // Returns warnings about the optimizers of a hook: numbers that bf16 rounds to 1 or 0, if the device keeps f32 as bf16.

@@ -29,9 +29,9 @@ class Shard {
   struct Range {
     int64_t first = 0, count = 0;  // elements
   };
-  // The shard of a trained buffer, in whole cache lines of about equal number per rank. Hooks' update rules, PowerSGD
-  // and per-parameter update counts need all elements; such a buffer belongs to one rank entirely. Untrained buffers
-  // have empty shards.
+  // The shard of a trained buffer, in whole cache lines of about equal number per rank. StepHooks' update rules,
+  // PowerSGD and per-parameter update counts need all elements; such a buffer belongs to one rank entirely. Untrained
+  // buffers have empty shards.
   const Range& of(int32_t buffer) const { return ranges_[static_cast<size_t>(buffer)]; }
 
   int rank() const { return rank_; }

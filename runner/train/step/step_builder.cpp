@@ -52,7 +52,7 @@ DType dtype_of(schema::Precision precision) {
 }  // namespace
 
 StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const Optimizers& optimizers,
-                         const DeviceLayout& layout, const data::Encoding& encoding, Hooks* hooks)
+                         const DeviceLayout& layout, const data::Encoding& encoding, StepHooks* hooks)
     : recipe_(recipe),
       model_(model),
       optimizers_(optimizers),

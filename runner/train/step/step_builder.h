@@ -20,9 +20,9 @@
 #include "runner/data/encoding.h"
 #include "runner/model/models.h"
 #include "runner/train/step/device_layout.h"
-#include "runner/train/step/hooks.h"
 #include "runner/train/step/loss.h"
 #include "runner/train/step/shard.h"
+#include "runner/train/step/step_hooks.h"
 #include "schema/recipe/recipe.h"
 
 namespace runner::train {
@@ -33,7 +33,7 @@ enum BatchInput : int32_t {
   kMask,       // (B) f32: 1, or 0 for a padding sample
   kSampleIds,  // (B) i64
   kRandomKey,  // (2) i64: {seed, epoch}
-  kDrawKey,    // (2) i64: {seed, Hooks::draw()}; the only batch input of a Program without a batch
+  kDrawKey,    // (2) i64: {seed, StepHooks::draw()}; the only batch input of a Program without a batch
   kBatchInputCount
 };
 
@@ -55,7 +55,7 @@ class StepBuilder {
  public:
   // `hooks`: null if there is no hook.
   StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const Optimizers& optimizers,
-              const DeviceLayout& layout, const data::Encoding& encoding, Hooks* hooks);
+              const DeviceLayout& layout, const data::Encoding& encoding, StepHooks* hooks);
 
   const schema::Recipe& recipe() const { return recipe_; }
   const nn::Model& model() const { return model_; }
@@ -168,7 +168,7 @@ class StepBuilder {
   const Optimizers& optimizers_;
   const DeviceLayout& layout_;
   const data::Encoding& encoding_;
-  Hooks* const hooks_;
+  StepHooks* const hooks_;
   const LossSpec loss_;
   const std::vector<data::SampleInput> inputs_;  // of the model
   mutable std::map<ProgramInputs, Prologue> prologues_;

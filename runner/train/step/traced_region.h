@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "runner/train/step/gradients.h"
-#include "runner/train/step/hooks.h"
 #include "runner/train/step/host_tensor.h"
 #include "runner/train/step/not_finite.h"
 #include "runner/train/step/optimizer_step.h"
 #include "runner/train/step/step_builder.h"
+#include "runner/train/step/step_hooks.h"
 #include "runner/train/step/step_recorder.h"
 
 namespace runner::train {

@@ -1,4 +1,4 @@
-// Interface of a hook file, which may replace parts of a recipe's training. Implemented in runner/lua.
+// What a hook replaces in the steps of a recipe's training. Implemented in runner/lua.
 #pragma once
 
 #include <cstddef>
@@ -58,26 +58,7 @@ struct StepPredictions {
   std::vector<StepMetric> metrics;
 };
 
-// A whole evaluation: S samples in the order of their ids, without padding.
-struct EvaluatedSet {
-  int64_t samples = 0;
-  int64_t outputs = 0;             // N
-  std::vector<float> predictions;  // (S, N)
-  std::vector<int64_t> classes;    // (S); if empty, targets are set
-  std::vector<float> targets;      // (S, N)
-};
-
-class CustomLoop;   // custom_loop.h
-class HookTensors;  // hook_tensors.h
-class RunControl;   // run_control.h
-
-// A file of a hook.
-struct HookSource {
-  std::string path;  // relative to the folder of the hook file: "steps.lua", "lib/tools.lua"
-  std::string text;
-};
-
-// Entries that a hook may define in addition to events.
+// Entries that a hook may define in addition to events (loop/hooks.h).
 enum class HookEntry {
   kModel,
   kOptimizers,
@@ -88,26 +69,20 @@ enum class HookEntry {
   kTransform,
   kTrain,
   kMetrics,
-  kModes
+  kModes,
+  kCount  // number of entries
 };
-inline constexpr int kEntryCount = 10;
 
-enum class HookEvent { kRunBegin, kEpochBegin, kStepEnd, kEvaluation, kEpochEnd, kRunEnd };
-inline constexpr int kEventCount = 6;
-
-// A member that is not overridden does nothing: the hook lacks the entry or event.
-class Hooks {
+// What a hook does in steps. A member that is not overridden does nothing: the hook lacks the entry. The rest of a hook
+// is in loop/hooks.h.
+class StepHooks {
  public:
-  virtual ~Hooks() = default;
+  virtual ~StepHooks() = default;
 
   virtual bool has(HookEntry entry) const = 0;
-  virtual bool has(HookEvent /*event*/) const { return false; }
   // Where the function of an entry is defined, for errors that are found after it has returned. Unknown if the entry is
   // not a function.
   virtual SourceMark line_of(HookEntry /*entry*/) const { return {}; }
-
-  // Returns the files read so far.
-  virtual std::vector<HookSource> sources() const { return {}; }
 
   // All of the following throw Error(kRun) with the line of the hook.
   virtual nn::Model model(const data::Encoding& /*encoding*/) { return {}; }
@@ -115,21 +90,6 @@ class Hooks {
   virtual Optimizers optimizers(const nn::Model& /*model*/, const data::Encoding& /*encoding*/) { return {}; }
   virtual StepLosses training_step(const StepInputs& /*inputs*/) { return {}; }
   virtual StepPredictions evaluation_step(const StepInputs& /*inputs*/) { return {}; }
-  // `tensors`: those of the event.
-  virtual void on(HookEvent /*event*/, HookTensors& /*tensors*/) {}
-  // Call after each optimizer step, of `batches` batches. Returns a warning the first time that the hook's work per
-  // batch keeps growing.
-  virtual std::optional<std::string> end_step(int64_t /*batches*/) { return std::nullopt; }
-  // Returns the learning rate factor of an optimizer after `step` of `steps` steps. `optimizer`: its name, or "".
-  virtual double schedule(int64_t /*step*/, int64_t /*steps*/, const std::string& /*optimizer*/) { return 1; }
-  // Notify trackers that the run begins, of the points of a step, and of the run's status at its end.
-  virtual void track_begin() {}
-  virtual void track(const std::map<std::string, double>& /*values*/, int64_t /*step*/) {}
-  virtual void track_end(std::string_view /*status*/) {}
-  // Runs the whole training loop. Throws what the loop throws.
-  virtual void train(CustomLoop& /*loop*/) {}
-  // Sets the traced region that records tensor operations from now on; null: none.
-  virtual void record(const StepInputs* /*region*/) {}
   // Number of the latest recording's random tensors. With the seed it determines their contents.
   virtual int64_t draw() const { return 0; }
   // Returns the draw number for random tensors in a recording that is replayed.
@@ -139,39 +99,29 @@ class Hooks {
   virtual void set_drawn(int64_t /*count*/) {}
   // Whether larger values of a metric are better, if the hook says so. `metric`: as recorded.
   virtual std::optional<bool> larger_is_better(std::string_view /*metric*/) const { return std::nullopt; }
-  // Metrics of a whole evaluation by name, without "eval/".
-  virtual std::map<std::string, double> metrics(const EvaluatedSet& /*set*/) { return {}; }
-
-  // The transform of training samples, for a loader; null if there is none.
-  virtual std::shared_ptr<data::Transform> transform() { return nullptr; }
-
-  // Sets the run that events refer to; null: none.
-  virtual void attach(RunControl* /*run*/) {}
   // Serialises what the hook keeps between steps, and restores it.
   virtual std::string state() { return {}; }
   virtual void restore(const std::string& /*state*/) {}
-  // Throws if the restored state has more objects than are registered by now.
-  virtual void check_registered() {}
 };
 
 // The state of a hook at some point, to repeat what it did afterwards.
 struct HookMark {
-  std::optional<std::string> kept;  // Hooks::state(); none if it is too large to be saved often
-  int64_t drawn = 0;                // Hooks::drawn()
+  std::optional<std::string> kept;  // StepHooks::state(); none if it is too large to be saved often
+  int64_t drawn = 0;                // StepHooks::drawn()
 };
-inline void rewind(const HookMark& mark, Hooks& hooks) {
+inline void rewind(const HookMark& mark, StepHooks& hooks) {
   if (mark.kept) hooks.restore(*mark.kept);
   hooks.set_drawn(mark.drawn);
 }
 
 // Whether there is a hook that has the entry. `hooks`: null if there is no hook.
-inline bool has(const Hooks* hooks, HookEntry entry) {
+inline bool has(const StepHooks* hooks, HookEntry entry) {
   return hooks != nullptr && hooks->has(entry);
 }
 
 // Whether larger values of a metric are better: as `mode` says; for auto as the hook says, else by name. `hooks`: null
 // if there is no hook.
-inline bool maximizes(schema::Mode mode, std::string_view metric, const Hooks* hooks) {
+inline bool maximizes(schema::Mode mode, std::string_view metric, const StepHooks* hooks) {
   if (mode != schema::Mode::kAuto) return mode == schema::Mode::kMax;
   const std::optional<bool> of_hook = hooks != nullptr ? hooks->larger_is_better(metric) : std::nullopt;
   return of_hook.value_or(schema::larger_is_better(metric));
@@ -185,18 +135,15 @@ struct Disagreement {
 };
 
 // Returns all disagreements. `hooks`: null if there is no hook. Thread-safe.
-std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hooks* hooks);
+std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const StepHooks* hooks);
 
 // Throws the first disagreement as Error(kRecipe).
-void check_agreement(const schema::Recipe& recipe, const Hooks* hooks);
+void check_agreement(const schema::Recipe& recipe, const StepHooks* hooks);
 
 // Seed of a hook's random numbers on this rank. `ranks`: process group, or null for a single process.
 inline uint64_t hook_seed(const schema::Recipe& recipe, const backends::ProcessGroup* ranks) {
   const bool own = recipe.device_specific_seed && ranks != nullptr;
   return static_cast<uint64_t>(recipe.seed) + static_cast<uint64_t>(own ? ranks->rank() : 0);
 }
-
-// Returns null if the recipe names no hook. Throws Error(kRecipe) with the line if the file cannot be used.
-using MakeHooks = std::function<std::unique_ptr<Hooks>(const schema::Recipe& recipe)>;
 
 }  // namespace runner::train
