@@ -7,6 +7,7 @@
 #include "backends/gpu/gpu_device.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/op_by_op_device.h"
+#include "tests/support/thrown_text.h"
 
 namespace runner::backends::testing {
 namespace {
@@ -73,15 +74,6 @@ struct Lookup {
   }
 };
 
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 constexpr const char* kOutOfRange = "lookup.lua:8: embedding: index 5 at position 0 is out of range, size 3";
 
 TEST_P(AsynchronousDevice, ThrowsErrorsFromTheNextCallThatWaits) {
@@ -91,7 +83,7 @@ TEST_P(AsynchronousDevice, ThrowsErrorsFromTheNextCallThatWaits) {
     const Ticket ticket = session.submit();  // returns although the op will fail
     Session later(*device_, good.program, good.inputs);
     later.submit();
-    EXPECT_EQ(message_of([&] {
+    EXPECT_EQ(support::thrown_text([&] {
                 if (way == 0) device_->synchronize();
                 if (way == 1) device_->wait(ticket);
                 if (way == 2) session.output(0);
@@ -108,7 +100,7 @@ TEST_P(AsynchronousDevice, ThrowsErrorsFromTheNextCallThatWaits) {
 TEST(AsynchronousDevices, ReportTheSameLinesAsCpu) {
   const auto device = make_cpu_device(1);
   Lookup bad(5);
-  EXPECT_EQ(message_of([&] { Session(*device, bad.program, bad.inputs).submit(); }), kOutOfRange);
+  EXPECT_EQ(support::thrown_text([&] { Session(*device, bad.program, bad.inputs).submit(); }), kOutOfRange);
 }
 
 TEST_P(AsynchronousDevice, ErrorsHaveLinesOfTheCurrentRecording) {
@@ -130,7 +122,7 @@ TEST_P(AsynchronousDevice, ErrorsHaveLinesOfTheCurrentRecording) {
     Buffer* states[] = {state.get()};
     const std::byte* batch[] = {recorded.inputs[1].bytes.data()};
     EXPECT_EQ(
-        message_of([&] {
+        support::thrown_text([&] {
           device->submit(*executable, {.states = states, .batch = batch, .scalars = {}, .lines = &moved.lines()});
           device->synchronize();
         }),

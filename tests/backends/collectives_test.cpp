@@ -26,7 +26,7 @@
 #include "tests/backends/support/on_processes.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/backends/support/op_by_op_device.h"
-#include "tests/support/page_faults.h"
+#include "tests/support/sanitizers.h"
 
 namespace runner::backends {
 namespace {
@@ -428,7 +428,7 @@ double cpu_seconds_of_process() {
 
 // The threads of the device sleep too.
 TEST(ProcessGroup, SleepWhileProgramsWait) {
-  if (!support::kFaultsAreOurs) GTEST_SKIP() << "a forked process cannot start threads under a sanitizer";
+  if (support::kSanitized) GTEST_SKIP() << "a forked process cannot start threads under a sanitizer";
   on_processes(2, [](SharedMemoryGroup& ranks, SharedMemory&) {
     const auto device = make_cpu_device(4);
     const std::shared_ptr<Buffer> buffer = device->allocate(sizeof(float) << 20);

@@ -11,8 +11,8 @@
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/support/allocations.h"
-#include "tests/support/page_faults.h"
 #include "tests/support/pattern.h"
+#include "tests/support/sanitizers.h"
 
 namespace runner::backends::testing {
 namespace {
@@ -142,7 +142,7 @@ TEST(CpuDevice, AGrowingArenaReplacesTheOldOne) {
   const int64_t before = peak_resident_kib();
   run(kFloats / 4 * 5);
   EXPECT_EQ(device->temporary_bytes() / 1024 / kKib, 1u);
-  if (!support::kFaultsAreOurs) return;  // a sanitizer uses memory of its own
+  if (support::kSanitized) return;  // a sanitizer uses memory of its own
   EXPECT_LT(peak_resident_kib() - before, kKib / 2);
 }
 

@@ -6,6 +6,7 @@
 #include "backends/gpu/caching_allocator.h"
 #include "backends/gpu/torch_size_text.h"
 #include "schema/base/error.h"
+#include "tests/backends/support/gpu_memory.h"
 #include "tests/backends/support/slow_allocator.h"
 #include "tests/support/allocations.h"
 
@@ -247,16 +248,6 @@ TEST(GpuCachingAllocator, PrintsSizesLikePyTorch) {
       {0, "0 bytes"},   {1023, "1023 bytes"},   {1024, "1.00 KiB"}, {1536, "1.50 KiB"},
       {kM, "1.00 MiB"}, {20 * kM, "20.00 MiB"}, {kG, "1.00 GiB"},   {1536 * kG, "1536.00 GiB"}};
   for (const auto& [bytes, text] : sizes) EXPECT_EQ(torch_size_text(bytes), text);
-}
-
-std::vector<int64_t> figures_of(const MemoryStatistics& statistics) {
-  std::vector<int64_t> figures{statistics.retries, statistics.ooms};
-  for (const auto pool : kPools)
-    for (const auto statistic : kStatistics) {
-      const Statistic& its = (statistics.*pool).*statistic;
-      figures.insert(figures.end(), {its.current, its.peak, its.total});
-    }
-  return figures;
 }
 
 // Sizes at and around every limit in the rules, and any in between.

@@ -1,5 +1,4 @@
 // An emulated GPU with too little memory: when it fails, what it keeps, and that it stays usable.
-#include <functional>
 #include <set>
 #include <string>
 
@@ -13,21 +12,13 @@
 #include "backends/tensor/byte_units.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/run_program.h"
+#include "tests/support/thrown_text.h"
 
 namespace runner::backends::gpu::testing {
 namespace {
 
 using backends::testing::MlpStep;
 using backends::testing::run_program;
-
-std::string shortage_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const OutOfMemory& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // A few MiB, mostly activations.
 const MlpStep& sized_step() {
@@ -55,7 +46,7 @@ TEST(GpuMemoryLimit, CountsArraysWhileTheyExist) {
     const auto view = device->wrap(std::make_shared<std::byte>(), kMiB);
     const auto empty = device->allocate(0);
     EXPECT_EQ(counted.allocated_bytes.current, 5 * kMiB);
-    EXPECT_EQ(shortage_of([&] { device->allocate(60 * kMiB, "gradients"); }).substr(0, 69),
+    EXPECT_EQ(message_of([&] { device->allocate(60 * kMiB, "gradients"); }).substr(0, 69),
               "out of memory: gpu 0 cannot allocate 60.00 MiB for gradients\nOf 64.00");
   }
   EXPECT_EQ(counted.allocated_bytes.current, 0);
@@ -93,7 +84,7 @@ TEST(GpuMemoryLimit, EveryLimitFailsCleanlyOrSuffices) {
   int errors = 0;
   for (int64_t limit = peak_of(*whole) + 2 * kMiB; limit >= 2 * kMiB; limit -= 2 * kMiB) {
     const auto device = make_gpu_device({.memory = limit});
-    const std::string error = shortage_of(
+    const std::string error = message_of(
         [&] { EXPECT_EQ(run_program(*device, sized_step().program(), sized_step().inputs(1), 2), wanted) << limit; });
     errors += !error.empty();
     EXPECT_EQ(error.empty(), limit >= peak_of(*whole)) << limit << error;
@@ -113,8 +104,8 @@ TEST(GpuMemoryLimit, RefusedSubmissionsChangeNothing) {
   std::set<std::string> refused;
   for (int64_t others = 256; others > 0; others -= 1) {
     std::shared_ptr<Buffer> array;
-    if (!shortage_of([&] { array = device->allocate(static_cast<size_t>(others * kMiB), "others"); }).empty()) continue;
-    const std::string error = shortage_of([&] { session.submit(); });
+    if (!message_of([&] { array = device->allocate(static_cast<size_t>(others * kMiB), "others"); }).empty()) continue;
+    const std::string error = message_of([&] { session.submit(); });
     if (error.empty()) break;
     refused.insert(wanted_by(error));
     EXPECT_EQ(session.results().states, before) << error;

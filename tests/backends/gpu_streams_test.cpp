@@ -11,6 +11,8 @@
 
 #include "backends/gpu/streams.h"
 #include "schema/base/error.h"
+#include "tests/support/threads.h"
+#include "tests/support/thrown_text.h"
 
 namespace runner::backends::gpu {
 namespace {
@@ -26,15 +28,6 @@ struct Recorder : Launchable {
   }
   std::string describe(int32_t index) const override { return fmt::format("work {}", index); }
 };
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::shared_ptr<StreamEvent> event_of(const std::string& device) {
   return std::make_shared<StreamEvent>(device);
@@ -84,7 +77,7 @@ TEST_P(GpuStreams, SkipLaunchesAfterAFailureInOneCommand) {
   Streams streams(options());
   work.what = [](int32_t index) { RUN_CHECK(index != 1, ErrorKind::kRun, "no"); };
   streams.launch_all(StreamKind::kCompute, work, 0, 4);
-  EXPECT_EQ(error_of([&] { streams.synchronize(); }), "no\n  note: on gpu 2");
+  EXPECT_EQ(support::thrown_text([&] { streams.synchronize(); }), "no\n  note: on gpu 2");
   EXPECT_EQ(work.done, std::vector<int32_t>{0});
 }
 
@@ -213,9 +206,10 @@ TEST_P(GpuStreams, SkipCommandsAfterAnErrorAndThrowItOnce) {
   streams.launch(StreamKind::kCompute, good, 2);
   streams.wait(StreamKind::kCopyOut, event, failed);
   streams.launch(StreamKind::kCopyOut, good, 3);
-  EXPECT_EQ(error_of([&] { streams.synchronize(event, failed); }), "hook.lua:4: log of -1\n  note: on gpu 2");
+  EXPECT_EQ(support::thrown_text([&] { streams.synchronize(event, failed); }),
+            "hook.lua:4: log of -1\n  note: on gpu 2");
   EXPECT_EQ(good.done, std::vector<int32_t>{0});
-  EXPECT_EQ(error_of([&] { streams.synchronize(); }), "no error");
+  EXPECT_EQ(support::thrown_text([&] { streams.synchronize(); }), "");
   streams.launch(StreamKind::kCompute, good, 4);
   streams.synchronize();
   EXPECT_EQ(good.done, (std::vector<int32_t>{0, 4}));
@@ -226,16 +220,17 @@ TEST_P(GpuStreams, WrapForeignExceptions) {
   bad.what = [](int32_t) { throw std::bad_alloc(); };
   Streams streams(options());
   streams.launch(StreamKind::kCompute, bad, 0);
-  EXPECT_EQ(error_of([&] { streams.synchronize(); }), "gpu 2 has failed: std::bad_alloc");
+  EXPECT_EQ(support::thrown_text([&] { streams.synchronize(); }), "gpu 2 has failed: std::bad_alloc");
 }
 
 TEST_P(GpuStreams, RefuseEventsOfOtherDevices) {
   Streams streams(options()), other({.name = "gpu 5", .own_thread = GetParam()});
   const auto event_event = event_of(other.name());
   StreamEvent& event = *event_event;
-  EXPECT_EQ(error_of([&] { streams.record(StreamKind::kCompute, event); }),
+  EXPECT_EQ(support::thrown_text([&] { streams.record(StreamKind::kCompute, event); }),
             "an event of gpu 5 cannot be recorded in a stream of gpu 2");
-  EXPECT_EQ(error_of([&] { streams.synchronize(event, 1); }), "the host cannot wait for an event of gpu 5 at gpu 2");
+  EXPECT_EQ(support::thrown_text([&] { streams.synchronize(event, 1); }),
+            "the host cannot wait for an event of gpu 5 at gpu 2");
 }
 
 TEST_P(GpuStreams, DropPendingCommandsOnDestruction) {
@@ -269,11 +264,6 @@ TEST(GpuStreamWaits, WorkAcrossDevices) {
   EXPECT_EQ(second.done.size(), 1000u);
 }
 
-int64_t threads_of_process() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return std::distance(begin(tasks), end(tasks));
-}
-
 // A lost device does nothing more, even if its launch ends later: queued commands may refer to freed memory. Its thread
 // ends.
 TEST(GpuStreamWaits, GiveUpOnAHangingDevice) {
@@ -281,7 +271,7 @@ TEST(GpuStreamWaits, GiveUpOnAHangingDevice) {
   Recorder work;
   work.what = [&](int32_t) { gate.acquire(); };
   Streams streams({.name = "gpu 1", .patience = std::chrono::milliseconds(100)});
-  const int64_t threads = threads_of_process();
+  const int64_t threads = support::threads_of_process();
   const auto event_event = event_of(streams.name());
   StreamEvent& event = *event_event;
   streams.launch(StreamKind::kCompute, work, 7);
@@ -289,16 +279,17 @@ TEST(GpuStreamWaits, GiveUpOnAHangingDevice) {
   const uint64_t end = streams.record(StreamKind::kCompute, event);
   while (streams.running().empty()) std::this_thread::yield();  // otherwise the host would execute it
   const char* const error = "gpu 1 has not responded for 100 ms; it executes work 7";
-  EXPECT_EQ(error_of([&] { streams.synchronize(event, end); }), error);
+  EXPECT_EQ(support::thrown_text([&] { streams.synchronize(event, end); }), error);
   gate.release();
-  EXPECT_EQ(error_of([&] { streams.synchronize(event, end); }), error);
+  EXPECT_EQ(support::thrown_text([&] { streams.synchronize(event, end); }), error);
   while (!streams.running().empty()) std::this_thread::yield();
-  EXPECT_EQ(error_of([&] { streams.finish(); }), error);
+  EXPECT_EQ(support::thrown_text([&] { streams.finish(); }), error);
   EXPECT_EQ(work.done, std::vector<int32_t>{7});
   EXPECT_FALSE(event.has_reached(end));
   const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (threads_of_process() == threads && std::chrono::steady_clock::now() < latest) std::this_thread::yield();
-  EXPECT_LT(threads_of_process(), threads);
+  while (support::threads_of_process() == threads && std::chrono::steady_clock::now() < latest)
+    std::this_thread::yield();
+  EXPECT_LT(support::threads_of_process(), threads);
 }
 
 TEST(GpuStreamWaits, StopWithoutALaunchThatNeverEnds) {
@@ -327,10 +318,10 @@ TEST(GpuStreamWaits, GiveUpWhenOtherDevicesHaveFailed) {
     streams.wait(StreamKind::kCompute, *never, 1);
     streams.launch(StreamKind::kCompute, work, 0);
     std::thread other([&] { has_failed = true; });
-    EXPECT_EQ(error_of([&] { streams.synchronize(); }), "rank 0 has failed");
+    EXPECT_EQ(support::thrown_text([&] { streams.synchronize(); }), "rank 0 has failed");
     other.join();
     never->reach(own_thread ? 1 : 0);
-    EXPECT_EQ(error_of([&] { streams.synchronize(); }), "rank 0 has failed");
+    EXPECT_EQ(support::thrown_text([&] { streams.synchronize(); }), "rank 0 has failed");
   }
   EXPECT_TRUE(work.done.empty());
 }
@@ -344,9 +335,9 @@ TEST_P(GpuStreams, SurviveAnyThrownType) {
     if (index == 2) throw std::runtime_error("broken");
   };
   streams.launch(StreamKind::kCompute, work, 1);
-  EXPECT_EQ(error_of([&] { streams.synchronize(); }), "gpu 2 has failed");
+  EXPECT_EQ(support::thrown_text([&] { streams.synchronize(); }), "gpu 2 has failed");
   streams.launch(StreamKind::kCompute, work, 2);
-  EXPECT_EQ(error_of([&] { streams.synchronize(); }), "gpu 2 has failed: broken");
+  EXPECT_EQ(support::thrown_text([&] { streams.synchronize(); }), "gpu 2 has failed: broken");
   streams.launch(StreamKind::kCompute, work, 3);
   streams.synchronize();
   EXPECT_EQ(work.done, std::vector<int32_t>{3});
@@ -357,7 +348,7 @@ TEST(GpuStreamWaits, GiveUpOnAnEventThatIsNeverRecorded) {
   const auto never_event = event_of(one.name());
   StreamEvent& never = *never_event;
   two.wait(StreamKind::kCommunication, never, 1);
-  EXPECT_EQ(error_of([&] { two.synchronize(); }),
+  EXPECT_EQ(support::thrown_text([&] { two.synchronize(); }),
             "gpu 1 has not responded for 100 ms; its communication stream waits for gpu 0");
 }
 
@@ -372,7 +363,7 @@ TEST_P(GpuStreams, ReportWhichOtherDeviceIsAwaited) {
   streams.wait(StreamKind::kCompute, *reduced, 1);
   streams.wait(StreamKind::kCommunication, *never, 1);
   streams.record(StreamKind::kCommunication, *reduced);
-  EXPECT_EQ(error_of([&] { streams.synchronize(); }),
+  EXPECT_EQ(support::thrown_text([&] { streams.synchronize(); }),
             "gpu 2 has not responded for 100 ms; its communication stream waits for gpu 5");
 }
 
@@ -382,10 +373,10 @@ TEST_P(GpuStreams, ReportWhichOwnEventIsAwaited) {
   impatient.patience = std::chrono::milliseconds(100);
   Streams streams(impatient);
   streams.wait(StreamKind::kCopyOut, *never, 1);
-  EXPECT_EQ(error_of([&] { streams.synchronize(); }),
+  EXPECT_EQ(support::thrown_text([&] { streams.synchronize(); }),
             "gpu 2 has not responded for 100 ms; its copy out stream waits for gpu 2");
   Streams idle(impatient);
-  EXPECT_EQ(error_of([&] { idle.synchronize(*never, 1); }),
+  EXPECT_EQ(support::thrown_text([&] { idle.synchronize(*never, 1); }),
             "gpu 2 has not responded for 100 ms; its streams are empty");
 }
 

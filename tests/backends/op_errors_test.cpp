@@ -15,6 +15,7 @@
 #include "tests/support/paths.h"
 #include "tests/support/pattern.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/thrown_text.h"
 
 namespace runner::backends::testing {
 namespace {
@@ -164,19 +165,9 @@ std::vector<ErrorCase> all_cases() {
   return cases;
 }
 
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kRun);
-    return error.what();
-  }
-  return "no error";
-}
-
 std::string error_of_call(const std::string& call) {
   Recorder recorder;
-  return error_of([&] { record_call(recorder, call); });
+  return support::thrown_text([&] { record_call(recorder, call); }, ErrorKind::kRun);
 }
 
 const std::string kLine = "model.lua:2: ";
@@ -209,7 +200,7 @@ TEST(OpErrors, AProgramStaysUsableAfterAnError) {
   Recorder x;
   const Value a = x(f32, {2});
   const Program before = x.program;
-  EXPECT_NE(error_of([&] { x.record(Op::kMatmul, {a, a}, {0, 0}); }), "no error");
+  EXPECT_NE(support::thrown_text([&] { x.record(Op::kMatmul, {a, a}, {0, 0}); }, ErrorKind::kRun), "");
   EXPECT_TRUE(x.program.same_structure(before));
   EXPECT_EQ(x.program.hash(), before.hash());
   ops::neg(a);
@@ -230,7 +221,8 @@ std::string run_error(const std::function<Value(Recorder&, Value)>& record, cons
   for (const Input& input : recorder.program.inputs()) inputs.emplace_back(recorder.program.type(input.value));
   inputs[0] = HostTensor(indices.type(), [index](int64_t) { return index; });
   WorkerPool pool(1);
-  return error_of([&] { run_plan_once(recorder.program, inputs, {.kernels = kernels}, pool); });
+  return support::thrown_text([&] { run_plan_once(recorder.program, inputs, {.kernels = kernels}, pool); },
+                              ErrorKind::kRun);
 }
 
 TEST(OpErrors, IndicesOutOfRangeHaveTheLine) {

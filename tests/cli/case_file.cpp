@@ -2,21 +2,20 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "tests/support/expected_text.h"
+#include "tests/support/lines.h"
 #include "tests/support/pattern.h"
 
 namespace runner::cli::testing {
 namespace {
 
+// A last line without an end is marked.
 std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  std::vector<std::string> lines = support::lines_of(text);
   if (!text.empty() && text.back() != '\n') lines.back() += "<no newline>";
   return lines;
 }

@@ -23,6 +23,7 @@
 #include "tests/cli/command.h"
 #include "tests/cli/sample_store.h"
 #include "tests/store/fault_vfs.h"
+#include "tests/support/bytes.h"
 
 namespace runner::cli::testing {
 namespace {
@@ -258,8 +259,7 @@ class DamagedState : public Faults {
   void flip_a_bit(int64_t state) const {
     const std::string weights = [&] {
       store::Store store = store::Store::open(file("runner.db"), store::Access::kRead);
-      const auto bytes = store::load_state(store, state).at("model/0.weight").bytes;
-      return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      return support::text_of(store::load_state(store, state).at("model/0.weight").bytes);
     }();
     std::string contents = read_text(file("runner.db"));
     int copies = 0;  // free pages may contain old copies

@@ -6,8 +6,8 @@
 
 #include "tests/cli/command.h"
 #include "tests/support/json.h"
-#include "tests/support/page_faults.h"
 #include "tests/support/paths.h"
+#include "tests/support/sanitizers.h"
 
 namespace runner::cli::testing {
 namespace {
@@ -53,7 +53,7 @@ TEST(Memory, EstimateMatchesTheSystem) {
   const auto grown =
       static_cast<double>(resident_bytes_of(folder.path(), large) - resident_bytes_of(folder.path(), small));
   EXPECT_GT(peak["training"].number(), 50e6);
-  if (!support::kFaultsAreOurs) return;  // a sanitizer allocates memory of its own
+  if (support::kSanitized) return;  // a sanitizer allocates memory of its own
   EXPECT_GT(grown, 0.95 * peak["training"].number());
   EXPECT_LT(grown, 1.2 * peak["saving"].number());
 }
@@ -62,7 +62,7 @@ TEST(Memory, EstimateMatchesTheSystem) {
 TEST(Memory, RejectedPlanAllocatesNoIndices) {
   const Folder folder;
   write_text(folder.path() / "r.yaml", kMemoryRecipe);
-  const std::string limit = support::kFaultsAreOurs ? "ulimit -v 2000000; " : "";
+  const std::string limit = support::kSanitized ? "" : "ulimit -v 2000000; ";
   const Result refused =
       run_command(limit + "runner plan r.yaml data.train.samples=2000000000 --json --batches", folder.path());
   EXPECT_EQ(refused.exit_code, 2);
@@ -76,7 +76,7 @@ TEST(Memory, EstimatesThousandsOfProcessesInOne) {
   const Folder folder;
   write_text(folder.path() / "r.yaml", kMemoryRecipe);
   const int64_t resident = resident_bytes_of(folder.path(), {"estimate", "r.yaml", "num_processes=4096"});
-  if (!support::kFaultsAreOurs) return;  // a sanitizer allocates memory of its own
+  if (support::kSanitized) return;  // a sanitizer allocates memory of its own
   EXPECT_LT(resident, int64_t{512} << 20);
 }
 

@@ -3,7 +3,7 @@
 
 #include "runner/data/load.h"
 #include "tests/data/batches.h"
-#include "tests/data/files.h"
+#include "tests/data/load_fixture.h"
 #include "tests/golden/golden.h"
 
 namespace runner::data {
@@ -12,13 +12,10 @@ namespace {
 using Classes = std::vector<int64_t>;
 using Texts = std::vector<std::string>;
 
-class LabelsTest : public FileTest {
+class LabelsTest : public LoadTest {
  protected:
   schema::DataSpec csv(const Texts& labels, const Texts& eval = {}) {
-    schema::DataSpec spec;
-    spec.train = csv_spec(write("train.csv", text_of(labels)));
-    if (!eval.empty()) spec.eval = csv_spec(write("eval.csv", text_of(eval)));
-    return spec;
+    return LoadTest::csv(text_of(labels), eval.empty() ? "" : text_of(eval));
   }
 
   static std::string text_of(const Texts& labels) {

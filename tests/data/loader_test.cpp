@@ -15,6 +15,7 @@
 #include "tests/support/allocations.h"
 #include "tests/support/json.h"
 #include "tests/support/page_faults.h"
+#include "tests/support/threads.h"
 
 namespace runner::data {
 namespace {
@@ -341,13 +342,8 @@ TEST_F(LoaderTest, RethrowsAnErrorAtItsBatch) {
   }
 }
 
-int64_t threads_of_process() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return std::distance(begin(tasks), end(tasks));
-}
-
 TEST_F(LoaderTest, CanBeDestroyedAtAnyTime) {
-  const int64_t before = threads_of_process();
+  const int64_t before = support::threads_of_process();
   const Dataset data = counting(50);
   const DataPlan plan({.samples = 50, .batch_size = 4});
   for (int64_t taken = 0; taken < 200; ++taken) {
@@ -355,7 +351,7 @@ TEST_F(LoaderTest, CanBeDestroyedAtAnyTime) {
     take(loader, taken);
   }
   // The system may still list the last threads for a moment after they were joined.
-  EXPECT_LE(threads_of_process(), before + 4) << "threads of 200 loaders";
+  EXPECT_LE(support::threads_of_process(), before + 4) << "threads of 200 loaders";
 }
 
 // Without prefetching, wait() itself shuffles the samples of the epoch.

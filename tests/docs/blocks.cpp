@@ -50,13 +50,6 @@ std::vector<std::string> documents() {
   return found;
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
 std::vector<Block> read_blocks(const std::filesystem::path& document) {
   std::vector<Block> blocks;
   bool inside = false;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/lines.h"
+
 namespace runner::docs {
 
 // Returns README.md, CONTRIBUTING.md and docs/*.md, relative to the source tree, sorted.
@@ -20,8 +22,7 @@ struct Block {
 // Throws std::runtime_error with the line of a fence that is not three backticks at the start of a line or has no end.
 std::vector<Block> read_blocks(const std::filesystem::path& document);
 
-// Returns the lines of a text without newlines.
-std::vector<std::string> lines_of(const std::string& text);
+using support::lines_of;
 
 // A command of a block: a line and its continuation lines after a backslash.
 struct TypedCommand {

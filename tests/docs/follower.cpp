@@ -9,6 +9,7 @@
 #include "tests/docs/transcript.h"
 #include "tests/support/paths.h"
 #include "tests/support/pattern.h"
+#include "tests/support/sanitizers.h"
 
 namespace runner::docs {
 namespace {
@@ -19,15 +20,6 @@ using cli::testing::Result;
 using cli::testing::run_command;
 using cli::testing::write_text;
 using support::Pattern;
-
-// A library built with a sanitizer only loads into a program built with it.
-constexpr bool sanitized() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;
-#else
-  return false;
-#endif
-}
 
 bool succeeds(const std::string& command) {
   return run_command(command, fs::temp_directory_path()).exit_code == 0;
@@ -42,7 +34,7 @@ std::string python() {
 }
 
 bool is_here(const std::string& program) {
-  return !sanitized() && (program == "python3" ? !python().empty() : succeeds("command -v " + program));
+  return !support::kSanitized && (program == "python3" ? !python().empty() : succeeds("command -v " + program));
 }
 
 // Replaces the folder into which `make install` puts the extension by the folder of this build.

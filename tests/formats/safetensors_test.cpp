@@ -3,6 +3,7 @@
 
 #include "runner/formats/input_file.h"
 #include "tests/formats/files.h"
+#include "tests/support/bytes.h"
 
 namespace runner::formats {
 namespace {
@@ -66,19 +67,15 @@ TEST_F(SafetensorsTest, ReportsDamagedFiles) {
             "f: the header lists tensor 'w' twice");
 }
 
-std::span<const std::byte> view(const std::string& bytes) {
-  return std::as_bytes(std::span(bytes));
-}
-
 TEST_F(SafetensorsTest, RoundTrip) {
   using backends::DType;
   const std::string f = bytes_of(Floats{1, 2, 3, 4, 5, 6}), h = bytes_of(std::vector<uint16_t>{1, 2, 3}),
                     i = bytes_of(Ints{7}), none;
   const std::string file = path("w.safetensors");
-  write_safetensors(file, {{"2.weight", DType::kF32, {2, 3}, view(f)},
-                           {"0.half", DType::kBf16, {3}, view(h)},
-                           {"scalar", DType::kI64, {}, view(i)},
-                           {"empty", DType::kF32, {0, 4}, view(none)}});
+  write_safetensors(file, {{"2.weight", DType::kF32, {2, 3}, support::bytes_of(f)},
+                           {"0.half", DType::kBf16, {3}, support::bytes_of(h)},
+                           {"scalar", DType::kI64, {}, support::bytes_of(i)},
+                           {"empty", DType::kF32, {0, 4}, support::bytes_of(none)}});
   const SafetensorsFile read(file);
   ASSERT_EQ(read.tensors().size(), 4u);
   const auto text = [](const NamedTensor& t) { return fmt::format("{} {} {}", t.name, t.type, t.shape.to_string()); };
@@ -88,7 +85,7 @@ TEST_F(SafetensorsTest, RoundTrip) {
   EXPECT_EQ(text(read.tensors()[3]), "scalar I64 ()");
   const NamedTensor* weight = read.find("2.weight");
   ASSERT_NE(weight, nullptr);
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>(weight->bytes.data()), weight->bytes.size()), f);
+  EXPECT_EQ(support::text_of(weight->bytes), f);
   EXPECT_EQ(read.find("absent"), nullptr);
   EXPECT_FALSE(std::filesystem::exists(file + ".tmp"));
 }
@@ -114,8 +111,10 @@ TEST_F(SafetensorsTest, OutputIsDeterministic) {
     input.read_exactly(std::as_writable_bytes(std::span(bytes)), "all");
     return bytes;
   };
-  write_safetensors(path("1"), {{"a", DType::kF32, {1}, view(a)}, {"b", DType::kF32, {1}, view(b)}});
-  write_safetensors(path("2"), {{"b", DType::kF32, {1}, view(b)}, {"a", DType::kF32, {1}, view(a)}});
+  write_safetensors(path("1"),
+                    {{"a", DType::kF32, {1}, support::bytes_of(a)}, {"b", DType::kF32, {1}, support::bytes_of(b)}});
+  write_safetensors(path("2"),
+                    {{"b", DType::kF32, {1}, support::bytes_of(b)}, {"a", DType::kF32, {1}, support::bytes_of(a)}});
   EXPECT_EQ(contents("1"), contents("2"));
   const std::string header =
       "{\"a\":{\"data_offsets\":[0,4],\"dtype\":\"F32\",\"shape\":[1]},"

@@ -4,24 +4,15 @@
 #include <bit>
 #include <cmath>
 #include <filesystem>
-#include <functional>
 #include <stdexcept>
 
 #include <gtest/gtest.h>
 
 #include "tests/support/paths.h"
+#include "tests/support/thrown_text.h"
 
 namespace runner::testing {
 namespace {
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 TEST(Golden, ReadsFloatsExactly) {
   const GoldenTensor x = Golden::load("ops.json").find("exp/specials/f32")["inputs"]["x"].tensor();
@@ -54,13 +45,17 @@ TEST(Golden, ReadsScalarsListsAndNulls) {
 }
 
 TEST(Golden, ErrorNamesTheMissingValue) {
-  EXPECT_EQ(error_of([] { Golden::load("none.json"); }), "none.json: cannot read it in tests/golden");
+  EXPECT_EQ(support::thrown_text<std::runtime_error>([] { Golden::load("none.json"); }),
+            "none.json: cannot read it in tests/golden");
   const Golden file = Golden::load("ops.json");
-  EXPECT_EQ(error_of([&] { file.find("exp/f16"); }), "ops.json: has no case exp/f16");
+  EXPECT_EQ(support::thrown_text<std::runtime_error>([&] { file.find("exp/f16"); }), "ops.json: has no case exp/f16");
   const Golden relu = file.find("relu/f32");
-  EXPECT_EQ(error_of([&] { relu["slope"]; }), "ops.json: cases: relu/f32: has no slope");
-  EXPECT_EQ(error_of([&] { relu["op"].number(); }), "ops.json: cases: relu/f32: op: is not a number");
-  EXPECT_EQ(error_of([&] { relu["inputs"].items(); }), "ops.json: cases: relu/f32: inputs: is not an array");
+  EXPECT_EQ(support::thrown_text<std::runtime_error>([&] { relu["slope"]; }),
+            "ops.json: cases: relu/f32: has no slope");
+  EXPECT_EQ(support::thrown_text<std::runtime_error>([&] { relu["op"].number(); }),
+            "ops.json: cases: relu/f32: op: is not a number");
+  EXPECT_EQ(support::thrown_text<std::runtime_error>([&] { relu["inputs"].items(); }),
+            "ops.json: cases: relu/f32: inputs: is not an array");
 }
 
 TEST(Golden, EveryOpCaseIsComplete) {

@@ -3,6 +3,7 @@
 
 #include "runner/formats/safetensors.h"
 #include "tests/formats/files.h"
+#include "tests/support/bytes.h"
 
 namespace runner::nn {
 namespace {
@@ -19,11 +20,10 @@ class InitialWeightsTest : public formats::FileTest {
     parameters_.add("0.bias", {2}, {});
   }
 
-  static std::span<const std::byte> view(const std::string& bytes) { return std::as_bytes(std::span(bytes)); }
   NamedTensor weight(DType dtype = DType::kF32, const Shape& shape = {2, 3},
                      const std::string& name = "0.weight") const {
     static const std::string zeros(64, '\0');
-    return {name, dtype, shape, view(zeros).first(static_cast<size_t>(shape.elements()) * size_of(dtype))};
+    return {name, dtype, shape, support::bytes_of(zeros).first(static_cast<size_t>(shape.elements()) * size_of(dtype))};
   }
   NamedTensor bias() const { return weight(DType::kF32, {2}, "0.bias"); }
 
@@ -49,7 +49,7 @@ TEST_F(InitialWeightsTest, ReadsEveryFloatType) {
                {DType::kF16, f16, {1, -2}}};
   for (const auto& c : cases) {
     SCOPED_TRACE(std::string(name_of(c.dtype)));
-    formats::write_safetensors(path("w"), {weight(), {"0.bias", c.dtype, {2}, view(c.bytes)}});
+    formats::write_safetensors(path("w"), {weight(), {"0.bias", c.dtype, {2}, support::bytes_of(c.bytes)}});
     const InitialWeights weights(path("w"), parameters_);
     Floats values(2);
     EXPECT_TRUE(weights.read(parameters_[1], values));
@@ -59,7 +59,7 @@ TEST_F(InitialWeightsTest, ReadsEveryFloatType) {
 
 TEST_F(InitialWeightsTest, ReadsElementsInOrder) {
   const std::string bytes = formats::bytes_of(Floats{1, 2, 3, 4, 5, 6});
-  formats::write_safetensors(path("w"), {{"0.weight", DType::kF32, {2, 3}, view(bytes)}, bias()});
+  formats::write_safetensors(path("w"), {{"0.weight", DType::kF32, {2, 3}, support::bytes_of(bytes)}, bias()});
   Floats values(6);
   EXPECT_TRUE(InitialWeights(path("w"), parameters_).read(parameters_[0], values));
   EXPECT_EQ(values, (Floats{1, 2, 3, 4, 5, 6}));

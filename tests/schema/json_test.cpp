@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "schema/base/error.h"
+#include "tests/support/thrown_text.h"
 
 namespace runner::json {
 namespace {
@@ -57,13 +58,7 @@ TEST(Json, RejectsDeepNesting) {
 }
 
 std::string error_of(const std::function<void()>& read) {
-  try {
-    read();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kStore);
-    return error.message();
-  }
-  return "";
+  return support::thrown_text(read, ErrorKind::kStore);
 }
 
 TEST(ObjectReader, ReadsMembers) {

@@ -83,20 +83,9 @@ checkpoint: {keep_best: {metric: eval/accuracy, mode: max}}
   EXPECT_EQ(with({"train.early_stopping={metric: eval/loss}"}), Texts{});
 }
 
-Texts tpu_warnings(const std::string& precision, const std::string& optimizer) {
-  return recipe_warnings(read_recipe_text(R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: csv, path: d.csv}, batch_size: 4}
-train: {epochs: 3}
-backend: tpu
-mixed_precision: )" + precision +
-                                              "\noptimizer: " + optimizer + "\nnum_processes: 1\n",
-                                          "r.yaml"));
-}
-
 TEST(RecipeWarnings, AboutFp16OnATpu) {
-  EXPECT_EQ(tpu_warnings("fp16", "{type: sgd, lr: 0.1}"),
-            Texts{"r.yaml:6:18: mixed_precision: fp16 is not faster on a TPU, which multiplies in bf16, and overflows "
+  EXPECT_EQ(warnings("{type: sgd, lr: 0.1}", "{type: cosine}\nbackend: tpu\nnum_processes: 1\nmixed_precision: fp16"),
+            Texts{"r.yaml:9:18: mixed_precision: fp16 is not faster on a TPU, which multiplies in bf16, and overflows "
                   "above 65504; use bf16"});
 }
 

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "tests/support/page_faults.h"
+#include "tests/support/sanitizers.h"
 
 namespace runner {
 namespace {
@@ -83,7 +83,7 @@ TEST(SystemLimits, NameTheLimitThatPreventsThreads) {
   } else {
     EXPECT_EQ(process_limits(), of_user);
   }
-  if (!support::kFaultsAreOurs) return;  // a sanitizer needs more address space than the limit
+  if (support::kSanitized) return;  // a sanitizer needs more address space than the limit
   const Limit far(RLIMIT_AS, rlim_t{1} << 45);
   EXPECT_EQ(process_limits().find("ulimit -v"), std::string::npos);
   const Limit near(RLIMIT_AS, (peak_kib() + 1024) << 10);

@@ -22,11 +22,11 @@ std::vector<std::byte> random_bytes(size_t size, uint64_t seed) {
 }
 
 std::vector<std::byte> bytes_from(std::string_view text) {
-  const auto bytes = as_bytes(text);
+  const auto bytes = bytes_of(text);
   return {bytes.begin(), bytes.end()};
 }
 
-class Artifacts : public StoreTest {
+class Artifacts : public WritableStoreTest {
  protected:
   ArtifactInfo save(const std::string& name, const ArtifactSource& source, int64_t step = 0) {
     return save_artifact(store, run, {name, "table", R"({"rows":3})", step}, source);
@@ -34,9 +34,7 @@ class Artifacts : public StoreTest {
   std::vector<std::byte> read(const std::string& name) {
     return read_artifact(store, find_artifact(store, run.id, name));
   }
-  int64_t count(const std::string& table) { return store.database().query_int64("SELECT count(*) FROM " + table); }
 
-  Store store = open_to_write();
   RunHandle run = create_run(store, sample_run());
 };
 
@@ -64,7 +62,7 @@ TEST_F(Artifacts, RoundTrip) {
 
 TEST_F(Artifacts, ReadsAFileInChunks) {
   const auto bytes = random_bytes(3 * (size_t{1} << 20), 2);  // a multiple of the chunk size
-  write_file(folder / "file", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  write_file(folder / "file", support::text_of(bytes));
   EXPECT_EQ(save("a", folder / "file").bytes, 3 << 20);
   EXPECT_EQ(save("b", bytes).new_bytes, 0);  // equal chunks
   EXPECT_EQ(read("a"), bytes);
@@ -147,7 +145,7 @@ TEST_F(Artifacts, ShareContentWithCheckpoints) {
   const RunHandle other = create_run(store, sample_run("other"));
   save_artifact(store, other, {"copy", "", "", 0}, bytes);
   EXPECT_EQ(count("content"), 1);
-  save_state(store, run, {2, 0, "", false, {}}, std::vector<SectionView>{{"w", "", as_bytes("other")}});
+  save_state(store, run, {2, 0, "", false, {}}, std::vector<SectionView>{{"w", "", bytes_of("other")}});
   prune_states(store, run.id, {.keep_last = 1});  // removes the checkpoint of step 1
   EXPECT_EQ(read("w.bin"), bytes);
   remove_run(store, run.id);

@@ -7,19 +7,17 @@
 namespace runner::store {
 namespace {
 
-class CompiledGraphsTest : public StoreTest {
+class CompiledGraphsTest : public WritableStoreTest {
  protected:
   void put(const CompiledGraphs& graphs) {
-    Transaction transaction(store.database(), Transaction::Kind::kWrite);
-    put_compiled_graphs(store, graphs);
-    transaction.commit();
+    commit([&] { put_compiled_graphs(store, graphs); });
   }
   CompiledGraph graph(std::string_view name, std::string_view entry) const {
-    return {sha256(name), {as_bytes(entry).begin(), as_bytes(entry).end()}};
+    return {sha256(name), {bytes_of(entry).begin(), bytes_of(entry).end()}};
   }
   std::string find(std::string_view name) {
     const auto entry = find_compiled_graph(store, sha256(name));
-    return entry ? std::string(reinterpret_cast<const char*>(entry->data()), entry->size()) : "none";
+    return entry ? support::text_of(*entry) : "none";
   }
   void make_older(std::string_view name, int64_t ms) {
     const Sha256Digest key = sha256(name);
@@ -27,8 +25,6 @@ class CompiledGraphsTest : public StoreTest {
         .bind(std::as_bytes(std::span(key)), ms)
         .run();
   }
-
-  Store store = open_to_write();
 };
 
 TEST_F(CompiledGraphsTest, FoundByKeyAndReplaced) {

@@ -70,7 +70,7 @@ TEST_F(Concurrency, WritersOfSeveralProcessesShareAStore) {
         const std::string weights(5000, static_cast<char>('a' + block % 26));
         StateSnapshot snapshot = writer.snapshot();
         snapshot.header.step = (block + 1) * kBlock;
-        snapshot.add("w", "", as_bytes(weights));
+        snapshot.add("w", "", bytes_of(weights));
         writer.save_state(std::move(snapshot), {.keep_last = 2}).get();
       }
       writer.finish({RunStatus::kDone, 0, "", "{}"});

@@ -23,7 +23,7 @@ class Damage : public StoreTest {
           writer.push(writer.series(metric), step, 1.0 / static_cast<double>(step + i));
       StateSnapshot snapshot;
       snapshot.header = {50, 2, "end", false, {{"eval/loss", 0.5}}};
-      snapshot.add("weights", "{}", as_bytes(std::string(20'000, static_cast<char>('a' + i))));
+      snapshot.add("weights", "{}", bytes_of(std::string(20'000, static_cast<char>('a' + i))));
       writer.save_state(std::move(snapshot), {}).get();
       writer.flush();
       writer.finish({RunStatus::kDone, 0, "", R"({"text": ")" + std::string(9'000, 'x') + "\"}"});
@@ -80,7 +80,7 @@ class Damage : public StoreTest {
 
 TEST_F(Damage, ReportedByEveryQuery) {
   constexpr size_t kLost = 8192, kStep = 1024;
-  const std::string whole = read_file(path);
+  const std::string whole = read_text(path);
   const fs::path file = folder / "damaged.db";
   std::map<std::string, std::string> good;
   for (const auto& [name, ask] : questions()) good[name] = ask(path);
@@ -110,7 +110,7 @@ TEST_F(Damage, ReportedByEveryQuery) {
 // A page whose cell count was reduced by one is still a valid page, so the missing row is not obvious to a reader.
 TEST_F(Damage, SqlReportsMissingRows) {
   constexpr size_t kPage = 4096, kCellsAt = 3;  // number of cells at offset 3, sqlite.org/fileformat2.html, section 1.6
-  const std::string whole = read_file(path);
+  const std::string whole = read_text(path);
   const fs::path file = folder / "damaged.db";
   const char* const queries[] = {"SELECT run, name FROM runs",      "SELECT run, key FROM params",
                                  "SELECT run, metric FROM metrics", "SELECT state, run FROM states",
@@ -140,7 +140,7 @@ TEST_F(Damage, SqlReportsMissingRows) {
 }
 
 TEST_F(Damage, ZeroedHeaderIsNotAForeignFile) {
-  std::string bytes = read_file(path);
+  std::string bytes = read_text(path);
   bytes.replace(0, 8192, 8192, '\0');
   write_file(path, bytes);
   EXPECT_EQ(

@@ -33,15 +33,12 @@ GraphRow sample_graph(const std::string& key) {
           .texts = std::make_shared<const GraphTexts>(GraphTexts{.ir = "IR {\n}\n", .hlo = "HloModule x\n"})};
 }
 
-class DeviceReports : public StoreTest {
+class DeviceReports : public WritableStoreTest {
  protected:
   void put(const RunHandle& of, const DeviceReport& report) {
-    Transaction transaction(store.database(), Transaction::Kind::kWrite);
-    put_device_report(store, of, report);
-    transaction.commit();
+    commit([&] { put_device_report(store, of, report); });
   }
 
-  Store store = open_to_write();
   RunHandle run = create_run(store, sample_run());
 };
 

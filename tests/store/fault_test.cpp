@@ -55,8 +55,8 @@ class Faults : public ::testing::Test {
       attempt(again, [&] {
         StateSnapshot snapshot = writer.snapshot();
         snapshot.header.step = 300 * (block + 1);
-        snapshot.add("frozen", "", as_bytes(weights_of(0)));
-        snapshot.add("w", "", as_bytes(weights_of(snapshot.header.step)));
+        snapshot.add("frozen", "", bytes_of(weights_of(0)));
+        snapshot.add("w", "", bytes_of(weights_of(snapshot.header.step)));
         const StateInfo state = writer.save_state(std::move(snapshot), {.keep_last = 2}).get();
         promised.state = state.id;
         promised.state_step = state.step;
@@ -65,7 +65,7 @@ class Faults : public ::testing::Test {
       attempt(again, [&] {
         const std::string text = weights_of(300 * (block + 1));
         writer
-            .save_artifact({"w", "", "", 300 * (block + 1)}, std::vector(as_bytes(text).begin(), as_bytes(text).end()))
+            .save_artifact({"w", "", "", 300 * (block + 1)}, std::vector(bytes_of(text).begin(), bytes_of(text).end()))
             .get();
         promised.artifact_step = 300 * (block + 1);
       });
@@ -99,7 +99,7 @@ class Faults : public ::testing::Test {
     }
     const auto artifacts = list_artifacts(store, run.id);
     for (const ArtifactInfo& artifact : artifacts) {
-      EXPECT_TRUE(std::ranges::equal(read_artifact(store, artifact), as_bytes(weights_of(artifact.header.step))));
+      EXPECT_TRUE(std::ranges::equal(read_artifact(store, artifact), bytes_of(weights_of(artifact.header.step))));
     }
     if (promised.artifact_step > 0) {
       ASSERT_FALSE(artifacts.empty());
@@ -108,8 +108,8 @@ class Faults : public ::testing::Test {
     const auto states = list_states(store, run.id);
     for (const StateInfo& state : states) {
       const LoadedState loaded = load_state(store, state.id);
-      EXPECT_TRUE(std::ranges::equal(loaded.at("w").bytes, as_bytes(weights_of(state.step))));
-      EXPECT_TRUE(std::ranges::equal(loaded.at("frozen").bytes, as_bytes(weights_of(0))));
+      EXPECT_TRUE(std::ranges::equal(loaded.at("w").bytes, bytes_of(weights_of(state.step))));
+      EXPECT_TRUE(std::ranges::equal(loaded.at("frozen").bytes, bytes_of(weights_of(0))));
     }
     if (promised.state > 0) {
       ASSERT_FALSE(states.empty());
@@ -200,7 +200,7 @@ TEST_F(Faults, StateIsSavedIfTheWalCheckpointFails) {
   vfs.arm({.fail_at = 1, .code = SQLITE_IOERR, .for_good = true, .count = FaultVfs::Count::kOpens});
   StateSnapshot snapshot = writer.snapshot();
   snapshot.header.step = 5;
-  snapshot.add("w", "", as_bytes("weights"));
+  snapshot.add("w", "", bytes_of("weights"));
   EXPECT_EQ(error_of([&] { EXPECT_EQ(writer.save_state(std::move(snapshot)).get().step, 5); }), "no error");
   EXPECT_TRUE(vfs.fired());
   vfs.disarm();

@@ -54,8 +54,8 @@ class Kills : public StoreTest {
       if (step % 200 == 0) {
         StateSnapshot snapshot = writer.snapshot();
         snapshot.header.step = step;
-        snapshot.add("w", "", as_bytes(weights_of(step, 20'000)));
-        snapshot.add("frozen", "", as_bytes(weights_of(0)));
+        snapshot.add("w", "", bytes_of(weights_of(step, 20'000)));
+        snapshot.add("frozen", "", bytes_of(weights_of(0)));
         report.state = writer.save_state(std::move(snapshot), {.keep_last = 2}).get().id;
       } else {
         writer.flush();
@@ -119,8 +119,8 @@ class Kills : public StoreTest {
     }
     for (const StateInfo& state : states) {
       const LoadedState loaded = load_state(store, state.id);
-      EXPECT_TRUE(std::ranges::equal(loaded.at("w").bytes, as_bytes(weights_of(state.step, 20'000))));
-      EXPECT_TRUE(std::ranges::equal(loaded.at("frozen").bytes, as_bytes(weights_of(0))));
+      EXPECT_TRUE(std::ranges::equal(loaded.at("w").bytes, bytes_of(weights_of(state.step, 20'000))));
+      EXPECT_TRUE(std::ranges::equal(loaded.at("frozen").bytes, bytes_of(weights_of(0))));
     }
   }
 

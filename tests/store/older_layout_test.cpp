@@ -70,7 +70,7 @@ class OlderLayout : public StoreTest, public ::testing::WithParamInterface<size_
 };
 
 TEST_P(OlderLayout, ReadsLikeTheNewest) {
-  const std::string before = read_file(path);
+  const std::string before = read_text(path);
   {
     Store store = open_to_read();
     EXPECT_EQ(list_runs(store).size(), 2u);
@@ -87,12 +87,12 @@ TEST_P(OlderLayout, ReadsLikeTheNewest) {
     EXPECT_EQ(find_run(store, "0000000002").status, RunStatus::kCrashed);
     EXPECT_NE(error_of([&] { add_tag(store, run.id, "x"); }), "no error");
   }
-  EXPECT_EQ(read_file(path), before);
+  EXPECT_EQ(read_text(path), before);
   EXPECT_EQ(folder.listing(), "runner.db");
 }
 
 TEST_P(OlderLayout, HasEveryView) {
-  const std::string before = read_file(path);
+  const std::string before = read_text(path);
   for (const std::string_view view : kViews) {
     EXPECT_EQ(error_of([&] { ask(fmt::format("SELECT count(*) FROM {}", view)); }), "no error") << view;
   }
@@ -102,7 +102,7 @@ TEST_P(OlderLayout, HasEveryView) {
   EXPECT_EQ(ask("SELECT sum(step), sum(value) FROM points"), "6|0.875");
   EXPECT_EQ(ask("SELECT state, step, reason FROM states"), "7|3|end");
   EXPECT_EQ(ask("SELECT count(*) FROM artifacts"), "0");
-  EXPECT_EQ(read_file(path), before);
+  EXPECT_EQ(read_text(path), before);
 }
 
 // Compares every table and view of the newest layout column by column.

@@ -12,6 +12,7 @@
 #include "store/sqlite.h"
 #include "tests/store/temp_store.h"
 #include "tests/support/paths.h"
+#include "tests/support/sanitizers.h"
 
 namespace runner::store {
 namespace {
@@ -125,16 +126,8 @@ ProgramOutput run_program(const std::string& command) {
   return output;
 }
 
-constexpr bool sanitized() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;  // a library built with a sanitizer only loads into a program built with it
-#else
-  return false;
-#endif
-}
-
 TEST_F(PointsExtension, LoadsIntoTheShell) {
-  if (sanitized() || run_program("sqlite3 -version").exit_code != 0) GTEST_SKIP() << "sqlite3 is not installed";
+  if (support::kSanitized || run_program("sqlite3 -version").exit_code != 0) GTEST_SKIP() << "sqlite3 is not installed";
   const ProgramOutput output =
       run_program(fmt::format("sqlite3 -readonly '{}' '.load {}' \"{}\"", path.string(), kExtension, kQuestion));
   EXPECT_EQ(output.text, kAnswer);
@@ -148,7 +141,8 @@ TEST_F(PointsExtension, LoadsIntoPython) {
     const std::string probe = std::string(name) + " -c 'import sqlite3; sqlite3.Connection.enable_load_extension'";
     if (python.empty() && run_program(probe).exit_code == 0) python = name;
   }
-  if (sanitized() || python.empty()) GTEST_SKIP() << "no python3 whose sqlite3 supports extensions is installed";
+  if (support::kSanitized || python.empty())
+    GTEST_SKIP() << "no python3 whose sqlite3 supports extensions is installed";
   write_file(folder / "read.py",
              fmt::format(R"(import sqlite3
 db = sqlite3.connect("file:{}?mode=ro", uri=True)

@@ -23,17 +23,13 @@ Provenance sample() {
   return provenance;
 }
 
-class ProvenanceStore : public StoreTest {
+class ProvenanceStore : public WritableStoreTest {
  protected:
   void put(const RunHandle& of, const Provenance& provenance) {
-    Transaction transaction(store.database(), Transaction::Kind::kWrite);
-    put_provenance(store, of, provenance);
-    transaction.commit();
+    commit([&] { put_provenance(store, of, provenance); });
   }
-  int64_t count(const std::string& table) { return store.database().query_int64("SELECT count(*) FROM " + table); }
   std::vector<SqlValue> row(const std::string& sql) { return sql_query(path, sql).rows.at(0); }
 
-  Store store = open_to_write();
   RunHandle run = create_run(store, sample_run());
 };
 

@@ -330,7 +330,7 @@ TEST_F(Queries, ViewsReturnRecordedValues) {
     StateSnapshot snapshot = writer.snapshot();
     snapshot.header.step = 3;
     snapshot.header.reason = "end";
-    snapshot.add("w", "", as_bytes("12345"));
+    snapshot.add("w", "", bytes_of("12345"));
     writer.save_state(std::move(snapshot)).get();
     writer.finish({RunStatus::kDone, 0, "", "{}"});
   }

@@ -20,7 +20,7 @@ namespace {
 // Returns the SQL block below each heading "### N. Question" of the document.
 std::map<std::string, std::string> questions() {
   std::map<std::string, std::string> found;
-  const std::string text = read_file(support::source_path("docs/store.md"));
+  const std::string text = read_text(support::source_path("docs/store.md"));
   const std::string fence = "```sql\n";
   for (size_t at = text.find(fence); at != std::string::npos; at = text.find(fence, at + 1)) {
     const size_t heading = text.rfind("\n### ", at) + 5;
@@ -77,12 +77,12 @@ void record(const fs::path& path, const Sample& sample, const RunEnd* end) {
     snapshot.header.step = step;
     snapshot.header.reason = step == last ? "end" : "schedule";
     const std::string frozen(1000, 'f'), weights(static_cast<size_t>(100 * step), sample.uid[4]);
-    snapshot.add("frozen", "", as_bytes(frozen));
-    snapshot.add("weights", "", as_bytes(weights));
+    snapshot.add("frozen", "", bytes_of(frozen));
+    snapshot.add("weights", "", bytes_of(weights));
     writer.save_state(std::move(snapshot)).get();
   }
   const std::string table(static_cast<size_t>(7 * last), sample.uid[5]);
-  const auto bytes = as_bytes(table);
+  const auto bytes = bytes_of(table);
   writer.save_artifact({"errors.csv", "table", "", last}, std::vector(bytes.begin(), bytes.end()));
   if (end == nullptr) {
     writer.event(Level::kWarning, "warning", R"({"step":2,"text":"the disk is slow"})");

@@ -110,7 +110,7 @@ class Selections : public StoreTest {
 
 TEST_F(Selections, AnswerAsRecorded) {
   const std::filesystem::path file = support::source_path("tests/store/selections.txt");
-  std::istringstream lines(read_file(file));
+  std::istringstream lines(read_text(file));
   std::string updated, line;
   while (std::getline(lines, line)) {
     if (line.empty() || line[0] == '#') {

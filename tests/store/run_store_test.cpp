@@ -19,7 +19,7 @@
 namespace runner::store {
 namespace {
 
-class RunStore : public StoreTest {
+class RunStore : public WritableStoreTest {
  protected:
   // Records value(step) for the steps first … last of a metric.
   void record(const RunHandle& run, const std::string& metric, int64_t first, int64_t last, double (*value)(int64_t)) {
@@ -30,10 +30,6 @@ class RunStore : public StoreTest {
     series.write();
     transaction.commit();
   }
-
-  int64_t count(const std::string& table) { return store.database().query_int64("SELECT count(*) FROM " + table); }
-
-  Store store = open_to_write();
 };
 
 TEST_F(RunStore, UidsSortByTimeAndDiffer) {
@@ -349,7 +345,7 @@ TEST(RunLife, UnidentifiedProcessIsJudgedByItsHeartbeat) {
 TEST_F(RunStore, RemovingARunRemovesAllOfIt) {
   const RunHandle parent = create_run(store, sample_run());
   record(parent, "loss", 1, 600, rising);
-  const auto bytes = as_bytes("weights");
+  const auto bytes = bytes_of("weights");
   save_state(store, parent, {}, std::vector<SectionView>{{"w", "{}", bytes}});
   add_tag(store, parent.id, "x");
   add_note(store, parent.id, "y");
@@ -368,10 +364,10 @@ TEST_F(RunStore, RemovingARunRemovesAllOfIt) {
 TEST_F(RunStore, CollectingGarbageShrinksTheFile) {
   const RunHandle run = create_run(store, sample_run());
   const std::string weights(3'000'000, 'w');
-  save_state(store, run, {}, std::vector<SectionView>{{"w", "{}", as_bytes(weights)}}, 1000);
+  save_state(store, run, {}, std::vector<SectionView>{{"w", "{}", bytes_of(weights)}}, 1000);
   std::string noise(3'000'000, 0);
   for (size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<char>(i * i / 1000);
-  save_state(store, run, {}, std::vector<SectionView>{{"n", "{}", as_bytes(noise)}});
+  save_state(store, run, {}, std::vector<SectionView>{{"n", "{}", bytes_of(noise)}});
   const RunHandle other = create_run(store, sample_run("other"));
   remove_run(store, run.id);
   {

@@ -127,7 +127,7 @@ TEST_F(RunWriting, PointsBeforeACheckpointAreCommittedWithIt) {
     StateSnapshot snapshot = writer.snapshot();
     snapshot.header.step = step;
     const std::string weights = std::to_string(step);
-    snapshot.add("w", "", as_bytes(weights));
+    snapshot.add("w", "", bytes_of(weights));
     const StateInfo state = writer.save_state(std::move(snapshot), {.keep_last = 3}).get();
     EXPECT_EQ(state.step, step);
     EXPECT_EQ(points("loss").size(), static_cast<size_t>(step));
@@ -148,7 +148,7 @@ TEST_F(RunWriting, SavesAreSerialized) {
     StateSnapshot snapshot = writer.snapshot();
     EXPECT_EQ(snapshot.bytes(), 0u);
     snapshot.header.step = step;
-    snapshot.add("w", "", as_bytes(weights));
+    snapshot.add("w", "", bytes_of(weights));
     saves.push_back(writer.save_state(std::move(snapshot)));
   }
   for (int64_t step = 1; step <= 5; ++step) EXPECT_EQ(saves[static_cast<size_t>(step - 1)].get().step, step);

@@ -19,11 +19,7 @@ std::string random_text(size_t size, uint64_t seed) {
   return bytes;
 }
 
-std::string text_of(const Section& section) {
-  return {reinterpret_cast<const char*>(section.bytes.data()), section.bytes.size()};
-}
-
-class StateStore : public StoreTest {
+class StateStore : public WritableStoreTest {
  protected:
   StateInfo save(int64_t step, const std::vector<SectionView>& sections, size_t chunk_bytes = 1000) {
     StateHeader header;
@@ -38,7 +34,7 @@ class StateStore : public StoreTest {
     header.pinned = pinned;
     header.metrics = {{"eval/loss", value}};
     const std::string bytes = std::to_string(step);
-    return save_state(store, run, header, std::vector<SectionView>{{"w", "", as_bytes(bytes)}}).id;
+    return save_state(store, run, header, std::vector<SectionView>{{"w", "", bytes_of(bytes)}}).id;
   }
 
   std::vector<int64_t> steps() {
@@ -47,9 +43,6 @@ class StateStore : public StoreTest {
     return result;
   }
 
-  int64_t count(const std::string& table) { return store.database().query_int64("SELECT count(*) FROM " + table); }
-
-  Store store = open_to_write();
   RunHandle run = create_run(store, sample_run());
 };
 
@@ -58,9 +51,9 @@ TEST_F(StateStore, RoundTrip) {
   StateHeader header{120, 3, "schedule", true, {{"eval/accuracy", 0.97}, {"eval/loss", kNan}}};
   const StateInfo saved =
       save_state(store, run, header,
-                 std::vector<SectionView>{{"0.weight", R"({"dtype":"f32","shape":[25,25]})", as_bytes(weights)},
-                                          {"rng", "{}", as_bytes(empty)},
-                                          {"adam/m", "", as_bytes(exact)}},
+                 std::vector<SectionView>{{"0.weight", R"({"dtype":"f32","shape":[25,25]})", bytes_of(weights)},
+                                          {"rng", "{}", bytes_of(empty)},
+                                          {"adam/m", "", bytes_of(exact)}},
                  1000);
   EXPECT_EQ(saved.step, 120);
   EXPECT_EQ(saved.epoch, 3);
@@ -77,9 +70,9 @@ TEST_F(StateStore, RoundTrip) {
   ASSERT_EQ(loaded.sections.size(), 3u);
   EXPECT_EQ(loaded.sections[0].name, "0.weight");
   EXPECT_EQ(loaded.sections[0].meta, R"({"dtype":"f32","shape":[25,25]})");
-  EXPECT_EQ(text_of(loaded.sections[0]), weights);
+  EXPECT_EQ(support::text_of(loaded.sections[0].bytes), weights);
   EXPECT_EQ(loaded.at("rng").bytes.size(), 0u);
-  EXPECT_EQ(text_of(loaded.at("adam/m")), exact);
+  EXPECT_EQ(support::text_of(loaded.at("adam/m").bytes), exact);
   EXPECT_EQ(loaded.find("absent"), nullptr);
   EXPECT_EQ(error_of([&] { loaded.at("absent"); }),
             "store: state 1 has no section absent; it was written by another version of runner");
@@ -87,12 +80,12 @@ TEST_F(StateStore, RoundTrip) {
 
 TEST_F(StateStore, ReadsOneSection) {
   const std::string a = random_text(2500, 1), b = random_text(1500, 2);
-  const int64_t id = save(1, {{"a", "{}", as_bytes(a)}, {"b", "", as_bytes(b)}}).id;
+  const int64_t id = save(1, {{"a", "{}", bytes_of(a)}, {"b", "", bytes_of(b)}}).id;
   const LoadedState loaded = load_section(store, id, "a");
   ASSERT_EQ(loaded.sections.size(), 1u);
   EXPECT_EQ(loaded.info.step, 1);
   EXPECT_EQ(loaded.at("a").meta, "{}");
-  EXPECT_EQ(text_of(loaded.at("a")), a);
+  EXPECT_EQ(support::text_of(loaded.at("a").bytes), a);
   EXPECT_EQ(error_of([&] { load_section(store, id, "c"); }), "store: state 1 has no section c");
   Statement(store.database(), "UPDATE content SET data = zeroblob(length(data))").run();
   EXPECT_NE(error_of([&] { load_section(store, id, "b"); }).find("section b fails its checksum in chunk 0"),
@@ -108,22 +101,22 @@ TEST_F(StateStore, AStateMayBeEmpty) {
 TEST_F(StateStore, StoresEqualChunksOnce) {
   const std::string frozen = random_text(5000, 1);
   std::string trained = random_text(5000, 2);
-  EXPECT_EQ(save(1, {{"a", "", as_bytes(frozen)}, {"b", "", as_bytes(trained)}}).new_bytes, 10'000);
+  EXPECT_EQ(save(1, {{"a", "", bytes_of(frozen)}, {"b", "", bytes_of(trained)}}).new_bytes, 10'000);
   trained[4999] ^= 1;
-  EXPECT_EQ(save(2, {{"a", "", as_bytes(frozen)}, {"b", "", as_bytes(trained)}}).new_bytes, 1000);  // only its last
+  EXPECT_EQ(save(2, {{"a", "", bytes_of(frozen)}, {"b", "", bytes_of(trained)}}).new_bytes, 1000);  // only its last
                                                                                                     // chunk is new
   // Also within one checkpoint, under other names, and in another run.
-  EXPECT_EQ(save(3, {{"x", "", as_bytes(frozen)}, {"y", "", as_bytes(frozen)}}).new_bytes, 0);
+  EXPECT_EQ(save(3, {{"x", "", bytes_of(frozen)}, {"y", "", bytes_of(frozen)}}).new_bytes, 0);
   run = create_run(store, sample_run("other"));
-  const StateInfo other = save(1, {{"a", "", as_bytes(frozen)}});
+  const StateInfo other = save(1, {{"a", "", bytes_of(frozen)}});
   EXPECT_EQ(other.new_bytes, 0);
-  EXPECT_EQ(text_of(load_state(store, other.id).at("a")), frozen);
+  EXPECT_EQ(support::text_of(load_state(store, other.id).at("a").bytes), frozen);
   EXPECT_EQ(count("content"), 11);
 }
 
 TEST_F(StateStore, ChunksNeverCrossSections) {
   const std::string a = random_text(1500, 1), b = random_text(1500, 2);
-  save(1, {{"a", "", as_bytes(a)}, {"b", "", as_bytes(b)}});
+  save(1, {{"a", "", bytes_of(a)}, {"b", "", bytes_of(b)}});
   EXPECT_EQ(
       store.database().query_text("SELECT group_concat(length(data)) FROM (SELECT data FROM content ORDER BY id)"),
       "1000,500,1000,500");
@@ -136,7 +129,7 @@ TEST_F(StateStore, AnUnknownStateIsAnError) {
 
 TEST_F(StateStore, ErrorNamesTheDamagedChunk) {
   const std::string a = random_text(30, 1), b = random_text(25, 2);
-  const int64_t id = save(9, {{"a", "", as_bytes(a)}, {"b", "", as_bytes(b)}}, 10).id;
+  const int64_t id = save(9, {{"a", "", bytes_of(a)}, {"b", "", bytes_of(b)}}, 10).id;
   Statement damage(
       store.database(),
       "UPDATE content SET data = CAST(substr(data, 1, ?2) || ?3 || substr(data, ?2 + 2) AS BLOB) WHERE id = ?1");
@@ -145,21 +138,21 @@ TEST_F(StateStore, ErrorNamesTheDamagedChunk) {
     const size_t start = static_cast<size_t>(content <= 3 ? content - 1 : content - 4) * 10;
     for (size_t at = 0; at < std::min<size_t>(10, section.size() - start); ++at) {
       const std::string good(1, section[start + at]), bad(1, static_cast<char>(section[start + at] ^ 0x10));
-      damage.bind(content, static_cast<int64_t>(at), as_bytes(bad)).run();
+      damage.bind(content, static_cast<int64_t>(at), bytes_of(bad)).run();
       EXPECT_EQ(error_of([&] { load_state(store, id); }),
                 fmt::format(
                     "store: state {} in {} is damaged: section {} fails its checksum in chunk {}; use an earlier state "
                     "(`runner states`)",
                     id, path.string(), content <= 3 ? "a" : "b", start / 10));
-      damage.bind(content, static_cast<int64_t>(at), as_bytes(good)).run();
+      damage.bind(content, static_cast<int64_t>(at), bytes_of(good)).run();
     }
   }
-  EXPECT_EQ(text_of(load_state(store, id).at("b")), b);
+  EXPECT_EQ(support::text_of(load_state(store, id).at("b").bytes), b);
 }
 
 TEST_F(StateStore, ErrorReportsAMissingChunk) {
   const std::string a = random_text(30, 1);
-  const int64_t id = save(9, {{"a", "", as_bytes(a)}}, 10).id;
+  const int64_t id = save(9, {{"a", "", bytes_of(a)}}, 10).id;
   store.database().exec("DELETE FROM section_content WHERE no = 1");
   EXPECT_EQ(error_of([&] { load_state(store, id); }),
             fmt::format("store: state {} in {} is damaged: section a has 20 bytes, expected 30; use an earlier state "
@@ -170,7 +163,7 @@ TEST_F(StateStore, ErrorReportsAMissingChunk) {
 // Each change leaves the checksums of all chunks valid.
 TEST_F(StateStore, DetectsChangesInTheListOfSections) {
   const std::string a = random_text(25, 1), b = random_text(25, 2), c = random_text(25, 3);
-  const int64_t id = save(9, {{"a", "f32", as_bytes(a)}, {"b", "f32", as_bytes(b)}, {"c", "f32", as_bytes(c)}}, 10).id;
+  const int64_t id = save(9, {{"a", "f32", bytes_of(a)}, {"b", "f32", bytes_of(b)}, {"c", "f32", bytes_of(c)}}, 10).id;
   Database& database = store.database();
   const std::pair<const char*, const char*> kDamages[] = {
       {"DELETE FROM section WHERE no = 0", "section number 0 is missing"},
@@ -206,7 +199,7 @@ TEST_F(StateStore, DetectsChangesInTheListOfSections) {
 TEST_F(StateStore, ReadsAStateWithoutManifest) {
   const int64_t id = save_metric(1, 1);
   store.database().exec("UPDATE state SET manifest = NULL");
-  EXPECT_EQ(text_of(load_state(store, id).at("w")), "1");
+  EXPECT_EQ(support::text_of(load_state(store, id).at("w").bytes), "1");
 }
 
 TEST_F(StateStore, ListsNewestFirstAndOmitsSupersededForResume) {
@@ -311,10 +304,10 @@ TEST_F(StateStore, ParentOfAForkWithItsOwnStateIsRemoved) {
 
 TEST_F(StateStore, SharedChunksOutliveTheFirstState) {
   const std::string shared = random_text(4000, 1), own = random_text(4000, 2);
-  save(1, {{"a", "", as_bytes(shared)}, {"b", "", as_bytes(own)}});
-  const int64_t second = save(2, {{"a", "", as_bytes(shared)}}).id;
+  save(1, {{"a", "", bytes_of(shared)}, {"b", "", bytes_of(own)}});
+  const int64_t second = save(2, {{"a", "", bytes_of(shared)}}).id;
   prune_states(store, run.id, {.keep_last = 1});
-  EXPECT_EQ(text_of(load_state(store, second).at("a")), shared);
+  EXPECT_EQ(support::text_of(load_state(store, second).at("a").bytes), shared);
   EXPECT_EQ(count("content"), 4);
 }
 
@@ -322,7 +315,7 @@ TEST_F(StateStore, FreedPagesAreReused) {
   const auto pages = [&] { return store.database().query_int64("PRAGMA page_count"); };
   const auto round = [&](uint64_t seed) {
     const std::string weights = random_text(1'000'000, seed);
-    save(1, {{"w", "", as_bytes(weights)}});
+    save(1, {{"w", "", bytes_of(weights)}});
     prune_states(store, run.id, {.keep_last = 1});
   };
   round(1);
@@ -336,13 +329,13 @@ TEST_F(StateStore, ASnapshotIsACopyThatKeepsItsMemory) {
   StateSnapshot snapshot;
   std::string weights = "abc";
   snapshot.header.step = 5;
-  snapshot.add("w", "meta", as_bytes(weights));
-  snapshot.add("v", "", as_bytes("de"));
+  snapshot.add("w", "meta", bytes_of(weights));
+  snapshot.add("v", "", bytes_of("de"));
   weights = "xyz";
   EXPECT_EQ(snapshot.bytes(), 5u);
   const int64_t id = save_state(store, run, snapshot.header, snapshot.sections()).id;
-  EXPECT_EQ(text_of(load_state(store, id).at("w")), "abc");
-  EXPECT_EQ(text_of(load_state(store, id).at("v")), "de");
+  EXPECT_EQ(support::text_of(load_state(store, id).at("w").bytes), "abc");
+  EXPECT_EQ(support::text_of(load_state(store, id).at("v").bytes), "de");
   snapshot.clear();
   EXPECT_EQ(snapshot.bytes(), 0u);
   EXPECT_TRUE(snapshot.sections().empty());

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -17,13 +16,17 @@
 #include "schema/base/error.h"
 #include "store/queries.h"
 #include "store/run_store.h"
+#include "store/sqlite.h"
 #include "store/store.h"
+#include "tests/support/bytes.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::store {
 
 namespace fs = std::filesystem;
 
+using support::bytes_of;
+using support::read_text;
 using support::TempFolder;
 
 // Fixture with a store in a temporary folder.
@@ -34,6 +37,20 @@ class StoreTest : public ::testing::Test {
 
   TempFolder folder;
   fs::path path = folder / "runner.db";
+};
+
+// With a store that is open for writing.
+class WritableStoreTest : public StoreTest {
+ protected:
+  // Runs `write` in a transaction.
+  void commit(const std::function<void()>& write) {
+    Transaction transaction(store.database(), Transaction::Kind::kWrite);
+    write();
+    transaction.commit();
+  }
+  int64_t count(const std::string& table) { return store.database().query_int64("SELECT count(*) FROM " + table); }
+
+  Store store = open_to_write();
 };
 
 inline RunInfo sample_run(std::string name = "digits") {
@@ -48,17 +65,8 @@ inline RunInfo sample_run(std::string name = "digits") {
   return info;
 }
 
-inline std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 inline void write_file(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
-}
-
-inline std::span<const std::byte> as_bytes(std::string_view text) {
-  return std::as_bytes(std::span(text));
 }
 
 // Returns "KIND: MESSAGE" of the Error that `action` throws, or "no error".

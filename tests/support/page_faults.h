@@ -6,24 +6,20 @@
 
 #include <sys/resource.h>
 
-namespace runner::support {
+#include "tests/support/sanitizers.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kFaultsAreOurs = false;
-#else
-inline constexpr bool kFaultsAreOurs = true;
-#endif
+namespace runner::support {
 
 inline int64_t page_faults() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return kFaultsAreOurs ? usage.ru_minflt + usage.ru_majflt : 0;
+  return kSanitized ? 0 : usage.ru_minflt + usage.ru_majflt;
 }
 
 inline int64_t page_faults_of_this_thread() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
-  return kFaultsAreOurs ? usage.ru_minflt + usage.ru_majflt : 0;
+  return kSanitized ? 0 : usage.ru_minflt + usage.ru_majflt;
 }
 
 }  // namespace runner::support

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "backends/ir/ops.h"
 #include "store/state_store.h"
+#include "tests/support/bytes.h"
 #include "tests/support/json.h"
 #include "tests/train/run_fixture.h"
 #include "tests/train/test_hooks.h"
@@ -60,16 +60,6 @@ class CustomLoopTest : public RunFixture {
     return train(kLoop, options);
   }
 
-  Json document(const std::string& store = "runner.db") const { return document_of(last_state(store)); }
-  static Json document_of(const std::map<std::string, std::vector<std::byte>>& state) {
-    const auto& bytes = state.at("run");
-    return Json::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  }
-  static std::vector<float> floats(const std::vector<std::byte>& bytes) {
-    std::vector<float> values(bytes.size() / sizeof(float));
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
-  }
   // Sections of parameters and slots only.
   static std::map<std::string, std::vector<std::byte>> tensors(std::map<std::string, std::vector<std::byte>> state) {
     std::erase_if(state, [](const auto& section) { return section.first == "run" || section.first == "sums"; });
@@ -98,7 +88,7 @@ TEST_F(CustomLoopTest, MarkStepDoesNotChangeResults) {
   };
   ASSERT_EQ(loop(cut, {.store = "cut.db"}).exit_code, 0);
   EXPECT_EQ(tensors(last_state("cut.db")), tensors(last_state("whole.db")));
-  EXPECT_EQ(document("cut.db"), document("whole.db"));
+  EXPECT_EQ(last_document("cut.db"), last_document("whole.db"));
   EXPECT_EQ(points("train/loss", "cut.db"), points("train/loss", "whole.db"));
   EXPECT_EQ(points("train/loss", "cut.db").size(), static_cast<size_t>(kOptimizerSteps));
 }
@@ -153,7 +143,7 @@ TEST_F(CustomLoopTest, AShortOptimizerStepCountsAsMuchAsALongOne) {
     return ops::mean(inputs.model->forward(inputs.forward, inputs.features), axes);
   };
   ASSERT_EQ(loop(plain, {.store = "still.db", .overrides = {"optimizer.lr=0"}}).exit_code, 0);
-  const auto before = floats(last_state("still.db").at("model/0.bias"));
+  const auto before = support::numbers_of<float>(last_state("still.db").at("model/0.bias"));
   for (const bool by_sample : {false, true}) {
     SCOPED_TRACE(by_sample);
     const std::string store = by_sample ? "sample.db" : "batch.db";
@@ -163,7 +153,7 @@ TEST_F(CustomLoopTest, AShortOptimizerStepCountsAsMuchAsALongOne) {
       loop.zero_grad(0);
     };
     ASSERT_EQ(loop(body, {.store = store}).exit_code, 0);
-    const auto after = floats(last_state(store).at("model/0.bias"));
+    const auto after = support::numbers_of<float>(last_state(store).at("model/0.bias"));
     for (size_t i = 0; i < before.size(); ++i)
       EXPECT_NEAR(after[i], before[i] - kOptimizerSteps * 0.5f / 3, 1e-5) << "output " << i;
   }
@@ -200,14 +190,15 @@ TEST_F(CustomLoopTest, EachOptimizerCountsItsOwnUpdates) {
   };
   run_for("one.db", 1);
   run_for("two.db", 2);
-  EXPECT_EQ(document("one.db")["updates"], Json::parse(R"({"a": 0, "b": 1})"));
-  EXPECT_EQ(document("two.db")["updates"], Json::parse(R"({"a": 1, "b": 2})"));
+  EXPECT_EQ(last_document("one.db")["updates"], Json::parse(R"({"a": 0, "b": 1})"));
+  EXPECT_EQ(last_document("two.db")["updates"], Json::parse(R"({"a": 1, "b": 2})"));
   const auto before = last_state("one.db"), after = last_state("two.db");
   EXPECT_TRUE(before.contains("gradient/0.weight")) << "gradients are kept in the checkpoint";
   EXPECT_FALSE(before.contains("gradient/0.bias"));
   EXPECT_FALSE(after.contains("gradient/0.weight"));
   // The first update of Adam moves each weight by the learning rate, whatever the gradient. No weight has moved before.
-  const auto a = floats(before.at("model/0.weight")), b = floats(after.at("model/0.weight"));
+  const auto a = support::numbers_of<float>(before.at("model/0.weight")),
+             b = support::numbers_of<float>(after.at("model/0.weight"));
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(std::fabs(b[i] - a[i]), 0.05, 1e-4) << i;
 }
 
@@ -241,11 +232,11 @@ TEST_F(CustomLoopTest, AForkKeepsUpdateCountsOfKnownOptimizers) {
   };
   const RunResult parent = train(recipe, with("train.epochs=2", two_optimizers));
   ASSERT_EQ(parent.exit_code, 0);
-  EXPECT_EQ(document()["updates"], Json::parse(R"({"a": 5, "b": 10})"));
+  EXPECT_EQ(last_document()["updates"], Json::parse(R"({"a": 5, "b": 10})"));
   Options again = with("train.epochs=3", two_optimizers);
   again.fork = parent.run;
   EXPECT_EQ(train(recipe, again).warnings, parent.warnings);
-  EXPECT_EQ(document()["updates"], Json::parse(R"({"a": 7, "b": 15})"));
+  EXPECT_EQ(last_document()["updates"], Json::parse(R"({"a": 7, "b": 15})"));
   Options renamed = with("train.epochs=3", [] {
     Optimizers optimizers = two_optimizers();
     optimizers.names = {"c", "d"};
@@ -255,7 +246,7 @@ TEST_F(CustomLoopTest, AForkKeepsUpdateCountsOfKnownOptimizers) {
   EXPECT_EQ(train(recipe, renamed).warnings,
             (std::vector<std::string>{
                 fmt::format("the optimizer starts from scratch: state {} has no optimizer c", parent.states.back())}));
-  EXPECT_EQ(document()["updates"], Json::parse(R"({"c": 2, "d": 5})"));
+  EXPECT_EQ(last_document()["updates"], Json::parse(R"({"c": 2, "d": 5})"));
 }
 
 // save() within an optimizer step takes effect at its end, when the state is complete.
@@ -275,8 +266,9 @@ TEST_F(CustomLoopTest, SavingWithinAnOptimizerStepSavesItsEnd) {
   std::map<std::string, std::vector<std::byte>> state;
   for (const store::Section& section : store::load_state(store, states[1].id).sections)
     state[section.name] = section.bytes;
-  EXPECT_EQ(document_of(state)["batch"].integer(), 4);
-  EXPECT_EQ(document_of(state)["samples"].integer(), 32);
+  const Json document = Json::parse(support::text_of(state.at("run")));
+  EXPECT_EQ(document["batch"].integer(), 4);
+  EXPECT_EQ(document["samples"].integer(), 32);
   // Nothing has zeroed the gradients, so they are the sum of four batches.
   EXPECT_TRUE(state.contains("gradient/0.weight"));
   EXPECT_TRUE(state.contains("gradient/0.bias"));
@@ -305,7 +297,7 @@ TEST_F(CustomLoopTest, ASkippedUpdateIsNotCounted) {
     const RunResult result = loop(skipping(1, cut), {.store = store, .overrides = overrides});
     ASSERT_EQ(result.exit_code, 0);
     EXPECT_EQ(result.skipped_steps, 1);
-    const Json state = document(store);
+    const Json state = last_document(store);
     EXPECT_EQ(state["windows"].integer(), 4);
     EXPECT_EQ(state["applied"].integer(), 3);
     EXPECT_EQ(state["scheduled"].integer(), 3);
@@ -325,7 +317,7 @@ TEST_F(CustomLoopTest, ASkippedUpdateIsNotCounted) {
 TEST_F(CustomLoopTest, AResumedRunKnowsThatTheLastUpdateWasSkipped) {
   const std::vector<std::string> overrides = {"gradient_accumulation_steps=1", "train={steps: 4, on_nan: skip}"};
   ASSERT_EQ(loop(skipping(1, false), {.overrides = overrides, .stop_after = 2}).exit_code, 4);
-  EXPECT_TRUE(document()["update_was_skipped"].flag());
+  EXPECT_TRUE(last_document()["update_was_skipped"].flag());
   std::vector<bool> skipped;
   const auto body = [&](CustomLoop& loop, RunControl& run) {
     skipped.push_back(loop.step_was_skipped());
@@ -355,7 +347,7 @@ TEST_F(CustomLoopTest, LoadRestoresWeightsAndKeepsCounts) {
   ASSERT_EQ(result.exit_code, 0);
   EXPECT_EQ(weights.at(50), weights.at(3));
   EXPECT_NE(weights.at(4), weights.at(3));
-  const Json state = document();
+  const Json state = last_document();
   EXPECT_EQ(state["windows"].integer(), 8);
   EXPECT_EQ(state["samples"].integer(), 64);
   EXPECT_EQ(state["scheduled"].integer(), 6) << "three before the checkpoint, three after";
@@ -377,7 +369,7 @@ TEST_F(CustomLoopTest, ATransformDoesNotChangeTheFingerprint) {
   ASSERT_EQ(train(kLoop, {.store = "plain.db", .overrides = overrides}).exit_code, 0);
   ASSERT_EQ(train(kLoop, {.store = "doubled.db", .overrides = overrides, .make_hooks = doubled}).exit_code, 0);
   EXPECT_NE(tensors(last_state("doubled.db")), tensors(last_state("plain.db")));
-  EXPECT_EQ(document("doubled.db")["train_data"], document("plain.db")["train_data"]);
+  EXPECT_EQ(last_document("doubled.db")["train_data"], last_document("plain.db")["train_data"]);
   // Therefore a run may continue with another transform.
   ASSERT_EQ(train(kLoop, {.overrides = overrides, .stop_after = 3, .make_hooks = doubled}).exit_code, 4);
   EXPECT_EQ(train(kLoop, {.resume = "@last", .overrides = overrides}).exit_code, 0);

@@ -1,11 +1,11 @@
 // A child run restores what fits, bit for bit, and resets the rest with a warning.
 #include <cmath>
-#include <cstring>
 
 #include <gtest/gtest.h>
 
 #include "schema/base/error.h"
 #include "tests/backends/support/on_threads.h"
+#include "tests/support/bytes.h"
 #include "tests/support/json.h"
 #include "tests/train/run_fixture.h"
 
@@ -64,17 +64,6 @@ class ForkTest : public RunFixture {
     return train(kParent, options);
   }
 
-  static std::vector<float> floats(const std::vector<std::byte>& bytes) {
-    std::vector<float> values(bytes.size() / sizeof(float));
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
-  }
-  support::Json document() const {
-    const auto state = last_state();
-    const auto& bytes = state.at("run");
-    return support::Json::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  }
-
   RunResult parent;
 };
 
@@ -119,9 +108,10 @@ TEST_F(ForkTest, AnotherOptimizerStartsAtItsFirstStep) {
   const RunResult child = fork({"optimizer.type=adam", "optimizer.lr=0.001", "train.steps=16", "model.dropout=0"}, {});
   ASSERT_EQ(child.exit_code, 0);
   EXPECT_EQ(child.optimizer_steps, 16);
-  EXPECT_EQ(document()["updates"][""].integer(), 1);
-  EXPECT_EQ(document()["scheduled"].integer(), 16);
-  const std::vector<float> a = floats(before.at("model/0.bias")), b = floats(last_state().at("model/0.bias"));
+  EXPECT_EQ(last_document()["updates"][""].integer(), 1);
+  EXPECT_EQ(last_document()["scheduled"].integer(), 16);
+  const std::vector<float> a = support::numbers_of<float>(before.at("model/0.bias")),
+                           b = support::numbers_of<float>(last_state().at("model/0.bias"));
   float largest = 0;
   for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(b[i] - a[i]));
   EXPECT_NEAR(largest, 0.001, 2e-5);
@@ -139,9 +129,9 @@ TEST_F(ForkTest, WarnsAboutWhatIsReset) {
                 "the optimizer starts from scratch: state {} has no max_exp_avg_sq of 0.weight", parent.states[1])}));
   EXPECT_EQ(fork({"data.batch_size=16", "train.epochs=1"}).warnings,
             (std::vector<std::string>{"training starts with the first epoch: data.batch_size changed from 8 to 16"}));
-  EXPECT_EQ(document()["windows"].integer(), 2);
-  EXPECT_EQ(document()["scheduled"].integer(), 2);
-  EXPECT_EQ(document()["updates"][""].integer(), 17);  // the moments include 15 earlier steps
+  EXPECT_EQ(last_document()["windows"].integer(), 2);
+  EXPECT_EQ(last_document()["scheduled"].integer(), 2);
+  EXPECT_EQ(last_document()["updates"][""].integer(), 17);  // the moments include 15 earlier steps
   EXPECT_EQ(fork({"data.train.samples=60", "train.epochs=1"}).warnings,
             (std::vector<std::string>{"training starts with the first epoch: data.train changed: 67 samples -> 60"}));
   EXPECT_EQ(

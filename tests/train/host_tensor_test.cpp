@@ -12,6 +12,7 @@
 
 #include "backends/tensor/float16.h"
 #include "schema/base/error.h"
+#include "tests/support/bytes.h"
 
 namespace runner::train {
 namespace {
@@ -44,9 +45,7 @@ template <class T>
 std::vector<T> fold_of(DType dtype, const std::vector<std::vector<T>>& by_rank, Fold fold) {
   const HostTensor result = folded(Sent(dtype, by_rank).all(), fold, "acc:reduce");
   EXPECT_EQ(result.type.dtype, dtype);
-  std::vector<T> values(result.bytes.size() / sizeof(T));
-  std::memcpy(values.data(), result.bytes.data(), result.bytes.size());
-  return values;
+  return support::numbers_of<T>(result.bytes);
 }
 
 TEST(HostTensor, FoldsIntegersExactly) {

@@ -6,7 +6,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <thread>
 
 #include <fcntl.h>
@@ -18,7 +17,9 @@
 #include "runner/formats/tensorboard.h"
 #include "schema/base/error.h"
 #include "tests/support/json.h"
+#include "tests/support/lines.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/thrown_text.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {
@@ -28,13 +29,6 @@ const std::string kLogged = std::string(kFourEpochs) +
                             R"(log: {every: 1 step, csv: logs/points.csv, jsonl: logs/points.jsonl, tensorboard: events}
 checkpoint: {every: 5 steps}
 )";
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 std::vector<std::string> split(const std::string& line) {
   std::vector<std::string> fields(1);
@@ -49,19 +43,13 @@ std::vector<std::string> split(const std::string& line) {
 }
 
 std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    return error.message();
-  }
-  return "no error";
+  return support::thrown_text(work, ErrorKind::kData);
 }
 
 class LogFilesTest : public RunFixture {
  protected:
   std::string text(const std::string& file) const { return support::read_text(path(file)); }
-  std::vector<std::string> lines(const std::string& file) const { return lines_of(text(file)); }
+  std::vector<std::string> lines(const std::string& file) const { return support::lines_of(text(file)); }
   std::string at(const std::string& file) const { return path(file).string(); }
 
   // The values of each metric by step, of one attempt of a run, in the order of the lines.
@@ -295,7 +283,7 @@ TEST_F(LogFilesTest, ASlowReaderGetsEverything) {
   reader.join();
   ::close(fd);
   EXPECT_TRUE(logs.take_warnings().empty());
-  EXPECT_EQ(lines_of(read).size(), static_cast<size_t>(kPoints) + 1);
+  EXPECT_EQ(support::lines_of(read).size(), static_cast<size_t>(kPoints) + 1);
 }
 
 }  // namespace

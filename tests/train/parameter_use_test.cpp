@@ -2,7 +2,6 @@
 #include "runner/train/step/parameter_use.h"
 
 #include <cmath>
-#include <cstring>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,6 +14,8 @@
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"
+#include "tests/support/bytes.h"
+#include "tests/train/array_values.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {
@@ -150,14 +151,6 @@ class ParameterUseTest : public RunFixture {
     return schema::read_recipe(path("recipe.yaml").string(), overrides);
   }
 
-  template <class Number>
-  static std::vector<Number> array(Session& session, ArrayRole role, int32_t index = 0) {
-    const std::vector<std::byte> bytes = session.trainer.arrays().read(session.trainer.layout().find(role, 0, index));
-    std::vector<Number> numbers(bytes.size() / sizeof(Number));
-    std::memcpy(numbers.data(), bytes.data(), bytes.size());
-    return numbers;
-  }
-
   static Trained train_rank(const schema::Recipe& recipe, backends::ProcessGroup* ranks) {
     const auto hooks = lua::load_hooks(recipe);
     Session session(recipe, hooks.get(), ranks);
@@ -173,9 +166,10 @@ class ParameterUseTest : public RunFixture {
 
   static Trained trained(Session& session) {
     const nn::ParameterSet& parameters = session.trainer.model().parameters;
-    const auto values = array<float>(session, ArrayRole::kParameters);
-    const auto updates = skips_unused(session.recipe.comm) ? array<double>(session, ArrayRole::kUse, kUpdates)
-                                                           : std::vector<double>(parameters.parameters().size());
+    const auto values = array_of<float>(session.trainer, ArrayRole::kParameters);
+    const auto updates = skips_unused(session.recipe.comm)
+                             ? array_of<double>(session.trainer, ArrayRole::kUse, kUpdates)
+                             : std::vector<double>(parameters.parameters().size());
     Trained result;
     size_t at = 0;
     for (const nn::ParameterId id : parameters.in_buffer(0)) {
@@ -264,11 +258,9 @@ TEST_F(ParameterUseTest, HooksTrainingLoopsSkipTheSameParameters) {
     Trained got;
     for (const auto& [name, bytes] : last_state(store)) {
       if (name.starts_with("model/")) {
-        std::vector<float>& values = got.parameters[name.substr(6)];
-        values.resize(bytes.size() / sizeof(float));
-        std::memcpy(values.data(), bytes.data(), bytes.size());
+        got.parameters[name.substr(6)] = support::numbers_of<float>(bytes);
       } else if (name.starts_with("use/")) {
-        std::memcpy(&got.updates[name.substr(4)], bytes.data(), sizeof(double));
+        got.updates[name.substr(4)] = support::numbers_of<double>(bytes).at(0);
       }
     }
     expect_pytorchs(item, got);

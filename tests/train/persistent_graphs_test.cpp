@@ -8,20 +8,17 @@
 
 #include "schema/base/error.h"
 #include "store/sqlite.h"
+#include "tests/support/bytes.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::train {
 namespace {
 
-std::span<const std::byte> bytes_of_text(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
-
 class PersistentGraphsTest : public ::testing::Test {
  protected:
   std::string find(const std::string& binary, std::string_view made_from) const {
-    const auto entry = PersistentGraphs(path_, binary).find(bytes_of_text(made_from));
-    return entry ? std::string(reinterpret_cast<const char*>(entry->data()), entry->size()) : "none";
+    const auto entry = PersistentGraphs(path_, binary).find(support::bytes_of(made_from));
+    return entry ? support::text_of(*entry) : "none";
   }
   // Stores graphs like the writer of a run.
   void write(const store::CompiledGraphs& graphs) const {
@@ -37,8 +34,8 @@ class PersistentGraphsTest : public ::testing::Test {
 
 TEST_F(PersistentGraphsTest, AreFoundByAnotherRunOfTheSameBuild) {
   PersistentGraphs graphs(path_, "build 1");
-  EXPECT_FALSE(graphs.find(bytes_of_text("a"))) << "the store does not exist yet";
-  graphs.put(bytes_of_text("a"), bytes_of_text("entry"));
+  EXPECT_FALSE(graphs.find(support::bytes_of("a"))) << "the store does not exist yet";
+  graphs.put(support::bytes_of("a"), support::bytes_of("entry"));
   const store::CompiledGraphs made = graphs.take();
   EXPECT_EQ(made.made.size(), 1u);
   EXPECT_TRUE(graphs.take().empty());
@@ -50,11 +47,11 @@ TEST_F(PersistentGraphsTest, AreFoundByAnotherRunOfTheSameBuild) {
 
 TEST_F(PersistentGraphsTest, FoundEntriesAreMarkedAsUsed) {
   PersistentGraphs graphs(path_, "build 1");
-  graphs.put(bytes_of_text("a"), bytes_of_text("entry"));
+  graphs.put(support::bytes_of("a"), support::bytes_of("entry"));
   const store::CompiledGraphs made = graphs.take();
   write(made);
-  graphs.find(bytes_of_text("a"));
-  graphs.find(bytes_of_text("b"));
+  graphs.find(support::bytes_of("a"));
+  graphs.find(support::bytes_of("b"));
   EXPECT_EQ(graphs.take().used, std::vector<Sha256Digest>{made.made[0].key});
 }
 

@@ -15,6 +15,7 @@
 #include "runner/train/run/checkpoint/sections.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/op_by_op_device.h"
+#include "tests/support/bytes.h"
 #include "tests/support/paths.h"
 #include "tests/train/recording_device.h"
 #include "tests/train/run_fixture.h"
@@ -113,9 +114,7 @@ std::vector<Call> calls_since(const RecordingDevice& device, size_t first) {
 // Inputs of a step from the host are only data and a few rates: the rows of the samples as in the data set.
 void expect_batch_is_data(const data::Dataset& dataset, const Event& submission) {
   ASSERT_EQ(submission.batch.size(), size_t{1 + kBatchInputCount});
-  const Bytes& id_bytes = submission.batch[1 + kSampleIds];
-  std::vector<int64_t> ids(id_bytes.size() / sizeof(int64_t));
-  std::memcpy(ids.data(), id_bytes.data(), id_bytes.size());
+  const std::vector<int64_t> ids = support::numbers_of<int64_t>(submission.batch[1 + kSampleIds]);
   std::vector<float> features(ids.size() * static_cast<size_t>(dataset.feature_shape().elements()));
   dataset.gather_features(ids, features);
   const auto bytes = std::as_bytes(std::span(features));

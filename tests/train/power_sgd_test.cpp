@@ -12,6 +12,7 @@
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"
+#include "tests/train/array_values.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {
@@ -99,10 +100,7 @@ class PowerSgdTest : public RunFixture {
       EXPECT_TRUE(session.trainer.stepper().run(loader, session.rates()).finite);
       result.losses.push_back(session.trainer.means().take_loss());
     }
-    const std::vector<std::byte> bytes =
-        session.trainer.arrays().read(session.trainer.layout().find(ArrayRole::kParameters));
-    result.parameters.resize(bytes.size() / sizeof(float));
-    std::memcpy(result.parameters.data(), bytes.data(), bytes.size());
+    result.parameters = array_of<float>(session.trainer, ArrayRole::kParameters);
     return result;
   }
 

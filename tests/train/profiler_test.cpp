@@ -13,6 +13,7 @@
 #include "schema/base/error.h"
 #include "store/artifacts.h"
 #include "tests/golden/golden.h"
+#include "tests/support/bytes.h"
 #include "tests/support/json.h"
 #include "tests/train/run_fixture.h"
 
@@ -72,8 +73,7 @@ class ProfiledRun : public RunFixture {
     std::vector<Json> found;
     for (const store::ArtifactInfo& artifact : store::list_artifacts(store, store::find_run(store, "@last").id)) {
       if (artifact.header.kind != kTraceKind) continue;
-      const std::vector<std::byte> bytes = store::read_artifact(store, artifact);
-      found.push_back(Json::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+      found.push_back(Json::parse(support::text_of(store::read_artifact(store, artifact))));
     }
     return found;
   }

@@ -26,6 +26,7 @@
 #include "tests/backends/support/copying_group.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/support/temp_folder.h"
+#include "tests/train/array_values.h"
 
 namespace runner::train {
 namespace {
@@ -78,18 +79,10 @@ threads: 1
       result.losses.push_back(session.trainer.means().take_loss());
       result.norms.push_back(step_result.grad_norm);
     }
-    result.parameters = floats(session, ArrayRole::kParameters);
+    result.parameters = array_of<float>(session.trainer, ArrayRole::kParameters);
     result.evaluated = Evaluator(session.trainer, *session.data.eval, session.recipe, nullptr, session.ranks).run();
     result.counters = session.trainer.counters;
     return result;
-  }
-
-  // Of the first flat buffer.
-  static std::vector<float> floats(Session& session, ArrayRole role) {
-    const std::vector<std::byte> bytes = session.trainer.arrays().read(session.trainer.layout().find(role));
-    std::vector<float> values(bytes.size() / sizeof(float));
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
   }
 
   enum class Transport { kSharedMemory, kCopies };
@@ -238,7 +231,7 @@ TEST_F(RanksTest, ExchangeLargeGradientsAsFactors) {
       for (size_t i = 0; i < alone.losses.size(); ++i) EXPECT_NEAR(ranks[0].losses[i], alone.losses[i], 1e-5);
       on_each_rank(overrides, [&](Session& session) {  // no rank has written a gradient
         train(session, 5);
-        for (const float gradient : floats(session, ArrayRole::kGradients)) ASSERT_EQ(gradient, 0);
+        for (const float gradient : array_of<float>(session.trainer, ArrayRole::kGradients)) ASSERT_EQ(gradient, 0);
       });
     }
   }
@@ -323,7 +316,7 @@ TEST_F(RanksTest, AccumulateTheirOwnBatches) {
       StepResult step_result;
       while (!step_result.done) {
         session.trainer.stepper().advance(batches, {}, step_result);
-        found[static_cast<size_t>(session.rank())].push_back(floats(session, ArrayRole::kGradients));
+        found[static_cast<size_t>(session.rank())].push_back(array_of<float>(session.trainer, ArrayRole::kGradients));
       }
       EXPECT_EQ(step_result.batches, 3);
     });
@@ -532,7 +525,7 @@ TEST_F(RanksTest, LocalSgdAveragesSeparateWeights) {
       again.push_back(std::make_unique<data::Loader>(session.data.train, session.plan,
                                                      data::LoaderSpec{.seed = session.data_seed(), .rank = each}));
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .rank = session.rank()});
-    LocalDescent reference(kRanks, floats(session, ArrayRole::kParameters));
+    LocalDescent reference(kRanks, array_of<float>(session.trainer, ArrayRole::kParameters));
     for (int64_t step = 1; step <= session.length.total_steps; ++step) {
       EXPECT_EQ(session.trainer.stepper().run(loader, {}).batches, 2);
       for (int each = 0; each < kRanks; ++each) {
@@ -547,7 +540,7 @@ TEST_F(RanksTest, LocalSgdAveragesSeparateWeights) {
         reference.step(each, features, targets);
       }
       if (step == 3) {
-        apart[rank] = floats(session, ArrayRole::kParameters);
+        apart[rank] = array_of<float>(session.trainer, ArrayRole::kParameters);
         expected_separate[rank] = reference.weights(static_cast<int>(session.rank()));
       }
       if (step % 2 != 0) continue;
@@ -556,7 +549,7 @@ TEST_F(RanksTest, LocalSgdAveragesSeparateWeights) {
       session.trainer.means().gather();
       reference.average();
     }
-    averaged[rank] = floats(session, ArrayRole::kParameters);
+    averaged[rank] = array_of<float>(session.trainer, ArrayRole::kParameters);
     expected[rank] = reference.weights(static_cast<int>(session.rank()));
   });
   for (size_t rank = 0; rank < kRanks; ++rank) {

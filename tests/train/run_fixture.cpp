@@ -5,6 +5,7 @@
 #include "schema/recipe/recipe_identity.h"
 #include "schema/recipe/recipe_reader.h"
 #include "store/state_store.h"
+#include "tests/support/bytes.h"
 
 namespace runner::train {
 namespace {
@@ -109,6 +110,10 @@ std::map<std::string, std::vector<std::byte>> RunFixture::last_state(const std::
   for (store::Section& section : store::load_state(store, states.at(0).id).sections)
     sections[section.name] = std::move(section.bytes);
   return sections;
+}
+
+support::Json RunFixture::last_document(const std::string& file) const {
+  return support::Json::parse(support::text_of(last_state(file).at("run")));
 }
 
 std::vector<std::pair<int64_t, double>> RunFixture::points(const std::string& metric, const std::string& file) const {

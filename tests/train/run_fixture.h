@@ -15,6 +15,7 @@
 #include "backends/dist/process_group.h"
 #include "runner/train/run/run.h"
 #include "store/queries.h"
+#include "tests/support/json.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::train {
@@ -67,8 +68,11 @@ class RunFixture : public ::testing::Test {
 
   // JSON texts of the last run's events of a level.
   std::vector<std::string> events(const std::string& level) const;
-  // The sections of the newest checkpoint of the last run, and the points of a metric.
+  // The sections of the newest checkpoint of the last run.
   std::map<std::string, std::vector<std::byte>> last_state(const std::string& store = "runner.db") const;
+  // Its section "run".
+  support::Json last_document(const std::string& store = "runner.db") const;
+  // The points of a metric of the last run.
   std::vector<std::pair<int64_t, double>> points(const std::string& metric,
                                                  const std::string& store = "runner.db") const;
 

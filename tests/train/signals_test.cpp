@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "tests/support/page_faults.h"
+#include "tests/support/sanitizers.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {
@@ -35,7 +35,7 @@ TEST_F(Signals, AreHandledByTheTrainingThread) {
   };
   ASSERT_EQ(train(kFourEpochs, {.overrides = {"threads=3"}, .on_step = look}).exit_code, 0);
   EXPECT_GT(others, 3 * 20) << "two workers and the loader, at each of 20 steps";
-  if (!support::kFaultsAreOurs) return;  // a sanitizer has a thread of its own
+  if (support::kSanitized) return;  // a sanitizer has a thread of its own
   EXPECT_EQ(open, 0);
 }
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -12,6 +11,7 @@
 #include "backends/tensor/float16.h"
 #include "runner/formats/safetensors.h"
 #include "runner/lua/hook_file.h"
+#include "tests/support/bytes.h"
 #include "tests/support/paths.h"
 #include "tests/train/run_fixture.h"
 
@@ -36,12 +36,6 @@ class TpuNumbers : public RunFixture {
       if (name.starts_with("model/") || name.starts_with("optimizer/")) tensors[name] = bytes;
     EXPECT_FALSE(tensors.empty());
     return tensors;
-  }
-
-  static std::vector<float> floats(const std::vector<std::byte>& bytes) {
-    std::vector<float> values(bytes.size() / sizeof(float));
-    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
-    return values;
   }
 
   // A training whose gradients are -x: a recipe, and loop.lua with the same training.
@@ -78,7 +72,8 @@ train: {{epochs: 1, loss: l1}}
   int64_t beyond_bf16(const std::string& store) const {
     int64_t count = 0;
     for (const auto& [name, bytes] : tensors(store))
-      for (const float value : floats(bytes)) count += (std::bit_cast<uint32_t>(value) & 0xffffu) != 0;
+      for (const float value : support::numbers_of<float>(bytes))
+        count += (std::bit_cast<uint32_t>(value) & 0xffffu) != 0;
     return count;
   }
 };
@@ -158,7 +153,7 @@ TEST_F(TpuNumbers, Bf16SumsAreAddedUpPerRankAndThenOnceInF32) {
           const RunResult result =
               train(recipe, {.store = store, .overrides = overrides, .make_hooks = lua::hooks_maker()});
           ASSERT_EQ(result.exit_code, 0) << (result.error ? result.error->message : "");
-          EXPECT_EQ(floats(tensors(store).at("model/0.weight")), std::vector{expected}) << store;
+          EXPECT_EQ(support::numbers_of<float>(tensors(store).at("model/0.weight")), std::vector{expected}) << store;
         }
   }
 }
@@ -389,7 +384,7 @@ TEST_F(TpuNumbers, AdamsSecondMomentNeverDecays) {
     float most = 0;
     for (const auto& [name, bytes] : tensors(store))
       if (name.find("exp_avg_sq") != std::string::npos)
-        for (const float value : floats(bytes)) most = std::max(most, value);
+        for (const float value : support::numbers_of<float>(bytes)) most = std::max(most, value);
     return most;
   };
   const std::string recipe = R"(schema_version: 1

@@ -10,6 +10,7 @@
 #include "runner/train/loop/session.h"
 #include "schema/base/error.h"
 #include "schema/recipe/recipe_reader.h"
+#include "tests/train/array_values.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {
@@ -67,9 +68,8 @@ class TracedRegionTest : public RunFixture {
   }
 
   std::vector<float> weights() {
-    const auto contents = trainer().arrays().read(trainer().layout().find(ArrayRole::kParameters));
-    std::vector<float> values(kInputs * kOutputs);
-    std::memcpy(values.data(), contents.data(), values.size() * sizeof(float));
+    std::vector<float> values = array_of<float>(trainer(), ArrayRole::kParameters);
+    values.resize(kInputs * kOutputs);
     return values;
   }
   // Expects `before` to have moved by `times` such gradients.

@@ -12,6 +12,7 @@
 #include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"
 #include "tests/support/paths.h"
+#include "tests/train/array_values.h"
 
 namespace runner::train {
 namespace {
@@ -48,12 +49,9 @@ class SteppedTraining {
   std::vector<float> parameter(const std::string& name) {
     for (const nn::Parameter& parameter : session_.trainer.model().parameters.parameters()) {
       if (parameter.name != name) continue;
-      const auto contents =
-          session_.trainer.arrays().read(session_.trainer.layout().find(ArrayRole::kParameters, parameter.buffer));
-      std::vector<float> values(static_cast<size_t>(parameter.elements()));
-      std::memcpy(values.data(), contents.data() + static_cast<size_t>(parameter.offset) * sizeof(float),
-                  values.size() * sizeof(float));
-      return values;
+      const auto values = array_of<float>(session_.trainer, ArrayRole::kParameters, parameter.buffer);
+      const auto first = values.begin() + parameter.offset;
+      return {first, first + parameter.elements()};
     }
     ADD_FAILURE() << "no parameter " << name;
     return {};

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -15,6 +14,7 @@
 #include "runner/train/run/checkpoint/sections.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
+#include "tests/support/bytes.h"
 #include "tests/support/json.h"
 #include "tests/train/recording_device.h"
 #include "tests/train/run_fixture.h"
@@ -304,9 +304,7 @@ class LoopClockTest : public RunFixture {
   }
 
   float moved(const std::string& store, const std::string& name) const {
-    float first = 0;
-    std::memcpy(&first, last_state(store).at(name).data(), sizeof first);
-    return first;
+    return support::numbers_of<float>(last_state(store).at(name)).at(0);
   }
 };
 
@@ -321,8 +319,7 @@ TEST_F(LoopClockTest, ASkippedStepIsNotCounted) {
     }
   EXPECT_NEAR(moved("whole.db", "model/0.weight") - moved("one.db", "model/0.weight"), all.a - first.a, 2e-6);
   EXPECT_NEAR(moved("whole.db", "model/0.bias") - moved("one.db", "model/0.bias"), all.b - first.b, 2e-6);
-  const auto bytes = last_state("whole.db").at("run");
-  const Json document = Json::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const Json document = last_document("whole.db");
   EXPECT_EQ(document["updates"]["a"].number(), static_cast<double>(all.updates[0]));
   EXPECT_EQ(document["updates"]["b"].number(), static_cast<double>(all.updates[1]));
   EXPECT_EQ(document["scheduled"].number(), static_cast<double>(all.scheduled));

@@ -1,8 +1,8 @@
 // Averages of the weights (train.ema, train.swa) against plain loops over the weights after each step.
-#include <cstring>
 
 #include <fmt/format.h>
 
+#include "tests/support/bytes.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {
@@ -31,8 +31,7 @@ class WeightAverage : public RunFixture {
   static AfterStep parts_of(const std::map<std::string, std::vector<std::byte>>& state) {
     AfterStep parts;
     for (const auto& [name, bytes] : state) {
-      std::vector<float> values(bytes.size() / sizeof(float));
-      std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+      const std::vector<float> values = support::numbers_of<float>(bytes);
       const std::vector<double> numbers(values.begin(), values.end());
       const std::string_view all = name;
       constexpr std::string_view kModel = "model/", kOptimizer = "optimizer/", kAverage = "/average";

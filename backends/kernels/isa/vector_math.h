@@ -1,9 +1,9 @@
 // Elementary functions of f32 as straight-line code that compilers turn into vector instructions.
 //
 // No branches, no tables, no FMA: every instruction set gives the same bits. Comments state the largest error in units
-// in the last place (ulp) that tests/backends/kernels_math_test.cpp finds over all bf16 values and dense f32 samples.
-// The coefficients are minimax fits for these intervals. NaN, infinities, denormals and signed zeros follow Annex F of
-// C. Functions are `static`, so that each instruction set compiles its own copy (loops.h).
+// in the last place (ulp) that tests/backends/kernels_vector_math_test.cpp finds over all bf16 values and dense f32
+// samples. The coefficients are minimax fits for these intervals. NaN, infinities, denormals and signed zeros follow
+// Annex F of C. Functions are `static`, so that each instruction set compiles its own copy (loops.h).
 #pragma once
 
 #include <bit>

@@ -12,6 +12,7 @@
 #include "backends/exec/backend.h"
 #include "backends/gpu/device_memory.h"
 #include "backends/gpu/memory_trace.h"
+#include "tests/support/thrown_text.h"
 
 namespace runner::backends::gpu::testing {
 
@@ -53,6 +54,17 @@ inline std::vector<Extent> layout_of(const DeviceMemory& memory) {
   return layout;
 }
 
+// Returns all figures of `statistics` for comparisons.
+inline std::vector<int64_t> figures_of(const MemoryStatistics& statistics) {
+  std::vector<int64_t> figures{statistics.retries, statistics.ooms};
+  for (const auto pool : kPools)
+    for (const auto statistic : kStatistics) {
+      const Statistic& its = (statistics.*pool).*statistic;
+      figures.insert(figures.end(), {its.current, its.peak, its.total});
+    }
+  return figures;
+}
+
 // Allocated blocks as "address+bytes".
 inline std::string allocated_text(const DeviceMemory& memory) {
   std::string text;
@@ -61,14 +73,9 @@ inline std::string allocated_text(const DeviceMemory& memory) {
   return text;
 }
 
-// Returns the text of the OutOfMemory that `call` throws.
+// Returns the text of the OutOfMemory that `call` throws, or "".
 inline std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const OutOfMemory& error) {
-    return error.what();
-  }
-  return "no error";
+  return support::thrown_text<OutOfMemory>(call);
 }
 
 }  // namespace runner::backends::gpu::testing

@@ -1,10 +1,11 @@
 // The JSON document of the host's state in a checkpoint, of this version and of older ones.
+#include "runner/train/run/checkpoint/run_document.h"
+
 #include <cstring>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "runner/train/run/checkpoint/run_document.h"
 #include "runner/train/run/checkpoint/sections.h"
 #include "schema/base/error.h"
 

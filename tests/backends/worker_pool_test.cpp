@@ -1,3 +1,5 @@
+#include "backends/runtime/worker_pool.h"
+
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
@@ -5,8 +7,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-
-#include "backends/runtime/worker_pool.h"
 
 namespace runner::backends {
 namespace {

@@ -18,7 +18,7 @@ using StoreOpen = StoreTest;
 TEST_F(StoreOpen, CreatesAndReopensAStore) {
   { open_to_write(); }
   EXPECT_EQ(folder.listing(), "runner.db");
-  const std::string header = read_file(path).substr(0, 100);
+  const std::string header = read_text(path).substr(0, 100);
   EXPECT_EQ(header.substr(0, 16), std::string("SQLite format 3\0", 16));
   EXPECT_EQ(header.substr(68, 4), "rnnr");
   EXPECT_EQ(header.substr(60, 4), std::string("\0\0\0", 3) + static_cast<char>(migrations().size()));
@@ -92,16 +92,16 @@ TEST_F(StoreOpen, AFolderIsNotAStore) {
 class StoreRefuses : public StoreTest {
  protected:
   void expect_refused(const std::string& message) {
-    const std::string before = read_file(path), listing = folder.listing();
+    const std::string before = read_text(path), listing = folder.listing();
     EXPECT_EQ(error_of([&] { open_to_read(); }), message);
     EXPECT_EQ(error_of([&] { open_to_write(); }), message);
-    EXPECT_EQ(read_file(path), before);
+    EXPECT_EQ(read_text(path), before);
     EXPECT_EQ(folder.listing(), listing);
   }
 
   void change_header(size_t at, const std::string& bytes) {
     { open_to_write(); }
-    std::string file = read_file(path);
+    std::string file = read_text(path);
     file.replace(at, bytes.size(), bytes);
     write_file(path, file);
   }
@@ -223,13 +223,13 @@ TEST_F(StoreOpen, MissingViewsAndIndexesAreCreatedAgain) {
     Database database(path, OpenMode::kReadWrite);
     drop_views_and_indexes(database);
   }
-  const std::string file = read_file(path);
+  const std::string file = read_text(path);
   {
     Store store = open_to_read();
     EXPECT_EQ(store.database().query_int64("SELECT count(*) FROM runs"), 1);
     EXPECT_EQ(list_runs(store).size(), 1u);
   }
-  EXPECT_EQ(read_file(path), file) << "reading does not write";
+  EXPECT_EQ(read_text(path), file) << "reading does not write";
   Store store = open_to_write();
   EXPECT_EQ(views_and_indexes(store.database()), complete);
 }
@@ -261,17 +261,17 @@ TEST_F(StoreOpen, AnOlderStoreWithoutItsTablesIsNotMigrated) {
     database.exec(migrations()[0]);
     database.exec(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = 1; DROP TABLE note", kApplicationId));
   }
-  const std::string file = read_file(path);
+  const std::string file = read_text(path);
   EXPECT_EQ(error_of([&] { open_to_write(); }),
             fmt::format("store: the store {} is damaged: its table note is missing; restore a backup, or recover "
                         "readable data with `sqlite3 FILE .recover`",
                         path.string()));
-  EXPECT_EQ(read_file(path), file);
+  EXPECT_EQ(read_text(path), file);
 }
 
 TEST_F(StoreOpen, ErrorNamesADamagedSchema) {
   { open_to_write(); }
-  std::string file = read_file(path);
+  std::string file = read_text(path);
   int places = 0;  // split pages contain stale copies
   for (size_t at = 0; (at = file.find("CREATE TABLE series", at)) != std::string::npos; ++places)
     file.replace(at, 6, "CRUMBS");
@@ -284,7 +284,7 @@ TEST_F(StoreOpen, ErrorNamesADamagedSchema) {
             fmt::format("store: the store {} is damaged: malformed database schema (series) - near \"CRUMBS\": syntax "
                         "error; restore a backup, or recover readable data with `sqlite3 FILE .recover`",
                         path.string()));
-  EXPECT_EQ(read_file(path), file);
+  EXPECT_EQ(read_text(path), file);
 }
 
 TEST_F(StoreOpen, AReadOnlyFolderCanBeReadButNotWritten) {
@@ -398,12 +398,12 @@ TEST_F(StoreOpen, ACheckpointNeedsThatNoOneElseWrites) {
   {
     const Transaction writing(other.database(), Transaction::Kind::kWrite);
     store.checkpoint(1);
-    EXPECT_EQ(read_file(path).size(), before);
+    EXPECT_EQ(read_text(path).size(), before);
   }
-  const std::string file = read_file(path);
+  const std::string file = read_text(path);
   create_run(store, sample_run());  // the next checkpoint requires that the log has grown
   store.checkpoint(1);
-  EXPECT_NE(read_file(path), file);
+  EXPECT_NE(read_text(path), file);
   // The next commit restarts the log.
   const auto log_pages = store.database().wal_pages();
   add_tag(store, 1, "best");

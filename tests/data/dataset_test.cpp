@@ -1,14 +1,15 @@
 // Fingerprints of data sets.
 #include "runner/data/dataset.h"
+
 #include "tests/data/load_fixture.h"
 
 namespace runner::data {
 namespace {
 
 using schema::DataSpec;
-using FingerprintTest = LoadTest;
+using DatasetTest = LoadTest;
 
-TEST_F(FingerprintTest, DetectsEveryChange) {
+TEST_F(DatasetTest, DetectsEveryChange) {
   const auto print = [&](std::string_view text, double split = 0) {
     DataSpec spec = csv(text);
     if (split > 0) spec.split = schema::SplitSpec{split};
@@ -29,7 +30,7 @@ TEST_F(FingerprintTest, DetectsEveryChange) {
   EXPECT_EQ(difference(part, print(counting(30), 0.5)), "");
 }
 
-TEST_F(FingerprintTest, TextRoundTrip) {
+TEST_F(DatasetTest, TextRoundTrip) {
   const Fingerprint print = load(csv(counting(7)), 0).train.fingerprint();
   EXPECT_TRUE(print.to_string().starts_with("7 samples, features (1), 3 classes, sha256 ")) << print.to_string();
   EXPECT_EQ(Fingerprint::parse(print.to_string()), print);

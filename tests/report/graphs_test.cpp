@@ -1,7 +1,7 @@
 // `runner graphs` on wide and narrow terminals, and with several attempts.
-#include <gtest/gtest.h>
-
 #include "runner/report/graphs.h"
+
+#include <gtest/gtest.h>
 
 namespace runner::report {
 namespace {

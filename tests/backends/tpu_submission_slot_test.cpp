@@ -1,4 +1,4 @@
-// The execution thread: what is handed over to it, when the host waits, and what happens to errors.
+// Submissions in flight: what is handed over to the execution thread, when the host waits, and what happens to errors.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -12,7 +12,6 @@
 
 #include "backends/exec/cpu_device.h"
 #include "backends/ir/ops.h"
-#include "backends/runtime/execution_thread.h"
 #include "backends/tpu/submission_slot.h"
 #include "backends/tpu/tpu_device_model.h"
 #include "schema/base/error.h"
@@ -23,38 +22,6 @@ namespace runner::backends::tpu::testing {
 namespace {
 
 using std::chrono::milliseconds;
-
-TEST(ExecutionThreadTest, RunsEachJobOnceAndPublishesItsWrites) {
-  int64_t input = 0, done = 0;  // not atomic: the hand-over orders accesses
-  int64_t sum = 0, by_thread = 0;
-  ExecutionThread thread(
-      [&] {
-        ++done;
-        sum += input;
-      },
-      "device");
-  constexpr int64_t kJobs = 20000;
-  for (int64_t job = 1; job <= kJobs; ++job) {
-    input = job;
-    thread.start();
-    if (job % 1000 == 0) std::this_thread::sleep_for(milliseconds(1));  // longer than the thread spins
-    by_thread += thread.finish();
-    ASSERT_EQ(done, job);
-    ASSERT_FALSE(thread.is_busy());
-  }
-  EXPECT_EQ(sum, kJobs * (kJobs + 1) / 2);
-  EXPECT_GT(by_thread, 0);
-  EXPECT_TRUE(thread.finish()) << "nothing is in flight";
-}
-
-TEST(ExecutionThreadTest, RunsAJobThatIsNotWaitedFor) {
-  int done = 0;
-  {
-    ExecutionThread thread([&] { ++done; }, "device");
-    thread.start();
-  }
-  EXPECT_EQ(done, 1);
-}
 
 // Runs the job that a test sets.
 class FunctionDevice : public backends::testing::InertDevice {

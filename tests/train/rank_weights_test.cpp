@@ -1,10 +1,11 @@
 // Comparison of weights between ranks.
+#include "runner/train/engine/rank_weights.h"
+
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "runner/train/engine/rank_weights.h"
 #include "runner/train/loop/session.h"
 #include "schema/base/error.h"
 #include "schema/recipe/recipe_reader.h"

@@ -1,4 +1,6 @@
 // Table of generations, against published figures and error messages.
+#include "backends/tpu/tpu_data_sheet.h"
+
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -8,7 +10,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/tpu/tpu_data_sheet.h"
 #include "schema/recipe/field_table.h"
 #include "schema/recipe/recipe_check.h"
 #include "schema/recipe/recipe_reader.h"

@@ -1,14 +1,16 @@
 // Logging costs the training thread only a write to memory: fifty metrics per step allocate nothing, never block, and
 // all arrive.
 
+#include "runner/train/run/metric_recorder.h"
+
 #include <array>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "runner/train/run/metric_recorder.h"
 #include "tests/support/allocations.h"
 #include "tests/support/page_faults.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/sqlite_calls.h"
 #include "tests/train/run_fixture.h"
 
@@ -22,7 +24,7 @@ constexpr int64_t kSteps = 10'000, kStepsBetweenFlushes = 200;
 int64_t waits_of_this_thread() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
-  return support::kFaultsAreOurs ? usage.ru_nvcsw : 0;  // a sanitizer has locks of its own
+  return support::kSanitized ? 0 : usage.ru_nvcsw;  // a sanitizer has locks of its own
 }
 
 class Logging : public RunFixture {};
