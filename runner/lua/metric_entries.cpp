@@ -1,4 +1,5 @@
 // The entries `metrics` and `modes` of a hook.
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -100,31 +101,39 @@ std::optional<bool> mode_at_top(lua_State* state) {
   return text == "max" || text == "min" ? std::optional(text == "max") : std::nullopt;
 }
 
-}  // namespace
-
-void check_whole_metrics(lua_State* state, const ReportFault& report) {
+// Checks the table at the top, which has an entry for each metric. Reports `expected` if it is no table, and its keys.
+// Calls `check_entry` for each name, with the value at the top.
+void check_by_name(lua_State* state, const char* table, const char* expected, const ReportFault& report,
+                   const std::function<void(const std::string& name)>& check_entry) {
   if (!lua_istable(state, -1))
-    return report(fmt::format("metrics is {}, expected a table of functions by name: {{ auc = function(predictions, "
-                              "targets) … end }}",
-                              type_name(state, -1)),
-                  {});
+    return report(fmt::format("{} is {}, expected {}", table, type_name(state, -1), expected), {});
   std::vector<std::string> names;
   try {
-    names = metric_keys(state, -1, "metrics");
+    names = metric_keys(state, -1, table);
   } catch (const Error& error) {
     return report(error.message(), {});
   }
   for (const std::string& name : names) {
     lua_getfield(state, -1, name.c_str());
+    check_entry(name);
+    lua_pop(state, 1);
+  }
+}
+
+}  // namespace
+
+void check_whole_metrics(lua_State* state, const ReportFault& report) {
+  const auto check_entry = [&](const std::string& name) {
     if (!lua_isfunction(state, -1))
       report(fmt::format("metrics.{} is {}, expected a function", name, type_name(state, -1)), {});
-    lua_pop(state, 1);
     if (schema::is_metric_name(name))
       report(fmt::format("metrics.{} has the name of a built-in metric; choose another name, or use the built-in "
                          "metric in eval.metrics",
                          name),
              {});
-  }
+  };
+  check_by_name(state, "metrics", "a table of functions by name: { auc = function(predictions, targets) … end }",
+                report, check_entry);
 }
 
 std::map<std::string, double> whole_metrics(Runtime& runtime, const train::EvaluatedSet& set) {
@@ -140,24 +149,13 @@ std::map<std::string, double> whole_metrics(Runtime& runtime, const train::Evalu
 }
 
 void check_modes(lua_State* state, const ReportFault& report) {
-  if (!lua_istable(state, -1))
-    return report(fmt::format("modes is {}, expected a table of \"max\" or \"min\" by name: {{ psnr = \"max\" }}",
-                              type_name(state, -1)),
-                  {});
-  std::vector<std::string> names;
-  try {
-    names = metric_keys(state, -1, "modes");
-  } catch (const Error& error) {
-    return report(error.message(), {});
-  }
-  for (const std::string& name : names) {
-    lua_getfield(state, -1, name.c_str());
+  const auto check_entry = [&](const std::string& name) {
     if (!mode_at_top(state)) report(fmt::format("modes.{}: expected \"max\" or \"min\"", name), {});
-    lua_pop(state, 1);
     if (schema::is_metric_name(name)) report(fmt::format("modes.{}: the mode of a built-in metric is fixed", name), {});
     if (name.find('/') != name.npos)
       report(fmt::format("modes[\"{}\"]: write the name without the part before the slash", name), {});
-  }
+  };
+  check_by_name(state, "modes", "a table of \"max\" or \"min\" by name: { psnr = \"max\" }", report, check_entry);
 }
 
 std::map<std::string, bool, std::less<>> take_modes(lua_State* state) {
