@@ -1,7 +1,6 @@
 #include "runner/train/run/checkpoint/sections.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -15,6 +14,7 @@
 #include "runner/formats/model_files.h"
 #include "runner/train/run/checkpoint/model_metadata.h"
 #include "runner/train/run/checkpoint/optional_sections.h"
+#include "runner/train/run/checkpoint/rank_parts.h"
 #include "runner/train/run/checkpoint/run_document.h"
 #include "schema/base/error.h"
 
@@ -66,11 +66,15 @@ bool fits(const backends::Shape& shape, const store::Section& section, const nn:
   return shape == p.shape && section.bytes.size() == static_cast<size_t>(p.elements()) * sizeof(float);
 }
 
-// Changes to ranges of a trainer's arrays, written together.
-class Patches {
+// New contents of a trainer's arrays, written together.
+class ArrayContents {
  public:
-  explicit Patches(Trainer& trainer) : trainer_(trainer) {}
+  explicit ArrayContents(Trainer& trainer) : trainer_(trainer) {}
 
+  void set_zero(int32_t array) {
+    contents_[array].assign(trainer_.layout().arrays()[static_cast<size_t>(array)].type.bytes(), std::byte{0});
+  }
+  // Sets the range of a parameter. The rest of the array keeps its values, or is zero after set_zero().
   void put(int32_t array, const nn::Parameter& p, std::span<const std::byte> bytes) {
     auto [found, is_new] = contents_.try_emplace(array);
     if (is_new) found->second = trainer_.arrays().read(array);
@@ -171,29 +175,28 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
   const int64_t id = loaded.info.id;
   const Checkpoint state = checkpoint_of(loaded, trainer.optimizers().names);
   keep_gradients_of(loaded, restored_gradients(state, trainer), trainer);
-  std::vector<std::vector<std::byte>> arrays;  // empty: another rank writes it
-  for (const DeviceArray& array : trainer.layout().arrays())
-    arrays.emplace_back(trainer.arrays().writes(array) ? array.type.bytes() : 0);
+  const auto& arrays = trainer.layout().arrays();
+  const auto is_own = [&](int32_t array) { return trainer.arrays().writes(arrays[static_cast<size_t>(array)]); };
+  ArrayContents contents(trainer);
+  for (int32_t array = 0; array < static_cast<int32_t>(arrays.size()); ++array)
+    if (arrays[static_cast<size_t>(array)].on_restore == OnRestore::kZero && is_own(array)) contents.set_zero(array);
   std::set<std::string> known;
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
-    if (arrays[static_cast<size_t>(array)].empty()) return;
+    if (!is_own(array)) return;
     const store::Section* section = loaded.find(name);
     RUN_CHECK(section, ErrorKind::kStore, "state {} is of another model: missing {}", id, name);
     const backends::Shape shape = shape_of(loaded, *section);
     RUN_CHECK(fits(shape, *section, p), ErrorKind::kStore,
               "state {0} is of another model: expected shape {3} of {1}, got {2}", id, name, shape.to_string(),
               p.shape.to_string());
-    std::memcpy(arrays[static_cast<size_t>(array)].data() + static_cast<size_t>(p.offset) * sizeof(float),
-                section->bytes.data(), section->bytes.size());
+    contents.put(array, p, section->bytes);
     known.insert(name);
   });
   for (const store::Section& section : loaded.sections)
     RUN_CHECK(!is_tensor(section) || known.count(section.name) > 0, ErrorKind::kStore,
               "state {} is of another model: unexpected {}", id, section.name);
 
-  for (size_t i = 0; i < arrays.size(); ++i)
-    if (trainer.layout().arrays()[i].on_restore == OnRestore::kZero)
-      trainer.arrays().write(static_cast<int32_t>(i), arrays[i]);
+  contents.write();
   restore_sums(loaded, trainer);
   trainer.counters = state.counters;
   restore_side_sections(loaded, trainer);
@@ -201,11 +204,11 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
 
 void restore_gradients(const store::LoadedState& loaded, const Checkpoint& state, Trainer& trainer) {
   keep_gradients_of(loaded, restored_gradients(state, trainer), trainer);
-  Patches patches(trainer);
+  ArrayContents contents(trainer);
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
-    if (name.starts_with(kGradientSections)) patches.put(array, p, loaded.at(name).bytes);
+    if (name.starts_with(kGradientSections)) contents.put(array, p, loaded.at(name).bytes);
   });
-  patches.write();
+  contents.write();
 }
 
 void restore_sums(const store::LoadedState& loaded, Trainer& trainer) {
@@ -222,7 +225,7 @@ void restore_sums(const store::LoadedState& loaded, Trainer& trainer) {
 void restore_model(const store::LoadedState& loaded, Trainer& trainer) {
   trainer.on_host_event(backends::HostEvent::kStateUse);
   const int64_t id = loaded.info.id;
-  Patches patches(trainer);
+  ArrayContents contents(trainer);
   std::set<std::string> known;
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
     const bool is_average = trainer.layout().arrays()[static_cast<size_t>(array)].is_average;
@@ -234,18 +237,18 @@ void restore_model(const store::LoadedState& loaded, Trainer& trainer) {
     RUN_CHECK(fits(shape, *section, p), ErrorKind::kRecipe,
               "state {0} is of another model: expected shape {3} of parameter {1}, got {2}", id, p.name,
               shape.to_string(), p.shape.to_string());
-    patches.put(array, p, section->bytes);
+    contents.put(array, p, section->bytes);
     known.insert(section->name);
   });
   for (const StoredParameter& stored : parameters_of(loaded, /*averaged=*/false))
     RUN_CHECK(known.contains(std::string(kModel) + stored.name), ErrorKind::kRecipe,
               "state {} is of another model: unexpected parameter {} of shape {}", id, stored.name,
               stored.shape.to_string());
-  patches.write();
+  contents.write();
 }
 
 std::optional<std::string> restore_slots(const store::LoadedState& loaded, Trainer& trainer) {
-  Patches patches(trainer);
+  ArrayContents contents(trainer);
   std::optional<std::string> missing;
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
     if (!name.starts_with(kOptimizer) || missing) return;
@@ -256,10 +259,10 @@ std::optional<std::string> restore_slots(const store::LoadedState& loaded, Train
       const std::string_view slot = std::string_view(name).substr(name.rfind('/') + 1);
       missing = fmt::format("state {} has no {} of {}", loaded.info.id, slot, p.name);
     } else {
-      patches.put(array, p, section->bytes);
+      contents.put(array, p, section->bytes);
     }
   });
-  if (!missing) patches.write();
+  if (!missing) contents.write();
   return missing;
 }
 
