@@ -11,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -64,8 +65,11 @@ class Store {
 // about to create.
 bool store_exists(const std::filesystem::path& path);
 
+// How long to wait for another program that holds the lock of a store.
+inline constexpr std::chrono::milliseconds kLockLimit{10'000};
+
 // Blocks until no other process is writing to the store; usually returns at once. Throws Error(kStore) if another
-// program holds its lock for 10 s. Throws Error(kInterrupted) within about a second of `stop` becoming nonzero.
-void wait_for_write_lock(Store& store, const std::atomic<int>& stop);
+// program holds its lock for `limit`. Throws Error(kInterrupted) within about a second of `stop` becoming nonzero.
+void wait_for_write_lock(Store& store, const std::atomic<int>& stop, std::chrono::milliseconds limit = kLockLimit);
 
 }  // namespace runner::store

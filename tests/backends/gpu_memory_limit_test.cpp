@@ -102,7 +102,7 @@ TEST(GpuMemoryLimit, RefusedSubmissionsChangeNothing) {
   session.submit();
   const auto before = session.results().states;
   std::set<std::string> refused;
-  for (int64_t others = 256; others > 0; others -= 1) {
+  for (int64_t others = 256; others > 0; others -= 2) {  // in segments of 2 MiB
     std::shared_ptr<Buffer> array;
     if (!message_of([&] { array = device->allocate(static_cast<size_t>(others * kMiB), "others"); }).empty()) continue;
     const std::string error = message_of([&] { session.submit(); });
