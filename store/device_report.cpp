@@ -1,7 +1,6 @@
 #include "store/device_report.h"
 
 #include <span>
-#include <string>
 
 #include "store/sqlite.h"
 

@@ -4,7 +4,6 @@
 #include <ctime>
 #include <fstream>
 #include <sstream>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <unistd.h>

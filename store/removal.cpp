@@ -1,7 +1,6 @@
 #include "store/removal.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <set>
 #include <utility>

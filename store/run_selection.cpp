@@ -13,6 +13,7 @@
 #include "schema/recipe/field_table.h"
 #include "schema/recipe/metric_names.h"
 #include "store/metric_tables.h"
+#include "store/run_expression.h"
 #include "store/sqlite.h"
 #include "store/value_text.h"
 

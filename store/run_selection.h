@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "store/queries.h"
-#include "store/run_expression.h"
 
 namespace runner::store {
 

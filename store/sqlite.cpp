@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 #include <sqlite3.h>
 #include <sys/resource.h>

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #include <unistd.h>
 

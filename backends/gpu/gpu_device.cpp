@@ -1,7 +1,6 @@
 #include "backends/gpu/gpu_device.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 

@@ -1,7 +1,5 @@
 #include "backends/gpu/staged_batches.h"
 
-#include <utility>
-
 namespace runner::backends::gpu {
 
 uint64_t StagedBatches::stage(const GpuExecutable& like, std::span<const std::span<const std::byte>> inputs) {

@@ -1,6 +1,5 @@
 #include "backends/gpu/tf32.h"
 
-#include <span>
 #include <vector>
 
 #include "backends/ir/op_def.h"

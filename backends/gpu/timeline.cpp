@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backends/runtime/debug.h"
 #include "schema/base/error.h"
 
 namespace runner::backends::gpu {

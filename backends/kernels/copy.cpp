@@ -8,7 +8,7 @@
 
 #include "backends/kernels/op_kernels.h"
 #include "backends/kernels/prepare.h"
-#include "schema/base/error.h"
+#include "backends/tensor/rounding.h"
 
 namespace runner::backends {
 

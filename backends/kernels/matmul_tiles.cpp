@@ -7,6 +7,7 @@
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/matmul.h"
 #include "backends/kernels/prepare.h"
+#include "backends/tensor/rounding.h"
 
 namespace runner::backends {
 

@@ -1,7 +1,6 @@
 #include "backends/kernels/op_kernels.h"
 
 #include "backends/kernels/isa/scalar_ops.h"
-#include "backends/kernels/prepare.h"
 #include "schema/base/error.h"
 
 namespace runner::backends {

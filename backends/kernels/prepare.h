@@ -8,7 +8,6 @@
 
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/kernel.h"
-#include "backends/tensor/rounding.h"
 
 namespace runner::backends {
 

@@ -6,6 +6,7 @@
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/op_kernels.h"
 #include "backends/kernels/prepare.h"
+#include "backends/tensor/rounding.h"
 #include "schema/base/error.h"
 
 namespace runner::backends {

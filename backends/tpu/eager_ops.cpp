@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "backends/ir/passes/passes.h"
+#include "backends/tpu/graph_cache.h"
 #include "backends/tpu/tensor_graph.h"
 
 namespace runner::backends::tpu {

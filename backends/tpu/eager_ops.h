@@ -7,11 +7,9 @@
 
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "backends/tpu/eager_host.h"
-#include "backends/tpu/graph_cache.h"
 #include "backends/tpu/lowered_graph.h"
 #include "backends/tpu/miss_cause.h"
 #include "backends/tpu/op_split.h"

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/tpu/miss_cause.h"
+
 namespace runner::backends::tpu {
 namespace {
 

@@ -17,7 +17,6 @@
 
 #include "backends/runtime/lru_cache.h"
 #include "backends/tpu/graph.h"
-#include "backends/tpu/miss_cause.h"
 
 namespace runner::backends::tpu {
 

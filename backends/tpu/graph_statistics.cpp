@@ -1,6 +1,5 @@
 #include "backends/tpu/graph_statistics.h"
 
-#include <string>
 #include <string_view>
 #include <utility>
 

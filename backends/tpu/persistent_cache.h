@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "backends/exec/plan.h"
-#include "backends/ir/byte_stream.h"
 #include "backends/tpu/graph.h"
 #include "backends/tpu/lowered_graph.h"
 #include "backends/tpu/tpu_device_model.h"

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/cli/command.h"
-
 namespace runner::cli {
 
 // `shell`: bash, zsh or fish.

@@ -1,9 +1,6 @@
 // Reports errors in a hook file like faults of the recipe that names it.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "runner/train/loop/hooks.h"
 #include "schema/recipe/recipe_reader.h"
 

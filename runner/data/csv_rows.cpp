@@ -9,6 +9,7 @@
 #include "schema/base/error.h"
 #include "schema/base/source_text.h"
 #include "schema/base/suggest.h"
+#include "schema/base/text.h"
 
 namespace runner::data {
 namespace {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "runner/data/storage.h"
-#include "schema/base/text.h"
 
 namespace runner::data {
 

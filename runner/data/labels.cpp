@@ -1,7 +1,6 @@
 #include "runner/data/labels.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <map>
 #include <numeric>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backends/ir/needed.h"
 #include "backends/ir/op_def.h"
 #include "runner/formats/onnx_node.h"
 #include "schema/base/error.h"

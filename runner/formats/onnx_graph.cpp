@@ -1,7 +1,5 @@
 #include "runner/formats/onnx_graph.h"
 
-#include <cstring>
-
 #include <fmt/format.h>
 
 #include "backends/tensor/float16.h"

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "backends/ir/op.h"
 #include "backends/ir/program.h"
 #include "runner/formats/onnx_graph.h"
 

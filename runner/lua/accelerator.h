@@ -4,9 +4,7 @@
 // training loop in loop_methods.cpp, and those for several processes in process_methods.cpp.
 #pragma once
 
-#include <functional>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "runner/lua/bind.h"

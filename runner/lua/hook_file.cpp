@@ -28,6 +28,7 @@
 #include "runner/lua/step_result.h"
 #include "runner/lua/tensor.h"
 #include "runner/lua/transform.h"
+#include "runner/train/loop/custom_loop.h"
 #include "runner/train/step/trace_once.h"
 #include "schema/base/text.h"
 

@@ -1,7 +1,6 @@
 #include "runner/report/prediction_text.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include <fmt/format.h>
 

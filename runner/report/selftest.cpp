@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "runner/report/format.h"
 #include "runner/report/table.h"
 #include "schema/base/duration.h"
 #include "schema/base/json.h"

@@ -1,7 +1,6 @@
 #include "schema/recipe/field_value.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>

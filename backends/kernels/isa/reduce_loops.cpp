@@ -1,7 +1,5 @@
 // Sums, extrema and argmax, along rows and across rows.
 
-#include <limits>
-
 #include "backends/kernels/isa/lanes.h"
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/isa/scalar_ops.h"

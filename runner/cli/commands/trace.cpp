@@ -5,7 +5,6 @@
 #include "runner/formats/chrome_trace.h"
 #include "runner/formats/write.h"
 #include "runner/report/documents.h"
-#include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/train/run/run.h"
 #include "schema/base/json.h"

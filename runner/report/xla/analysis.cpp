@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "runner/report/format.h"
 #include "schema/base/duration.h"
 #include "schema/base/text.h"
 

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/report/table.h"
+#include "runner/report/xla/analysis.h"
 #include "runner/report/xla/report_json.h"
 #include "schema/base/duration.h"
 #include "schema/base/text.h"

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "runner/report/xla/analysis.h"
 #include "runner/report/xla/report_reader.h"
 
 namespace runner::report::xla {

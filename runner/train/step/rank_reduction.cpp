@@ -8,7 +8,6 @@
 #include "backends/ir/ops.h"
 #include "runner/train/step/declared_update.h"
 #include "runner/train/step/device_rules.h"
-#include "runner/train/step/gradient_buckets.h"
 #include "runner/train/step/power_sgd.h"
 #include "runner/train/step/step_recorder.h"
 

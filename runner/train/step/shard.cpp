@@ -1,6 +1,5 @@
 #include "runner/train/step/shard.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "backends/dist/shared_memory.h"

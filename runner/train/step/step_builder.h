@@ -13,7 +13,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "backends/ir/program.h"

@@ -1,7 +1,6 @@
 // What a hook replaces in the steps of a recipe's training. Implemented in runner/lua.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
