@@ -21,7 +21,7 @@ class GpuLaunchScheduleTest : public ::testing::Test {
     program.input(InputKind::kState, "w", {DType::kF32, Shape{16}});
     program.input(InputKind::kScalar, "rate", {DType::kF32, {}});
     const ValueId four = program.input(InputKind::kState, "b", {DType::kF32, Shape{4}});
-    const auto writes = [&](std::vector<Place> places, std::vector<ValueId> values) {
+    const auto writes = [&](std::vector<SlotOffset> places, std::vector<ValueId> values) {
       PlanStep step;
       step.results = std::move(places);
       step.result_values = std::move(values);

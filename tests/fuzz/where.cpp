@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "schema/base/source_text.h"
+#include "store/run_expression.h"
 #include "store/run_selection.h"
 #include "store/store.h"
 #include "tests/cli/sample_store.h"
