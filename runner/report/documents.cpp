@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/report/memory_text.h"
 #include "runner/report/run_text.h"
 #include "schema/base/clock.h"
 #include "schema/base/diagnostic.h"
@@ -83,9 +84,8 @@ json::Object run_json(const train::RunResult& result) {
           {"first_step_seconds", result.first_step_seconds ? json::Value(*result.first_step_seconds) : json::Value()},
           {"metrics", std::move(metrics)},
           {"states", json::list_of(result.states)},
-          {"peak_memory", json::Object{{"training", result.peak_memory.training},
-                                       {"evaluation", result.peak_memory.evaluation},
-                                       {"saving", result.peak_memory.saving}}},
+          {"peak_memory", peak_json(result.peak_memory)},
+          {"predicted_memory", result.predicted_memory ? peak_json(*result.predicted_memory) : json::Value()},
           {"auto_batch_size", fitted_json(result.fitted_batch)},
           {"warnings", json::list_of(result.warnings)},
           {"reason", json::or_null(result.reason)},

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
+#include "runner/report/memory_text.h"
 #include "runner/report/table.h"
 #include "schema/base/json.h"
 
@@ -36,20 +37,17 @@ std::vector<Cell> row_of(const PrecisionEstimate& estimate, int64_t processes) {
 json::Value row_json(const PrecisionEstimate& estimate) {
   const train::MemoryEstimate memory = estimate.memory.value_or(train::MemoryEstimate{});
   const train::MemoryUse& use = memory.training;
-  const train::PeakMemory& peak = memory.peak;
   const auto known = [&](json::Value figure) { return estimate.memory ? std::move(figure) : json::Value(); };
-  return json::Object{
-      {"mixed_precision", std::string(estimate.precision)},
-      {"of_recipe", estimate.of_recipe},
-      {"parameters", known(use.parameters)},
-      {"gradients", known(use.gradients)},
-      {"optimizer", known(use.optimizer)},
-      {"other", known(use.other)},
-      {"activations", known(use.activations)},
-      {"peak",
-       known(json::Object{{"training", peak.training}, {"evaluation", peak.evaluation}, {"saving", peak.saving}})},
-      {"all_processes", known(memory.all_processes)},
-      {"at_once", memory.max_micro_batch ? json::Value(*memory.max_micro_batch) : json::Value()}};
+  return json::Object{{"mixed_precision", std::string(estimate.precision)},
+                      {"of_recipe", estimate.of_recipe},
+                      {"parameters", known(use.parameters)},
+                      {"gradients", known(use.gradients)},
+                      {"optimizer", known(use.optimizer)},
+                      {"other", known(use.other)},
+                      {"activations", known(use.activations)},
+                      {"peak", known(peak_json(memory.peak))},
+                      {"all_processes", known(memory.all_processes)},
+                      {"at_once", memory.max_micro_batch ? json::Value(*memory.max_micro_batch) : json::Value()}};
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 
 #include "runner/data/labels.h"
 #include "runner/report/format.h"
+#include "runner/report/memory_text.h"
 #include "runner/report/rate_curve.h"
 #include "runner/report/table.h"
-#include "runner/train/loop/memory_estimate.h"
 #include "runner/train/step/device_rules.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
@@ -98,6 +98,36 @@ int64_t state_bytes(const train::DeviceLayout& layout) {
   return static_cast<int64_t>(bytes);
 }
 
+// Peaks of each process, what the peak in training consists of, and the memory of all processes.
+std::string predicted_memory_text(const PlanMemory& memory, const schema::Recipe& recipe) {
+  if (!memory.estimate) return memory.unknown;
+  const int64_t processes = recipe.num_processes;
+  const bool has_allocator = recipe.backend == schema::Backend::kGpu;
+  const train::MemoryUse& use = memory.estimate->training;
+  std::string text = fmt::format("{}{}\ntraining: {} weights, ", peak_text(peak_json(memory.estimate->peak)),
+                                 processes > 1 ? " (per process)" : "", bytes_text(use.parameters));
+  if (use.gradients > 0) text += fmt::format("{} accumulated gradients, ", bytes_text(use.gradients));
+  text += fmt::format("{} optimizer state, {} activations{}", bytes_text(use.optimizer), bytes_text(use.activations),
+                      has_allocator ? " and free memory of the allocator" : "");
+  if (processes > 1)
+    text += fmt::format("\nall {} processes in training: {}", processes, bytes_text(memory.estimate->all_processes));
+  return text;
+}
+
+json::Value predicted_memory_json(const PlanMemory& memory) {
+  if (!memory.estimate) return {};
+  const train::MemoryUse& use = memory.estimate->training;
+  json::Object members = peak_json(memory.estimate->peak);
+  for (const auto& [name, bytes] : {std::pair{"parameters", use.parameters},
+                                    {"gradients", use.gradients},
+                                    {"optimizer", use.optimizer},
+                                    {"other", use.other},
+                                    {"activations", use.activations},
+                                    {"all_processes", memory.estimate->all_processes}})
+    members.emplace_back(name, bytes);
+  return members;
+}
+
 // Length of the run and how it is computed, for example "30 epochs of 4".
 std::string run_text(const train::Session& session) {
   const std::string steps = count_text(session.length.total_steps, "optimizer step");
@@ -134,7 +164,7 @@ void add_plan(KeyValueTable& table, const data::DataPlan& plan) {
   table.add("repeats", repeats_text(plan));
 }
 
-std::string plan_text(const train::Session& session, int width, bool color) {
+std::string plan_text(const train::Session& session, const PlanMemory& memory, int width, bool color) {
   const nn::ParameterSet& parameters = session.trainer.model().parameters;
   std::string weights = count_text(parameters.elements(), "parameter");
   const int64_t frozen = parameters.elements() - parameters.trainable_elements();
@@ -149,13 +179,15 @@ std::string plan_text(const train::Session& session, int width, bool color) {
   facts.add("model", weights);
   facts.add("memory", fmt::format("{} for weights, optimizer state and accumulated gradients",
                                   bytes_text(state_bytes(session.trainer.layout()))));
+  facts.add("peak memory", predicted_memory_text(memory, session.recipe));
   if (train::device_rules(session.recipe).has_start_method) facts.add("host memory", host_memory_text(session));
   facts.add("run", run_text(session));
   facts.add("learning rate", rate_text(rates_of(session)));
   return facts.render() + rate_plot(session, width, color);
 }
 
-std::string plan_document(const train::Session& session, std::string plan, const json::Object& more) {
+std::string plan_document(const train::Session& session, const PlanMemory& memory, std::string plan,
+                          const json::Object& more) {
   const nn::ParameterSet& parameters = session.trainer.model().parameters;
   const RateSummary rates = rates_of(session);
   const auto point = [](const PlotPoint& p) { return json::List{static_cast<int64_t>(p.x), p.y}; };
@@ -163,6 +195,7 @@ std::string plan_document(const train::Session& session, std::string plan, const
                        {"parameters", parameters.elements()},
                        {"trainable_parameters", parameters.trainable_elements()},
                        {"memory_bytes", state_bytes(session.trainer.layout())},
+                       {"predicted_memory", predicted_memory_json(memory)},
                        {"host_memory", host_memory_json(session)},
                        {"optimizer_steps", session.length.total_steps},
                        {"learning_rate", json::Object{{"first", rates.first},

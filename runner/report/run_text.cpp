@@ -6,6 +6,7 @@
 
 #include "runner/data/labels.h"
 #include "runner/report/format.h"
+#include "runner/report/memory_text.h"
 #include "runner/report/value_rows.h"
 #include "runner/train/run/gpu_use.h"
 #include "schema/base/duration.h"
@@ -64,15 +65,6 @@ std::string work_text(const json::Value& summary) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// Peak tensor memory of each phase.
-std::string memory_text(const json::Value& summary) {
-  std::vector<std::string> parts;
-  for (const auto& [phase, bytes] : json::members_of(json::member(summary, "peak_memory")))
-    if (const int64_t peak = json::integer_of(bytes).value_or(0); peak > 0)
-      parts.push_back(fmt::format("{} in {}", bytes_text(peak), phase));
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
 // Result of train.auto_batch_size; "" if it was not used.
 std::string fitted_text(const json::Value& summary) {
   const json::Value& fitted = json::member(summary, "auto_batch_size");
@@ -119,7 +111,7 @@ std::string facts_text(const store::RunDetails& details, const std::optional<dat
   facts.add("time", time_of_attempts(run));
   facts.add("trained", work_text(summary));
   facts.add("labels", encoding ? data::labels_text(*encoding) : "");
-  facts.add("peak memory", memory_text(summary));
+  facts.add("peak memory", peak_text(json::member(summary, "peak_memory")));
   facts.add("backend", fmt::format("{}, {}", run.backend, count_text(run.num_processes, "process")));
   facts.add("batch", fitted_text(summary));
   facts.add("cores by rank", cores_text(summary));

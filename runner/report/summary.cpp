@@ -1,5 +1,7 @@
 #include "runner/report/summary.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
@@ -44,6 +46,18 @@ std::string input_text(const train::RunResult& result) {
       duration_text(input.wait_seconds()), 100 * share, input.mean_ready(), input.ahead);
 }
 
+int64_t largest(const train::PeakMemory& peak) {
+  return std::max({peak.training, peak.evaluation, peak.saving});
+}
+
+// "" unless both are known.
+std::string memory_text(const train::RunResult& result) {
+  const int64_t measured = largest(result.peak_memory);
+  if (measured == 0 || !result.predicted_memory) return "";
+  return fmt::format("peak memory {}{}, predicted {}\n", bytes_text(measured),
+                     result.num_processes > 1 ? " per process" : "", bytes_text(largest(*result.predicted_memory)));
+}
+
 std::string gpu_forecast_text(const train::RunResult& result) {
   if (!result.gpu || result.optimizer_steps == 0) return "";
   const double samples = static_cast<double>(result.samples) / static_cast<double>(result.optimizer_steps);
@@ -70,6 +84,7 @@ std::string summary_text(const train::RunResult& result, int width, bool color) 
   if (result.repeated_samples > 0) samples += fmt::format(" ({} repeated)", result.repeated_samples);
   text += fmt::format("{}, {}, {}, {}, {}\n", result.backend, count_text(result.num_processes, "process"),
                       count_text(result.epochs, "epoch"), steps, samples);
+  text += memory_text(result);
   if (result.graphs) text += graphs_text(*result.graphs, result.run) + '\n';
   if (const std::string forecast = gpu_forecast_text(result); !forecast.empty()) text += forecast + '\n';
   if (const std::string input = input_text(result); !input.empty()) text += input + '\n';

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "backends/exec/backend.h"
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/hook_faults.h"
@@ -67,14 +69,18 @@ std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const tra
   return warnings;
 }
 
-// Throws if the model does not fit the data. How much memory the steps need does not matter for the plan. A forecast
-// of graphs reports such errors itself.
-void check_model(train::Session& session, train::Hooks* hooks, const train::MakeHooks& make_hooks) {
-  if (train::device_rules(session.recipe).traces_graphs) return;
+constexpr std::string_view kUnknown = "unknown before the run: ";
+
+// Throws if the model does not fit the data. A forecast of graphs reports such errors itself.
+report::PlanMemory memory_of(train::Session& session, train::Hooks* hooks, const train::MakeHooks& make_hooks,
+                             const std::optional<train::RunForecast>& forecast) {
+  if (forecast && !forecast->unknown.empty()) return {.unknown = fmt::format("{}see below", kUnknown)};
   try {
-    in_hook_file([&] { train::check_steps(session, hooks, make_hooks); });
+    if (auto estimate = in_hook_file([&] { return train::check_steps(session, hooks, make_hooks); }))
+      return {.estimate = *estimate};
+    return {.unknown = fmt::format("{}the hook has its own training loop", kUnknown)};
   } catch (const backends::OutOfMemory&) {
-    return;
+    return {.unknown = "does not fit; `runner estimate` says what to change"};
   }
 }
 
@@ -97,13 +103,13 @@ PlanReport plan_of(const schema::ReadResult& read, const PlanOptions& options, c
   const int64_t known = data::known_samples(read.recipe.data).value_or(0);
   if (known > 0 && options.batches) epochs_to_print(options, data::DataPlan(data::train_plan(read.recipe, known)));
   train::Session session(read.recipe, hooks.get());
-  check_model(session, hooks.get(), make_hooks);
-  const int64_t epochs = options.batches ? epochs_to_print(options, session.plan) : 0;
   const std::optional<train::RunForecast> forecast = forecast_of(session);
+  const report::PlanMemory memory = memory_of(session, hooks.get(), make_hooks, forecast);
+  const int64_t epochs = options.batches ? epochs_to_print(options, session.plan) : 0;
   const auto generation = train::generation_of(read.recipe);
   PlanReport plan{.warnings = warnings_of(read, session, forecast), .text = {}};
   if (!options.json) {
-    plan.text = report::plan_text(session, report::plot_width(out.data_width()), out.data_color());
+    plan.text = report::plan_text(session, memory, report::plot_width(out.data_width()), out.data_color());
     if (forecast) plan.text += report::forecast_text(*forecast, generation, out.data_width(), out.data_color());
     return plan;
   }
@@ -112,8 +118,8 @@ PlanReport plan_of(const schema::ReadResult& read, const PlanOptions& options, c
   json::Object more{{"warnings", json::list_of(plan.warnings)}};
   if (forecast) more.emplace_back("tpu", report::forecast_json(*forecast, generation));
   const auto row_of = [&](int64_t sample) { return train.file_row(sample); };
-  plan.text =
-      report::plan_document(session, data::plan_json(session.plan, order, epochs, options.batches, row_of), more);
+  plan.text = report::plan_document(session, memory,
+                                    data::plan_json(session.plan, order, epochs, options.batches, row_of), more);
   return plan;
 }
 

@@ -20,6 +20,17 @@ int64_t tensor_bytes(const data::Dataset& dataset) {
   return dataset.size() * (dataset.feature_shape().elements() * static_cast<int64_t>(sizeof(float)) + labels);
 }
 
+// `evaluation`: how the evaluation data is divided; none if there is no evaluation.
+PeakMemory peak_of(Trainer& trainer, const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation,
+                   const backends::ModelledDevice& device) {
+  PeakMemory peak = trainer.step_memory().peak(plan, evaluation);
+  const MemoryUse use = trainer.arrays().memory();
+  const int64_t state = use.parameters + use.optimizer + use.other;
+  peak.saving =
+      device.has_own_memory() ? std::max(peak.training, peak.evaluation) : peak.training + copies_for_state(use, state);
+  return peak;
+}
+
 }  // namespace
 
 MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
@@ -32,16 +43,18 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
                                    ? std::make_optional(fit_batch(trial, recipe, data, plan, device).samples)
                                    : std::nullopt;
   Trainer& trainer = trial.trainer();
-  const std::optional<data::DataPlan> evaluation = evaluation_plan(recipe, data, trial.ranks());
-  MemoryEstimate estimate{.training = trainer.arrays().memory(), .peak = trainer.step_memory().peak(plan, evaluation)};
+  MemoryEstimate estimate{.training = trainer.arrays().memory(),
+                          .peak = peak_of(trainer, plan, evaluation_plan(recipe, data, trial.ranks()), device)};
   estimate.max_micro_batch = max_micro_batch;
-  MemoryUse& use = estimate.training;
-  use.activations = estimate.peak.training - use.resident();
-  const int64_t state = use.parameters + use.optimizer + use.other;
-  estimate.peak.saving = device.has_own_memory() ? std::max(estimate.peak.training, estimate.peak.evaluation)
-                                                 : use.total() + copies_for_state(use, state);
-  estimate.all_processes = use.total_of(recipe.num_processes);
+  estimate.training.activations = estimate.peak.training - estimate.training.resident();
+  estimate.all_processes = estimate.training.total_of(recipe.num_processes);
   return estimate;
+}
+
+PeakMemory predicted_peak(Session& session, bool evaluates) {
+  const auto evaluation =
+      evaluates ? evaluation_plan(session.recipe, session.data, session.ranks) : std::optional<data::DataPlan>();
+  return peak_of(session.trainer, session.plan, evaluation, *session.device);
 }
 
 HostMemory host_memory(const Session& session) {

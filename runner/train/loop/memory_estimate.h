@@ -27,6 +27,11 @@ struct MemoryEstimate {
 MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                                backends::ModelledDevice& device, Hooks* hooks);
 
+// Returns the peak that estimate_memory() predicts, from the steps of a session that has run, which are compiled
+// already. `evaluates`: whether evaluations are part of it. The session's steps must be those of the recipe, not of a
+// hook.
+PeakMemory predicted_peak(Session& session, bool evaluates);
+
 // ---- host memory ----------------------------------------------------------------------------------------------------
 
 // Host memory that the ranks of a real TPU would need, depending on how processes are started.

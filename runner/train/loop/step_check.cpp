@@ -1,15 +1,14 @@
 #include "runner/train/loop/step_check.h"
 
 #include "runner/train/loop/evaluator.h"
-#include "runner/train/loop/memory_estimate.h"
 
 namespace runner::train {
 
-void check_steps(Session& session, Hooks* hooks, const MakeHooks& make_hooks) {
+std::optional<MemoryEstimate> check_steps(Session& session, Hooks* hooks, const MakeHooks& make_hooks) {
   const schema::Recipe& recipe = session.recipe;
   if (session.data.eval) Evaluator(session.trainer, *session.data.eval, recipe, hooks);
-  if (has(hooks, HookEntry::kTrain)) return;
-  estimate_memory(recipe, session.data, session.plan, *session.device, make_hooks(recipe).get());
+  if (has(hooks, HookEntry::kTrain)) return std::nullopt;
+  return estimate_memory(recipe, session.data, session.plan, *session.device, make_hooks(recipe).get());
 }
 
 }  // namespace runner::train

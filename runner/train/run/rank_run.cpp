@@ -9,6 +9,7 @@
 #include "backends/runtime/cpu_features.h"
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
+#include "runner/train/loop/memory_estimate.h"
 #include "runner/train/loop/train_loop.h"
 #include "runner/train/loop/trial_rank.h"
 #include "runner/train/run/checkpoint/restore.h"
@@ -331,7 +332,18 @@ void RankRun::finish() {
     record_.warn(
         "no step has updated the weights: the gradients overflowed in fp16 in each of them; set a smaller "
         "scaler.init_scale, or train longer: the scale falls after each overflow");
+  predict_memory();
   record_.finish();
+}
+
+// Steps of a hook would have to be recorded again, which the hook could notice.
+void RankRun::predict_memory() {
+  RunResult& result = record_.result;
+  const bool hook_makes_steps =
+      session_.has_custom_loop || session_.has_training_step || has(hooks_.get(), HookEntry::kEvaluationStep);
+  if (result.status != store::RunStatus::kDone || hook_makes_steps) return;
+  result.predicted_memory = predicted_peak(session_, result.peak_memory.evaluation > 0);
+  if (result.peak_memory.saving == 0) result.predicted_memory->saving = 0;
 }
 
 void RankRun::warn_of_little_training() {

@@ -82,6 +82,7 @@ class RankRun {
   void finish();
   // Warns if a hook's training loop ended early or never stepped an optimizer.
   void warn_of_little_training();
+  void predict_memory();
 
   const RunRequest& request_;
   const schema::Recipe& recipe_;

@@ -89,6 +89,8 @@ struct RunResult {
   std::map<std::string, MetricRange> metrics;
   std::vector<int64_t> states;  // kept checkpoints, oldest first
   PeakMemory peak_memory;       // of rank 0; 0 for a phase that did not occur
+  // What estimate_memory() predicts for the same phases; none if the run is not done or a hook makes the steps.
+  std::optional<PeakMemory> predicted_memory = {};
   std::vector<std::string> warnings;
   std::string reason;  // why it ended before its last step; otherwise empty
   std::optional<RunError> error;
