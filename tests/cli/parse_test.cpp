@@ -83,6 +83,31 @@ TEST(Parse, OptionHasAValueInAllCommandsOrInNone) {
 }
 
 // The source of verify-resume is verify_resume.cpp.
+// `--format` has other words in each command.
+TEST(CommandTable, AnOptionIsSpeltTheSameInAllCommands) {
+  std::map<std::string, const Argument*> options;
+  for (const Command* command : commands()) {
+    for (const Argument& argument : *command->arguments) {
+      if (argument.is_positional()) continue;
+      const Argument& first = *options.emplace(argument.name, &argument).first->second;
+      EXPECT_EQ(argument.letter, first.letter) << *command->name << " " << argument.name;
+      EXPECT_TRUE(argument.value == first.value || argument.name == "--format") << *command->name << argument.name;
+    }
+  }
+}
+
+TEST(CommandTable, EveryCommandWithADataFileHasTheOption) {
+  int commands_with_data = 0;
+  for (const Command* command : commands()) {
+    const auto has = [&](std::string_view name) {
+      return std::ranges::find(*command->arguments, name, &Argument::name) != command->arguments->end();
+    };
+    commands_with_data += has("[DATA]");
+    EXPECT_EQ(has("[DATA]") || has("DATA"), has("--data")) << *command->name;
+  }
+  EXPECT_EQ(commands_with_data, 2);
+}
+
 TEST(CommandTable, EachCommandIsTheFileOfItsName) {
   std::set<std::string> rows, files;
   for (const Command* command : commands()) {

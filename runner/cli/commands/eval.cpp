@@ -9,31 +9,29 @@
 namespace runner::cli {
 namespace {
 
-struct EvalOptions : StateOptions {
-  std::string data;
-};
-
 constexpr Argument kEvalArguments[] = {
     kRunArgument,
     {"[DATA]", "", "data file in the format of the recipe's data; default: the recipe's evaluation data",
-     &EvalOptions::data},
+     &DataOptions::data_argument},
+    kDataOption,
     kStateArgument};
 
-int eval(const EvalOptions& options, report::Output& out) {
+int eval(const DataOptions& options, report::Output& out) {
+  const std::string data = data_file(options);
   LoadedModel model(options, out);
   const std::map<std::string, double> metrics =
-      about_missing_files(model.chosen.run, store_path(options), [&] { return model.model.evaluate(options.data); });
+      about_missing_files(model.chosen.run, store_path(options), [&] { return model.model.evaluate(data); });
   model.talk_warnings(out);
   const store::RunRow& run = model.chosen.run.run;
   const store::StateInfo& state = model.chosen.state.info;
   if (options.json) {
     json::Object values(metrics.begin(), metrics.end());
     out.data(json::text(json::Object{
-        {"run", run.uid}, {"state", state.id}, {"data", json::or_null(options.data)}, {"metrics", std::move(values)}}));
+        {"run", run.uid}, {"state", state.id}, {"data", json::or_null(data)}, {"metrics", std::move(values)}}));
     return 0;
   }
   out.talk(fmt::format("run {} ({}), state {} of step {}, on {}\n", run.uid, report::on_one_line(run.name), state.id,
-                       state.step, options.data.empty() ? "the recipe's evaluation data" : options.data));
+                       state.step, data.empty() ? "the recipe's evaluation data" : data));
   report::KeyValueTable facts;
   for (const auto& [name, value] : metrics) facts.add(name, report::rounded_text(value));
   out.data(facts.render());
@@ -50,7 +48,7 @@ const Command kEvalCommand{
     .arguments = kEvalArguments,
     .examples =
         "runner eval @last\n"
-        "runner eval digits more-digits.csv --json",
+        "runner eval digits --data more-digits.csv --json",
     .other_names = "test evaluate",
     .has_json = true,
     .action = action<eval>,

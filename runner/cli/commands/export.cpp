@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 struct ExportOptions : StateOptions {
   std::string model_file, shard_size, metrics_file, tensorboard, folder;
-  std::string artifact, file;
+  std::string artifact, file, output;
   bool fold_normalization = false, trained_weights = false;
 };
 
@@ -48,12 +48,21 @@ constexpr Argument kExportArguments[] = {
      &ExportOptions::folder},
     {"--artifact", "NAME", "write the newest artifact of this name to FILE", &ExportOptions::artifact, Kind::kArtifact},
     {"[FILE]", "", "output file of --artifact; default: the last part of NAME; - is standard output",
-     &ExportOptions::file}};
+     &ExportOptions::file},
+    {"--output", "FILE", "the same as the argument FILE", &ExportOptions::output, Kind::kText, "-o"}};
+
+// The file of --artifact; empty: named after the artifact.
+std::string artifact_file(const ExportOptions& options) {
+  RUN_CHECK(options.file.empty() || options.output.empty(), ErrorKind::kUsage,
+            "the output file was given twice: {} and --output {}; remove one of them", options.file, options.output);
+  return options.output.empty() ? options.file : options.output;
+}
 
 // Returns the file name: FILE, or the last part of the artifact's name.
 std::string export_artifact(store::Store& store, const store::RunRow& run, const ExportOptions& options) {
   const store::ArtifactInfo artifact = store::find_artifact(store, run.id, options.artifact);
-  std::string file = options.file.empty() ? fs::path(artifact.header.name).filename().string() : options.file;
+  std::string file = artifact_file(options);
+  if (file.empty()) file = fs::path(artifact.header.name).filename().string();
   const std::vector<std::byte> bytes = store::read_artifact(store, artifact);
   formats::write_file(file, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   return file;
@@ -106,7 +115,7 @@ void check_targets(const ExportOptions& options) {
   std::error_code ignored;  // creating the folder reports it
   RUN_CHECK(folder.empty() || !fs::exists(folder, ignored) || fs::is_empty(folder, ignored), ErrorKind::kUsage,
             "{} exists and is not an empty folder; choose another one", folder.string());
-  RUN_CHECK(options.model_file != "-" || options.file != "-", ErrorKind::kUsage,
+  RUN_CHECK(options.model_file != "-" || artifact_file(options) != "-", ErrorKind::kUsage,
             "cannot write both the model and the artifact to standard output; give one of them a file name");
 }
 
@@ -118,10 +127,10 @@ void check_export_options(const ExportOptions& options) {
       ErrorKind::kUsage,
       "export needs --model FILE, --metrics FILE, --tensorboard DIR, --folder DIR or --artifact NAME; see `runner "
       "export --help`");
-  RUN_CHECK(options.file.empty() || !options.artifact.empty(), ErrorKind::kUsage,
-            "{}: a file argument needs --artifact NAME; give the model's or metrics' file with --model FILE or "
-            "--metrics FILE",
-            options.file);
+  const std::string file = artifact_file(options);
+  RUN_CHECK(file.empty() || !options.artifact.empty(), ErrorKind::kUsage,
+            "{}: {} needs --artifact NAME; give the model's or metrics' file with --model FILE or --metrics FILE", file,
+            options.output.empty() ? "a file argument" : "--output");
   RUN_CHECK(options.state.empty() || !options.model_file.empty(), ErrorKind::kUsage, "--state needs --model FILE");
   RUN_CHECK(!options.fold_normalization || !options.model_file.empty(), ErrorKind::kUsage,
             "--fold-normalization needs --model FILE");
@@ -132,7 +141,7 @@ void check_export_options(const ExportOptions& options) {
   check_targets(options);
   RUN_CHECK(!options.json || options.model_file != "-", ErrorKind::kUsage,
             "cannot write both --json and the model to standard output; give --model a file name");
-  RUN_CHECK(!options.json || options.file != "-", ErrorKind::kUsage,
+  RUN_CHECK(!options.json || file != "-", ErrorKind::kUsage,
             "cannot write both --json and the artifact to standard output; give the artifact a file name");
 }
 

@@ -12,14 +12,15 @@
 namespace runner::cli {
 namespace {
 
-struct PredictOptions : StateOptions {
-  std::string data;
+struct PredictOptions : DataOptions {
   std::string format, output, as;
 };
 
 constexpr Argument kPredictArguments[] = {
     kRunArgument,
-    {"DATA", "", "data file in the format of the recipe's data, with or without labels", &PredictOptions::data},
+    {"[DATA]", "", "data file in the format of the recipe's data, with or without labels; required, here or as --data",
+     &DataOptions::data_argument},
+    kDataOption,
     {"--format", "csv|npy|json", "output format; default: from the extension of FILE, else csv",
      &PredictOptions::format},
     {"--as", "logits|probabilities|classes",
@@ -60,18 +61,20 @@ std::string prediction_in(std::string_view format, const LoadedModel& model, con
 }
 
 // DATA of idx and npy may be two files.
-void check_output(const PredictOptions& options) {
+void check_output(const std::string& output, const std::string& data) {
   std::error_code ignored;
-  for (const std::string& file : {options.data, options.data.substr(0, options.data.find(','))})
-    RUN_CHECK(goes_to_stdout(options.output) || !std::filesystem::equivalent(file, options.output, ignored),
-              ErrorKind::kUsage, "--output: {} is the file to predict; choose another file", options.output);
+  for (const std::string& file : {data, data.substr(0, data.find(','))})
+    RUN_CHECK(goes_to_stdout(output) || !std::filesystem::equivalent(file, output, ignored), ErrorKind::kUsage,
+              "--output: {} is the file to predict; choose another file", output);
 }
 
 int predict(const PredictOptions& options, report::Output& out) {
-  check_output(options);
+  const std::string data = data_file(options);
+  RUN_CHECK(!data.empty(), ErrorKind::kUsage, "predict: missing argument DATA; see `runner predict --help`");
+  check_output(options.output, data);
   const std::string format = format_of(options);
   LoadedModel model(options, out);
-  const train::Prediction prediction = model.model.predict(options.data, outputs_as(options.as));
+  const train::Prediction prediction = model.model.predict(data, outputs_as(options.as));
   model.talk_warnings(out);
   const std::string text = prediction_in(format, model, prediction);
   if (goes_to_stdout(options.output)) {

@@ -39,6 +39,15 @@ inline constexpr Argument kStateArgument{
     "--state", "STATE", "state (checkpoint) of the run: its id, best, or best(METRIC); default: the newest",
     &StateOptions::state, Kind::kState};
 
+// ---- a run's model and a data file ----------------------------------------------------------------------------------
+
+// The file can be given as an argument or as an option; loaded_model.h has the one that was given.
+struct DataOptions : StateOptions {
+  std::string data_argument, data_option;
+};
+
+inline constexpr Argument kDataOption{"--data", "FILE", "the same as the argument DATA", &DataOptions::data_option};
+
 // ---- others ---------------------------------------------------------------------------------------------------------
 
 // The command that `help` or `man` describes.

@@ -18,6 +18,7 @@ namespace {
 
 struct ShowOptions : RunOptions {
   bool metrics_report = false;
+  std::string durations;
   bool upstream_durations = false;
 };
 
@@ -25,8 +26,18 @@ constexpr Argument kShowArguments[] = {
     kRunArgument,
     {"--metrics-report", "", "print the metrics report of an emulated TPU, in the format of PyTorch/XLA",
      &ShowOptions::metrics_report},
-    {"--upstream-durations", "", "with --metrics-report: print durations as PyTorch/XLA does, with its rounding error",
-     &ShowOptions::upstream_durations}};
+    {"--durations", "exact|upstream",
+     "with --metrics-report: how to print durations; upstream: as PyTorch/XLA does, with its rounding error; default: "
+     "exact",
+     &ShowOptions::durations},
+    {"--upstream-durations", "", "the same as --durations upstream", &ShowOptions::upstream_durations}};
+
+report::xla::DurationStyle duration_style(const ShowOptions& options) {
+  RUN_CHECK(!options.upstream_durations || options.durations != "exact", ErrorKind::kUsage,
+            "--upstream-durations conflicts with --durations exact; remove one of them");
+  const bool as_upstream = options.upstream_durations || options.durations == "upstream";
+  return as_upstream ? report::xla::DurationStyle::kUpstream : report::xla::DurationStyle::kExact;
+}
 
 // Returns whether the run used the dialect of PyTorch/XLA 1.7.
 bool is_in_1_7(store::Store& store, const store::RunRow& run) {
@@ -47,14 +58,13 @@ int show_metrics_report(store::Store& store, const ShowOptions& options, report:
   RUN_CHECK(report.has_value(), ErrorKind::kStore,
             "the metrics report of run {} is damaged; restore the store from a backup", run.uid);
   if (is_in_1_7(store, run)) report = report::xla::as_in_1_7(std::move(*report));
-  out.data(report::xla::report_text(*report, options.upstream_durations ? report::xla::DurationStyle::kUpstream
-                                                                        : report::xla::DurationStyle::kExact));
+  out.data(report::xla::report_text(*report, duration_style(options)));
   return 0;
 }
 
 int show(const ShowOptions& options, report::Output& out) {
-  RUN_CHECK(options.metrics_report || !options.upstream_durations, ErrorKind::kUsage,
-            "--upstream-durations needs --metrics-report");
+  RUN_CHECK(options.metrics_report || (!options.upstream_durations && options.durations.empty()), ErrorKind::kUsage,
+            "{} needs --metrics-report", options.upstream_durations ? "--upstream-durations" : "--durations");
   store::Store store = open_store(options);
   if (options.metrics_report) return show_metrics_report(store, options, out);
   const store::RunDetails details =
