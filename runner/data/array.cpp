@@ -143,27 +143,41 @@ bool is_wide(Element element) {
 }
 
 // Rounds the elements to f32 values of the storage.
-void take_wide(Storage& storage, const Array& array, std::optional<double> scale, bool normalized) {
+void take_wide(Storage& storage, const Array& array, std::optional<double> scale, const ReadOptions& options) {
   const LargeArray<double> elements = read_row_major<double>(array);
   const auto width = static_cast<size_t>(storage.width());
-  Narrowing narrowing(width, normalized, {});
+  Narrowing narrowing(width, options.normalized, options.offsets);
   storage.values = LargeArray<float>(elements.size());
+  const auto rounded = [&](size_t i) { return static_cast<float>(elements[i]); };
   for (size_t i = 0; i < elements.size(); ++i) {
-    const auto rounded = static_cast<float>(elements[i]);
-    storage.values[i] = narrowing.needs(i % width, rounded) ? narrowing.narrow(i % width, elements[i]) : rounded;
+    const float value = rounded(i);
+    storage.values[i] = narrowing.needs(i % width, value) ? narrowing.narrow(i % width, elements[i]) : value;
   }
   storage.offsets = narrowing.offsets();
   for (double& offset : storage.offsets) offset *= scale.value_or(1);
   storage.warnings = narrowing.warnings([&](size_t feature) { return fmt::format("{} of {}", feature, array.name); });
+  for (size_t i = 0; i < elements.size(); ++i)
+    if (!std::isfinite(storage.values[i]))
+      refuse_row(storage, options.predicts, static_cast<int64_t>(i / width), i % width,
+                 fmt::format("{} {}", elements[i], std::isfinite(rounded(i)) ? kTooFar : not_finite_text(elements[i])),
+                 array.name);
 }
 
-void check_finite(std::span<const float> values, const Array& array, const char* what) {
+// The file has f32 numbers, or smaller ones.
+void check_features(Storage& storage, const Array& array, bool predicts) {
+  const auto width = static_cast<size_t>(storage.width());
+  for (size_t i = 0; i < storage.values.size(); ++i)
+    if (!std::isfinite(storage.values[i]))
+      refuse_row(storage, predicts, static_cast<int64_t>(i / width), i % width,
+                 fmt::format("{} is not finite", storage.values[i]), array.name);
+}
+
+void check_labels(std::span<const float> values, const Array& array) {
   const auto bad = std::find_if_not(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
   if (bad == values.end()) return;
   const int64_t index = bad - values.begin();
   const int64_t width = product(array.shape) / array.shape[0];
-  fail(ErrorKind::kData, "{}: sample {}, {} {}: {} is not finite", array.name, index / width, what, index % width,
-       *bad);
+  fail(ErrorKind::kData, "{}: sample {}, label {}: {} is not finite", array.name, index / width, index % width, *bad);
 }
 
 // (N), or (N, 1) as a table has it.
@@ -254,22 +268,19 @@ void check_shape(const Array& array, int64_t most_bytes) {
             INT32_MAX);
 }
 
-void take_features(Storage& storage, const Array& array, std::optional<double> scale, bool normalized) {
+void take_features(Storage& storage, const Array& array, std::optional<double> scale, const ReadOptions& options) {
   storage.samples = array.shape[0];
   storage.feature_shape =
       array.shape.size() == 1 ? backends::Shape{1} : backends::Shape(std::span(array.shape).subspan(1));
   if (array.element == Element::kU8) {
     storage.bytes = read_row_major<uint8_t>(array);
-    storage.scale = static_cast<float>(scale.value_or(1));
-    return;
-  }
-  if (is_wide(array.element)) {
-    take_wide(storage, array, scale, normalized);
+  } else if (is_wide(array.element)) {
+    take_wide(storage, array, scale, options);
   } else {
     storage.values = read_row_major<float>(array);
+    check_features(storage, array, options.predicts);
   }
-  check_finite(storage.values, array, "feature");
-  scale_values(storage, scale, array.name);
+  scale_values(storage, scale, options.predicts, array.name);
 }
 
 void take_labels(Storage& storage, const Array& array, LabelsAs as) {
@@ -285,7 +296,7 @@ void take_labels(Storage& storage, const Array& array, LabelsAs as) {
     return;
   }
   LargeArray<float> values = read_row_major<float>(array);
-  check_finite(values, array, "label");
+  check_labels(values, array);
   const bool may_be_classes = is_column(array) && as != LabelsAs::kTargets;
   LargeArray<int64_t> labels = may_be_classes ? wholes(values) : LargeArray<int64_t>();
   RUN_CHECK(as != LabelsAs::kClasses || !labels.empty(), ErrorKind::kData,
@@ -304,8 +315,7 @@ Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& opt
     take(array);
     input.expect_end();
   };
-  read_file(spec.features_file,
-            [&](const Array& array) { take_features(storage, array, spec.scale, options.normalized); });
+  read_file(spec.features_file, [&](const Array& array) { take_features(storage, array, spec.scale, options); });
   if (options.labels != LabelsAs::kFeatures && !options.predicts) {
     read_file(spec.labels_file, [&](const Array& array) { take_labels(storage, array, options.labels); });
   }

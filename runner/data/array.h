@@ -47,8 +47,8 @@ struct Array {
 void check_shape(const Array& array, int64_t most_bytes);
 
 // Stores the features (u8 elements as bytes) and applies `scale`. An array with one axis has one feature per sample.
-// `normalized`: whether the data are normalised after reading (narrowing.h).
-void take_features(Storage& storage, const Array& array, std::optional<double> scale, bool normalized);
+// Refuses rows that cannot be used (refuse_row).
+void take_features(Storage& storage, const Array& array, std::optional<double> scale, const ReadOptions& options);
 // Stores the labels. Whole numbers of shape (N) or (N, 1) are classes if are_classes() says so; all other numbers, of
 // shape (N) or (N, K), are targets. Call it after take_features(): the number of samples must match.
 void take_labels(Storage& storage, const Array& array, LabelsAs as);

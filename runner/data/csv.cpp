@@ -37,7 +37,7 @@ Storage read_csv(const schema::DatasetSpec& spec, const ReadOptions& options) {
     storage.values.insert(storage.values.end(), rows.features().begin(), rows.features().end());
     if (!rows.rejection().empty()) storage.rejected.push_back({storage.samples, rows.rejection()});
   });
-  scale_values(storage, spec.scale, spec.path);
+  scale_values(storage, spec.scale, options.predicts, spec.path);
   return storage;
 }
 

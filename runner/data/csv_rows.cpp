@@ -272,7 +272,10 @@ bool CsvRows::read_features() {
     float& value = values_[i];
     switch (parse_number(text, value)) {
       case Field::kNumber:
-        if (narrowing_->needs(i, value)) value = narrowing_->narrow(i, parse_f64(text));
+        if (!narrowing_->needs(i, value)) break;
+        value = narrowing_->narrow(i, parse_f64(text));
+        if (std::isinf(value))
+          refuse("column {}: {} {}", name_of(features_[i]), formats::in_quotes(record_[features_[i]]), kTooFar);
         break;
       case Field::kMissing:
         if (options_.predicts && spec_.missing != Missing::kMean)
@@ -282,7 +285,8 @@ bool CsvRows::read_features() {
         value = std::numeric_limits<float>::quiet_NaN();
         break;
       case Field::kNotFinite:
-        refuse("column {}: {} is not finite", name_of(features_[i]), formats::in_quotes(record_[features_[i]]));
+        refuse("column {}: {} {}", name_of(features_[i]), formats::in_quotes(record_[features_[i]]),
+               why_not_finite(text));
       case Field::kText: refuse_text(features_[i]);
     }
   }

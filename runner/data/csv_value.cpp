@@ -102,6 +102,11 @@ Field parse_number(std::string_view text, float& value) {
   return parse_long(text, value);
 }
 
+const char* why_not_finite(std::string_view text) {
+  const bool has_digits = text.find_first_of("0123456789") != text.npos;
+  return not_finite_text(has_digits ? 0 : HUGE_VAL);
+}
+
 double parse_f64(std::string_view text) {
   text = trim(text);
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -121,7 +126,7 @@ void LabelColumn::add(std::string_view text, int64_t line) {
   ++rows_;
   float number = 0;
   const Field field = parse_number(text, number);
-  if (field == Field::kNotFinite) refuse({std::string(text), line}, "is not finite");
+  if (field == Field::kNotFinite) refuse({std::string(text), line}, why_not_finite(text));
   if (field == Field::kText) {
     if (!schema::is_utf8(text)) refuse({std::string(text), line}, "is not UTF-8");
     if (text_.line == 0) text_ = {std::string(text), line};

@@ -17,6 +17,8 @@ enum class Field { kNumber, kMissing, kNotFinite, kText };
 // Parses a number, correctly rounded to f32, with optional surrounding blanks. Missing values are an empty field, NA,
 // N/A, NaN, null and ?, in upper or lower case.
 Field parse_number(std::string_view text, float& value);
+// Says why a text is Field::kNotFinite.
+const char* why_not_finite(std::string_view text);
 // Returns a number that parse_number() accepts, correctly rounded to f64.
 double parse_f64(std::string_view text);
 // Returns whether a trimmed text is a missing value.

@@ -1,6 +1,7 @@
 #include "runner/data/dataset.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -111,6 +112,18 @@ int64_t Dataset::shuffle_buffer() const {
 
 void Dataset::normalize(std::span<float> sample) const {
   for (size_t f = 0; f < center_.size(); ++f) sample[f] = (sample[f] - center_[f]) * factor_[f];
+}
+
+std::optional<size_t> Dataset::overflow(std::span<const float> normalized) const {
+  const auto bad = std::ranges::find_if_not(normalized, [](float value) { return std::isfinite(value); });
+  if (center_.empty() || bad == normalized.end()) return std::nullopt;
+  return static_cast<size_t>(bad - normalized.begin());
+}
+
+std::string Dataset::overflow_text(float value, size_t feature) const {
+  const double offset = storage_->offsets.empty() ? 0 : storage_->offsets[feature];
+  return fmt::format("{:.6g} is too large for f32 after normalisation: minus {:.6g}, times {:.6g}", value + offset,
+                     center_[feature] + offset, factor_[feature]);
 }
 
 int64_t Dataset::row(int64_t id) const {

@@ -94,6 +94,10 @@ class Dataset {
   // feature_shape).
   const Storage& storage() const { return *storage_; }
   void normalize(std::span<float> sample) const;
+  // Returns the first feature of a normalised sample that is not finite; none if all are.
+  std::optional<size_t> overflow(std::span<const float> normalized) const;
+  // Says that a feature of a sample, before normalisation, is too large after it.
+  std::string overflow_text(float value, size_t feature) const;
 
  private:
   int64_t row(int64_t id) const;

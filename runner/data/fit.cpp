@@ -118,7 +118,11 @@ void fit_normalization(Encoding& encoding, const Storage& storage, std::span<con
     fit_min_max(encoding, storage, rows);
   }
   add_offsets(encoding.center, storage);
-  for (double& spread : encoding.spread) {
+  for (size_t f = 0; f < encoding.spread.size(); ++f) {
+    double& spread = encoding.spread[f];
+    RUN_CHECK(std::isfinite(static_cast<float>(spread)), ErrorKind::kData,
+              "data.train: the values of feature {} differ by more than f32 holds; reduce them with scale",
+              feature_text(storage, f));
     // Also covers a spread so small that its inverse, by which gather multiplies, is infinite in f32.
     if (!std::isfinite(1 / static_cast<float>(spread))) spread = 1;
   }

@@ -1,6 +1,7 @@
 #include "runner/data/load.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <memory>
@@ -105,6 +106,13 @@ ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool predicts) {
           .normalized = encoding.normalize != schema::Normalize::kNone};
 }
 
+// Offsets (narrowing.h) of rows to predict: the centers of large columns, so that a row is the same in every file.
+std::vector<double> offsets_of(const Encoding& encoding, double scale) {
+  std::vector<double> offsets = encoding.center;
+  for (double& offset : offsets) offset = std::fabs(offset / scale) > 0x1p24 ? offset / scale : 0;
+  return offsets;
+}
+
 Encoding encoding_of(const Storage& train) {
   Encoding encoding;
   encoding.feature_shape = train.feature_shape;
@@ -192,6 +200,30 @@ void fit(Sections& sections, const schema::DataSpec& spec) {
   fit_normalization(sections.encoding, *sections.train, rows);
 }
 
+bool all_bytes_fit(const Dataset& set, const Storage& storage) {
+  return std::ranges::all_of(std::array{0.0f, 255.0f}, [&](float byte) {
+    std::vector<float> row(static_cast<size_t>(storage.width()), byte * storage.scale);
+    set.normalize(row);
+    return !set.overflow(row);
+  });
+}
+
+// Refuses rows whose features are not finite after normalisation (refuse_row). Those of a stream are checked when they
+// are read.
+void check_normalized(const Dataset& set, Storage& storage, bool predicts) {
+  const bool has_rows = !storage.values.empty() || (!storage.bytes.empty() && !all_bytes_fit(set, storage));
+  if (!has_rows) return;
+  std::vector<float> row(static_cast<size_t>(storage.width()));
+  for (int64_t i = 0; i < storage.samples; ++i) {
+    storage.read_row(i, row);
+    set.normalize(row);
+    const std::optional<size_t> feature = set.overflow(row);
+    if (!feature) continue;
+    storage.read_row(i, row);
+    refuse_row(storage, predicts, i, *feature, set.overflow_text(row[*feature], *feature), set.name());
+  }
+}
+
 // Returns which labels a recipe needs. `known`: as in load().
 LabelsAs needed_labels(const schema::DataSpec& spec, LabelsAs labels, const Encoding* known) {
   if (spec.train.reconstructs) return LabelsAs::kFeatures;
@@ -225,6 +257,10 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::opt
   Dataset train_set("data.train", train, std::move(rows.train), encoding);
   std::optional<Dataset> eval_set;
   if (eval) eval_set.emplace("data.eval", eval, std::move(rows.eval), encoding);
+  if (encoding.normalize != schema::Normalize::kNone) {
+    check_normalized(train_set, *train, false);
+    if (has_other) check_normalized(*eval_set, *eval, false);
+  }
   append(warnings, train_set.warnings());
   if (has_other) append(warnings, eval_set->warnings());
   return {std::move(encoding), std::move(train_set), std::move(eval_set),
@@ -284,12 +320,15 @@ Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, 
                      bool predicts, int64_t shuffle_buffer) {
   schema::DatasetSpec file = spec;
   if (predicts) file.missing = encoding.fill.empty() ? schema::Missing::kError : schema::Missing::kMean;
-  const ReadOptions options = same_as(encoding, seed, predicts);
+  ReadOptions options = same_as(encoding, seed, predicts);
+  if (predicts) options.offsets = offsets_of(encoding, spec.scale.value_or(1));
   auto storage = std::make_shared<Storage>(read(file, options, shuffle_buffer, name));
   check_encoding(*storage, encoding, name);
   storage->is_text() ? use_vocabulary(*storage, encoding.class_names, name) : use_classes(*storage, encoding, name);
   fill_missing(*storage, encoding, name);
-  return Dataset(std::move(name), storage, {}, encoding);
+  const Dataset set(std::move(name), storage, {}, encoding);
+  if (encoding.normalize != schema::Normalize::kNone) check_normalized(set, *storage, predicts);
+  return set;
 }
 
 }  // namespace runner::data

@@ -56,9 +56,8 @@ uint64_t data_seed(const schema::Recipe& recipe);
 //
 // - `seed`: used by synthetic data only.
 // - `name`: for messages.
-// - `predicts`: labels are neither needed nor read, missing values are filled if the training data's were, and rows of
-// a
-//   CSV file that cannot be used stay (Storage::rejected).
+// - `predicts`: labels are neither needed nor read, missing values are filled if the training data's were, and rows
+//   that cannot be used stay (Storage::rejected).
 // - `shuffle_buffer`: 0 to read into memory, or the size of the shuffle buffer of a stream.
 //
 // Throws Error(kData) if the feature shape differs from the encoding's, or if a class is unknown.

@@ -18,6 +18,9 @@ namespace runner::data {
 // magnitudes, for which 24 bits are enough.
 bool loses_digits(double value);
 
+// What Narrowing::narrow() says of a value by being infinite, though the value itself is an f32.
+inline constexpr const char* kTooFar = "is too far from the other values for f32";
+
 class Narrowing {
  public:
   // `relative`: whether large columns may have an offset. `offsets` (width): those of an earlier pass; empty: none yet.

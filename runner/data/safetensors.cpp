@@ -28,7 +28,7 @@ Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& opt
     return array;
   };
   Storage storage;
-  take_features(storage, array_of("features"), spec.scale, options.normalized);
+  take_features(storage, array_of("features"), spec.scale, options);
   if (!options.predicts && options.labels != LabelsAs::kFeatures)
     take_labels(storage, array_of("labels"), options.labels);
   return storage;

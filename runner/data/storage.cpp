@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "runner/formats/input.h"
 #include "schema/base/error.h"
 
 namespace runner::data {
@@ -32,22 +35,67 @@ void Storage::read_classes(int64_t row, std::span<int64_t> out) const {
   }
 }
 
-void scale_sample(std::span<float> features, int64_t sample, double scale, const std::string& file) {
+namespace {
+
+struct Unscalable {
+  size_t feature;
+  std::string why;
+};
+
+// Scales a sample up to the first value that is not finite then. NaN marks a missing value.
+std::optional<Unscalable> scale_features(std::span<float> features, double scale) {
   const auto factor = static_cast<float>(scale);
   for (size_t i = 0; i < features.size(); ++i) {
     const float scaled = features[i] * factor;
-    RUN_CHECK(!std::isinf(scaled), ErrorKind::kData, "{}: sample {}, feature {}: {} times scale {} is not finite", file,
-              sample, i, features[i], scale);
+    if (!std::isfinite(scaled) && !std::isnan(features[i]))
+      return Unscalable{i, fmt::format("{} times scale {} is not finite", features[i], scale)};
     features[i] = scaled;
   }
+  return std::nullopt;
 }
 
-void scale_values(Storage& storage, std::optional<double> scale, const std::string& file) {
-  if (!scale.has_value()) return;
+void scale_bytes(Storage& storage, double scale, bool predicts, const std::string& file) {
+  storage.scale = static_cast<float>(scale);
+  if (std::isfinite(storage.scale * 255)) return;
   const auto width = static_cast<size_t>(storage.width());
-  for (size_t start = 0; start < storage.values.size(); start += width) {
-    scale_sample(std::span(storage.values).subspan(start, width), static_cast<int64_t>(start / width), *scale, file);
-  }
+  for (size_t i = 0; i < storage.bytes.size(); ++i)
+    if (!std::isfinite(static_cast<float>(storage.bytes[i]) * storage.scale))
+      refuse_row(storage, predicts, static_cast<int64_t>(i / width), i % width,
+                 fmt::format("{} times scale {} is not finite", storage.bytes[i], scale), file);
+}
+
+}  // namespace
+
+const char* not_finite_text(double value) {
+  return std::isfinite(value) ? "is too large for f32, which ends at 3.4e38" : "is not finite";
+}
+
+void refuse_row(Storage& storage, bool predicts, int64_t row, size_t feature, const std::string& why,
+                const std::string& file) {
+  const std::string column = storage.feature_names.empty()
+                                 ? fmt::format("feature {}", feature)
+                                 : "column " + formats::in_quotes(storage.feature_names[feature]);
+  RUN_CHECK(predicts, ErrorKind::kData, "{}: sample {}, {}: {}", file, row, column, why);
+  const auto at = std::ranges::lower_bound(storage.rejected, row, {}, &RejectedRow::row);
+  if (at == storage.rejected.end() || at->row != row)
+    storage.rejected.insert(at, {row, fmt::format("{}: {}", column, why)});
+  const auto width = storage.width();
+  if (!storage.values.empty()) std::fill_n(storage.values.begin() + row * width, width, 0.0f);
+  if (!storage.bytes.empty()) std::fill_n(storage.bytes.begin() + row * width, width, uint8_t{0});
+}
+
+void scale_sample(std::span<float> features, int64_t sample, double scale, const std::string& file) {
+  if (const auto bad = scale_features(features, scale))
+    fail(ErrorKind::kData, "{}: sample {}, feature {}: {}", file, sample, bad->feature, bad->why);
+}
+
+void scale_values(Storage& storage, std::optional<double> scale, bool predicts, const std::string& file) {
+  if (!scale.has_value()) return;
+  if (!storage.bytes.empty()) return scale_bytes(storage, *scale, predicts, file);
+  const auto width = static_cast<size_t>(storage.width());
+  for (size_t start = 0; start < storage.values.size(); start += width)
+    if (const auto bad = scale_features(std::span(storage.values).subspan(start, width), *scale))
+      refuse_row(storage, predicts, static_cast<int64_t>(start / width), bad->feature, bad->why, file);
 }
 
 }  // namespace runner::data

@@ -21,15 +21,16 @@ namespace runner::data {
 
 struct ReadOptions {
   LabelsAs labels = LabelsAs::kAuto;
-  bool predicts = false;  // labels are not read, and rows of a CSV file that cannot be used stay (Storage::rejected)
+  bool predicts = false;  // labels are not read, and rows that cannot be used stay (Storage::rejected)
   uint64_t seed = 0;      // synthetic: seed, and which section it is
   bool eval = false;
   // CSV: columns of the training data, by name if there is a header; empty or 0 if unknown.
   std::vector<std::string> feature_names = {};
   std::string label_name = {};
   int64_t feature_count = 0;
-  bool normalized = false;           // whether the data are normalised after reading (narrowing.h)
-  std::vector<double> offsets = {};  // CSV: Storage::offsets of an earlier pass
+  bool normalized = false;  // whether the data are normalised after reading (narrowing.h)
+  std::vector<double> offsets =
+      {};  // before scaling: those of an earlier pass, or of the training data; empty: none yet
 };
 
 // Files whose samples are read in every epoch (stream.h).
@@ -114,9 +115,18 @@ struct Storage {
   void read_classes(int64_t row, std::span<int64_t> out) const;
 };
 
-// Multiplies the values by the recipe's `scale` in f32. Throws Error(kData) naming `file` if a result is infinite.
-void scale_values(Storage& storage, std::optional<double> scale, const std::string& file);
-// As scale_values(), for one sample.
+// Says why a number cannot be an f32: "is not finite", or that it is too large.
+const char* not_finite_text(double value);
+
+// A row whose feature cannot be used, because of `why`: with `predicts` it joins storage.rejected, and its features
+// become 0. Otherwise throws Error(kData) naming `file`, row and feature.
+void refuse_row(Storage& storage, bool predicts, int64_t row, size_t feature, const std::string& why,
+                const std::string& file);
+
+// Multiplies the features by the recipe's `scale` in f32; bytes when they are read. Refuses rows with a result that is
+// not finite (refuse_row).
+void scale_values(Storage& storage, std::optional<double> scale, bool predicts, const std::string& file);
+// Scales one sample of a stream. Throws Error(kData) naming `file` if a result is not finite.
 void scale_sample(std::span<float> features, int64_t sample, double scale, const std::string& file);
 
 }  // namespace runner::data

@@ -97,6 +97,9 @@ void StreamReader::load(Sample& sample) {
   sample.tokens.assign(rows_->tokens().begin(), rows_->tokens().end());
   sample.features = rows_->features();
   dataset_.normalize(sample.features);
+  if (const auto bad = dataset_.overflow(sample.features))
+    fail(ErrorKind::kData, "{}: sample {}, feature {}: {}", dataset_.name(), sample.id, *bad,
+         dataset_.overflow_text(rows_->features()[*bad], *bad));
   const LabelKind kind = dataset_.label_kind();
   if (kind == LabelKind::kClass) rows_->read_classes(sample.classes);
   if (kind == LabelKind::kTarget && !dataset_.storage().targets_are_features) sample.target = rows_->target();

@@ -275,6 +275,28 @@ TEST_F(ArrayTest, ReportsDamagedNpyFiles) {
                                                                 ", but more bytes follow");
   EXPECT_EQ(npy_error(npy(dict("<f4", "(1, 3)"), bytes_of(Floats{1, 2, std::numeric_limits<float>::quiet_NaN()}))),
             "f: sample 0, feature 2: nan is not finite");
+  EXPECT_EQ(npy_error(npy(dict("<f8", "(2, 2)"), bytes_of(std::vector<double>{1, 2, 3, 1e99}))),
+            "f: sample 1, feature 1: 1e+99 is too large for f32, which ends at 3.4e38");
+}
+
+// As in CSV files (CsvTest.KeepsRowsThatCannotBeUsedForPredictions).
+TEST_F(ArrayTest, KeepsRowsThatCannotBeUsedForPredictions) {
+  const auto rejected = [&](const char* type, const std::string& elements, double scale) {
+    schema::DatasetSpec spec = file_spec(DataFormat::kNpy, write("f", npy(dict(type, "(3, 2)"), elements)), "");
+    spec.scale = scale;
+    const Storage s = definition_of(DataFormat::kNpy).read(spec, {.predicts = true});
+    std::vector<std::string> texts;
+    for (const RejectedRow& each : s.rejected) texts.push_back(fmt::format("{} {}", each.row, each.reason));
+    return texts;
+  };
+  using Texts = std::vector<std::string>;
+  const float inf = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(rejected("<f4", bytes_of(Floats{1e20f, 2, 3, inf, 5, 6}), 1e30),
+            (Texts{"0 feature 0: 1e+20 times scale 1e+30 is not finite", "1 feature 1: inf is not finite"}));
+  EXPECT_EQ(rejected("<f8", bytes_of(std::vector<double>{1, 2, 3, 4, -1e99, 6}), 1),
+            (Texts{"2 feature 0: -1e+99 is too large for f32, which ends at 3.4e38"}));
+  EXPECT_EQ(rejected("|u1", std::string("\1\2\3\377\5\6"), 1e37),
+            (Texts{"1 feature 1: 255 times scale 1e+37 is not finite"}));
 }
 
 // ---- safetensors

@@ -377,7 +377,9 @@ TEST_F(CsvTest, ReportsInvalidRows) {
   EXPECT_EQ(error("a,b\nsetosa,2\n"),
             "x.csv:2: column 'a': expected a number, got 'setosa'; list the columns to use with features");
   EXPECT_EQ(error("a,b\n1,2\ninf,2\n"), "x.csv:3: column 'a': 'inf' is not finite");
-  EXPECT_EQ(error("a,b\n1e99,2\n"), "x.csv:2: column 'a': '1e99' is not finite");
+  EXPECT_EQ(error("a,b\n1e99,2\n"), "x.csv:2: column 'a': '1e99' is too large for f32, which ends at 3.4e38");
+  EXPECT_EQ(error("a,b\n-1e999,2\n"), "x.csv:2: column 'a': '-1e999' is too large for f32, which ends at 3.4e38");
+  EXPECT_EQ(error("a,b\n2,1e99\n"), "x.csv:2: label '1e99' is too large for f32, which ends at 3.4e38");
 }
 
 // ---- Missing values
@@ -503,7 +505,7 @@ TEST_F(CsvTest, AppliesTheScale) {
   EXPECT_EQ(read("a,l\n8,0\n1,1\n", spec).values, (Floats{0.5f, 0.0625f}));
   spec.scale = 1e30;
   EXPECT_EQ(error("a,b,l\n8,1,0\n1,1e20,1\n", spec),
-            "x.csv: sample 1, feature 1: 1e+20 times scale 1e+30 is not finite");
+            "x.csv: sample 1, column 'b': 1e+20 times scale 1e+30 is not finite");
 }
 
 TEST_F(CsvTest, ReadsGzippedFiles) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runner/data/storage.h"
+#include "runner/data/stream.h"
 #include "tests/data/load_fixture.h"
 
 namespace runner::data {
@@ -87,6 +89,81 @@ TEST_F(FitTest, TreatsATinySpreadAsConstant) {
     EXPECT_EQ(data.encoding.spread, (std::vector<double>{1, 1}));
     for (const float value : features_of(data.train)) EXPECT_NEAR(value, 0, 1e-44);
   }
+}
+
+TEST_F(FitTest, RefusesValuesThatNormalizationMakesTooLarge) {
+  DataSpec spec = csv("a,b,l\n0,1,0\n0.001,2,1\n", "a,b,l\n0,1,0\n0,1,1\n3e38,2,0\n");
+  for (const Normalize normalize : {Normalize::kStandard, Normalize::kMinMax}) {
+    spec.normalize = normalize;
+    const std::string text = message_of([&] { load(spec, 0); });
+    EXPECT_TRUE(text.starts_with("data.eval: sample 2, column 'a': 3e+38 is too large for f32 after normalisation: "))
+        << text;
+  }
+  DataSpec wide = csv("a,l\n1,0\n-3e38,0\n3e38,1\n");
+  wide.normalize = Normalize::kMinMax;
+  EXPECT_EQ(message_of([&] { load(wide, 0); }),
+            "data.train: the values of feature 'a' differ by more than f32 holds; reduce them with scale");
+  wide.normalize = Normalize::kStandard;
+  EXPECT_NEAR(features_of(load(wide, 0).train)[2], std::sqrt(1.5), 1e-6);
+  wide = csv("a,l\n3e38,0\n-3e38,1\n");
+  wide.normalize = Normalize::kStandard;
+  EXPECT_EQ(message_of([&] { load(wide, 0); }),
+            "train.csv:3: column 'a': '-3e38' is too far from the other values for f32");
+}
+
+TEST_F(FitTest, RefusesThemInStreams) {
+  DataSpec spec = csv("a,l\n0,0\n0.001,1\n", "a,l\n0,0\n0,0\n3e38,1\n");
+  spec.stream = true;
+  spec.normalize = Normalize::kStandard;
+  const Data data = load(spec, 0);
+  StreamReader reader(*data.eval, 0, false, 0);
+  std::vector<int64_t> ids(3), classes(3);
+  std::vector<float> features(3);
+  const BatchRows out{.ids = ids, .inputs = {std::as_writable_bytes(std::span(features))}, .classes = classes};
+  const std::string text = message_of([&] { reader.read(0, {.begin = 0, .real = 3}, out); });
+  EXPECT_TRUE(text.starts_with("data.eval: sample 2, feature 0: 3e+38 is too large for f32 after normalisation: "))
+      << text;
+}
+
+TEST_F(FitTest, RefusesBytesThatNormalizationMakesTooLarge) {
+  const auto images = [](std::string pixels) { return std::string("\0\0\x08\x02\0\0\0\x02\0\0\0\x01", 12) + pixels; };
+  const std::string labels = std::string("\0\0\x08\x01\0\0\0\x02", 8) + std::string{0, 1};
+  DataSpec spec;
+  spec.train = file_spec(schema::DataFormat::kIdx, write("f", images({1, 2})), write("l", labels));
+  spec.train.scale = 2e36;
+  EXPECT_EQ(features_of(load(spec, 0).train), (Floats{2e36f, 4e36f}));
+  spec.train = file_spec(schema::DataFormat::kIdx, write("f", images({1, '\xff'})), write("l", labels));
+  spec.train.scale = 2e36;
+  EXPECT_TRUE(
+      message_of([&] { load(spec, 0); }).starts_with("f: sample 1, feature 0: 255 times scale 2e+36 is not finite"));
+}
+
+// Each row is rounded alike, whatever the first row of the file is.
+TEST_F(FitTest, RowsToPredictDoNotDependOnOthers) {
+  DataSpec spec = csv("a,b,l\n1550083467346,1,0\n1550083467350,3,1\n");
+  spec.normalize = Normalize::kStandard;
+  const Data data = load(spec, 0);
+  const auto predicted = [&](std::string_view text) {
+    return features_of(load_encoded(csv_spec(write("new.csv", text)), data.encoding, 0, "new.csv", true));
+  };
+  const Floats one = predicted("a,b\n1550083467350,3\n");
+  EXPECT_NEAR(one[0], 1, 1e-6);
+  const Floats after = predicted("a,b\n3e30,1e30\n1550083467350,3\n");
+  EXPECT_EQ((Floats{after[2], after[3]}), one);
+}
+
+TEST_F(FitTest, RowsToPredictStayIfNormalizationMakesThemTooLarge) {
+  DataSpec spec = csv("a,b,l\n0,1,0\n0.001,2,1\n");
+  spec.normalize = Normalize::kStandard;
+  const Data data = load(spec, 0);
+  const Dataset set =
+      load_encoded(csv_spec(write("new.csv", "a,b\n0,1\n3e38,1\nx,1\n1e99,1\n")), data.encoding, 0, "new.csv", true);
+  std::vector<std::string> reasons;
+  for (const RejectedRow& each : set.storage().rejected)
+    reasons.push_back(fmt::format("{} {}", each.row, each.reason.substr(0, each.reason.find(" after"))));
+  EXPECT_EQ(reasons, (std::vector<std::string>{"1 column 'a': 3e+38 is too large for f32",
+                                               "2 column 'a': expected a number, got 'x'",
+                                               "3 column 'a': '1e99' is too large for f32, which ends at 3.4e38"}));
 }
 
 TEST_F(FitTest, MinMaxUsesTheRangeOfTheTrainingPart) {
