@@ -229,7 +229,7 @@ class LuaHooks : public train::Hooks {
 
   void attach(train::RunControl* run) override {
     accelerator_.run = run;
-    runtime_.set_seed(train::hook_seed(recipe_, run->ranks()));
+    if (run != nullptr) runtime_.set_seed(train::hook_seed(recipe_, run->ranks()));
   }
 
   // Contains the number of random draws and the registered objects.

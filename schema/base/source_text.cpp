@@ -118,10 +118,19 @@ constexpr Lookalike kLookalikes[] = {
 
 void Report::add(ErrorId id, const Place& place, std::string_view key, std::string_view message,
                  std::string_view hint) {
-  const std::string_view line = source(place.source).line(place.line);
-  const auto* const found =
-      std::ranges::find_if(kLookalikes, [&](const Lookalike& each) { return line.find(each.bytes) != line.npos; });
-  const std::string more = found != std::end(kLookalikes) ? fmt::format("the line has {}", found->what) : "";
+  const auto lookalike_in = [&](int number) {
+    const std::string_view line = number > 0 ? source(place.source).line(number) : std::string_view();
+    const auto* const found =
+        std::ranges::find_if(kLookalikes, [&](const Lookalike& each) { return line.find(each.bytes) != line.npos; });
+    return found != std::end(kLookalikes) ? found->what : std::string_view();
+  };
+  std::string more;
+  if (const std::string_view here = lookalike_in(place.line); !here.empty()) {
+    more = fmt::format("the line has {}", here);
+  } else if (const std::string_view above = lookalike_in(place.line - 1);
+             id == ErrorId::kYamlSyntax && !above.empty()) {
+    more = fmt::format("the line above has {}", above);
+  }
   const std::string all = hint.empty() || more.empty() ? std::string(hint) + more : fmt::format("{}; {}", more, hint);
   found_.push_back({place, diagnostic(id, place, key, message, all)});
 }

@@ -90,13 +90,28 @@ class Binder {
     }
   }
 
+  // Other keys that a type needs: ", hidden: …".
+  static std::string required_with(std::string_view section, std::string_view type) {
+    std::string keys;
+    for (const Field& field : fields()) {
+      if (!field.required || field.parent != section || field.name == "type") continue;
+      const auto allows = [&](const Condition& condition) {
+        return !condition.path.ends_with(".type") ||
+               std::ranges::find(condition.values, type) != condition.values.end();
+      };
+      if (std::ranges::all_of(field.when, allows)) keys += fmt::format(", {}: …", field.name);
+    }
+    return keys;
+  }
+
   void wrong_section(std::string_view schema, const std::string& path, const YamlNode& node) {
     broken(path);
     if (node.kind == YamlNode::Kind::kInvalid) return;
     std::string hint;
     const std::span<const Field> type = find_fields(child_path(schema, "type"));
     const bool named = !type.empty() && node.kind == YamlNode::Kind::kScalar;
-    if (named) hint = fmt::format("write {}: {{type: {}}}", path, node.text);
+    if (named)
+      hint = fmt::format("write {}: {{type: {}{}}}", path, node.text, required_with(type[0].parent, node.text));
     report_.add(ErrorId::kWrongType, node.place, path,
                 fmt::format("{} must be a section, got {}", path, describe(node)), hint);
   }
@@ -218,6 +233,8 @@ class Binder {
 
   // "an integer: samples per batch of one process"
   static std::string hint_of(const Field& field) {
+    if (field.type == FieldType::kInteger && field.range.least == field.range.most)
+      return fmt::format("write {}: {}", field.path(), field.range.least);
     std::string text(field.text.substr(0, field.text.size() - 1));
     text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
     return type_phrase(field) + ": " + text;

@@ -6,8 +6,11 @@
 //   with: KEY=VALUE | …        settings of r.yaml that cause the message; KEY=null removes one of its settings
 //   train: KEY=VALUE | …       like `with`, if training prints the message, not `runner check`
 //   resume: KEY=VALUE | …      the message is that of resuming a run of r.yaml and `with` with these settings
+//   fault: FILE | OLD | NEW    an edit of a file that causes the message; \n is a line break
 //   says: TEXT                 part of the message, with the hint
 //   change: KEY=VALUE | -KEY   what the hint advises: more settings, or those to leave out; a line for each alternative
+//
+//   edit: FILE | OLD | NEW     what the hint advises, if it is an edit of the recipe, the hook or the data; likewise
 //
 // Commands run in this process.
 #include <cstdio>
@@ -33,13 +36,30 @@ namespace {
 
 using Settings = std::vector<std::string>;
 
+struct Edit {
+  std::string file, old_text, new_text;
+};
+
+// What a hint advises.
+struct Remedy {
+  Settings changes;
+  std::vector<Edit> edits;
+
+  std::string text() const {
+    std::string text = fmt::format("{}", fmt::join(changes, " "));
+    for (const Edit& edit : edits) text += fmt::format("{}: {} -> {}", edit.file, edit.old_text, edit.new_text);
+    return text;
+  }
+};
+
 struct Hint {
   std::string name;
   Settings with;
+  std::vector<Edit> faults;
   bool trains = false, resumes = false;
   Settings resume;
   std::string says;
-  std::vector<Settings> changes;
+  std::vector<Remedy> remedies;
 };
 
 struct Hints {
@@ -57,13 +77,23 @@ Settings settings_of(const std::string& text) {
   return settings;
 }
 
+Edit edit_of(const std::string& text) {
+  Settings parts = settings_of(text);
+  if (parts.size() == 2) parts.emplace_back();  // removes the old text
+  EXPECT_EQ(parts.size(), 3U) << text;
+  for (std::string& part : parts)
+    for (size_t at = 0; (at = part.find("\\n", at)) != std::string::npos;) part.replace(at, 2, "\n");
+  return {parts[0], parts[1], parts[2]};
+}
+
 Hints read_hints() {
   std::istringstream lines(support::read_text(support::source_path("tests/cli/hints.txt")));
   Hints all;
   for (std::string line; std::getline(lines, line);) {
     const auto value_of = [&](std::string_view key) { return line.substr(key.size()); };
     if (line.starts_with("== ")) {
-      all.hints.push_back({.name = value_of("== "), .with = {}, .resume = {}, .says = {}, .changes = {}});
+      all.hints.push_back(
+          {.name = value_of("== "), .with = {}, .faults = {}, .resume = {}, .says = {}, .remedies = {}});
     } else if (line.starts_with("@file ")) {
       all.files.emplace_back(value_of("@file "), "");
     } else if (all.hints.empty()) {
@@ -79,7 +109,11 @@ Hints read_hints() {
     } else if (line.starts_with("says: ")) {
       hint.says = value_of("says: ");
     } else if (line.starts_with("change: ")) {
-      hint.changes.push_back(settings_of(value_of("change: ")));
+      hint.remedies.push_back({.changes = settings_of(value_of("change: ")), .edits = {}});
+    } else if (line.starts_with("fault: ")) {
+      hint.faults.push_back(edit_of(value_of("fault: ")));
+    } else if (line.starts_with("edit: ")) {
+      hint.remedies.push_back({.changes = {}, .edits = {edit_of(value_of("edit: "))}});
     } else if (!line.empty()) {
       ADD_FAILURE() << "hints.txt: cannot read the line " << line;
     }
@@ -137,7 +171,20 @@ class HintsTest : public ::testing::Test {
   Outcome train_recipe(const Settings& settings) { return run({"exec", "r.yaml", "--quiet"}, settings); }
   Outcome resume_run(const Settings& settings) { return run({"resume", "@last", "--quiet"}, settings); }
 
-  Outcome outcome(const Hint& hint, const Settings& changes) {
+  static void apply(const std::vector<Edit>& edits) {
+    for (const Edit& edit : edits) {
+      std::string text = support::read_text(edit.file);
+      const size_t at = text.find(edit.old_text);
+      ASSERT_NE(at, std::string::npos) << edit.file << " lacks " << edit.old_text;
+      support::write_text(edit.file, text.replace(at, edit.old_text.size(), edit.new_text));
+    }
+  }
+
+  Outcome outcome(const Hints& all, const Hint& hint, const Remedy& remedy) {
+    for (const auto& [name, text] : all.files) support::write_text(name, text);
+    apply(hint.faults);
+    apply(remedy.edits);
+    const Settings& changes = remedy.changes;
     if (!hint.trains && !hint.resumes) return check_recipe(changed(hint.with, changes));
     std::filesystem::remove("runner.db");
     if (hint.trains) return train_recipe(changed(hint.with, changes));
@@ -159,18 +206,17 @@ TEST_F(HintsTest, RemoveTheirMessageAndCauseNoOtherError) {
   ASSERT_FALSE(base.failed) << base.text;
   for (const Hint& hint : all.hints) {
     SCOPED_TRACE(hint.name);
-    const Outcome before = outcome(hint, {});
+    const Outcome before = outcome(all, hint, {});
     EXPECT_NE(before.text.find(hint.says), std::string::npos) << "expected: " << hint.says << "\n" << before.text;
     EXPECT_FALSE(hint.says.empty());
-    EXPECT_FALSE(hint.changes.empty());
-    for (const Settings& change : hint.changes) {
-      const Outcome after = outcome(hint, change);
-      EXPECT_FALSE(after.failed) << fmt::format("{}", fmt::join(change, " ")) << "\n" << after.text;
-      EXPECT_EQ(after.text.find(hint.says), std::string::npos) << fmt::format("{}", fmt::join(change, " ")) << "\n"
-                                                               << after.text;
+    EXPECT_FALSE(hint.remedies.empty());
+    for (const Remedy& remedy : hint.remedies) {
+      const Outcome after = outcome(all, hint, remedy);
+      EXPECT_FALSE(after.failed) << remedy.text() << "\n" << after.text;
+      EXPECT_EQ(after.text.find(hint.says), std::string::npos) << remedy.text() << "\n" << after.text;
     }
   }
-  EXPECT_GE(all.hints.size(), 60U);
+  EXPECT_GE(all.hints.size(), 90U);
 }
 
 }  // namespace

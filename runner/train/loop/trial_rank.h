@@ -12,7 +12,8 @@
 #include "backends/device_model/modelled_device.h"
 #include "backends/dist/process_group.h"
 #include "runner/train/engine/trainer.h"
-#include "runner/train/step/step_hooks.h"
+#include "runner/train/loop/hooks.h"
+#include "runner/train/loop/run_control.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
@@ -54,19 +55,35 @@ class LoneRank final : public backends::ProcessGroup {
   const int size_;
 };
 
+// What the steps of a hook see of a run in a trial: its beginning. Nothing is printed or recorded.
+class TrialRun final : public RunControl {
+ public:
+  explicit TrialRun(const schema::Recipe& recipe) : recipe_(recipe) {}
+  int64_t steps() const override { return recipe_.train.steps.value_or(1); }
+  int64_t accumulation() const override { return recipe_.gradient_accumulation_steps; }
+
+ private:
+  const schema::Recipe& recipe_;
+};
+
 class TrialRank {
  public:
   // All arguments must outlive the object. Throws like Trainer.
   TrialRank(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
-            StepHooks* hooks)
+            Hooks* hooks)
       : recipe_(recipe),
         encoding_(encoding),
         device_(device),
         hooks_(hooks),
         others_(recipe.num_processes > 1 ? std::make_optional<LoneRank>(static_cast<int>(recipe.num_processes))
                                          : std::nullopt),
-        former_{device, device.set_state_tensors({})} {
+        former_{device, device.set_state_tensors({})},
+        run_(recipe) {
     trainer_.emplace(recipe_, encoding_, device_, hooks_, ranks());
+    if (hooks_ != nullptr) hooks_->attach(&run_);
+  }
+  ~TrialRank() {
+    if (hooks_ != nullptr) hooks_->attach(nullptr);
   }
   TrialRank(const TrialRank&) = delete;
   TrialRank& operator=(const TrialRank&) = delete;
@@ -103,9 +120,10 @@ class TrialRank {
   const schema::Recipe& recipe_;
   const data::Encoding& encoding_;
   backends::ModelledDevice& device_;
-  StepHooks* const hooks_;
+  Hooks* const hooks_;
   std::optional<LoneRank> others_;
   const FormerTensors former_;
+  TrialRun run_;
   std::optional<Trainer> trainer_;
   std::function<void()> halt_;
 };
