@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "runner/formats/input.h"
+#include "runner/formats/input_file.h"
 #include "schema/base/error.h"
 
 namespace runner::data {
