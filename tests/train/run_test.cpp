@@ -139,6 +139,18 @@ TEST_F(RunTest, RanksStopWhileTheFirstBatchIsMade) {
   }
 }
 
+// An epoch of 3 steps. The ranks do not run the first step of the next one to find out that one was asked to stop.
+TEST_F(RunTest, RanksStopBeforeAnEpoch) {
+  const auto hooks = hooks_with({.train = [](CustomLoop& loop, RunControl&) { train_epochs(loop); }});
+  for (const MakeHooks& make_hooks : {MakeHooks(), MakeHooks(hooks)}) {
+    const RunResult result =
+        train(kSmall, {.overrides = {"backend=gpu", "num_processes=2"}, .stop_after = 3, .make_hooks = make_hooks});
+    EXPECT_EQ(result.exit_code, 4);
+    EXPECT_EQ(result.optimizer_steps, 3);
+    EXPECT_EQ(result.epochs, 1);
+  }
+}
+
 TEST_F(RunTest, LossesBetweenPointsAreMeans) {
   ASSERT_EQ(train(kSmall, {.store = "each.db"}).exit_code, 0);
   ASSERT_EQ(train(kSmall, {.store = "fifth.db", .overrides = {"log.every=5 steps"}}).exit_code, 0);

@@ -217,7 +217,7 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
     const bool begins_step = open_step_.result.batches == 0;
     if (begins_step) open_step_.start = loop_.begin_step();
     training_.load(position(), even_batches_);
-    if (begins_step && !training_.wait([this] { return state_.interrupted(); })) stop();
+    if (begins_step && !training_.wait()) stop();
     training_.take();
     ++trainer_.counters.batches;
     trainer_.marks().begin_batch(/*training=*/true);

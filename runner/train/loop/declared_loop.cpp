@@ -7,11 +7,10 @@ namespace runner::train {
 void DeclaredLoop::run() {
   origin_ = {loop_.here(), state_.result.batches};
   data::Loader loader(session_.data.train, session_.plan, loop_.loader_spec());
-  const auto gives_up = [this] { return state_.interrupted(); };
-  BatchFeed batches = session_.trainer.stepper().feed(loader, gives_up);
-  if (should_continue()) loop_.wait_for_first_batch(loader);
+  bool is_new = true;
+  BatchFeed batches = session_.trainer.stepper().feed(loader, [this] { return state_.interrupted(); });
   try {
-    while (should_continue() && loader.wait(gives_up)) {
+    while (should_continue() && loop_.wait_for_batch(loader, std::exchange(is_new, false))) {
       if (state_.result.batches == 0 && !begin_step()) break;
       advance(batches);
       state_.result.done ? end_step() : loop_.end_substep();

@@ -55,7 +55,7 @@ void TrainBatches::load(const data::Position& next, std::optional<bool> even) {
   spec.from = next;
   loader_.emplace(session_.data.train, session_.plan.with_even_batches(even), spec);
   even_batches_ = even;
-  loop_.wait_for_first_batch(*loader_);
+  is_new_ = true;
 }
 
 }  // namespace runner::train

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
+#include <utility>
 
 #include "runner/data/loader.h"
 #include "runner/train/loop/hook_batch.h"
@@ -45,8 +45,8 @@ class TrainBatches {
   bool ends_before(const data::Position& next) const { return next.epoch != epoch_of_batches_; }
   // Makes the loader. Replaces it if `even` has changed, which overrides data.even_batches; none: as in the recipe.
   void load(const data::Position& next, std::optional<bool> even);
-  // Waits until the loader has a batch. Returns false if `give_up` has returned true before.
-  bool wait(const std::function<bool()>& give_up) { return loader_->wait(give_up); }
+  // See TrainLoop::wait_for_batch().
+  bool wait() { return loop_.wait_for_batch(*loader_, std::exchange(is_new_, false)); }
   void take() { current_.take(*loader_); }
   void end_batch() { current_.batch = nullptr; }
   // Drops the loader, because the position of the next batch has changed.
@@ -72,6 +72,7 @@ class TrainBatches {
   EpochCount epochs_;
   std::optional<int64_t> epoch_of_batches_;  // of the current loop over batches
   std::optional<data::Loader> loader_;
+  bool is_new_ = false;               // the loader, which nobody has waited for
   std::optional<bool> even_batches_;  // value when the loader was made
   HookBatch current_;
 };

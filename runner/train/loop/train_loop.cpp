@@ -67,10 +67,13 @@ data::LoaderSpec TrainLoop::loader_spec() {
           .use = &state_.input};
 }
 
-void TrainLoop::wait_for_first_batch(data::Loader& loader) {
-  if (session_.ranks == nullptr || !state_.weights_agree) return;
-  loader.wait([this] { return control_.must_end(); });
-  control_.agree_to_stop("the first batch");
+bool TrainLoop::wait_for_batch(data::Loader& loader, bool is_new) {
+  const bool may_shuffle = is_new || state_.position.begins_epoch();
+  if (may_shuffle && session_.ranks != nullptr && state_.weights_agree) {
+    loader.wait([this] { return control_.must_end(); });
+    control_.agree_to_stop("the first batch");
+  }
+  return !state_.interrupted() && loader.wait([this] { return state_.interrupted(); });
 }
 
 // If an epoch begins, its event is repeated when the run continues from there.

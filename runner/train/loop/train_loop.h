@@ -36,9 +36,9 @@ class TrainLoop {
 
   // Returns the specification of a loader that starts at the next batch.
   data::LoaderSpec loader_spec();
-  // Call with a new loader before its first batch is taken. Waits until the samples of the epoch are shuffled, which
-  // may take a minute, or until a rank is asked to stop. Then all ranks agree to stop.
-  void wait_for_first_batch(data::Loader& loader);
+  // Waits until the loader has a batch. Returns false if all ranks have agreed to stop instead. They may do so at the
+  // beginning of an epoch and with a new loader, because shuffling the samples of an epoch may take a minute.
+  bool wait_for_batch(data::Loader& loader, bool is_new);
   // Begins an optimizer step and, where one begins, the epoch.
   StepStart begin_step();
   // The situation now: of an optimizer step that another process has begun, or of a hook outside of any.
