@@ -113,13 +113,13 @@ UseOfParameter use_in(const store::LoadedState& loaded, const std::string& param
 
 }  // namespace
 
-void capture_side_sections(Trainer& trainer, store::StateSnapshot& snapshot) {
+void capture_optional_sections(Trainer& trainer, store::StateSnapshot& snapshot) {
   capture_scaler(trainer, snapshot);
   capture_compression(trainer, snapshot);
   capture_use(trainer, snapshot);
 }
 
-void restore_side_sections(const store::LoadedState& loaded, Trainer& trainer) {
+void restore_optional_sections(const store::LoadedState& loaded, Trainer& trainer) {
   restore_scaler(loaded, trainer);
   restore_compression(loaded, trainer);
   restore_use(loaded, trainer);

@@ -7,10 +7,10 @@
 
 namespace runner::train {
 
-void capture_side_sections(Trainer& trainer, store::StateSnapshot& snapshot);
+void capture_optional_sections(Trainer& trainer, store::StateSnapshot& snapshot);
 
 // Call after gradients and counters have been restored. Throws Error(kStore) if a section is damaged.
-void restore_side_sections(const store::LoadedState& loaded, Trainer& trainer);
+void restore_optional_sections(const store::LoadedState& loaded, Trainer& trainer);
 
 // Restores only the loss scale. Does nothing if the checkpoint or the trainer has none.
 void restore_scaler(const store::LoadedState& loaded, Trainer& trainer);

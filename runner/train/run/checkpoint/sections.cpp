@@ -117,7 +117,7 @@ void capture_for_rank(Trainer& trainer, const Checkpoint& state, store::StateSna
     sums.insert(sums.end(), value.begin(), value.end());
   }
   snapshot.add(kSumsSection, meta_of({backends::DType::kF64, backends::Shape{int64_t{2} * kSumCount}}), sums);
-  capture_side_sections(trainer, snapshot);
+  capture_optional_sections(trainer, snapshot);
 }
 
 void capture(Trainer& trainer, const Checkpoint& state, store::StateSnapshot& snapshot) {
@@ -199,7 +199,7 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
   contents.write();
   restore_sums(loaded, trainer);
   trainer.counters = state.counters;
-  restore_side_sections(loaded, trainer);
+  restore_optional_sections(loaded, trainer);
 }
 
 void restore_gradients(const store::LoadedState& loaded, const Checkpoint& state, Trainer& trainer) {
