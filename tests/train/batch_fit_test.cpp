@@ -379,7 +379,7 @@ TEST_F(BatchFitTest, EachTrainerOfATrialCanBeHalted) {
   const schema::ReadResult read =
       schema::read_recipe(path("recipe.yaml").string(), std::vector<std::string>{"gradient_accumulation_steps=1"});
   const Session session(read.recipe);
-  TrialRank trial(read.recipe, session.data.encoding, *session.device, nullptr);
+  TrialRank trial(read.recipe, session.length.total_steps, session.data.encoding, *session.device, nullptr);
   int asked = 0;
   trial.set_halt([&] { ++asked; });
   for (const int64_t samples : {8, 4}) {

@@ -74,7 +74,7 @@ class Forecaster {
 RunForecast forecast_graphs(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                             backends::ModelledDevice& device, Hooks* hooks) {
   if (has(hooks, HookEntry::kTrain)) return {{}, "the hook has a custom loop, whose graphs are known only in a run"};
-  TrialRank trial(recipe, data.encoding, device, hooks);
+  TrialRank trial(recipe, run_length(recipe, plan).total_steps, data.encoding, device, hooks);
   Forecaster forecaster(trial.trainer(), backends::tpu::model_of_tpu(device));
   forecaster.training(plan);
   if (const auto evaluated = evaluation_plan(recipe, data, trial.ranks()))

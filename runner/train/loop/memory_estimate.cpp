@@ -38,7 +38,7 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
   RUN_CHECK(!has(hooks, HookEntry::kTrain), ErrorKind::kUsage,
             "the hook has a custom loop, whose memory is known only in a run; `runner show RUN` prints the memory that "
             "a run used");
-  TrialRank trial(recipe, data.encoding, device, hooks);
+  TrialRank trial(recipe, run_length(recipe, plan).total_steps, data.encoding, device, hooks);
   const auto max_micro_batch = recipe.train.auto_batch_size
                                    ? std::make_optional(fit_batch(trial, recipe, data, plan, device).samples)
                                    : std::nullopt;

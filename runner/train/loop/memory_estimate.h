@@ -27,9 +27,8 @@ struct MemoryEstimate {
 MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                                backends::ModelledDevice& device, Hooks* hooks);
 
-// Returns the peak that estimate_memory() predicts, from the steps of a session that has run, which are compiled
-// already. `evaluates`: whether evaluations are part of it. The session's steps must be those of the recipe, not of a
-// hook.
+// Returns the peak that estimate_memory() predicts for a session without a hook that has run. Compiles the steps of an
+// epoch that have not run. `evaluates`: whether evaluations are part of it. Throws OutOfMemory like estimate_memory().
 PeakMemory predicted_peak(Session& session, bool evaluates);
 
 // ---- host memory ----------------------------------------------------------------------------------------------------

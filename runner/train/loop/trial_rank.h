@@ -13,12 +13,13 @@
 #include "backends/dist/process_group.h"
 #include "runner/train/engine/trainer.h"
 #include "runner/train/loop/hooks.h"
-#include "runner/train/loop/run_control.h"
+#include "runner/train/loop/run_stand_in.h"
 #include "schema/base/error.h"
 
 namespace runner::train {
 
-// Rank 0 of `size` ranks, without the others.
+// Rank 0 of `size` ranks, without the others. Collectives of a hook on host values act as if all ranks had the same
+// values.
 class LoneRank final : public backends::ProcessGroup {
   using Site = backends::Site;
   using Type = backends::TensorType;
@@ -28,12 +29,14 @@ class LoneRank final : public backends::ProcessGroup {
   int rank() const override { return 0; }
   int size() const override { return size_; }
 
-  void barrier(const Site&) override { no_other_ranks(); }
+  void barrier(const Site&) override {}
   bool any(bool mine, const Site&) override {
     no_other_ranks();
     return mine;
   }
-  void all_reduce(const Type&, std::span<std::byte>, backends::Reduction, const Site&) override { no_other_ranks(); }
+  void all_reduce(const Type&, std::span<std::byte>, backends::Reduction reduction, const Site&) override {
+    if (reduction != backends::Reduction::kMax) no_other_ranks();
+  }
   void reduce_scatter(const Type&, std::span<const std::byte>, std::span<const int64_t>, std::span<std::byte>,
                       backends::Reduction, const Site&) override {
     no_other_ranks();
@@ -42,7 +45,9 @@ class LoneRank final : public backends::ProcessGroup {
     no_other_ranks();
   }
   void broadcast(const Type&, std::span<std::byte>, int, const Site&) override { no_other_ranks(); }
-  std::vector<std::string> gather_objects(std::string_view, const Site&) override { no_other_ranks(); }
+  std::vector<std::string> gather_objects(std::string_view mine, const Site&) override {
+    return std::vector<std::string>(static_cast<size_t>(size_), std::string(mine));
+  }
   bool has_symmetric_memory() const override { return true; }  // as the ranks of the run have
   std::shared_ptr<std::byte> symmetric_alloc(const Type&, Pages, const Site&) override { no_other_ranks(); }
   void fail(std::string_view, const SourceMark&) noexcept override {}
@@ -55,22 +60,12 @@ class LoneRank final : public backends::ProcessGroup {
   const int size_;
 };
 
-// What the steps of a hook see of a run in a trial: its beginning. Nothing is printed or recorded.
-class TrialRun final : public RunControl {
- public:
-  explicit TrialRun(const schema::Recipe& recipe) : recipe_(recipe) {}
-  int64_t steps() const override { return recipe_.train.steps.value_or(1); }
-  int64_t accumulation() const override { return recipe_.gradient_accumulation_steps; }
-
- private:
-  const schema::Recipe& recipe_;
-};
-
 class TrialRank {
  public:
-  // All arguments must outlive the object. Throws like Trainer.
-  TrialRank(const schema::Recipe& recipe, const data::Encoding& encoding, backends::ModelledDevice& device,
-            Hooks* hooks)
+  // A hook sees the beginning of a run of `steps` optimizer steps. All other arguments must outlive the object. Throws
+  // like Trainer.
+  TrialRank(const schema::Recipe& recipe, int64_t steps, const data::Encoding& encoding,
+            backends::ModelledDevice& device, Hooks* hooks)
       : recipe_(recipe),
         encoding_(encoding),
         device_(device),
@@ -78,12 +73,8 @@ class TrialRank {
         others_(recipe.num_processes > 1 ? std::make_optional<LoneRank>(static_cast<int>(recipe.num_processes))
                                          : std::nullopt),
         former_{device, device.set_state_tensors({})},
-        run_(recipe) {
+        run_(hooks, {.steps = steps, .accumulation = recipe.gradient_accumulation_steps, .ranks = ranks()}) {
     trainer_.emplace(recipe_, encoding_, device_, hooks_, ranks());
-    if (hooks_ != nullptr) hooks_->attach(&run_);
-  }
-  ~TrialRank() {
-    if (hooks_ != nullptr) hooks_->attach(nullptr);
   }
   TrialRank(const TrialRank&) = delete;
   TrialRank& operator=(const TrialRank&) = delete;
@@ -123,7 +114,7 @@ class TrialRank {
   Hooks* const hooks_;
   std::optional<LoneRank> others_;
   const FormerTensors former_;
-  TrialRun run_;
+  const RunStandIn run_;
   std::optional<Trainer> trainer_;
   std::function<void()> halt_;
 };

@@ -11,6 +11,7 @@
 #include "runner/formats/onnx.h"
 #include "runner/formats/write.h"
 #include "runner/train/engine/trainer.h"
+#include "runner/train/loop/run_stand_in.h"
 #include "runner/train/run/checkpoint/model_metadata.h"
 #include "runner/train/run/checkpoint/run_document.h"
 #include "runner/train/run/checkpoint/sections.h"
@@ -131,8 +132,10 @@ void export_onnx(const ExportedModel& model, std::unique_ptr<Hooks> hooks, const
   RUN_CHECK(model.recipe != nullptr, ErrorKind::kStore,
             "an ONNX file needs the recipe of the run, which is damaged; write a .safetensors file");
   const schema::Recipe recipe = in_f32(*model.recipe);
-  const data::Encoding encoding = data::completed(checkpoint_of(model.state).encoding, recipe.train);
+  const Checkpoint checkpoint = checkpoint_of(model.state);
+  const data::Encoding encoding = data::completed(checkpoint.encoding, recipe.train);
   backends::ModelledDevice device(backends::make_cpu_device(1, {}));
+  const RunStandIn run(hooks.get(), ended_run(checkpoint));
   const Trainer trainer(recipe, encoding, device, hooks.get());
   constexpr int64_t kOneBatch = 2, kOtherBatch = 3;
   const RecordedForward one = record_forward(trainer.builder(), kOneBatch),

@@ -116,7 +116,7 @@ void RankRun::end_preparation() {
 // Uses another instance of the hook, so that compiling steps does not change the state of the run's hook.
 void RankRun::fit() {
   const std::unique_ptr<Hooks> hooks = request_.make_hooks != nullptr ? request_.make_hooks(recipe_) : nullptr;
-  TrialRank trial(recipe_, session_.data.encoding, *session_.device, hooks.get());
+  TrialRank trial(recipe_, session_.length.total_steps, session_.data.encoding, *session_.device, hooks.get());
   trial.set_halt([this] { check_not_stopped(); });
   record_.result.fitted_batch = fit_batch(trial, recipe_, session_.data, session_.plan, *session_.device);
   session_.set_max_micro_batch(record_.result.fitted_batch->samples);
@@ -336,13 +336,15 @@ void RankRun::finish() {
   record_.finish();
 }
 
-// Steps of a hook would have to be recorded again, which the hook could notice.
+// Steps that have not run are compiled for it, which a hook could notice, and which may need too much memory.
 void RankRun::predict_memory() {
   RunResult& result = record_.result;
-  const bool hook_makes_steps =
-      session_.has_custom_loop || session_.has_training_step || has(hooks_.get(), HookEntry::kEvaluationStep);
-  if (result.status != store::RunStatus::kDone || hook_makes_steps) return;
-  result.predicted_memory = predicted_peak(session_, result.peak_memory.evaluation > 0);
+  if (result.status != store::RunStatus::kDone || hooks_ != nullptr) return;
+  try {
+    result.predicted_memory = predicted_peak(session_, result.peak_memory.evaluation > 0);
+  } catch (const backends::OutOfMemory&) {
+    return;
+  }
   if (result.peak_memory.saving == 0) result.predicted_memory->saving = 0;
 }
 

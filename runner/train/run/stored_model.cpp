@@ -53,6 +53,7 @@ StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> ho
       train_data_(std::move(run.train_data)),
       eval_data_(std::move(run.eval_data)),
       hooks_(std::move(hooks)),
+      run_(hooks_.get(), ended_run(run)),
       device_(backends::make_cpu_device(static_cast<int>(recipe.threads), recipe.cpu.memory)) {
   recipe_.model.init_from.clear();  // the checkpoint has the weights
   recipe_.eval.batches.reset();     // which limits evaluations of the run

@@ -10,6 +10,7 @@
 #include "backends/device_model/modelled_device.h"
 #include "runner/data/storage.h"
 #include "runner/train/loop/checkpoint.h"
+#include "runner/train/loop/run_stand_in.h"
 #include "schema/recipe/recipe.h"
 #include "store/state_store.h"
 
@@ -66,6 +67,7 @@ class StoredModel {
   data::Encoding encoding_;
   std::string train_data_, eval_data_;  // fingerprints
   const std::unique_ptr<Hooks> hooks_;
+  const RunStandIn run_;
   backends::ModelledDevice device_;
   std::unique_ptr<Trainer> trainer_;
   std::vector<std::string> warnings_;

@@ -1,0 +1,53 @@
+// Stands in for a run where the steps of a hook are recorded without one: in trials, and with a stored model.
+//
+// What a step logs is discarded.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "runner/train/loop/checkpoint.h"
+#include "runner/train/loop/hooks.h"
+#include "runner/train/loop/run_control.h"
+
+namespace runner::train {
+
+class RunStandIn final : public RunControl {
+ public:
+  // What the hook sees of a run.
+  struct View {
+    int64_t epoch = 0, step = 0, steps = 0, accumulation = 1;
+    backends::ProcessGroup* ranks = nullptr;                // null: this process trains alone
+    std::function<void(std::string_view)> print = nullptr;  // null: discards the text
+  };
+
+  // Is attached to `hooks` while it exists. `hooks`: null if there is no hook; must outlive the object.
+  RunStandIn(Hooks* hooks, View view) : hooks_(hooks), view_(std::move(view)) {
+    if (hooks_ != nullptr) hooks_->attach(this);
+  }
+  ~RunStandIn() override {
+    if (hooks_ != nullptr) hooks_->attach(nullptr);
+  }
+  RunStandIn(const RunStandIn&) = delete;
+  RunStandIn& operator=(const RunStandIn&) = delete;
+
+  int64_t epoch() const override { return view_.epoch; }
+  int64_t step() const override { return view_.step; }
+  int64_t steps() const override { return view_.steps; }
+  int64_t accumulation() const override { return view_.accumulation; }
+  backends::ProcessGroup* ranks() const override { return view_.ranks; }
+  void print(std::string_view text) override {
+    if (view_.print) view_.print(text);
+  }
+
+ private:
+  Hooks* const hooks_;
+  const View view_;
+};
+
+// Returns the view of a run that has ended with a checkpoint. Text goes to the error stream.
+RunStandIn::View ended_run(const Checkpoint& checkpoint);
+
+}  // namespace runner::train
