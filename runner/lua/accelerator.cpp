@@ -91,7 +91,7 @@ int push_accumulation(lua_State* state, Accelerator& accelerator) {
 }
 
 void set_accumulation(lua_State* state, Accelerator& accelerator, int value) {
-  train::RunControl& run = run_of(accelerator, "gradient_accumulation_steps");
+  train::HookRun& run = run_of(accelerator, "gradient_accumulation_steps");
   const std::optional<int64_t> batches = integer_at(state, value);
   RUN_CHECK(batches && *batches >= 1 && *batches <= INT32_MAX, ErrorKind::kRun,
             "acc.gradient_accumulation_steps is {}, expected an integer from 1 to {}", text_of(state, value),
@@ -128,7 +128,7 @@ constexpr AcceleratorField kAcceleratorFields[] = {
 
 int accelerator_print(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
-  train::RunControl& run = run_of(accelerator, "print");
+  train::HookRun& run = run_of(accelerator, "print");
   if (process_index(accelerator) != 0) return 0;
   std::string line;
   for (int i = 2; i <= lua_gettop(state); ++i) {
@@ -146,7 +146,7 @@ int accelerator_print(lua_State* state) {
 // acc:log{name = number, …}. In a custom loop, scalar tensors are accepted too.
 int log(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
-  train::RunControl& run = run_of(accelerator, "log");
+  train::HookRun& run = run_of(accelerator, "log");
   if (!lua_istable(state, 2)) bad_argument(state, 2, "a table of numbers by name");
   if (!lua_isnoneornil(state, 3))
     RUN_CHECK(integer_argument(state, 3) == run.step(), ErrorKind::kRun,
@@ -194,7 +194,7 @@ int save_state(lua_State* state) {
 
 // acc:save_artifact(name, text [, kind])
 int save_artifact(lua_State* state) {
-  train::RunControl& run = run_of(accelerator_argument(state), "save_artifact");
+  train::HookRun& run = run_of(accelerator_argument(state), "save_artifact");
   const std::string name(text_argument(state, 2));
   const std::string_view text = text_argument(state, 3);
   const std::string_view kind = text_argument(state, 4, "");
@@ -335,7 +335,7 @@ Accelerator& accelerator_argument(lua_State* state) {
   return **object;
 }
 
-train::RunControl& run_of(const Accelerator& accelerator, std::string_view what) {
+train::HookRun& run_of(const Accelerator& accelerator, std::string_view what) {
   RUN_CHECK(!accelerator.is_replayed, ErrorKind::kRun,
             "acc.{} cannot be used in a step that is traced once (tpu.trace_once): later steps would reuse the current "
             "value; use it in an event such as on_step_end, or disable tpu.trace_once",

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "runner/lua/bind.h"
+#include "runner/train/loop/hook_run.h"
 #include "runner/train/loop/hooks.h"
-#include "runner/train/loop/run_control.h"
 
 struct lua_State;
 
@@ -18,7 +18,7 @@ namespace runner::lua {
 // The state behind `acc`. It must be destroyed before the Lua state, which keeps modules of its model.
 struct Accelerator {
   const schema::Recipe& recipe;
-  train::RunControl* run = nullptr;       // null: no run is active
+  train::HookRun* run = nullptr;          // null: no run is active
   train::CustomLoop* loop = nullptr;      // null: no custom training loop is active
   train::HookTensors* tensors = nullptr;  // of the loop or of an event; null: neither is active
   nn::ModulePtr model = nullptr;          // set by set_model()
@@ -79,7 +79,7 @@ void set_model(lua_State* state, nn::ModulePtr model);
 // Returns the object of a method call, which is its first argument.
 Accelerator& accelerator_argument(lua_State* state);
 // Return what acc.`what` needs. All throw Error(kRun) if there is none.
-train::RunControl& run_of(const Accelerator& accelerator, std::string_view what);
+train::HookRun& run_of(const Accelerator& accelerator, std::string_view what);
 train::CustomLoop& loop_of(const Accelerator& accelerator, std::string_view what);
 train::HookTensors& tensors_of(const Accelerator& accelerator, std::string_view what);
 

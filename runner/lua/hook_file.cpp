@@ -227,7 +227,7 @@ class LuaHooks : public train::Hooks {
     return transform_ ? std::exchange(transform_, nullptr) : new_transform();
   }
 
-  void attach(train::RunControl* run) override {
+  void attach(train::HookRun* run) override {
     accelerator_.run = run;
     if (run != nullptr) runtime_.set_seed(train::hook_seed(recipe_, run->ranks()));
   }

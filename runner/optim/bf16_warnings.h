@@ -19,7 +19,7 @@ struct NumberWarning {
   std::string text;
   bool operator==(const NumberWarning&) const = default;
 };
-// Returns warnings about numbers that a TPU rounds to 1 or 0, which changes the update.
+// Returns warnings about numbers that such a device rounds to 1 or 0, which changes the update.
 std::vector<NumberWarning> number_warnings_in_bf16(schema::OptimizerType type, const schema::OptimizerHyper& hyper,
                                                    schema::SchedulerType scheduler);
 

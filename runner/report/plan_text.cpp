@@ -102,7 +102,7 @@ int64_t state_bytes(const train::DeviceLayout& layout) {
 std::string predicted_memory_text(const PlanMemory& memory, const schema::Recipe& recipe) {
   if (!memory.estimate) return memory.unknown;
   const int64_t processes = recipe.num_processes;
-  const bool has_allocator = recipe.backend == schema::Backend::kGpu;
+  const bool has_allocator = train::device_rules(recipe).has_allocator;
   const train::MemoryUse& use = memory.estimate->training;
   std::string text = fmt::format("{}{}\ntraining: {} weights, ", peak_text(peak_json(memory.estimate->peak)),
                                  processes > 1 ? " (per process)" : "", bytes_text(use.parameters));

@@ -9,7 +9,6 @@
 //   fault: FILE | OLD | NEW    an edit of a file that causes the message; \n is a line break
 //   says: TEXT                 part of the message, with the hint
 //   change: KEY=VALUE | -KEY   what the hint advises: more settings, or those to leave out; a line for each alternative
-//
 //   edit: FILE | OLD | NEW     what the hint advises, if it is an edit of the recipe, the hook or the data; likewise
 //
 // Commands run in this process.

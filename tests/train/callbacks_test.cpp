@@ -100,10 +100,10 @@ class RecordedRun {
 // A hook with a training loop that does what the declared loop does.
 class LoopHooks : public TestHooks {
  public:
-  LoopHooks() : TestHooks({.train = [](CustomLoop& loop, RunControl&) { train_epochs(loop); }}) { attach(&run_); }
+  LoopHooks() : TestHooks({.train = [](CustomLoop& loop, HookRun&) { train_epochs(loop); }}) { attach(&run_); }
 
  private:
-  RunControl run_;
+  HookRun run_;
 };
 
 const EventNames kWholeRun{

@@ -52,10 +52,10 @@ void each_batch(CustomLoop& loop, const std::function<void()>& body) {
 class CustomLoopTest : public RunFixture {
  protected:
   // Trains with `body` for each batch.
-  RunResult loop(const std::function<void(CustomLoop&, RunControl&)>& body, Options options = {},
+  RunResult loop(const std::function<void(CustomLoop&, HookRun&)>& body, Options options = {},
                  const std::function<Optimizers()>& optimizers = nullptr) {
     options.make_hooks =
-        hooks_with({.train = [body](CustomLoop& loop, RunControl& run) { each_batch(loop, [&] { body(loop, run); }); },
+        hooks_with({.train = [body](CustomLoop& loop, HookRun& run) { each_batch(loop, [&] { body(loop, run); }); },
                     .optimizers = optimizers});
     return train(kLoop, options);
   }
@@ -67,7 +67,7 @@ class CustomLoopTest : public RunFixture {
   }
 };
 
-void plain(CustomLoop& loop, RunControl&) {
+void plain(CustomLoop& loop, HookRun&) {
   loop.backward(loss_of(loop));
   loop.step(0);
   loop.step_schedule();
@@ -76,7 +76,7 @@ void plain(CustomLoop& loop, RunControl&) {
 
 TEST_F(CustomLoopTest, MarkStepDoesNotChangeResults) {
   ASSERT_EQ(loop(plain, {.store = "whole.db"}).exit_code, 0);
-  const auto cut = [](CustomLoop& loop, RunControl&) {
+  const auto cut = [](CustomLoop& loop, HookRun&) {
     loop.mark_step();
     loop.backward(loss_of(loop));
     loop.mark_step();
@@ -107,7 +107,7 @@ TEST_F(CustomLoopTest, CaughtErrorsDoNotChangeResults) {
       ++caught;
     }
   };
-  const auto body = [&](CustomLoop& loop, RunControl& run) {
+  const auto body = [&](CustomLoop& loop, HookRun& run) {
     const Value constant = ops::full_like(loop.inputs().features, 1.0);  // depends on no parameter
     attempt([&] { loop.backward(ops::mean(constant, std::vector<int64_t>{0, 1})); });
     if (++batches % 5 == 0) attempt([&] { loop.step(0); });  // an optimizer step of one batch without a gradient so far
@@ -123,7 +123,7 @@ TEST_F(CustomLoopTest, CaughtErrorsDoNotChangeResults) {
 TEST_F(CustomLoopTest, OptimizerStepsAreShortAtTheEndOfAnEpoch) {
   std::vector<bool> last;
   std::vector<double> losses;
-  const auto body = [&](CustomLoop& loop, RunControl& run) {
+  const auto body = [&](CustomLoop& loop, HookRun& run) {
     last.push_back(loop.sync_gradients());
     losses.push_back(loop.inputs().read(loss_of(loop)).front());
     plain(loop, run);
@@ -147,7 +147,7 @@ TEST_F(CustomLoopTest, AShortOptimizerStepCountsAsMuchAsALongOne) {
   for (const bool by_sample : {false, true}) {
     SCOPED_TRACE(by_sample);
     const std::string store = by_sample ? "sample.db" : "batch.db";
-    const auto body = [&](CustomLoop& loop, RunControl&) {
+    const auto body = [&](CustomLoop& loop, HookRun&) {
       loop.backward(mean_output(loop, by_sample ? std::vector<int64_t>{1} : std::vector<int64_t>{0, 1}));
       loop.step(0);
       loop.zero_grad(0);
@@ -171,7 +171,7 @@ Optimizers two_optimizers() {
 }
 
 // Steps optimizer b in every optimizer step and a in every second one, with the gradients of two.
-void alternate(CustomLoop& loop, RunControl& run) {
+void alternate(CustomLoop& loop, HookRun& run) {
   loop.backward(loss_of(loop));
   loop.step(1);
   loop.zero_grad(1);
@@ -226,7 +226,7 @@ TEST_F(CustomLoopTest, AForkKeepsUpdateCountsOfKnownOptimizers) {
     Options options;
     options.overrides = {epochs};
     options.make_hooks =
-        hooks_with({.train = [](CustomLoop& loop, RunControl& run) { each_batch(loop, [&] { alternate(loop, run); }); },
+        hooks_with({.train = [](CustomLoop& loop, HookRun& run) { each_batch(loop, [&] { alternate(loop, run); }); },
                     .optimizers = optimizers});
     return options;
   };
@@ -252,7 +252,7 @@ TEST_F(CustomLoopTest, AForkKeepsUpdateCountsOfKnownOptimizers) {
 // save() within an optimizer step takes effect at its end, when the state is complete.
 TEST_F(CustomLoopTest, SavingWithinAnOptimizerStepSavesItsEnd) {
   int batches = 0;
-  const auto body = [&](CustomLoop& loop, RunControl&) {
+  const auto body = [&](CustomLoop& loop, HookRun&) {
     loop.backward(loss_of(loop));
     if (batches++ == 2) loop.save();  // first batch of the second optimizer step
     loop.step(0);
@@ -275,8 +275,8 @@ TEST_F(CustomLoopTest, SavingWithinAnOptimizerStepSavesItsEnd) {
 }
 
 // Makes a loss not finite after `bad` optimizer steps. `cut`: adds mark_step between related calls.
-std::function<void(CustomLoop&, RunControl&)> skipping(int64_t bad, bool cut) {
-  return [bad, cut](CustomLoop& loop, RunControl& run) {
+std::function<void(CustomLoop&, HookRun&)> skipping(int64_t bad, bool cut) {
+  return [bad, cut](CustomLoop& loop, HookRun& run) {
     const Value loss = loss_of(loop);
     loop.backward(run.step() == bad ? ops::div(loss, 0.0) : loss);
     loop.step(0);
@@ -319,7 +319,7 @@ TEST_F(CustomLoopTest, AResumedRunKnowsThatTheLastUpdateWasSkipped) {
   ASSERT_EQ(loop(skipping(1, false), {.overrides = overrides, .stop_after = 2}).exit_code, 4);
   EXPECT_TRUE(last_document()["update_was_skipped"].flag());
   std::vector<bool> skipped;
-  const auto body = [&](CustomLoop& loop, RunControl& run) {
+  const auto body = [&](CustomLoop& loop, HookRun& run) {
     skipped.push_back(loop.step_was_skipped());
     plain(loop, run);
   };
@@ -329,7 +329,7 @@ TEST_F(CustomLoopTest, AResumedRunKnowsThatTheLastUpdateWasSkipped) {
 
 TEST_F(CustomLoopTest, LoadRestoresWeightsAndKeepsCounts) {
   std::map<int64_t, std::vector<float>> weights;  // by number of optimizer steps before
-  const auto body = [&](CustomLoop& loop, RunControl& run) {
+  const auto body = [&](CustomLoop& loop, HookRun& run) {
     if (run.step() == 5 && !weights.contains(50)) {
       loop.backward(loss_of(loop));  // dropped by load()
       loop.load(std::nullopt);

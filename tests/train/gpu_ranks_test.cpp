@@ -30,8 +30,8 @@ log: {every: 1 step}
 )";
 
 // A hook with a training loop that calls `before` for each batch.
-MakeHooks loop_with(const std::function<void(RunControl&)>& before) {
-  return hooks_with({.train = [before](CustomLoop& loop, RunControl& run) {
+MakeHooks loop_with(const std::function<void(HookRun&)>& before) {
+  return hooks_with({.train = [before](CustomLoop& loop, HookRun& run) {
     const CustomLoop::Epochs epochs = loop.begin_epochs(std::nullopt);
     while (loop.next_epoch(epochs)) {
       loop.begin_batches(Split::kTrain);
@@ -52,14 +52,14 @@ class GpuRanks : public RunFixture, public ::testing::WithParamInterface<bool> {
  protected:
   Options options(const std::string& store = "runner.db") const { return {.store = store, .own_thread = GetParam()}; }
   // Returns the error of a run of such a loop.
-  std::string error_of(const std::function<void(RunControl&)>& before, std::vector<std::string> overrides = {}) {
+  std::string error_of(const std::function<void(HookRun&)>& before, std::vector<std::string> overrides = {}) {
     Options erring = options();
     erring.overrides = std::move(overrides);
     erring.make_hooks = loop_with(before);
     const RunResult result = train(kGpus, erring);
     return result.error ? result.error->text : "no error";
   }
-  static bool is_at(const RunControl& run, int rank, int64_t step) {
+  static bool is_at(const HookRun& run, int rank, int64_t step) {
     return run.ranks()->rank() == rank && run.step() == step;
   }
 };
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(OwnThread, GpuRanks, ::testing::Bool(),
 TEST_P(GpuRanks, AreBitIdentical) {
   for (const bool own_loop : {false, true}) {
     Options plain{.store = own_loop ? "plain_loop.db" : "plain.db"}, given = options(own_loop ? "loop.db" : "given.db");
-    if (own_loop) plain.make_hooks = given.make_hooks = loop_with([](RunControl&) {});
+    if (own_loop) plain.make_hooks = given.make_hooks = loop_with([](HookRun&) {});
     ASSERT_EQ(train(kGpus, plain).exit_code, 0);
     ASSERT_EQ(train(kGpus, given).exit_code, 0);
     EXPECT_EQ(last_state(given.store), last_state(plain.store));
@@ -79,18 +79,18 @@ TEST_P(GpuRanks, AreBitIdentical) {
 }
 
 TEST_P(GpuRanks, EndIfOneRankFails) {
-  const auto fails = [](RunControl& run) { RUN_CHECK(!is_at(run, 1, 3), ErrorKind::kRun, "no more"); };
+  const auto fails = [](HookRun& run) { RUN_CHECK(!is_at(run, 1, 3), ErrorKind::kRun, "no more"); };
   EXPECT_EQ(error_of(fails), "rank 1, after 3 steps: no more");
 }
 
 TEST_P(GpuRanks, EndIfRankZeroFails) {
-  const auto fails = [](RunControl& run) { RUN_CHECK(!is_at(run, 0, 3), ErrorKind::kRun, "no more"); };
+  const auto fails = [](HookRun& run) { RUN_CHECK(!is_at(run, 0, 3), ErrorKind::kRun, "no more"); };
   EXPECT_EQ(error_of(fails), "no more");
 }
 
 // Even if a device waits for the missing rank: the error comes from its collective.
 TEST_P(GpuRanks, ReportAMissingRank) {
-  const auto stays_away = [](RunControl& run) {
+  const auto stays_away = [](HookRun& run) {
     while (is_at(run, 1, 3) && !run.must_end()) std::this_thread::yield();
   };
   EXPECT_EQ(error_of(stays_away, {"collective_timeout=1", "num_processes=2"}),

@@ -9,7 +9,7 @@
 
 #include "runner/formats/safetensors.h"
 #include "runner/lua/hook_file.h"
-#include "runner/train/loop/run_control.h"
+#include "runner/train/loop/hook_run.h"
 #include "runner/train/loop/session.h"
 #include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
@@ -213,8 +213,8 @@ class ParameterUseTest : public RunFixture {
   const Golden file_;
 
  private:
-  // RunControl for the hook.
-  class RankControl : public RunControl {
+  // HookRun for the hook.
+  class RankControl : public HookRun {
    public:
     explicit RankControl(backends::ProcessGroup* ranks) : ranks_(ranks) {}
     backends::ProcessGroup* ranks() const override { return ranks_; }

@@ -409,7 +409,7 @@ TEST_F(DividedSteps, AreRefusedWhereTheyCouldNotBeTheSame) {
             "the run cannot continue with other batches: with sync_with_dataloader: false, the last batch of an epoch "
             "must be full, but 67 samples are not a multiple of 12 and 8; keep data.batch_size and "
             "gradient_accumulation_steps, or use `runner fork`");
-  const auto train_all = [](CustomLoop& loop, RunControl&) { train_epochs(loop); };
+  const auto train_all = [](CustomLoop& loop, HookRun&) { train_epochs(loop); };
   EXPECT_EQ(error_of({"train.clip_grad_norm=null"}, small, hooks_with({.train = train_all})),
             "the run cannot continue with other batches: the hook's train may compute anything with a batch; keep "
             "data.batch_size and gradient_accumulation_steps, or use `runner fork`");

@@ -141,7 +141,7 @@ TEST_F(RunTest, RanksStopWhileTheFirstBatchIsMade) {
 
 // An epoch of 3 steps. The ranks do not run the first step of the next one to find out that one was asked to stop.
 TEST_F(RunTest, RanksStopBeforeAnEpoch) {
-  const auto hooks = hooks_with({.train = [](CustomLoop& loop, RunControl&) { train_epochs(loop); }});
+  const auto hooks = hooks_with({.train = [](CustomLoop& loop, HookRun&) { train_epochs(loop); }});
   for (const MakeHooks& make_hooks : {MakeHooks(), MakeHooks(hooks)}) {
     const RunResult result =
         train(kSmall, {.overrides = {"backend=gpu", "num_processes=2"}, .stop_after = 3, .make_hooks = make_hooks});

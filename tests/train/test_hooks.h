@@ -9,14 +9,14 @@
 
 #include "backends/ir/ops.h"
 #include "runner/train/loop/custom_loop.h"
+#include "runner/train/loop/hook_run.h"
 #include "runner/train/loop/hooks.h"
-#include "runner/train/loop/run_control.h"
 
 namespace runner::train {
 
 // The entries of the hook; an empty one does not exist.
 struct TestEntries {
-  std::function<void(CustomLoop& loop, RunControl& run)> train = nullptr;
+  std::function<void(CustomLoop& loop, HookRun& run)> train = nullptr;
   std::function<Optimizers()> optimizers = nullptr;
   std::function<std::shared_ptr<data::Transform>()> transform = nullptr;
 };
@@ -37,11 +37,11 @@ class TestHooks : public Hooks {
   Optimizers optimizers(const nn::Model&, const data::Encoding&) override { return entries_.optimizers(); }
   void train(CustomLoop& loop) override { entries_.train(loop, *run_); }
   std::shared_ptr<data::Transform> transform() override { return entries_.transform ? entries_.transform() : nullptr; }
-  void attach(RunControl* run) override { run_ = run; }
+  void attach(HookRun* run) override { run_ = run; }
 
  private:
   const TestEntries entries_;
-  RunControl* run_ = nullptr;
+  HookRun* run_ = nullptr;
 };
 
 // A training loop that does what the declared loop does, with the mean of the squared outputs as the loss.

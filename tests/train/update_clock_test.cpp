@@ -286,11 +286,11 @@ class LoopClockTest : public RunFixture {
  protected:
   RunResult run_loop(const std::string& store, bool cuts, int64_t stop_after = 0, const std::string& resume = "") {
     int64_t batch = 0;
-    const auto body = [&](CustomLoop& loop, RunControl& run) {
+    const auto body = [&](CustomLoop& loop, HookRun& run) {
       batch = run.step();
       take_steps(loop, batch, cuts);
     };
-    const auto whole = [body](CustomLoop& loop, RunControl& run) {
+    const auto whole = [body](CustomLoop& loop, HookRun& run) {
       const CustomLoop::Epochs epochs = loop.begin_epochs(std::nullopt);
       while (loop.next_epoch(epochs)) {
         loop.begin_batches(Split::kTrain);

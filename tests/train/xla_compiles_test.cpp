@@ -15,7 +15,7 @@
 #include "runner/lua/hook_file.h"
 #include "runner/report/xla/metrics_report.h"
 #include "runner/train/loop/evaluator.h"
-#include "runner/train/loop/run_control.h"
+#include "runner/train/loop/hook_run.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/loop/train_loop.h"
 #include "schema/recipe/recipe_reader.h"
@@ -77,7 +77,7 @@ std::string recipe_of(const Golden& item, const std::string& hook) {
 }
 
 // Requests of a hook's loop. `each` is called when the hook prints, after it has got a batch.
-class LoopControl : public RunControl {
+class LoopControl : public HookRun {
  public:
   explicit LoopControl(std::function<void()> each) : each_(std::move(each)) {}
   void print(std::string_view) override { each_(); }

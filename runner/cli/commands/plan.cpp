@@ -71,14 +71,15 @@ std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const tra
 
 constexpr std::string_view kUnknown = "unknown before the run: ";
 
-// Throws if the model does not fit the data. A forecast of graphs reports such errors itself.
+// Returns the memory that the steps need, or why it is unknown. Throws if the model does not fit the data. A forecast
+// of graphs reports such errors itself.
 report::PlanMemory memory_of(train::Session& session, train::Hooks* hooks, const train::MakeHooks& make_hooks,
                              const std::optional<train::RunForecast>& forecast) {
   if (forecast && !forecast->unknown.empty()) return {.unknown = fmt::format("{}see below", kUnknown)};
   try {
-    if (auto estimate = in_hook_file([&] { return train::check_steps(session, hooks, make_hooks); }))
-      return {.estimate = *estimate};
-    return {.unknown = fmt::format("{}the hook has its own training loop", kUnknown)};
+    const train::StepCheck check = in_hook_file([&] { return train::check_steps(session, hooks, make_hooks); });
+    return {.estimate = check.memory,
+            .unknown = check.memory ? std::string() : fmt::format("{}{}", kUnknown, check.unknown)};
   } catch (const backends::OutOfMemory&) {
     return {.unknown = "does not fit; `runner estimate` says what to change"};
   }

@@ -76,8 +76,10 @@ std::optional<BatchPlace> Steps::known_place(const data::Batch* batch, bool trai
 
 StepBuilder::Read Steps::reader(const data::Batch* batch, bool training) {
   return [this, batch, training](const StepBuilder::Recorded& recorded, backends::ValueId value) {
-    RUN_CHECK(batch != nullptr, ErrorKind::kRun,
-              "item: no batch is available while the first step is compiled; read values in a later step");
+    if (batch == nullptr) {
+      lacked_batch_ = true;
+      fail(ErrorKind::kRun, "item: a value of a tensor is known only in a run");
+    }
     StepSubmission submission = arguments(*batch, &recorded);
     submission.info.evaluates = !training;
     return in_batch(place_of(*batch, training),

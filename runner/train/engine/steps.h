@@ -41,6 +41,8 @@ class Steps {
   uint64_t loss_shape_digest() const { return recorded_->loss_shape; }
   // Reads values of a recording in progress, from the arrays and the batch (null if there is none yet).
   StepBuilder::Read reader(const data::Batch* batch, bool training);
+  // Whether a recording has read a value without a batch, which fails. The hook's steps are then known only in a run.
+  bool lacked_batch() const { return lacked_batch_; }
 
   // Like StepArguments::of_step(), after waiting for the submission in flight.
   StepSubmission arguments(const data::Batch& batch, const StepBuilder::Recorded* recorded,
@@ -88,6 +90,7 @@ class Steps {
   std::array<StepBuilder::Recorded, 2> recordings_;
   StepBuilder::Recorded* recorded_ = recordings_.data();
   int64_t replayed_ = 0;
+  bool lacked_batch_ = false;
 };
 
 }  // namespace runner::train

@@ -27,7 +27,7 @@ struct EvaluatedSet {
 
 class CustomLoop;   // custom_loop.h
 class HookTensors;  // hook_tensors.h
-class RunControl;   // run_control.h
+class HookRun;      // hook_run.h
 
 // A file of a hook.
 struct HookSource {
@@ -42,8 +42,8 @@ enum class HookEvent {
   kEvaluation,
   kEpochEnd,
   kRunEnd,
-  kCount
-};  // kCount: number of events
+  kCount  // number of events
+};
 
 // A member that is not overridden does nothing: the hook lacks the entry or event.
 class Hooks : public StepHooks {
@@ -78,7 +78,7 @@ class Hooks : public StepHooks {
   virtual std::shared_ptr<data::Transform> transform() { return nullptr; }
 
   // Sets the run that events refer to; null: none.
-  virtual void attach(RunControl* /*run*/) {}
+  virtual void attach(HookRun* /*run*/) {}
   // Throws if the restored state has more objects than are registered by now.
   virtual void check_registered() {}
 };

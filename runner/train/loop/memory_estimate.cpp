@@ -35,16 +35,16 @@ PeakMemory peak_of(Trainer& trainer, const data::DataPlan& plan, const std::opti
 
 MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                                backends::ModelledDevice& device, Hooks* hooks) {
-  RUN_CHECK(!has(hooks, HookEntry::kTrain), ErrorKind::kUsage,
-            "the hook has a custom loop, whose memory is known only in a run; `runner show RUN` prints the memory that "
-            "a run used");
+  if (has(hooks, HookEntry::kTrain)) throw UnknownBeforeRun("the hook's own training loop decides about the steps");
   TrialRank trial(recipe, run_length(recipe, plan).total_steps, data.encoding, device, hooks);
-  const auto max_micro_batch = recipe.train.auto_batch_size
-                                   ? std::make_optional(fit_batch(trial, recipe, data, plan, device).samples)
-                                   : std::nullopt;
+  const auto max_micro_batch =
+      recipe.train.auto_batch_size
+          ? std::make_optional(trial.compile([&] { return fit_batch(trial, recipe, data, plan, device).samples; }))
+          : std::nullopt;
   Trainer& trainer = trial.trainer();
-  MemoryEstimate estimate{.training = trainer.arrays().memory(),
-                          .peak = peak_of(trainer, plan, evaluation_plan(recipe, data, trial.ranks()), device)};
+  MemoryEstimate estimate{.training = trainer.arrays().memory(), .peak = trial.compile([&] {
+                            return peak_of(trainer, plan, evaluation_plan(recipe, data, trial.ranks()), device);
+                          })};
   estimate.max_micro_batch = max_micro_batch;
   estimate.training.activations = estimate.peak.training - estimate.training.resident();
   estimate.all_processes = estimate.training.total_of(recipe.num_processes);

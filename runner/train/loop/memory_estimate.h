@@ -22,8 +22,9 @@ struct MemoryEstimate {
   std::optional<int64_t> max_micro_batch = {};
 };
 
-// Compiles the steps of a run without allocating memory for them. Throws Error(kUsage) if a hook has its own training
-// loop, whose steps are not known in advance, and OutOfMemory if a device that models its memory has too little.
+// Compiles the steps of a run without allocating memory for them. Throws UnknownBeforeRun (trial_rank.h) if a hook has
+// its own training loop or reads values in its steps, and OutOfMemory if a device that models its memory has too
+// little.
 MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                                backends::ModelledDevice& device, Hooks* hooks);
 

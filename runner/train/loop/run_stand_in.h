@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "runner/train/loop/checkpoint.h"
+#include "runner/train/loop/hook_run.h"
 #include "runner/train/loop/hooks.h"
-#include "runner/train/loop/run_control.h"
 
 namespace runner::train {
 
-class RunStandIn final : public RunControl {
+class RunStandIn final : public HookRun {
  public:
   // What the hook sees of a run.
   struct View {

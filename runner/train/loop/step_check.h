@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "runner/train/loop/hooks.h"
 #include "runner/train/loop/memory_estimate.h"
@@ -9,10 +10,14 @@
 
 namespace runner::train {
 
+struct StepCheck {
+  std::optional<MemoryEstimate> memory;  // that the steps need
+  std::string unknown;                   // why the steps are known only in a run, if there is no estimate
+};
+
 // Compiles the steps of training and evaluation without allocating memory for them, and nothing is computed. The steps
-// of a hook's own training loop are known only in a run. `hooks`: those of the session, or null. `make_hooks` makes
-// others, because a hook creates a model only once. Returns the memory that the steps need; none for a hook's own loop.
-// Throws like a run, OutOfMemory if the device has too little memory.
-std::optional<MemoryEstimate> check_steps(Session& session, Hooks* hooks, const MakeHooks& make_hooks);
+// of some hooks are known only in a run. `hooks`: those of the session, or null. `make_hooks` makes others, because a
+// hook creates a model only once. Throws like a run, OutOfMemory if the device has too little memory.
+StepCheck check_steps(Session& session, Hooks* hooks, const MakeHooks& make_hooks);
 
 }  // namespace runner::train

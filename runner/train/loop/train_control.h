@@ -1,7 +1,8 @@
 // What signals, hooks and callbacks ask of a run, and what all ranks have agreed on.
 //
-// A request on one rank takes effect on all, when ranks synchronise after an optimizer step. Belongs to the training
-// thread; only the signal may come from another one.
+// A request on one rank takes effect on all, when ranks synchronise after an optimizer step. To end a run, callers ask
+// TrainState::interrupted(), which means all ranks; asked_to_stop() and must_end() are for waiting, where a rank is
+// alone. Belongs to the training thread; only the signal may come from another one.
 #pragma once
 
 #include <atomic>
@@ -45,7 +46,7 @@ class TrainControl {
   // Agrees to stop if any rank was asked to. Collective. Does nothing in a single process.
   void agree_to_stop(const char* where);
   // Notes that ranks have found out together, in another collective, that one was asked to stop.
-  void note_agreed(bool stop) { agreed_to_stop_ |= stop; }
+  void agree(bool stop) { agreed_to_stop_ |= stop; }
   // Call in an evaluation before each batch. Returns whether to stop, if a resumed run can repeat the evaluation.
   bool stops_evaluation();
   // A hook's request: takes effect on all ranks after the current optimizer step.

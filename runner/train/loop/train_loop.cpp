@@ -124,7 +124,7 @@ uint64_t TrainLoop::digest_of_ranks(uint64_t digest) const {
 
 void TrainLoop::end_substep() {
   StepResult& result = state_.result;
-  control_.note_agreed(result.interrupted);
+  control_.agree(result.interrupted);
   state_.position = result.next;
   result.batch_digest = digest_of_ranks(result.batch_digest);
   sync();
@@ -141,7 +141,7 @@ bool TrainLoop::may_run_ahead(const StepResult& result, const StepStart& start) 
 
 void TrainLoop::end_step(StepResult result) {
   state_.result = {};
-  control_.note_agreed(result.interrupted);
+  control_.agree(result.interrupted);
   callbacks_.call(&Callback::on_log, std::exchange(points_, {}));
   const Progress before = state_.reached;
   state_.reached = {step(), result.next.epoch, session_.trainer.counters.samples};

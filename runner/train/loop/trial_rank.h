@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "backends/device_model/modelled_device.h"
 #include "backends/dist/process_group.h"
 #include "runner/train/engine/trainer.h"
@@ -60,6 +62,22 @@ class LoneRank final : public backends::ProcessGroup {
   const int size_;
 };
 
+// The steps of a hook are known only in a run, for this reason.
+class UnknownBeforeRun final : public Error {
+ public:
+  explicit UnknownBeforeRun(std::string reason)
+      : Error(ErrorKind::kUsage,
+              fmt::format(
+                  "{}, so their memory is known only in a run; `runner show RUN` prints the memory that a run used",
+                  reason)),
+        reason_(std::move(reason)) {}
+
+  const std::string& reason() const { return reason_; }
+
+ private:
+  std::string reason_;
+};
+
 class TrialRank {
  public:
   // A hook sees the beginning of a run of `steps` optimizer steps. All other arguments must outlive the object. Throws
@@ -87,6 +105,17 @@ class TrialRank {
   void set_halt(std::function<void()> halt) {
     halt_ = std::move(halt);
     trainer_->set_halt(halt_);
+  }
+
+  // Returns work(), which compiles steps. Throws UnknownBeforeRun if the hook reads values in them.
+  template <class Work>
+  auto compile(const Work& work) {
+    try {
+      return work();
+    } catch (const Error&) {
+      if (!trainer_->steps().lacked_batch()) throw;
+      throw UnknownBeforeRun("the hook reads values of tensors in its steps");
+    }
   }
 
   // Limits micro-batches from now on, for batches of up to `largest_batch` samples. May replace the trainer.

@@ -31,8 +31,8 @@ class DeviceRecord {
 
   // Call when training begins: what came before is not part of a step.
   void begin();
-  // Counts the peak memory of an activity that has lasted since the last call, and its predicted GPU time. `copies`:
-  // bytes on the host in addition.
+  // Counts the peak memory of an activity that has lasted since the last call, and its predicted GPU time.
+  // record_gpus() counts what has passed until then as training. `copies`: bytes on the host in addition.
   void end(Activity activity, int64_t copies = 0);
   // Records the graphs that an emulated TPU has compiled and its metrics.
   void record_graphs();

@@ -10,15 +10,15 @@
 #include <fmt/format.h>
 
 #include "runner/train/loop/callbacks.h"
+#include "runner/train/loop/hook_run.h"
 #include "runner/train/loop/hooks.h"
-#include "runner/train/loop/run_control.h"
 #include "runner/train/run/run.h"
 #include "runner/train/run/run_record.h"
 
 namespace runner::train {
 
 // Calls the events of a hook and carries out what a hook requests of the run.
-class HookCallback final : public Callback, public RunControl {
+class HookCallback final : public Callback, public HookRun {
  public:
   // Attaches itself to `hooks`. All arguments must outlive the object.
   HookCallback(Hooks& hooks, TrainState& state, RunRecord& record, Observer& observer);

@@ -118,7 +118,13 @@ void RankRun::fit() {
   const std::unique_ptr<Hooks> hooks = request_.make_hooks != nullptr ? request_.make_hooks(recipe_) : nullptr;
   TrialRank trial(recipe_, session_.length.total_steps, session_.data.encoding, *session_.device, hooks.get());
   trial.set_halt([this] { check_not_stopped(); });
-  record_.result.fitted_batch = fit_batch(trial, recipe_, session_.data, session_.plan, *session_.device);
+  try {
+    record_.result.fitted_batch =
+        trial.compile([&] { return fit_batch(trial, recipe_, session_.data, session_.plan, *session_.device); });
+  } catch (const UnknownBeforeRun& error) {
+    fail(ErrorKind::kRecipe, "train.auto_batch_size cannot be used, because {}; remove it, and choose data.batch_size",
+         error.reason());
+  }
   session_.set_max_micro_batch(record_.result.fitted_batch->samples);
 }
 

@@ -22,6 +22,7 @@ struct DeviceRules {
   bool has_loader;        // an asynchronous loader copies batches to the device ahead of time, with queues and threads
   bool has_bf16_floats;   // a bf16 recipe makes all floats bf16, so no casts are needed
   bool has_bucket_cap;    // the recipe sets the size of the buckets in which gradients are all-reduced (gpu.bucket_cap)
+  bool has_allocator;     // the device reserves memory in segments, like PyTorch's caching allocator
   bool has_start_method;  // host processes are forked or spawned (tpu.start_method), which determines their memory
   // Makes the device of one rank. `ranks`: process group, or null for a single process; must outlive the device.
   // `own_thread`: whether the device executes on a thread of its own; none to decide by the number of free cores. Its

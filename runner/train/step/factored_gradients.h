@@ -15,7 +15,7 @@
 namespace runner::train {
 
 // Whether gradients may be exchanged as factors if an optimizer step has one batch. Requires unmodified gradients of a
-// step that is the same for every batch. StepHooks may change the accumulation during training, so it is checked per
+// step that is the same for every batch. A hook may change the accumulation during training, so it is checked per
 // batch.
 bool may_factor_gradients(const schema::Recipe& recipe, const StepBuilder& builder);
 

@@ -14,7 +14,7 @@
 
 namespace runner::train {
 
-class StepHooks;  // hooks.h
+class StepHooks;  // step_hooks.h
 
 // The parameters that one rule updates.
 struct OptimizerGroup {

@@ -29,7 +29,7 @@ class Shard {
   struct Range {
     int64_t first = 0, count = 0;  // elements
   };
-  // The shard of a trained buffer, in whole cache lines of about equal number per rank. StepHooks' update rules,
+  // The shard of a trained buffer, in whole cache lines of about equal number per rank. Update rules of a hook,
   // PowerSGD and per-parameter update counts need all elements; such a buffer belongs to one rank entirely. Untrained
   // buffers have empty shards.
   const Range& of(int32_t buffer) const { return ranges_[static_cast<size_t>(buffer)]; }

@@ -67,7 +67,6 @@ std::optional<std::string> other_steps(const schema::Recipe& before, const schem
   const auto compare = [&](const char* key, auto was, decltype(was) is) {
     if (!why && was != is) why = changed(key, was, is);
   };
-  const auto buffer = [](const auto& data) { return data.stream ? data.shuffle_buffer : 0; };
   compare("data.batch_size", before.data.batch_size, after.data.batch_size);
   compare("num_processes", before.num_processes, after.num_processes);
   compare("gradient_accumulation_steps", before.gradient_accumulation_steps, after.gradient_accumulation_steps);
@@ -79,7 +78,8 @@ std::optional<std::string> other_steps(const schema::Recipe& before, const schem
   compare("data.drop_last", before.data.drop_last, after.data.drop_last);
   compare("data.even_batches", before.data.even_batches, after.data.even_batches);
   compare("data.dispatch_batches", before.data.dispatch_batches, after.data.dispatch_batches);
-  compare("data.shuffle_buffer", buffer(before.data), buffer(after.data));
+  compare("data.stream", before.data.stream, after.data.stream);
+  if (after.data.stream) compare("data.shuffle_buffer", before.data.shuffle_buffer, after.data.shuffle_buffer);
   return why;
 }
 

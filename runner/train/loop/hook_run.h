@@ -1,4 +1,4 @@
-// Interface of the run to a hook: queries and requests.
+// What a hook sees of its run, and asks of it.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@
 namespace runner::train {
 
 // The defaults are those of a run of one process that records nothing.
-class RunControl {
+class HookRun {
  public:
-  virtual ~RunControl() = default;
+  virtual ~HookRun() = default;
   virtual std::string_view run() const { return {}; }
   virtual int64_t epoch() const { return 0; }  // finished epochs
   virtual int64_t step() const { return 0; }   // finished optimizer steps
