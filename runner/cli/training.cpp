@@ -15,7 +15,7 @@
 #include "runner/report/summary.h"
 #include "runner/report/xla/report_json.h"
 #include "runner/train/run/checkpoint/restore.h"
-#include "runner/train/step/recipe_warnings.h"
+#include "runner/train/loop/start_warnings.h"
 #include "store/process.h"
 
 namespace runner::cli {
@@ -72,7 +72,7 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
                                const std::atomic<int>& stop) {
   const schema::Recipe& recipe = attempt.recipe.recipe;
   const AttemptStart& start = attempt.start;
-  std::vector<std::string> warnings = train::recipe_warnings(attempt.recipe);
+  std::vector<std::string> warnings = train::start_warnings(attempt.recipe);
   warnings.insert(warnings.end(), start.warnings.begin(), start.warnings.end());
   std::string job = rank_job(recipe, attempt.record.resolved_json, start.hook);
   const train::RunRequest request{

@@ -153,7 +153,6 @@ TEST_F(ForkTest, OtherSamplesOfOptimizerStepsStartWithTheFirstEpoch) {
   EXPECT_EQ(warnings("seed=11"), (std::vector<std::string>{}));
   EXPECT_EQ(warnings("sync_with_dataloader=false"),
             (std::vector<std::string>{text + "sync_with_dataloader changed from true to false"}));
-  EXPECT_EQ(warnings("data.shuffle_buffer=3"), (std::vector<std::string>{})) << "only a stream has a buffer";
   EXPECT_EQ(warnings("data.drop_last=true"),
             (std::vector<std::string>{text + "data.drop_last changed from false to true"}));
 }

@@ -1,11 +1,14 @@
-// Synchronisation of control flags between ranks.
+// Requests to stop and to save, and their synchronisation between ranks.
 #include "runner/train/loop/train_control.h"
 
 #include <array>
+#include <atomic>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 
 namespace runner::train {
@@ -54,6 +57,72 @@ TEST(ControlFlags, RefuseDifferentAccumulation) {
   EXPECT_NE(flags_error({ControlFlags{.accumulation = 2}, ControlFlags{.accumulation = 4}})
                 .find("acc.gradient_accumulation_steps is 2 in one process and 4 in another"),
             std::string::npos);
+}
+
+// ---- TrainControl --------------------------------------------------------------------------------------------------
+
+constexpr const char* kRecipe = R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: synthetic, samples: 8, features: [3], classes: 2}, batch_size: 4}
+optimizer: {type: sgd, lr: 0.1}
+train: {epochs: 1}
+)";
+
+// Calls `body` with the control of each of two ranks, of which only rank 1 is asked to stop.
+template <class Body>
+void on_two_ranks(const Body& body) {
+  const schema::Recipe recipe =
+      schema::read_recipe_text(kRecipe, "recipe.yaml", std::vector<std::string>{"num_processes=2"}).recipe;
+  backends::testing::on_threads(2, [&](SharedMemoryGroup& ranks) {
+    const Session session(recipe, nullptr, &ranks, nullptr, /*own_thread=*/false);
+    const std::atomic<int> stop{ranks.rank()};
+    TrainControl control(session, nullptr, stop);
+    body(control, ranks.rank());
+  });
+}
+
+TEST(TrainControl, RanksStopWhenTheyHaveAgreed) {
+  on_two_ranks([](TrainControl& control, int rank) {
+    EXPECT_EQ(control.asked_to_stop(), rank == 1);
+    EXPECT_EQ(control.must_end(), rank == 1);
+    EXPECT_FALSE(control.agreed_to_stop());
+    control.agree_to_stop("a test");
+    EXPECT_TRUE(control.agreed_to_stop());
+  });
+}
+
+TEST(TrainControl, ARequestOfOneHookTakesEffectOnAllRanks) {
+  on_two_ranks([](TrainControl& control, int rank) {
+    if (rank == 0) control.request_stop();
+    if (rank == 0) control.request_save(/*in_step=*/true);
+    EXPECT_FALSE(control.stopped_by_hook()) << "not yet";
+    control.sync(/*accumulation=*/1, /*call_digest=*/0);
+    EXPECT_TRUE(control.stopped_by_hook());
+    EXPECT_TRUE(control.take_save_request());
+    EXPECT_FALSE(control.take_save_request());
+  });
+}
+
+TEST(TrainControl, RanksAgreeInAnEvaluationEveryEighthBatch) {
+  on_two_ranks([](TrainControl& control, int) {
+    EXPECT_TRUE(control.stops_evaluation());
+    for (int i = 0; i < 7; ++i) EXPECT_FALSE(control.stops_evaluation());
+    EXPECT_TRUE(control.stops_evaluation());
+  });
+}
+
+TEST(TrainControl, TheFirstReasonToSaveCountsUnlessAHookAsks) {
+  on_two_ranks([](TrainControl& control, int) {
+    control.save_when_closed(nullptr);
+    control.save_when_closed("schedule");
+    control.save_when_closed("best");
+    EXPECT_STREQ(control.take_save_reason(), "schedule");
+    EXPECT_EQ(control.take_save_reason(), nullptr);
+    control.save_when_closed("schedule");
+    control.request_save(/*in_step=*/false);
+    EXPECT_STREQ(control.take_save_reason(), "hook");
+    EXPECT_FALSE(control.save_requested());
+  });
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "runner/report/output.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/loop/step_check.h"
-#include "runner/train/step/recipe_warnings.h"
+#include "runner/train/loop/start_warnings.h"
 #include "schema/base/unrecorded.h"
 
 namespace runner::cli {
@@ -51,7 +51,7 @@ int check(const CheckOptions& options, report::Output& out) {
   } else {
     trial = unrecorded([&] { return in_hook_file([&] { return try_out(recipe); }); });
   }
-  for (const auto& warnings : {train::recipe_warnings(recipe), trial.warnings})
+  for (const auto& warnings : {train::start_warnings(recipe), trial.warnings})
     for (const std::string& text : warnings) out.talk(report::warning_text(text, out.talk_color()));
   if (options.json) {
     out.data(schema::render_json({}));

@@ -16,7 +16,7 @@
 #include "runner/train/loop/session.h"
 #include "runner/train/loop/step_check.h"
 #include "runner/train/step/device_rules.h"
-#include "runner/train/step/recipe_warnings.h"
+#include "runner/train/loop/start_warnings.h"
 #include "schema/base/unrecorded.h"
 
 namespace runner::cli {
@@ -60,7 +60,7 @@ int64_t epochs_to_print(const PlanOptions& options, const data::DataPlan& plan) 
 // Warnings that `runner exec` would print before the first step.
 std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const train::Session& session,
                                      const std::optional<train::RunForecast>& forecast) {
-  std::vector<std::string> warnings = train::recipe_warnings(recipe);
+  std::vector<std::string> warnings = train::start_warnings(recipe);
   const std::vector<std::string> of_device =
       forecast ? report::forecast_warnings(*forecast) : std::vector<std::string>();
   for (const auto& more : {session.data.warnings, session.plan_warnings(), of_device}) {

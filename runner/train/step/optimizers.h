@@ -60,7 +60,7 @@ Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& e
                            nn::Model& model);
 
 // Returns warnings about the optimizers of a hook: numbers that bf16 rounds to 1 or 0, if the device keeps f32 as bf16.
-// recipe_warnings() (recipe_warnings.h) returns those about the optimizer of a recipe.
+// start_warnings() (loop/start_warnings.h) returns those about the optimizer of a recipe.
 std::vector<std::string> hook_optimizer_warnings(const schema::Recipe& recipe, const Optimizers& optimizers);
 
 }  // namespace runner::train

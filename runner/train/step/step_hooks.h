@@ -1,4 +1,5 @@
-// What a hook replaces in the steps of a recipe's training. Implemented in runner/lua.
+// The entries of a hook, and what steps need of it: models, optimizers, recorded steps, random draws, kept state.
+// loop/hooks.h has the rest. Implemented in runner/lua.
 #pragma once
 
 #include <cstdint>
@@ -72,8 +73,7 @@ enum class HookEntry {
   kCount  // number of entries
 };
 
-// What a hook does in steps. A member that is not overridden does nothing: the hook lacks the entry. The rest of a hook
-// is in loop/hooks.h.
+// What a hook does in steps. A member that is not overridden does nothing: the hook lacks the entry.
 class StepHooks {
  public:
   virtual ~StepHooks() = default;

@@ -41,6 +41,7 @@ void each_parameter_range(const Trainer& trainer, const Visit& visit) {
       } else if (array.role == ArrayRole::kGradients) {
         visit(fmt::format("{}{}", kGradientSections, parameter.name), position, parameter);
       } else {
+        RUN_ASSERT(array.role == ArrayRole::kSlot);
         const auto slots = optim::slots(trainer.optimizers().rule(group));
         const std::string_view slot = slots[static_cast<size_t>(array.index)].name;
         visit(fmt::format("{}{}/{}", kOptimizer, parameter.name, slot), position, parameter);

@@ -10,6 +10,6 @@ namespace runner::train {
 
 // Returns the warnings of schema::recipe_warnings, and those of optim::bf16_warnings if the device keeps f32 as bf16.
 // hook_optimizer_warnings() returns those about the optimizers of a hook. Thread-safe.
-std::vector<std::string> recipe_warnings(const schema::ReadResult& recipe);
+std::vector<std::string> start_warnings(const schema::ReadResult& recipe);
 
 }  // namespace runner::train

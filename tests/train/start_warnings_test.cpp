@@ -1,5 +1,5 @@
 // Warnings about a recipe that depend on its device.
-#include "runner/train/step/recipe_warnings.h"
+#include "runner/train/loop/start_warnings.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 Texts warnings_on(const std::string& device) {
-  return recipe_warnings(schema::read_recipe_text(R"(schema_version: 1
+  return start_warnings(schema::read_recipe_text(R"(schema_version: 1
 model: {type: linear}
 data: {train: {format: csv, path: d.csv}, batch_size: 4}
 train: {epochs: 3}

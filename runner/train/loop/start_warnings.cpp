@@ -1,4 +1,4 @@
-#include "runner/train/step/recipe_warnings.h"
+#include "runner/train/loop/start_warnings.h"
 
 #include <utility>
 
@@ -8,7 +8,7 @@
 
 namespace runner::train {
 
-std::vector<std::string> recipe_warnings(const schema::ReadResult& recipe) {
+std::vector<std::string> start_warnings(const schema::ReadResult& recipe) {
   std::vector<std::string> warnings = schema::recipe_warnings(recipe);
   if (!rounds_to_bf16(recipe.recipe)) return warnings;
   for (std::string& text : optim::bf16_warnings(recipe)) warnings.push_back(std::move(text));
