@@ -142,25 +142,30 @@ bool is_wide(Element element) {
   return size_of(element) > 4 || element == Element::kI32 || element == Element::kU32;
 }
 
-// Rounds the elements to f32 values of the storage.
+// Rounds the elements to f32 values of the storage. T: a type that holds them exactly.
+template <class T>
 void take_wide(Storage& storage, const Array& array, std::optional<double> scale, const ReadOptions& options) {
-  const LargeArray<double> elements = read_row_major<double>(array);
+  const LargeArray<T> elements = read_row_major<T>(array);
   const auto width = static_cast<size_t>(storage.width());
   Narrowing narrowing(width, options.normalized, options.offsets);
   storage.values = LargeArray<float>(elements.size());
   const auto rounded = [&](size_t i) { return static_cast<float>(elements[i]); };
   for (size_t i = 0; i < elements.size(); ++i) {
     const float value = rounded(i);
-    storage.values[i] = narrowing.needs(i % width, value) ? narrowing.narrow(i % width, elements[i]) : value;
+    storage.values[i] =
+        narrowing.needs(i % width, value) ? narrowing.narrow(i % width, WideNumber(elements[i])) : value;
   }
   storage.offsets = narrowing.offsets();
   for (double& offset : storage.offsets) offset *= scale.value_or(1);
   storage.warnings = narrowing.warnings([&](size_t feature) { return fmt::format("{} of {}", feature, array.name); });
+  const auto why = [&](size_t i) {
+    if (std::isfinite(rounded(i))) return kTooFar;
+    return std::isfinite(static_cast<double>(elements[i])) ? kIsTooLarge : kIsNotFinite;
+  };
   for (size_t i = 0; i < elements.size(); ++i)
     if (!std::isfinite(storage.values[i]))
       refuse_row(storage, options.predicts, static_cast<int64_t>(i / width), i % width,
-                 fmt::format("{} {}", elements[i], std::isfinite(rounded(i)) ? kTooFar : not_finite_text(elements[i])),
-                 array.name);
+                 fmt::format("{} {}", elements[i], why(i)), array.name);
 }
 
 // The file has f32 numbers, or smaller ones.
@@ -274,8 +279,12 @@ void take_features(Storage& storage, const Array& array, std::optional<double> s
       array.shape.size() == 1 ? backends::Shape{1} : backends::Shape(std::span(array.shape).subspan(1));
   if (array.element == Element::kU8) {
     storage.bytes = read_row_major<uint8_t>(array);
+  } else if (array.element == Element::kI64) {
+    take_wide<int64_t>(storage, array, scale, options);
+  } else if (array.element == Element::kU64) {
+    take_wide<uint64_t>(storage, array, scale, options);
   } else if (is_wide(array.element)) {
-    take_wide(storage, array, scale, options);
+    take_wide<double>(storage, array, scale, options);
   } else {
     storage.values = read_row_major<float>(array);
     check_features(storage, array, options.predicts);

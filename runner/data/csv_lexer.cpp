@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "schema/base/error.h"
+#include "schema/base/source_text.h"
+#include "schema/base/text.h"
 
 namespace runner::data {
 namespace {
@@ -17,9 +19,7 @@ CsvLexer::CsvLexer(formats::InputFile& input, char delimiter) : input_(input), d
   read_more();
   const std::string_view start(window_.data(), std::min<size_t>(end_, 3));
   if (start == "\xEF\xBB\xBF") begin_ = 3;
-  if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")) {
-    fail(ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input.path());
-  }
+  if (schema::is_utf16(start)) fail(ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input.path());
   reject_nul(0);
 }
 
@@ -90,9 +90,11 @@ const char* CsvLexer::lex_quoted(const char* at, std::vector<std::string_view>& 
     if (at + 1 == end) return nullptr;
     if (at[1] == '\n') ++at;
   }
+  if (*at == '\r')
+    fail(ErrorKind::kData, "{}:{}: a line ends in CR only; save the file with LF or CRLF", input_.path(), line_);
   if (*at != delimiter_ && *at != '\n') {
     fail(ErrorKind::kData, "{}:{}: text after the closing quote of field {}; expected {} or the end of the line",
-         input_.path(), line_, fields.size(), formats::in_quotes({&delimiter_, 1}));
+         input_.path(), line_, fields.size(), in_quotes({&delimiter_, 1}));
   }
   return at;
 }

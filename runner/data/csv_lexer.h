@@ -23,6 +23,8 @@ class CsvLexer {
   bool next(std::vector<std::string_view>& fields);
   // Line at which the current record starts, from 1.
   int64_t line() const { return line_; }
+  // Whether the current record has a quoted field.
+  bool has_quotes() const { return has_quotes_; }
 
   // place(): position of the record that next() will read. go_to(): continues at such a position. Uncompressed data
   // only.

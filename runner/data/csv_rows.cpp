@@ -22,8 +22,7 @@ constexpr size_t kListedColumns = 10;
 
 std::string columns_text(const std::vector<std::string>& names) {
   std::string text = "the columns are ";
-  for (size_t i = 0; i < std::min(names.size(), kListedColumns); ++i)
-    text += (i > 0 ? ", " : "") + formats::in_quotes(names[i]);
+  for (size_t i = 0; i < std::min(names.size(), kListedColumns); ++i) text += (i > 0 ? ", " : "") + in_quotes(names[i]);
   return text + (names.size() > kListedColumns ? ", …" : "");
 }
 
@@ -44,6 +43,7 @@ CsvRows::CsvRows(const schema::DatasetSpec& spec, const ReadOptions& options)
     : spec_(spec), options_(options), input_(spec.path), lexer_(input_, spec.delimiter) {
   if (!lexer_.next(record_)) fail(ErrorKind::kData, "{} is empty", spec_.path);
   skip_separator_line();
+  refuse_carriage_returns();
   width_ = record_.size();
   has_header_ = first_row_is_header();
   has_first_row_ = !has_header_;
@@ -64,9 +64,27 @@ void CsvRows::skip_separator_line() {
   const bool is_own = first == kKey && record_.size() == 2 && record_[1].empty();  // cut at the delimiter that it names
   if (!is_own && !(record_.size() == 1 && first.size() == kKey.size() + 1 && first.starts_with(kKey))) return;
   if (!is_own)
-    refuse("the file says {}; set delimiter to {}", formats::in_quotes(first),
-           formats::in_quotes(first.substr(kKey.size())));
+    refuse(
+        "the file says {}; {}", in_quotes(first),
+        remedy("set delimiter to " + in_quotes(first.substr(kKey.size())),
+               fmt::format("write it with the delimiter {} of the training data", in_quotes({&spec_.delimiter, 1}))));
   if (!lexer_.next(record_)) fail(ErrorKind::kData, "{} is empty", spec_.path);
+}
+
+// A file whose lines end in CR is one record.
+void CsvRows::refuse_carriage_returns() {
+  if (lexer_.has_quotes()) return;  // a quoted field may have line breaks
+  for (const std::string_view field : record_)
+    if (field.find('\r') != std::string_view::npos) refuse("lines end in CR only; save the file with LF or CRLF");
+}
+
+// Names of columns in the recipe and the training data.
+std::vector<std::string> CsvRows::wanted_names() const {
+  std::vector<std::string> wanted = options_.feature_names;
+  for (const Column& column : spec_.features) wanted.push_back(column.name);
+  if (spec_.label) wanted.push_back(spec_.label->name);
+  std::erase(wanted, "");
+  return wanted;
 }
 
 // Whether all columns that the recipe or the training data name are in a row.
@@ -74,10 +92,7 @@ bool CsvRows::are_columns_named(const Record& names) const {
   const auto is_there = [&](const std::string& name) {
     return std::ranges::any_of(names, [&](std::string_view field) { return trim(field) == name; });
   };
-  std::vector<std::string> wanted = options_.feature_names;
-  for (const Column& column : spec_.features) wanted.push_back(column.name);
-  if (spec_.label) wanted.push_back(spec_.label->name);
-  std::erase(wanted, "");
+  const std::vector<std::string> wanted = wanted_names();
   return !wanted.empty() && std::ranges::all_of(wanted, is_there);
 }
 
@@ -96,16 +111,16 @@ bool CsvRows::first_row_is_header() {
     if (!is_missing(text)) ++(is_number(text) ? numbers : texts);
   }
   if (numbers > 0 && texts > 0 && spec_.features.empty())
-    refuse("is the first row a header or data? It has {} and {}; set header: true or header: false",
-           numbers == 1 ? "a number" : "numbers", texts == 1 ? "a text" : "texts");
+    refuse("is the first row a header or data? It has {} and {}; {}", numbers == 1 ? "a number" : "numbers",
+           texts == 1 ? "a text" : "texts",
+           remedy("set header: true or header: false", "give the file the columns of the training data"));
   return numbers == 0 || texts > 0;
 }
 
 void CsvRows::read_header(const Record& record) {
   for (size_t column = 0; column < record.size(); ++column) {
     const std::string_view name = trim(record[column]);
-    if (name.find('\r') != std::string_view::npos) refuse("lines end in CR only; save the file with LF or CRLF");
-    if (!schema::is_utf8(name)) refuse("the name of column {} is not UTF-8: {}", column, formats::in_quotes(name));
+    if (!schema::is_utf8(name)) refuse("the name of column {} is not UTF-8: {}", column, in_quotes(name));
     names_.emplace_back(name);
   }
 }
@@ -122,25 +137,37 @@ std::optional<size_t> CsvRows::locate(const Column& column, bool required) {
 }
 
 std::optional<size_t> CsvRows::locate(const std::string& name, bool required) {
+  if (!has_header_ && !required) return std::nullopt;
   if (!has_header_)
-    refuse("column {} is given by name, but {}", formats::in_quotes(name),
-           spec_.header == Header::kFalse ? "header is false"
-                                          : "the first row has numbers; if it is a header, set header: true");
+    refuse("column {} is given by name, but {}", in_quotes(name),
+           spec_.header == Header::kFalse
+               ? "header is false"
+               : "the first row has numbers; " +
+                     remedy("if it is a header, set header: true", "give the file the header of the training data"));
   const auto found = std::find(names_.begin(), names_.end(), name);
   if (found != names_.end()) return static_cast<size_t>(found - names_.begin());
   if (!required) return std::nullopt;
-  refuse("unknown column {}; {}{}", formats::in_quotes(name), schema::did_you_mean(name, names_, columns_text(names_)),
+  std::vector<std::string> free = names_;
+  std::vector<std::string> used = wanted_names();
+  used.push_back(options_.label_name);
+  std::erase_if(free, [&](const std::string& other) { return std::ranges::find(used, other) != used.end(); });
+  refuse("unknown column {}; {}{}", in_quotes(name), schema::did_you_mean(name, free, columns_text(names_)),
          delimiter_hint());
+}
+
+std::string CsvRows::remedy(std::string_view setting, std::string_view change) const {
+  return std::string(options_.has_recipe ? setting : change);
 }
 
 // Says at which character a file with a single column is cut, and the one that it seems to need.
 std::string CsvRows::delimiter_hint() const {
   if (width_ > 1) return "";
-  std::string text = fmt::format("; fields are cut at {}", formats::in_quotes({&spec_.delimiter, 1}));
+  std::string text = fmt::format("; fields are cut at {}", in_quotes({&spec_.delimiter, 1}));
   const std::string_view line = names_.empty() ? record_[0] : names_[0];
   for (const char other : {';', '\t', '|', ','})
     if (line.find(other) != line.npos)
-      return text + fmt::format(": set delimiter: \"{}\"", other == '\t' ? "\\t" : std::string(1, other));
+      return text + remedy(fmt::format(": set delimiter: \"{}\"", other == '\t' ? "\\t" : std::string(1, other)),
+                           ", as in the training data: change the delimiter of the file");
   return text;
 }
 
@@ -181,10 +208,9 @@ void CsvRows::check_names(bool all) {
     };
     if (names_[column].empty() && all)
       refuse("column {} has no name; give it one, or list the columns to use: features: [{}, …]", column,
-             formats::in_quotes(names_[column + 1 < width_ ? column + 1 : 0]));
+             in_quotes(names_[column + 1 < width_ ? column + 1 : 0]));
     if (const size_t first = same(0); !names_[column].empty() && same(first + 1) < width_)
-      refuse("columns {} and {} are both named {}; rename one", first, same(first + 1),
-             formats::in_quotes(names_[column]));
+      refuse("columns {} and {} are both named {}; rename one", first, same(first + 1), in_quotes(names_[column]));
   }
 }
 
@@ -210,7 +236,7 @@ LabelColumn CsvRows::label_column(LabelColumn::Keep keep) const {
 }
 
 std::string CsvRows::name_of(size_t column) const {
-  return names_.empty() ? std::to_string(column) : formats::in_quotes(names_[column]);
+  return names_.empty() ? std::to_string(column) : in_quotes(names_[column]);
 }
 
 bool CsvRows::next() {
@@ -273,9 +299,9 @@ bool CsvRows::read_features() {
     switch (parse_number(text, value)) {
       case Field::kNumber:
         if (!narrowing_->needs(i, value)) break;
-        value = narrowing_->narrow(i, parse_f64(text));
+        value = narrowing_->narrow(i, parse_wide(text));
         if (std::isinf(value))
-          refuse("column {}: {} {}", name_of(features_[i]), formats::in_quotes(record_[features_[i]]), kTooFar);
+          refuse("column {}: {} {}", name_of(features_[i]), in_quotes(record_[features_[i]]), kTooFar);
         break;
       case Field::kMissing:
         if (options_.predicts && spec_.missing != Missing::kMean)
@@ -285,8 +311,7 @@ bool CsvRows::read_features() {
         value = std::numeric_limits<float>::quiet_NaN();
         break;
       case Field::kNotFinite:
-        refuse("column {}: {} {}", name_of(features_[i]), formats::in_quotes(record_[features_[i]]),
-               why_not_finite(text));
+        refuse("column {}: {} {}", name_of(features_[i]), in_quotes(record_[features_[i]]), why_not_finite(text));
       case Field::kText: refuse_text(features_[i]);
     }
   }
@@ -298,8 +323,8 @@ bool CsvRows::read_features() {
 void CsvRows::check_scaled(float scale) {
   for (size_t i = 0; i < features_.size(); ++i)
     if (std::isinf(values_[i] * scale))
-      refuse("column {}: {} times scale {} is not finite", name_of(features_[i]),
-             formats::in_quotes(record_[features_[i]]), *spec_.scale);
+      refuse("column {}: {} times scale {} is not finite", name_of(features_[i]), in_quotes(record_[features_[i]]),
+             *spec_.scale);
 }
 
 void CsvRows::refuse_text(size_t column) {
@@ -310,13 +335,21 @@ void CsvRows::refuse_text(size_t column) {
   if (spec_.decimal == ',') {
     hint = text.find('.') == text.npos ? "" : "; the decimal separator is ',', and thousands have none";
   } else if (is_number(swapped)) {
-    hint = "; if the comma is the decimal separator, set decimal: \",\"; separators of thousands must be removed";
+    hint =
+        remedy("; if the comma is the decimal separator, set decimal: \",\"; separators of thousands must be removed",
+               "; write numbers with a decimal point and without separators of thousands");
   } else if (!has_header_ && samples_ == 0) {
-    hint = "; if the first row is a header, set header: true";
-  } else if (spec_.features.empty() && samples_ == 0) {
-    hint = "; list the columns to use with features";
+    hint = "; if the first row is a header, " + remedy("set header: true", "remove it");
+  } else if (spec_.features.empty() && samples_ == 0 && options_.has_recipe) {
+    hint = has_number_feature() ? "; list the columns to use with features"
+                                : "; features are numbers, and no column except the label has any";
   }
-  refuse("column {}: expected a number, got {}{}", name_of(column), formats::in_quotes(text), hint);
+  refuse("column {}: expected a number, got {}{}", name_of(column), in_quotes(text), hint);
+}
+
+// Whether a feature of the current row is a number.
+bool CsvRows::has_number_feature() {
+  return std::ranges::any_of(features_, [&](size_t column) { return is_number(trim(field(column, number_buffer_))); });
 }
 
 // Reports all columns with missing values. Reads the rest of the file to count them.
@@ -338,9 +371,11 @@ void CsvRows::refuse_missing() {
                                   percent_text(gaps[column], rows)));
   const bool of_label = label_ && gaps[*label_] > 0;
   const size_t listed = std::min(texts.size(), kListedColumns);
-  fail(ErrorKind::kData, "{}:{}: values are missing: {}{}; set missing: drop{}", spec_.path, here,
+  fail(ErrorKind::kData, "{}:{}: values are missing: {}{}; {}", spec_.path, here,
        fmt::join(texts.begin(), texts.begin() + static_cast<ptrdiff_t>(listed), ", "),
-       texts.size() > listed ? fmt::format(", … ({} columns)", texts.size()) : "", of_label ? "" : " or missing: mean");
+       texts.size() > listed ? fmt::format(", … ({} columns)", texts.size()) : "",
+       remedy(of_label ? "set missing: drop" : "set missing: drop or missing: mean",
+              "fill them in, or remove the rows"));
 }
 
 bool CsvRows::read_label() {
@@ -359,8 +394,8 @@ void CsvRows::describe(Storage& storage) const {
     storage.warnings.push_back(std::move(text));
   if (!has_header_ && spec_.header == Header::kAuto)
     storage.warnings.push_back(
-        "the first row has numbers, so it is read as data; set header: false if that is right, header: true if it has "
-        "the column names");
+        "the first row has numbers, so it is read as data" +
+        remedy("; set header: false if that is right, header: true if it has the column names", ""));
   if (names_.empty()) return;
   if (label_.has_value()) storage.label_name = names_[*label_];
   for (const size_t column : features_) storage.feature_names.push_back(names_[column]);

@@ -59,6 +59,8 @@ class CsvRows {
   [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args);
   // Reads the first line if it is "sep=;", as spreadsheets write it.
   void skip_separator_line();
+  void refuse_carriage_returns();
+  std::vector<std::string> wanted_names() const;
   bool first_row_is_header();
   bool are_columns_named(const Record& names) const;
   void read_header(const Record& record);
@@ -69,6 +71,8 @@ class CsvRows {
   std::optional<size_t> choose_label();
   std::string name_of(size_t column) const;
   std::string delimiter_hint() const;
+  // Returns the remedy for messages: `setting` of the recipe, or `change` of the file where no key can be set.
+  std::string remedy(std::string_view setting, std::string_view change) const;
   std::vector<size_t> used_columns() const;  // features, then the label
 
   bool read_row();
@@ -81,6 +85,7 @@ class CsvRows {
   [[noreturn]] void refuse_width();
   [[noreturn]] void refuse_missing();
   void check_scaled(float scale);
+  bool has_number_feature();
   [[noreturn]] void refuse_text(size_t column);
 
   const schema::DatasetSpec& spec_;

@@ -6,8 +6,6 @@
 #include <optional>
 
 #include "runner/data/labels.h"
-#include "runner/data/narrowing.h"
-#include "runner/formats/input_file.h"
 #include "schema/base/error.h"
 #include "schema/base/source_text.h"
 #include "schema/base/text.h"
@@ -75,8 +73,9 @@ bool has_decimal_comma(std::string_view text) {
   return parse_number(swapped, value) == Field::kNumber;
 }
 
-std::optional<int64_t> parse_integer(std::string_view text) {
-  int64_t integer = 0;
+template <class Integer>
+std::optional<Integer> parse_integer(std::string_view text) {
+  Integer integer = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, status] = std::from_chars(text.data() + (text[0] == '+' ? 1 : 0), end, integer);
   if (status != std::errc() || stop != end) return std::nullopt;
@@ -104,22 +103,24 @@ Field parse_number(std::string_view text, float& value) {
 
 const char* why_not_finite(std::string_view text) {
   const bool has_digits = text.find_first_of("0123456789") != text.npos;
-  return not_finite_text(has_digits ? 0 : HUGE_VAL);
+  return has_digits ? kIsTooLarge : kIsNotFinite;
 }
 
-double parse_f64(std::string_view text) {
+WideNumber parse_wide(std::string_view text) {
   text = trim(text);
+  if (const auto integer = parse_integer<int64_t>(text)) return WideNumber(*integer);
+  if (const auto integer = parse_integer<uint64_t>(text)) return WideNumber(*integer);
   if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
+  return WideNumber(value);
 }
 
 std::optional<int64_t> parse_whole(std::string_view text) {
   const size_t point = text.find('.');
   if (point != text.npos && text.find_first_not_of('0', point + 1) != text.npos) return std::nullopt;
   const std::string_view digits = text.substr(0, point);
-  return digits.empty() ? std::nullopt : parse_integer(digits);
+  return digits.empty() ? std::nullopt : parse_integer<int64_t>(digits);
 }
 
 void LabelColumn::add(std::string_view text, int64_t line) {
@@ -151,7 +152,7 @@ void LabelColumn::add(std::string_view text, int64_t line) {
 
 void LabelColumn::add_number(std::string_view text, float rounded, int64_t line) {
   const auto is_magnitude = [&] { return text.find_first_of("eE") != text.npos; };
-  if (std::fabs(rounded) >= 0x1p24f && !is_magnitude() && loses_digits(parse_f64(text))) ++rounded_;
+  if (std::fabs(rounded) >= 0x1p24f && !is_magnitude() && loses_digits(parse_wide(text))) ++rounded_;
   const std::optional<int64_t> whole = fraction_.line == 0 ? parse_whole(text) : std::nullopt;
   if (!whole) {
     if (fraction_.line == 0) {
@@ -214,7 +215,7 @@ void LabelColumn::finish_names(Storage& storage) {
 }
 
 float parse_target(std::string_view text) {
-  if (const std::optional<int64_t> integer = parse_integer(text))
+  if (const std::optional<int64_t> integer = parse_integer<int64_t>(text))
     return static_cast<float>(static_cast<double>(*integer));
   float number = 0;
   parse_number(text, number);
@@ -222,7 +223,7 @@ float parse_target(std::string_view text) {
 }
 
 void LabelColumn::refuse(const Example& label, const char* why) const {
-  fail(ErrorKind::kData, "{}:{}: label {} {}", path_, label.line, formats::in_quotes(label.text), why);
+  fail(ErrorKind::kData, "{}:{}: label {} {}", path_, label.line, in_quotes(label.text), why);
 }
 
 }  // namespace runner::data

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runner/data/narrowing.h"
 #include "runner/data/storage.h"
 
 namespace runner::data {
@@ -19,8 +20,8 @@ enum class Field { kNumber, kMissing, kNotFinite, kText };
 Field parse_number(std::string_view text, float& value);
 // Says why a text is Field::kNotFinite.
 const char* why_not_finite(std::string_view text);
-// Returns a number that parse_number() accepts, correctly rounded to f64.
-double parse_f64(std::string_view text);
+// Returns a number that parse_number() accepts, exact if it is an integer of up to 64 bits, else rounded to f64.
+WideNumber parse_wide(std::string_view text);
 // Returns whether a trimmed text is a missing value.
 bool is_missing(std::string_view text);
 

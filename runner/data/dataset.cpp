@@ -9,9 +9,9 @@
 
 #include "runner/data/storage.h"
 #include "runner/data/stream.h"
-#include "runner/formats/input_file.h"
 #include "schema/base/error.h"
 #include "schema/base/sha256.h"
+#include "schema/base/text.h"
 
 namespace runner::data {
 namespace {
@@ -59,7 +59,7 @@ Fingerprint Fingerprint::parse(std::string_view text) {
   }
   print.outputs = number(outputs);
   print.contents = rest;
-  RUN_CHECK(print.to_string() == text, ErrorKind::kStore, "invalid data fingerprint: {}", formats::in_quotes(text));
+  RUN_CHECK(print.to_string() == text, ErrorKind::kStore, "invalid data fingerprint: {}", in_quotes(text));
   return print;
 }
 
@@ -90,8 +90,9 @@ Dataset::Dataset(std::string name, std::shared_ptr<const Storage> storage, std::
       all_(size_),
       outputs_(storage_->label_kind == LabelKind::kNone ? 0 : encoding.outputs),
       inputs_(encoding.inputs()) {
+  const auto at = [](const std::vector<double>& values, size_t f) { return values.empty() ? 0 : values[f]; };
   for (size_t f = 0; f < encoding.center.size(); ++f)
-    center_.push_back(static_cast<float>(encoding.center[f] - (storage_->offsets.empty() ? 0 : storage_->offsets[f])));
+    center_.push_back(static_cast<float>(encoding.center[f] - at(storage_->offsets, f) + at(encoding.center_rest, f)));
   for (const double spread : encoding.spread) factor_.push_back(1 / static_cast<float>(spread));
 }
 
@@ -100,6 +101,10 @@ const backends::Shape& Dataset::feature_shape() const {
 }
 LabelKind Dataset::label_kind() const {
   return storage_->label_kind;
+}
+
+const std::string& Dataset::source() const {
+  return storage_->files.empty() ? name_ : storage_->files.front().path;
 }
 
 int64_t Dataset::label_width() const {

@@ -48,6 +48,8 @@ class Dataset {
           const Encoding& encoding);
 
   const std::string& name() const { return name_; }
+  // File of the features for messages; the section's name if there is none.
+  const std::string& source() const;
   int64_t size() const { return size_; }
   // Shape of one sample, such as (64) or (28, 28).
   const backends::Shape& feature_shape() const;

@@ -53,6 +53,7 @@ void check_sizes(const Encoding& encoding) {
   RUN_CHECK(encoding.more_inputs.size() < kMaxInputs, ErrorKind::kStore,
             "more_inputs has {} inputs, expected at most {}", encoding.more_inputs.size(), kMaxInputs - 1);
   check("center", encoding.center.size(), encoding.normalize != Normalize::kNone, width);
+  check("center_rest", encoding.center_rest.size(), !encoding.center_rest.empty(), width);
   check("spread", encoding.spread.size(), encoding.normalize != Normalize::kNone, width);
   check("fill", encoding.fill.size(), !encoding.fill.empty(), width);
   check("class_names", encoding.class_names.size(), !encoding.class_names.empty(), encoding.outputs);
@@ -99,6 +100,7 @@ std::string Encoding::to_json() const {
   json::Object document;
   if (!balanced_weights.empty()) document.emplace_back("balanced_weights", json::list_of(balanced_weights));
   document.emplace_back("center", json::list_of(center));
+  if (!center_rest.empty()) document.emplace_back("center_rest", json::list_of(center_rest));
   document.emplace_back("class_names", json::list_of(class_names));
   if (!class_values.empty()) document.emplace_back("class_values", json::list_of(class_values));
   document.emplace_back("feature_names", json::list_of(feature_names));
@@ -138,6 +140,7 @@ Encoding Encoding::from_json(std::string_view text) {
     encoding.feature_names = document.texts("feature_names");
     encoding.label_name = document.text("label_name");
     encoding.center = document.numbers("center");
+    if (document.find("center_rest") != nullptr) encoding.center_rest = document.numbers("center_rest");
     encoding.spread = document.numbers("spread");
     encoding.fill = document.numbers("fill");
     check_sizes(encoding);

@@ -35,7 +35,8 @@ struct Encoding {
   std::string label_name;                     // as feature_names
   schema::Normalize normalize = schema::Normalize::kNone;
   // One value per feature, computed from the scaled values of the training part. Empty if not requested.
-  std::vector<double> center;  // standard: mean; min_max: minimum
+  std::vector<double> center;            // standard: mean; min_max: minimum
+  std::vector<double> center_rest = {};  // to add to centers above 2^53, which f64 rounds; empty: 0
   std::vector<double> spread;  // standard: population standard deviation; min_max: range; 1 for a constant feature
   std::vector<double> fill;    // `missing: mean`: replacement of a missing value, before scaling
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "runner/data/stream.h"
-#include "runner/formats/input_file.h"
 #include "schema/base/error.h"
 
 namespace runner::data {
@@ -63,8 +62,16 @@ void add_offsets(std::vector<double>& values, const Storage& storage) {
   for (size_t f = 0; f < storage.offsets.size(); ++f) values[f] += storage.offsets[f];
 }
 
-std::string feature_text(const Storage& storage, size_t feature) {
-  return storage.feature_names.empty() ? std::to_string(feature) : formats::in_quotes(storage.feature_names[feature]);
+// f64 rounds sums above 2^53. center_rest is the part that they lose.
+void add_center_offsets(Encoding& encoding, const Storage& storage) {
+  const std::vector<double> relative = encoding.center;
+  add_offsets(encoding.center, storage);
+  const auto is_rounded = [](double center) { return std::fabs(center) > 0x1p53; };
+  if (storage.offsets.empty() || std::ranges::none_of(encoding.center, is_rounded)) return;
+  encoding.center_rest.resize(relative.size());
+  for (size_t f = 0; f < relative.size(); ++f)
+    if (is_rounded(encoding.center[f]))
+      encoding.center_rest[f] = relative[f] - (encoding.center[f] - storage.offsets[f]);
 }
 
 }  // namespace
@@ -81,10 +88,9 @@ void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_
   });
   encoding.fill.resize(width);
   for (size_t f = 0; f < width; ++f) {
-    RUN_CHECK(
-        count[f] > 0, ErrorKind::kData,
-        "{}: feature {} has no values in the training part, so it has no mean to fill in; remove it from features",
-        file, feature_text(storage, f));
+    RUN_CHECK(count[f] > 0, ErrorKind::kData,
+              "{}: {} has no values in the training part, so it has no mean to fill in; remove it from features", file,
+              feature_text(storage, f));
     encoding.fill[f] = sum[f] / count[f];
   }
   add_offsets(encoding.fill, storage);
@@ -101,7 +107,7 @@ void fill_missing(Storage& storage, const Encoding& encoding, const std::string&
   for (size_t i = 0; i < storage.values.size(); ++i) {
     if (!std::isnan(storage.values[i])) continue;
     RUN_CHECK(!fill.empty(), ErrorKind::kData,
-              "{}: feature {} of sample {} is missing, but the training data was not read with missing: mean", name,
+              "{}: {} of sample {} is missing, but the training data was not read with missing: mean", name,
               feature_text(storage, i % width), i / width);
     storage.values[i] = static_cast<float>(fill[i % width]);
     ++storage.filled_values;
@@ -117,11 +123,11 @@ void fit_normalization(Encoding& encoding, const Storage& storage, std::span<con
   } else {
     fit_min_max(encoding, storage, rows);
   }
-  add_offsets(encoding.center, storage);
+  add_center_offsets(encoding, storage);
   for (size_t f = 0; f < encoding.spread.size(); ++f) {
     double& spread = encoding.spread[f];
     RUN_CHECK(std::isfinite(static_cast<float>(spread)), ErrorKind::kData,
-              "data.train: the values of feature {} differ by more than f32 holds; reduce them with scale",
+              "data.train: the values of {} differ by more than f32 holds; reduce them with scale",
               feature_text(storage, f));
     // Also covers a spread so small that its inverse, by which gather multiplies, is infinite in f32.
     if (!std::isfinite(1 / static_cast<float>(spread))) spread = 1;

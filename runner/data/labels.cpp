@@ -11,7 +11,6 @@
 #include <fmt/ranges.h>
 
 #include "runner/data/csv_value.h"
-#include "runner/formats/input_file.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 
@@ -40,7 +39,7 @@ std::string list_of(const std::vector<std::string>& names) {
 std::string class_name(const Encoding& encoding, size_t index) {
   if (encoding.class_names.empty()) return std::to_string(index);
   const std::string& name = encoding.class_names[index];
-  return encoding.has_names() ? formats::in_quotes(name) : name;
+  return encoding.has_names() ? in_quotes(name) : name;
 }
 
 // A name without what people often spell differently: case, blanks, and quotes or a dot at its ends.
@@ -53,7 +52,7 @@ std::string plain_name(std::string_view name) {
 
 std::vector<std::string> quoted(const std::vector<std::string>& names) {
   std::vector<std::string> texts;
-  for (const std::string& name : names) texts.push_back(formats::in_quotes(name));
+  for (const std::string& name : names) texts.push_back(in_quotes(name));
   return texts;
 }
 
@@ -66,8 +65,7 @@ void check_spelling(const std::vector<std::string>& train, const std::vector<std
     RUN_CHECK(found == plain.end(), ErrorKind::kData,
               "data.eval has the label {}, and data.train has {}: the same class in two spellings? data.train has {}; "
               "data.eval has {}; change one of the files",
-              formats::in_quotes(name), formats::in_quotes(found->second), list_of(quoted(train)),
-              list_of(quoted(eval)));
+              in_quotes(name), in_quotes(found->second), list_of(quoted(train)), list_of(quoted(eval)));
   }
 }
 
@@ -231,8 +229,8 @@ void use_classes(Storage& storage, const Encoding& encoding, const std::string& 
   for (const auto& [label, rows] : storage.label_counts) {
     const std::string text =
         storage.class_names.empty() ? std::to_string(label) : storage.class_names[static_cast<size_t>(label)];
-    const int64_t found = storage.class_names.empty() ? class_of(label, text)
-                                                      : class_of(std::string_view(text), formats::in_quotes(text));
+    const int64_t found =
+        storage.class_names.empty() ? class_of(label, text) : class_of(std::string_view(text), in_quotes(text));
     classes[label] = found;
     counts[found] += rows;
   }
@@ -274,20 +272,30 @@ void warn_of_single(const Encoding& encoding, const Storage& train, std::vector<
     single.push_back(class_name(encoding, i) + place);
   }
   if (!single.empty())
-    warnings.push_back(fmt::format("data.train: {} with one sample each: {}; is the label damaged?",
-                                   count_text(std::ssize(single), "class"), list_of(single)));
+    warnings.push_back(fmt::format("data.train: {} a single sample{}: {}; is the label damaged?",
+                                   single.size() == 1 ? "1 class has" : fmt::format("{} classes have", single.size()),
+                                   single.size() == 1 ? "" : " each", list_of(single)));
 }
 
 // Names of one file that differ only in spelling.
 void warn_of_alike(const Encoding& encoding, std::vector<std::string>& warnings) {
   if (!encoding.has_names()) return;
   std::map<std::string, std::vector<std::string>> names;
-  for (const std::string& name : encoding.class_names) names[plain_name(name)].push_back(formats::in_quotes(name));
+  for (const std::string& name : encoding.class_names) names[plain_name(name)].push_back(in_quotes(name));
   std::vector<std::string> alike;
   for (const auto& [plain, spellings] : names)
     if (spellings.size() > 1) alike.push_back(fmt::format("{}", fmt::join(spellings, " and ")));
   if (!alike.empty())
     warnings.push_back(fmt::format("different classes have names that differ only in spelling: {}", list_of(alike)));
+}
+
+// PyTorch ignores this label by default, and data made for it mark samples with it.
+void warn_of_ignored(const Encoding& encoding, std::vector<std::string>& warnings) {
+  if (encoding.ignore_index ||
+      std::ranges::find(encoding.class_names, std::to_string(kIgnored)) == encoding.class_names.end())
+    return;
+  warnings.push_back(
+      fmt::format("label {0} is a class; if it marks samples to ignore, set train.ignore_index: {0}", kIgnored));
 }
 
 }  // namespace
@@ -297,6 +305,7 @@ std::vector<std::string> label_warnings(const Encoding& encoding, const Storage&
   if (encoding.outputs > kFewLabels && train.samples < 2 * encoding.outputs)
     warnings.push_back(fmt::format("data.train has {} for {}; check which column is the label",
                                    count_text(encoding.outputs, "class"), count_text(train.samples, "sample")));
+  warn_of_ignored(encoding, warnings);
   warn_of_single(encoding, train, warnings);
   warn_of_alike(encoding, warnings);
   return warnings;
@@ -329,7 +338,7 @@ void check_common_classes(const Encoding& encoding, const std::vector<int64_t>& 
 }
 
 std::vector<std::string> class_warnings(const Encoding& encoding, const std::vector<int64_t>& train,
-                                        const std::vector<int64_t>& eval) {
+                                        const std::vector<int64_t>& eval, bool is_split) {
   std::vector<std::string> warnings;
   const auto warn = [&](const std::vector<int64_t>& here, const std::vector<int64_t>& there, const char* part,
                         const char* other, const char* effect) {
@@ -342,7 +351,8 @@ std::vector<std::string> class_warnings(const Encoding& encoding, const std::vec
                                    list_of(missing), effect));
   };
   warn(train, eval, "evaluation", "training",
-       "no metric measures it: evaluate on more data, or split with another data.seed");
+       is_split ? "no metric measures it: evaluate on more data, or split with another data.seed"
+                : "no metric measures it: evaluate on more data");
   warn(eval, train, "training", "evaluation", "the model cannot learn it");
   return warnings;
 }

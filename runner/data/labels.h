@@ -67,9 +67,9 @@ std::vector<std::string> label_warnings(const Encoding& encoding, const Storage&
 // counts are those of class_counts().
 void check_common_classes(const Encoding& encoding, const std::vector<int64_t>& train,
                           const std::vector<int64_t>& eval);
-// Returns warnings about classes that only one of the two parts has.
+// Returns warnings about classes that only one of the two parts has. `is_split`: whether data.split made them.
 std::vector<std::string> class_warnings(const Encoding& encoding, const std::vector<int64_t>& train,
-                                        const std::vector<int64_t>& eval);
+                                        const std::vector<int64_t>& eval, bool is_split);
 
 // Weights by class as class_weight="balanced" of scikit-learn: N / (K * count), of the N samples of the K classes that
 // occur. A class without samples has weight 0.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <iterator>
 #include <memory>
@@ -10,10 +11,12 @@
 #include "runner/data/data_format.h"
 #include "runner/data/fit.h"
 #include "runner/data/labels.h"
+#include "runner/data/narrowing.h"
 #include "runner/data/random.h"
 #include "runner/data/storage.h"
 #include "runner/data/text.h"
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 #include "schema/recipe/losses.h"
 
 namespace runner::data {
@@ -40,7 +43,9 @@ Storage read(const schema::DatasetSpec& spec, const ReadOptions& options, int64_
     if (options.labels == LabelsAs::kFeatures) use_features_as_targets(storage);
     return storage;
   } catch (Error& error) {
-    throw error.note("while reading " + name);
+    // The message of a file that was given on the command line has its name.
+    if (error.message().find(name) == std::string::npos) error.note("while reading " + name);
+    throw;
   }
 }
 
@@ -55,7 +60,8 @@ int64_t held_out_of(int64_t samples, double fraction) {
 Parts split(int64_t samples, double fraction, uint64_t seed) {
   const ptrdiff_t held_out = held_out_of(samples, fraction);
   RUN_CHECK(held_out > 0 && held_out < samples, ErrorKind::kRecipe,
-            "data.split.eval: {} of {} samples makes one part empty", fraction, samples);
+            "data.split.eval: {} of {} holds out {}; both parts need at least one", fraction,
+            count_text(samples, "sample"), held_out);
   std::vector<std::pair<uint64_t, int32_t>> hashes;
   for (int32_t row = 0; row < samples; ++row) {
     const Block bits = random_block(seed, Stream::kSplit, static_cast<uint64_t>(row), 0);
@@ -109,7 +115,7 @@ ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool predicts) {
 // Offsets (narrowing.h) of rows to predict: the centers of large columns, so that a row is the same in every file.
 std::vector<double> offsets_of(const Encoding& encoding, double scale) {
   std::vector<double> offsets = encoding.center;
-  for (double& offset : offsets) offset = std::fabs(offset / scale) > 0x1p24 ? offset / scale : 0;
+  for (double& offset : offsets) offset = offset_for(offset / scale);
   return offsets;
 }
 
@@ -184,7 +190,7 @@ std::vector<int64_t> count_classes(const Sections& sections, bool is_new, std::v
   if (!eval) return counts;
   const std::vector<int64_t> of_eval = class_counts(*eval, encoding, rows.eval);
   if (eval != train && is_new) check_common_classes(encoding, counts, of_eval);
-  append(warnings, class_warnings(encoding, counts, of_eval));
+  append(warnings, class_warnings(encoding, counts, of_eval, eval == train));
   return counts;
 }
 
@@ -200,9 +206,18 @@ void fit(Sections& sections, const schema::DataSpec& spec) {
   fit_normalization(sections.encoding, *sections.train, rows);
 }
 
-bool all_bytes_fit(const Dataset& set, const Storage& storage) {
-  return std::ranges::all_of(std::array{0.0f, 255.0f}, [&](float byte) {
-    std::vector<float> row(static_cast<size_t>(storage.width()), byte * storage.scale);
+float largest_magnitude(std::span<const float> values) {
+  uint32_t most = 0;  // without the sign, the bits of finite f32 are in the order of their values; integers vectorise
+  for (const float value : values) most = std::max(most, std::bit_cast<uint32_t>(value) & 0x7fffffffU);
+  return std::bit_cast<float>(most);
+}
+
+// Whether every row is finite after normalisation, judged by the extremes of all its features. Normalisation is
+// monotonic.
+bool extremes_fit(const Dataset& set, const Storage& storage) {
+  const float most = storage.values.empty() ? 255 * storage.scale : largest_magnitude(storage.values);
+  return std::ranges::all_of(std::array{storage.values.empty() ? 0 : -most, most}, [&](float value) {
+    std::vector<float> row(static_cast<size_t>(storage.width()), value);
     set.normalize(row);
     return !set.overflow(row);
   });
@@ -211,8 +226,8 @@ bool all_bytes_fit(const Dataset& set, const Storage& storage) {
 // Refuses rows whose features are not finite after normalisation (refuse_row). Those of a stream are checked when they
 // are read.
 void check_normalized(const Dataset& set, Storage& storage, bool predicts) {
-  const bool has_rows = !storage.values.empty() || (!storage.bytes.empty() && !all_bytes_fit(set, storage));
-  if (!has_rows) return;
+  const bool has_rows = !storage.values.empty() || !storage.bytes.empty();
+  if (!has_rows || extremes_fit(set, storage)) return;
   std::vector<float> row(static_cast<size_t>(storage.width()));
   for (int64_t i = 0; i < storage.samples; ++i) {
     storage.read_row(i, row);
@@ -220,7 +235,7 @@ void check_normalized(const Dataset& set, Storage& storage, bool predicts) {
     const std::optional<size_t> feature = set.overflow(row);
     if (!feature) continue;
     storage.read_row(i, row);
-    refuse_row(storage, predicts, i, *feature, set.overflow_text(row[*feature], *feature), set.name());
+    refuse_row(storage, predicts, i, *feature, set.overflow_text(row[*feature], *feature), set.source());
   }
 }
 
@@ -321,6 +336,7 @@ Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, 
   schema::DatasetSpec file = spec;
   if (predicts) file.missing = encoding.fill.empty() ? schema::Missing::kError : schema::Missing::kMean;
   ReadOptions options = same_as(encoding, seed, predicts);
+  options.has_recipe = false;
   if (predicts) options.offsets = offsets_of(encoding, spec.scale.value_or(1));
   auto storage = std::make_shared<Storage>(read(file, options, shuffle_buffer, name));
   check_encoding(*storage, encoding, name);

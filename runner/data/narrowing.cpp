@@ -7,9 +7,20 @@
 
 namespace runner::data {
 
-bool loses_digits(double value) {
-  const double magnitude = std::fabs(value);
-  return magnitude > 0x1p24 && magnitude < 0x1p64 && double{static_cast<float>(value)} != value;
+WideNumber::WideNumber(int64_t value)
+    : high(static_cast<double>(value)), low(static_cast<double>(__int128{value} - static_cast<__int128>(high))) {}
+
+WideNumber::WideNumber(uint64_t value)
+    : high(static_cast<double>(value)), low(static_cast<double>(__int128{value} - static_cast<__int128>(high))) {}
+
+bool loses_digits(const WideNumber& number) {
+  const double magnitude = std::fabs(number.high);
+  return magnitude > 0x1p24 && magnitude < 0x1p64 &&
+         (double{static_cast<float>(number.high)} != number.high || number.low != 0);
+}
+
+double offset_for(double value) {
+  return std::fabs(value) > 0x1p24 && std::isfinite(value) ? value : 0;
 }
 
 Narrowing::Narrowing(size_t width, bool relative, std::span<const double> offsets)
@@ -17,11 +28,11 @@ Narrowing::Narrowing(size_t width, bool relative, std::span<const double> offset
   offsets_.resize(width, relative && offsets.empty() ? std::numeric_limits<double>::quiet_NaN() : 0.0);
 }
 
-float Narrowing::narrow(size_t column, double value) {
+float Narrowing::narrow(size_t column, const WideNumber& number) {
   double& offset = offsets_[column];
-  if (std::isnan(offset)) offset = std::fabs(value) > double{kExact} && std::isfinite(value) ? value : 0;
-  if (offset == 0 && loses_digits(value)) ++rounded_[column];
-  return static_cast<float>(value - offset);
+  if (std::isnan(offset)) offset = offset_for(number.high);
+  if (offset == 0 && loses_digits(number)) ++rounded_[column];
+  return static_cast<float>((number.high - offset) + number.low);
 }
 
 std::vector<double> Narrowing::offsets() const {

@@ -1,8 +1,9 @@
-// Rounds the features of a file from f64 to f32 without losing the digits of large numbers.
+// Rounds the features of a file to f32 without losing the digits of large numbers.
 //
 // f32 has 24 bits: above 2^24 neighbouring whole numbers, such as time stamps in ms, become equal. If the data are
 // normalised, a column that begins with such a number is therefore stored relative to it, and normalisation subtracts
-// the mean relative to it too. All other columns are stored as they are. Thread safety: none.
+// the mean relative to it too. All other columns are stored as they are. f64 has 53 bits, which time stamps in ns
+// exceed: whole numbers stay exact until they are subtracted. Thread safety: none.
 #pragma once
 
 #include <cmath>
@@ -14,11 +15,24 @@
 
 namespace runner::data {
 
+// A number of a file: high + low. `low` is the part of a whole number above 2^53 that f64 does not hold; otherwise 0.
+struct WideNumber {
+  double high = 0, low = 0;
+
+  WideNumber() = default;
+  explicit WideNumber(double value) : high(value) {}
+  explicit WideNumber(int64_t value);
+  explicit WideNumber(uint64_t value);
+};
+
 // Whether a number above 2^24 has digits that f32 does not hold. Numbers above 2^64 are no ids or time stamps, but
 // magnitudes, for which 24 bits are enough.
-bool loses_digits(double value);
+bool loses_digits(const WideNumber& number);
 
-// What Narrowing::narrow() says of a value by being infinite, though the value itself is an f32.
+// Returns the offset of a column, given its first value or its center: the value if it is above 2^24, else 0.
+double offset_for(double value);
+
+// Message if narrow() returns infinity for a finite f32.
 inline constexpr const char* kTooFar = "is too far from the other values for f32";
 
 class Narrowing {
@@ -26,10 +40,11 @@ class Narrowing {
   // `relative`: whether large columns may have an offset. `offsets` (width): those of an earlier pass; empty: none yet.
   Narrowing(size_t width, bool relative, std::span<const double> offsets);
 
-  // Whether a value, already rounded to f32, needs narrow() with its f64 value. Column: index among the features.
+  // Whether a value, already rounded to f32, needs narrow() with the number of the file. Column: index among the
+  // features.
   bool needs(size_t column, float rounded) const { return std::fabs(rounded) >= kExact || offsets_[column] != 0; }
   // Returns the f32 to store. Call it in the order of the rows.
-  float narrow(size_t column, double value);
+  float narrow(size_t column, const WideNumber& number);
 
   // The value of each column that is stored as 0; empty if that is 0 for all.
   std::vector<double> offsets() const;

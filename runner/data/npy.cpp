@@ -5,6 +5,7 @@
 
 #include "runner/data/array.h"
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 
 namespace runner::data {
 namespace {
@@ -14,7 +15,7 @@ void set_type(Array& array, std::string_view descr) {
   const bool has_order = !descr.empty() && std::string_view("<>|=").find(descr[0]) != std::string_view::npos;
   const std::optional<Element> element = npy_element(has_order ? descr.substr(1) : "");
   RUN_CHECK(element.has_value(), ErrorKind::kData, "{}: unsupported element type {}; expected one of {}", array.name,
-            formats::in_quotes(descr), npy_elements());
+            in_quotes(descr), npy_elements());
   array.element = *element;
   array.big_endian = descr[0] == '>';
 }

@@ -6,6 +6,7 @@
 
 #include "runner/data/array.h"
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 
 namespace runner::data {
 namespace {
@@ -17,7 +18,7 @@ Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& opt
     RUN_CHECK(tensor != nullptr, ErrorKind::kData, "{}: no tensor named {}; {}", spec.path, name, file.names_text());
     const std::optional<Element> element = safetensors_element(tensor->type);
     RUN_CHECK(element.has_value(), ErrorKind::kData, "{}: tensor {} has the unsupported type {}; expected one of {}",
-              spec.path, name, formats::in_quotes(tensor->type), safetensors_elements());
+              spec.path, name, in_quotes(tensor->type), safetensors_elements());
     Array array{.name = fmt::format("{}: {}", spec.path, name), .element = *element};
     array.shape.assign(tensor->shape.dims().begin(), tensor->shape.dims().end());
     check_shape(array, static_cast<int64_t>(tensor->bytes.size()));

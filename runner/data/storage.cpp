@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "runner/formats/input_file.h"
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 
 namespace runner::data {
 
@@ -66,15 +66,14 @@ void scale_bytes(Storage& storage, double scale, bool predicts, const std::strin
 
 }  // namespace
 
-const char* not_finite_text(double value) {
-  return std::isfinite(value) ? "is too large for f32, which ends at 3.4e38" : "is not finite";
+std::string feature_text(const Storage& storage, size_t feature) {
+  return storage.feature_names.empty() ? fmt::format("feature {}", feature)
+                                       : "column " + in_quotes(storage.feature_names[feature]);
 }
 
 void refuse_row(Storage& storage, bool predicts, int64_t row, size_t feature, const std::string& why,
                 const std::string& file) {
-  const std::string column = storage.feature_names.empty()
-                                 ? fmt::format("feature {}", feature)
-                                 : "column " + formats::in_quotes(storage.feature_names[feature]);
+  const std::string column = feature_text(storage, feature);
   RUN_CHECK(predicts, ErrorKind::kData, "{}: sample {}, {}: {}", file, row, column, why);
   const auto at = std::ranges::lower_bound(storage.rejected, row, {}, &RejectedRow::row);
   if (at == storage.rejected.end() || at->row != row)
@@ -84,9 +83,10 @@ void refuse_row(Storage& storage, bool predicts, int64_t row, size_t feature, co
   if (!storage.bytes.empty()) std::fill_n(storage.bytes.begin() + row * width, width, uint8_t{0});
 }
 
-void scale_sample(std::span<float> features, int64_t sample, double scale, const std::string& file) {
+void scale_sample(const Storage& storage, std::span<float> features, int64_t sample, double scale,
+                  const std::string& file) {
   if (const auto bad = scale_features(features, scale))
-    fail(ErrorKind::kData, "{}: sample {}, feature {}: {}", file, sample, bad->feature, bad->why);
+    fail(ErrorKind::kData, "{}: sample {}, {}: {}", file, sample, feature_text(storage, bad->feature), bad->why);
 }
 
 void scale_values(Storage& storage, std::optional<double> scale, bool predicts, const std::string& file) {

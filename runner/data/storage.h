@@ -24,13 +24,14 @@ struct ReadOptions {
   bool predicts = false;  // labels are not read, and rows that cannot be used stay (Storage::rejected)
   uint64_t seed = 0;      // synthetic: seed, and which section it is
   bool eval = false;
+  bool has_recipe = true;  // whether the user can set the keys of the section; eval and predict take none
   // CSV: columns of the training data, by name if there is a header; empty or 0 if unknown.
   std::vector<std::string> feature_names = {};
   std::string label_name = {};
   int64_t feature_count = 0;
   bool normalized = false;  // whether the data are normalised after reading (narrowing.h)
-  std::vector<double> offsets =
-      {};  // before scaling: those of an earlier pass, or of the training data; empty: none yet
+  // Before scaling: those of an earlier pass, or of the training data; empty: none yet.
+  std::vector<double> offsets = {};
 };
 
 // Files whose samples are read in every epoch (stream.h).
@@ -115,8 +116,12 @@ struct Storage {
   void read_classes(int64_t row, std::span<int64_t> out) const;
 };
 
-// Says why a number cannot be an f32: "is not finite", or that it is too large.
-const char* not_finite_text(double value);
+// Why a number cannot be a feature.
+inline constexpr const char* kIsNotFinite = "is not finite";
+inline constexpr const char* kIsTooLarge = "is too large for f32, which ends at 3.4e38";
+
+// Names a feature in messages: "column 'a'", or "feature 3" without a header.
+std::string feature_text(const Storage& storage, size_t feature);
 
 // A row whose feature cannot be used, because of `why`: with `predicts` it joins storage.rejected, and its features
 // become 0. Otherwise throws Error(kData) naming `file`, row and feature.
@@ -127,6 +132,7 @@ void refuse_row(Storage& storage, bool predicts, int64_t row, size_t feature, co
 // not finite (refuse_row).
 void scale_values(Storage& storage, std::optional<double> scale, bool predicts, const std::string& file);
 // Scales one sample of a stream. Throws Error(kData) naming `file` if a result is not finite.
-void scale_sample(std::span<float> features, int64_t sample, double scale, const std::string& file);
+void scale_sample(const Storage& storage, std::span<float> features, int64_t sample, double scale,
+                  const std::string& file);
 
 }  // namespace runner::data

@@ -40,7 +40,7 @@ bool StreamedRows::next() {
   }
   if (++sample_ == storage_.samples) refuse_changed(source.spec);
   features_.assign(reader_->features().begin(), reader_->features().end());
-  if (source.spec.scale) scale_sample(features_, sample_, *source.spec.scale, main_path(source.spec));
+  if (source.spec.scale) scale_sample(storage_, features_, sample_, *source.spec.scale, main_path(source.spec));
   for (size_t i = 0; i < source.fill.size(); ++i) {
     if (std::isnan(features_[i])) features_[i] = source.fill[i];
   }
@@ -98,8 +98,8 @@ void StreamReader::load(Sample& sample) {
   sample.features = rows_->features();
   dataset_.normalize(sample.features);
   if (const auto bad = dataset_.overflow(sample.features))
-    fail(ErrorKind::kData, "{}: sample {}, feature {}: {}", dataset_.name(), sample.id, *bad,
-         dataset_.overflow_text(rows_->features()[*bad], *bad));
+    fail(ErrorKind::kData, "{}: sample {}, {}: {}", dataset_.source(), sample.id,
+         feature_text(dataset_.storage(), *bad), dataset_.overflow_text(rows_->features()[*bad], *bad));
   const LabelKind kind = dataset_.label_kind();
   if (kind == LabelKind::kClass) rows_->read_classes(sample.classes);
   if (kind == LabelKind::kTarget && !dataset_.storage().targets_are_features) sample.target = rows_->target();

@@ -12,6 +12,7 @@
 #include "schema/base/error.h"
 #include "schema/base/sha256.h"
 #include "schema/base/source_text.h"
+#include "schema/base/text.h"
 
 namespace runner::data {
 namespace {
@@ -83,7 +84,9 @@ class TextTokens {
 TextTokens::TextTokens(const schema::DatasetSpec& spec)
     : bytes_(spec.tokens == schema::Tokens::kBytes), input_(spec.path) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (!bytes_ && fill() && window_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
+  if (bytes_ || !fill()) return;
+  RUN_CHECK(!schema::is_utf16(window_), ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input_.path());
+  if (window_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
 }
 
 // Reads more data and drops what precedes the current position. Returns false at the end of the file.
@@ -323,7 +326,7 @@ void use_vocabulary(Storage& storage, const std::vector<std::string>& tokens, co
   for (const std::string& token : storage.class_names) {
     const auto found = std::lower_bound(tokens.begin(), tokens.end(), token);
     RUN_CHECK(found != tokens.end() && *found == token, ErrorKind::kData,
-              "{}: unknown character {}: the model was not trained with it", name, formats::in_quotes(token));
+              "{}: unknown character {}: the model was not trained with it", name, in_quotes(token));
     token_of.push_back(static_cast<uint32_t>(found - tokens.begin()));
   }
   for (uint32_t& token : storage.text.ids) token = token_of[token];

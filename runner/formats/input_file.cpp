@@ -7,13 +7,11 @@
 #include <string_view>
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include "schema/base/error.h"
-#include "schema/base/source_text.h"
 
 namespace runner::formats {
 
@@ -157,24 +155,6 @@ void InputFile::expect_end() {
   std::array<std::byte, 4096> rest;
   if (read(rest) > 0)
     fail(ErrorKind::kData, "{}: expected the end of the file at byte {}, but more bytes follow", path_, end);
-}
-
-std::string in_quotes(std::string_view text) {
-  constexpr size_t kShown = 40;
-  const bool is_utf8 = schema::is_utf8(text);
-  std::string_view shown = text.substr(0, kShown);
-  const auto continues = [&] { return is_utf8 && shown.size() < text.size() && (text[shown.size()] & 0xC0) == 0x80; };
-  while (continues()) shown.remove_suffix(1);
-  std::string result = "'";
-  for (const char c : shown) {
-    const bool is_ascii = static_cast<unsigned char>(c) < 0x80;
-    if (is_ascii ? c >= ' ' && c <= '~' : is_utf8) {
-      result += c;
-    } else {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    }
-  }
-  return result + (text.size() > kShown ? "...'" : "'");
 }
 
 }  // namespace runner::formats

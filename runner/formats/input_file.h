@@ -49,8 +49,4 @@ class InputFile {
   std::unique_ptr<Gzip> gzip_;  // null if the file is not compressed
 };
 
-// Quotes `text` for a message: truncated after 40 bytes, with control characters as \xNN, and every byte beyond ASCII
-// if the text is not UTF-8.
-std::string in_quotes(std::string_view text);
-
 }  // namespace runner::formats

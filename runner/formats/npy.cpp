@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 
 namespace runner::formats {
 namespace {

@@ -8,6 +8,7 @@
 #include "runner/formats/write.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
+#include "schema/base/text.h"
 
 namespace runner::formats {
 namespace {

@@ -21,9 +21,13 @@ json::Value time_or_null(std::optional<int64_t> ms) {
   return ms ? json::Value(utc_time(*ms)) : json::Value();
 }
 
+// A line or column; null if it is unknown.
+json::Value positive_or_null(int number) {
+  return number > 0 ? json::Value(number) : json::Value();
+}
+
 json::Value error_json(const std::string& message, const std::string& file, int line) {
-  return json::Object{
-      {"message", message}, {"file", json::or_null(file)}, {"line", line > 0 ? json::Value(line) : json::Value()}};
+  return json::Object{{"message", message}, {"file", json::or_null(file)}, {"line", positive_or_null(line)}};
 }
 
 // Null if processes are not bound to cores.
@@ -297,9 +301,9 @@ std::string failed_run_document(const Error& error) {
 std::string failed_check_document(const Error& error) {
   // An error outside the recipe, such as in a data file; failed() replaces the list by those of a recipe.
   const json::Object fault{{"id", json::Value()},
-                           {"file", error.where().file},
-                           {"line", error.where().line},
-                           {"column", error.where().column},
+                           {"file", json::or_null(error.where().file)},
+                           {"line", positive_or_null(error.where().line)},
+                           {"column", positive_or_null(error.where().column)},
                            {"key", ""},
                            {"message", std::string(error.text())},
                            {"hint", ""}};

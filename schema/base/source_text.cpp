@@ -30,6 +30,10 @@ size_t utf8_length(std::string_view text, size_t at) {
   return overlong || surrogate || too_large ? 0 : length;
 }
 
+bool is_utf16(std::string_view text) {
+  return text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
+}
+
 bool is_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const size_t length = utf8_length(text, at);

@@ -55,6 +55,8 @@ int count_characters(std::string_view text);
 // overlong forms, no surrogates).
 size_t utf8_length(std::string_view text, size_t at);
 bool is_utf8(std::string_view text);
+// Whether a text begins with the byte order mark of UTF-16.
+bool is_utf16(std::string_view text);
 
 class Report {
  public:

@@ -66,6 +66,24 @@ std::string visible(std::string_view text) {
 }
 
 // Greedy: after a mismatch, the last `any` takes one more character.
+std::string in_quotes(std::string_view text) {
+  constexpr size_t kShown = 40;
+  const bool is_utf8 = schema::is_utf8(text);
+  std::string_view shown = text.substr(0, kShown);
+  const auto continues = [&] { return is_utf8 && shown.size() < text.size() && (text[shown.size()] & 0xC0) == 0x80; };
+  while (continues()) shown.remove_suffix(1);
+  std::string result = "'";
+  for (const char c : shown) {
+    const bool is_ascii = static_cast<unsigned char>(c) < 0x80;
+    if (is_ascii ? c >= ' ' && c <= '~' : is_utf8) {
+      result += c;
+    } else {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return result + (text.size() > kShown ? "...'" : "'");
+}
+
 bool matches(std::string_view pattern, std::string_view text, char any, char one) {
   size_t p = 0, t = 0, star = std::string_view::npos, taken = 0;
   while (t < text.size()) {

@@ -23,6 +23,10 @@ std::string count_text(int64_t count, std::string_view noun);
 // and newlines as \x1b or \u009b, and bytes that are not UTF-8 as \xff.
 std::string visible(std::string_view text);
 
+// Quotes `text` for a message: truncated after 40 bytes, with control characters as \xNN, and every byte beyond ASCII
+// if the text is not UTF-8.
+std::string in_quotes(std::string_view text);
+
 // Returns whether a shell-style pattern matches the whole text. `any` matches any number of characters, `one` matches
 // exactly one. A character of UTF-8 counts as one, a byte that is not UTF-8 too.
 bool matches(std::string_view pattern, std::string_view text, char any = '*', char one = '?');

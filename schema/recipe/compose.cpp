@@ -154,11 +154,11 @@ class Composer {
     std::string name;  // for messages
   };
 
-  // Reads the value that begins at byte `begin` of an argument: YAML if it is quoted, a list or a section, else the
-  // text as it is. In YAML, characters such as # and % have a meaning that shell users do not expect.
+  // Reads the value that begins at byte `begin` of an argument: YAML if it begins with a quote, [ or {, else the text
+  // as it is. In YAML, characters such as # and % have a meaning that shell users do not expect.
   YamlTree read_value(int source, int line, size_t offset, const std::string& argument, size_t begin) {
     const std::string value = argument.substr(begin);
-    if (is_structured(value)) return parse_yaml(source, report_, offset + begin, value.size());
+    if (is_yaml(value)) return parse_yaml(source, report_, offset + begin, value.size());
     YamlTree tree;
     const std::string plain(trim(value));
     const bool is_null = plain == "null" || plain == "~";
@@ -170,16 +170,11 @@ class Composer {
     return tree;
   }
 
-  // Whether a value is a quoted text, a list or a section. One that begins like a list or section is, even with a
-  // fault, which is then reported.
-  static bool is_structured(const std::string& value) {
+  // Whether a value begins like a quoted text, a list or a section, even with a fault, which is then reported.
+  static bool is_yaml(const std::string& value) {
     const size_t first = value.find_first_not_of(' ');
     if (first == std::string::npos) return false;
-    if (std::string_view("[{\"'").find(value[first]) != std::string_view::npos || !is_utf8(value)) return true;
-    Report tried;
-    const YamlTree tree = parse_yaml(tried.add_source(SourceText(OriginKind::kCommandLine, "", "", value)), tried);
-    const bool has_parts = tree.root.kind == YamlNode::Kind::kList || tree.root.kind == YamlNode::Kind::kMap;
-    return has_parts && tree.complete && tried.take().empty();
+    return std::string_view("[{\"'").find(value[first]) != std::string_view::npos || !is_utf8(value);
   }
 
   void expect_map(YamlTree& tree) {
@@ -286,7 +281,7 @@ int load_source(OriginKind kind, const std::string& path, Report& report, const 
 YamlTree compose(int source, std::span<const std::string> overrides, Report& report) {
   Composer composer(report);
   YamlTree tree = composer.read(source);
-  // Each argument is one line of a separate source; a line break in YAML's flow and plain text is a space.
+  // Each argument is one line of a separate source; a line break in YAML's quoted and flow text is a space.
   std::vector<std::string> arguments(overrides.begin(), overrides.end());
   std::string lines;
   for (std::string& argument : arguments) {
@@ -297,7 +292,7 @@ YamlTree compose(int source, std::span<const std::string> overrides, Report& rep
       report.add_source({OriginKind::kCommandLine, "command line", report.source(source).folder(), lines});
   size_t offset = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    YamlTree given = composer.read_override(command_line, static_cast<int>(i) + 1, offset, arguments[i]);
+    YamlTree given = composer.read_override(command_line, static_cast<int>(i) + 1, offset, overrides[i]);
     if (given.root.kind == YamlNode::Kind::kMap) {
       composer.refuse_second(arguments, i, given.root.place);
       drop_excluded(tree.root, given.root, "", command_line);

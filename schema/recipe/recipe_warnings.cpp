@@ -64,6 +64,14 @@ void warn_of_cycle(const ReadResult& recipe, std::vector<std::string>& warnings)
   }
 }
 
+void warn_of_zero_scale(const ReadResult& recipe, std::vector<std::string>& warnings) {
+  for (const std::string_view path : {"data.train.scale", "data.eval.scale"}) {
+    const Leaf* const leaf = recipe.find(path);
+    if (leaf != nullptr && leaf->value.number() != nullptr && *leaf->value.number() == 0)
+      warnings.push_back(fmt::format("{}{} is 0, so every feature is 0", recipe.place_text(leaf->path), leaf->path));
+  }
+}
+
 // ---- TPUs ----------------------------------------------------------------------------------------------
 
 // A board of TPUs trains with all its devices, which multiplies the global batch of a recipe that names no number of
@@ -109,6 +117,7 @@ std::vector<std::string> recipe_warnings(const ReadResult& recipe) {
   for (const std::string_view section : {"checkpoint.keep_best", "train.early_stopping", "scheduler"})
     warn_of_mode(recipe, section, warnings);
   warn_of_cycle(recipe, warnings);
+  warn_of_zero_scale(recipe, warnings);
   warn_of_tpu(recipe, warnings);
   return warnings;
 }

@@ -62,6 +62,19 @@ TEST_F(ArrayTest, KeepsTheDigitsOfLargeNumbers) {
   EXPECT_EQ(rounded.warnings.size(), 2u);
 }
 
+TEST_F(ArrayTest, KeepsTheDigitsOfWholeNumbersBeyondF64) {
+  for (const char* type : {"<i8", "<u8"}) {
+    for (const int64_t first : {int64_t{1} << 53, int64_t{1} << 60, int64_t{1700000000000000001}}) {
+      const std::string features = npy(dict(type, "(2,)"), bytes_of(Ints{first, first + 1}));
+      const std::string labels = npy(dict("<i8", "(2,)"), bytes_of(Ints{1, 0}));
+      const Storage relative = read(DataFormat::kNpy, features, labels, {.normalized = true});
+      EXPECT_EQ(relative.values[1] - relative.values[0], 1) << type << first;
+      EXPECT_TRUE(relative.warnings.empty());
+      EXPECT_EQ(read(DataFormat::kNpy, features, labels).warnings.size(), 1u) << type << first;
+    }
+  }
+}
+
 // ---- idx
 
 TEST_F(ArrayTest, ReadsIdxImagesAsBytes) {

@@ -274,8 +274,52 @@ TEST_F(CsvTest, KeepsTheDigitsOfLargeNumbers) {
             "column 'ts': 2 values above 2^24 lost digits, because f32 has 24 bits; data.normalize keeps them: it "
             "subtracts before it rounds");
   EXPECT_TRUE(read("x,y\n16777216,0.5\n4294967296,0.5\n").warnings.empty());
+  for (const char* start : {"9007199254740992\n9007199254740993", "1152921504606846976\n+1152921504606846977",
+                            "-9007199254740992\n-9007199254740993", "9223372036854775808\n9223372036854775809"}) {
+    std::string rows = "x,y\n";
+    for (const char* c = start; *c != '\0'; ++c) rows += *c == '\n' ? std::string(",0.5\n") : std::string(1, *c);
+    rows += ",0.5\n";
+    EXPECT_TRUE(read(rows).warnings.at(0).starts_with("column 'x': 1 value above 2^24 lost digits")) << start;
+    const Storage kept = read(rows, {}, {.normalized = true});
+    EXPECT_TRUE(kept.warnings.empty()) << start;
+    EXPECT_EQ(kept.values, (Floats{0, *start == '-' ? -1.0f : 1.0f})) << start;
+  }
   const Storage targets = read("x,y\n0,9007199254740993.5\n1,3\n");
   EXPECT_TRUE(targets.warnings.at(0).ends_with("column 'y': 1 number above 2^24 lost digits, because f32 has 24 bits"));
+}
+
+// eval and predict take no KEY=VALUE.
+TEST_F(CsvTest, RemediesChangeTheFileWhereNoKeyCanBeSet) {
+  const ReadOptions fixed{.has_recipe = false, .feature_names = {"a"}, .label_name = "y"};
+  EXPECT_EQ(error("a,y\n,0\n", {}, fixed),
+            "x.csv:2: values are missing: column 'a' in 1 of 1 row (100 %); fill them in, or remove the rows");
+  EXPECT_EQ(
+      error("a;y\n1;0\n", {}, fixed),
+      "x.csv:1: unknown column 'a'; the columns are 'a;y'; fields are cut at ',', as in the training data: change "
+      "the delimiter of the file");
+  EXPECT_EQ(error("a,y\n\"1,5\",0\n", {}, fixed),
+            "x.csv:2: column 'a': expected a number, got '1,5'; write numbers with a decimal point and without "
+            "separators of thousands");
+  DatasetSpec named;
+  named.label = Column{"y"};
+  EXPECT_EQ(error("1,2\n3,4\n", named, fixed),
+            "x.csv:1: column 'y' is given by name, but the first row has numbers; give the file the header of the "
+            "training data");
+  ReadOptions predicts = fixed;
+  predicts.predicts = true;
+  predicts.feature_count = 1;
+  EXPECT_EQ(read("1\n3\n", named, predicts).values, (Floats{1, 3}));
+}
+
+TEST_F(CsvTest, SuggestsNoColumnThatIsAlreadyUsed) {
+  const ReadOptions options{.feature_names = {"a", "b"}, .label_name = "y"};
+  EXPECT_EQ(error("a,c,y\n1,2,0\n", {}, options), "x.csv:1: unknown column 'b'; did you mean c?");
+}
+
+TEST_F(CsvTest, ATextAsOnlyFeatureHasNoOtherColumns) {
+  EXPECT_EQ(error("message,kind\nhello,spam\n"),
+            "x.csv:2: column 'message': expected a number, got 'hello'; features are numbers, and no column except the "
+            "label has any");
 }
 
 TEST_F(CsvTest, ReportsInvalidColumns) {
@@ -357,7 +401,9 @@ TEST_F(CsvTest, ReportsInvalidHeaders) {
   EXPECT_EQ(error(",b,label\n1,2,3\n"),
             "x.csv:1: column 0 has no name; give it one, or list the columns to use: features: ['b', …]");
   EXPECT_EQ(error("a,\xff\n1,2\n"), "x.csv:1: the name of column 1 is not UTF-8: '\\xff'");
-  EXPECT_EQ(error("a,b\r1,2\r"), "x.csv:1: lines end in CR only; save the file with LF or CRLF");
+  for (const char* text : {"a,b\r1,2\r", "1,2\r3,4\r"})
+    EXPECT_EQ(error(text), "x.csv:1: lines end in CR only; save the file with LF or CRLF");
+  EXPECT_EQ(error("\"a\",\"b\"\r1,2\r"), "x.csv:1: a line ends in CR only; save the file with LF or CRLF");
   DatasetSpec spec;
   spec.header = schema::Header::kFalse;
   EXPECT_EQ(error("a,b\n1,2\n", spec),

@@ -43,7 +43,7 @@ TEST_F(EncodingTest, RejectsFilesThatDoNotMatchTheEncoding) {
             "other.csv: unknown class 'dog'; the classes of the model are 'bee', 'cat'");
   EXPECT_EQ(error("x,l\n1,1\n", "x,l\n1,2\n"), "other.csv: unknown class 2; the classes of the model are 1");
   EXPECT_EQ(error("x,l\n1,1\n", "x,l\n,1\n"),
-            "other.csv: feature 'x' of sample 0 is missing, but the training data was not read with missing: mean");
+            "other.csv: column 'x' of sample 0 is missing, but the training data was not read with missing: mean");
 }
 
 TEST_F(EncodingTest, KeepsFurtherInputs) {

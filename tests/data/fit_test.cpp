@@ -80,6 +80,42 @@ TEST_F(FitTest, LargeNumbersAreNormalisedLikeSmallOnes) {
   }
 }
 
+// f64 has 53 bits, and time stamps in ns need 61.
+TEST_F(FitTest, WholeNumbersBeyondF64AreNormalisedExactly) {
+  const auto table = [](int64_t start) {
+    std::string text = "t,l\n";
+    for (int i = 0; i < 200; ++i) text += fmt::format("{},{}\n", start + i, i % 2);
+    return text;
+  };
+  for (const Normalize normalize : {Normalize::kStandard, Normalize::kMinMax}) {
+    for (const bool stream : {false, true}) {
+      const auto load_from = [&](int64_t start) {
+        DataSpec spec = csv(table(start), table(start + 77));
+        spec.stream = stream;
+        spec.normalize = normalize;
+        return load(spec, 0);
+      };
+      const Data small = load_from(0);
+      for (const int64_t start : {1700000000000000001, -1700000000000000301}) {
+        const Data large = load_from(start);
+        EXPECT_TRUE(large.warnings.empty());
+        const Encoding stored = Encoding::from_json(large.encoding.to_json());
+        EXPECT_EQ(stored, large.encoding);
+        const auto predicted = [&](const Encoding& encoding, int64_t from) {
+          return features_of(load_encoded(csv_spec(write("new.csv", table(from))), encoding, 0, "new.csv", true));
+        };
+        const Floats x = predicted(small.encoding, 33), y = predicted(stored, start + 33);
+        for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 1e-6) << i;
+        if (stream) continue;
+        for (const auto& [a, b] : {std::pair(&small.train, &large.train), std::pair(&*small.eval, &*large.eval)}) {
+          const Floats of_small = features_of(*a), of_large = features_of(*b);
+          for (size_t i = 0; i < of_small.size(); ++i) ASSERT_NEAR(of_small[i], of_large[i], 1e-6) << i;
+        }
+      }
+    }
+  }
+}
+
 // The inverse of such a spread is infinite in f32.
 TEST_F(FitTest, TreatsATinySpreadAsConstant) {
   DataSpec spec = csv("a,b,l\n0,1e-45,0\n1e-45,0,1\n");
@@ -96,13 +132,13 @@ TEST_F(FitTest, RefusesValuesThatNormalizationMakesTooLarge) {
   for (const Normalize normalize : {Normalize::kStandard, Normalize::kMinMax}) {
     spec.normalize = normalize;
     const std::string text = message_of([&] { load(spec, 0); });
-    EXPECT_TRUE(text.starts_with("data.eval: sample 2, column 'a': 3e+38 is too large for f32 after normalisation: "))
+    EXPECT_TRUE(text.starts_with("eval.csv: sample 2, column 'a': 3e+38 is too large for f32 after normalisation: "))
         << text;
   }
   DataSpec wide = csv("a,l\n1,0\n-3e38,0\n3e38,1\n");
   wide.normalize = Normalize::kMinMax;
   EXPECT_EQ(message_of([&] { load(wide, 0); }),
-            "data.train: the values of feature 'a' differ by more than f32 holds; reduce them with scale");
+            "data.train: the values of column 'a' differ by more than f32 holds; reduce them with scale");
   wide.normalize = Normalize::kStandard;
   EXPECT_NEAR(features_of(load(wide, 0).train)[2], std::sqrt(1.5), 1e-6);
   wide = csv("a,l\n3e38,0\n-3e38,1\n");
@@ -121,7 +157,7 @@ TEST_F(FitTest, RefusesThemInStreams) {
   std::vector<float> features(3);
   const BatchRows out{.ids = ids, .inputs = {std::as_writable_bytes(std::span(features))}, .classes = classes};
   const std::string text = message_of([&] { reader.read(0, {.begin = 0, .real = 3}, out); });
-  EXPECT_TRUE(text.starts_with("data.eval: sample 2, feature 0: 3e+38 is too large for f32 after normalisation: "))
+  EXPECT_TRUE(text.starts_with("eval.csv: sample 2, column 'a': 3e+38 is too large for f32 after normalisation: "))
       << text;
 }
 
@@ -203,7 +239,7 @@ TEST_F(FitTest, FillsMissingValuesWithTheMean) {
   DataSpec empty = csv("a,b,l\n1,,0\n3,,1\n");
   empty.train.missing = schema::Missing::kMean;
   EXPECT_EQ(message_of([&] { load(empty, 0); }),
-            "train.csv: feature 'b' has no values in the training part, so it has no mean to fill in; remove it from "
+            "train.csv: column 'b' has no values in the training part, so it has no mean to fill in; remove it from "
             "features");
 }
 

@@ -126,7 +126,7 @@ TEST_F(LabelsTest, OfBothPartsAreClasses) {
   data.eval->gather_classes(ids, found);
   EXPECT_EQ(found, (Classes{1, 2}));
   EXPECT_EQ(data.warnings, (Texts{"1 class without a sample for evaluation: 1 (1 for training); no metric "
-                                  "measures it: evaluate on more data, or split with another data.seed",
+                                  "measures it: evaluate on more data",
                                   "1 class without a sample for training: 3 (1 for evaluation); the model "
                                   "cannot learn it"}));
 }
@@ -240,7 +240,12 @@ TEST_F(LabelsTest, ThatMayBeDamagedAreReported) {
   const Data data = load(csv(labels), 0);
   EXPECT_EQ(data.encoding.outputs, 3) << "no empty classes";
   EXPECT_EQ(data.warnings,
-            Texts{"data.train: 1 class with one sample each: 16777216 (sample 17); is the label damaged?"});
+            Texts{"data.train: 1 class has a single sample: 16777216 (sample 17); is the label damaged?"});
+  labels[17] = "1";
+  for (size_t i = 0; i < labels.size(); i += 3) labels[i] = "-100";
+  EXPECT_EQ(load(csv(labels), 0).warnings,
+            Texts{"label -100 is a class; if it marks samples to ignore, set train.ignore_index: -100"});
+  EXPECT_EQ(load(csv(labels), 0, LabelsAs::kAuto, -100).warnings, Texts{});
   EXPECT_EQ(load(csv({"yes", "Yes ", "no", "'no'"}), 0).warnings,
             Texts{"different classes have names that differ only in spelling: ''no'' and 'no', 'Yes' and 'yes'"});
   Texts names;

@@ -156,11 +156,13 @@ TEST_F(LoadTest, UsesSeedAndLossOfTheRecipe) {
 TEST_F(LoadTest, RejectsASplitWithAnEmptyPart) {
   DataSpec spec = csv(counting(4));
   spec.split = schema::SplitSpec{0.1};
-  EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.split.eval: 0.1 of 4 samples makes one part empty");
+  EXPECT_EQ(message_of([&] { load(spec, 0); }),
+            "data.split.eval: 0.1 of 4 samples holds out 0; both parts need at least one");
   for (const double fraction : {0.0, 0.9, 1.0}) {
     spec.split = schema::SplitSpec{fraction};
     EXPECT_EQ(message_of([&] { load(spec, 0); }),
-              fmt::format("data.split.eval: {} of 4 samples makes one part empty", fraction));
+              fmt::format("data.split.eval: {} of 4 samples holds out {}; both parts need at least one", fraction,
+                          fraction > 0.5 ? 4 : 0));
   }
 }
 

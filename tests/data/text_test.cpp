@@ -256,6 +256,11 @@ TEST_F(TextTest, RejectsUnreadableText) {
                       "def",
                       2, false, stream),
               "x.txt: byte 3 is 0xff, which is not valid UTF-8; set `tokens: bytes` to read any file");
+    EXPECT_EQ(message(std::string("\xFF\xFE"
+                                  "a\0b\0",
+                                  6),
+                      2, false, stream),
+              "x.txt is UTF-16 text; save it as UTF-8");
     EXPECT_EQ(message("abc\xE2\x82", 2, false, stream),
               "x.txt: byte 3 is 0xe2, which is not valid UTF-8; set `tokens: bytes` to read any file");
     EXPECT_EQ(message(std::string("abc\0def", 7), 2, false, stream),

@@ -112,5 +112,13 @@ TEST(Matches, AgreesWithRegularExpressions) {
   EXPECT_FALSE(matches(std::string(5000, '*').append("b"), std::string(50'000, 'a')));
 }
 
+TEST(InQuotes, ShowsAnyBytesOnOneShortLine) {
+  EXPECT_EQ(in_quotes("a b"), "'a b'");
+  EXPECT_EQ(in_quotes("sp\u00E4m\n"), "'sp\u00E4m\\x0a'");
+  EXPECT_EQ(in_quotes(std::string(39, 'x') + "\u00E4m"), "'" + std::string(39, 'x') + "...'");
+  EXPECT_EQ(in_quotes("a\n\x80"), "'a\\x0a\\x80'");
+  EXPECT_EQ(in_quotes(std::string(41, 'x')), "'" + std::string(40, 'x') + "...'");
+}
+
 }  // namespace
 }  // namespace runner

@@ -9,12 +9,14 @@
 namespace runner::cli {
 namespace {
 
-constexpr Argument kEvalArguments[] = {
-    kRunArgument,
-    {"[DATA]", "", "data file in the format of the recipe's data; default: the recipe's evaluation data",
-     &DataOptions::data_argument},
-    kDataOption,
-    kStateArgument};
+constexpr Argument kEvalArguments[] = {kRunArgument,
+                                       {"[DATA]", "",
+                                        "data file in the format of the recipe's data, or FEATURES,LABELS for npy and "
+                                        "idx; default: the recipe's evaluation "
+                                        "data",
+                                        &DataOptions::data_argument},
+                                       kDataOption,
+                                       kStateArgument};
 
 int eval(const DataOptions& options, report::Output& out) {
   const std::string data = data_file(options);

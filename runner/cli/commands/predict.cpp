@@ -21,7 +21,7 @@ constexpr Argument kPredictArguments[] = {
     {"[DATA]", "", "data file in the format of the recipe's data, with or without labels; required, here or as --data",
      &DataOptions::data_argument},
     kDataOption,
-    {"--format", "csv|npy|json", "output format; default: from the extension of FILE, else csv",
+    {"--format", "csv|npy|json", "output format; default: the extension of FILE, or csv on standard output",
      &PredictOptions::format},
     {"--as", "logits|probabilities|classes",
      "what to write for each row of a model with classes, in addition to the class; default: logits",
@@ -43,8 +43,11 @@ std::string format_of(const PredictOptions& options) {
     return "json";
   }
   if (!options.format.empty()) return options.format;
-  if (options.output.ends_with(".json")) return "json";
-  return options.output.ends_with(".npy") ? "npy" : "csv";
+  if (goes_to_stdout(options.output)) return "csv";
+  for (const char* format : {"csv", "json", "npy"})
+    if (options.output.ends_with(fmt::format(".{}", format))) return format;
+  fail(ErrorKind::kUsage, "--output: expected a file name that ends in .csv, .json or .npy, or --format; got {}",
+       options.output);
 }
 
 std::optional<train::OutputsAs> outputs_as(const std::string& name) {

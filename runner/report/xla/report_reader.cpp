@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "runner/formats/input_file.h"
 #include "runner/report/xla/log_lines.h"
+#include "schema/base/text.h"
 
 namespace runner::report::xla {
 namespace {
@@ -102,7 +102,7 @@ void LineParser::unreadable(const LogLine& line, std::string_view what) {
   auto& problems = metric_ ? metric_->problems : current_.problems;
   problems.push_back(
       {line.number, fmt::format("{} of {} is {}: {}", name_of(line.key), metric_ ? metric_->metric.name : counter_,
-                                formats::in_quotes(line.value), what)});
+                                in_quotes(line.value), what)});
 }
 
 void LineParser::add(const LogLine& line) {
@@ -193,7 +193,7 @@ void LineParser::read_percentiles(const LogLine& line) {
     const auto figure = sign < item.size() ? read_known_figure(item.substr(sign + 2)) : std::nullopt;
     if (!percent || !figure || !is_of_kind(*figure)) {
       metric_->problems.push_back({line.number, fmt::format("cannot parse the percentiles of {}, starting at {}",
-                                                            metric_->metric.name, formats::in_quotes(item))});
+                                                            metric_->metric.name, in_quotes(item))});
       break;
     }
     metric_->metric.percentiles.emplace_back(*percent, *figure);

@@ -7,10 +7,10 @@
 
 #include "backends/ir/ops.h"
 #include "runner/data/labels.h"
-#include "runner/formats/input_file.h"
 #include "runner/train/step/digest.h"
 #include "schema/base/error.h"
 #include "schema/base/suggest.h"
+#include "schema/base/text.h"
 #include "schema/recipe/losses.h"
 
 namespace runner::train {
@@ -103,8 +103,7 @@ std::vector<double> weights_by_name(const schema::ClassWeights& spec, const data
   const std::vector<std::string> names = encoding.classes();
   for (const auto& [name, weight] : spec.by_name) {
     const auto found = std::ranges::find(names, name);
-    RUN_CHECK(found != names.end(), ErrorKind::kRecipe, "train.class_weights: unknown class {}; {}",
-              formats::in_quotes(name),
+    RUN_CHECK(found != names.end(), ErrorKind::kRecipe, "train.class_weights: unknown class {}; {}", in_quotes(name),
               schema::did_you_mean(name, names, "the classes are " + data::class_list(encoding)));
     weights[static_cast<size_t>(found - names.begin())] = weight;
   }
