@@ -421,6 +421,9 @@ TEST_F(CsvTest, ReportsInvalidRows) {
   EXPECT_EQ(error("1,2\n3,4,5\n", spec), "x.csv:2: expected 2 fields like the first row, got 3");
   EXPECT_EQ(error("1,2\nx,5\n", spec), "x.csv:2: column 0: expected a number, got 'x'");
   EXPECT_EQ(error("a,b\nsetosa,2\n"),
+            "x.csv:2: column 'a': expected a number, got 'setosa'; features are numbers, and no column except the "
+            "label has any");
+  EXPECT_EQ(error("a,b,c\nsetosa,1,2\n"),
             "x.csv:2: column 'a': expected a number, got 'setosa'; list the columns to use with features");
   EXPECT_EQ(error("a,b\n1,2\ninf,2\n"), "x.csv:3: column 'a': 'inf' is not finite");
   EXPECT_EQ(error("a,b\n1e99,2\n"), "x.csv:2: column 'a': '1e99' is too large for f32, which ends at 3.4e38");
@@ -510,7 +513,7 @@ TEST_F(CsvTest, FindsKnownFeaturesByName) {
   const ReadOptions known{.feature_names = {"y", "x"}, .feature_count = 2};
   const Storage s = read("x,z,y,label\n1,2,3,0\n", {}, known);
   EXPECT_EQ(s.values, (Floats{3, 1}));
-  EXPECT_EQ(error("x,zz,label\n1,2,0\n", {}, known), "x.csv:1: unknown column 'y'; did you mean x?");
+  EXPECT_EQ(error("x,zz,label\n1,2,0\n", {}, known), "x.csv:1: unknown column 'y'; the columns are 'x', 'zz', 'label'");
 }
 
 TEST_F(CsvTest, ReadsFilesWithoutLabels) {

@@ -68,7 +68,7 @@ TEST_F(LoadTest, EvalSectionMustMatchTheTrainingData) {
             "eval.csv:2: label '0.5' is not a class; expected a whole number, or names only");
   EXPECT_EQ(error("x,l\n1,0\n", "x,l\n1,cat\n"),
             "data.eval: expected numbers as labels like the training data, got names");
-  EXPECT_EQ(error("x,y,l\n1,2,0\n", "x,l\n1,0\n"), "eval.csv:1: unknown column 'y'; did you mean x or l?");
+  EXPECT_EQ(error("x,y,l\n1,2,0\n", "x,l\n1,0\n"), "eval.csv:1: unknown column 'y'; the columns are 'x', 'l'");
   DataSpec spec = csv("1,2,0\n", "1,0\n");
   spec.train.header = spec.eval->header = schema::Header::kFalse;
   EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.eval: expected features (2) like the training data, got (1)");

@@ -188,6 +188,13 @@ TEST(RecipeReader, FillsOneCycleAndSyntheticData) {
   EXPECT_TRUE(r.eval.metrics.empty());
 }
 
+TEST(RecipeReader, ArgumentsAreTextsUnlessTheyBeginWithAQuoteOrBracket) {
+  for (const char* text : {"a: b", "- a", "line\nbreak"})
+    EXPECT_EQ(read_recipe_text(kEverything, "recipe.yaml", std::vector<std::string>{std::string("name=") + text})
+                  .recipe.name,
+              text);
+}
+
 TEST(RecipeReader, FindsThePlaceOfEachValue) {
   const std::vector<std::string> overrides = {"seed=9", "optimizer.lr=2"};
   const ReadResult result = read_recipe_text(kEverything, "folder/recipe.yaml", overrides);
