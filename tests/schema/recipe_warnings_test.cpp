@@ -83,6 +83,20 @@ checkpoint: {keep_best: {metric: eval/accuracy, mode: max}}
   EXPECT_EQ(with({"train.early_stopping={metric: eval/loss}"}), Texts{});
 }
 
+TEST(RecipeWarnings, AboutAScaleOfZero) {
+  const auto with = [](const std::vector<std::string>& overrides) {
+    return recipe_warnings(read_recipe_text(R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: d.csv, scale: 0}, batch_size: 32}
+train: {epochs: 3}
+optimizer: {type: sgd}
+)",
+                                            "r.yaml", overrides));
+  };
+  EXPECT_EQ(with({}), Texts{"r.yaml:3:49: data.train.scale is 0, so every feature is 0"});
+  EXPECT_EQ(with({"data.train.scale=0.5"}), Texts{});
+}
+
 TEST(RecipeWarnings, AboutFp16OnATpu) {
   EXPECT_EQ(warnings("{type: sgd, lr: 0.1}", "{type: cosine}\nbackend: tpu\nnum_processes: 1\nmixed_precision: fp16"),
             Texts{"r.yaml:9:18: mixed_precision: fp16 is not faster on a TPU, which multiplies in bf16, and overflows "
