@@ -129,10 +129,10 @@ std::string totals_text(const MemoryShortage& shortage, const CachingAllocator& 
       torch_size_text(now.all.allocated_bytes.current), torch_size_text(now.unallocated_bytes()),
       torch_size_text(shortage.spec->limit - now.all.reserved_bytes.current));
   if (shortage.requested > shortage.spec->limit) return text + ".\n";
-  return text +
-         fmt::format("; the request needs a segment of {}, because no free block of its pool is larger than {}.\n",
-                     torch_size_text(segment_bytes(block_bytes(shortage.requested))),
-                     torch_size_text(allocator.largest_free(shortage.requested, shortage.pool)));
+  return text + fmt::format(
+                    "; the request needs a new segment of {}, because the largest free block that it can use has {}.\n",
+                    torch_size_text(segment_bytes(block_bytes(shortage.requested))),
+                    torch_size_text(allocator.largest_free(shortage.requested, shortage.pool)));
 }
 
 std::string owners_text(const CachingAllocator& allocator, const OwnerTable& owners) {

@@ -18,6 +18,7 @@
 #include "backends/kernels/kernel_choices.h"
 #include "backends/kernels/matmul.h"
 #include "backends/kernels/prepare.h"
+#include "backends/runtime/available_memory.h"
 #include "backends/tensor/alignment.h"
 #include "backends/tensor/rounding.h"
 #include "schema/base/error.h"
@@ -280,6 +281,11 @@ void run_matmul(const DnnlMatmul& m, const KernelArguments& arguments) {
   });
 }
 
+size_t operand_bytes(const MatmulShape& shape, DType dtype, DType result) {
+  return static_cast<size_t>(shape.batch) * (static_cast<size_t>(shape.a_elems() + shape.b_elems()) * size_of(dtype) +
+                                             static_cast<size_t>(shape.c_elems()) * size_of(result));
+}
+
 }  // namespace
 
 Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result, bool adds) {
@@ -291,6 +297,7 @@ Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result, 
     const char *const wide = result == dtype ? "" : ".wide", *const add = adds ? ".add" : "";
     return make_kernel<run_matmul>(fmt::format("matmul.dnnl.{}{}{}", name_of(dtype), wide, add), std::move(m), scratch);
   } catch (const dnnl::error& error) {
+    check_available(operand_bytes(shape, dtype, result));  // it names exhausted memory only with some primitives
     fail(ErrorKind::kRun, "matmul: oneDNN cannot multiply ({}, {}) by ({}, {}) {}: {}", shape.rows, shape.inner,
          shape.inner, shape.cols, name_of(dtype), error.what());
   }

@@ -74,7 +74,8 @@ Attempt attempt_to_resume(const store::RunDetails& details, const fs::path& stor
                           const std::vector<std::string>& overrides) {
   const schema::ReadResult before = recorded_recipe(details, store);
   schema::ReadResult after = recorded_recipe(details, store, overrides);
-  std::vector<schema::Diagnostic> refused = schema::check_resume_overrides(before, after);
+  std::vector<schema::Diagnostic> refused =
+      schema::check_resume_overrides(before, after, /*is_finished=*/details.run.status == store::RunStatus::kDone);
   if (!refused.empty()) throw schema::RecipeError(std::move(refused));
   RUN_CHECK(before.recipe.hooks.empty() == after.recipe.hooks.empty(), ErrorKind::kUsage,
             "cannot {} when resuming a run; use `runner fork {} hooks=…`",

@@ -9,8 +9,8 @@ namespace {
 constexpr ExitCode kExitCodes[] = {
     {0, "done", "done", "–"},
     {1, "the run failed",
-     "the run failed after it was recorded: the loss was not finite, memory ran out, a hook failed; or it was "
-     "interrupted before it was recorded; or output could not be written, or `verify-resume` found a difference",
+     "a recorded run failed: the loss was not finite, memory ran out, a hook failed; or the output could not be "
+     "written; or `verify-resume` found a difference",
      "read the message; `runner show RUN` prints the run's events, `runner resume RUN` continues from its newest "
      "state"},
     {2, "usage or invalid recipe",

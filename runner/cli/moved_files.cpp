@@ -1,6 +1,8 @@
 #include "runner/cli/moved_files.h"
 
+#include <algorithm>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -43,6 +45,12 @@ bool is_output(const std::string& key) {
   return key.starts_with("log.") || key == "profile.out";
 }
 
+// Whether "KEY=VALUE" replaces the key or a section that contains it.
+bool replaces(std::string_view override, std::string_view key) {
+  const std::string_view replaced = override.substr(0, override.find('='));
+  return key.starts_with(replaced) && (key.size() == replaced.size() || key[replaced.size()] == '.');
+}
+
 // "/data/train/path" of data.train.path.
 Json::json_pointer pointer_to(const std::string& key) {
   std::string text;
@@ -52,13 +60,15 @@ Json::json_pointer pointer_to(const std::string& key) {
 
 }  // namespace
 
-FoundFiles find_files(const store::RecipeRecord& recipe, const fs::path& store) {
+FoundFiles find_files(const store::RecipeRecord& recipe, const fs::path& store,
+                      std::span<const std::string> overrides) {
   FoundFiles found{recipe.resolved_json, {}};
   const json::Value origins = json::parse(recipe.origins_json);
   Json resolved = Json::parse(recipe.resolved_json, nullptr, /*allow_exceptions=*/false);
   const fs::path folder = fs::absolute(store).parent_path();
   bool has_moved = false;
   for (const auto& [key, origin] : json::members_of(origins)) {
+    if (std::ranges::any_of(overrides, [&](const std::string& each) { return replaces(each, key); })) continue;
     const fs::path written = json::text_of(json::member(origin, "written"));
     const Json::json_pointer at = pointer_to(key);
     if (written.empty() || written.is_absolute() || !resolved.contains(at) || !resolved[at].is_string()) continue;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct FoundFiles {
   std::vector<std::string> missing;  // says of each file that was not found where it was looked for
 };
 
-FoundFiles find_files(const store::RecipeRecord& recipe, const std::filesystem::path& store);
+// Files of keys that `overrides` ("KEY=VALUE") replace are not looked for.
+FoundFiles find_files(const store::RecipeRecord& recipe, const std::filesystem::path& store,
+                      std::span<const std::string> overrides = {});
 
 }  // namespace runner::cli

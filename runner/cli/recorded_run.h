@@ -38,14 +38,16 @@ auto about_recorded_recipe(std::string_view run, Work work) {
   }
 }
 
-// Calls work(). Adds to an error about data which files of the recorded recipe are missing.
+// Calls work(). Adds to an error about data which files of the recorded recipe are missing, without those of keys that
+// `overrides` replace.
 template <class Work>
-auto about_missing_files(const store::RunDetails& run, const std::filesystem::path& store, Work work) {
+auto about_missing_files(const store::RunDetails& run, const std::filesystem::path& store,
+                         std::span<const std::string> overrides, Work work) {
   try {
     return work();
   } catch (Error& error) {
     if (error.kind() == ErrorKind::kData)
-      for (const std::string& text : find_files(run.recipe, store).missing) error.note(text);
+      for (const std::string& text : find_files(run.recipe, store, overrides).missing) error.note(text);
     throw;
   }
 }

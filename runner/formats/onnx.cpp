@@ -123,7 +123,7 @@ class Translation {
     }
     const Op op = program_.node(id).op;
     RUN_CHECK(op == Op::kSlice || std::ranges::equal(node.attrs, node.attrs_of_other), ErrorKind::kUsage,
-              "the model uses the batch size as a number (in the operation {}), but it must accept any batch size",
+              "the operation {} of the model contains the batch size, but an ONNX model must accept any batch size",
               name_of(op));
     return onnx_value(node);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "backends/tensor/rounding.h"
 #include "runner/optim/schedule_def.h"
 #include "schema/recipe/choice_table.h"
@@ -42,12 +44,36 @@ bool observes_metrics(const SchedulerSpec& spec) {
   return def_of(spec.type).observe != nullptr;
 }
 
-bool ends_with_run(const SchedulerSpec& spec) {
-  const auto is_part = [](const std::optional<schema::Length>& length) {
-    return length && length->unit == schema::Unit::kRuns;
-  };
-  if (is_part(spec.warmup) || is_part(spec.length) || is_part(spec.every)) return true;
+namespace {
+
+bool is_part_of_run(const std::optional<schema::Length>& length) {
+  return length && length->unit == schema::Unit::kRuns;
+}
+
+bool lasts_as_long_as_run(const SchedulerSpec& spec) {
   return def_of(spec.type).uses_length && !spec.length;
+}
+
+}  // namespace
+
+bool ends_with_run(const SchedulerSpec& spec) {
+  return is_part_of_run(spec.warmup) || is_part_of_run(spec.length) || is_part_of_run(spec.every) ||
+         lasts_as_long_as_run(spec);
+}
+
+std::vector<std::string> keys_without_run(const SchedulerSpec& spec, int64_t steps) {
+  std::vector<std::string> keys;
+  if (lasts_as_long_as_run(spec))
+    keys.push_back(fmt::format(
+        "scheduler.length='{} steps' and scheduler.beyond=hold (the last rate) or restart (the schedule again)",
+        steps));
+  const auto add = [&](const char* key, const std::optional<schema::Length>& length) {
+    if (is_part_of_run(length)) keys.push_back(fmt::format("scheduler.{} in steps or epochs instead of %", key));
+  };
+  add("length", spec.length);
+  add("warmup", spec.warmup);
+  add("every", spec.every);
+  return keys;
 }
 
 schema::OptimizerHyper under_schedule(schema::OptimizerHyper hyper, const SchedulerSpec& spec) {
@@ -86,6 +112,14 @@ int64_t LrSchedule::updates_at_zero(int64_t updates) const {
   if (function_ || first >= updates) return 0;
   const bool is_zero = factor(first * steps_per_update_) == 0 && factor((updates - 1) * steps_per_update_) == 0;
   return is_zero ? updates - first : 0;
+}
+
+int64_t LrSchedule::updates_after_rise(int64_t updates) const {
+  const int64_t first = ceil_div(length_, steps_per_update_);
+  if (function_ || spec_.beyond != schema::Beyond::kFormula || first >= updates) return 0;
+  const double last = factor((first - 1) * steps_per_update_);
+  const bool rises = factor(first * steps_per_update_) > last || factor((updates - 1) * steps_per_update_) > last;
+  return rises ? updates - first : 0;
 }
 
 double LrSchedule::factor(int64_t step, int32_t optimizer) const {

@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "schema/recipe/recipe.h"
 
@@ -56,6 +58,10 @@ bool observes_metrics(const schema::SchedulerSpec& spec);
 // Returns whether a schedule ends with the run, unless the recipe gives its length.
 bool ends_with_run(const schema::SchedulerSpec& spec);
 
+// Returns the settings with which such a schedule no longer depends on the length of the run, for a message: `steps` is
+// the length that it keeps.
+std::vector<std::string> keys_without_run(const schema::SchedulerSpec& spec, int64_t steps);
+
 // Returns the hyperparameters with which an optimizer is created under a schedule. one_cycle replaces the momentum of
 // the recipe, so that an optimizer with momentum 0 gets one, as with torch's OneCycleLR.
 schema::OptimizerHyper under_schedule(schema::OptimizerHyper hyper, const schema::SchedulerSpec& spec);
@@ -83,6 +89,10 @@ class LrSchedule {
   // Returns how many of the first `updates` optimizer steps have rate 0 because the schedule ended before; 0 for a
   // function of a hook.
   int64_t updates_at_zero(int64_t updates) const;
+
+  // Returns how many of the first `updates` optimizer steps come after the end of a schedule whose rate then rises
+  // again; 0 if it does not, and for a function of a hook.
+  int64_t updates_after_rise(int64_t updates) const;
 
   // Returns the momentum (sgd, rmsprop) or β1 (adam, adamw, lion) of a step, or none if the schedule does not change
   // it.

@@ -173,7 +173,8 @@ std::string plan_text(const train::Session& session, const PlanMemory& memory, i
   KeyValueTable facts;
   add_plan(facts, session.plan);
   if (session.has_training_step && session.plan.repeats_per_epoch() > 0)
-    facts.add("", "the hook's training_step gets no repeated samples; a rank without samples gets one");
+    facts.add(
+        "", "the hook's training_step gets no repeated samples; a rank without samples gets one sample of weight zero");
   facts.add("data", data_text(session.data));
   facts.add("labels", data::labels_text(session.data.encoding));
   facts.add("model", weights);

@@ -1,6 +1,10 @@
 #include "runner/report/run_files.h"
 
 #include <algorithm>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -35,11 +39,39 @@ std::string points_jsonl(const MetricPoints& metrics) {
   return text;
 }
 
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  RUN_CHECK(!error, ErrorKind::kRun, "cannot create the folder {}: {}", folder.string(), error.message());
-}
+// Writes files to a folder. Unless keep() is called, the destructor removes the written files, and the folders that
+// create() created.
+class FilesInFolder {
+ public:
+  explicit FilesInFolder(fs::path folder) : folder_(std::move(folder)) {}
+  FilesInFolder(const FilesInFolder&) = delete;
+  FilesInFolder& operator=(const FilesInFolder&) = delete;
+  ~FilesInFolder() {
+    std::error_code ignored;
+    for (const fs::path& path : created_) fs::remove(path, ignored);
+  }
+
+  void create() {
+    std::error_code error;
+    for (fs::path missing = folder_; !missing.empty() && !fs::exists(missing, error); missing = missing.parent_path())
+      created_.push_back(missing);
+    fs::create_directories(folder_, error);
+    RUN_CHECK(!error, ErrorKind::kRun, "cannot create the folder {}: {}", folder_.string(), error.message());
+  }
+
+  fs::path write(const std::string& name, std::string_view text) {
+    const fs::path file = folder_ / name;
+    formats::write_file(file, text);
+    created_.push_front(file);
+    return file;
+  }
+
+  void keep() { created_.clear(); }
+
+ private:
+  const fs::path folder_;
+  std::deque<fs::path> created_;  // files, then folders from the innermost one on
+};
 
 // A file of write_run_folder(), and the part of the run's record that it contains.
 struct RunFile {
@@ -83,16 +115,19 @@ std::string write_events(AllPoints& points, const fs::path& folder) {
   std::vector<formats::Scalar> scalars = scalars_of(points.get());
   // TensorBoard expects the points of an event file in the order of steps.
   std::stable_sort(scalars.begin(), scalars.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
-  make_folder(folder);
-  const fs::path file = folder / fmt::format("events.out.tfevents.{}.{}", run.created_ms / 1000, run.uid);
-  formats::write_file(file, formats::event_file(run.created_ms, scalars));
+  FilesInFolder files(folder);
+  files.create();
+  const fs::path file = files.write(fmt::format("events.out.tfevents.{}.{}", run.created_ms / 1000, run.uid),
+                                    formats::event_file(run.created_ms, scalars));
+  files.keep();
   return file.string();
 }
 
 std::vector<store::Damage> write_run_folder(const store::RunDetails& details, AllPoints& points,
                                             const fs::path& folder) {
   std::vector<store::Damage> damage = details.damage;
-  make_folder(folder);
+  FilesInFolder files(folder);
+  files.create();
   for (const RunFile& file : kRunFiles) {
     if (std::ranges::find(details.damage, file.part, &store::Damage::part) != details.damage.end()) continue;
     std::string text;
@@ -103,8 +138,9 @@ std::vector<store::Damage> write_run_folder(const store::RunDetails& details, Al
       damage.push_back({file.part, error.message()});
       continue;
     }
-    formats::write_file(folder / file.name, text);
+    files.write(file.name, text);
   }
+  files.keep();
   return damage;
 }
 

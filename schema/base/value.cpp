@@ -136,6 +136,8 @@ PlainScalar read_plain_scalar(std::string_view text) {
   scalar.not_finite = std::isinf(number);
   if (scalar.not_finite) return scalar;
   scalar.too_large = shape.integer;
+  const std::string_view digits = text.substr(0, text.find_first_of("eE"));
+  scalar.too_small = number == 0 && digits.find_first_of("123456789") != std::string_view::npos;
   scalar.value = number;
   return scalar;
 }

@@ -46,6 +46,7 @@ struct PlainScalar {
   bool leading_zero = false;  // 010, -01.5: value is text
   bool too_large = false;     // an integer beyond 64 bits: value is a double
   bool not_finite = false;    // .inf, .nan and numbers beyond a double: value is text
+  bool too_small = false;     // a number other than 0 that a double rounds to 0: value is 0
 };
 PlainScalar read_plain_scalar(std::string_view text);
 

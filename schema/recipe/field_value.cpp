@@ -210,6 +210,9 @@ class ValueReader {
     if (scalar.leading_zero) return leading_zero(node_.text, field_.name.empty());
     if (scalar.not_finite)
       return fault(ErrorId::kNotFinite, fmt::format("{} must be finite, got {}", path_, node_.text));
+    if (scalar.too_small)
+      return fault(ErrorId::kOutOfRange,
+                   fmt::format("{} is too small for a number of 64 bits: got {}", path_, node_.text), "write 0");
     if (scalar.value.integer() != nullptr || scalar.value.number() != nullptr) return scalar;
     return wrong_type(number_hint());
   }
@@ -437,7 +440,8 @@ std::optional<Value> read_free_value(const YamlNode& node, const std::string& pa
     case YamlNode::Kind::kScalar: {
       if (node.quoted) return node.text;
       const PlainScalar scalar = read_plain_scalar(node.text);
-      if (scalar.leading_zero || scalar.not_finite) return read_field_value(kAnyNumber, node, path, report);
+      if (scalar.leading_zero || scalar.not_finite || scalar.too_small)
+        return read_field_value(kAnyNumber, node, path, report);
       return scalar.value;
     }
     case YamlNode::Kind::kList: {

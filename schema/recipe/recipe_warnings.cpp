@@ -72,6 +72,24 @@ void warn_of_zero_scale(const ReadResult& recipe, std::vector<std::string>& warn
   }
 }
 
+// Warns about rates of 0: no schedule changes them.
+void warn_of_rate_0(const ReadResult& recipe, std::vector<std::string>& warnings) {
+  const OptimizerSpec& optimizer = recipe.recipe.optimizer;
+  if (recipe.find("optimizer.lr") == nullptr || optimizer.hyper.lr != 0) return;
+  if (std::ranges::any_of(optimizer.groups, [](const ParameterGroup& group) { return group.hyper.lr != 0; })) return;
+  warnings.push_back(
+      fmt::format("{}the learning rate is 0 in all steps: no parameter changes; set optimizer.lr above 0",
+                  recipe.place_text("optimizer.lr")));
+}
+
+// Restarts need another process that survives.
+void warn_of_restarts(const ReadResult& recipe, std::vector<std::string>& warnings) {
+  const Leaf* const restarts = recipe.find("max_restarts");
+  if (restarts == nullptr || recipe.recipe.max_restarts == 0 || recipe.recipe.num_processes > 1) return;
+  warnings.push_back(
+      without_effect(recipe, *restarts, "with one process, none is left to resume the run; set num_processes above 1"));
+}
+
 // ---- TPUs ----------------------------------------------------------------------------------------------
 
 // A board of TPUs trains with all its devices, which multiplies the global batch of a recipe that names no number of
@@ -118,6 +136,8 @@ std::vector<std::string> recipe_warnings(const ReadResult& recipe) {
     warn_of_mode(recipe, section, warnings);
   warn_of_cycle(recipe, warnings);
   warn_of_zero_scale(recipe, warnings);
+  warn_of_rate_0(recipe, warnings);
+  warn_of_restarts(recipe, warnings);
   warn_of_tpu(recipe, warnings);
   return warnings;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
@@ -42,19 +43,49 @@ bool is_of_a_backend(const Field& field) {
   return std::ranges::find(field.when, std::string_view("backend"), &Condition::path) != field.when.end();
 }
 
-// Returns the diagnostic of a changed field, with the commands that work instead. `instead`: a change that works too;
-// empty if there is none.
-Diagnostic refused(const ReadResult& after, const std::string& path, std::string message, const std::string& overrides,
+// Whether the key decides which parameters the model has, so that no state of the run fits another value.
+bool shapes_model(std::string_view path) {
+  constexpr std::string_view kShapingKeys[] = {"model.type", "model.hidden", "model.layer_norm", "model.bias"};
+  return std::ranges::find(kShapingKeys, path) != std::end(kShapingKeys);
+}
+
+// Changes of a run that is resumed.
+struct Changes {
+  const ReadResult &before, &after;
+  bool is_finished;  // the run has trained for the length of `before`
+
+  const char* length_key() const { return after.recipe.train.steps ? "train.steps" : "train.epochs"; }
+  bool has_steps_left() const {
+    const TrainSpec &was = before.recipe.train, &is = after.recipe.train;
+    return !is_finished || is.epochs > was.epochs || is.steps > was.steps;
+  }
+};
+
+// Returns the commands that work instead of resuming with `overrides`. `instead`: a change that works too; empty if
+// there is none.
+std::string hint_of(const Changes& changes, std::string_view path, const std::string& overrides,
+                    const std::string& instead) {
+  if (shapes_model(path))
+    return "use `runner exec` to start a new run, because no state of this one fits another model";
+  const std::string longer =
+      changes.has_steps_left()
+          ? ""
+          : fmt::format(" with a larger {} (or with --restart, to use only the weights)", changes.length_key());
+  return fmt::format(
+      "{}use `runner fork RUN {}`{} to continue from its state in a new run, or `runner exec` to start from the "
+      "beginning",
+      instead.empty() ? "" : fmt::format("set {} as well, or ", instead), overrides, longer);
+}
+
+// Returns the diagnostic of a changed field, with the commands that work instead.
+Diagnostic refused(const Changes& changes, const std::string& path, std::string message, const std::string& overrides,
                    const std::string& instead = "") {
   Diagnostic d;
   d.id = ErrorId::kResumeChange;
-  d.where = after.mark_of(path);
+  d.where = changes.after.mark_of(path);
   d.key = path;
   d.message = std::move(message);
-  d.hint = fmt::format(
-      "{}use `runner fork RUN {}` to continue from its state in a new run, or `runner exec` to start from the "
-      "beginning",
-      instead.empty() ? "" : fmt::format("set {} as well, or ", instead), overrides);
+  d.hint = hint_of(changes, path, overrides, instead);
   return d;
 }
 
@@ -98,8 +129,8 @@ std::string dependence_on_batches(const Recipe& before, const Recipe& after) {
 }
 
 // Checks changes of the fields of OnResume::kSameStep. A changed num_processes alone may change the samples of a step.
-void check_step_size(const ReadResult& before, const ReadResult& after, std::vector<Diagnostic>& diagnostics) {
-  const Recipe &was = before.recipe, &is = after.recipe;
+void check_step_size(const Changes& changed, std::vector<Diagnostic>& diagnostics) {
+  const Recipe &was = changed.before.recipe, &is = changed.after.recipe;
   const bool batch_changed = was.data.batch_size != is.data.batch_size;
   const bool accumulation_changed = was.gradient_accumulation_steps != is.gradient_accumulation_steps;
   if (!batch_changed && !accumulation_changed) return;
@@ -112,20 +143,21 @@ void check_step_size(const ReadResult& before, const ReadResult& after, std::vec
   const int64_t samples = samples_per_step(was), now = samples_per_step(is);
   if (samples != now) {
     diagnostics.push_back(refused(
-        after, path,
+        changed, path,
         fmt::format("{} may only change when a run is resumed if an optimizer step keeps its number of samples ({}{} × "
                     "{}): {} -> {}",
                     path, kBatchSize, is.split_batches ? "" : " × num_processes", kAccumulation, samples, now),
         changes, other_field_for(samples, is, batch_changed)));
   } else if (const std::string why = dependence_on_batches(was, is); !why.empty()) {
     diagnostics.push_back(
-        refused(after, path, fmt::format("{} cannot change when this run is resumed: {}", path, why), changes));
+        refused(changed, path, fmt::format("{} cannot change when this run is resumed: {}", path, why), changes));
   }
 }
 
 }  // namespace
 
-std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const ReadResult& after) {
+std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const ReadResult& after, bool is_finished) {
+  const Changes changes{before, after, is_finished};
   std::set<std::string> paths;
   for (const Leaf& leaf : before.leaves) paths.insert(leaf.path);
   for (const Leaf& leaf : after.leaves) paths.insert(leaf.path);
@@ -145,12 +177,12 @@ std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const R
       continue;
     const bool larger = field.on_resume == OnResume::kLarger;
     diagnostics.push_back(
-        refused(after, path,
+        refused(changes, path,
                 fmt::format("{} {} when a run is resumed: {} -> {}", path, larger ? "can only grow" : "cannot change",
                             was != nullptr ? text_of(*was) : "not set", is != nullptr ? text_of(*is) : "not set"),
                 override_of(path, is)));
   }
-  check_step_size(before, after, diagnostics);
+  check_step_size(changes, diagnostics);
   return diagnostics;
 }
 

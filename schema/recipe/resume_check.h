@@ -8,8 +8,10 @@
 namespace runner::schema {
 
 // Returns the differences between the stored recipe of a run and the new one that require a fork; empty if the run may
-// be resumed. `resume:` in schema/fields.yaml defines which fields may change. Whether the data allow another division
-// of optimizer steps into batches is checked when the run is restored.
-std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const ReadResult& after);
+// be resumed. `is_finished`: the run has reached its end, so that a fork needs more steps or a restart. `resume:` in
+// schema/fields.yaml defines which fields may change. Whether the data allow another division of optimizer steps into
+// batches is checked when the run is restored.
+std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const ReadResult& after,
+                                               bool is_finished = false);
 
 }  // namespace runner::schema

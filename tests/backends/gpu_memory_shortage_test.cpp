@@ -32,7 +32,7 @@ TEST(GpuOutOfMemory, ForAnArray) {
   memory.free(memory.allocate(kMiB, 0, memory.owners().intern("scale")));
   EXPECT_EQ(message_of([&] { memory.allocate(12 * kMiB, 0, memory.owners().intern("exp_avg")); }),
             R"(out of memory: gpu 1 cannot allocate 12.00 MiB for exp_avg
-Of 24.00 MiB, 12.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 10.00 MiB is free; the request needs a segment of 12.00 MiB, because no free block of its pool is larger than 0 bytes.
+Of 24.00 MiB, 12.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 10.00 MiB is free; the request needs a new segment of 12.00 MiB, because the largest free block that it can use has 0 bytes.
 
   Largest allocations:
 
@@ -76,7 +76,7 @@ TEST(GpuOutOfMemory, ForAStepReportsSourceLines) {
   SourceLines lines;
   for (const int line : {1, 10, 11, 11, 12, 13}) lines.add(lines.intern({"mlp.lua", line, 0}));
   const std::string text =
-      R"(Of 40.00 MiB, 26.00 MiB is allocated, 4.00 MiB is reserved but unallocated, and 10.00 MiB is free; the request needs a segment of 12.00 MiB, because no free block of its pool is larger than 4.00 MiB.
+      R"(Of 40.00 MiB, 26.00 MiB is allocated, 4.00 MiB is reserved but unallocated, and 10.00 MiB is free; the request needs a new segment of 12.00 MiB, because the largest free block that it can use has 4.00 MiB.
 
   Largest allocations:
 
@@ -107,7 +107,7 @@ TEST(GpuOutOfMemory, ForABatch) {
   memory.run(step, {});
   EXPECT_EQ(message_of([&] { memory.run(step, {}); }),
             R"(out of memory: gpu 0 cannot allocate 16.00 MiB for features
-Of 34.00 MiB, 26.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 6.00 MiB is free; the request needs a segment of 16.00 MiB, because no free block of its pool is larger than 0 bytes.
+Of 34.00 MiB, 26.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 6.00 MiB is free; the request needs a new segment of 16.00 MiB, because the largest free block that it can use has 0 bytes.
 
   Largest allocations:
 
@@ -278,7 +278,7 @@ TEST(GpuOutOfMemory, ForFragmentedMemory) {
   StepAllocations step(trace, memory.owners());
   EXPECT_EQ(message_of([&] { memory.run(step, {.pools = {}}); }),
             R"(hook.lua:1: out of memory: gpu 0 cannot allocate 20.00 MiB for matmul
-Of 40.00 MiB, 20.00 MiB is allocated, 20.00 MiB is reserved but unallocated, and 0 bytes is free; the request needs a segment of 20.00 MiB, because no free block of its pool is larger than 10.00 MiB.
+Of 40.00 MiB, 20.00 MiB is allocated, 20.00 MiB is reserved but unallocated, and 0 bytes is free; the request needs a new segment of 20.00 MiB, because the largest free block that it can use has 10.00 MiB.
 
   Largest allocations:
 
@@ -304,8 +304,8 @@ TEST(GpuOutOfMemory, AtEveryRequestOfAStep) {
       const int64_t allocated = reserved - 2 * kMiB + 1024;
       const std::string expected = fmt::format(
           "hook.lua:{}: out of memory: gpu 0 cannot allocate {} for op{}\nOf {}, {} is allocated, {} is reserved but "
-          "unallocated, and {} is free; the request needs a segment of {}, because no free block of its pool is larger "
-          "than 0 bytes.\n\n",
+          "unallocated, and {} is free; the request needs a new segment of {}, because the largest free block that it "
+          "can use has 0 bytes.\n\n",
           at + 1, torch_size_text(lives[at].bytes), at, torch_size_text(memory.allocator().limit()),
           torch_size_text(allocated), torch_size_text(reserved - allocated), torch_size_text(lives[at].bytes - 1),
           torch_size_text(lives[at].bytes));

@@ -284,8 +284,9 @@ TEST(Onnx, RefusesWhatAModelFileCannotHave) {
             "the model computes (1, 4) f32 of a batch of 2, which is no multiple of it");
   EXPECT_EQ(error_of([](const Inputs& in) { return ops::full_like(in.x, 2.5); }),
             "the outputs of the model do not depend on its inputs");
-  EXPECT_EQ(error_of([](const Inputs& in) { return ops::mul(in.x, static_cast<double>(in.x.shape()[0])); }),
-            "the model uses the batch size as a number (in the operation constant), but it must accept any batch size");
+  EXPECT_EQ(
+      error_of([](const Inputs& in) { return ops::mul(in.x, static_cast<double>(in.x.shape()[0])); }),
+      "the operation constant of the model contains the batch size, but an ONNX model must accept any batch size");
   EXPECT_EQ(error_of([](const Inputs& in) { return in.x.shape()[0] == 2 ? ops::neg(in.x) : ops::exp(in.x); }),
             "the model computes something else for another batch size");
   EXPECT_EQ(error_of([](const Inputs& in) { return ops::scatter_add(in.x, 1, in.ids, ops::slice(in.x, 1, 0, 2)); }),

@@ -259,6 +259,10 @@ TEST(LrSchedule, HoldsOrRestartsBeyondItsLength) {
     EXPECT_EQ(formula.updates_at_zero(8), 0);
     EXPECT_EQ(hold.updates_at_zero(30), 0);
     EXPECT_EQ(restart.updates_at_zero(30), 0);
+    EXPECT_EQ(formula.updates_after_rise(30), type == SchedulerType::kCosine ? 22 : 0);
+    EXPECT_EQ(formula.updates_after_rise(8), 0);
+    EXPECT_EQ(hold.updates_after_rise(30), 0);
+    EXPECT_EQ(restart.updates_after_rise(30), 0);
   }
 }
 

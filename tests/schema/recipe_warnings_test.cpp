@@ -97,6 +97,20 @@ optimizer: {type: sgd}
   EXPECT_EQ(with({"data.train.scale=0.5"}), Texts{});
 }
 
+TEST(RecipeWarnings, AboutARateOf0) {
+  const Texts zero{"r.yaml:5:28: the learning rate is 0 in all steps: no parameter changes; set optimizer.lr above 0"};
+  EXPECT_EQ(warnings("{type: sgd, lr: 0}", "{type: cosine}"), zero);
+  EXPECT_EQ(warnings("{type: sgd, lr: 0, groups: [{params: [0.*], momentum: 0.9}]}", "{type: cosine}"), zero);
+  EXPECT_EQ(warnings("{type: sgd, lr: 0, groups: [{params: [0.*], lr: 0.1}]}", "{type: cosine}"), Texts{});
+}
+
+TEST(RecipeWarnings, AboutRestartsOfOneProcess) {
+  EXPECT_EQ(warnings("{type: sgd}", "{type: cosine}\nmax_restarts: 2"),
+            Texts{"r.yaml:7:15: max_restarts has no effect: with one process, none is left to resume the run; set "
+                  "num_processes above 1"});
+  EXPECT_EQ(warnings("{type: sgd}", "{type: cosine}\nmax_restarts: 2\nnum_processes: 2"), Texts{});
+}
+
 TEST(RecipeWarnings, AboutFp16OnATpu) {
   EXPECT_EQ(warnings("{type: sgd, lr: 0.1}", "{type: cosine}\nbackend: tpu\nnum_processes: 1\nmixed_precision: fp16"),
             Texts{"r.yaml:9:18: mixed_precision: fp16 is not faster on a TPU, which multiplies in bf16, and overflows "

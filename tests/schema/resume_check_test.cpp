@@ -50,6 +50,26 @@ TEST(ResumeCheck, AllowsAnotherBackend) {
       << text;
 }
 
+// The hint names commands that work: states fit only the model that they were saved from, and a finished run has no
+// steps left.
+TEST(ResumeCheck, OffersCommandsThatWork) {
+  const std::string stored = resolved_json(read_recipe_text(kStored, "r.yaml"));
+  const auto hint = [&](const std::vector<std::string>& overrides, bool is_finished) {
+    const std::vector<Diagnostic> found =
+        check_resume_overrides(read_resolved(stored), read_resolved(stored, overrides), is_finished);
+    return found.empty() ? std::string() : found[0].hint;
+  };
+  for (const bool is_finished : {false, true})
+    for (const char* change : {"model.bias=false", "model={type: mlp, hidden: [8]}"})
+      EXPECT_EQ(hint({change}, is_finished),
+                "use `runner exec` to start a new run, because no state of this one fits another model")
+          << change;
+  EXPECT_EQ(hint({"name=other"}, true),
+            "use `runner fork RUN name=other` with a larger train.epochs (or with --restart, to use only the weights) "
+            "to continue from its state in a new run, or `runner exec` to start from the beginning");
+  EXPECT_EQ(hint({"name=other", "train.epochs=9"}, true), hint({"name=other"}, false));
+}
+
 // Another device model may add or remove fields that have defaults.
 TEST(ResumeCheck, AllowsAnotherGpuModel) {
   const auto refused_of = [](const char* gpu, const std::vector<std::string>& overrides) {

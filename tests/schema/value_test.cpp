@@ -96,6 +96,8 @@ TEST(PlainScalar, FlagsTextsThatYamlReadersDisagreeOn) {
   EXPECT_TRUE(read_plain_scalar("9223372036854775808").too_large);
   EXPECT_TRUE(read_plain_scalar("-99999999999999999999").too_large);
   EXPECT_FALSE(read_plain_scalar("1e30").too_large);
+  for (const char* text : {"1e-400", "-0.001e-400", "7.E-999"}) EXPECT_TRUE(read_plain_scalar(text).too_small) << text;
+  for (const char* text : {"0e-400", "0.0", "5e-324", "0"}) EXPECT_FALSE(read_plain_scalar(text).too_small) << text;
 }
 
 TEST(NumberText, IsShortestAndReadsBack) {

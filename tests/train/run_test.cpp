@@ -442,9 +442,32 @@ TEST_F(RunTest, WarnsIfALongerRunStretchesItsSchedule) {
   ASSERT_EQ(result.warnings.size(), 1u);
   EXPECT_EQ(
       result.warnings[0],
-      "the schedule is stretched to the longer run: train/lr was 0.0005 at step 20 and is 0.005 at step 21; to end "
-      "it where it was, use `runner fork RUN` with scheduler.length='20 steps' and scheduler.beyond=hold (the last "
+      "the schedule is stretched to the longer run: train/lr was 0.0005 at step 20 and is 0.005 at step 21; to keep "
+      "it as it was, use `runner fork RUN` with scheduler.length='20 steps' and scheduler.beyond=hold (the last "
       "rate) or restart (the schedule again)");
+}
+
+TEST_F(RunTest, DoesNotWarnOfAScheduleWhoseRateStays) {
+  for (const char* scheduler :
+       {"scheduler={type: constant, warmup: 10 %}", "scheduler={type: linear, warmup: 10 %, length: 2 epochs}"}) {
+    ASSERT_EQ(train(kSmall, {.overrides = {scheduler}}).exit_code, 0);
+    const RunResult result =
+        train(kSmall, {.resume = "@last", .longer = true, .overrides = {scheduler, "train.epochs=8"}});
+    for (const std::string& warning : result.warnings)
+      EXPECT_EQ(warning.find("stretched"), std::string::npos) << warning;
+  }
+}
+
+// A type without scheduler.length offers only keys that it has.
+TEST_F(RunTest, WarnsOfAStretchedIntervalOfAStepSchedule) {
+  const char* const scheduler = "scheduler={type: step, every: 10 %}";
+  ASSERT_EQ(train(kSmall, {.overrides = {scheduler}}).exit_code, 0);
+  const RunResult result =
+      train(kSmall, {.resume = "@last", .longer = true, .overrides = {scheduler, "train.epochs=8"}});
+  ASSERT_EQ(result.warnings.size(), 1u);
+  const std::string_view end =
+      "; to keep it as it was, use `runner fork RUN` with scheduler.every in steps or epochs instead of %";
+  EXPECT_TRUE(result.warnings[0].ends_with(end)) << result.warnings[0];
 }
 
 // Errors before the run is recorded leave no store behind.

@@ -9,20 +9,20 @@
 namespace runner::cli {
 namespace {
 
-constexpr Argument kEvalArguments[] = {kRunArgument,
-                                       {"[DATA]", "",
-                                        "data file in the format of the recipe's data, or FEATURES,LABELS for npy and "
-                                        "idx; default: the recipe's evaluation "
-                                        "data",
-                                        &DataOptions::data_argument},
-                                       kDataOption,
-                                       kStateArgument};
+constexpr Argument kEvalArguments[] = {
+    kRunArgument,
+    {"[DATA]", "",
+     "data file in the format of the recipe's data, or FEATURES,LABELS for idx and npy; default: the recipe's "
+     "evaluation data",
+     &DataOptions::data_argument},
+    kDataOption,
+    kStateArgument};
 
 int eval(const DataOptions& options, report::Output& out) {
   const std::string data = data_file(options);
   LoadedModel model(options, out);
   const std::map<std::string, double> metrics =
-      about_missing_files(model.chosen.run, store_path(options), [&] { return model.model.evaluate(data); });
+      about_missing_files(model.chosen.run, store_path(options), {}, [&] { return model.model.evaluate(data); });
   model.talk_warnings(out);
   const store::RunRow& run = model.chosen.run.run;
   const store::StateInfo& state = model.chosen.state.info;

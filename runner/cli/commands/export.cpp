@@ -85,10 +85,11 @@ void check_model_file(const std::string& file) {
               file);
 }
 
-// Fails like other unusable options if the hook's model cannot be traced for predictions.
-void export_as_onnx(const train::ExportedModel& model, std::unique_ptr<train::Hooks> hooks, const std::string& file) {
+// Returns the contents of the file. Fails like other unusable options if the hook's model cannot be traced for
+// predictions.
+std::string convert_to_onnx(const train::ExportedModel& model, std::unique_ptr<train::Hooks> hooks) {
   try {
-    train::export_onnx(model, std::move(hooks), file);
+    return train::onnx_file(model, std::move(hooks));
   } catch (Error& error) {
     if (error.kind() == ErrorKind::kRun) error.set_kind(ErrorKind::kUsage);
     throw error.note("the model cannot be exported as ONNX; write a .safetensors file");
@@ -196,7 +197,7 @@ class Export {
     if (is_onnx(options_.model_file)) {
       std::unique_ptr<train::Hooks> hooks;
       if (recipe) hooks = lua::load_hooks(recipe->recipe, recorded_hook(run, recipe->recipe).sources);
-      export_as_onnx(model, std::move(hooks), options_.model_file);
+      formats::write_file(options_.model_file, convert_to_onnx(model, std::move(hooks)));
     } else {
       files = train::export_model(model, options_.model_file, most);
     }

@@ -82,7 +82,8 @@ int fork_run(const store::RunDetails& details, const ForkOptions& options, repor
 
 int fork(const ForkOptions& options, report::Output& out) {
   const store::RunDetails details = details_of(options.run, options, &out);
-  return about_missing_files(details, store_path(options), [&] { return fork_run(details, options, out); });
+  return about_missing_files(details, store_path(options), options.overrides,
+                             [&] { return fork_run(details, options, out); });
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ auto about_resuming(const store::RunRow& run, Work work) {
 int resume(const ResumeOptions& options, report::Output& out) {
   const store::RunDetails details = details_of(options.run, options, &out);
   return about_run(details.run, [&] {
-    return about_missing_files(details, store_path(options), [&] {
+    return about_missing_files(details, store_path(options), options.overrides, [&] {
       return about_resuming(details.run, [&] { return resume_run(details, options, out); });
     });
   });

@@ -99,19 +99,30 @@ void Session::count_steps_from(const data::Position& position, int64_t before) {
   set_extra_steps(trainer.counters.steps + left - by_recipe);
 }
 
+std::optional<std::string> Session::rate_after_schedule() const {
+  const int64_t zero = schedule.updates_at_zero(length.total_steps);
+  const int64_t rising = zero > 0 ? 0 : schedule.updates_after_rise(length.total_steps);
+  if (zero == 0 && rising == 0) return std::nullopt;
+  const char* const keys = recipe.scheduler.length
+                               ? "remove scheduler.length (stretches the schedule), or set scheduler.beyond: hold (the "
+                                 "last rate) or restart (the schedule again)"
+                               : "remove scheduler.compat: accelerate";
+  if (zero > 0)
+    return fmt::format(
+        "the learning rate is 0 in the last {} of {} steps, after the end of the schedule; to train in them, {}", zero,
+        length.total_steps, keys);
+  return fmt::format(
+      "the learning rate rises again in the last {} of {} steps, after the end of the schedule; to prevent this, {}",
+      rising, length.total_steps, keys);
+}
+
 std::vector<std::string> Session::plan_warnings() const {
   std::vector<std::string> warnings = plan.warnings();
   if (has(hooks_, HookEntry::kOptimizers)) {
     const std::vector<std::string> more = hook_optimizer_warnings(recipe, trainer.optimizers());
     warnings.insert(warnings.end(), more.begin(), more.end());
   }
-  if (const int64_t zero = schedule.updates_at_zero(length.total_steps); zero > 0)
-    warnings.push_back(fmt::format(
-        "the learning rate is 0 in the last {} of {} steps, after the end of the schedule; {}", zero,
-        length.total_steps,
-        recipe.scheduler.length ? "to train in them, remove scheduler.length (stretches the schedule), or set "
-                                  "scheduler.beyond: hold (the last rate) or restart (the schedule again)"
-                                : "remove scheduler.compat: accelerate"));
+  if (auto text = rate_after_schedule()) warnings.push_back(std::move(*text));
   if (recipe.train.swa && optim::to_steps(recipe.train.swa->start, length) >= length.total_steps)
     warnings.push_back(
         fmt::format("train.swa.start is step {}, but the run has {}: the average is equal to the weights",

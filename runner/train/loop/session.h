@@ -73,6 +73,8 @@ struct Session {
   const std::string& eval_fingerprint();  // empty if there is no eval data
 
  private:
+  // Warns of a rate that is 0 or rises again after the end of the schedule.
+  std::optional<std::string> rate_after_schedule() const;
   void use_hook_schedule();
 
   Hooks* const hooks_;

@@ -9,7 +9,6 @@
 #include "runner/data/load.h"
 #include "runner/formats/model_files.h"
 #include "runner/formats/onnx.h"
-#include "runner/formats/write.h"
 #include "runner/train/engine/trainer.h"
 #include "runner/train/loop/run_stand_in.h"
 #include "runner/train/run/checkpoint/model_metadata.h"
@@ -111,7 +110,10 @@ struct RecordedForward {
 RecordedForward record_forward(const StepBuilder& builder, int64_t batch) {
   StepBuilder::Recorded recorded;
   recorded.host.fixed = true;
-  builder.record_into(recorded, batch, /*training=*/false, nullptr);
+  const auto no_values = [](const StepBuilder::Recorded&, backends::ValueId) -> std::vector<double> {
+    fail(ErrorKind::kRun, "the hook reads a value of a tensor, such as with item(), but an ONNX graph has no values");
+  };
+  builder.record_into(recorded, batch, /*training=*/false, no_values);
   RecordedForward forward{{}, recorded.parameters};
   forward.program = builder.forward(std::move(recorded), /*labelled=*/false);
   return forward;
@@ -128,7 +130,7 @@ schema::Recipe in_f32(schema::Recipe recipe) {
 
 }  // namespace
 
-void export_onnx(const ExportedModel& model, std::unique_ptr<Hooks> hooks, const std::string& file) {
+std::string onnx_file(const ExportedModel& model, std::unique_ptr<Hooks> hooks) {
   RUN_CHECK(model.recipe != nullptr, ErrorKind::kStore,
             "an ONNX file needs the recipe of the run, which is damaged; write a .safetensors file");
   const schema::Recipe recipe = in_f32(*model.recipe);
@@ -163,7 +165,7 @@ void export_onnx(const ExportedModel& model, std::unique_ptr<Hooks> hooks, const
               parameters[id].name, parameters[id].shape.to_string());
     exported.weights.push_back({one.parameters[id], found->name, found->shape, found->values});
   }
-  formats::write_file(file, formats::onnx_model(exported));
+  return formats::onnx_model(exported);
 }
 
 }  // namespace runner::train

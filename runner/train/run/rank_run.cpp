@@ -19,6 +19,7 @@
 #include "schema/base/error.h"
 #include "schema/base/json.h"
 #include "schema/base/system_limits.h"
+#include "schema/base/text.h"
 #include "schema/recipe/field_words.h"
 #include "store/store.h"
 
@@ -55,6 +56,12 @@ std::optional<PersistentGraphs> persistent_graphs(const RunRequest& request, con
 int64_t evaluation_batch(const Session& session) {
   if (!session.data.eval) return 0;
   return evaluation_plan(session.recipe, session.data.eval->size(), session.ranks).max_batch();
+}
+
+// Why the run stopped early.
+std::string early_stopping_text(const schema::Recipe& recipe, const Patience& patience) {
+  return fmt::format("{} has not improved for {}", recipe.train.early_stopping->metric,
+                     count_text(patience.evaluations, "evaluation"));
 }
 
 }  // namespace
@@ -145,6 +152,10 @@ void RankRun::resume(store::Store store) {
   const Resumed found = restore_run(store, row, request_.origin.state, session_);
   if (request_.origin.other_batches) state_.check_step_size(found.state);
   continue_from(found.state, /*resumed=*/true);
+  RUN_CHECK(row.status != store::RunStatus::kDone || !state_.stopped_early, ErrorKind::kUsage,
+            "nothing is left to train: the run stopped early at step {}, because {}; use `runner fork {} "
+            "train.early_stopping.patience=N` with a larger N, or train.early_stopping=null, to continue in a new run",
+            step(), early_stopping_text(recipe_, state_.patience), row.uid);
   const store::SeriesPosition recorded = recorded_before(found);
   const RunRecord::Earlier earlier{.from = &found.info,
                                    .recorded_ms = recorded.time_ms,
@@ -329,9 +340,7 @@ void RankRun::finish() {
   result.repeated_samples = counters.repeats;
   result.input = state_.input;
   result.graphs = device_.graph_use();
-  if (state_.stopped_early)
-    result.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
-                                recipe_.train.early_stopping->metric, state_.patience.evaluations);
+  if (state_.stopped_early) result.reason = "stopped early: " + early_stopping_text(recipe_, state_.patience);
   if (state_.control.stopped_by_hook()) result.reason = fmt::format("stopped by the hook at step {}", step());
   if (session_.has_custom_loop) warn_of_little_training();
   if (counters.steps > 0 && counters.applied == 0 && session_.trainer.loss_scale())

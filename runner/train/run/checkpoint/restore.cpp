@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "runner/data/dataset.h"
 #include "runner/train/run/checkpoint/optional_sections.h"
@@ -254,20 +255,19 @@ int64_t last_recorded_step(store::Store& store, const store::RunRow& run) {
 
 std::optional<std::string> stretched_schedule(const Session& session,
                                               const std::vector<store::MetricSummary>& metrics) {
-  if (!optim::ends_with_run(session.recipe.scheduler)) return std::nullopt;
+  const schema::SchedulerSpec& spec = session.recipe.scheduler;
+  if (!optim::ends_with_run(spec)) return std::nullopt;
   const Counters& counters = session.trainer.counters;
-  for (const store::MetricSummary& metric : metrics) {
-    if (metric.name != "train/lr") continue;
-    const double next = session.trainer.optimizers().lr * session.schedule.factor(counters.scheduled);
-    return fmt::format(
-        "the schedule is stretched to the longer run: train/lr was {:.6g} at step {} and is {:.6g} at step {}; to end "
-        "it "
-        "where it was, use `runner fork RUN` with scheduler.length='{} steps' and scheduler.beyond=hold (the last "
-        "rate) "
-        "or restart (the schedule again)",
-        metric.last, metric.last_step, next, counters.steps + 1, counters.steps);
-  }
-  return std::nullopt;
+  const auto rate = std::ranges::find(metrics, "train/lr", &store::MetricSummary::name);
+  if (rate == metrics.end()) return std::nullopt;
+  const std::string before = fmt::format("{:.6g}", rate->last);
+  const std::string now =
+      fmt::format("{:.6g}", session.trainer.optimizers().lr * session.schedule.factor(counters.scheduled));
+  if (before == now) return std::nullopt;
+  return fmt::format(
+      "the schedule is stretched to the longer run: train/lr was {} at step {} and is {} at step {}; to keep it as it "
+      "was, use `runner fork RUN` with {}",
+      before, rate->last_step, now, counters.steps + 1, fmt::join(optim::keys_without_run(spec, counters.steps), ", "));
 }
 
 Forked restore_fork(store::Store& store, const store::RunRow& parent, const ForkRequest& request, Session& session) {
