@@ -9,8 +9,8 @@
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
 #include "runner/train/loop/session.h"
-#include "runner/train/loop/step_check.h"
 #include "runner/train/loop/start_warnings.h"
+#include "runner/train/loop/step_check.h"
 #include "schema/base/unrecorded.h"
 
 namespace runner::cli {

@@ -14,9 +14,9 @@
 #include "runner/report/plan_text.h"
 #include "runner/report/plot.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/loop/start_warnings.h"
 #include "runner/train/loop/step_check.h"
 #include "runner/train/step/device_rules.h"
-#include "runner/train/loop/start_warnings.h"
 #include "schema/base/unrecorded.h"
 
 namespace runner::cli {
