@@ -21,8 +21,8 @@ constexpr Argument kPredictArguments[] = {
     {"[DATA]", "", "data file in the format of the recipe's data, with or without labels; required, here or as --data",
      &DataOptions::data_argument},
     kDataOption,
-    {"--format", "csv|npy|json", "output format; default: the extension of FILE, or csv on standard output",
-     &PredictOptions::format},
+    {"--format", "csv|npy|json",
+     "output format; default: the extension of FILE; csv without one and on standard output", &PredictOptions::format},
     {"--as", "logits|probabilities|classes",
      "what to write for each row of a model with classes, in addition to the class; default: logits",
      &PredictOptions::as},
@@ -43,7 +43,7 @@ std::string format_of(const PredictOptions& options) {
     return "json";
   }
   if (!options.format.empty()) return options.format;
-  if (goes_to_stdout(options.output)) return "csv";
+  if (goes_to_stdout(options.output) || !std::filesystem::path(options.output).has_extension()) return "csv";
   for (const char* format : {"csv", "json", "npy"})
     if (options.output.ends_with(fmt::format(".{}", format))) return format;
   fail(ErrorKind::kUsage, "--output: expected a file name that ends in .csv, .json or .npy, or --format; got {}",

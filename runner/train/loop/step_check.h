@@ -15,9 +15,10 @@ struct StepCheck {
   std::string unknown;                   // why the steps are known only in a run, if there is no estimate
 };
 
-// Compiles the steps of training and evaluation without allocating memory for them, and nothing is computed. The steps
-// of some hooks are known only in a run. `hooks`: those of the session, or null. `make_hooks` makes others, because a
-// hook creates a model only once. Throws like a run, OutOfMemory if the device has too little memory.
+// Transforms the first batch, if the hook has a transform. Compiles the steps of training and evaluation without
+// allocating memory for them; they compute nothing. The steps of some hooks are known only in a run. `hooks`: those of
+// the session, or null. `make_hooks` makes others, because a hook creates a model only once. Throws like a run,
+// OutOfMemory if the device has too little memory.
 StepCheck check_steps(Session& session, Hooks* hooks, const MakeHooks& make_hooks);
 
 }  // namespace runner::train
