@@ -14,8 +14,8 @@
 #include "runner/report/provenance.h"
 #include "runner/report/summary.h"
 #include "runner/report/xla/report_json.h"
-#include "runner/train/run/checkpoint/restore.h"
 #include "runner/train/loop/start_warnings.h"
+#include "runner/train/run/checkpoint/restore.h"
 #include "store/process.h"
 
 namespace runner::cli {

@@ -190,9 +190,9 @@ TEST(RecipeReader, FillsOneCycleAndSyntheticData) {
 
 TEST(RecipeReader, ArgumentsAreTextsUnlessTheyBeginWithAQuoteOrBracket) {
   for (const char* text : {"a: b", "- a", "line\nbreak"})
-    EXPECT_EQ(read_recipe_text(kEverything, "recipe.yaml", std::vector<std::string>{std::string("name=") + text})
-                  .recipe.name,
-              text);
+    EXPECT_EQ(
+        read_recipe_text(kEverything, "recipe.yaml", std::vector<std::string>{std::string("name=") + text}).recipe.name,
+        text);
 }
 
 TEST(RecipeReader, FindsThePlaceOfEachValue) {

@@ -15,7 +15,7 @@ data: {train: {format: csv, path: d.csv}, batch_size: 4}
 train: {epochs: 3}
 optimizer: {type: adam}
 )" + device + "\n",
-                                                  "r.yaml"));
+                                                 "r.yaml"));
 }
 
 TEST(RecipeWarnings, AboutNumbersInBf16OnlyIfTheDeviceKeepsF32AsBf16) {
