@@ -19,11 +19,4 @@ void LoadedModel::talk_warnings(report::Output& out) const {
   for (const std::string& text : model.warnings()) out.talk(report::warning_text(text, out.talk_color()));
 }
 
-std::string data_file(const DataOptions& options) {
-  RUN_CHECK(options.data_argument.empty() || options.data_option.empty(), ErrorKind::kUsage,
-            "the data file was given twice: {} and --data {}; remove one of them", options.data_argument,
-            options.data_option);
-  return options.data_option.empty() ? options.data_argument : options.data_option;
-}
-
 }  // namespace runner::cli

@@ -1,7 +1,5 @@
-// The model of a run, loaded from one of its states, and the data file, for eval and predict. Not thread-safe.
+// The model of a run, loaded from one of its states, for eval and predict. Not thread-safe.
 #pragma once
-
-#include <string>
 
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/recorded_run.h"
@@ -23,8 +21,5 @@ struct LoadedModel {
   // Prints the warnings about the hook, and those of the last evaluation or prediction.
   void talk_warnings(report::Output& out) const;
 };
-
-// Returns the data file; empty if none was given. Throws Error(kUsage) if it was given twice.
-std::string data_file(const DataOptions& options);
 
 }  // namespace runner::cli

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/base/json.h"
+#include "schema/base/text.h"
 
 namespace runner::cli {
 namespace {
@@ -47,8 +48,7 @@ bool is_output(const std::string& key) {
 
 // Whether "KEY=VALUE" replaces the key or a section that contains it.
 bool replaces(std::string_view override, std::string_view key) {
-  const std::string_view replaced = override.substr(0, override.find('='));
-  return key.starts_with(replaced) && (key.size() == replaced.size() || key[replaced.size()] == '.');
+  return is_within(key, override.substr(0, override.find('=')));
 }
 
 // "/data/train/path" of data.train.path.

@@ -142,6 +142,15 @@ bool is_wide(Element element) {
   return size_of(element) > 4 || element == Element::kI32 || element == Element::kU32;
 }
 
+// Refuses rows with a feature that is not finite. `text_of(i)`: the i-th number of the file, and why it cannot be used.
+template <class TextOf>
+void refuse_not_finite(Storage& storage, const Array& array, bool predicts, const TextOf& text_of) {
+  const auto width = static_cast<size_t>(storage.width());
+  for (size_t i = 0; i < storage.values.size(); ++i)
+    if (!std::isfinite(storage.values[i]))
+      refuse_row(storage, predicts, static_cast<int64_t>(i / width), i % width, text_of(i), array.name);
+}
+
 // Rounds the elements to f32 values of the storage. T: a type that holds them exactly.
 template <class T>
 void take_wide(Storage& storage, const Array& array, std::optional<double> scale, const ReadOptions& options) {
@@ -158,23 +167,11 @@ void take_wide(Storage& storage, const Array& array, std::optional<double> scale
   storage.offsets = narrowing.offsets();
   for (double& offset : storage.offsets) offset *= scale.value_or(1);
   storage.warnings = narrowing.warnings([&](size_t feature) { return fmt::format("{} of {}", feature, array.name); });
-  const auto why = [&](size_t i) {
-    if (std::isfinite(rounded(i))) return kTooFar;
-    return std::isfinite(static_cast<double>(elements[i])) ? kIsTooLarge : kIsNotFinite;
-  };
-  for (size_t i = 0; i < elements.size(); ++i)
-    if (!std::isfinite(storage.values[i]))
-      refuse_row(storage, options.predicts, static_cast<int64_t>(i / width), i % width,
-                 fmt::format("{} {}", elements[i], why(i)), array.name);
-}
-
-// The file has f32 numbers, or smaller ones.
-void check_features(Storage& storage, const Array& array, bool predicts) {
-  const auto width = static_cast<size_t>(storage.width());
-  for (size_t i = 0; i < storage.values.size(); ++i)
-    if (!std::isfinite(storage.values[i]))
-      refuse_row(storage, predicts, static_cast<int64_t>(i / width), i % width,
-                 fmt::format("{} is not finite", storage.values[i]), array.name);
+  refuse_not_finite(storage, array, options.predicts, [&](size_t i) {
+    const bool is_finite = std::isfinite(static_cast<double>(elements[i]));
+    const char* const why = std::isfinite(rounded(i)) ? kTooFar : is_finite ? kIsTooLarge : kIsNotFinite;
+    return fmt::format("{} {}", elements[i], why);
+  });
 }
 
 void check_labels(std::span<const float> values, const Array& array) {
@@ -287,7 +284,8 @@ void take_features(Storage& storage, const Array& array, std::optional<double> s
     take_wide<double>(storage, array, scale, options);
   } else {
     storage.values = read_row_major<float>(array);
-    check_features(storage, array, options.predicts);
+    refuse_not_finite(storage, array, options.predicts,
+                      [&](size_t i) { return fmt::format("{} {}", storage.values[i], kIsNotFinite); });
   }
   scale_values(storage, scale, options.predicts, array.name);
 }

@@ -66,6 +66,11 @@ std::string visible(std::string_view text) {
 }
 
 // Greedy: after a mismatch, the last `any` takes one more character.
+bool is_within(std::string_view key, std::string_view section) {
+  if (!key.starts_with(section)) return false;
+  return key.size() == section.size() || key[section.size()] == '.' || key[section.size()] == '[';
+}
+
 std::string in_quotes(std::string_view text) {
   constexpr size_t kShown = 40;
   const bool is_utf8 = schema::is_utf8(text);

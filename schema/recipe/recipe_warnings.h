@@ -10,7 +10,7 @@ namespace runner::schema {
 
 // Returns texts with file and line. Warns about: the optimizer's rate and momentum with one_cycle, which replaces them,
 // as torch's OneCycleLR does; a metric without a mode, if the inherited or default mode is probably wrong for it; on a
-// TPU, several ranks by default, and fp16. train::recipe_warnings adds those that depend on the device.
+// TPU, several ranks by default, and fp16. train::start_warnings adds those that depend on the device.
 // Thread-safe.
 std::vector<std::string> recipe_warnings(const ReadResult& recipe);
 

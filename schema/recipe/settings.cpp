@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schema/base/text.h"
+
 namespace runner::schema {
 namespace {
 
@@ -22,9 +24,7 @@ const Setting* Settings::section(std::string_view path) const {
 }
 
 bool Settings::is_broken(std::string_view path) const {
-  return std::any_of(broken.begin(), broken.end(), [&](const std::string& b) {
-    return path.starts_with(b) && (path.size() == b.size() || path[b.size()] == '.' || path[b.size()] == '[');
-  });
+  return std::ranges::any_of(broken, [&](const std::string& section) { return is_within(path, section); });
 }
 
 bool Settings::is_written(std::string_view path) const {

@@ -120,5 +120,10 @@ TEST(InQuotes, ShowsAnyBytesOnOneShortLine) {
   EXPECT_EQ(in_quotes(std::string(41, 'x')), "'" + std::string(40, 'x') + "...'");
 }
 
+TEST(Text, AKeyIsWithinItsSections) {
+  for (const std::string_view key : {"a", "a.b", "a[0]", "a.b.c"}) EXPECT_TRUE(is_within(key, "a")) << key;
+  for (const std::string_view key : {"ab", "b.a", ""}) EXPECT_FALSE(is_within(key, "a")) << key;
+}
+
 }  // namespace
 }  // namespace runner

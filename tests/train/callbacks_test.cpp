@@ -11,25 +11,13 @@
 
 #include "runner/train/loop/train_loop.h"
 #include "runner/train/run/evaluation_callback.h"
-#include "schema/recipe/recipe_reader.h"
 #include "tests/train/test_hooks.h"
+#include "tests/train/two_epochs.h"
 
 namespace runner::train {
 namespace {
 
 using EventNames = std::vector<std::string>;
-
-// Two epochs of two steps.
-constexpr const char* kTwoEpochs = R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: synthetic, samples: 8, features: [3], classes: 2}, batch_size: 4}
-optimizer: {type: sgd, lr: 0.1}
-train: {epochs: 2}
-)";
-
-schema::Recipe two_epochs(const std::vector<std::string>& overrides = {}) {
-  return schema::read_recipe_text(kTwoEpochs, "recipe.yaml", overrides).recipe;
-}
 
 // Records the events, except that a step is closed. Requests an evaluation after step `evaluates_at`, and a stop after
 // step `stops_at`.

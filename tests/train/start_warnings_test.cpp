@@ -18,7 +18,7 @@ optimizer: {type: adam}
                                                  "r.yaml"));
 }
 
-TEST(RecipeWarnings, AboutNumbersInBf16OnlyIfTheDeviceKeepsF32AsBf16) {
+TEST(StartWarnings, AboutNumbersInBf16OnlyIfTheDeviceKeepsF32AsBf16) {
   const Texts in_bf16 = warnings_on("backend: tpu\nmixed_precision: bf16\nnum_processes: 1");
   ASSERT_EQ(in_bf16.size(), 1U);
   EXPECT_TRUE(in_bf16[0].find("0.999 rounds to 1 in the TPU's bf16") != std::string::npos) << in_bf16[0];
@@ -27,7 +27,7 @@ TEST(RecipeWarnings, AboutNumbersInBf16OnlyIfTheDeviceKeepsF32AsBf16) {
     EXPECT_EQ(warnings_on(device + "\nnum_processes: 1"), Texts{}) << device;
 }
 
-TEST(RecipeWarnings, IncludeThoseThatNoDeviceDetermines) {
+TEST(StartWarnings, IncludeThoseThatNoDeviceDetermines) {
   const Texts warnings = warnings_on("backend: tpu\nmixed_precision: bf16\nnum_processes: 1\nname: \u201Cname\u201D");
   ASSERT_EQ(warnings.size(), 2U);
   EXPECT_TRUE(warnings[0].find("typographic quote") != std::string::npos) << warnings[0];

@@ -4,12 +4,11 @@
 #include <array>
 #include <atomic>
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "schema/recipe/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
+#include "tests/train/two_epochs.h"
 
 namespace runner::train {
 namespace {
@@ -61,18 +60,10 @@ TEST(ControlFlags, RefuseDifferentAccumulation) {
 
 // ---- TrainControl --------------------------------------------------------------------------------------------------
 
-constexpr const char* kRecipe = R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: synthetic, samples: 8, features: [3], classes: 2}, batch_size: 4}
-optimizer: {type: sgd, lr: 0.1}
-train: {epochs: 1}
-)";
-
-// Calls `body` with the control of each of two ranks, of which only rank 1 is asked to stop.
+// Runs `body` on two ranks, each with its control. Only rank 1 is asked to stop.
 template <class Body>
 void on_two_ranks(const Body& body) {
-  const schema::Recipe recipe =
-      schema::read_recipe_text(kRecipe, "recipe.yaml", std::vector<std::string>{"num_processes=2"}).recipe;
+  const schema::Recipe recipe = two_epochs({"num_processes=2"});
   backends::testing::on_threads(2, [&](SharedMemoryGroup& ranks) {
     const Session session(recipe, nullptr, &ranks, nullptr, /*own_thread=*/false);
     const std::atomic<int> stop{ranks.rank()};

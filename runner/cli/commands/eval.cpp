@@ -19,7 +19,7 @@ constexpr Argument kEvalArguments[] = {
     kStateArgument};
 
 int eval(const DataOptions& options, report::Output& out) {
-  const std::string data = data_file(options);
+  const std::string data = options.data();
   LoadedModel model(options, out);
   const std::map<std::string, double> metrics =
       about_missing_files(model.chosen.run, store_path(options), {}, [&] { return model.model.evaluate(data); });

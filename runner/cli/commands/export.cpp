@@ -53,9 +53,7 @@ constexpr Argument kExportArguments[] = {
 
 // The file of --artifact; empty: named after the artifact.
 std::string artifact_file(const ExportOptions& options) {
-  RUN_CHECK(options.file.empty() || options.output.empty(), ErrorKind::kUsage,
-            "the output file was given twice: {} and --output {}; remove one of them", options.file, options.output);
-  return options.output.empty() ? options.file : options.output;
+  return given_once("the output file", options.file, "--output", options.output);
 }
 
 // Returns the file name: FILE, or the last part of the artifact's name.

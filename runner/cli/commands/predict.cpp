@@ -72,7 +72,7 @@ void check_output(const std::string& output, const std::string& data) {
 }
 
 int predict(const PredictOptions& options, report::Output& out) {
-  const std::string data = data_file(options);
+  const std::string data = options.data();
   RUN_CHECK(!data.empty(), ErrorKind::kUsage, "predict: missing argument DATA; see `runner predict --help`");
   check_output(options.output, data);
   const std::string format = format_of(options);

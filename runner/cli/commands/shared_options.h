@@ -1,12 +1,23 @@
-// Options and arguments that several commands have. Constant data.
+// Options and arguments that several commands have.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/cli/command.h"
+#include "schema/base/error.h"
 
 namespace runner::cli {
+
+// Returns what can be given as an argument or as an option; empty if it was not given. `what`: for the message. Throws
+// Error(kUsage) if it was given twice.
+inline std::string given_once(std::string_view what, const std::string& argument, std::string_view option_name,
+                              const std::string& option) {
+  RUN_CHECK(argument.empty() || option.empty(), ErrorKind::kUsage,
+            "{} was given twice: {} and {} {}; remove one of them", what, argument, option_name, option);
+  return option.empty() ? argument : option;
+}
 
 // ---- a recipe with settings -----------------------------------------------------------------------------------------
 
@@ -41,9 +52,11 @@ inline constexpr Argument kStateArgument{
 
 // ---- a run's model and a data file ----------------------------------------------------------------------------------
 
-// The file can be given as an argument or as an option; loaded_model.h has the one that was given.
 struct DataOptions : StateOptions {
   std::string data_argument, data_option;
+
+  // Returns the data file; empty if none was given. Throws Error(kUsage) if it was given twice.
+  std::string data() const { return given_once("the data file", data_argument, "--data", data_option); }
 };
 
 inline constexpr Argument kDataOption{"--data", "FILE", "the same as the argument DATA", &DataOptions::data_option};

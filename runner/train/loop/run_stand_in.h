@@ -1,4 +1,4 @@
-// Stands in for a run where the steps of a hook are recorded without one: in trials, and with a stored model.
+// What a hook sees of its run when its steps are recorded outside of a run: in trials, and with a stored model.
 //
 // What a step logs is discarded.
 #pragma once

@@ -72,7 +72,7 @@ class TrainBatches {
   EpochCount epochs_;
   std::optional<int64_t> epoch_of_batches_;  // of the current loop over batches
   std::optional<data::Loader> loader_;
-  bool is_new_ = false;               // the loader, which nobody has waited for
+  bool is_new_ = false;               // the loader: wait() has not been called since it was made
   std::optional<bool> even_batches_;  // value when the loader was made
   HookBatch current_;
 };
