@@ -53,6 +53,12 @@ struct SubmissionInfo {
   std::span<const ReducedBytes> reduced = {};
 };
 
+// A submission that is predicted, not made. `reduced`: see SubmissionInfo.
+struct PlannedSubmission {
+  std::shared_ptr<Executable> executable;
+  std::span<const ReducedBytes> reduced = {};
+};
+
 // Actions of the user's code between Programs.
 enum class HostEvent : uint8_t {
   kStepMark,

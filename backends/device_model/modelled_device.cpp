@@ -24,10 +24,10 @@ const ModelledExecutable& modelled(const Executable& executable) {
   return static_cast<const ModelledExecutable&>(executable);
 }
 
-std::vector<const ModelStep*> steps_of(std::span<const std::shared_ptr<Executable>> executables) {
+std::vector<const ModelStep*> steps_of(std::span<const PlannedSubmission> submissions) {
   std::vector<const ModelStep*> steps;
-  for (const auto& executable : executables)
-    if (const ModelStep* const step = modelled(*executable).step()) steps.push_back(step);
+  for (const PlannedSubmission& submission : submissions)
+    if (const ModelStep* const step = modelled(*submission.executable).step()) steps.push_back(step);
   return steps;
 }
 
@@ -66,9 +66,13 @@ void ModelledDevice::read(const Buffer& buffer, size_t offset, std::span<std::by
 }
 
 std::optional<int64_t> ModelledDevice::peak_memory(std::span<const ArrayBytes> arrays,
-                                                   std::span<const std::shared_ptr<Executable>> training,
-                                                   std::span<const std::shared_ptr<Executable>> evaluation) const {
+                                                   std::span<const PlannedSubmission> training,
+                                                   std::span<const PlannedSubmission> evaluation) const {
   return model_->peak_memory(arrays, steps_of(training), steps_of(evaluation));
+}
+
+ModelStep* ModelledDevice::model_step(const Executable& executable) {
+  return modelled(executable).step();
 }
 
 void ModelledDevice::release_temporary() {

@@ -56,9 +56,10 @@ class ModelledDevice final : public Device, private DeviceStreams {
   // Limit of the process that runs Programs must check; none: no limit but the system's.
   std::optional<int64_t> process_memory_limit() const { return device_->memory_limit(); }
   // See DeviceModel::peak_memory().
-  std::optional<int64_t> peak_memory(std::span<const ArrayBytes> arrays,
-                                     std::span<const std::shared_ptr<Executable>> training,
-                                     std::span<const std::shared_ptr<Executable>> evaluation) const;
+  std::optional<int64_t> peak_memory(std::span<const ArrayBytes> arrays, std::span<const PlannedSubmission> training,
+                                     std::span<const PlannedSubmission> evaluation) const;
+  // What the model knows about an executable of a ModelledDevice; null if it ignores the executable.
+  static ModelStep* model_step(const Executable& executable);
   size_t temporary_bytes() const override { return device_->temporary_bytes(); }
   void release_temporary() override;
 

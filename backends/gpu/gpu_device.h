@@ -64,6 +64,10 @@ class GpuDeviceModel : public DeviceModel {
   virtual const MemoryStatistics& memory_statistics() const = 0;
   // Returns the predicted time since the last call.
   virtual PredictedTime take_predicted_time() = 0;
+  // Returns the predicted time of an optimizer step that makes these submissions and ends with a read of a flag, once
+  // all steps are alike. `prefetches`: the batch of the next submission is copied while one is computed. With
+  // gpu.capture, all submissions are replays.
+  virtual PredictedTime predicted_step(std::span<const PlannedSubmission> submissions, bool prefetches) const = 0;
   // Returns nullopt if capture is off.
   virtual std::optional<CaptureCounters> captures() const = 0;
 };

@@ -9,6 +9,7 @@
 #include "backends/gpu/gpu_clock.h"
 #include "backends/gpu/gpu_device.h"
 #include "backends/gpu/gpu_step.h"
+#include "backends/gpu/time_forecast.h"
 
 namespace runner::backends::gpu {
 namespace {
@@ -26,6 +27,11 @@ class CountedArray {
   const BlockId block_;
 };
 
+GpuClock::Options clock_options(const GpuOptions& options) {
+  return {.machine = {.model = options.model, .gpus = options.gpus, .allow_tf32 = options.allow_tf32},
+          .launch_blocking = options.launch_blocking};
+}
+
 class EmulatedGpuModel final : public GpuDeviceModel {
  public:
   explicit EmulatedGpuModel(const GpuOptions& options)
@@ -35,12 +41,16 @@ class EmulatedGpuModel final : public GpuDeviceModel {
             MemorySpec{.device = name_,
                        .limit = options.memory.value_or(row_of(options.model).capacity_bytes),
                        .captures = options.capture})),
-        clock_({.machine = machine(), .launch_blocking = options.launch_blocking}),
+        clock_(clock_options(options)),
         captured_(name_, options.capture) {}
 
   const GpuDataSheet& hardware() const override { return row_of(options_.model); }
   const MemoryStatistics& memory_statistics() const override { return memory_->allocator().statistics(); }
   PredictedTime take_predicted_time() override { return clock_.take(); }
+  PredictedTime predicted_step(std::span<const PlannedSubmission> submissions, bool prefetches) const override {
+    return forecast_time(submissions,
+                         {.clock = clock_options(options_), .replays = options_.capture, .prefetches = prefetches});
+  }
   std::optional<CaptureCounters> captures() const override { return captured_.counters(); }
   std::vector<std::string> take_warnings() override { return captured_.take_warnings(); }
 
@@ -64,8 +74,8 @@ class EmulatedGpuModel final : public GpuDeviceModel {
     const std::optional<Program> other = graph ? graph() : std::nullopt;
     const Program* modelled = other ? &*other : uses_tf32(options_) ? &program : nullptr;
     try {
-      auto step =
-          std::make_shared<GpuStep>(std::static_pointer_cast<GpuExecutable>(executable), modelled, *memory_, machine());
+      auto step = std::make_shared<GpuStep>(std::static_pointer_cast<GpuExecutable>(executable), modelled, *memory_,
+                                            clock_options(options_).machine);
       return {std::move(executable), std::move(step)};
     } catch (const OutOfMemory&) {  // a real GPU would fail when it runs the step
       memory_->allocator().count_refusal();
@@ -139,10 +149,6 @@ class EmulatedGpuModel final : public GpuDeviceModel {
     const Staged& staged = staged_[ticket % staged_.size()];
     return ticket != 0 && staged.ticket == ticket ? &staged : nullptr;
   }
-  GpuMachine machine() const {
-    return {.model = options_.model, .gpus = options_.gpus, .allow_tf32 = options_.allow_tf32};
-  }
-
   const GpuOptions options_;
   const std::string name_;
   const std::shared_ptr<DeviceMemory> memory_;  // shared, since arrays outlive the device

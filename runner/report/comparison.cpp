@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "runner/report/device_time.h"
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
 #include "runner/report/run_text.h"
@@ -93,11 +94,25 @@ std::vector<Comparison::Metric> metrics_of(const store::RunDetails& a, const sto
   return metrics;
 }
 
+// Returns the predicted time of the emulated device in a summary, least and most.
+std::optional<std::array<double, 2>> device_seconds(const json::Value& summary) {
+  const json::Value of_graphs = json::member(json::member(summary, "graphs"), "predicted_seconds"),
+                    of_gpu = json::member(json::member(summary, "gpu"), "predicted");
+  if (const auto both = json::elements_of(of_graphs); both.size() == 2)
+    return std::array{json::number_of(both[0]).value_or(0), json::number_of(both[1]).value_or(0)};
+  double total = 0;
+  for (const char* const phase : {"seconds", "evaluation_seconds", "saving_seconds"})
+    total += json::number_of(json::member(of_gpu, phase)).value_or(0);
+  return total > 0 ? std::make_optional(std::array{total, total}) : std::nullopt;
+}
+
 Comparison::Cost cost_of(const store::RunRow& run) {
-  Comparison::Cost cost{.seconds = seconds_of_attempts(run), .peak_memory = {}};
+  Comparison::Cost cost;
+  cost.seconds = seconds_of_attempts(run);
   const json::Value summary = json::parse(run.summary_json);
   for (const auto& [phase, bytes] : json::members_of(json::member(summary, "peak_memory")))
     if (const auto count = json::integer_of(bytes)) cost.peak_memory = std::max(cost.peak_memory.value_or(0), *count);
+  cost.device_seconds = device_seconds(summary);
   return cost;
 }
 
@@ -126,8 +141,12 @@ Table cost_table(const Comparison& comparison) {
   const auto memory = [](const Comparison::Cost& cost) {
     return cost.peak_memory ? bytes_text(*cost.peak_memory) : "";
   };
+  const auto device = [](const Comparison::Cost& cost) {
+    return cost.device_seconds ? seconds_range_text((*cost.device_seconds)[0], (*cost.device_seconds)[1]) : "";
+  };
   Table table({{"cost"}, {comparison.a, Align::kRight}, {comparison.b, Align::kRight}});
   table.add({"time", duration_text(a.seconds), duration_text(b.seconds)});
+  if (a.device_seconds || b.device_seconds) table.add({"predicted device time", device(a), device(b)});
   if (a.peak_memory || b.peak_memory) table.add({"peak memory", memory(a), memory(b)});
   return table;
 }
@@ -140,6 +159,10 @@ json::Object differences_json(const std::vector<Comparison::Difference>& differe
   json::Object object;
   for (const auto& [key, a, b] : differences) object.emplace_back(key, json::List{value_or_null(a), value_or_null(b)});
   return object;
+}
+
+json::Value pair_json(const std::optional<std::array<double, 2>>& both) {
+  return both ? json::Value(json::List{(*both)[0], (*both)[1]}) : json::Value();
 }
 
 }  // namespace
@@ -188,6 +211,8 @@ std::string comparison_document(const Comparison& comparison) {
                         {"environment", differences_json(comparison.environment)},
                         {"metrics", std::move(metrics)},
                         {"total_seconds", json::List{comparison.cost_a.seconds, comparison.cost_b.seconds}},
+                        {"predicted_seconds", json::List{pair_json(comparison.cost_a.device_seconds),
+                                                         pair_json(comparison.cost_b.device_seconds)}},
                         {"peak_memory", json::List{json::or_null(comparison.cost_a.peak_memory),
                                                    json::or_null(comparison.cost_b.peak_memory)}}};
   add_damage(document, comparison.damage);

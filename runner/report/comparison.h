@@ -1,6 +1,7 @@
 // Compares two runs. Thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,8 +27,10 @@ struct Comparison {
   std::vector<Difference> data;  // files by the key of the recipe that names them; their paths are not compared
   std::vector<Difference> environment;
   struct Cost {
-    double seconds = 0;                  // of all attempts
-    std::optional<int64_t> peak_memory;  // bytes of tensors in the newest attempt; none if it has not ended
+    double seconds = 0;  // of all attempts
+    // Of the newest attempt; none if it has not ended.
+    std::optional<int64_t> peak_memory;                   // bytes of tensors
+    std::optional<std::array<double, 2>> device_seconds;  // least and most, predicted for the emulated device
   };
   Cost cost_a, cost_b;
   std::vector<Metric> metrics;        // all metrics of both runs, by name

@@ -60,8 +60,10 @@ json::Value input_json(const data::InputUse& input) {
 
 json::Value graphs_json(const std::optional<train::GraphUse>& graphs) {
   if (!graphs) return {};
-  return json::Object{
-      {"compiled", graphs->compiled}, {"compile_seconds", graphs->compile_seconds}, {"executions", graphs->executions}};
+  return json::Object{{"compiled", graphs->compiled},
+                      {"compile_seconds", graphs->compile_seconds},
+                      {"executions", graphs->executions},
+                      {"predicted_seconds", json::List{graphs->least_seconds, graphs->most_seconds}}};
 }
 
 json::Object run_json(const train::RunResult& result) {

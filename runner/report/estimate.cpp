@@ -35,7 +35,7 @@ std::vector<Cell> row_of(const PrecisionEstimate& estimate, int64_t processes) {
 }
 
 json::Value row_json(const PrecisionEstimate& estimate) {
-  const train::MemoryEstimate memory = estimate.memory.value_or(train::MemoryEstimate{});
+  const train::StepEstimate memory = estimate.memory.value_or(train::StepEstimate{});
   const train::MemoryUse& use = memory.training;
   const auto known = [&](json::Value figure) { return estimate.memory ? std::move(figure) : json::Value(); };
   return json::Object{{"mixed_precision", std::string(estimate.precision)},

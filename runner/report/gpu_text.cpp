@@ -1,3 +1,4 @@
+#include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -97,14 +98,18 @@ Table capture_table(const json::Value& gpu) {
 
 }  // namespace
 
-std::string gpu_forecast(const json::Value& gpu, double samples_per_step) {
-  const json::Value model = member(gpu, "model"), predicted = member(gpu, "predicted");
-  const double seconds = number(member(predicted, "seconds")), steps = number(member(predicted, "steps"));
-  if (seconds == 0 || steps == 0) return {};
-  const std::string more = advice(gpu);
-  return fmt::format("predicted for {}: {} per step, {:.0f} samples per second{}{}", json::text_of(model),
-                     duration_text(seconds / steps), samples_per_step * steps / seconds, more.empty() ? "" : "\n",
-                     more);
+std::optional<DeviceTime> gpu_time(const json::Value& gpu, double samples_per_step) {
+  const json::Value predicted = member(gpu, "predicted");
+  const double seconds = number(member(predicted, "seconds"));
+  const int64_t steps = whole(member(predicted, "steps"));
+  if (seconds == 0 || steps == 0) return std::nullopt;
+  const double step = seconds / static_cast<double>(steps);
+  return DeviceTime{.device = json::text_of(member(gpu, "model")),
+                    .least = step,
+                    .most = step,
+                    .samples = samples_per_step,
+                    .steps = steps,
+                    .advice = advice(gpu)};
 }
 
 std::string gpu_text(const json::Value& gpu, int width, bool color) {

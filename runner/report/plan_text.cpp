@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 
 #include "runner/data/labels.h"
+#include "runner/report/device_time.h"
+#include "runner/report/forecast_text.h"
 #include "runner/report/format.h"
 #include "runner/report/memory_text.h"
+#include "runner/report/plot.h"
 #include "runner/report/rate_curve.h"
+#include "runner/report/run_text.h"
 #include "runner/report/table.h"
+#include "runner/train/run/gpu_use.h"
 #include "runner/train/step/device_rules.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
@@ -99,33 +104,63 @@ int64_t state_bytes(const train::DeviceLayout& layout) {
 }
 
 // Peaks of each process, what the peak in training consists of, and the memory of all processes.
-std::string predicted_memory_text(const PlanMemory& memory, const schema::Recipe& recipe) {
-  if (!memory.estimate) return memory.unknown;
+std::string predicted_memory_text(const PlanForecast& forecast, const schema::Recipe& recipe) {
+  if (!forecast.steps) return forecast.unknown;
   const int64_t processes = recipe.num_processes;
   const bool has_allocator = train::device_rules(recipe).has_allocator;
-  const train::MemoryUse& use = memory.estimate->training;
-  std::string text = fmt::format("{}{}\ntraining: {} weights, ", peak_text(peak_json(memory.estimate->peak)),
+  const train::MemoryUse& use = forecast.steps->training;
+  std::string text = fmt::format("{}{}\ntraining: {} weights, ", peak_text(peak_json(forecast.steps->peak)),
                                  processes > 1 ? " (per process)" : "", bytes_text(use.parameters));
   if (use.gradients > 0) text += fmt::format("{} accumulated gradients, ", bytes_text(use.gradients));
   text += fmt::format("{} optimizer state, {} activations{}", bytes_text(use.optimizer), bytes_text(use.activations),
                       has_allocator ? " and free memory of the allocator" : "");
   if (processes > 1)
-    text += fmt::format("\nall {} processes in training: {}", processes, bytes_text(memory.estimate->all_processes));
+    text += fmt::format("\nall {} processes in training: {}", processes, bytes_text(forecast.steps->all_processes));
   return text;
 }
 
-json::Value predicted_memory_json(const PlanMemory& memory) {
-  if (!memory.estimate) return {};
-  const train::MemoryUse& use = memory.estimate->training;
-  json::Object members = peak_json(memory.estimate->peak);
+json::Value predicted_memory_json(const PlanForecast& forecast) {
+  if (!forecast.steps) return {};
+  const train::MemoryUse& use = forecast.steps->training;
+  json::Object members = peak_json(forecast.steps->peak);
   for (const auto& [name, bytes] : {std::pair{"parameters", use.parameters},
                                     {"gradients", use.gradients},
                                     {"optimizer", use.optimizer},
                                     {"other", use.other},
                                     {"activations", use.activations},
-                                    {"all_processes", memory.estimate->all_processes}})
+                                    {"all_processes", forecast.steps->all_processes}})
     members.emplace_back(name, bytes);
   return members;
+}
+
+// Number of optimizer steps, and samples of all processes in each.
+DeviceTime time_of_steps(const train::Session& session) {
+  DeviceTime time;
+  time.samples = static_cast<double>(session.plan.optimizer_step(0).samples);
+  time.steps = session.length.total_steps;
+  return time;
+}
+
+// None if the graphs of a hook are unknown.
+std::optional<DeviceTime> tpu_time(const train::Session& session, const train::RunForecast& forecast) {
+  DeviceTime time = time_of_steps(session);
+  time.device = backends::tpu::row_of(train::generation_of(session.recipe)).name;
+  for (const train::NamedForecast& each : forecast.graphs) {
+    const auto times = static_cast<double>(each.per_step);
+    time.least += times * each.graph.prediction.least_seconds;
+    time.most += times * each.graph.prediction.most_seconds;
+  }
+  return time.least > 0 ? std::make_optional(time) : std::nullopt;
+}
+
+// None on backends that emulate no device, and if the steps are unknown.
+std::optional<DeviceTime> predicted_time(const train::Session& session, const PlanForecast& forecast) {
+  if (forecast.graphs) return tpu_time(session, *forecast.graphs);
+  if (!forecast.steps || !forecast.steps->gpu_time) return std::nullopt;
+  auto time = gpu_time(train::gpu_json(train::gpu_use_of_step(*session.device, *forecast.steps->gpu_time)),
+                       time_of_steps(session).samples);
+  if (time) time->steps = session.length.total_steps;
+  return time;
 }
 
 // Length of the run and how it is computed, for example "30 epochs of 4".
@@ -164,7 +199,7 @@ void add_plan(KeyValueTable& table, const data::DataPlan& plan) {
   table.add("repeats", repeats_text(plan));
 }
 
-std::string plan_text(const train::Session& session, const PlanMemory& memory, int width, bool color) {
+std::string plan_text(const train::Session& session, const PlanForecast& forecast, int width, bool color) {
   const nn::ParameterSet& parameters = session.trainer.model().parameters;
   std::string weights = count_text(parameters.elements(), "parameter");
   const int64_t frozen = parameters.elements() - parameters.trainable_elements();
@@ -180,23 +215,28 @@ std::string plan_text(const train::Session& session, const PlanMemory& memory, i
   facts.add("model", weights);
   facts.add("memory", fmt::format("{} for weights, optimizer state and accumulated gradients",
                                   bytes_text(state_bytes(session.trainer.layout()))));
-  facts.add("peak memory", predicted_memory_text(memory, session.recipe));
+  facts.add("peak memory", predicted_memory_text(forecast, session.recipe));
   if (train::device_rules(session.recipe).has_start_method) facts.add("host memory", host_memory_text(session));
   facts.add("run", run_text(session));
+  if (const auto time = predicted_time(session, forecast)) facts.add("predicted time", device_time_text(*time));
   facts.add("learning rate", rate_text(rates_of(session)));
-  return facts.render() + rate_plot(session, width, color);
+  const std::string text = facts.render() + rate_plot(session, plot_width(width), color);
+  if (!forecast.graphs) return text;
+  return text + forecast_text(*forecast.graphs, train::generation_of(session.recipe), width, color);
 }
 
-std::string plan_document(const train::Session& session, const PlanMemory& memory, std::string plan,
+std::string plan_document(const train::Session& session, const PlanForecast& forecast, std::string plan,
                           const json::Object& more) {
   const nn::ParameterSet& parameters = session.trainer.model().parameters;
   const RateSummary rates = rates_of(session);
+  const std::optional<DeviceTime> time = predicted_time(session, forecast);
   const auto point = [](const PlotPoint& p) { return json::List{static_cast<int64_t>(p.x), p.y}; };
   json::Object members{{"labels", labels_json(session.data)},
                        {"parameters", parameters.elements()},
                        {"trainable_parameters", parameters.trainable_elements()},
                        {"memory_bytes", state_bytes(session.trainer.layout())},
-                       {"predicted_memory", predicted_memory_json(memory)},
+                       {"predicted_memory", predicted_memory_json(forecast)},
+                       {"predicted_time", time ? device_time_json(*time) : json::Value()},
                        {"host_memory", host_memory_json(session)},
                        {"optimizer_steps", session.length.total_steps},
                        {"learning_rate", json::Object{{"first", rates.first},
@@ -205,6 +245,8 @@ std::string plan_document(const train::Session& session, const PlanMemory& memor
                                                       {"last", rates.last}}},
                        {"rates", json::list_of(rate_curve(session, kRates), point)}};
   members.insert(members.end(), more.begin(), more.end());
+  if (forecast.graphs)
+    members.emplace_back("tpu", forecast_json(*forecast.graphs, train::generation_of(session.recipe)));
   plan.back() = ',';  // replaces the closing brace
   return plan + json::line(members).substr(1);
 }

@@ -5,8 +5,9 @@
 #include <string>
 
 #include "runner/report/table.h"
-#include "runner/train/loop/memory_estimate.h"
+#include "runner/train/loop/graph_forecast.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/loop/step_estimate.h"
 #include "schema/base/json.h"
 
 namespace runner::report {
@@ -14,17 +15,20 @@ namespace runner::report {
 // Adds the arithmetic of the data plan: samples, batches, optimizer steps, padding.
 void add_plan(KeyValueTable& table, const data::DataPlan& plan);
 
-// The predicted memory of a run.
-struct PlanMemory {
-  std::optional<train::MemoryEstimate> estimate = {};
-  std::string unknown = {};  // why there is no estimate
+// What is predicted of a run.
+struct PlanForecast {
+  std::optional<train::StepEstimate> steps = {};
+  std::string unknown = {};                       // why there is no estimate of the steps
+  std::optional<train::RunForecast> graphs = {};  // of an emulated TPU
 };
 
-// Data, batch arithmetic, model, memory, length of the run, and learning rate, which is also plotted. `width`: columns.
-std::string plan_text(const train::Session& session, const PlanMemory& memory, int width, bool color);
+// Data, batch arithmetic, model, memory, predicted time, length of the run, learning rate, which is also plotted, and
+// graphs of an emulated TPU. `width`: columns.
+std::string plan_text(const train::Session& session, const PlanForecast& forecast, int width, bool color);
 
-// `plan` (data::plan_json) with model size, memory, length of the run, learning rates, and the members of `more`.
-std::string plan_document(const train::Session& session, const PlanMemory& memory, std::string plan,
+// `plan` (data::plan_json) with model size, memory, predicted time, length of the run, learning rates, the members of
+// `more`, and graphs of an emulated TPU. docs/cli.md lists the keys.
+std::string plan_document(const train::Session& session, const PlanForecast& forecast, std::string plan,
                           const json::Object& more);
 
 }  // namespace runner::report

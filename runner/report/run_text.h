@@ -1,9 +1,11 @@
 // Runs, states and metrics as text. Thread-safe.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
+#include "runner/report/device_time.h"
 #include "runner/report/documents.h"
 #include "runner/report/table.h"
 #include "schema/base/json.h"
@@ -42,9 +44,8 @@ std::string show_text(const store::RunDetails& details, const MoreOfRun& more, i
 
 // Formats the document of train/run/gpu_use.h as tables, each after an empty line. Returns "" if there is none.
 std::string gpu_text(const json::Value& gpu, int width, bool color);
-// Predicted time and speed of a step, and on a second line what limits it, with the setting that helps. Returns "" if
-// there is no prediction.
-std::string gpu_forecast(const json::Value& gpu, double samples_per_step);
+// Returns the predicted time of such a document, if it has one. `samples_per_step`: of an optimizer step.
+std::optional<DeviceTime> gpu_time(const json::Value& gpu, double samples_per_step);
 
 // "178 rows, 11 kB, sha256 6be6b1203f3d".
 std::string data_file_text(const store::RecordedFile& file);

@@ -58,16 +58,19 @@ std::string memory_text(const train::RunResult& result) {
                      result.num_processes > 1 ? " per process" : "", bytes_text(largest(*result.predicted_memory)));
 }
 
-std::string gpu_forecast_text(const train::RunResult& result) {
+// "" unless a device is emulated whose time is predicted.
+std::string predicted_time_text(const train::RunResult& result) {
   if (!result.gpu || result.optimizer_steps == 0) return "";
   const double samples = static_cast<double>(result.samples) / static_cast<double>(result.optimizer_steps);
-  return gpu_forecast(train::gpu_json(*result.gpu), samples);
+  const std::optional<DeviceTime> time = gpu_time(train::gpu_json(*result.gpu), samples);
+  return time ? fmt::format("predicted: {}\n", device_time_text(*time)) : "";
 }
 
 std::string graphs_text(const train::GraphUse& graphs, const std::string& run) {
   const std::string more = run.empty() ? "" : fmt::format(": `runner graphs {}`", run);
-  return fmt::format("{} compiled in {}, executed {}{}", count_text(graphs.compiled, "graph"),
-                     duration_text(graphs.compile_seconds), count_text(graphs.executions, "time"), more);
+  return fmt::format("{} compiled in {}, executed {} in a predicted {}{}", count_text(graphs.compiled, "graph"),
+                     duration_text(graphs.compile_seconds), count_text(graphs.executions, "time"),
+                     seconds_range_text(graphs.least_seconds, graphs.most_seconds), more);
 }
 
 }  // namespace
@@ -86,7 +89,7 @@ std::string summary_text(const train::RunResult& result, int width, bool color) 
                       count_text(result.epochs, "epoch"), steps, samples);
   text += memory_text(result);
   if (result.graphs) text += graphs_text(*result.graphs, result.run) + '\n';
-  if (const std::string forecast = gpu_forecast_text(result); !forecast.empty()) text += forecast + '\n';
+  text += predicted_time_text(result);
   if (const std::string input = input_text(result); !input.empty()) text += input + '\n';
   if (!result.reason.empty() && !result.error) text += on_one_line(result.reason) + '\n';
   if (!result.metrics.empty()) text += '\n' + ranges_text(result, width, color);

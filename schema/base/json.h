@@ -68,7 +68,7 @@ inline Value or_null(const std::string& text) {
 }
 template <class T>
 Value or_null(const std::optional<T>& value) {
-  return value ? Value(int64_t{*value}) : Value();
+  return value ? Value(*value) : Value();
 }
 
 // Returns a list of `convert(item)`.

@@ -13,8 +13,8 @@
 
 #include "backends/exec/cpu_device.h"
 #include "runner/data/loader.h"
-#include "runner/train/loop/memory_estimate.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/loop/step_estimate.h"
 #include "runner/train/loop/trial_rank.h"
 #include "schema/base/error.h"
 #include "schema/recipe/field_words.h"
@@ -49,7 +49,7 @@ class BatchFitTest : public RunFixture {
     const schema::ReadResult read = schema::read_recipe(
         path("recipe.yaml").string(), std::vector<std::string>{fmt::format("data.batch_size={}", batch)});
     const Session session(read.recipe);
-    const MemoryEstimate estimate = estimate_memory(read.recipe, session.data, session.plan, *session.device, nullptr);
+    const StepEstimate estimate = estimate_steps(read.recipe, session.data, session.plan, *session.device, nullptr);
     return std::max(estimate.peak.training, estimate.peak.evaluation);
   }
 

@@ -25,13 +25,13 @@ constexpr std::array kChoices{Choice{schema::Precision::kNo, "no"}, Choice{schem
 
 // Returns the memory estimate in a precision; nullopt if the memory does not suffice and it is not the precision of the
 // recipe. Loads its own hooks, because a hook creates a model only once.
-std::optional<train::MemoryEstimate> estimate_in(const schema::Recipe& recipe, schema::Precision precision,
-                                                 const train::Session& session) {
+std::optional<train::StepEstimate> estimate_in(const schema::Recipe& recipe, schema::Precision precision,
+                                               const train::Session& session) {
   schema::Recipe other = recipe;
   other.mixed_precision = precision;
   const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(other);
   try {
-    return train::estimate_memory(other, session.data, session.plan, *session.device, hooks.get());
+    return train::estimate_steps(other, session.data, session.plan, *session.device, hooks.get());
   } catch (const backends::OutOfMemory&) {
     if (precision == recipe.mixed_precision) throw;
     return std::nullopt;

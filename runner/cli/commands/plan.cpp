@@ -12,7 +12,6 @@
 #include "runner/report/forecast_text.h"
 #include "runner/report/output.h"
 #include "runner/report/plan_text.h"
-#include "runner/report/plot.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/loop/start_warnings.h"
 #include "runner/train/loop/step_check.h"
@@ -71,25 +70,28 @@ std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const tra
 
 constexpr std::string_view kUnknown = "unknown before the run: ";
 
-// Returns the memory that the steps need, or why it is unknown. Throws if the model does not fit the data. A forecast
-// of graphs reports such errors itself.
-report::PlanMemory memory_of(train::Session& session, train::Hooks* hooks, const train::MakeHooks& make_hooks,
-                             const std::optional<train::RunForecast>& forecast) {
-  if (forecast && !forecast->unknown.empty()) return {.unknown = fmt::format("{}see below", kUnknown)};
-  try {
-    const train::StepCheck check = in_hook_file([&] { return train::check_steps(session, hooks, make_hooks); });
-    return {.estimate = check.memory,
-            .unknown = check.memory ? std::string() : fmt::format("{}{}", kUnknown, check.unknown)};
-  } catch (const backends::OutOfMemory&) {
-    return {.unknown = "does not fit; `runner estimate` says what to change"};
-  }
-}
-
 // Loads its own hooks, because a hook creates a model only once.
-std::optional<train::RunForecast> forecast_of(const train::Session& session) {
+std::optional<train::RunForecast> graphs_of(const train::Session& session) {
   if (!train::device_rules(session.recipe).traces_graphs) return std::nullopt;
   const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(session.recipe);
   return train::forecast_graphs(session.recipe, session.data, session.plan, *session.device, hooks.get());
+}
+
+// Throws if the model does not fit the data. A forecast of graphs reports such errors itself.
+report::PlanForecast forecast_of(train::Session& session, train::Hooks* hooks, const train::MakeHooks& make_hooks) {
+  report::PlanForecast forecast{.graphs = graphs_of(session)};
+  if (forecast.graphs && !forecast.graphs->unknown.empty()) {
+    forecast.unknown = fmt::format("{}see below", kUnknown);
+    return forecast;
+  }
+  try {
+    const train::StepCheck check = in_hook_file([&] { return train::check_steps(session, hooks, make_hooks); });
+    forecast.steps = check.estimate;
+    if (!check.estimate) forecast.unknown = fmt::format("{}{}", kUnknown, check.unknown);
+  } catch (const backends::OutOfMemory&) {
+    forecast.unknown = "does not fit; `runner estimate` says what to change";
+  }
+  return forecast;
 }
 
 struct PlanReport {
@@ -104,22 +106,18 @@ PlanReport plan_of(const schema::ReadResult& read, const PlanOptions& options, c
   const int64_t known = data::known_samples(read.recipe.data).value_or(0);
   if (known > 0 && options.batches) epochs_to_print(options, data::DataPlan(data::train_plan(read.recipe, known)));
   train::Session session(read.recipe, hooks.get());
-  const std::optional<train::RunForecast> forecast = forecast_of(session);
-  const report::PlanMemory memory = memory_of(session, hooks.get(), make_hooks, forecast);
+  const report::PlanForecast forecast = forecast_of(session, hooks.get(), make_hooks);
   const int64_t epochs = options.batches ? epochs_to_print(options, session.plan) : 0;
-  const auto generation = train::generation_of(read.recipe);
-  PlanReport plan{.warnings = warnings_of(read, session, forecast), .text = {}};
+  PlanReport plan{.warnings = warnings_of(read, session, forecast.graphs), .text = {}};
   if (!options.json) {
-    plan.text = report::plan_text(session, memory, report::plot_width(out.data_width()), out.data_color());
-    if (forecast) plan.text += report::forecast_text(*forecast, generation, out.data_width(), out.data_color());
+    plan.text = report::plan_text(session, forecast, out.data_width(), out.data_color());
     return plan;
   }
   const data::Dataset& train = session.data.train;
   data::Order order(train.size(), session.data_seed(), read.recipe.data.shuffle, train.shuffle_buffer());
-  json::Object more{{"warnings", json::list_of(plan.warnings)}};
-  if (forecast) more.emplace_back("tpu", report::forecast_json(*forecast, generation));
+  const json::Object more{{"warnings", json::list_of(plan.warnings)}};
   const auto row_of = [&](int64_t sample) { return train.file_row(sample); };
-  plan.text = report::plan_document(session, memory,
+  plan.text = report::plan_document(session, forecast,
                                     data::plan_json(session.plan, order, epochs, options.batches, row_of), more);
   return plan;
 }

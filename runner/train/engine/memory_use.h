@@ -27,6 +27,12 @@ struct PeakMemory {
   int64_t training = 0, evaluation = 0, saving = 0;
 };
 
+// Whether the temporary memory of an evaluation is given back at its end: freeing what is little more than training
+// needs would cost more page faults than it saves memory. `training`, `evaluation`: bytes of temporary memory.
+inline bool is_released_after_evaluation(int64_t training, int64_t evaluation) {
+  return evaluation > training + training / 8;
+}
+
 // Additional memory for saving a checkpoint: the checkpoint itself, and one array at a time while it is copied.
 inline int64_t copies_for_state(const MemoryUse& use, int64_t state_bytes) {
   return state_bytes + use.largest_array;

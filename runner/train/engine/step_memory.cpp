@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -22,18 +24,27 @@ std::vector<int64_t> ends_of(int64_t count) {
   return numbers;
 }
 
-// Sizes in samples of the first and last micro-batches of a batch of `batch` samples.
-std::vector<int64_t> micro_batches_of(const GradAccumulation& accumulation, int64_t batch) {
+using Reduced = std::span<const backends::ReducedBytes>;
+
+std::vector<int64_t> all_of(int64_t count) {
+  std::vector<int64_t> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), int64_t{0});
+  return numbers;
+}
+
+// Sizes in samples of the chosen micro-batches of a batch of `batch` samples.
+std::vector<int64_t> micro_batches_of(const GradAccumulation& accumulation, int64_t batch,
+                                      std::vector<int64_t> (*choice)(int64_t)) {
   const int64_t first = accumulation.micro_batch(batch);
   std::vector<int64_t> sizes;
-  for (const int64_t part : ends_of(backends::ceil_div(batch, first)))
+  for (const int64_t part : choice(backends::ceil_div(batch, first)))
     sizes.push_back(accumulation.micro_batch(batch - part * first));
   return sizes;
 }
 
-int64_t most_temporary(const std::vector<std::shared_ptr<backends::Executable>>& steps) {
+int64_t most_temporary(const std::vector<backends::PlannedSubmission>& steps) {
   size_t most = 0;
-  for (const auto& step : steps) most = std::max(most, step->arena_bytes());
+  for (const auto& step : steps) most = std::max(most, step.executable->arena_bytes());
   return static_cast<int64_t>(most);
 }
 
@@ -92,51 +103,62 @@ std::vector<StepMemory::TrainingStep> StepMemory::training_steps(const data::Dat
   std::vector<TrainingStep> kinds;
   for (const int64_t index : {int64_t{0}, std::max<int64_t>(plan.optimizer_steps(1), 1) - 1}) {
     const int64_t parts = plan.optimizer_step(index).steps * of_batch;
-    for (const int64_t part : {int64_t{0}, parts / 2, parts - 1}) {
-      const TrainingStep kind = step_of(batch, part == 0, part == parts - 1);
-      if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
+    for (int64_t part = 0; part < parts; ++part) {
+      const TrainingStep step = step_of(batch, part == 0, part == parts - 1);
+      auto kind = std::ranges::find_if(kinds, [&](const TrainingStep& each) { return each.is_like(step); });
+      if (kind == kinds.end()) kind = kinds.insert(kind, step);
+      if (index == 0) ++kind->per_step;
     }
   }
   return kinds;
 }
 
-void StepMemory::add_step(const data::DataPlan& plan, const data::OptimizerStep& batches, Executables& steps) {
-  for (const int64_t batch : ends_of(batches.steps)) {
-    const int64_t size = plan.largest_share((batches.first_step + batch) % plan.steps_per_epoch());
-    const std::vector<int64_t> sizes = micro_batches_of(parts_.accumulation, size);
+void StepMemory::add_step(const data::DataPlan& plan, const data::OptimizerStep& optimizer_step, Choice choice,
+                          Submissions& steps) {
+  for (const int64_t batch : choice(optimizer_step.steps)) {
+    const int64_t size = plan.largest_share((optimizer_step.first_step + batch) % plan.steps_per_epoch());
+    const std::vector<int64_t> sizes = micro_batches_of(parts_.accumulation, size, choice);
+    const bool ends_step = batch + 1 == optimizer_step.steps;
     for (size_t part = 0; part < sizes.size(); ++part) {
-      const bool last = batch + 1 == batches.steps && part + 1 == sizes.size();
-      steps.push_back(compiled(step_of(sizes[part], batch == 0 && part == 0, last)));
+      const bool ends_batch = part + 1 == sizes.size();
+      const TrainingStep step = step_of(sizes[part], batch == 0 && part == 0, ends_step && ends_batch);
+      steps.push_back({compiled(step), ends_batch ? stepper_.reduced_after_batch(ends_step) : Reduced()});
     }
     if (!parts_.arrays.shard()) continue;
     const FactoredLayout* const factored = stepper_.factored_layout(size);
-    if (batch + 1 == batches.steps) {
-      steps.push_back(stepper_.update_step(factored)->executable);
+    if (ends_step) {
+      steps.push_back({stepper_.update_step(factored)->executable});
     } else if (const SharedStep& communication = stepper_.communication_step()) {
-      steps.push_back(communication->executable);
+      steps.push_back({communication->executable});
     }
   }
 }
 
-StepMemory::Executables StepMemory::steps_of_epoch(const data::DataPlan& plan) {
-  const int64_t continued_steps = plan.spec().steps_end_with_epoch ? 0 : 1;  // a step may continue in the next epoch
-  Executables steps;
-  for (const int64_t index : ends_of(std::max<int64_t>(plan.optimizer_steps(1), 1) + continued_steps))
-    add_step(plan, plan.optimizer_step(index), steps);
+StepMemory::Submissions StepMemory::submissions(const data::DataPlan& plan) {
+  Submissions steps;
+  add_step(plan, plan.optimizer_step(0), all_of, steps);
   return steps;
 }
 
-StepMemory::Executables StepMemory::steps_of_evaluation(const data::DataPlan& plan) {
-  Executables steps;
+StepMemory::Submissions StepMemory::steps_of_epoch(const data::DataPlan& plan) {
+  const int64_t continued_steps = plan.spec().steps_end_with_epoch ? 0 : 1;  // a step may continue in the next epoch
+  Submissions steps;
+  for (const int64_t index : ends_of(std::max<int64_t>(plan.optimizer_steps(1), 1) + continued_steps))
+    add_step(plan, plan.optimizer_step(index), ends_of, steps);
+  return steps;
+}
+
+StepMemory::Submissions StepMemory::steps_of_evaluation(const data::DataPlan& plan) {
+  Submissions steps;
   for (const int64_t batch : ends_of(plan.steps_per_epoch()))
-    for (const int64_t samples : micro_batches_of(parts_.accumulation, plan.largest_share(batch)))
-      steps.push_back(forward_.step_of_evaluation(samples)->executable);
+    for (const int64_t samples : micro_batches_of(parts_.accumulation, plan.largest_share(batch), ends_of))
+      steps.push_back({forward_.step_of_evaluation(samples)->executable});
   return steps;
 }
 
 PeakMemory StepMemory::peak(const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation) {
-  const Executables training = steps_of_epoch(plan);
-  const Executables evaluating = evaluation ? steps_of_evaluation(*evaluation) : Executables();
+  const Submissions training = steps_of_epoch(plan);
+  const Submissions evaluating = evaluation ? steps_of_evaluation(*evaluation) : Submissions();
   const std::vector<backends::ArrayBytes> arrays = parts_.arrays.sizes();
   if (const auto peak = parts_.device.peak_memory(arrays, training, {}))
     return {.training = *peak, .evaluation = evaluation ? *parts_.device.peak_memory(arrays, training, evaluating) : 0};

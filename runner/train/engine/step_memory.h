@@ -34,13 +34,17 @@ class StepMemory {
   // batches.
   struct TrainingStep {
     StepShape shape;
-    bool closes_step;  // with several ranks: an update of all ranks follows
-    bool operator==(const TrainingStep&) const = default;
+    bool closes_step;      // with several ranks: an update of all ranks follows
+    int64_t per_step = 0;  // submissions of this kind in the first optimizer step of an epoch
+    bool is_like(const TrainingStep& other) const { return shape == other.shape && closes_step == other.closes_step; }
   };
   std::vector<TrainingStep> training_steps(const data::DataPlan& plan) const;
   // Returns the peak memory of the rank with the largest batches, including arrays: during epochs, and during
   // evaluations between them, if there are any. Compiles their steps.
   PeakMemory peak(const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation);
+  // Returns the submissions of the first optimizer step of an epoch, in order, on the rank with the largest batches.
+  // Compiles its steps.
+  std::vector<backends::PlannedSubmission> submissions(const data::DataPlan& plan);
 
  private:
   bool may_read_values() const;
@@ -48,13 +52,16 @@ class StepMemory {
   // step.
   TrainingStep step_of(int64_t batch, bool first, bool last) const;
   std::shared_ptr<backends::Executable> compiled(const TrainingStep& step);
-  // Executables on the rank with the largest batches, in order: the first and the last ones of an epoch or evaluation,
-  // which represent those in between.
-  using Executables = std::vector<std::shared_ptr<backends::Executable>>;
-  Executables steps_of_epoch(const data::DataPlan& plan);
-  // `batches`: those of one optimizer step.
-  void add_step(const data::DataPlan& plan, const data::OptimizerStep& batches, Executables& steps);
-  Executables steps_of_evaluation(const data::DataPlan& plan);
+  // Submissions on the rank with the largest batches, in order.
+  using Submissions = std::vector<backends::PlannedSubmission>;
+  // The first and the last ones of an epoch or evaluation, which represent those in between.
+  Submissions steps_of_epoch(const data::DataPlan& plan);
+  Submissions steps_of_evaluation(const data::DataPlan& plan);
+  // Numbers from 0 to `count` - 1.
+  using Choice = std::vector<int64_t> (*)(int64_t count);
+  // `choice`: batches of the optimizer step, and micro-batches of a batch, to add.
+  void add_step(const data::DataPlan& plan, const data::OptimizerStep& optimizer_step, Choice choice,
+                Submissions& steps);
 
   const EngineParts& parts_;
   Stepper& stepper_;

@@ -39,7 +39,7 @@ SharedStep Stepper::run_batches(BatchFeed& batches, const ScheduleRates& rates, 
         left -= part.size;
         step = run_part(part, {.staged = begins_batch ? batches.staged() : 0,
                                .ends_step = result.done && left == 0,
-                               .reduces = (result.done || recipe_.sync_each_batch) && left == 0});
+                               .ends_batch = left == 0});
         return true;
       });
     } else {
@@ -63,8 +63,7 @@ SharedStep Stepper::run_part(const data::Batch& part, const MicroBatchPlace& pla
   arguments.states = parts_.arrays.states_of_step(last && !completes && factored_ != nullptr);
   if (last && !completes && parts_.arrays.reducer() != nullptr)
     arguments.signals = parts_.arrays.reducer()->begin_signals(factored_);
-  if (place.reduces && !completes && parts_.arrays.buckets() != nullptr)
-    arguments.info.reduced = parts_.arrays.buckets()->reduced();
+  if (place.ends_batch) arguments.info.reduced = reduced_after_batch(last);
   const BatchPlace batch = parts_.steps.place_of(part, /*training=*/true);
   if (completes) parts_.in_flight.begin_update();
   const backends::Ticket ticket = in_batch(batch, [&] {
@@ -106,6 +105,12 @@ void Stepper::update_together(const CompiledStep& step, bool ends_step) {
   if (!ends_step) return;
   parts_.arrays.round_shard();
   parts_.ranks->barrier(parts_.executor.site("the update"));
+}
+
+std::span<const backends::ReducedBytes> Stepper::reduced_after_batch(bool ends_step) const {
+  const GradientBuckets* const buckets = parts_.arrays.buckets();
+  const bool reduces = (ends_step || recipe_.sync_each_batch) && !(ends_step && steps_alone());
+  return reduces && buckets != nullptr ? buckets->reduced() : std::span<const backends::ReducedBytes>();
 }
 
 // Starts while the device is still computing the last batch of the optimizer step.

@@ -86,6 +86,9 @@ class Stepper {
     return factors_gradients() ? parts_.arrays.factored_layout(largest) : nullptr;
   }
 
+  // Returns what GPUs that share nothing reduce after a batch. `ends_step`: it is the last of its optimizer step.
+  std::span<const backends::ReducedBytes> reduced_after_batch(bool ends_step) const;
+
  private:
   // Takes batches until ranks must agree. Returns the last step, whose outputs can be read if it ended the optimizer
   // step; null if the rank had no batch.
@@ -94,7 +97,7 @@ class Stepper {
   struct MicroBatchPlace {
     uint64_t staged = 0;  // BatchFeed::staged(), or 0
     bool ends_step = false;
-    bool reduces = false;  // GPUs that share nothing reduce their gradients after it
+    bool ends_batch = false;
   };
   SharedStep run_part(const data::Batch& part, const MicroBatchPlace& place);
   // Calls run_batches() on each rank. At the end of the optimizer step, runs the step that adds up the gradients of all

@@ -33,7 +33,7 @@ class Forecaster {
       const StepBuilder& builder = trainer_.builder();
       for (const StepMemory::TrainingStep& step : trainer_.step_memory().training_steps(plan)) {
         const StepBuilder::Recorded recorded = builder.record(step.shape.batch, /*training=*/true, read_nothing);
-        add(name_of(step), step_graph(builder, recorded, step.shape, step.closes_step).program);
+        add(name_of(step), step_graph(builder, recorded, step.shape, step.closes_step).program, step.per_step);
       }
     });
   }
@@ -42,7 +42,7 @@ class Forecaster {
     attempt("evaluation_step", [&] {
       const StepBuilder& builder = trainer_.builder();
       const StepBuilder::Recorded recorded = builder.record(batch, /*training=*/false, read_nothing);
-      add(fmt::format("evaluation batch of {}", batch), builder.evaluation_graph(recorded, /*first=*/false));
+      add(fmt::format("evaluation batch of {}", batch), builder.evaluation_graph(recorded, /*first=*/false), 0);
     });
   }
 
@@ -60,8 +60,8 @@ class Forecaster {
     }
   }
 
-  void add(std::string name, const backends::Program& graph) {
-    forecast_.graphs.push_back({std::move(name), model_.forecast(graph)});
+  void add(std::string name, const backends::Program& graph, int64_t per_step) {
+    forecast_.graphs.push_back({std::move(name), model_.forecast(graph), per_step});
   }
 
   Trainer& trainer_;

@@ -1,6 +1,7 @@
-// Predicts the memory of a run's graphs on an emulated TPU without compiling or allocating anything.
+// Predicts memory and time of a run's graphs on an emulated TPU without compiling or allocating anything.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace runner::train {
 struct NamedForecast {
   std::string name;  // "training batch of 64"
   backends::tpu::GraphForecast graph;
+  int64_t per_step = 0;  // executions in the first optimizer step
 };
 
 struct RunForecast {

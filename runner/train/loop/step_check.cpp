@@ -23,10 +23,10 @@ StepCheck check_steps(Session& session, Hooks* hooks, const MakeHooks& make_hook
   if (has(hooks, HookEntry::kTransform)) try_transform(session, *hooks);
   if (session.data.eval) Evaluator(session.trainer, *session.data.eval, recipe, hooks);
   try {
-    return {.memory = estimate_memory(recipe, session.data, session.plan, *session.device, make_hooks(recipe).get()),
+    return {.estimate = estimate_steps(recipe, session.data, session.plan, *session.device, make_hooks(recipe).get()),
             .unknown = {}};
   } catch (const UnknownBeforeRun& error) {
-    return {.memory = {}, .unknown = error.reason()};
+    return {.estimate = {}, .unknown = error.reason()};
   }
 }
 

@@ -5,14 +5,14 @@
 #include <string>
 
 #include "runner/train/loop/hooks.h"
-#include "runner/train/loop/memory_estimate.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/loop/step_estimate.h"
 
 namespace runner::train {
 
 struct StepCheck {
-  std::optional<MemoryEstimate> memory;  // that the steps need
-  std::string unknown;                   // why the steps are known only in a run, if there is no estimate
+  std::optional<StepEstimate> estimate;
+  std::string unknown;  // why the steps are known only in a run, if there is no estimate
 };
 
 // Transforms the first batch, if the hook has a transform. Compiles the steps of training and evaluation without

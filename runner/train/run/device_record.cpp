@@ -124,6 +124,8 @@ std::optional<GraphUse> DeviceRecord::graph_use() const {
     use.compiled += was_compiled(graph);
     use.compile_seconds += static_cast<double>(graph.compile_ns) * 1e-9;
     use.executions += graph.executions;
+    use.least_seconds += static_cast<double>(graph.executions) * graph.prediction.least_seconds;
+    use.most_seconds += static_cast<double>(graph.executions) * graph.prediction.most_seconds;
   }
   return use;
 }

@@ -44,11 +44,10 @@ void EvaluationCallback::on_evaluation_due() {
   if (!state_.evaluation.done) return;
   backends::Device& device = *session_.device;
   device_.end(Activity::kTraining);
-  const size_t before = device.temporary_bytes();
+  const auto before = static_cast<int64_t>(device.temporary_bytes());
   const std::map<std::string, double> metrics = evaluate();
   device_.end(Activity::kEvaluation);
-  const size_t little = before / 8;  // not worth the page faults of allocating it again
-  if (device.temporary_bytes() > before + little) device.release_temporary();
+  if (is_released_after_evaluation(before, static_cast<int64_t>(device.temporary_bytes()))) device.release_temporary();
   progress_.evaluated(metrics);
 }
 

@@ -90,6 +90,13 @@ GpuUse gpu_use(const backends::gpu::GpuDeviceModel& device, const GpuDeviceUse& 
   return {.model = std::string(device.hardware().name), .devices = {use}};
 }
 
+GpuUse gpu_use_of_step(const backends::ModelledDevice& device, const PredictedTime& time) {
+  GpuDeviceUse step;
+  step.steps = 1;
+  step.training = time;
+  return gpu_use(backends::gpu::model_of_gpu(device), step);
+}
+
 GpuUse gpu_use_of_all(const backends::gpu::GpuDeviceModel& device, const GpuDeviceUse& counted,
                       backends::ProcessGroup& ranks, const backends::Site& site) {
   GpuUse use = gpu_use(device, counted);

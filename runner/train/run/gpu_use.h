@@ -29,6 +29,8 @@ struct GpuUse {
 
 // Returns the use of this rank's device. `counted`: its predicted times.
 GpuUse gpu_use(const backends::gpu::GpuDeviceModel& device, const GpuDeviceUse& counted);
+// Returns the use of a GPU that runs one optimizer step in the predicted time.
+GpuUse gpu_use_of_step(const backends::ModelledDevice& device, const backends::gpu::PredictedTime& time);
 // Returns the use of the GPUs of all ranks. Collective.
 GpuUse gpu_use_of_all(const backends::gpu::GpuDeviceModel& device, const GpuDeviceUse& counted,
                       backends::ProcessGroup& ranks, const backends::Site& site);

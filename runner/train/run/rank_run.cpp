@@ -9,7 +9,7 @@
 #include "backends/runtime/cpu_features.h"
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
-#include "runner/train/loop/memory_estimate.h"
+#include "runner/train/loop/step_estimate.h"
 #include "runner/train/loop/train_loop.h"
 #include "runner/train/loop/trial_rank.h"
 #include "runner/train/run/checkpoint/restore.h"

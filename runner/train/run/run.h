@@ -57,6 +57,7 @@ struct GraphUse {
   int64_t compiled = 0;  // graphs
   double compile_seconds = 0;
   int64_t executions = 0;
+  double least_seconds = 0, most_seconds = 0;  // predicted device time of the executions
 };
 
 struct RunError {
@@ -89,7 +90,7 @@ struct RunResult {
   std::map<std::string, MetricRange> metrics;
   std::vector<int64_t> states;  // kept checkpoints, oldest first
   PeakMemory peak_memory;       // of rank 0; 0 for a phase that did not occur
-  // What estimate_memory() predicts for the same phases; none if the run is not done or a hook makes the steps.
+  // What estimate_steps() predicts for the same phases; none if the run is not done or a hook makes the steps.
   std::optional<PeakMemory> predicted_memory = {};
   std::vector<std::string> warnings;
   std::string reason;  // why it ended before its last step; otherwise empty

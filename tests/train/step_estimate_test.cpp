@@ -1,5 +1,5 @@
 // Memory estimates for several processes, against what the ranks then use; on threads.
-#include "runner/train/loop/memory_estimate.h"
+#include "runner/train/loop/step_estimate.h"
 
 #include <algorithm>
 #include <string>
@@ -56,9 +56,9 @@ class MemoryUseTest : public RunFixture {
     return bytes;
   }
 
-  static MemoryEstimate estimate(const schema::Recipe& recipe) {
+  static StepEstimate estimate(const schema::Recipe& recipe) {
     const Session session(recipe);
-    return estimate_memory(recipe, session.data, session.plan, *session.device, nullptr);
+    return estimate_steps(recipe, session.data, session.plan, *session.device, nullptr);
   }
 };
 
@@ -80,7 +80,7 @@ TEST_F(MemoryUseTest, IsEstimatedForAllProcesses) {
   for (const auto& [overrides, alone] : cases) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(overrides, " ")));
     const schema::ReadResult read = recipe(overrides);
-    const MemoryEstimate estimated = estimate(read.recipe);
+    const StepEstimate estimated = estimate(read.recipe);
     const MemoryUse had = used(read.recipe);
     EXPECT_EQ(estimated.training.resident(), had.resident());
     EXPECT_EQ(estimated.training.activations, had.activations);

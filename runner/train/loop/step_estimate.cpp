@@ -1,8 +1,9 @@
-#include "runner/train/loop/memory_estimate.h"
+#include "runner/train/loop/step_estimate.h"
 
 #include <algorithm>
 #include <optional>
 
+#include "backends/gpu/gpu_device.h"
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_rank.h"
@@ -20,21 +21,35 @@ int64_t tensor_bytes(const data::Dataset& dataset) {
   return dataset.size() * (dataset.feature_shape().elements() * static_cast<int64_t>(sizeof(float)) + labels);
 }
 
+// Whether an evaluation precedes each checkpoint, as the last one does.
+bool saves_after_evaluations(const schema::Recipe& recipe) {
+  const auto &saved = recipe.checkpoint.every, &evaluated = recipe.eval.every;
+  if (!saved || saved == evaluated) return true;
+  return evaluated && saved->unit == evaluated->unit && saved->divisor == evaluated->divisor &&
+         saved->count % evaluated->count == 0;
+}
+
 // `evaluation`: how the evaluation data is divided; none if there is no evaluation.
 PeakMemory peak_of(Trainer& trainer, const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation,
                    const backends::ModelledDevice& device) {
   PeakMemory peak = trainer.step_memory().peak(plan, evaluation);
   const MemoryUse use = trainer.arrays().memory();
+  if (device.has_own_memory()) {
+    peak.saving = std::max(peak.training, peak.evaluation);
+    return peak;
+  }
+  const bool is_released =
+      evaluation && saves_after_evaluations(trainer.builder().recipe()) &&
+      is_released_after_evaluation(peak.training - use.resident(), peak.evaluation - use.resident());
   const int64_t state = use.parameters + use.optimizer + use.other;
-  peak.saving =
-      device.has_own_memory() ? std::max(peak.training, peak.evaluation) : peak.training + copies_for_state(use, state);
+  peak.saving = (is_released ? use.resident() : peak.training) + copies_for_state(use, state);
   return peak;
 }
 
 }  // namespace
 
-MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
-                               backends::ModelledDevice& device, Hooks* hooks) {
+StepEstimate estimate_steps(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
+                            backends::ModelledDevice& device, Hooks* hooks) {
   if (has(hooks, HookEntry::kTrain)) throw UnknownBeforeRun("the hook's own training loop decides about the steps");
   TrialRank trial(recipe, run_length(recipe, plan).total_steps, data.encoding, device, hooks);
   const auto max_micro_batch =
@@ -42,10 +57,13 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
           ? std::make_optional(trial.compile([&] { return fit_batch(trial, recipe, data, plan, device).samples; }))
           : std::nullopt;
   Trainer& trainer = trial.trainer();
-  MemoryEstimate estimate{.training = trainer.arrays().memory(), .peak = trial.compile([&] {
-                            return peak_of(trainer, plan, evaluation_plan(recipe, data, trial.ranks()), device);
-                          })};
+  StepEstimate estimate{.training = trainer.arrays().memory(), .peak = trial.compile([&] {
+                          return peak_of(trainer, plan, evaluation_plan(recipe, data, trial.ranks()), device);
+                        })};
   estimate.max_micro_batch = max_micro_batch;
+  if (const auto* const gpu = backends::gpu::find_gpu_model(device))
+    estimate.gpu_time = trial.compile(
+        [&] { return gpu->predicted_step(trainer.step_memory().submissions(plan), recipe.data.prefetch > 0); });
   estimate.training.activations = estimate.peak.training - estimate.training.resident();
   estimate.all_processes = estimate.training.total_of(recipe.num_processes);
   return estimate;

@@ -1,10 +1,12 @@
-// Predicts the memory that a recipe needs, on the device and on a host of real TPUs. Not thread-safe.
+// Predicts what the steps of a recipe need: memory, on the device and on a host of real TPUs, and time on an emulated
+// GPU. Not thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "backends/device_model/modelled_device.h"
+#include "backends/gpu/timeline.h"
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
 #include "runner/train/engine/memory_use.h"
@@ -14,22 +16,23 @@
 
 namespace runner::train {
 
-struct MemoryEstimate {
+struct StepEstimate {
   MemoryUse training;  // activations: of the largest step
   PeakMemory peak;
   int64_t all_processes = 0;  // in training
   // Maximum micro-batch found by train.auto_batch_size; none if it is off.
   std::optional<int64_t> max_micro_batch = {};
+  std::optional<backends::gpu::PredictedTime> gpu_time = {};  // of the first optimizer step; none for other devices
 };
 
 // Compiles the steps of a run without allocating memory for them. Throws UnknownBeforeRun (trial_rank.h) if a hook has
 // its own training loop or reads values in its steps, and OutOfMemory if a device that models its memory has too
 // little.
-MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
-                               backends::ModelledDevice& device, Hooks* hooks);
+StepEstimate estimate_steps(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
+                            backends::ModelledDevice& device, Hooks* hooks);
 
-// Returns the peak that estimate_memory() predicts for a session without a hook that has run. Compiles the steps of an
-// epoch that have not run. `evaluates`: whether evaluations are part of it. Throws OutOfMemory like estimate_memory().
+// Returns the peak that estimate_steps() predicts for a session without a hook that has run. Compiles the steps of an
+// epoch that have not run. `evaluates`: whether evaluations are part of it. Throws OutOfMemory like estimate_steps().
 PeakMemory predicted_peak(Session& session, bool evaluates);
 
 // ---- host memory ----------------------------------------------------------------------------------------------------
