@@ -139,7 +139,7 @@ int64_t Dataset::row(int64_t id) const {
 }
 
 int64_t Dataset::file_row(int64_t id) const {
-  if (storage_->is_text()) return id;
+  if (storage_->is_windowed()) return id;
   const int64_t sample = storage_->stream ? id : row(id);
   const auto dropped = std::ranges::upper_bound(storage_->dropped_before, sample);
   return sample + (dropped - storage_->dropped_before.begin());
@@ -166,7 +166,7 @@ void Dataset::gather_input(size_t input, std::span<const int64_t> ids, std::span
     for (size_t i = 0; i < ids.size(); ++i)
       std::memcpy(values.data() + i * bytes,
                   std::as_bytes(std::span(more.ids)).data() + static_cast<size_t>(row(ids[i])) * bytes, bytes);
-  } else if (storage_->is_text()) {
+  } else if (inputs_.front().vocabulary > 0) {
     gather_tokens(ids, values_of<int64_t>(values));
   } else {
     gather_features(ids, values_of<float>(values));
@@ -247,7 +247,7 @@ Fingerprint Dataset::fingerprint() const {
     hash_rows(s.classes, 1);
     hash_rows(s.targets, static_cast<size_t>(s.outputs));
   };
-  if (s.is_text()) return {all_, s.feature_shape, s.label_kind, outputs_, hex(hash.finish())};
+  if (s.is_windowed()) return {all_, s.feature_shape, s.label_kind, outputs_, hex(hash.finish())};
   for (const int32_t row : rows_) update(static_cast<size_t>(row), 1);
   if (rows_.empty()) update(0, static_cast<size_t>(s.samples));
   return {all_, s.feature_shape, s.label_kind, outputs_, hex(hash.finish())};

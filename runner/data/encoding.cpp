@@ -48,6 +48,7 @@ void check_sizes(const Encoding& encoding) {
   };
   const int64_t width = encoding.feature_shape.elements();
   RUN_CHECK(encoding.outputs >= 0, ErrorKind::kStore, "outputs is {}, expected 0 or more", encoding.outputs);
+  RUN_CHECK(encoding.vocabulary >= 0, ErrorKind::kStore, "vocabulary is {}, expected 0 or more", encoding.vocabulary);
   RUN_CHECK(encoding.sequence == 0 || encoding.feature_shape == backends::Shape{encoding.sequence}, ErrorKind::kStore,
             "sequence is {}, expected 0 or the width of a sample", encoding.sequence);
   RUN_CHECK(encoding.more_inputs.size() < kMaxInputs, ErrorKind::kStore,
@@ -87,15 +88,13 @@ std::vector<std::string> Encoding::classes() const {
 }
 
 std::vector<SampleInput> Encoding::inputs() const {
-  const bool tokens = is_text();
-  std::vector<SampleInput> all{
-      {kFeaturesName, tokens ? DType::kI64 : DType::kF32, feature_shape, tokens ? outputs : 0}};
+  std::vector<SampleInput> all{{kFeaturesName, has_tokens() ? DType::kI64 : DType::kF32, feature_shape, vocabulary}};
   all.insert(all.end(), more_inputs.begin(), more_inputs.end());
   return all;
 }
 
 // Members are sorted by name: a checkpoint with the same contents has the same bytes. Older versions can read
-// checkpoints without the optional members.
+// checkpoints without the optional members. Without them, a label of a token is the next token.
 std::string Encoding::to_json() const {
   json::Object document;
   if (!balanced_weights.empty()) document.emplace_back("balanced_weights", json::list_of(balanced_weights));
@@ -113,9 +112,11 @@ std::string Encoding::to_json() const {
   if (!more_inputs.empty()) document.emplace_back("more_inputs", json::list_of(more_inputs, object_of));
   document.emplace_back("normalize", std::string(word_of(normalize, kNormalizations)));
   document.emplace_back("outputs", outputs);
+  if (predicts_tokens != has_token_labels()) document.emplace_back("predicts_tokens", predicts_tokens);
   if (reconstructs) document.emplace_back("reconstructs", true);
-  if (is_text()) document.emplace_back("sequence", sequence);
+  if (has_token_labels()) document.emplace_back("sequence", sequence);
   document.emplace_back("spread", json::list_of(spread));
+  if (vocabulary != (predicts_tokens ? outputs : 0)) document.emplace_back("vocabulary", vocabulary);
   return json::compact(document);
 }
 
@@ -129,6 +130,9 @@ Encoding Encoding::from_json(std::string_view text) {
     encoding.normalize = read_word(document, "normalize", kNormalizations);
     encoding.outputs = document.integer("outputs");
     encoding.sequence = document.integer("sequence", 0);
+    encoding.predicts_tokens =
+        document.find("predicts_tokens") != nullptr ? document.boolean("predicts_tokens") : encoding.has_token_labels();
+    encoding.vocabulary = document.integer("vocabulary", encoding.predicts_tokens ? encoding.outputs : 0);
     if (const json::Value* inputs = document.find("more_inputs"))
       for (const json::Value& input : list_in(*inputs)) encoding.more_inputs.push_back(input_of(input));
     encoding.class_names = document.texts("class_names");

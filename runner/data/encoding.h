@@ -17,14 +17,14 @@ namespace runner::data {
 enum class LabelKind : uint8_t { kNone, kClass, kTarget };
 
 struct Encoding {
-  backends::Shape feature_shape;  // of one sample
-  // Number of tokens per sample of a text; 0 if the data is no text. Features and labels are then token ids, one label
-  // per token.
-  int64_t sequence = 0;
+  backends::Shape feature_shape;         // of one sample
+  int64_t vocabulary = 0;                // number of token ids if the features are tokens; 0 if they are numbers
+  int64_t sequence = 0;                  // number of tokens per sample if each has a label; 0 if labels are per sample
   std::vector<SampleInput> more_inputs;  // in addition to the features, such as an attention mask; all i64
   LabelKind label_kind = LabelKind::kNone;
-  int64_t outputs = 0;        // number of classes, or of targets per sample
-  bool reconstructs = false;  // the targets are the normalised features
+  int64_t outputs = 0;           // number of classes, or of targets per sample
+  bool reconstructs = false;     // the targets are the normalised features
+  bool predicts_tokens = false;  // the classes are the vocabulary: the label of a token is the next token
   // One per class, in its order; empty if the labels are 0 … outputs − 1.
   std::vector<std::string> class_names;
   std::vector<int64_t> class_values;  // labels of the classes, if they are numbers other than 0 … outputs − 1
@@ -46,10 +46,12 @@ struct Encoding {
   std::vector<std::string> classes() const;
   // Whether the labels are names.
   bool has_names() const { return !class_names.empty() && class_values.empty(); }
-  // Whether the samples are token sequences with a label for each token.
-  bool is_text() const { return sequence > 0; }
+  // Whether the features are token ids, which are i64, rather than numbers.
+  bool has_tokens() const { return vocabulary > 0; }
+  // Whether each token of a sample has a label.
+  bool has_token_labels() const { return sequence > 0; }
   // Number of class labels per sample. The model computes `outputs` values for each.
-  int64_t label_width() const { return is_text() ? sequence : 1; }
+  int64_t label_width() const { return has_token_labels() ? sequence : 1; }
 
   bool operator==(const Encoding&) const = default;
   // Returns a JSON object from which the numbers are read back exactly.

@@ -70,7 +70,7 @@ void check_spelling(const std::vector<std::string>& train, const std::vector<std
 }
 
 bool has_labels(const Storage& storage) {
-  return storage.label_kind == LabelKind::kClass && !storage.rule && !storage.is_text();
+  return storage.label_kind == LabelKind::kClass && !storage.rule && !storage.classes_are_tokens;
 }
 
 // Whole numbers that occur, ascending, without `ignore_index`.
@@ -109,7 +109,7 @@ void find_names(Encoding& encoding, const Storage& train, const Storage* eval) {
 
 // Whether an encoding has a class for each label.
 bool knows(const Encoding& known, const Storage& storage) {
-  if (!has_labels(storage) || known.label_kind != LabelKind::kClass || known.is_text()) return false;
+  if (!has_labels(storage) || known.label_kind != LabelKind::kClass || known.predicts_tokens) return false;
   const LabelMap map(known);
   return std::ranges::all_of(storage.label_counts, [&](const auto& entry) {
     return storage.class_names.empty() ? !known.has_names() && map.find(entry.first)
@@ -361,7 +361,7 @@ std::string labels_text(const Encoding& encoding) {
   if (encoding.label_kind == LabelKind::kTarget)
     return count_text(encoding.outputs, "target") + (encoding.reconstructs ? ": the normalised features" : "");
   std::string text = count_text(encoding.outputs, "class");
-  if (encoding.is_text()) return text;
+  if (encoding.predicts_tokens) return text;
   text += ": " + class_list(encoding);
   if (encoding.ignore_index) text += fmt::format("; label {} is ignored", *encoding.ignore_index);
   return text;

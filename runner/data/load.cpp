@@ -79,8 +79,9 @@ Parts split(int64_t samples, double fraction, uint64_t seed) {
 
 // Checks that features and labels of a section match those of the training data.
 void check_encoding(const Storage& storage, const Encoding& encoding, const std::string& name) {
-  RUN_CHECK(storage.is_text() == encoding.is_text(), ErrorKind::kData, "{} is {}text, but the training data {}", name,
-            storage.is_text() ? "" : "not ", encoding.is_text() ? "is" : "is not");
+  const bool has_tokens = storage.vocabulary > 0;
+  RUN_CHECK(has_tokens == encoding.has_tokens(), ErrorKind::kData, "{} is {}text, but the training data {}", name,
+            has_tokens ? "" : "not ", encoding.has_tokens() ? "is" : "is not");
   RUN_CHECK(storage.feature_shape == encoding.feature_shape, ErrorKind::kData,
             "{0}: expected features {2} like the training data, got {1}", name, storage.feature_shape.to_string(),
             encoding.feature_shape.to_string());
@@ -122,11 +123,13 @@ std::vector<double> offsets_of(const Encoding& encoding, double scale) {
 Encoding encoding_of(const Storage& train) {
   Encoding encoding;
   encoding.feature_shape = train.feature_shape;
+  encoding.vocabulary = train.vocabulary;
   encoding.sequence = train.sequence;
   for (const IdInput& more : train.more_inputs) encoding.more_inputs.push_back(more.input);
   encoding.label_kind = train.label_kind;
   encoding.outputs = train.outputs;
   encoding.reconstructs = train.targets_are_features;
+  encoding.predicts_tokens = train.classes_are_tokens;
   encoding.class_names = train.class_names;
   encoding.feature_names = train.feature_names;
   encoding.label_name = train.label_name;
@@ -146,7 +149,7 @@ struct Sections {
 
 // Divides the training data. The parts of a text have storages of their own, those of other data have different rows.
 void split_train(Sections& sections, const schema::DataSpec& spec, uint64_t seed) {
-  if (!sections.encoding.is_text()) {
+  if (!sections.train->is_windowed()) {
     sections.rows = split(sections.train->samples, spec.split->eval, seed);
     sections.eval = sections.train;
     return;
@@ -169,7 +172,7 @@ Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs lab
     sections.eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, false), buffer, "data.eval"));
     sections.files.insert(sections.files.end(), sections.eval->files.begin(), sections.eval->files.end());
     check_encoding(*sections.eval, encoding, "data.eval");
-    if (encoding.is_text()) merge_vocabularies(encoding, *sections.train, *sections.eval);
+    if (encoding.predicts_tokens) merge_vocabularies(encoding, *sections.train, *sections.eval);
   } else if (spec.split.has_value()) {
     split_train(sections, spec, seed);
   }
@@ -340,7 +343,8 @@ Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, 
   if (predicts) options.offsets = offsets_of(encoding, spec.scale.value_or(1));
   auto storage = std::make_shared<Storage>(read(file, options, shuffle_buffer, name));
   check_encoding(*storage, encoding, name);
-  storage->is_text() ? use_vocabulary(*storage, encoding.class_names, name) : use_classes(*storage, encoding, name);
+  storage->classes_are_tokens ? use_vocabulary(*storage, encoding.class_names, name)
+                              : use_classes(*storage, encoding, name);
   fill_missing(*storage, encoding, name);
   const Dataset set(std::move(name), storage, {}, encoding);
   if (encoding.normalize != schema::Normalize::kNone) check_normalized(set, *storage, predicts);

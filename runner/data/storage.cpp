@@ -28,7 +28,7 @@ void Storage::read_tokens(int64_t row, std::span<int64_t> out) const {
 void Storage::read_classes(int64_t row, std::span<int64_t> out) const {
   if (rule.has_value()) {
     out[0] = rule->label(row);
-  } else if (is_text()) {
+  } else if (classes_are_tokens) {
     std::copy_n(text.ids.begin() + row * text.stride + 1, out.size(), out.begin());
   } else {
     out[0] = classes[static_cast<size_t>(row)];

@@ -48,10 +48,10 @@ struct StreamedSource {
   std::vector<float> fill = {};  // `missing: mean`: replacement of missing values, per feature
 };
 
-// A tokenized text in memory. Sample i consists of the tokens from i * stride on (text.h).
+// A tokenized text. Sample i consists of the tokens from i * stride on (text.h).
 struct TokenText {
-  std::vector<uint32_t> ids;
-  int64_t stride = 1;
+  std::vector<uint32_t> ids;  // empty for a stream
+  int64_t stride = 0;         // 0 if the data is no such text
 };
 
 // An i64 input in addition to the features, such as an attention mask.
@@ -82,13 +82,14 @@ struct Storage {
   float scale = 1;                       // factor for `bytes`
   std::vector<IdInput> more_inputs;      // not of a stream
 
-  int64_t sequence = 0;  // as in Encoding
+  int64_t vocabulary = 0, sequence = 0;  // as in Encoding
   LabelKind label_kind = LabelKind::kNone;
   // (samples): whole numbers as read, or positions in class_names; after encode_labels() the classes of the encoding.
   LargeArray<int64_t> classes;
   LabelCounts label_counts;                             // of the same labels
   LargeArray<float> targets;                            // (samples, outputs)
   bool targets_are_features = false;                    // then `targets` is empty
+  bool classes_are_tokens = false;                      // as Encoding::predicts_tokens; then `classes` is empty
   int64_t outputs = 0;                                  // number of classes, or of targets per sample
   std::shared_ptr<const LabelMap> label_map = nullptr;  // set by encode_labels()
 
@@ -105,12 +106,13 @@ struct Storage {
   std::vector<std::string> class_names;    // names among the labels, or characters of a text, sorted
 
   int64_t width() const { return feature_shape.elements(); }
-  bool is_text() const { return sequence > 0; }  // as in Encoding
+  // Whether the samples are windows of one text, which may overlap, rather than rows.
+  bool is_windowed() const { return text.stride > 0; }
   // Number of class labels per sample.
-  int64_t label_width() const { return is_text() ? sequence : 1; }
-  // Writes the features of a row before normalisation. `out`: (width) f32. Not for a text.
+  int64_t label_width() const { return sequence > 0 ? sequence : 1; }
+  // Writes the features of a row before normalisation. `out`: (width) f32. Not for tokens.
   void read_row(int64_t row, std::span<float> out) const;
-  // Writes the tokens of a row of a text. `out`: (width) i64.
+  // Writes the tokens of a row. `out`: (width) i64.
   void read_tokens(int64_t row, std::span<int64_t> out) const;
   // Writes the classes of a row. `out`: (label_width) i64.
   void read_classes(int64_t row, std::span<int64_t> out) const;

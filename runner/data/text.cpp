@@ -233,10 +233,13 @@ Storage described(const schema::DatasetSpec& spec, int64_t tokens, const Seen& s
   storage.samples = samples_in(tokens, spec.sequence_length, stride_of(spec));
   check_samples(storage.samples, tokens, spec);
   storage.feature_shape = backends::Shape{spec.sequence_length};
+  storage.text.stride = stride_of(spec);
   storage.sequence = spec.sequence_length;
   storage.label_kind = LabelKind::kClass;
   if (spec.tokens == schema::Tokens::kCharacters) storage.class_names = seen.names();
-  storage.outputs = storage.class_names.empty() ? kByteTokens : std::ssize(storage.class_names);
+  storage.vocabulary = storage.class_names.empty() ? kByteTokens : std::ssize(storage.class_names);
+  storage.outputs = storage.vocabulary;
+  storage.classes_are_tokens = true;
   return storage;
 }
 
@@ -251,7 +254,7 @@ Storage read_text(const schema::DatasetSpec& spec, const ReadOptions&) {
   Storage storage = described(spec, std::ssize(all), seen);
   const TokenNumbers numbers(storage.class_names);
   for (uint32_t& token : all) token = static_cast<uint32_t>(numbers.of(token));
-  storage.text = {std::move(all), stride_of(spec)};
+  storage.text.ids = std::move(all);
   return storage;
 }
 
@@ -310,13 +313,13 @@ TextParts split_text(Storage whole, double fraction, const std::string& file) {
   const auto part = [&](auto begin, auto end) {
     Storage storage = whole;
     storage.text = {{begin, end}, text.stride};
-    storage.samples = samples_in(end - begin, whole.sequence, text.stride);
+    storage.samples = samples_in(end - begin, whole.width(), text.stride);
     return storage;
   };
   TextParts parts{part(ids.begin(), ids.end() - held_out), part(ids.end() - held_out, ids.end())};
   RUN_CHECK(parts.train.samples > 0 && parts.eval.samples > 0, ErrorKind::kRecipe,
             "data.split.eval: {} of the {} tokens of {} leaves one part without a sample of {} tokens", fraction,
-            ids.size(), file, whole.sequence);
+            ids.size(), file, whole.width());
   return parts;
 }
 
@@ -331,6 +334,7 @@ void use_vocabulary(Storage& storage, const std::vector<std::string>& tokens, co
   }
   for (uint32_t& token : storage.text.ids) token = token_of[token];
   storage.class_names = tokens;
+  storage.vocabulary = storage.outputs = std::ssize(tokens);
 }
 
 void merge_vocabularies(Encoding& encoding, Storage& train, Storage& eval) {
@@ -338,7 +342,7 @@ void merge_vocabularies(Encoding& encoding, Storage& train, Storage& eval) {
   std::set_union(train.class_names.begin(), train.class_names.end(), eval.class_names.begin(), eval.class_names.end(),
                  std::back_inserter(names));
   encoding.class_names = names;
-  encoding.outputs = names.empty() ? std::max(train.outputs, eval.outputs) : static_cast<int64_t>(names.size());
+  if (!names.empty()) encoding.vocabulary = encoding.outputs = std::ssize(names);
   use_vocabulary(train, names, "data.train");
   use_vocabulary(eval, names, "data.eval");
 }

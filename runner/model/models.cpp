@@ -28,11 +28,10 @@ const ModelDef* find_model(schema::ModelType type) {
 void check_inputs(const ModelDef& def, const data::Encoding& data) {
   const InputSpec& accepts = def.inputs;
   const std::string_view name = name_of(def.type);
-  const bool is_text = data.is_text();
-  RUN_CHECK(accepts.kind == ModelInputKind::kTokens || !is_text, ErrorKind::kRecipe,
+  RUN_CHECK(accepts.kind == ModelInputKind::kTokens || !data.has_tokens(), ErrorKind::kRecipe,
             "the recipe's models take numbers, but samples of data.train are tokens of text; add a function model with "
             "nn.Embedding to the hook");
-  RUN_CHECK(accepts.kind == ModelInputKind::kNumbers || is_text, ErrorKind::kRecipe,
+  RUN_CHECK(accepts.kind == ModelInputKind::kNumbers || data.has_tokens(), ErrorKind::kRecipe,
             "model.type {} needs tokens, but data.train has numbers; use data.train.format: text", name);
   const int axes = data.feature_shape.rank();
   RUN_CHECK(axes >= accepts.least_axes && axes <= accepts.most_axes, ErrorKind::kRecipe,
@@ -45,9 +44,10 @@ void check_inputs(const ModelDef& def, const data::Encoding& data) {
   for (const std::string_view other : others)
     RUN_CHECK(std::ranges::find(inputs, other, &data::SampleInput::name) != inputs.end(), ErrorKind::kRecipe,
               "model.type {} needs an input {}, which data.train does not have", name, other);
-  RUN_CHECK((accepts.outputs == OutputsPer::kToken) == is_text, ErrorKind::kRecipe,
-            "model.type {} needs one label per {}, but data.train has one per {}", name, is_text ? "sample" : "token",
-            is_text ? "token" : "sample");
+  const bool per_token = data.has_token_labels();
+  RUN_CHECK((accepts.outputs == OutputsPer::kToken) == per_token, ErrorKind::kRecipe,
+            "model.type {} needs one label per {}, but data.train has one per {}", name, per_token ? "sample" : "token",
+            per_token ? "token" : "sample");
 }
 
 void check_model(const schema::ModelSpec& spec, const data::Encoding& data) {

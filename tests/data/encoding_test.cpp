@@ -1,6 +1,7 @@
 // Encodings: other files with the encoding of the training data, and encodings as JSON.
 #include "runner/data/encoding.h"
 
+#include "runner/data/labels.h"
 #include "tests/data/load_fixture.h"
 
 namespace runner::data {
@@ -58,6 +59,38 @@ TEST_F(EncodingTest, KeepsFurtherInputs) {
             "the data encoding is damaged: more_inputs has 4 inputs, expected at most 3");
 }
 
+TEST_F(EncodingTest, FeaturesLabelsAndClassesMayEachBeOfTokens) {
+  for (const int64_t vocabulary : {0, 10}) {
+    for (const int64_t sequence : {0, 4}) {
+      for (const bool predicts_tokens : {false, true}) {
+        Encoding encoding;
+        encoding.feature_shape = {4};
+        encoding.label_kind = LabelKind::kClass;
+        encoding.outputs = 2;
+        encoding.vocabulary = vocabulary;
+        encoding.sequence = sequence;
+        encoding.predicts_tokens = predicts_tokens;
+        const SampleInput features{
+            kFeaturesName, vocabulary > 0 ? backends::DType::kI64 : backends::DType::kF32, {4}, vocabulary};
+        EXPECT_EQ(encoding.inputs(), std::vector{features});
+        EXPECT_EQ(encoding.label_width(), sequence > 0 ? 4 : 1);
+        EXPECT_EQ(labels_text(encoding), predicts_tokens ? "2 classes" : "2 classes: 0 to 1");
+        EXPECT_EQ(Encoding::from_json(encoding.to_json()), encoding);
+      }
+    }
+  }
+}
+
+TEST_F(EncodingTest, OfATextHasTheMembersOfOlderVersions) {
+  DataSpec spec;
+  spec.train.format = schema::DataFormat::kText;
+  spec.train.path = write("x.txt", "abab");
+  spec.train.sequence_length = 3;
+  EXPECT_EQ(load(spec, 0).encoding.to_json(),
+            R"({"center":[],"class_names":["a","b"],"feature_names":[],"feature_shape":[3],"fill":[],)"
+            R"("label_kind":"class","label_name":"","normalize":"none","outputs":2,"sequence":3,"spread":[]})");
+}
+
 TEST_F(EncodingTest, RoundTripIsExact) {
   DataSpec spec = csv("a,b,l\n0.1,,\"c\xC3\xA4t\"\n0.3,4,dog\n7e-20,8,dog\n");
   spec.train.missing = schema::Missing::kMean;
@@ -113,6 +146,7 @@ TEST_F(EncodingTest, ReportsADamagedEncoding) {
   EXPECT_EQ(damaged("\"fill\":[]", "\"fill\":[1]"), "fill has 1 values, expected 2");
   EXPECT_EQ(damaged("\"outputs\":2", "\"outputs\":3"), "class_names has 2 values, expected 3");
   EXPECT_EQ(damaged("\"outputs\":2", "\"outputs\":-2"), "outputs is -2, expected 0 or more");
+  EXPECT_EQ(damaged("\"outputs\":2", "\"outputs\":2,\"vocabulary\":-1"), "vocabulary is -1, expected 0 or more");
   EXPECT_EQ(damaged("[\"a\",\"b\"]", "[\"a\"]"), "feature_names has 1 values, expected 2");
   EXPECT_EQ(damaged("\"feature_shape\":[2]", "\"feature_shape\":[-2]"), "a dimension cannot be negative: (-2)");
   EXPECT_NE(damaged("\"label_name\"", "\"label\"").find("label_name"), std::string::npos);

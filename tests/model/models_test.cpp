@@ -43,8 +43,16 @@ data::Encoding features(const Shape& shape, int64_t outputs) {
   return data;
 }
 
+// Token ids with one label per sample.
 data::Encoding tokens(int64_t length) {
-  data::Encoding data = features({length}, 10);
+  data::Encoding data = features({length}, 2);
+  data.vocabulary = 10;
+  return data;
+}
+
+// Token ids with a label each.
+data::Encoding labelled_tokens(int64_t length) {
+  data::Encoding data = tokens(length);
   data.sequence = length;
   return data;
 }
@@ -156,11 +164,14 @@ TEST(CheckInputs, RefusesDataThatTheModelDoesNotAccept) {
                       .most_axes = 1,
                       .others = kNoOthers,
                       .outputs = OutputsPer::kToken};
-  EXPECT_EQ(refusal(sequences, tokens(4)), "");
+  EXPECT_EQ(refusal(sequences, labelled_tokens(4)), "");
   EXPECT_EQ(refusal(sequences, features({4}, 3)),
             "model.type cnn needs tokens, but data.train has numbers; use data.train.format: text");
-  sequences.outputs = OutputsPer::kSample;
   EXPECT_EQ(refusal(sequences, tokens(4)),
+            "model.type cnn needs one label per token, but data.train has one per sample");
+  sequences.outputs = OutputsPer::kSample;
+  EXPECT_EQ(refusal(sequences, tokens(4)), "");
+  EXPECT_EQ(refusal(sequences, labelled_tokens(4)),
             "model.type cnn needs one label per sample, but data.train has one per token");
   sequences.others = std::span(kMask);
   EXPECT_EQ(refusal(sequences, tokens(4)),

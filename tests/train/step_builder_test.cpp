@@ -99,6 +99,29 @@ TEST(StepBuilder, ACommunicationGraphReducesAllGradients) {
   EXPECT_EQ(reduced.outputs().size(), 1U);
 }
 
+// Token ids need no labels per token, and labels per token need no token ids.
+TEST(StepBuilder, TokensAndLabelsOfTokensAreIndependent) {
+  using backends::DType;
+  for (const int64_t vocabulary : {0, 10}) {
+    for (const int64_t sequence : {0, 4}) {
+      const schema::Recipe recipe = StepFixture::recipe();
+      data::Encoding encoding = StepFixture::classes();
+      encoding.vocabulary = vocabulary;
+      encoding.sequence = sequence;
+      const StepFixture steps(recipe, encoding);
+      backends::Program program;
+      const StepFrame frame = steps.builder.begin(program, {.batch = 2});
+      nn::HostValues host;
+      nn::ForwardContext forward = steps.builder.forward_of(program, frame, true, host);
+      EXPECT_EQ(frame.features().dtype(), vocabulary > 0 ? DType::kI64 : DType::kF32);
+      EXPECT_EQ(frame.features().shape(), (backends::Shape{2, 4}));
+      EXPECT_EQ(frame.batch_inputs[kLabels].shape(), sequence > 0 ? (backends::Shape{2, 4}) : backends::Shape{2});
+      EXPECT_EQ(steps.builder.inputs_of(forward, frame).outputs,
+                sequence > 0 ? (backends::Shape{2, 4, 3}) : (backends::Shape{2, 3}));
+    }
+  }
+}
+
 // Ten samples in batches of four, two per optimizer step: (4, first), (4, last), then (2, first and last).
 TEST_F(TrainerTest, CompilesEachKindOfStepOnce) {
   write("recipe.yaml", R"(schema_version: 1

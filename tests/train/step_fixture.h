@@ -12,8 +12,9 @@ namespace runner::train {
 class StepFixture {
  public:
   // An MLP 4-5-3 for classes unless the recipe says otherwise. `recipe` must outlive the object.
-  explicit StepFixture(const schema::Recipe& recipe)
-      : optimizers_(optimizers_of(recipe)),
+  explicit StepFixture(const schema::Recipe& recipe, const data::Encoding& encoding = classes())
+      : encoding_(encoding),
+        optimizers_(optimizers_of(recipe)),
         model_(make_model(recipe)),
         layout_(model_.parameters, optimizers_, recipe.gradient_accumulation_steps > 1 || recipe.num_processes > 1),
         builder(recipe, model_, optimizers_, layout_, encoding_, nullptr) {}
@@ -28,11 +29,8 @@ class StepFixture {
 
   Shard shard(int rank, int size) const { return {model_.parameters, optimizers_, {}, rank, size}; }
 
-  // Of the first flat buffer.
-  int64_t parameters() const { return model_.parameters.buffers()[0].elements; }
-
- private:
-  static data::Encoding make_encoding() {
+  // Four numbers per sample, and its class.
+  static data::Encoding classes() {
     data::Encoding encoding;
     encoding.feature_shape = {4};
     encoding.label_kind = data::LabelKind::kClass;
@@ -40,13 +38,17 @@ class StepFixture {
     return encoding;
   }
 
+  // Of the first flat buffer.
+  int64_t parameters() const { return model_.parameters.buffers()[0].elements; }
+
+ private:
   nn::Model make_model(const schema::Recipe& recipe) const {
     nn::Model model = nn::build_model(recipe.model, encoding_);
     lay_out(model.parameters, recipe, optimizers_);
     return model;
   }
 
-  const data::Encoding encoding_ = make_encoding();
+  const data::Encoding encoding_;
   const Optimizers optimizers_;
   const nn::Model model_;
   const DeviceLayout layout_;

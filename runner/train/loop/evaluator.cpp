@@ -66,7 +66,7 @@ Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schem
       with_metrics_(has(hooks, HookEntry::kMetrics)),
       ranks_(ranks),
       newest_(none_yet_) {
-  RUN_CHECK(!with_metrics_ || !trainer.encoding().is_text(), ErrorKind::kRecipe,
+  RUN_CHECK(!with_metrics_ || !trainer.encoding().has_token_labels(), ErrorKind::kRecipe,
             "`metrics` of a hook needs one label per sample, but text has one per token; return metrics from "
             "evaluation_step instead");
 }

@@ -56,7 +56,7 @@ StoredParameter& named(std::vector<StoredParameter>& parameters, const char* nam
 }
 
 void check_has_features(const data::Encoding& encoding) {
-  RUN_CHECK(!encoding.is_text(), ErrorKind::kUsage,
+  RUN_CHECK(!encoding.has_tokens(), ErrorKind::kUsage,
             "--fold-normalization: the model gets tokens of a text, which have no normalisation; remove the option");
 }
 

@@ -120,7 +120,7 @@ std::vector<std::string> StoredModel::output_names() const {
 }
 
 Prediction StoredModel::predict(const std::string& file, std::optional<OutputsAs> as) {
-  RUN_CHECK(!encoding_.is_text(), ErrorKind::kUsage,
+  RUN_CHECK(!encoding_.has_token_labels(), ErrorKind::kUsage,
             "predict writes one row of outputs per sample, but the run was trained on text, which has outputs per "
             "token; use `runner eval` for its metrics");
   const OutputsAs checked_as = checked(as);

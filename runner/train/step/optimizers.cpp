@@ -53,7 +53,7 @@ nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encodin
   check_agreement(recipe, hooks);
   const bool of_hook = has(hooks, HookEntry::kModel);
   if (!of_hook) nn::check_model(recipe.model, encoding);
-  RUN_CHECK(!has(hooks, HookEntry::kTransform) || !encoding.is_text(), ErrorKind::kRecipe,
+  RUN_CHECK(!has(hooks, HookEntry::kTransform) || !encoding.has_tokens(), ErrorKind::kRecipe,
             "`transform` of a hook changes numbers, but data.train is text; remove it");
   return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding);
 }

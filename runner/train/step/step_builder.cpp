@@ -35,7 +35,7 @@ Shape batched(int64_t batch, const Shape& sample) {
 }
 
 TensorType label_type(const data::Encoding& encoding, int64_t batch) {
-  if (encoding.is_text()) return {DType::kI64, Shape{batch, encoding.sequence}};
+  if (encoding.has_token_labels()) return {DType::kI64, Shape{batch, encoding.sequence}};
   if (encoding.label_kind == data::LabelKind::kClass) return {DType::kI64, Shape{batch}};
   return {DType::kF32, Shape{batch, encoding.outputs}};
 }
@@ -251,14 +251,15 @@ void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool tra
 }
 
 Shape StepBuilder::outputs_of(int64_t batch) const {
-  return encoding_.is_text() ? Shape{batch, encoding_.sequence, encoding_.outputs} : Shape{batch, encoding_.outputs};
+  return encoding_.has_token_labels() ? Shape{batch, encoding_.sequence, encoding_.outputs}
+                                      : Shape{batch, encoding_.outputs};
 }
 
 // A hook's model may return outputs of any shape.
 void StepBuilder::check_outputs(Value outputs, const Shape& expected) const {
   if (outputs.shape() == expected) return;
   const std::string what =
-      encoding_.is_text()
+      encoding_.predicts_tokens
           ? fmt::format("is text of {} different tokens: expected {} f32, logits of the next token for each token",
                         encoding_.outputs, expected.to_string())
           : fmt::format("has {} {}: expected {} f32", encoding_.outputs,
@@ -270,7 +271,7 @@ void StepBuilder::check_outputs(Value outputs, const Shape& expected) const {
 }
 
 SampleLosses StepBuilder::losses_of(const LossSpec& spec, Value outputs, Value labels) const {
-  if (encoding_.is_text()) return losses_of_tokens(spec, outputs, labels);
+  if (encoding_.has_token_labels()) return losses_of_tokens(spec, outputs, labels);
   return sample_losses(spec, outputs, labels);
 }
 

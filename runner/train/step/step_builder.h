@@ -28,7 +28,7 @@ namespace runner::train {
 
 // Batch inputs of every Program, in order, after those of the model (data::Encoding::inputs()).
 enum BatchInput : int32_t {
-  kLabels,     // (B) i64; for text (B, T) i64; or targets (B, K) f32
+  kLabels,     // (B) i64; with a label per token (B, T) i64; or targets (B, K) f32
   kMask,       // (B) f32: 1, or 0 for a padding sample
   kSampleIds,  // (B) i64
   kRandomKey,  // (2) i64: {seed, epoch}
