@@ -13,7 +13,7 @@ void EagerStatistics::begin(const GraphIdentity& graph, std::span<const TracedSc
                             const Run& run) {
   const BakedNumbers numbers = baked(scalars);
   EagerStep& step = steps.find_or_make({numbers, graph.signature, graph.absent}, [&] {
-    EagerStep made = eager_step(graph, numbers, state_tensors, hardware_);
+    EagerStep made = eager_step(graph, numbers, state_tensors, graphs_.hardware());
     match(made, host);
     return made;
   });
@@ -33,7 +33,7 @@ void EagerStatistics::begin(const GraphIdentity& graph, std::span<const TracedSc
     running_.push_back({&op, &graph_of(op, host)});
   }
   if (run.reads) return;
-  for (const int64_t bytes : step.uploads) metrics_.add(XlaMetric::kOutboundData, bytes);
+  for (const int64_t bytes : step.uploads) graphs_.metrics().add(XlaMetric::kOutboundData, bytes);
   if (is_of_training_) figures_.traced_seconds += run.traced_seconds;
 }
 
@@ -42,8 +42,8 @@ void EagerStatistics::end(std::span<const OpTimes> host) {
   for (const auto& [op, graph] : running_) {
     if (!has_run(*op, host)) break;  // operations run in order: none after it has run
     graphs_.launch(*graph);
-    metrics_.add(XlaMetric::kDeviceLockWait, 0);
-    metrics_.add(XlaMetric::kEagerOpExecuteTime, ns_of(*op, host, &OpTimes::run_ns), now);
+    graphs_.metrics().add(XlaMetric::kDeviceLockWait, 0);
+    graphs_.metrics().add(XlaMetric::kEagerOpExecuteTime, ns_of(*op, host, &OpTimes::run_ns), now);
     if (run_.reads) ++have_run_[recorded_op(*op)];
     if (!is_of_training_) continue;
     ++figures_.operations;
@@ -57,7 +57,7 @@ BakedNumbers EagerStatistics::baked(std::span<const TracedScalar> scalars) const
   for (const TracedScalar& scalar : scalars) {
     const bool is_attribute = scalar.use == ScalarUse::kAttribute;
     const double value = (is_attribute ? scalar.value : std::round(scalar.value)) + 0.0;
-    const bool is_baked = !is_parameter(scalar, rules_);
+    const bool is_baked = !is_parameter(scalar, graphs_.cache().rules());
     numbers.push_back(is_baked ? std::optional(BakedNumber{value, is_attribute}) : std::nullopt);
   }
   return numbers;
@@ -77,7 +77,7 @@ Graph& EagerStatistics::compile(const EagerOp& op, int64_t host_ns) {
   graph.bookkeeping = op.graph.bookkeeping;
   graph.cause = graphs_.cache().was_evicted(op.key) ? cause_of_eviction()
                                                     : cause_of_op(op.graph, op.number, graphs_.cache().compiled());
-  graph.prediction = LoweredGraph(op.graph, {}).predict(hardware_, /*donate=*/false);
+  graph.prediction = LoweredGraph(op.graph, {}).predict(graphs_.hardware(), /*donate=*/false);
   if (op.hbm_bytes > 0) {
     graph.prediction.hbm_bytes = op.hbm_bytes;
     graph.prediction.unpadded_bytes = op.unpadded_bytes;

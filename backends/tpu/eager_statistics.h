@@ -20,9 +20,8 @@ namespace runner::backends::tpu {
 
 class EagerStatistics {
  public:
-  // All references must outlive the object.
-  EagerStatistics(const Hardware& hardware, const ScalarRules& rules, GraphStatistics& graphs, MetricsRegistry& metrics)
-      : hardware_(hardware), rules_(rules), graphs_(graphs), metrics_(metrics) {}
+  // `graphs` must outlive the object.
+  explicit EagerStatistics(GraphStatistics& graphs) : graphs_(graphs) {}
 
   // The eager steps of one graph, keyed by everything else that determines them.
   class StepCache;
@@ -59,10 +58,7 @@ class EagerStatistics {
   Graph& graph_of(EagerOp& op, std::span<const OpTimes> host);
   Graph& compile(const EagerOp& op, int64_t host_ns);
 
-  const Hardware& hardware_;
-  const ScalarRules rules_;
   GraphStatistics& graphs_;
-  MetricsRegistry& metrics_;
   // Set by begin().
   Run run_{};
   bool is_of_training_ = false;

@@ -30,27 +30,26 @@ class EagerTpuStep final : public TpuStep {
 }  // namespace
 
 GraphForecast EagerTpuModel::forecast(const Program& graph) const {
-  return eager_forecast(GraphIdentity::of(graph), state_tensors_, options_.hardware);
+  return eager_forecast(GraphIdentity::of(graph), state_tensors(), hardware());
 }
 
 TpuDeviceModel::Compiled EagerTpuModel::compile_graph(const Program& program, const Program& graph,
                                                       const std::function<std::shared_ptr<Executable>()>& compile) {
-  const NotifiedCompilation notified(listener_,
-                                     [&] { return fmt::format("the operations of {} nodes", graph.size()); });
-  GraphForecast traced = check_eager_memory(GraphIdentity::of(graph), state_tensors_, options_.hardware);
-  warnings_.add(std::move(traced.padding));
+  const NotifiedCompilation notified =
+      begin_compile([&] { return fmt::format("the operations of {} nodes", graph.size()); });
+  GraphForecast traced = check_eager_memory(GraphIdentity::of(graph), state_tensors(), hardware());
+  warn(std::move(traced.padding));
   std::shared_ptr<Executable> host = compile();
   auto step = std::make_shared<EagerTpuStep>(host, program, graph, traced.prediction.least_seconds);
   return {std::move(host), std::move(step)};
 }
 
-void EagerTpuModel::on_submit(ModelStep& step, Submission& submission, const SubmissionInfo& info) {
+void EagerTpuModel::submit_graph(TpuStep& step, GraphIdentity graph, const Submission& submission,
+                                 const SubmissionInfo& info) {
   auto& eager = static_cast<EagerTpuStep&>(step);
-  count_submission(eager, submission, info);
-  slot().wait();
-  const GraphIdentity identity = identity_of(eager, info);
-  warnings_.add(range_warnings_of_numbers(identity, options_.hardware.types));
-  operations_.begin(identity, eager.scalars(submission, info), state_tensors_, eager.eager_steps, eager.times(),
+  device().slot().wait();
+  warn(range_warnings_of_numbers(graph, hardware().types));
+  operations_.begin(graph, eager.scalars(submission, info), state_tensors(), eager.eager_steps, eager.times(),
                     {.step = info.step, .reads = info.reads, .traced_seconds = eager.traced_seconds});
 }
 
@@ -58,13 +57,12 @@ void EagerTpuModel::on_submitted(ModelStep& step, const SubmissionInfo& /*info*/
   operations_.end(static_cast<EagerTpuStep&>(step).times());
 }
 
-void EagerTpuModel::on_host_event(HostEvent event, int64_t times) {
-  count_event(event, times);
+void EagerTpuModel::handle_event(HostEvent event, int64_t /*times*/) {
   if (event == HostEvent::kRecording) operations_.begin_recording();
 }
 
 std::vector<std::string> EagerTpuModel::analysis() const {
-  return eager_analysis_of(graphs(), batches_, operations_.figures());
+  return eager_analysis_of(graphs(), batches(), operations_.figures());
 }
 
 }  // namespace runner::backends::tpu

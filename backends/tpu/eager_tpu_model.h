@@ -21,16 +21,17 @@ class EagerTpuModel final : public TpuModelBase {
   void keep_graphs_in(GraphStore&) override {}  // operations are not stored
   GraphForecast forecast(const Program& graph) const override;
 
-  void on_submit(ModelStep& step, Submission& submission, const SubmissionInfo& info) override;
   void on_submitted(ModelStep& step, const SubmissionInfo& info, bool failed) override;
-  void on_host_event(HostEvent event, int64_t times) override;
   std::vector<std::string> analysis() const override;
 
  private:
   Compiled compile_graph(const Program& program, const Program& graph,
                          const std::function<std::shared_ptr<Executable>()>& compile) override;
+  void submit_graph(TpuStep& step, GraphIdentity graph, const Submission& submission,
+                    const SubmissionInfo& info) override;
+  void handle_event(HostEvent event, int64_t times) override;
 
-  EagerStatistics operations_{options_.hardware, rules_, graphs_, metrics_};
+  EagerStatistics operations_{statistics()};
 };
 
 }  // namespace runner::backends::tpu

@@ -46,6 +46,7 @@ class GraphCache {
   // Adds a graph and explains it.
   Graph& add(Graph graph);
 
+  const ScalarRules& rules() const { return rules_; }
   // All graphs ever compiled, in order. References stay valid.
   const std::deque<Graph>& compiled() const { return compiled_; }
 

@@ -22,6 +22,8 @@ class GraphStatistics {
                   std::optional<int64_t> max_graphs)
       : hardware_(hardware), metrics_(metrics), max_graphs_(max_graphs), cache_(rules) {}
 
+  const Hardware& hardware() const { return hardware_; }
+  MetricsRegistry& metrics() const { return metrics_; }
   const GraphCache& cache() const { return cache_; }
 
   // Returns the graph and counts a cache hit, or null if it is not in the cache.

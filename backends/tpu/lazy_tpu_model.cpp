@@ -42,15 +42,15 @@ void CompileRecord::add(const CompileRecord& other) {
 }
 
 GraphForecast LazyTpuModel::forecast(const Program& graph) const {
-  return LoweredGraph(GraphIdentity::of(graph), state_tensors_).forecast(options_.hardware);
+  return LoweredGraph(GraphIdentity::of(graph), state_tensors()).forecast(hardware());
 }
 
 TpuDeviceModel::Compiled LazyTpuModel::compile_graph(const Program& program, const Program& graph,
                                                      const std::function<std::shared_ptr<Executable>()>& compile) {
   const int64_t begin = monotonic_ns();
-  PersistentCache::Found<PersistentCache::LoadedExecutable> found = stored_.find(program, graph, state_tensors_);
+  PersistentCache::Found<PersistentCache::LoadedExecutable> found = stored_.find(program, graph, state_tensors());
   if (!found.entry) return compile_uncached(program, graph, compile, found.damage);
-  warnings_.add(std::move(found.entry->warnings));
+  warn(std::move(found.entry->warnings));
   const CompileRecord record{.ns = monotonic_ns() - begin, .compiled = false, .damages = {}};
   return {found.entry->host, std::make_shared<LazyTpuStep>(record, program, graph)};
 }
@@ -60,52 +60,50 @@ TpuDeviceModel::Compiled LazyTpuModel::compile_uncached(const Program& program, 
                                                         const std::string& damage) {
   const int64_t begin = monotonic_ns();
   const GraphIdentity identity = GraphIdentity::of(graph);
-  const NotifiedCompilation notified(listener_, [&] { return describe(identity); });
+  const NotifiedCompilation notified = begin_compile([&] { return describe(identity); });
   std::shared_ptr<Executable> host = compile();
-  const LoweredGraph lowered(identity, state_tensors_);
-  std::vector<std::string> warnings = lowered.check_memory(options_.hardware);
+  const LoweredGraph lowered(identity, state_tensors());
+  std::vector<std::string> warnings = lowered.check_memory(hardware());
   CompileRecord record{.ns = monotonic_ns() - begin, .compiled = true, .damages = {}};
   if (!damage.empty()) record.damages.push_back(damage);
-  if (stored_.is_on()) stored_.keep(program, graph, state_tensors_, {image_of(*host), warnings});
-  warnings_.add(std::move(warnings));
+  if (stored_.is_on()) stored_.keep(program, graph, state_tensors(), {image_of(*host), warnings});
+  warn(std::move(warnings));
   return {std::move(host), std::make_shared<LazyTpuStep>(std::move(record), program, graph)};
 }
 
 std::string LazyTpuModel::describe(const GraphIdentity& graph) const {
-  const MissCause cause = graphs_.cache().cause_of(graph);
+  const MissCause cause = statistics().cache().cause_of(graph);
   const std::string place = cause.line.known() ? fmt::format(" ({})", cause.line.to_string()) : "";
   return fmt::format("a graph of {} nodes: {}{}", graph.program->size(), cause.text, place);
 }
 
 void LazyTpuModel::warn_of_damage(const std::string& damage, const GraphKey& graph) {
-  warnings_.add(fmt::format("tpu.persistent_cache: {}; compiling graph {} again", damage, graph.to_string()));
+  warn(fmt::format("tpu.persistent_cache: {}; compiling graph {} again", damage, graph.to_string()));
 }
 
-void LazyTpuModel::on_submit(ModelStep& step, Submission& submission, const SubmissionInfo& info) {
+void LazyTpuModel::submit_graph(TpuStep& step, GraphIdentity graph, const Submission& /*submission*/,
+                                const SubmissionInfo& info) {
   auto& traced = static_cast<LazyTpuStep&>(step);
-  count_submission(traced, submission, info);
   if (is_pending(info)) {
     if (pending_batches_.batch == 0) pending_batches_.batch = info.step;
-    GraphIdentity part = identity_of(traced, info);
-    for (TracedScalar& scalar : part.scalars) scalar.batch = batches_until(info.step);
-    pending_.add(part);
+    for (TracedScalar& scalar : graph.scalars) scalar.batch = batches_until(info.step);
+    pending_.add(graph);
     pending_batches_.record.add(traced.take_compile_record());
-    return device_.count_next_as(SubmissionSlot::Counts::kPart);
+    return device().count_next_as(SubmissionSlot::Counts::kPart);
   }
-  GraphIdentity identity = pending_.read(identity_of(traced, info));
-  if (identity.program != traced.graph()) identity.batches = batches_until(info.step);
-  Graph& graph = graph_of(std::move(identity), info.step, traced.take_compile_record());
-  slot().lock();
-  launch(graph);
-  device_.count_next_as(SubmissionSlot::Counts::kWhole);
+  GraphIdentity whole = pending_.read(std::move(graph));
+  if (whole.program != traced.graph()) whole.batches = batches_until(info.step);
+  Graph& launched = graph_of(std::move(whole), info.step, traced.take_compile_record());
+  device().slot().lock();
+  launch(launched);
+  device().count_next_as(SubmissionSlot::Counts::kWhole);
 }
 
 void LazyTpuModel::on_submitted(ModelStep& /*step*/, const SubmissionInfo& info, bool failed) {
   if (is_pending(info) && !failed) check_length(info);
 }
 
-void LazyTpuModel::on_host_event(HostEvent event, int64_t times) {
-  count_event(event, times);
+void LazyTpuModel::handle_event(HostEvent event, int64_t times) {
   switch (event) {
     case HostEvent::kStepMark:
     case HostEvent::kMetricRead:
@@ -116,7 +114,7 @@ void LazyTpuModel::on_host_event(HostEvent event, int64_t times) {
 }
 
 std::vector<std::string> LazyTpuModel::analysis() const {
-  return analysis_of(graphs(), {.batches = batches_, .reads = scalar_reads_});
+  return analysis_of(graphs(), {.batches = batches(), .reads = scalar_reads_});
 }
 
 void LazyTpuModel::check_length(const SubmissionInfo& info) {
@@ -127,18 +125,18 @@ void LazyTpuModel::check_length(const SubmissionInfo& info) {
 
 void LazyTpuModel::end_long_trace() {
   if (!std::exchange(warned_of_length_, true)) {
-    warnings_.add(fmt::format(
+    warn(fmt::format(
         "the graph of batches {} to {} has {} nodes and is ended after them: a graph has at most {} nodes; {}",
         pending_batches_.batch, pending_batches_.batch + pending_batches_.batches - 1, pending_.nodes(), kMaxNodes,
-        options_.batches_per_mark > 0 ? "lower tpu.batches_per_execution" : kHowToMarkStep));
+        batches_per_mark_ > 0 ? "lower tpu.batches_per_execution" : kHowToMarkStep));
   }
   warned_of_growth_ = true;  // the warning above gives the same advice
   mark_step();
 }
 
 void LazyTpuModel::warn_of_growth() {
-  if (options_.batches_per_mark > 0 || std::exchange(warned_of_growth_, true)) return;
-  warnings_.add(
+  if (batches_per_mark_ > 0 || std::exchange(warned_of_growth_, true)) return;
+  warn(
       fmt::format("{0} batches, starting at {1}, were traced without mark_step, and the graph has {2} nodes; it "
                   "grows until mark_step is called; {3}",
                   pending_batches_.batches, pending_batches_.batch, pending_.nodes(), kHowToMarkStep));
@@ -146,49 +144,49 @@ void LazyTpuModel::warn_of_growth() {
 
 void LazyTpuModel::mark_step() {
   if (pending_.empty()) return;
-  if (pending_batches_.batches > 1 && metrics_.value(XlaCounter::kMarkStep) == 0) warn_of_growth();
+  if (pending_batches_.batches > 1 && device().metrics().value(XlaCounter::kMarkStep) == 0) warn_of_growth();
   const PendingBatches parts = std::exchange(pending_batches_, {});
   GraphIdentity whole = pending_.take();
   whole.batches = parts.batches;
   launch(graph_of(std::move(whole), parts.batch, parts.record));
-  slot().end_parts();
+  device().slot().end_parts();
 }
 
 Graph& LazyTpuModel::graph_of(GraphIdentity identity, int64_t step, const CompileRecord& record) {
   const GraphKey key = key_of(identity);
   for (const std::string& damage : record.damages) warn_of_damage(damage, key);
-  if (Graph* const known = graphs_.find(key, identity)) return *known;
-  warnings_.add(range_warnings_of_numbers(identity, options_.hardware.types));
-  ShownGraph shown = shown_graph(identity, state_tensors_);
+  if (Graph* const known = statistics().find(key, identity)) return *known;
+  warn(range_warnings_of_numbers(identity, hardware().types));
+  ShownGraph shown = shown_graph(identity, state_tensors());
   Graph graph =
-      graphs_.described(key, std::move(identity), std::make_shared<const Program>(std::move(shown.program)), step);
+      statistics().described(key, std::move(identity), std::make_shared<const Program>(std::move(shown.program)), step);
   graph.bookkeeping = std::move(shown.bookkeeping);
   const int64_t begin = monotonic_ns() - record.ns;
   if (stored_.is_on() && is_in_store(graph, record, begin))
-    return graphs_.add_stored(std::move(graph), monotonic_ns() - begin);
-  graph.prediction = LoweredGraph(graph.identity, state_tensors_).predict(options_.hardware, graph.size.donated > 0);
-  Graph& compiled = graphs_.add_compiled(std::move(graph), XlaMetric::kCompileTime, begin);
-  if (stored_.is_on()) stored_.keep(compiled.identity, state_tensors_, compiled.prediction);
+    return statistics().add_stored(std::move(graph), monotonic_ns() - begin);
+  graph.prediction = LoweredGraph(graph.identity, state_tensors()).predict(hardware(), graph.size.donated > 0);
+  Graph& compiled = statistics().add_compiled(std::move(graph), XlaMetric::kCompileTime, begin);
+  if (stored_.is_on()) stored_.keep(compiled.identity, state_tensors(), compiled.prediction);
   return compiled;
 }
 
 bool LazyTpuModel::is_in_store(Graph& graph, const CompileRecord& record, int64_t begin_ns) {
   PersistentCache::Found<GraphPrediction> found;
-  if (!record.compiled) found = stored_.find(graph.identity, state_tensors_);
+  if (!record.compiled) found = stored_.find(graph.identity, state_tensors());
   if (!found.damage.empty()) warn_of_damage(found.damage, graph.key);
   if (found.entry) {
     graph.prediction = std::move(*found.entry);
     return true;
   }
-  graphs_.check_budget(graph, begin_ns);
+  statistics().check_budget(graph, begin_ns);
   const bool damaged = !record.damages.empty() || !found.damage.empty();
-  metrics_.count(damaged ? XlaCounter::kPersistentCacheDeserializeFailure : XlaCounter::kPersistentCacheMiss);
+  device().metrics().count(damaged ? XlaCounter::kPersistentCacheDeserializeFailure : XlaCounter::kPersistentCacheMiss);
   return false;
 }
 
 void LazyTpuModel::launch(Graph& graph) {
-  slot().count_lock_wait();
-  graphs_.launch(graph);
+  device().slot().count_lock_wait();
+  statistics().launch(graph);
 }
 
 }  // namespace runner::backends::tpu

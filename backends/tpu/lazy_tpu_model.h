@@ -26,14 +26,12 @@ class LazyTpuModel final : public TpuModelBase {
  public:
   // `device` must outlive the object.
   LazyTpuModel(TpuDevice& device, const TpuOptions& options)
-      : TpuModelBase(device, options), stored_(options_.hardware) {}
+      : TpuModelBase(device, options), batches_per_mark_(options.batches_per_mark) {}
 
   void keep_graphs_in(GraphStore& store) override { stored_.use(store); }
   GraphForecast forecast(const Program& graph) const override;
 
-  void on_submit(ModelStep& step, Submission& submission, const SubmissionInfo& info) override;
   void on_submitted(ModelStep& step, const SubmissionInfo& info, bool failed) override;
-  void on_host_event(HostEvent event, int64_t times) override;
   std::vector<std::string> analysis() const override;
 
  private:
@@ -45,6 +43,9 @@ class LazyTpuModel final : public TpuModelBase {
 
   Compiled compile_graph(const Program& program, const Program& graph,
                          const std::function<std::shared_ptr<Executable>()>& compile) override;
+  void submit_graph(TpuStep& step, GraphIdentity graph, const Submission& submission,
+                    const SubmissionInfo& info) override;
+  void handle_event(HostEvent event, int64_t times) override;
   // `damage`: describes the damaged store entry of the graph; empty: no entry is damaged.
   Compiled compile_uncached(const Program& program, const Program& graph,
                             const std::function<std::shared_ptr<Executable>()>& compile, const std::string& damage);
@@ -53,7 +54,7 @@ class LazyTpuModel final : public TpuModelBase {
 
   // Whether a submission becomes a part of the pending trace. It starts at once; it is counted with everything else
   // before the next step marker.
-  bool is_pending(const SubmissionInfo& info) const { return options_.batches_per_mark != 1 && !info.reads; }
+  bool is_pending(const SubmissionInfo& info) const { return batches_per_mark_ != 1 && !info.reads; }
   // Batches of the trace since the last step marker.
   int64_t batches_until(int64_t step) const { return step - pending_batches_.batch + 1; }
   void check_length(const SubmissionInfo& info);
@@ -66,9 +67,10 @@ class LazyTpuModel final : public TpuModelBase {
   bool is_in_store(Graph& graph, const CompileRecord& record, int64_t begin_ns);
   void launch(Graph& graph);
 
-  PersistentCache stored_;
+  const int64_t batches_per_mark_;
+  PersistentCache stored_{hardware()};
   int64_t scalar_reads_ = 0;  // values that a hook has read
-  PendingTrace pending_{rules_};
+  PendingTrace pending_{statistics().cache().rules()};
   PendingBatches pending_batches_;
   bool warned_of_growth_ = false, warned_of_length_ = false;
 };

@@ -1,5 +1,5 @@
 // What the models of an emulated TPU share, whether it traces graphs (lazy_tpu_model.h) or runs operations one by one
-// (eager_tpu_model.h).
+// (eager_tpu_model.h). It counts what the user's code does; a derived class decides which graphs run.
 //
 // The device counts transfers itself, and a TPU has no streams.
 #pragma once
@@ -62,7 +62,9 @@ class TpuModelBase : public TpuDeviceModel {
   std::optional<int64_t> memory_limit() const override { return std::nullopt; }  // graphs are checked one by one
 
   Compiled on_compile(const Program& program, const UserGraph& user_graph,
-                      const std::function<std::shared_ptr<Executable>()>& compile) override;
+                      const std::function<std::shared_ptr<Executable>()>& compile) final;
+  void on_submit(ModelStep& step, Submission& submission, const SubmissionInfo& info) final;
+  void on_host_event(HostEvent event, int64_t times) final;
 
   void pause() override { ++pauses_; }
   void resume() override { --pauses_; }
@@ -70,41 +72,55 @@ class TpuModelBase : public TpuDeviceModel {
   StateTensors set_state_tensors(StateTensors tensors) override {
     return std::exchange(state_tensors_, std::move(tensors));
   }
-  const std::deque<Graph>& graphs() const override { return graphs_.cache().compiled(); }
+  const std::deque<Graph>& graphs() const override { return statistics_.cache().compiled(); }
   MetricsSnapshot metrics() const override;
   void set_listener(CompileListener& listener) override { listener_ = &listener; }
   std::vector<std::string> take_warnings() override { return warnings_.take(); }
 
  protected:
   // `device` must outlive the object.
-  TpuModelBase(TpuDevice& device, const TpuOptions& options)
-      : options_(options), device_(device), metrics_(device.metrics()) {}
+  TpuModelBase(TpuDevice& device, const TpuOptions& options) : options_(options), device_(device) {}
 
+  TpuDevice& device() const { return device_; }
+  GraphStatistics& statistics() { return statistics_; }
+  const GraphStatistics& statistics() const { return statistics_; }
+  const Hardware& hardware() const { return options_.hardware; }
+  const StateTensors& state_tensors() const { return state_tensors_; }
+  // Number of training batches so far.
+  int64_t batches() const { return batches_; }
+  // Adds a warning, or several, for take_warnings(). A text that was reported before is ignored.
+  template <class Texts>
+  void warn(Texts texts) {
+    warnings_.add(std::move(texts));
+  }
+  // Announces a compilation to the listener until the result is destroyed. `what`: see CompileListener.
+  NotifiedCompilation begin_compile(std::function<std::string()> what) { return {listener_, std::move(what)}; }
+
+ private:
   // Compiles a Program. `graph`: what the user's code has traced; it has nodes.
   virtual Compiled compile_graph(const Program& program, const Program& graph,
                                  const std::function<std::shared_ptr<Executable>()>& compile) = 0;
+  // Called by on_submit() after the batch and its scalars have been counted. `step`: made by compile_graph().
+  virtual void submit_graph(TpuStep& step, GraphIdentity graph, const Submission& submission,
+                            const SubmissionInfo& info) = 0;
+  // Called by on_host_event() after the event has been counted.
+  virtual void handle_event(HostEvent event, int64_t times) = 0;
 
-  // Counts the training batch and the scalars of a submission, and checks the range of its tensor literals.
   void count_submission(const TpuStep& step, const Submission& submission, const SubmissionInfo& info);
-  // Counts an action of the user's code.
   void count_event(HostEvent event, int64_t times);
   GraphIdentity identity_of(const TpuStep& step, const SubmissionInfo& info) const;
-  SubmissionSlot& slot() const { return device_.slot(); }
 
   const TpuOptions options_;
   TpuDevice& device_;
-  MetricsRegistry& metrics_;
-  const ScalarRules rules_ = scalar_rules(options_.dialect, options_.hardware.types);
-  GraphStatistics graphs_{options_.hardware, rules_, metrics_, options_.max_graphs};
+  GraphStatistics statistics_{options_.hardware, scalar_rules(options_.dialect, options_.hardware.types),
+                              device_.metrics(), options_.max_graphs};
+  DeviceDataCache numbers_{statistics_.cache().rules(), options_.hardware.types};
   CompileListener* listener_ = nullptr;
-  int64_t batches_ = 0;  // training batches
-  StateTensors state_tensors_;
   PendingWarnings warnings_;
-
- private:
+  StateTensors state_tensors_;
   int pauses_ = 0;
   int64_t newest_step_ = 0;  // newest training batch
-  DeviceDataCache numbers_{rules_, options_.hardware.types};
+  int64_t batches_ = 0;
 };
 
 }  // namespace runner::backends::tpu
