@@ -142,6 +142,8 @@ void ParameterSet::lay_out(std::span<const std::string> freeze, std::span<const 
     }
     if (buffer.elements > 0) buffers_.push_back(buffer);
   }
+  in_buffers_.clear();
+  for (int32_t buffer = 0; buffer < std::ssize(buffers_); ++buffer) in_buffers_.push_back(find_in_buffer(buffer));
   RUN_CHECK(trainable_elements() > 0, ErrorKind::kRecipe, "model.freeze leaves no parameter to train");
 }
 
@@ -158,7 +160,7 @@ int64_t ParameterSet::trainable_elements() const {
   return n;
 }
 
-std::vector<ParameterId> ParameterSet::in_buffer(int32_t buffer) const {
+std::vector<ParameterId> ParameterSet::find_in_buffer(int32_t buffer) const {
   std::vector<ParameterId> ids;
   for (size_t i = 0; i < parameters_.size(); ++i)
     if (parameters_[i].buffer == buffer) ids.push_back(static_cast<ParameterId>(i));

@@ -65,15 +65,17 @@ class ParameterSet {
   int64_t trainable_elements() const;
 
   // Returns the parameters of a buffer in order of their offsets.
-  std::vector<ParameterId> in_buffer(int32_t buffer) const;
+  std::span<const ParameterId> in_buffer(int32_t buffer) const { return in_buffers_[static_cast<size_t>(buffer)]; }
 
  private:
   std::vector<ParameterId> in_order_of(std::span<const std::string> names) const;
+  std::vector<ParameterId> find_in_buffer(int32_t buffer) const;
   void check_used(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) const;
   void check_none_idle(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) const;
 
   std::vector<Parameter> parameters_;
   std::vector<FlatBuffer> buffers_;
+  std::vector<std::vector<ParameterId>> in_buffers_;  // in_buffer() by buffer
 };
 
 // Writes the initial values of the elements of `parameter` from `begin` on. They depend only on the seed, the

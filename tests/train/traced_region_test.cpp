@@ -10,6 +10,7 @@
 #include "runner/train/loop/session.h"
 #include "schema/base/error.h"
 #include "schema/recipe/recipe_reader.h"
+#include "tests/support/allocations.h"
 #include "tests/train/array_values.h"
 #include "tests/train/run_fixture.h"
 
@@ -97,6 +98,15 @@ TEST_F(TracedRegionTest, StepsWithAccumulatedGradients) {
   step(whole);
   run(whole);
   expect_moved(before, 3);
+}
+
+// Each step of a hook's loop records regions.
+TEST_F(TracedRegionTest, FindsTheBuffersOfAnOptimizerWithoutAllocating) {
+  TracedRegion once = region();
+  backward(once, mean_output(once));
+  const int64_t before = support::allocations_of_this_thread();
+  once.zero_grad(0);
+  EXPECT_EQ(support::allocations_of_this_thread(), before);
 }
 
 TEST_F(TracedRegionTest, GradientsSurviveMarkStep) {

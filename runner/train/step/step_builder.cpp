@@ -60,7 +60,14 @@ StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, c
       encoding_(encoding),
       hooks_(hooks),
       loss_(loss_of(recipe.train, encoding)),
-      inputs_(encoding.inputs()) {}
+      inputs_(encoding.inputs()),
+      buffers_of_optimizers_(optimizers.names.size()) {
+  for (int32_t b = 0; b < std::ssize(model.parameters.buffers()); ++b) {
+    if (model.parameters.buffers()[static_cast<size_t>(b)].group < 0) continue;
+    trained_buffers_.push_back(b);
+    buffers_of_optimizers_[static_cast<size_t>(group_of(b).optimizer)].push_back(b);
+  }
+}
 
 bool StepBuilder::varies(bool training) const {
   return has(hooks_, HookEntry::kModel) ||

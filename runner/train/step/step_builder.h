@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,11 @@ class StepBuilder {
   // Returns the group of a trained flat buffer.
   const OptimizerGroup& group_of(int32_t buffer) const {
     return optimizers_.groups[static_cast<size_t>(model_.parameters.buffers()[static_cast<size_t>(buffer)].group)];
+  }
+
+  // Returns the flat buffers of parameters that an optimizer updates (none: any optimizer).
+  std::span<const int32_t> buffers_of(std::optional<int32_t> optimizer) const {
+    return optimizer ? buffers_of_optimizers_[static_cast<size_t>(*optimizer)] : trained_buffers_;
   }
 
   // Inputs that a Program declares first.
@@ -170,6 +176,8 @@ class StepBuilder {
   StepHooks* const hooks_;
   const LossSpec loss_;
   const std::vector<data::SampleInput> inputs_;  // of the model
+  std::vector<std::vector<int32_t>> buffers_of_optimizers_;
+  std::vector<int32_t> trained_buffers_;
   mutable std::map<ProgramInputs, Prologue> prologues_;
 };
 

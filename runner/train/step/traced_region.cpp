@@ -48,19 +48,9 @@ TracedRegion::TracedRegion(const StepBuilder& builder, RegionOptions options)
   }
 }
 
-std::vector<int32_t> TracedRegion::buffers_of(std::optional<int32_t> optimizer) const {
-  std::vector<int32_t> found;
-  for (int32_t b = 0; b < std::ssize(step_.gradients); ++b) {
-    const int32_t group = builder_.model().parameters.buffers()[static_cast<size_t>(b)].group;
-    if (group >= 0 && (!optimizer || builder_.optimizers().groups[static_cast<size_t>(group)].optimizer == *optimizer))
-      found.push_back(b);
-  }
-  return found;
-}
-
 template <class Change>
 void TracedRegion::change_gradients(std::optional<int32_t> optimizer, const Change& change) {
-  for (const int32_t b : buffers_of(optimizer))
+  for (const int32_t b : builder_.buffers_of(optimizer))
     if (Value& gradient = step_.gradients[static_cast<size_t>(b)]) gradient = change(gradient);
 }
 
@@ -132,7 +122,7 @@ void TracedRegion::add_gradient(size_t buffer, Value added) {
 std::string TracedRegion::unused(int32_t optimizer) const {
   const nn::ParameterSet& parameters = builder_.model().parameters;
   std::vector<bool> not_unused(parameters.parameters().size(), true);
-  for (const int32_t b : buffers_of(optimizer)) {
+  for (const int32_t b : builder_.buffers_of(optimizer)) {
     if (!step_.gradients[static_cast<size_t>(b)]) continue;
     for (const nn::ParameterId id : parameters.in_buffer(b))
       not_unused[static_cast<size_t>(id)] = reached_[static_cast<size_t>(id)];
@@ -155,7 +145,7 @@ Value TracedRegion::sum_of_gradients(int32_t buffer, Value share) {
 }
 
 void TracedRegion::reduce(std::optional<int32_t> optimizer) {
-  for (const int32_t buffer : buffers_of(optimizer)) {
+  for (const int32_t buffer : builder_.buffers_of(optimizer)) {
     const auto b = static_cast<size_t>(buffer);
     if (!step_.gradients[b] || !unreduced_[b]) continue;
     step_.gradients[b] = sum_of_gradients(buffer, step_.gradients[b]);
@@ -188,7 +178,8 @@ void TracedRegion::refuse_stale(Value loss) const {
 
 Gradients TracedRegion::gradients_of_optimizer(std::optional<int32_t> optimizer) const {
   Gradients found(step_.gradients.size());
-  for (const int32_t b : buffers_of(optimizer)) found[static_cast<size_t>(b)] = step_.gradients[static_cast<size_t>(b)];
+  for (const int32_t b : builder_.buffers_of(optimizer))
+    found[static_cast<size_t>(b)] = step_.gradients[static_cast<size_t>(b)];
   return found;
 }
 
@@ -214,7 +205,7 @@ void TracedRegion::clip_grad_value(std::optional<int32_t> optimizer, double limi
 }
 
 void TracedRegion::zero_grad(int32_t optimizer) {
-  for (const int32_t b : buffers_of(optimizer)) {
+  for (const int32_t b : builder_.buffers_of(optimizer)) {
     step_.gradients[static_cast<size_t>(b)] = step_.reached[static_cast<size_t>(b)] = {};
     for (const nn::ParameterId id : builder_.model().parameters.in_buffer(b)) reached_[static_cast<size_t>(id)] = false;
   }
@@ -230,7 +221,7 @@ void TracedRegion::step(int32_t optimizer, const std::function<ScheduleRates(int
   const bool counts = has_clock(step_.arrays);
   while (counts && std::ssize(rates_) <= moves_) rates_.push_back(rates(std::ssize(rates_) - moves_));
   const ScheduleRates now = counts ? rates_.back() : rates(0);
-  for (const int32_t b : buffers_of(optimizer)) {
+  for (const int32_t b : builder_.buffers_of(optimizer)) {
     // Derivatives do not pass through an update, neither to its gradient nor to the previous parameters.
     if (const Value gradient = gradients[static_cast<size_t>(b)])
       update(b, {.gradient = ops::detach(gradient),

@@ -112,8 +112,6 @@ class TracedRegion {
   void add_gradient(size_t buffer, Value added);
   Value over_all(Value share, backends::Subject subject, backends::Reduction reduction = backends::Reduction::kSum);
   Value sum_of_gradients(int32_t buffer, Value share);
-  // Flat buffers of parameters that an optimizer updates (none: any optimizer).
-  std::vector<int32_t> buffers_of(std::optional<int32_t> optimizer) const;
   // Replaces each gradient of an optimizer (none: of all) by change(gradient).
   template <class Change>
   void change_gradients(std::optional<int32_t> optimizer, const Change& change);
