@@ -134,13 +134,7 @@ TEST_F(StatesTest, AModelThatIsNotFiniteIsNeverSaved) {
 
 TEST_F(StatesTest, ReportsTheMicroBatchThatWasNotFinite) {
   write("table.csv", "a,label\n1e30,0.5\n1,0.25\n1,0.5\n1,0.25\n");
-  const RunResult result = train(R"(schema_version: 1
-gradient_accumulation_steps: 2
-model: {type: linear}
-data: {train: {format: csv, path: table.csv}, batch_size: 1, shuffle: false}
-optimizer: {type: sgd, lr: 0.1}
-train: {epochs: 1}
-)");
+  const RunResult result = train(kRowByRow, {.overrides = {"gradient_accumulation_steps=2"}});
   ASSERT_TRUE(result.error);
   EXPECT_EQ(result.error->message,
             "the loss of step 1 is not finite: the result of mul (1, 1) f32 in the forward pass is inf; set "
@@ -151,12 +145,7 @@ train: {epochs: 1}
 
 TEST_F(StatesTest, ReportsASumOfFiniteLossesThatOverflows) {
   write("table.csv", "a,label\n0,3e38\n0,2e38\n");
-  const RunResult result = train(R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: csv, path: table.csv}, batch_size: 2, shuffle: false}
-optimizer: {type: sgd, lr: 0.1}
-train: {epochs: 1, loss: l1}
-)");
+  const RunResult result = train(kRowByRow, {.overrides = {"data.batch_size=2", "train.loss=l1"}});
   ASSERT_TRUE(result.error);
   EXPECT_NE(result.error->message.find("the sum of the losses is inf"), std::string::npos) << result.error->message;
 }

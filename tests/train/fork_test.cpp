@@ -34,23 +34,17 @@ log: {every: 3 steps}
 class ForkOfClasses : public RunFixture {};
 
 TEST_F(ForkOfClasses, KeepsTheClassesOfItsParent) {
-  const std::string recipe = R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: csv, path: train.csv}, batch_size: 2}
-optimizer: {type: sgd, lr: 0.1}
-train: {epochs: 2}
-)";
-  write("train.csv", "a,label\n1,10\n2,20\n3,30\n4,20\n");
-  const RunResult parent = train(recipe);
-  write("train.csv", "a,label\n1,30\n2,20\n3,30\n4,20\n");
+  write("table.csv", "a,label\n1,10\n2,20\n3,30\n4,20\n");
+  const RunResult parent = train(kRowByRow);
+  write("table.csv", "a,label\n1,30\n2,20\n3,30\n4,20\n");
   for (const std::string processes : {"1", "2"}) {
     const RunResult child =
-        train(recipe, {.fork = parent.run,
-                       .restart = true,
-                       .overrides = {"num_processes=" + processes},
-                       .transport = processes == "1" ? Transport() : Transport([](int size, const auto& body) {
-                         backends::testing::on_threads(size, body);
-                       })});
+        train(kRowByRow, {.fork = parent.run,
+                          .restart = true,
+                          .overrides = {"num_processes=" + processes},
+                          .transport = processes == "1" ? Transport() : Transport([](int size, const auto& body) {
+                            backends::testing::on_threads(size, body);
+                          })});
     EXPECT_EQ(child.exit_code, 0) << processes;
   }
 }

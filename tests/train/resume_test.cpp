@@ -196,19 +196,13 @@ TEST_F(ResumeTest, AfterBeingKilledAtRandomMoments) {
 }
 
 TEST_F(ResumeTest, OnChangedDataIsRejectedWithTheDifference) {
-  const std::string recipe = R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: csv, path: table.csv}, batch_size: 4}
-optimizer: {type: sgd, lr: 0.1}
-train: {epochs: 4}
-)";
   std::string table = "a,b,label\n";
   for (int i = 0; i < 12; ++i) table += std::to_string(i) + ".5,1.25," + std::to_string(i % 3) + "\n";
   write("table.csv", table);
-  ASSERT_EQ(train(recipe, {.stop_after = 2}).exit_code, 4);
+  ASSERT_EQ(train(kRowByRow, {.stop_after = 2}).exit_code, 4);
   write("table.csv", table + "7.5,1.5,2\n");
   try {
-    train(recipe, {.resume = "@last"});
+    train(kRowByRow, {.resume = "@last"});
     FAIL() << "a run was resumed on changed data";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);

@@ -32,6 +32,14 @@ optimizer: {type: adam, lr: 0.01}
 train: {epochs: 4}
 )";
 
+// One epoch over the rows of table.csv, one per batch and in their order. Tests write the file.
+inline constexpr const char* kRowByRow = R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: table.csv}, batch_size: 1, shuffle: false}
+optimizer: {type: sgd, lr: 0.1}
+train: {epochs: 1}
+)";
+
 // Calls `body` on each of `size` ranks, with their process group, and returns when all are done.
 using Transport = std::function<void(int size, const std::function<void(backends::ProcessGroup& ranks)>& body)>;
 

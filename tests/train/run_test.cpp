@@ -187,12 +187,7 @@ TEST_F(RunTest, AccumulationMatchesLargeBatches) {
 
 TEST_F(RunTest, StopsAtANotFiniteLossAndReportsTheCause) {
   write("table.csv", "a,b,label\n1,2,0.5\n3,1e30,0.25\n2,2,0.125\n1,1,0.5\n");
-  const RunResult result = train(R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: csv, path: table.csv}, batch_size: 1, shuffle: false}
-optimizer: {type: sgd, lr: 0.1}
-train: {epochs: 1}
-)");
+  const RunResult result = train(kRowByRow);
   EXPECT_EQ(result.status, store::RunStatus::kFailed);
   EXPECT_EQ(result.exit_code, 1);
   ASSERT_TRUE(result.error);
@@ -205,23 +200,17 @@ train: {epochs: 1}
 
 TEST_F(RunTest, GivesUsefulAdviceForNotFiniteLosses) {
   write("table.csv", "a,label\n1,0.5\n1,0.25\n");
-  constexpr const char* kTable = R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: csv, path: table.csv}, batch_size: 1, shuffle: false}
-optimizer: {type: sgd, lr: 0.1}
-train: {epochs: 1}
-)";
   const float weights[] = {NAN}, bias[] = {0};
   const auto bytes = [](const float* value) { return std::as_bytes(std::span(value, 1)); };
   formats::write_safetensors(path("w.safetensors").string(),
                              {{"0.weight", backends::DType::kF32, {1, 1}, bytes(weights)},
                               {"0.bias", backends::DType::kF32, {1}, bytes(bias)}});
-  const RunResult from = train(kTable, {.overrides = {"model.init_from=w.safetensors"}});
+  const RunResult from = train(kRowByRow, {.overrides = {"model.init_from=w.safetensors"}});
   ASSERT_TRUE(from.error);
   EXPECT_EQ(from.error->message,
             "the loss of step 1 is not finite: parameter 0.weight is nan; check the file model.init_from");
   // The first step makes the weights overflow, which a smaller learning rate would prevent.
-  const RunResult blown = train(kTable, {.overrides = {"optimizer.lr=1e38"}});
+  const RunResult blown = train(kRowByRow, {.overrides = {"optimizer.lr=1e38"}});
   ASSERT_TRUE(blown.error);
   EXPECT_NE(blown.error->message.find("; use a smaller optimizer.lr or train.clip_grad_norm, or "), std::string::npos)
       << blown.error->message;
@@ -229,25 +218,14 @@ train: {epochs: 1}
 
 TEST_F(RunTest, WarnsOfMissingValues) {
   write("table.csv", "a,b,label\n1,,0.5\n3,1,0.25\n2,2,0.125\n,1,\n");
-  constexpr const char* kTable = R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: csv, path: table.csv, missing: drop}, batch_size: 1}
-optimizer: {type: sgd, lr: 0.01}
-train: {epochs: 1}
-)";
-  EXPECT_EQ(train(kTable).warnings,
+  EXPECT_EQ(train(kRowByRow, {.overrides = {"data.train.missing=drop"}}).warnings,
             (std::vector<std::string>{"data.train: 2 of 4 rows were dropped: a value is missing"}));
 }
 
 TEST_F(RunTest, SkipsANotFiniteStepWithOnNanSkip) {
   write("table.csv", "a,b,label\n1,2,0.5\n3,1e30,0.25\n2,2,0.125\n1,1,0.5\n");
-  const RunResult result = train(R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: csv, path: table.csv}, batch_size: 1, shuffle: false}
-optimizer: {type: sgd, lr: 0.01}
-train: {epochs: 3, on_nan: skip}
-log: {every: 1 step}
-)");
+  const RunResult result =
+      train(kRowByRow, {.overrides = {"optimizer.lr=0.01", "train.epochs=3", "train.on_nan=skip", "log.every=1 step"}});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.optimizer_steps, 12);
   EXPECT_EQ(result.skipped_steps, 3);
@@ -259,16 +237,10 @@ log: {every: 1 step}
 // Whether labels are numbers is known only after reading them.
 TEST_F(RunTest, RejectsClassOptionsForNumericLabels) {
   write("table.csv", "a,b,label\n1,2,0.5\n3,1,0.25\n2,2,0.125\n1,1,0.5\n");
-  constexpr const char* kTableOfNumbers = R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: csv, path: table.csv}, batch_size: 2}
-optimizer: {type: sgd}
-train: {epochs: 1}
-)";
-  EXPECT_EQ(train(kTableOfNumbers).exit_code, 0);
+  EXPECT_EQ(train(kRowByRow).exit_code, 0);
   for (const char* option : {"class_weights=[1]", "label_smoothing=0.1", "ignore_index=0"}) {
     try {
-      train(kTableOfNumbers, {.overrides = {std::string("train.") + option}});
+      train(kRowByRow, {.overrides = {std::string("train.") + option}});
       ADD_FAILURE() << option;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
@@ -356,15 +328,9 @@ train: {epochs: 2}
 }
 
 TEST_F(RunTest, RejectsClassWeightsThatDoNotFitBeforeTheRun) {
-  write("train.csv", "a,label\n1,0\n2,1\n3,2\n");
-  const std::string recipe = R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: csv, path: train.csv}, batch_size: 1}
-optimizer: {type: sgd, lr: 0.1}
-train: {epochs: 1, class_weights: [1, 2]}
-)";
+  write("table.csv", "a,label\n1,0\n2,1\n3,2\n");
   try {
-    train(recipe);
+    train(kRowByRow, {.overrides = {"train.class_weights=[1, 2]"}});
     FAIL() << "two class weights were accepted for three classes";
   } catch (const Error& error) {
     EXPECT_EQ(error.message(), "train.class_weights: expected 3 weights, one per class in the order 0 to 2, got 2");
@@ -373,15 +339,10 @@ train: {epochs: 1, class_weights: [1, 2]}
 
 // A list follows the order of the classes; a map names them; balanced counts the training part without ignored labels.
 TEST_F(RunTest, ClassWeightsAreAListAMapOrBalanced) {
-  write("train.csv", "a,label\n1,spam\n2,spam\n3,spam\n5,ham\n4,-1\n0.5,spam\n2.5,eggs\n");
-  const std::string recipe = R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: csv, path: train.csv}, batch_size: 3}
-optimizer: {type: sgd, lr: 0.1}
-train: {epochs: 3, ignore_index: -1}
-)";
+  write("table.csv", "a,label\n1,spam\n2,spam\n3,spam\n5,ham\n4,-1\n0.5,spam\n2.5,eggs\n");
   const auto losses = [&](const std::string& weights) {
-    train(recipe, {.overrides = {"train.class_weights=" + weights}});
+    train(kRowByRow, {.overrides = {"data.batch_size=3", "train.epochs=3", "train.ignore_index=-1",
+                                    "train.class_weights=" + weights}});
     return points("train/loss");
   };
   const auto plain = losses("null");
@@ -400,15 +361,9 @@ train: {epochs: 3, ignore_index: -1}
 
 TEST_F(RunTest, WarningsAndFailuresAreEvents) {
   write("table.csv", "a,b,label\n1,2,0.5\n3,1e30,0.25\n2,2,0.125\n1,1,0.5\n");
-  const std::string recipe = R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: csv, path: table.csv}, batch_size: 1, shuffle: false}
-optimizer: {type: sgd, lr: 0.01}
-train: {epochs: 1, on_nan: skip}
-)";
-  ASSERT_EQ(train(recipe).warnings.size(), 2u);
+  ASSERT_EQ(train(kRowByRow, {.overrides = {"train.on_nan=skip"}}).warnings.size(), 2u);
   EXPECT_EQ(events("warning").size(), 2u);
-  ASSERT_EQ(train(recipe, {.overrides = {"train.on_nan=stop"}}).exit_code, 1);
+  ASSERT_EQ(train(kRowByRow).exit_code, 1);
   ASSERT_EQ(events("error").size(), 1u);
   EXPECT_NE(events("error")[0].find("\"step\":1"), std::string::npos) << events("error")[0];
 }
@@ -424,12 +379,7 @@ TEST_F(RunTest, WarnsOfAStepWithoutWeight) {
 
 TEST_F(RunTest, WarnsOfASingleClass) {
   write("table.csv", "a,label\n1,0\n2,0\n");
-  const RunResult result = train(R"(schema_version: 1
-model: {type: linear}
-data: {train: {format: csv, path: table.csv}, batch_size: 1}
-optimizer: {type: sgd, lr: 0.1}
-train: {epochs: 1}
-)");
+  const RunResult result = train(kRowByRow);
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.warnings, std::vector<std::string>{"all labels are of one class; the model cannot learn anything"});
 }
