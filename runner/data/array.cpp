@@ -166,7 +166,8 @@ void take_wide(Storage& storage, const Array& array, std::optional<double> scale
   }
   storage.offsets = narrowing.offsets();
   for (double& offset : storage.offsets) offset *= scale.value_or(1);
-  storage.warnings = narrowing.warnings([&](size_t feature) { return fmt::format("{} of {}", feature, array.name); });
+  storage.warnings = narrowing.warnings(options.has_recipe,
+                                        [&](size_t feature) { return fmt::format("{} of {}", feature, array.name); });
   refuse_not_finite(storage, array, options.predicts, [&](size_t i) {
     const bool is_finite = std::isfinite(static_cast<double>(elements[i]));
     const char* const why = std::isfinite(rounded(i)) ? kTooFar : is_finite ? kIsTooLarge : kIsNotFinite;
@@ -197,10 +198,10 @@ LabelCounts counts_of(std::span<const int64_t> labels) {
 }
 
 // Takes whole numbers that are classes. Returns false if they are targets.
-bool take_classes(Storage& storage, LargeArray<int64_t> labels, const Array& array, LabelsAs as) {
+bool take_classes(Storage& storage, LargeArray<int64_t> labels, const Array& array, const ReadOptions& options) {
   LabelCounts counts = counts_of(labels);
   const WholeNumbers whole{.counts = counts, .rows = std::ssize(labels), .as_floats = !is_integer(array.element)};
-  if (!are_classes(as, whole, array.name)) return false;
+  if (!are_classes(options, whole, array.name)) return false;
   storage.label_kind = LabelKind::kClass;
   storage.classes = std::move(labels);
   storage.outputs = std::ssize(counts);
@@ -290,7 +291,8 @@ void take_features(Storage& storage, const Array& array, std::optional<double> s
   scale_values(storage, scale, options.predicts, array.name);
 }
 
-void take_labels(Storage& storage, const Array& array, LabelsAs as) {
+void take_labels(Storage& storage, const Array& array, const ReadOptions& options) {
+  const LabelsAs as = options.labels;
   RUN_CHECK(array.shape[0] == storage.samples, ErrorKind::kData, "{0}: expected {2} labels, one per sample, got {1}",
             array.name, array.shape[0], storage.samples);
   RUN_CHECK(array.shape.size() <= 2, ErrorKind::kData, "{}: expected shape (N) of labels, or (N, K) of targets, got {}",
@@ -299,7 +301,7 @@ void take_labels(Storage& storage, const Array& array, LabelsAs as) {
             "{}: expected shape (N) of class labels, got {}; an array (N, K) has K targets for each sample", array.name,
             shape_text(array.shape));
   if (is_integer(array.element) && is_column(array) && as != LabelsAs::kTargets) {
-    take_classes(storage, read_row_major<int64_t>(array), array, as);
+    take_classes(storage, read_row_major<int64_t>(array), array, options);
     return;
   }
   LargeArray<float> values = read_row_major<float>(array);
@@ -308,7 +310,7 @@ void take_labels(Storage& storage, const Array& array, LabelsAs as) {
   LargeArray<int64_t> labels = may_be_classes ? wholes(values) : LargeArray<int64_t>();
   RUN_CHECK(as != LabelsAs::kClasses || !labels.empty(), ErrorKind::kData,
             "{}: expected whole numbers as class labels, got fractions", array.name);
-  if (labels.empty() || !take_classes(storage, std::move(labels), array, as))
+  if (labels.empty() || !take_classes(storage, std::move(labels), array, options))
     take_targets(storage, array, std::move(values));
 }
 
@@ -324,7 +326,7 @@ Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& opt
   };
   read_file(spec.features_file, [&](const Array& array) { take_features(storage, array, spec.scale, options); });
   if (options.labels != LabelsAs::kFeatures && !options.predicts) {
-    read_file(spec.labels_file, [&](const Array& array) { take_labels(storage, array, options.labels); });
+    read_file(spec.labels_file, [&](const Array& array) { take_labels(storage, array, options); });
   }
   return storage;
 }

@@ -51,7 +51,7 @@ void check_shape(const Array& array, int64_t most_bytes);
 void take_features(Storage& storage, const Array& array, std::optional<double> scale, const ReadOptions& options);
 // Stores the labels. Whole numbers of shape (N) or (N, 1) are classes if are_classes() says so; all other numbers, of
 // shape (N) or (N, K), are targets. Call it after take_features(): the number of samples must match.
-void take_labels(Storage& storage, const Array& array, LabelsAs as);
+void take_labels(Storage& storage, const Array& array, const ReadOptions& options);
 
 // The sources of a format with a file for each array.
 inline constexpr Source kFeaturesAndLabels[] = {

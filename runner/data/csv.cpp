@@ -72,7 +72,7 @@ class CsvReader final : public SampleReader {
   float target() const override { return parse_target(rows_.label()); }
   void read_classes(std::vector<int64_t>& classes) const override {
     const std::optional<int64_t> found = storage_.label_map->find(rows_.label());
-    if (!found) refuse_changed(storage_.stream->spec);
+    if (!found) refuse_changed(*storage_.stream);
     classes = {*found};
   }
 

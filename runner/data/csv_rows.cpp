@@ -64,9 +64,9 @@ void CsvRows::skip_separator_line() {
   const bool is_own = first == kKey && record_.size() == 2 && record_[1].empty();  // cut at the delimiter that it names
   if (!is_own && !(record_.size() == 1 && first.size() == kKey.size() + 1 && first.starts_with(kKey))) return;
   if (!is_own)
-    refuse(
-        "the file says {}; {}", in_quotes(first),
-        remedy("set delimiter to " + in_quotes(first.substr(kKey.size())),
+    refuse("the file says {}; {}", in_quotes(first),
+           options_.remedy(
+               "set delimiter to " + in_quotes(first.substr(kKey.size())),
                fmt::format("write it with the delimiter {} of the training data", in_quotes({&spec_.delimiter, 1}))));
   if (!lexer_.next(record_)) fail(ErrorKind::kData, "{} is empty", spec_.path);
 }
@@ -113,7 +113,7 @@ bool CsvRows::first_row_is_header() {
   if (numbers > 0 && texts > 0 && spec_.features.empty())
     refuse("is the first row a header or data? It has {} and {}; {}", numbers == 1 ? "a number" : "numbers",
            texts == 1 ? "a text" : "texts",
-           remedy("set header: true or header: false", "give the file the columns of the training data"));
+           options_.remedy("set header: true or header: false", "give the file the columns of the training data"));
   return numbers == 0 || texts > 0;
 }
 
@@ -142,8 +142,8 @@ std::optional<size_t> CsvRows::locate(const std::string& name, bool required) {
     refuse("column {} is given by name, but {}", in_quotes(name),
            spec_.header == Header::kFalse
                ? "header is false"
-               : "the first row has numbers; " +
-                     remedy("if it is a header, set header: true", "give the file the header of the training data"));
+               : "the first row has numbers; " + options_.remedy("if it is a header, set header: true",
+                                                                 "give the file the header of the training data"));
   const auto found = std::find(names_.begin(), names_.end(), name);
   if (found != names_.end()) return static_cast<size_t>(found - names_.begin());
   if (!required) return std::nullopt;
@@ -155,10 +155,6 @@ std::optional<size_t> CsvRows::locate(const std::string& name, bool required) {
          delimiter_hint());
 }
 
-std::string CsvRows::remedy(std::string_view setting, std::string_view change) const {
-  return std::string(options_.has_recipe ? setting : change);
-}
-
 // Says at which character a file with a single column is cut, and the one that it seems to need.
 std::string CsvRows::delimiter_hint() const {
   if (width_ > 1) return "";
@@ -166,8 +162,9 @@ std::string CsvRows::delimiter_hint() const {
   const std::string_view line = names_.empty() ? record_[0] : names_[0];
   for (const char other : {';', '\t', '|', ','})
     if (line.find(other) != line.npos)
-      return text + remedy(fmt::format(": set delimiter: \"{}\"", other == '\t' ? "\\t" : std::string(1, other)),
-                           ", as in the training data: change the delimiter of the file");
+      return text +
+             options_.remedy(fmt::format(": set delimiter: \"{}\"", other == '\t' ? "\\t" : std::string(1, other)),
+                             ", as in the training data: change the delimiter of the file");
   return text;
 }
 
@@ -207,8 +204,10 @@ void CsvRows::check_names(bool all) {
           std::find(names_.begin() + static_cast<ptrdiff_t>(from), names_.end(), names_[column]) - names_.begin());
     };
     if (names_[column].empty() && all)
-      refuse("column {} has no name; give it one, or list the columns to use: features: [{}, …]", column,
-             in_quotes(names_[column + 1 < width_ ? column + 1 : 0]));
+      refuse("column {} has no name; {}", column,
+             options_.remedy(fmt::format("give it one, or list the columns to use: features: [{}, …]",
+                                         in_quotes(names_[column + 1 < width_ ? column + 1 : 0])),
+                             "give it one"));
     if (const size_t first = same(0); !names_[column].empty() && same(first + 1) < width_)
       refuse("columns {} and {} are both named {}; rename one", first, same(first + 1), in_quotes(names_[column]));
   }
@@ -232,7 +231,7 @@ std::optional<size_t> CsvRows::choose_label() {
 
 LabelColumn CsvRows::label_column(LabelColumn::Keep keep) const {
   return LabelColumn(spec_.path, label_ ? fmt::format("{}: column {}", spec_.path, name_of(*label_)) : spec_.path,
-                     options_.labels, keep);
+                     options_, keep);
 }
 
 std::string CsvRows::name_of(size_t column) const {
@@ -335,11 +334,11 @@ void CsvRows::refuse_text(size_t column) {
   if (spec_.decimal == ',') {
     hint = text.find('.') == text.npos ? "" : "; the decimal separator is ',', and thousands have none";
   } else if (is_number(swapped)) {
-    hint =
-        remedy("; if the comma is the decimal separator, set decimal: \",\"; separators of thousands must be removed",
-               "; write numbers with a decimal point and without separators of thousands");
+    hint = options_.remedy(
+        "; if the comma is the decimal separator, set decimal: \",\"; separators of thousands must be removed",
+        "; write numbers with a decimal point and without separators of thousands");
   } else if (!has_header_ && samples_ == 0) {
-    hint = "; if the first row is a header, " + remedy("set header: true", "remove it");
+    hint = "; if the first row is a header, " + options_.remedy("set header: true", "remove it");
   } else if (spec_.features.empty() && samples_ == 0 && options_.has_recipe) {
     hint = has_number_feature() ? "; list the columns to use with features"
                                 : "; features are numbers, and no column except the label has any";
@@ -374,8 +373,8 @@ void CsvRows::refuse_missing() {
   fail(ErrorKind::kData, "{}:{}: values are missing: {}{}; {}", spec_.path, here,
        fmt::join(texts.begin(), texts.begin() + static_cast<ptrdiff_t>(listed), ", "),
        texts.size() > listed ? fmt::format(", … ({} columns)", texts.size()) : "",
-       remedy(of_label ? "set missing: drop" : "set missing: drop or missing: mean",
-              "fill them in, or remove the rows"));
+       options_.remedy(of_label ? "set missing: drop" : "set missing: drop or missing: mean",
+                       "fill them in, or remove the rows"));
 }
 
 bool CsvRows::read_label() {
@@ -390,12 +389,13 @@ void CsvRows::describe(Storage& storage) const {
   storage.feature_shape = backends::Shape{static_cast<int64_t>(features_.size())};
   storage.offsets = offsets();
   for (double& offset : storage.offsets) offset *= spec_.scale.value_or(1);
-  for (std::string& text : narrowing_->warnings([this](size_t feature) { return name_of(features_[feature]); }))
+  for (std::string& text :
+       narrowing_->warnings(options_.has_recipe, [this](size_t feature) { return name_of(features_[feature]); }))
     storage.warnings.push_back(std::move(text));
   if (!has_header_ && spec_.header == Header::kAuto)
     storage.warnings.push_back(
         "the first row has numbers, so it is read as data" +
-        remedy("; set header: false if that is right, header: true if it has the column names", ""));
+        options_.remedy("; set header: false if that is right, header: true if it has the column names", ""));
   if (names_.empty()) return;
   if (label_.has_value()) storage.label_name = names_[*label_];
   for (const size_t column : features_) storage.feature_names.push_back(names_[column]);

@@ -71,8 +71,6 @@ class CsvRows {
   std::optional<size_t> choose_label();
   std::string name_of(size_t column) const;
   std::string delimiter_hint() const;
-  // Returns the remedy for messages: `setting` of the recipe, or `change` of the file where no key can be set.
-  std::string remedy(std::string_view setting, std::string_view change) const;
   std::vector<size_t> used_columns() const;  // features, then the label
 
   bool read_row();

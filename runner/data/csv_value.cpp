@@ -143,7 +143,7 @@ void LabelColumn::add(std::string_view text, int64_t line) {
   }
   ++name_counts_[static_cast<size_t>(found->second)];
   if (keep_ == Keep::kLabels) name_ids_.push_back(found->second);
-  if (names_.size() > kMaxLabels && text_.line == 0 && as_ != LabelsAs::kNames) {
+  if (names_.size() > kMaxLabels && text_.line == 0 && options_.labels != LabelsAs::kNames) {
     has_names_ = false;
     names_.clear();
     name_ids_ = {};
@@ -169,18 +169,21 @@ void LabelColumn::add_number(std::string_view text, float rounded, int64_t line)
 }
 
 void LabelColumn::finish(Storage& storage) {
-  if (text_.line > 0 || as_ == LabelsAs::kNames) {
-    if (as_ == LabelsAs::kTargets) refuse(text_, "is not a number; regression needs numbers");
+  if (text_.line > 0 || options_.labels == LabelsAs::kNames) {
+    if (options_.labels == LabelsAs::kTargets) refuse(text_, "is not a number; regression needs numbers");
     if (!has_names_) refuse(text_, "is not a number, but all labels before it are");
     if (text_.line > 0 && all_have_commas_)
-      refuse(text_, "is a text; if the comma is the decimal separator, set decimal: \",\"");
+      refuse(text_, "is a text; " + options_.remedy("if the comma is the decimal separator, set decimal: \",\"",
+                                                    "write numbers with a decimal point"));
     return finish_names(storage);
   }
   if (fraction_.line > 0) {
-    if (as_ == LabelsAs::kClasses) refuse(fraction_, "is not a class; expected a whole number, or names only");
+    if (options_.labels == LabelsAs::kClasses)
+      refuse(fraction_,
+             std::string("is not a class; expected a whole number") + options_.remedy(", or names only", ""));
     return finish_targets(storage);
   }
-  if (!are_classes(as_, {.counts = counts_, .rows = rows_, .as_floats = as_floats_}, where_))
+  if (!are_classes(options_, {.counts = counts_, .rows = rows_, .as_floats = as_floats_}, where_))
     return finish_targets(storage);
   storage.label_kind = LabelKind::kClass;
   storage.classes.assign(wholes_.begin(), wholes_.end());
@@ -222,7 +225,7 @@ float parse_target(std::string_view text) {
   return number;
 }
 
-void LabelColumn::refuse(const Example& label, const char* why) const {
+void LabelColumn::refuse(const Example& label, std::string_view why) const {
   fail(ErrorKind::kData, "{}:{}: label {} {}", path_, label.line, in_quotes(label.text), why);
 }
 

@@ -34,15 +34,15 @@ class LabelColumn {
  public:
   enum class Keep : bool { kKind, kLabels };
 
-  // `where`: the file and the column, for messages. `keep`: kKind determines only the kind and the number of rows of
-  // each label; kLabels keeps the labels.
-  LabelColumn(std::string path, std::string where, LabelsAs as, Keep keep)
-      : path_(std::move(path)), where_(std::move(where)), as_(as), keep_(keep) {}
+  // `where`: the file and the column, for messages. `options` must outlive this object. `keep`: kKind determines only
+  // the kind and the number of rows of each label; kLabels keeps the labels.
+  LabelColumn(std::string path, std::string where, const ReadOptions& options, Keep keep)
+      : path_(std::move(path)), where_(std::move(where)), options_(options), keep_(keep) {}
 
   // `text`: trimmed and not missing. `line`: line of the record.
   void add(std::string_view text, int64_t line);
   // Sets label kind, counts, outputs and class names of `storage` and moves the kept labels into it. Throws
-  // Error(kData) naming the line of a label that does not match the other labels or `as`.
+  // Error(kData) naming the line of a label that does not match the other labels or options.labels.
   void finish(Storage& storage);
 
  private:
@@ -58,10 +58,10 @@ class LabelColumn {
   void add_number(std::string_view text, float rounded, int64_t line);
   void finish_names(Storage& storage);
   void finish_targets(Storage& storage);
-  [[noreturn]] void refuse(const Example& label, const char* why) const;
+  [[noreturn]] void refuse(const Example& label, std::string_view why) const;
 
   std::string path_, where_;
-  LabelsAs as_;
+  const ReadOptions& options_;
   Keep keep_;
   int64_t rows_ = 0;
   // As long as all labels are numbers: whole ones until the first fraction, all from then on.

@@ -76,7 +76,8 @@ void add_center_offsets(Encoding& encoding, const Storage& storage) {
 
 }  // namespace
 
-void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows, const std::string& file) {
+void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows, const std::string& file,
+              const ReadOptions& options) {
   const auto width = static_cast<size_t>(storage.width());
   std::vector<double> sum(width), count(width);
   each_row(storage, rows, [&](int64_t, const std::vector<float>& row) {
@@ -89,8 +90,8 @@ void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_
   encoding.fill.resize(width);
   for (size_t f = 0; f < width; ++f) {
     RUN_CHECK(count[f] > 0, ErrorKind::kData,
-              "{}: {} has no values in the training part, so it has no mean to fill in; remove it from features", file,
-              feature_text(storage, f));
+              "{}: {} has no values in the training part, so it has no mean to fill in; {}", file,
+              feature_text(storage, f), options.remedy("remove it from features", "restore the training data"));
     encoding.fill[f] = sum[f] / count[f];
   }
   add_offsets(encoding.fill, storage);
@@ -114,7 +115,8 @@ void fill_missing(Storage& storage, const Encoding& encoding, const std::string&
   }
 }
 
-void fit_normalization(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows) {
+void fit_normalization(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows,
+                       const ReadOptions& options) {
   if (encoding.normalize == schema::Normalize::kNone) return;
   encoding.center.assign(static_cast<size_t>(storage.width()), 0);
   encoding.spread.assign(static_cast<size_t>(storage.width()), 0);
@@ -127,8 +129,8 @@ void fit_normalization(Encoding& encoding, const Storage& storage, std::span<con
   for (size_t f = 0; f < encoding.spread.size(); ++f) {
     double& spread = encoding.spread[f];
     RUN_CHECK(std::isfinite(static_cast<float>(spread)), ErrorKind::kData,
-              "data.train: the values of {} differ by more than f32 holds; reduce them with scale",
-              feature_text(storage, f));
+              "data.train: the values of {} differ by more than f32 holds; {}", feature_text(storage, f),
+              options.remedy("reduce them with scale", "restore the training data"));
     // Also covers a spread so small that its inverse, by which gather multiplies, is infinite in f32.
     if (!std::isfinite(1 / static_cast<float>(spread))) spread = 1;
   }

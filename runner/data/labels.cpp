@@ -141,13 +141,13 @@ std::string class_list(const Encoding& encoding) {
   return list_of(names);
 }
 
-bool are_classes(LabelsAs as, const WholeNumbers& labels, const std::string& where) {
+bool are_classes(const ReadOptions& options, const WholeNumbers& labels, const std::string& where) {
+  const LabelsAs as = options.labels;
   if (as == LabelsAs::kTargets) return false;
-  RUN_CHECK(
-      labels.counts.size() <= kMaxLabels || as == LabelsAs::kAuto, ErrorKind::kData,
-      "{}: the labels have more than {} different values, too many for classes; set train.task: regression if they "
-      "are numbers to predict",
-      where, kMaxLabels);
+  RUN_CHECK(labels.counts.size() <= kMaxLabels || as == LabelsAs::kAuto, ErrorKind::kData,
+            "{}: the labels have more than {} different values, too many for classes; {}", where, kMaxLabels,
+            options.remedy("set train.task: regression if they are numbers to predict",
+                           "give the file the labels of the training data"));
   if (as != LabelsAs::kAuto || !is_doubtful(labels)) return true;
   if (labels.as_floats) return false;
   const bool more = labels.counts.size() > kMaxLabels;

@@ -28,7 +28,7 @@ struct WholeNumbers {
 
 // Decides whether whole numbers are classes or targets. `where`: the file and column for messages. Throws Error(kData)
 // if nothing says which, and there are so many different ones that it is doubtful.
-bool are_classes(LabelsAs as, const WholeNumbers& labels, const std::string& where);
+bool are_classes(const ReadOptions& options, const WholeNumbers& labels, const std::string& where);
 
 // The classes of an Encoding. Constant after construction, thread-safe.
 class LabelMap {

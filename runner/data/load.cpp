@@ -142,6 +142,7 @@ struct Sections {
   Parts rows = {};                       // of a split; empty: all
   Encoding encoding;
   std::vector<DataFile> files;
+  ReadOptions options;  // of the training data
 
   // The storage of the evaluation data, if it is another one; else null.
   Storage* other() const { return eval != train ? eval.get() : nullptr; }
@@ -159,12 +160,14 @@ void split_train(Sections& sections, const schema::DataSpec& spec, uint64_t seed
   sections.eval = std::make_shared<Storage>(std::move(parts.eval));
 }
 
-Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
+Sections read_sections(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, bool has_recipe) {
   const int64_t buffer = spec.stream ? spec.shuffle_buffer : 0;
   Sections sections;
-  sections.train = std::make_shared<Storage>(
-      read(spec.train, {.labels = labels, .seed = seed, .normalized = spec.normalize != schema::Normalize::kNone},
-           buffer, "data.train"));
+  sections.options = {.labels = labels,
+                      .seed = seed,
+                      .has_recipe = has_recipe,
+                      .normalized = spec.normalize != schema::Normalize::kNone};
+  sections.train = std::make_shared<Storage>(read(spec.train, sections.options, buffer, "data.train"));
   sections.files = sections.train->files;
   Encoding& encoding = sections.encoding = encoding_of(*sections.train);
   encoding.normalize = spec.normalize;
@@ -186,7 +189,7 @@ void append(std::vector<std::string>& texts, std::vector<std::string> more) {
 // Counts the samples by class. Appends warnings about the classes. Throws Error(kData) if a new run's data.eval has no
 // class of data.train.
 std::vector<int64_t> count_classes(const Sections& sections, bool is_new, std::vector<std::string>& warnings) {
-  const auto& [train, eval, rows, encoding, files] = sections;
+  const auto& [train, eval, rows, encoding, files, options] = sections;
   if (train->label_counts.empty()) return {};
   std::vector<int64_t> counts = class_counts(*train, encoding, rows.train);
   append(warnings, label_warnings(encoding, *train));
@@ -202,11 +205,11 @@ void fit(Sections& sections, const schema::DataSpec& spec) {
   const std::vector<int32_t>& rows = sections.rows.train;
   const auto fills = [](const schema::DatasetSpec& section) { return section.missing == schema::Missing::kMean; };
   if (fills(spec.train) || (spec.eval && fills(*spec.eval))) {
-    fit_fill(sections.encoding, *sections.train, rows, main_path(spec.train));
+    fit_fill(sections.encoding, *sections.train, rows, main_path(spec.train), sections.options);
     fill_missing(*sections.train, sections.encoding, "data.train");
     if (Storage* const eval = sections.other()) fill_missing(*eval, sections.encoding, "data.eval");
   }
-  fit_normalization(sections.encoding, *sections.train, rows);
+  fit_normalization(sections.encoding, *sections.train, rows, sections.options);
 }
 
 float largest_magnitude(std::span<const float> values) {
@@ -263,15 +266,15 @@ LabelsAs labels_as(const schema::TrainSpec& train) {
 }
 
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels, std::optional<int64_t> ignore_index,
-          const Encoding* known) {
-  Sections sections = read_sections(spec, seed, needed_labels(spec, labels, known));
+          const Encoding* known, bool has_recipe) {
+  Sections sections = read_sections(spec, seed, needed_labels(spec, labels, known), has_recipe);
   encode_labels(sections.encoding, *sections.train, sections.other(), ignore_index, known);
   std::vector<std::string> warnings;
   std::vector<int64_t> counts = count_classes(sections, known == nullptr, warnings);
   fit(sections, spec);
 
   const bool has_other = sections.other() != nullptr;
-  auto& [train, eval, rows, encoding, files] = sections;
+  auto& [train, eval, rows, encoding, files, options] = sections;
   Dataset train_set("data.train", train, std::move(rows.train), encoding);
   std::optional<Dataset> eval_set;
   if (eval) eval_set.emplace("data.eval", eval, std::move(rows.eval), encoding);
@@ -295,25 +298,28 @@ std::optional<int64_t> known_samples(const schema::DataSpec& spec) {
 namespace {
 
 // Targets of a loss of probabilities. Those of a stream are not in memory, and synthetic ones are any numbers.
-void check_probabilities(const Dataset& set, schema::Loss loss) {
+void check_probabilities(const Dataset& set, schema::Loss loss, const ReadOptions& options) {
   const LargeArray<float>& targets = set.storage().targets;
   const auto wrong = std::ranges::find_if(targets, [](float target) { return !(target >= 0 && target <= 1); });
-  RUN_CHECK(wrong == targets.end(), ErrorKind::kData,
-            "{}: train.loss: {} needs targets from 0 to 1, got {}; for classes, remove train.task and use {}",
-            set.name(), name_of(loss), *wrong, schema::losses_for(schema::Labels::kClasses));
+  RUN_CHECK(wrong == targets.end(), ErrorKind::kData, "{}: train.loss: {} needs targets from 0 to 1, got {}{}",
+            set.name(), name_of(loss), *wrong,
+            options.remedy(fmt::format("; for classes, remove train.task and use {}",
+                                       schema::losses_for(schema::Labels::kClasses)),
+                           ""));
 }
 
 }  // namespace
 
-Data load(const schema::Recipe& recipe, const Encoding* known) {
+Data load(const schema::Recipe& recipe, const Encoding* known, bool has_recipe) {
   const schema::TrainSpec& train = recipe.train;
-  Data data = load(recipe.data, data_seed(recipe), labels_as(train), train.ignore_index, known);
+  Data data = load(recipe.data, data_seed(recipe), labels_as(train), train.ignore_index, known, has_recipe);
   if (train.class_weights.balanced && data.encoding.label_kind == LabelKind::kClass)
     data.encoding.balanced_weights = balanced_weights(
         data.class_counts.empty() ? data.train.count_classes(data.encoding.ignored_label) : data.class_counts);
   if (schema::facts_of(train.loss).needs_probabilities) {
-    check_probabilities(data.train, train.loss);
-    if (data.eval) check_probabilities(*data.eval, train.loss);
+    const ReadOptions options{.has_recipe = has_recipe};
+    check_probabilities(data.train, train.loss, options);
+    if (data.eval) check_probabilities(*data.eval, train.loss, options);
   }
   if (data.eval && recipe.eval.batches) {
     int64_t samples = 0;

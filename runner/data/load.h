@@ -37,15 +37,15 @@ LabelsAs labels_as(const schema::TrainSpec& train);
 // Reads data.train and data.eval, or splits data.train. The eval part of a split has exactly round(N * split.eval)
 // samples: those with the smallest Philox hash of (seed, index), or the end of a text. Both parts keep the order of the
 // file. Statistics are computed from the training part only. `known`: encoding of the run that is continued; its
-// classes are kept if they include all labels. Null: none.
+// classes are kept if they include all labels. Null: none. `has_recipe`: as in ReadOptions.
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels = LabelsAs::kAuto,
-          std::optional<int64_t> ignore_index = std::nullopt, const Encoding* known = nullptr);
+          std::optional<int64_t> ignore_index = std::nullopt, const Encoding* known = nullptr, bool has_recipe = true);
 
 // Returns the number of training samples if the recipe determines it (DataFormatDef::sample_count).
 std::optional<int64_t> known_samples(const schema::DataSpec& spec);
 
 // As above, with the data seed of the recipe and the kind of labels that its loss requires.
-Data load(const schema::Recipe& recipe, const Encoding* known = nullptr);
+Data load(const schema::Recipe& recipe, const Encoding* known = nullptr, bool has_recipe = true);
 // Returns the encoding of a run's checkpoint with the members that older versions did not store: they ignored the class
 // with the number train.ignore_index.
 Encoding completed(Encoding encoding, const schema::TrainSpec& train);

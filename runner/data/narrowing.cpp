@@ -42,10 +42,10 @@ std::vector<double> Narrowing::offsets() const {
   return std::ranges::all_of(offsets, [](double offset) { return offset == 0; }) ? std::vector<double>() : offsets;
 }
 
-std::string Narrowing::warning(const std::string& column, int64_t count) const {
+std::string Narrowing::warning(const std::string& column, int64_t count, bool has_recipe) const {
   return fmt::format("column {}: {} {} above 2^24 lost digits, because f32 has 24 bits{}", column, count,
                      count == 1 ? "value" : "values",
-                     relative_ ? "" : "; data.normalize keeps them: it subtracts before it rounds");
+                     relative_ || !has_recipe ? "" : "; data.normalize keeps them: it subtracts before it rounds");
 }
 
 }  // namespace runner::data

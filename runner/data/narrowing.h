@@ -48,19 +48,20 @@ class Narrowing {
 
   // The value of each column that is stored as 0; empty if that is 0 for all.
   std::vector<double> offsets() const;
-  // Describes each column whose numbers lost digits. `name_of` returns the name of a feature for messages.
+  // Describes each column whose numbers lost digits. `has_recipe`: as in ReadOptions. `name_of` returns the name of a
+  // feature for messages.
   template <class NameOf>
-  std::vector<std::string> warnings(NameOf name_of) const {
+  std::vector<std::string> warnings(bool has_recipe, NameOf name_of) const {
     std::vector<std::string> texts;
     for (size_t column = 0; column < rounded_.size(); ++column)
-      if (rounded_[column] > 0) texts.push_back(warning(name_of(column), rounded_[column]));
+      if (rounded_[column] > 0) texts.push_back(warning(name_of(column), rounded_[column], has_recipe));
     return texts;
   }
 
  private:
   static constexpr float kExact = 0x1p24f;  // whole numbers up to this are f32 numbers
 
-  std::string warning(const std::string& column, int64_t count) const;
+  std::string warning(const std::string& column, int64_t count, bool has_recipe) const;
 
   bool relative_;
   std::vector<double> offsets_;   // NaN until the first value

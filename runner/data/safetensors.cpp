@@ -30,8 +30,7 @@ Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& opt
   };
   Storage storage;
   take_features(storage, array_of("features"), spec.scale, options);
-  if (!options.predicts && options.labels != LabelsAs::kFeatures)
-    take_labels(storage, array_of("labels"), options.labels);
+  if (!options.predicts && options.labels != LabelsAs::kFeatures) take_labels(storage, array_of("labels"), options);
   return storage;
 }
 

@@ -10,6 +10,10 @@
 
 namespace runner::data {
 
+std::string ReadOptions::remedy(std::string_view setting, std::string_view change) const {
+  return std::string(has_recipe ? setting : change);
+}
+
 void Storage::read_row(int64_t row, std::span<float> out) const {
   const size_t start = static_cast<size_t>(row) * out.size();
   if (!values.empty()) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -24,7 +25,7 @@ struct ReadOptions {
   bool predicts = false;  // labels are not read, and rows that cannot be used stay (Storage::rejected)
   uint64_t seed = 0;      // synthetic: seed, and which section it is
   bool eval = false;
-  bool has_recipe = true;  // whether the user can set the keys of the section; eval and predict take none
+  bool has_recipe = true;  // whether the user can set keys of the recipe; eval and predict take none
   // CSV: columns of the training data, by name if there is a header; empty or 0 if unknown.
   std::vector<std::string> feature_names = {};
   std::string label_name = {};
@@ -32,6 +33,9 @@ struct ReadOptions {
   bool normalized = false;  // whether the data are normalised after reading (narrowing.h)
   // Before scaling: those of an earlier pass, or of the training data; empty: none yet.
   std::vector<double> offsets = {};
+
+  // Returns the remedy for messages: `setting` of the recipe, or `change` of the file where no key can be set.
+  std::string remedy(std::string_view setting, std::string_view change) const;
 };
 
 // Files whose samples are read in every epoch (stream.h).

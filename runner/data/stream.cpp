@@ -12,7 +12,7 @@ namespace {
 
 const Storage& unchanged(const Storage& storage) {
   for (const DataFile& file : storage.files)
-    if (stamp_of(file.path) != file.stamp) refuse_changed(storage.stream->spec);
+    if (stamp_of(file.path) != file.stamp) refuse_changed(*storage.stream);
   return storage;
 }
 
@@ -23,11 +23,11 @@ std::unique_ptr<SampleReader> open_stream(const Storage& storage) {
 
 }  // namespace
 
-void refuse_changed(const schema::DatasetSpec& spec) {
-  fail(ErrorKind::kRun,
-       "{} has changed since its samples were counted; a stream reads the file again in every epoch: do not change it "
-       "during the run, or set data.stream to false",
-       main_path(spec));
+void refuse_changed(const StreamedSource& source) {
+  fail(ErrorKind::kRun, "{} has changed since its samples were counted; {}", main_path(source.spec),
+       source.options.remedy("a stream reads the file again in every epoch: do not change it during the run, or set "
+                             "data.stream to false",
+                             "do not change the file while it is read"));
 }
 
 StreamedRows::StreamedRows(const Storage& storage) : storage_(unchanged(storage)), reader_(open_stream(storage)) {}
@@ -35,10 +35,10 @@ StreamedRows::StreamedRows(const Storage& storage) : storage_(unchanged(storage)
 bool StreamedRows::next() {
   const StreamedSource& source = *storage_.stream;
   if (!reader_->next()) {
-    if (sample_ + 1 != storage_.samples) refuse_changed(source.spec);
+    if (sample_ + 1 != storage_.samples) refuse_changed(source);
     return false;
   }
-  if (++sample_ == storage_.samples) refuse_changed(source.spec);
+  if (++sample_ == storage_.samples) refuse_changed(source);
   features_.assign(reader_->features().begin(), reader_->features().end());
   if (source.spec.scale) scale_sample(storage_, features_, sample_, *source.spec.scale, main_path(source.spec));
   for (size_t i = 0; i < source.fill.size(); ++i) {

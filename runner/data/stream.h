@@ -40,7 +40,7 @@ class SampleReader {
 };
 
 // Throws Error(kRun): the source has changed since its samples were counted.
-[[noreturn]] void refuse_changed(const schema::DatasetSpec& spec);
+[[noreturn]] void refuse_changed(const StreamedSource& source);
 
 // Reads the samples of a stream once, in their order. Throws Error(kRun) if the source has changed since they were
 // counted.

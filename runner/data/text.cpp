@@ -61,7 +61,8 @@ class Seen {
 // Reads the tokens of a file in order: code points, or bytes. Thread safety: none.
 class TextTokens {
  public:
-  explicit TextTokens(const schema::DatasetSpec& spec);
+  // `options` must outlive this object.
+  TextTokens(const schema::DatasetSpec& spec, const ReadOptions& options);
 
   // Returns false at the end of the file.
   bool next(uint32_t& token);
@@ -75,14 +76,15 @@ class TextTokens {
   bool fill();
 
   const bool bytes_;
+  const ReadOptions& options_;
   formats::InputFile input_;
   std::string window_;
   size_t at_ = 0;  // position in the window
   int64_t window_byte_ = 0;
 };
 
-TextTokens::TextTokens(const schema::DatasetSpec& spec)
-    : bytes_(spec.tokens == schema::Tokens::kBytes), input_(spec.path) {
+TextTokens::TextTokens(const schema::DatasetSpec& spec, const ReadOptions& options)
+    : bytes_(spec.tokens == schema::Tokens::kBytes), options_(options), input_(spec.path) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (bytes_ || !fill()) return;
   RUN_CHECK(!schema::is_utf16(window_), ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input_.path());
@@ -104,12 +106,12 @@ bool TextTokens::next(uint32_t& token) {
   if (window_.size() - at_ < kLongestCharacter) fill();
   if (at_ == window_.size()) return false;
   const size_t length = bytes_ ? 1 : schema::utf8_length(window_, at_);
-  RUN_CHECK(length > 0, ErrorKind::kData,
-            "{}: byte {} is {:#04x}, which is not valid UTF-8; set `tokens: bytes` to read any file", input_.path(),
-            byte(), static_cast<uint8_t>(window_[at_]));
+  constexpr const char* kAnyFile = "set `tokens: bytes` to read any file";
+  RUN_CHECK(length > 0, ErrorKind::kData, "{}: byte {} is {:#04x}, which is not valid UTF-8; {}", input_.path(), byte(),
+            static_cast<uint8_t>(window_[at_]), options_.remedy(kAnyFile, "save the file as UTF-8"));
   RUN_CHECK(bytes_ || window_[at_] != '\0', ErrorKind::kData,
-            "{}: byte {} is NUL (0x00): the file is damaged or no text; set `tokens: bytes` to read any file",
-            input_.path(), byte());
+            "{}: byte {} is NUL (0x00): the file is damaged or no text; {}", input_.path(), byte(),
+            options_.remedy(kAnyFile, "expected UTF-8 text"));
   token = bytes_ ? static_cast<uint8_t>(window_[at_]) : code_point(std::string_view(window_).substr(at_, length));
   at_ += length;
   return true;
@@ -170,8 +172,8 @@ int64_t stride_of(const schema::DatasetSpec& spec) {
 // Reads the samples of a text file in order, as token ids.
 class TextSamples {
  public:
-  // `numbers` must outlive this object.
-  TextSamples(const schema::DatasetSpec& spec, const TokenNumbers& numbers);
+  // `source` and `numbers` must outlive this object.
+  TextSamples(const StreamedSource& source, const TokenNumbers& numbers);
 
   // Advances to the next sample. Returns false at the end.
   bool next();
@@ -189,11 +191,11 @@ class TextSamples {
   std::vector<int64_t> window_;
 };
 
-TextSamples::TextSamples(const schema::DatasetSpec& spec, const TokenNumbers& numbers)
-    : tokens_(spec),
+TextSamples::TextSamples(const StreamedSource& source, const TokenNumbers& numbers)
+    : tokens_(source.spec, source.options),
       numbers_(numbers),
-      size_(static_cast<size_t>(spec.sequence_length) + 1),
-      stride_(stride_of(spec)) {}
+      size_(static_cast<size_t>(source.spec.sequence_length) + 1),
+      stride_(stride_of(source.spec)) {}
 
 bool TextSamples::next() {
   const auto known = static_cast<int64_t>(window_.size());
@@ -220,18 +222,18 @@ std::string_view unit(const schema::DatasetSpec& spec) {
   return spec.tokens == schema::Tokens::kBytes ? "bytes" : "characters";
 }
 
-void check_samples(int64_t samples, int64_t tokens, const schema::DatasetSpec& spec) {
+void check_samples(int64_t samples, int64_t tokens, const schema::DatasetSpec& spec, const ReadOptions& options) {
   RUN_CHECK(samples > 0, ErrorKind::kData, "{} has {} {}, but a sample of sequence_length {} and its labels need {}",
             spec.path, tokens, unit(spec), spec.sequence_length, spec.sequence_length + 1);
-  RUN_CHECK(samples <= INT32_MAX, ErrorKind::kData, "{} has {} samples, limit {}; use a larger stride", spec.path,
-            samples, INT32_MAX);
+  RUN_CHECK(samples <= INT32_MAX, ErrorKind::kData, "{} has {} samples, limit {}; {}", spec.path, samples, INT32_MAX,
+            options.remedy("use a larger stride", "divide the file"));
 }
 
 // Returns the storage of a text without its tokens.
-Storage described(const schema::DatasetSpec& spec, int64_t tokens, const Seen& seen) {
+Storage described(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t tokens, const Seen& seen) {
   Storage storage;
   storage.samples = samples_in(tokens, spec.sequence_length, stride_of(spec));
-  check_samples(storage.samples, tokens, spec);
+  check_samples(storage.samples, tokens, spec, options);
   storage.feature_shape = backends::Shape{spec.sequence_length};
   storage.text.stride = stride_of(spec);
   storage.sequence = spec.sequence_length;
@@ -243,24 +245,24 @@ Storage described(const schema::DatasetSpec& spec, int64_t tokens, const Seen& s
   return storage;
 }
 
-Storage read_text(const schema::DatasetSpec& spec, const ReadOptions&) {
-  TextTokens tokens(spec);
+Storage read_text(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  TextTokens tokens(spec, options);
   std::vector<uint32_t> all;
   Seen seen;
   for (uint32_t token = 0; tokens.next(token);) {
     all.push_back(token);
     seen.add(token);
   }
-  Storage storage = described(spec, std::ssize(all), seen);
+  Storage storage = described(spec, options, std::ssize(all), seen);
   const TokenNumbers numbers(storage.class_names);
   for (uint32_t& token : all) token = static_cast<uint32_t>(numbers.of(token));
   storage.text.ids = std::move(all);
   return storage;
 }
 
-Storage count_text_samples(const schema::DatasetSpec& spec, const ReadOptions&) {
-  StreamedSource source{.spec = spec};
-  TextTokens tokens(spec);
+Storage count_text_samples(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  StreamedSource source{.spec = spec, .options = options};
+  TextTokens tokens(spec, options);
   const int64_t place_every = StreamedSource::kPlaceEvery * stride_of(spec);
   int64_t count = 0;
   Seen seen;
@@ -271,7 +273,7 @@ Storage count_text_samples(const schema::DatasetSpec& spec, const ReadOptions&) 
     seen.add(token);
     contents.update(std::as_bytes(std::span(&token, 1)));
   }
-  Storage storage = described(spec, count, seen);
+  Storage storage = described(spec, options, count, seen);
   source.contents = hex(contents.finish());
   storage.stream = std::move(source);
   return storage;
@@ -280,11 +282,11 @@ Storage count_text_samples(const schema::DatasetSpec& spec, const ReadOptions&) 
 class TextReader final : public SampleReader {
  public:
   explicit TextReader(const Storage& storage)
-      : spec_(storage.stream->spec), numbers_(storage.class_names), samples_(spec_, numbers_) {}
+      : source_(*storage.stream), numbers_(storage.class_names), samples_(source_, numbers_) {}
 
   bool next() override {
     if (!samples_.next()) return false;
-    if (std::ranges::find(samples_.tokens(), -1) != samples_.tokens().end()) refuse_changed(spec_);
+    if (std::ranges::find(samples_.tokens(), -1) != samples_.tokens().end()) refuse_changed(source_);
     return true;
   }
   void go_to(const SamplePlace& place, int64_t) override { samples_.go_to(place.byte); }
@@ -294,7 +296,7 @@ class TextReader final : public SampleReader {
  private:
   std::span<const int64_t> labels() const { return std::span(samples_.tokens()).subspan(1); }
 
-  const schema::DatasetSpec& spec_;
+  const StreamedSource& source_;
   const TokenNumbers numbers_;
   TextSamples samples_;
 };

@@ -305,6 +305,19 @@ TEST_F(CsvTest, RemediesChangeTheFileWhereNoKeyCanBeSet) {
   EXPECT_EQ(error("1,2\n3,4\n", named, fixed),
             "x.csv:1: column 'y' is given by name, but the first row has numbers; give the file the header of the "
             "training data");
+  EXPECT_EQ(error(",y\n1,2\n", {}, {.has_recipe = false}), "x.csv:1: column 0 has no name; give it one");
+  EXPECT_EQ(read("a,y\n16777217,0\n", {}, fixed).warnings.at(0),
+            "column 'a': 1 value above 2^24 lost digits, because f32 has 24 bits");
+  ReadOptions classes = fixed;
+  classes.labels = LabelsAs::kClasses;
+  EXPECT_EQ(error("a,y\n1,\"0,5\"\n", {}, classes),
+            "x.csv:2: label '0,5' is a text; write numbers with a decimal point");
+  EXPECT_EQ(error("a,y\n1,0.5\n", {}, classes), "x.csv:2: label '0.5' is not a class; expected a whole number");
+  std::string many = "a,y\n";
+  for (int i = 0; i < 65537; ++i) many += fmt::format("0,{}\n", i);
+  EXPECT_EQ(error(many, {}, classes),
+            "x.csv: column 'y': the labels have more than 65536 different values, too many for classes; give the file "
+            "the labels of the training data");
   ReadOptions predicts = fixed;
   predicts.predicts = true;
   predicts.feature_count = 1;

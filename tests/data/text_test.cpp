@@ -227,6 +227,26 @@ TEST_F(TextTest, StreamRejectsAModifiedFile) {
             "change it during the run, or set data.stream to false");
 }
 
+// eval takes no KEY=VALUE.
+TEST_F(TextTest, RemediesChangeTheFileWhereNoKeyCanBeSet) {
+  const Data data = data_of("abcdefghij", 3);
+  for (const int64_t buffer : {0, 2}) {
+    const auto refusal = [&](std::string_view text) {
+      return message_of(
+          [&] { load_encoded(spec_of(write("y.txt", text), 3), data.encoding, 0, "y.txt", false, buffer); });
+    };
+    EXPECT_EQ(refusal("abcd\xFF"), "y.txt: byte 4 is 0xff, which is not valid UTF-8; save the file as UTF-8");
+    EXPECT_EQ(refusal(std::string_view("abcd\0e", 6)),
+              "y.txt: byte 4 is NUL (0x00): the file is damaged or no text; expected UTF-8 text");
+  }
+  const std::string path = write("y.txt", "abcde");
+  const Dataset streamed = load_encoded(spec_of(path, 3), data.encoding, 0, "y.txt", false, 2);
+  write("y.txt", "abc");
+  Loader loader(streamed, DataPlan({.samples = 1, .batch_size = 1}), {.shuffle = false, .prefetch = 0});
+  EXPECT_EQ(message_of([&] { loader.next(); }),
+            "y.txt has changed since its samples were counted; do not change the file while it is read");
+}
+
 TEST_F(TextTest, AByteOrderMarkIsNoToken) {
   const std::string text = "hello world, hello words";
   const Data plain = data_of(text, 4), marked = data_of("\xEF\xBB\xBF" + text, 4);

@@ -81,7 +81,7 @@ data::Dataset StoredModel::evaluation_data() const {
   }
   RUN_CHECK(recipe_.data.split, ErrorKind::kUsage,
             "the run has no evaluation data; give a file: `runner eval RUN DATA`");
-  data::Data data = data::load(recipe_, &encoding_);
+  data::Data data = data::load(recipe_, &encoding_, /*has_recipe=*/false);
   check_data("data.train", train_data_, data.train.fingerprint().to_string(), kRemedy);
   return std::move(*data.eval);
 }
