@@ -101,8 +101,8 @@ LargeArray<To> read_elements(const Array& array) {
         From value;
         std::memcpy(&value, bytes, sizeof(From));
         if constexpr (std::is_same_v<From, uint64_t> && std::is_same_v<To, int64_t>)
-          RUN_CHECK(value <= INT64_MAX, ErrorKind::kData, "{}: element {} is {}, expected at most {}", array.name,
-                    done + i, value, INT64_MAX);
+          RUN_CHECK(value <= INT64_MAX, ErrorKind::kData, "{}: sample {}: label {} is too large; expected at most {}",
+                    array.name, done + i, value, INT64_MAX);
         values[done + i] = convert<From, To>(value, array.element);
       }
       done += count;
@@ -209,12 +209,23 @@ bool take_classes(Storage& storage, LargeArray<int64_t> labels, const Array& arr
   return true;
 }
 
-// Returns the values as whole numbers; empty if one is none.
-LargeArray<int64_t> wholes(std::span<const float> values) {
+// Returns the values of a column as whole numbers. Throws if one is none, or is so large that its type rounds whole
+// numbers; returns nothing if the labels need not be classes.
+LargeArray<int64_t> wholes(std::span<const double> values, const Array& array, LabelsAs as) {
+  const bool must_be_classes = as == LabelsAs::kClasses, is_f64 = array.element == Element::kF64;
+  const double most = must_be_classes && is_f64 ? 0x1p53 : 0x1p24;
   LargeArray<int64_t> numbers;
-  for (const float value : values) {
-    if (std::trunc(value) != value || std::fabs(value) > 0x1p24f) return {};
-    numbers.push_back(static_cast<int64_t>(value));
+  for (const double value : values) {
+    const bool is_whole = std::trunc(value) == value;
+    if (is_whole && std::fabs(value) <= most) {
+      numbers.push_back(static_cast<int64_t>(value));
+      continue;
+    }
+    if (!must_be_classes) return {};
+    const std::string label = fmt::format("{}: sample {}: label {}", array.name, numbers.size(), value);
+    RUN_CHECK(is_whole, ErrorKind::kData, "{} is not a class; expected a whole number", label);
+    fail(ErrorKind::kData, "{} is above {}, and {} rounds such numbers; write the labels as integers", label,
+         is_f64 ? "2^53" : "2^24", is_f64 ? "f64" : "f32");
   }
   return numbers;
 }
@@ -300,16 +311,20 @@ void take_labels(Storage& storage, const Array& array, const ReadOptions& option
   RUN_CHECK(as != LabelsAs::kClasses || is_column(array), ErrorKind::kData,
             "{}: expected shape (N) of class labels, got {}; an array (N, K) has K targets for each sample", array.name,
             shape_text(array.shape));
-  if (is_integer(array.element) && is_column(array) && as != LabelsAs::kTargets) {
+  if (!is_column(array) || as == LabelsAs::kTargets) {
+    LargeArray<float> values = read_row_major<float>(array);
+    check_labels(values, array);
+    return take_targets(storage, array, std::move(values));
+  }
+  if (is_integer(array.element)) {
     take_classes(storage, read_row_major<int64_t>(array), array, options);
     return;
   }
-  LargeArray<float> values = read_row_major<float>(array);
+  const LargeArray<double> numbers = read_row_major<double>(array);
+  LargeArray<float> values(numbers.size());
+  std::ranges::transform(numbers, values.begin(), [](double number) { return static_cast<float>(number); });
   check_labels(values, array);
-  const bool may_be_classes = is_column(array) && as != LabelsAs::kTargets;
-  LargeArray<int64_t> labels = may_be_classes ? wholes(values) : LargeArray<int64_t>();
-  RUN_CHECK(as != LabelsAs::kClasses || !labels.empty(), ErrorKind::kData,
-            "{}: expected whole numbers as class labels, got fractions", array.name);
+  LargeArray<int64_t> labels = wholes(numbers, array, as);
   if (labels.empty() || !take_classes(storage, std::move(labels), array, options))
     take_targets(storage, array, std::move(values));
 }

@@ -147,12 +147,43 @@ TEST_F(ArrayTest, ReportsInvalidLabels) {
   EXPECT_EQ(label_error(idx(8, {2, 2}, "abcd"), {.labels = LabelsAs::kClasses}),
             "l: expected shape (N) of class labels, got (2, 2); an array (N, K) has K targets for each sample");
   EXPECT_EQ(label_error(idx(0x0D, {2}, bytes_of(Floats{1, 2.5}, true)), {.labels = LabelsAs::kClasses}),
-            "l: expected whole numbers as class labels, got fractions");
+            "l: sample 1: label 2.5 is not a class; expected a whole number");
   EXPECT_EQ(label_error(idx(0x0D, {2, 1, 1}, bytes_of(Floats{1, 2}, true))),
             "l: expected shape (N) of labels, or (N, K) of targets, got (2, 1, 1)");
   EXPECT_EQ(label_error(idx(0x0D, {2, 1}, bytes_of(Floats{1, std::numeric_limits<float>::infinity()}, true))),
             "l: sample 1, label 0: inf is not finite");
   EXPECT_EQ(message_of([&] { read(DataFormat::kIdx, features, "", {}); }), "cannot open : No such file or directory");
+}
+
+// Labels that differ in the file are different classes, or are refused.
+TEST_F(ArrayTest, LargeClassLabelsAreExactOrRefused) {
+  const std::string features = npy(dict("|u1", "(2, 1)"), "ab");
+  const auto labels = [&](const char* type, const std::string& elements) { return npy(dict(type, "(2,)"), elements); };
+  const auto classes = [&](const std::string& file) {
+    return read(DataFormat::kNpy, features, file, {.labels = LabelsAs::kClasses}).classes;
+  };
+  const auto refusal = [&](const std::string& file) {
+    return error(DataFormat::kNpy, features, file, {.labels = LabelsAs::kClasses});
+  };
+  const Ints large{(int64_t{1} << 53) + 1, int64_t{1} << 53};
+  for (const char* type : {"<i8", "<u8"}) EXPECT_EQ(classes(labels(type, bytes_of(large))), large);
+  for (const char* type : {"I64", "U64"}) {
+    const std::string header = "{" + tensor_entry("labels", type, "[2]", "[2,18]") + "," +
+                               tensor_entry("features", "U8", "[2,1]", "[0,2]") + "}";
+    const std::string file = safetensors(header, "ab" + bytes_of(large));
+    EXPECT_EQ(read(DataFormat::kSafetensors, file, "", {.labels = LabelsAs::kClasses}).classes, large) << type;
+  }
+  EXPECT_EQ(refusal(labels("<u8", bytes_of(std::vector<uint64_t>{1, UINT64_MAX}))),
+            "l: sample 1: label 18446744073709551615 is too large; expected at most 9223372036854775807");
+  EXPECT_EQ(classes(labels("<f8", bytes_of(std::vector<double>{0x1p24 + 1, 0x1p24}))), (Ints{16777217, 16777216}));
+  EXPECT_EQ(refusal(labels("<f8", bytes_of(std::vector<double>{3, 0x1p53 + 2}))),
+            "l: sample 1: label 9007199254740994 is above 2^53, and f64 rounds such numbers; write the labels as "
+            "integers");
+  EXPECT_EQ(refusal(labels("<f4", bytes_of(Floats{0x1p24f + 2, 3}))),
+            "l: sample 0: label 16777218 is above 2^24, and f32 rounds such numbers; write the labels as integers");
+  for (const auto& file : {labels("<f4", bytes_of(Floats{0x1p24f + 2, 3})),
+                           labels("<f8", bytes_of(std::vector<double>{0x1p24 + 1, 0x1p24}))})
+    EXPECT_EQ(read(DataFormat::kNpy, features, file).label_kind, LabelKind::kTarget);
 }
 
 TEST_F(ArrayTest, ReadsTargets) {
@@ -249,7 +280,7 @@ TEST_F(ArrayTest, ReportsDamagedNpyFiles) {
   EXPECT_EQ(message_of([&] {
               read(DataFormat::kNpy, npy(dict("<f4", "(1,)"), one), npy(dict("<u8", "(1,)"), std::string(8, '\xff')));
             }),
-            "l: element 0 is 18446744073709551615, expected at most 9223372036854775807");
+            "l: sample 0: label 18446744073709551615 is too large; expected at most 9223372036854775807");
   EXPECT_EQ(npy_error("label,x,y\n"), "f is not an npy file: it starts with 'label,', expected '\\x93NUMPY'");
   EXPECT_EQ(npy_error(npy(dict("<f4", "(1,)"), one, 9)), "f: unknown npy version 9; expected 1, 2 or 3");
   EXPECT_EQ(npy_error(std::string("\x93NUMPY\2\0\xff\xff\xff\xff", 12)),
