@@ -57,6 +57,7 @@ void check_sizes(const Encoding& encoding) {
   check("center_rest", encoding.center_rest.size(), !encoding.center_rest.empty(), width);
   check("spread", encoding.spread.size(), encoding.normalize != Normalize::kNone, width);
   check("fill", encoding.fill.size(), !encoding.fill.empty(), width);
+  check("fill_rest", encoding.fill_rest.size(), !encoding.fill_rest.empty(), width);
   check("class_names", encoding.class_names.size(), !encoding.class_names.empty(), encoding.outputs);
   check("class_values", encoding.class_values.size(), !encoding.class_values.empty(), encoding.outputs);
   check("balanced_weights", encoding.balanced_weights.size(), !encoding.balanced_weights.empty(), encoding.outputs);
@@ -105,6 +106,7 @@ std::string Encoding::to_json() const {
   document.emplace_back("feature_names", json::list_of(feature_names));
   document.emplace_back("feature_shape", json::list_of(feature_shape.dims()));
   document.emplace_back("fill", json::list_of(fill));
+  if (!fill_rest.empty()) document.emplace_back("fill_rest", json::list_of(fill_rest));
   if (ignore_index) document.emplace_back("ignore_index", *ignore_index);
   if (ignored_label) document.emplace_back("ignored_label", *ignored_label);
   document.emplace_back("label_kind", std::string(word_of(label_kind, kLabelKinds)));
@@ -147,6 +149,7 @@ Encoding Encoding::from_json(std::string_view text) {
     if (document.find("center_rest") != nullptr) encoding.center_rest = document.numbers("center_rest");
     encoding.spread = document.numbers("spread");
     encoding.fill = document.numbers("fill");
+    if (document.find("fill_rest") != nullptr) encoding.fill_rest = document.numbers("fill_rest");
     check_sizes(encoding);
     return encoding;
   } catch (const Error& error) {

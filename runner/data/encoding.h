@@ -38,7 +38,8 @@ struct Encoding {
   std::vector<double> center;            // standard: mean; min_max: minimum
   std::vector<double> center_rest = {};  // to add to centers above 2^53, which f64 rounds; empty: 0
   std::vector<double> spread;  // standard: population standard deviation; min_max: range; 1 for a constant feature
-  std::vector<double> fill;    // `missing: mean`: replacement of a missing value, before scaling
+  std::vector<double> fill;    // `missing: mean`: replacement of a missing value
+  std::vector<double> fill_rest = {};  // as center_rest
 
   // All inputs of a model: the features or tokens, then more_inputs.
   std::vector<SampleInput> inputs() const;

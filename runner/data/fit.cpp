@@ -58,20 +58,18 @@ void fit_min_max(Encoding& encoding, const Storage& storage, std::span<const int
   for (size_t f = 0; f < most.size(); ++f) encoding.spread[f] = most[f] - least[f];
 }
 
-void add_offsets(std::vector<double>& values, const Storage& storage) {
-  for (size_t f = 0; f < storage.offsets.size(); ++f) values[f] += storage.offsets[f];
-}
-
-// f64 rounds sums above 2^53. center_rest is the part that they lose.
-void add_center_offsets(Encoding& encoding, const Storage& storage) {
-  const std::vector<double> relative = encoding.center;
-  add_offsets(encoding.center, storage);
-  const auto is_rounded = [](double center) { return std::fabs(center) > 0x1p53; };
-  if (storage.offsets.empty() || std::ranges::none_of(encoding.center, is_rounded)) return;
-  encoding.center_rest.resize(relative.size());
-  for (size_t f = 0; f < relative.size(); ++f)
-    if (is_rounded(encoding.center[f]))
-      encoding.center_rest[f] = relative[f] - (encoding.center[f] - storage.offsets[f]);
+// Makes statistics that are less storage.offsets absolute. f64 rounds sums above 2^53: returns the parts that they
+// lose; empty: none.
+std::vector<double> add_offsets(std::vector<double>& values, const Storage& storage) {
+  if (storage.offsets.empty()) return {};
+  const std::vector<double> relative = values;
+  for (size_t f = 0; f < values.size(); ++f) values[f] += storage.offsets[f];
+  const auto is_rounded = [](double value) { return std::fabs(value) > 0x1p53; };
+  if (std::ranges::none_of(values, is_rounded)) return {};
+  std::vector<double> rest(values.size());
+  for (size_t f = 0; f < values.size(); ++f)
+    if (is_rounded(values[f])) rest[f] = relative[f] - (values[f] - storage.offsets[f]);
+  return rest;
 }
 
 }  // namespace
@@ -94,12 +92,15 @@ void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_
               feature_text(storage, f), options.remedy("remove it from features", "restore the training data"));
     encoding.fill[f] = sum[f] / count[f];
   }
-  add_offsets(encoding.fill, storage);
+  encoding.fill_rest = add_offsets(encoding.fill, storage);
 }
 
 void fill_missing(Storage& storage, const Encoding& encoding, const std::string& name) {
   std::vector<double> fill = encoding.fill;
-  for (size_t f = 0; f < std::min(fill.size(), storage.offsets.size()); ++f) fill[f] -= storage.offsets[f];
+  for (size_t f = 0; f < std::min(fill.size(), storage.offsets.size()); ++f) {
+    fill[f] -= storage.offsets[f];
+    if (!encoding.fill_rest.empty()) fill[f] += encoding.fill_rest[f];
+  }
   if (storage.stream) {
     storage.stream->fill.assign(fill.begin(), fill.end());
     return;
@@ -125,7 +126,7 @@ void fit_normalization(Encoding& encoding, const Storage& storage, std::span<con
   } else {
     fit_min_max(encoding, storage, rows);
   }
-  add_center_offsets(encoding, storage);
+  encoding.center_rest = add_offsets(encoding.center, storage);
   for (size_t f = 0; f < encoding.spread.size(); ++f) {
     double& spread = encoding.spread[f];
     RUN_CHECK(std::isfinite(static_cast<float>(spread)), ErrorKind::kData,

@@ -116,6 +116,45 @@ TEST_F(FitTest, WholeNumbersBeyondF64AreNormalisedExactly) {
   }
 }
 
+// Missing time stamps in ns get the mean exactly, as small numbers do.
+TEST_F(FitTest, FillsWithMeansBeyondF64) {
+  const auto table = [](int64_t start) {
+    std::string text = "t,l\n";
+    for (int i = 0; i < 200; ++i)
+      text += i % 9 == 4 ? fmt::format(",{}\n", i % 2) : fmt::format("{},{}\n", start + i * i / 64, i % 2);
+    return text;
+  };
+  for (const Normalize normalize : {Normalize::kStandard, Normalize::kMinMax}) {
+    const auto load_from = [&](int64_t start, bool stream) {
+      DataSpec spec = csv(table(start), table(start + 77));
+      spec.stream = stream;
+      spec.normalize = normalize;
+      spec.train.missing = spec.eval->missing = schema::Missing::kMean;
+      return load(spec, 0);
+    };
+    const auto features_in = [&](const Encoding& encoding, int64_t from, bool predicts) {
+      schema::DatasetSpec spec = csv_spec(write("new.csv", table(from)));
+      spec.missing = schema::Missing::kMean;
+      return features_of(load_encoded(spec, encoding, 0, "new.csv", predicts));
+    };
+    const Data small = load_from(0, false);
+    for (const int64_t start : {int64_t{1} << 53, int64_t{1700000000000000001}, int64_t{-1700000000000000301}}) {
+      const Data large = load_from(start, false);
+      const Encoding stored = Encoding::from_json(large.encoding.to_json());
+      EXPECT_EQ(stored, large.encoding);
+      EXPECT_EQ(load_from(start, true).encoding, large.encoding);
+      const auto expect_same = [&](const Floats& x, const Floats& y) {
+        ASSERT_EQ(x.size(), y.size());
+        for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 1e-6) << start << ": " << i;
+      };
+      expect_same(features_of(small.train), features_of(large.train));
+      expect_same(features_of(*small.eval), features_of(*large.eval));
+      for (const bool predicts : {false, true})
+        expect_same(features_in(small.encoding, 33, predicts), features_in(stored, start + 33, predicts));
+    }
+  }
+}
+
 // The inverse of such a spread is infinite in f32.
 TEST_F(FitTest, TreatsATinySpreadAsConstant) {
   DataSpec spec = csv("a,b,l\n0,1e-45,0\n1e-45,0,1\n");
