@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,6 +30,9 @@ struct ArrayBytes {
   std::string_view name;
   int64_t bytes;
 };
+
+// What arrays contain, by name, for messages: "exp_avg 0" → "optimizer state exp_avg".
+using ArrayDescriptions = std::map<std::string, std::string, std::less<>>;
 
 // Byte ranges to all-reduce as soon as they are ready, as on a rank that shares nothing with others. They refer to the
 // UserGraph. Ranges of one bucket must be adjacent and are reduced together.
@@ -96,6 +100,8 @@ class DeviceModel {
 
   // An array is allocated. Returns an object that lives as long as the array, or null. Throws OutOfMemory.
   virtual std::shared_ptr<void> on_allocate(int64_t /*bytes*/, std::string_view /*name*/) { return nullptr; }
+  // Describes the arrays, and the states of Programs with these names, from now on.
+  virtual void describe_arrays(ArrayDescriptions) {}
   // Announces arrays to be allocated, so that the advice in errors counts them. `for_parts`: further arrays needed with
   // gradient accumulation (kept gradients).
   virtual void expect_arrays(std::span<const ArrayBytes> /*arrays*/, std::span<const ArrayBytes> /*for_parts*/) {}

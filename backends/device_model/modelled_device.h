@@ -43,6 +43,8 @@ class ModelledDevice final : public Device, private DeviceStreams {
   // if the device's own memory is exhausted.
   std::shared_ptr<Buffer> allocate(size_t bytes, std::string_view name);
   std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte> memory, size_t bytes, std::string_view name);
+  // See DeviceModel::describe_arrays().
+  void describe_arrays(ArrayDescriptions descriptions) { model_->describe_arrays(std::move(descriptions)); }
   // See DeviceModel::expect_arrays().
   void expect_arrays(std::span<const ArrayBytes> arrays, std::span<const ArrayBytes> for_parts) {
     model_->expect_arrays(arrays, for_parts);

@@ -162,7 +162,7 @@ int64_t segment_bytes(int64_t bytes);
 
 // Names of owners. Blocks store the OwnerId; the table stores each name once. Thread safety: one thread at a time.
 struct MemoryOwner {
-  std::string name;  // "parameters", "matmul"
+  std::string name;  // "weights", "matmul"
   SourceMark line;
 
   // Example: "matmul (hook.lua:12)".

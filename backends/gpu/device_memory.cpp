@@ -4,6 +4,11 @@
 
 namespace runner::backends::gpu {
 
+std::string_view MemorySpec::describe(std::string_view array) const {
+  const auto found = descriptions.find(array);
+  return found != descriptions.end() ? std::string_view(found->second) : array;
+}
+
 void DeviceMemory::expect_arrays(std::vector<int64_t> arrays, std::vector<int64_t> for_parts) {
   spec_.arrays = std::move(arrays);
   spec_.for_parts = std::move(for_parts);
@@ -72,7 +77,7 @@ OutOfMemory DeviceMemory::error_of(const StepAllocations& step, const Refusal& r
 MemoryForecast forecast_memory(const MemoryTrace& trace, const MemorySpec& spec) {
   DeviceMemory memory(spec);
   for (const TraceInput& state : trace.states)
-    memory.allocate(state.bytes, kStreamPools.compute, memory.owners().intern(state.name));
+    memory.allocate(state.bytes, kStreamPools.compute, memory.owners().intern(spec.describe(state.name)));
   const PoolStatistics& counted = memory.allocator().statistics().all;
   const int64_t resident = counted.reserved_bytes.current;
   StepAllocations step(trace, memory.owners());
@@ -84,7 +89,8 @@ MemoryForecast forecast_memory(const MemoryTrace& trace, const MemorySpec& spec)
 int64_t forecast_training(std::span<const ArrayBytes> arrays, const TrainingSteps& steps, const MemorySpec& spec) {
   DeviceMemory memory(spec);
   for (const ArrayBytes& array : arrays)
-    if (array.bytes > 0) memory.allocate(array.bytes, kStreamPools.compute, memory.owners().intern(array.name));
+    if (array.bytes > 0)
+      memory.allocate(array.bytes, kStreamPools.compute, memory.owners().intern(spec.describe(array.name)));
   memory.set_training(&steps);
   TrainingReplay(steps, spec.captures, memory, memory.owners()).run();
   return memory.allocator().statistics().all.reserved_bytes.peak;

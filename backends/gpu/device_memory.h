@@ -7,6 +7,7 @@
 #include <deque>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,10 @@ struct MemorySpec {
   bool captures = false;                // steps become captured graphs, which need more memory
   std::vector<int64_t> arrays = {};     // bytes of the arrays to be made; empty: unknown
   std::vector<int64_t> for_parts = {};  // further arrays with gradient accumulation: kept gradients
+  ArrayDescriptions descriptions = {};
+
+  // Returns the description of an array, or else its name.
+  std::string_view describe(std::string_view array) const;
 };
 
 class DeviceMemory {
@@ -33,6 +38,7 @@ class DeviceMemory {
   explicit DeviceMemory(MemorySpec spec) : spec_(std::move(spec)), model_(spec_.limit) {}
 
   const MemorySpec& spec() const { return spec_; }
+  void describe_arrays(ArrayDescriptions descriptions) { spec_.descriptions = std::move(descriptions); }
   // Sets the arrays that the advice in errors counts (MemorySpec).
   void expect_arrays(std::vector<int64_t> arrays, std::vector<int64_t> for_parts);
   // Sets all steps of the training, for the advice in errors; null, the default: those that have run. Must outlive the

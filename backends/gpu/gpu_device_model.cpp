@@ -59,9 +59,11 @@ class EmulatedGpuModel final : public GpuDeviceModel {
 
   std::shared_ptr<void> on_allocate(int64_t bytes, std::string_view name) override {
     if (bytes == 0) return nullptr;
-    const BlockId block = memory_->allocate(bytes, kStreamPools.compute, memory_->owners().intern(name));
+    const OwnerId owner = memory_->owners().intern(memory_->spec().describe(name));
+    const BlockId block = memory_->allocate(bytes, kStreamPools.compute, owner);
     return std::make_shared<CountedArray>(memory_, block);
   }
+  void describe_arrays(ArrayDescriptions descriptions) override { memory_->describe_arrays(std::move(descriptions)); }
   void expect_arrays(std::span<const ArrayBytes> arrays, std::span<const ArrayBytes> for_parts) override {
     memory_->expect_arrays(bytes_of(arrays), bytes_of(for_parts));
   }

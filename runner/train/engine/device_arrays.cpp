@@ -31,6 +31,7 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice&
       ranks_(ranks),
       weights_(builder.recipe().model.init_from, parameters_),
       gradients_(parameters_.buffers().size()) {
+  device.describe_arrays(layout_.descriptions());
   if (together) shard_.emplace(parameters_, builder.optimizers(), builder.recipe().comm, ranks->rank(), ranks->size());
   const bool has_rows = together && sum_source() == SumSource::kRows;
   if (has_rows && may_factor_gradients(builder.recipe(), builder)) factored_.emplace(builder, device, *ranks);

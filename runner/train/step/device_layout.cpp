@@ -12,8 +12,13 @@
 namespace runner::train {
 namespace {
 
-constexpr std::string_view kSumNames[kSumCount] = {"step sum", "logged sum"};
-constexpr std::string_view kScalerNames[kScalerStateCount] = {"scale", "good steps"};
+struct ArrayName {
+  const char *name, *description;
+};
+constexpr ArrayName kSumNames[kSumCount] = {{"step sum", "loss sum of the optimizer step"},
+                                            {"logged sum", "loss sum since the last train/loss point"}};
+constexpr ArrayName kScalerNames[kScalerStateCount] = {{"scale", "loss scale"},
+                                                       {"good steps", "steps since the loss scale changed"}};
 
 }  // namespace
 
@@ -35,20 +40,24 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
     : parameters_(parameters), skips_unused_(skips_unused(comm)) {
   const auto buffers = parameters.buffers();
   const auto count = static_cast<int32_t>(buffers.size());
-  for (int32_t b = 0; b < count; ++b) add_like_parameters(ArrayRole::kParameters, Sharing::kCommon, b, 0, "parameters");
+  for (int32_t b = 0; b < count; ++b)
+    add_like_parameters(ArrayRole::kParameters, Sharing::kCommon, b, 0, "parameters", "weights");
   for (int32_t b = 0; b < count; ++b) {
     const int32_t group = buffers[static_cast<size_t>(b)].group;
     if (group < 0) continue;
     const std::vector<optim::Slot> slots = optim::slots(optimizers.rule(group));
     for (size_t s = 0; s < slots.size(); ++s) {
-      add_like_parameters(ArrayRole::kSlot, Sharing::kCommon, b, static_cast<int32_t>(s), slots[s].name,
-                          slots[s].initial);
+      add_like_parameters(
+          ArrayRole::kSlot, Sharing::kCommon, b, static_cast<int32_t>(s), slots[s].name,
+          slots[s].is_average ? "average of the weights" : fmt::format("optimizer state {}", slots[s].name),
+          slots[s].initial);
       arrays_.back().from_start = slots[s].from_start || slots[s].initial != 0;
       arrays_.back().is_average = slots[s].is_average;
     }
     if (keeps_gradients) add_gradients(b);
     if (is_power_sgd(comm)) add_compression(comm, b);
-    if (skips_unused_) add_use(kUpdates, Sharing::kOfRank, b, "updates of parameters");
+    if (skips_unused_)
+      add_use(kUpdates, Sharing::kOfRank, b, "updates of parameters", "update count of each parameter");
   }
   for (int32_t sum = 0; sum < kSumCount; ++sum)
     arrays_.push_back({.role = ArrayRole::kSum,
@@ -56,7 +65,8 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
                        .on_restore = OnRestore::kZero,
                        .buffer = 0,
                        .index = sum,
-                       .name = std::string(kSumNames[sum]),
+                       .name = kSumNames[sum].name,
+                       .description = kSumNames[sum].description,
                        .type = {backends::DType::kF64, backends::Shape{2}}});
   if (first_scale) add_scaler(*first_scale);
   if (first_scale || skips_unused_) add_clock(optimizers.names.size());
@@ -71,7 +81,7 @@ void DeviceLayout::keep_gradients() {
 
 // The user's tensors are never f64: by that dtype an emulated TPU recognises bookkeeping (backends/tpu/owners.h).
 void DeviceLayout::add_like_parameters(ArrayRole role, Sharing sharing, int32_t buffer, int32_t index,
-                                       std::string_view name, double initial) {
+                                       std::string_view name, const std::string& description, double initial) {
   arrays_.push_back(
       {.role = role,
        .sharing = sharing,
@@ -79,24 +89,27 @@ void DeviceLayout::add_like_parameters(ArrayRole role, Sharing sharing, int32_t 
        .buffer = buffer,
        .index = index,
        .name = fmt::format("{} {}", name, buffer),
+       .description = of_buffer(description, buffer),
        .type = {backends::DType::kF32, backends::Shape{parameters_.buffers()[static_cast<size_t>(buffer)].elements}},
        .initial = initial,
        .is_like_parameters = true});
 }
 
-void DeviceLayout::add_use(UseState index, Sharing sharing, int32_t buffer, std::string_view name) {
+void DeviceLayout::add_use(UseState index, Sharing sharing, int32_t buffer, std::string_view name,
+                           const std::string& description) {
   arrays_.push_back({.role = ArrayRole::kUse,
                      .sharing = sharing,
                      .on_restore = OnRestore::kZero,
                      .buffer = buffer,
                      .index = index,
                      .name = fmt::format("{} {}", name, buffer),
+                     .description = of_buffer(description, buffer),
                      .type = {backends::DType::kF64, backends::Shape{std::ssize(parameters_.in_buffer(buffer))}}});
 }
 
 void DeviceLayout::add_gradients(int32_t buffer) {
-  add_like_parameters(ArrayRole::kGradients, Sharing::kReadByAll, buffer, 0, "gradients");
-  if (skips_unused_) add_use(kReached, Sharing::kReadByAll, buffer, "reached");
+  add_like_parameters(ArrayRole::kGradients, Sharing::kReadByAll, buffer, 0, "gradients", "gradients");
+  if (skips_unused_) add_use(kReached, Sharing::kReadByAll, buffer, "reached", "marks of used parameters");
 }
 
 // A buffer without compressed matrices has these arrays too, with one element each.
@@ -106,19 +119,20 @@ void DeviceLayout::add_compression(const schema::CommSpec& comm, int32_t buffer)
     errors += matrix.rows * matrix.columns;
     qs += matrix.columns * matrix.rank;
   }
-  const auto add = [&](CompressionState index, std::string_view name, backends::DType dtype,
-                       const backends::Shape& shape) {
+  const auto add = [&](CompressionState index, std::string_view name, const std::string& description,
+                       backends::DType dtype, const backends::Shape& shape) {
     arrays_.push_back({.role = ArrayRole::kCompression,
                        .sharing = Sharing::kCommon,
                        .on_restore = OnRestore::kKeep,
                        .buffer = buffer,
                        .index = index,
                        .name = fmt::format("{} {}", name, buffer),
+                       .description = of_buffer(description, buffer),
                        .type = {dtype, shape}});
   };
-  add(kError, "error", backends::DType::kF32, backends::Shape{std::max<int64_t>(1, errors)});
-  add(kQs, "qs", backends::DType::kF32, backends::Shape{std::max<int64_t>(1, qs)});
-  add(kReductions, "reductions", backends::DType::kF64, {});
+  add(kError, "error", "PowerSGD error feedback", backends::DType::kF32, backends::Shape{std::max<int64_t>(1, errors)});
+  add(kQs, "qs", "PowerSGD Q matrices", backends::DType::kF32, backends::Shape{std::max<int64_t>(1, qs)});
+  add(kReductions, "reductions", "PowerSGD reduction count", backends::DType::kF64, {});
 }
 
 void DeviceLayout::add_scaler(double first_scale) {
@@ -128,32 +142,51 @@ void DeviceLayout::add_scaler(double first_scale) {
                        .on_restore = OnRestore::kKeep,
                        .buffer = 0,
                        .index = state,
-                       .name = std::string(kScalerNames[state]),
+                       .name = kScalerNames[state].name,
+                       .description = kScalerNames[state].description,
                        .type = {backends::DType::kF32, {}},
                        .initial = state == kScale ? first_scale : 0});
 }
 
 void DeviceLayout::add_clock(size_t optimizers) {
-  const auto add = [&](int32_t index, std::string name, const backends::Shape& shape) {
+  const auto add = [&](int32_t index, std::string name, std::string description, const backends::Shape& shape) {
     arrays_.push_back({.role = ArrayRole::kClock,
                        .sharing = Sharing::kOfRank,
                        .on_restore = OnRestore::kZero,
                        .buffer = 0,
                        .index = index,
                        .name = std::move(name),
+                       .description = std::move(description),
                        .type = {backends::DType::kF64, shape}});
   };
-  add(kMoves, "moves", {});
-  add(kFactors, "factors", backends::Shape{kClockRows * static_cast<int64_t>(optimizers)});
-  add(kMomenta, "momenta", backends::Shape{kClockRows});
+  add(kMoves, "moves", "schedule step count", {});
+  add(kFactors, "factors", "learning rate table", backends::Shape{kClockRows * static_cast<int64_t>(optimizers)});
+  add(kMomenta, "momenta", "momentum table", backends::Shape{kClockRows});
   for (size_t i = 0; i < optimizers; ++i)
-    add(kFirstUpdates + static_cast<int32_t>(i), fmt::format("updates {}", i), {});
+    add(kFirstUpdates + static_cast<int32_t>(i), fmt::format("updates {}", i),
+        optimizers > 1 ? fmt::format("update count of optimizer {}", i) : "update count of the optimizer", {});
+}
+
+std::string DeviceLayout::of_buffer(const std::string& description, int32_t buffer) const {
+  const auto buffers = parameters_.buffers();
+  const int32_t group = buffers[static_cast<size_t>(buffer)].group;
+  if (group < 0) return description + " of frozen parameters";
+  const auto trained = std::ranges::count_if(buffers, [](const nn::FlatBuffer& other) { return other.group >= 0; });
+  return trained == 1 ? description : fmt::format("{} of parameter group {}", description, group);
 }
 
 backends::StateTensors DeviceLayout::tensors() const {
   backends::StateTensors tensors;
   for (const DeviceArray& array : arrays_) tensors.push_back(tensors_in(array, parameters_));
   return tensors;
+}
+
+backends::ArrayDescriptions DeviceLayout::descriptions() const {
+  DeviceLayout all = *this;
+  all.keep_gradients();
+  backends::ArrayDescriptions descriptions;
+  for (const DeviceArray& array : all.arrays_) descriptions.emplace(array.name, array.description);
+  return descriptions;
 }
 
 bool DeviceLayout::has(ArrayRole role) const {

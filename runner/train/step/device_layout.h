@@ -78,6 +78,8 @@ struct DeviceArray {
   int32_t buffer = 0;  // index in the ParameterSet
   int32_t index = 0;   // slot, or a value of the role's enum
   std::string name;    // "parameters 0", "exp_avg 0", "logged sum"
+  // For messages about memory: "weights", "optimizer state exp_avg of parameter group 1".
+  std::string description;
   backends::TensorType type;
   double initial = 0;
   bool from_start = true;           // false: initially zeros, which the first update may create
@@ -106,6 +108,8 @@ class DeviceLayout {
   const std::vector<DeviceArray>& arrays() const { return arrays_; }
   // Returns tensors_in() of each array.
   backends::StateTensors tensors() const;
+  // Returns the descriptions of the arrays and of those that keep_gradients() would add.
+  backends::ArrayDescriptions descriptions() const;
   bool has(ArrayRole role) const;
   // Returns the position of an array in arrays(). The array must exist.
   int32_t find(ArrayRole role, int32_t buffer = 0, int32_t index = 0) const;
@@ -116,12 +120,14 @@ class DeviceLayout {
  private:
   // Adds an array with one element per parameter element of a flat buffer.
   void add_like_parameters(ArrayRole role, Sharing sharing, int32_t buffer, int32_t index, std::string_view name,
-                           double initial = 0);
-  void add_use(UseState index, Sharing sharing, int32_t buffer, std::string_view name);
+                           const std::string& description, double initial = 0);
+  void add_use(UseState index, Sharing sharing, int32_t buffer, std::string_view name, const std::string& description);
   void add_gradients(int32_t buffer);
   void add_compression(const schema::CommSpec& comm, int32_t buffer);
   void add_scaler(double first_scale);
   void add_clock(size_t optimizers);
+  // Adds the parameters of a flat buffer to a description, if other buffers could be meant.
+  std::string of_buffer(const std::string& description, int32_t buffer) const;
 
   const nn::ParameterSet& parameters_;
   const bool skips_unused_;
