@@ -6,10 +6,12 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -226,6 +228,66 @@ TEST_F(LogFilesTest, AFullDiskLosesPointsButDoesNotEndTheRun) {
                                     " points of this run; `runner export " + result.run +
                                     " --metrics FILE` writes all");
   EXPECT_EQ(events("warning").size(), 2u);
+}
+
+// Limits the size of files that this process writes, as a full disk does.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t largest) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{largest, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  void (*const handler_)(int) = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before_{};
+};
+
+// Every log warns once, continues, and has all points after there is space again.
+TEST_F(LogFilesTest, ADiskThatIsFullAtTheStartDoesNotEndTheRun) {
+  schema::LogSpec spec;
+  spec.csv = at("points.csv");
+  spec.jsonl = at("points.jsonl");
+  spec.tensorboard = at("events");
+  std::optional<FullDisk> full(0);
+  LogFiles logs(spec);
+  logs.begin("0000000aaa", 1, 0);
+  logs.add("train/loss", 1, 0.5);
+  logs.hand_over();
+  std::vector<std::string> warnings;
+  while (warnings.size() < 3)
+    for (std::string& text : logs.take_warnings()) warnings.push_back(std::move(text));
+  full.reset();
+  logs.finish();
+  const std::string reason = ": File too large; points are kept in memory until the file is writable again";
+  EXPECT_EQ(warnings[0], "log.csv: cannot write " + at("points.csv") + reason);
+  EXPECT_EQ(warnings[1], "log.jsonl: cannot write " + at("points.jsonl") + reason);
+  EXPECT_EQ(warnings[2].rfind("log.tensorboard: cannot write ", 0), 0u) << warnings[2];
+  const std::vector<std::string> later = logs.take_warnings();
+  ASSERT_EQ(later.size(), 3u);
+  for (const std::string& text : later) EXPECT_TRUE(text.ends_with(" is writable again")) << text;
+  ASSERT_EQ(lines("points.csv").size(), 2u);
+  EXPECT_EQ(lines("points.csv")[0], "run,attempt,metric,step,time,value");
+  EXPECT_EQ(lines("points.jsonl").size(), 1u);
+}
+
+TEST_F(LogFilesTest, AHeaderThatAFullDiskCutIsCompleted) {
+  schema::LogSpec spec;
+  spec.csv = at("points.csv");
+  {
+    const FullDisk full(10);
+    const LogFiles logs(spec);
+  }
+  EXPECT_EQ(text("points.csv"), "run,attemp");
+  const LogFiles logs(spec);
+  EXPECT_EQ(text("points.csv"), "run,attempt,metric,step,time,value\n");
 }
 
 // A pipe without an active reader: points are accepted at once, and memory is bounded.

@@ -79,12 +79,14 @@ LogSink LogSink::text(std::string key, const std::string& path, const std::strin
   }
   const Locked locked(fd);
   ::fstat(fd, &info);
-  if (info.st_size == 0) {
-    sink.preface(header);
-    if (const auto problem = sink.flush()) cannot_write(sink.key_, path, sink.reason_);
+  const size_t start_size = std::max<size_t>(1, header.size());
+  const std::string start = bytes_at(fd, start_size, 0);
+  if (start.size() < start_size && header.starts_with(start)) {  // a new file, or a full disk has cut its header
+    sink.preface(std::string_view(header).substr(start.size()));
+    sink.flush();
+    sink.failing_ = false;  // the next flush() warns
     return sink;
   }
-  const std::string start = bytes_at(fd, std::max<size_t>(1, header.size()), 0);
   RUN_CHECK(start == (header.empty() ? "{" : header), ErrorKind::kData,
             "{}: {} already exists and is not a log of points: it does not begin with {}; choose another file",
             sink.key_, path, header.empty() ? "{" : header.substr(0, header.size() - 1));
@@ -108,7 +110,6 @@ LogSink::~LogSink() {
 LogSink::LogSink(LogSink&& other) noexcept
     : key_(std::move(other.key_)),
       path_(std::move(other.path_)),
-      reason_(std::move(other.reason_)),
       fd_(std::exchange(other.fd_, -1)),
       is_pipe_(other.is_pipe_),
       had_points_(other.had_points_),
@@ -146,11 +147,10 @@ std::optional<std::string> LogSink::flush() {
   written_ += done;
   while (!ends_.empty() && ends_.front() <= written_) ends_.pop_front();
   if (error == EAGAIN) return std::nullopt;  // the reader of a pipe is slow
-  if (error != 0) reason_ = std::strerror(error);
   const bool was_failing = std::exchange(failing_, error != 0);
   if (was_failing == failing_) return std::nullopt;
   return failing_ ? fmt::format("{}: cannot write {}: {}; points are kept in memory until the file is writable again",
-                                key_, path_, reason_)
+                                key_, path_, std::strerror(error))
                   : fmt::format("{}: {} is writable again", key_, path_);
 }
 

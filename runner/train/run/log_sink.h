@@ -16,7 +16,8 @@ class LogSink {
  public:
   // Opens a line-based log, creating folders and the file with `header` as first line. An existing file must be such a
   // log: it must begin with the header or, if that is empty, with a JSON object. A pipe is accepted with or without a
-  // reader. Throws Error(kData) with key, path and reason.
+  // reader. A header that cannot be written, as on a full disk, waits as points do. Throws Error(kData) with key, path
+  // and reason.
   static LogSink text(std::string key, const std::string& path, const std::string& header);
   // Creates a new file for TensorBoard. Throws like text().
   static LogSink events(std::string key, const std::string& folder, const std::string& name);
@@ -46,7 +47,6 @@ class LogSink {
   LogSink(std::string key, std::string path, int fd) : key_(std::move(key)), path_(std::move(path)), fd_(fd) {}
 
   std::string key_, path_;
-  std::string reason_;  // of the last write error
   int fd_;
   bool is_pipe_ = false;
   bool had_points_ = false, failing_ = false;
