@@ -15,7 +15,7 @@ PRESET ?= default
 build:
 	@.ci/packages
 	cmake --preset $(PRESET)
-	cmake --build --preset $(PRESET) --parallel $(JOBS) --target runner_bin runner_points
+	cmake --build --preset $(PRESET) --parallel $(JOBS) --target runner_bin
 
 demo: build
 	build/bin/runner exec recipes/digits.yaml

@@ -170,7 +170,7 @@ void measure_points(const fs::path& folder, int64_t points) {
   const double recorded = 1.0 * runs * kMetrics * kSteps;
   print("ingest, push to committed and synced", recorded / seconds / 1e6, "M points/s", ">= 0.5",
         fmt::format("row a point: {:.2f}", peer.points_per_s / 1e6));
-  print("size of the file", static_cast<double>(fs::file_size(path)) / recorded, "bytes/point", "<= 12",
+  print("size of the file", static_cast<double>(fs::file_size(path)) / recorded, "bytes/point", "<= 24",
         fmt::format("row a point: {:.0f}", peer.bytes_per_point));
 
   store::Store store = store::Store::open(path, store::Access::kRead);
@@ -189,6 +189,8 @@ void measure_points(const fs::path& folder, int64_t points) {
   const std::string sql =
       fmt::format("SELECT step, value FROM points WHERE name = 'run {}' AND metric = '{}'", runs / 2, name_of(3));
   const double opened = best_ms(10, [&] { store::sql_query(path, "SELECT 1"); });
+  const double whole = best_ms(1, [&] { store::sql_query(path, "SELECT count(*), avg(value) FROM points"); });
+  print("count and mean of all points, per 1e7", whole / 1e3 / recorded * 1e7, "s", "<= 10", "");
   print("the same through `points` and a new connection", best_ms(10, [&] { store::sql_query(path, sql); }), "ms",
         "< 10", fmt::format("SELECT 1: {:.2f}", opened));
 }

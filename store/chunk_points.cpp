@@ -2,17 +2,10 @@
 #include <span>
 #include <vector>
 
+#include <sqlite3.h>
+
+#include "store/encoded_points.h"
 #include "store/sql_functions.h"
-
-// The library defines SQLITE_CORE and links SQLite. The loadable extension calls SQLite through the function table that
-// the host program passes in.
-#include <sqlite3ext.h>
-
-#include "store/codec.h"
-
-#ifndef SQLITE_CORE
-SQLITE_EXTENSION_INIT1
-#endif
 
 namespace runner::store {
 namespace {
@@ -53,8 +46,8 @@ int best_index(sqlite3_vtab*, sqlite3_index_info* info) {
     if (constraint.iColumn != kData || constraint.op != SQLITE_INDEX_CONSTRAINT_EQ || !constraint.usable) continue;
     info->aConstraintUsage[i].argvIndex = 1;
     info->aConstraintUsage[i].omit = 1;
-    info->estimatedCost = kChunkPoints;
-    info->estimatedRows = kChunkPoints;
+    info->estimatedCost = kEncodedPoints;
+    info->estimatedRows = kEncodedPoints;
     return SQLITE_OK;
   }
   return SQLITE_CONSTRAINT;
@@ -137,12 +130,3 @@ int register_chunk_points(sqlite3* handle) noexcept {
 }
 
 }  // namespace runner::store
-
-#ifndef SQLITE_CORE
-// Entry point of sqlite3_load_extension(). SQLite derives the function's name from the file name.
-extern "C" __attribute__((visibility("default"))) int sqlite3_runnerpoints_init(sqlite3* handle, char** /*error*/,
-                                                                                const sqlite3_api_routines* api) {
-  SQLITE_EXTENSION_INIT2(api);
-  return runner::store::register_chunk_points(handle);
-}
-#endif

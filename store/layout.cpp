@@ -9,6 +9,7 @@
 
 #include <fmt/ranges.h>
 
+#include "store/encoded_points.h"
 #include "store/migrations.h"
 #include "store/sqlite.h"
 
@@ -22,7 +23,8 @@ std::vector<std::string_view> created_names(int64_t version, std::string_view ki
   for (const std::string_view sql : migrations().first(static_cast<size_t>(version)))
     for (size_t at = sql.find(create); at != std::string_view::npos; at = sql.find(create, at)) {
       at += create.size();
-      names.push_back(sql.substr(at, sql.find_first_of("( ", at) - at));
+      const std::string_view name = sql.substr(at, sql.find_first_of("( ", at) - at);
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
     }
   return names;
 }
@@ -38,7 +40,7 @@ std::set<std::string, std::less<>> names_in_file(Database& database) {
 class Layout {
  public:
   explicit Layout(int64_t version) : database("the layout of a store", OpenMode::kInMemory) {
-    for (const char* migration : migrations().first(static_cast<size_t>(version))) database.exec(migration);
+    apply_migrations(database, 0, version);
   }
 
   Database database;
@@ -89,6 +91,13 @@ void complete_table(Database& database, Database& newest, const Object& table) {
 
 }  // namespace
 
+void apply_migrations(Database& database, int64_t from, int64_t to) {
+  for (int64_t next = from; next < to; ++next) {
+    database.exec(migrations()[static_cast<size_t>(next)]);
+    if (next + 1 == kPointColumns) convert_encoded_points(database);
+  }
+}
+
 void check_has_tables(Database& database, int64_t version) {
   std::vector<std::string_view> missing = created_names(version, "TABLE");
   const size_t expected = missing.size();
@@ -123,6 +132,7 @@ void read_as_newest(Database& database) {
   std::map<std::string, std::string> views;
   for (const Object& view : objects(database, "view")) views[view.name] = view.sql;
   for (const Object& view : objects(newest, "view")) {
+    if (view.name == "points" && has_encoded_points(database)) continue;  // it decodes them
     if (views[view.name] != view.sql) database.exec(temporary(view.sql));
   }
 }

@@ -9,6 +9,9 @@ namespace runner::store {
 
 class Database;
 
+// Applies the migrations after the first `from`, up to the first `to`. Call it inside a transaction.
+void apply_migrations(Database& database, int64_t from, int64_t to);
+
 // Throws Error(kStore) if tables are missing. They cannot be created again, because their rows are lost.
 void check_has_tables(Database& database, int64_t version);
 
@@ -16,9 +19,9 @@ void check_has_tables(Database& database, int64_t version);
 bool lacks_views_or_indexes(Database& database, int64_t version);
 void create_missing_views_and_indexes(Database& database, int64_t version);
 
-// Creates temporary objects on the connection, without writing to the file. Migrations only add to the schema, so empty
-// tables, views that add missing columns with their defaults, and the newest public views make an older layout look
-// like the newest. Throws SqliteError.
+// Creates temporary objects on the connection, without writing to the file: empty tables, views that add missing
+// columns with their defaults, and the newest public views. An older layout then looks like the newest, except that its
+// points may be encoded. Throws SqliteError.
 void read_as_newest(Database& database);
 
 }  // namespace runner::store

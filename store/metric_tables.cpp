@@ -1,9 +1,15 @@
 #include "store/metric_tables.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
+
+#include <fmt/ranges.h>
+#include <zlib.h>
 
 #include "schema/recipe/metric_names.h"
+#include "store/encoded_points.h"
 
 namespace runner::store {
 
@@ -32,11 +38,6 @@ void MetricSummary::add(const Point& point) {
   } else {
     sum += point.value;
   }
-}
-
-int64_t max_step(std::span<const Point> points) {
-  return std::max_element(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.step < b.step; })
-      ->step;
 }
 
 bool maximizes(Database& database, const std::string& metric) {
@@ -73,21 +74,123 @@ std::vector<MetricSummary> read_summaries(Database& database, int64_t run_id) {
   return summaries;
 }
 
-std::vector<Chunk> read_chunks(Database& database, int64_t run_id, const std::string& metric) {
+namespace {
+
+// Integers below this magnitude are added without overflow, also in SQL.
+constexpr int64_t kExact = int64_t{1} << 53;
+
+int64_t wrapping_sum(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+
+int64_t wrapping_difference(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+
+// Evenly spaced numbers. The k-th one is base + k * stride, modulo 2^64.
+struct Line {
+  int64_t base = 0, stride = 0;
+
+  int64_t at(size_t k) const { return wrapping_sum(base, static_cast<int64_t>(static_cast<uint64_t>(stride) * k)); }
+};
+
+// The line through the first and about the last of the points. Most differences from it are 0 or small, so that they
+// take few bytes. Numbers that SQL could not add exactly are all of the difference.
+Line line_through(std::span<const Point> points, int64_t Point::*number) {
+  const auto is_exact = [&](const Point& point) { return point.*number > -kExact && point.*number < kExact; };
+  if (!std::ranges::all_of(points, is_exact)) return {};
+  const auto intervals = std::max<int64_t>(std::ssize(points) - 1, 1);
+  return {points.front().*number, (points.back().*number - points.front().*number) / intervals};
+}
+
+// The value as a row holds it: SQLite has one NaN, NULL, and one zero.
+double stored_value(double value) {
+  return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value + 0.0;
+}
+
+// Checksum of the decoded points.
+int64_t crc_of(std::span<const Point> points) {
+  uLong crc = 0;
+  for (const Point& point : points) {
+    const double value = stored_value(point.value);
+    std::array<std::byte, 24> bytes;
+    std::memcpy(bytes.data(), &point.step, 8);
+    std::memcpy(bytes.data() + 8, &point.time_ms, 8);
+    std::memcpy(bytes.data() + 16, &value, 8);
+    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
+  }
+  return static_cast<int64_t>(crc);
+}
+
+[[noreturn]] void fail_damaged_chunk(Database& database, int64_t no, const std::string& metric) {
+  fail(ErrorKind::kStore,
+       "the store {} is damaged: chunk {} of the points of {} fails its checksum; restore a backup; other metrics can "
+       "still be read",
+       database.path().string(), no, metric);
+}
+
+std::vector<Chunk> read_encoded_chunks(Database& database, int64_t run_id, const std::string& metric) {
   Statement rows(database,
-                 "SELECT chunk.no, chunk.data FROM series JOIN chunk ON chunk.series_id = series.id "
+                 "SELECT chunk.no, chunk.data FROM series JOIN main.chunk AS chunk ON chunk.series_id = series.id "
                  "WHERE series.run_id = ?1 AND series.name = ?2 ORDER BY chunk.no");
   rows.bind(run_id, metric);
   std::vector<Chunk> chunks;
   while (rows.step()) {
     auto points = decode_points(rows.bytes(1));
-    if (!points) {
-      fail(ErrorKind::kStore,
-           "the store {} is damaged: chunk {} of the points of {} fails its checksum; restore a backup; other metrics "
-           "can still be read",
-           database.path().string(), rows.int64(0), metric);
-    }
+    if (!points) fail_damaged_chunk(database, rows.int64(0), metric);
     chunks.push_back({rows.int64(0), std::move(*points)});
+  }
+  return chunks;
+}
+
+constexpr const char* kChunkColumns[] = {"series_id",  "no",          "n",          "max_step",   "crc",
+                                         "first_step", "step_stride", "first_time", "time_stride"};
+constexpr const char* kPointColumnNames[] = {"value", "step", "time"};
+
+// Columns of `chunk`: kChunkColumns, then value_0, …, value_31, step_0, …, time_31.
+std::vector<std::string> chunk_columns() {
+  std::vector<std::string> columns(std::begin(kChunkColumns), std::end(kChunkColumns));
+  for (const char* name : kPointColumnNames)
+    for (size_t k = 0; k < kChunkPoints; ++k) columns.push_back(fmt::format("{}_{}", name, k));
+  return columns;
+}
+
+// Inserts a row of `chunk`, or changes it in place. Parameters: chunk_columns().
+std::string put_chunk_sql() {
+  const std::vector<std::string> columns = chunk_columns();
+  std::vector<std::string> values, changes;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    values.push_back(fmt::format("?{}", i + 1));
+    changes.push_back(fmt::format("{0} = excluded.{0}", columns[i]));
+  }
+  return fmt::format("INSERT INTO chunk({}) VALUES({}) ON CONFLICT(series_id, no) DO UPDATE SET {}",
+                     fmt::join(columns, ", "), fmt::join(values, ", "), fmt::join(changes, ", "));
+}
+
+// Number of the parameter or column of point k; `figure`: index in kPointColumnNames.
+int column_of(size_t k, int figure) {
+  return static_cast<int>(std::size(kChunkColumns)) + figure * static_cast<int>(kChunkPoints) + static_cast<int>(k);
+}
+
+}  // namespace
+
+std::vector<Chunk> read_chunks(Database& database, int64_t run_id, const std::string& metric) {
+  if (has_encoded_points(database)) return read_encoded_chunks(database, run_id, metric);
+  std::vector<std::string> columns = chunk_columns();
+  for (std::string& column : columns) column.insert(0, "chunk.");
+  Statement rows(database, fmt::format("SELECT {} FROM series JOIN chunk ON chunk.series_id = series.id "
+                                       "WHERE series.run_id = ?1 AND series.name = ?2 ORDER BY chunk.no",
+                                       fmt::join(columns, ", ")));
+  std::vector<Chunk> chunks;
+  for (rows.bind(run_id, metric); rows.step();) {
+    Chunk chunk{rows.int64(1), {}};
+    const size_t count = std::min(static_cast<size_t>(rows.int64(2)), kChunkPoints);
+    const Line steps{rows.int64(5), rows.int64(6)}, times{rows.int64(7), rows.int64(8)};
+    for (size_t k = 0; k < count; ++k)
+      chunk.points.push_back({wrapping_sum(steps.at(k), rows.int64(column_of(k, 1))),
+                              wrapping_sum(times.at(k), rows.int64(column_of(k, 2))), rows.real(column_of(k, 0))});
+    if (count == 0 || crc_of(chunk.points) != rows.int64(4)) fail_damaged_chunk(database, chunk.no, metric);
+    chunks.push_back(std::move(chunk));
   }
   return chunks;
 }
@@ -102,9 +205,7 @@ MetricTables::MetricTables(Database& database)
           last_value = ?7, min_value = ?8, min_step = ?9, max_value = ?10, max_step = ?11, sum = ?12,
           nan_count = ?13, inf_count = ?14, larger_is_better = coalesce(?15, larger_is_better)
         RETURNING id)sql"),
-      put_chunk_(database, R"sql(
-        INSERT INTO chunk(series_id, no, n, max_step, data) VALUES(?1, ?2, ?3, ?4, ?5)
-        ON CONFLICT(series_id, no) DO UPDATE SET n = ?3, max_step = ?4, data = ?5)sql") {}
+      put_chunk_(database, put_chunk_sql()) {}
 
 int64_t MetricTables::put_summary(int64_t run_id, const MetricSummary& s) {
   put_summary_.bind(run_id, s.name, s.n, s.first_step, s.last_step, s.first, s.last, s.min, s.min_step, s.max,
@@ -116,12 +217,20 @@ int64_t MetricTables::put_summary(int64_t run_id, const MetricSummary& s) {
 }
 
 void MetricTables::put_chunk(int64_t series_id, int64_t no, std::span<const Point> points) {
-  put_chunk(series_id, no, points.size(), max_step(points), encode_points(points));
+  RUN_ASSERT(!points.empty() && points.size() <= kChunkPoints);
+  const Line steps = line_through(points, &Point::step), times = line_through(points, &Point::time_ms);
+  put_chunk_.bind(series_id, no, std::ssize(points), std::ranges::max_element(points, {}, &Point::step)->step,
+                  crc_of(points), steps.base, steps.stride, times.base, times.stride);
+  for (size_t k = 0; k < points.size(); ++k) {
+    put_chunk_.bind_one(column_of(k, 0), stored_value(points[k].value));
+    put_chunk_.bind_one(column_of(k, 1), wrapping_difference(points[k].step, steps.at(k)));
+    put_chunk_.bind_one(column_of(k, 2), wrapping_difference(points[k].time_ms, times.at(k)));
+  }
+  put_chunk_.run();
 }
 
-void MetricTables::put_chunk(int64_t series_id, int64_t no, size_t count, int64_t max_step,
-                             std::span<const std::byte> data) {
-  put_chunk_.bind(series_id, no, static_cast<int64_t>(count), max_step, data).run();
+void MetricTables::put_lost_chunk(int64_t series_id, int64_t no) {
+  put_chunk_.bind(series_id, no, 0, INT64_MIN, 0, 0, 0, 0, 0).run();
 }
 
 int64_t MetricTables::take_back(int64_t run_id, const SeriesPosition& recorded) {

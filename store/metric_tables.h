@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "store/codec.h"
+#include "store/point.h"
 #include "store/sqlite.h"
 
 namespace runner::store {
@@ -38,7 +38,7 @@ bool maximizes(Database& database, const std::string& metric);
 // Returns the summaries of a run, sorted by name.
 std::vector<MetricSummary> read_summaries(Database& database, int64_t run_id);
 
-// A row of the table `chunk`.
+// A row of the table `chunk` with its points, in the order recorded.
 struct Chunk {
   int64_t no = 0;
   std::vector<Point> points;
@@ -55,9 +55,10 @@ class MetricTables {
 
   // Inserts or replaces the summary. Returns the id of the series.
   int64_t put_summary(int64_t run_id, const MetricSummary& summary);
+  // Inserts or replaces a chunk of 1 to kChunkPoints points.
   void put_chunk(int64_t series_id, int64_t no, std::span<const Point> points);
-  // Writes a chunk that is already encoded.
-  void put_chunk(int64_t series_id, int64_t no, size_t count, int64_t max_step, std::span<const std::byte> data);
+  // Inserts a chunk whose points are lost.
+  void put_lost_chunk(int64_t series_id, int64_t no);
   // Removes all points recorded after `recorded` and recomputes the summaries from the remaining points. A metric
   // without points is removed. Returns the number of removed points.
   int64_t take_back(int64_t run_id, const SeriesPosition& recorded);
@@ -69,7 +70,5 @@ class MetricTables {
   Statement put_summary_;
   Statement put_chunk_;
 };
-
-int64_t max_step(std::span<const Point> points);
 
 }  // namespace runner::store

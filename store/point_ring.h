@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "schema/base/error.h"
-#include "store/codec.h"
+#include "store/point.h"
 
 namespace runner::store {
 

@@ -1,5 +1,5 @@
-// SQL extensions of runner's own connections: the table-valued function chunk_points(data), which the view `points`
-// needs, and the status of crashed runs.
+// SQL extensions of runner's own connections: the status of crashed runs, and the table-valued function
+// chunk_points(data), which the view `points` of layouts before 13 needs.
 #pragma once
 
 struct sqlite3;
@@ -8,9 +8,8 @@ namespace runner::store {
 
 class Database;
 
-// Registers the table-valued function chunk_points(data), one row per point of an encoded chunk. Returns an SQLite
-// result code. chunk_points.cpp is compiled twice: into this library, and into the loadable extension runner_points,
-// which gives the function to other programs (docs/store.md). It depends only on decode_points().
+// Registers the table-valued function chunk_points(data), one row per point of an encoded chunk (encoded_points.h).
+// Returns an SQLite result code.
 int register_chunk_points(sqlite3* handle) noexcept;
 
 // Registers chunk_points(data) on this connection. Throws SqliteError.

@@ -176,7 +176,7 @@ Query prepare(Database& database, std::string_view sql, std::chrono::millisecond
 // Throws if a table that the query has read is damaged, because a lost page looks like missing rows. Checks all tables
 // read if the store is small, otherwise only those with one row per run, attempt, metric or checkpoint.
 void check_tables_read(Database& database, const ReadNames& read) {
-  constexpr int64_t kSmall = int64_t{32} << 20;  // bytes; checking takes about 20 ms
+  constexpr int64_t kSmall = int64_t{8} << 20;  // bytes; checking takes about 20 ms
   constexpr std::array<std::string_view, 4> kShort{"run", "attempt", "series", "state"};
   disable_guards(database);
   const bool is_small = database.query_int64("PRAGMA page_count") * database.query_int64("PRAGMA page_size") <= kSmall;

@@ -119,6 +119,12 @@ class Statement {
     return *this;
   }
 
+  // Binds one more parameter, counted from 0, after bind().
+  template <class Arg>
+  void bind_one(int index, const Arg& value) {
+    bind_at(index + 1, value);
+  }
+
   // Advances to the next row. Returns false after the last one.
   bool step();
   // Executes the statement to its end and resets it.

@@ -102,7 +102,7 @@ bool migrate(Database& database) {
   Transaction transaction(database, Transaction::Kind::kExclusive);
   const int64_t version = checked_version(database);
   create_missing_views_and_indexes(database, version);
-  for (int64_t next = version; next < latest; ++next) database.exec(migrations()[static_cast<size_t>(next)]);
+  apply_migrations(database, version, latest);
   if (version == 0) database.exec(fmt::format("PRAGMA application_id = {}", kApplicationId));
   if (version < latest) database.exec(fmt::format("PRAGMA user_version = {}", latest));
   transaction.commit();

@@ -98,7 +98,7 @@ TEST(Install, InstalledProgramTrainsInstalledRecipes) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(
       result.out,
-      "here\nhere/bin\nhere/bin/runner\nhere/lib\nhere/lib/runner\nhere/lib/runner/runner_points.so\nhere/share\nhere/"
+      "here\nhere/bin\nhere/bin/runner\nhere/share\nhere/"
       "share/bash-completion\n"
       "here/share/bash-completion/completions\nhere/share/fish\nhere/share/fish/"
       "vendor_completions.d\nhere/share/man\n"

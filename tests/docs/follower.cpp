@@ -25,22 +25,8 @@ bool succeeds(const std::string& command) {
   return run_command(command, fs::temp_directory_path()).exit_code == 0;
 }
 
-// Returns a Python whose sqlite3 supports extensions, which the documents need; empty if there is none.
-std::string python() {
-  for (const std::string name : {"python3", "/usr/bin/python3"}) {
-    if (succeeds(name + " -c 'import sqlite3; sqlite3.Connection.enable_load_extension'")) return name;
-  }
-  return {};
-}
-
 bool is_here(const std::string& program) {
-  return !support::kSanitized && (program == "python3" ? !python().empty() : succeeds("command -v " + program));
-}
-
-// Replaces the folder into which `make install` puts the extension by the folder of this build.
-std::string with_installed_paths(const std::string& text) {
-  static const Pattern installed("/usr/local/lib/runner(?=/)");
-  return installed.replace_all(text, support::build_path("lib"));
+  return !support::kSanitized && succeeds("command -v " + program);
 }
 
 // Whether the command builds the tree, which takes too long here.
@@ -130,7 +116,7 @@ void Follower::run_shell(const Block& block) {
 
 void Follower::run_console(const Block& block) {
   for (const TypedCommand& command : console_commands(block)) {
-    const std::string text = with_installed_paths(command.text);
+    const std::string& text = command.text;
     const Result result = command.press ? cli::testing::run_until_progress(text, folder_.path())
                                         : run_command("exec 2>&1\n" + text, folder_.path());
     if (result.exit_code != command.exit_code)
@@ -193,8 +179,8 @@ void Follower::parse_json(const Block& block) {
 }
 
 void Follower::run_python(const Block& block) {
-  write_text(folder_.path() / "block.py", with_installed_paths(block.text));
-  expect(block.line, python() + " block.py", 0);
+  write_text(folder_.path() / "block.py", block.text);
+  expect(block.line, "python3 block.py", 0);
 }
 
 void Follower::compare_program(const Block& block) {

@@ -1,9 +1,13 @@
 // Stores of older versions: every layout ever released reads like the newest one and is not modified.
 #include <gtest/gtest.h>
 
-#include "store/codec.h"
+#include "store/encoded_points.h"
+#include "store/layout.h"
+#include "store/metric_tables.h"
 #include "store/migrations.h"
 #include "store/sqlite.h"
+#include "tests/store/encode_points.h"
+#include "tests/store/sample_values.h"
 #include "tests/store/temp_store.h"
 
 namespace runner::store {
@@ -20,7 +24,7 @@ class OlderLayout : public StoreTest, public ::testing::WithParamInterface<size_
     Database database(path, OpenMode::kCreate);
     database.configure();
     database.exec("PRAGMA synchronous = OFF");
-    for (size_t i = 0; i < GetParam(); ++i) database.exec(migrations()[i]);
+    apply_migrations(database, 0, static_cast<int64_t>(GetParam()));
     database.exec(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplicationId, GetParam()));
     database.query_text("PRAGMA journal_mode = WAL");
     const Sha256Digest recipe = digest_of(sample_run().attempt.recipe);
@@ -38,7 +42,6 @@ class OlderLayout : public StoreTest, public ::testing::WithParamInterface<size_
           "VALUES({0}, 1, 1, 0, 'cpu', 1, '', '{{}}', '', 'gone', 1, 1, 'boot', '', 0, 500, '{1}', 0)",
           run, run == 1 ? "done" : "running"));
     }
-    const auto chunk = encode_points(std::vector<Point>{{1, 10, 0.5}, {2, 20, 0.25}, {3, 30, 0.125}});
     database.exec(
         "INSERT INTO series(id, run_id, name, n, first_step, last_step, first_value, last_value, min_value, min_step, "
         "  max_value, max_step, sum, nan_count, inf_count) VALUES(1, 1, 'loss', 3, 1, 3, 0.5, 0.125, 0.125, 3, 0.5, 1, "
@@ -48,7 +51,15 @@ class OlderLayout : public StoreTest, public ::testing::WithParamInterface<size_
         "INSERT INTO state(id, run_id, attempt, step, epoch, reason, pinned, bytes, new_bytes, created_ms) "
         "VALUES(7, 1, 1, 3, 0, 'end', 0, 3, 3, 0);"
         "INSERT INTO section VALUES(7, 0, 'w', '', 3)");
-    Statement(database, "INSERT INTO chunk VALUES(1, 1, 0, 3, 3, ?1)").bind(std::span<const std::byte>(chunk)).run();
+    const std::vector<Point> points{{1, 10, 0.5}, {2, 20, 0.25}, {3, 30, 0.125}};
+    if (has_encoded_points(database)) {
+      const auto chunk = encode_points(points);
+      Statement(database, "INSERT INTO chunk(id, series_id, no, n, max_step, data) VALUES(1, 1, 0, 3, 3, ?1)")
+          .bind(std::span<const std::byte>(chunk))
+          .run();
+    } else {
+      MetricTables(database).put_chunk(1, 0, points);
+    }
     const Sha256Digest digest = sha256("abc");
     Statement(database, "INSERT INTO content VALUES(1, ?1, CAST('abc' AS BLOB))")
         .bind(std::as_bytes(std::span(digest)))
@@ -133,8 +144,62 @@ TEST_P(OlderLayout, MigratedByTheFirstWriter) {
     EXPECT_EQ(store.database().query_int64("PRAGMA user_version"), std::ssize(migrations()));
     EXPECT_EQ(load_state(store, 7).at("w").bytes.size(), 3u);
     EXPECT_EQ(find_run(store, "0000000001").tags, std::vector<std::string>{"best"});
+    EXPECT_EQ(metric_points(store, find_run(store, "0000000001"), "loss").size(), 3u);
   }
+  EXPECT_EQ(ask("SELECT sum(step), sum(value), sum(time_ms) FROM points"), "6|0.875|60");
   EXPECT_EQ(ask("SELECT count(*) FROM artifacts"), "0");
+}
+
+// A chunk of an older layout becomes several; one that is damaged stays so, and its metric is named.
+TEST_F(StoreTest, EncodedPointsAreConverted) {
+  std::vector<Point> points;
+  for (int64_t step = 1; step <= 1500; ++step)
+    points.push_back({step * step, 1'700'000'000'000 + 7 * step, step == 700 ? kNan : loss_of(step)});
+  {
+    Database database(path, OpenMode::kCreate);
+    apply_migrations(database, 0, kPointColumns - 1);
+    database.exec(fmt::format(
+        "PRAGMA application_id = {}; PRAGMA user_version = {}; INSERT INTO recipe VALUES(1, X'00', '', '', '{{}}', "
+        "'{{}}');"
+        "INSERT INTO run(id, uid, name, seed, created_ms, attempts) VALUES(1, '0000000001', 'digits', 42, 0, 1);"
+        "INSERT INTO attempt(run_id, no, recipe_id, start_step, backend, num_processes, cpu_features, kernels, "
+        "  binary_version, host, pid, pid_start, boot_id, pid_namespace, started_ms, heartbeat_ms, status, "
+        "  superseded_points) "
+        "VALUES(1, 1, 1, 0, 'cpu', 1, '', '{{}}', '', 'gone', 1, 1, 'boot', '', 0, 500, 'done', 0)",
+        kApplicationId, kPointColumns - 1));
+    for (const int64_t series : {1, 2}) {
+      Statement(database,
+                "INSERT INTO series(id, run_id, name, n, first_step, last_step, min_step, max_step, sum, nan_count, "
+                "inf_count) VALUES(?1, 1, ?2, 1500, 1, 2250000, 1, 2250000, 0, 1, 0)")
+          .bind(series, series == 1 ? "loss" : "broken")
+          .run();
+      Statement chunk(database, "INSERT INTO chunk(series_id, no, n, max_step, data) VALUES(?1, ?2, ?3, ?4, ?5)");
+      for (size_t first = 0; first < points.size(); first += kEncodedPoints) {
+        const auto part = std::span(points).subspan(first, std::min(kEncodedPoints, points.size() - first));
+        std::vector<std::byte> data = encode_points(part);
+        if (series == 2 && first > 0) data[20] ^= std::byte{1};
+        chunk.bind(series, static_cast<int64_t>(first / kEncodedPoints), std::ssize(part), part.back().step,
+                   std::span<const std::byte>(data));
+        chunk.run();
+      }
+    }
+  }
+  Store store = open_to_write();
+  const RunRow run = find_run(store, "0000000001");
+  const std::vector<Point> converted = metric_points(store, run, "loss");
+  ASSERT_EQ(converted.size(), points.size());
+  for (size_t i = 0; i < points.size(); ++i) {
+    EXPECT_EQ(converted[i].step, points[i].step);
+    EXPECT_EQ(converted[i].time_ms, points[i].time_ms);
+    EXPECT_TRUE(converted[i].value == points[i].value || i == 699) << i;
+  }
+  EXPECT_TRUE(std::isnan(converted[699].value));
+  EXPECT_EQ(
+      error_of([&] { metric_points(store, run, "broken"); }),
+      fmt::format("store: the store {} is damaged: chunk 16 of the points of broken fails its checksum; restore a "
+                  "backup; other metrics can still be read",
+                  path.string()));
+  EXPECT_EQ(store.database().query_int64("SELECT count(*) FROM points WHERE metric = 'broken'"), 512);
 }
 
 // All layouts; the newest one needs no compatibility code.

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "store/layout.h"
 #include "store/migrations.h"
 #include "store/sqlite.h"
 #include "tests/store/temp_store.h"
@@ -247,7 +248,7 @@ TEST_F(StoreOpen, MissingViewsOfAnOlderStoreAreCreatedBeforeItIsMigrated) {
     fs::remove(path);
     {
       Database database(path, OpenMode::kCreate);
-      for (size_t i = 0; i < version; ++i) database.exec(migrations()[i]);
+      apply_migrations(database, 0, static_cast<int64_t>(version));
       database.exec(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplicationId, version));
       drop_views_and_indexes(database);
     }

@@ -1,8 +1,13 @@
+#include "store/encoded_points.h"
+
+#include <algorithm>
 #include <bit>
+#include <utility>
 
 #include <zlib.h>
 
-#include "store/codec.h"
+#include "store/metric_tables.h"
+#include "store/sqlite.h"
 
 namespace runner::store {
 namespace {
@@ -78,22 +83,22 @@ void get_raw_values(Reader& in, std::vector<Point>& points) {
   for (Point& point : points) point.value = std::bit_cast<double>(in.get(8));
 }
 
-}  // namespace
-
-uint32_t chunk_crc(std::span<const std::byte> bytes) {
+uint32_t crc_of(std::span<const std::byte> bytes) {
   return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
+
+}  // namespace
 
 std::optional<std::vector<Point>> decode_points(std::span<const std::byte> bytes) {
   if (bytes.size() < kCrcBytes) return std::nullopt;
   const auto body = bytes.first(bytes.size() - kCrcBytes);
   Reader stored{bytes.last(kCrcBytes)};
-  if (stored.get(kCrcBytes) != chunk_crc(body)) return std::nullopt;
+  if (stored.get(kCrcBytes) != crc_of(body)) return std::nullopt;
 
   Reader in{body};
   const auto kind = static_cast<std::byte>(in.get(1));
   const uint64_t count = in.get_varint();
-  if (in.failed || count == 0 || count > kChunkPoints || (kind != kPackedValues && kind != kRawValues))
+  if (in.failed || count == 0 || count > kEncodedPoints || (kind != kPackedValues && kind != kRawValues))
     return std::nullopt;
   std::vector<Point> points(count);
   get_steps(in, points);
@@ -101,6 +106,31 @@ std::optional<std::vector<Point>> decode_points(std::span<const std::byte> bytes
   kind == kRawValues ? get_raw_values(in, points) : get_packed_values(in, points);
   if (in.failed || !in.left.empty()) return std::nullopt;
   return points;
+}
+
+bool has_encoded_points(Database& database) {
+  return database.query_int64("SELECT count(*) FROM pragma_table_info('chunk', 'main') WHERE name = 'data'") > 0;
+}
+
+void convert_encoded_points(Database& database) {
+  MetricTables tables(database);
+  Statement rows(database, "SELECT series_id, data FROM encoded_chunk ORDER BY series_id, no");
+  int64_t series = 0, no = 0;
+  while (rows.step()) {
+    if (std::exchange(series, rows.int64(0)) != rows.int64(0)) no = 0;
+    const auto points = decode_points(rows.bytes(1));
+    if (!points) {
+      tables.put_lost_chunk(series, no++);
+      continue;
+    }
+    for (std::span<const Point> left = *points; !left.empty();) {
+      const size_t count = std::min(left.size(), kChunkPoints);
+      tables.put_chunk(series, no++, left.first(count));
+      left = left.subspan(count);
+    }
+  }
+  rows.reset();
+  database.exec("DROP TABLE encoded_chunk");
 }
 
 }  // namespace runner::store

@@ -1,7 +1,11 @@
+#include "tests/store/encode_points.h"
+
 #include <bit>
 
+#include <zlib.h>
+
 #include "schema/base/error.h"
-#include "store/codec.h"
+#include "store/encoded_points.h"
 
 namespace runner::store {
 namespace {
@@ -72,7 +76,7 @@ void put_raw_values(ByteVector& out, std::span<const Point> points) {
 }  // namespace
 
 std::vector<std::byte> encode_points(std::span<const Point> points) {
-  RUN_ASSERT(!points.empty() && points.size() <= kChunkPoints);
+  RUN_ASSERT(!points.empty() && points.size() <= kEncodedPoints);
   ByteVector values;
   values.reserve(9 * points.size());
   put_packed_values(values, points);
@@ -85,7 +89,7 @@ std::vector<std::byte> encode_points(std::span<const Point> points) {
   put_steps(out, points);
   put_times(out, points);
   raw ? put_raw_values(out, points) : static_cast<void>(out.insert(out.end(), values.begin(), values.end()));
-  put(out, chunk_crc(out), kCrcBytes);
+  put(out, crc32_z(0, reinterpret_cast<const Bytef*>(out.data()), out.size()), kCrcBytes);
   return out;
 }
 
