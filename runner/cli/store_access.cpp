@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "runner/report/format.h"
+#include "schema/base/used_files.h"
 #include "schema/recipe/metric_names.h"
 
 namespace runner::cli {
@@ -76,9 +77,11 @@ store::StateInfo best_state(const store::RunDetails& run, std::string_view text)
 }  // namespace
 
 std::filesystem::path store_path(const Options& options) {
-  if (!options.db.empty()) return options.db;
-  const char* variable = std::getenv("RUNNER_DB");
-  return variable != nullptr && *variable != '\0' ? variable : "runner.db";
+  const char* const variable = std::getenv("RUNNER_DB");
+  const char* const otherwise = variable != nullptr && *variable != '\0' ? variable : "runner.db";
+  const std::filesystem::path path = options.db.empty() ? otherwise : options.db.c_str();
+  remember_used_file(path, kStoreRole);
+  return path;
 }
 
 store::Store open_store(const Options& options, store::Access access) {

@@ -12,7 +12,8 @@
 
 namespace runner::cli {
 
-// Path of the store: --db, else RUNNER_DB unless it is empty, else runner.db in the current folder.
+// Path of the store: --db, else RUNNER_DB unless it is empty, else runner.db in the current folder. No output of the
+// command may change it from now on (used_files.h).
 std::filesystem::path store_path(const Options& options);
 
 // Throws Error(kStore). Access for reading never creates a store.

@@ -6,11 +6,14 @@
 #include <string>
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "schema/base/error.h"
 #include "schema/base/system_limits.h"
+#include "schema/base/used_files.h"
 
 namespace runner::formats {
 namespace {
@@ -42,6 +45,7 @@ int create(const char* path, Parts parts, const struct stat* like = nullptr) {
   const mode_t mode = like != nullptr ? like->st_mode & 0777 : kMode;
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, mode);
   if (fd < 0) return errno;
+  static_cast<void>(::flock(fd, LOCK_EX | LOCK_NB));  // see is_being_written()
   // Restores bits cleared by the umask. Failure is ignored: some file systems have no permissions.
   if (like != nullptr) static_cast<void>(!::fchmod(fd, mode));
   int error = write_parts(fd, parts);
@@ -56,8 +60,35 @@ void check(int error, const fs::path& path) {
   RUN_CHECK(error == 0, ErrorKind::kRun, "cannot write {}: {}", path.string(), system_reason(error));
 }
 
+// Whether a process on this machine may still be writing a temporary file.
+bool is_being_written(const fs::path& temporary, pid_t writer) {
+  if (::kill(writer, 0) == 0 || errno != ESRCH) return true;
+  const int fd = ::open(temporary.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const bool is_locked = fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) != 0;  // by a process on another machine
+  if (fd >= 0) ::close(fd);
+  return is_locked;
+}
+
+// Removes the temporary files next to `path` that killed processes left: PATH.PID.NUMBER.tmp.
+void remove_abandoned(const fs::path& path) {
+  const std::string start = path.filename().string() + '.';
+  std::error_code error;
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(path.has_parent_path() ? path.parent_path() : ".", error)) {
+    const std::string name = entry.path().filename().string();
+    pid_t writer = 0;
+    int number = 0, length = 0;
+    if (!name.starts_with(start)) continue;
+    const std::string rest = name.substr(start.size());
+    if (std::sscanf(rest.c_str(), "%d.%d.tmp%n", &writer, &number, &length) == 2 && writer > 0 &&
+        static_cast<size_t>(length) == rest.size() && !is_being_written(entry.path(), writer))
+      ::unlink(entry.path().c_str());
+  }
+}
+
 // Writes a temporary file next to `path` under an unused name. Returns its name.
 std::string write_temporary(const fs::path& path, Parts parts) {
+  remove_abandoned(path);
   constexpr int kMaxNames = 1000;
   std::string temporary;
   struct stat old {};
@@ -71,13 +102,32 @@ std::string write_temporary(const fs::path& path, Parts parts) {
   return temporary;
 }
 
-// An output file that replaced a store would destroy all its runs.
-void check_no_store(const fs::path& path) {
-  constexpr std::string_view kSqlite = "SQLite format 3";
-  std::string start(kSqlite.size(), '\0');
-  std::ifstream(path, std::ios::binary).read(start.data(), static_cast<std::streamsize>(start.size()));
-  RUN_CHECK(start != kSqlite, ErrorKind::kUsage, "{} is a store or another SQLite database; choose another file",
-            path.string());
+// What the first bytes of a file say about its contents. Empty contents fit any kind.
+std::string_view kind_of(std::string_view start) {
+  constexpr std::string_view kStarts[][2] = {{"<svg", "SVG"},       {"<?xml", "SVG"},     {"{", "JSON"},
+                                             {"[", "JSON"},         {"\x93NUMPY", "npy"}, {"\x1f\x8b", "gzip"},
+                                             {"PK\x03\x04", "zip"}, {"\x89PNG", "PNG"},   {"%PDF", "PDF"}};
+  constexpr size_t kBeforeHeader = 8;  // before the header of a safetensors file
+  for (const auto& [bytes, kind] : kStarts)
+    if (start.starts_with(bytes)) return kind;
+  if (start.size() > kBeforeHeader && start[kBeforeHeader] == '{' && start[kBeforeHeader - 1] == '\0')
+    return "safetensors";
+  return start.find('\0') == std::string_view::npos ? "text" : "binary";
+}
+
+// A file of another kind is hardly the one that an earlier command has written.
+void check_kind(const fs::path& path, Parts parts) {
+  constexpr size_t kStartBytes = 64;
+  std::string old(kStartBytes, '\0'), contents;
+  std::ifstream file(path, std::ios::binary);
+  file.read(old.data(), static_cast<std::streamsize>(old.size()));
+  old.resize(static_cast<size_t>(file.gcount()));
+  for (const std::string_view part : parts)
+    if (contents.size() < kStartBytes) contents += part.substr(0, kStartBytes - contents.size());
+  if (old.empty() || contents.empty()) return;
+  RUN_CHECK(kind_of(old) == kind_of(contents), ErrorKind::kUsage,
+            "{} exists and is {}, not {}; choose another file or remove it", path.string(), kind_of(old),
+            kind_of(contents));
 }
 
 }  // namespace
@@ -103,7 +153,8 @@ void write_file(const fs::path& path, Parts parts) {
   if (fs::exists(fs::symlink_status(target, ignored)) && !fs::is_regular_file(target, ignored)) {
     return check(write_parts(target.c_str(), O_CREAT, parts), path);
   }
-  check_no_store(target);
+  check_output(path);
+  check_kind(target, parts);
   const std::string temporary = write_temporary(target, parts);
   if (std::rename(temporary.c_str(), target.c_str()) == 0) return;
   const int error = errno;
@@ -112,6 +163,7 @@ void write_file(const fs::path& path, Parts parts) {
 }
 
 void write_new_file(const fs::path& path, std::string_view contents) {
+  check_output(path);
   const int error = create(path.c_str(), std::span(&contents, 1));
   RUN_CHECK(error != EEXIST, ErrorKind::kUsage, "{} already exists; choose another file or remove it", path.string());
   check(error, path);

@@ -13,7 +13,8 @@ int write_all(int fd, std::string_view text);
 // Replaces `path` atomically by the concatenation of `parts`: even after a power failure, the file is either the old or
 // the new one. Its permissions are kept, and no other file is modified. If `path` is a symbolic link, its target is
 // replaced. A file that is not regular, such as a pipe, is written to in place; "-" is standard output. Throws
-// Error(kRun) with the system's error text.
+// Error(kUsage) if the file is used otherwise (used_files.h) or has contents of another kind, and Error(kRun) with the
+// system's error text.
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> parts);
 inline void write_file(const std::filesystem::path& path, std::string_view contents) {
   write_file(path, std::span(&contents, 1));

@@ -10,6 +10,7 @@
 #include "schema/base/error.h"
 #include "schema/base/source_text.h"
 #include "schema/base/text.h"
+#include "schema/base/used_files.h"
 
 namespace runner::lua {
 namespace {
@@ -37,6 +38,7 @@ std::string read_text(const std::filesystem::path& file, const std::string& name
   std::ifstream in;
   if (kind == Kind::regular || kind == Kind::character) in.open(file, std::ios::binary);
   RUN_CHECK(in.is_open(), ErrorKind::kRecipe, "cannot read the hook {}: {}", name, reason);
+  remember_used_file(file, "the hook");
   std::string source;
   std::array<char, 4096> part{};
   while (in.read(part.data(), part.size()), in.gcount() > 0) {

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/formats/files.h"
@@ -76,6 +77,37 @@ TEST_F(WriteTest, ModifiesNoOtherFile) {
   EXPECT_EQ(contents("x.tmp"), "the user's");
   EXPECT_EQ(contents(first), "the user's");
   EXPECT_EQ(files(), 3);
+}
+
+TEST_F(WriteTest, RemovesWhatKilledProcessesLeft) {
+  const pid_t gone = ::fork();
+  if (gone == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(gone, nullptr, 0), gone);
+  const std::vector<std::string> kept{fmt::format("x.{}.0.tmp", ::getppid()), fmt::format("x.{}.tmp", gone),
+                                      fmt::format("x.{}.0.tmp.txt", gone), fmt::format("xy.{}.0.tmp", gone)};
+  for (const std::string& name : kept) write(name, "the user's");
+  for (const int number : {0, 7}) write(fmt::format("x.{}.{}.tmp", gone, number), "half of a fi");
+  write_file(path("x"), "new");
+  EXPECT_EQ(contents("x"), "new");
+  for (const std::string& name : kept) EXPECT_EQ(contents(name), "the user's") << name;
+  EXPECT_EQ(files(), 5);
+}
+
+TEST_F(WriteTest, ReplacesOnlyTheSameKind) {
+  write("recipe.yaml", "name: x\n");
+  write("list.json", "[1]");
+  const auto error = [&](const std::string& name, std::string_view text) {
+    return message_of([&] { write_file(path(name), text); });
+  };
+  EXPECT_EQ(error("recipe.yaml", "<svg></svg>"),
+            "recipe.yaml exists and is text, not SVG; choose another file or remove it");
+  EXPECT_EQ(error("recipe.yaml", {"\x08\x00\x00", 3}),
+            "recipe.yaml exists and is text, not binary; choose another file or remove it");
+  EXPECT_EQ(error("list.json", "a,b\n"), "list.json exists and is JSON, not text; choose another file or remove it");
+  write_file(path("recipe.yaml"), "other text");
+  write_file(path("list.json"), "{}");
+  write_file(path("list.json"), "");
+  write_file(path("list.json"), "a,b\n");
 }
 
 TEST_F(WriteTest, ReplacesTheTargetOfALink) {

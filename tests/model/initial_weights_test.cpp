@@ -27,12 +27,25 @@ class InitialWeightsTest : public formats::FileTest {
   }
   NamedTensor bias() const { return weight(DType::kF32, {2}, "0.bias"); }
 
-  std::string error(std::vector<NamedTensor> tensors) const {
-    formats::write_safetensors(path("w"), std::move(tensors));
-    return message_of([&] { InitialWeights(path("w"), parameters_); });
+  // Returns a file in a new folder, because a file that was read cannot be replaced.
+  std::string new_file() {
+    const std::string folder = path(std::to_string(++files_));
+    std::filesystem::create_directory(folder);
+    return folder + "/w";
+  }
+
+  // The error names the file "w".
+  std::string error(std::vector<NamedTensor> tensors) {
+    const std::string file = new_file();
+    formats::write_safetensors(file, std::move(tensors));
+    std::string message = message_of([&] { InitialWeights(file, parameters_); });
+    const std::string folder = fmt::format("{}/", files_);
+    if (const size_t at = message.find(folder + "w"); at != std::string::npos) message.erase(at, folder.size());
+    return message;
   }
 
   ParameterSet parameters_;
+  int files_ = 0;
 };
 
 TEST_F(InitialWeightsTest, ReadsEveryFloatType) {
@@ -49,8 +62,9 @@ TEST_F(InitialWeightsTest, ReadsEveryFloatType) {
                {DType::kF16, f16, {1, -2}}};
   for (const auto& c : cases) {
     SCOPED_TRACE(std::string(name_of(c.dtype)));
-    formats::write_safetensors(path("w"), {weight(), {"0.bias", c.dtype, {2}, support::bytes_of(c.bytes)}});
-    const InitialWeights weights(path("w"), parameters_);
+    const std::string file = new_file();
+    formats::write_safetensors(file, {weight(), {"0.bias", c.dtype, {2}, support::bytes_of(c.bytes)}});
+    const InitialWeights weights(file, parameters_);
     Floats values(2);
     EXPECT_TRUE(weights.read(parameters_[1], values));
     EXPECT_EQ(values, c.expected);

@@ -12,6 +12,7 @@
 #include "runner/report/output.h"
 #include "runner/report/run_files.h"
 #include "runner/train/run/exported_model.h"
+#include "schema/base/file.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
 
@@ -59,10 +60,18 @@ std::string artifact_file(const ExportOptions& options) {
 // Returns the file name: FILE, or the last part of the artifact's name.
 std::string export_artifact(store::Store& store, const store::RunRow& run, const ExportOptions& options) {
   const store::ArtifactInfo artifact = store::find_artifact(store, run.id, options.artifact);
-  std::string file = artifact_file(options);
-  if (file.empty()) file = fs::path(artifact.header.name).filename().string();
   const std::vector<std::byte> bytes = store::read_artifact(store, artifact);
-  formats::write_file(file, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  const std::string_view contents(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string file = artifact_file(options);
+  if (file.empty()) {  // the hook has chosen the name
+    file = fs::path(artifact.header.name).filename().string();
+    const std::optional<std::string> old = read_file(file);
+    RUN_CHECK(
+        !old || *old == contents, ErrorKind::kUsage,
+        "{0} exists and differs from the artifact; name the file to write: `runner export {1} --artifact {2} FILE`",
+        file, options.run, options.artifact);
+  }
+  formats::write_file(file, contents);
   return file;
 }
 

@@ -15,6 +15,7 @@
 #include "runner/formats/write.h"
 #include "schema/base/error.h"
 #include "schema/base/system_limits.h"
+#include "schema/base/used_files.h"
 
 namespace runner::train {
 namespace {
@@ -30,6 +31,7 @@ constexpr mode_t kTraceFileMode = 0666;  // minus the umask
 }
 
 int open_file(const std::string& path) {
+  check_output(path, "profile.out");
   std::error_code error;
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty()) fs::create_directories(folder, error);

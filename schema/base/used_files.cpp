@@ -1,0 +1,86 @@
+#include "schema/base/used_files.h"
+
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "schema/base/error.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Roles by path. A path is resolved when it is compared, because the file may be replaced or created meanwhile.
+class UsedFiles {
+ public:
+  void add(const fs::path& path, std::string_view role) {
+    std::error_code ignored;
+    const fs::path absolute = fs::absolute(path, ignored);
+    const std::lock_guard lock(mutex_);
+    roles_.try_emplace(absolute.empty() ? path : absolute, role);
+  }
+
+  // Returns the role of a file, whatever path names it.
+  std::optional<std::string> role_of(const fs::path& file) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [path, role] : roles_) {
+      std::error_code ignored;
+      if (fs::equivalent(path, file, ignored) || fs::weakly_canonical(path, ignored) == file) return role;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<fs::path, std::string> roles_;
+};
+
+UsedFiles& used_files() {
+  static UsedFiles files;
+  return files;
+}
+
+bool is_database(const fs::path& path) {
+  constexpr std::string_view kSqlite = "SQLite format 3";
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;
+  std::string start(kSqlite.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(start.data(), static_cast<std::streamsize>(start.size()));
+  return start == kSqlite;
+}
+
+// Returns the database beside which SQLite keeps a file of this name; none if there is no such database.
+std::optional<fs::path> database_of(const fs::path& file) {
+  for (const std::string_view suffix : {"-wal", "-shm", "-journal"}) {
+    std::string name = file.string();
+    if (!name.ends_with(suffix)) continue;
+    name.resize(name.size() - suffix.size());
+    const std::optional<std::string> role = used_files().role_of(name);
+    if (is_database(name) || (role && *role == kStoreRole)) return name;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void remember_used_file(const fs::path& path, std::string_view role) {
+  used_files().add(path, role);
+}
+
+void check_output(const fs::path& path, std::string_view key) {
+  std::error_code ignored;  // of a broken path; writing reports the error
+  const fs::path file = fs::weakly_canonical(fs::absolute(path, ignored), ignored);
+  const auto refuse = [&](const std::string& reason) {
+    fail(ErrorKind::kUsage, "{}{}cannot write {}: it is {}; choose another file", key, key.empty() ? "" : ": ",
+         path.string(), reason);
+  };
+  if (const auto role = used_files().role_of(file)) refuse(fmt::format("{} that this command uses", *role));
+  if (is_database(file)) refuse("a store or another SQLite database");
+  if (const auto database = database_of(file)) refuse(fmt::format("part of the store {}", database->string()));
+}
+
+}  // namespace runner

@@ -1,0 +1,18 @@
+// Files that this process uses and that no output may change: stores, recipes, hooks, data. Thread-safe.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace runner {
+
+inline constexpr std::string_view kStoreRole = "the store";
+
+// Remembers a file. `role`: "the recipe". It need not exist yet.
+void remember_used_file(const std::filesystem::path& path, std::string_view role);
+
+// Throws Error(kUsage) if writing to `path` would change a used file, an SQLite database, or a file that SQLite keeps
+// beside a database, whatever link or spelling leads there. `key`: the recipe's key with the path, or empty.
+void check_output(const std::filesystem::path& path, std::string_view key = {});
+
+}  // namespace runner
