@@ -32,6 +32,7 @@ constexpr Meaning kMeanings[] = {
     {SQLITE_CONSTRAINT, "has rows that contradict each other",
      "check it with `sqlite3 FILE \"PRAGMA integrity_check\"`, and please report this if it is not damaged"},
     {SQLITE_NOTADB, "is damaged or not a database", "restore a backup, or choose another store with --db"},
+    {SQLITE_NOMEM, "cannot be used: out of memory", "raise `ulimit -v`, or free some memory"},
     {SQLITE_IOERR, "cannot be read or written", "check its disk, or choose another store with --db"},
 };
 

@@ -97,13 +97,22 @@ struct WorkerPool::Shared {
 WorkerPool::WorkerPool(int threads) : shared_(std::make_unique<Shared>()) {
   RUN_ASSERT(threads >= 1);
   workers_.reserve(static_cast<size_t>(threads - 1));
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([shared = shared_.get()] { shared->work(); });
+  try {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([shared = shared_.get()] { shared->work(); });
+  } catch (...) {
+    join();
+    throw;
+  }
 }
 
 WorkerPool::~WorkerPool() {
+  join();
+}
+
+void WorkerPool::join() {
   shared_->stop.store(true);
   shared_->changed.notify_all();
-  workers_.clear();  // joins
+  workers_.clear();
 }
 
 void WorkerPool::run(int64_t chunks, Call call, const void* body) {

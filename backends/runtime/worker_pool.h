@@ -40,6 +40,7 @@ class WorkerPool {
 
  private:
   void run(int64_t chunks, Call call, const void* body);
+  void join();
 
   struct Shared;
   std::unique_ptr<Shared> shared_;

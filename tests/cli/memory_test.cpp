@@ -71,6 +71,40 @@ TEST(Memory, RejectedPlanAllocatesNoIndices) {
             "or use fewer samples\n");
 }
 
+// Each limit either suffices or is named in an error: nothing hangs, and no signal ends the program.
+TEST(Memory, SmallLimitsAreErrors) {
+  if (support::kSanitized) GTEST_SKIP() << "a sanitizer needs memory and descriptors of its own";
+  const Folder folder;
+  write_text(folder.path() / "r.yaml", R"(schema_version: 1
+name: small
+model: {type: mlp, hidden: [16]}
+data: {train: {format: synthetic, samples: 64, features: [8], classes: 3}, batch_size: 16}
+optimizer: {type: adam, lr: 0.01}
+train: {epochs: 1}
+)");
+  write_text(folder.path() / "try.sh", R"(limit=$1; value=$2; shift 2
+(ulimit $limit $value; exec timeout -s KILL 60 runner "$@" --quiet) 2>error >/dev/null
+code=$?
+case $code in
+  0 | 127) ;;  # 127: the loader of shared libraries has failed
+  1 | 2 | 5) grep -q error: error || echo "$limit $value $*: no error" ;;
+  *) echo "$limit $value $*: exit code $code" ;;
+esac
+! grep 'please report\|internal error' error
+)");
+  std::string script;
+  for (const char* device : {"backend=cpu", "backend=gpu", "num_processes=2", "'backend=tpu' num_processes=2"}) {
+    for (int kib = 54'000; kib < 130'000; kib += 4000)
+      script += fmt::format("sh try.sh -v {} exec r.yaml threads=3 {}\n", kib, device);
+    for (int files = 3; files < 14; ++files) script += fmt::format("sh try.sh -n {} exec r.yaml {}\n", files, device);
+  }
+  for (const int kib : {64, 96, 128, 256}) script += fmt::format("sh try.sh -s {} exec r.yaml threads=3\n", kib);
+  for (const int mib : {100, 1000, 4000, 8000})
+    script += fmt::format("sh try.sh -v {} exec r.yaml threads=1024\n", mib * 1024);
+  const Result result = run_command(script, folder.path());
+  EXPECT_EQ(result.out, "");
+}
+
 // Other processes are only counted; nothing is allocated for them.
 TEST(Memory, EstimatesThousandsOfProcessesInOne) {
   const Folder folder;

@@ -1,7 +1,10 @@
 // Warnings about a recipe that depend on its device.
 #include "runner/train/loop/start_warnings.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "backends/runtime/affinity.h"
 
 namespace runner::train {
 namespace {
@@ -32,6 +35,15 @@ TEST(StartWarnings, IncludeThoseThatNoDeviceDetermines) {
   ASSERT_EQ(warnings.size(), 2U);
   EXPECT_TRUE(warnings[0].find("typographic quote") != std::string::npos) << warnings[0];
   EXPECT_TRUE(warnings[1].find("rounds to 1") != std::string::npos) << warnings[1];
+}
+
+TEST(StartWarnings, AboutManyMoreProcessesOrThreadsThanCores) {
+  const int64_t cores = backends::usable_cores();
+  for (const int64_t count : {8 * cores, 8 * cores + 1}) {
+    const size_t expected = count > 8 * cores ? 1 : 0;
+    EXPECT_EQ(warnings_on(fmt::format("num_processes: {}", count)).size(), expected) << count;
+    EXPECT_EQ(warnings_on(fmt::format("threads: {}", count)).size(), expected) << count;
+  }
 }
 
 }  // namespace
