@@ -9,6 +9,7 @@
 #include "schema/base/text.h"
 #include "schema/recipe/field_words.h"
 #include "schema/recipe/metric_names.h"
+#include "schema/recipe/other_names.h"
 
 namespace runner::schema {
 namespace {
@@ -131,7 +132,11 @@ class ValueReader {
       return node_.text.size() < kShortest ? name.starts_with(node_.text) : name.find(node_.text) != std::string::npos;
     };
     std::vector<std::string> near;  // "a100-40g" for "a100", "rtx4090" for "4090"
-    if (!node_.text.empty()) std::ranges::copy_if(names, std::back_inserter(near), has_it);
+    if (const std::string_view known = choice_of_other_name(path_, node_.text); !known.empty()) {
+      near.emplace_back(known);
+    } else if (!node_.text.empty()) {
+      std::ranges::copy_if(names, std::back_inserter(near), has_it);
+    }
     if (near.empty()) near = nearest(node_.text, names);
     return fault(ErrorId::kUnknownChoice, fmt::format("{} must be {}, got {}", path_, join_or(names), describe(node_)),
                  did_you_mean(near));

@@ -6,6 +6,7 @@
 
 #include "schema/base/suggest.h"
 #include "schema/base/value.h"
+#include "schema/recipe/other_names.h"
 
 namespace runner::schema {
 namespace {
@@ -128,6 +129,7 @@ std::string child_path(std::string_view section, std::string_view name) {
 }
 
 std::string suggest_key(std::string_view schema, const std::string& path, std::string_view name) {
+  if (const std::string_view hint = hint_of_other_key(name); !hint.empty()) return std::string(hint);
   std::vector<std::string> own, elsewhere;
   for (const Field& field : fields_of(schema))
     if (own.empty() || own.back() != field.name) own.emplace_back(field.name);

@@ -49,8 +49,9 @@ inline constexpr SizeUnit kSizeUnits[] = {
 // "optimizer.lr" from "optimizer" and "lr"; top-level keys have the section "".
 std::string child_path(std::string_view section, std::string_view name);
 
-// "did you mean …?" for an unknown key, with the nearest paths in its own section, else in others; else the names that
-// its section has. `schema`: section in the table, "optimizer.groups[]". `path`: with indices.
+// Hint for an unknown key: what it is called here, if another program calls it so; else "did you mean …?" with the
+// nearest paths in its own section, else in others; else the names that its section has. `schema`: section in the
+// table, "optimizer.groups[]". `path`: with indices.
 std::string suggest_key(std::string_view schema, const std::string& path, std::string_view name);
 
 }  // namespace runner::schema

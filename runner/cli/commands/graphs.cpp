@@ -26,8 +26,10 @@ constexpr Argument kGraphsArguments[] = {
 
 std::vector<store::DeviceReport> reports_of(store::Store& store, const store::RunRow& run, bool texts) {
   std::vector<store::DeviceReport> reports = store::read_device_reports(store, run.id, texts);
-  RUN_CHECK(!reports.empty(), ErrorKind::kNotFound,
+  RUN_CHECK(!reports.empty() || run.backend == "tpu", ErrorKind::kNotFound,
             "run {} has no compiled graphs: its backend is {}, and only tpu records graphs", run.uid, run.backend);
+  RUN_CHECK(!reports.empty(), ErrorKind::kNotFound,
+            "run {} has recorded no graphs yet: they are recorded with each state, and at the end", run.uid);
   return reports;
 }
 

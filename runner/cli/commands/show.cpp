@@ -52,8 +52,10 @@ int show_metrics_report(store::Store& store, const ShowOptions& options, report:
   const store::RunRow run = store::find_run(store, options.run, store::Trash::kIncluded);
   const std::string metrics = store::newest_device_metrics(store, run.id).json;
   const bool has_report = !metrics.empty() && train::gpu_of_document(metrics) == json::Value();
-  RUN_CHECK(has_report, ErrorKind::kNotFound, "run {} has no metrics report: its backend is {}, not tpu", run.uid,
-            run.backend);
+  RUN_CHECK(has_report || run.backend == "tpu", ErrorKind::kNotFound,
+            "run {} has no metrics report: its backend is {}, not tpu", run.uid, run.backend);
+  RUN_CHECK(has_report, ErrorKind::kNotFound,
+            "run {} has no metrics report yet: it is recorded with each state, and at the end", run.uid);
   auto report = report::xla::report_of_json(json::parse(metrics));
   RUN_CHECK(report.has_value(), ErrorKind::kStore,
             "the metrics report of run {} is damaged; restore the store from a backup", run.uid);

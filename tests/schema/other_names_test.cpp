@@ -1,0 +1,52 @@
+// Names of other programs: the hints name keys that exist, and only for names that are no keys themselves.
+#include "schema/recipe/other_names.h"
+
+#include <gtest/gtest.h>
+
+#include "schema/recipe/field_table.h"
+#include "schema/recipe/recipe_reader.h"
+
+namespace runner::schema {
+namespace {
+
+TEST(OtherNames, LeadToKeysThatExist) {
+  for (const auto& [name, hint] : other_keys()) {
+    EXPECT_TRUE(find_fields(name).empty()) << name;
+    EXPECT_TRUE(paths_ending_with(name).empty()) << name;
+    constexpr std::string_view kBefore = "that is ";
+    if (!hint.starts_with(kBefore)) continue;
+    std::string_view key = hint.substr(kBefore.size());
+    for (const std::string_view article : {"the first of ", "the second of "})
+      if (key.starts_with(article)) key.remove_prefix(article.size());
+    key = key.substr(0, key.find(' '));
+    EXPECT_FALSE(find_fields(key).empty()) << hint;
+  }
+}
+
+TEST(OtherNames, IgnoreCaseAndDashes) {
+  EXPECT_EQ(hint_of_other_key("Max-Steps"), "that is train.steps here");
+  EXPECT_EQ(hint_of_other_key("unheard_of"), "");
+  EXPECT_EQ(choice_of_other_name("backend", "CUDA"), "gpu");
+  EXPECT_EQ(choice_of_other_name("optimizer.type", "cuda"), "");
+}
+
+TEST(OtherNames, AreHintsOfErrors) {
+  const auto error = [](const std::string& line) {
+    return read_recipe_text(
+        "schema_version: 1\nmodel: {type: linear}\ndata: {train: {format: csv, path: d.csv}}\n" + line + "\n",
+        "r.yaml");
+  };
+  for (const auto& [line, hint] : {std::pair{"nprocs: 4", "hint: that is num_processes here"},
+                                   {"backend: xla", "hint: did you mean tpu?"},
+                                   {"optimizer: {type: sgd, learning_rate: 1}", "hint: that is optimizer.lr here"}}) {
+    try {
+      error(line);
+      ADD_FAILURE() << line;
+    } catch (const RecipeError& failure) {
+      EXPECT_NE(render_text(failure.diagnostics()).find(hint), std::string::npos) << render_text(failure.diagnostics());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace runner::schema
