@@ -9,9 +9,11 @@
 
 #include <fmt/format.h>
 
+#include "runner/data/data_file.h"
 #include "runner/train/run/run_data.h"
 #include "schema/base/file.h"
 #include "schema/base/json.h"
+#include "schema/base/used_files.h"
 #include "schema/recipe/recipe_identity.h"
 #include "store/device_report.h"
 
@@ -44,13 +46,23 @@ store::Param::Value param_value(const schema::Value& value) {
   return {};
 }
 
+// No output may replace them, although not every command opens them.
+void remember_files_of(const schema::Recipe& recipe) {
+  std::vector<data::DataFile> files = data::files_of(recipe.data.train, "data.train");
+  if (recipe.data.eval) std::ranges::move(data::files_of(*recipe.data.eval, "data.eval"), std::back_inserter(files));
+  for (const data::DataFile& file : files) remember_used_file(file.path, "a data file of the run");
+  if (!recipe.hooks.empty()) remember_used_file(recipe.hooks, "the hook of the run");
+}
+
 }  // namespace
 
 schema::ReadResult recorded_recipe(const store::RunDetails& run, const fs::path& store,
                                    std::span<const std::string> overrides) {
-  return about_recorded_recipe(run.run.uid, [&] {
+  schema::ReadResult recipe = about_recorded_recipe(run.run.uid, [&] {
     return schema::read_resolved(find_files(run.recipe, store).resolved_json, overrides, recorded_file(run.run.uid));
   });
+  remember_files_of(recipe.recipe);
+  return recipe;
 }
 
 schema::RecipeError with_way_to_open(const schema::RecipeError& error, std::string_view run) {

@@ -17,7 +17,8 @@
 namespace runner::cli {
 
 // Reads the recorded recipe of a run with overrides. Messages name it RUN/resolved.json, as `runner export RUN --folder
-// RUN` writes it, and give that command. `store`: file of the store, near which moved files are looked for
+// RUN` writes it, and give that command. No output of the command may replace files of the recipe from then on
+// (used_files.h). `store`: file of the store, near which moved files are looked for
 // (moved_files.h).
 schema::ReadResult recorded_recipe(const store::RunDetails& run, const std::filesystem::path& store,
                                    std::span<const std::string> overrides = {});

@@ -51,7 +51,7 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   if (file_ < 0)
     fail(ErrorKind::kData, "cannot open {}: {}{}", path_, std::strerror(errno),
          path_.starts_with("~/") || path_.find("/~/") != path_.npos ? "; write the whole path instead of ~" : "");
-  remember_used_file(path_, "a file");
+  remember_used_file(path_, "a file that this command uses");
   try {
     struct stat status {};
     if (fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {

@@ -38,7 +38,7 @@ std::string read_text(const std::filesystem::path& file, const std::string& name
   std::ifstream in;
   if (kind == Kind::regular || kind == Kind::character) in.open(file, std::ios::binary);
   RUN_CHECK(in.is_open(), ErrorKind::kRecipe, "cannot read the hook {}: {}", name, reason);
-  remember_used_file(file, "the hook");
+  remember_used_file(file, "the hook that this command uses");
   std::string source;
   std::array<char, 4096> part{};
   while (in.read(part.data(), part.size()), in.gcount() > 0) {

@@ -78,7 +78,7 @@ void check_output(const fs::path& path, std::string_view key) {
     fail(ErrorKind::kUsage, "{}{}cannot write {}: it is {}; choose another file", key, key.empty() ? "" : ": ",
          path.string(), reason);
   };
-  if (const auto role = used_files().role_of(file)) refuse(fmt::format("{} that this command uses", *role));
+  if (const auto role = used_files().role_of(file)) refuse(*role);
   if (is_database(file)) refuse("a store or another SQLite database");
   if (const auto database = database_of(file)) refuse(fmt::format("part of the store {}", database->string()));
 }

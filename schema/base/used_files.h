@@ -6,9 +6,9 @@
 
 namespace runner {
 
-inline constexpr std::string_view kStoreRole = "the store";
+inline constexpr std::string_view kStoreRole = "the store that this command uses";
 
-// Remembers a file. `role`: "the recipe". It need not exist yet.
+// Remembers a file. `role`: what it is, for errors: "the hook of the run". It need not exist yet.
 void remember_used_file(const std::filesystem::path& path, std::string_view role);
 
 // Throws Error(kUsage) if writing to `path` would change a used file, an SQLite database, or a file that SQLite keeps

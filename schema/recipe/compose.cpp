@@ -269,7 +269,7 @@ int load_source(OriginKind kind, const std::string& path, Report& report, const 
   std::string text;
   errno = 0;
   const std::string_view endless = endless_kind(path);
-  remember_used_file(path, "the recipe");
+  remember_used_file(path, "the recipe that this command uses");
   if (endless.empty() && read_text(path, text))
     return report.add_source({kind, path, folder_of(path), std::move(text)});
   const std::string reason = endless.empty() ? std::strerror(errno) : fmt::format("it is {}", endless);

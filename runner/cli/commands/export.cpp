@@ -163,6 +163,7 @@ class Export {
     note_namesakes(store_, run_, options_.run, out_);
     if (!options_.model_file.empty()) write_model();
     if (!options_.metrics_file.empty()) {
+      intact_recipe(store::show_intact_parts(store_, run_), store_.path());  // whose files are not replaced
       report::write_metrics(points_, options_.metrics_file);
       metrics_ = wrote(options_.metrics_file, "every metric point");
     }
