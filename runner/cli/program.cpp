@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "backends/runtime/abandoned.h"
@@ -30,16 +29,6 @@ void occupy_standard_descriptors() {
   for (int fd = 0; fd < 3; ++fd) {
     if (::fcntl(fd, F_GETFD) == -1) ::open("/dev/null", kModes[static_cast<size_t>(fd)]);
   }
-}
-
-// With less, the program would end by a signal.
-void check_stack() {
-  constexpr rlim_t kEnough = rlim_t{256} << 10;  // bytes
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
-  RUN_CHECK(limit.rlim_cur >= kEnough, ErrorKind::kUsage,
-            "the stack is limited to {} KiB, but {} KiB are needed; raise `ulimit -s`", limit.rlim_cur >> 10,
-            kEnough >> 10);
 }
 
 report::ColorMode color_mode(std::string_view word) {
@@ -68,7 +57,7 @@ int run_command(const std::vector<std::string>& words, report::Output& out) {
   bool json = std::find(words.begin(), words.end(), "--json") != words.end();
   CommandCall call;
   try {
-    check_stack();
+    check_stack_limit();
     parse(words, call);
     json = call.options->json;
     out = report::Output(color_mode(call.options->color));

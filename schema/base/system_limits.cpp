@@ -54,6 +54,13 @@ std::string system_reason(int error) {
   return reason;
 }
 
+void check_stack_limit() {
+  constexpr auto kEnough = int64_t{256} << 10;  // bytes
+  const auto stack = limit_of(RLIMIT_STACK);
+  RUN_CHECK(!stack || static_cast<int64_t>(*stack) >= kEnough, ErrorKind::kUsage,
+            "the stack is limited to {} KiB, but {} KiB are needed; raise `ulimit -s`", *stack >> 10, kEnough >> 10);
+}
+
 std::string process_limits() {
   std::string text;
   if (const auto memory = reached_memory_limit()) {

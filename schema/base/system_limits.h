@@ -12,6 +12,9 @@ namespace runner {
 // too many files are open.
 std::string system_reason(int error);
 
+// Throws Error(kUsage) if the stack is so small that the program would end by a signal.
+void check_stack_limit();
+
 // Returns the Error for any other exception: out of memory, no more threads, or a bug in this program.
 Error error_of(const std::exception& failure);
 

@@ -53,7 +53,7 @@ bool is_database(const fs::path& path) {
   return start == kSqlite;
 }
 
-// Returns the database beside which SQLite keeps a file of this name; none if there is no such database.
+// Returns the database next to which SQLite keeps a file of this name; none if there is no such database.
 std::optional<fs::path> database_of(const fs::path& file) {
   for (const std::string_view suffix : {"-wal", "-shm", "-journal"}) {
     std::string name = file.string();

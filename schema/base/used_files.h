@@ -12,7 +12,7 @@ inline constexpr std::string_view kStoreRole = "the store that this command uses
 void remember_used_file(const std::filesystem::path& path, std::string_view role);
 
 // Throws Error(kUsage) if writing to `path` would change a used file, an SQLite database, or a file that SQLite keeps
-// beside a database, whatever link or spelling leads there. `key`: the recipe's key with the path, or empty.
+// next to a database, also through a link or another spelling. `key`: key of the recipe with the path, or empty.
 void check_output(const std::filesystem::path& path, std::string_view key = {});
 
 }  // namespace runner

@@ -157,13 +157,17 @@ void check_export_options(const ExportOptions& options) {
 class Export {
  public:
   Export(const ExportOptions& options, report::Output& out)
-      : options_(options), out_(out), store_(open_store(options)), run_(store::find_run(store_, options.run)) {}
+      : options_(options),
+        out_(out),
+        store_(open_store(options)),
+        run_(store::find_run(store_, options.run)),
+        details_(store::show_intact_parts(store_, run_)),
+        recipe_(intact_recipe(details_, store_.path())) {}
 
   int run() {
     note_namesakes(store_, run_, options_.run, out_);
     if (!options_.model_file.empty()) write_model();
     if (!options_.metrics_file.empty()) {
-      intact_recipe(store::show_intact_parts(store_, run_), store_.path());  // whose files are not replaced
       report::write_metrics(points_, options_.metrics_file);
       metrics_ = wrote(options_.metrics_file, "every metric point");
     }
@@ -187,24 +191,22 @@ class Export {
   }
 
   void write_model() {
-    const store::RunDetails run = store::show_intact_parts(store_, run_);
-    const store::LoadedState state = store::load_state(store_, state_named(run, options_.state).id);
-    if (options_.state.empty()) note_better_state(run, out_);
+    const store::LoadedState state = store::load_state(store_, state_named(details_, options_.state).id);
+    if (options_.state.empty()) note_better_state(details_, out_);
     const int64_t most = options_.shard_size.empty() ? formats::kDefaultShardSize
                                                      : formats::shard_size(options_.shard_size, "--max-shard-size");
     RUN_CHECK(
         !options_.trained_weights || train::has_average(state), ErrorKind::kUsage,
         "--trained-weights: state {} has no average of the weights, so they are exported anyway; remove the option",
         state.info.id);
-    const std::optional<schema::ReadResult> recipe = intact_recipe(run, store_.path());
     const train::ExportedModel model{.state = state,
-                                     .recipe = recipe ? &recipe->recipe : nullptr,
+                                     .recipe = recipe_ ? &recipe_->recipe : nullptr,
                                      .folds_normalization = options_.fold_normalization,
                                      .averaged = !options_.trained_weights};
     std::vector<std::string> files = {options_.model_file};
     if (is_onnx(options_.model_file)) {
       std::unique_ptr<train::Hooks> hooks;
-      if (recipe) hooks = lua::load_hooks(recipe->recipe, recorded_hook(run, recipe->recipe).sources);
+      if (recipe_) hooks = lua::load_hooks(recipe_->recipe, recorded_hook(details_, recipe_->recipe).sources);
       formats::write_file(options_.model_file, convert_to_onnx(model, std::move(hooks)));
     } else {
       files = train::export_model(model, options_.model_file, most);
@@ -216,8 +218,7 @@ class Export {
   }
 
   void write_folder() {
-    const std::vector<store::Damage> damage =
-        report::write_run_folder(store::show_intact_parts(store_, run_), points_, options_.folder);
+    const std::vector<store::Damage> damage = report::write_run_folder(details_, points_, options_.folder);
     folder_ = wrote(options_.folder, "the run as files");
     for (const store::Damage& part : damage) {
       const std::string text = fmt::format("exported without its {}: {}", part.part, part.message);
@@ -239,6 +240,8 @@ class Export {
   report::Output& out_;
   store::Store store_;
   const store::RunRow run_;  // found once, because @last can change meanwhile
+  const store::RunDetails details_;
+  const std::optional<schema::ReadResult> recipe_;  // none if it is damaged; outputs do not replace its files
   report::AllPoints points_{store_, run_};
   json::Value state_, model_, model_files_, metrics_, tensorboard_, folder_, artifact_, error_;
 };
