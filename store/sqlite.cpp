@@ -357,17 +357,18 @@ Transaction::Transaction(Database& database, Kind kind, bool durable) : database
 }
 
 Transaction::~Transaction() {
-  // After a severe error SQLite has already rolled back. ROLLBACK then fails, which is harmless.
-  if (open_) sqlite3_exec(database_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
   end();
 }
 
 void Transaction::commit() {
   database_.exec("COMMIT");
-  open_ = false;
 }
 
+// After a severe error SQLite has already rolled back. After lack of memory, a transaction may be open although BEGIN
+// has failed.
 void Transaction::end() noexcept {
+  if (sqlite3_get_autocommit(database_.handle()) == 0)
+    sqlite3_exec(database_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
   if (durable_) sqlite3_exec(database_.handle(), "PRAGMA synchronous = NORMAL", nullptr, nullptr, nullptr);
 }
 

@@ -186,7 +186,6 @@ class Transaction {
 
   Database& database_;
   bool durable_;
-  bool open_ = true;
 };
 
 }  // namespace runner::store

@@ -71,7 +71,7 @@ schema::RecipeError with_way_to_open(const schema::RecipeError& error, std::stri
   const auto last = std::find_if(faults.rbegin(), faults.rend(),
                                  [&](const schema::Diagnostic& fault) { return fault.where.file == file; });
   if (last == faults.rend()) return error;
-  last->hint += fmt::format("{0}`runner export {1} --folder {1}` writes the recipe of the run as {2}",
+  last->hint += fmt::format("{}`runner show {} --recipe` prints {}, the recorded recipe of the run",
                             last->hint.empty() ? "" : "; ", run, file);
   return schema::RecipeError(std::move(faults));
 }

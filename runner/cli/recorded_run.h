@@ -17,16 +17,15 @@
 namespace runner::cli {
 
 // Reads the recorded recipe of a run with overrides. Messages name it RUN/resolved.json, as `runner export RUN --folder
-// RUN` writes it, and give that command. No output of the command may replace files of the recipe from then on
-// (used_files.h). `store`: file of the store, near which moved files are looked for
-// (moved_files.h).
+// RUN` writes it, and give the command that prints it. No output of the command may replace files of the recipe from
+// then on (used_files.h). `store`: file of the store, near which moved files are looked for (moved_files.h).
 schema::ReadResult recorded_recipe(const store::RunDetails& run, const std::filesystem::path& store,
                                    std::span<const std::string> overrides = {});
 
 // Returns what `show` prints about a run in addition to its RunDetails.
 report::MoreOfRun more_of(store::Store& store, const store::RunRow& run);
 
-// Adds to the faults of the recorded recipe of `run`, an id, how to write that file.
+// Adds to the faults of the recorded recipe of `run`, an id, how to print that file.
 schema::RecipeError with_way_to_open(const schema::RecipeError& error, std::string_view run);
 
 // Calls work(), whose faults of the recorded recipe get that addition.

@@ -84,8 +84,7 @@ struct RunFile {
 
 constexpr RunFile kRunFiles[] = {
     {"recipe.yaml", "recipe", [](const auto& details, auto&) { return details.recipe.text; }},
-    {"resolved.json", "recipe",
-     [](const auto& details, auto&) { return json::text(json::parse(details.recipe.resolved_json)); }},
+    {"resolved.json", "recipe", [](const auto& details, auto&) { return resolved_recipe(details); }},
     {"params.json", "parameters", [](const auto& details, auto&) { return params_document(details); }},
     {"metrics.csv", "points", [](const auto&, auto& points) { return points_csv(points.get()); }},
     {"events.jsonl", "events", [](const auto& details, auto&) { return events_lines(details); }},
@@ -94,6 +93,10 @@ constexpr RunFile kRunFiles[] = {
 };
 
 }  // namespace
+
+std::string resolved_recipe(const store::RunDetails& details) {
+  return json::text(json::parse(details.recipe.resolved_json));
+}
 
 const MetricPoints& AllPoints::get() {
   if (!points_) {

@@ -26,6 +26,9 @@ class AllPoints {
   std::optional<MetricPoints> points_;
 };
 
+// Returns the recorded recipe with every default filled in, as the lines that messages about it count.
+std::string resolved_recipe(const store::RunDetails& details);
+
 // Writes every point as CSV or JSON lines if the file's name ends in .csv or .jsonl, else as one JSON document.
 void write_metrics(AllPoints& points, const std::string& file);
 

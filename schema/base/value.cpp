@@ -104,7 +104,11 @@ struct CanonicalText {
 
 Value::Value() = default;
 Value::~Value() = default;
-Value::Value(const Value& other) = default;
+// Not defaulted: when the copy of an alternative throws, the copy constructor of std::variant in libstdc++ 12 destroys
+// an alternative with a number of -1, if each alternative is a standard container or trivial.
+Value::Value(const Value& other) : Value() {
+  *this = other;
+}
 Value::Value(Value&& other) noexcept = default;
 Value& Value::operator=(const Value& other) = default;
 Value& Value::operator=(Value&& other) noexcept = default;

@@ -33,6 +33,14 @@ int64_t resident_bytes_of(const std::filesystem::path& folder, std::vector<std::
   return used.ru_maxrss * 1024;
 }
 
+constexpr const char* kSmallRecipe = R"(schema_version: 1
+name: small
+model: {type: mlp, hidden: [16]}
+data: {train: {format: synthetic, samples: 64, features: [8], classes: 3}, batch_size: 16}
+optimizer: {type: adam, lr: 0.01}
+train: {epochs: 1}
+)";
+
 constexpr const char* kMemoryRecipe = R"(schema_version: 1
 seed: 1
 model: {type: mlp, hidden: [16]}
@@ -75,13 +83,7 @@ TEST(Memory, RejectedPlanAllocatesNoIndices) {
 TEST(Memory, SmallLimitsAreErrors) {
   if (support::kSanitized) GTEST_SKIP() << "a sanitizer needs memory and descriptors of its own";
   const Folder folder;
-  write_text(folder.path() / "r.yaml", R"(schema_version: 1
-name: small
-model: {type: mlp, hidden: [16]}
-data: {train: {format: synthetic, samples: 64, features: [8], classes: 3}, batch_size: 16}
-optimizer: {type: adam, lr: 0.01}
-train: {epochs: 1}
-)");
+  write_text(folder.path() / "r.yaml", kSmallRecipe);
   write_text(folder.path() / "try.sh", R"(limit=$1; value=$2; shift 2
 (ulimit $limit $value; exec timeout -s KILL 60 runner "$@" --quiet) 2>error >/dev/null
 code=$?
@@ -103,6 +105,39 @@ esac
     script += fmt::format("sh try.sh -v {} exec r.yaml threads=1024\n", mib * 1024);
   const Result result = run_command(script, folder.path());
   EXPECT_EQ(result.out, "");
+}
+
+// A program whose allocation fails ends with an error, or does without. One failure, then all from one moment on. The
+// moments are close to each other at first, where each allocation is in another place of the program.
+TEST(Memory, FailedAllocationsAreErrors) {
+  if (support::kSanitized) GTEST_SKIP() << "a sanitizer has an allocator of its own";
+  const Folder folder;
+  write_text(folder.path() / "r.yaml", kSmallRecipe);
+  const std::string command = "timeout -s KILL 60 env LD_PRELOAD=" + support::build_path("bin/failing_malloc.so") +
+                              " runner exec r.yaml --quiet threads=2 num_processes=2";
+  const std::string counted = run_command("FAIL_COUNT=1 " + command, folder.path()).err;
+  constexpr std::string_view kLabel = "allocations: ";
+  const size_t at = counted.rfind(kLabel);  // of rank 0, which ends last
+  ASSERT_NE(at, std::string::npos) << counted;
+  const double total = std::stod(counted.substr(at + kLabel.size()));
+  ASSERT_GT(total, 10'000);
+  std::string script = R"(try() {
+  FAIL_FROM=$1 FAIL_TO=$2 )" +
+                       command + R"( 2>error >/dev/null
+  code=$?
+  case $code in
+    0) ;;
+    1 | 2 | 5) grep -q error: error || echo "$1 to $2: no error" ;;
+    *) echo "$1 to $2: exit code $code" ;;
+  esac
+  grep 'please report\|internal error' error
+}
+)";
+  for (double from = 1; from < total; from = from * 1.12 + 3) {
+    const auto first = static_cast<int64_t>(from);
+    script += fmt::format("try {0} {0}\ntry {0} 1000000000\n", first);
+  }
+  EXPECT_EQ(run_command(script, folder.path()).out, "");
 }
 
 // Other processes are only counted; nothing is allocated for them.

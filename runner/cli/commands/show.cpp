@@ -7,6 +7,7 @@
 #include "runner/cli/store_access.h"
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
+#include "runner/report/run_files.h"
 #include "runner/report/run_text.h"
 #include "runner/report/xla/metrics_report.h"
 #include "runner/report/xla/report_json.h"
@@ -17,6 +18,7 @@ namespace runner::cli {
 namespace {
 
 struct ShowOptions : RunOptions {
+  bool recipe = false;
   bool metrics_report = false;
   std::string durations;
   bool upstream_durations = false;
@@ -24,6 +26,7 @@ struct ShowOptions : RunOptions {
 
 constexpr Argument kShowArguments[] = {
     kRunArgument,
+    {"--recipe", "", "print the recipe with every default filled in, as JSON", &ShowOptions::recipe},
     {"--metrics-report", "", "print the metrics report of an emulated TPU, in the format of PyTorch/XLA",
      &ShowOptions::metrics_report},
     {"--durations", "exact|upstream",
@@ -64,14 +67,25 @@ int show_metrics_report(store::Store& store, const ShowOptions& options, report:
   return 0;
 }
 
+int show_recipe(const store::RunDetails& details, report::Output& out) {
+  const auto damage = std::ranges::find(details.damage, "recipe", &store::Damage::part);
+  RUN_CHECK(damage == details.damage.end(), ErrorKind::kStore, "the recipe of run {} cannot be read: {}",
+            details.run.uid, damage->message);
+  out.data(report::resolved_recipe(details));
+  return 0;
+}
+
 int show(const ShowOptions& options, report::Output& out) {
   RUN_CHECK(options.metrics_report || (!options.upstream_durations && options.durations.empty()), ErrorKind::kUsage,
             "{} needs --metrics-report", options.upstream_durations ? "--upstream-durations" : "--durations");
+  RUN_CHECK(!options.recipe || !(options.metrics_report || options.json), ErrorKind::kUsage,
+            "--recipe conflicts with {}; remove one of them", options.json ? "--json" : "--metrics-report");
   store::Store store = open_store(options);
   if (options.metrics_report) return show_metrics_report(store, options, out);
   const store::RunDetails details =
       store::show_intact_parts(store, store::find_run(store, options.run, store::Trash::kIncluded));
   note_namesakes(store, details.run, options.run, out);
+  if (options.recipe) return show_recipe(details, out);
   const report::MoreOfRun more = more_of(store, details.run);
   out.data(options.json ? report::show_document(details, more)
                         : report::show_text(details, more, out.data_width(), out.data_color()));
@@ -94,6 +108,7 @@ const Command kShowCommand{
     .arguments = kShowArguments,
     .examples =
         "runner show @last\n"
+        "runner show @last --recipe\n"
         "runner show on-tpu --metrics-report",
     .other_names = "info inspect status",
     .has_json = true,

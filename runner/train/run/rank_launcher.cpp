@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -139,8 +140,10 @@ class RankLauncher::Impl {
     try {
       for (int rank = 1; rank < size && !stopped_at_start_; ++rank)
         asked_to_stop() ? stop_at_start() : start(rank, size);
+      std::vector<pollfd> handles;
+      for (const Child& child : children_) handles.push_back({child.handle.number(), POLLIN, 0});
       const SignalsBlocked blocked;
-      watcher_ = std::thread([this] { watch(); });
+      watcher_ = std::thread([this, handles = std::move(handles)]() mutable { watch(handles); });
     } catch (...) {
       abandon_all();
       throw;
@@ -215,12 +218,10 @@ class RankLauncher::Impl {
     options_.on_stop_at_start();
   }
 
-  // Runs until all processes have ended.
-  void watch() {
+  // Runs until all processes have ended. `handles`: those of the children.
+  void watch(std::vector<pollfd>& handles) {
     constexpr int kLookMs = 50;
     bool looks = options_.stop != nullptr;
-    std::vector<pollfd> handles;
-    for (const Child& child : children_) handles.push_back({child.handle.number(), POLLIN, 0});
     for (size_t running = children_.size(); running > 0 || (looks && asked_to_stop());) {
       if (looks && asked_to_stop()) {
         pass_on_stop();
