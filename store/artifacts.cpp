@@ -1,13 +1,11 @@
 #include "store/artifacts.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <functional>
 #include <memory>
 
 #include "schema/base/clock.h"
+#include "schema/base/file.h"
 #include "schema/base/suggest.h"
 #include "schema/base/text.h"
 #include "store/content.h"
@@ -53,23 +51,19 @@ Pieces pieces_of(const std::vector<std::byte>& bytes) {
   };
 }
 
-[[noreturn]] void fail_unread(const ArtifactHeader& header, const std::filesystem::path& path, int error) {
-  fail(ErrorKind::kRun, "cannot read the artifact {} from {}: {}", header.name, path.string(), std::strerror(error));
+[[noreturn]] void fail_unread(const ArtifactHeader& header, const std::filesystem::path& path,
+                              const RegularFile& file) {
+  fail(ErrorKind::kRun, "cannot read the artifact {} from {}: {}", header.name, path.string(),
+       file.other_kind() != nullptr ? "not a regular file" : file.problem());
 }
 
 Pieces pieces_of(const ArtifactHeader& header, const std::filesystem::path& path) {
-  std::error_code error;
-  const bool is_other = std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
-  RUN_CHECK(!is_other, ErrorKind::kRun, "cannot read the artifact {} from {}: not a regular file", header.name,
-            path.string());
-  const std::shared_ptr<std::FILE> file(std::fopen(path.c_str(), "rbe"), [](std::FILE* f) {
-    if (f != nullptr) std::fclose(f);
-  });
-  if (!file) fail_unread(header, path, errno);
+  const auto file = std::make_shared<RegularFile>(path);
+  if (!file->is_open()) fail_unread(header, path, *file);
   return [header, path, file, buffer = std::vector<std::byte>(kStateChunkBytes)]() mutable {
-    const size_t count = std::fread(buffer.data(), 1, buffer.size(), file.get());
-    if (std::ferror(file.get()) != 0) fail_unread(header, path, errno);
-    return Bytes(buffer).first(count);
+    const ssize_t count = file->read(buffer);
+    if (count < 0) fail_unread(header, path, *file);
+    return Bytes(buffer).first(static_cast<size_t>(count));
   };
 }
 

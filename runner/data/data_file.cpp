@@ -1,11 +1,11 @@
 #include "runner/data/data_file.h"
 
 #include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
 
 #include "runner/data/data_format.h"
+#include "schema/base/file.h"
 
 namespace runner::data {
 
@@ -28,14 +28,16 @@ std::vector<DataFile> files_of(const schema::DatasetSpec& spec, const std::strin
 }
 
 std::optional<Sha256Digest> digest_of(const DataFile& file, const std::function<bool()>& stopped) {
-  std::ifstream in(file.path, std::ios::binary);
-  std::vector<char> chunk(size_t{1} << 20);
+  RegularFile in(file.path);
+  if (!in.is_open()) return std::nullopt;
+  std::vector<std::byte> chunk(size_t{1} << 20);
   Sha256 hash;
-  while (in.read(chunk.data(), std::ssize(chunk)), in.gcount() > 0) {
+  ssize_t got = 0;
+  while ((got = in.read(chunk)) > 0) {
     if (stopped()) return std::nullopt;
-    hash.update(std::string_view(chunk.data(), static_cast<size_t>(in.gcount())));
+    hash.update(std::span<const std::byte>(chunk).first(static_cast<size_t>(got)));
   }
-  if (!in.eof() || stamp_of(file.path) != file.stamp) return std::nullopt;
+  if (got < 0 || stamp_of(file.path) != file.stamp) return std::nullopt;
   return hash.finish();
 }
 

@@ -6,8 +6,6 @@
 #include <cstring>
 #include <string_view>
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -38,57 +36,39 @@ bool is_lfs_pointer(int file) {
          std::string_view(begin.data(), begin.size()) == kBegin;
 }
 
-const char* kind_of(mode_t mode) {
-  if (S_ISDIR(mode)) return "a folder";
-  return S_ISFIFO(mode) ? "a pipe" : "a device";
-}
-
 }  // namespace
 
-InputFile::InputFile(std::string path) : path_(std::move(path)) {
-  // O_NONBLOCK: opening a pipe without a writer would block.
-  file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file_ < 0)
-    fail(ErrorKind::kData, "cannot open {}: {}{}", path_, std::strerror(errno),
+InputFile::InputFile(std::string path) : path_(std::move(path)), file_(path_) {
+  if (file_.other_kind() != nullptr) fail(ErrorKind::kData, "{} is {}, not a regular file", path_, file_.other_kind());
+  if (!file_.is_open())
+    fail(ErrorKind::kData, "cannot open {}: {}{}", path_, file_.problem(),
          path_.starts_with("~/") || path_.find("/~/") != path_.npos ? "; write the whole path instead of ~" : "");
   remember_used_file(path_, "a file that this command uses");
-  try {
-    struct stat status {};
-    if (fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
-      fail(ErrorKind::kData, "{} is {}, not a regular file", path_, kind_of(status.st_mode));
-    }
-    file_size_ = status.st_size;
-    unsigned char magic[2] = {};
-    const ssize_t got = pread(file_, magic, 2, 0);
-    if (got == 2 && magic[0] == 0x1f && magic[1] == 0x8b) {
-      gzip_ = std::make_unique<Gzip>();
-    } else if (is_lfs_pointer(file_)) {
-      fail(ErrorKind::kData, "{} is a Git LFS pointer, not the file itself; run `git lfs pull` to fetch it", path_);
-    } else if (path_.ends_with(".gz")) {
-      RUN_CHECK(got == 2, ErrorKind::kData, "{} is not a gzip file: it has {} bytes", path_, file_size_);
-      fail(ErrorKind::kData, "{} is not a gzip file: its first bytes are {:02x} {:02x}, expected 1f 8b", path_,
-           magic[0], magic[1]);
-    }
-  } catch (...) {
-    close(file_);
-    throw;
+  unsigned char magic[2] = {};
+  const ssize_t got = pread(file_.fd(), magic, 2, 0);
+  if (got == 2 && magic[0] == 0x1f && magic[1] == 0x8b) {
+    gzip_ = std::make_unique<Gzip>();
+  } else if (is_lfs_pointer(file_.fd())) {
+    fail(ErrorKind::kData, "{} is a Git LFS pointer, not the file itself; run `git lfs pull` to fetch it", path_);
+  } else if (path_.ends_with(".gz")) {
+    RUN_CHECK(got == 2, ErrorKind::kData, "{} is not a gzip file: it has {} bytes", path_, file_.size());
+    fail(ErrorKind::kData, "{} is not a gzip file: its first bytes are {:02x} {:02x}, expected 1f 8b", path_, magic[0],
+         magic[1]);
   }
 }
 
-InputFile::~InputFile() {
-  close(file_);
-}
+InputFile::~InputFile() = default;
 
 int64_t InputFile::most_left() const {
   constexpr int64_t kMaxExpansion = 1032;
-  const int64_t left = std::max<int64_t>(file_size_ - file_offset_, 0);
+  const int64_t left = std::max<int64_t>(file_.size() - file_offset_, 0);
   return gzip_ ? (left + gzip_->stream.avail_in) * kMaxExpansion : left;
 }
 
 void InputFile::seek(int64_t offset) {
   RUN_ASSERT(!compressed());
-  RUN_CHECK(lseek(file_, offset, SEEK_SET) == offset, ErrorKind::kData, "cannot read {} at byte {}: {}", path_, offset,
-            std::strerror(errno));
+  RUN_CHECK(lseek(file_.fd(), offset, SEEK_SET) == offset, ErrorKind::kData, "cannot read {} at byte {}: {}", path_,
+            offset, std::strerror(errno));
   file_offset_ = offset_ = offset;
 }
 
@@ -104,16 +84,10 @@ size_t InputFile::read(std::span<std::byte> out) {
 }
 
 size_t InputFile::read_file(std::span<std::byte> out) {
-  for (;;) {
-    const ssize_t got = ::read(file_, out.data(), std::min(out.size(), size_t{1} << 30));
-    if (got >= 0) {
-      file_offset_ += got;
-      return static_cast<size_t>(got);
-    }
-    if (errno != EINTR) {
-      fail(ErrorKind::kData, "cannot read {} at byte {}: {}", path_, file_offset_, std::strerror(errno));
-    }
-  }
+  const ssize_t got = file_.read(out);
+  if (got < 0) fail(ErrorKind::kData, "cannot read {} at byte {}: {}", path_, file_offset_, file_.problem());
+  file_offset_ += got;
+  return static_cast<size_t>(got);
 }
 
 // Inflates until there is output or the data ends. Returns the number of bytes.

@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include "schema/base/file.h"
+
 namespace runner::formats {
 
 class InputFile {
@@ -42,8 +44,7 @@ class InputFile {
   size_t inflate(std::span<std::byte> out);
 
   std::string path_;
-  int file_ = -1;
-  int64_t file_size_ = 0;
+  RegularFile file_;
   int64_t file_offset_ = 0;     // bytes read from the file
   int64_t offset_ = 0;          // bytes returned to callers
   std::unique_ptr<Gzip> gzip_;  // null if the file is not compressed

@@ -1,8 +1,8 @@
 #include "runner/formats/write.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
 #include <string>
 
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "schema/base/error.h"
+#include "schema/base/file.h"
 #include "schema/base/system_limits.h"
 #include "schema/base/used_files.h"
 
@@ -119,9 +120,9 @@ std::string_view kind_of(std::string_view start) {
 void check_kind(const fs::path& path, Parts parts) {
   constexpr size_t kStartBytes = 64;
   std::string old(kStartBytes, '\0'), contents;
-  std::ifstream file(path, std::ios::binary);
-  file.read(old.data(), static_cast<std::streamsize>(old.size()));
-  old.resize(static_cast<size_t>(file.gcount()));
+  RegularFile file(path);
+  const ssize_t got = file.is_open() ? file.read(std::as_writable_bytes(std::span(old))) : 0;
+  old.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
   for (const std::string_view part : parts)
     if (contents.size() < kStartBytes) contents += part.substr(0, kStartBytes - contents.size());
   if (old.empty() || contents.empty()) return;

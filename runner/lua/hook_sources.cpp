@@ -1,13 +1,12 @@
 #include "runner/lua/hook_sources.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
-#include <fstream>
 
 #include <lua.hpp>
 
 #include "schema/base/error.h"
+#include "schema/base/file.h"
 #include "schema/base/source_text.h"
 #include "schema/base/text.h"
 #include "schema/base/used_files.h"
@@ -28,23 +27,13 @@ int line_of_wrong_byte(std::string_view text) {
 // Reads a file of Lua source text. Throws Error(kRecipe).
 std::string read_text(const std::filesystem::path& file, const std::string& name) {
   constexpr size_t kLargest = size_t{16} << 20;  // bytes
-  using Kind = std::filesystem::file_type;
-  std::error_code ignored;
-  const Kind kind = std::filesystem::status(file, ignored).type();
-  const char* const reason = kind == Kind::directory   ? "it is a folder"
-                             : kind == Kind::not_found ? "the file does not exist"
-                             : kind == Kind::fifo ? "it is a pipe, which cannot be read again when the run is resumed"
-                                                  : "it cannot be opened";
-  std::ifstream in;
-  if (kind == Kind::regular || kind == Kind::character) in.open(file, std::ios::binary);
-  RUN_CHECK(in.is_open(), ErrorKind::kRecipe, "cannot read the hook {}: {}", name, reason);
+  RegularFile opened(file);
+  const auto refuse = [&] { fail(ErrorKind::kRecipe, "cannot read the hook {}: {}", name, opened.problem()); };
+  if (!opened.is_open()) refuse();
   remember_used_file(file, "the hook that this command uses");
   std::string source;
-  std::array<char, 4096> part{};
-  while (in.read(part.data(), part.size()), in.gcount() > 0) {
-    source.append(part.data(), static_cast<size_t>(in.gcount()));
-    RUN_CHECK(source.size() <= kLargest, ErrorKind::kRecipe, "the hook {} is larger than {} MiB", name, kLargest >> 20);
-  }
+  if (!opened.read_text(source, kLargest)) refuse();
+  RUN_CHECK(source.size() <= kLargest, ErrorKind::kRecipe, "the hook {} is larger than {} MiB", name, kLargest >> 20);
   RUN_CHECK(!source.starts_with(LUA_SIGNATURE), ErrorKind::kRecipe,
             "the hook {} is compiled Lua; expected Lua source text", name);
   if (!schema::is_utf8(source))

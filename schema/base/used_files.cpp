@@ -1,6 +1,5 @@
 #include "schema/base/used_files.h"
 
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -8,6 +7,7 @@
 #include <system_error>
 
 #include "schema/base/error.h"
+#include "schema/base/file.h"
 
 namespace runner {
 namespace {
@@ -46,11 +46,9 @@ UsedFiles& used_files() {
 
 bool is_database(const fs::path& path) {
   constexpr std::string_view kSqlite = "SQLite format 3";
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return false;
+  RegularFile file(path);
   std::string start(kSqlite.size(), '\0');
-  std::ifstream(path, std::ios::binary).read(start.data(), static_cast<std::streamsize>(start.size()));
-  return start == kSqlite;
+  return file.is_open() && file.read(std::as_writable_bytes(std::span(start))) == std::ssize(start) && start == kSqlite;
 }
 
 // Returns the database next to which SQLite keeps a file of this name; none if there is no such database.

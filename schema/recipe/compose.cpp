@@ -1,15 +1,9 @@
 #include "schema/recipe/compose.h"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <memory>
 
-#include <sys/stat.h>
-
+#include "schema/base/file.h"
 #include "schema/base/text.h"
 #include "schema/base/used_files.h"
 #include "schema/base/value.h"
@@ -21,30 +15,6 @@ namespace runner::schema {
 namespace {
 
 constexpr int kMaxFiles = 64;
-
-using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
-
-// Returns what a path refers to if reading it could block forever; else nothing.
-std::string_view endless_kind(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return {};
-  return S_ISFIFO(status.st_mode) ? "a pipe" : S_ISSOCK(status.st_mode) ? "a socket" : "a device";
-}
-
-// Returns the text of a file without its byte order mark; of a file that is too large, enough bytes to reject it. Sets
-// errno.
-bool read_text(const std::string& path, std::string& text) {
-  const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file) return false;
-  std::array<char, 16384> chunk;
-  for (size_t got = 1; got > 0 && text.size() <= kMaxTextBytes;) {
-    got = std::fread(chunk.data(), 1, chunk.size(), file.get());
-    text.append(chunk.data(), got);
-  }
-  if (std::ferror(file.get()) != 0) return false;
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-  return true;
-}
 
 // Merges `over` into `base`. `keep_places`: sections in both keep the place in `base`.
 void merge(YamlNode& base, YamlNode&& over, bool keep_places = false) {
@@ -267,16 +237,16 @@ class Composer {
 
 int load_source(OriginKind kind, const std::string& path, Report& report, const Place* from) {
   std::string text;
-  errno = 0;
-  const std::string_view endless = endless_kind(path);
+  RegularFile file(path);
   remember_used_file(path, "the recipe that this command uses");
-  if (endless.empty() && read_text(path, text))
+  if (file.is_open() && file.read_text(text, kMaxTextBytes)) {
+    if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
     return report.add_source({kind, path, folder_of(path), std::move(text)});
-  const std::string reason = endless.empty() ? std::strerror(errno) : fmt::format("it is {}", endless);
+  }
   const Place at = from != nullptr ? *from : Place{report.add_source({kind, path, "", ""})};
   report.add(ErrorId::kUnreadableFile, at, from != nullptr ? "include" : "",
-             fmt::format("cannot read {}: {}", path, reason),
-             endless.empty() ? "" : "a recipe must be a regular file; save its text to a file");
+             fmt::format("cannot read {}: {}", path, file.problem()),
+             file.other_kind() == nullptr ? "" : "a recipe must be a regular file; save its text to a file");
   return -1;
 }
 
