@@ -109,6 +109,19 @@ void check_has_tables(Database& database, int64_t version) {
                                             : fmt::format("its tables {} are missing", fmt::join(missing, ", ")));
 }
 
+void check_not_newer(Database& database, int64_t version) {
+  Layout given(version), newest(static_cast<int64_t>(migrations().size()));
+  for (const Object& table : objects(newest.database, "table")) {
+    const Columns expected = columns_of(given.database, table.name);
+    for (const auto& [column, value] : columns_of(database, table.name)) {
+      if (std::ranges::find(expected, column, &Columns::value_type::first) != expected.end()) continue;
+      if (database.query_int64("PRAGMA user_version") != version) return;  // another process migrates the store
+      database.fail_damaged(fmt::format("its schema version is {}, but the column {} of its table {} is newer", version,
+                                        column, table.name));
+    }
+  }
+}
+
 bool lacks_views_or_indexes(Database& database, int64_t version) {
   const auto found = names_in_file(database);
   const auto is_missing = [&](std::string_view name) { return !found.contains(name); };

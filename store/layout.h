@@ -15,6 +15,9 @@ void apply_migrations(Database& database, int64_t from, int64_t to);
 // Throws Error(kStore) if tables are missing. They cannot be created again, because their rows are lost.
 void check_has_tables(Database& database, int64_t version);
 
+// Throws Error(kStore) if the file has tables or columns of later migrations, so that its version is wrong.
+void check_not_newer(Database& database, int64_t version);
+
 // Views and indexes can be created again: they have no rows of their own.
 bool lacks_views_or_indexes(Database& database, int64_t version);
 void create_missing_views_and_indexes(Database& database, int64_t version);

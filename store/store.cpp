@@ -30,11 +30,11 @@ uint32_t big_endian(const char* bytes) {
   return value;
 }
 
-[[noreturn]] void fail_newer(const fs::path& path, int64_t version) {
-  fail(ErrorKind::kStore,
-       "the store {} has schema version {}, but this runner supports versions up to {}; use a newer runner, or choose "
-       "another store with --db",
-       path.string(), version, migrations().size());
+void check_supported(const fs::path& path, int64_t version) {
+  RUN_CHECK(version <= std::ssize(migrations()), ErrorKind::kStore,
+            "the store {} has schema version {}, but this runner supports versions up to {}; use a newer runner, or "
+            "choose another store with --db",
+            path.string(), version, migrations().size());
 }
 
 [[noreturn]] void fail_foreign(const fs::path& path, uint32_t id) {
@@ -78,15 +78,17 @@ void check_header(const Database& database) {
   }
   const uint32_t id = big_endian(&header[kApplicationIdAt]);
   if (id != kApplicationId) fail_foreign(database.path(), id);
-  const uint32_t version = big_endian(&header[kUserVersionAt]);
-  if (version > migrations().size()) fail_newer(database.path(), version);
+  const auto version = static_cast<int32_t>(big_endian(&header[kUserVersionAt]));
+  if (version < 0) fail_bad_header(database.path(), fmt::format("its header has schema version {}", version));
+  check_supported(database.path(), version);
   check_formats(database.path(), header);
 }
 
 // Returns the schema version as SQLite reads it. The header in the file may be older than the write-ahead log.
 int64_t checked_version(Database& database) {
   const int64_t version = database.query_int64("PRAGMA user_version");
-  if (version > static_cast<int64_t>(migrations().size())) fail_newer(database.path(), version);
+  if (version < 0) database.fail_damaged(fmt::format("its schema version is {}", version));
+  check_supported(database.path(), version);
   return version;
 }
 
@@ -101,6 +103,7 @@ bool migrate(Database& database) {
   if (before == 0) database.exec("PRAGMA synchronous = OFF");
   Transaction transaction(database, Transaction::Kind::kExclusive);
   const int64_t version = checked_version(database);
+  if (version < latest) check_not_newer(database, version);
   create_missing_views_and_indexes(database, version);
   apply_migrations(database, version, latest);
   if (version == 0) database.exec(fmt::format("PRAGMA application_id = {}", kApplicationId));
@@ -183,7 +186,9 @@ std::unique_ptr<Database> open_for_reading(const fs::path& path) {
   const int64_t version = checked_version(*database);
   check_has_tables(*database, version);
   check_created(*database, version);
-  if (version != static_cast<int64_t>(migrations().size()) || lacks_views_or_indexes(*database, version))
+  const bool is_newest = version == std::ssize(migrations());
+  if (!is_newest) check_not_newer(*database, version);
+  if (!is_newest || lacks_views_or_indexes(*database, version))
     read_as_newest(*database);
   database->exec("PRAGMA query_only = ON");
   return database;

@@ -134,6 +134,25 @@ TEST_F(StoreRefuses, ANewerStore) {
                   path.string(), migrations().size()));
 }
 
+TEST_F(StoreRefuses, ANegativeVersion) {
+  change_header(60, std::string("\xff\xff\xff\xfb", 4));
+  expect_refused(
+      fmt::format("store: the store {} is damaged: its header has schema version -5; restore a backup, or choose "
+                  "another store with --db",
+                  path.string()));
+}
+
+TEST_F(StoreRefuses, AVersionThatIsOlderThanTheTables) {
+  for (const int64_t version : {int64_t{0}, int64_t{1}, std::ssize(migrations()) - 1}) {
+    { open_to_write().database().exec(fmt::format("PRAGMA user_version = {}", version)); }
+    const std::string error = error_of([&] { open_to_write(); });
+    EXPECT_NE(error.find(fmt::format("is damaged: its schema version is {}, but the column ", version)),
+              std::string::npos)
+        << error;
+    fs::remove(path);
+  }
+}
+
 // Written by a newer runner that is still running: the version is in the log, but not yet in the file.
 TEST_F(StoreOpen, RefusesANewerStoreWhoseVersionIsInTheWal) {
   const Store newer = open_to_write();

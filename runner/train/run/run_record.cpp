@@ -86,6 +86,7 @@ void RunRecord::open_log_files() {
 
 void RunRecord::begin(store::Store store) {
   record(std::move(store), new_run());
+  writer_->wait_until_recorded();
 }
 
 void RunRecord::begin_without_store(const std::string& run, const std::string& name,
@@ -102,6 +103,7 @@ void RunRecord::begin_fork(store::Store store, const store::RunRow& parent, cons
   info.attempt.start_step = step();
   info.attempt.from_state = from.id;
   record(std::move(store), std::move(info));
+  writer_->wait_until_recorded();
 }
 
 void RunRecord::begin_attempt(store::Store store, const store::RunRow& run, const Earlier& earlier) {
