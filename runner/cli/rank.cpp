@@ -37,7 +37,7 @@ Job read_job(const std::string& text) {
 class Follower : public train::Observer {
  public:
   void on_print(std::string_view text) override {
-    out_.talk(fmt::format("{}{}\n", out_.live() ? "\r\033[K" : "", text));  // overwrites the line that rank 0 redraws
+    out_.redraw_line(fmt::format("{}\n", text));  // overwrites the line that rank 0 redraws
   }
 
  private:

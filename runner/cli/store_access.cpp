@@ -120,9 +120,9 @@ void note_better_state(const store::RunDetails& run, report::Output& out) {
   if (best.front().id == newest.id || least == value) return;
   std::string best_text = report::rounded_text(least), text = report::rounded_text(value);
   if (best_text == text) std::tie(best_text, text) = std::pair(fmt::format("{}", least), fmt::format("{}", value));
-  out.talk(
+  out.say(
       fmt::format("note: state {} (step {}) has the best {}, {}; the newest state {} (step {}) has {}; --state best "
-                  "chooses the best\n",
+                  "chooses the best",
                   best.front().id, best.front().step, ranking.metric, best_text, newest.id, newest.step,
                   std::isnan(value) ? "none" : text));
 }
@@ -130,8 +130,7 @@ void note_better_state(const store::RunDetails& run, report::Output& out) {
 void note_namesakes(store::Store& store, const store::RunRow& run, const std::string& selector, report::Output& out) {
   if (run.name != selector || run.uid == selector || run.trashed_ms) return;
   const int64_t count = store::count_named(store, selector, store::Trash::kHidden);
-  if (count > 1)
-    out.talk(fmt::format("note: {} runs are named {}; the newest is used: {}\n", count, selector, run.uid));
+  if (count > 1) out.say(fmt::format("note: {} runs are named {}; the newest is used: {}", count, selector, run.uid));
 }
 
 ChosenState load_chosen_state(const Options& options, const std::string& selector, const std::string& state,

@@ -14,6 +14,7 @@
 #include "schema/base/error.h"
 #include "schema/base/file.h"
 #include "schema/base/system_limits.h"
+#include "schema/base/text.h"
 #include "schema/base/used_files.h"
 
 namespace runner::formats {
@@ -24,9 +25,13 @@ using Parts = std::span<const std::string_view>;
 
 constexpr mode_t kMode = 0666;  // modified by the umask
 
-// Returns 0 or errno.
+// A terminal gets visible() text. Returns 0 or errno.
 int write_parts(int fd, Parts parts) {
   int error = 0;
+  if (::isatty(fd) == 1) {
+    for (const std::string_view part : parts) error = error == 0 ? write_all(fd, visible(part)) : error;
+    return error;
+  }
   for (size_t i = 0; i < parts.size() && error == 0; ++i) error = write_all(fd, parts[i]);
   return error;
 }

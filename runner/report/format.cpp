@@ -7,24 +7,10 @@
 #include <fmt/format.h>
 
 #include "schema/base/source_text.h"
+#include "schema/base/text.h"
 
 namespace runner::report {
 namespace {
-
-struct Character {
-  char32_t code;
-  size_t bytes;
-};
-
-// Decodes the character at text[at]. A byte that is not UTF-8 is returned as it is.
-Character character_at(std::string_view text, size_t at) {
-  const auto first = static_cast<unsigned char>(text[at]);
-  const size_t length = schema::utf8_length(text, at);
-  if (length <= 1) return {first, 1};
-  char32_t code = first & (0xFFU >> (length + 1));
-  for (size_t i = 1; i < length; ++i) code = code << 6 | (static_cast<unsigned char>(text[at + i]) & 0x3FU);
-  return {code, length};
-}
 
 constexpr std::string_view kReplacement = "\uFFFD";  // replaces a byte that is not UTF-8
 
@@ -180,11 +166,10 @@ std::string on_one_line(std::string_view text) {
   out.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const Character c = character_at(text, at);
-    const bool control = c.code < 0x20 || (c.code >= 0x7F && c.code < 0xA0);
     if (schema::utf8_length(text, at) == 0) {
       out += kReplacement;
     } else {
-      control ? out += ' ' : out += text.substr(at, c.bytes);
+      is_unsafe(c.code) ? out += ' ' : out += text.substr(at, c.bytes);
     }
     at += c.bytes;
   }

@@ -39,7 +39,7 @@ std::string cut_to_screen(std::string_view text, int width, int height);
 // Destination of an output file, to follow "wrote ": "model.safetensors", or "to standard output" for "-".
 std::string file_text(std::string_view file);
 
-// Returns the text on one line. Control characters, which could move the cursor, become spaces.
+// Returns the text on one line. Unsafe characters (is_unsafe()), such as newlines, become spaces.
 std::string on_one_line(std::string_view text);
 
 // Fast check of all bytes; true for most texts.

@@ -1,5 +1,8 @@
 // The two output channels of a command: data on stdout, messages on stderr, and the capabilities of each.
 //
+// Texts may come from other people's recipes, hooks and stores. Unsafe characters (is_unsafe() in schema/base/text.h)
+// are escaped in everything that is printed, except for the colours of painted() and in raw().
+//
 // Failure to write data is an error, unless the reader has closed the pipe (`runner ls | head`). Failure to write
 // messages is ignored. Control sequences for colour and cursor are written only to terminals.
 //
@@ -26,9 +29,17 @@ class Output {
   // outlive the object.
   explicit Output(ColorMode mode = ColorMode::kAuto, int data_fd = 1, int talk_fd = 2);
 
-  // Writes all of `text`. Throws Error(kRun) with the system's error message.
+  // Writes all of `text`: a table, a document, a text. Throws Error(kRun) with the system's error message.
   void data(std::string_view text);
-  void talk(std::string_view text) noexcept;
+  // Writes the content of a file for another program. It stays as it is, except on a terminal.
+  void raw(std::string_view content);
+  void talk(std::string_view text);
+  // Writes one line, without a newline in `line`: newlines become spaces.
+  void say(std::string_view line);
+  // Writes `text` in place of the line of the cursor, if it can be redrawn (live()), and erases the rest of that line.
+  void redraw_line(std::string_view text);
+  // Writes `text` in place of the last `lines` lines.
+  void redraw(int lines, std::string_view text);
 
   bool data_color() const { return data_color_; }
   bool talk_color() const { return talk_color_; }
@@ -40,6 +51,8 @@ class Output {
   int talk_height() const;  // current height in lines
 
  private:
+  void write_data(std::string_view text);
+
   int data_fd_, talk_fd_;
   bool data_color_, talk_color_, live_;
   bool reader_left_ = false;

@@ -8,7 +8,6 @@
 #include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "schema/base/duration.h"
-#include "schema/base/text.h"
 
 namespace runner::report {
 namespace {
@@ -48,7 +47,7 @@ ProgressReporter::~ProgressReporter() {
 }
 
 void ProgressReporter::on_start(std::string_view run, std::string_view name) {
-  if (!quiet_) print(fmt::format("run {}  {}", run, on_one_line(name)));
+  if (!quiet_) print(on_one_line(fmt::format("run {}  {}", run, name)));
   next_ = clock_() + (live_ ? 0 : kLineSeconds);
 }
 
@@ -60,7 +59,7 @@ void ProgressReporter::on_step(const train::RunProgress& progress) {
   measure(progress, now);
   next_ = now + (live_ ? kRedrawSeconds : kLineSeconds);
   if (!live_) return print(line(progress));
-  out_.talk(fmt::format("\r{}\033[K", shortened(line(progress), std::max(out_.talk_width() - 1, 1))));
+  out_.redraw_line(shortened(line(progress), std::max(out_.talk_width() - 1, 1)));
   drawn_ = true;
 }
 
@@ -74,11 +73,11 @@ void ProgressReporter::on_warning(std::string_view text) {
 }
 
 void ProgressReporter::on_print(std::string_view text) {
-  print(visible(text));
+  print(text);
 }
 
 void ProgressReporter::on_notice(std::string_view text) {
-  if (!quiet_) print(visible(text));
+  if (!quiet_) print(text);
 }
 
 void ProgressReporter::measure(const train::RunProgress& progress, double now) {
@@ -113,7 +112,7 @@ void ProgressReporter::print(std::string_view text) {
 }
 
 void ProgressReporter::erase() {
-  if (drawn_) out_.talk("\r\033[K");
+  if (drawn_) out_.redraw_line("");
   drawn_ = false;
 }
 

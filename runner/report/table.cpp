@@ -50,7 +50,9 @@ void finish_line(std::string& out, std::string& line) {
 
 }  // namespace
 
-Table::Table(std::vector<TableColumn> columns) : columns_(std::move(columns)) {}
+Table::Table(std::vector<TableColumn> columns) : columns_(std::move(columns)) {
+  for (TableColumn& column : columns_) column.title = on_one_line(column.title);
+}
 
 void Table::add(const std::vector<Cell>& cells) {
   RUN_ASSERT(cells.size() == columns_.size());

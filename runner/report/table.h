@@ -2,7 +2,8 @@
 //
 // A column is as wide as its widest cell, in terminal columns. If the table exceeds its maximum width, the widest
 // left-aligned columns are cut. If that does not suffice, the first column, which names the row, is cut down to 12
-// columns, and finally numeric columns are cut. A cell is one line: control characters become spaces. Not thread-safe.
+// columns, and finally numeric columns are cut. A cell is one line: unsafe characters (is_unsafe()) become spaces. Not
+// thread-safe.
 #pragma once
 
 #include <string>

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/base/error.h"
+#include "schema/base/text.h"
 
 namespace runner::json {
 namespace {
@@ -37,9 +38,9 @@ Json json_of(const Value& value) {
   return value.visit(ToJson{});
 }
 
-// Returns a scalar as JSON. Replaces bytes that are not UTF-8.
+// Returns a scalar as JSON. Replaces bytes that are not UTF-8, and escapes what a terminal might obey.
 std::string scalar_text(const Value& value) {
-  return json_of(value).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return visible(json_of(value).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 bool needs_no_escape(std::string_view text) {
@@ -164,7 +165,7 @@ class ValueBuilder {
 
 std::string text(const Value& document) {
   const List* list = document.list();
-  if (list == nullptr) return json_of(document).dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  if (list == nullptr) return visible(json_of(document).dump(2, ' ', false, Json::error_handler_t::replace)) + '\n';
   return lines_of(list->size(), [&](std::string& out, size_t i) { append_line(out, (*list)[i]); });
 }
 

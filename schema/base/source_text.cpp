@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "schema/base/text.h"
+
 namespace runner::schema {
 
 std::string_view name_of(OriginKind kind) {
@@ -45,15 +47,14 @@ bool is_utf8(std::string_view text) {
 
 namespace {
 
-// Returns printable text: a tab would misplace the caret, and control characters would affect the terminal.
+// Returns printable text: a tab would misplace the caret, and unsafe characters would affect the terminal.
 std::string showable(std::string_view text) {
   std::string shown;
   for (size_t at = 0; at < text.size();) {
     const size_t length = utf8_length(text, at);
-    const auto c = static_cast<unsigned char>(text[at]);
-    if (c == '\t') {
+    if (text[at] == '\t') {
       shown += ' ';
-    } else if (length == 0 || c < 0x20 || c == 0x7F) {
+    } else if (length == 0 || is_unsafe(character_at(text, at).code)) {
       shown += '?';
     } else {
       shown += text.substr(at, length);

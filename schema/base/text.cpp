@@ -43,24 +43,38 @@ std::string count_text(int64_t count, std::string_view noun) {
                                                                     : "s");
 }
 
+Character character_at(std::string_view text, size_t at) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  const size_t length = schema::utf8_length(text, at);
+  if (length <= 1) return {first, 1};
+  char32_t code = first & (0xFFU >> (length + 1));
+  for (size_t i = 1; i < length; ++i) code = code << 6 | (static_cast<unsigned char>(text[at + i]) & 0x3FU);
+  return {code, length};
+}
+
+bool is_unsafe(char32_t code) {
+  if (code < 0xA0) return code < ' ' || code >= 0x7F;
+  if (code < 0x2000) return code == 0x61C;
+  return code == 0x200E || code == 0x200F || (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+}
+
 std::string visible(std::string_view text) {
   const auto is_plain = [](unsigned char c) { return (c >= ' ' && c < 0x7f) || c == '\t' || c == '\n'; };
   if (std::ranges::all_of(text, is_plain)) return std::string(text);
   std::string shown;
   for (size_t at = 0; at < text.size();) {
     const auto byte = static_cast<unsigned char>(text[at]);
-    const size_t length = schema::utf8_length(text, at);
-    const std::string_view character = text.substr(at, std::max<size_t>(length, 1));
+    const Character character = character_at(text, at);
     if (is_plain(byte)) {
       shown += text[at];
-    } else if (length <= 1) {
+    } else if (byte < ' ' || schema::utf8_length(text, at) == 0) {
       shown += fmt::format("\\x{:02x}", byte);
-    } else if (byte == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0) {  // U+0080 to U+009F
-      shown += fmt::format("\\u{:04x}", static_cast<unsigned char>(character[1]));
+    } else if (is_unsafe(character.code)) {
+      shown += fmt::format("\\u{:04x}", static_cast<uint32_t>(character.code));
     } else {
-      shown += character;
+      shown += text.substr(at, character.bytes);
     }
-    at += character.size();
+    at += character.bytes;
   }
   return shown;
 }

@@ -19,10 +19,17 @@ TEST(VisibleText, KeepsPlainTextTabsAndLines) {
 TEST(VisibleText, EscapesControlCharacters) {
   EXPECT_EQ(visible("\x1b[31mred\x1b[0m"), "\\x1b[31mred\\x1b[0m");
   EXPECT_EQ(visible("over\rwritten\b"), "over\\x0dwritten\\x08");
-  EXPECT_EQ(visible(std::string("a\0b\x7f", 4)), "a\\x00b\\x7f");
+  EXPECT_EQ(visible(std::string("a\0b\x7f", 4)), "a\\x00b\\u007f");
   EXPECT_EQ(visible("\xc2\x9b"
                     "2J\xc2\x80\xc2\xa0"),
             "\\u009b2J\\u0080\xc2\xa0");  // U+009B begins an escape sequence; U+00A0 is a space
+}
+
+TEST(VisibleText, EscapesMarksThatReorderText) {
+  EXPECT_EQ(visible("gpj.\u202Eexe"), "gpj.\\u202eexe");
+  for (const char* mark : {"\u061C", "\u200E", "\u200F", "\u2028", "\u2029", "\u202A", "\u2066", "\u2069"})
+    EXPECT_EQ(visible(mark).size(), 6U) << mark;
+  EXPECT_EQ(visible("\u200D\u2027\u202F\u2065"), "\u200D\u2027\u202F\u2065");
 }
 
 TEST(VisibleText, EscapesBytesThatAreNotUtf8) {

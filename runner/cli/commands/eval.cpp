@@ -32,8 +32,8 @@ int eval(const DataOptions& options, report::Output& out) {
         {"run", run.uid}, {"state", state.id}, {"data", json::or_null(data)}, {"metrics", std::move(values)}}));
     return 0;
   }
-  out.talk(fmt::format("run {} ({}), state {} of step {}, on {}\n", run.uid, report::on_one_line(run.name), state.id,
-                       state.step, data.empty() ? "the recipe's evaluation data" : data));
+  out.say(fmt::format("run {} ({}), state {} of step {}, on {}", run.uid, run.name, state.id, state.step,
+                      data.empty() ? "the recipe's evaluation data" : data));
   report::KeyValueTable facts;
   for (const auto& [name, value] : metrics) facts.add(name, report::rounded_text(value));
   out.data(facts.render());

@@ -186,7 +186,7 @@ class Export {
 
  private:
   json::Value wrote(const std::string& file, const std::string& what) {
-    out_.talk(fmt::format("wrote {}: {}\n", report::file_text(file), what));
+    out_.say(fmt::format("wrote {}: {}", report::file_text(file), what));
     return file;
   }
 

@@ -30,26 +30,26 @@ int64_t grace_ms(const GcOptions& options) {
 void talk_kept_space(store::Store& store, const GcOptions& options, report::Output& out) {
   const store::TrashUse trash = store::trash_use(store);
   if (trash.runs > 0)
-    out.talk(fmt::format("{} with {} {} in the trash until {}; `runner gc --grace 0` deletes {} now\n",
-                         count_text(trash.runs, "run"), report::bytes_text(trash.bytes), trash.runs == 1 ? "is" : "are",
-                         utc_time(trash.newest_ms + grace_ms(options)).substr(0, 10), trash.runs == 1 ? "it" : "them"));
+    out.say(fmt::format("{} with {} {} in the trash until {}; `runner gc --grace 0` deletes {} now",
+                        count_text(trash.runs, "run"), report::bytes_text(trash.bytes), trash.runs == 1 ? "is" : "are",
+                        utc_time(trash.newest_ms + grace_ms(options)).substr(0, 10), trash.runs == 1 ? "it" : "them"));
   if (const int64_t held = store::held_bytes(store); held > 0)
-    out.talk(
-        fmt::format("another process reads the store; {} are released when it has ended\n", report::bytes_text(held)));
+    out.say(
+        fmt::format("another process reads the store; {} are released when it has ended", report::bytes_text(held)));
 }
 
 int gc(const GcOptions& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kEdit);
   store.check_file();  // SQLite reports some damage as a full disk
   const store::PurgeResult emptied = store::empty_trash(store, grace_ms(options));
-  for (const std::string& run : emptied.removed) out.talk(fmt::format("removed run {}\n", run));
-  for (const auto& [run, reason] : emptied.kept) out.talk(fmt::format("kept run {} in the trash: {}\n", run, reason));
+  for (const std::string& run : emptied.removed) out.say(fmt::format("removed run {}", run));
+  for (const auto& [run, reason] : emptied.kept) out.say(fmt::format("kept run {} in the trash: {}", run, reason));
   const int64_t graphs = store::trim_compiled_graphs(store);
   if (graphs > 0)
-    out.talk(fmt::format("removed {} that no run has used recently\n", count_text(graphs, "compiled graph")));
+    out.say(fmt::format("removed {} that no run has used recently", count_text(graphs, "compiled graph")));
   const int64_t bytes = store::collect_garbage(store);
-  out.talk(bytes > 0 ? fmt::format("{}: released {}\n", store.path().string(), report::bytes_text(bytes))
-                     : fmt::format("{}: no free space to release\n", store.path().string()));
+  out.say(bytes > 0 ? fmt::format("{}: released {}", store.path().string(), report::bytes_text(bytes))
+                    : fmt::format("{}: no free space to release", store.path().string()));
   talk_kept_space(store, options, out);
   if (options.json)
     out.data(json::text(

@@ -22,7 +22,7 @@ void list_all(store::Store& store, const store::RunRow& run, bool json, report::
   if (json) {
     out.data(report::metrics_document(metrics));
   } else if (metrics.empty()) {
-    out.talk(fmt::format("run {} has no metrics\n", run.uid));
+    out.say(fmt::format("run {} has no metrics", run.uid));
   } else {
     out.data(report::metrics_table(metrics).render(out.data_width(), out.data_color()));
   }

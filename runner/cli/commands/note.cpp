@@ -20,7 +20,7 @@ int note(const NoteOptions& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kEdit);
   const store::RunRow run = store::find_run(store, options.run);
   store::add_note(store, run.id, options.text);
-  out.talk(fmt::format("added the note to run {}\n", run.uid));
+  out.say(fmt::format("added the note to run {}", run.uid));
   if (options.json) out.data(json::text(json::Object{{"run", run.uid}, {"note", options.text}}));
   return 0;
 }

@@ -66,8 +66,8 @@ int parameters(const RecipeOptions& options, report::Output& out) {
                frozen ? "" : report::rounded_text(row.rule->hyper.weight_decay)});
   }
   out.data(table.render(out.data_width(), out.data_color()));
-  out.talk(fmt::format("{}, {} of them trained\n", count_text(model.parameters.elements(), "number"),
-                       model.parameters.trainable_elements()));
+  out.say(fmt::format("{}, {} of them trained", count_text(model.parameters.elements(), "number"),
+                      model.parameters.trainable_elements()));
   return 0;
 }
 

@@ -137,7 +137,7 @@ int plot(const PlotOptions& options, report::Output& out) {
             "nothing to plot: {} has no {} value", metric, options.log ? "finite positive" : "finite");
   if (!options.svg_file.empty()) {
     formats::write_file(options.svg_file, report::plot_svg(curves, style));
-    out.talk(fmt::format("wrote {}\n", report::file_text(options.svg_file)));
+    out.say(fmt::format("wrote {}", report::file_text(options.svg_file)));
   }
   if (options.json) {
     out.data(document(metric, curves, series, by_time, 2 * style.width));

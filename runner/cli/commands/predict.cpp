@@ -81,12 +81,12 @@ int predict(const PredictOptions& options, report::Output& out) {
   model.talk_warnings(out);
   const std::string text = prediction_in(format, model, prediction);
   if (goes_to_stdout(options.output)) {
-    out.data(text);
+    out.raw(text);
     return 0;
   }
   formats::write_file(options.output, text);
-  out.talk(fmt::format("wrote {}: {}, {}\n", options.output, count_text(prediction.samples, "sample"),
-                       report::description(prediction)));
+  out.say(fmt::format("wrote {}: {}, {}", options.output, count_text(prediction.samples, "sample"),
+                      report::description(prediction)));
   if (options.json) {
     out.data(json::text(json::Object{{"run", model.chosen.run.run.uid},
                                      {"state", model.chosen.state.info.id},

@@ -22,7 +22,7 @@ int restore(const RestoreOptions& options, report::Output& out) {
   const auto runs = find_all(store, options.runs, store::Trash::kOnly);
   for (const store::RunRow& run : runs) {
     store::restore_run(store, run.id);
-    out.talk(fmt::format("restored run {} ({})\n", run.uid, run.name));
+    out.say(fmt::format("restored run {} ({})", run.uid, run.name));
   }
   if (options.json)
     out.data(json::text(json::Object{

@@ -27,8 +27,8 @@ int resume_run(const store::RunDetails& details, const ResumeOptions& options, r
   Attempt attempt = attempt_to_resume(details, store_path(options), options.overrides);
   if (!options.state.empty()) attempt.start.origin.state = state_named(details, options.state).id;
   if (details.run.status == store::RunStatus::kDone && !attempt.start.origin.longer && options.state.empty()) {
-    out.talk(fmt::format(
-        "run {} is already finished{}\n", details.run.uid,
+    out.say(fmt::format(
+        "run {} is already finished{}", details.run.uid,
         options.overrides.empty() ? std::string() : fmt::format("; ignored {}", fmt::join(options.overrides, " "))));
     store::Store store = open_store(options);
     out.data(options.json

@@ -53,11 +53,11 @@ int selftest(const SelftestOptions& options, report::Output& out) {
   for (const Scenario& scenario : chosen(options.ids)) {
     for (const scenarios::Backend& backend : backends) {
       if (!scenario.only.empty() && scenario.only != backend.name) continue;
-      if (out.live()) out.talk(fmt::format("\r\033[K{} on {}", scenario.id, backend.name));
+      if (out.live()) out.redraw_line(fmt::format("{} on {}", scenario.id, backend.name));
       results.push_back(scenarios::run(scenario, "/proc/self/exe", backend, watch));
     }
   }
-  if (out.live()) out.talk("\r\033[K");
+  if (out.live()) out.redraw_line("");
   out.data(options.json ? report::selftest_document(results)
                         : report::selftest_text(results, out.data_width(), out.data_color()));
   return std::ranges::all_of(results, &report::ScenarioResult::passed) ? 0 : exit_code(ErrorKind::kRun);

@@ -21,7 +21,7 @@ int sql(const SqlOptions& options, report::Output& out) {
   if (options.json || options.format == "json") {
     out.data(report::sql_document(result));
   } else if (options.format == "csv") {
-    out.data(report::rows_csv(result.columns, result.rows));
+    out.raw(report::rows_csv(result.columns, result.rows));
   } else {
     out.data(report::rows_table(result.columns, result.rows).render(out.data_width(), out.data_color()));
   }

@@ -14,7 +14,7 @@ int states(const RunOptions& options, report::Output& out) {
   if (options.json) {
     out.data(report::states_document(states));
   } else if (states.empty()) {
-    out.talk(fmt::format("run {} has no states\n", run.uid));
+    out.say(fmt::format("run {} has no states", run.uid));
   } else {
     out.data(report::states_table(states).render(out.data_width(), out.data_color()));
   }

@@ -43,8 +43,7 @@ int tag(const TagOptions& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kEdit);
   const store::RunRow run = store::find_run(store, options.run);
   options.remove ? untag(store, run, options.tag) : store::add_tag(store, run.id, options.tag);
-  out.talk(
-      fmt::format("run {} {} {}\n", run.uid, options.remove ? "no longer has the tag" : "has the tag", options.tag));
+  out.say(fmt::format("run {} {} {}", run.uid, options.remove ? "no longer has the tag" : "has the tag", options.tag));
   if (options.json) out.data(json::text(json::Object{{"run", run.uid}, {"tag", options.tag}}));
   return 0;
 }

@@ -52,12 +52,12 @@ int trace(const TraceOptions& options, report::Output& out) {
   const std::vector<store::ArtifactInfo> cycles = newest_cycles(store, run);
   const std::string document = joined(store, cycles);
   if (to_stdout) {
-    out.data(document);
+    out.raw(document);
     return 0;
   }
   formats::write_file(options.output, document);
-  out.talk(fmt::format("wrote {}: {} of attempt {}\n", options.output, count_text(std::ssize(cycles), "cycle"),
-                       cycles.front().attempt));
+  out.say(fmt::format("wrote {}: {} of attempt {}", options.output, count_text(std::ssize(cycles), "cycle"),
+                      cycles.front().attempt));
   if (options.json)
     out.data(json::text(json::Object{{"run", run.uid},
                                      {"attempt", cycles.front().attempt},

@@ -46,15 +46,15 @@ std::string line_of(const Look& look) {
                                  report::steps_text(look.run, look.step()));
   for (const store::MetricSummary& metric : look.metrics) {
     if (metric.name == "train/lr") continue;
-    line += fmt::format("  {} {}", report::on_one_line(metric.name), report::rounded_text(metric.last));
+    line += fmt::format("  {} {}", metric.name, report::rounded_text(metric.last));
   }
-  return line + '\n';
+  return report::on_one_line(line) + '\n';
 }
 
 // Progress, newest metrics and a small plot of the loss.
 std::string screen_of(store::Store& store, const Look& look, int width, bool color) {
   std::string text =
-      fmt::format("run {}  {}  {}  {}  {}\n", look.run.uid, report::on_one_line(look.run.name),
+      fmt::format("run {}  {}  {}  {}  {}\n", report::on_one_line(look.run.uid), report::on_one_line(look.run.name),
                   store::to_string(look.run.status), report::steps_text(look.run, look.step()),
                   duration_text(static_cast<double>(look.run.heartbeat_ms - look.run.started_ms) / 1000));
   if (look.metrics.empty()) return text + "no metrics yet\n";
@@ -74,8 +74,8 @@ std::string screen_of(store::Store& store, const Look& look, int width, bool col
 int exit_code_of(store::Store& store, const Look& look, report::Output& out) {
   if (look.run.status == store::RunStatus::kCrashed) {
     const bool has_state = !store::list_states(store, look.run.id, /*for_resume=*/true).empty();
-    out.talk(fmt::format(
-        "run {0} has crashed: its process no longer exists; {1}\n", look.run.uid,
+    out.say(fmt::format(
+        "run {0} has crashed: its process no longer exists; {1}", look.run.uid,
         has_state ? fmt::format("`runner resume {}` continues it", look.run.uid) : "it has no state to resume from"));
     return exit_code(ErrorKind::kRun);
   }
@@ -93,7 +93,7 @@ int watch(const RunOptions& options, report::Output& out) {
       const int width = out.talk_width();
       const std::string screen =
           report::cut_to_screen(screen_of(store, look, width, out.talk_color()), width, out.talk_height());
-      out.talk((drawn > 0 ? fmt::format("\033[{}A\033[J", drawn) : std::string()) + screen);
+      out.redraw(drawn, screen);
       drawn = static_cast<int>(std::count(screen.begin(), screen.end(), '\n'));
     } else if (!look.over() && Clock::now() >= next_line) {
       out.talk(line_of(look));
