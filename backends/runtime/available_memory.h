@@ -5,8 +5,8 @@
 
 namespace runner::backends {
 
-// Bytes that the machine has free or can free, including swap, within the limit of the process's control group. Returns
-// the maximum of size_t if the system does not tell.
+// Bytes that the machine has free or can free, including swap, within the limits of the process's control groups and of
+// its address space (RLIMIT_AS). Returns the maximum of size_t if the system does not tell.
 size_t available_memory();
 
 // Throws Error(kRun) if `bytes` for tensors exceed the available memory. Small sizes are not checked.

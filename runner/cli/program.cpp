@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <span>
 #include <string>
@@ -14,8 +15,11 @@
 #include "runner/cli/out_of_memory.h"
 #include "runner/cli/parse.h"
 #include "runner/cli/rank.h"
+#include "runner/formats/reading_watch.h"
 #include "runner/report/documents.h"
+#include "runner/report/format.h"
 #include "runner/report/output.h"
+#include "runner/report/progress.h"
 #include "runner/train/run/rank_launcher.h"
 #include "schema/base/system_limits.h"
 #include "store/sqlite.h"
@@ -51,7 +55,18 @@ int report_failure(const Error& error, const CommandCall& call, bool json, repor
 
 void report_abandoned(report::Output& out) {
   for (const std::string& text : backends::abandoned())
-    out.talk(fmt::format("warning: {}; the process exits without waiting for it\n", text));
+    out.say(fmt::format("warning: {}; the process exits without waiting for it", text));
+}
+
+// Redraws a line on a terminal; elsewhere, prints a line about every five seconds.
+void tell_of_reading(const formats::ReadingProgress& progress) {
+  static std::atomic<double> next = 0;  // time of the next line
+  report::Output out;
+  const std::string text = report::on_one_line(fmt::format("reading {}: {:.0f}%", progress.path, 100 * progress.part));
+  if (out.live()) return out.redraw_line(progress.ended ? "" : text);
+  if (progress.ended || report::monotonic_seconds() < next) return;
+  next = report::monotonic_seconds() + 5;
+  out.say(text);
 }
 
 int run_command(const std::vector<std::string>& words, report::Output& out) {
@@ -82,6 +97,7 @@ int run_program(int argc, const char* const* argv) {
     report::Output().talk(
         fmt::format("waiting for another process to release the lock on the store {}\n", path.string()));
   });
+  formats::set_reading_notice(tell_of_reading);
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (!words.empty() && words.front() == train::kRankWord) return run_as_rank(std::span(words).subspan(1));
   report::Output out;

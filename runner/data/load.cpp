@@ -15,6 +15,7 @@
 #include "runner/data/random.h"
 #include "runner/data/storage.h"
 #include "runner/data/text.h"
+#include "runner/formats/reading_watch.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
 #include "schema/recipe/losses.h"
@@ -32,6 +33,7 @@ void use_features_as_targets(Storage& storage) {
 // are read into memory.
 Storage read(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer,
              const std::string& name) {
+  const formats::ReadingWatch watch;
   try {
     std::vector<DataFile> files = files_of(spec, name);
     const DataFormatDef& format = definition_of(spec.format);

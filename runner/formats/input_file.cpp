@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "runner/formats/reading_watch.h"
 #include "schema/base/error.h"
 #include "schema/base/used_files.h"
 
@@ -69,7 +70,7 @@ void InputFile::seek(int64_t offset) {
   RUN_ASSERT(!compressed());
   RUN_CHECK(lseek(file_.fd(), offset, SEEK_SET) == offset, ErrorKind::kData, "cannot read {} at byte {}: {}", path_,
             offset, std::strerror(errno));
-  file_offset_ = offset_ = offset;
+  file_offset_ = offset_ = watched_ = offset;
 }
 
 size_t InputFile::read(std::span<std::byte> out) {
@@ -80,7 +81,16 @@ size_t InputFile::read(std::span<std::byte> out) {
     filled += got;
   }
   offset_ += static_cast<int64_t>(filled);
+  watch();
   return filled;
+}
+
+void InputFile::watch() {
+  constexpr int64_t kEvery = 1 << 20;  // bytes
+  if (offset_ - watched_ < kEvery || file_.size() == 0) return;
+  watched_ = offset_;
+  const int64_t taken = file_offset_ - (gzip_ ? gzip_->stream.avail_in : 0);
+  ReadingWatch::advance(path_, static_cast<double>(taken) / static_cast<double>(file_.size()));
 }
 
 size_t InputFile::read_file(std::span<std::byte> out) {

@@ -1,6 +1,7 @@
 // A file as a stream of bytes. Gzip files are decompressed, including those with several members.
 //
-// Every failure throws Error(kData) naming the file and the byte. Thread safety: none.
+// Every failure throws Error(kData) naming the file and the byte. A ReadingWatch (reading_watch.h) follows read().
+// Thread safety: none.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +41,7 @@ class InputFile {
  private:
   struct Gzip;
 
+  void watch();
   size_t read_file(std::span<std::byte> out);
   size_t inflate(std::span<std::byte> out);
 
@@ -47,6 +49,7 @@ class InputFile {
   RegularFile file_;
   int64_t file_offset_ = 0;     // bytes read from the file
   int64_t offset_ = 0;          // bytes returned to callers
+  int64_t watched_ = 0;         // offset_ of the last watch()
   std::unique_ptr<Gzip> gzip_;  // null if the file is not compressed
 };
 

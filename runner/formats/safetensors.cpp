@@ -5,6 +5,7 @@
 
 #include "backends/tensor/rounding.h"
 #include "runner/formats/input_file.h"
+#include "runner/formats/reading_watch.h"
 #include "runner/formats/write.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
@@ -181,6 +182,7 @@ json::Value parse_header(const std::string& path, std::string_view text) {
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::string& path) {
+  const ReadingWatch watch;
   InputFile input(path);
   std::string text(read_length(input), '\0');
   input.read_exactly(std::as_writable_bytes(std::span(text)), "the safetensors header");

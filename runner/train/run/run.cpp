@@ -20,7 +20,9 @@ namespace runner::train {
 namespace {
 
 RunResult run_with_processes(const RunRequest& request) {
+  constexpr int kMany = 64;  // takes a second
   const auto processes = static_cast<int>(request.recipe.num_processes);
+  if (processes >= kMany) request.observer.on_notice(fmt::format("starting {} processes", processes));
   RankProcesses ranks(processes, {.job = request.rank_start.job,
                                   .timeout = collective_timeout(request.recipe),
                                   .program = request.rank_start.program,
