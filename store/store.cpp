@@ -188,8 +188,7 @@ std::unique_ptr<Database> open_for_reading(const fs::path& path) {
   check_created(*database, version);
   const bool is_newest = version == std::ssize(migrations());
   if (!is_newest) check_not_newer(*database, version);
-  if (!is_newest || lacks_views_or_indexes(*database, version))
-    read_as_newest(*database);
+  if (!is_newest || lacks_views_or_indexes(*database, version)) read_as_newest(*database);
   database->exec("PRAGMA query_only = ON");
   return database;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "backends/runtime/available_memory.h"
 #include "runner/data/data_format.h"
 #include "runner/data/fit.h"
 #include "runner/data/labels.h"
@@ -18,6 +19,7 @@
 #include "runner/formats/reading_watch.h"
 #include "schema/base/error.h"
 #include "schema/base/text.h"
+#include "schema/recipe/field_words.h"
 #include "schema/recipe/losses.h"
 
 namespace runner::data {
@@ -65,6 +67,12 @@ Parts split(int64_t samples, double fraction, uint64_t seed) {
             "data.split.eval: {} of {} holds out {}; both parts need at least one", fraction,
             count_text(samples, "sample"), held_out);
   std::vector<std::pair<uint64_t, int32_t>> hashes;
+  const size_t bytes = static_cast<size_t>(samples) * (sizeof(hashes[0]) + sizeof(int32_t));
+  RUN_CHECK(bytes <= backends::available_memory(), ErrorKind::kRecipe,
+            "data.split: to divide {} needs {}, and {} are available; use fewer samples, or data.eval",
+            count_text(samples, "sample"), schema::readable_size(static_cast<int64_t>(bytes)),
+            schema::readable_size(static_cast<int64_t>(backends::available_memory())));
+  hashes.reserve(static_cast<size_t>(samples));
   for (int32_t row = 0; row < samples; ++row) {
     const Block bits = random_block(seed, Stream::kSplit, static_cast<uint64_t>(row), 0);
     hashes.emplace_back(uint64_t{bits[0]} << 32 | bits[1], row);

@@ -1,6 +1,7 @@
 #include "runner/optim/lr_schedule.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -20,6 +21,12 @@ constexpr schema::ChoiceRow<SchedulerType, const ScheduleDef*> kSchedules[] = {R
 #undef RUNNER_SCHEDULE_ROW
 static_assert(schema::has_all_choices(kSchedules));
 
+using Wide = __int128;  // products of extreme lengths and runs exceed 64 bits
+
+int64_t rounded_up(Wide a, Wide b) {
+  return static_cast<int64_t>(std::min<Wide>((a + b - 1) / b, std::numeric_limits<int64_t>::max()));
+}
+
 }  // namespace
 
 const ScheduleDef& def_of(SchedulerType type) {
@@ -29,11 +36,11 @@ const ScheduleDef& def_of(SchedulerType type) {
 int64_t to_steps(const schema::Length& length, const RunLength& run) {
   const auto [steps, of_epochs] = run.steps_per_epoch;
   if (length.unit == schema::Unit::kSteps) return length.count;
-  if (length.unit == schema::Unit::kRuns) return ceil_div(length.count * run.total_steps, length.divisor);
-  if (length.unit == schema::Unit::kEpochs) return ceil_div(length.count * steps, of_epochs * length.divisor);
-  const int64_t epochs = length.count / run.samples_per_epoch;
-  const int64_t rest = length.count % run.samples_per_epoch;
-  return ceil_div(epochs * steps + ceil_div(rest * of_epochs, run.samples_per_step), of_epochs);
+  const auto count = static_cast<Wide>(length.count);
+  if (length.unit == schema::Unit::kRuns) return rounded_up(count * run.total_steps, length.divisor);
+  if (length.unit == schema::Unit::kEpochs) return rounded_up(count * steps, Wide{of_epochs} * length.divisor);
+  const Wide epochs = count / run.samples_per_epoch, rest = count % run.samples_per_epoch;
+  return rounded_up(epochs * steps + rounded_up(rest * of_epochs, run.samples_per_step), of_epochs);
 }
 
 bool moves_momentum(const SchedulerSpec& spec) {

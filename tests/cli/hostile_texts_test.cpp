@@ -78,7 +78,6 @@ TEST(HostileTexts, OfAStoreAreEscapedByEveryCommand) {
                                 "diff " + done + " " + crashed,
                                 "watch " + done,
                                 "watch " + failed,
-                                "watch " + crashed,
                                 "resume " + crashed,
                                 "resume " + failed,
                                 "fork " + done,

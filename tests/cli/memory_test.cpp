@@ -149,5 +149,18 @@ TEST(Memory, EstimatesThousandsOfProcessesInOne) {
   EXPECT_LT(resident, int64_t{512} << 20);
 }
 
+// Each array would fit alone; weights and optimizer do not fit together.
+TEST(Memory, AModelThatDoesNotFitIsRefusedBeforeItIsAllocated) {
+  if (support::kSanitized) GTEST_SKIP() << "sanitizers need the address space";
+  const Folder folder;
+  write_text(folder.path() / "r.yaml", kMemoryRecipe);
+  const Result ended = run_command(
+      "ulimit -v 2000000; runner exec r.yaml data.train.classes=16000000 model.hidden=[12] threads=1 --quiet",
+      folder.path());
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_NE(ended.err.find("error: out of memory: tensors need 2.3 GiB, but this machine has "), std::string::npos)
+      << ended.err;
+}
+
 }  // namespace
 }  // namespace runner::cli::testing

@@ -2,6 +2,7 @@
 #include "runner/optim/lr_schedule.h"
 
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -152,6 +153,13 @@ TEST(LrSchedule, ConvertsEveryUnitToSteps) {
   EXPECT_EQ(to_steps({5, Unit::kEpochs, 10}, kScale), 5);
   EXPECT_EQ(to_steps({1, Unit::kEpochs, 1000}, kScale), 1);
   EXPECT_EQ(to_steps({10, Unit::kRuns, 100}, kScale), kScale.total_steps / 10);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kHuge = int64_t{1} << 62;
+  const RunLength extreme{
+      .total_steps = kHuge, .steps_per_epoch = {kHuge, 4}, .samples_per_epoch = kHuge, .samples_per_step = kMost};
+  EXPECT_EQ(to_steps({50, Unit::kRuns, 100}, extreme), kHuge / 2);
+  EXPECT_EQ(to_steps({4, Unit::kEpochs}, extreme), kHuge);
+  EXPECT_EQ(to_steps({1000, Unit::kEpochs}, extreme), kMost);
+  EXPECT_EQ(to_steps({1000, Unit::kSamples}, extreme), 1);
   EXPECT_EQ(to_steps({0, Unit::kSamples}, kScale), 0);
   EXPECT_EQ(to_steps({1, Unit::kSamples}, kScale), 1);
   EXPECT_EQ(to_steps({8, Unit::kSamples}, kScale), 1);

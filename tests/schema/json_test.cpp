@@ -21,7 +21,7 @@ const Object kObject{{"number", 1.0},
                      {"none", List{}}};
 const std::string kLine =
     "{\"number\":1.0,\"tiny\":1e-08,\"nan\":null,\"integer\":-5,\"flags\":[true,false,null],"
-    "\"a \\\"key\\\"\\n\":\"é \\\\ \\u0001 \uFFFD \x7F\",\"empty\":{},\"none\":[]}";
+    "\"a \\\"key\\\"\\n\":\"é \\\\ \\u0001 \uFFFD \\u007f\",\"empty\":{},\"none\":[]}";
 
 TEST(Json, LineOfEveryKindOfValue) {
   EXPECT_EQ(line(kObject), kLine + "\n");

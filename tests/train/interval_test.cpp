@@ -30,6 +30,13 @@ std::vector<int64_t> due_steps(const Interval& interval) {
   return steps;
 }
 
+// The product of the length and the run is 2^64.
+TEST(Interval, OfAnExtremeRunHasALength) {
+  const optim::RunLength run{.total_steps = int64_t{1} << 62, .steps_per_epoch = {1}, .samples_per_epoch = 1};
+  const Interval interval = Interval(schema::Length{4, Unit::kRuns, 100}, run);
+  EXPECT_EQ(interval.count({.steps = 1000}), 0);
+}
+
 TEST(Interval, IsDueAtEachMultipleOfTheLength) {
   EXPECT_EQ(due_steps(of({5, Unit::kSteps})), (std::vector<int64_t>{5, 10}));
   EXPECT_EQ(due_steps(of({2, Unit::kEpochs})), (std::vector<int64_t>{6, 12}));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/dist/fold.h"
+#include "backends/runtime/available_memory.h"
 #include "runner/train/step/device_rules.h"
 #include "schema/base/error.h"
 #include "schema/base/large_array.h"
@@ -40,6 +41,9 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::ModelledDevice&
 }
 
 void DeviceArrays::allocate(const std::function<void()>& halt) {
+  const bool is_first = ranks_ == nullptr || ranks_->rank() == 0;
+  if (is_first)  // before the first of the arrays takes memory
+    backends::check_available(static_cast<size_t>(memory().total_of(ranks_ != nullptr ? ranks_->size() : 1)));
   if (are_shared()) {
     announce();
     SharedArrays shared = share_arrays(layout_, *shard_, device_, *ranks_, sum_source() == SumSource::kRows);

@@ -1,6 +1,16 @@
 #include "runner/train/loop/interval.h"
 
+#include <limits>
+
 namespace runner::train {
+namespace {
+
+int64_t saturated_product(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
+}
+
+}  // namespace
 
 // Parts of an epoch are counted in samples, and parts of the run in steps.
 Interval::Interval(std::optional<schema::Length> length, const optim::RunLength& run) {
@@ -10,10 +20,10 @@ Interval::Interval(std::optional<schema::Length> length, const optim::RunLength&
   divisor_ = length->divisor;
   if (length->unit == schema::Unit::kEpochs && length->divisor > 1) {
     unit_ = schema::Unit::kSamples;
-    size_ *= run.samples_per_epoch;
+    size_ = saturated_product(size_, run.samples_per_epoch);
   } else if (length->unit == schema::Unit::kRuns) {
     unit_ = schema::Unit::kSteps;
-    size_ *= run.total_steps;
+    size_ = saturated_product(size_, run.total_steps);
   }
 }
 
