@@ -252,7 +252,7 @@ int register_for_checkpointing(lua_State* state) {
 
 constexpr AcceleratorMethod kAcceleratorMethods[] = {
     {"print", bound<accelerator_print>, "acc:print(value...)", "Prints a line, in process 0 only."},
-    {"log", bound<log>, "acc:log{name = number, ...}",
+    {"log", bound<log>, "acc:log({name = number, ...} [, step])",
      "Records metric points, from process 0 only; in events and `train` also scalar tensors, in `train` at the step in "
      "progress."},
     {"set_trigger", bound<set_trigger>, "acc:set_trigger()",
@@ -379,7 +379,8 @@ void push_accelerator(lua_State* state, Accelerator& accelerator) {
     set_function(state, "__newindex", bound<set_field>);
     protect_metatable(state);
     for (const auto& table : method_tables())
-      for (const AcceleratorMethod& method : table) name_function(state, method.name, method.function);
+      for (const AcceleratorMethod& method : table)
+        name_function(state, method.name, method.function, most_arguments(method.usage));
   }
   lua_setmetatable(state, -2);
   lua_pushlightuserdata(state, &accelerator);

@@ -1,8 +1,11 @@
 #include "runner/lua/bind.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <lua.hpp>
 
+#include "runner/lua/arguments.h"
 #include "runner/lua/runtime.h"
 
 namespace runner::lua {
@@ -17,6 +20,14 @@ void push_names(lua_State* state) {
   lua_newtable(state);
   lua_pushvalue(state, -1);
   lua_setfield(state, LUA_REGISTRYINDEX, kNames);
+}
+
+// Returns the number of arguments registered for a function, or kAnyNumber.
+int most_registered(lua_State* state, int (*function)(lua_State*)) {
+  const bool is_limited = lua_rawgetp(state, LUA_REGISTRYINDEX, reinterpret_cast<const void*>(function)) != LUA_TNIL;
+  const int most = is_limited ? static_cast<int>(lua_tointeger(state, -1)) : kAnyNumber;
+  lua_pop(state, 1);
+  return most;
 }
 
 }  // namespace
@@ -35,12 +46,47 @@ std::string called_as(lua_State* state) {
   return name;
 }
 
-void name_function(lua_State* state, const char* name, int (*function)(lua_State*)) {
+void name_function(lua_State* state, const char* name, int (*function)(lua_State*), int most) {
   push_names(state);
   lua_pushcfunction(state, function);
   lua_pushstring(state, name);
   lua_rawset(state, -3);
   lua_pop(state, 1);
+  if (most == kAnyNumber) return;
+  // A function can have several names, such as transpose and t.
+  lua_pushinteger(state, std::max<lua_Integer>(most, most_registered(state, function)));
+  lua_rawsetp(state, LUA_REGISTRYINDEX, reinterpret_cast<const void*>(function));
+}
+
+int most_arguments(std::string_view usage) {
+  const size_t open = usage.find_first_of("({");
+  if (open == std::string_view::npos) return usage.starts_with('-') ? 1 : 2;  // an operator
+  const std::string_view object = usage.substr(0, usage.find_first_of(".:"));
+  const int self = usage.substr(object.size()).starts_with(':') ? 1 : 0;
+  if (usage[open] == '{') return self + 1;  // f{…} passes one table
+  int commas = 0, depth = 0;
+  bool is_empty = true;
+  for (size_t at = open + 1; at < usage.size() && usage[at] != ')'; ++at) {
+    const char letter = usage[at];
+    depth += (letter == '{') - (letter == '}');
+    if (depth > 0) continue;
+    if (usage.substr(at).starts_with("...")) return kAnyNumber;
+    commas += letter == ',';
+    is_empty = false;
+  }
+  return is_empty ? self : self + 1 + commas;
+}
+
+void check_argument_count(lua_State* state, int (*function)(lua_State*)) {
+  const int most = most_registered(state, function);
+  if (most != kAnyNumber) check_argument_count(state, most);
+}
+
+void check_argument_count(lua_State* state, int most) {
+  for (int i = most + 1; i <= lua_gettop(state); ++i)
+    if (!lua_isnil(state, i))
+      bad_argument(state, i,
+                   most == 0 ? "no arguments" : fmt::format("at most {} argument{}", most, most == 1 ? "" : "s"));
 }
 
 SourceMark line_of_caller(lua_State* state) {
@@ -81,8 +127,8 @@ int raise_exception(lua_State* state, const std::exception_ptr& exception, Raise
   return lua_error(state);
 }
 
-void set_function(lua_State* state, const char* name, int (*function)(lua_State*)) {
-  name_function(state, name, function);
+void set_function(lua_State* state, const char* name, int (*function)(lua_State*), int most) {
+  name_function(state, name, function, most);
   lua_pushcfunction(state, function);
   lua_setfield(state, -2, name);
 }

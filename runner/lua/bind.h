@@ -6,6 +6,7 @@
 
 #include <exception>
 #include <string>
+#include <string_view>
 
 #include "schema/base/error.h"
 
@@ -16,8 +17,18 @@ namespace runner::lua {
 // Returns the name under which Lua code called the current function. If the call has no name (under pcall or in a tail
 // call), returns the name registered by name_function().
 std::string called_as(lua_State* state);
-// Registers the name of a function for called_as().
-void name_function(lua_State* state, const char* name, int (*function)(lua_State*));
+// Registers the name of a function for called_as(), and the largest number of arguments that it accepts.
+constexpr int kAnyNumber = -1;
+void name_function(lua_State* state, const char* name, int (*function)(lua_State*), int most = kAnyNumber);
+
+// Returns the largest number of arguments that a usage text shows, including the object of a method:
+// 3 for "x:chunk(count [, axis])". An argument "name..." stands for any number.
+int most_arguments(std::string_view usage);
+// Throws "name: argument 3 is …, expected at most 2 arguments" if the current call has more arguments than registered
+// for `function`. Trailing arguments that are nil do not count.
+void check_argument_count(lua_State* state, int (*function)(lua_State*));
+// The same for a given number.
+void check_argument_count(lua_State* state, int most);
 
 // Whether pcall catches an exception (kCaught) or the run ends (kEndsRun). An error of the store, an interruption, and
 // any exception other than Error always end the run.
@@ -38,6 +49,7 @@ int bound(lua_State* state) {
   count_call(state);
   std::exception_ptr thrown;
   try {
+    check_argument_count(state, bound<function, raise>);
     return function(state);
   } catch (const std::exception&) {
     thrown = std::current_exception();
@@ -51,8 +63,8 @@ SourceMark line_of_caller(lua_State* state);
 // Pops the function at the top of the stack and returns where it is defined, or an unknown mark if not in Lua code.
 SourceMark place_of_function(lua_State* state);
 
-// Sets a function in the table at the top of the stack and registers its name.
-void set_function(lua_State* state, const char* name, int (*function)(lua_State*));
+// Sets a function in the table at the top of the stack and registers it with name_function().
+void set_function(lua_State* state, const char* name, int (*function)(lua_State*), int most = kAnyNumber);
 
 // A metamethod, or an entry of a table that contains only functions.
 struct NamedFunction {
@@ -60,12 +72,19 @@ struct NamedFunction {
   int (*function)(lua_State*);
 };
 
+// Returns the largest number of arguments of the function in a row of a table, which may have a `usage`.
+template <class Row>
+int most_arguments_of(const Row& row) {
+  if constexpr (requires { row.usage; }) return most_arguments(row.usage);
+  return kAnyNumber;
+}
+
 // Sets the functions of `rows` for which `includes` is true in the table at the top of the stack. Each row has a `name`
-// and a `function`.
+// and a `function`, and may have a `usage`.
 template <class Rows, class Includes>
 void set_functions(lua_State* state, const Rows& rows, const Includes& includes) {
   for (const auto& row : rows)
-    if (includes(row)) set_function(state, row.name, row.function);
+    if (includes(row)) set_function(state, row.name, row.function, most_arguments_of(row));
 }
 template <class Rows>
 void set_functions(lua_State* state, const Rows& rows) {

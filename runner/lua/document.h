@@ -21,6 +21,7 @@ std::span<const ModuleFunction> module_functions();
 struct OptimizerFunction {
   const char* name;
   int (*function)(lua_State*);
+  const char* usage = "optim.NAME(module [, options])";
 };
 std::span<const OptimizerFunction> optimizer_functions();
 

@@ -80,6 +80,10 @@ int transpose(lua_State* state) {
   return push_tensor(state, ops::transpose(x, axis_of(state, 2, x), axis_of(state, 3, x)));
 }
 
+int t(lua_State* state) {
+  return transpose(state);
+}
+
 int permute(lua_State* state) {
   const Value x = operand(state);
   const Integers axes = axes_from(state, 2, x);

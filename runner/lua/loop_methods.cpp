@@ -425,7 +425,7 @@ void open_loop(lua_State* state) {
                                         {"zero_grad", bound<zero_grad>},
                                         {"step", bound<step_schedule>},
                                         {"get_last_lr", bound<last_rate>}};
-  for (const NamedFunction& entry : kEntries) name_function(state, entry.name, entry.function);
+  for (const NamedFunction& entry : kEntries) name_function(state, entry.name, entry.function, /*most=*/1);
 }
 
 }  // namespace runner::lua

@@ -48,16 +48,6 @@ int64_t size_argument(lua_State* state, int module_field) {
   return size;
 }
 
-// Wraps a constructor with at most `most` arguments, so that an excess argument is an error instead of being ignored.
-template <int (*function)(lua_State*), int most>
-int takes(lua_State* state) {
-  for (int i = most + 1; i <= lua_gettop(state); ++i)
-    if (!lua_isnil(state, i))
-      bad_argument(state, i,
-                   most == 0 ? "no arguments" : fmt::format("at most {} argument{}", most, most == 1 ? "" : "s"));
-  return function(state);
-}
-
 int linear(lua_State* state) {
   const int64_t in = size_argument(state, 1), out = size_argument(state, 2);
   return push_made(state, nn::linear(in, out, OptionTable(state, 3, {"bias"}).flag("bias", true)));
@@ -122,7 +112,9 @@ int flatten(lua_State* state) {
 
 // nn.Sequential{…} or nn.Sequential(a, b): modules, or functions of a tensor.
 int sequential(lua_State* state) {
-  if (!lua_istable(state, 1)) {
+  if (lua_istable(state, 1)) {
+    check_argument_count(state, 1);
+  } else {
     const int count = lua_gettop(state);
     lua_createtable(state, count, 0);
     lua_insert(state, 1);
@@ -155,29 +147,27 @@ int lua_module(lua_State* state) {
 }
 
 constexpr ModuleFunction kModules[] = {
-    {"Linear", bound<takes<linear, 3>>, "nn.Linear(inputs, outputs [, {bias = true}])",
+    {"Linear", bound<linear>, "nn.Linear(inputs, outputs [, {bias = true}])",
      "x (..., inputs) to (..., outputs); weight (outputs, inputs) and bias, initialised like torch's."},
-    {"Embedding", bound<takes<embedding_module, 2>>, "nn.Embedding(rows, width)",
+    {"Embedding", bound<embedding_module>, "nn.Embedding(rows, width)",
      "Row x of weight (rows, width); ids count from 0."},
-    {"LayerNorm", bound<takes<layer_norm, 2>>, "nn.LayerNorm(width [, eps])",
+    {"LayerNorm", bound<layer_norm>, "nn.LayerNorm(width [, eps])",
      "Layer normalization over the last axis, with weight and bias."},
-    {"Dropout", bound<takes<dropout, 1>>, "nn.Dropout(p)", "Sets elements to zero with probability p in training."},
-    {"ReLU", bound<takes<activation<schema::Activation::kRelu>, 0>>, "nn.ReLU()", "x, or 0 where negative."},
-    {"GELU", bound<takes<activation<schema::Activation::kGelu>, 0>>, "nn.GELU()", "GELU, exact (erf)."},
-    {"GELUTanh", bound<takes<activation<schema::Activation::kGeluTanh>, 0>>, "nn.GELUTanh()",
-     "GELU, tanh approximation."},
-    {"SiLU", bound<takes<activation<schema::Activation::kSilu>, 0>>, "nn.SiLU()", "x times its sigmoid."},
-    {"LeakyReLU", bound<takes<leaky_relu_module, 1>>, "nn.LeakyReLU([slope])",
-     "x, or slope (0.01) times it where negative."},
-    {"ELU", bound<takes<elu_module, 1>>, "nn.ELU([alpha])", "x, or alpha (1) times exp(x) - 1 where negative."},
-    {"Softplus", bound<takes<softplus, 0>>, "nn.Softplus()", "log(1 + exp(x))."},
-    {"Tanh", bound<takes<activation<schema::Activation::kTanh>, 0>>, "nn.Tanh()", "Hyperbolic tangent."},
-    {"Sigmoid", bound<takes<activation<schema::Activation::kSigmoid>, 0>>, "nn.Sigmoid()", "1 / (1 + exp(-x))."},
-    {"Identity", bound<takes<activation<schema::Activation::kIdentity>, 0>>, "nn.Identity()", "x itself."},
-    {"Flatten", bound<takes<flatten, 0>>, "nn.Flatten()", "(B, ...) to (B, elements)."},
-    {"Sequential", bound<sequential>, "nn.Sequential{module...}",
-     "Applies modules or functions of a tensor one after the other."},
-    {"Module", bound<takes<lua_module, 1>>, "nn.Module{name = module..., forward = function(self, x) ... end}",
+    {"Dropout", bound<dropout>, "nn.Dropout(p)", "Sets elements to zero with probability p in training."},
+    {"ReLU", bound<activation<schema::Activation::kRelu>>, "nn.ReLU()", "x, or 0 where negative."},
+    {"GELU", bound<activation<schema::Activation::kGelu>>, "nn.GELU()", "GELU, exact (erf)."},
+    {"GELUTanh", bound<activation<schema::Activation::kGeluTanh>>, "nn.GELUTanh()", "GELU, tanh approximation."},
+    {"SiLU", bound<activation<schema::Activation::kSilu>>, "nn.SiLU()", "x times its sigmoid."},
+    {"LeakyReLU", bound<leaky_relu_module>, "nn.LeakyReLU([slope])", "x, or slope (0.01) times it where negative."},
+    {"ELU", bound<elu_module>, "nn.ELU([alpha])", "x, or alpha (1) times exp(x) - 1 where negative."},
+    {"Softplus", bound<softplus>, "nn.Softplus()", "log(1 + exp(x))."},
+    {"Tanh", bound<activation<schema::Activation::kTanh>>, "nn.Tanh()", "Hyperbolic tangent."},
+    {"Sigmoid", bound<activation<schema::Activation::kSigmoid>>, "nn.Sigmoid()", "1 / (1 + exp(-x))."},
+    {"Identity", bound<activation<schema::Activation::kIdentity>>, "nn.Identity()", "x itself."},
+    {"Flatten", bound<flatten>, "nn.Flatten()", "(B, ...) to (B, elements)."},
+    {"Sequential", bound<sequential>, "nn.Sequential(module...)",
+     "Applies modules or functions of a tensor one after the other; also nn.Sequential{module...}."},
+    {"Module", bound<lua_module>, "nn.Module{name = module..., forward = function(self, x) ... end}",
      "A custom module; its submodules are named by their keys."},
 };
 
@@ -225,6 +215,8 @@ int call_module(lua_State* state) {
       for (int result = lua_gettop(state); result > 0; --result) raise_outputs(state, result, 0);
     return lua_gettop(state);
   }
+  RUN_CHECK(lua_isnoneornil(state, 3), ErrorKind::kRun, "{}: expected one argument, a tensor, got {}", module->text(),
+            lua_gettop(state) - 1);
   recording_of(state, "the output of a module").mark_line(state);
   recording.set_caller(state);
   const Value y = module->forward(recording.forward(), tensor_argument(state, 2));

@@ -109,6 +109,12 @@ int unary(lua_State* state) {
   return push_tensor(state, ops::unary(op, x));
 }
 
+// __unm, to which Lua passes its operand twice.
+int negate(lua_State* state) {
+  lua_settop(state, 1);
+  return unary<Op::kNeg>(state);
+}
+
 template <Value (*function)(Value)>
 int function_of(lua_State* state) {
   return push_tensor(state, function(operand(state)));
@@ -347,7 +353,7 @@ constexpr TensorFunction kTensorFunctions[] = {
     {"flatten", bound<layout::flatten>, true, true, "x:flatten()", "One axis."},
     {"transpose", bound<layout::transpose>, true, true, "x:transpose([axis, axis])",
      "Swaps two axes; default: the last two."},
-    {"t", bound<layout::transpose>, true, false, "x:t()", "Short for transpose."},
+    {"t", bound<layout::t>, true, false, "x:t()", "Short for transpose."},
     {"permute", bound<layout::permute>, true, true, "x:permute(axis...)", "Reorders the axes."},
     {"expand", bound<layout::expand>, true, true, "x:expand(size...)", "Repeats along axes of size 1."},
     {"unsqueeze", bound<layout::unsqueeze>, true, true, "x:unsqueeze(axis)", "Inserts an axis of size 1."},
@@ -412,7 +418,7 @@ constexpr TensorFunction kTensorFunctions[] = {
 
 constexpr NamedFunction kOperators[] = {
     {"__add", bound<binary<Op::kAdd>>}, {"__sub", bound<binary<Op::kSub>>}, {"__mul", bound<binary<Op::kMul>>},
-    {"__div", bound<binary<Op::kDiv>>}, {"__pow", bound<binary<Op::kPow>>}, {"__unm", bound<unary<Op::kNeg>>},
+    {"__div", bound<binary<Op::kDiv>>}, {"__pow", bound<binary<Op::kPow>>}, {"__unm", bound<negate>},
     {"__len", bound<queries::length>},  {"__lt", bound<no_comparison>},     {"__le", bound<no_comparison>},
     {"__eq", bound<no_comparison>},     {"__concat", bound<no_concat>},     {"__tostring", bound<queries::to_string>}};
 

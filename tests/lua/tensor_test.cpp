@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "runner/lua/bind.h"
 #include "runner/lua/modules.h"
 #include "tests/lua/lua_step.h"
 #include "tests/support/pattern.h"
@@ -376,6 +377,36 @@ TEST(LuaTensors, FollowAutocast) {
   EXPECT_EQ(step.compute("x:matmul(x)").values(), (Doubles{2, 2, 2, 2}));
   EXPECT_EQ(step.record("x:matmul(x)").dtype(), DType::kBf16);
   EXPECT_EQ(step.record("x:matmul(x):softmax()").dtype(), f32);
+}
+
+TEST(LuaTensors, NoFunctionIgnoresAnArgument) {
+  Step step;
+  for (const TensorFunction& function : tensor_functions()) {
+    const int most = most_arguments(function.usage);
+    if (most == kAnyNumber) continue;
+    std::string arguments = "x";
+    for (int i = 1; i < most; ++i) arguments += ", nil";
+    const std::string called =
+        function.is_function ? fmt::format("nn.{}", function.name) : fmt::format("(x).{}", function.name);
+    const std::string error = step.error(fmt::format("{}({}, 5)", called, arguments));
+    EXPECT_NE(error.find(fmt::format("argument {} is number, expected at most {} argument", most + 1, most)),
+              error.npos)
+        << called << ": " << error;
+    EXPECT_EQ(step.error(fmt::format("{}({}, nil)", called, arguments)).find("expected at most"), error.npos);
+  }
+}
+
+TEST(LuaTensors, UsageShowsTheNumberOfArguments) {
+  const std::pair<const char*, int> cases[] = {{"acc:check_trigger()", 1},
+                                               {"nn.ReLU()", 0},
+                                               {"x:slice(axis, first, last [, step])", 5},
+                                               {"x:sum([axis..., keep])", kAnyNumber},
+                                               {"nn.full({size...}, value [, dtype])", 3},
+                                               {"acc:join({even_batches = true or false}, f)", 3},
+                                               {"nn.Module{name = module..., forward = f(x) ... end}", 1},
+                                               {"x + y", 2},
+                                               {"-x", 1}};
+  for (const auto& [usage, most] : cases) EXPECT_EQ(most_arguments(usage), most) << usage;
 }
 
 TEST(LuaTensors, ErrorsExplainWrongArguments) {
