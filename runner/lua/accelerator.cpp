@@ -19,6 +19,7 @@
 #include "runner/lua/runtime.h"
 #include "runner/lua/seal.h"
 #include "runner/train/loop/custom_loop.h"
+#include "schema/recipe/field_table.h"
 
 namespace runner::lua {
 namespace {
@@ -86,6 +87,26 @@ int push_model(lua_State* state, Accelerator& accelerator) {
   return 1;
 }
 
+// The emulated device has the name of the real one.
+int push_device(lua_State* state, Accelerator& accelerator) {
+  switch (accelerator.recipe.backend) {
+    case schema::Backend::kCpu: return push_text(state, "cpu");
+    case schema::Backend::kGpu: return push_text(state, fmt::format("cuda:{}", process_index(accelerator)));
+    case schema::Backend::kTpu: return push_text(state, fmt::format("xla:{}", process_index(accelerator)));
+  }
+  return 0;
+}
+
+int push_backend(lua_State* state, Accelerator& accelerator) {
+  const auto choice = static_cast<size_t>(accelerator.recipe.backend);
+  return push_text(state, schema::find_fields("backend")[0].choices[choice].name);
+}
+
+int push_is_main(lua_State* state, Accelerator& accelerator) {
+  lua_pushboolean(state, process_index(accelerator) == 0);
+  return 1;
+}
+
 int push_accumulation(lua_State* state, Accelerator& accelerator) {
   return push_integer(state, run_of(accelerator, "gradient_accumulation_steps").accumulation());
 }
@@ -119,9 +140,11 @@ constexpr AcceleratorField kAcceleratorFields[] = {
      "Number of processes."},
     {"process_index", [](lua_State* state, Accelerator& a) { return push_integer(state, process_index(a)); },
      "Rank of this process, from 0."},
-    {"is_main_process",
-     [](lua_State* state, Accelerator& a) { return lua_pushboolean(state, process_index(a) == 0), 1; },
-     "Whether this is process 0."},
+    {"is_main_process", push_is_main, "Whether this is process 0."},
+    {"is_local_main_process", push_is_main, "The same: all processes are on one machine."},
+    {"backend", push_backend, "Backend of the recipe: \"cpu\", \"gpu\" or \"tpu\"."},
+    {"device", push_device,
+     "Device of this process, as Accelerate prints it: \"cpu\", \"cuda:0\" or \"xla:0\", with the rank."},
 };
 
 // ---- methods -------------------------------------------------------------------------------------------------------

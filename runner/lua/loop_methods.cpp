@@ -25,6 +25,7 @@ using train::CustomLoop;
 using train::Split;
 
 constexpr const char* kBatchName = "batch";
+constexpr const char* kBatchesName = "acc:batches";
 constexpr const char* kEpochsName = "epochs";
 constexpr const char* kOptimizerName = "acc.optimizer";
 constexpr const char* kOptimizersName = "acc.optimizers";
@@ -98,41 +99,61 @@ Accelerator::Batches& newest_of(Accelerator& accelerator, Split split) {
   return accelerator.newest[static_cast<size_t>(split)];
 }
 
-int next_batch(lua_State* state) {
-  Accelerator& accelerator = upvalue_accelerator(state);
-  const auto split = static_cast<Split>(lua_tointeger(state, lua_upvalueindex(2)));
-  train::HookTensors& tensors = tensors_of(accelerator, "batches");
-  RUN_CHECK(newest_of(accelerator, split).number == lua_tointeger(state, lua_upvalueindex(3)), ErrorKind::kRun,
-            "acc:batches: this loop has ended, because another one was started at {}",
-            newest_of(accelerator, split).begun.to_string());
-  Runtime::of(state).refill();
-  const auto number = tensors.next_batch(split);
-  if (number) return push_part(state, accelerator, *number, kBatchName);
-  lua_pushnil(state);
-  return 1;
-}
+// The object that acc:batches() returns. A loop calls it for each batch; its length is the number of batches.
+struct BatchLoop {
+  Split split = Split::kTrain;
+  int64_t count = 0;       // batches of the epoch, or of the evaluation data
+  int64_t number = 0;      // compared with newest_of(); 0: not yet, because another loop was active
+  bool has_begun = false;  // whether a batch was requested
+};
 
-// Pops the value at the top and returns whether it is the iterator of the newest loop over batches.
-bool is_newest(lua_State* state, Accelerator& accelerator, Split split) {
-  bool is = lua_tocfunction(state, -1) == bound_in_loop<next_batch>;
-  for (const auto& [upvalue, number] :
-       {std::pair{2, static_cast<int64_t>(split)}, std::pair{3, newest_of(accelerator, split).number}}) {
-    if (!is || lua_getupvalue(state, -1, upvalue) == nullptr) continue;
-    is = lua_tointeger(state, -1) == number;
-    lua_pop(state, 1);
-  }
-  lua_pop(state, 1);
-  return is;
+// Returns whether the value at `index` is the newest loop over batches of `split`.
+bool is_newest(lua_State* state, int index, Accelerator& accelerator, Split split) {
+  const auto* loop = static_cast<const Part<BatchLoop>*>(luaL_testudata(state, index, kBatchesName));
+  return loop != nullptr && loop->value.split == split && loop->value.number == newest_of(accelerator, split).number;
 }
 
 // Returns whether a `for` statement of an active Lua function iterates over the newest loop. Lua keeps the iterator in
 // a local variable until the statement ends.
 bool is_in_newest(lua_State* state, Accelerator& accelerator, Split split) {
   lua_Debug frame{};
-  for (int level = 1; lua_getstack(state, level, &frame) != 0; ++level)
-    for (int local = 1; const char* name = lua_getlocal(state, &frame, local); ++local)
-      if (is_newest(state, accelerator, split) && std::string_view(name) == "(for state)") return true;
+  for (int level = 1; lua_getstack(state, level, &frame) != 0; ++level) {
+    for (int local = 1; const char* name = lua_getlocal(state, &frame, local); ++local) {
+      const bool is = is_newest(state, -1, accelerator, split) && std::string_view(name) == "(for state)";
+      lua_pop(state, 1);
+      if (is) return true;
+    }
+  }
   return false;
+}
+
+// Makes the loop the newest one.
+void number_loop(lua_State* state, Accelerator& accelerator, BatchLoop& loop) {
+  Accelerator::Batches& newest = newest_of(accelerator, loop.split);
+  newest = {newest.number + 1, line_of_caller(state)};
+  loop.number = newest.number;
+}
+
+// __call of the object.
+int next_batch(lua_State* state) {
+  auto& [accelerator, loop] = part_argument<BatchLoop>(state, kBatchesName);
+  train::HookTensors& tensors = tensors_of(*accelerator, "batches");
+  if (loop.number == 0) {
+    RUN_CHECK(!is_in_newest(state, *accelerator, loop.split), ErrorKind::kRun,
+              "acc:batches: the loop over {} batches started at {} has not ended; finish it or leave it with break",
+              loop.split == Split::kEval ? "evaluation" : "training",
+              newest_of(*accelerator, loop.split).begun.to_string());
+    number_loop(state, *accelerator, loop);
+  }
+  RUN_CHECK(newest_of(*accelerator, loop.split).number == loop.number, ErrorKind::kRun,
+            "acc:batches: this loop has ended, because another one was started at {}",
+            newest_of(*accelerator, loop.split).begun.to_string());
+  Runtime::of(state).refill();
+  if (!std::exchange(loop.has_begun, true)) tensors.begin_batches(loop.split);
+  const auto number = tensors.next_batch(loop.split);
+  if (number) return push_part(state, *accelerator, *number, kBatchName);
+  lua_pushnil(state);
+  return 1;
 }
 
 // The iterator has no to-be-closed value, so CustomLoop itself detects that the loop was left. Reason: Lua 5.4.4
@@ -142,18 +163,15 @@ int batches(lua_State* state) {
   const std::string_view split = text_argument(state, 2, "train");
   RUN_CHECK(split == "train" || split == "eval", ErrorKind::kRun, "acc:batches: expected train or eval, got '{}'",
             split);
-  const Split which = split == "eval" ? Split::kEval : Split::kTrain;
-  Accelerator::Batches& newest = newest_of(accelerator, which);
-  RUN_CHECK(!is_in_newest(state, accelerator, which), ErrorKind::kRun,
-            "acc:batches: the loop over {} batches started at {} has not ended; finish it or leave it with break",
-            split == "eval" ? "evaluation" : "training", newest.begun.to_string());
-  tensors_of(accelerator, "batches").begin_batches(which);
-  lua_pushlightuserdata(state, &accelerator);
-  lua_pushinteger(state, static_cast<lua_Integer>(which));
-  newest = {newest.number + 1, line_of_caller(state)};
-  lua_pushinteger(state, newest.number);
-  lua_pushcclosure(state, bound_in_loop<next_batch>, 3);
-  return 1;
+  BatchLoop loop{.split = split == "eval" ? Split::kEval : Split::kTrain};
+  loop.count = tensors_of(accelerator, "batches").count_batches(loop.split);
+  if (!is_in_newest(state, accelerator, loop.split)) number_loop(state, accelerator, loop);
+  return push_part(state, accelerator, loop, kBatchesName);
+}
+
+// __len of the object.
+int count_of_batches(lua_State* state) {
+  return lua_pushinteger(state, part_argument<BatchLoop>(state, kBatchesName).value.count), 1;
 }
 
 int batch_field(lua_State* state) {
@@ -367,7 +385,8 @@ constexpr AcceleratorMethod kLoopMethods[] = {
     {"epochs", bound_in_loop<epochs>, "acc:epochs([n])",
      "for epoch in acc:epochs(n): iterates over the next n epochs; without n, over all that are left. Counts from 1."},
     {"batches", bound_in_loop<batches>, "acc:batches([\"train\" or \"eval\"])",
-     "for batch in acc:batches(\"train\"): iterates over the rest of the epoch, or all evaluation data."},
+     "for batch in acc:batches(\"train\"): iterates over the rest of the epoch, or all evaluation data. "
+     "#acc:batches(\"train\") is the number of batches of a whole epoch."},
     {"parameters", bound<parameters>, "acc:parameters()",
      "The parameters of the model as a table: acc:parameters()[\"0.weight\"]."},
     {"backward", bound<backward>, "acc:backward(loss)",
@@ -417,6 +436,10 @@ std::span<const AcceleratorMethod> loop_methods() {
 
 void open_loop(lua_State* state) {
   register_kind(state, kBatchName, "__index", bound<batch_field>);
+  register_kind(state, kBatchesName, "__call", bound_in_loop<next_batch>);
+  luaL_getmetatable(state, kBatchesName);
+  set_function(state, "__len", bound<count_of_batches>);
+  lua_pop(state, 1);
   register_kind(state, kEpochsName, "__close", bound<end_epochs>);
   register_kind(state, kOptimizerName, "__index", bound<optimizer_entry>);
   register_kind(state, kOptimizersName, "__index", bound<named_optimizer>);

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include <fmt/format.h>
 #include <lua.hpp>
 
 #include "runner/lua/accelerator.h"
@@ -110,10 +111,20 @@ int split_between_processes(lua_State* state) {
   return lua_gettop(state) - 2;
 }
 
+// acc:wait_for_everyone([tag]). Messages show the tag as the name of the barrier.
 int wait_for_everyone(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
+  std::string name = "wait_for_everyone";
+  if (!lua_isnoneornil(state, 2)) {
+    name = text_argument(state, 2);
+    constexpr size_t kLongest = 37;  // bytes; with the quotes, as many as a Site keeps
+    check_name(name, "wait_for_everyone", "a barrier");
+    RUN_CHECK(name.size() <= kLongest, ErrorKind::kRun, "wait_for_everyone: the tag '{}' is longer than {} bytes", name,
+              kLongest);
+    name = fmt::format("'{}'", name);
+  }
   if (ProcessGroup* const ranks = group_for_exchange(state, accelerator, "wait_for_everyone"))
-    ranks->barrier(site_of(state, accelerator, "wait_for_everyone"));
+    ranks->barrier(site_of(state, accelerator, name));
   return 0;
 }
 
@@ -193,8 +204,8 @@ constexpr AcceleratorMethod kProcessMethods[] = {
      "Pads x with zeros or `pad` to the longest of all processes."},
     {"split_between_processes", bound<split_between_processes>, "acc:split_between_processes(list, f)",
      "Runs f with the part of a list for this process."},
-    {"wait_for_everyone", bound<wait_for_everyone>, "acc:wait_for_everyone()",
-     "Barrier: waits until all processes have called it."},
+    {"wait_for_everyone", bound<wait_for_everyone>, "acc:wait_for_everyone([tag])",
+     "Barrier: waits until all processes have called it, with the same tag, which errors show."},
     {"main_process_first", bound<main_process_first>, "acc:main_process_first(f)",
      "Runs f in process 0 first, then in the others."},
     {"on_main_process", bound<on_main_process>, "acc:on_main_process(f)", "Runs f in process 0 only."},

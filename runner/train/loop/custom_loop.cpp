@@ -194,6 +194,10 @@ void CustomLoop::drop_step() {
 
 // ---- batches -------------------------------------------------------------------------------------------------------
 
+int64_t CustomLoop::count_batches(Split split) const {
+  return split == Split::kTrain ? session_.plan.steps_per_epoch() : HookTensors::count_batches(split);
+}
+
 void CustomLoop::begin_batches(Split split) {
   if (split == Split::kEval) return HookTensors::begin_batches(split);
   end_left_batch();

@@ -37,6 +37,7 @@ class CustomLoop final : public HookTensors {
   std::optional<int64_t> next_epoch(const Epochs& epochs);
   void end_epochs() { training_.end_epochs(); }
 
+  int64_t count_batches(Split split) const override;
   // The training batches are those that remain of the current epoch.
   void begin_batches(Split split) override;
   // Overrides data.even_batches while the object exists: whether the last step of an epoch is padded so that all ranks

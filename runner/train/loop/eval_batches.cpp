@@ -4,10 +4,13 @@
 
 namespace runner::train {
 
+data::DataPlan EvalBatches::plan() const {
+  return evaluation_plan(session_.recipe, session_.data.eval->size(), session_.ranks);
+}
+
 void EvalBatches::begin(std::optional<bool> even) {
   end();
-  const data::DataPlan plan =
-      evaluation_plan(session_.recipe, session_.data.eval->size(), session_.ranks).with_even_batches(even);
+  const data::DataPlan plan = this->plan().with_even_batches(even);
   loader_.emplace(*session_.data.eval, plan, evaluation_loader(session_.rank(), /*never_empty=*/true));
   left_ = plan.steps_per_epoch();
 }

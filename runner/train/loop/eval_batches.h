@@ -15,7 +15,11 @@ class EvalBatches {
   // `session` must outlive the object.
   explicit EvalBatches(const Session& session) : session_(session) {}
 
-  // Starts a loop over the evaluation data, which the recipe must have. `even`: overrides data.even_batches; none: as
+  // All need a recipe with evaluation data.
+
+  // Number of batches of the evaluation data.
+  int64_t count() const { return plan().steps_per_epoch(); }
+  // Starts a loop over the evaluation data. `even`: overrides data.even_batches; none: as
   // in the recipe.
   void begin(std::optional<bool> even);
   bool in_progress() const { return loader_.has_value(); }
@@ -26,6 +30,8 @@ class EvalBatches {
   const HookBatch& current() const { return current_; }
 
  private:
+  data::DataPlan plan() const;
+
   const Session& session_;
   std::optional<data::Loader> loader_;
   HookBatch current_;

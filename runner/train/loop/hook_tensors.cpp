@@ -84,12 +84,17 @@ const StepInputs& HookTensors::inputs(int64_t number) {
   return region().inputs();
 }
 
-void HookTensors::begin_batches(Split split) {
+int64_t HookTensors::count_batches(Split split) const {
   RUN_CHECK(split == Split::kEval, ErrorKind::kRun,
             "acc:batches(\"train\"): only the hook entry train takes training batches; an event can take those of the "
             "evaluation data, acc:batches(\"eval\")");
   RUN_CHECK(session_.data.eval.has_value(), ErrorKind::kRun,
             "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
+  return eval_.count();
+}
+
+void HookTensors::begin_batches(Split split) {
+  count_batches(split);
   end_region();
   eval_.begin(even_batches_);
   begin_region();

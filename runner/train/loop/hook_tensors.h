@@ -30,6 +30,8 @@ class HookTensors {
   const StepInputs& inputs() { return region().inputs(); }
   // The same. Throws Error(kRun) if `batch` is no longer the current batch.
   virtual const StepInputs& inputs(int64_t batch);
+  // Returns the number of batches of an epoch, or of the evaluation data. Throws Error(kRun) if there are none to take.
+  virtual int64_t count_batches(Split split) const;
   // Starts a loop over batches, here of the evaluation data. Ends the region.
   virtual void begin_batches(Split split);
   // Takes the next batch of the loop and returns its number. Ends the region.
