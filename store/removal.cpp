@@ -100,7 +100,7 @@ int64_t prune_states(Store& store, int64_t run_id, const Retention& retention) {
   const std::set<int64_t> kept = kept_states(store, run_id, retention);
   std::vector<int64_t> leaving;
   for (const StateInfo& state : list_states(store, run_id)) {
-    if (!state.pinned && !kept.contains(state.id)) leaving.push_back(state.id);
+    if (!state.pinned && state.names.empty() && !kept.contains(state.id)) leaving.push_back(state.id);
   }
   remove_states(store.database(), leaving);
   commit_with_room(store.database(), transaction);

@@ -88,6 +88,11 @@ void put_metrics(Database& database, int64_t state_id, const StateHeader& header
   for (const auto& [name, value] : header.metrics) insert.bind(state_id, name, value).run();
 }
 
+void put_names(Database& database, int64_t run_id, int64_t state_id, const StateHeader& header) {
+  Statement insert(database, "INSERT OR REPLACE INTO state_name(run_id, name, state_id) VALUES(?1, ?2, ?3)");
+  for (const std::string& name : header.names) insert.bind(run_id, name, state_id).run();
+}
+
 int64_t total_bytes(std::span<const SectionView> sections) {
   int64_t total = 0;
   for (const SectionView& section : sections) total += static_cast<int64_t>(section.bytes.size());
@@ -118,6 +123,11 @@ StateInfo read_state_row(const Statement& row) {
 void read_metrics(Database& database, StateInfo& state) {
   Statement rows(database, "SELECT name, value FROM state_metric WHERE state_id = ?1 ORDER BY name");
   for (rows.bind(state.id); rows.step();) state.metrics.emplace_back(rows.text(0), rows.real(1));
+}
+
+void read_names(Database& database, StateInfo& state) {
+  Statement rows(database, "SELECT name FROM state_name WHERE state_id = ?1 ORDER BY name");
+  for (rows.bind(state.id); rows.step();) state.names.push_back(rows.text(0));
 }
 
 [[noreturn]] void fail_damaged_state(const Database& database, int64_t state_id, std::string_view what) {
@@ -184,6 +194,15 @@ std::vector<SectionView> StateSnapshot::sections() const {
   return views;
 }
 
+bool is_state_name(std::string_view name) {
+  const bool is_id = !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+  return !is_id && name != kBestState && !name.starts_with(fmt::format("{}(", kBestState));
+}
+
+bool is_selected(const StateInfo& state, std::string_view selector) {
+  return selector.empty() || selector == std::to_string(state.id) || std::ranges::count(state.names, selector) > 0;
+}
+
 const Section* LoadedState::find(std::string_view name) const {
   const auto found = std::find_if(sections.begin(), sections.end(), [&](const Section& s) { return s.name == name; });
   return found == sections.end() ? nullptr : &*found;
@@ -210,6 +229,7 @@ StateInfo save_state(Store& store, const RunHandle& run, const StateHeader& head
   const int64_t id = database.last_insert_id();
   put_sections(database, id, sections);
   put_metrics(database, id, header);
+  put_names(database, run.id, id, header);
   const int64_t new_bytes = put_pieces(database, id, pieces);
   Statement(database, "UPDATE state SET new_bytes = ?2 WHERE id = ?1").bind(id, new_bytes).run();
   StateInfo info = find_state(store, id);
@@ -274,7 +294,10 @@ std::vector<StateInfo> list_states(Store& store, int64_t run_id, bool for_resume
   std::vector<StateInfo> states;
   for (rows.bind(run_id, for_resume); rows.step();) states.push_back(read_state_row(rows));
   if (states.empty()) store.database().check_tables({"state"});
-  for (StateInfo& state : states) read_metrics(store.database(), state);
+  for (StateInfo& state : states) {
+    read_metrics(store.database(), state);
+    read_names(store.database(), state);
+  }
   return states;
 }
 
@@ -300,6 +323,7 @@ StateInfo find_state(Store& store, int64_t state_id) {
   }
   StateInfo state = read_state_row(row);
   read_metrics(store.database(), state);
+  read_names(store.database(), state);
   return state;
 }
 

@@ -28,6 +28,7 @@ struct StateHeader {
   std::string reason;                                   // "schedule", "end", "interrupt", "hook", …
   bool pinned = false;                                  // retention never removes it
   std::vector<std::pair<std::string, double>> metrics;  // newest values by name, for keep_best
+  std::vector<std::string> names = {};                  // see is_state_name(); taken from earlier states of the run
 };
 
 // Borrowed section. `meta`: text of the caller (JSON with dtype and shape), returned unchanged.
@@ -82,7 +83,15 @@ struct StateInfo {
   int64_t new_bytes = 0;    // size of the chunks that this save added to the store
   int64_t created_ms = 0;   // Unix time in ms
   std::vector<std::pair<std::string, double>> metrics;
+  std::vector<std::string> names;  // sorted; retention never removes a checkpoint that has one
 };
+
+// "best", without or with a metric, selects a checkpoint by its metrics.
+inline constexpr std::string_view kBestState = "best";
+// Returns whether a checkpoint may have this name: it is neither an id nor "best" nor "best(METRIC)".
+bool is_state_name(std::string_view name);
+// Returns whether `selector` is the id or a name of the checkpoint, or empty.
+bool is_selected(const StateInfo& state, std::string_view selector);
 
 struct LoadedState {
   StateInfo info;

@@ -41,8 +41,13 @@ std::vector<Owner> owners_by_operands(const Program& program) {
   for (ValueId id = 0; id < program.size(); ++id) {
     const Op op = program.node(id).op;
     Owner owner = Owner::kNone;
-    for (const ValueId operand : program.operands(id))
-      if (is_float(program.type(operand).dtype)) owner = std::max(owner, owners[static_cast<size_t>(operand)]);
+    bool depends_on_engine = false;  // through a condition or an integer
+    for (const ValueId operand : program.operands(id)) {
+      const Owner of_operand = owners[static_cast<size_t>(operand)];
+      if (is_float(program.type(operand).dtype)) owner = std::max(owner, of_operand);
+      depends_on_engine |= of_operand == Owner::kEngine;
+    }
+    if (owner == Owner::kNone && depends_on_engine) owner = Owner::kEngine;
     if (op == Op::kInput) owner = owner_of_input(program, id);
     if (kind_of(op) == OpKind::kRandom) owner = Owner::kUser;
     if (marks_host(program, id)) owner = Owner::kEngine;

@@ -9,7 +9,7 @@
 namespace runner::backends::tpu {
 
 // Owner of the floats that an op reads or, if it reads none, produces. Values computed only from constants and integers
-// belong to the engine if bookkeeping reads them, else to the user.
+// belong to the engine if these depend on its values or bookkeeping reads them, else to the user.
 enum class Owner : uint8_t {
   kNone,    // no floats, a constant, or computed only from these and read by bookkeeping
   kEngine,  // f64 states, values marked by ops::on_host(), and values computed only from these

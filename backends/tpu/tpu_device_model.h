@@ -67,6 +67,8 @@ class TpuDeviceModel : public DeviceModel {
   // All graphs that were compiled or loaded from the store, in order.
   virtual const std::deque<Graph>& graphs() const = 0;
   virtual MetricsSnapshot metrics() const = 0;
+  // Returns the text of a traced graph: graph_text.h. `graph`: its outputs are the tensors to show.
+  virtual std::string ir_text(const Program& graph) const = 0;
   // Sets the listener for compilations, which must outlive the device.
   virtual void set_listener(CompileListener& listener) = 0;
 };

@@ -1,6 +1,8 @@
 #include "backends/tpu/tpu_model_base.h"
 
+#include "backends/tpu/graph_text.h"
 #include "backends/tpu/range_check.h"
+#include "backends/tpu/tensor_graph.h"
 
 namespace runner::backends::tpu {
 
@@ -17,6 +19,11 @@ TpuDeviceModel::Compiled TpuModelBase::on_compile(const Program& program, const 
 MetricsSnapshot TpuModelBase::metrics() const {
   device_.slot().finish();
   return device_.metrics().snapshot();
+}
+
+std::string TpuModelBase::ir_text(const Program& graph) const {
+  const ShownGraph shown = shown_graph(GraphIdentity::of(graph), state_tensors_);
+  return tpu::ir_text(shown.program, {options_.hardware.types, shown.bookkeeping});
 }
 
 void TpuModelBase::on_submit(ModelStep& step, Submission& submission, const SubmissionInfo& info) {

@@ -74,6 +74,7 @@ class TpuModelBase : public TpuDeviceModel {
   }
   const std::deque<Graph>& graphs() const override { return statistics_.cache().compiled(); }
   MetricsSnapshot metrics() const override;
+  std::string ir_text(const Program& graph) const override;
   void set_listener(CompileListener& listener) override { listener_ = &listener; }
   std::vector<std::string> take_warnings() override { return warnings_.take(); }
 

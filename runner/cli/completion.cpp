@@ -158,9 +158,10 @@ void add_metrics(Words& found, const Line& line) {
 
 void add_states(Words& found, const Line& line) {
   store::Store store = open_store(line.common);
-  found.push_back("best");
+  found.emplace_back(store::kBestState);
   for (const store::StateInfo& state : store::list_states(store, run_of(line, store).id)) {
     found.push_back(std::to_string(state.id));
+    found.insert(found.end(), state.names.begin(), state.names.end());
   }
 }
 

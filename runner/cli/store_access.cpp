@@ -1,7 +1,6 @@
 #include "runner/cli/store_access.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -14,7 +13,7 @@
 namespace runner::cli {
 namespace {
 
-constexpr std::string_view kBest = "best";
+using store::kBestState;
 
 // By which metric states are compared.
 struct Ranking {
@@ -54,16 +53,16 @@ std::vector<store::StateInfo> ranked_states(const store::RunDetails& run, const 
 
 // Returns METRIC of "best(METRIC)".
 std::optional<std::string> metric_in(std::string_view text) {
-  text.remove_prefix(kBest.size());
+  text.remove_prefix(kBestState.size());
   if (text.size() < 3 || text.front() != '(' || text.back() != ')') return std::nullopt;
   return std::string(text.substr(1, text.size() - 2));
 }
 
 store::StateInfo best_state(const store::RunDetails& run, std::string_view text) {
   Ranking ranking = ranking_of(run);
-  if (text != kBest) {
+  if (text != kBestState) {
     const std::optional<std::string> metric = metric_in(text);
-    RUN_CHECK(metric, ErrorKind::kUsage, "--state {}: expected a state's id, best or best(METRIC)", text);
+    RUN_CHECK(metric, ErrorKind::kUsage, "--state {}: expected a state's id or name, best or best(METRIC)", text);
     ranking = {*metric, maximizes(run, *metric)};
   }
   const std::vector<store::StateInfo> best = ranked_states(run, ranking);
@@ -99,13 +98,9 @@ std::vector<store::RunRow> find_all(store::Store& store, const std::vector<std::
 }
 
 store::StateInfo state_named(const store::RunDetails& run, const std::string& text) {
-  if (text.starts_with(kBest)) return best_state(run, text);
-  int64_t id = -1;
-  const char* const end = text.data() + text.size();
-  RUN_CHECK(text.empty() || std::from_chars(text.data(), end, id).ptr == end, ErrorKind::kUsage,
-            "--state {}: expected a state's id, best or best(METRIC)", text);
+  if (!store::is_state_name(text) && text.starts_with(kBestState)) return best_state(run, text);
   for (const store::StateInfo& state : run.states)
-    if (text.empty() ? !state.superseded : state.id == id) return state;
+    if (store::is_selected(state, text) && !(text.empty() && state.superseded)) return state;
   RUN_CHECK(text.empty(), ErrorKind::kNotFound, "run {} has no state {}; `runner states {}` lists its states",
             run.run.uid, text, run.run.uid);
   fail(ErrorKind::kNotFound, "run {} has no state yet; `runner exec` saves one at the end", run.run.uid);

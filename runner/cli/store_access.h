@@ -23,8 +23,8 @@ store::Store open_store(const Options& options, store::Access access = store::Ac
 // names none.
 std::vector<store::RunRow> find_all(store::Store& store, const std::vector<std::string>& selectors, store::Trash trash);
 
-// Returns the state that --state names: an id; "best" by the metric that the recipe watches; "best(METRIC)"; or the
-// newest if `text` is empty. Throws Error(kNotFound), and Error(kUsage) for another text.
+// Returns the state that --state names: an id; a name; "best" by the metric that the recipe watches; "best(METRIC)"; or
+// the newest if `text` is empty. Throws Error(kNotFound), and Error(kUsage) for another text.
 store::StateInfo state_named(const store::RunDetails& run, const std::string& text);
 
 // Prints a note if another state than the newest is the best by the metric that the recipe watches.

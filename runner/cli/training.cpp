@@ -13,6 +13,7 @@
 #include "runner/report/progress.h"
 #include "runner/report/provenance.h"
 #include "runner/report/summary.h"
+#include "runner/report/xla/metrics_report.h"
 #include "runner/report/xla/report_json.h"
 #include "runner/train/loop/start_warnings.h"
 #include "runner/train/run/checkpoint/restore.h"
@@ -90,7 +91,8 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
                     .complete_provenance =
                         [&](store::Provenance& provenance) { report::add_git_state(provenance, start.folder); }},
       .rank_start = {.job = std::move(job), .follow = follower(start.hook)},
-      .make_hooks = usable_hooks(attempt.recipe, lua::hooks_maker(start.hook)),
+      .make_hooks =
+          usable_hooks(attempt.recipe, lua::hooks_maker(start.hook, /*silent=*/false, report::xla::report_text)),
       .observer = observer,
       .started = process_start(),
       .stop = stop};

@@ -20,6 +20,7 @@
 #include "runner/lua/seal.h"
 #include "runner/train/loop/custom_loop.h"
 #include "schema/recipe/field_table.h"
+#include "store/state_store.h"
 
 namespace runner::lua {
 namespace {
@@ -209,9 +210,19 @@ int set_trigger(lua_State* state) {
   return 0;
 }
 
+// acc:save_state([name])
 int save_state(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
-  accelerator.loop != nullptr ? accelerator.loop->save() : run_of(accelerator, "save_state").save();
+  std::string name;
+  if (!lua_isnoneornil(state, 2)) {
+    name = text_argument(state, 2);
+    check_name(name, "save_state", "a state");
+    RUN_CHECK(store::is_state_name(name), ErrorKind::kRun,
+              "save_state: a state cannot be named '{}', because --state {} selects another one; use a name such as "
+              "'{}-state'",
+              name, name, name);
+  }
+  accelerator.loop != nullptr ? accelerator.loop->save(name) : run_of(accelerator, "save_state").save(name);
   return 0;
 }
 
@@ -287,7 +298,8 @@ constexpr AcceleratorMethod kAcceleratorMethods[] = {
     {"save_model", bound_in_loop<save_model>, "acc:save_model([folder [, max_shard_size]])",
      "Saves the model with the run as an artifact model.safetensors; as several files and an index if it is larger "
      "than \"10GB\", or the given size."},
-    {"save_state", bound<save_state>, "acc:save_state()", "Saves a state at the end of this step."},
+    {"save_state", bound<save_state>, "acc:save_state([name])",
+     "Saves a state at the end of this step. A state with a name is kept, until a later one gets the name."},
     {"grad", bound<grad>, "acc:grad(loss, x)",
      "The gradient of the sum of loss by the tensor x, or a list of them for a list; can be part of the loss."},
 };

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "runner/lua/bind.h"
+#include "runner/lua/hook_file.h"
 #include "runner/train/loop/hook_run.h"
 #include "runner/train/loop/hooks.h"
 
@@ -18,6 +19,7 @@ namespace runner::lua {
 // The state behind `acc`. It must be destroyed before the Lua state, which keeps modules of its model.
 struct Accelerator {
   const schema::Recipe& recipe;
+  MetricsReport report = nullptr;
   train::HookRun* run = nullptr;          // null: no run is active
   train::CustomLoop* loop = nullptr;      // null: no custom training loop is active
   train::HookTensors* tensors = nullptr;  // of the loop or of an event; null: neither is active

@@ -152,7 +152,10 @@ void check_name(const std::string& name, std::string_view what, std::string_view
 }
 
 std::vector<std::string> metric_keys(lua_State* state, int index, std::string_view what) {
+  constexpr int64_t kMost = 10'000;
   index = lua_absindex(state, index);
+  const int64_t count = count_entries(state, index);
+  RUN_CHECK(count <= kMost, ErrorKind::kRun, "{}: {} metrics, expected at most {}", what, count, kMost);
   lua_pushnil(state);
   for (; lua_next(state, index) != 0; lua_pop(state, 1))
     RUN_CHECK(lua_type(state, -2) == LUA_TSTRING, ErrorKind::kRun,

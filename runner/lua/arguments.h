@@ -66,7 +66,8 @@ std::vector<std::string> text_keys(lua_State* state, int index);
 // Throws "what: … cannot name thing: …" if the store and its readers could not display the name.
 void check_name(const std::string& name, std::string_view what, std::string_view thing);
 
-// Returns the sorted keys of a table of metrics. Throws "what: …" for a key that is not a valid metric name.
+// Returns the sorted keys of a table of metrics. Throws "what: …" for a key that is not a valid metric name, and for
+// more keys than a run can sensibly record.
 std::vector<std::string> metric_keys(lua_State* state, int index, std::string_view what);
 
 // Returns whether the table at `index` has a key other than 1 … `size`, so that it is not a plain list; pushes that

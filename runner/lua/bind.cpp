@@ -110,11 +110,21 @@ void count_call(lua_State* state) {
   Runtime::of(state).spend(state, kInstructions);
 }
 
-int raise_exception(lua_State* state, const std::exception_ptr& exception, Raise raise) {
+EngineTime::~EngineTime() {
+  constexpr std::chrono::milliseconds kLong(1);  // less is noise, which the charged instructions cover
+  if (std::chrono::steady_clock::now() - begin_ > kLong) Runtime::of(state_).meter().skip_time();
+}
+
+int raise_exception(lua_State* state, std::exception_ptr exception, Raise raise) {
   std::string text;
   try {
     std::rethrow_exception(exception);
-  } catch (const Error& error) {
+  } catch (const Error& found) {
+    Error error = found;
+    if (std::string message = shortened(error.message()); message != error.message()) {
+      error = Error(error.kind(), std::move(message), error.where());
+      exception = std::make_exception_ptr(error);
+    }
     if (is_run_error(error)) raise = Raise::kEndsRun;
     const SourceMark where = error.where().known() ? error.where() : line_of_caller(state);
     text = where.known() ? fmt::format("{}: {}", where.to_string(), error.message()) : error.message();

@@ -4,6 +4,7 @@
 // Lua is built as C++, so its own errors, such as an exceeded memory budget, unwind C++ frames too.
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -38,15 +39,29 @@ inline Raise always_caught(lua_State*) {
 }
 
 // Raises `exception` as a Lua error. An error without a line gets the line of the caller. Does not return.
-int raise_exception(lua_State* state, const std::exception_ptr& exception, Raise raise);
+int raise_exception(lua_State* state, std::exception_ptr exception, Raise raise);
 
 // Charges the instruction budget for a call of a C++ function, which takes longer than an instruction.
 void count_call(lua_State* state);
+
+// While the object exists, the engine works for the hook. If that takes long, the hook's time budget does not count it.
+class EngineTime {
+ public:
+  explicit EngineTime(lua_State* state) : state_(state), begin_(std::chrono::steady_clock::now()) {}
+  ~EngineTime();
+  EngineTime(const EngineTime&) = delete;
+  EngineTime& operator=(const EngineTime&) = delete;
+
+ private:
+  lua_State* const state_;
+  const std::chrono::steady_clock::time_point begin_;
+};
 
 // Adapter that makes `function` callable from Lua. `raise` decides how an exception is treated.
 template <int (*function)(lua_State*), Raise (*raise)(lua_State*) = always_caught>
 int bound(lua_State* state) {
   count_call(state);
+  const EngineTime time(state);
   std::exception_ptr thrown;
   try {
     check_argument_count(state, bound<function, raise>);

@@ -56,7 +56,8 @@ std::vector<SourceFile> in_folder(const std::filesystem::path& folder, const std
 
 class LuaHooks : public train::Hooks {
  public:
-  LuaHooks(const schema::Recipe& recipe, const std::vector<train::HookSource>& recorded, bool silent)
+  LuaHooks(const schema::Recipe& recipe, const std::vector<train::HookSource>& recorded, bool silent,
+           MetricsReport report)
       : recipe_(recipe),
         silent_(silent),
         folder_(std::filesystem::path(recipe.hooks).parent_path()),
@@ -64,7 +65,7 @@ class LuaHooks : public train::Hooks {
                   .seed = static_cast<uint64_t>(recipe.seed),
                   .print = [this](std::string_view line) { print(line); },
                   .recorded = in_folder(folder_, recorded)}),
-        accelerator_{recipe} {
+        accelerator_{recipe, report} {
     runtime_.recording = &recording_;
     runtime_.set_interrupted([this] { return interrupted(); });
     lua_State* const state = runtime_.state();
@@ -510,14 +511,14 @@ class LuaHooks : public train::Hooks {
 }  // namespace
 
 std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe, const std::vector<train::HookSource>& recorded,
-                                         bool silent) {
+                                         bool silent, MetricsReport report) {
   if (recipe.hooks.empty()) return nullptr;
-  return std::make_unique<LuaHooks>(recipe, recorded, silent);
+  return std::make_unique<LuaHooks>(recipe, recorded, silent, report);
 }
 
-train::MakeHooks hooks_maker(std::vector<train::HookSource> recorded, bool silent) {
-  return [recorded = std::move(recorded), silent](const schema::Recipe& recipe) {
-    return load_hooks(recipe, recorded, silent);
+train::MakeHooks hooks_maker(std::vector<train::HookSource> recorded, bool silent, MetricsReport report) {
+  return [recorded = std::move(recorded), silent, report](const schema::Recipe& recipe) {
+    return load_hooks(recipe, recorded, silent, report);
   };
 }
 

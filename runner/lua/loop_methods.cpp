@@ -202,6 +202,30 @@ int mark_step(lua_State* state) {
   return 0;
 }
 
+// ---- an emulated TPU -----------------------------------------------------------------------------------------------
+
+int metrics_report(lua_State* state) {
+  const Accelerator& accelerator = accelerator_argument(state);
+  const backends::tpu::TpuDeviceModel& tpu = tensors_of(accelerator, "metrics_report").tpu("metrics_report");
+  RUN_CHECK(accelerator.report != nullptr || process_index(accelerator) != 0, ErrorKind::kRun,
+            "acc:metrics_report: no report is kept here");
+  const std::string text = process_index(accelerator) == 0
+                               ? accelerator.report(tpu.metrics(), accelerator.recipe)
+                               : fmt::format(
+                                     "process {} keeps no metrics report; that of process 0 has the same "
+                                     "graphs\n",
+                                     process_index(accelerator));
+  lua_pushlstring(state, text.data(), text.size());
+  return 1;
+}
+
+int ir(lua_State* state) {
+  train::HookTensors& tensors = tensors_of(accelerator_argument(state), "ir");
+  const std::string text = tensors.ir(tensor_argument(state, 2));
+  lua_pushlstring(state, text.data(), text.size());
+  return 1;
+}
+
 // ---- gradients -----------------------------------------------------------------------------------------------------
 
 int backward(lua_State* state) {
@@ -338,9 +362,15 @@ int check_trigger(lua_State* state) {
 
 int load_state(lua_State* state) {
   CustomLoop& loop = loop_argument(state, "load_state");
-  std::optional<int64_t> id;
-  if (!lua_isnoneornil(state, 2)) id = integer_argument(state, 2);
-  loop.load(id);
+  std::string selector;  // empty: the newest
+  if (lua_type(state, 2) == LUA_TSTRING) {
+    selector = text_argument(state, 2);
+  } else if (!lua_isnoneornil(state, 2)) {
+    const std::optional<int64_t> id = integer_at(state, 2);
+    if (!id) bad_argument(state, 2, "a name or the id of a state");
+    selector = std::to_string(*id);
+  }
+  loop.load(selector);
   return 0;
 }
 
@@ -397,12 +427,18 @@ constexpr AcceleratorMethod kLoopMethods[] = {
      "Clips each gradient to [-limit, limit]."},
     {"check_trigger", bound<check_trigger>, "acc:check_trigger()",
      "Whether any process has called acc:set_trigger() since the last check. If so, `train` may return early."},
-    {"load_state", bound_in_loop<load_state>, "acc:load_state([id])",
+    {"load_state", bound_in_loop<load_state>, "acc:load_state([name or id])",
      "Loads model, optimizers and registered objects from a state of this run; default: the newest."},
     {"profile", bound_in_loop<profile>, "acc:profile(f)",
      "Runs f, and prints its duration and the number of compilations."},
     {"mark_step", bound_in_loop<mark_step>, "acc:mark_step()",
      "Executes the recorded operations; earlier tensors become invalid."},
+    {"metrics_report", bound<metrics_report>, "acc:metrics_report()",
+     "The metrics report of an emulated TPU so far, as a text; in process 0."},
+    {"ir", bound<ir>, "acc:ir(x)",
+     "The operations recorded for the tensor x, as a text like that of torch_xla._XLAC._get_xla_tensors_text([x]); on "
+     "a "
+     "TPU."},
 };
 
 int no_assignment(lua_State* state) {

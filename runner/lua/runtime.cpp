@@ -34,15 +34,6 @@ int run_job(lua_State* state) {
   return lua_error(state);
 }
 
-// Shortens a message, because a hook can raise a text of any length.
-std::string shortened(std::string message) {
-  constexpr size_t kLongest = 4096;  // bytes
-  if (message.size() <= kLongest) return message;
-  size_t end = kLongest;
-  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80) --end;  // inside a UTF-8 character
-  return fmt::format("{}… ({} bytes)", message.substr(0, end), message.size());
-}
-
 // Returns the error of a bound function with a line of the hook. Rethrows it unchanged if such a line would not explain
 // it.
 Error thrown(const std::exception_ptr& cause, const SourceMark& where) {
@@ -58,6 +49,14 @@ Error thrown(const std::exception_ptr& cause, const SourceMark& where) {
 }
 
 }  // namespace
+
+std::string shortened(std::string message) {
+  constexpr size_t kLongest = 4096;  // bytes
+  if (message.size() <= kLongest) return message;
+  size_t end = kLongest;
+  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80) --end;  // inside a UTF-8 character
+  return fmt::format("{}… ({} bytes)", message.substr(0, end), message.size());
+}
 
 // ---- the state -----------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,9 @@ struct RuntimeOptions {
 // nor explain it.
 bool is_run_error(const Error& error);
 
+// Shortens an error message to some kB, because a hook can raise a text of any length.
+std::string shortened(std::string message);
+
 // An exception that propagates through Lua as a text.
 struct Raised {
   std::exception_ptr cause;

@@ -200,6 +200,19 @@ int set_metatable(lua_State* state) {
   return 1;
 }
 
+// rawset, which respects that a table is read-only.
+int raw_set(lua_State* state) {
+  luaL_checktype(state, 1, LUA_TTABLE);
+  luaL_checkany(state, 2);
+  luaL_checkany(state, 3);
+  lua_settop(state, 3);
+  lua_pushglobaltable(state);
+  const bool is_global = lua_rawequal(state, 1, -1) != 0;  // checked by the transform, and not read-only otherwise
+  lua_pop(state, 1);
+  is_protected(state, 1) && !is_global ? lua_settable(state, 1) : lua_rawset(state, 1);
+  return 1;
+}
+
 // Charges a caught error: throwing, unwinding, and Lua's walk over the remaining frames, whose number is rounded up to
 // a power of two.
 void spend_caught_error(lua_State* state) {
@@ -471,6 +484,7 @@ void open_sandbox(lua_State* state, int64_t pattern_steps) {
   replace(state, LUA_GNAME, "pcall", pcall);
   replace(state, LUA_GNAME, "xpcall", protected_call);
   replace(state, LUA_GNAME, "setmetatable", bound<set_metatable>);
+  replace(state, LUA_GNAME, "rawset", raw_set);
   replace(state, LUA_GNAME, "next", bound<next_entry>);
   lua_getglobal(state, LUA_GNAME);
   lua_getglobal(state, "table");

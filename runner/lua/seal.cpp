@@ -16,7 +16,8 @@ int refuse_entry(lua_State* state) {
 
 namespace {
 
-constexpr char kSealed = 0;  // its address is a key in the metatables of sealed tables
+// Their addresses are keys in metatables: of sealed tables, and of all that are protected.
+constexpr char kSealed = 0, kProtected = 0;
 
 // __len. Upvalue 1: the library.
 int length_of_library(lua_State* state) {
@@ -29,6 +30,8 @@ int pairs_of_library(lua_State* state) {
   lua_getglobal(state, "pairs");
   lua_pushvalue(state, lua_upvalueindex(1));
   lua_call(state, 1, 3);
+  lua_pushvalue(state, 1);  // the iterator knows the library, which must not leave
+  lua_replace(state, -3);
   return 3;
 }
 
@@ -109,6 +112,15 @@ void unseal(lua_State* state, int index) {
 void protect_metatable(lua_State* state) {
   lua_pushboolean(state, 0);
   lua_setfield(state, -2, "__metatable");
+  lua_pushboolean(state, 1);
+  lua_rawsetp(state, -2, &kProtected);
+}
+
+bool is_protected(lua_State* state, int index) {
+  if (lua_getmetatable(state, index) == 0) return false;
+  const bool is = lua_rawgetp(state, -1, &kProtected) != LUA_TNIL;
+  lua_pop(state, 2);
+  return is;
 }
 
 }  // namespace runner::lua

@@ -27,5 +27,7 @@ void refuse_unknown(lua_State* state, const char* name, bool closed = false);
 
 // Hides the metatable at the top of the stack from Lua code: getmetatable returns false and setmetatable is an error.
 void protect_metatable(lua_State* state);
+// Whether the metatable of the value at `index` is hidden that way.
+bool is_protected(lua_State* state, int index);
 
 }  // namespace runner::lua

@@ -1,8 +1,11 @@
 #include "runner/lua/work_meter.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <utility>
 
+#include <fmt/format.h>
 #include <lua.hpp>
 
 #include "runner/lua/runtime.h"
@@ -13,6 +16,13 @@ namespace {
 constexpr int kHookInterval = 10'000;  // instructions between two checks of the budget
 // Memory also costs time: to fill and to collect, above all when it is nearly exhausted.
 constexpr int64_t kBytesPerInstruction = 4;
+
+// CPU time of this thread, which a busy machine does not increase.
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 }  // namespace
 
@@ -54,7 +64,9 @@ void WorkMeter::spend_bytes(lua_State* state, size_t bytes) {
 void WorkMeter::refill(lua_State* state) {
   if (end_) return;
   of_call_ = left_ = budget_.instructions;
+  seconds_left_ = budget_.seconds;
   collected_ = 0;
+  skip_time();
   next_look_ = left_ - kHookInterval;
   lua_sethook(state, on_count, LUA_MASKCOUNT, kHookInterval);
 }
@@ -66,6 +78,10 @@ void WorkMeter::spend(lua_State* state, int64_t instructions) {
     luaL_error(state, "one call needs more than the %d million Lua instructions that a hook may use",
                static_cast<int>(budget_.instructions / 1'000'000));
   if (left_ <= next_look_) look(state);
+}
+
+void WorkMeter::skip_time() {
+  last_time_ = thread_seconds();
 }
 
 void WorkMeter::end(lua_State* state, std::string text) {
@@ -81,8 +97,13 @@ void WorkMeter::on_count(lua_State* state, lua_Debug*) {
 
 void WorkMeter::look(lua_State* state) {
   next_look_ = left_ - kHookInterval;
-  if (of_call_ == budget_.instructions && interrupted && interrupted()) left_ = std::min(left_, of_call_ /= 10);
-  if (left_ > 0 && !end_) {
+  const double before = std::exchange(last_time_, thread_seconds());
+  seconds_left_ -= last_time_ - before;
+  if (of_call_ == budget_.instructions && interrupted && interrupted()) {
+    left_ = std::min(left_, of_call_ /= 10);
+    seconds_left_ = std::min(seconds_left_, budget_.seconds / 10);
+  }
+  if (left_ > 0 && seconds_left_ > 0 && !end_) {
     if (lua_gethookcount(state) != kHookInterval) lua_sethook(state, on_count, LUA_MASKCOUNT, kHookInterval);
     return;
   }
@@ -96,9 +117,12 @@ void WorkMeter::look(lua_State* state) {
     lua_pushstring(state, kNoMemory);
     lua_error(state);
   }
-  luaL_error(state, "the hook has run for %d million Lua instructions%s: is there an endless loop?",
-             static_cast<int>(of_call_ / 1'000'000),
-             of_call_ == budget_.instructions ? "" : " after the run was interrupted");
+  const bool is_interrupted = of_call_ != budget_.instructions;
+  const std::string used = left_ > 0
+                               ? fmt::format("{:g} seconds", is_interrupted ? budget_.seconds / 10 : budget_.seconds)
+                               : fmt::format("{} million Lua instructions", of_call_ / 1'000'000);
+  luaL_error(state, "the hook has run for %s%s: is there an endless loop?", used.c_str(),
+             is_interrupted ? " after the run was interrupted" : "");
 }
 
 }  // namespace runner::lua

@@ -1,5 +1,6 @@
-// Limits the resources of a Lua state: allocated memory, and the work of a call, counted in instructions. Once one is
-// exhausted, or the run is over, every instruction raises an error, so that no pcall can continue.
+// Limits the resources of a Lua state: allocated memory, and the work of a call, counted in instructions and measured
+// in CPU time. Once one is exhausted, or the run is over, every instruction raises an error, so that no pcall can
+// continue.
 //
 // Not thread-safe, like the state.
 #pragma once
@@ -18,6 +19,7 @@ namespace runner::lua {
 struct Budget {
   size_t memory_bytes = size_t{256} << 20;
   int64_t instructions = 1'000'000'000;  // per call, including those charged by spend(); about ten seconds
+  double seconds = 10;                   // of CPU time per call; without the engine's, see skip_time()
   int64_t pattern_steps = 10'000'000;    // per string.find, match or gsub, and per match of gmatch
 };
 
@@ -42,6 +44,8 @@ class WorkMeter {
   void refill(lua_State* state);
   // Charges instructions to the budget. Raises a Lua error if it is exceeded.
   void spend(lua_State* state, int64_t instructions);
+  // Excludes the time since the last check. Call after work of the engine, such as the computation of a tensor.
+  void skip_time();
   // Polled during calls. Once it returns true, the call may use another tenth of its budget.
   std::function<bool()> interrupted;
 
@@ -58,13 +62,15 @@ class WorkMeter {
   void look(lua_State* state);
 
   const Budget budget_;
-  size_t used_ = 0;        // bytes
-  size_t refused_ = 0;     // size in bytes of the newest refused request; 0 if a later one succeeded
-  int64_t of_call_ = 0;    // instruction budget of the current call
-  int64_t left_ = 0;       // remaining instructions
-  int64_t next_look_ = 0;  // remaining instructions at the next check
-  int64_t collected_ = 0;  // instructions charged for garbage collections due to lack of memory
-  int depth_ = 0;          // nesting depth of calls
+  size_t used_ = 0;          // bytes
+  size_t refused_ = 0;       // size in bytes of the newest refused request; 0 if a later one succeeded
+  int64_t of_call_ = 0;      // instruction budget of the current call
+  int64_t left_ = 0;         // remaining instructions
+  int64_t next_look_ = 0;    // remaining instructions at the next check
+  double seconds_left_ = 0;  // of CPU time
+  double last_time_ = 0;     // CPU time of this thread at the last check
+  int64_t collected_ = 0;    // instructions charged for garbage collections due to lack of memory
+  int depth_ = 0;            // nesting depth of calls
   std::optional<std::string> end_;
 };
 

@@ -158,6 +158,7 @@ json::Object state_json(const store::StateInfo& state) {
           {"epoch", state.epoch},
           {"reason", state.reason},
           {"pinned", state.pinned},
+          {"names", json::list_of(state.names, [](const std::string& name) { return name; })},
           {"superseded", state.superseded},
           {"bytes", state.bytes},
           {"new_bytes", state.new_bytes},

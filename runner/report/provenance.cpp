@@ -19,8 +19,10 @@ namespace runner::report {
 namespace {
 
 // Prefixes of environment variables that affect the program, its libraries and their threads.
-constexpr std::array<std::string_view, 9> kSteering{
-    "RUNNER_", "OMP_", "GOMP_", "KMP_", "DNNL_", "ONEDNN_", "MKL_", "LD_PRELOAD=", "LD_LIBRARY_PATH="};
+// Those of PyTorch/XLA and Accelerate do not, but their users may expect it.
+constexpr std::array<std::string_view, 11> kSteering{"XLA_",  "ACCELERATE_", "RUNNER_",         "OMP_",
+                                                     "GOMP_", "KMP_",        "DNNL_",           "ONEDNN_",
+                                                     "MKL_",  "LD_PRELOAD=", "LD_LIBRARY_PATH="};
 
 // "Debian GNU/Linux 12 (bookworm)"; "" if the file is missing.
 std::string os_name() {

@@ -323,10 +323,12 @@ Table states_table(std::span<const store::StateInfo> states) {
                {"new", Align::kRight},
                {"reason"},
                {"saved"},
+               {"names"},
                {""}});
   for (const store::StateInfo& state : states) {
     table.add({std::to_string(state.id), std::to_string(state.step), std::to_string(state.epoch),
                bytes_text(state.bytes), bytes_text(state.new_bytes), state.reason, local_time(state.created_ms),
+               fmt::format("{}", fmt::join(state.names, ", ")),
                state.superseded ? "superseded"
                : state.pinned   ? "pinned"
                                 : ""});

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <lua.hpp>
 
+#include "runner/lua/seal.h"
 #include "schema/base/error.h"
 #include "tests/support/temp_folder.h"
 
@@ -164,6 +165,50 @@ TEST_F(RuntimeTest, CountsTheWorkOfLibrariesAndMemory) {
   EXPECT_EQ(run("local n = 0 for i = 1, 1e5 do n = n + select('#', pcall(select, 2, i, i)) end return n"), "200000");
 }
 
+// Short coroutines execute instructions that no check counts.
+TEST_F(RuntimeTest, LimitsCpuTime) {
+  RuntimeOptions limited = options();
+  limited.budget.instructions = 100'000'000'000;
+  limited.budget.seconds = 0.05;
+  for (const std::string code :
+       {"while true do coroutine.wrap(function() for i = 1, 1000 do end end)() end",
+        "local s = ('a'):rep(200) while true do pcall(string.find, s, ('a-'):rep(3) .. 'b') end"}) {
+    Runtime runtime(limited);
+    try {
+      run(runtime, code);
+      FAIL() << code;
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "h.lua:1: the hook has run for 0.05 seconds: is there an endless loop?");
+    }
+    EXPECT_EQ(run(runtime, "return 'usable'"), "usable");
+  }
+}
+
+TEST_F(RuntimeTest, ReadOnlyTablesStayReadOnly) {
+  Runtime runtime(options());
+  lua_State* const state = runtime.state();
+  lua_newtable(state);
+  lua_pushinteger(state, 1);
+  lua_setfield(state, -2, "known");
+  seal(state, "sealed");
+  lua_setglobal(state, "sealed");
+  for (const std::string code : {"rawset(sealed, 'x', 2)", "sealed.x = 2", "local _, t = pairs(sealed) t.x = 2",
+                                 "rawset(sealed, 'known', 2)", "table.insert(sealed, 2)"}) {
+    try {
+      run(runtime, code);
+      FAIL() << code;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("cannot be set; keep your own values in a local table"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+  EXPECT_EQ(run(runtime, "return sealed.known .. tostring(sealed.x)"), "1nil");
+  EXPECT_EQ(run(runtime, "local t = setmetatable({}, {__newindex = rawset}) t.a = 3 return t.a .. rawset({}, 1, 2)[1]"),
+            "32");
+  EXPECT_EQ(run(runtime, "local sum = 0 for _, v in pairs(sealed) do sum = sum + v end return sum"), "1");
+}
+
 TEST_F(RuntimeTest, PcallBehavesLikeLua) {
   EXPECT_EQ(run("return table.concat({tostring(pcall(error, 'a')), select('#', pcall(error)), "
                 "select(2, pcall(error, 'b', 0)), select('#', pcall(table.unpack, {}, 1, 200))}, ' ')"),
@@ -227,6 +272,7 @@ TEST_F(RuntimeTest, AcceptsAnyErrorObject) {
   EXPECT_EQ(error("error(setmetatable({}, {__tostring = function() return 'told' end}))"), "1: told");
   EXPECT_EQ(error("error('without a place', 0)"), "1: without a place");
   EXPECT_EQ(error("error('a\\0b')"), "1: a\\x00b");
+  EXPECT_LT(error("require(('x'):rep(1e6))").size(), 5000);
   EXPECT_EQ(error("error(('x'):rep(5000))"), "1: " + std::string(4096, 'x') + "… (5000 bytes)");
   EXPECT_EQ(
       error("error('x' .. ('ä'):rep(3000))"), "1: x" + [] {

@@ -302,7 +302,8 @@ TEST_F(Queries, ViewsHaveTheDocumentedColumns) {
             "run name metric n first_step last_step first last min min_step max max_step mean nan_count inf_count "
             "bytes larger_is_better best best_step");
   EXPECT_EQ(columns("points"), "run name metric step value time_ms");
-  EXPECT_EQ(columns("states"), "state run name attempt step epoch reason pinned superseded bytes new_bytes created");
+  EXPECT_EQ(columns("states"),
+            "state run name attempt step epoch reason pinned superseded bytes new_bytes created names");
   EXPECT_EQ(columns("artifacts"), "run name artifact attempt step kind meta bytes new_bytes sha256 superseded created");
   EXPECT_EQ(columns("attempts"),
             "run name attempt status exit_code reason start_step from_state superseded_points dropped_points backend "

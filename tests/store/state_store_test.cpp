@@ -241,6 +241,29 @@ TEST_F(StateStore, RetentionKeepsLastBestAndPinned) {
   EXPECT_EQ(count("content"), 1);
 }
 
+TEST_F(StateStore, NamesBelongToTheNewestStateAndAreKept) {
+  const auto named = [&](int64_t step, std::vector<std::string> names) {
+    StateHeader header{.step = step, .epoch = 0, .reason = "hook", .metrics = {}, .names = std::move(names)};
+    const std::string bytes = std::to_string(step);
+    return save_state(store, run, header, std::vector<SectionView>{{"w", "", bytes_of(bytes)}});
+  };
+  const StateInfo first = named(1, {"b", "a"});
+  EXPECT_EQ(first.names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(is_selected(first, "a") && is_selected(first, std::to_string(first.id)) && is_selected(first, ""));
+  EXPECT_FALSE(is_selected(first, "c"));
+  named(2, {"b"});
+  named(3, {});
+  named(4, {});
+  EXPECT_EQ(find_state(store, first.id).names, std::vector<std::string>{"a"});
+  EXPECT_EQ(prune_states(store, run.id, {.keep_last = 1}), 1);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{4, 2, 1}));
+  named(5, {"a", "b"});
+  EXPECT_EQ(prune_states(store, run.id, {.keep_last = 1}), 3);
+  EXPECT_EQ(steps(), std::vector<int64_t>{5});
+  for (const std::string_view name : {"12", "best", "best(eval/loss)"}) EXPECT_FALSE(is_state_name(name)) << name;
+  for (const std::string_view name : {"best-model", "1b", "warm"}) EXPECT_TRUE(is_state_name(name)) << name;
+}
+
 TEST_F(StateStore, RetentionKeepsTheFirstOfEquallyGood) {
   for (const int64_t step : {1, 2, 3, 4}) save_metric(step, step == 4 ? 1.0 : 0.5);
   prune_states(store, run.id, {.keep_last = 1, .keep_best = Retention::Best{"eval/loss", false, 1}});

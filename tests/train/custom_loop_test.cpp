@@ -332,7 +332,7 @@ TEST_F(CustomLoopTest, LoadRestoresWeightsAndKeepsCounts) {
   const auto body = [&](CustomLoop& loop, HookRun& run) {
     if (run.step() == 5 && !weights.contains(50)) {
       loop.backward(loss_of(loop));  // dropped by load()
-      loop.load(std::nullopt);
+      loop.load("");
       const std::vector<double> now = loop.inputs().read(ops::flatten(loop.inputs().forward.parameters[0]));
       weights[50] = {now.begin(), now.end()};
     }

@@ -47,7 +47,7 @@ inline constexpr Argument kRunArgument{
     Kind::kRun};
 inline constexpr Argument kRunArguments[] = {kRunArgument};
 inline constexpr Argument kStateArgument{
-    "--state", "STATE", "state (checkpoint) of the run: its id, best, or best(METRIC); default: the newest",
+    "--state", "STATE", "state (checkpoint) of the run: its id, its name, best, or best(METRIC); default: the newest",
     &StateOptions::state, Kind::kState};
 
 // ---- a run's model and a data file ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
 #include "runner/report/verification.h"
+#include "runner/report/xla/metrics_report.h"
 #include "runner/report/xla/report_json.h"
 
 namespace runner::cli {
@@ -37,7 +38,7 @@ int verify_resume(const VerifyResumeOptions& options, report::Output& out) {
       .params = params_of(recipe),
       .folder = folder.path(),
       .kills = options.kills,
-      .make_hooks = usable_hooks(recipe, lua::hooks_maker()),
+      .make_hooks = usable_hooks(recipe, lua::hooks_maker({}, /*silent=*/false, report::xla::report_text)),
       .job = std::move(job),
       .follow = follower({}),
       .summary = report::run_document,

@@ -114,6 +114,12 @@ MetricsReport report_of(const backends::tpu::MetricsSnapshot& snapshot, std::spa
   return report;
 }
 
+std::string report_text(const backends::tpu::MetricsSnapshot& snapshot, const schema::Recipe& recipe) {
+  MetricsReport report = report_of(snapshot);
+  if (recipe.tpu.dialect == schema::TpuDialect::kXla1_7) report = as_in_1_7(std::move(report));
+  return report_text(report, DurationStyle::kExact);
+}
+
 std::string report_text(const MetricsReport& report, DurationStyle style) {
   std::string text;
   auto metric = report.metrics.begin();

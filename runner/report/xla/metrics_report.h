@@ -14,6 +14,7 @@
 
 #include "backends/tpu/metrics_snapshot.h"
 #include "runner/report/xla/metric_value.h"
+#include "schema/recipe/recipe.h"
 
 namespace runner::report::xla {
 
@@ -74,5 +75,8 @@ std::string report_text(const MetricsReport& report, DurationStyle style);
 // Returns the report with the names and the layout of PyTorch/XLA 1.7: one block of metrics and one of counters, each
 // sorted by name, with transfers to and from a server, and without metrics that were added later.
 MetricsReport as_in_1_7(MetricsReport report);
+
+// Returns the text of a run's report so far, in the dialect of its recipe.
+std::string report_text(const backends::tpu::MetricsSnapshot& snapshot, const schema::Recipe& recipe);
 
 }  // namespace runner::report::xla

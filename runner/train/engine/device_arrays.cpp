@@ -166,17 +166,21 @@ void DeviceArrays::write_bytes(int32_t array, size_t offset, std::span<const std
   if (rounded_) rounded_->write(array, offset, contents);
 }
 
-std::array<double, 2> DeviceArrays::take_logged_sums() {
+std::array<double, 2> DeviceArrays::logged_sums() const {
   std::array<double, 2> sums{};
   read(layout_.find(ArrayRole::kSum, 0, kLoggedSum), 0, std::as_writable_bytes(std::span(sums)));
-  forget_logged_sums();
   return sums;
 }
 
-void DeviceArrays::forget_logged_sums() {
+std::array<double, 2> DeviceArrays::take_logged_sums() {
+  const std::array<double, 2> sums = logged_sums();
+  set_logged_sums({});
+  return sums;
+}
+
+void DeviceArrays::set_logged_sums(const std::array<double, 2>& sums) {
   const backends::ModelPause pause = pause_model();
-  constexpr std::array<double, 2> kNone{};
-  write_bytes(layout_.find(ArrayRole::kSum, 0, kLoggedSum), 0, std::as_bytes(std::span(kNone)));
+  write_bytes(layout_.find(ArrayRole::kSum, 0, kLoggedSum), 0, std::as_bytes(std::span(sums)));
 }
 
 // ---- gradients -----------------------------------------------------------------------------------------------------

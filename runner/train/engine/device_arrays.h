@@ -81,9 +81,10 @@ class DeviceArrays {
   // While the returned object exists, the device model ignores reads and writes.
   backends::ModelPause pause_model() const { return backends::ModelPause(device_); }
 
-  // Returns {Σ loss, Σ weight} of this rank's optimizer steps since the last call. forget_logged_sums() resets them.
+  // {Σ loss, Σ weight} of this rank's optimizer steps since the last call of take_logged_sums(), which resets them.
+  std::array<double, 2> logged_sums() const;
   std::array<double, 2> take_logged_sums();
-  void forget_logged_sums();
+  void set_logged_sums(const std::array<double, 2>& sums);
 
   // ---- gradients ---- Which gradients exist, by flat buffer.
 

@@ -54,9 +54,9 @@ class Callback {
   virtual void on_step_failed(const char* /*reason*/, const StepStart& /*start*/) {}
   virtual void on_warning(const std::string& /*text*/) {}
 
-  // Requests of a hook's loop. Throws if the run has no such checkpoint. None: throws if it has no checkpoint at all.
-  virtual void on_check_state(std::optional<int64_t> /*id*/) {}
-  virtual void on_load_state(std::optional<int64_t> /*id*/) {}
+  // Requests of a hook's loop. `state`: id or name of a checkpoint; empty: the newest. Throws if there is none.
+  virtual void on_check_state(const std::string& /*state*/) {}
+  virtual void on_load_state(const std::string& /*state*/) {}
 
   // The loop has ended. `done`: it was not interrupted.
   virtual void on_train_end(bool /*done*/) {}

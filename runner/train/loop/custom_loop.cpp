@@ -1,6 +1,7 @@
 #include "runner/train/loop/custom_loop.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
 #include <utility>
@@ -419,21 +420,29 @@ void CustomLoop::log(const std::string& name, double value) {
   loop_.point(name, value);
 }
 
-void CustomLoop::save() {
-  state_.control.request_save(in_step());
+void CustomLoop::save(const std::string& name) {
+  state_.control.request_save(in_step(), name);
 }
 
-void CustomLoop::load(std::optional<int64_t> state) {
+void CustomLoop::load(const std::string& state) {
   loop_.close_step();
   run_pending_collectives();  // other ranks may wait in a collective of the region that is dropped
   loop_.check_state(state);
+  // A step that was taken keeps its loss. Without one, losses so far belong to a model that was not trained with them.
+  const bool has_stepped = in_step() && std::ranges::count(batch_state_.stepped, true) > 0;
+  if (has_stepped) {
+    reduce_at_end();
+    end_region();
+  }
+  const std::array<double, 2> logged = trainer_.arrays().logged_sums();
   drop_region();
   trainer_.regions().forget_exchanged();
   open_step_.losses = false;
   loop_.load(state);
+  if (has_stepped) trainer_.arrays().set_logged_sums(logged);
   if (open_step_.start) open_step_.start->hook = loop_.here().hook;
   reached_ = held_parameters();
-  batch_state_ = {.stepped = std::vector<bool>(optimizers().size())};
+  batch_state_ = {.counted = has_stepped && batch_state_.counted, .stepped = std::vector<bool>(optimizers().size())};
   open_step_.rate.reset();
   begin_region();
 }

@@ -25,8 +25,9 @@ class HookRun {
   virtual void log(const std::string& /*name*/, double /*value*/) {}  // records a point at step()
   virtual int64_t accumulation() const { return 1; }                  // batches per optimizer step
   virtual void set_accumulation(int64_t /*batches*/) {}               // takes effect with the next optimizer step
-  virtual void save() {}                                              // a checkpoint, after the current optimizer step
-  virtual void stop() {}                                              // ends the run after the current optimizer step
+  // Requests a checkpoint after the current optimizer step. `name`: its name; empty for none.
+  virtual void save(const std::string& /*name*/) {}
+  virtual void stop() {}  // ends the run after the current optimizer step
   // Whether a call in progress must end: a signal has arrived, or another rank has ended the run.
   virtual bool must_end() const { return false; }
   virtual void print(std::string_view /*text*/) {}

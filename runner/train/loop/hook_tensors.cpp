@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "schema/base/error.h"
+#include "schema/recipe/field_table.h"
 
 namespace runner::train {
 
@@ -44,6 +45,20 @@ void HookTensors::mark_step() {
   end_region();
   trainer_.on_host_event(backends::HostEvent::kStepMark);
   begin_region();
+}
+
+const backends::tpu::TpuDeviceModel& HookTensors::tpu(std::string_view what) const {
+  const backends::tpu::TpuDeviceModel* const model = backends::tpu::find_tpu_model(*session_.device);
+  RUN_CHECK(model != nullptr, ErrorKind::kRun, "acc:{}: the backend is {}, not tpu", what,
+            schema::find_fields("backend")[0].choices[static_cast<size_t>(session_.recipe.backend)].name);
+  return *model;
+}
+
+std::string HookTensors::ir(Value value) const {
+  const backends::tpu::TpuDeviceModel& model = tpu("ir");
+  backends::Program shown = *value.program;
+  shown.output({.name = "ir", .value = value.id});
+  return model.ir_text(shown);
 }
 
 // ---- reads ---------------------------------------------------------------------------------------------------------

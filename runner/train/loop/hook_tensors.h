@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "backends/tpu/tpu_device_model.h"
 #include "runner/data/loader.h"
 #include "runner/train/engine/batch_place.h"
 #include "runner/train/loop/eval_batches.h"
@@ -52,6 +53,10 @@ class HookTensors {
   // Runs the collectives recorded so far in the region. Call before a collective outside of the region.
   void run_pending_collectives();
   void mark_step();  // ends the region
+  // Returns the model of an emulated TPU. Throws Error(kRun) for other devices; `what`: the call, for the message.
+  const backends::tpu::TpuDeviceModel& tpu(std::string_view what) const;
+  // Returns the IR of the operations of the region on which a tensor depends, as PyTorch/XLA prints it. TPU only.
+  std::string ir(Value value) const;
 
  protected:
   // All arguments must outlive the object.

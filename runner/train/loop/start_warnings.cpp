@@ -1,6 +1,8 @@
 #include "runner/train/loop/start_warnings.h"
 
+#include <cstdlib>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +10,7 @@
 #include "backends/runtime/affinity.h"
 #include "runner/optim/bf16_warnings.h"
 #include "runner/train/step/device_rules.h"
+#include "schema/recipe/field_table.h"
 #include "schema/recipe/recipe_warnings.h"
 
 namespace runner::train {
@@ -29,10 +32,35 @@ std::optional<std::string> crowding_warning(const schema::Recipe& recipe) {
   return std::nullopt;
 }
 
+// Variables with which PyTorch/XLA and Accelerate change the precision of a script. They do not change a run, and their
+// users may not know: reports those that ask for something else than the recipe.
+std::vector<std::string> ignored_variables(const schema::Recipe& recipe) {
+  const bool is_bf16 = recipe.mixed_precision == schema::Precision::kBf16;
+  const std::string_view precision =
+      schema::find_fields("mixed_precision")[0].choices[static_cast<size_t>(recipe.mixed_precision)].name;
+  const auto is_on = [](std::string_view value) { return value != "0" && value != "false"; };
+  std::vector<std::string> warnings;
+  const auto note = [&](const char* name, const auto& differs, std::string_view key) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && *value != '\0' && differs(std::string_view(value)))
+      warnings.push_back(
+          fmt::format("{}={} in the environment does not change the run; set {} in the recipe", name, value, key));
+  };
+  note(
+      "XLA_USE_BF16", [&](std::string_view value) { return is_on(value) && !is_bf16; }, "mixed_precision: bf16");
+  note(
+      "XLA_DOWNCAST_BF16", [&](std::string_view value) { return is_on(value) && !(is_bf16 && recipe.downcast_bf16); },
+      "mixed_precision: bf16 and downcast_bf16: true");
+  note(
+      "ACCELERATE_MIXED_PRECISION", [&](std::string_view value) { return value != precision; }, "mixed_precision");
+  return warnings;
+}
+
 }  // namespace
 
 std::vector<std::string> start_warnings(const schema::ReadResult& recipe) {
   std::vector<std::string> warnings = schema::recipe_warnings(recipe);
+  for (std::string& text : ignored_variables(recipe.recipe)) warnings.push_back(std::move(text));
   if (auto text = crowding_warning(recipe.recipe)) warnings.push_back(std::move(*text));
   if (!rounds_to_bf16(recipe.recipe)) return warnings;
   for (std::string& text : optim::bf16_warnings(recipe)) warnings.push_back(std::move(text));

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <span>
-#include <vector>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "runner/train/engine/rank_list.h"
 #include "runner/train/step/device_rules.h"
@@ -49,13 +52,30 @@ bool TrainControl::stops_evaluation() {
   return agreed_to_stop_;
 }
 
-void TrainControl::request_save(bool in_step) {
+void TrainControl::request_save(bool in_step, const std::string& name) {
   ++saves_requested_;
+  if (!name.empty()) state_names_.insert(name);
   if (in_step) {
     save_requested_ = true;
   } else {
     save_reason_ = "hook";
   }
+}
+
+std::vector<std::string> TrainControl::take_state_names() {
+  const std::set<std::string> names = std::exchange(state_names_, {});
+  return {names.begin(), names.end()};
+}
+
+// Rank 0 saves, but any rank may have named the checkpoint. A name is one line.
+void TrainControl::share_state_names() {
+  const std::string mine = fmt::format("{}", fmt::join(state_names_, "\n"));
+  for (const std::string& names : session_.ranks->gather_objects(mine, {"names of states", step()}))
+    for (std::string_view rest = names; !rest.empty();) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      state_names_.emplace(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
 }
 
 void TrainControl::check_saves() const {
@@ -85,6 +105,7 @@ void TrainControl::sync(int64_t accumulation, uint64_t call_digest) {
   agreed_to_stop_ = all.interrupted;
   stopped_by_hook_ = all.stop;
   save_requested_ = all.save;
+  if (all.save) share_state_names();
   if (hooks_ != nullptr) hooks_->set_drawn(all.drawn);
 }
 

@@ -7,7 +7,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "backends/dist/process_group.h"
 #include "runner/train/loop/hooks.h"
@@ -58,7 +61,10 @@ class TrainControl {
   // ---- checkpoints -------------------------------------------------------------------------------------------------
 
   // A hook's request: after the current optimizer step or, if there is none, when the last one is closed.
-  void request_save(bool in_step);
+  // `name`: of the checkpoint; empty for none.
+  void request_save(bool in_step, const std::string& name = {});
+  // Returns the names requested for the next checkpoint at the end of an optimizer step.
+  std::vector<std::string> take_state_names();
   bool save_requested() const { return save_requested_; }
   bool take_save_request() { return std::exchange(save_requested_, false); }
   // With a hook's loop, a checkpoint waits until nothing more belongs to the optimizer step. `reason`: null for none.
@@ -77,6 +83,8 @@ class TrainControl {
  private:
   int64_t step() const { return session_.trainer.counters.steps; }
 
+  void share_state_names();
+
   const Session& session_;
   Hooks* const hooks_;
   const std::atomic<int>& stop_;
@@ -84,6 +92,7 @@ class TrainControl {
   bool stop_requested_ = false;        // by this rank's hook
   bool stopped_by_hook_ = false;       // on all ranks
   bool save_requested_ = false;        // after the current optimizer step
+  std::set<std::string> state_names_;  // requested by this rank's hook; by all ranks after sync()
   int64_t saves_requested_ = 0;        // by this rank's hook so far
   const char* save_reason_ = nullptr;  // why to save when the last optimizer step is closed; null: not
   int64_t evaluated_batches_ = 0;      // number of calls of stops_evaluation()

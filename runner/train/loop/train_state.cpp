@@ -154,7 +154,7 @@ std::optional<std::string> TrainState::restore(const Checkpoint& from, bool resu
 
 void TrainState::restore_values(const Checkpoint& from) {
   weights_agree = true;
-  session.trainer.arrays().forget_logged_sums();
+  session.trainer.arrays().set_logged_sums({});
   session.schedule.restore(from.plateau);
   if (!from.hook.empty()) hooks->restore(from.hook);
 }

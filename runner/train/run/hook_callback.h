@@ -40,7 +40,7 @@ class HookCallback final : public Callback, public HookRun {
   void log(const std::string& name, double value) override { record_.points().add(name, step(), value); }
   int64_t accumulation() const override { return state_.next_accumulation; }
   void set_accumulation(int64_t batches) override { state_.next_accumulation = batches; }
-  void save() override { state_.control.request_save(/*in_step=*/true); }
+  void save(const std::string& name) override { state_.control.request_save(/*in_step=*/true, name); }
   void stop() override { state_.control.request_stop(); }
   bool must_end() const override { return state_.control.must_end(); }
   void print(std::string_view text) override { observer_.on_print(text); }

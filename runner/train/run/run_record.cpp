@@ -189,12 +189,12 @@ store::Store RunRecord::reopened() {
   return store::Store::open(request_.recording.store, store::Access::kRead);
 }
 
-void RunRecord::check_state(std::optional<int64_t> state) {
+void RunRecord::check_state(const std::string& state) {
   store::Store store = reopened();
   const store::RunRow run = store::find_run(store, result.run);
   for (const store::StateInfo& info : store::list_states(store, run.id, /*for_resume=*/true))
-    if (!state || info.id == *state) return;
-  fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid, state ? fmt::format("state {}", *state) : "state yet");
+    if (store::is_selected(info, state)) return;
+  fail_without_state(run, state);
 }
 
 // ---- the end -------------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ class RunRecord {
   // Stores a cycle of `profile` as an artifact and in profile.out. `events`: part of a trace (formats/chrome_trace.h).
   void keep_trace(const std::string& events);
   // Throws Error(kRun) if the run has no such checkpoint. None: if it has no checkpoint at all.
-  void check_state(std::optional<int64_t> state);
+  void check_state(const std::string& state);
   // Returns a second connection to the store, after everything recorded so far has been written.
   store::Store reopened();
 

@@ -90,6 +90,8 @@ void CheckpointCallback::on_train_end(bool done) {
 
 void CheckpointCallback::save(const char* reason) {
   device_.end(Activity::kTraining);
+  std::vector<std::string> names;
+  if (state_.result.batches == 0) names = state_.control.take_state_names();
   std::vector<RankPart> parts;
   const bool has_parts = ranks_hold_sums();
   if (has_parts) parts = gather_rank_parts(session_.trainer, *session_.ranks);
@@ -97,15 +99,15 @@ void CheckpointCallback::save(const char* reason) {
   Checkpoint checkpoint = state_.checkpoint();
   if (has_parts) checkpoint.ranks = session_.ranks->size();
   checkpoint.rank_parts = std::move(parts);
-  save(reason, checkpoint);
+  save(reason, checkpoint, names);
 }
 
-void CheckpointCallback::save(const char* reason, const Checkpoint& checkpoint) {
+void CheckpointCallback::save(const char* reason, const Checkpoint& checkpoint, const std::vector<std::string>& names) {
   device_.record_graphs();
   device_.record_gpus(/*ranks=*/nullptr);
   CheckpointSaver& saver = record_.checkpoints();
   saver.save(session_.trainer, checkpoint, reason, is_pinned(),
-             state_.result.batches == 0 ? record_.points().at(state_.step()) : std::map<std::string, double>());
+             state_.result.batches == 0 ? record_.points().at(state_.step()) : std::map<std::string, double>(), names);
   device_.end(Activity::kSaving, copies_for_state(session_.trainer.arrays().memory(), saver.largest_state()));
 }
 
@@ -114,11 +116,11 @@ bool CheckpointCallback::is_pinned() const {
   return due_ && every && every_.count(saved_until_) % *every == 0;
 }
 
-void CheckpointCallback::on_check_state(std::optional<int64_t> id) {
-  if (session_.ranks == nullptr) return record_.check_state(id);
+void CheckpointCallback::on_check_state(const std::string& state) {
+  if (session_.ranks == nullptr) return record_.check_state(state);
   std::string error;
   try {
-    if (record_.is_recorded_here()) record_.check_state(id);
+    if (record_.is_recorded_here()) record_.check_state(state);
   } catch (const Error& found) {
     if (found.kind() != ErrorKind::kRun) throw;
     error = found.message();
@@ -127,11 +129,11 @@ void CheckpointCallback::on_check_state(std::optional<int64_t> id) {
   RUN_CHECK(error.empty(), ErrorKind::kRun, "{}", error);
 }
 
-void CheckpointCallback::on_load_state(std::optional<int64_t> id) {
+void CheckpointCallback::on_load_state(const std::string& state) {
   Checkpoint found;
   if (record_.is_recorded_here()) {
     store::Store store = record_.reopened();
-    found = restore_values(store, store::find_run(store, record_.result.run), id, session_);
+    found = restore_values(store, store::find_run(store, record_.result.run), state, session_);
     found.counters = session_.trainer.counters;
     record_.checkpoints().forget();
   }

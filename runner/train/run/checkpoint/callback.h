@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "runner/train/loop/callbacks.h"
 #include "runner/train/run/device_record.h"
@@ -24,8 +26,8 @@ class CheckpointCallback final : public Callback {
   void on_step_done() override;
   void on_step_closed() override;
   void on_step_failed(const char* reason, const StepStart& start) override;
-  void on_check_state(std::optional<int64_t> id) override;
-  void on_load_state(std::optional<int64_t> id) override;
+  void on_check_state(const std::string& state) override;
+  void on_load_state(const std::string& state) override;
   // Saves the last checkpoint and waits until it is stored.
   void on_train_end(bool done) override;
 
@@ -34,7 +36,7 @@ class CheckpointCallback final : public Callback {
   const char* reason_to_save();
   bool ranks_hold_sums() const;
   void save(const char* reason);
-  void save(const char* reason, const Checkpoint& checkpoint);
+  void save(const char* reason, const Checkpoint& checkpoint, const std::vector<std::string>& names = {});
   // Whether checkpoint.keep_every pins the checkpoint of the last optimizer step.
   bool is_pinned() const;
 

@@ -41,10 +41,10 @@ void CheckpointSaver::note(const std::map<std::string, double>& metrics) {
 }
 
 void CheckpointSaver::save(Trainer& trainer, const Checkpoint& state, const char* reason, bool pinned,
-                           const std::map<std::string, double>& metrics) {
+                           const std::map<std::string, double>& metrics, const std::vector<std::string>& names) {
   const int64_t step = state.counters.steps;
   const Moment moment{step, state.result.batches};
-  if (saved_at_ == moment) return;
+  if (saved_at_ == moment && names.empty()) return;
   const backends::ScopedSpan span(backends::SpanKind::kState, "save state", {.what = reason});
   store::StateSnapshot snapshot = writer_.snapshot();
   capture(trainer, state, snapshot);
@@ -56,7 +56,8 @@ void CheckpointSaver::save(Trainer& trainer, const Checkpoint& state, const char
                      .epoch = state.position.epoch,
                      .reason = reason,
                      .pinned = pinned,
-                     .metrics = {metrics.begin(), metrics.end()}};
+                     .metrics = {metrics.begin(), metrics.end()},
+                     .names = names};
   saves_.push_back(writer_.save_state(std::move(snapshot), retention()));
   saved_at_ = moment;
   note(metrics);

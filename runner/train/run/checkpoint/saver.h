@@ -27,11 +27,11 @@ class CheckpointSaver {
   // Whether checkpoint.keep_best would keep a checkpoint with these metrics.
   bool is_among_best(const std::map<std::string, double>& metrics) const;
 
-  // Saves the trainer, unless this point of the run is already saved. `metrics`: those recorded at this step, for
-  // keep_best. `pinned`: exempt from retention. Throws Error(kRun) if a parameter is not finite; such a checkpoint is
-  // never saved.
+  // Saves the trainer, unless this point of the run is already saved and there are no `names`. `metrics`: those
+  // recorded at this step, for keep_best. `pinned`: exempt from retention, as are checkpoints with names. Throws
+  // Error(kRun) if a parameter is not finite; such a checkpoint is never saved.
   void save(Trainer& trainer, const Checkpoint& state, const char* reason, bool pinned,
-            const std::map<std::string, double>& metrics);
+            const std::map<std::string, double>& metrics, const std::vector<std::string>& names = {});
 
   // Bytes of the largest checkpoint saved by this object.
   int64_t largest_state() const { return largest_state_; }
