@@ -4,14 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "runner/report/device_time.h"
 #include "runner/report/format.h"
 #include "runner/report/table.h"
 
 namespace runner::report {
-
-std::string predicted_text(double least_seconds, double most_seconds) {
-  return fmt::format("{:.3g} … {:.3g} ms", least_seconds * 1e3, most_seconds * 1e3);
-}
 
 std::string forecast_text(const train::RunForecast& forecast, backends::tpu::Generation generation, int width,
                           bool color) {
@@ -32,7 +29,7 @@ std::string forecast_text(const train::RunForecast& forecast, backends::tpu::Gen
                {bytes_text(graph.hbm_bytes) + (fits ? "" : fmt::format(", {} over the limit", bytes_text(beyond))),
                 fits ? Color::kNone : Color::kRed},
                bytes_text(row.hbm_bytes),
-               predicted_text(graph.least_seconds, graph.most_seconds)});
+               seconds_range_text(graph.least_seconds, graph.most_seconds)});
   }
   const std::string text =
       forecast.graphs.empty()

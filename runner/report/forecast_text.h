@@ -19,7 +19,4 @@ json::Value forecast_json(const train::RunForecast& forecast, backends::tpu::Gen
 // Warnings about memory wasted by padding, each once, and about graphs that do not fit.
 std::vector<std::string> forecast_warnings(const train::RunForecast& forecast);
 
-// "0.0212 … 0.0606 ms". Steps of small models take microseconds.
-std::string predicted_text(double least_seconds, double most_seconds);
-
 }  // namespace runner::report

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "runner/report/forecast_text.h"
+#include "runner/report/device_time.h"
 #include "runner/report/format.h"
 #include "runner/report/table.h"
 #include "schema/base/duration.h"
@@ -69,7 +69,7 @@ const GraphColumn kColumns[] = {
     {{"HBM", Align::kRight}, false, [](const store::GraphRow& graph) { return bytes_text(graph.hbm_bytes); }},
     {{"predicted", Align::kRight},
      false,
-     [](const store::GraphRow& graph) { return predicted_text(seconds(graph.least_ns), seconds(graph.most_ns)); }},
+     [](const store::GraphRow& graph) { return seconds_range_text(seconds(graph.least_ns), seconds(graph.most_ns)); }},
     {{"cause"}, true, cause_text},
 };
 

@@ -34,9 +34,9 @@ std::vector<store::DeviceReport> reports() {
 
 TEST(GraphsText, WideTerminalShowsOneLinePerGraph) {
   const std::string text =
-      "key           step  runs  compiled in  nodes  in  out  donated        HBM          predicted  cause\n"
-      "196bb5d8f0b7     4     3     900.0 us    234  25   15        7  531.0 MiB  0.0555 … 0.159 ms  the first graph\n"
-      "6e4e867971fe     4     3     900.0 us    234  25   15        7  531.0 MiB  0.0555 … 0.159 ms  features is (4, "
+      "key           step  runs  compiled in  nodes  in  out  donated        HBM           predicted  cause\n"
+      "196bb5d8f0b7     4     3     900.0 us    234  25   15        7  531.0 MiB  55.5 us … 159.0 us  the first graph\n"
+      "6e4e867971fe     4     3     900.0 us    234  25   15        7  531.0 MiB  55.5 us … 159.0 us  features is (4, "
       "8) "
       "f32, and was (32, 8) f32 (hook.lua:9)\n";
   EXPECT_EQ(graphs_text(reports(), 0, false), text);
@@ -45,9 +45,9 @@ TEST(GraphsText, WideTerminalShowsOneLinePerGraph) {
 
 TEST(GraphsText, NarrowTerminalShowsTheCauseOnASecondLine) {
   EXPECT_EQ(graphs_text(reports(), 80, false),
-            "key           step  runs  compiled in  nodes        HBM          predicted\n196bb5d8f0b7     4     3     "
-            "900.0 us    234  531.0 MiB  0.0555 … 0.159 ms\n  25 inputs, 15 outputs, 7 donated: the first "
-            "graph\n6e4e867971fe     4     3     900.0 us    234  531.0 MiB  0.0555 … 0.159 ms\n  25 inputs, 15 "
+            "key           step  runs  compiled in  nodes        HBM           predicted\n196bb5d8f0b7     4     3     "
+            "900.0 us    234  531.0 MiB  55.5 us … 159.0 us\n  25 inputs, 15 outputs, 7 donated: the first "
+            "graph\n6e4e867971fe     4     3     900.0 us    234  531.0 MiB  55.5 us … 159.0 us\n  25 inputs, 15 "
             "outputs, 7 donated: features is (4, 8) f32, and was (32, 8) f32 (hook.lua:9)\n");
 }
 

@@ -8,6 +8,7 @@
 #include "runner/report/prediction_text.h"
 #include "schema/base/json.h"
 #include "schema/base/text.h"
+#include "schema/base/used_files.h"
 
 namespace runner::cli {
 namespace {
@@ -63,18 +64,17 @@ std::string prediction_in(std::string_view format, const LoadedModel& model, con
   return format == "npy" ? report::prediction_npy(prediction) : report::prediction_csv(prediction);
 }
 
-// DATA of idx and npy may be two files.
-void check_output(const std::string& output, const std::string& data) {
-  std::error_code ignored;
+// Refuses the output before the model is loaded. DATA of idx and npy may be two files.
+void check_target(const std::string& output, const std::string& data) {
   for (const std::string& file : {data, data.substr(0, data.find(','))})
-    RUN_CHECK(goes_to_stdout(output) || !std::filesystem::equivalent(file, output, ignored), ErrorKind::kUsage,
-              "--output: {} is the file to predict; choose another file", output);
+    remember_used_file(file, "the file to predict");
+  if (!goes_to_stdout(output)) check_output(output, "--output");
 }
 
 int predict(const PredictOptions& options, report::Output& out) {
   const std::string data = options.data();
   RUN_CHECK(!data.empty(), ErrorKind::kUsage, "predict: missing argument DATA; see `runner predict --help`");
-  check_output(options.output, data);
+  check_target(options.output, data);
   const std::string format = format_of(options);
   LoadedModel model(options, out);
   const train::Prediction prediction = model.model.predict(data, outputs_as(options.as));
