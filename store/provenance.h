@@ -24,7 +24,7 @@ struct AttemptSource {
   std::string text;
 };
 
-inline constexpr std::string_view kHookSource = "hook";
+inline constexpr std::string_view kHookSource = "hook", kDiffSource = "diff";
 
 // A data file that the attempt read.
 struct RecordedFile {

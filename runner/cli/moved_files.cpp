@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/base/json.h"
+#include "schema/base/secrets.h"
 #include "schema/base/text.h"
 
 namespace runner::cli {
@@ -71,7 +72,9 @@ FoundFiles find_files(const store::RecipeRecord& recipe, const fs::path& store,
     if (std::ranges::any_of(overrides, [&](const std::string& each) { return replaces(each, key); })) continue;
     const fs::path written = json::text_of(json::member(origin, "written"));
     const Json::json_pointer at = pointer_to(key);
-    if (written.empty() || written.is_absolute() || !resolved.contains(at) || !resolved[at].is_string()) continue;
+    const bool has_secret = written.string().find(kSecretStart) != std::string::npos;
+    if (written.empty() || written.is_absolute() || has_secret || !resolved.contains(at) || !resolved[at].is_string())
+      continue;
     const fs::path old = resolved[at].get<std::string>();
     if (is_there(old) || (is_output(key) && is_there(old.parent_path()))) continue;
     std::optional<fs::path> now = find_near(store, is_output(key) ? old.parent_path() : old);

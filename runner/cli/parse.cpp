@@ -7,6 +7,7 @@
 
 #include "schema/base/suggest.h"
 #include "schema/recipe/field_table.h"
+#include "schema/recipe/other_names.h"
 
 namespace runner::cli {
 namespace {
@@ -37,13 +38,24 @@ bool takes_settings(const Command& command) {
                              [](const Argument& argument) { return argument.kind == Kind::kSetting; });
 }
 
-// Returns the setting that an option such as --optimizer.lr or --batch-size means; empty if none.
-std::string setting_named(std::string option) {
+// Returns what to write instead of an option such as --optimizer.lr, --batch-size or --learning-rate, which means a
+// setting of the recipe; empty if it means none. `value`: of the option.
+std::string setting_hint(std::string option, std::string_view value) {
+  constexpr std::string_view kForm = "settings of the recipe have no dashes: {}={}";
   option.erase(0, option.find_first_not_of('-'));
   std::ranges::replace(option, '-', '_');
-  if (!schema::find_fields(option).empty()) return option;
+  if (!schema::find_fields(option).empty()) return fmt::format(kForm, option, value);
   const std::vector<std::string> paths = schema::paths_ending_with(option);
-  return paths.empty() ? "" : paths.front();
+  if (!paths.empty()) return fmt::format(kForm, paths.front(), value);
+  const schema::OtherKey* const other = schema::find_other_key(option);
+  if (other == nullptr) return "";
+  const bool has_same_value = other->hint.empty() && !schema::find_fields(other->key)[0].is_section();
+  return has_same_value ? fmt::format(kForm, other->key, value) : schema::hint_of(*other);
+}
+
+// Whether another program calls a setting like this option. An option of the command may be more similar.
+bool is_other_name(const std::string& option) {
+  return schema::find_other_key(option.substr(std::min(option.find_first_not_of('-'), option.size()))) != nullptr;
 }
 
 [[noreturn]] void fail_unexpected(const Command& command, const std::string& word) {
@@ -51,9 +63,10 @@ std::string setting_named(std::string option) {
     fail(ErrorKind::kUsage, "{}: unexpected argument '{}'; see `runner {} --help`", *command.name, word, *command.name);
   }
   const std::string name = word.substr(0, word.find('='));
-  if (const std::string setting = setting_named(name); takes_settings(command) && !setting.empty())
-    fail(ErrorKind::kUsage, "{}: unknown option {}; settings of the recipe have no dashes: {}={}", *command.name, name,
-         setting, name == word ? "VALUE" : word.substr(name.size() + 1));
+  const std::string hint = setting_hint(name, name == word ? "VALUE" : word.substr(name.size() + 1));
+  const bool is_setting = takes_settings(command) && !hint.empty();
+  if (is_setting && (!is_other_name(name) || schema::nearest(name, option_names(&command)).empty()))
+    fail(ErrorKind::kUsage, "{}: unknown option {}; {}", *command.name, name, hint);
   fail(ErrorKind::kUsage, "{}: unknown option {}; {}", *command.name, name,
        schema::did_you_mean(name, option_names(&command), fmt::format("see `runner {} --help`", *command.name)));
 }

@@ -13,6 +13,7 @@
 #include "runner/train/run/run_data.h"
 #include "schema/base/file.h"
 #include "schema/base/json.h"
+#include "schema/base/secrets.h"
 #include "schema/base/used_files.h"
 #include "schema/recipe/recipe_identity.h"
 #include "store/device_report.h"
@@ -105,7 +106,8 @@ schema::ReadResult with_paths_as_written(const store::RecipeRecord& before, sche
   for (const auto& [key, origin] : json::members_of(origins)) {
     const auto leaf = std::ranges::find(after.leaves, key, &schema::Leaf::path);
     if (leaf == after.leaves.end() || leaf->origin == schema::OriginKind::kCommandLine) continue;
-    if (const json::Value& written = json::member(origin, "written"); written.text() != nullptr) leaf->value = written;
+    const json::Value& written = json::member(origin, "written");
+    if (written.text() != nullptr) (leaf->secret.is_null() ? leaf->value : leaf->secret) = written;
   }
   return after;
 }
@@ -120,7 +122,8 @@ std::vector<store::Param> params_of(const schema::ReadResult& recipe) {
 
 std::vector<store::AttemptSource> includes_of(const schema::ReadResult& recipe) {
   std::vector<store::AttemptSource> includes;
-  for (const auto& [file, text] : recipe.includes) includes.push_back({std::string(kInclude), file, text});
+  for (const auto& [file, text] : recipe.includes)
+    includes.push_back({std::string(kInclude), hide_secrets(file), text});
   return includes;
 }
 

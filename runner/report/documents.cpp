@@ -10,6 +10,7 @@
 #include "schema/base/clock.h"
 #include "schema/base/diagnostic.h"
 #include "schema/base/json.h"
+#include "schema/base/secrets.h"
 #include "schema/base/sha256.h"
 #include "store/process.h"
 #include "store/value_text.h"
@@ -27,7 +28,8 @@ json::Value positive_or_null(int number) {
 }
 
 json::Value error_json(const std::string& message, const std::string& file, int line) {
-  return json::Object{{"message", message}, {"file", json::or_null(file)}, {"line", positive_or_null(line)}};
+  return json::Object{
+      {"message", hide_secrets(message)}, {"file", json::or_null(file)}, {"line", positive_or_null(line)}};
 }
 
 // Null if processes are not bound to cores.
@@ -308,7 +310,7 @@ std::string failed_check_document(const Error& error) {
                            {"line", positive_or_null(error.where().line)},
                            {"column", positive_or_null(error.where().column)},
                            {"key", ""},
-                           {"message", std::string(error.text())},
+                           {"message", hide_secrets(std::string(error.text()))},
                            {"hint", ""}};
   return failed({{"ok", false}, {"errors", json::List{fault}}}, error);
 }

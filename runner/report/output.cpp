@@ -12,6 +12,7 @@
 #include "runner/formats/write.h"
 #include "runner/report/format.h"
 #include "schema/base/error.h"
+#include "schema/base/secrets.h"
 #include "schema/base/text.h"
 
 namespace runner::report {
@@ -64,6 +65,11 @@ std::string printed(std::string_view text, bool color) {
   return out + visible(text);
 }
 
+// As printed(), for texts on standard error, without the values of secrets.
+std::string message(std::string_view text, bool color) {
+  return printed(hide_secrets(std::string(text)), color);
+}
+
 }  // namespace
 
 std::string painted(std::string_view text, Color color, bool enabled) {
@@ -95,7 +101,7 @@ void Output::write_data(std::string_view text) {
 }
 
 void Output::talk(std::string_view text) {
-  formats::write_all(talk_fd_, printed(text, talk_color_));
+  formats::write_all(talk_fd_, message(text, talk_color_));
 }
 
 void Output::say(std::string_view line) {
@@ -103,11 +109,11 @@ void Output::say(std::string_view line) {
 }
 
 void Output::redraw_line(std::string_view text) {
-  formats::write_all(talk_fd_, (live_ ? "\r\033[K" : "") + printed(text, talk_color_));
+  formats::write_all(talk_fd_, (live_ ? "\r\033[K" : "") + message(text, talk_color_));
 }
 
 void Output::redraw(int lines, std::string_view text) {
-  formats::write_all(talk_fd_, (lines > 0 ? fmt::format("\033[{}A\033[J", lines) : "") + printed(text, talk_color_));
+  formats::write_all(talk_fd_, (lines > 0 ? fmt::format("\033[{}A\033[J", lines) : "") + message(text, talk_color_));
 }
 
 int Output::data_width() const {

@@ -13,6 +13,7 @@
 #include "backends/runtime/cpu_features.h"
 #include "runner/report/environment.h"
 #include "schema/base/json.h"
+#include "schema/base/secrets.h"
 #include "store/sqlite.h"
 
 namespace runner::report {
@@ -58,7 +59,8 @@ std::string environment_json() {
                      {"sqlite", store::sqlite_version()}};
   for (const std::string& variable : steering_variables()) {
     const size_t equals = variable.find('=');
-    facts.emplace_back("env." + variable.substr(0, equals), variable.substr(equals + 1));
+    const std::string name = variable.substr(0, equals), value = variable.substr(equals + 1);
+    facts.emplace_back("env." + name, is_secret_name(name) ? remember_secret(name, value) : hide_secrets(value));
   }
   return json::compact(facts);
 }
@@ -74,7 +76,9 @@ store::Provenance provenance_at_start(std::vector<store::AttemptSource> sources)
 
 void add_git_state(store::Provenance& provenance, const std::string& folder) {
   GitFindings git = inspect_git(folder);
-  if (!git.diff.empty()) provenance.sources.push_back({"diff", git.state.commit, std::move(git.diff)});
+  if (!git.diff.empty())
+    provenance.sources.push_back(
+        {std::string(store::kDiffSource), git.state.commit, hide_secrets(std::move(git.diff))});
   provenance.git = std::move(git.state);
 }
 

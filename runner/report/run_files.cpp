@@ -128,6 +128,40 @@ std::string write_events(AllPoints& points, const fs::path& folder) {
   return file.string();
 }
 
+store::RunDetails public_parts(store::RunDetails details) {
+  details.run.host.clear();
+  details.run.pid = 0;
+  for (store::AttemptProvenance& attempt : details.provenance) {
+    attempt.provenance.environment_json = "{}";
+    attempt.provenance.git.untracked.clear();
+    std::erase_if(attempt.provenance.sources,
+                  [](const store::AttemptSource& source) { return source.kind == store::kDiffSource; });
+  }
+  return details;
+}
+
+std::string source_kinds_text(const store::RunDetails& details) {
+  std::vector<std::string> parts;
+  if (!details.recipe.text.empty()) parts.emplace_back("recipe");
+  const auto has = [&](std::string_view kind) {
+    return std::ranges::any_of(details.provenance, [&](const store::AttemptProvenance& attempt) {
+      return std::ranges::find(attempt.provenance.sources, kind, &store::AttemptSource::kind) !=
+             attempt.provenance.sources.end();
+    });
+  };
+  if (has(store::kHookSource)) parts.emplace_back("hook");
+  const bool has_environment = std::ranges::any_of(details.provenance, [](const store::AttemptProvenance& attempt) {
+    return attempt.provenance.environment_json.size() > std::string_view("{}").size();
+  });
+  if (has_environment) parts.emplace_back("environment");
+  if (has(store::kDiffSource)) parts.emplace_back("uncommitted changes of the code");
+  if (parts.empty()) return "";
+  const std::string last = parts.back();
+  parts.pop_back();
+  return parts.empty() ? fmt::format(", with its {}", last)
+                       : fmt::format(", with its {} and {}", fmt::join(parts, ", "), last);
+}
+
 std::vector<store::Damage> write_run_folder(const store::RunDetails& details, AllPoints& points,
                                             const fs::path& folder) {
   std::vector<store::Damage> damage = details.damage;

@@ -36,6 +36,13 @@ void write_metrics(AllPoints& points, const std::string& file);
 // name, which follows TensorBoard's pattern and is the same for each export of the run.
 std::string write_events(AllPoints& points, const std::filesystem::path& folder);
 
+// Returns the run without host, process and environment, and without uncommitted changes and names of untracked files.
+store::RunDetails public_parts(store::RunDetails details);
+
+// ", with recipe, hook, 3 environments and uncommitted changes": what the files of the run say about its code and
+// machine.
+std::string source_kinds_text(const store::RunDetails& details);
+
 // Writes recipe.yaml, resolved.json, params.json, metrics.csv, events.jsonl, run.json and summary.json. Returns the
 // damaged parts of the record, which are omitted.
 std::vector<store::Damage> write_run_folder(const store::RunDetails& details, AllPoints& points,

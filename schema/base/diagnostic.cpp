@@ -28,6 +28,8 @@ constexpr ErrorIdRow kErrorIds[] = {
     {ErrorId::kUnknownVariable, "unknown-variable", "a ${vars.…} refers to an undefined variable"},
     {ErrorId::kCyclicVariable, "cyclic-variable", "a variable refers to itself, directly or through other variables"},
     {ErrorId::kUnsetEnvironment, "unset-environment", "a ${env:NAME} without a default refers to an unset variable"},
+    {ErrorId::kChangedSecret, "changed-secret",
+     "a secret environment variable differs from the one that the run recorded"},
     {ErrorId::kUnknownKey, "unknown-key", "no such key"},
     {ErrorId::kMissingKey, "missing-key", "a required key is missing"},
     {ErrorId::kMissingValue, "missing-value", "a key has no value after its colon"},

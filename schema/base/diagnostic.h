@@ -37,6 +37,7 @@ enum class ErrorId {
   kUnknownVariable,
   kCyclicVariable,
   kUnsetEnvironment,
+  kChangedSecret,
   // one key
   kUnknownKey,
   kMissingKey,

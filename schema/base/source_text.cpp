@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "schema/base/secrets.h"
 #include "schema/base/text.h"
 
 namespace runner::schema {
@@ -94,14 +95,20 @@ int Report::add_source(SourceText source) {
 }
 
 SourceMark Report::mark(const Place& place) const {
-  return {source(place.source).name(), place.line, place.column};
+  return {hide_secrets(source(place.source).name()), place.line, place.column};
 }
 
 Diagnostic Report::diagnostic(ErrorId id, const Place& place, std::string_view key, std::string_view message,
                               std::string_view hint) const {
   const std::string line = showable(source(place.source).line(place.line));
   const int width = std::clamp(place.width, 1, std::max(1, count_characters(line) - place.column + 1));
-  return {id, mark(place), width, showable(key), showable(message), showable(hint), line};
+  return {id,
+          mark(place),
+          width,
+          showable(key),
+          showable(hide_secrets(std::string(message))),
+          showable(hide_secrets(std::string(hint))),
+          line};
 }
 
 namespace {

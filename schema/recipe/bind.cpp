@@ -206,8 +206,12 @@ class Binder {
     if (!value) {
       broken(path);
     } else if (row != nullptr) {
-      if (row->type == FieldType::kPath && !row->is_list) value = rebase(*value->text(), node.place);
-      settings_.values.push_back({path, row, std::move(*value), origin_of(&node), node.place});
+      Value recorded = recorded_value(node);
+      if (row->type == FieldType::kPath && !row->is_list) {
+        if (!recorded.is_null() && !value->text()->starts_with('/')) recorded = rebase(*recorded.text(), node.place);
+        value = rebase(*value->text(), node.place);
+      }
+      settings_.values.push_back({path, row, std::move(*value), origin_of(&node), node.place, std::move(recorded)});
     } else if (!equals_default(rows[0], *value)) {
       broken(path);
       ignored(rows, path, member);
@@ -288,7 +292,7 @@ class Binder {
     if (node.kind == YamlNode::Kind::kMap) {
       for (const YamlNode::Member& child : node.members) bind_variable(field, path, child);
     } else if (std::optional<Value> value = read_free_value(node, path, report_)) {
-      settings_.values.push_back({path, &field, std::move(*value), origin_of(&node), node.place});
+      settings_.values.push_back({path, &field, std::move(*value), origin_of(&node), node.place, recorded_value(node)});
     }
   }
 

@@ -76,7 +76,7 @@ class Composer {
     tree.root.kind = YamlNode::Kind::kMap;
     tree.complete = own.complete;
     if (const YamlNode::Member* include = own.root.find("include")) {
-      include_all(include->value, tree);
+      include_all(include->value, secret_names(own.root), tree);
       own.root.members.erase(own.root.members.begin() + (include - own.root.members.data()));
     }
     merge(tree.root, std::move(own.root));
@@ -119,6 +119,8 @@ class Composer {
                 fmt::format("remove {} or {}", *first, arguments[i]));
   }
 
+  std::vector<EnvironmentRead> reads;  // of include:
+
  private:
   struct OpenFile {
     std::string id;    // canonical path
@@ -159,8 +161,8 @@ class Composer {
     tree.root.kind = YamlNode::Kind::kMap;
   }
 
-  void include_all(YamlNode include, YamlTree& tree) {
-    substitute_environment(include, report_);
+  void include_all(YamlNode include, const std::vector<std::string>& secret, YamlTree& tree) {
+    substitute_environment(include, secret, reads, report_);
     if (include.kind == YamlNode::Kind::kList) {
       for (const YamlNode& item : include.items) include_one(item, tree);
     } else if (include.kind != YamlNode::Kind::kNull) {
@@ -272,7 +274,8 @@ YamlTree compose(int source, std::span<const std::string> overrides, Report& rep
     }
     offset += arguments[i].size() + 1;
   }
-  substitute(tree.root, report);
+  tree.environment = std::move(composer.reads);
+  substitute(tree.root, tree.environment, report);
   return tree;
 }
 

@@ -81,7 +81,8 @@ std::string origin_text(const Leaf* leaf) {
 
 std::string value_text(const Field& field, const Value& value) {
   if (value.is_null()) return "not set";
-  return field.type == FieldType::kSize ? size_text(*value.integer()) : display_text(value);
+  return field.type == FieldType::kSize && value.integer() != nullptr ? size_text(*value.integer())
+                                                                      : display_text(value);
 }
 
 // "number, at least 0; default 0.001"
@@ -113,8 +114,8 @@ std::string condition_text(const ReadResult& result, const Field& field) {
 std::string values_text(const ReadResult& result, const std::string& section, const char* indent) {
   std::string text;
   for (const Leaf* leaf : leaves_below(result, section)) {
-    text +=
-        fmt::format("{}{} = {}  ({})\n", indent, leaf->path, value_text(*leaf->field, leaf->value), origin_text(leaf));
+    text += fmt::format("{}{} = {}  ({})\n", indent, leaf->path, value_text(*leaf->field, leaf->recorded()),
+                        origin_text(leaf));
   }
   return text;
 }
@@ -124,7 +125,7 @@ ValueMap values_of(const ReadResult& result, const std::string& section) {
   ValueMap values;
   for (const Leaf* leaf : leaves_below(result, section)) {
     const size_t begin = section.empty() ? 0 : section.size() + 1;
-    values.emplace_back(leaf->path.substr(begin), as_written(*leaf->field, leaf->value));
+    values.emplace_back(leaf->path.substr(begin), as_written(*leaf->field, leaf->recorded()));
   }
   return values;
 }
@@ -139,7 +140,7 @@ std::string explain_text(const ReadResult& result, const std::string& key) {
     const std::string text = fmt::format("{}: {}{}\n", key, field.text, availability_phrase(field));
     return text + values_text(result, key, "  ");
   }
-  const Value value = found.leaf != nullptr ? found.leaf->value : Value();
+  const Value value = found.leaf != nullptr ? found.leaf->recorded() : Value();
   return fmt::format("{} = {}\n{}{}\n{}from: {}\n{}", key, value_text(field, value), field.text,
                      availability_phrase(field), field.type == FieldType::kFree ? "" : type_text(result, found) + "\n",
                      origin_text(found.leaf), found.leaf == nullptr ? condition_text(result, field) : "");
@@ -153,7 +154,7 @@ std::string explain_json(const ReadResult& result, const std::string& key, const
   if (is_group(field) && result.find(key) == nullptr) {
     value = values_of(result, key);
   } else {
-    if (found.leaf != nullptr) value = as_written(field, found.leaf->value);
+    if (found.leaf != nullptr) value = as_written(field, found.leaf->recorded());
     fallback = as_written(field, default_value(result, found));
   }
   const std::string unit = unit_of(found);
@@ -171,6 +172,13 @@ std::string explain_json(const ReadResult& result, const std::string& key, const
                         {"text", std::string(field.text) + availability_phrase(field)}};
   document.insert(document.end(), more.begin(), more.end());
   return json::text(document);
+}
+
+std::vector<KeyText> key_texts() {
+  std::vector<KeyText> rows;
+  for (const Field& field : fields())
+    if (std::ranges::find(rows, field.path(), &KeyText::key) == rows.end()) rows.push_back({field.path(), field.text});
+  return rows;
 }
 
 std::string explain_field(const std::string& key) {

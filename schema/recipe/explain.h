@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "schema/recipe/recipe_reader.h"
 
@@ -10,6 +12,13 @@ namespace runner::schema {
 // `key`: a field or a section, such as "optimizer.lr", "optimizer.groups[0].lr", "data", "vars.width"; empty for the
 // whole recipe. Throws Error(kUsage) with the nearest keys if there is no such key.
 std::string explain_text(const ReadResult& result, const std::string& key);
+
+struct KeyText {
+  std::string key;
+  std::string_view text;
+};
+// Returns all keys with their meaning, in the order of the table; one row for each path.
+std::vector<KeyText> key_texts();
 
 // The same without a recipe: type, default, meaning and choices of a key. Throws Error(kUsage) if there is no such key.
 std::string explain_field(const std::string& key);

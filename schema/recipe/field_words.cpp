@@ -26,6 +26,7 @@ std::string describe(const YamlNode& node) {
     case YamlNode::Kind::kInvalid: return "nothing";
     case YamlNode::Kind::kScalar: break;
   }
+  if (!node.recorded.empty()) return "the text " + canonical_text(Value(node.recorded));
   if (node.text.empty()) return "an empty text";
   constexpr size_t kLongest = 60;
   const bool text = node.quoted || read_plain_scalar(node.text).value.text() != nullptr;
@@ -129,7 +130,7 @@ std::string child_path(std::string_view section, std::string_view name) {
 }
 
 std::string suggest_key(std::string_view schema, const std::string& path, std::string_view name) {
-  if (const std::string_view hint = hint_of_other_key(name); !hint.empty()) return std::string(hint);
+  if (const OtherKey* other = find_other_key(name)) return hint_of(*other);
   std::vector<std::string> own, elsewhere;
   for (const Field& field : fields_of(schema))
     if (own.empty() || own.back() != field.name) own.emplace_back(field.name);

@@ -195,6 +195,7 @@ A recipe is one YAML document of at most 1 MiB.  Required are `schema_version`, 
 - **`vars:`** defines custom values.  A `${vars.width}` that is the whole value has the variable's value and type; within a
   longer text it is replaced by the variable's text.  `${env:NAME:default}` reads an environment variable in the same way.
   `$${` is a literal `${`.  Inside `{ }` and `[ ]` it needs quotes: `{lr: "${vars.lr}"}`.
+- **`secret:`** lists environment variables of which only [a digest is recorded](recipes.md#secrets).
 - **`key=value`** after the recipe on the command line overrides all files: `optimizer.lr=3e-4 model.hidden=[64,64]`.  It
   also removes a key that excludes it: `train.steps=100` removes the `train.epochs` of the files.  The value is taken as it
   is, so `name='run #2'` needs quotes for the shell only; `null`, quoted texts, `[...]` and `{...}` are read as in a recipe.

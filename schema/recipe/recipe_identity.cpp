@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "schema/base/json.h"
+#include "schema/base/secrets.h"
 #include "schema/base/sha256.h"
 #include "schema/base/text.h"
 #include "schema/recipe/field_words.h"
@@ -46,9 +47,31 @@ bool is_path(const Leaf& leaf) {
   return leaf.field->type == FieldType::kPath && leaf.value.text() != nullptr;
 }
 
+// Returns a text of the resolved recipe that reads back as `value`.
+Value escaped(const Value& value) {
+  if (const std::string* text = value.text()) return escape_references(*text);
+  if (const ValueList* list = value.list()) {
+    ValueList out;
+    for (const Value& element : *list) out.push_back(escaped(element));
+    return out;
+  }
+  if (value.map() == nullptr) return value;
+  ValueMap out;
+  for (const auto& [key, member] : *value.map()) out.emplace_back(key, escaped(member));
+  return out;
+}
+
 std::string absolute(const std::string& folder, const std::string& path) {
   std::error_code ignored;
   return std::filesystem::absolute(join_path(folder, path), ignored).lexically_normal().string();
+}
+
+// The value in the resolved recipe.
+Value resolved_value(const ReadResult& result, const Leaf& leaf) {
+  const bool is_relative = is_path(leaf) && !leaf.value.text()->starts_with('/');
+  if (!leaf.secret.is_null()) return is_relative ? Value(absolute(result.folder, *leaf.secret.text())) : leaf.secret;
+  return escaped(is_path(leaf) ? Value(absolute(result.folder, *leaf.value.text()))
+                               : as_written(*leaf.field, leaf.value));
 }
 
 void flatten(const std::string& path, const Value& value, std::vector<FlatSetting>& out) {
@@ -73,7 +96,7 @@ std::string canonical_form(const ReadResult& result) {
   for (const Leaf& leaf : result.leaves) {
     const bool is_default = leaf.origin == OriginKind::kDefault || leaf.value == result.default_of(*leaf.field);
     if (leaf.path == "name" || is_default) continue;
-    text += leaf.path + " = " + canonical_text(leaf.value) + "\n";
+    text += leaf.path + " = " + canonical_text(leaf.recorded()) + "\n";
   }
   return text;
 }
@@ -88,8 +111,7 @@ std::string resolved_json(const ReadResult& result) {
     if (!section.path.empty()) member_at(document, section.path) = ValueMap();
   }
   for (const Leaf& leaf : result.leaves) {
-    member_at(document, leaf.path) =
-        is_path(leaf) ? Value(absolute(result.folder, *leaf.value.text())) : as_written(*leaf.field, leaf.value);
+    member_at(document, leaf.path) = resolved_value(result, leaf);
   }
   return json::text(document);
 }
@@ -102,7 +124,7 @@ std::string origins_json(const ReadResult& result) {
                         {"file", in_file ? Value(leaf.mark.file) : Value()},
                         {"line", in_file ? Value(leaf.mark.line) : Value()},
                         {"column", in_file ? Value(leaf.mark.column) : Value()}};
-    if (is_path(leaf)) origin.emplace_back("written", leaf.value);
+    if (is_path(leaf)) origin.emplace_back("written", leaf.recorded());
     document.emplace_back(leaf.path, std::move(origin));
   }
   return json::text(document);
@@ -110,7 +132,7 @@ std::string origins_json(const ReadResult& result) {
 
 std::vector<FlatSetting> flat_settings(const ReadResult& result) {
   std::vector<FlatSetting> out;
-  for (const Leaf& leaf : result.leaves) flatten(leaf.path, leaf.value, out);
+  for (const Leaf& leaf : result.leaves) flatten(leaf.path, leaf.recorded(), out);
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schema/base/secrets.h"
 #include "schema/base/text.h"
 #include "schema/recipe/bind.h"
 #include "schema/recipe/compose.h"
@@ -23,14 +24,15 @@ std::vector<Leaf> leaves_of(std::vector<Setting> settings, const Report& report)
   std::vector<Leaf> leaves;
   leaves.reserve(settings.size());
   for (Setting& s : settings) {
-    leaves.push_back({std::move(s.path), s.field, std::move(s.value), s.origin, report.mark(s.place), s.place});
+    leaves.push_back({std::move(s.path), s.field, std::move(s.value), s.origin, report.mark(s.place), s.place,
+                      std::move(s.recorded)});
   }
   return leaves;
 }
 
 // `source`: index of the recipe's text.
 ReadResult read_source(int source, std::span<const std::string> overrides, Report& report) {
-  const YamlTree tree = compose(source, overrides, report);
+  YamlTree tree = compose(source, overrides, report);
   Settings settings = bind(tree, report);
   check_availability(settings, report);
   check_together(settings, tree.complete, report);
@@ -44,6 +46,7 @@ ReadResult read_source(int source, std::span<const std::string> overrides, Repor
     const SourceText& part = report.source(i);
     if (part.kind() == OriginKind::kInclude) result.includes.push_back({part.name(), part.text()});
   }
+  result.environment = std::move(tree.environment);
   derive_defaults(settings, result.file);
   result.recipe = build_recipe(settings, result.folder);
   result.leaves = leaves_of(std::move(settings.values), report);
@@ -127,8 +130,9 @@ ReadResult read_recipe_text(std::string text, const std::string& file, std::span
 ReadResult read_resolved(const std::string& resolved_json, std::span<const std::string> overrides,
                          const std::string& file) {
   std::string text = resolved_json;
-  // The recipe is resolved: ${ in it is text.
-  for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3)) text.insert(at, 1, '$');
+  // The recipe is resolved: ${ in it is text, except in references to secret variables.
+  for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 2))
+    if (text.compare(at, kSecretStart.size(), kSecretStart) != 0) text.insert(at++, 1, '$');
   Report report;
   SourceText source(OriginKind::kRecipe, file, "", std::move(text));
   source.set_recorded();

@@ -14,6 +14,7 @@
 #include "schema/base/value.h"
 #include "schema/recipe/field_table.h"
 #include "schema/recipe/recipe.h"
+#include "schema/recipe/yaml_tree.h"
 
 namespace runner::schema {
 
@@ -23,8 +24,12 @@ struct Leaf {
   const Field* field;  // its row of the field table; never null
   Value value;         // lengths as "10 steps", sizes in bytes, paths relative to the recipe's folder
   OriginKind origin;
-  SourceMark mark;  // of the value; for a default, of its section
-  Place place;      // as `mark`, in `texts`
+  SourceMark mark;    // of the value; for a default, of its section
+  Place place;        // as `mark`, in `texts`
+  Value secret = {};  // the value with references for secret variables (secrets.h); null if it has none
+
+  // The value for records and listings.
+  const Value& recorded() const { return secret.is_null() ? value : secret; }
 };
 
 struct ReadResult {
@@ -38,6 +43,8 @@ struct ReadResult {
     std::string file, text;
   };
   std::vector<Include> includes;  // in the order read; a file that is included twice occurs twice
+
+  std::vector<EnvironmentRead> environment;  // variables that values refer to
 
   std::vector<Leaf> sections;  // that exist, sorted by path; without values
   Report texts;                // all source texts

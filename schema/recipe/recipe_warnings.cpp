@@ -127,7 +127,23 @@ void warn_of_quotes(const ReadResult& recipe, std::vector<std::string>& warnings
   }
 }
 
+// A misspelt name would leave the value in the record.
+void warn_of_unread_secrets(const ReadResult& recipe, std::vector<std::string>& warnings) {
+  const bool is_recorded = recipe.texts.source(0).is_recorded();  // there, only digests are read again
+  for (const std::string& name : recipe.recipe.secret)
+    if (!is_recorded && std::ranges::find(recipe.environment, name, &EnvironmentRead::name) == recipe.environment.end())
+      warnings.push_back(fmt::format("{}secret: the recipe does not read the environment variable {}",
+                                     recipe.place_text("secret"), name));
+}
+
 }  // namespace
+
+std::string environment_text(const ReadResult& recipe) {
+  std::vector<std::string> names;
+  for (const auto& [name, is_secret, is_set] : recipe.environment)
+    if (is_set) names.push_back(name + (is_secret ? " (secret)" : ""));
+  return names.empty() ? "" : fmt::format("the recipe reads from the environment: {}", fmt::join(names, ", "));
+}
 
 std::vector<std::string> recipe_warnings(const ReadResult& recipe) {
   std::vector<std::string> warnings;
@@ -139,6 +155,7 @@ std::vector<std::string> recipe_warnings(const ReadResult& recipe) {
   warn_of_rate_0(recipe, warnings);
   warn_of_restarts(recipe, warnings);
   warn_of_tpu(recipe, warnings);
+  warn_of_unread_secrets(recipe, warnings);
   return warnings;
 }
 

@@ -19,7 +19,8 @@ struct Setting {
   const Field* field = nullptr;
   Value value;
   OriginKind origin = OriginKind::kDefault;
-  Place place;  // of the value; for a default, of its section
+  Place place;          // of the value; for a default, of its section
+  Value recorded = {};  // the value with references for secret variables (secrets.h); null if it has none
 };
 
 struct Settings {

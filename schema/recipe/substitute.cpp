@@ -1,7 +1,10 @@
 #include "schema/recipe/substitute.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <utility>
 
+#include "schema/base/secrets.h"
 #include "schema/base/suggest.h"
 
 namespace runner::schema {
@@ -13,8 +16,9 @@ constexpr size_t kMaxReferences = 64;  // longest chain of variables that refer 
 class Substitution {
  public:
   // `vars`: may be null.
-  Substitution(YamlNode* vars, bool variables_known, Report& report)
-      : vars_(vars), variables_known_(variables_known), report_(report) {}
+  Substitution(YamlNode* vars, bool variables_known, const std::vector<std::string>& secret,
+               std::vector<EnvironmentRead>& reads, Report& report)
+      : vars_(vars), variables_known_(variables_known), secret_(secret), reads_(reads), report_(report) {}
 
   // `name`: dotted path of a variable; empty for other values.
   void expand(YamlNode& node, const std::string& name) {
@@ -43,6 +47,7 @@ class Substitution {
   void expand_scalar(YamlNode& node) {
     const std::string text = std::move(node.text);
     node.text.clear();
+    Recorded recorded;
     for (size_t at = 0; at < text.size() && node.kind == YamlNode::Kind::kScalar;) {
       const size_t dollar = text.find("${", at);
       node.text += text.substr(at, dollar - at);
@@ -59,15 +64,36 @@ class Substitution {
       }
       const std::string body = text.substr(at, close - at);
       at = close + 1;
-      replace(node, body, dollar == 0 && at == text.size());
+      replace(node, recorded, body, dollar == 0 && at == text.size());
     }
+    if (!recorded.text.empty()) node.recorded = recorded.with_rest(node);
     charge(node, 0, node.text.size());
   }
 
-  void replace(YamlNode& node, const std::string& body, bool whole) {
+  // The recorded form of a text that is being composed. It differs from the text from the first secret on.
+  struct Recorded {
+    std::string text;  // up to and including the last secret; empty if there is none yet
+    size_t end = 0;    // of these parts in the node's text
+
+    std::string with_rest(const YamlNode& node) const { return text + escape_references(node.text.substr(end)); }
+  };
+
+  static void append(YamlNode& node, Recorded& recorded, const YamlNode& value) {
+    if (!value.recorded.empty()) recorded.text = recorded.with_rest(node) + value.recorded;
+    node.text += value.text;
+    if (!value.recorded.empty()) recorded.end = node.text.size();
+    node.from_env |= value.from_env;
+    node.quoted = false;
+    node.loose = true;
+  }
+
+  void replace(YamlNode& node, Recorded& recorded, const std::string& body, bool whole) {
+    constexpr std::string_view kReference = kSecretStart.substr(2);
     YamlNode value;
     if (body.starts_with("env:")) {
       value = environment(node, body.substr(4), whole);
+    } else if (body.starts_with(kReference) && report_.source(node.place.source).is_recorded()) {
+      value = secret(node, body.substr(kReference.size()));
     } else if (body.starts_with("vars.") && variables_known_) {
       value = variable(node, body);
     } else if (body.starts_with("vars.")) {
@@ -84,10 +110,7 @@ class Substitution {
       move_to(value, node.place);
       node = std::move(value);
     } else if (value.kind == YamlNode::Kind::kScalar) {
-      node.text += value.text;
-      node.from_env |= value.from_env;
-      node.quoted = false;
-      node.loose = true;
+      append(node, recorded, value);
     } else if (value.kind == YamlNode::Kind::kInvalid) {
       node.kind = YamlNode::Kind::kInvalid;
     } else {
@@ -112,9 +135,12 @@ class Substitution {
     const std::string name = body.substr(0, colon);
     YamlNode value;
     value.kind = YamlNode::Kind::kScalar;
+    const bool is_secret = is_secret_name(name) || std::ranges::find(secret_, name) != secret_.end();
     if (const char* text = name.empty() ? nullptr : std::getenv(name.c_str())) {
       value.text = text;
       value.from_env = value.loose = true;
+      if (is_secret) value.recorded = remember_secret(name, value.text);
+      add_read({.name = name, .is_secret = is_secret});
       if (!is_utf8(value.text))
         fault(ErrorId::kNotUtf8, user, fmt::format("the environment variable {} is not UTF-8", name));
       if (whole && value.text.empty())
@@ -122,6 +148,7 @@ class Substitution {
               "set it to a value");
     } else if (colon != std::string::npos && !name.empty()) {
       value.text = body.substr(colon + 1);
+      add_read({.name = name, .is_secret = is_secret, .is_set = false});
     } else if (name.empty()) {
       fault(ErrorId::kBadSubstitution, user, "${env:} has no variable name", kForms);
     } else {
@@ -129,6 +156,43 @@ class Substitution {
             fmt::format("set it, or give a default: ${{env:{}:VALUE}}", name));
     }
     return value;
+  }
+
+  // `body`: NAME:DIGEST, from the record of a run.
+  YamlNode secret(YamlNode& user, const std::string& body) {
+    const size_t colon = std::min(body.rfind(':'), body.size());
+    const std::string name = body.substr(0, colon);
+    YamlNode value;
+    value.kind = YamlNode::Kind::kScalar;
+    value.from_env = value.loose = true;
+    const char* const text = std::getenv(name.c_str());
+    if (std::ranges::find(reported_, name) != reported_.end()) {
+      user.kind = YamlNode::Kind::kInvalid;
+      return value;
+    }
+    if (text == nullptr) {
+      reported_.push_back(name);
+      fault(ErrorId::kUnsetEnvironment, user,
+            fmt::format("the environment variable {} is not set; it is secret, so the run has recorded only its digest",
+                        name),
+            "set it to the value that it had when the run started");
+      return value;
+    }
+    value.text = text;
+    value.recorded = remember_secret(name, value.text);
+    if (value.recorded != fmt::format("{}{}}}", kSecretStart, body)) {
+      reported_.push_back(name);
+      fault(ErrorId::kChangedSecret, user,
+            fmt::format("the secret environment variable {} has another value than when the run started", name),
+            fmt::format("set it to that value, or start a new run with `runner exec`; its digest was {}, and is {}",
+                        body.substr(std::min(colon + 1, body.size())), secret_digest(name, value.text)));
+    }
+    add_read({.name = name, .is_secret = true});
+    return value;
+  }
+
+  void add_read(EnvironmentRead read) {
+    if (std::ranges::find(reads_, read) == reads_.end()) reads_.push_back(std::move(read));
   }
 
   YamlNode variable(YamlNode& user, const std::string& path) {
@@ -189,23 +253,44 @@ class Substitution {
 
   YamlNode* vars_;
   bool variables_known_;
+  const std::vector<std::string>& secret_;
+  std::vector<EnvironmentRead>& reads_;
   Report& report_;
-  std::vector<Open> open_;  // variables being expanded
+  std::vector<Open> open_;             // variables being expanded
+  std::vector<std::string> reported_;  // secret variables with a fault, which is reported once
   int values_ = 0;
   size_t bytes_ = 0;
 };
 
 }  // namespace
 
-void substitute(YamlNode& recipe, Report& report) {
+std::string literal_text(std::string text) {
+  for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3)) text.insert(at, 1, '$');
+  return text;
+}
+
+std::vector<std::string> secret_names(const YamlNode& recipe) {
+  std::vector<std::string> names;
+  const YamlNode::Member* const secret = recipe.find("secret");
+  if (secret == nullptr) return names;
+  for (const YamlNode& item : secret->value.items) {
+    names.push_back(item.text);
+    if (const char* const value = std::getenv(item.text.c_str())) remember_secret(item.text, value);
+  }
+  return names;
+}
+
+void substitute(YamlNode& recipe, std::vector<EnvironmentRead>& reads, Report& report) {
   YamlNode::Member* vars = recipe.find("vars");
-  Substitution substitution(vars != nullptr ? &vars->value : nullptr, true, report);
+  const std::vector<std::string> secret = secret_names(recipe);
+  Substitution substitution(vars != nullptr ? &vars->value : nullptr, true, secret, reads, report);
   if (vars != nullptr) substitution.expand(vars->value, "vars");
   substitution.expand(recipe, "");
 }
 
-void substitute_environment(YamlNode& value, Report& report) {
-  Substitution(nullptr, false, report).expand(value, "");
+void substitute_environment(YamlNode& value, const std::vector<std::string>& secret,
+                            std::vector<EnvironmentRead>& reads, Report& report) {
+  Substitution(nullptr, false, secret, reads, report).expand(value, "");
 }
 
 }  // namespace runner::schema

@@ -1,5 +1,6 @@
 #include "schema/recipe/yaml_tree.h"
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 
@@ -290,6 +291,27 @@ void report_syntax(const YAML::Exception& error, const TreeBuilder& builder, Rep
   report.add(ErrorId::kYamlSyntax, place, "", "invalid YAML: " + error.msg);
 }
 
+bool has_secret(const YamlNode& node) {
+  return !node.recorded.empty() || std::ranges::any_of(node.items, has_secret) ||
+         std::ranges::any_of(node.members, [](const YamlNode::Member& member) { return has_secret(member.value); });
+}
+
+Value generic_value(const YamlNode& node) {
+  if (node.kind == YamlNode::Kind::kList) {
+    ValueList values;
+    for (const YamlNode& item : node.items) values.push_back(generic_value(item));
+    return values;
+  }
+  if (node.kind == YamlNode::Kind::kMap) {
+    ValueMap values;
+    for (const YamlNode::Member& member : node.members) values.emplace_back(member.key, generic_value(member.value));
+    return values;
+  }
+  if (node.kind != YamlNode::Kind::kScalar) return {};
+  if (!node.recorded.empty()) return node.recorded;
+  return node.quoted ? Value(node.text) : read_plain_scalar(node.text).value;
+}
+
 }  // namespace
 
 const YamlNode::Member* YamlNode::find(std::string_view key) const {
@@ -300,6 +322,10 @@ const YamlNode::Member* YamlNode::find(std::string_view key) const {
 
 YamlNode::Member* YamlNode::find(std::string_view key) {
   return const_cast<Member*>(static_cast<const YamlNode*>(this)->find(key));
+}
+
+Value recorded_value(const YamlNode& node) {
+  return has_secret(node) ? generic_value(node) : Value();
 }
 
 int count_nodes(const YamlNode& node) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "schema/base/source_text.h"
+#include "schema/base/value.h"
 
 namespace runner::schema {
 
@@ -34,6 +35,7 @@ struct YamlNode {
   bool loose = false;     // composed from ${…}: plain, but any text is valid for a text field
   bool expanded = false;  // ${…} have been replaced
   std::string text;       // scalar
+  std::string recorded;   // the text with references for secret variables (secrets.h); empty if it has none
   Place place;
   std::vector<YamlNode> items;
   std::vector<Member> members;
@@ -49,14 +51,27 @@ struct YamlNode::Member {
   YamlNode value;
 };
 
+// An environment variable that a value refers to.
+struct EnvironmentRead {
+  std::string name;
+  bool is_secret = false;
+  bool is_set = true;  // false: the value has its default
+
+  bool operator==(const EnvironmentRead&) const = default;
+};
+
 struct YamlTree {
   YamlNode root;
   bool complete = true;  // false if a fault ended the reading early, so that keys may be missing because of it
+  std::vector<EnvironmentRead> environment = {};  // without repetitions
 };
 
 // Parses the bytes [offset, offset + length) of report.source(source) and adds faults to the report. Does not throw for
 // invalid input.
 YamlTree parse_yaml(int source, Report& report, size_t offset = 0, size_t length = std::string::npos);
+
+// Returns the value of a node for the record of a run, with references for secret variables; null if it has none.
+Value recorded_value(const YamlNode& node);
 
 // Returns the number of nodes of the tree.
 int count_nodes(const YamlNode& node);

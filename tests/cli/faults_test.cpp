@@ -352,7 +352,7 @@ TEST_F(Faults, DamagedRecipeAffectsNothingElse) {
 
   const Result exported = run("runner export small --folder out");
   EXPECT_EQ(exported.exit_code, 5);
-  EXPECT_EQ(exported.err, "wrote out: the run as files\nerror: exported without " + reason);
+  EXPECT_EQ(exported.err, "wrote out: the run as files, with its environment\nerror: exported without " + reason);
   EXPECT_EQ(run("ls out").out, "events.jsonl\nmetrics.csv\nparams.json\nrun.json\nsummary.json\n");
   EXPECT_NE(run("runner export small --folder out2 --json").out.find("\"error\": {"), std::string::npos);
 

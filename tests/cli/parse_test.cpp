@@ -180,7 +180,7 @@ TEST(Parse, ErrorsExplainInvalidArguments) {
   EXPECT_EQ(error_of({"exce"}), "unknown command 'exce'; did you mean exec?");
   EXPECT_EQ(error_of({"frobnicate"}), "unknown command 'frobnicate'; `runner --help` lists all");
   EXPECT_EQ(error_of({"exec"}), "exec: missing argument RECIPE; see `runner exec --help`");
-  EXPECT_EQ(error_of({"explain"}), "explain: missing argument RECIPE; see `runner explain --help`");
+  EXPECT_EQ(error_of({"check"}), "check: missing argument RECIPE; see `runner check --help`");
   EXPECT_EQ(error_of({"fork"}), "fork: missing argument RUN; see `runner fork --help`");
   EXPECT_EQ(error_of({"ls", "--jsno"}), "ls: unknown option --jsno; did you mean --json?");
   EXPECT_EQ(error_of({"plan", "r.yaml", "--epoch=3"}), "plan: unknown option --epoch; did you mean --epochs?");

@@ -4,6 +4,7 @@
 
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/hook_faults.h"
+#include "runner/cli/recipe_file.h"
 #include "runner/data/labels.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
@@ -44,7 +45,7 @@ Trial try_out(const schema::ReadResult& read) {
 }
 
 int check(const CheckOptions& options, report::Output& out) {
-  const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
+  const schema::ReadResult recipe = read_recipe_file(options, out);
   Trial trial;
   if (options.static_only) {
     unrecorded([&] { usable_hooks(recipe, lua::hooks_maker())(recipe.recipe); });

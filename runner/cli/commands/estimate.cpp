@@ -6,6 +6,7 @@
 #include "backends/exec/backend.h"
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/hook_faults.h"
+#include "runner/cli/recipe_file.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
 #include "runner/report/output.h"
@@ -51,7 +52,7 @@ std::vector<report::PrecisionEstimate> estimates_of(const schema::ReadResult& re
 }
 
 int estimate(const RecipeOptions& options, report::Output& out) {
-  const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
+  const schema::ReadResult read = read_recipe_file(options, out);
   const schema::Recipe& recipe = read.recipe;
   const std::vector<report::PrecisionEstimate> estimates = unrecorded([&] { return estimates_of(read); });
   out.data(options.json ? report::estimate_document(estimates, recipe.num_processes)

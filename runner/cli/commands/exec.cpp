@@ -1,4 +1,5 @@
 #include "runner/cli/commands/shared_options.h"
+#include "runner/cli/recipe_file.h"
 #include "runner/cli/recorded_run.h"
 #include "runner/cli/training.h"
 #include "runner/report/documents.h"
@@ -14,7 +15,7 @@ struct ExecOptions : RecipeOptions {
 constexpr Argument kExecArguments[] = {kRecipeArgument, kOverridesArgument, quiet_argument(&ExecOptions::quiet)};
 
 int exec(const ExecOptions& options, report::Output& out) {
-  schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
+  schema::ReadResult recipe = read_recipe_file(options, out, options.quiet);
   AttemptStart start{.folder = recipe.folder, .includes = includes_of(recipe)};
   store::RecipeRecord record = record_of(recipe);
   std::vector<store::Param> params = params_of(recipe);
@@ -30,7 +31,8 @@ const Command kExecCommand{
     .summary = "train the model that a recipe declares",
     .details =
         "KEY=VALUE settings override the recipe; each key may be given once.  Paths in them are relative to the\n"
-        "recipe.",
+        "recipe.  `runner explain` lists all keys, `runner explain KEY` describes one; docs/recipe.md is the\n"
+        "reference, and `runner schema` prints a JSON Schema for editors.",
     .arguments = kExecArguments,
     .examples =
         "runner exec recipes/digits.yaml\n"

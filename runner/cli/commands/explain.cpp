@@ -14,6 +14,7 @@
 #include "schema/base/json.h"
 #include "schema/base/suggest.h"
 #include "schema/recipe/field_table.h"
+#include "schema/recipe/other_names.h"
 
 namespace runner::cli {
 namespace {
@@ -23,7 +24,9 @@ struct ExplainOptions : RecipeOptions {
 };
 
 constexpr Argument kExplainArguments[] = {
-    {"RECIPE", "", "recipe file, id of an error, or the word error or exit", &ExplainOptions::recipe, Kind::kExplained},
+    {"[RECIPE]", "",
+     "recipe file, setting without a recipe, id of an error, or the word error or exit; default: list all settings",
+     &ExplainOptions::recipe, Kind::kExplained},
     {"[KEY]", "", "setting, such as optimizer.lr, or section; after error an id, after exit a code; default: all",
      &ExplainOptions::key, Kind::kDetail},
     kOverridesArgument};
@@ -84,10 +87,23 @@ bool is_error_id(std::string_view word) {
   return std::ranges::any_of(schema::error_ids(), [&](const schema::ErrorIdRow& known) { return known.name == word; });
 }
 
+json::Object key_json(const schema::KeyText& row) {
+  return {{"key", std::string(row.key)}, {"text", std::string(row.text)}};
+}
+
+void list_keys(const Options& options, report::Output& out) {
+  const std::vector<schema::KeyText> keys = schema::key_texts();
+  report::KeyValueTable facts;
+  for (const auto& [key, text] : keys) facts.add(key, std::string(text));
+  out.data(options.json ? json::text(json::list_of(keys, key_json)) : facts.render());
+}
+
 // Explains a setting without a recipe, or else reports that there is no such file.
 void explain_key(const ExplainOptions& options, report::Output& out) {
   const std::string& key = options.recipe;
   const bool is_key = !schema::find_fields(key).empty() || !schema::paths_ending_with(key).empty();
+  const schema::OtherKey* const other = is_key ? nullptr : schema::find_other_key(key);
+  RUN_CHECK(other == nullptr, ErrorKind::kUsage, "unknown key {}; {}", key, schema::hint_of(*other));
   if (!is_key) return explain_error(key, options, out);
   const std::string text = schema::explain_field(key);
   out.data(options.json ? json::text(json::Object{{"key", key}, {"text", text}}) : text);
@@ -119,7 +135,9 @@ schema::ValueMap file_json(const FileOnDisk& file) {
 int explain(const ExplainOptions& options, report::Output& out) {
   std::error_code ignored;
   const bool all = options.key.empty();
-  if (options.recipe == "exit") {
+  if (options.recipe.empty()) {
+    list_keys(options, out);
+  } else if (options.recipe == "exit") {
     all ? list_exit_codes(options, out) : explain_exit(options, out);
   } else if (options.recipe == "error") {
     all ? list_errors(options, out) : explain_error(options.key, options, out);
@@ -143,11 +161,14 @@ const Command kExplainCommand{
     .name = "explain",
     .group = Group::kRecipe,
     .summary = "show a setting's value, origin and meaning, or the meaning of an error or exit code",
-    .details = "The id of an error may also be given without the word error.",
+    .details =
+        "Without a recipe, a setting's type, default and meaning.  The id of an error may also be given without\n"
+        "the word error.",
     .arguments = kExplainArguments,
     .examples =
         "runner explain recipes/digits.yaml optimizer.lr\n"
         "runner explain recipes/digits.yaml data\n"
+        "runner explain optimizer.lr\n"
         "runner explain exit 4\n"
         "runner explain out-of-range",
     .other_names = "describe config",

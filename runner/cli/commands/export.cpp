@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 struct ExportOptions : StateOptions {
   std::string model_file, shard_size, metrics_file, tensorboard, folder;
   std::string artifact, file, output;
-  bool fold_normalization = false, trained_weights = false;
+  bool fold_normalization = false, trained_weights = false, is_public = false;
 };
 
 constexpr Argument kExportArguments[] = {
@@ -47,6 +47,9 @@ constexpr Argument kExportArguments[] = {
      &ExportOptions::tensorboard},
     {"--folder", "DIR", "write the run as files in DIR: recipe, parameters, metrics, events, summary",
      &ExportOptions::folder},
+    {"--public", "",
+     "leave out of --folder what describes the machine and unpublished code: environment, host, uncommitted changes",
+     &ExportOptions::is_public},
     {"--artifact", "NAME", "write the newest artifact of this name to FILE", &ExportOptions::artifact, Kind::kArtifact},
     {"[FILE]", "", "output file of --artifact; default: the last part of NAME; - is standard output",
      &ExportOptions::file},
@@ -103,11 +106,21 @@ std::string convert_to_onnx(const train::ExportedModel& model, std::unique_ptr<t
   }
 }
 
-// The recipe of a run; none if that part of the record is damaged, which an export of weights does not need.
-std::optional<schema::ReadResult> intact_recipe(const store::RunDetails& run, const fs::path& store) {
+bool lacks_secret(const schema::RecipeError& error) {
+  return std::ranges::any_of(error.diagnostics(), [](const schema::Diagnostic& fault) {
+    return fault.id == schema::ErrorId::kUnsetEnvironment || fault.id == schema::ErrorId::kChangedSecret;
+  });
+}
+
+// The recipe of a run; none if that part of the record is damaged, which an export of weights does not need. Only a
+// model needs the secret variables of the recipe.
+std::optional<schema::ReadResult> intact_recipe(const store::RunDetails& run, const fs::path& store, bool for_model) {
   if (std::ranges::find(run.damage, "recipe", &store::Damage::part) != run.damage.end()) return std::nullopt;
   try {
     return recorded_recipe(run, store);
+  } catch (const schema::RecipeError& error) {
+    if (for_model && lacks_secret(error)) throw;
+    return std::nullopt;
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -144,6 +157,7 @@ void check_export_options(const ExportOptions& options) {
             "--fold-normalization needs --model FILE");
   RUN_CHECK(!options.trained_weights || !options.model_file.empty(), ErrorKind::kUsage,
             "--trained-weights needs --model FILE");
+  RUN_CHECK(!options.is_public || !options.folder.empty(), ErrorKind::kUsage, "--public needs --folder DIR");
   RUN_CHECK(options.shard_size.empty() || options.model_file.ends_with(".safetensors"), ErrorKind::kUsage,
             "--max-shard-size needs --model FILE.safetensors");
   check_targets(options);
@@ -162,7 +176,7 @@ class Export {
         store_(open_store(options)),
         run_(store::find_run(store_, options.run)),
         details_(store::show_intact_parts(store_, run_)),
-        recipe_(intact_recipe(details_, store_.path())) {}
+        recipe_(intact_recipe(details_, store_.path(), !options.model_file.empty())) {}
 
   int run() {
     note_namesakes(store_, run_, options_.run, out_);
@@ -218,8 +232,9 @@ class Export {
   }
 
   void write_folder() {
-    const std::vector<store::Damage> damage = report::write_run_folder(details_, points_, options_.folder);
-    folder_ = wrote(options_.folder, "the run as files");
+    const store::RunDetails details = options_.is_public ? report::public_parts(details_) : details_;
+    const std::vector<store::Damage> damage = report::write_run_folder(details, points_, options_.folder);
+    folder_ = wrote(options_.folder, "the run as files" + report::source_kinds_text(details));
     for (const store::Damage& part : damage) {
       const std::string text = fmt::format("exported without its {}: {}", part.part, part.message);
       out_.talk(report::error_text(text, out_.talk_color()));
@@ -259,7 +274,8 @@ const Command kExportCommand{
     .summary = "write a run's model, metrics or artifacts to files",
     .details =
         "--folder writes recipe.yaml, resolved.json, params.json, metrics.csv, events.jsonl, run.json (like\n"
-        "show --json) and summary.json.  Values for TensorBoard are rounded to seven digits.  The digest of an\n"
+        "show --json) and summary.json.  run.json contains the environment and uncommitted changes of the code\n"
+        "unless --public is given.  Values for TensorBoard are rounded to seven digits.  The digest of an\n"
         "artifact is verified.",
     .arguments = kExportArguments,
     .examples =

@@ -3,6 +3,7 @@
 
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/hook_faults.h"
+#include "runner/cli/recipe_file.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
@@ -35,7 +36,7 @@ json::Value row_json(const Row& row) {
 }
 
 int parameters(const RecipeOptions& options, report::Output& out) {
-  const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
+  const schema::ReadResult read = read_recipe_file(options, out);
   const schema::Recipe& recipe = read.recipe;
   const std::unique_ptr<train::Hooks> hooks =
       unrecorded([&] { return usable_hooks(read, lua::hooks_maker())(recipe); });

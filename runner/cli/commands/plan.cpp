@@ -6,6 +6,7 @@
 #include "backends/exec/backend.h"
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/hook_faults.h"
+#include "runner/cli/recipe_file.h"
 #include "runner/data/order.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
@@ -124,7 +125,7 @@ PlanReport plan_of(const schema::ReadResult& read, const PlanOptions& options, c
 
 int plan(const PlanOptions& options, report::Output& out) {
   check_options(options);
-  const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
+  const schema::ReadResult read = read_recipe_file(options, out);
   const PlanReport plan = unrecorded([&] { return plan_of(read, options, out); });
   for (const std::string& text : plan.warnings) out.talk(report::warning_text(text, out.talk_color()));
   out.data(plan.text);

@@ -3,6 +3,7 @@
 #include "runner/cli/commands/shared_options.h"
 #include "runner/cli/hook_faults.h"
 #include "runner/cli/rank.h"
+#include "runner/cli/recipe_file.h"
 #include "runner/cli/recorded_run.h"
 #include "runner/cli/scratch_folder.h"
 #include "runner/lua/hook_file.h"
@@ -28,7 +29,7 @@ constexpr Argument kVerifyResumeArguments[] = {kRecipeArgument,
                                                 .at_least = 1}};
 
 int verify_resume(const VerifyResumeOptions& options, report::Output& out) {
-  const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
+  const schema::ReadResult recipe = read_recipe_file(options, out);
   const ScratchFolder folder("verify");
   store::RecipeRecord record = record_of(recipe);
   std::string job = rank_job(recipe.recipe, record.resolved_json, {});

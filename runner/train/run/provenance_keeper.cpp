@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "schema/base/secrets.h"
 #include "schema/base/signals_blocked.h"
 
 namespace runner::train {
@@ -14,7 +15,7 @@ ProvenanceKeeper::ProvenanceKeeper(const RunRequest& request, const std::vector<
   take_hook_sources();
   if (!known_) return;
   for (const data::DataFile& file : files)
-    known_->data.push_back({file.key, file.path, file.rows, file.stamp.bytes, std::nullopt});
+    known_->data.push_back({file.key, hide_secrets(file.path), file.rows, file.stamp.bytes, std::nullopt});
 }
 
 void ProvenanceKeeper::take_hook_sources() {

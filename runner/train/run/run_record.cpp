@@ -13,6 +13,7 @@
 #include "runner/train/step/loss_scaler.h"
 #include "schema/base/error.h"
 #include "schema/base/json.h"
+#include "schema/base/secrets.h"
 #include "store/artifacts.h"
 
 namespace runner::train {
@@ -24,14 +25,14 @@ std::string trace_name(int64_t attempt, int64_t cycle) {
 }
 
 RunError run_error(const Error& error) {
-  return {std::string(error.text()), error.where().file, error.where().line, error.what()};
+  return {hide_secrets(std::string(error.text())), error.where().file, error.where().line, hide_secrets(error.what())};
 }
 
 }  // namespace
 
 RunRecord::RunRecord(const RunRequest& request, const Session& session, const Hooks* hooks)
     : request_(request), session_(session), hooks_(hooks), provenance_(request, session.data.files, hooks) {
-  result.name = request.recipe.name;
+  result.name = hide_secrets(request.recipe.name);
   result.backend = session.device->name();
   result.num_processes = request.recipe.num_processes;
 }
@@ -54,7 +55,7 @@ store::AttemptInfo RunRecord::attempt_info() const {
 
 store::RunInfo RunRecord::new_run() const {
   return {.uid = store::new_run_uid(),
-          .name = request_.recipe.name,
+          .name = result.name,
           .seed = request_.recipe.seed,
           .parent = {},
           .attempt = attempt_info()};
@@ -129,10 +130,11 @@ std::string RunRecord::event_json(const std::string& text) const {
 }
 
 void RunRecord::event(store::Level level, std::string kind, std::string json) {
-  if (writer_) writer_->event(level, std::move(kind), std::move(json));
+  if (writer_) writer_->event(level, std::move(kind), hide_secrets(std::move(json)));
 }
 
-void RunRecord::warn(const std::string& text) {
+void RunRecord::warn(const std::string& message) {
+  const std::string text = hide_secrets(message);
   result.warnings.push_back(text);
   event(store::Level::kWarning, "warning", event_json(text));
   request_.observer.on_warning(text);

@@ -1,0 +1,14 @@
+// Reading of the recipe that a command line names. Thread-safe.
+#pragma once
+
+#include "runner/cli/commands/shared_options.h"
+#include "runner/report/output.h"
+#include "schema/recipe/recipe_reader.h"
+
+namespace runner::cli {
+
+// Calls read_recipe(). Unless `quiet`, prints which environment variables the recipe reads: a recipe of another author
+// could read more than its user expects.
+schema::ReadResult read_recipe_file(const RecipeOptions& options, report::Output& out, bool quiet = false);
+
+}  // namespace runner::cli
